@@ -1,0 +1,206 @@
+//! The contract.
+
+use crate::{
+    AllocError, BadSlot, Batch, ClassPolicy, FrameId, FreeBatchError, FreeError, Geometry, HugeId,
+    Init, InitError, MetadataSize, OfflineError, Order, RawMetadata, Request, Slot, Stats,
+    ZoneConfig,
+};
+
+/// What an engine declares that it cannot do. A call that needs it returns the call's
+/// `Unsupported` error; whatever is not declared away must work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Unsupported {
+    /// [`Request::frame`].
+    pub exact_frame: bool,
+    /// Freeing a block in parts, or blocks together.
+    pub partial_free: bool,
+    /// Keeping classes apart. Every class can still be asked for.
+    pub classes: bool,
+    /// [`FrameAllocator::offline`] and [`FrameAllocator::online`].
+    pub offline: bool,
+    /// [`Init::Recover`].
+    pub recovery: bool,
+    /// Memory that another slot holds is found: without this promise a slot may run out of memory
+    /// while another one caches free frames.
+    pub exact_exhaustion: bool,
+}
+
+/// A page-frame allocator for one zone.
+///
+/// # What is promised
+///
+/// * **Ownership.** An `Ok` from [`alloc`](Self::alloc) means that no other caller owns any frame
+///   of the block until it is freed.
+/// * **Exactness.** While a suitable block is free and no other call is in flight, `alloc`
+///   succeeds on any slot and for any class: memory in another CPU's hands is found and taken.
+/// * **Frees.** Any slot may free any frame. A block may be freed in parts, in any order; a free
+///   may name any aligned order over frames that are allocated, however they came to be.
+/// * **Wrong calls** are told apart by their error and change nothing. The allocator does not know
+///   owners: a free of another owner's frames cannot be told from a right one, and a double free
+///   that races with the reallocation of the same frame is outside the guarantee, but neither
+///   corrupts anything beyond the frames named.
+/// * **Progress.** An engine whose documentation says *lock-free* never waits for another call: a
+///   thread that stops for ever inside a call delays nobody. No call allocates from a heap or
+///   panics; every call may be made from interrupt context.
+///
+/// Classes and slots are hints about locality: they decide where a block is taken from, never
+/// whether there is one.
+pub trait FrameAllocator: Sync {
+    /// The frame sizes that the engine was compiled for.
+    type Geometry: Geometry;
+
+    /// The engine's name, for reports.
+    const NAME: &'static str;
+
+    /// What the engine cannot do.
+    const UNSUPPORTED: Unsupported;
+
+    /// The zone as it was configured.
+    fn zone(&self) -> &ZoneConfig;
+
+    /// The classes of the zone.
+    fn classes(&self) -> &ClassPolicy {
+        &self.zone().classes
+    }
+
+    /// Allocates one block.
+    ///
+    /// # Errors
+    /// [`AllocError::OutOfMemory`] where no block of the order is free; with
+    /// [`Request::frame`], [`AllocError::InUse`] where that very block is not free;
+    /// otherwise what is wrong with the request.
+    fn alloc(&self, request: Request) -> Result<FrameId, AllocError>;
+
+    /// Frees the block of `order` at `frame`.
+    ///
+    /// # Errors
+    /// [`FreeError::NotAllocated`] where some frame of the block is free already, otherwise what
+    /// is wrong with the call. Nothing is freed then.
+    fn free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError>;
+
+    /// Allocates up to `out.len()` blocks and writes their first frames to `out`; returns how
+    /// many. Runs of neighbouring blocks are preferred. With [`Request::frame`] the blocks are
+    /// those that follow one another from there. An empty `out` yields `Ok(0)`.
+    ///
+    /// # Errors
+    /// As [`alloc`](Self::alloc): with [`Batch::All`] if any block was not to be had (none is kept
+    /// then, and `out` holds nothing of meaning), with [`Batch::UpTo`] if not even the first was.
+    fn alloc_batch(
+        &self,
+        request: Request,
+        batch: Batch,
+        out: &mut [FrameId],
+    ) -> Result<usize, AllocError> {
+        let mut next = request;
+        let mut taken = 0;
+        for entry in out.iter_mut() {
+            match self.alloc(next) {
+                Ok(frame) => *entry = frame,
+                Err(_) if batch == Batch::UpTo && taken > 0 => return Ok(taken),
+                Err(error) => {
+                    for &mut frame in out.iter_mut().take(taken) {
+                        // The block is ours, so the free succeeds.
+                        let _ = self.free(frame, request.order, request.slot);
+                    }
+                    return Err(error);
+                }
+            }
+            taken += 1;
+            next.frame = next.frame.map(|f| FrameId(f.0.saturating_add(request.order.frames())));
+        }
+        Ok(out.len())
+    }
+
+    /// Frees the blocks of `order` that begin at `frames`, in this order.
+    ///
+    /// # Errors
+    /// Stops at the first block that [`free`](Self::free) would refuse, and says which it is; the
+    /// blocks before it are free, it and those behind it untouched.
+    fn free_batch(
+        &self,
+        frames: &[FrameId],
+        order: Order,
+        slot: Slot,
+    ) -> Result<(), FreeBatchError> {
+        for (freed, &frame) in frames.iter().enumerate() {
+            self.free(frame, order, slot).map_err(|cause| FreeBatchError { freed, cause })?;
+        }
+        Ok(())
+    }
+
+    /// Gives back everything that `slot` holds for itself (reservations, caches), so that the
+    /// statistics show where the free frames really are. Its next allocation starts afresh.
+    ///
+    /// # Errors
+    /// Where the zone has no such slot.
+    fn drain(&self, slot: Slot) -> Result<(), BadSlot>;
+
+    /// Takes `count` huge frames out, all of which must be free: nobody can allocate them until
+    /// they are put back. All or none. A tree is `Geometry::TREE_HUGE` huge frames.
+    ///
+    /// # Errors
+    /// [`OfflineError::InUse`] where some frame is allocated or offline,
+    /// [`OfflineError::OutOfRange`] where a huge frame is not wholly inside the zone or `count` is
+    /// zero.
+    fn offline(&self, first: HugeId, count: usize) -> Result<(), OfflineError>;
+
+    /// Puts `count` huge frames back. All or none.
+    ///
+    /// # Errors
+    /// [`OfflineError::NotOffline`] where some huge frame is not offline,
+    /// [`OfflineError::OutOfRange`] as for [`offline`](Self::offline).
+    fn online(&self, first: HugeId, count: usize) -> Result<(), OfflineError>;
+
+    /// Is a block of `order` free? Near-constant time, for watermark checks. Exact for order 0 and
+    /// from the huge order up when no call is in flight; in between it may be wrong, but it never
+    /// says no while a huge frame is free. An order too large is never available.
+    fn is_available(&self, order: Order) -> bool;
+
+    /// About how many frames are free, in O(slots).
+    fn free_frames(&self) -> usize;
+
+    /// Counts the zone in O(trees + slots).
+    fn stats(&self) -> Stats;
+
+    /// Is every frame of the block free at this moment? False for what is not a block of the zone.
+    fn is_free(&self, frame: FrameId, order: Order) -> bool;
+
+    /// How many frames of a huge frame are free at this moment: the map of free huge frames, and
+    /// what compaction chooses by. 0 outside the zone and for huge frames that are offline.
+    fn free_in_huge(&self, huge: HugeId) -> usize;
+
+    /// The free huge frames, in order.
+    fn free_huge_frames(&self) -> impl Iterator<Item = HugeId> + '_
+    where
+        Self: Sized,
+    {
+        let range = self.zone().huge_range::<Self::Geometry>();
+        (range.start.0..range.end.0)
+            .map(HugeId)
+            .filter(|&huge| self.free_in_huge(huge) == Self::Geometry::HUGE_FRAMES)
+    }
+}
+
+/// How an engine is made from memory that the caller supplies.
+pub trait Construct: FrameAllocator + Sized {
+    /// How much metadata a zone needs.
+    ///
+    /// # Errors
+    /// What is wrong with the configuration.
+    fn metadata_size(config: &ZoneConfig) -> Result<MetadataSize, InitError>;
+
+    /// Makes an allocator for the zone. The bytes of the metadata need not be initialised in any
+    /// way, except that [`Init::Recover`] reads the durable part.
+    ///
+    /// # Errors
+    /// What is wrong with the configuration or the metadata; the metadata is untouched then.
+    ///
+    /// # Safety
+    /// Each part of `metadata` must be valid for reads and writes of its length, initialised
+    /// memory (of any value), and used by nobody else for as long as the allocator is used.
+    unsafe fn construct(
+        config: &ZoneConfig,
+        metadata: RawMetadata,
+        init: Init,
+    ) -> Result<Self, InitError>;
+}

@@ -1,0 +1,166 @@
+//! What a frame is for, and which kinds of use may share a tree.
+
+use core::fmt;
+
+/// The most classes that a policy can have.
+pub const MAX_CLASSES: usize = 8;
+
+/// What a frame is for. Frames of one class are kept together, because they tend to live and die
+/// together and to be movable or not together.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(transparent)]
+pub struct Class(pub u8);
+
+impl Class {
+    /// Can neither be moved nor reclaimed: kernel objects, page tables, DMA buffers.
+    pub const IMMOVABLE: Class = Class(0);
+    /// Can be moved by rewriting a mapping: user memory, page cache.
+    pub const MOVABLE: Class = Class(1);
+    /// Asked for by the huge frame.
+    pub const HUGE: Class = Class(2);
+    /// Immovable and expected to stay for the life of the system: boot memory, drivers, caches.
+    pub const LONG_LIVED: Class = Class(3);
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Class::IMMOVABLE => f.write_str("immovable"),
+            Class::MOVABLE => f.write_str("movable"),
+            Class::HUGE => f.write_str("huge"),
+            Class::LONG_LIVED => f.write_str("long-lived"),
+            Class(n) => write!(f, "class {n}"),
+        }
+    }
+}
+
+/// Which classes there are, and in which order a class turns to the trees of the others when its
+/// own have nothing left.
+///
+/// A policy never makes memory unreachable: every class appears in every row, so the last free
+/// frame can be had by any class.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ClassPolicy {
+    count: u8,
+    /// `turns[c]` lists the classes whose trees class `c` draws from, its own first.
+    turns: [[u8; MAX_CLASSES]; MAX_CLASSES],
+}
+
+impl ClassPolicy {
+    /// The policy as shipped: immovable, movable, huge and long-lived frames.
+    ///
+    /// Kinds that cannot be moved turn to each other first, so that movable memory stays clear of
+    /// them; movable memory turns to huge trees before it mixes with what cannot be moved.
+    pub const SHIPPED: ClassPolicy = ClassPolicy {
+        count: 4,
+        turns: {
+            let mut turns = [[0; MAX_CLASSES]; MAX_CLASSES];
+            turns[0] = [0, 3, 2, 1, 0, 0, 0, 0];
+            turns[1] = [1, 2, 0, 3, 0, 0, 0, 0];
+            turns[2] = [2, 1, 0, 3, 0, 0, 0, 0];
+            turns[3] = [3, 0, 2, 1, 0, 0, 0, 0];
+            turns
+        },
+    };
+
+    /// A policy with one class: nothing is kept apart.
+    pub const SINGLE: ClassPolicy =
+        ClassPolicy { count: 1, turns: [[0; MAX_CLASSES]; MAX_CLASSES] };
+
+    /// A policy of your own: row *c* lists every class exactly once, in the order in which class
+    /// *c* turns to their trees, itself first.
+    ///
+    /// Returns `None` when there are no rows or more than [`MAX_CLASSES`], or when a row is not
+    /// such a list.
+    pub const fn new(rows: &[&[u8]]) -> Option<ClassPolicy> {
+        let count = rows.len();
+        if count == 0 || count > MAX_CLASSES {
+            return None;
+        }
+        let mut turns = [[0; MAX_CLASSES]; MAX_CLASSES];
+        let mut class = 0;
+        while class < count {
+            let row = rows[class];
+            if row.len() != count || row[0] as usize != class {
+                return None;
+            }
+            let mut seen = 0u32;
+            let mut i = 0;
+            while i < count {
+                if row[i] as usize >= count || seen & 1 << row[i] != 0 {
+                    return None;
+                }
+                seen |= 1 << row[i];
+                turns[class][i] = row[i];
+                i += 1;
+            }
+            class += 1;
+        }
+        Some(ClassPolicy { count: count as u8, turns })
+    }
+
+    /// How many classes there are; 1 to [`MAX_CLASSES`].
+    pub const fn count(&self) -> usize {
+        self.count as usize
+    }
+
+    /// Is `class` one of this policy's?
+    pub const fn has(&self, class: Class) -> bool {
+        class.0 < self.count
+    }
+
+    /// Every class of this policy.
+    pub fn all(&self) -> impl DoubleEndedIterator<Item = Class> + Clone + use<> {
+        (0..self.count).map(Class)
+    }
+
+    /// The classes whose trees `class` draws from, its own first; nothing for a class that this
+    /// policy does not have.
+    pub fn turns(&self, class: Class) -> impl Iterator<Item = Class> + Clone + '_ {
+        let row = match self.turns.get(class.0 as usize) {
+            Some(row) if self.has(class) => row.as_slice(),
+            _ => &[],
+        };
+        row.iter().take(self.count()).map(|&c| Class(c))
+    }
+}
+
+impl Default for ClassPolicy {
+    fn default() -> Self {
+        Self::SHIPPED
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shipped_rows_are_what_new_accepts() {
+        let made = ClassPolicy::new(&[&[0, 3, 2, 1], &[1, 2, 0, 3], &[2, 1, 0, 3], &[3, 0, 2, 1]]);
+        assert_eq!(made, Some(ClassPolicy::SHIPPED));
+        assert_eq!(ClassPolicy::new(&[&[0]]), Some(ClassPolicy::SINGLE));
+    }
+
+    #[test]
+    fn bad_rows_are_refused() {
+        for rows in [
+            &[][..],
+            &[&[1][..]],
+            &[&[0][..], &[1, 0]],
+            &[&[0, 0], &[1, 0]],
+            &[&[1, 0], &[0, 1]],
+            &[&[0, 7], &[1, 0]],
+            &[&[0, 255], &[1, 0]],
+        ] {
+            assert_eq!(ClassPolicy::new(rows), None, "{rows:?}");
+        }
+        assert_eq!(ClassPolicy::new(&[&[0u8, 1, 2, 3, 4, 5, 6, 7, 8][..]; 9]), None);
+    }
+
+    #[test]
+    fn an_unknown_class_has_no_turns() {
+        assert_eq!(ClassPolicy::SINGLE.turns(Class(1)).count(), 0);
+        assert_eq!(ClassPolicy::SHIPPED.turns(Class(255)).count(), 0);
+    }
+}

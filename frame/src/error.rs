@@ -1,0 +1,204 @@
+//! Why a call failed. A call that fails changes nothing.
+
+use core::fmt;
+
+use crate::{Class, FrameId, Order, Slot};
+
+/// Why no block was allocated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum AllocError {
+    /// No block of the order is free.
+    OutOfMemory,
+    /// The order is larger than the geometry's largest.
+    OrderTooLarge(Order),
+    /// The zone has no such slot.
+    BadSlot(Slot),
+    /// The zone's policy has no such class.
+    BadClass(Class),
+    /// The block asked for does not lie inside the zone.
+    OutOfRange(FrameId),
+    /// The frame asked for is not aligned to the order.
+    Misaligned(FrameId, Order),
+    /// Some frame of the block asked for is allocated or offline.
+    InUse(FrameId),
+    /// This engine declares that it cannot do this: see
+    /// [`FrameAllocator::UNSUPPORTED`](crate::FrameAllocator::UNSUPPORTED).
+    Unsupported,
+}
+
+impl fmt::Display for AllocError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OutOfMemory => f.write_str("no block of this order is free"),
+            Self::OrderTooLarge(order) => write!(f, "{order} is larger than the largest"),
+            Self::BadSlot(slot) => write!(f, "the zone has no slot {}", slot.0),
+            Self::BadClass(class) => write!(f, "the zone has no {class} class"),
+            Self::OutOfRange(frame) => write!(f, "the block at frame {frame} is outside the zone"),
+            Self::Misaligned(frame, order) => write!(f, "frame {frame} is not aligned to {order}"),
+            Self::InUse(frame) => write!(f, "a frame of the block at {frame} is in use"),
+            Self::Unsupported => f.write_str("this engine cannot do this"),
+        }
+    }
+}
+
+/// Why nothing was freed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum FreeError {
+    /// Some frame of the block is not allocated: a double free, or a wrong order.
+    NotAllocated(FrameId),
+    /// The order is larger than the geometry's largest.
+    OrderTooLarge(Order),
+    /// The zone has no such slot.
+    BadSlot(Slot),
+    /// The block does not lie inside the zone.
+    OutOfRange(FrameId),
+    /// The frame is not aligned to the order.
+    Misaligned(FrameId, Order),
+    /// The block lies in a huge frame that is offline.
+    Offline(FrameId),
+    /// This engine declares that it cannot do this.
+    Unsupported,
+}
+
+impl fmt::Display for FreeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotAllocated(frame) => {
+                write!(f, "a frame of the block at {frame} is not allocated")
+            }
+            Self::OrderTooLarge(order) => write!(f, "{order} is larger than the largest"),
+            Self::BadSlot(slot) => write!(f, "the zone has no slot {}", slot.0),
+            Self::OutOfRange(frame) => write!(f, "the block at frame {frame} is outside the zone"),
+            Self::Misaligned(frame, order) => write!(f, "frame {frame} is not aligned to {order}"),
+            Self::Offline(frame) => write!(f, "the block at frame {frame} is offline"),
+            Self::Unsupported => f.write_str("this engine cannot do this"),
+        }
+    }
+}
+
+/// A batch of frees that stopped: the first `freed` blocks are free, the others untouched.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FreeBatchError {
+    /// How many blocks were freed before the one at this position was refused.
+    pub freed: usize,
+    /// Why it was refused.
+    pub cause: FreeError,
+}
+
+impl fmt::Display for FreeBatchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "block {} of the batch: {}", self.freed, self.cause)
+    }
+}
+
+/// Why huge frames were not taken offline or put back online.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum OfflineError {
+    /// Some huge frame does not lie wholly inside the zone, or none was named.
+    OutOfRange,
+    /// Offline: some frame is allocated, or the huge frame is offline already.
+    InUse,
+    /// Online: the huge frame is not offline.
+    NotOffline,
+    /// This engine declares that it cannot do this.
+    Unsupported,
+}
+
+impl fmt::Display for OfflineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::OutOfRange => "not whole huge frames of the zone",
+            Self::InUse => "some frame is allocated or offline already",
+            Self::NotOffline => "some huge frame is not offline",
+            Self::Unsupported => "this engine cannot do this",
+        })
+    }
+}
+
+/// The zone has no such slot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BadSlot(pub Slot);
+
+impl fmt::Display for BadSlot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the zone has no slot {}", self.0.0)
+    }
+}
+
+/// One of the two parts of an allocator's metadata.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Region {
+    /// What must outlive a crash.
+    Durable,
+    /// What is recomputed.
+    Volatile,
+}
+
+impl fmt::Display for Region {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Durable => "durable",
+            Self::Volatile => "volatile",
+        })
+    }
+}
+
+/// Why an allocator was not made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum InitError {
+    /// The zone has no frames.
+    EmptyZone,
+    /// The zone reaches past the end of the number space, or past what the engine's words can name.
+    ZoneTooLarge,
+    /// The zone has no slots.
+    NoSlots,
+    /// The zone has more slots than the engine can keep.
+    TooManySlots,
+    /// The policy has more classes than the engine can keep.
+    TooManyClasses,
+    /// The metadata is smaller than the engine needs.
+    Short {
+        /// Which part.
+        region: Region,
+        /// The bytes it must have.
+        needed: usize,
+        /// The bytes it has.
+        given: usize,
+    },
+    /// The metadata does not begin at a multiple of [`METADATA_ALIGN`](crate::METADATA_ALIGN), or
+    /// begins at address zero.
+    Misaligned(Region),
+    /// The two parts of the metadata share memory.
+    Overlap,
+    /// This engine cannot start in the mode asked for.
+    Unsupported,
+}
+
+impl fmt::Display for InitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::EmptyZone => f.write_str("the zone has no frames"),
+            Self::ZoneTooLarge => f.write_str("the zone is larger than the engine can name"),
+            Self::NoSlots => f.write_str("the zone has no slots"),
+            Self::TooManySlots => f.write_str("more slots than the engine can keep"),
+            Self::TooManyClasses => f.write_str("more classes than the engine can keep"),
+            Self::Short { region, needed, given } => {
+                write!(f, "the {region} metadata has {given} bytes and needs {needed}")
+            }
+            Self::Misaligned(region) => write!(f, "the {region} metadata is misaligned"),
+            Self::Overlap => f.write_str("the durable and the volatile metadata overlap"),
+            Self::Unsupported => f.write_str("this engine cannot start in this mode"),
+        }
+    }
+}
+
+impl core::error::Error for AllocError {}
+impl core::error::Error for FreeError {}
+impl core::error::Error for FreeBatchError {}
+impl core::error::Error for OfflineError {}
+impl core::error::Error for BadSlot {}
+impl core::error::Error for InitError {}

@@ -1,0 +1,39 @@
+//! The nouns and the contract of the Woodlot page-frame allocators.
+//!
+//! A page-frame allocator hands out physical memory in *frames*. This crate says what a frame, an
+//! order, a request and a failure are, and what every allocator of the family promises
+//! ([`FrameAllocator`]); the engines (LLFree and those that follow) live in crates of their own.
+//!
+//! ```text
+//!   zone    = frames start .. start+len            one allocator manages one zone
+//!   tree    = 32 huge frames                       the unit a CPU reserves for itself
+//!   huge    = 2^H base frames    (2 MiB: H = 9)    the unit the MMU maps large
+//!   frame   = 2^B bytes          (4 KiB: B = 12)   the unit that is counted
+//! ```
+//!
+//! Nothing in here uses a heap, takes a lock, or panics; there are no dependencies. The feature
+//! `std` adds [`Owned`], an allocator together with metadata from the heap.
+#![cfg_attr(not(feature = "std"), no_std)]
+
+mod allocator;
+pub mod atomics;
+mod class;
+mod error;
+mod frame;
+mod geometry;
+mod metadata;
+#[cfg(all(feature = "std", not(any(loom, woodlot_explore))))]
+mod owned;
+mod request;
+mod stats;
+
+pub use allocator::{Construct, FrameAllocator, Unsupported};
+pub use class::{Class, ClassPolicy, MAX_CLASSES};
+pub use error::{AllocError, BadSlot, FreeBatchError, FreeError, InitError, OfflineError, Region};
+pub use frame::{FrameId, HugeId, Order};
+pub use geometry::{Base4K, Base16K, Base64K, Geometry};
+pub use metadata::{METADATA_ALIGN, MetadataSize, RawMetadata};
+#[cfg(all(feature = "std", not(any(loom, woodlot_explore))))]
+pub use owned::Owned;
+pub use request::{Batch, Init, Request, Slot, ZoneConfig};
+pub use stats::{ClassStats, FreeBlocks, Stats, compaction_cost};

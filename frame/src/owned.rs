@@ -1,0 +1,97 @@
+//! An allocator together with its metadata, for programs and tests that have a heap.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ops::Deref;
+
+use crate::{Construct, Init, InitError, METADATA_ALIGN, RawMetadata, ZoneConfig};
+
+/// An allocator that owns its metadata. It manages numbers only: no memory stands behind the
+/// frames.
+pub struct Owned<A> {
+    allocator: A,
+    metadata: RawMetadata,
+}
+
+// SAFETY: the pointers in `metadata` are only used to give the memory back in `drop`, with
+// exclusive access; all sharing goes through `A`.
+unsafe impl<A: Send> Send for Owned<A> {}
+// SAFETY: as above.
+unsafe impl<A: Sync> Sync for Owned<A> {}
+
+impl<A: Construct> Owned<A> {
+    /// A new zone with metadata from the heap, in mode [`Init::Free`] or [`Init::Allocated`].
+    ///
+    /// # Errors
+    /// What [`Construct::construct`] says of the configuration.
+    pub fn new(config: &ZoneConfig, init: Init) -> Result<Self, InitError> {
+        let size = A::metadata_size(config)?;
+        let metadata = RawMetadata {
+            durable: (zeroed(size.durable), size.durable),
+            volatile: (zeroed(size.volatile), size.volatile),
+        };
+        // SAFETY: the memory is fresh, nobody else has it, and `drop` frees it only after the
+        // allocator's last use.
+        match unsafe { A::construct(config, metadata, init) } {
+            Ok(allocator) => Ok(Self { allocator, metadata }),
+            Err(error) => {
+                release(metadata);
+                Err(error)
+            }
+        }
+    }
+
+    /// Forgets everything but the durable part, and recovers from that: what happens at a restart.
+    ///
+    /// # Errors
+    /// What [`Construct::construct`] says.
+    pub fn recover(&mut self, config: &ZoneConfig) -> Result<(), InitError> {
+        // SAFETY: `&mut self` shows that no call is in flight on the old allocator, which the new
+        // one replaces on the same memory.
+        self.allocator = unsafe { A::construct(config, self.metadata, Init::Recover) }?;
+        Ok(())
+    }
+
+    /// The durable bytes, to look at or to damage.
+    pub fn durable_bytes(&mut self) -> &mut [u8] {
+        let (start, len) = self.metadata.durable;
+        // SAFETY: the memory is ours and initialised, and `&mut self` shows that no call is in
+        // flight.
+        unsafe { std::slice::from_raw_parts_mut(start, len) }
+    }
+}
+
+impl<A> Deref for Owned<A> {
+    type Target = A;
+
+    fn deref(&self) -> &A {
+        &self.allocator
+    }
+}
+
+impl<A> Drop for Owned<A> {
+    fn drop(&mut self) {
+        release(self.metadata);
+    }
+}
+
+fn layout(bytes: usize) -> Layout {
+    // Engines need at least one cache line of each part, and their sizes come from
+    // `metadata_size`, which refuses what does not fit the address space.
+    Layout::from_size_align(bytes.max(1), METADATA_ALIGN).expect("metadata fits the address space")
+}
+
+fn zeroed(bytes: usize) -> *mut u8 {
+    // SAFETY: `layout` has a size above zero.
+    let start = unsafe { alloc_zeroed(layout(bytes)) };
+    if start.is_null() {
+        handle_alloc_error(layout(bytes));
+    }
+    start
+}
+
+fn release(metadata: RawMetadata) {
+    for (start, len) in [metadata.durable, metadata.volatile] {
+        // SAFETY: both parts came from `zeroed` with these lengths, and are released once.
+        unsafe { dealloc(start, layout(len)) };
+    }
+}

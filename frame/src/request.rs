@@ -1,0 +1,124 @@
+//! What a caller says: the zone it has, and the block it wants.
+
+use core::ops::Range;
+
+use crate::{Class, ClassPolicy, FrameId, HugeId, Order};
+
+/// Which set of per-CPU state a call works on: usually the number of the CPU it runs on.
+///
+/// A slot is a locality hint, not an owner: two CPUs may use one slot at once, a call may be
+/// interrupted and the interrupt handler use the same slot, and a frame may be freed through any.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[repr(transparent)]
+pub struct Slot(pub usize);
+
+/// A request for a block of frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Request {
+    /// How large.
+    pub order: Order,
+    /// What for.
+    pub class: Class,
+    /// For which CPU.
+    pub slot: Slot,
+    /// This very block and no other; it must be aligned to `order`.
+    pub frame: Option<FrameId>,
+}
+
+impl Request {
+    /// A movable block wherever the allocator likes.
+    pub const fn new(order: Order, slot: Slot) -> Request {
+        Request { order, class: Class::MOVABLE, slot, frame: None }
+    }
+
+    /// The same for another class.
+    pub const fn class(self, class: Class) -> Request {
+        Request { class, ..self }
+    }
+
+    /// The same for the block that begins at `frame`.
+    pub const fn at(self, frame: FrameId) -> Request {
+        Request { frame: Some(frame), ..self }
+    }
+}
+
+/// How many blocks a batch must yield.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Batch {
+    /// All that were asked for, or none.
+    All,
+    /// As many as there are, at least one.
+    UpTo,
+}
+
+/// The zone that an allocator is to manage.
+///
+/// Neither end needs to be aligned to anything: frames outside `start .. start + frames` that
+/// share a huge frame or tree with it are never handed out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ZoneConfig {
+    /// The first frame.
+    pub start: FrameId,
+    /// How many frames; at least one.
+    pub frames: usize,
+    /// How many slots; at least one. One for each CPU is best.
+    pub slots: usize,
+    /// The classes.
+    pub classes: ClassPolicy,
+}
+
+impl ZoneConfig {
+    /// A zone of `frames` frames from frame zero with the shipped classes.
+    pub const fn new(frames: usize, slots: usize) -> ZoneConfig {
+        ZoneConfig { start: FrameId(0), frames, slots, classes: ClassPolicy::SHIPPED }
+    }
+
+    /// The same zone beginning at `start`.
+    pub const fn starting_at(self, start: FrameId) -> ZoneConfig {
+        ZoneConfig { start, ..self }
+    }
+
+    /// The same zone with other classes.
+    pub const fn with_classes(self, classes: ClassPolicy) -> ZoneConfig {
+        ZoneConfig { classes, ..self }
+    }
+
+    /// The frame after the last; saturates at the end of the number space.
+    pub const fn end(&self) -> FrameId {
+        FrameId(self.start.0.saturating_add(self.frames))
+    }
+
+    /// The frames of the zone.
+    pub const fn range(&self) -> Range<FrameId> {
+        self.start..self.end()
+    }
+
+    /// Does the block of `order` at `frame` lie inside the zone?
+    pub const fn contains(&self, frame: FrameId, order: Order) -> bool {
+        frame.0 >= self.start.0
+            && match frame.0.checked_add(order.frames()) {
+                Some(end) => order.frames() != 0 && end <= self.start.0.saturating_add(self.frames),
+                None => false,
+            }
+    }
+
+    /// The huge frames that lie wholly inside the zone.
+    pub const fn huge_range<G: crate::Geometry>(&self) -> Range<HugeId> {
+        let first = self.start.0.div_ceil(G::HUGE_FRAMES);
+        let end = self.end().0 >> G::HUGE_ORDER;
+        HugeId(first)..HugeId(if end > first { end } else { first })
+    }
+}
+
+/// What the frames of a new zone are, before the first call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Init {
+    /// Every frame is free. Holes are then claimed with exact-frame requests, or taken offline.
+    Free,
+    /// Every frame is allocated; what exists is then freed, in blocks of any order. This is how a
+    /// kernel hands over its boot memory: holes are simply never freed.
+    Allocated,
+    /// Whatever the durable part of the metadata says, after a shutdown or a crash. Everything
+    /// else is recomputed from it, and any bytes at all are made consistent.
+    Recover,
+}

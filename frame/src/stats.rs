@@ -1,0 +1,124 @@
+//! What can be known about a zone without stopping it.
+
+use crate::{FrameAllocator, FrameId, Geometry, MAX_CLASSES, Order};
+
+/// A count over a whole zone. Exact when no call is in flight.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Stats {
+    /// Free base frames.
+    pub free_frames: usize,
+    /// Huge frames all of whose base frames are free.
+    pub free_huge: usize,
+    /// Huge frames that are offline.
+    pub offline_huge: usize,
+    /// The same by class of the trees they lie in; an engine without classes counts all in the
+    /// first.
+    pub classes: [ClassStats; MAX_CLASSES],
+}
+
+/// The trees of one class.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ClassStats {
+    /// Trees.
+    pub trees: usize,
+    /// Free base frames in them.
+    pub free_frames: usize,
+    /// Free huge frames in them.
+    pub free_huge: usize,
+}
+
+/// The most orders of any geometry ([`Geometry::HUGE_ORDER`] is at most 12).
+const ORDERS: usize = 14;
+
+/// Free blocks by order: what `/proc/buddyinfo` shows, computed from the frames themselves. Each
+/// free frame counts once, in the largest aligned free block it lies in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FreeBlocks {
+    counts: [usize; ORDERS],
+    /// The most free frames in a row, aligned or not.
+    pub largest_run: usize,
+}
+
+impl FreeBlocks {
+    /// Walks the zone; O(frames) where frames are in use, O(huge frames) where they are not.
+    pub fn of<A: FrameAllocator + ?Sized>(allocator: &A) -> Self {
+        let mut blocks = Self::default();
+        let mut run = 0;
+        let zone = allocator.zone().range();
+        let mut frame = zone.start;
+        while frame < zone.end {
+            let order = Order::all::<A::Geometry>()
+                .rev()
+                .find(|&order| frame.is_aligned(order) && allocator.is_free(frame, order));
+            if let Some(order) = order {
+                if let Some(count) = blocks.counts.get_mut(order.0 as usize) {
+                    *count += 1;
+                }
+                run += order.frames();
+                blocks.largest_run = blocks.largest_run.max(run);
+            } else {
+                run = 0;
+            }
+            let step = order.map_or(1, Order::frames);
+            frame = FrameId(frame.0.saturating_add(step));
+        }
+        blocks
+    }
+
+    /// How many maximal free blocks of exactly `order` there are.
+    pub fn count(&self, order: Order) -> usize {
+        self.counts.get(order.0 as usize).copied().unwrap_or(0)
+    }
+
+    /// The free memory fragmentation index of `order` in thousandths: how much of the free memory
+    /// lies in blocks too small for a request of `order`. 0 where all of it could serve one, 1000
+    /// where none could, 0 where nothing is free (FreeBSD anti-fragmentation, FMFI).
+    pub fn fmfi(&self, order: Order) -> u32 {
+        let frames = |(order, count): (usize, &usize)| count << order;
+        let free: usize = self.counts.iter().enumerate().map(frames).sum();
+        let large = self.counts.iter().enumerate().skip(order.0 as usize);
+        let large: usize = large.map(frames).sum();
+        match free {
+            0 => 0,
+            _ => ((free - large) as u128 * 1000 / free as u128) as u32,
+        }
+    }
+}
+
+/// The fewest base-frame moves that would make every possible huge frame free (LLFree section
+/// 5.6): the free counts are sorted, and the fullest huge frames are filled up from the emptiest.
+///
+/// `free` holds the free base frames of each huge frame that frames could be moved out of or into;
+/// it is sorted in place.
+pub fn compaction_cost<G: Geometry>(free: &mut [usize]) -> usize {
+    free.sort_unstable();
+    let possible = free.iter().sum::<usize>() / G::HUGE_FRAMES;
+    // The emptiest `possible` huge frames are the cheapest to clear, and the others have room for
+    // what they hold, because the free frames of all add up to that many whole huge frames.
+    free.iter().rev().take(possible).map(|free| G::HUGE_FRAMES.saturating_sub(*free)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Base4K;
+
+    #[test]
+    fn compaction_cost_counts_what_the_emptiest_hold() {
+        assert_eq!(compaction_cost::<Base4K>(&mut []), 0);
+        assert_eq!(compaction_cost::<Base4K>(&mut [512, 0, 512]), 0);
+        assert_eq!(compaction_cost::<Base4K>(&mut [256, 256]), 256);
+        assert_eq!(compaction_cost::<Base4K>(&mut [500, 5, 6]), 0);
+        assert_eq!(compaction_cost::<Base4K>(&mut [500, 6, 6]), 12);
+    }
+
+    #[test]
+    fn fmfi_of_known_blocks() {
+        let mut blocks = FreeBlocks::default();
+        assert_eq!(blocks.fmfi(Order(9)), 0);
+        blocks.counts[0] = 512;
+        assert_eq!((blocks.fmfi(Order(0)), blocks.fmfi(Order(1))), (0, 1000));
+        blocks.counts[9] = 1;
+        assert_eq!((blocks.fmfi(Order(9)), blocks.fmfi(Order(10))), (500, 1000));
+    }
+}
