@@ -92,10 +92,13 @@ pub trait FrameAllocator: Sync {
         out: &mut [FrameId],
     ) -> Result<usize, AllocError> {
         let mut next = request;
-        let mut taken = 0;
-        for entry in out.iter_mut() {
+        for taken in 0..out.len() {
             match self.alloc(next) {
-                Ok(frame) => *entry = frame,
+                Ok(frame) => {
+                    if let Some(entry) = out.get_mut(taken) {
+                        *entry = frame;
+                    }
+                }
                 Err(_) if batch == Batch::UpTo && taken > 0 => return Ok(taken),
                 Err(error) => {
                     for &mut frame in out.iter_mut().take(taken) {
@@ -105,7 +108,6 @@ pub trait FrameAllocator: Sync {
                     return Err(error);
                 }
             }
-            taken += 1;
             next.frame = next.frame.map(|f| FrameId(f.0.saturating_add(request.order.frames())));
         }
         Ok(out.len())
