@@ -1,1 +1,96 @@
+//! LLFree: a lock- and log-free page-frame allocator that keeps huge frames whole.
+//!
+//! After *LLFree: Scalable and Optionally-Persistent Page-Frame Allocation* (Wrenger et al.,
+//! USENIX ATC 2023, sections 3 and 4.2.1 and figure 14).
+//!
+//! ```text
+//!   slots   ┌ reservation: tree 7, child 3, credits ┐ …      per CPU and class    reservation.rs
+//!           └──────────────┬────────────────────────┘
+//!   index   trees by class and level of use  ┊  hints        per 64 trees         index.rs
+//!           ───────────────┼──────────────────────────
+//!   trees   │ credits, class, reserved │ …                   per 32 huge frames   tree.rs
+//!   ═══════════════════════╪══════════════════════════ upper level above, lower level below ═══
+//!   pairs   │ credits, whole, polarity │ …                   per huge frame       child.rs
+//!   rows    │ 64 frames │ × 8 …                              per base frame       rows.rs
+//! ```
+//!
+//! The *lower level* allocates: bits for base frames, child entries for huge ones. It is all that
+//! a crash leaves. The *upper level* decides where, so that CPUs keep apart and huge frames stay
+//! whole; it is recomputed at every start.
+//!
+//! A **credit** is the right to take one free frame (or one free huge frame) from a tree, or from
+//! a child. An allocation takes credits from the top down before it touches a bit, a free gives
+//! them back from the bottom up, so a counter never promises what is not there.
+//!
+//! # Progress
+//! Lock-free throughout: a swap fails only because another call succeeded, and every search is
+//! bounded. A call that stops half-way hides at most what it holds: the block it was taking or
+//! giving, the credits of one child, or those of the tree it was just moving to.
+//!
+//! # Crash
+//! See [`Init::Recover`](woodlot_frame::Init::Recover): what survives is exactly what the bits and
+//! child entries say; a call that was under way has either happened or not, but for orders 7 to
+//! H-1, which change several words.
+#![no_std]
+#![deny(missing_docs)]
 
+mod allocate;
+mod child;
+mod exact;
+mod free;
+mod index;
+mod init;
+mod lower;
+mod reservation;
+mod rows;
+mod stats;
+mod tree;
+mod tuning;
+mod upper;
+
+pub use init::Parts;
+pub use tuning::Tuning;
+
+use core::marker::PhantomData;
+use woodlot_frame::atomics::{AtomicU32, AtomicU64};
+use woodlot_frame::{FrameId, Geometry, Order, ZoneConfig};
+
+/// An LLFree allocator for one zone.
+///
+/// Made by [`Construct::construct`](woodlot_frame::Construct::construct) from raw memory or by
+/// [`from_parts`](Self::from_parts) from words; used through
+/// [`FrameAllocator`](woodlot_frame::FrameAllocator).
+pub struct LLFree<'a, G: Geometry> {
+    zone: ZoneConfig,
+    tuning: Tuning,
+    /// The frame that the metadata begins with: the zone's first, rounded down to a pair of huge
+    /// frames.
+    base: usize,
+    lower: lower::Lower<'a, G>,
+    trees: &'a [AtomicU32],
+    index: index::Index<'a, G>,
+    slots: &'a [AtomicU64],
+    totals: &'a [AtomicU64],
+    geometry: PhantomData<G>,
+}
+
+impl<G: Geometry> LLFree<'_, G> {
+    /// Where a frame of the zone lies: the index of its huge frame, and its offset in it.
+    #[inline]
+    fn locate(&self, frame: FrameId) -> (usize, usize) {
+        let index = frame.0 - self.base;
+        (index >> G::HUGE_ORDER, index & (G::HUGE_FRAMES - 1))
+    }
+
+    /// The frame at an offset in a huge frame.
+    #[inline]
+    fn frame(&self, huge: usize, offset: usize) -> FrameId {
+        FrameId(self.base + (huge << G::HUGE_ORDER | offset))
+    }
+
+    /// Is this an order of the geometry?
+    #[inline]
+    fn is_order(order: Order) -> bool {
+        (order.0 as u32) <= G::MAX_ORDER
+    }
+}

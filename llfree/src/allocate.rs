@@ -1,0 +1,408 @@
+//! Allocation: figure 14(a) of LLFree, from the slot's reservation down to the bits.
+//!
+//! ```text
+//!   1  the slot's own tree: the child held, or another one that is in part allocated
+//!   2  another tree with such children: of the class, then of the others         (index)
+//!   3  if no tree is entirely free: what other slots of the class have reserved
+//!   4  a huge frame that is free as a whole: of the own tree, then of another    (index)
+//!   5  what any slot has reserved, for any class; then everything is drained, and from the top
+//! ```
+//!
+//! Base frames thus fill up the huge frames that are in part allocated, everywhere, before they
+//! break another one: that, and keeping the classes apart, is what leaves huge frames whole. On
+//! the shipped pressure trace mixing the classes costs most (0.68 of the possible huge frames for
+//! 0.82); breaking a huge frame before filling another class's costs the build trace its target.
+//! Step 3 matters where slots are many and trees few: without it eight slots each break huge
+//! frames of their own while partly allocated ones lie in the others' trees. While entirely free
+//! trees are left there is no need, and the slots keep apart.
+//!
+//! Huge frames come from the slot's tree for their class, then from the index, then as in step 5.
+
+use woodlot_frame::atomics::AtomicU64;
+use woodlot_frame::{AllocError, Class, FrameId, Geometry, Request, Slot};
+
+use crate::LLFree;
+use crate::child::Polarity;
+use crate::index::{Kind, Places};
+use crate::lower::Gain;
+use crate::reservation::Reservation;
+
+/// May a huge frame that is free as a whole be opened for base frames?
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Open {
+    Yes,
+    No,
+}
+
+/// How often an allocation starts again after everything was drained, before it says that memory
+/// is exhausted. With no other call under way once is enough; more than that bridges credits that
+/// other calls have in flight.
+const ROUNDS: usize = 3;
+
+/// How many trees a search for a run of base frames looks into before it opens a huge frame.
+const CANDIDATES: usize = 8;
+
+impl<G: Geometry> LLFree<'_, G> {
+    /// Is this a request that the zone can have?
+    pub(crate) fn check(&self, request: &Request) -> Result<(), AllocError> {
+        if !Self::is_order(request.order) {
+            return Err(AllocError::OrderTooLarge(request.order));
+        }
+        if request.slot.0 >= self.zone.slots {
+            return Err(AllocError::BadSlot(request.slot));
+        }
+        if !self.zone.classes.has(request.class) {
+            return Err(AllocError::BadClass(request.class));
+        }
+        Ok(())
+    }
+
+    /// Allocates a block anywhere.
+    #[inline]
+    pub(crate) fn allocate(&self, request: Request) -> Result<FrameId, AllocError> {
+        let Request { order, class, slot, .. } = request;
+        let order = order.0 as u32;
+        let word = self.reservation(slot, class);
+        if order < G::HUGE_ORDER
+            && let Some(frame) = self.take_held(word, order)
+        {
+            self.count(slot, 1 << order, false);
+            return Ok(frame);
+        }
+        self.allocate_slowly(word, order, class, slot)
+    }
+
+    /// The usual case: a base-frame block of the child that the slot holds, by one swap of the
+    /// reservation and one of a row.
+    #[inline]
+    fn take_held(&self, word: &AtomicU64, order: u32) -> Option<FrameId> {
+        let now = self.read(word);
+        if now.held() < 1 << order {
+            return None;
+        }
+        let row = self.lower.rows(now.huge_index(), now.polarity()).find(order, now.row())?;
+        self.swap(word, now, now.pay(1 << order, row)?).ok()?;
+        self.claim(word, now, order, row)
+    }
+
+    /// Claims a block of the child held, for which `paid` has paid.
+    #[inline]
+    fn claim(
+        &self,
+        word: &AtomicU64,
+        paid: Reservation<G>,
+        order: u32,
+        row: usize,
+    ) -> Option<FrameId> {
+        let (huge, polarity) = (paid.huge_index(), paid.polarity());
+        match self.lower.rows(huge, polarity).claim(order, row) {
+            Ok(offset) => Some(self.frame(huge, offset)),
+            Err(lost) => {
+                self.repay(word, paid.tree(), huge, (1 << order) - lost, polarity);
+                None
+            }
+        }
+    }
+
+    /// Gives `count` frames' credits back to the reservation, or to the child and the tree.
+    pub(crate) fn repay(
+        &self,
+        word: &AtomicU64,
+        tree: usize,
+        huge: usize,
+        count: usize,
+        polarity: Polarity,
+    ) {
+        if self.change(word, |now| now.repay(huge, count, polarity)).is_none() {
+            let child = self.give_child(huge, count, polarity);
+            self.give_back(word, tree, Gain { frames: count, huge: child.huge });
+        }
+    }
+
+    #[cold]
+    fn allocate_slowly(
+        &self,
+        word: &AtomicU64,
+        order: u32,
+        class: Class,
+        slot: Slot,
+    ) -> Result<FrameId, AllocError> {
+        for _ in 0..ROUNDS {
+            let found = if order < G::HUGE_ORDER {
+                self.allocate_base(word, order, class)
+            } else {
+                self.allocate_huge(word, order, class)
+            };
+            let found = found.or_else(|| {
+                self.reservations().find_map(|other| self.take_from(other, order, Open::Yes))
+            });
+            if let Some(frame) = found {
+                self.count(slot, 1 << order, false);
+                return Ok(frame);
+            }
+            self.drain_all();
+        }
+        Err(AllocError::OutOfMemory)
+    }
+
+    /// Gives up every reservation of every slot.
+    pub(crate) fn drain_all(&self) {
+        self.reservations().for_each(|word| {
+            self.drain_word(word);
+        });
+    }
+
+    /// Steps 1 to 4.
+    fn allocate_base(&self, word: &AtomicU64, order: u32, class: Class) -> Option<FrameId> {
+        let take = |word, open| self.take_from(word, order, open);
+        let partial = || {
+            self.zone.classes.turns(class).any(|class_of_tree| {
+                let places = Places::of(class_of_tree);
+                let left = core::cell::Cell::new(CANDIDATES);
+                self.move_to(word, class, Kind::Partial, places, |tree| {
+                    left.set(left.get().saturating_sub(1));
+                    order == 0 || left.get() > 0 && self.has_run(tree, order)
+                })
+            })
+        };
+        if let Some(frame) = take(word, Open::No) {
+            return Some(frame);
+        }
+        if partial()
+            && let Some(frame) = take(word, Open::No)
+        {
+            return Some(frame);
+        }
+        if !self.has_free_tree() {
+            let borrowed = self.reservations_of(class).find_map(|other| take(other, Open::No));
+            if borrowed.is_some() {
+                return borrowed;
+            }
+        }
+        if let Some(frame) = take(word, Open::Yes) {
+            return Some(frame);
+        }
+        if self.move_to_huge(word, class, |_| true)
+            && let Some(frame) = take(word, Open::Yes)
+        {
+            return Some(frame);
+        }
+        // Runs in trees that the quick look did not reach.
+        let anywhere = |tree| order == 0 || self.has_run(tree, order);
+        if self.move_to(word, class, Kind::Partial, Places::ALL, anywhere) {
+            return take(word, Open::No);
+        }
+        None
+    }
+
+    fn allocate_huge(&self, word: &AtomicU64, order: u32, class: Class) -> Option<FrameId> {
+        let take = |word| self.take_from(word, order, Open::Yes);
+        take(word).or_else(|| {
+            let fits = |tree| order == G::HUGE_ORDER || self.find_whole(tree, order, 0).is_some();
+            if self.move_to_huge(word, class, fits) { take(word) } else { None }
+        })
+    }
+
+    /// Moves to a tree with free huge frames: of the class, one that is entirely free, of another
+    /// class.
+    fn move_to_huge(&self, word: &AtomicU64, class: Class, fits: impl Fn(usize) -> bool) -> bool {
+        let own = Places::of(class).but(Places::FREE_TREES);
+        let others = self.zone.classes.turns(class).skip(1);
+        let others = others.map(|other| Places::of(other).but(Places::FREE_TREES));
+        [own, Places::FREE_TREES]
+            .into_iter()
+            .chain(others)
+            .any(|places| self.move_to(word, class, Kind::Huge, places, &fits))
+    }
+
+    /// Allocates from a reservation, whoever's it is.
+    fn take_from(&self, word: &AtomicU64, order: u32, open: Open) -> Option<FrameId> {
+        if order < G::HUGE_ORDER {
+            self.take_base(word, order, open)
+        } else {
+            self.take_whole(word, order)
+        }
+    }
+
+    fn take_base(&self, word: &AtomicU64, order: u32, open: Open) -> Option<FrameId> {
+        let count = 1 << order;
+        // A claim that finds no bit for its credits met a claim of another call that is half done.
+        let mut failed = 0;
+        while failed < 2 {
+            let now = self.read(word);
+            if !now.is_some() {
+                return None;
+            }
+            if now.credits().frames < count {
+                if self.synchronise(word, now) {
+                    continue;
+                }
+                return None;
+            }
+            let rows = self.lower.rows(now.huge_index(), now.polarity());
+            let row = if now.held() < count { None } else { rows.find(order, now.row()) };
+            match row.zip(row.and_then(|row| now.pay(count, row))) {
+                Some((row, paid)) => {
+                    if self.swap(word, now, paid).is_ok() {
+                        if let Some(frame) = self.claim(word, now, order, row) {
+                            return Some(frame);
+                        }
+                        failed += 1;
+                    }
+                }
+                None => {
+                    if !self.refill(word, now, order, open) {
+                        return None;
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// Makes the slot hold another child of its tree, one from which `order` can be allocated: the
+    /// most used that is in part allocated, else, if it may be opened, one that is free as a
+    /// whole. False: there is none.
+    fn refill(&self, word: &AtomicU64, now: Reservation<G>, order: u32, open: Open) -> bool {
+        let mut refused = if now.held() > 0 { 1 << (now.huge_index() % G::TREE_HUGE) } else { 0 };
+        loop {
+            let Some((huge, whole)) = self.choose_child(now.tree(), order, refused, open) else {
+                return false;
+            };
+            if whole && !self.pay_huge(word, now.tree()) {
+                return false;
+            }
+            match self.lower.take_all(huge, 1 << order, whole) {
+                Some((held, polarity)) => {
+                    self.hold(word, now.tree(), huge, held, polarity);
+                    return true;
+                }
+                None => {
+                    if whole {
+                        self.give_back(word, now.tree(), Gain { frames: 0, huge: 1 });
+                    }
+                    refused |= 1 << (huge % G::TREE_HUGE);
+                }
+            }
+        }
+    }
+
+    /// The child of a tree to fill next, and whether it is free as a whole; none of `refused`.
+    fn choose_child(
+        &self,
+        tree: usize,
+        order: u32,
+        mut refused: u64,
+        open: Open,
+    ) -> Option<(usize, bool)> {
+        loop {
+            let mut best = None;
+            let mut whole = None;
+            for child in self.children_of(tree) {
+                let (huge, child) = child;
+                if refused >> (huge % G::TREE_HUGE) & 1 != 0 || child.free() < 1 << order {
+                    continue;
+                }
+                if child.is_free::<G>() {
+                    whole = whole.or(Some((huge, true)));
+                } else if best.is_none_or(|(_, free)| child.free() < free) {
+                    best = Some((huge, child.free()));
+                }
+            }
+            match best {
+                Some((huge, _)) if order == 0 || self.child_has_run(huge, order) => {
+                    return Some((huge, false));
+                }
+                Some((huge, _)) => refused |= 1 << (huge % G::TREE_HUGE),
+                None => return whole.filter(|_| open == Open::Yes),
+            }
+        }
+    }
+
+    /// The children of a tree with the indices of their huge frames.
+    fn children_of(&self, tree: usize) -> impl Iterator<Item = (usize, crate::child::Child)> {
+        let first = tree * G::TREE_HUGE;
+        let last = (first + G::TREE_HUGE).min(self.lower.len());
+        (first..last).step_by(2).flat_map(|even| {
+            let [a, b] = self.lower.children(even);
+            [(even, a), (even + 1, b)]
+        })
+    }
+
+    fn child_has_run(&self, huge: usize, order: u32) -> bool {
+        let child = self.lower.child(huge);
+        self.lower.rows(huge, child.polarity()).find(order, 0).is_some()
+    }
+
+    /// Has some child of the tree, in part allocated, a free run for `order`?
+    fn has_run(&self, tree: usize, order: u32) -> bool {
+        self.choose_child(tree, order, 0, Open::No).is_some()
+    }
+
+    /// Pays for opening a huge frame of the tree, from the reservation.
+    fn pay_huge(&self, word: &AtomicU64, tree: usize) -> bool {
+        let price = Gain { frames: 0, huge: 1 };
+        let pay = |now: Reservation<G>| if now.is_of(tree) { now.without(price) } else { None };
+        self.change(word, pay).is_some() || {
+            let now = self.read(word);
+            now.is_of(tree) && self.synchronise(word, now) && self.change(word, pay).is_some()
+        }
+    }
+
+    /// Makes `held` credits of a child the reservation's, and gives back what it held before; if
+    /// the reservation has moved to another tree, the credits go back themselves.
+    fn hold(&self, word: &AtomicU64, tree: usize, huge: usize, held: usize, polarity: Polarity) {
+        let hold = |now: Reservation<G>| {
+            if now.is_of(tree) { Some(now.holding(huge, held, polarity)) } else { None }
+        };
+        let freed = match self.change(word, hold) {
+            Some(before) => self.give_child(before.huge_index(), before.held(), before.polarity()),
+            None => self.give_child(huge, held, polarity),
+        };
+        // The tree's credits for base frames were not taken, only the child's.
+        self.give_back(word, tree, Gain { frames: 0, huge: freed.huge });
+    }
+
+    /// Allocates one huge frame, or two that make a pair.
+    fn take_whole(&self, word: &AtomicU64, order: u32) -> Option<FrameId> {
+        let huge = 1 << (order - G::HUGE_ORDER);
+        let price = Gain { frames: huge << G::HUGE_ORDER, huge };
+        let mut failed = 0;
+        while failed < 2 {
+            let now = self.read(word);
+            if !now.is_some() {
+                return None;
+            }
+            let Some(paid) = now.without(price) else {
+                if self.synchronise(word, now) {
+                    continue;
+                }
+                return None;
+            };
+            let found = self.find_whole(now.tree(), order, now.huge_index())?;
+            if self.swap(word, now, paid.looking_at(found)).is_ok() {
+                if self.lower.allocate_whole(found, order) {
+                    return Some(self.frame(found, 0));
+                }
+                self.give_back(word, now.tree(), price);
+                failed += 1;
+            }
+        }
+        None
+    }
+
+    /// A free huge frame of a tree, or the first of a free pair, looking first at `from`.
+    fn find_whole(&self, tree: usize, order: u32, from: usize) -> Option<usize> {
+        let first = tree * G::TREE_HUGE;
+        let last = (first + G::TREE_HUGE).min(self.lower.len());
+        let from = if (first..last).contains(&from) { from & !1 } else { first };
+        (from..last).chain(first..from).step_by(2).find_map(|even| {
+            match self.lower.children(even).map(crate::child::Child::is_free::<G>) {
+                [true, true] => Some(even),
+                [true, false] if order == G::HUGE_ORDER => Some(even),
+                [false, true] if order == G::HUGE_ORDER => Some(even + 1),
+                _ => None,
+            }
+        })
+    }
+}

@@ -1,0 +1,135 @@
+//! Free: figure 14(b) of LLFree, from the bits up to the counters.
+
+use woodlot_frame::atomics::Ordering;
+use woodlot_frame::{FrameId, FreeError, Geometry, Order, Slot};
+
+use crate::LLFree;
+use crate::init::SLOT_LAST_FREE;
+use crate::lower::{Gain, Refusal};
+use crate::tree::Tree;
+
+impl<G: Geometry> LLFree<'_, G> {
+    /// Frees a block, which is known to be of the zone and aligned.
+    #[inline]
+    pub(crate) fn free_block(
+        &self,
+        frame: FrameId,
+        order: u32,
+        slot: Slot,
+    ) -> Result<(), FreeError> {
+        let (huge, offset) = self.locate(frame);
+        let freed = if order < G::HUGE_ORDER {
+            self.free_base(huge, offset, order, slot)
+        } else {
+            self.lower.free_whole(huge, order).map(|gain| self.gain(huge, gain, slot))
+        };
+        match freed {
+            Ok(()) => {
+                self.count(slot, 1 << order, true);
+                Ok(())
+            }
+            Err(Refusal::Offline) => Err(FreeError::Offline(frame)),
+            Err(Refusal::NotAllocated(gain)) => {
+                self.give_tree(huge / G::TREE_HUGE, gain);
+                Err(FreeError::NotAllocated(frame))
+            }
+        }
+    }
+
+    fn free_base(&self, huge: usize, offset: usize, order: u32, slot: Slot) -> Result<(), Refusal> {
+        let count = 1 << order;
+        let tree = huge / G::TREE_HUGE;
+        let polarity = self.lower.release(huge, offset, order)?;
+        // The child that this slot is filling: tree and child are repaid by one swap.
+        let mut own = None;
+        for class in self.zone.classes.all() {
+            let word = self.reservation(slot, class);
+            let mut now = self.read(word);
+            while now.is_of(tree) {
+                own = Some(word);
+                let Some(repaid) = now.repay(huge, count, polarity) else {
+                    break;
+                };
+                match self.swap(word, now, repaid) {
+                    Ok(()) => return Ok(()),
+                    Err(changed) => now = changed,
+                }
+            }
+        }
+        let gain = self.lower.settle(huge, offset, order, polarity)?;
+        match own {
+            Some(word) => self.give_back(word, tree, gain),
+            None => self.gain_elsewhere(tree, gain, slot),
+        }
+        Ok(())
+    }
+
+    /// Counts a huge frame that was freed as a whole.
+    fn gain(&self, huge: usize, gain: Gain, slot: Slot) {
+        let tree = huge / G::TREE_HUGE;
+        let mut words = self.zone.classes.all().map(|class| self.reservation(slot, class));
+        match words.find(|word| self.read(word).is_of(tree)) {
+            Some(word) => self.give_back(word, tree, gain),
+            None => self.gain_elsewhere(tree, gain, slot),
+        }
+    }
+
+    /// Counts what was freed in a tree that the slot has not reserved; after several such frees in
+    /// a row the slot reserves it (reserve-on-free, section 3.2.2).
+    fn gain_elsewhere(&self, tree: usize, gain: Gain, slot: Slot) {
+        self.give_tree(tree, gain);
+        let after = self.tuning.reserve_after_frees as u64;
+        if after == 0 {
+            return;
+        }
+        // A hint, written by plain stores: the tree above, how often in a row in the low byte.
+        let last = self.slot_word(slot, SLOT_LAST_FREE);
+        let before = last.load(Ordering::Relaxed);
+        let times = if before >> 8 == tree as u64 { (before & 0xff) + 1 } else { 1 };
+        if times >= after {
+            last.store(0, Ordering::Relaxed);
+            self.reserve_for_frees(tree, slot);
+        } else {
+            last.store((tree as u64) << 8 | times, Ordering::Relaxed);
+        }
+    }
+
+    fn reserve_for_frees(&self, tree: usize, slot: Slot) {
+        let entry = self.tree(tree);
+        if !entry.is_reserved()
+            && self.is_between(entry)
+            && let Some(reservation) = self.reserve(tree, entry, entry.class())
+        {
+            self.install(self.reservation(slot, entry.class()), reservation);
+        }
+    }
+
+    /// Neither *allocated* nor *free* in the terms of section 3.2.2.
+    fn is_between(&self, tree: Tree) -> bool {
+        let eighths = tree.free() * 8;
+        eighths >= self.tuning.allocated_below as usize * G::TREE_FRAMES
+            && eighths <= self.tuning.free_above as usize * G::TREE_FRAMES
+    }
+
+    /// What is wrong with a free, if its arguments show it.
+    pub(crate) fn check_free(
+        &self,
+        frame: FrameId,
+        order: Order,
+        slot: Slot,
+    ) -> Result<(), FreeError> {
+        if !Self::is_order(order) {
+            return Err(FreeError::OrderTooLarge(order));
+        }
+        if slot.0 >= self.zone.slots {
+            return Err(FreeError::BadSlot(slot));
+        }
+        if !self.zone.contains(frame, order) {
+            return Err(FreeError::OutOfRange(frame));
+        }
+        if !frame.is_aligned(order) {
+            return Err(FreeError::Misaligned(frame, order));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,217 @@
+//! The tree index: which trees could serve a request, without a scan of the zone.
+//!
+//! ```text
+//!   group = 64 trees (4 GiB), for each of two kinds:
+//!     mask     bit 8·class + level        is there such a tree in the group?
+//!     leaves   64 words, one for each bit of the mask; bit t: is tree t such a one?
+//!
+//!   kind Partial   trees with free frames in huge frames that are in part allocated
+//!   kind Huge      trees with huge frames that are free as a whole
+//!   level 0 … 7    eighths of the tree that are free, so the most used trees come first;
+//!                  level 7 of kind Huge: the tree is entirely free
+//! ```
+//!
+//! Every bit is a hint, and heals itself:
+//!
+//! 1. *Setter*: whoever changes an unreserved tree's place (or unreserves it) sets the tree's bit
+//!    in the leaf of its new place, then the leaf's bit in the mask.
+//! 2. *Clearer*: a search that finds a tree elsewhere than its bit says clears the bit, looks at
+//!    the tree again, and sets the bit again if the tree has come back. The same for a mask bit
+//!    whose leaf is empty.
+//!
+//! So a bit may be set for nothing, but a tree whose last change is complete is never missing:
+//! setting and clearing are read-modify-writes of one word. If the setter's comes first, the
+//! clearer's reads it, and the clearer's second look sees the tree as it was set; if it comes
+//! second, the bit stays. This needs acquire and release, no more.
+//!
+//! *Progress*: lock-free. A search visits each bit at most once.
+//!
+//! Levels finer than an eighth gain nothing: on the shipped pressure trace 2, 4 and 8 levels and
+//! exact order keep between 0.82 and 0.83 of the possible huge frames free.
+
+use core::marker::PhantomData;
+
+use woodlot_frame::atomics::{AtomicU64, Ordering};
+use woodlot_frame::{Class, Geometry};
+
+use crate::tree::Tree;
+
+/// Trees in a group.
+const GROUP: usize = 64;
+/// Leaves of one kind in a group.
+const LEAVES: usize = 64;
+
+/// What a search is after.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// Free frames in huge frames that are in part allocated.
+    Partial,
+    /// Huge frames that are free as a whole.
+    Huge,
+}
+
+/// A set of places (class and level), one bit each.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Places(pub(crate) u64);
+
+impl Places {
+    /// Every place.
+    pub(crate) const ALL: Places = Places(!0);
+    /// Of kind Huge: trees that are entirely free, whatever class they had.
+    pub(crate) const FREE_TREES: Places = Places(0x8080_8080_8080_8080);
+
+    /// Every place of a class.
+    pub(crate) const fn of(class: Class) -> Places {
+        Places(0xff << ((class.0 as u32 & 7) * 8))
+    }
+
+    /// Those that are not in `other`.
+    pub(crate) const fn but(self, other: Places) -> Places {
+        Places(self.0 & !other.0)
+    }
+}
+
+/// The index of one zone.
+pub(crate) struct Index<'a, G> {
+    /// Two words a group: the masks of kind Partial and of kind Huge.
+    masks: &'a [AtomicU64],
+    /// 128 words a group: the leaves of kind Partial, then those of kind Huge.
+    leaves: &'a [AtomicU64],
+    geometry: PhantomData<G>,
+}
+
+/// How many words the masks and the leaves of `trees` trees take.
+pub(crate) const fn words(trees: usize) -> (usize, usize) {
+    let groups = trees.div_ceil(GROUP);
+    (groups * 2, groups * 2 * LEAVES)
+}
+
+/// The level of a tree with `free` free frames.
+fn level<G: Geometry>(free: usize) -> u32 {
+    let eighths = free >> (G::TREE_FRAMES.trailing_zeros() - 3);
+    if eighths < 7 { eighths as u32 } else { 7 }
+}
+
+/// Where a tree belongs, if anywhere: the number of its leaf.
+fn place<G: Geometry>(tree: Tree, kind: Kind) -> Option<u32> {
+    let level = match kind {
+        _ if tree.is_reserved() => return None,
+        Kind::Partial if tree.partial::<G>() > 0 => level::<G>(tree.free()),
+        Kind::Huge if tree.is_free::<G>() => 7,
+        Kind::Huge if tree.huge() > 0 => level::<G>(tree.free()).min(6),
+        _ => return None,
+    };
+    Some(tree.class().0 as u32 * 8 + level)
+}
+
+impl<'a, G: Geometry> Index<'a, G> {
+    pub(crate) fn new(masks: &'a [AtomicU64], leaves: &'a [AtomicU64]) -> Self {
+        Self { masks, leaves, geometry: PhantomData }
+    }
+
+    fn mask(&self, group: usize, kind: Kind) -> Option<&'a AtomicU64> {
+        self.masks.get(group * 2 + kind as usize)
+    }
+
+    fn leaf(&self, group: usize, kind: Kind, place: u32) -> Option<&'a AtomicU64> {
+        self.leaves.get((group * 2 + kind as usize) * LEAVES + place as usize)
+    }
+
+    /// Forgets everything; no other call is under way.
+    pub(crate) fn clear(&self) {
+        self.masks.iter().chain(self.leaves).for_each(|word| word.store(0, Ordering::Relaxed));
+    }
+
+    /// Makes a tree findable after it changed from `before` (`None`: unknown) to `now`.
+    pub(crate) fn update(&self, index: usize, before: Option<Tree>, now: Tree) {
+        for kind in [Kind::Partial, Kind::Huge] {
+            let (was, is) = (before.and_then(|tree| place::<G>(tree, kind)), place::<G>(now, kind));
+            if let Some(place) = is.filter(|_| was != is) {
+                self.set(index, kind, place);
+            }
+        }
+    }
+
+    fn set(&self, index: usize, kind: Kind, place: u32) {
+        let group = index / GROUP;
+        if let (Some(leaf), Some(mask)) = (self.leaf(group, kind, place), self.mask(group, kind)) {
+            leaf.fetch_or(1 << (index % GROUP), Ordering::AcqRel);
+            mask.fetch_or(1 << place, Ordering::AcqRel);
+        }
+    }
+
+    /// Looks for a tree at one of `places`, the most used first, beginning in the group of tree
+    /// `near` and there with its neighbours (the 15 other entries in its cache line). Offers each
+    /// to `accept` until that returns something.
+    ///
+    /// `load` reads the entry of a tree.
+    pub(crate) fn search<R>(
+        &self,
+        kind: Kind,
+        places: Places,
+        near: usize,
+        load: impl Fn(usize) -> Tree,
+        mut accept: impl FnMut(usize, Tree) -> Option<R>,
+    ) -> Option<R> {
+        let groups = self.masks.len() / 2;
+        let mut group = near / GROUP;
+        for _ in 0..groups {
+            if group >= groups {
+                group = 0;
+            }
+            let mask = self.mask(group, kind)?;
+            let mut open = mask.load(Ordering::Acquire) & places.0;
+            while open != 0 {
+                let place = open.trailing_zeros();
+                open &= open - 1;
+                let leaf = self.leaf(group, kind, place)?;
+                let mut trees = leaf.load(Ordering::Acquire);
+                if trees == 0 {
+                    self.heal_mask(mask, leaf, place);
+                }
+                while trees != 0 {
+                    let bit = first_near(trees, near, group);
+                    trees &= !(1 << bit);
+                    let index = group * GROUP + bit as usize;
+                    let tree = load(index);
+                    if self::place::<G>(tree, kind) != Some(place) {
+                        self.heal_leaf(leaf, index, kind, place, &load);
+                    } else if let Some(result) = accept(index, tree) {
+                        return Some(result);
+                    }
+                }
+            }
+            group += 1;
+        }
+        None
+    }
+
+    fn heal_mask(&self, mask: &AtomicU64, leaf: &AtomicU64, place: u32) {
+        mask.fetch_and(!(1 << place), Ordering::AcqRel);
+        if leaf.load(Ordering::Acquire) != 0 {
+            mask.fetch_or(1 << place, Ordering::AcqRel);
+        }
+    }
+
+    fn heal_leaf(
+        &self,
+        leaf: &AtomicU64,
+        index: usize,
+        kind: Kind,
+        place: u32,
+        load: impl Fn(usize) -> Tree,
+    ) {
+        leaf.fetch_and(!(1 << (index % GROUP)), Ordering::AcqRel);
+        if self::place::<G>(load(index), kind) == Some(place) {
+            self.set(index, kind, place);
+        }
+    }
+}
+
+/// The bit of `trees` to look at first: a neighbour of `near`, if it is in this group, else the
+/// lowest.
+fn first_near(trees: u64, near: usize, group: usize) -> u32 {
+    let line = 0xffff << ((near % GROUP) & !15);
+    let neighbours = if near / GROUP == group { trees & line } else { 0 };
+    (if neighbours != 0 { neighbours } else { trees }).trailing_zeros()
+}

@@ -1,0 +1,256 @@
+//! The bit field: which base frames of one huge frame are allocated.
+//!
+//! ```text
+//!   row 0         row 1               row 2^H/64 - 1      64 frames each, one atomic word
+//!   ┌────────────┬────────────┬─ ─ ─┬────────────┐
+//!   │ frame 0…63 │ 64…127     │     │ …2^H - 1   │        4 KiB base: 8 rows, one cache line
+//!   └────────────┴────────────┴─ ─ ─┴────────────┘
+//! ```
+//!
+//! A bit says *allocated* when it differs from the child's polarity (see [`child`](crate::child)).
+//! Legal values: any. A geometry with fewer than 64 frames in a huge frame uses the low bits of
+//! one row; the others are never read for meaning.
+//!
+//! Orders up to 6 change one row by one compare-and-swap. Orders 7 to H-1 change 2^(o-6) rows one
+//! after the other; a claim that loses a row takes back the ones before it and looks elsewhere.
+//! Only a caller with credits claims, so what is taken back still belongs to it.
+//!
+//! *Progress*: lock-free; every search is bounded by two passes over the field.
+//! *Ordering*: a claim acquires what the release of the same bit published.
+
+use core::marker::PhantomData;
+
+use woodlot_frame::Geometry;
+use woodlot_frame::atomics::{AtomicU64, Ordering};
+
+use crate::child::Polarity;
+
+/// log₂ of the frames in a row.
+pub(crate) const ROW_ORDER: u32 = 6;
+
+/// The rows of one huge frame, read with one polarity.
+#[derive(Clone, Copy)]
+pub(crate) struct Rows<'a, G> {
+    rows: &'a [AtomicU64],
+    polarity: Polarity,
+    geometry: PhantomData<G>,
+}
+
+/// Which way bits are turned.
+#[derive(Clone, Copy)]
+enum Turn {
+    Claim,
+    Release,
+}
+
+/// The bits of a row that stand for frames.
+pub(crate) const fn row_mask<G: Geometry>() -> u64 {
+    if G::HUGE_FRAMES < 64 { (1 << G::HUGE_FRAMES) - 1 } else { !0 }
+}
+
+/// How many rows a huge frame has.
+pub(crate) const fn row_count<G: Geometry>() -> usize {
+    if G::HUGE_FRAMES < 64 { 1 } else { G::HUGE_FRAMES / 64 }
+}
+
+/// The bits that a block of `order` (at most 6) takes at the low end of a row.
+const fn block_mask(order: u32) -> u64 {
+    !0 >> (64 - (1u32 << order))
+}
+
+/// Of the free frames of a row, those at which an aligned free block of `order` (at most 6)
+/// begins.
+const fn block_starts(free: u64, order: u32) -> u64 {
+    // Every 2^o-th bit, for o = 0 … 6.
+    const ALIGNED: [u64; 7] = [
+        !0,
+        0x5555_5555_5555_5555,
+        0x1111_1111_1111_1111,
+        0x0101_0101_0101_0101,
+        0x0001_0001_0001_0001,
+        0x0000_0001_0000_0001,
+        1,
+    ];
+    let mut starts = free;
+    let mut step = 0;
+    while step < order {
+        starts &= starts >> (1 << step);
+        step += 1;
+    }
+    starts & ALIGNED[if order > 6 { 6 } else { order as usize }]
+}
+
+impl<'a, G: Geometry> Rows<'a, G> {
+    /// `rows` are the [`row_count`] rows of one huge frame.
+    pub(crate) fn new(rows: &'a [AtomicU64], polarity: Polarity) -> Self {
+        Self { rows, polarity, geometry: PhantomData }
+    }
+
+    fn free_in(&self, row: u64) -> u64 {
+        self.polarity.free_in(row) & row_mask::<G>()
+    }
+
+    /// The number of free frames.
+    pub(crate) fn count_free(&self) -> usize {
+        let free = |row: &AtomicU64| self.free_in(row.load(Ordering::Relaxed)).count_ones();
+        self.rows.iter().map(|row| free(row) as usize).sum()
+    }
+
+    /// Is every frame allocated?
+    pub(crate) fn is_full(&self) -> bool {
+        self.rows.iter().all(|row| self.free_in(row.load(Ordering::Acquire)) == 0)
+    }
+
+    /// Is every frame of the block free?
+    pub(crate) fn is_free(&self, offset: usize, order: u32) -> bool {
+        self.block(offset, order).all(|(row, mask)| {
+            let free = self.free_in(row.load(Ordering::Relaxed));
+            free & mask == mask
+        })
+    }
+
+    /// A row from which a block of `order` could be claimed now, looking first at row `from`.
+    pub(crate) fn find(&self, order: u32, from: usize) -> Option<usize> {
+        let from = if from < self.rows.len() { from } else { 0 };
+        let (before, after) = self.rows.split_at_checked(from)?;
+        if order > ROW_ORDER {
+            let free = |&offset: &usize| self.is_free(offset, order);
+            return Self::offsets(order).find(free).map(|offset| offset >> ROW_ORDER);
+        }
+        let has =
+            |row: &AtomicU64| block_starts(self.free_in(row.load(Ordering::Relaxed)), order) != 0;
+        let behind = after.iter().position(has).map(|row| from + row);
+        behind.or_else(|| before.iter().position(has))
+    }
+
+    /// Claims a block of `order`, looking first at row `from`; the caller holds its credits.
+    /// Returns the offset of the block's first frame, or how many of the credits are lost (see
+    /// [`toggle`](Self::toggle)).
+    pub(crate) fn claim(&self, order: u32, from: usize) -> Result<usize, usize> {
+        // Twice: bits that a claim took and then took back while the search passed, and bits that
+        // were released behind it, are found by the second pass.
+        for _ in 0..2 {
+            let found = match order {
+                ..=ROW_ORDER => self.claim_in_row(order, from),
+                _ => self.claim_rows(order)?,
+            };
+            if let Some(offset) = found {
+                return Ok(offset);
+            }
+        }
+        Err(0)
+    }
+
+    #[inline]
+    fn claim_in_row(&self, order: u32, from: usize) -> Option<usize> {
+        let mut index = if from < self.rows.len() { from } else { 0 };
+        for _ in 0..self.rows.len() {
+            let row = self.rows.get(index)?;
+            let mut value = row.load(Ordering::Relaxed);
+            loop {
+                let starts = block_starts(self.free_in(value), order);
+                if starts == 0 {
+                    break;
+                }
+                let at = starts.trailing_zeros();
+                let claimed = value ^ block_mask(order) << at;
+                match row.compare_exchange(value, claimed, Ordering::Acquire, Ordering::Relaxed) {
+                    Ok(_) => return Some(index << ROW_ORDER | at as usize),
+                    Err(now) => value = now,
+                }
+            }
+            index = if index + 1 < self.rows.len() { index + 1 } else { 0 };
+        }
+        None
+    }
+
+    fn claim_rows(&self, order: u32) -> Result<Option<usize>, usize> {
+        for offset in Self::offsets(order).filter(|&offset| self.is_free(offset, order)) {
+            match self.claim_at(offset, order) {
+                Ok(()) => return Ok(Some(offset)),
+                Err(0) => {}
+                Err(lost) => return Err(lost),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Where blocks of `order` can begin.
+    fn offsets(order: u32) -> impl Iterator<Item = usize> {
+        (0..G::HUGE_FRAMES >> order).map(move |block| block << order)
+    }
+
+    /// Claims this very block; the caller holds its credits. Fails with the number of credits that
+    /// are lost.
+    pub(crate) fn claim_at(&self, offset: usize, order: u32) -> Result<(), usize> {
+        self.toggle(offset, order, Turn::Claim)
+    }
+
+    /// Releases a block, all of whose frames must be allocated. Fails with the number of frames
+    /// that were released all the same and now belong to somebody else.
+    ///
+    /// Every frame is looked at before the first one is released, so that a wrong free changes
+    /// nothing; after that only a second free of the same frames can come between.
+    pub(crate) fn release(&self, offset: usize, order: u32) -> Result<(), usize> {
+        let allocated =
+            |(row, mask): (&AtomicU64, u64)| self.free_in(row.load(Ordering::Relaxed)) & mask == 0;
+        if order > ROW_ORDER && !self.block(offset, order).all(allocated) {
+            return Err(0);
+        }
+        self.toggle(offset, order, Turn::Release)
+    }
+
+    /// Turns the bits of a block, which must all be free or all allocated. When a row turns out
+    /// not to be so, the rows before it are turned back, and the error is the number of frames for
+    /// which that came too late: a wrong free of frames that were just being claimed, or a claim of
+    /// frames that were being freed twice. 0 when nobody made such a mistake.
+    fn toggle(&self, offset: usize, order: u32, turn: Turn) -> Result<(), usize> {
+        for (done, (row, mask)) in self.block(offset, order).enumerate() {
+            if !self.toggle_row(row, mask, turn) {
+                let before = self.block(offset, order).take(done);
+                return Err(before.map(|(row, _)| self.turn_back(row, turn)).sum());
+            }
+        }
+        Ok(())
+    }
+
+    fn toggle_row(&self, row: &AtomicU64, mask: u64, turn: Turn) -> bool {
+        let (free, success) = match turn {
+            Turn::Claim => (mask, Ordering::Acquire),
+            Turn::Release => (0, Ordering::Release),
+        };
+        let mut value = row.load(Ordering::Relaxed);
+        while self.free_in(value) & mask == free {
+            match row.compare_exchange(value, value ^ mask, success, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(now) => value = now,
+            }
+        }
+        false
+    }
+
+    /// Undoes a turn of a whole row; returns how many of its frames were otherwise already.
+    fn turn_back(&self, row: &AtomicU64, turn: Turn) -> usize {
+        let all_free = self.polarity.all_free();
+        // What an undone release made visible was visible before: only an undone claim publishes.
+        let (target, success) = match turn {
+            Turn::Claim => (all_free, Ordering::Release),
+            Turn::Release => (!all_free, Ordering::Acquire),
+        };
+        (row.swap(target, success) ^ target ^ !0).count_ones() as usize
+    }
+
+    /// The rows of a block, each with the bits that belong to it.
+    fn block(
+        &self,
+        offset: usize,
+        order: u32,
+    ) -> impl Iterator<Item = (&'a AtomicU64, u64)> + use<'a, G> {
+        let (rows, mask) = if order > ROW_ORDER {
+            (1 << (order - ROW_ORDER), !0)
+        } else {
+            (1, block_mask(order) << (offset & 63))
+        };
+        self.rows.iter().skip(offset >> ROW_ORDER).take(rows).map(move |row| (row, mask))
+    }
+}

@@ -1,0 +1,185 @@
+//! The contract, and what is known about the zone.
+
+use woodlot_frame::atomics::Ordering;
+use woodlot_frame::{
+    AllocError, BadSlot, FrameAllocator, FrameId, FreeError, Geometry, HugeId, OfflineError, Order,
+    Request, Slot, Stats, Unsupported, ZoneConfig,
+};
+
+use crate::LLFree;
+use crate::index::{Kind, Places};
+use crate::init::{SLOT_BALANCE, TOTAL_FREE, TOTAL_OFFLINE};
+use crate::lower::Gain;
+use crate::reservation::Reservation;
+
+impl<G: Geometry> FrameAllocator for LLFree<'_, G> {
+    type Geometry = G;
+
+    const NAME: &'static str = "llfree";
+
+    const UNSUPPORTED: Unsupported = Unsupported {
+        exact_frame: false,
+        partial_free: false,
+        classes: false,
+        offline: false,
+        recovery: false,
+        exact_exhaustion: false,
+    };
+
+    fn zone(&self) -> &ZoneConfig {
+        &self.zone
+    }
+
+    #[inline]
+    fn alloc(&self, request: Request) -> Result<FrameId, AllocError> {
+        self.check(&request)?;
+        let Some(frame) = request.frame else {
+            return self.allocate(request);
+        };
+        if !frame.is_aligned(request.order) {
+            return Err(AllocError::Misaligned(frame, request.order));
+        }
+        self.allocate_at(frame, request.order)?;
+        self.count(request.slot, request.order.frames(), false);
+        Ok(frame)
+    }
+
+    #[inline]
+    fn free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
+        self.check_free(frame, order, slot)?;
+        self.free_block(frame, order.0 as u32, slot)
+    }
+
+    fn drain(&self, slot: Slot) -> Result<(), BadSlot> {
+        if slot.0 >= self.zone.slots {
+            return Err(BadSlot(slot));
+        }
+        for class in self.zone.classes.all() {
+            self.drain_word(self.reservation(slot, class));
+        }
+        Ok(())
+    }
+
+    fn offline(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
+        self.take_run_out(first, count)
+    }
+
+    fn online(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
+        self.put_run_back(first, count)
+    }
+
+    fn is_available(&self, order: Order) -> bool {
+        Self::is_order(order)
+            && (self.is_available_reserved(order) || self.is_available_elsewhere(order))
+    }
+
+    fn free_frames(&self) -> usize {
+        let total = self.total(TOTAL_FREE).load(Ordering::Relaxed);
+        let free = total.wrapping_add(self.balances());
+        // Calls in flight can make the sum wrong for a moment, below zero as well.
+        (free as i64).clamp(0, self.zone.frames as i64) as usize
+    }
+
+    fn stats(&self) -> Stats {
+        let (total, balances) = (self.total(TOTAL_FREE).load(Ordering::Relaxed), self.balances());
+        let mut stats = Stats {
+            offline_huge: self.total(TOTAL_OFFLINE).load(Ordering::Relaxed) as usize,
+            ..Stats::default()
+        };
+        for index in 0..self.trees.len() {
+            let tree = self.tree(index);
+            if let Some(class) = stats.classes.get_mut(tree.class().0 as usize) {
+                class.trees += 1;
+                class.free_frames += tree.free();
+                class.free_huge += tree.huge();
+            }
+        }
+        for now in self.reservations().map(|word| self.read(word)).filter(|now| now.is_some()) {
+            let class = self.tree(now.tree()).class();
+            if let Some(class) = stats.classes.get_mut(class.0 as usize) {
+                class.free_frames += now.credits().frames;
+                class.free_huge += now.credits().huge + self.holds_free_huge(now) as usize;
+            }
+        }
+        stats.free_frames = stats.classes.iter().map(|class| class.free_frames).sum();
+        stats.free_huge = stats.classes.iter().map(|class| class.free_huge).sum();
+        // The approximate count has lost what was counted twice at once in one slot; now it is
+        // known. Not if the total has changed meanwhile: the next call will do.
+        let exact = (stats.free_frames as u64).wrapping_sub(balances);
+        let relaxed = Ordering::Relaxed;
+        let _ = self.total(TOTAL_FREE).compare_exchange(total, exact, relaxed, relaxed);
+        stats
+    }
+
+    fn is_free(&self, frame: FrameId, order: Order) -> bool {
+        if !Self::is_order(order) || !self.zone.contains(frame, order) || !frame.is_aligned(order) {
+            return false;
+        }
+        let (huge, offset) = self.locate(frame);
+        self.lower.is_free(huge, offset, order.0 as u32)
+    }
+
+    fn free_in_huge(&self, huge: HugeId) -> usize {
+        let first = huge.first::<G>();
+        // Parts of huge frames at the ends of the zone count as well.
+        let inside = first.0 >= self.base && first < self.zone.end();
+        if inside { self.lower.count_free(self.locate(first).0) } else { 0 }
+    }
+}
+
+impl<G: Geometry> LLFree<'_, G> {
+    /// Frames freed less frames allocated, by the slots' own counts; modulo 2^64.
+    fn balances(&self) -> u64 {
+        (0..self.zone.slots).map(Slot).fold(0, |sum: u64, slot| {
+            sum.wrapping_add(self.slot_word(slot, SLOT_BALANCE).load(Ordering::Relaxed))
+        })
+    }
+
+    /// Is every frame of the child free whose credits the reservation holds in part? It is missing
+    /// from the huge credits then.
+    fn holds_free_huge(&self, now: Reservation<G>) -> bool {
+        let credits = now.held() + self.lower.child(now.huge_index()).free();
+        now.held() > 0 && credits == G::HUGE_FRAMES
+    }
+
+    /// Is a block of `order` free in a tree that some slot has reserved?
+    fn is_available_reserved(&self, order: Order) -> bool {
+        self.reservations().any(|word| {
+            let now = self.read(word);
+            if !now.is_some() {
+                return false;
+            }
+            let entry = self.tree(now.tree()).credits();
+            let huge = now.credits().huge + entry.huge + self.holds_free_huge(now) as usize;
+            let frames = now.credits().frames + entry.frames;
+            self.could_serve(now.tree(), Gain { frames, huge }, order)
+        })
+    }
+
+    fn is_available_elsewhere(&self, order: Order) -> bool {
+        let in_kind = |kind| {
+            let load = |tree| self.tree(tree);
+            let found = self.index.search(kind, Places::ALL, 0, load, |tree, entry| {
+                self.could_serve(tree, entry.credits(), order).then_some(())
+            });
+            found.is_some()
+        };
+        in_kind(Kind::Huge) || (order.0 as u32) < G::HUGE_ORDER && in_kind(Kind::Partial)
+    }
+
+    /// Could a tree with these credits serve a request of `order`? For two huge frames its
+    /// children are looked at.
+    fn could_serve(&self, tree: usize, credits: Gain, order: Order) -> bool {
+        match (order.0 as u32).checked_sub(G::HUGE_ORDER) {
+            None => credits.frames >= order.frames(),
+            Some(0) => credits.huge >= 1,
+            Some(_) => credits.huge >= 2 && self.has_free_pair(tree),
+        }
+    }
+
+    fn has_free_pair(&self, tree: usize) -> bool {
+        let first = tree * G::TREE_HUGE;
+        let last = (first + G::TREE_HUGE).min(self.lower.len());
+        (first..last).step_by(2).any(|even| self.lower.is_free(even, 0, G::MAX_ORDER))
+    }
+}

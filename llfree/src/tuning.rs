@@ -1,0 +1,30 @@
+//! What can be set for one allocator, with the figures that chose the defaults.
+
+/// How the upper level decides. The default is what was measured best; each field says on what.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Tuning {
+    /// A tree with less than this many eighths of its frames free is *allocated* in the terms of
+    /// LLFree section 3.2.2 and one with more than [`free_above`](Self::free_above) eighths is
+    /// *free*; what is between is *partial*. Only partial trees are reserved by frees.
+    ///
+    /// Default 1, the paper's 12.5 %.
+    pub allocated_below: u8,
+    /// See [`allocated_below`](Self::allocated_below). Default 7, the paper's 87.5 %.
+    pub free_above: u8,
+    /// Reserve-on-free (section 3.2.2): a slot that frees this many times in a row into one
+    /// unreserved partial tree reserves it. 0: never. Default 4, the paper's F.
+    pub reserve_after_frees: u8,
+}
+
+impl Tuning {
+    /// The paper's values.
+    pub const DEFAULT: Tuning =
+        Tuning { allocated_below: 1, free_above: 7, reserve_after_frees: 4 };
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
