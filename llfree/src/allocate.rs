@@ -27,6 +27,10 @@ use crate::index::{Kind, Places};
 use crate::lower::Gain;
 use crate::reservation::Reservation;
 
+/// How many reservations are looked at for a child to borrow, the slot's own first. More would
+/// cost more cache lines of other CPUs than a huge frame is worth that somebody else could break.
+const LENDERS: usize = 32;
+
 /// May a huge frame that is free as a whole be opened for base frames?
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Open {
@@ -60,8 +64,8 @@ impl<G: Geometry> LLFree<'_, G> {
     /// Allocates a block anywhere.
     #[inline]
     pub(crate) fn allocate(&self, request: Request) -> Result<FrameId, AllocError> {
-        let Request { order, class, slot, .. } = request;
-        let order = order.0 as u32;
+        let Request { class, slot, .. } = request;
+        let order = request.order.0 as u32;
         let word = self.reservation(slot, class);
         if order < G::HUGE_ORDER
             && let Some(frame) = self.take_held(word, order)
@@ -69,7 +73,7 @@ impl<G: Geometry> LLFree<'_, G> {
             self.count(slot, 1 << order, false);
             return Ok(frame);
         }
-        self.allocate_slowly(word, order, class, slot)
+        self.allocate_slowly(order, class, slot)
     }
 
     /// The usual case: a base-frame block of the child that the slot holds, by one swap of the
@@ -120,16 +124,11 @@ impl<G: Geometry> LLFree<'_, G> {
     }
 
     #[cold]
-    fn allocate_slowly(
-        &self,
-        word: &AtomicU64,
-        order: u32,
-        class: Class,
-        slot: Slot,
-    ) -> Result<FrameId, AllocError> {
+    fn allocate_slowly(&self, order: u32, class: Class, slot: Slot) -> Result<FrameId, AllocError> {
+        let word = self.reservation(slot, class);
         for _ in 0..ROUNDS {
             let found = if order < G::HUGE_ORDER {
-                self.allocate_base(word, order, class)
+                self.allocate_base(order, class, slot)
             } else {
                 self.allocate_huge(word, order, class)
             };
@@ -153,30 +152,21 @@ impl<G: Geometry> LLFree<'_, G> {
     }
 
     /// Steps 1 to 4.
-    fn allocate_base(&self, word: &AtomicU64, order: u32, class: Class) -> Option<FrameId> {
+    fn allocate_base(&self, order: u32, class: Class, slot: Slot) -> Option<FrameId> {
+        let word = self.reservation(slot, class);
         let take = |word, open| self.take_from(word, order, open);
-        let partial = || {
-            self.zone.classes.turns(class).any(|class_of_tree| {
-                let places = Places::of(class_of_tree);
-                let left = core::cell::Cell::new(CANDIDATES);
-                self.move_to(word, class, Kind::Partial, places, |tree| {
-                    left.set(left.get().saturating_sub(1));
-                    order == 0 || left.get() > 0 && self.has_run(tree, order)
-                })
-            })
-        };
         if let Some(frame) = take(word, Open::No) {
             return Some(frame);
         }
-        if partial()
+        if (self.move_to_partial(word, order, class) || self.borrow_child(order, class, slot))
             && let Some(frame) = take(word, Open::No)
         {
             return Some(frame);
         }
         if !self.has_free_tree() {
-            let borrowed = self.reservations_of(class).find_map(|other| take(other, Open::No));
-            if borrowed.is_some() {
-                return borrowed;
+            let shared = self.reservations_of(class).find_map(|other| take(other, Open::No));
+            if shared.is_some() {
+                return shared;
             }
         }
         if let Some(frame) = take(word, Open::Yes) {
@@ -193,6 +183,62 @@ impl<G: Geometry> LLFree<'_, G> {
             return take(word, Open::No);
         }
         None
+    }
+
+    /// Moves to a tree that nobody has reserved, of the class or one that it fills, which has
+    /// huge frames that are in part allocated.
+    fn move_to_partial(&self, word: &AtomicU64, order: u32, class: Class) -> bool {
+        self.zone.classes.fills(class).any(|filled| {
+            let mut candidates = CANDIDATES;
+            self.move_to(word, class, Kind::Partial, Places::of(filled), |tree| {
+                candidates -= (candidates > 0) as usize;
+                order == 0 || candidates > 0 && self.has_run(tree, order)
+            })
+        })
+    }
+
+    /// Borrows a child that is in part allocated from a tree that another reservation has: of the
+    /// class, or one that it fills.
+    fn borrow_child(&self, order: u32, class: Class, slot: Slot) -> bool {
+        let fills = |tree| self.zone.classes.fills(class).any(|filled| filled == tree);
+        let word = self.reservation(slot, class);
+        self.reservations_from(slot).take(LENDERS).any(|other| {
+            let now = self.read(other);
+            let lends = !core::ptr::eq(other, word)
+                && now.owns(now.tree())
+                && fills(self.tree(now.tree()).class());
+            lends
+                && self.borrow_from(other, now, order).is_some_and(|borrowed| {
+                    self.install(word, borrowed);
+                    true
+                })
+        })
+    }
+
+    /// Pays the lender's tree and the child for all of the child's credits.
+    fn borrow_from(
+        &self,
+        lender: &AtomicU64,
+        now: Reservation<G>,
+        order: u32,
+    ) -> Option<Reservation<G>> {
+        let tree = now.tree();
+        let held = if now.held() > 0 { 1 << (now.huge_index() % G::TREE_HUGE) } else { 0 };
+        let (huge, _) = self.choose_child(tree, order, held, Open::No)?;
+        let price = Gain { frames: self.lower.child(huge).free(), huge: 0 };
+        let pay = |now: Reservation<G>| if now.owns(tree) { now.without(price) } else { None };
+        let paid = self.change(lender, pay).is_some()
+            || self.synchronise(lender, now) && self.change(lender, pay).is_some();
+        if !paid {
+            return None;
+        }
+        match self.lower.take(huge, price.frames, false).filter(|_| price.frames > 0) {
+            Some(polarity) => Some(Reservation::guest(huge, price.frames, polarity)),
+            None => {
+                self.give_back(lender, tree, price);
+                None
+            }
+        }
     }
 
     fn allocate_huge(&self, word: &AtomicU64, order: u32, class: Class) -> Option<FrameId> {
@@ -264,6 +310,9 @@ impl<G: Geometry> LLFree<'_, G> {
     /// most used that is in part allocated, else, if it may be opened, one that is free as a
     /// whole. False: there is none.
     fn refill(&self, word: &AtomicU64, now: Reservation<G>, order: u32, open: Open) -> bool {
+        if now.is_guest() {
+            return false;
+        }
         let mut refused = if now.held() > 0 { 1 << (now.huge_index() % G::TREE_HUGE) } else { 0 };
         loop {
             let Some((huge, whole)) = self.choose_child(now.tree(), order, refused, open) else {
@@ -342,10 +391,10 @@ impl<G: Geometry> LLFree<'_, G> {
     /// Pays for opening a huge frame of the tree, from the reservation.
     fn pay_huge(&self, word: &AtomicU64, tree: usize) -> bool {
         let price = Gain { frames: 0, huge: 1 };
-        let pay = |now: Reservation<G>| if now.is_of(tree) { now.without(price) } else { None };
+        let pay = |now: Reservation<G>| if now.owns(tree) { now.without(price) } else { None };
         self.change(word, pay).is_some() || {
             let now = self.read(word);
-            now.is_of(tree) && self.synchronise(word, now) && self.change(word, pay).is_some()
+            now.owns(tree) && self.synchronise(word, now) && self.change(word, pay).is_some()
         }
     }
 
@@ -353,7 +402,7 @@ impl<G: Geometry> LLFree<'_, G> {
     /// the reservation has moved to another tree, the credits go back themselves.
     fn hold(&self, word: &AtomicU64, tree: usize, huge: usize, held: usize, polarity: Polarity) {
         let hold = |now: Reservation<G>| {
-            if now.is_of(tree) { Some(now.holding(huge, held, polarity)) } else { None }
+            if now.owns(tree) { Some(now.holding(huge, held, polarity)) } else { None }
         };
         let freed = match self.change(word, hold) {
             Some(before) => self.give_child(before.huge_index(), before.held(), before.polarity()),

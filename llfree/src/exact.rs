@@ -4,7 +4,7 @@
 //! entry and in the children, and are paid from there like any others.
 
 use woodlot_frame::atomics::Ordering;
-use woodlot_frame::{AllocError, FrameId, Geometry, HugeId, OfflineError, Order};
+use woodlot_frame::{AllocError, Class, FrameId, Geometry, HugeId, OfflineError, Order};
 
 use crate::LLFree;
 use crate::init::{TOTAL_FREE, TOTAL_OFFLINE};
@@ -17,16 +17,24 @@ const ATTEMPTS: usize = 8;
 
 impl<G: Geometry> LLFree<'_, G> {
     /// Allocates the block at `frame`, which is known to be aligned.
-    pub(crate) fn allocate_at(&self, frame: FrameId, order: Order) -> Result<(), AllocError> {
+    pub(crate) fn allocate_at(
+        &self,
+        frame: FrameId,
+        order: Order,
+        class: Class,
+    ) -> Result<(), AllocError> {
+        let class = Some(class);
         if !self.zone.contains(frame, order) {
             return Err(AllocError::OutOfRange(frame));
         }
         let (huge, offset) = self.locate(frame);
         let order = order.0 as u32;
         let claimed = if order < G::HUGE_ORDER {
-            self.attempt(huge, offset, order, |price| self.claim_at(huge, offset, order, price))
+            self.attempt(huge, offset, order, class, |price| {
+                self.claim_at(huge, offset, order, price)
+            })
         } else {
-            self.attempt(huge, 0, order, |price| {
+            self.attempt(huge, 0, order, class, |price| {
                 if self.lower.allocate_whole(huge, order) { Ok(()) } else { Err(price) }
             })
         };
@@ -44,12 +52,14 @@ impl<G: Geometry> LLFree<'_, G> {
     }
 
     /// Pays the tree for a block and tries to claim it, as long as the block is seen to be free.
-    /// A block of a huge frame that is free as a whole costs a huge credit.
+    /// A block of a huge frame that is free as a whole costs a huge credit. An entirely free tree
+    /// changes to `class`.
     fn attempt(
         &self,
         huge: usize,
         offset: usize,
         order: u32,
+        class: Option<Class>,
         claim: impl Fn(Gain) -> Result<(), Gain>,
     ) -> bool {
         let tree = huge / G::TREE_HUGE;
@@ -62,7 +72,7 @@ impl<G: Geometry> LLFree<'_, G> {
                 None => self.lower.child(huge).is_free::<G>() as usize,
             };
             let price = Gain { frames: 1 << order, huge: whole };
-            let pay = |entry: Tree| if entry.is_reserved() { None } else { entry.without(price) };
+            let pay = |entry: Tree| entry.pay::<G>(price, class);
             if self.change_tree(tree, pay).is_some() {
                 match claim(price) {
                     Ok(()) => return true,
@@ -76,14 +86,14 @@ impl<G: Geometry> LLFree<'_, G> {
 
     /// Drains whoever has the tree reserved.
     fn release_tree(&self, tree: usize) {
-        for word in self.reservations().filter(|word| self.read(word).is_of(tree)) {
+        for word in self.reservations().filter(|word| self.read(word).is_in(tree)) {
             self.drain_word(word);
         }
     }
 
     /// Takes one huge frame out.
     fn take_out(&self, huge: usize) -> bool {
-        self.attempt(huge, 0, G::HUGE_ORDER, |price| {
+        self.attempt(huge, 0, G::HUGE_ORDER, None, |price| {
             if self.lower.take_out(huge) { Ok(()) } else { Err(price) }
         })
     }

@@ -45,8 +45,8 @@ impl<G: Geometry> LLFree<'_, G> {
         for class in self.zone.classes.all() {
             let word = self.reservation(slot, class);
             let mut now = self.read(word);
-            while now.is_of(tree) {
-                own = Some(word);
+            while now.is_in(tree) {
+                own = own.or(now.owns(tree).then_some(word));
                 let Some(repaid) = now.repay(huge, count, polarity) else {
                     break;
                 };
@@ -68,7 +68,7 @@ impl<G: Geometry> LLFree<'_, G> {
     fn gain(&self, huge: usize, gain: Gain, slot: Slot) {
         let tree = huge / G::TREE_HUGE;
         let mut words = self.zone.classes.all().map(|class| self.reservation(slot, class));
-        match words.find(|word| self.read(word).is_of(tree)) {
+        match words.find(|word| self.read(word).owns(tree)) {
             Some(word) => self.give_back(word, tree, gain),
             None => self.gain_elsewhere(tree, gain, slot),
         }
@@ -124,11 +124,11 @@ impl<G: Geometry> LLFree<'_, G> {
         if slot.0 >= self.zone.slots {
             return Err(FreeError::BadSlot(slot));
         }
-        if !self.zone.contains(frame, order) {
-            return Err(FreeError::OutOfRange(frame));
-        }
         if !frame.is_aligned(order) {
             return Err(FreeError::Misaligned(frame, order));
+        }
+        if !self.zone.contains(frame, order) {
+            return Err(FreeError::OutOfRange(frame));
         }
         Ok(())
     }

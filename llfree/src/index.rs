@@ -3,7 +3,7 @@
 //! ```text
 //!   group = 64 trees (4 GiB), for each of two kinds:
 //!     mask     bit 8·class + level        is there such a tree in the group?
-//!     leaves   64 words, one for each bit of the mask; bit t: is tree t such a one?
+//!     leaves   a word for each bit of the mask; bit t: is tree t such a one?
 //!
 //!   kind Partial   trees with free frames in huge frames that are in part allocated
 //!   kind Huge      trees with huge frames that are free as a whole
@@ -38,8 +38,10 @@ use crate::tree::Tree;
 
 /// Trees in a group.
 const GROUP: usize = 64;
-/// Leaves of one kind in a group.
-const LEAVES: usize = 64;
+/// Levels of use that are told apart.
+const LEVELS: usize = 8;
+/// Kinds of search.
+const KINDS: usize = 2;
 
 /// What a search is after.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,15 +77,17 @@ impl Places {
 pub(crate) struct Index<'a, G> {
     /// Two words a group: the masks of kind Partial and of kind Huge.
     masks: &'a [AtomicU64],
-    /// 128 words a group: the leaves of kind Partial, then those of kind Huge.
+    /// For each group the leaves of kind Partial, then those of kind Huge.
     leaves: &'a [AtomicU64],
+    /// Leaves of one kind in a group.
+    places: usize,
     geometry: PhantomData<G>,
 }
 
 /// How many words the masks and the leaves of `trees` trees take.
-pub(crate) const fn words(trees: usize) -> (usize, usize) {
-    let groups = trees.div_ceil(GROUP);
-    (groups * 2, groups * 2 * LEAVES)
+pub(crate) const fn words(trees: usize, classes: usize) -> (usize, usize) {
+    let masks = trees.div_ceil(GROUP) * KINDS;
+    (masks, masks * classes * LEVELS)
 }
 
 /// The level of a tree with `free` free frames.
@@ -105,16 +109,16 @@ fn place<G: Geometry>(tree: Tree, kind: Kind) -> Option<u32> {
 }
 
 impl<'a, G: Geometry> Index<'a, G> {
-    pub(crate) fn new(masks: &'a [AtomicU64], leaves: &'a [AtomicU64]) -> Self {
-        Self { masks, leaves, geometry: PhantomData }
+    pub(crate) fn new(masks: &'a [AtomicU64], leaves: &'a [AtomicU64], classes: usize) -> Self {
+        Self { masks, leaves, places: classes * LEVELS, geometry: PhantomData }
     }
 
     fn mask(&self, group: usize, kind: Kind) -> Option<&'a AtomicU64> {
-        self.masks.get(group * 2 + kind as usize)
+        self.masks.get(group * KINDS + kind as usize)
     }
 
     fn leaf(&self, group: usize, kind: Kind, place: u32) -> Option<&'a AtomicU64> {
-        self.leaves.get((group * 2 + kind as usize) * LEAVES + place as usize)
+        self.leaves.get((group * KINDS + kind as usize) * self.places + place as usize)
     }
 
     /// Forgets everything; no other call is under way.
@@ -153,7 +157,7 @@ impl<'a, G: Geometry> Index<'a, G> {
         load: impl Fn(usize) -> Tree,
         mut accept: impl FnMut(usize, Tree) -> Option<R>,
     ) -> Option<R> {
-        let groups = self.masks.len() / 2;
+        let groups = self.masks.len() / KINDS;
         let mut group = near / GROUP;
         for _ in 0..groups {
             if group >= groups {

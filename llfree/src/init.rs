@@ -28,6 +28,9 @@ pub(crate) const SLOT_BALANCE: usize = MAX_CLASSES;
 /// Of a slot: the tree it freed into last, and how often in a row.
 pub(crate) const SLOT_LAST_FREE: usize = MAX_CLASSES + 1;
 
+/// The most slots: far above any number of CPUs, far below what could overflow a size.
+const MAX_SLOTS: usize = 1 << 20;
+
 /// Words of the zone's totals.
 pub(crate) const TOTAL_WORDS: usize = 8;
 /// Of the totals: free frames, less what the slots' balances say; modulo 2^64.
@@ -88,8 +91,7 @@ fn counts<G: Geometry>(zone: &ZoneConfig) -> Result<Counts, InitError> {
     if zone.slots == 0 {
         return Err(InitError::NoSlots);
     }
-    // So many that the words of all slots together could not be addressed.
-    if zone.slots > usize::MAX / (size_of::<u64>() * SLOT_WORDS * 4) {
+    if zone.slots > MAX_SLOTS {
         return Err(InitError::TooManySlots);
     }
     let end = zone.start.0.checked_add(zone.frames).ok_or(InitError::ZoneTooLarge)?;
@@ -99,7 +101,7 @@ fn counts<G: Geometry>(zone: &ZoneConfig) -> Result<Counts, InitError> {
     if trees > Reservation::<G>::MAX_TREES {
         return Err(InitError::ZoneTooLarge);
     }
-    let (masks, leaves) = index::words(trees);
+    let (masks, leaves) = index::words(trees, zone.classes.count());
     let slots = zone.slots * SLOT_WORDS;
     let rows = pairs * 2 * row_count::<G>();
     Ok(Counts { rows, pairs, totals: TOTAL_WORDS, slots, masks, leaves, trees })
@@ -167,6 +169,25 @@ unsafe fn take<'a, W>(region: &mut *mut u8, words: usize) -> &'a [W] {
 }
 
 impl<'a, G: Geometry> LLFree<'a, G> {
+    /// Makes an allocator with other than the default tuning from raw memory.
+    ///
+    /// # Errors
+    /// As [`Construct::construct`](woodlot_frame::Construct::construct).
+    ///
+    /// # Safety
+    /// As [`Construct::construct`](woodlot_frame::Construct::construct), for `'a`.
+    #[cfg(not(any(loom, woodlot_explore)))]
+    pub unsafe fn with_tuning(
+        zone: &ZoneConfig,
+        tuning: Tuning,
+        metadata: woodlot_frame::RawMetadata,
+        init: Init,
+    ) -> Result<Self, InitError> {
+        // SAFETY: as the caller promises.
+        let parts = unsafe { Parts::carve::<G>(zone, metadata) }?;
+        Self::from_parts(zone, tuning, parts, init)
+    }
+
     /// Makes an allocator from words.
     ///
     /// # Errors
@@ -201,7 +222,7 @@ impl<'a, G: Geometry> LLFree<'a, G> {
             base: base::<G>(zone),
             lower: Lower::new(parts.rows, parts.pairs),
             trees: parts.trees,
-            index: Index::new(parts.masks, parts.leaves),
+            index: Index::new(parts.masks, parts.leaves, zone.classes.count()),
             slots: parts.slots,
             totals: parts.totals,
             geometry: PhantomData,
@@ -271,7 +292,6 @@ impl<G: Geometry> woodlot_frame::Construct for LLFree<'_, G> {
         init: Init,
     ) -> Result<Self, InitError> {
         // SAFETY: as the caller promises.
-        let parts = unsafe { Parts::carve::<G>(config, metadata) }?;
-        Self::from_parts(config, Tuning::DEFAULT, parts, init)
+        unsafe { Self::with_tuning(config, Tuning::DEFAULT, metadata, init) }
     }
 }

@@ -41,6 +41,8 @@ mod free;
 mod index;
 mod init;
 mod lower;
+#[cfg(all(test, any(loom, woodlot_explore)))]
+mod models;
 mod reservation;
 mod rows;
 mod stats;

@@ -2,12 +2,14 @@
 //!
 //! ```text
 //!   64 bits; the widths for 4 KiB base frames
-//!   ┌──────────┬──────────┬────────┬──────────┬─────────┬──────────┬───┬───┐
-//!   │ tree, 23 │ child, 5 │ row, 3 │ held, 10 │ huge, 6 │ free, 15 │ p │ 1 │
-//!   └──────────┴──────────┴────────┴──────────┴─────────┴──────────┴───┴───┘
+//!   ┌──────────┬──────────┬────────┬──────────┬─────────┬──────────┬───┬─┬─┐
+//!   │ tree, 22 │ child, 5 │ row, 3 │ held, 10 │ huge, 6 │ free, 15 │ p │g│1│
+//!   └──────────┴──────────┴────────┴──────────┴─────────┴──────────┴───┴─┴─┘
 //! ```
 //!
-//! * Bit 0: a tree is reserved. The word 0 means: none.
+//! * Bit 0: there is a tree. The word 0 means: none.
+//! * `g` (guest): another reservation has reserved the tree; this one has only borrowed a child of
+//!   it, with its credits (`free` = `held`), and takes nothing else from the tree.
 //! * `free`, `huge`: the slot's part of the tree's credits (c_P in the paper).
 //! * `child`, `row`: the start frame of the paper, where the last allocation was (last fit).
 //! * `held`: credits of that child that the slot holds, with `p` the child's polarity under which
@@ -75,7 +77,8 @@ const fn bits_for(max: usize) -> u32 {
 }
 
 impl<G: Geometry> Reservation<G> {
-    const POLARITY: Field = Field { shift: 1, bits: 1 };
+    const GUEST: u64 = 2;
+    const POLARITY: Field = Field { shift: 2, bits: 1 };
     const FREE: Field = Field::after(Self::POLARITY, bits_for(G::TREE_FRAMES));
     const HUGE: Field = Field::after(Self::FREE, bits_for(G::TREE_HUGE));
     const HELD: Field = Field::after(Self::HUGE, bits_for(G::HUGE_FRAMES));
@@ -110,9 +113,25 @@ impl<G: Geometry> Reservation<G> {
         self.word & 1 != 0
     }
 
-    /// Is it this tree that is reserved?
-    pub(crate) const fn is_of(self, tree: usize) -> bool {
+    /// `held` credits of huge frame `huge`, borrowed from a tree that another one has reserved.
+    pub(crate) fn guest(huge: usize, held: usize, polarity: Polarity) -> Self {
+        let borrowed = Self::new(huge / G::TREE_HUGE, Gain { frames: held, huge: 0 });
+        Self::from_word(borrowed.holding(huge, held, polarity).word | Self::GUEST)
+    }
+
+    /// Has it only borrowed a child?
+    pub(crate) const fn is_guest(self) -> bool {
+        self.word & Self::GUEST != 0
+    }
+
+    /// Has it something of this tree?
+    pub(crate) const fn is_in(self, tree: usize) -> bool {
         self.is_some() && self.tree() == tree
+    }
+
+    /// Has it reserved this tree?
+    pub(crate) const fn owns(self, tree: usize) -> bool {
+        self.is_in(tree) && !self.is_guest()
     }
 
     pub(crate) const fn tree(self) -> usize {
@@ -203,7 +222,7 @@ mod tests {
         let full = Reservation::<G>::new(tree, all);
         let huge = tree * G::TREE_HUGE + G::TREE_HUGE - 1;
         let held = full.holding(huge, G::HUGE_FRAMES, Polarity(true));
-        assert!(held.is_some() && held.is_of(tree) && held.polarity() == Polarity(true));
+        assert!(held.is_some() && held.owns(tree) && held.polarity() == Polarity(true));
         assert_eq!((held.huge_index(), held.held()), (huge, G::HUGE_FRAMES));
         assert_eq!(held.credits(), all);
         let last_row = crate::rows::row_count::<G>() - 1;
@@ -224,6 +243,6 @@ mod tests {
         fields::<Base4K>();
         fields::<Base16K>();
         fields::<Base64K>();
-        assert_eq!(Reservation::<Base4K>::MAX_TREES, 1 << 23);
+        assert_eq!(Reservation::<Base4K>::MAX_TREES, 1 << 22);
     }
 }

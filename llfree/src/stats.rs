@@ -39,7 +39,7 @@ impl<G: Geometry> FrameAllocator for LLFree<'_, G> {
         if !frame.is_aligned(request.order) {
             return Err(AllocError::Misaligned(frame, request.order));
         }
-        self.allocate_at(frame, request.order)?;
+        self.allocate_at(frame, request.order, request.class)?;
         self.count(request.slot, request.order.frames(), false);
         Ok(frame)
     }

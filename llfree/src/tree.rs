@@ -94,6 +94,13 @@ impl Tree {
         Some(Tree(Tree::new(free, huge, self.class()).0 | self.0 & RESERVED))
     }
 
+    /// With `price` less, if it is not reserved; an entirely free tree changes to `class`.
+    pub(crate) fn pay<G: Geometry>(self, price: Gain, class: Option<Class>) -> Option<Tree> {
+        let class = class.filter(|_| self.is_free::<G>()).unwrap_or(self.class());
+        let left = self.without(price).filter(|_| !self.is_reserved())?;
+        Some(Tree::new(left.free(), left.huge(), class))
+    }
+
     /// Reserved, all credits taken; an entirely free tree changes to `class`.
     pub(crate) fn reserve<G: Geometry>(self, class: Class) -> Option<Tree> {
         let class = if self.is_free::<G>() { class } else { self.class() };

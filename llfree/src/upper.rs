@@ -52,6 +52,14 @@ impl<G: Geometry> LLFree<'_, G> {
         self.slots.chunks_exact(SLOT_WORDS).flat_map(move |slot| slot.iter().take(classes))
     }
 
+    /// The same beginning with those of one slot.
+    pub(crate) fn reservations_from(&self, slot: Slot) -> impl Iterator<Item = &AtomicU64> {
+        let classes = self.zone.classes.count();
+        let slots = || self.slots.chunks_exact(SLOT_WORDS);
+        let around = slots().skip(slot.0).chain(slots().take(slot.0));
+        around.flat_map(move |slot| slot.iter().take(classes))
+    }
+
     /// The reservations of every slot for one class.
     pub(crate) fn reservations_of(&self, class: Class) -> impl Iterator<Item = &AtomicU64> {
         self.slots.chunks_exact(SLOT_WORDS).filter_map(move |slot| slot.get(class.0 as usize))
@@ -128,7 +136,7 @@ impl<G: Geometry> LLFree<'_, G> {
 
     /// Gives credits to the reservation, if it still is of `tree`, else to the tree.
     pub(crate) fn give_back(&self, word: &AtomicU64, tree: usize, gain: Gain) {
-        let own = |now: Reservation<G>| if now.is_of(tree) { now.with(gain) } else { None };
+        let own = |now: Reservation<G>| if now.owns(tree) { now.with(gain) } else { None };
         if self.change(word, own).is_none() {
             self.give_tree(tree, gain);
         }
@@ -148,6 +156,9 @@ impl<G: Geometry> LLFree<'_, G> {
     /// Moves what others freed into a reserved tree to the reservation. False: nothing was there.
     pub(crate) fn synchronise(&self, word: &AtomicU64, reservation: Reservation<G>) -> bool {
         let tree = reservation.tree();
+        if !reservation.owns(tree) {
+            return false;
+        }
         match self.change_tree(tree, Tree::collect) {
             Some(entry) => {
                 self.give_back(word, tree, entry.credits());
@@ -187,6 +198,10 @@ impl<G: Geometry> LLFree<'_, G> {
         }
         let child = self.give_child(old.huge_index(), old.held(), old.polarity());
         let left = Gain { huge: old.credits().huge + child.huge, ..old.credits() };
+        if old.is_guest() {
+            self.give_tree(old.tree(), left);
+            return;
+        }
         let given = self.change_tree(old.tree(), |entry| entry.unreserve::<G>(left));
         debug_assert!(given.is_some(), "a tree given up with more credits than it has");
     }
@@ -198,7 +213,7 @@ impl<G: Geometry> LLFree<'_, G> {
         class: Class,
         kind: Kind,
         places: Places,
-        fits: impl Fn(usize) -> bool,
+        mut fits: impl FnMut(usize) -> bool,
     ) -> bool {
         let now = self.read(word);
         let near = if now.is_some() { now.tree() } else { 0 };

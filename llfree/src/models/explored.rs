@@ -1,0 +1,87 @@
+//! The driver for the explorer: every interleaving, judged in every state.
+
+use std::string::ToString;
+use std::vec::Vec;
+use std::{eprintln, println};
+
+use woodlot_explore::{Failure, Model, Options, Report, View};
+use woodlot_frame::Geometry;
+
+use super::machine::Level;
+use super::script::{State, Thread};
+use super::verdict::When;
+use super::world::{NAMES, World};
+use super::{Scenario, full, std};
+
+/// Steps within which a thread that runs alone must have finished its script.
+const SOLO: u16 = 900;
+
+/// Explores a scenario completely, or says why it does not.
+pub(super) fn check<G: Geometry>(scenario: &Scenario<G>) {
+    if scenario.large && !full() {
+        println!("model {}: only with WOODLOT_FULL=1", scenario.name);
+        return;
+    }
+    match explore(scenario) {
+        Ok(report) => {
+            report.assert_complete();
+            let Report { states, transitions, executions, .. } = report;
+            println!(
+                "model {}: {states} states, {transitions} transitions, {executions} executions, \
+                 complete",
+                scenario.name
+            );
+        }
+        Err(failure) => panic!("{}: {failure}", scenario.name),
+    }
+}
+
+/// The scenario must fail with `what`.
+pub(super) fn bites<G: Geometry>(scenario: &Scenario<G>, what: &str) {
+    match explore(scenario) {
+        Ok(report) => panic!("{}: not found: {report}", scenario.name),
+        Err(failure) => {
+            eprintln!(
+                "mutant {}: {}, after {} steps",
+                scenario.name,
+                failure.what,
+                failure.steps.len()
+            );
+            assert!(failure.to_string().contains(what), "{}: {failure}", scenario.name);
+        }
+    }
+}
+
+fn explore<G: Geometry>(scenario: &Scenario<G>) -> Result<Report, Failure> {
+    let world = World::new(scenario);
+    let options = Options::new().solo_progress(SOLO).max_states(40_000_000).max_steps(2000);
+    options.try_explore(|model| set_up(model, &world))
+}
+
+fn set_up<'m, G: Geometry>(model: &mut Model<'m>, world: &'m World<G>) {
+    for (name, words) in NAMES.iter().zip(&world.words.long) {
+        model.name(name, words);
+    }
+    model.name("tree", &world.words.trees);
+    model.name("pause", std::slice::from_ref(&world.pause));
+    let scenario = &world.scenario;
+    for (number, script) in scenario.threads.iter().enumerate() {
+        model.thread(move || {
+            Thread::new(world, number, script, script.start()).run();
+        });
+    }
+    let states = |view: &View<'_>, look: &dyn Fn(&[&State])| {
+        let last = |thread| *view.notes::<State>(thread).last().expect("it says what it does");
+        let states: Vec<&State> = (0..scenario.threads.len()).map(last).collect();
+        look(&states);
+    };
+    model.invariant(move |view| states(view, &|states| world.judge(states, When::UnderWay)));
+    model.finally(move |view| states(view, &|states| world.judge(states, When::Returned)));
+    if scenario.machine.level == Level::Zone {
+        for order in [0, 1, G::HUGE_ORDER, G::MAX_ORDER] {
+            for slot in 0..scenario.slots {
+                model.finally(move |_| world.exhaust(order, slot));
+            }
+        }
+    }
+}

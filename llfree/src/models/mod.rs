@@ -1,0 +1,177 @@
+//! Models of the engine: small zones, two or three threads, every interleaving.
+//!
+//! ```text
+//!   scenarios   lower  several_rows  reservations  whole_zone  index  mistakes     tables of scripts
+//!                  │
+//!   script      a thread: what it owns, its operations        ──►  says what it owns and does
+//!                  │                   │                                     │
+//!   machine     zone calls  │  lower level alone  │  a mutant                │
+//!                  │                                                         │
+//!   drivers     explored: every state, sequentially consistent  ◄── verdict: owners, credits, crash
+//!               loomed: memory orderings, three preemptions     ◄── a cell for each frame: data races
+//! ```
+//!
+//! One scenario runs under both checkers, from the same table:
+//!
+//! * `--cfg woodlot_explore`: every interleaving. In every state no two threads own a frame, every
+//!   owned frame is allocated in the durable words, no counter promises more than there is, and a
+//!   recovery from the durable words yields what is owned, up to one operation a thread. At the
+//!   end the counters are exact, every tree is findable, and what is free can be allocated to the
+//!   last frame, from every slot. From every state every thread finishes alone.
+//! * `--cfg loom`: the memory orderings, with up to three preemptions. Who owns a frame writes to a
+//!   cell of it, so an edge that is missing between a free and the next allocation of the frame is
+//!   a data race.
+//!
+//! `WOODLOT_FULL=1` adds the larger scenarios; `LOOM_MAX_PREEMPTIONS` sets loom's bound.
+//!
+//! `mutants` holds primitives with a seeded defect, on which the same scenarios must fail.
+extern crate std;
+
+#[cfg(woodlot_explore)]
+mod explored;
+mod frames;
+#[cfg(loom)]
+mod loomed;
+mod machine;
+mod mutants;
+mod scenarios;
+mod script;
+mod verdict;
+mod world;
+
+use frames::Block;
+use machine::Machine;
+use woodlot_frame::{Class, ClassPolicy, Geometry};
+
+#[cfg(woodlot_explore)]
+use explored as driver;
+#[cfg(loom)]
+use loomed as driver;
+
+/// A geometry with huge frames of 2^`H` base frames and trees of `T` huge frames.
+#[derive(Clone, Copy, Debug)]
+struct Tiny<const H: u32, const T: usize>;
+
+impl<const H: u32, const T: usize> Geometry for Tiny<H, T> {
+    const BASE_SHIFT: u32 = 12;
+    const HUGE_ORDER: u32 = H;
+    const NAME: &'static str = "tiny";
+    const TREE_HUGE: usize = T;
+}
+
+/// What a thread does next. Blocks are named by their first frame and their order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Op {
+    /// Allocates a block of this order; may find none.
+    Alloc(u32),
+    /// Allocates a block of this order, of another class.
+    AllocClass(u32, Class),
+    /// Allocates this very block; may be refused.
+    At(usize, u32),
+    /// Allocates so many blocks of this order, all or none.
+    Batch(u32, usize),
+    /// Frees what this thread allocated by its n-th allocation, if that found anything.
+    FreeGot(usize),
+    /// Frees a block that the thread owns.
+    Free(usize, u32),
+    /// Frees a block that others free as well.
+    FreeAgain(usize, u32),
+    /// Drains a slot.
+    Drain(usize),
+    /// Takes a huge frame out; may be refused.
+    Offline(usize),
+    /// Puts a huge frame back that this thread has taken out, if it has.
+    Online(usize),
+    /// Moves a tree's credits, with no frames behind them: for the index alone.
+    Credit(usize, isize, isize),
+    /// Searches the index for every tree, accepting none.
+    Search,
+}
+
+/// One thread.
+#[derive(Clone, Copy)]
+struct Script {
+    /// The slot that it uses; at the lower level the huge frame that it allocates from.
+    at: usize,
+    /// What it owns at the beginning: blocks that the setup has allocated.
+    owns: &'static [Block],
+    ops: &'static [Op],
+}
+
+/// A model: a zone, and what threads do in it.
+#[derive(Clone, Copy)]
+struct Scenario<G: Geometry> {
+    name: &'static str,
+    machine: Machine<G>,
+    frames: usize,
+    slots: usize,
+    classes: ClassPolicy,
+    /// What happens before the threads start, by slot 0 or on another slot.
+    setup: &'static [(usize, Op)],
+    threads: &'static [Script],
+    /// The threads break the rules (a frame is freed twice while others allocate): only the
+    /// counters are judged.
+    lawless: bool,
+    /// Too large for every day: only with `WOODLOT_FULL=1`.
+    large: bool,
+    /// Too large for loom but with `WOODLOT_FULL=1`.
+    large_for_loom: bool,
+}
+
+impl<G: Geometry> Scenario<G> {
+    /// One tree, one slot, one class.
+    const fn new(
+        machine: Machine<G>,
+        setup: &'static [(usize, Op)],
+        threads: &'static [Script],
+    ) -> Self {
+        Scenario {
+            name: "",
+            machine,
+            frames: G::TREE_FRAMES,
+            slots: 1,
+            classes: ClassPolicy::SINGLE,
+            setup,
+            threads,
+            lawless: false,
+            large: false,
+            large_for_loom: false,
+        }
+    }
+
+    const fn named(self, name: &'static str) -> Self {
+        Scenario { name, ..self }
+    }
+
+    const fn trees(self, trees: usize) -> Self {
+        Scenario { frames: trees * G::TREE_FRAMES, ..self }
+    }
+
+    const fn slots(self, slots: usize) -> Self {
+        Scenario { slots, ..self }
+    }
+
+    const fn classes(self, classes: ClassPolicy) -> Self {
+        Scenario { classes, ..self }
+    }
+
+    const fn lawless(self) -> Self {
+        Scenario { lawless: true, ..self }
+    }
+
+    const fn large(self) -> Self {
+        Scenario { large: true, ..self }
+    }
+
+    const fn large_for_loom(self) -> Self {
+        Scenario { large_for_loom: true, ..self }
+    }
+
+    const fn machine(self, machine: Machine<G>) -> Self {
+        Scenario { machine, ..self }
+    }
+}
+
+fn full() -> bool {
+    std::env::var_os("WOODLOT_FULL").is_some_and(|value| value == "1")
+}

@@ -1,0 +1,29 @@
+//! The scenarios, as tables: one test each.
+
+use super::frames::Block;
+use super::machine::Machine;
+use super::{Op, Scenario, Script, Tiny, driver};
+
+/// A test for each scenario.
+macro_rules! models {
+    ($($(#[$doc:meta])* $name:ident = $scenario:expr;)*) => {
+        $($(#[$doc])* #[test] fn $name() {
+            driver::check(&$scenario.named(stringify!($name)));
+        })*
+    };
+}
+
+/// A thread: where it works, what it owns, what it does.
+macro_rules! thread {
+    (at $at:literal: $($op:expr),+) => { thread!(at $at owns []: $($op),+) };
+    (at $at:literal owns [$($block:expr),*]: $($op:expr),+) => {
+        Script { at: $at, owns: &[$($block),*], ops: &[$($op),+] }
+    };
+}
+
+mod index;
+mod lower;
+mod mistakes;
+mod reservations;
+mod several_rows;
+mod whole_zone;

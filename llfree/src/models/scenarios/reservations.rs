@@ -1,0 +1,76 @@
+//! Whole zones of one or two trees of eight frames: reserve, hold, drain, steal, synchronise.
+//!
+//! A tree is two huge frames of four base frames; the scripts' numbers are slots.
+
+use super::Op::{Alloc, Drain, Free, FreeGot};
+use super::*;
+
+type Small = Tiny<2, 2>;
+
+const ZONE: Machine<Small> = Machine::ZONE;
+
+models! {
+    /// Two calls on one slot that has no tree: both reserve.
+    reserve_twice = Scenario::new(ZONE, &[], &[
+        thread!(at 0: Alloc(0)),
+        thread!(at 0: Alloc(0)),
+    ]).trees(2);
+    /// The same for one tree: one of them finds nothing to reserve.
+    reserve_one_tree = Scenario::new(ZONE, &[], &[
+        thread!(at 0: Alloc(0)),
+        thread!(at 0: Alloc(0)),
+    ]);
+    /// The usual case on one slot.
+    fast_path = Scenario::new(ZONE, &[(0, Alloc(0))], &[
+        thread!(at 0 owns [Block(0, 0)]: Free(0, 0)),
+        thread!(at 0: Alloc(0), FreeGot(0)),
+        thread!(at 0: Alloc(0), FreeGot(0)),
+    ]);
+    alloc_and_drain = Scenario::new(ZONE, &[(0, Alloc(0))], &[
+        thread!(at 0: Alloc(0)),
+        thread!(at 1: Drain(0)),
+    ]).slots(2);
+    /// What is freed goes to the reservation, unless that is drained.
+    repay_and_drain = Scenario::new(ZONE, &[(0, Alloc(1))], &[
+        thread!(at 0 owns [Block(0, 0)]: Free(0, 0)),
+        thread!(at 1: Drain(0)),
+        thread!(at 0 owns [Block(1, 0)]: Free(1, 0)),
+    ]).slots(2);
+    /// A slot without a tree takes from the other's, which holds all there is.
+    steal = Scenario::new(ZONE, &[(0, Alloc(0))], &[
+        thread!(at 0: Alloc(0)),
+        thread!(at 1: Alloc(0)),
+    ]).slots(2);
+    steal_and_free = Scenario::new(ZONE, &[(0, Alloc(0))], &[
+        thread!(at 0 owns [Block(0, 0)]: Free(0, 0)),
+        thread!(at 1: Alloc(0)),
+    ]).slots(2);
+    /// Frees by another slot gather in the tree entry; the slot that has the tree collects them.
+    synchronise = Scenario::new(ZONE, &[(0, Alloc(2)), (0, Alloc(1)), (0, Alloc(1))], &[
+        thread!(at 1 owns [Block(4, 0), Block(5, 0)]: Free(4, 0), Free(5, 0)),
+        thread!(at 0: Alloc(0)),
+    ]).slots(2);
+    /// The child held is used up: another is held, unless the reservation is drained.
+    refill_and_drain = Scenario::new(ZONE, &[(0, Alloc(1)), (0, Alloc(1))], &[
+        thread!(at 0: Alloc(0)),
+        thread!(at 1: Drain(0)),
+    ]).slots(2);
+    refill_twice = Scenario::new(ZONE, &[(0, Alloc(1)), (0, Alloc(1))], &[
+        thread!(at 0: Alloc(0)),
+        thread!(at 0: Alloc(0)),
+    ]);
+    /// The second free in a row reserves the tree.
+    reserve_on_free = Scenario::new(Machine::RESERVING, &[(0, Alloc(1)), (0, Drain(0))], &[
+        thread!(at 1 owns [Block(0, 0), Block(1, 0)]: Free(0, 0), Free(1, 0)),
+        thread!(at 0: Alloc(0)),
+    ]).slots(2);
+    reserve_on_free_and_drain = Scenario::<Small>::new(Machine::RESERVING, &[(0, Alloc(1)), (0, Drain(0))], &[
+        thread!(at 1 owns [Block(0, 0), Block(1, 0)]: Free(0, 0), Free(1, 0)),
+        thread!(at 0: Drain(1), Drain(1)),
+    ]).slots(2);
+    /// One frame is left in another slot's tree.
+    last_frame = Scenario::new(ZONE, &[(0, Alloc(2)), (0, Alloc(1)), (0, Alloc(0))], &[
+        thread!(at 0: Alloc(0), FreeGot(0)),
+        thread!(at 1: Alloc(0)),
+    ]).slots(2);
+}

@@ -1,0 +1,201 @@
+//! A thread of a scenario: it runs its operations, and says before each what it owns and does.
+
+use std::vec::Vec;
+
+use woodlot_frame::{Batch, Class, FrameAllocator, FrameId, Geometry, HugeId, Slot};
+
+use super::frames::{Block, Frames};
+use super::world::World;
+use super::{Op, Script, machine, std};
+
+/// What an operation under way may have done to the durable words.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Doing {
+    Nothing,
+    /// Allocates some block of this order.
+    Taking(u32),
+    /// Allocates this block.
+    TakingAt(Block),
+    /// Frees this block.
+    Giving(Block),
+}
+
+/// What a thread says of itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct State {
+    /// Without what it is giving away.
+    pub(super) owned: Frames,
+    pub(super) doing: Vec<Doing>,
+    /// Which of the blocks that are freed again and again it has freed.
+    pub(super) freed: Vec<Block>,
+}
+
+/// A thread that runs.
+pub(super) struct Thread<'a, G: Geometry> {
+    world: &'a World<G>,
+    number: usize,
+    script: &'a Script,
+    state: State,
+    /// What each allocation found.
+    got: Vec<Option<Block>>,
+    offline: Frames,
+}
+
+impl Script {
+    /// What its thread owns at the beginning.
+    pub(super) fn start(&self) -> Frames {
+        self.owns.iter().fold(Frames::default(), |all, block| all.or(block.frames()))
+    }
+}
+
+impl<'a, G: Geometry> Thread<'a, G> {
+    pub(super) fn new(
+        world: &'a World<G>,
+        number: usize,
+        script: &'a Script,
+        owned: Frames,
+    ) -> Self {
+        let state = State { owned, doing: Vec::new(), freed: Vec::new() };
+        Thread { world, number, script, state, got: Vec::new(), offline: Frames::default() }
+    }
+
+    /// Runs the script; returns what the thread says at the end.
+    pub(super) fn run(mut self) -> State {
+        let ops = self.script.ops;
+        for (step, &op) in ops.iter().enumerate() {
+            self.perform(step, op);
+        }
+        self.say(ops.len(), &[]);
+        self.state
+    }
+
+    fn perform(&mut self, step: usize, op: Op) {
+        let at = self.script.at;
+        let zone = &self.world.zone;
+        match op {
+            Op::Alloc(order) => self.alloc(step, order, Class(0)),
+            Op::AllocClass(order, class) => self.alloc(step, order, class),
+            Op::At(frame, order) => {
+                self.say(step, &[Doing::TakingAt(Block(frame, order))]);
+                let request = World::<G>::request(order, at).at(FrameId(frame));
+                let found = (self.world.scenario.machine.alloc)(zone, request);
+                self.take(found, order);
+            }
+            Op::Batch(order, count) => {
+                self.say(step, &std::vec![Doing::Taking(order); count]);
+                let mut out = std::vec![FrameId(0); count];
+                let request = World::<G>::request(order, at);
+                let taken = zone.alloc_batch(request, Batch::All, &mut out).unwrap_or(0);
+                assert!(taken == 0 || taken == count, "all or none");
+                out.iter().take(taken).for_each(|&frame| self.take(Some(frame), order));
+            }
+            Op::FreeGot(number) => {
+                let Some(block) = self.got[number].take() else {
+                    return;
+                };
+                self.pause(step);
+                self.free(step, block);
+            }
+            Op::Free(frame, order) => self.free(step, Block(frame, order)),
+            Op::FreeAgain(frame, order) => {
+                let block = Block(frame, order);
+                self.say(step, &[Doing::Giving(block)]);
+                if (self.world.scenario.machine.free)(zone, block, Slot(at)) {
+                    self.state.freed.push(block);
+                }
+            }
+            Op::Drain(slot) => {
+                self.say(step, &[]);
+                zone.drain(Slot(slot)).expect("a slot of the zone");
+            }
+            Op::Offline(huge) => {
+                let block = Block(huge << G::HUGE_ORDER, G::HUGE_ORDER);
+                self.say(step, &[Doing::TakingAt(block)]);
+                if zone.offline(HugeId(huge), 1).is_ok() {
+                    self.own(block);
+                    self.offline = self.offline.or(block.frames());
+                }
+            }
+            Op::Online(huge) => {
+                let block = Block(huge << G::HUGE_ORDER, G::HUGE_ORDER);
+                if !self.offline.has(block.0) {
+                    return;
+                }
+                self.pause(step);
+                self.disown(block);
+                self.say(step, &[Doing::Giving(block)]);
+                zone.online(HugeId(huge), 1).expect("it was taken out");
+                self.offline = self.offline.but(block.frames());
+            }
+            Op::Credit(tree, frames, huge) => {
+                self.say(step, &[]);
+                machine::credit(zone, tree, frames, huge);
+            }
+            Op::Search => {
+                self.say(step, &[]);
+                (self.world.scenario.machine.search)(zone);
+            }
+        }
+    }
+
+    fn alloc(&mut self, step: usize, order: u32, class: Class) {
+        self.say(step, &[Doing::Taking(order)]);
+        let request = World::<G>::request(order, self.script.at).class(class);
+        let found = (self.world.scenario.machine.alloc)(&self.world.zone, request);
+        self.take(found, order);
+    }
+
+    fn take(&mut self, found: Option<FrameId>, order: u32) {
+        let block = found.map(|frame| Block(frame.0, order));
+        if let Some(block) = block {
+            self.own(block);
+        }
+        self.got.push(block);
+    }
+
+    fn free(&mut self, step: usize, block: Block) {
+        self.disown(block);
+        self.say(step, &[Doing::Giving(block)]);
+        let freed =
+            (self.world.scenario.machine.free)(&self.world.zone, block, Slot(self.script.at));
+        assert!(freed, "{block:?} is allocated, yet its free is refused");
+    }
+
+    fn own(&mut self, block: Block) {
+        self.state.owned = self.state.owned.or(block.frames());
+        self.world.hand_over(block, None, Some(self.number));
+    }
+
+    fn disown(&mut self, block: Block) {
+        assert!(block.frames().but(self.state.owned).is_empty(), "not this thread's to free");
+        self.state.owned = self.state.owned.but(block.frames());
+        self.world.hand_over(block, Some(self.number), None);
+    }
+
+    /// Says what it owns and is about to do. All that follows depends on what the explorer is told
+    /// here, so that it may forget how the thread came to be here.
+    fn say(&mut self, step: usize, doing: &[Doing]) {
+        self.state.doing = doing.to_vec();
+        #[cfg(woodlot_explore)]
+        {
+            let pack = |block: &Block| (block.0 as u64) << 8 | u64::from(block.1) | 1 << 63;
+            let mut all = std::vec![step as u64];
+            all.extend(self.state.owned.0);
+            all.extend(self.got.iter().map(|got| got.as_ref().map_or(0, pack)));
+            all.push(self.got.len() as u64);
+            all.extend(self.offline.0);
+            all.extend(self.state.freed.iter().map(pack));
+            woodlot_explore::settle(&all);
+            woodlot_explore::note(self.state.clone());
+        }
+        let _ = step;
+    }
+
+    /// Owns what it owns for the length of a step, so that it is seen to.
+    fn pause(&mut self, step: usize) {
+        self.say(step, &[]);
+        #[cfg(woodlot_explore)]
+        self.world.pause.load(woodlot_frame::atomics::Ordering::Relaxed);
+        let _ = step;
+    }
+}

@@ -1,0 +1,212 @@
+//! What must hold of a zone: in every state, and when every call has returned.
+
+use std::vec::Vec;
+
+use woodlot_frame::{FrameAllocator, Geometry, HugeId, Order};
+
+use super::frames::{Block, Frames};
+use super::machine::Level;
+use super::script::State;
+use super::world::World;
+use super::{Op, std};
+use crate::index::{Kind, Places};
+use crate::lower::{Gain, Start};
+use crate::tree::Tree;
+
+/// The threads' calls are under way, or have all returned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum When {
+    UnderWay,
+    Returned,
+}
+
+impl<G: Geometry> World<G> {
+    /// Judges the zone with these threads.
+    pub(super) fn judge(&self, states: &[&State], when: When) {
+        let level = self.scenario.machine.level;
+        if level != Level::Index {
+            self.judge_children(when);
+        }
+        if level == Level::Zone {
+            self.judge_trees(when);
+        }
+        if when == When::Returned && level != Level::Lower {
+            self.judge_index();
+        }
+        if when == When::Returned && level == Level::Zone {
+            self.judge_statistics();
+        }
+        if level != Level::Index && !self.scenario.lawless {
+            self.judge_owners(states, when);
+        }
+    }
+
+    fn huge_frames(&self) -> std::ops::Range<usize> {
+        0..self.scenario.frames >> G::HUGE_ORDER
+    }
+
+    /// Credits held of a huge frame.
+    fn held(&self, huge: usize) -> usize {
+        let words = self.zone.reservations().map(|word| self.zone.read(word));
+        let held = words.filter(|now| now.is_some() && now.huge_index() == huge);
+        held.map(|now| now.held()).sum()
+    }
+
+    /// A child never promises more than its bits hold, and in the end all of it.
+    fn judge_children(&self, when: When) {
+        for huge in self.huge_frames() {
+            let child = self.zone.lower.child(huge);
+            let credits = child.free() + self.held(huge);
+            let free = if child.is_whole() {
+                0
+            } else {
+                self.zone.lower.rows(huge, child.polarity()).count_free()
+            };
+            let fits = credits == free || when == When::UnderWay && credits < free;
+            assert!(fits, "huge frame {huge} has {credits} credits for {free} free frames");
+        }
+    }
+
+    /// The same for the trees with their reservations.
+    fn judge_trees(&self, when: When) {
+        for tree in 0..self.words.trees.len() {
+            let entry = self.zone.tree(tree);
+            let words = self.zone.reservations().map(|word| self.zone.read(word));
+            let mine: Vec<_> = words.filter(|now| now.is_of(tree)).collect();
+            let credits = mine.iter().fold(entry.credits(), |sum, now| Gain {
+                frames: sum.frames + now.credits().frames,
+                huge: sum.huge + now.credits().huge,
+            });
+            let first = tree * G::TREE_HUGE;
+            let inside =
+                self.huge_frames().filter(|huge| (first..first + G::TREE_HUGE).contains(huge));
+            let free = inside.fold(Gain::default(), |sum, huge| Gain {
+                frames: sum.frames + self.zone.lower.count_free(huge),
+                huge: sum.huge + self.zone.lower.child(huge).is_free::<G>() as usize,
+            });
+            let fits = credits == free
+                || when == When::UnderWay
+                    && credits.frames <= free.frames
+                    && credits.huge <= free.huge;
+            assert!(fits, "tree {tree} has {credits:?} for {free:?}");
+            let reserved = entry.is_reserved() as usize;
+            let fits = mine.len() == reserved || when == When::UnderWay && mine.len() < reserved;
+            assert!(fits, "{} reservations of tree {tree}, {entry:?}", mine.len());
+        }
+    }
+
+    /// Every tree that has something to find is found.
+    fn judge_index(&self) {
+        for kind in [Kind::Partial, Kind::Huge] {
+            for tree in 0..self.words.trees.len() {
+                let entry = self.zone.tree(tree);
+                let has = match kind {
+                    Kind::Partial => entry.partial::<G>() > 0,
+                    Kind::Huge => entry.huge() > 0,
+                };
+                if has && !entry.is_reserved() {
+                    let load = |tree| self.zone.tree(tree);
+                    let this =
+                        |found: usize, now: Tree| (found == tree && now == entry).then_some(());
+                    let places = Places::of(entry.class());
+                    let found = self.zone.index.search(kind, places, 0, load, this);
+                    assert!(
+                        found.is_some(),
+                        "tree {tree} is lost to the index: {entry:?}, {kind:?}"
+                    );
+                }
+            }
+        }
+    }
+
+    /// What the zone says of itself is what the bits say.
+    fn judge_statistics(&self) {
+        let frees = self.huge_frames().map(|huge| self.zone.free_in_huge(HugeId(huge)));
+        let frees: Vec<usize> = frees.collect();
+        let stats = self.zone.stats();
+        assert_eq!(stats.free_frames, frees.iter().sum::<usize>(), "frames by stats and by bits");
+        let huge = frees.iter().filter(|&&free| free == G::HUGE_FRAMES).count();
+        assert_eq!(stats.free_huge, huge, "huge frames by stats and by bits");
+        assert_eq!(self.zone.free_frames(), stats.free_frames, "the approximate count, healed");
+        for order in [0, G::HUGE_ORDER, G::MAX_ORDER] {
+            let is = self.is_anywhere(order);
+            assert_eq!(self.zone.is_available(Order(order as u8)), is, "availability of {order}");
+        }
+    }
+
+    fn is_anywhere(&self, order: u32) -> bool {
+        let zone = &self.zone;
+        let free = |at: usize| zone.is_free(woodlot_frame::FrameId(at), Order(order as u8));
+        (0..self.scenario.frames).step_by(1 << order).any(free)
+    }
+
+    /// Frames that several threads free.
+    fn contested(&self) -> Frames {
+        let ops = self.scenario.threads.iter().flat_map(|script| script.ops);
+        ops.fold(Frames::default(), |all, op| match *op {
+            Op::FreeAgain(frame, order) => all.or(Block(frame, order).frames()),
+            _ => all,
+        })
+    }
+
+    /// No frame has two owners, and the durable words say what is owned: up to one operation of
+    /// each thread when calls are under way.
+    fn judge_owners(&self, states: &[&State], when: When) {
+        let mut owned = self.background;
+        for (number, state) in states.iter().enumerate() {
+            let twice = owned.and(state.owned);
+            assert!(twice.is_empty(), "thread {number} shares {twice:?}");
+            owned = owned.or(state.owned);
+        }
+        let contested = self.contested();
+        let mut freed = Frames::default();
+        for block in states.iter().flat_map(|state| &state.freed) {
+            let twice = freed.and(block.frames());
+            assert!(twice.is_empty(), "freed twice: {twice:?}");
+            freed = freed.or(block.frames());
+        }
+        if when == When::Returned && !contested.is_empty() {
+            assert!(!freed.is_empty(), "of several frees of {contested:?} none succeeded");
+        }
+        let recovered = self.recovered().but(contested);
+        let owned = owned.but(contested);
+        let lost = owned.but(recovered);
+        assert!(lost.is_empty(), "owned, but not in the durable words: {lost:?}");
+        let more = recovered.but(owned);
+        let mut doing: Vec<_> = states.iter().flat_map(|state| state.doing.clone()).collect();
+        let torn = |order: u32| (7..G::HUGE_ORDER).contains(&order);
+        let explained = more.explained(&mut doing, torn);
+        assert!(explained, "owned by nobody: {more:?} in the durable words, {states:?}");
+    }
+
+    /// What a recovery from the durable words says is allocated. Under the explorer the recovery
+    /// runs right on the words, and is forgotten.
+    fn recovered(&self) -> Frames {
+        let mut allocated = Frames::default();
+        let lower = &self.zone.lower;
+        for huge in self.huge_frames() {
+            if cfg!(woodlot_explore) {
+                let free = lower.start(huge, 0..G::HUGE_FRAMES, Start::Recover);
+                let counted = lower.count_free(huge);
+                assert_eq!(free, counted, "the recovery counts what the bits say");
+            }
+            for offset in (0..G::HUGE_FRAMES).filter(|&offset| !lower.is_free(huge, offset, 0)) {
+                allocated.insert(huge << G::HUGE_ORDER | offset);
+            }
+        }
+        allocated
+    }
+
+    /// Allocates blocks of `order` until there are no more, and looks that this is so. Only for
+    /// the explorer, which forgets it afterwards.
+    #[cfg(woodlot_explore)]
+    pub(super) fn exhaust(&self, order: u32, slot: usize) {
+        let mut taken = 0;
+        while self.zone.alloc(Self::request(order, slot)).is_ok() {
+            taken += 1;
+            assert!(taken <= self.scenario.frames, "more allocated than there is");
+        }
+        let left = self.is_anywhere(order);
+        assert!(!left, "a block of order {order} is free, but slot {slot} does not get it");
+    }
+}

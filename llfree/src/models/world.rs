@@ -1,0 +1,127 @@
+//! A zone with all of its words, and who owns what in it at the beginning.
+
+use std::boxed::Box;
+use std::vec::Vec;
+
+use woodlot_frame::atomics::{AtomicU32, AtomicU64};
+use woodlot_frame::{FrameId, Geometry, Init, Request, Slot, ZoneConfig};
+
+use super::frames::{Block, Frames};
+use super::script::Thread;
+use super::{Scenario, Script, std};
+use crate::{LLFree, Parts, Tuning};
+
+/// What the threads of a scenario share.
+pub(super) struct World<G: Geometry> {
+    /// Borrows from `words`, so it goes first.
+    pub(super) zone: LLFree<'static, G>,
+    pub(super) words: Words,
+    pub(super) scenario: Scenario<G>,
+    /// What the setup has allocated and no thread owns.
+    pub(super) background: Frames,
+    /// Read by a thread that makes a pause.
+    #[cfg(woodlot_explore)]
+    pub(super) pause: AtomicU64,
+    /// What the owner of a frame writes to.
+    #[cfg(loom)]
+    cells: Vec<loom::cell::UnsafeCell<Option<usize>>>,
+}
+
+/// The words of a zone.
+pub(super) struct Words {
+    pub(super) long: [Box<[AtomicU64]>; 6],
+    pub(super) trees: Box<[AtomicU32]>,
+}
+
+/// What the words are called in a schedule.
+#[cfg(woodlot_explore)]
+pub(super) const NAMES: [&str; 6] = ["row", "pair", "total", "slot", "mask", "leaf"];
+
+impl Words {
+    fn new<G: Geometry>(zone: &ZoneConfig) -> Self {
+        let lengths = Parts::lengths::<G>(zone).expect("a zone");
+        let long = |length: usize| (0..length).map(|_| AtomicU64::new(0)).collect();
+        let trees = (0..lengths[6]).map(|_| AtomicU32::new(0)).collect();
+        Words { long: std::array::from_fn(|kind| long(lengths[kind])), trees }
+    }
+
+    /// # Safety
+    /// The words must outlive what is made of the parts.
+    unsafe fn parts(&self) -> Parts<'static> {
+        // SAFETY: boxes do not move their contents, and the caller keeps them.
+        let [rows, pairs, totals, slots, masks, leaves] =
+            self.long.each_ref().map(|words| unsafe { &*std::ptr::from_ref(&**words) });
+        // SAFETY: as above.
+        let trees = unsafe { &*std::ptr::from_ref(&*self.trees) };
+        Parts { rows, pairs, totals, slots, masks, leaves, trees }
+    }
+}
+
+impl<G: Geometry> World<G> {
+    /// The zone after the setup.
+    pub(super) fn new(scenario: &Scenario<G>) -> Self {
+        let config = ZoneConfig {
+            start: FrameId(0),
+            frames: scenario.frames,
+            slots: scenario.slots,
+            classes: scenario.classes,
+        };
+        let words = Words::new::<G>(&config);
+        let mut tuning = Tuning::DEFAULT;
+        tuning.reserve_after_frees = scenario.machine.reserve_after_frees;
+        // SAFETY: the zone is dropped before the words, which nobody replaces.
+        let parts = unsafe { words.parts() };
+        let zone = LLFree::from_parts(&config, tuning, parts, Init::Free).expect("a zone");
+        let mut world = World {
+            zone,
+            words,
+            scenario: *scenario,
+            background: Frames::default(),
+            #[cfg(woodlot_explore)]
+            pause: AtomicU64::new(0),
+            #[cfg(loom)]
+            cells: (0..scenario.frames).map(|_| loom::cell::UnsafeCell::new(None)).collect(),
+        };
+        world.set_up();
+        world
+    }
+
+    fn set_up(&mut self) {
+        let mut owned = Frames::default();
+        for &(at, ref op) in self.scenario.setup {
+            let script = Script { at, owns: &[], ops: std::slice::from_ref(op) };
+            owned = Thread::new(self, usize::MAX, &script, owned).run().owned;
+        }
+        for (number, script) in self.scenario.threads.iter().enumerate() {
+            let mine = script.start();
+            assert_eq!(mine.but(owned), Frames::default(), "thread {number} owns what is free");
+            owned = owned.but(mine);
+            for &block in script.owns {
+                self.hand_over(block, Some(usize::MAX), Some(number));
+            }
+        }
+        self.background = owned;
+    }
+
+    /// A block changes hands: from its owner, or to one.
+    #[cfg(loom)]
+    pub(super) fn hand_over(&self, block: Block, from: Option<usize>, to: Option<usize>) {
+        // Of a row of 64 frames the first ones will do.
+        for frame in block.range().filter(|frame| frame % 64 < 8) {
+            self.cells[frame].with_mut(|owner| {
+                // SAFETY: loom checks that nobody else is at the cell.
+                let before = unsafe { std::mem::replace(&mut *owner, to) };
+                assert_eq!(before, from, "frame {frame} has another owner");
+            });
+        }
+    }
+
+    #[cfg(not(loom))]
+    pub(super) fn hand_over(&self, _: Block, _: Option<usize>, _: Option<usize>) {}
+
+    /// A request on a slot.
+    pub(super) fn request(order: u32, slot: usize) -> Request {
+        let class = woodlot_frame::Class(0);
+        Request::new(woodlot_frame::Order(order as u8), Slot(slot)).class(class)
+    }
+}

@@ -1,0 +1,142 @@
+//! Every habit of this repository, one verb each: `cargo xtask --help`.
+
+use std::ffi::OsStr;
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Every habit of this repository, one verb each.
+#[derive(Parser)]
+#[command(bin_name = "cargo xtask", version, arg_required_else_help = true)]
+struct Xtask {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Run every test: cargo test --workspace (about 3 minutes)
+    Test,
+    /// Run the contract suite on every engine in release with debug assertions (about 1 minute)
+    Contract,
+    /// Check format, clippy (every cfg, warnings denied) and documentation (about 2 minutes)
+    Lint,
+    /// Search interleavings and memory orderings with loom, 3 preemptions (short: about 4 minutes)
+    Loom(Bounds),
+    /// Explore every interleaving under sequential consistency (short: about 4 minutes)
+    Model(Bounds),
+    /// Package every crate that is published
+    Package,
+    /// Build the workspace from nothing and say how long it took
+    CleanBuild,
+    /// Everything that .ci/run does after the README's test command
+    Checks,
+}
+
+#[derive(Args)]
+struct Bounds {
+    /// Larger models and bounds: an hour or more
+    #[arg(long)]
+    full: bool,
+    /// Only scenarios whose name contains this
+    name: Option<String>,
+}
+
+const SHORT: Bounds = Bounds { full: false, name: None };
+
+/// The crates that are published, each after those that it depends on.
+const PUBLISHED: [&str; 5] =
+    ["woodlot-explore", "woodlot-frame", "woodlot-llfree", "woodlot-trace", "woodlot-cli"];
+
+/// The crates whose concurrent code is model-checked.
+const CORE: [&str; 2] = ["woodlot-frame", "woodlot-llfree"];
+
+fn main() -> ExitCode {
+    match run(Xtask::parse().verb) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("xtask: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(verb: Verb) -> Result<(), String> {
+    match verb {
+        Verb::Test => cargo(["test", "--workspace"], &[]),
+        Verb::Contract => cargo(
+            ["test", "--profile", "checked", "-p", "woodlot-llfree", "--test", "contract"],
+            &[],
+        ),
+        Verb::Lint => lint(),
+        Verb::Loom(bounds) => models("loom", &bounds),
+        Verb::Model(bounds) => models("woodlot_explore", &bounds),
+        Verb::Package => package(),
+        Verb::CleanBuild => clean_build(),
+        Verb::Checks => {
+            lint()?;
+            run(Verb::Contract)?;
+            run(Verb::Model(SHORT))?;
+            run(Verb::Loom(SHORT))?;
+            package()
+        }
+    }
+}
+
+fn lint() -> Result<(), String> {
+    cargo(["fmt", "--all", "--check"], &[])?;
+    cargo(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"], &[])?;
+    for cfg in ["loom", "woodlot_explore"] {
+        let core = CORE.iter().flat_map(|krate| ["-p", krate]);
+        let clippy = ["clippy", "--all-targets"].into_iter().chain(core);
+        cargo(clippy.chain(["--", "-D", "warnings"]), &[("RUSTFLAGS", &format!("--cfg {cfg}"))])?;
+    }
+    cargo(["doc", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")])
+}
+
+/// The models of the core crates under one checker, in a target folder of its own: the flag
+/// changes every crate.
+fn models(cfg: &str, bounds: &Bounds) -> Result<(), String> {
+    let mut test = vec!["test", "--release", "-p", "woodlot-llfree", "--lib"];
+    test.extend(["--", "--nocapture", "--test-threads", "2", "models"]);
+    test.extend(bounds.name.as_deref());
+    let flags = format!("--cfg {cfg}");
+    let target = format!("target/{cfg}");
+    let full = if bounds.full { "1" } else { "0" };
+    cargo(test, &[("RUSTFLAGS", &flags), ("CARGO_TARGET_DIR", &target), ("WOODLOT_FULL", full)])
+}
+
+fn package() -> Result<(), String> {
+    let crates = PUBLISHED.iter().flat_map(|krate| ["-p", krate]);
+    cargo(["package", "--allow-dirty"].into_iter().chain(crates), &[])
+}
+
+fn clean_build() -> Result<(), String> {
+    let target = [("CARGO_TARGET_DIR", "target/clean-build")];
+    let _ = std::fs::remove_dir_all(target[0].1);
+    let start = Instant::now();
+    cargo(["build", "--release", "--workspace"], &target)?;
+    println!("clean build: {:.0} s", start.elapsed().as_secs_f64());
+    std::fs::remove_dir_all(target[0].1).map_err(|error| format!("target/clean-build: {error}"))
+}
+
+/// Runs cargo at the root of the repository.
+fn cargo<A: AsRef<OsStr>>(
+    args: impl IntoIterator<Item = A>,
+    env: &[(&str, &str)],
+) -> Result<(), String> {
+    let args: Vec<A> = args.into_iter().collect();
+    let shown: Vec<_> = args.iter().map(|arg| arg.as_ref().to_string_lossy()).collect();
+    let shown = format!("cargo {}", shown.join(" "));
+    let set: String = env.iter().map(|(name, value)| format!("{name}='{value}' ")).collect();
+    eprintln!("xtask: {set}{shown}");
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let status = command.args(&args).envs(env.iter().copied()).current_dir(root).status();
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{shown}: {status}")),
+        Err(error) => Err(format!("{shown}: {error}")),
+    }
+}
