@@ -344,14 +344,12 @@ impl<G: Geometry> Lower<'_, G> {
         let child = self.child(huge);
         let polarity = child.polarity();
         let complete = inside.len() == G::HUGE_FRAMES;
-        if complete && child.is_offline() {
-            return Child::offline(polarity);
-        }
         if complete && child.is_whole() {
-            // The bits of a whole huge frame have the free value, always: a later free of the
-            // whole relies on it.
+            // The bits of a whole huge frame have the free value, always: its free, its split and
+            // its return rely on it.
             self.set_rows(huge, |_, _| polarity.all_free());
-            return Child::whole(polarity);
+            let offline = child.is_offline();
+            return if offline { Child::offline(polarity) } else { Child::whole(polarity) };
         }
         if child.is_whole() || !complete {
             let whole = child.is_whole();

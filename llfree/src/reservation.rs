@@ -176,23 +176,24 @@ impl<G: Geometry> Reservation<G> {
         Some(Self::from_word(Self::HUGE.set(Self::FREE.set(self.word, free), huge)))
     }
 
+    /// One frame's credit, of the tree and of the child at once.
+    const CREDIT: u64 = (1 << Self::FREE.shift) + (1 << Self::HELD.shift);
+
     /// `count` frames paid for, from the tree and from the child, to be looked for at `row`.
+    #[inline]
     pub(crate) fn pay(self, count: usize, row: usize) -> Option<Self> {
-        let held = self.held().checked_sub(count)?;
-        let paid = self.without(Gain { frames: count, huge: 0 })?;
-        Some(Self::from_word(Self::ROW.set(Self::HELD.set(paid.word, held), row)))
+        let enough = self.held() >= count && Self::FREE.get(self.word) >= count;
+        enough.then(|| Self::from_word(Self::ROW.set(self.word - count as u64 * Self::CREDIT, row)))
     }
 
     /// `count` frames of huge frame `huge` given back to the tree and the child, if that is the
     /// child held and its bits mean the same.
+    #[inline]
     pub(crate) fn repay(self, huge: usize, count: usize, polarity: Polarity) -> Option<Self> {
-        let held = self.held() + count;
         let same = self.is_some() && self.huge_index() == huge && self.polarity() == polarity;
-        if !same || held > G::HUGE_FRAMES {
-            return None;
-        }
-        let repaid = self.with(Gain { frames: count, huge: 0 })?;
-        Some(Self::from_word(Self::HELD.set(repaid.word, held)))
+        let room = self.held() + count <= G::HUGE_FRAMES
+            && Self::FREE.get(self.word) + count <= G::TREE_FRAMES;
+        (same && room).then(|| Self::from_word(self.word + count as u64 * Self::CREDIT))
     }
 
     /// Holding `count` credits of huge frame `huge`, which lies in the tree.

@@ -63,7 +63,7 @@ const fn block_mask(order: u32) -> u64 {
 const fn block_starts(free: u64, order: u32) -> u64 {
     // Every 2^o-th bit, for o = 0 … 6.
     const ALIGNED: [u64; 7] = [
-        !0,
+        0xffff_ffff_ffff_ffff,
         0x5555_5555_5555_5555,
         0x1111_1111_1111_1111,
         0x0101_0101_0101_0101,
@@ -71,6 +71,9 @@ const fn block_starts(free: u64, order: u32) -> u64 {
         0x0000_0001_0000_0001,
         1,
     ];
+    if order == 0 {
+        return free;
+    }
     let mut starts = free;
     let mut step = 0;
     while step < order {
@@ -110,29 +113,41 @@ impl<'a, G: Geometry> Rows<'a, G> {
     }
 
     /// A row from which a block of `order` could be claimed now, looking first at row `from`.
+    #[inline]
     pub(crate) fn find(&self, order: u32, from: usize) -> Option<usize> {
-        let from = if from < self.rows.len() { from } else { 0 };
-        let (before, after) = self.rows.split_at_checked(from)?;
+        match self.rows.get(from) {
+            Some(row) if order <= ROW_ORDER && self.starts(row, order) != 0 => Some(from),
+            _ => self.find_behind(order, from),
+        }
+    }
+
+    fn find_behind(&self, order: u32, from: usize) -> Option<usize> {
         if order > ROW_ORDER {
             let free = |&offset: &usize| self.is_free(offset, order);
-            return Self::offsets(order).find(free).map(|offset| offset >> ROW_ORDER);
+            return Self::offsets(order, from).find(free).map(|offset| offset >> ROW_ORDER);
         }
-        let has =
-            |row: &AtomicU64| block_starts(self.free_in(row.load(Ordering::Relaxed)), order) != 0;
-        let behind = after.iter().position(has).map(|row| from + row);
-        behind.or_else(|| before.iter().position(has))
+        let has = |&row: &usize| self.rows.get(row).is_some_and(|row| self.starts(row, order) != 0);
+        self.around(from).find(has)
     }
 
     /// Claims a block of `order`, looking first at row `from`; the caller holds its credits.
     /// Returns the offset of the block's first frame, or how many of the credits are lost (see
     /// [`toggle`](Self::toggle)).
+    #[inline]
     pub(crate) fn claim(&self, order: u32, from: usize) -> Result<usize, usize> {
+        match self.claim_in(from, order) {
+            Some(offset) => Ok(offset),
+            None => self.claim_behind(order, from),
+        }
+    }
+
+    fn claim_behind(&self, order: u32, from: usize) -> Result<usize, usize> {
         // Twice: bits that a claim took and then took back while the search passed, and bits that
         // were released behind it, are found by the second pass.
         for _ in 0..2 {
             let found = match order {
-                ..=ROW_ORDER => self.claim_in_row(order, from),
-                _ => self.claim_rows(order)?,
+                ..=ROW_ORDER => self.around(from).find_map(|row| self.claim_in(row, order)),
+                _ => self.claim_rows(order, from)?,
             };
             if let Some(offset) = found {
                 return Ok(offset);
@@ -141,31 +156,30 @@ impl<'a, G: Geometry> Rows<'a, G> {
         Err(0)
     }
 
+    /// Claims a block of an order up to 6 in row `index`; returns its offset.
     #[inline]
-    fn claim_in_row(&self, order: u32, from: usize) -> Option<usize> {
-        let mut index = if from < self.rows.len() { from } else { 0 };
-        for _ in 0..self.rows.len() {
-            let row = self.rows.get(index)?;
-            let mut value = row.load(Ordering::Relaxed);
-            loop {
-                let starts = block_starts(self.free_in(value), order);
-                if starts == 0 {
-                    break;
-                }
-                let at = starts.trailing_zeros();
-                let claimed = value ^ block_mask(order) << at;
-                match row.compare_exchange(value, claimed, Ordering::Acquire, Ordering::Relaxed) {
-                    Ok(_) => return Some(index << ROW_ORDER | at as usize),
-                    Err(now) => value = now,
-                }
-            }
-            index = if index + 1 < self.rows.len() { index + 1 } else { 0 };
+    fn claim_in(&self, index: usize, order: u32) -> Option<usize> {
+        if order > ROW_ORDER {
+            return None;
         }
-        None
+        let row = self.rows.get(index)?;
+        let mut value = row.load(Ordering::Relaxed);
+        loop {
+            let starts = block_starts(self.free_in(value), order);
+            if starts == 0 {
+                return None;
+            }
+            let at = starts.trailing_zeros();
+            let claimed = value ^ block_mask(order) << at;
+            match row.compare_exchange(value, claimed, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return Some(index << ROW_ORDER | at as usize),
+                Err(now) => value = now,
+            }
+        }
     }
 
-    fn claim_rows(&self, order: u32) -> Result<Option<usize>, usize> {
-        for offset in Self::offsets(order).filter(|&offset| self.is_free(offset, order)) {
+    fn claim_rows(&self, order: u32, from: usize) -> Result<Option<usize>, usize> {
+        for offset in Self::offsets(order, from).filter(|&offset| self.is_free(offset, order)) {
             match self.claim_at(offset, order) {
                 Ok(()) => return Ok(Some(offset)),
                 Err(0) => {}
@@ -175,9 +189,21 @@ impl<'a, G: Geometry> Rows<'a, G> {
         Ok(None)
     }
 
-    /// Where blocks of `order` can begin.
-    fn offsets(order: u32) -> impl Iterator<Item = usize> {
-        (0..G::HUGE_FRAMES >> order).map(move |block| block << order)
+    /// Where blocks of `order` begin in a row, by what is free in it now.
+    #[inline]
+    fn starts(&self, row: &AtomicU64, order: u32) -> u64 {
+        block_starts(self.free_in(row.load(Ordering::Relaxed)), order)
+    }
+
+    /// Every row, from `from` on and then from the first.
+    fn around(&self, from: usize) -> impl Iterator<Item = usize> + use<G> {
+        (from..row_count::<G>()).chain(0..from.min(row_count::<G>()))
+    }
+
+    /// Where blocks of `order` (above 6) can begin: from row `from` on, then from the first.
+    fn offsets(order: u32, from: usize) -> impl Iterator<Item = usize> {
+        let (first, blocks) = (from >> (order - ROW_ORDER), G::HUGE_FRAMES >> order);
+        (first..blocks).chain(0..first.min(blocks)).map(move |block| block << order)
     }
 
     /// Claims this very block; the caller holds its credits. Fails with the number of credits that
@@ -204,7 +230,17 @@ impl<'a, G: Geometry> Rows<'a, G> {
     /// not to be so, the rows before it are turned back, and the error is the number of frames for
     /// which that came too late: a wrong free of frames that were just being claimed, or a claim of
     /// frames that were being freed twice. 0 when nobody made such a mistake.
+    #[inline]
     fn toggle(&self, offset: usize, order: u32, turn: Turn) -> Result<(), usize> {
+        if order > ROW_ORDER {
+            return self.toggle_rows(offset, order, turn);
+        }
+        let mask = block_mask(order) << (offset & 63);
+        let row = self.rows.get(offset >> ROW_ORDER).ok_or(0usize)?;
+        if self.toggle_row(row, mask, turn) { Ok(()) } else { Err(0) }
+    }
+
+    fn toggle_rows(&self, offset: usize, order: u32, turn: Turn) -> Result<(), usize> {
         for (done, (row, mask)) in self.block(offset, order).enumerate() {
             if !self.toggle_row(row, mask, turn) {
                 let before = self.block(offset, order).take(done);
@@ -214,6 +250,7 @@ impl<'a, G: Geometry> Rows<'a, G> {
         Ok(())
     }
 
+    #[inline]
     fn toggle_row(&self, row: &AtomicU64, mask: u64, turn: Turn) -> bool {
         let (free, success) = match turn {
             Turn::Claim => (mask, Ordering::Acquire),

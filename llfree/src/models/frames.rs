@@ -61,10 +61,6 @@ impl Frames {
         self == Frames::default()
     }
 
-    pub(super) fn count(self) -> usize {
-        self.0.iter().map(|word| word.count_ones() as usize).sum()
-    }
-
     pub(super) fn iter(self) -> impl Iterator<Item = usize> {
         (0..WORDS * 64).filter(move |&frame| self.has(frame))
     }
@@ -81,7 +77,6 @@ impl Frames {
         };
         for index in 0..doing.len() {
             let block = match doing[index] {
-                Doing::Nothing => continue,
                 Doing::Taking(order) => Block::around(first, order),
                 Doing::TakingAt(block) | Doing::Giving(block) => block,
             };

@@ -11,7 +11,6 @@ use super::{Op, Script, machine, std};
 /// What an operation under way may have done to the durable words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Doing {
-    Nothing,
     /// Allocates some block of this order.
     Taking(u32),
     /// Allocates this block.
@@ -185,6 +184,10 @@ impl<'a, G: Geometry> Thread<'a, G> {
             all.push(self.got.len() as u64);
             all.extend(self.offline.0);
             all.extend(self.state.freed.iter().map(pack));
+            all.extend(doing.iter().map(|doing| match *doing {
+                Doing::Taking(order) => u64::from(order),
+                Doing::TakingAt(block) | Doing::Giving(block) => pack(&block),
+            }));
             woodlot_explore::settle(&all);
             woodlot_explore::note(self.state.clone());
         }

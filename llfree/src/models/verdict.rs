@@ -72,7 +72,7 @@ impl<G: Geometry> World<G> {
         for tree in 0..self.words.trees.len() {
             let entry = self.zone.tree(tree);
             let words = self.zone.reservations().map(|word| self.zone.read(word));
-            let mine: Vec<_> = words.filter(|now| now.is_of(tree)).collect();
+            let mine: Vec<_> = words.filter(|now| now.is_in(tree)).collect();
             let credits = mine.iter().fold(entry.credits(), |sum, now| Gain {
                 frames: sum.frames + now.credits().frames,
                 huge: sum.huge + now.credits().huge,
@@ -90,8 +90,9 @@ impl<G: Geometry> World<G> {
                     && credits.huge <= free.huge;
             assert!(fits, "tree {tree} has {credits:?} for {free:?}");
             let reserved = entry.is_reserved() as usize;
-            let fits = mine.len() == reserved || when == When::UnderWay && mine.len() < reserved;
-            assert!(fits, "{} reservations of tree {tree}, {entry:?}", mine.len());
+            let owners = mine.iter().filter(|now| now.owns(tree)).count();
+            let fits = owners == reserved || when == When::UnderWay && owners < reserved;
+            assert!(fits, "{owners} reservations of tree {tree}, {entry:?}");
         }
     }
 

@@ -1,6 +1,7 @@
 //! A zone with all of its words, and who owns what in it at the beginning.
 
 use std::boxed::Box;
+#[cfg(loom)]
 use std::vec::Vec;
 
 use woodlot_frame::atomics::{AtomicU32, AtomicU64};

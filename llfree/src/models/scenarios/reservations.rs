@@ -8,6 +8,7 @@ use super::*;
 type Small = Tiny<2, 2>;
 
 const ZONE: Machine<Small> = Machine::ZONE;
+const RESERVING: Machine<Small> = Machine::RESERVING;
 
 models! {
     /// Two calls on one slot that has no tree: both reserve.
@@ -60,11 +61,11 @@ models! {
         thread!(at 0: Alloc(0)),
     ]);
     /// The second free in a row reserves the tree.
-    reserve_on_free = Scenario::new(Machine::RESERVING, &[(0, Alloc(1)), (0, Drain(0))], &[
+    reserve_on_free = Scenario::new(RESERVING, &[(0, Alloc(1)), (0, Drain(0))], &[
         thread!(at 1 owns [Block(0, 0), Block(1, 0)]: Free(0, 0), Free(1, 0)),
         thread!(at 0: Alloc(0)),
     ]).slots(2);
-    reserve_on_free_and_drain = Scenario::<Small>::new(Machine::RESERVING, &[(0, Alloc(1)), (0, Drain(0))], &[
+    reserve_on_free_and_drain = Scenario::new(RESERVING, &[(0, Alloc(1)), (0, Drain(0))], &[
         thread!(at 1 owns [Block(0, 0), Block(1, 0)]: Free(0, 0), Free(1, 0)),
         thread!(at 0: Drain(1), Drain(1)),
     ]).slots(2);
