@@ -126,7 +126,7 @@ impl<G: Geometry> LLFree<'_, G> {
     #[cold]
     fn allocate_slowly(&self, order: u32, class: Class, slot: Slot) -> Result<FrameId, AllocError> {
         let word = self.reservation(slot, class);
-        for _ in 0..ROUNDS {
+        for round in 0..ROUNDS {
             let found = if order < G::HUGE_ORDER {
                 self.allocate_base(order, class, slot)
             } else {
@@ -139,16 +139,17 @@ impl<G: Geometry> LLFree<'_, G> {
                 self.count(slot, 1 << order, false);
                 return Ok(frame);
             }
-            self.drain_all();
+            // Where nobody had anything, one more look bridges what was being moved just now.
+            if !self.drain_all() && round > 0 {
+                break;
+            }
         }
         Err(AllocError::OutOfMemory)
     }
 
-    /// Gives up every reservation of every slot.
-    pub(crate) fn drain_all(&self) {
-        self.reservations().for_each(|word| {
-            self.drain_word(word);
-        });
+    /// Gives up every reservation of every slot. False: there was none.
+    fn drain_all(&self) -> bool {
+        self.reservations().filter(|word| self.drain_word(word)).count() > 0
     }
 
     /// Steps 1 to 4.
@@ -178,7 +179,7 @@ impl<G: Geometry> LLFree<'_, G> {
             return Some(frame);
         }
         // Runs in trees that the quick look did not reach.
-        let anywhere = |tree| order == 0 || self.has_run(tree, order);
+        let anywhere = |tree| self.has_run(tree, order);
         if self.move_to(word, class, Kind::Partial, Places::ALL, anywhere) {
             return take(word, Open::No);
         }
@@ -191,8 +192,9 @@ impl<G: Geometry> LLFree<'_, G> {
         self.zone.classes.fills(class).any(|filled| {
             let mut candidates = CANDIDATES;
             self.move_to(word, class, Kind::Partial, Places::of(filled), |tree| {
-                candidates -= (candidates > 0) as usize;
-                order == 0 || candidates > 0 && self.has_run(tree, order)
+                let look = candidates > 0;
+                candidates -= look as usize;
+                order == 0 || look && self.has_run(tree, order)
             })
         })
     }
@@ -226,13 +228,16 @@ impl<G: Geometry> LLFree<'_, G> {
         let held = if now.held() > 0 { 1 << (now.huge_index() % G::TREE_HUGE) } else { 0 };
         let (huge, _) = self.choose_child(tree, order, held, Open::No)?;
         let price = Gain { frames: self.lower.child(huge).free(), huge: 0 };
+        if price.frames < 1 << order {
+            return None;
+        }
         let pay = |now: Reservation<G>| if now.owns(tree) { now.without(price) } else { None };
         let paid = self.change(lender, pay).is_some()
             || self.synchronise(lender, now) && self.change(lender, pay).is_some();
         if !paid {
             return None;
         }
-        match self.lower.take(huge, price.frames, false).filter(|_| price.frames > 0) {
+        match self.lower.take(huge, price.frames, false) {
             Some(polarity) => Some(Reservation::guest(huge, price.frames, polarity)),
             None => {
                 self.give_back(lender, tree, price);

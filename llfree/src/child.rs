@@ -140,10 +140,10 @@ impl Child {
         empty.then_some(Child::split(G::HUGE_FRAMES, self.polarity().turned()))
     }
 
-    /// `count` credits less.
+    /// `count` credits less, which must be some.
     pub(crate) fn take(self, count: usize) -> Option<Child> {
         let left = self.free().checked_sub(count)?;
-        Some(Child::split(left, self.polarity()))
+        (count > 0).then_some(Child::split(left, self.polarity()))
     }
 
     /// `count` credits more, while the bits still mean what `polarity` says.
@@ -204,6 +204,7 @@ mod tests {
         assert_eq!(child.give::<Base4K>(1, Polarity(false)), None);
         assert_eq!(Child::whole(P).give::<Base4K>(1, P), None);
         assert_eq!(Child::whole(P).take(1), None);
+        assert_eq!(Child::whole(P).take(0), None, "nothing may open a whole huge frame");
     }
 
     #[test]

@@ -93,14 +93,21 @@ impl<G: Geometry> LLFree<'_, G> {
 
     /// Takes one huge frame out.
     fn take_out(&self, huge: usize) -> bool {
-        self.attempt(huge, 0, G::HUGE_ORDER, None, |price| {
+        let out = self.attempt(huge, 0, G::HUGE_ORDER, None, |price| {
             if self.lower.take_out(huge) { Ok(()) } else { Err(price) }
-        })
+        });
+        if out {
+            self.total(TOTAL_FREE).fetch_sub(G::HUGE_FRAMES as u64, Ordering::Relaxed);
+            self.total(TOTAL_OFFLINE).fetch_add(1, Ordering::Relaxed);
+        }
+        out
     }
 
     fn put_back(&self, huge: usize) -> bool {
         let put = self.lower.put_back(huge);
         if put {
+            self.total(TOTAL_OFFLINE).fetch_sub(1, Ordering::Relaxed);
+            self.total(TOTAL_FREE).fetch_add(G::HUGE_FRAMES as u64, Ordering::Relaxed);
             let gain = Gain { frames: G::HUGE_FRAMES, huge: 1 };
             self.give_tree(huge / G::TREE_HUGE, gain);
         }
@@ -127,7 +134,6 @@ impl<G: Geometry> LLFree<'_, G> {
                 return Err(OfflineError::InUse);
             }
         }
-        self.account_offline(count, true);
         Ok(())
     }
 
@@ -139,24 +145,12 @@ impl<G: Geometry> LLFree<'_, G> {
         for huge in run.clone() {
             if !self.put_back(huge) {
                 // Somebody else is putting the same run back: what is not lost is taken out again.
-                let undone = (run.start..huge).filter(|&huge| !self.take_out(huge)).count();
-                self.account_offline(undone, false);
+                (run.start..huge).for_each(|huge| {
+                    self.take_out(huge);
+                });
                 return Err(OfflineError::NotOffline);
             }
         }
-        self.account_offline(count, false);
         Ok(())
-    }
-
-    fn account_offline(&self, count: usize, out: bool) {
-        let frames = (count << G::HUGE_ORDER) as u64;
-        let (free, offline) = (self.total(TOTAL_FREE), self.total(TOTAL_OFFLINE));
-        if out {
-            free.fetch_sub(frames, Ordering::Relaxed);
-            offline.fetch_add(count as u64, Ordering::Relaxed);
-        } else {
-            free.fetch_add(frames, Ordering::Relaxed);
-            offline.fetch_sub(count as u64, Ordering::Relaxed);
-        }
     }
 }

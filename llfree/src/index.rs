@@ -16,8 +16,9 @@
 //! 1. *Setter*: whoever changes an unreserved tree's place (or unreserves it) sets the tree's bit
 //!    in the leaf of its new place, then the leaf's bit in the mask.
 //! 2. *Clearer*: a search that finds a tree elsewhere than its bit says clears the bit, looks at
-//!    the tree again, and sets the bit again if the tree has come back. The same for a mask bit
-//!    whose leaf is empty.
+//!    the tree again, and sets the bits of the place where it is then: the same again if it has
+//!    come back, another if whoever moved it was interrupted before it could. A mask bit whose
+//!    leaf is empty is cleared in the same way.
 //!
 //! So a bit may be set for nothing, but a tree whose last change is complete is never missing:
 //! setting and clearing are read-modify-writes of one word. If the setter's comes first, the
@@ -179,7 +180,7 @@ impl<'a, G: Geometry> Index<'a, G> {
                     let index = group * GROUP + bit as usize;
                     let tree = load(index);
                     if self::place::<G>(tree, kind) != Some(place) {
-                        self.heal_leaf(leaf, index, kind, place, &load);
+                        self.heal_leaf(leaf, index, &load);
                     } else if let Some(result) = accept(index, tree) {
                         return Some(result);
                     }
@@ -197,18 +198,9 @@ impl<'a, G: Geometry> Index<'a, G> {
         }
     }
 
-    fn heal_leaf(
-        &self,
-        leaf: &AtomicU64,
-        index: usize,
-        kind: Kind,
-        place: u32,
-        load: impl Fn(usize) -> Tree,
-    ) {
+    fn heal_leaf(&self, leaf: &AtomicU64, index: usize, load: impl Fn(usize) -> Tree) {
         leaf.fetch_and(!(1 << (index % GROUP)), Ordering::AcqRel);
-        if self::place::<G>(load(index), kind) == Some(place) {
-            self.set(index, kind, place);
-        }
+        self.update(index, None, load(index));
     }
 }
 

@@ -11,7 +11,7 @@ use core::mem::size_of;
 use woodlot_frame::atomics::{AtomicU32, AtomicU64, Ordering};
 use woodlot_frame::{
     ClassPolicy, FrameId, Geometry, HugeId, Init, InitError, MAX_CLASSES, METADATA_ALIGN,
-    MetadataSize, ZoneConfig,
+    MetadataSize, Region, ZoneConfig,
 };
 
 use crate::index::{self, Index};
@@ -82,8 +82,11 @@ fn base<G: Geometry>(zone: &ZoneConfig) -> usize {
 
 fn counts<G: Geometry>(zone: &ZoneConfig) -> Result<Counts, InitError> {
     const {
-        assert!(tree::fits::<G>() && G::TREE_HUGE.is_power_of_two() && G::TREE_FRAMES >= 8);
         assert!(G::HUGE_ORDER >= 1 && G::HUGE_ORDER <= 12);
+        assert!(G::HUGE_FRAMES == 1 << G::HUGE_ORDER && G::MAX_ORDER == G::HUGE_ORDER + 1);
+        assert!(G::MAX_FRAMES == 2 * G::HUGE_FRAMES);
+        assert!(G::TREE_FRAMES == G::TREE_HUGE * G::HUGE_FRAMES && G::TREE_FRAMES >= 8);
+        assert!(G::TREE_HUGE.is_power_of_two() && G::TREE_HUGE >= 2 && tree::fits::<G>());
     }
     if zone.frames == 0 {
         return Err(InitError::EmptyZone);
@@ -105,6 +108,13 @@ fn counts<G: Geometry>(zone: &ZoneConfig) -> Result<Counts, InitError> {
     let slots = zone.slots * SLOT_WORDS;
     let rows = pairs * 2 * row_count::<G>();
     Ok(Counts { rows, pairs, totals: TOTAL_WORDS, slots, masks, leaves, trees })
+}
+
+/// The first `needed` words of a part.
+fn exactly<W>(words: &[W], needed: usize, region: Region) -> Result<&[W], InitError> {
+    let bytes = |words| words * size_of::<W>();
+    let (needed_bytes, given) = (bytes(needed), bytes(words.len()));
+    words.get(..needed).ok_or(InitError::Short { region, needed: needed_bytes, given })
 }
 
 /// The bytes that `words` words take, rounded up to a cache line.
@@ -191,31 +201,24 @@ impl<'a, G: Geometry> LLFree<'a, G> {
     /// Makes an allocator from words.
     ///
     /// # Errors
-    /// What is wrong with the configuration, or [`InitError::Short`] where a slice is not as long
-    /// as [`Parts::lengths`] says.
+    /// What is wrong with the configuration, or [`InitError::Short`] where a slice is shorter than
+    /// [`Parts::lengths`] says.
     pub fn from_parts(
         zone: &ZoneConfig,
         tuning: Tuning,
         parts: Parts<'a>,
         init: Init,
     ) -> Result<Self, InitError> {
-        let counts = counts::<G>(zone)?;
-        let given = Counts {
-            rows: parts.rows.len(),
-            pairs: parts.pairs.len(),
-            totals: parts.totals.len(),
-            slots: parts.slots.len(),
-            masks: parts.masks.len(),
-            leaves: parts.leaves.len(),
-            trees: parts.trees.len(),
+        let Counts { rows, pairs, totals, slots, masks, leaves, trees } = counts::<G>(zone)?;
+        let parts = Parts {
+            rows: exactly(parts.rows, rows, Region::Durable)?,
+            pairs: exactly(parts.pairs, pairs, Region::Durable)?,
+            totals: exactly(parts.totals, totals, Region::Volatile)?,
+            slots: exactly(parts.slots, slots, Region::Volatile)?,
+            masks: exactly(parts.masks, masks, Region::Volatile)?,
+            leaves: exactly(parts.leaves, leaves, Region::Volatile)?,
+            trees: exactly(parts.trees, trees, Region::Volatile)?,
         };
-        if given != counts {
-            let (needed, given) = (counts.size(), given.size());
-            let region = woodlot_frame::Region::Durable;
-            let (needed, given) =
-                (needed.durable + needed.volatile, given.durable + given.volatile);
-            return Err(InitError::Short { region, needed, given });
-        }
         let zone_allocator = Self {
             zone: *zone,
             tuning,

@@ -25,7 +25,7 @@
 //! # Progress
 //! Lock-free throughout: a swap fails only because another call succeeded, and every search is
 //! bounded. A call that stops half-way hides at most what it holds: the block it was taking or
-//! giving, the credits of one child, or those of the tree it was just moving to.
+//! giving, the credits of one child, or those of the tree that it was just moving to or leaving.
 //!
 //! # Crash
 //! See [`Init::Recover`](woodlot_frame::Init::Recover): what survives is exactly what the bits and

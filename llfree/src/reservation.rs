@@ -186,11 +186,12 @@ impl<G: Geometry> Reservation<G> {
         enough.then(|| Self::from_word(Self::ROW.set(self.word - count as u64 * Self::CREDIT, row)))
     }
 
-    /// `count` frames of huge frame `huge` given back to the tree and the child, if that is the
-    /// child held and its bits mean the same.
+    /// `count` frames of huge frame `huge` given back to the tree and the child, if credits of that
+    /// child are held. It is those that keep the child's polarity as it is noted here: without any
+    /// left the word may speak of a child that has been allocated and split since.
     #[inline]
     pub(crate) fn repay(self, huge: usize, count: usize, polarity: Polarity) -> Option<Self> {
-        let same = self.is_some() && self.huge_index() == huge && self.polarity() == polarity;
+        let same = self.held() > 0 && self.huge_index() == huge && self.polarity() == polarity;
         let room = self.held() + count <= G::HUGE_FRAMES
             && Self::FREE.get(self.word) + count <= G::TREE_FRAMES;
         (same && room).then(|| Self::from_word(self.word + count as u64 * Self::CREDIT))
@@ -230,7 +231,9 @@ mod tests {
         let paid = held.pay(G::HUGE_FRAMES, last_row).unwrap();
         assert_eq!((paid.held(), paid.row(), paid.tree()), (0, last_row, tree));
         assert!(paid.pay(1, 0).is_none());
-        let repaid = paid.repay(huge, G::HUGE_FRAMES, Polarity(true)).unwrap();
+        assert!(paid.repay(huge, 1, Polarity(true)).is_none(), "nothing pins the polarity");
+        let paid = held.pay(G::HUGE_FRAMES - 1, last_row).unwrap();
+        let repaid = paid.repay(huge, G::HUGE_FRAMES - 1, Polarity(true)).unwrap();
         assert_eq!(repaid.credits(), all);
         assert!(repaid.repay(huge, 1, Polarity(true)).is_none());
         assert!(paid.repay(huge, 1, Polarity(false)).is_none());

@@ -1,6 +1,6 @@
 //! The contract, and what is known about the zone.
 
-use woodlot_frame::atomics::Ordering;
+use woodlot_frame::atomics::{AtomicU64, Ordering};
 use woodlot_frame::{
     AllocError, BadSlot, FrameAllocator, FrameId, FreeError, Geometry, HugeId, OfflineError, Order,
     Request, Slot, Stats, Unsupported, ZoneConfig,
@@ -94,11 +94,13 @@ impl<G: Geometry> FrameAllocator for LLFree<'_, G> {
                 class.free_huge += tree.huge();
             }
         }
-        for now in self.reservations().map(|word| self.read(word)).filter(|now| now.is_some()) {
+        for word in self.reservations() {
+            let now = self.read(word);
             let class = self.tree(now.tree()).class();
-            if let Some(class) = stats.classes.get_mut(class.0 as usize) {
+            if let Some(class) = stats.classes.get_mut(class.0 as usize).filter(|_| now.is_some()) {
+                let counted = self.holds_free_huge(now) && self.is_first_holder(word, now);
                 class.free_frames += now.credits().frames;
-                class.free_huge += now.credits().huge + self.holds_free_huge(now) as usize;
+                class.free_huge += now.credits().huge + counted as usize;
             }
         }
         stats.free_frames = stats.classes.iter().map(|class| class.free_frames).sum();
@@ -135,11 +137,19 @@ impl<G: Geometry> LLFree<'_, G> {
         })
     }
 
-    /// Is every frame of the child free whose credits the reservation holds in part? It is missing
-    /// from the huge credits then.
+    /// Is every frame of the child free of which the reservation holds credits? It is missing from
+    /// the huge credits then.
     fn holds_free_huge(&self, now: Reservation<G>) -> bool {
-        let credits = now.held() + self.lower.child(now.huge_index()).free();
-        now.held() > 0 && credits == G::HUGE_FRAMES
+        now.held() > 0 && self.lower.is_free(now.huge_index(), 0, G::HUGE_ORDER)
+    }
+
+    /// Is this the first of the reservations that hold credits of the same child? There can be
+    /// several after frees by others.
+    fn is_first_holder(&self, word: &AtomicU64, now: Reservation<G>) -> bool {
+        let same =
+            |other: Reservation<G>| other.held() > 0 && other.huge_index() == now.huge_index();
+        let first = self.reservations().find(|&other| same(self.read(other)));
+        first.is_none_or(|first| core::ptr::eq(first, word))
     }
 
     /// Is a block of `order` free in a tree that some slot has reserved?
@@ -171,9 +181,9 @@ impl<G: Geometry> LLFree<'_, G> {
     /// children are looked at.
     fn could_serve(&self, tree: usize, credits: Gain, order: Order) -> bool {
         match (order.0 as u32).checked_sub(G::HUGE_ORDER) {
-            None => credits.frames >= order.frames(),
+            None => credits.frames >= order.frames() || credits.huge >= 1,
             Some(0) => credits.huge >= 1,
-            Some(_) => credits.huge >= 2 && self.has_free_pair(tree),
+            Some(_) => self.has_free_pair(tree),
         }
     }
 

@@ -80,11 +80,12 @@ impl Tree {
         Gain { frames: self.free(), huge: self.huge() }
     }
 
-    /// With more credits; `None` past the tree's size.
-    pub(crate) fn with<G: Geometry>(self, gain: Gain) -> Option<Tree> {
-        let (free, huge) = (self.free() + gain.frames, self.huge() + gain.huge);
-        let legal = free <= G::TREE_FRAMES && huge <= G::TREE_HUGE;
-        legal.then_some(Tree(Tree::new(free, huge, self.class()).0 | self.0 & RESERVED))
+    /// With more credits. Never more than the tree has room for: a surplus, which only frees of
+    /// frames that their callers do not own can bring about, is dropped.
+    pub(crate) fn with<G: Geometry>(self, gain: Gain) -> Tree {
+        let free = (self.free() + gain.frames).min(G::TREE_FRAMES);
+        let huge = (self.huge() + gain.huge).min(G::TREE_HUGE);
+        Tree(Tree::new(free, huge, self.class()).0 | self.0 & RESERVED)
     }
 
     /// With fewer credits; `None` where there are not that many.
@@ -94,11 +95,11 @@ impl Tree {
         Some(Tree(Tree::new(free, huge, self.class()).0 | self.0 & RESERVED))
     }
 
-    /// With `price` less, if it is not reserved; an entirely free tree changes to `class`.
+    /// With `price` less; an entirely free tree changes to `class`.
     pub(crate) fn pay<G: Geometry>(self, price: Gain, class: Option<Class>) -> Option<Tree> {
         let class = class.filter(|_| self.is_free::<G>()).unwrap_or(self.class());
-        let left = self.without(price).filter(|_| !self.is_reserved())?;
-        Some(Tree::new(left.free(), left.huge(), class))
+        let left = self.without(price)?;
+        Some(Tree(Tree::new(left.free(), left.huge(), class).0 | self.0 & RESERVED))
     }
 
     /// Reserved, all credits taken; an entirely free tree changes to `class`.
@@ -114,7 +115,7 @@ impl Tree {
     }
 
     /// No longer reserved, with the credits that the reservation had left.
-    pub(crate) fn unreserve<G: Geometry>(self, left: Gain) -> Option<Tree> {
+    pub(crate) fn unreserve<G: Geometry>(self, left: Gain) -> Tree {
         Tree(self.0 & !RESERVED).with::<G>(left)
     }
 }
@@ -138,11 +139,12 @@ mod tests {
         assert_eq!((reserved.free(), reserved.huge(), reserved.class()), (0, 0, Class(1)));
         assert_eq!(reserved.reserve::<Base4K>(Class(1)), None);
         assert_eq!(reserved.collect(), None);
-        let foreign = reserved.with::<Base4K>(Gain { frames: 3, huge: 0 }).unwrap();
+        let foreign = reserved.with::<Base4K>(Gain { frames: 3, huge: 0 });
         assert_eq!(foreign.collect(), Some(reserved));
         let left = Gain { frames: 16381, huge: 31 };
-        assert_eq!(foreign.unreserve::<Base4K>(left), Some(Tree::new(16384, 31, Class(1))));
-        assert_eq!(foreign.unreserve::<Base4K>(Gain { frames: 16382, huge: 31 }), None);
+        assert_eq!(foreign.unreserve::<Base4K>(left), Tree::new(16384, 31, Class(1)));
+        let surplus = Gain { frames: 16382, huge: 33 };
+        assert_eq!(foreign.unreserve::<Base4K>(surplus), Tree::new(16384, 32, Class(1)));
         assert_eq!(foreign.without(Gain { frames: 4, huge: 0 }), None);
     }
 
