@@ -1,0 +1,124 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::builder::PathBufValueParser;
+use clap::{Args, Parser, Subcommand};
+
+use crate::engine::Engine;
+use crate::replay::ZoneLayout;
+
+const EXAMPLES: &str = "\
+Examples:
+  woodlot
+      Replay the three traces that ship (boot, build, pressure) on LLFree, print what it keeps
+      whole beside what Linux kept, and draw the curves to woodlot-out/.
+  woodlot replay 4-pressure.trace.txt.xz
+      The same for a trace of your own; its start-owned, hidden-owned and curve files are looked
+      for beside it.
+  woodlot replay --threads --zones linux trace.wtrace
+      A thread for each CPU, an allocator for each of Linux's zones.
+  woodlot trace convert 2-build.trace.txt.xz build.wtrace
+      Into the compact form: a tenth of the size, read in a tenth of a second.
+  woodlot trace info build.wtrace
+      What is in a trace.
+
+Exit code: 0 when all is well, 1 when something failed, 2 for a wrong command line, 130 for Ctrl-C.";
+
+/// Page-frame allocators on real load: replays what a Linux kernel asked of its page allocator on
+/// Woodlot's, and shows how many huge frames each keeps whole.
+///
+/// Without a command it does so for three traces that ship with the program.
+#[derive(Parser, Debug)]
+#[command(name = "woodlot", version, after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+pub struct Cli {
+    /// What to do instead of the main job.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// How to do the main job.
+    #[command(flatten)]
+    pub replay: ReplayArgs,
+}
+
+/// The commands.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Replay traces of your own
+    Replay {
+        /// Traces: text as ftrace prints it, plain, .xz or .zst, or the compact form
+        #[arg(required = true, value_name = "FILE", value_parser = PathBufValueParser::new())]
+        files: Vec<PathBuf>,
+        #[command(flatten)]
+        lists: Lists,
+        #[command(flatten)]
+        replay: ReplayArgs,
+    },
+    /// Convert and inspect traces
+    #[command(subcommand)]
+    Trace(TraceCommand),
+}
+
+/// What can be done with a trace.
+#[derive(Subcommand, Debug)]
+pub enum TraceCommand {
+    /// Write a trace in the compact form, with its lists and its part of Linux's curve
+    Convert {
+        /// The trace to read
+        #[arg(value_name = "IN", value_parser = PathBufValueParser::new())]
+        from: PathBuf,
+        /// The file to write; .wtrace is the custom
+        #[arg(value_name = "OUT", value_parser = PathBufValueParser::new())]
+        to: PathBuf,
+        /// What to call it in reports; otherwise what its file is called
+        #[arg(long)]
+        name: Option<String>,
+        #[command(flatten)]
+        lists: Lists,
+    },
+    /// Say what is in a trace
+    Info {
+        /// The trace to read
+        #[arg(value_parser = PathBufValueParser::new())]
+        file: PathBuf,
+        #[command(flatten)]
+        lists: Lists,
+    },
+}
+
+/// Files that belong to a text trace.
+#[derive(Args, Debug, Default)]
+pub struct Lists {
+    /// Who owns which frames at the start [default: NAME.start-owned.txt beside the trace]
+    #[arg(long, value_name = "FILE", value_parser = PathBufValueParser::new())]
+    pub start_owned: Option<PathBuf>,
+    /// Frames that are owned throughout [default: hidden-owned.txt beside the trace]
+    #[arg(long, value_name = "FILE", value_parser = PathBufValueParser::new())]
+    pub hidden_owned: Option<PathBuf>,
+    /// Linux's own curve [default: curve.csv beside the trace]
+    #[arg(long, value_name = "FILE", value_parser = PathBufValueParser::new())]
+    pub curve: Option<PathBuf>,
+}
+
+/// How to replay.
+#[derive(Args, Debug)]
+pub struct ReplayArgs {
+    /// Where figures and data go; made if it is not there
+    #[arg(long, value_name = "DIR", default_value = "woodlot-out", value_parser = PathBufValueParser::new())]
+    pub out: PathBuf,
+    /// The allocator
+    #[arg(long, value_enum, default_value_t)]
+    pub engine: Engine,
+    /// How frames are divided among allocators
+    #[arg(long, value_enum, default_value_t)]
+    pub zones: ZoneLayout,
+    /// Replay each CPU's events on a thread of its own; checks the end, draws no curve
+    #[arg(long)]
+    pub threads: bool,
+    /// How often the calls are made again, with nothing between them, to measure their time; 0
+    /// measures nothing
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(..=1000))]
+    pub rounds: u32,
+    /// Compare every N allocations and frees where a trace has no recorded curve
+    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub every: u32,
+}

@@ -1,0 +1,126 @@
+//! Files appear whole or not at all: each is written under another name in its folder and renamed
+//! when it is complete.
+//!
+//! A list of the unfinished ones, and of the output folder if it is new, lets the Ctrl-C handler
+//! remove them. The handler keeps the list locked until the process is gone, so that no file can be
+//! begun behind its back.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tempfile::NamedTempFile;
+
+use crate::failure::Failure;
+
+static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
+    // The list stays usable whatever happened to the thread that held it.
+    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes what is unfinished. While the answer is held, no file is begun or finished.
+pub fn remove_partial_files() -> MutexGuard<'static, Vec<PathBuf>> {
+    let list = unfinished();
+    for path in list.iter().rev() {
+        // It may be gone already, and a folder may hold something: there is nobody left to tell.
+        let _ = fs::remove_file(path).or_else(|_| fs::remove_dir(path));
+    }
+    list
+}
+
+/// Writes files; what was there before is replaced. All of them are complete before the first one
+/// appears, so that results of two runs are not mixed.
+///
+/// # Errors
+/// Why not, with the file's name. Nothing is left behind then.
+pub fn write_files(files: &[(PathBuf, Vec<u8>)]) -> Result<(), Failure> {
+    let complete = files.iter().map(|(path, bytes)| Ok((complete(path, bytes)?, path)));
+    let complete = complete.collect::<Result<Vec<_>, Failure>>()?;
+    let mut list = unfinished();
+    for (file, path) in complete {
+        list.retain(|unfinished| unfinished != file.path());
+        file.persist(path).map_err(|error| cannot_write(path, error.error))?;
+    }
+    Ok(())
+}
+
+fn cannot_write(path: &Path, cause: impl std::fmt::Display) -> Failure {
+    Failure::at(path, format!("cannot be written: {cause}"))
+}
+
+/// Writes what is to be `path` under another name in its folder.
+fn complete(path: &Path, bytes: &[u8]) -> Result<NamedTempFile, Failure> {
+    if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        return Err(cannot_write(path, "it is there and not a file"));
+    }
+    let written = begin(path).and_then(|mut file| {
+        file.write_all(bytes)?;
+        file.as_file().sync_data()?;
+        Ok(file)
+    });
+    written.map_err(|cause| cannot_write(path, cause))
+}
+
+fn begin(path: &Path) -> std::io::Result<NamedTempFile> {
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".woodlot-");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        // What any new file gets: the user's mask applies.
+        builder.permissions(fs::Permissions::from_mode(0o666));
+    }
+    let mut list = unfinished();
+    let file = builder.tempfile_in(folder)?;
+    list.push(file.path().to_path_buf());
+    Ok(file)
+}
+
+/// The folder for figures and data. If it was made for this run and nothing was put there, it is
+/// removed again.
+pub struct OutDir {
+    path: PathBuf,
+    made: bool,
+}
+
+impl OutDir {
+    /// Makes the folder if need be, and sees that it can be written to, before the work begins.
+    ///
+    /// # Errors
+    /// Why not, with the folder's name.
+    pub fn prepare(path: &Path) -> Result<OutDir, Failure> {
+        let made = !path.exists();
+        let fail = |cause| Failure::at(path, format!("cannot be used for output: {cause}"));
+        let mut list = unfinished();
+        fs::create_dir_all(path).map_err(fail)?;
+        if made {
+            list.push(path.to_path_buf());
+        }
+        drop(list);
+        let out = OutDir { path: path.to_path_buf(), made };
+        tempfile::tempfile_in(path).map_err(fail)?;
+        Ok(out)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for OutDir {
+    fn drop(&mut self) {
+        if self.made {
+            unfinished().retain(|unfinished| *unfinished != self.path);
+            // Refused where it holds something, which is what is wanted.
+            let _ = fs::remove_dir(&self.path);
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Replaying a trace on an allocator.
+//!
+//! ```text
+//!   Trace ──► Plan ──► sequential: one thread, verified, the curve, the list of calls ──► timing
+//!                 └──► threads: one for each CPU, verified at the end
+//! ```
+//!
+//! A [`Plan`] is the trace seen from an allocator that chooses its own frames: which allocation a
+//! free belongs to, and which part of it. It depends on the trace alone, so that every engine and
+//! both ways of replaying share it.
+//!
+//! # The rules
+//!
+//! * Frames that are owned at the start are claimed at the trace's own numbers, in the largest
+//!   aligned blocks; hidden-owned frames too, and those are never freed.
+//! * What Linux's compaction allocated is an ordinary movable allocation.
+//! * A free names Linux's frames: it frees ours in their place, as one block where they are one
+//!   aligned block, otherwise in the largest aligned pieces.
+//! * CPUs become slots, migrate types become classes ([`plan::class_of`]).
+//! * What failed in Linux is tried, given back at once if it succeeds, and counted apart.
+//! * What we cannot serve is counted by order; its later frees are skipped.
+
+mod plan;
+mod report;
+mod sequential;
+#[cfg(test)]
+mod tests;
+mod threads;
+mod timing;
+mod worker;
+mod zones;
+
+pub use plan::{Plan, ZoneLayout};
+pub use report::{Checks, Failures, Means, Report, Row, Side, Timing};
+
+use woodlot_frame::{Base4K, Construct, FrameAllocator, InitError};
+
+/// How to replay.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Each CPU's events on a thread of its own.
+    pub threads: bool,
+    /// How often the calls are made again to measure their time.
+    pub rounds: u32,
+}
+
+/// Replays a plan. `progress` is told now and then how many steps are done.
+///
+/// # Errors
+/// When the engine cannot manage such zones.
+pub fn replay<A: Construct + FrameAllocator<Geometry = Base4K>>(
+    plan: &Plan,
+    options: Options,
+    progress: &(dyn Fn(usize) + Sync),
+) -> Result<Report, InitError> {
+    if options.threads {
+        return threads::replay::<A>(plan, progress);
+    }
+    let (mut report, calls) = sequential::replay::<A>(plan, progress)?;
+    if options.rounds > 0 {
+        report.timing = Some(timing::measure::<A>(plan, &calls, options.rounds)?);
+    }
+    Ok(report)
+}

@@ -1,0 +1,209 @@
+//! The replay against an allocator that is simple enough to be right, and against broken ones: a
+//! check that cannot fail is worth nothing.
+
+use std::sync::Mutex;
+
+use woodlot_frame::{
+    AllocError, BadSlot, Base4K, Construct, FrameAllocator, FrameId, FreeError, HugeId, Init,
+    InitError, MetadataSize, OfflineError, Order, RawMetadata, Request, Slot, Stats, Unsupported,
+    ZoneConfig,
+};
+use woodlot_trace::{FrameSet, shipped};
+
+use super::{Options, Plan, Report, ZoneLayout, replay};
+
+/// What is wrong with a [`NextFit`].
+const NOTHING: u8 = 0;
+const HANDS_OUT_TWICE: u8 = 1;
+const LOSES_FRAMES: u8 = 2;
+const LIES_ABOUT_HUGE: u8 = 3;
+
+/// First block that is free after the last one handed out.
+struct NextFit<const DEFECT: u8> {
+    zone: ZoneConfig,
+    state: Mutex<State>,
+}
+
+struct State {
+    owned: FrameSet,
+    cursor: usize,
+    calls: usize,
+}
+
+impl State {
+    fn is_free(&self, frame: usize, order: Order) -> bool {
+        (frame..frame + order.frames()).all(|frame| !self.owned.contains(frame))
+    }
+}
+
+impl<const DEFECT: u8> FrameAllocator for NextFit<DEFECT> {
+    type Geometry = Base4K;
+    const NAME: &'static str = "next fit";
+    const UNSUPPORTED: Unsupported = Unsupported {
+        exact_frame: false,
+        partial_free: false,
+        classes: true,
+        offline: true,
+        recovery: true,
+        exact_exhaustion: false,
+    };
+
+    fn zone(&self) -> &ZoneConfig {
+        &self.zone
+    }
+
+    fn alloc(&self, request: Request) -> Result<FrameId, AllocError> {
+        let mut state = self.state.lock().expect("no panic while locked");
+        let order = request.order;
+        state.calls += 1;
+        let found = match request.frame {
+            Some(frame) if state.is_free(frame.0, order) => frame.0,
+            Some(frame) => return Err(AllocError::InUse(frame)),
+            None => {
+                let step = order.frames();
+                let (start, end) = (self.zone.start.0, self.zone.end().0);
+                let cursor = state.cursor.next_multiple_of(step);
+                let mut all = (cursor..end).chain(start..cursor.min(end)).step_by(step);
+                let fits = |&frame: &usize| frame + step <= end && state.is_free(frame, order);
+                all.find(fits).ok_or(AllocError::OutOfMemory)?
+            }
+        };
+        if DEFECT != HANDS_OUT_TWICE || !state.calls.is_multiple_of(1000) {
+            state.cursor = found;
+            state.owned.take(found..found + order.frames());
+        }
+        Ok(FrameId(found))
+    }
+
+    fn free(&self, frame: FrameId, order: Order, _slot: Slot) -> Result<(), FreeError> {
+        let mut state = self.state.lock().expect("no panic while locked");
+        state.calls += 1;
+        let range = frame.0..frame.0 + order.frames();
+        if range.clone().any(|frame| !state.owned.contains(frame)) {
+            return Err(FreeError::NotAllocated(frame));
+        }
+        if DEFECT != LOSES_FRAMES || !state.calls.is_multiple_of(1000) {
+            state.owned.give(range);
+        }
+        Ok(())
+    }
+
+    fn drain(&self, _slot: Slot) -> Result<(), BadSlot> {
+        Ok(())
+    }
+
+    fn offline(&self, _first: HugeId, _count: usize) -> Result<(), OfflineError> {
+        Err(OfflineError::Unsupported)
+    }
+
+    fn online(&self, _first: HugeId, _count: usize) -> Result<(), OfflineError> {
+        Err(OfflineError::Unsupported)
+    }
+
+    fn is_available(&self, _order: Order) -> bool {
+        self.free_frames() > 0
+    }
+
+    fn free_frames(&self) -> usize {
+        self.stats().free_frames
+    }
+
+    fn stats(&self) -> Stats {
+        let state = self.state.lock().expect("no panic while locked");
+        Stats {
+            free_frames: state.owned.free_frames(),
+            free_huge: state.owned.free_huge() + usize::from(DEFECT == LIES_ABOUT_HUGE),
+            ..Stats::default()
+        }
+    }
+
+    fn is_free(&self, frame: FrameId, order: Order) -> bool {
+        let state = self.state.lock().expect("no panic while locked");
+        self.zone.contains(frame, order) && state.is_free(frame.0, order)
+    }
+
+    fn free_in_huge(&self, huge: HugeId) -> usize {
+        let state = self.state.lock().expect("no panic while locked");
+        state.owned.free_by_huge().nth(huge.0).unwrap_or(0)
+    }
+}
+
+impl<const DEFECT: u8> Construct for NextFit<DEFECT> {
+    fn metadata_size(_config: &ZoneConfig) -> Result<MetadataSize, InitError> {
+        Ok(MetadataSize { durable: 64, volatile: 64 })
+    }
+
+    unsafe fn construct(
+        config: &ZoneConfig,
+        _metadata: RawMetadata,
+        _init: Init,
+    ) -> Result<Self, InitError> {
+        let mut owned = FrameSet::new(config.end().0);
+        owned.take(0..config.start.0);
+        let state = State { owned, cursor: config.start.0, calls: 0 };
+        Ok(Self { zone: *config, state: Mutex::new(state) })
+    }
+}
+
+fn replay_boot<const DEFECT: u8>(layout: ZoneLayout, threads: bool) -> Report {
+    let trace = shipped()[0].trace().expect("the shipped trace is whole");
+    let plan = Plan::new(&trace, layout, 20000);
+    let options = Options { threads, rounds: 0 };
+    replay::<NextFit<DEFECT>>(&plan, options, &|_| {}).expect("the zone is fine")
+}
+
+#[test]
+fn a_correct_allocator_passes_every_check() {
+    for layout in [ZoneLayout::One, ZoneLayout::Linux] {
+        for threads in [false, true] {
+            let report = replay_boot::<NOTHING>(layout, threads);
+            assert_eq!(report.defects(), [""; 0], "{layout:?} threads={threads}");
+            assert_eq!((report.allocs, report.frees), (69755, 53611), "320 hidden frees ignored");
+        }
+    }
+}
+
+#[test]
+fn the_shipped_curve_is_confirmed_and_linux_is_where_it_was() {
+    for (shipped, mean) in shipped().iter().zip([0.987, 0.977, 0.592]) {
+        let trace = shipped.trace().expect("the shipped trace is whole");
+        let plan = Plan::new(&trace, ZoneLayout::One, 20000);
+        assert_eq!((plan.unconfirmed_rows, plan.conflicts), (0, 0), "{}", shipped.name);
+        let regular = plan.rows.iter().filter(|row| row.regular);
+        let ratios: Vec<f64> = regular.map(|row| row.linux.ratio()).collect();
+        let found = ratios.iter().sum::<f64>() / ratios.len() as f64;
+        assert!((found - mean).abs() < 0.001, "{}: {found}", shipped.name);
+    }
+}
+
+#[test]
+fn double_allocations_are_seen() {
+    for threads in [false, true] {
+        let checks = replay_boot::<HANDS_OUT_TWICE>(ZoneLayout::One, threads).checks;
+        assert!(checks.overlapping_frames > 0, "{checks:?}");
+    }
+}
+
+#[test]
+fn lost_frames_are_seen() {
+    for threads in [false, true] {
+        let checks = replay_boot::<LOSES_FRAMES>(ZoneLayout::One, threads).checks;
+        assert!(checks.lost_frames > 0 && checks.wrong_statistics > 0, "{checks:?}");
+    }
+}
+
+#[test]
+fn wrong_statistics_are_seen_at_every_row() {
+    let report = replay_boot::<LIES_ABOUT_HUGE>(ZoneLayout::One, false);
+    assert_eq!(report.checks.wrong_statistics, report.rows.len() + 1);
+}
+
+#[test]
+fn the_list_of_calls_gives_the_same_answers_again() {
+    let trace = shipped()[0].trace().expect("the shipped trace is whole");
+    let plan = Plan::new(&trace, ZoneLayout::One, 20000);
+    let options = Options { threads: false, rounds: 2 };
+    let report = replay::<NextFit<NOTHING>>(&plan, options, &|_| {}).expect("the zone is fine");
+    let timing = report.timing.expect("rounds were asked for");
+    assert_eq!((timing.different, timing.ns_per_call.len()), (0, 2));
+}

@@ -1,0 +1,152 @@
+//! Whatever is wrong, the message names it, and nothing half-done stays.
+
+use std::fs::{self, File};
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use super::common::{Ended, Folder, TRACE};
+
+#[test]
+fn wrong_command_lines() {
+    let folder = Folder::new();
+    for (args, words) in [
+        (&["--rounds", "x"][..], "invalid value 'x' for '--rounds <N>'"),
+        (&["--rounds", "-1"], "-1"),
+        (&["--rounds", "1001"], "1001 is not in 0..=1000"),
+        (&["--rounds", "99999999999999999999"], "--rounds"),
+        (&["--every", "0"], "0 is not in 1.."),
+        (&["--every", "4294967296"], "--every"),
+        (&["--engine", "buddy"], "invalid value 'buddy' for '--engine"),
+        (&["--zones", "two"], "invalid value 'two' for '--zones"),
+        (&["--out", ""], "--out"),
+        (&["--out"], "--out"),
+        (&["--no-such"], "--no-such"),
+        (&["no-such"], "no-such"),
+        (&["replay"], "<FILE>..."),
+        (&["replay", ""], "FILE"),
+        (&["replay", "--curve", "", "a.trace.txt"], "--curve"),
+        (&["replay", "a.trace.txt", "--rounds"], "--rounds"),
+        (&["trace"], "Usage"),
+        (&["trace", "convert", "a.trace.txt"], "<OUT>"),
+        (&["trace", "info"], "<FILE>"),
+    ] {
+        folder.run(args).failed(2, words);
+    }
+    assert_eq!(folder.names("."), ["a.start-owned.txt", "a.trace.txt"]);
+}
+
+#[test]
+fn bad_files() {
+    let folder = Folder::new();
+    let write = |name: &str, bytes: &[u8]| fs::write(folder.path(name), bytes).unwrap();
+    write("damaged.txt", format!("{TRACE}a-1 [000] 1.5: mm_page_free: pfn=1 order=0\n").as_bytes());
+    write("empty.txt", b"");
+    folder.run(&["trace", "convert", "a.trace.txt", "whole.wtrace"]).succeeded();
+    let whole = fs::read(folder.path("whole.wtrace")).unwrap();
+    write("half.wtrace", &whole[..whole.len() / 2]);
+    write("half.xz", b"\xfd7zXZ\0\0\x04");
+    fs::create_dir(folder.path("folder")).unwrap();
+    for (file, words) in [
+        ("missing.txt", "missing.txt: No such file"),
+        ("folder", "folder: Is a directory"),
+        ("damaged.txt", "damaged.txt:6: time `1.5` is not"),
+        ("empty.txt", "empty.txt: it holds no event"),
+        ("half.wtrace", "half.wtrace: the trace is damaged"),
+        ("half.xz", "half.xz: "),
+        ("/dev/zero", "/dev/zero:1: the line is longer"),
+    ] {
+        folder.run(&["replay", file]).failed(1, words);
+        folder.run(&["trace", "info", file]).failed(1, words);
+        folder.run(&["trace", "convert", file, "out.wtrace"]).failed(1, words);
+        assert!(!folder.path("out.wtrace").exists() && !folder.path("woodlot-out").exists());
+    }
+    for option in ["--start-owned", "--hidden-owned", "--curve"] {
+        folder.run(&["replay", "a.trace.txt", option, "none"]).failed(1, "none: No such file");
+        folder.run(&["replay", "a.trace.txt", option, "damaged.txt"]).failed(1, "damaged.txt");
+        let own = "whole.wtrace: the binary form has its own lists, not damaged.txt";
+        folder.run(&["replay", "whole.wtrace", option, "damaged.txt"]).failed(1, own);
+    }
+}
+
+#[test]
+fn unwritable_output() {
+    let folder = Folder::new();
+    fs::write(folder.path("file"), "").unwrap();
+    for out in ["file", "file/below", "/proc/woodlot"] {
+        folder.run(&["replay", "a.trace.txt", "--out", out]).failed(1, &format!("{out}: cannot"));
+        folder.run(&["--out", out]).failed(1, &format!("{out}: cannot"));
+    }
+    for (out, words) in [
+        (".", ".: cannot be written: it is there and not a file"),
+        ("/dev/full", "/dev/full: cannot be written: it is there and not a file"),
+        ("none/a.wtrace", "none/a.wtrace: cannot be written: "),
+        ("file/a.wtrace", "file/a.wtrace: cannot be written: "),
+    ] {
+        folder.run(&["trace", "convert", "a.trace.txt", out]).failed(1, words);
+    }
+    assert_eq!(folder.names("."), ["a.start-owned.txt", "a.trace.txt", "file"]);
+}
+
+/// Runs a shell command with the program as `$0`; what a shell can set up, this test cannot.
+#[cfg(unix)]
+fn shell(folder: &Folder, script: &str) -> Ended {
+    let program = env!("CARGO_BIN_EXE_woodlot");
+    let mut shell = Command::new("sh");
+    Ended(shell.args(["-c", script, program]).current_dir(folder.path(".")).output().unwrap())
+}
+
+/// A limit on the size of files stands in for a disk that is full: the write fails half-way.
+#[cfg(unix)]
+#[test]
+fn a_write_that_fails_half_way_leaves_nothing() {
+    let folder = Folder::new();
+    // In blocks of 512 bytes: the SVG fails, or it fits and the PNG fails.
+    for (limit, file) in [(4, "free-huge.svg"), (60, "free-huge.png")] {
+        let program = "exec \"$0\" replay a.trace.txt --rounds 0";
+        let ended = shell(&folder, &format!("trap '' XFSZ; ulimit -f {limit}; {program}"));
+        ended.failed(1, &format!("woodlot-out/{file}: cannot be written: "));
+        assert_eq!(folder.names("."), ["a.start-owned.txt", "a.trace.txt"]);
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn standard_output_may_be_full() {
+    let folder = Folder::new();
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let output = folder.woodlot(&["trace", "info", "a.trace.txt"]).stdout(full).output().unwrap();
+    Ended(output).failed(1, "standard output: No space left on device");
+}
+
+#[test]
+fn a_closed_pipe_is_no_failure() {
+    let folder = Folder::new();
+    let mut command = folder.woodlot(&["replay", "a.trace.txt", "--rounds", "0"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let ended = Ended(child.wait_with_output().unwrap());
+    assert_eq!((ended.code(), ended.stderr().contains("panicked")), (Some(0), false));
+    assert_eq!(folder.names("woodlot-out").len(), 4, "the work was done all the same");
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_ends_it_and_leaves_nothing() {
+    let folder = Folder::new();
+    for signal in ["-INT", "-TERM"] {
+        let mut command = folder.woodlot(&["--rounds", "1000"]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let started = Instant::now();
+        while !folder.path("woodlot-out").exists() {
+            assert!(started.elapsed() < Duration::from_secs(20), "it never begins");
+            assert_eq!(child.try_wait().unwrap(), None);
+            sleep(Duration::from_millis(5));
+        }
+        let kill = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+        assert!(kill.success());
+        let ended = Ended(child.wait_with_output().unwrap());
+        ended.failed(130, "interrupted");
+        assert_eq!(folder.names("."), ["a.start-owned.txt", "a.trace.txt"]);
+    }
+}
