@@ -26,6 +26,7 @@ use crate::child::Polarity;
 use crate::index::{Kind, Places};
 use crate::lower::Gain;
 use crate::reservation::Reservation;
+use crate::rows::Rows;
 
 /// How many reservations are looked at for a child to borrow, the slot's own first. More would
 /// cost more cache lines of other CPUs than a huge frame is worth that somebody else could break.
@@ -84,9 +85,10 @@ impl<G: Geometry> LLFree<'_, G> {
         if now.held() < 1 << order {
             return None;
         }
-        let row = self.lower.rows(now.huge_index(), now.polarity()).find(order, now.row())?;
+        let rows = self.lower.rows(now.huge_index(), now.polarity());
+        let row = rows.find(order, now.row())?;
         self.swap(word, now, now.pay(1 << order, row)?).ok()?;
-        self.claim(word, now, order, row)
+        self.claim(word, now, rows, order, row)
     }
 
     /// Claims a block of the child held, for which `paid` has paid.
@@ -95,14 +97,15 @@ impl<G: Geometry> LLFree<'_, G> {
         &self,
         word: &AtomicU64,
         paid: Reservation<G>,
+        rows: Rows<G>,
         order: u32,
         row: usize,
     ) -> Option<FrameId> {
-        let (huge, polarity) = (paid.huge_index(), paid.polarity());
-        match self.lower.rows(huge, polarity).claim(order, row) {
+        let huge = paid.huge_index();
+        match rows.claim(order, row) {
             Ok(offset) => Some(self.frame(huge, offset)),
             Err(lost) => {
-                self.repay(word, paid.tree(), huge, (1 << order) - lost, polarity);
+                self.repay(word, paid.tree(), huge, (1 << order) - lost, paid.polarity());
                 None
             }
         }
@@ -295,7 +298,7 @@ impl<G: Geometry> LLFree<'_, G> {
             match row.zip(row.and_then(|row| now.pay(count, row))) {
                 Some((row, paid)) => {
                     if self.swap(word, now, paid).is_ok() {
-                        if let Some(frame) = self.claim(word, now, order, row) {
+                        if let Some(frame) = self.claim(word, now, rows, order, row) {
                             return Some(frame);
                         }
                         failed += 1;

@@ -38,18 +38,13 @@ impl<G: Geometry> LLFree<'_, G> {
 
     fn free_base(&self, huge: usize, offset: usize, order: u32, slot: Slot) -> Result<(), Refusal> {
         let count = 1 << order;
-        let tree = huge / G::TREE_HUGE;
         let polarity = self.lower.release(huge, offset, order)?;
         // The child that this slot is filling: tree and child are repaid by one swap.
-        let mut own = None;
-        for class in self.zone.classes.all() {
-            let word = self.reservation(slot, class);
+        for word in self.slot_reservations(slot) {
             let mut now = self.read(word);
-            while now.is_in(tree) {
-                own = own.or(now.owns(tree).then_some(word));
-                let Some(repaid) = now.repay(huge, count, polarity) else {
-                    break;
-                };
+            while now.huge_index() == huge
+                && let Some(repaid) = now.repay(huge, count, polarity)
+            {
                 match self.swap(word, now, repaid) {
                     Ok(()) => return Ok(()),
                     Err(changed) => now = changed,
@@ -57,18 +52,15 @@ impl<G: Geometry> LLFree<'_, G> {
             }
         }
         let gain = self.lower.settle(huge, offset, order, polarity)?;
-        match own {
-            Some(word) => self.give_back(word, tree, gain),
-            None => self.gain_elsewhere(tree, gain, slot),
-        }
+        self.gain(huge, gain, slot);
         Ok(())
     }
 
-    /// Counts a huge frame that was freed as a whole.
+    /// Counts what was freed in a huge frame: in the slot's reservation, if it has the tree.
     fn gain(&self, huge: usize, gain: Gain, slot: Slot) {
         let tree = huge / G::TREE_HUGE;
-        let mut words = self.zone.classes.all().map(|class| self.reservation(slot, class));
-        match words.find(|word| self.read(word).owns(tree)) {
+        let mut words = self.slot_reservations(slot).iter();
+        match words.find(|&word| self.read(word).owns(tree)) {
             Some(word) => self.give_back(word, tree, gain),
             None => self.gain_elsewhere(tree, gain, slot),
         }

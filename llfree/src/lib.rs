@@ -53,6 +53,11 @@ mod upper;
 pub use init::Parts;
 pub use tuning::Tuning;
 
+/// The example of the README, compiled and run with the documentation's tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
+
 use core::marker::PhantomData;
 use woodlot_frame::atomics::{AtomicU32, AtomicU64};
 use woodlot_frame::{FrameId, Geometry, Order, ZoneConfig};

@@ -83,7 +83,7 @@ impl<G: Geometry> Reservation<G> {
     const HUGE: Field = Field::after(Self::FREE, bits_for(G::TREE_HUGE));
     const HELD: Field = Field::after(Self::HUGE, bits_for(G::HUGE_FRAMES));
     const ROW: Field = Field::after(Self::HELD, bits_for(crate::rows::row_count::<G>() - 1));
-    const CHILD: Field = Field::after(Self::ROW, bits_for(G::TREE_HUGE - 1));
+    const CHILD: Field = Field::after(Self::ROW, G::TREE_HUGE.trailing_zeros());
     const TREE: Field = Field {
         shift: Self::CHILD.shift + Self::CHILD.bits,
         bits: 64 - Self::CHILD.shift - Self::CHILD.bits,
@@ -140,7 +140,8 @@ impl<G: Geometry> Reservation<G> {
 
     /// The index of the child's huge frame in the zone.
     pub(crate) const fn huge_index(self) -> usize {
-        self.tree() * G::TREE_HUGE + Self::CHILD.get(self.word)
+        // The number of the tree stands right above that of the child.
+        (self.word >> Self::CHILD.shift) as usize
     }
 
     pub(crate) const fn row(self) -> usize {

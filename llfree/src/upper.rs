@@ -46,6 +46,13 @@ impl<G: Geometry> LLFree<'_, G> {
         self.slot_word(slot, class.0 as usize & (MAX_CLASSES - 1))
     }
 
+    /// The reservations of a slot.
+    #[inline]
+    pub(crate) fn slot_reservations(&self, slot: Slot) -> &[AtomicU64] {
+        let first = slot.0 * SLOT_WORDS;
+        self.slots.get(first..first + self.zone.classes.count()).unwrap_or_default()
+    }
+
     /// The reservations of every slot for every class.
     pub(crate) fn reservations(&self) -> impl Iterator<Item = &AtomicU64> {
         let classes = self.zone.classes.count();
