@@ -68,9 +68,13 @@ impl<G: Geometry> LLFree<'_, G> {
         let Request { class, slot, .. } = request;
         let order = request.order.0 as u32;
         let word = self.reservation(slot, class);
-        if order < G::HUGE_ORDER
-            && let Some(frame) = self.take_held(word, order)
-        {
+        // The order known to the compiler: a third of the instructions less.
+        let held = match order {
+            0 => self.take_held(word, 0),
+            _ if order < G::HUGE_ORDER => self.take_held(word, order),
+            _ => None,
+        };
+        if let Some(frame) = held {
             self.count(slot, 1 << order, false);
             return Ok(frame);
         }
@@ -79,7 +83,7 @@ impl<G: Geometry> LLFree<'_, G> {
 
     /// The usual case: a base-frame block of the child that the slot holds, by one swap of the
     /// reservation and one of a row.
-    #[inline]
+    #[inline(always)]
     fn take_held(&self, word: &AtomicU64, order: u32) -> Option<FrameId> {
         let now = self.read(word);
         if now.held() < 1 << order {
@@ -92,7 +96,7 @@ impl<G: Geometry> LLFree<'_, G> {
     }
 
     /// Claims a block of the child held, for which `paid` has paid.
-    #[inline]
+    #[inline(always)]
     fn claim(
         &self,
         word: &AtomicU64,
@@ -105,24 +109,19 @@ impl<G: Geometry> LLFree<'_, G> {
         match rows.claim(order, row) {
             Ok(offset) => Some(self.frame(huge, offset)),
             Err(lost) => {
-                self.repay(word, paid.tree(), huge, (1 << order) - lost, paid.polarity());
+                self.repay(word, paid, (1 << order) - lost);
                 None
             }
         }
     }
 
     /// Gives `count` frames' credits back to the reservation, or to the child and the tree.
-    pub(crate) fn repay(
-        &self,
-        word: &AtomicU64,
-        tree: usize,
-        huge: usize,
-        count: usize,
-        polarity: Polarity,
-    ) {
+    #[cold]
+    fn repay(&self, word: &AtomicU64, paid: Reservation<G>, count: usize) {
+        let (huge, polarity) = (paid.huge_index(), paid.polarity());
         if self.change(word, |now| now.repay(huge, count, polarity)).is_none() {
             let child = self.give_child(huge, count, polarity);
-            self.give_back(word, tree, Gain { frames: count, huge: child.huge });
+            self.give_back(word, paid.tree(), Gain { frames: count, huge: child.huge });
         }
     }
 

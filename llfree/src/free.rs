@@ -18,10 +18,11 @@ impl<G: Geometry> LLFree<'_, G> {
         slot: Slot,
     ) -> Result<(), FreeError> {
         let (huge, offset) = self.locate(frame);
-        let freed = if order < G::HUGE_ORDER {
-            self.free_base(huge, offset, order, slot)
-        } else {
-            self.lower.free_whole(huge, order).map(|gain| self.gain(huge, gain, slot))
+        // The order known to the compiler, as for an allocation.
+        let freed = match order {
+            0 => self.free_base(huge, offset, 0, slot),
+            _ if order < G::HUGE_ORDER => self.free_base(huge, offset, order, slot),
+            _ => self.lower.free_whole(huge, order).map(|gain| self.gain(huge, gain, slot)),
         };
         match freed {
             Ok(()) => {
@@ -36,6 +37,7 @@ impl<G: Geometry> LLFree<'_, G> {
         }
     }
 
+    #[inline(always)]
     fn free_base(&self, huge: usize, offset: usize, order: u32, slot: Slot) -> Result<(), Refusal> {
         let count = 1 << order;
         let polarity = self.lower.release(huge, offset, order)?;

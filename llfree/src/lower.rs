@@ -65,7 +65,7 @@ impl<'a, G: Geometry> Lower<'a, G> {
     }
 
     /// The bit field of a huge frame, read with `polarity`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn rows(&self, huge: usize, polarity: Polarity) -> Rows<'a, G> {
         let first = huge * row_count::<G>();
         let rows = self.rows.get(first..first + row_count::<G>());
@@ -229,9 +229,20 @@ impl<'a, G: Geometry> Lower<'a, G> {
         Err(if offline { Refusal::Offline } else { Refusal::NotAllocated(Gain::default()) })
     }
 
+    /// Splits a huge frame that is allocated as a whole; returns the child after.
+    #[cold]
+    fn split(&self, huge: usize) -> Result<Child, Refusal> {
+        match self.update_child(huge, Ordering::Relaxed, Child::split_up) {
+            Ok(whole) => Ok(whole.split_up().unwrap_or(whole)),
+            Err(other) if other.is_offline() => Err(Refusal::Offline),
+            // Another free of a part came first.
+            Err(split) => Ok(split),
+        }
+    }
+
     /// Releases the bits of a block of base frames, splitting the huge frame first if it was
     /// allocated as a whole. The credits are still the caller's then, to give or to keep.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn release(
         &self,
         huge: usize,
@@ -240,12 +251,7 @@ impl<'a, G: Geometry> Lower<'a, G> {
     ) -> Result<Polarity, Refusal> {
         let mut child = self.child(huge);
         if child.is_whole() {
-            child = match self.update_child(huge, Ordering::Relaxed, Child::split_up) {
-                Ok(whole) => whole.split_up().unwrap_or(whole),
-                Err(other) if other.is_offline() => return Err(Refusal::Offline),
-                // Another free of a part came first.
-                Err(split) => split,
-            };
+            child = self.split(huge)?;
         }
         let polarity = child.polarity();
         match self.rows(huge, polarity).release(offset, order) {

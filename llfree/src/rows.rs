@@ -113,7 +113,7 @@ impl<'a, G: Geometry> Rows<'a, G> {
     }
 
     /// A row from which a block of `order` could be claimed now, looking first at row `from`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find(&self, order: u32, from: usize) -> Option<usize> {
         match self.rows.get(from) {
             Some(row) if order <= ROW_ORDER && self.starts(row, order) != 0 => Some(from),
@@ -121,6 +121,7 @@ impl<'a, G: Geometry> Rows<'a, G> {
         }
     }
 
+    #[cold]
     fn find_behind(&self, order: u32, from: usize) -> Option<usize> {
         if order > ROW_ORDER {
             let free = |&offset: &usize| self.is_free(offset, order);
@@ -133,7 +134,7 @@ impl<'a, G: Geometry> Rows<'a, G> {
     /// Claims a block of `order`, looking first at row `from`; the caller holds its credits.
     /// Returns the offset of the block's first frame, or how many of the credits are lost (see
     /// [`toggle`](Self::toggle)).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn claim(&self, order: u32, from: usize) -> Result<usize, usize> {
         match self.claim_in(from, order) {
             Some(offset) => Ok(offset),
@@ -141,6 +142,7 @@ impl<'a, G: Geometry> Rows<'a, G> {
         }
     }
 
+    #[cold]
     fn claim_behind(&self, order: u32, from: usize) -> Result<usize, usize> {
         // Twice: bits that a claim took and then took back while the search passed, and bits that
         // were released behind it, are found by the second pass.
@@ -157,7 +159,7 @@ impl<'a, G: Geometry> Rows<'a, G> {
     }
 
     /// Claims a block of an order up to 6 in row `index`; returns its offset.
-    #[inline]
+    #[inline(always)]
     fn claim_in(&self, index: usize, order: u32) -> Option<usize> {
         if order > ROW_ORDER {
             return None;
@@ -190,7 +192,7 @@ impl<'a, G: Geometry> Rows<'a, G> {
     }
 
     /// Where blocks of `order` begin in a row, by what is free in it now.
-    #[inline]
+    #[inline(always)]
     fn starts(&self, row: &AtomicU64, order: u32) -> u64 {
         block_starts(self.free_in(row.load(Ordering::Relaxed)), order)
     }
@@ -217,6 +219,7 @@ impl<'a, G: Geometry> Rows<'a, G> {
     ///
     /// Every frame is looked at before the first one is released, so that a wrong free changes
     /// nothing; after that only a second free of the same frames can come between.
+    #[inline(always)]
     pub(crate) fn release(&self, offset: usize, order: u32) -> Result<(), usize> {
         let allocated =
             |(row, mask): (&AtomicU64, u64)| self.free_in(row.load(Ordering::Relaxed)) & mask == 0;
@@ -230,7 +233,7 @@ impl<'a, G: Geometry> Rows<'a, G> {
     /// not to be so, the rows before it are turned back, and the error is the number of frames for
     /// which that came too late: a wrong free of frames that were just being claimed, or a claim of
     /// frames that were being freed twice. 0 when nobody made such a mistake.
-    #[inline]
+    #[inline(always)]
     fn toggle(&self, offset: usize, order: u32, turn: Turn) -> Result<(), usize> {
         if order > ROW_ORDER {
             return self.toggle_rows(offset, order, turn);
@@ -250,7 +253,7 @@ impl<'a, G: Geometry> Rows<'a, G> {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn toggle_row(&self, row: &AtomicU64, mask: u64, turn: Turn) -> bool {
         let (free, success) = match turn {
             Turn::Claim => (mask, Ordering::Acquire),
