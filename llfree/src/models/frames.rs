@@ -80,9 +80,11 @@ impl Frames {
                 Doing::Taking(order) => Block::around(first, order),
                 Doing::TakingAt(block) | Doing::Giving(block) => block,
             };
-            let part = self.and(block.frames());
-            let rows = || part.0.iter().all(|&row| row == 0 || row == !0);
-            if part.has(first) && (part == block.frames() || torn(block.1) && rows()) {
+            let mut part = self.and(block.frames());
+            if torn(block.1) {
+                part.0.iter_mut().for_each(|row| *row = if *row == !0 { !0 } else { 0 });
+            }
+            if part.has(first) && (part == block.frames() || torn(block.1)) {
                 let tried = doing.swap_remove(index);
                 if self.but(part).explained(doing, torn) {
                     return true;

@@ -17,7 +17,7 @@ const PREEMPTIONS: usize = 3;
 
 /// Runs a scenario under every schedule within the bound.
 pub(super) fn check<G: Geometry>(scenario: &Scenario<G>) {
-    if (scenario.large || scenario.large_for_loom) && !full() {
+    if !scenario.loom && !full() {
         println!("loom {}: only with WOODLOT_FULL=1", scenario.name);
         return;
     }
@@ -25,8 +25,18 @@ pub(super) fn check<G: Geometry>(scenario: &Scenario<G>) {
     println!("loom {}: {executions} executions, {bound} preemptions", scenario.name);
 }
 
+/// The scenario must fail with `what`.
+pub(super) fn bites<G: Geometry>(scenario: &Scenario<G>, what: &str) {
+    let result = std::panic::catch_unwind(|| run(scenario));
+    let payload = result.expect_err("the defect is found");
+    let text = payload.downcast_ref::<std::string::String>();
+    let text = text.expect("loom says what it found");
+    println!("mutant {}: {}", scenario.name, text.lines().next().unwrap_or_default());
+    assert!(text.contains(what), "{}: {text}", scenario.name);
+}
+
 /// How many executions there were, and the bound.
-pub(super) fn run<G: Geometry>(scenario: &Scenario<G>) -> (usize, usize) {
+fn run<G: Geometry>(scenario: &Scenario<G>) -> (usize, usize) {
     let mut builder = loom::model::Builder::new();
     let bound = *builder.preemption_bound.get_or_insert(PREEMPTIONS);
     builder.max_branches = 100_000;

@@ -1,9 +1,10 @@
 //! What the operations of a script are run on.
 
-use woodlot_frame::{FrameAllocator, FrameId, Geometry, Order, Request, Slot};
+use woodlot_frame::{Class, FrameAllocator, FrameId, Geometry, Order, Request, Slot};
 
 use super::frames::Block;
-use crate::LLFree;
+use super::world::World;
+
 use crate::index::{Kind, Places};
 use crate::lower::Gain;
 
@@ -24,10 +25,10 @@ pub(super) struct Machine<G: Geometry> {
     pub(super) level: Level,
     pub(super) reserve_after_frees: u8,
     /// The block of the request, if it was allocated.
-    pub(super) alloc: fn(&LLFree<'static, G>, Request) -> Option<FrameId>,
+    pub(super) alloc: fn(&World<G>, Request) -> Option<FrameId>,
     /// Was this block freed, on this slot?
-    pub(super) free: fn(&LLFree<'static, G>, Block, Slot) -> bool,
-    pub(super) search: fn(&LLFree<'static, G>),
+    pub(super) free: fn(&World<G>, Block, Slot) -> bool,
+    pub(super) search: fn(&World<G>),
 }
 
 impl<G: Geometry> Machine<G> {
@@ -35,8 +36,10 @@ impl<G: Geometry> Machine<G> {
     pub(super) const ZONE: Self = Machine {
         level: Level::Zone,
         reserve_after_frees: 0,
-        alloc: |zone, request| zone.alloc(request).ok(),
-        free: |zone, block, slot| zone.free(FrameId(block.0), Order(block.1 as u8), slot).is_ok(),
+        alloc: |world, request| world.zone.alloc(request).ok(),
+        free: |world, block, slot| {
+            world.zone.free(FrameId(block.0), Order(block.1 as u8), slot).is_ok()
+        },
         search: search::<G>,
     };
 
@@ -56,10 +59,8 @@ impl<G: Geometry> Machine<G> {
 }
 
 /// Allocates from one child, as a caller that has paid the tree does.
-pub(super) fn lower_alloc<G: Geometry>(
-    zone: &LLFree<'static, G>,
-    request: Request,
-) -> Option<FrameId> {
+pub(super) fn lower_alloc<G: Geometry>(world: &World<G>, request: Request) -> Option<FrameId> {
+    let zone = &world.zone;
     let lower = &zone.lower;
     let order = u32::from(request.order.0);
     let (huge, offset) = request.frame.map_or((request.slot.0, 0), |frame| zone.locate(frame));
@@ -82,7 +83,8 @@ pub(super) fn lower_alloc<G: Geometry>(
     }
 }
 
-pub(super) fn lower_free<G: Geometry>(zone: &LLFree<'static, G>, block: Block, _: Slot) -> bool {
+pub(super) fn lower_free<G: Geometry>(world: &World<G>, block: Block, _: Slot) -> bool {
+    let zone = &world.zone;
     let (huge, offset) = zone.locate(FrameId(block.0));
     if block.1 >= G::HUGE_ORDER {
         return zone.lower.free_whole(huge, block.1).is_ok();
@@ -92,7 +94,8 @@ pub(super) fn lower_free<G: Geometry>(zone: &LLFree<'static, G>, block: Block, _
 }
 
 /// Looks at every tree of the index, and heals it.
-fn search<G: Geometry>(zone: &LLFree<'static, G>) {
+fn search<G: Geometry>(world: &World<G>) {
+    let zone = &world.zone;
     for kind in [Kind::Partial, Kind::Huge] {
         let load = |tree| zone.tree(tree);
         let found = zone.index.search(kind, Places::ALL, 0, load, |_, _| None::<()>);
@@ -100,14 +103,16 @@ fn search<G: Geometry>(zone: &LLFree<'static, G>) {
     }
 }
 
+/// Reserves a tree with free huge frames for a slot.
+pub(super) fn reserve<G: Geometry>(world: &World<G>, slot: Slot) {
+    let (zone, class) = (&world.zone, Class(0));
+    let word = zone.reservation(slot, class);
+    zone.move_to(word, class, Kind::Huge, Places::ALL, |_| true);
+}
+
 /// Changes a tree's credits, as a free or an allocation does.
-pub(super) fn credit<G: Geometry>(
-    zone: &LLFree<'static, G>,
-    tree: usize,
-    frames: isize,
-    huge: isize,
-) {
+pub(super) fn credit<G: Geometry>(world: &World<G>, tree: usize, frames: isize, huge: isize) {
     let gain = Gain { frames: frames.max(0) as usize, huge: huge.max(0) as usize };
     let loss = Gain { frames: (-frames).max(0) as usize, huge: (-huge).max(0) as usize };
-    zone.change_tree(tree, |entry| entry.with::<G>(gain)?.without(loss));
+    world.zone.change_tree(tree, |entry| entry.with::<G>(gain).without(loss));
 }

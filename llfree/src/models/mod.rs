@@ -82,6 +82,10 @@ enum Op {
     Offline(usize),
     /// Puts a huge frame back that this thread has taken out, if it has.
     Online(usize),
+    /// Reserves a tree for a slot, as an allocation does that finds none there.
+    Reserve(usize),
+    /// Collects what others have freed into the tree that a slot has reserved.
+    Synchronise(usize),
     /// Moves a tree's credits, with no frames behind them: for the index alone.
     Credit(usize, isize, isize),
     /// Searches the index for every tree, accepting none.
@@ -98,6 +102,18 @@ struct Script {
     ops: &'static [Op],
 }
 
+/// Do the threads break the contract? What is judged then is what it promises all the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Law {
+    /// Nobody does, or what was freed twice is told apart at once.
+    Kept,
+    /// A frame is freed by several threads, and the polarity turns meanwhile: until they have
+    /// returned, a child may promise more than its bits hold.
+    FreedTwice,
+    /// And a third thread allocates the frame meanwhile: only the counters are judged, at the end.
+    FreedByOthers,
+}
+
 /// A model: a zone, and what threads do in it.
 #[derive(Clone, Copy)]
 struct Scenario<G: Geometry> {
@@ -109,13 +125,11 @@ struct Scenario<G: Geometry> {
     /// What happens before the threads start, by slot 0 or on another slot.
     setup: &'static [(usize, Op)],
     threads: &'static [Script],
-    /// The threads break the rules (a frame is freed twice while others allocate): only the
-    /// counters are judged.
-    lawless: bool,
-    /// Too large for every day: only with `WOODLOT_FULL=1`.
-    large: bool,
-    /// Too large for loom but with `WOODLOT_FULL=1`.
-    large_for_loom: bool,
+    /// What the threads may do to each other.
+    law: Law,
+    /// Which checkers run it every day; `WOODLOT_FULL=1` adds the others.
+    explorer: bool,
+    loom: bool,
 }
 
 impl<G: Geometry> Scenario<G> {
@@ -133,9 +147,9 @@ impl<G: Geometry> Scenario<G> {
             classes: ClassPolicy::SINGLE,
             setup,
             threads,
-            lawless: false,
-            large: false,
-            large_for_loom: false,
+            law: Law::Kept,
+            explorer: true,
+            loom: true,
         }
     }
 
@@ -155,16 +169,18 @@ impl<G: Geometry> Scenario<G> {
         Scenario { classes, ..self }
     }
 
-    const fn lawless(self) -> Self {
-        Scenario { lawless: true, ..self }
+    const fn law(self, law: Law) -> Self {
+        Scenario { law, ..self }
     }
 
-    const fn large(self) -> Self {
-        Scenario { large: true, ..self }
+    /// Too many states for every day.
+    const fn large_for_explorer(self) -> Self {
+        Scenario { explorer: false, ..self }
     }
 
+    /// Too many executions for every day.
     const fn large_for_loom(self) -> Self {
-        Scenario { large_for_loom: true, ..self }
+        Scenario { loom: false, ..self }
     }
 
     const fn machine(self, machine: Machine<G>) -> Self {

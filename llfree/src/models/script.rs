@@ -77,7 +77,7 @@ impl<'a, G: Geometry> Thread<'a, G> {
             Op::At(frame, order) => {
                 self.say(step, &[Doing::TakingAt(Block(frame, order))]);
                 let request = World::<G>::request(order, at).at(FrameId(frame));
-                let found = (self.world.scenario.machine.alloc)(zone, request);
+                let found = (self.world.scenario.machine.alloc)(self.world, request);
                 self.take(found, order);
             }
             Op::Batch(order, count) => {
@@ -99,7 +99,7 @@ impl<'a, G: Geometry> Thread<'a, G> {
             Op::FreeAgain(frame, order) => {
                 let block = Block(frame, order);
                 self.say(step, &[Doing::Giving(block)]);
-                if (self.world.scenario.machine.free)(zone, block, Slot(at)) {
+                if (self.world.scenario.machine.free)(self.world, block, Slot(at)) {
                     self.state.freed.push(block);
                 }
             }
@@ -126,13 +126,22 @@ impl<'a, G: Geometry> Thread<'a, G> {
                 zone.online(HugeId(huge), 1).expect("it was taken out");
                 self.offline = self.offline.but(block.frames());
             }
+            Op::Reserve(slot) => {
+                self.say(step, &[]);
+                machine::reserve(self.world, Slot(slot));
+            }
+            Op::Synchronise(slot) => {
+                self.say(step, &[]);
+                let word = zone.reservation(Slot(slot), Class(0));
+                zone.synchronise(word, zone.read(word));
+            }
             Op::Credit(tree, frames, huge) => {
                 self.say(step, &[]);
-                machine::credit(zone, tree, frames, huge);
+                machine::credit(self.world, tree, frames, huge);
             }
             Op::Search => {
                 self.say(step, &[]);
-                (self.world.scenario.machine.search)(zone);
+                (self.world.scenario.machine.search)(self.world);
             }
         }
     }
@@ -140,7 +149,7 @@ impl<'a, G: Geometry> Thread<'a, G> {
     fn alloc(&mut self, step: usize, order: u32, class: Class) {
         self.say(step, &[Doing::Taking(order)]);
         let request = World::<G>::request(order, self.script.at).class(class);
-        let found = (self.world.scenario.machine.alloc)(&self.world.zone, request);
+        let found = (self.world.scenario.machine.alloc)(self.world, request);
         self.take(found, order);
     }
 
@@ -155,8 +164,7 @@ impl<'a, G: Geometry> Thread<'a, G> {
     fn free(&mut self, step: usize, block: Block) {
         self.disown(block);
         self.say(step, &[Doing::Giving(block)]);
-        let freed =
-            (self.world.scenario.machine.free)(&self.world.zone, block, Slot(self.script.at));
+        let freed = (self.world.scenario.machine.free)(self.world, block, Slot(self.script.at));
         assert!(freed, "{block:?} is allocated, yet its free is refused");
     }
 

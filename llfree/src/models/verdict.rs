@@ -8,7 +8,7 @@ use super::frames::{Block, Frames};
 use super::machine::Level;
 use super::script::State;
 use super::world::World;
-use super::{Op, std};
+use super::{Law, Op, std};
 use crate::index::{Kind, Places};
 use crate::lower::{Gain, Start};
 use crate::tree::Tree;
@@ -23,11 +23,12 @@ pub(super) enum When {
 impl<G: Geometry> World<G> {
     /// Judges the zone with these threads.
     pub(super) fn judge(&self, states: &[&State], when: When) {
-        let level = self.scenario.machine.level;
-        if level != Level::Index {
+        let (level, law) = (self.scenario.machine.level, self.scenario.law);
+        let credits = when == When::Returned || law == Law::Kept;
+        if credits && level != Level::Index {
             self.judge_children(when);
         }
-        if level == Level::Zone {
+        if credits && level == Level::Zone {
             self.judge_trees(when);
         }
         if when == When::Returned && level != Level::Lower {
@@ -36,7 +37,7 @@ impl<G: Geometry> World<G> {
         if when == When::Returned && level == Level::Zone {
             self.judge_statistics();
         }
-        if level != Level::Index && !self.scenario.lawless {
+        if level != Level::Index && law != Law::FreedByOthers {
             self.judge_owners(states, when);
         }
     }

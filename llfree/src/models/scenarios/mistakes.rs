@@ -1,5 +1,6 @@
 //! Frees of what is not allocated, at the same time as right ones.
 
+use super::super::Law;
 use super::Op::{Alloc, At, FreeAgain, FreeGot};
 use super::*;
 
@@ -25,12 +26,12 @@ models! {
         thread!(at 0: FreeAgain(0, 2)),
         thread!(at 0: FreeAgain(0, 0)),
         thread!(at 0: FreeAgain(0, 2)),
-    ]);
+    ]).law(Law::FreedTwice);
     double_free_joined = Scenario::new(LOWER, &[(0, Alloc(1)), (0, Alloc(1))], &[
         thread!(at 0: FreeAgain(0, 2)),
         thread!(at 0: FreeAgain(0, 0)),
         thread!(at 0: FreeAgain(0, 2)),
-    ]);
+    ]).law(Law::FreedTwice);
     double_free_rows = Scenario::new(ROWS, &[(0, At(0, 7))], &[
         thread!(at 0: FreeAgain(0, 7)),
         thread!(at 0: FreeAgain(0, 7)),
@@ -46,21 +47,21 @@ models! {
         thread!(at 0: FreeAgain(0, 0)),
         thread!(at 0: FreeAgain(0, 0)),
         thread!(at 0: Alloc(1), Alloc(0)),
-    ]).lawless();
+    ]).law(Law::FreedByOthers);
     double_free_and_alloc_whole = Scenario::new(LOWER, &[(0, At(0, 2))], &[
         thread!(at 0: FreeAgain(0, 2)),
         thread!(at 0: FreeAgain(0, 1)),
         thread!(at 0: Alloc(2)),
-    ]).lawless();
+    ]).law(Law::FreedByOthers);
     double_free_of_rows_and_alloc = Scenario::new(ROWS, &[(0, At(0, 7))], &[
         thread!(at 0: FreeAgain(0, 7)),
         thread!(at 0: FreeAgain(0, 7)),
         thread!(at 0: Alloc(0), FreeGot(0)),
-    ]).lawless();
+    ]).law(Law::FreedByOthers);
     /// A free of rows that are just being claimed.
     free_of_a_claim = Scenario::new(ROWS, &[(0, At(0, 0))], &[
         thread!(at 0: Alloc(7)),
         thread!(at 0: FreeAgain(128, 7)),
         thread!(at 0: Alloc(0)),
-    ]).lawless();
+    ]).law(Law::FreedByOthers);
 }

@@ -2,7 +2,7 @@
 //!
 //! A tree is two huge frames of four base frames; the scripts' numbers are slots.
 
-use super::Op::{Alloc, Drain, Free, FreeGot};
+use super::Op::{Alloc, At, Drain, Free, FreeGot, Reserve, Synchronise};
 use super::*;
 
 type Small = Tiny<2, 2>;
@@ -11,16 +11,28 @@ const ZONE: Machine<Small> = Machine::ZONE;
 const RESERVING: Machine<Small> = Machine::RESERVING;
 
 models! {
-    /// Two calls on one slot that has no tree: both reserve.
+    /// Two calls on one slot that has no tree: both reserve, the second gives up what the first
+    /// has installed.
     reserve_twice = Scenario::new(ZONE, &[], &[
-        thread!(at 0: Alloc(0)),
-        thread!(at 0: Alloc(0)),
+        thread!(at 0: Reserve(0)),
+        thread!(at 0: Reserve(0)),
     ]).trees(2);
-    /// The same for one tree: one of them finds nothing to reserve.
+    /// The same for one tree: one of them may find nothing to reserve.
     reserve_one_tree = Scenario::new(ZONE, &[], &[
+        thread!(at 0: Reserve(0)),
+        thread!(at 0: Reserve(1)),
+        thread!(at 0: Drain(0)),
+    ]).slots(2);
+    reserve_and_free = Scenario::new(ZONE, &[(0, Alloc(0)), (0, Drain(0))], &[
+        thread!(at 0 owns [Block(0, 0)]: Free(0, 0)),
+        thread!(at 0: Reserve(0)),
+        thread!(at 1: Drain(0)),
+    ]).slots(2);
+    /// The same by whole allocations.
+    alloc_twice = Scenario::new(ZONE, &[], &[
         thread!(at 0: Alloc(0)),
         thread!(at 0: Alloc(0)),
-    ]);
+    ]).trees(2).large_for_explorer();
     /// The usual case on one slot.
     fast_path = Scenario::new(ZONE, &[(0, Alloc(0))], &[
         thread!(at 0 owns [Block(0, 0)]: Free(0, 0)),
@@ -51,15 +63,54 @@ models! {
         thread!(at 1 owns [Block(4, 0), Block(5, 0)]: Free(4, 0), Free(5, 0)),
         thread!(at 0: Alloc(0)),
     ]).slots(2);
+    /// The same without the allocation, against a drain.
+    synchronise_and_drain = Scenario::new(ZONE, &[(0, Alloc(2)), (0, Alloc(1)), (0, Alloc(1))], &[
+        thread!(at 1 owns [Block(4, 0)]: Free(4, 0)),
+        thread!(at 0: Synchronise(0)),
+        thread!(at 1: Drain(0)),
+    ]).slots(2);
+    synchronise_and_move = Scenario::new(ZONE, &[(0, Alloc(0)), (0, Alloc(1))], &[
+        thread!(at 1 owns [Block(0, 0)]: Free(0, 0)),
+        thread!(at 0: Synchronise(0)),
+        thread!(at 0: Reserve(0)),
+    ]).slots(2).trees(2);
     /// The child held is used up: another is held, unless the reservation is drained.
     refill_and_drain = Scenario::new(ZONE, &[(0, Alloc(1)), (0, Alloc(1))], &[
         thread!(at 0: Alloc(0)),
         thread!(at 1: Drain(0)),
     ]).slots(2);
-    refill_twice = Scenario::new(ZONE, &[(0, Alloc(1)), (0, Alloc(1))], &[
-        thread!(at 0: Alloc(0)),
-        thread!(at 0: Alloc(0)),
-    ]);
+    /// The next child is in part allocated, so no huge frame has to be opened.
+    refill_partial_and_drain =
+        Scenario::new(ZONE, &[(0, At(0, 0)), (0, At(4, 0)), (0, Alloc(0)), (0, Alloc(1))], &[
+            thread!(at 0: Alloc(0)),
+            thread!(at 1: Drain(0)),
+        ]).slots(2);
+    refill_and_free =
+        Scenario::new(ZONE, &[(0, At(0, 0)), (0, At(4, 0)), (0, Alloc(0)), (0, Alloc(1))], &[
+            thread!(at 0: Alloc(0)),
+            thread!(at 1 owns [Block(4, 0)]: Free(4, 0)),
+        ]).slots(2);
+    refill_twice =
+        Scenario::new(ZONE, &[(0, At(0, 0)), (0, At(4, 0)), (0, Alloc(0)), (0, Alloc(1))], &[
+            thread!(at 0: Alloc(0)),
+            thread!(at 0: Alloc(0)),
+        ]).large_for_explorer();
+    /// A slot without a tree borrows a child from another slot's tree.
+    borrow_and_drain = Scenario::new(ZONE, &[(0, At(0, 0)), (0, At(4, 0)), (0, Alloc(0))], &[
+        thread!(at 1: Alloc(0)),
+        thread!(at 1: Drain(0)),
+    ]).slots(2);
+    borrow_and_free = Scenario::new(ZONE, &[(0, At(0, 0)), (0, At(4, 0)), (0, Alloc(0))], &[
+        thread!(at 1: Alloc(0)),
+        thread!(at 0 owns [Block(4, 0)]: Free(4, 0)),
+    ]).slots(2);
+    /// What is borrowed is given back to the lender's tree.
+    guest_and_drain =
+        Scenario::new(ZONE, &[(0, At(0, 0)), (0, At(4, 0)), (0, Alloc(0)), (1, Alloc(0))], &[
+            thread!(at 0: Drain(1)),
+            thread!(at 1: Alloc(0), FreeGot(0)),
+            thread!(at 1: Drain(0)),
+        ]).slots(2);
     /// The second free in a row reserves the tree.
     reserve_on_free = Scenario::new(RESERVING, &[(0, Alloc(1)), (0, Drain(0))], &[
         thread!(at 1 owns [Block(0, 0), Block(1, 0)]: Free(0, 0), Free(1, 0)),

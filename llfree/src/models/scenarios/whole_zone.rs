@@ -1,1 +1,101 @@
-//! x
+//! Whole zones: huge frames, classes, exact frames, batches, offline and online.
+//!
+//! A tree is two huge frames of four base frames; the scripts' numbers are slots.
+
+use super::super::{Class, ClassPolicy};
+use super::Op::{Alloc, AllocClass, At, Batch, Drain, Free, FreeGot, Offline, Online, Reserve};
+use super::*;
+
+type Small = Tiny<2, 2>;
+
+const ZONE: Machine<Small> = Machine::ZONE;
+const TWO: ClassPolicy = match ClassPolicy::new(&[(1, &[0, 1]), (1, &[1, 0])]) {
+    Some(policy) => policy,
+    None => ClassPolicy::SINGLE,
+};
+
+models! {
+    /// A slot that has its tree: huge frames and base frames from it.
+    huge_and_base = Scenario::new(ZONE, &[(0, Alloc(1))], &[
+        thread!(at 0: Alloc(2), FreeGot(0)),
+        thread!(at 0: Alloc(0)),
+    ]);
+    huge_and_free = Scenario::new(ZONE, &[(0, Alloc(0)), (0, Alloc(0)), (0, Alloc(1))], &[
+        thread!(at 0 owns [Block(0, 2)]: Free(0, 1), Free(2, 1)),
+        thread!(at 0: Alloc(2), FreeGot(0)),
+    ]);
+    pair_and_free = Scenario::new(ZONE, &[(0, Alloc(2))], &[
+        thread!(at 0 owns [Block(0, 2)]: Free(0, 2)),
+        thread!(at 0: Alloc(3)),
+    ]);
+    /// A whole huge frame is freed in parts through different slots.
+    partial_frees = Scenario::new(ZONE, &[(0, Alloc(2))], &[
+        thread!(at 0 owns [Block(0, 1)]: Free(0, 1)),
+        thread!(at 1 owns [Block(2, 1)]: Free(2, 1)),
+    ]).slots(2);
+    partial_frees_and_drain = Scenario::new(ZONE, &[(0, Alloc(2))], &[
+        thread!(at 0 owns [Block(0, 1)]: Free(0, 1)),
+        thread!(at 1 owns [Block(2, 1)]: Free(2, 1)),
+        thread!(at 1: Drain(0)),
+    ]).slots(2);
+    /// Two classes on one slot, each with a reservation of its own.
+    two_classes = Scenario::new(ZONE, &[(0, Alloc(0)), (0, AllocClass(0, Class(1)))], &[
+        thread!(at 0: Alloc(0), FreeGot(0)),
+        thread!(at 0: AllocClass(0, Class(1)), FreeGot(0)),
+    ]).classes(TWO).trees(2);
+    /// This very frame, which a slot holds with its whole tree.
+    exact_and_drain = Scenario::new(ZONE, &[(0, Alloc(0))], &[
+        thread!(at 1: At(2, 0)),
+        thread!(at 1: Drain(0)),
+    ]).slots(2);
+    exact_and_reserve = Scenario::new(ZONE, &[], &[
+        thread!(at 0: At(1, 0)),
+        thread!(at 0: Reserve(0)),
+    ]);
+    exact_and_alloc = Scenario::new(ZONE, &[(0, Alloc(0))], &[
+        thread!(at 1: At(1, 0)),
+        thread!(at 0: Alloc(0)),
+    ]).slots(2).large_for_explorer();
+    exact_and_exact = Scenario::new(ZONE, &[], &[
+        thread!(at 0: At(0, 1), FreeGot(0)),
+        thread!(at 0: At(1, 0), FreeGot(0)),
+    ]);
+    exact_and_free = Scenario::new(ZONE, &[(0, Alloc(1)), (0, Drain(0))], &[
+        thread!(at 1: At(0, 1)),
+        thread!(at 0 owns [Block(0, 1)]: Free(0, 0), Free(1, 0)),
+    ]).slots(2);
+    exact_pair_and_half = Scenario::new(ZONE, &[], &[
+        thread!(at 0: At(0, 3), FreeGot(0)),
+        thread!(at 0: At(0, 2), FreeGot(0)),
+    ]);
+    batch_and_free = Scenario::new(ZONE, &[(0, Alloc(0))], &[
+        thread!(at 0: Batch(0, 2)),
+        thread!(at 0 owns [Block(0, 0)]: Free(0, 0)),
+    ]);
+    /// A huge frame is taken out while base frames come back to it.
+    offline_and_free = Scenario::new(ZONE, &[(0, Alloc(0)), (0, Drain(0))], &[
+        thread!(at 0 owns [Block(0, 0)]: Free(0, 0)),
+        thread!(at 0: Offline(0), Online(0)),
+    ]);
+    /// Of a tree that a slot has reserved.
+    offline_and_drain = Scenario::new(ZONE, &[(0, Alloc(0))], &[
+        thread!(at 0: Offline(1), Online(1)),
+        thread!(at 0: Drain(0)),
+    ]);
+    offline_and_reserve = Scenario::new(ZONE, &[], &[
+        thread!(at 0: Offline(1), Online(1)),
+        thread!(at 0: Reserve(0)),
+    ]);
+    offline_and_alloc = Scenario::new(ZONE, &[(0, Alloc(0))], &[
+        thread!(at 0: Offline(1)),
+        thread!(at 0: Alloc(0)),
+    ]).large_for_explorer();
+    offline_twice = Scenario::new(ZONE, &[], &[
+        thread!(at 0: Offline(0), Online(0)),
+        thread!(at 0: Offline(0), Online(0)),
+    ]);
+    offline_and_exact = Scenario::new(ZONE, &[], &[
+        thread!(at 0: Offline(0), Online(0)),
+        thread!(at 0: At(1, 0)),
+    ]);
+}

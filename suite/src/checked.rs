@@ -1,0 +1,327 @@
+//! An allocator and its judge in lock step, for tests in which one call follows another.
+
+use std::collections::VecDeque;
+use std::fmt::{self, Debug};
+
+use fastrand::Rng;
+use woodlot_frame::{
+    AllocError, BadSlot, Batch, Class, Construct, FrameId, FreeBatchError, FreeError, HugeId, Init,
+    OfflineError, Order, Owned, Request, Slot, ZoneConfig,
+};
+
+use crate::judge::Judged;
+use crate::model::Model;
+use crate::settings::{replay_line, seed};
+use crate::validate::{self, History};
+
+/// One call and its answer, kept for the message of a failure.
+#[derive(Clone, Copy)]
+enum Call {
+    Alloc(Request, Result<FrameId, AllocError>),
+    AllocBatch(Request, Batch, usize, Result<usize, AllocError>),
+    Free(FrameId, Order, Slot, Result<(), FreeError>),
+    FreeBatch(usize, Order, Slot, Result<(), FreeBatchError>),
+    Drain(Slot, Result<(), BadSlot>),
+    Offline(HugeId, usize, Result<(), OfflineError>),
+    Online(HugeId, usize, Result<(), OfflineError>),
+    Recover,
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Call::Alloc(request, answer) => write!(f, "alloc({request:?}) -> {answer:?}"),
+            Call::AllocBatch(request, batch, wanted, answer) => {
+                write!(f, "alloc_batch({request:?}, {batch:?}, {wanted} blocks) -> {answer:?}")
+            }
+            Call::Free(frame, order, slot, answer) => {
+                write!(f, "free({frame}, {order}, {slot:?}) -> {answer:?}")
+            }
+            Call::FreeBatch(blocks, order, slot, answer) => {
+                write!(f, "free_batch({blocks} blocks, {order}, {slot:?}) -> {answer:?}")
+            }
+            Call::Drain(slot, answer) => write!(f, "drain({slot:?}) -> {answer:?}"),
+            Call::Offline(first, count, answer) => {
+                write!(f, "offline({first}, {count}) -> {answer:?}")
+            }
+            Call::Online(first, count, answer) => {
+                write!(f, "online({first}, {count}) -> {answer:?}")
+            }
+            Call::Recover => f.write_str("recover()"),
+        }
+    }
+}
+
+/// The calls that a failure shows.
+const SHOWN: usize = 12;
+
+/// An allocator whose every answer is judged: a wrong one panics with the zone, the step, the
+/// calls that led there and a line that replays them.
+pub struct Checked<A: Construct> {
+    allocator: Owned<A>,
+    /// The judge.
+    pub model: Model,
+    seed: u64,
+    step: usize,
+    recent: VecDeque<Call>,
+}
+
+impl<A: Construct> Checked<A> {
+    /// A new zone. Panics if the engine refuses it.
+    pub fn new(config: &ZoneConfig, init: Init) -> Self {
+        Self::seeded(config, init, seed())
+    }
+
+    /// A new zone for a test whose choices all follow from `seed`.
+    pub fn seeded(config: &ZoneConfig, init: Init, seed: u64) -> Self {
+        let allocator = match Owned::<A>::new(config, init) {
+            Ok(allocator) => allocator,
+            Err(error) => {
+                let line = replay_line(seed);
+                panic!("{}: no zone {config:?} in mode {init:?}: {error}\n{line}", A::NAME)
+            }
+        };
+        let model = Model::new::<A::Geometry>(config, init, A::UNSUPPORTED);
+        Self { allocator, model, seed, step: 0, recent: VecDeque::new() }
+    }
+
+    /// The engine, for calls that change nothing.
+    pub fn engine(&self) -> &A {
+        &self.allocator
+    }
+
+    /// Ends the test with all that is known.
+    #[track_caller]
+    pub fn fail(&self, why: &str) -> ! {
+        let calls: String = self.recent.iter().map(|call| format!("\n    {call}")).collect();
+        panic!(
+            "{}: {why}\n  zone: {:?}\n  step {} of seed {}; the calls before:{calls}\n  {}",
+            A::NAME,
+            self.model.config(),
+            self.step,
+            self.seed,
+            replay_line(self.seed)
+        );
+    }
+
+    #[track_caller]
+    fn judge(&mut self, call: Call, judged: Judged) {
+        self.step += 1;
+        if self.recent.len() == SHOWN {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(call);
+        if let Err(why) = judged {
+            self.fail(&why);
+        }
+    }
+
+    #[track_caller]
+    fn must<T, E: Debug>(&self, what: &str, result: Result<T, E>) -> T {
+        result.unwrap_or_else(|error| self.fail(&format!("{what} failed: {error:?}")))
+    }
+
+    // ---- The calls of the contract, judged ----
+
+    /// [`FrameAllocator::alloc`](woodlot_frame::FrameAllocator::alloc).
+    ///
+    /// An engine that does not promise to find what other slots hold may be out of memory too
+    /// early, but not once every slot has been drained.
+    #[track_caller]
+    pub fn alloc(&mut self, request: Request) -> Result<FrameId, AllocError> {
+        let mut answer = self.allocator.alloc(request);
+        let early = answer == Err(AllocError::OutOfMemory)
+            && A::UNSUPPORTED.exact_exhaustion
+            && self.model.has_free_block(request.order);
+        if early {
+            (0..self.model.config().slots).for_each(|slot| {
+                let _ = self.allocator.drain(Slot(slot));
+            });
+            answer = self.allocator.alloc(request);
+        }
+        let judged = self.model.alloc(request, answer);
+        self.judge(Call::Alloc(request, answer), judged);
+        answer
+    }
+
+    /// [`FrameAllocator::alloc_batch`](woodlot_frame::FrameAllocator::alloc_batch).
+    #[track_caller]
+    pub fn alloc_batch(
+        &mut self,
+        request: Request,
+        batch: Batch,
+        wanted: usize,
+    ) -> Result<Vec<FrameId>, AllocError> {
+        let mut out = vec![FrameId(usize::MAX); wanted];
+        let answer = self.allocator.alloc_batch(request, batch, &mut out);
+        let judged = self.model.alloc_batch(request, batch, &out, answer);
+        self.judge(Call::AllocBatch(request, batch, wanted, answer), judged);
+        out.truncate(answer?);
+        Ok(out)
+    }
+
+    /// [`FrameAllocator::free`](woodlot_frame::FrameAllocator::free).
+    #[track_caller]
+    pub fn free(&mut self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
+        let answer = self.allocator.free(frame, order, slot);
+        let judged = self.model.free(frame, order, slot, answer);
+        self.judge(Call::Free(frame, order, slot, answer), judged);
+        answer
+    }
+
+    /// [`FrameAllocator::free_batch`](woodlot_frame::FrameAllocator::free_batch).
+    #[track_caller]
+    pub fn free_batch(
+        &mut self,
+        frames: &[FrameId],
+        order: Order,
+        slot: Slot,
+    ) -> Result<(), FreeBatchError> {
+        let answer = self.allocator.free_batch(frames, order, slot);
+        let judged = self.model.free_batch(frames, order, slot, answer);
+        self.judge(Call::FreeBatch(frames.len(), order, slot, answer), judged);
+        answer
+    }
+
+    /// [`FrameAllocator::drain`](woodlot_frame::FrameAllocator::drain).
+    #[track_caller]
+    pub fn drain(&mut self, slot: Slot) -> Result<(), BadSlot> {
+        let answer = self.allocator.drain(slot);
+        let judged = self.model.drain(slot, answer);
+        self.judge(Call::Drain(slot, answer), judged);
+        answer
+    }
+
+    /// [`FrameAllocator::offline`](woodlot_frame::FrameAllocator::offline).
+    #[track_caller]
+    pub fn offline(&mut self, first: HugeId, count: usize) -> Result<(), OfflineError> {
+        let answer = self.allocator.offline(first, count);
+        let judged = self.model.offline(first, count, answer);
+        self.judge(Call::Offline(first, count, answer), judged);
+        answer
+    }
+
+    /// [`FrameAllocator::online`](woodlot_frame::FrameAllocator::online).
+    #[track_caller]
+    pub fn online(&mut self, first: HugeId, count: usize) -> Result<(), OfflineError> {
+        let answer = self.allocator.online(first, count);
+        let judged = self.model.online(first, count, answer);
+        self.judge(Call::Online(first, count, answer), judged);
+        answer
+    }
+
+    /// Forgets what is volatile and recovers, as at a restart; nothing else may change.
+    #[track_caller]
+    pub fn recover(&mut self) {
+        let config = *self.model.config();
+        let answer = self.allocator.recover(&config);
+        self.judge(Call::Recover, answer.map_err(|error| format!("no recovery: {error}")));
+    }
+
+    // ---- Longer steps ----
+
+    /// A request of a class that the zone has: movable if it can be.
+    fn request(&self, order: Order, slot: Slot) -> Request {
+        let request = Request::new(order, slot);
+        let has = self.model.config().classes.has(request.class);
+        if has { request } else { request.class(Class(0)) }
+    }
+
+    /// Allocates a block that must be there.
+    #[track_caller]
+    pub fn take(&mut self, order: Order, slot: Slot) -> FrameId {
+        let answer = self.alloc(self.request(order, slot));
+        self.must("an allocation", answer)
+    }
+
+    /// Allocates this very block, which must be free.
+    #[track_caller]
+    pub fn claim(&mut self, frame: FrameId, order: Order, slot: Slot) {
+        let answer = self.alloc(self.request(order, slot).at(frame));
+        self.must("a claim", answer);
+    }
+
+    /// Frees a block that must be allocated.
+    #[track_caller]
+    pub fn give(&mut self, frame: FrameId, order: Order, slot: Slot) {
+        let answer = self.free(frame, order, slot);
+        self.must("a free", answer);
+    }
+
+    /// Allocates blocks until there are no more (which the model confirms).
+    #[track_caller]
+    pub fn fill(&mut self, order: Order, class: Class, slot: Slot) -> Vec<FrameId> {
+        let request = Request::new(order, slot).class(class);
+        std::iter::from_fn(|| self.alloc(request).ok()).collect()
+    }
+
+    /// Fills the zone from the largest order down to single frames: nothing is left then.
+    #[track_caller]
+    pub fn fill_all(&mut self, slot: Slot) -> Vec<(FrameId, Order)> {
+        let mut blocks = Vec::new();
+        for order in Order::all::<A::Geometry>().rev() {
+            let class = self.request(order, slot).class;
+            let filled = self.fill(order, class, slot);
+            blocks.extend(filled.into_iter().map(|frame| (frame, order)));
+        }
+        if self.model.free_frames() != 0 {
+            self.fail("frames were left over");
+        }
+        blocks
+    }
+
+    /// Frees blocks in random order through random slots.
+    #[track_caller]
+    pub fn give_all(&mut self, mut blocks: Vec<(FrameId, Order)>, rng: &mut Rng) {
+        rng.shuffle(&mut blocks);
+        for (frame, order) in blocks {
+            let slot = Slot(rng.usize(..self.model.config().slots));
+            self.give(frame, order, slot);
+        }
+    }
+
+    /// Frees everything that is allocated, in the largest blocks that fit.
+    #[track_caller]
+    pub fn give_rest(&mut self, slot: Slot) {
+        for order in Order::all::<A::Geometry>().rev() {
+            for frame in self.model.blocks(order) {
+                if self.model.is_allocated(frame, order) {
+                    self.give(frame, order, slot);
+                }
+            }
+        }
+    }
+
+    /// Compares the counts with the model's.
+    #[track_caller]
+    pub fn validate_counts(&self) {
+        if let Err(why) = validate::counts(self.engine(), &self.model, History::Sequential) {
+            self.fail(&why);
+        }
+    }
+
+    /// Compares everything with the model, frame by frame.
+    #[track_caller]
+    pub fn validate(&self) {
+        if let Err(why) = validate::everything(self.engine(), &self.model, History::Sequential) {
+            self.fail(&why);
+        }
+    }
+
+    /// Compares the map of free blocks too.
+    #[track_caller]
+    pub fn validate_free_blocks(&self) {
+        if let Err(why) = validate::free_blocks(self.engine(), &self.model) {
+            self.fail(&why);
+        }
+    }
+}
+
+impl<A: Construct> Drop for Checked<A> {
+    /// Where the engine itself panicked, nothing has told yet how to replay it.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{} stopped after step {}; {}", A::NAME, self.step, replay_line(self.seed));
+        }
+    }
+}

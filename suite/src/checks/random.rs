@@ -1,0 +1,234 @@
+//! The differential test: random calls, right and wrong, on random zones, against the model.
+//!
+//! Every zone has a seed of its own; a failure prints it, and with it as `WOODLOT_SEED` that zone
+//! comes first. `WOODLOT_OPS` sets the calls per zone.
+
+use fastrand::Rng;
+use woodlot_frame::{
+    Batch, Class, ClassPolicy, Construct, FrameId, HugeId, Init, Order, Request, Slot, ZoneConfig,
+};
+
+use super::{Checked, all_allocated, huge, tree};
+use crate::settings::{ops, seed};
+
+/// Zones of one run.
+const ZONES: u64 = 24;
+
+/// Random calls on random zones.
+pub fn random_calls_agree_with_the_model<A: Construct>() {
+    for n in 0..ZONES {
+        let seed = seed().wrapping_add(n);
+        let mut walk = Walk::<A>::new(seed);
+        for step in 1..=ops() {
+            walk.step();
+            if step % 64 == 0 {
+                walk.zone.validate_counts();
+            }
+            if step % 512 == 0 {
+                walk.zone.validate();
+            }
+        }
+        walk.finish();
+    }
+}
+
+struct Walk<A: Construct> {
+    zone: Checked<A>,
+    rng: Rng,
+    /// Blocks as they were allocated, as far as they still are.
+    blocks: Vec<(FrameId, Order)>,
+    offline: Vec<(HugeId, usize)>,
+    /// How likely the next change of memory is an allocation, of 100: it swings, so that zones
+    /// become full and empty.
+    appetite: u8,
+}
+
+impl<A: Construct> Walk<A> {
+    fn new(seed: u64) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        let huge = huge::<A>();
+        let frames = match rng.u8(..6) {
+            0 => rng.usize(1..=65),
+            1 => rng.usize(huge - 1..=huge + 1),
+            2 | 3 => rng.usize(huge..6 * huge),
+            4 => rng.usize(tree::<A>() - 2..tree::<A>() + 2),
+            _ => rng.usize(tree::<A>()..2 * tree::<A>() + huge),
+        };
+        let start = match rng.u8(..3) {
+            0 => 0,
+            1 => rng.usize(..4) * huge,
+            _ => rng.usize(..tree::<A>()),
+        };
+        let policy = match rng.u8(..4) {
+            0 => ClassPolicy::SINGLE,
+            1 => super::classes::eight_classes(),
+            _ => ClassPolicy::SHIPPED,
+        };
+        let config = ZoneConfig::new(frames, rng.usize(1..=4))
+            .starting_at(FrameId(start))
+            .with_classes(policy);
+        let allocated = rng.u8(..4) == 0;
+        let zone = allocated.then(|| all_allocated::<A>(&config)).flatten();
+        let zone = zone.map(|_| Checked::seeded(&config, Init::Allocated, seed));
+        let zone = zone.unwrap_or_else(|| Checked::seeded(&config, Init::Free, seed));
+        let (blocks, offline) = (Vec::new(), Vec::new());
+        Self { zone, rng, blocks, offline, appetite: 60 }
+    }
+
+    fn slot(&mut self) -> Slot {
+        // One call in a hundred names a slot that is not there.
+        let slots = self.zone.model.config().slots;
+        if self.rng.u8(..100) == 0 { Slot(slots) } else { Slot(self.rng.usize(..slots)) }
+    }
+
+    fn order(&mut self) -> Order {
+        // Small orders are more likely, as in life.
+        let max = self.zone.model.max_order().0;
+        let limit = if self.rng.u8(..50) == 0 { max + 1 } else { self.rng.u8(..=max) };
+        Order(self.rng.u8(..=limit))
+    }
+
+    fn request(&mut self) -> Request {
+        let order = self.order();
+        let class = self.rng.u8(..self.zone.model.config().classes.count() as u8);
+        let class = if self.rng.u8(..100) == 0 { Class(self.rng.u8(..)) } else { Class(class) };
+        let request = Request::new(order, self.slot()).class(class);
+        match self.rng.u8(..8) {
+            0 => request.at(self.frame(order)),
+            _ => request,
+        }
+    }
+
+    /// A frame of the zone or just outside, usually aligned.
+    fn frame(&mut self, order: Order) -> FrameId {
+        let config = *self.zone.model.config();
+        let frame = config.start.0 + self.rng.usize(..config.frames + 2);
+        let mask = if self.rng.u8(..20) == 0 { 0 } else { order.frames() - 1 };
+        FrameId(frame & !mask)
+    }
+
+    fn step(&mut self) {
+        if self.rng.u8(..100) == 0 {
+            self.appetite = [20, 45, 55, 80, 95][self.rng.usize(..5)];
+        }
+        match self.rng.u8(..100) {
+            0..70 if self.rng.u8(..100) < self.appetite => self.alloc(),
+            0..70 => self.free_block(),
+            70..78 => self.free_anywhere(),
+            78..83 => self.alloc_batch(),
+            83..86 => self.free_batch(),
+            86..90 => {
+                let slot = self.slot();
+                let _ = self.zone.drain(slot);
+            }
+            90..97 => self.toggle_offline(),
+            97..98 if !A::UNSUPPORTED.recovery => {
+                self.zone.recover();
+                self.zone.validate_counts();
+            }
+            _ => self.free_part(),
+        }
+    }
+
+    fn alloc(&mut self) {
+        let request = self.request();
+        if let Ok(frame) = self.zone.alloc(request) {
+            self.blocks.push((frame, request.order));
+        }
+    }
+
+    fn free_block(&mut self) {
+        if !self.blocks.is_empty() {
+            let (frame, order) = self.blocks.swap_remove(self.rng.usize(..self.blocks.len()));
+            // It may have been freed in parts, or as part of another: the judge knows.
+            let slot = self.slot();
+            let _ = self.zone.free(frame, order, slot);
+        }
+    }
+
+    fn free_anywhere(&mut self) {
+        let order = self.order();
+        let (frame, slot) = (self.frame(order), self.slot());
+        let _ = self.zone.free(frame, order, slot);
+    }
+
+    fn free_part(&mut self) {
+        if !self.blocks.is_empty() {
+            let (frame, order) = self.blocks[self.rng.usize(..self.blocks.len())];
+            let part = Order(self.rng.u8(..=order.0));
+            let inside = self.rng.usize(..order.frames()) & !(part.frames() - 1);
+            let slot = self.slot();
+            let _ = self.zone.free(FrameId(frame.0 + inside), part, slot);
+        }
+    }
+
+    fn alloc_batch(&mut self) {
+        let request = self.request();
+        let batch = if self.rng.bool() { Batch::All } else { Batch::UpTo };
+        let wanted = self.rng.usize(..70);
+        let frames = self.zone.alloc_batch(request, batch, wanted).unwrap_or_default();
+        self.blocks.extend(frames.into_iter().map(|frame| (frame, request.order)));
+    }
+
+    fn free_batch(&mut self) {
+        let order = self.order();
+        let of_order = self.blocks.iter().filter(|block| block.1 == order);
+        let frames: Vec<_> = of_order.map(|block| block.0).take(self.rng.usize(..40)).collect();
+        let slot = self.slot();
+        let _ = self.zone.free_batch(&frames, order, slot);
+    }
+
+    fn toggle_offline(&mut self) {
+        let first = self.zone.model.huge_range().start;
+        let count = 1 + self.rng.usize(..3) * usize::from(self.rng.bool());
+        match self.rng.u8(..3) {
+            0 if !self.offline.is_empty() => {
+                let (huge, count) = self.offline.swap_remove(self.rng.usize(..self.offline.len()));
+                let _ = self.zone.online(huge, count);
+            }
+            1 => {
+                let huge = HugeId(first + self.rng.usize(..40));
+                let _ = self.zone.online(huge, count);
+            }
+            _ => {
+                let len = self.zone.model.huge_range().len() + 1;
+                let huge = HugeId(first + self.rng.usize(..len));
+                // A free one, if there is any, so that it often succeeds.
+                let free = self.zone.model.free_huge_frames().next();
+                let huge = if self.rng.bool() { free.unwrap_or(huge) } else { huge };
+                if self.zone.offline(huge, count).is_ok() {
+                    self.offline.push((huge, count));
+                }
+            }
+        }
+    }
+
+    /// Everything back, then every frame once more.
+    fn finish(mut self) {
+        self.zone.validate();
+        for huge in self.zone.model.offline_huge_frames().collect::<Vec<_>>() {
+            self.zone.online(huge, 1).expect("it is offline");
+        }
+        if !A::UNSUPPORTED.partial_free {
+            self.zone.give_rest(Slot(0));
+            let config = self.zone.model.config();
+            assert_eq!(self.zone.model.free_frames(), config.frames);
+        }
+        self.zone.validate();
+        self.zone.fill_all(Slot(0));
+        self.zone.validate_counts();
+    }
+}
+
+/// The walk must reach what it is meant to: that it is deterministic, and that the geometry's
+/// zones are small enough to become full. (It tests the test.)
+pub fn random_calls_are_the_same_for_the_same_seed<A: Construct>() {
+    let run = |seed| {
+        let mut walk = Walk::<A>::new(seed);
+        (0..100).for_each(|_| walk.step());
+        (walk.zone.model.clone(), walk.rng.u64(..))
+    };
+    for seed in seed()..seed() + 4 {
+        assert!(run(seed) == run(seed), "seed {seed} is not deterministic for this engine");
+    }
+}

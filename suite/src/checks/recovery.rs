@@ -1,0 +1,232 @@
+//! Recovery from the durable part: exactly what was allocated, from any state; and from bytes that
+//! mean nothing, something consistent.
+
+use fastrand::Rng;
+use woodlot_frame::{
+    Construct, FrameId, Geometry, HugeId, Init, Order, Owned, Request, Slot, ZoneConfig,
+};
+
+use super::{Checked, Geo, all_allocated, huge, rng, tree};
+use crate::model::{Model, State};
+use crate::settings::{replay_line, seed};
+use crate::zones;
+
+/// Fresh, full, and half full zones of every ragged shape come back as they were.
+pub fn ragged_zones_are_recovered<A: Construct>() {
+    if A::UNSUPPORTED.recovery {
+        return;
+    }
+    let mut rng = rng(80);
+    for config in zones::ragged::<Geo<A>>() {
+        let mut zone = Checked::<A>::new(&config, Init::Free);
+        zone.recover();
+        zone.validate_counts();
+        let mut blocks = zone.fill_all(Slot(0));
+        zone.recover();
+        zone.validate_counts();
+        rng.shuffle(&mut blocks);
+        let half = blocks.split_off(blocks.len() / 2);
+        zone.give_all(half, &mut rng);
+        zone.recover();
+        zone.validate();
+        // It goes on as before.
+        zone.give_all(blocks, &mut rng);
+        zone.validate_counts();
+        zone.fill_all(Slot(1));
+        zone.validate_counts();
+    }
+}
+
+/// A zone that began allocated, and was handed over in part.
+pub fn allocated_zones_are_recovered<A: Construct>() {
+    if A::UNSUPPORTED.recovery {
+        return;
+    }
+    for config in zones::ragged::<Geo<A>>() {
+        let Some(mut zone) = all_allocated::<A>(&config) else { return };
+        zone.recover();
+        zone.validate_counts();
+        if A::UNSUPPORTED.partial_free {
+            continue;
+        }
+        for order in Order::all::<Geo<A>>().rev().step_by(2) {
+            let found = zone.model.blocks(order).find(|&f| zone.model.is_allocated(f, order));
+            if let Some(frame) = found {
+                zone.give(frame, order, Slot(0));
+            }
+        }
+        zone.recover();
+        zone.validate();
+        zone.give_rest(Slot(0));
+        zone.validate_counts();
+    }
+}
+
+/// Blocks of every order, split and merged ones, and a second recovery right after the first.
+pub fn splits_are_recovered<A: Construct>() {
+    if A::UNSUPPORTED.recovery || A::UNSUPPORTED.partial_free {
+        return;
+    }
+    let mut rng = rng(81);
+    let config = ZoneConfig::new(tree::<A>() + huge::<A>() / 2, 2).starting_at(FrameId(7));
+    let mut zone = Checked::<A>::new(&config, Init::Free);
+    for round in 0..8 {
+        for _ in 0..60 {
+            let order = Order(rng.u8(..=zone.model.max_order().0));
+            if let Ok(block) = zone.alloc(Request::new(order, Slot(0))) {
+                let part = Order(rng.u8(..=order.0));
+                let inside = rng.usize(..order.frames()) & !(part.frames() - 1);
+                zone.give(FrameId(block.0 + inside), part, Slot(1));
+            }
+        }
+        zone.recover();
+        zone.validate();
+        zone.recover();
+        zone.validate_counts();
+        if round % 3 == 2 {
+            zone.give_rest(Slot(0));
+            zone.recover();
+            zone.validate();
+        }
+    }
+}
+
+/// What was offline stays offline.
+pub fn offline_frames_are_recovered<A: Construct>() {
+    if A::UNSUPPORTED.recovery || A::UNSUPPORTED.offline {
+        return;
+    }
+    let config = ZoneConfig::new(tree::<A>() + 2 * huge::<A>(), 2).starting_at(FrameId(1));
+    let mut zone = Checked::<A>::new(&config, Init::Free);
+    zone.offline(HugeId(1), 1).expect("the huge frame is free");
+    zone.offline(HugeId(4), 9).expect("the huge frames are free");
+    let mut blocks = vec![(zone.take(Order::BASE, Slot(0)), Order::BASE)];
+    zone.recover();
+    zone.validate();
+    blocks.extend(zone.fill_all(Slot(0)));
+    zone.recover();
+    zone.validate();
+    zone.online(HugeId(4), 9).expect("they are offline");
+    zone.give_all(blocks, &mut rng(82));
+    zone.recover();
+    zone.validate();
+}
+
+/// Writes nonsense of one kind over the durable bytes.
+fn damage(bytes: &mut [u8], kind: usize, rng: &mut Rng) {
+    match kind {
+        0 => bytes.iter_mut().for_each(|byte| *byte = rng.u8(..)),
+        1 => bytes.fill(0xFF),
+        2 => bytes.fill(0),
+        3 => bytes.fill(0x55),
+        4 => bytes.fill(0x80),
+        // A little of it, so that most still looks right.
+        5 => (0..20).for_each(|_| {
+            let at = rng.usize(..bytes.len());
+            bytes[at] ^= 1 << rng.u8(..8);
+        }),
+        // Words with small and with extreme values, where counters are.
+        _ => bytes.chunks_mut(4).for_each(|word| {
+            let small = u32::from(rng.u16(..) >> rng.u8(..16));
+            let value = [small, small << 16, 0, u32::MAX, rng.u32(..)][rng.usize(..5)];
+            word.copy_from_slice(&value.to_le_bytes()[..word.len()]);
+        }),
+    }
+}
+
+/// Any bytes at all become a zone that agrees with itself, and of which every frame can be used.
+pub fn garbage_becomes_a_consistent_zone<A: Construct>() {
+    if A::UNSUPPORTED.recovery {
+        return;
+    }
+    let huge = huge::<A>();
+    let sizes = [1, 65, huge - 1, huge, huge + 1, 3 * huge + 5, tree::<A>() + huge / 2 + 3];
+    for (n, frames) in sizes.into_iter().enumerate() {
+        for start in [0, huge / 2 + 1] {
+            for kind in 0..7 {
+                let mut rng = rng((90 + n * 7 + kind) as u64);
+                let config = ZoneConfig::new(frames, 2).starting_at(FrameId(start));
+                let mut owned = Owned::<A>::new(&config, Init::Free).expect("the zone is legal");
+                // Something is in use, so that not all of a slightly damaged zone is zero.
+                for _ in 0..frames.min(40) {
+                    let _ = owned.alloc(Request::new(Order(rng.u8(..3)), Slot(0)));
+                }
+                damage(owned.durable_bytes(), kind, &mut rng);
+                if let Err(why) = recovered_is_consistent(&mut owned, &config) {
+                    let line = replay_line(seed());
+                    panic!("{}: damage {kind} in {config:?}: {why}\n  {line}", A::NAME);
+                }
+            }
+        }
+    }
+}
+
+fn recovered_is_consistent<A: Construct>(
+    owned: &mut Owned<A>,
+    config: &ZoneConfig,
+) -> Result<(), String> {
+    owned.recover(config).map_err(|error| format!("no recovery: {error}"))?;
+    let a: &A = owned;
+    let offline = put_back_offline(a, config)?;
+    let model = Model::from_states::<Geo<A>>(config, A::UNSUPPORTED, |frame| {
+        match a.is_free(frame, Order::BASE) {
+            true => State::Free,
+            false => State::Allocated,
+        }
+    });
+    crate::validate::everything(a, &model, crate::validate::History::Sequential)?;
+    if A::UNSUPPORTED.partial_free {
+        return Ok(());
+    }
+    // Whatever is allocated can be freed, each frame once.
+    for frame in model.allocated() {
+        a.free(frame, Order::BASE, Slot(0)).map_err(|error| format!("free {frame}: {error}"))?;
+        let twice = a.free(frame, Order::BASE, Slot(1));
+        if twice.is_ok() {
+            return Err(format!("frame {frame} was freed twice"));
+        }
+    }
+    let free = Model::new::<Geo<A>>(config, Init::Free, A::UNSUPPORTED);
+    crate::validate::everything(a, &free, crate::validate::History::Sequential)
+        .map_err(|why| format!("after all was freed ({offline} were offline): {why}"))?;
+    // And every frame can be had, exactly once.
+    let mut had = 0;
+    let mut seen = free;
+    for order in Order::all::<Geo<A>>().rev() {
+        while let Ok(frame) = a.alloc(Request::new(order, Slot(0))) {
+            seen.alloc(Request::new(order, Slot(0)), Ok(frame))?;
+            had += order.frames();
+        }
+    }
+    match had == config.frames {
+        true => Ok(()),
+        false => Err(format!("only {had} frames could be had")),
+    }
+}
+
+/// Onlines what the damage says is offline; the count must be what the statistics say.
+fn put_back_offline<A: Construct>(a: &A, config: &ZoneConfig) -> Result<usize, String> {
+    let due = a.stats().offline_huge;
+    if A::UNSUPPORTED.offline {
+        return if due == 0 { Ok(0) } else { Err(format!("{due} huge frames are offline")) };
+    }
+    let range = config.huge_range::<Geo<A>>();
+    let mut found = 0;
+    for huge in (range.start.0..range.end.0).map(HugeId) {
+        let first = huge.first::<Geo<A>>();
+        let was_free = a.free_in_huge(huge);
+        if a.online(huge, 1).is_ok() {
+            if was_free != 0 {
+                return Err(format!("{huge} was offline and had free frames"));
+            }
+            if !a.is_free(first, Order(Geo::<A>::HUGE_ORDER as u8)) {
+                return Err(format!("{huge} was put online and is not free"));
+            }
+            found += 1;
+        }
+    }
+    match found == due && a.stats().offline_huge == 0 {
+        true => Ok(found),
+        false => Err(format!("{found} huge frames were offline, the statistics said {due}")),
+    }
+}

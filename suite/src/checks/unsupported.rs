@@ -1,0 +1,41 @@
+//! What an engine declares away says so, in the error of the call, and changes nothing.
+
+use woodlot_frame::{
+    AllocError, Batch, Construct, FrameId, FreeError, HugeId, Init, InitError, OfflineError, Order,
+    Owned, Request, Slot,
+};
+
+use super::{Checked, Geo};
+use crate::zones;
+
+/// Every call that needs a missing ability returns `Unsupported`.
+pub fn missing_abilities_are_said<A: Construct>() {
+    let config = zones::huges::<Geo<A>>(4, 2);
+    let mut zone = Checked::<A>::new(&config, Init::Free);
+    let block = zone.take(Order(2), Slot(0));
+    let missing = A::UNSUPPORTED;
+    if missing.exact_frame {
+        let request = Request::new(Order::BASE, Slot(0)).at(FrameId(0));
+        assert_eq!(zone.alloc(request), Err(AllocError::Unsupported));
+        let batch = zone.alloc_batch(request, Batch::All, 1);
+        assert_eq!(batch, Err(AllocError::Unsupported));
+    }
+    if missing.partial_free {
+        let smaller = zone.free(block, Order(1), Slot(0));
+        assert_eq!(smaller, Err(FreeError::Unsupported));
+        let inside = zone.free(FrameId(block.0 + 2), Order(1), Slot(0));
+        assert_eq!(inside, Err(FreeError::Unsupported));
+    }
+    if missing.offline {
+        assert_eq!(zone.offline(HugeId(3), 1), Err(OfflineError::Unsupported));
+        assert_eq!(zone.online(HugeId(3), 1), Err(OfflineError::Unsupported));
+    }
+    if missing.recovery {
+        let mut owned = Owned::<A>::new(&config, Init::Free).expect("the zone is legal");
+        assert_eq!(owned.recover(&config), Err(InitError::Unsupported));
+        assert_eq!(owned.stats().free_frames, config.frames);
+    }
+    zone.validate();
+    zone.give(block, Order(2), Slot(1));
+    zone.validate();
+}

@@ -1,0 +1,239 @@
+//! The judge: what a zone must look like after every call, kept as naively as can be.
+//!
+//! ```text
+//!   state   [ F F A A A F O O O O … ]      one byte per frame of the zone
+//!             free  allocated  offline
+//! ```
+//!
+//! [`Model`] does not choose frames. An allocator makes the call, and the model says whether its
+//! answer was a legal one (module `judge`), then follows it. Invariants:
+//!
+//! 1. `state` has one entry for each frame of the zone and nothing else is believed.
+//! 2. `free` and `huge_free` are counts over `state`, kept only for speed;
+//!    [`recount`](Model::recount) compares them with it.
+//! 3. Only legal answers are followed. A wrong one ends the test; what the model says after it means
+//!    nothing.
+
+use woodlot_frame::{FrameId, Geometry, HugeId, Init, Order, Unsupported, ZoneConfig};
+
+/// What a frame is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum State {
+    /// Anyone may have it.
+    Free,
+    /// Someone has it.
+    Allocated,
+    /// Nobody may have it until its huge frame is online again.
+    Offline,
+}
+
+pub(crate) const FREE: u8 = 0;
+pub(crate) const ALLOCATED: u8 = 1;
+pub(crate) const OFFLINE: u8 = 2;
+
+/// A whole block of free frames, to compare with; the largest order of any geometry is 13.
+static FREE_BLOCK: [u8; 1 << 13] = [FREE; 1 << 13];
+pub(crate) static ALLOCATED_BLOCK: [u8; 1 << 13] = [ALLOCATED; 1 << 13];
+
+/// The naive model of one zone.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Model {
+    pub(crate) config: ZoneConfig,
+    pub(crate) unsupported: Unsupported,
+    pub(crate) huge_order: u32,
+    pub(crate) state: Vec<u8>,
+    /// Order + 1 at the first frame of each block as it was allocated, 0 elsewhere: looked at only
+    /// for engines that cannot free in parts.
+    pub(crate) blocks: Vec<u8>,
+    pub(crate) free: usize,
+    /// Free frames of each huge frame, the partial ones at the ends included.
+    huge_free: Vec<usize>,
+}
+
+impl Model {
+    /// The model of a fresh zone.
+    pub fn new<G: Geometry>(config: &ZoneConfig, init: Init, unsupported: Unsupported) -> Model {
+        let first = config.start.huge::<G>().0;
+        let last = FrameId(config.end().0 - 1).huge::<G>().0;
+        let mut model = Model {
+            config: *config,
+            unsupported,
+            huge_order: G::HUGE_ORDER,
+            state: vec![FREE; config.frames],
+            blocks: vec![0; config.frames],
+            free: 0,
+            huge_free: vec![0; last - first + 1],
+        };
+        if init == Init::Allocated {
+            model.state.fill(ALLOCATED);
+        }
+        model.count();
+        model
+    }
+
+    /// A model with the states that `state` says, for zones that threads have worked on.
+    pub fn from_states<G: Geometry>(
+        config: &ZoneConfig,
+        unsupported: Unsupported,
+        state: impl Fn(FrameId) -> State,
+    ) -> Model {
+        let mut model = Model::new::<G>(config, Init::Free, unsupported);
+        for (index, entry) in model.state.iter_mut().enumerate() {
+            *entry = match state(FrameId(config.start.0 + index)) {
+                State::Free => FREE,
+                State::Allocated => ALLOCATED,
+                State::Offline => OFFLINE,
+            };
+        }
+        model.count();
+        model
+    }
+
+    fn count(&mut self) {
+        self.free = 0;
+        self.huge_free.fill(0);
+        let first = self.config.start.0 >> self.huge_order;
+        for (index, &state) in self.state.iter().enumerate() {
+            if state == FREE {
+                self.free += 1;
+                self.huge_free[((self.config.start.0 + index) >> self.huge_order) - first] += 1;
+            }
+        }
+    }
+
+    /// Panics if the counts are not those of the frames: a fault of the suite, not of an engine.
+    pub fn recount(&self) {
+        let mut again = self.clone();
+        again.count();
+        assert!(*self == again, "the model's own counts are wrong");
+    }
+
+    // ---- What is where ----
+
+    /// The zone.
+    pub fn config(&self) -> &ZoneConfig {
+        &self.config
+    }
+
+    /// The largest order.
+    pub fn max_order(&self) -> Order {
+        Order(self.huge_order as u8 + 1)
+    }
+
+    /// What a frame is; `None` outside the zone.
+    pub fn state(&self, frame: FrameId) -> Option<State> {
+        let index = frame.0.checked_sub(self.config.start.0)?;
+        self.state.get(index).map(|&state| match state {
+            FREE => State::Free,
+            ALLOCATED => State::Allocated,
+            _ => State::Offline,
+        })
+    }
+
+    /// Free frames.
+    pub fn free_frames(&self) -> usize {
+        self.free
+    }
+
+    /// Allocated frames, in order.
+    pub fn allocated(&self) -> impl DoubleEndedIterator<Item = FrameId> + '_ {
+        let frames = self.state.iter().enumerate().filter(|&(_, &state)| state == ALLOCATED);
+        frames.map(|(index, _)| FrameId(self.config.start.0 + index))
+    }
+
+    /// The states of a block; `None` for what is not a block of the zone.
+    pub(crate) fn block(&self, frame: FrameId, order: Order) -> Option<&[u8]> {
+        let legal = order <= self.max_order()
+            && frame.is_aligned(order)
+            && self.config.contains(frame, order);
+        let first = frame.0.checked_sub(self.config.start.0).filter(|_| legal)?;
+        self.state.get(first..first + order.frames())
+    }
+
+    /// Is every frame of this block free? False for what is not a block of the zone.
+    pub fn is_free(&self, frame: FrameId, order: Order) -> bool {
+        self.block(frame, order).is_some_and(|block| block == &FREE_BLOCK[..block.len()])
+    }
+
+    /// Is every frame of this block allocated?
+    pub fn is_allocated(&self, frame: FrameId, order: Order) -> bool {
+        self.block(frame, order).is_some_and(|block| block == &ALLOCATED_BLOCK[..block.len()])
+    }
+
+    /// Every block of `order` that lies wholly in the zone.
+    pub fn blocks(&self, order: Order) -> impl Iterator<Item = FrameId> + use<> {
+        let first = self.config.start.0.checked_next_multiple_of(order.frames());
+        let first = first.unwrap_or(usize::MAX);
+        let count = self.config.end().0.saturating_sub(first) >> order.0;
+        (0..count).map(move |n| FrameId(first + (n << order.0)))
+    }
+
+    /// The free blocks of `order`: how many could be allocated, one after the other.
+    pub fn free_blocks(&self, order: Order) -> impl Iterator<Item = FrameId> + '_ {
+        let enough = self.free >= order.frames();
+        let blocks = self.blocks(order).filter(move |_| enough);
+        blocks.filter(move |&frame| self.is_free(frame, order))
+    }
+
+    /// Could a block of `order` be allocated?
+    pub fn has_free_block(&self, order: Order) -> bool {
+        order <= self.max_order() && self.free_blocks(order).next().is_some()
+    }
+
+    /// Free frames of a huge frame; 0 outside the zone.
+    pub fn free_in_huge(&self, huge: HugeId) -> usize {
+        let first = self.config.start.0 >> self.huge_order;
+        let index = huge.0.checked_sub(first);
+        index.and_then(|index| self.huge_free.get(index)).copied().unwrap_or(0)
+    }
+
+    /// The huge frames that lie wholly inside the zone.
+    pub fn huge_range(&self) -> std::ops::Range<usize> {
+        let first = (self.config.start.0 >> self.huge_order)
+            + usize::from(!self.config.start.is_aligned(Order(self.huge_order as u8)));
+        first..(self.config.end().0 >> self.huge_order).max(first)
+    }
+
+    /// The huge frames that are wholly free, in order.
+    pub fn free_huge_frames(&self) -> impl Iterator<Item = HugeId> + '_ {
+        let whole = 1 << self.huge_order;
+        self.huge_range().map(HugeId).filter(move |&huge| self.free_in_huge(huge) == whole)
+    }
+
+    /// The huge frames that are offline.
+    pub fn offline_huge_frames(&self) -> impl Iterator<Item = HugeId> + '_ {
+        let is_offline = |n: &usize| self.state(FrameId(n << self.huge_order));
+        let range = self.huge_range();
+        range.filter(move |n| is_offline(n) == Some(State::Offline)).map(HugeId)
+    }
+
+    pub(crate) fn set(&mut self, frame: FrameId, frames: usize, state: u8) {
+        let first = frame.0 - self.config.start.0;
+        let first_huge = self.config.start.0 >> self.huge_order;
+        self.blocks[first..first + frames].fill(0);
+        let mut done = 0;
+        // One piece per huge frame, so that each has its count corrected once.
+        while done < frames {
+            let number = frame.0 + done;
+            let to_next = (1 << self.huge_order) - (number & ((1 << self.huge_order) - 1));
+            let piece = to_next.min(frames - done);
+            let states = &mut self.state[first + done..first + done + piece];
+            let was = match states.len() {
+                1 => usize::from(states[0] == FREE),
+                _ if *states == FREE_BLOCK[..piece] => piece,
+                _ => states.iter().filter(|&&state| state == FREE).count(),
+            };
+            states.fill(state);
+            let is = if state == FREE { piece } else { 0 };
+            let count = &mut self.huge_free[(number >> self.huge_order) - first_huge];
+            *count = *count + is - was;
+            self.free = self.free + is - was;
+            done += piece;
+        }
+    }
+
+    pub(crate) fn allocate(&mut self, frame: FrameId, order: Order) {
+        self.set(frame, order.frames(), ALLOCATED);
+        self.blocks[frame.0 - self.config.start.0] = order.0 + 1;
+    }
+}

@@ -1,0 +1,312 @@
+//! A zone that threads share, with an owner word for every frame beside it.
+//!
+//! ```text
+//!   owners  [ 0 0 3 3 3 3 T T 0 O O … ]     one atomic word per frame
+//!             nobody  thread 3  in transit  offline
+//! ```
+//!
+//! The words know nothing of the allocator. Whoever is given a frame swaps its number in and must
+//! find nobody there; whoever gives one back swaps itself out and must find itself. So two owners
+//! of one frame are seen at the latest when the second is given it, or the first gives it back.
+
+use std::panic::resume_unwind;
+use std::sync::{Barrier, Mutex};
+
+use woodlot_frame::atomics::{AtomicU32, AtomicU64, Ordering};
+use woodlot_frame::{
+    AllocError, Batch, Class, Construct, FrameId, HugeId, Init, Order, Owned, Request, Slot,
+    ZoneConfig,
+};
+
+use crate::checks::Geo;
+use crate::judge::Judged;
+use crate::model::{Model, State};
+use crate::settings::{replay_line, seed};
+use crate::validate::{self, History};
+
+/// A block that a thread owns.
+pub type Block = (FrameId, Order);
+
+const NOBODY: u32 = 0;
+const IN_TRANSIT: u32 = u32::MAX;
+const OFFLINE: u32 = u32::MAX - 1;
+
+/// A zone, the owners of its frames, and a stack of blocks on their way from one thread to another.
+pub struct Arena<A: Construct> {
+    allocator: Owned<A>,
+    config: ZoneConfig,
+    owners: Vec<AtomicU32>,
+    transit: Mutex<Vec<Block>>,
+    calls: AtomicU64,
+    refused: AtomicU64,
+    /// Refusals while more than half of the zone was free: legal, but worth knowing.
+    spurious: AtomicU64,
+}
+
+impl<A: Construct> Arena<A> {
+    /// A new zone of which nobody owns anything.
+    pub fn new(config: &ZoneConfig) -> Self {
+        let allocator = Owned::new(config, Init::Free).expect("the zone is legal");
+        let owners = (0..config.frames).map(|_| AtomicU32::new(NOBODY)).collect();
+        let transit = Mutex::new(Vec::new());
+        let [calls, refused, spurious] = [0; 3].map(AtomicU64::new);
+        Self { allocator, config: *config, owners, transit, calls, refused, spurious }
+    }
+
+    /// The engine.
+    pub fn engine(&self) -> &A {
+        &self.allocator
+    }
+
+    /// The zone.
+    pub fn config(&self) -> &ZoneConfig {
+        &self.config
+    }
+
+    fn change(&self, (frame, order): Block, from: u32, to: u32) {
+        let first = frame.0 - self.config.start.0;
+        for (n, owner) in self.owners[first..first + order.frames()].iter().enumerate() {
+            let was = owner.swap(to, Ordering::AcqRel);
+            assert!(
+                was == from,
+                "{}: frame {} of the block at {frame} of {order} has owner {was}, not {from}, as \
+                 it goes to {to}",
+                A::NAME,
+                FrameId(frame.0 + n)
+            );
+        }
+    }
+
+    fn own(&self, me: u32, frame: FrameId, order: Order) -> Block {
+        let legal = frame.is_aligned(order) && self.config.contains(frame, order);
+        assert!(legal, "{}: {frame} of {order} is no block of the zone", A::NAME);
+        self.change((frame, order), NOBODY, me);
+        (frame, order)
+    }
+
+    fn refuse(&self, error: AllocError, request: Request) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+        match (error, request.frame) {
+            (AllocError::OutOfMemory, None) => {
+                if self.engine().free_frames() > self.config.frames / 2 {
+                    self.spurious.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+            (AllocError::InUse(_), Some(_)) => {}
+            (AllocError::Unsupported, Some(_)) if A::UNSUPPORTED.exact_frame => {}
+            _ => panic!("{}: {error:?} is no answer to {request:?}", A::NAME),
+        }
+    }
+
+    /// Allocates for thread `me`; `None` where the allocator said that there is nothing.
+    pub fn alloc(&self, me: u32, request: Request) -> Option<Block> {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        match self.engine().alloc(request) {
+            Ok(frame) => {
+                assert!(request.frame.is_none_or(|asked| asked == frame));
+                Some(self.own(me, frame, request.order))
+            }
+            Err(error) => {
+                self.refuse(error, request);
+                None
+            }
+        }
+    }
+
+    /// Allocates a batch for thread `me`.
+    pub fn alloc_batch(&self, me: u32, request: Request, batch: Batch, n: usize) -> Vec<Block> {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        let mut out = vec![FrameId(0); n];
+        match self.engine().alloc_batch(request, batch, &mut out) {
+            Ok(taken) => {
+                let legal = (1..=n).contains(&taken) && (batch == Batch::UpTo || taken == n);
+                assert!(legal, "{taken} of {n} blocks, {batch:?}");
+                out[..taken].iter().map(|&frame| self.own(me, frame, request.order)).collect()
+            }
+            Err(error) => {
+                self.refuse(error, request);
+                Vec::new()
+            }
+        }
+    }
+
+    /// Frees what thread `me` owns, which must succeed.
+    pub fn free(&self, me: u32, block: Block, slot: Slot) {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        self.change(block, me, NOBODY);
+        let (frame, order) = block;
+        if let Err(error) = self.engine().free(frame, order, slot) {
+            panic!("{}: thread {me} owned {frame} of {order}: {error:?}", A::NAME);
+        }
+    }
+
+    /// Frees blocks of one order as a batch.
+    pub fn free_batch(&self, me: u32, blocks: &[Block], slot: Slot) {
+        let Some(&(_, order)) = blocks.first() else { return };
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        blocks.iter().for_each(|&block| self.change(block, me, NOBODY));
+        let frames: Vec<_> = blocks.iter().map(|block| block.0).collect();
+        if let Err(error) = self.engine().free_batch(&frames, order, slot) {
+            panic!("{}: thread {me} owned all of the batch: {error:?}", A::NAME);
+        }
+    }
+
+    /// Says that nobody owns the block any more, without freeing it: for racing calls that the
+    /// caller makes itself.
+    pub fn disown(&self, me: u32, block: Block) {
+        self.change(block, me, NOBODY);
+    }
+
+    /// Gives a block to whoever asks next.
+    pub fn send(&self, me: u32, block: Block) {
+        self.change(block, me, IN_TRANSIT);
+        self.transit.lock().expect("no thread panics with it").push(block);
+    }
+
+    /// Takes a block that some thread sent.
+    pub fn receive(&self, me: u32) -> Option<Block> {
+        let block = self.transit.lock().expect("no thread panics with it").pop()?;
+        self.change(block, IN_TRANSIT, me);
+        Some(block)
+    }
+
+    /// Takes a huge frame offline, if it is free.
+    pub fn offline(&self, huge: HugeId) -> bool {
+        let done = self.engine().offline(huge, 1).is_ok();
+        if done {
+            self.change((huge.first::<Geo<A>>(), Order::huge::<Geo<A>>()), NOBODY, OFFLINE);
+        }
+        done
+    }
+
+    /// Puts a huge frame that is offline back.
+    pub fn online(&self, huge: HugeId) {
+        self.change((huge.first::<Geo<A>>(), Order::huge::<Geo<A>>()), OFFLINE, NOBODY);
+        self.engine().online(huge, 1).expect("the huge frame is offline");
+    }
+
+    /// Runs `threads` threads at once, numbered from 1, and returns all blocks that they still own.
+    /// A panic in one ends the test with the replay line.
+    pub fn run(
+        &self,
+        threads: usize,
+        work: impl Fn(u32) -> Vec<Block> + Sync,
+    ) -> Vec<(u32, Block)> {
+        let test = std::thread::current().name().unwrap_or("threads").to_owned();
+        let barrier = Barrier::new(threads);
+        let mut owned = Vec::new();
+        std::thread::scope(|scope| {
+            let spawn = |me: u32| {
+                let (work, barrier) = (&work, &barrier);
+                let thread = std::thread::Builder::new().name(test.clone());
+                let started = thread.spawn_scoped(scope, move || {
+                    barrier.wait();
+                    work(me)
+                });
+                started.expect("a thread can be started")
+            };
+            let running: Vec<_> = (1..=threads as u32).map(|me| (me, spawn(me))).collect();
+            for (me, thread) in running {
+                match thread.join() {
+                    Ok(blocks) => owned.extend(blocks.into_iter().map(|block| (me, block))),
+                    Err(panic) => {
+                        eprintln!("{} in {:?}; {}", A::NAME, self.config, replay_line(seed()));
+                        resume_unwind(panic);
+                    }
+                }
+            }
+        });
+        owned
+    }
+
+    /// What the owner words say, as a model.
+    pub fn model(&self) -> Model {
+        Model::from_states::<Geo<A>>(&self.config, A::UNSUPPORTED, |frame| {
+            match self.owners[frame.0 - self.config.start.0].load(Ordering::Acquire) {
+                NOBODY => State::Free,
+                OFFLINE => State::Offline,
+                _ => State::Allocated,
+            }
+        })
+    }
+
+    /// Compares the zone with the owner words, frame by frame. No other thread may be running.
+    #[track_caller]
+    pub fn validate(&self) {
+        self.judge(validate::everything(self.engine(), &self.model(), History::SharedSlots));
+    }
+
+    #[track_caller]
+    fn validate_counts(&self) {
+        self.judge(validate::counts(self.engine(), &self.model(), History::SharedSlots));
+    }
+
+    /// The counts, where every thread used slots of its own.
+    #[track_caller]
+    pub fn validate_own_slots(&self) {
+        self.judge(validate::counts(self.engine(), &self.model(), History::OwnSlots));
+    }
+
+    #[track_caller]
+    fn judge(&self, judged: Judged) {
+        if let Err(why) = judged {
+            let (config, line) = (self.config, replay_line(seed()));
+            panic!("{}: after all threads stopped: {why}\n  zone: {config:?}\n  {line}", A::NAME);
+        }
+    }
+
+    /// All threads have stopped: everything must be exact, recover as it is, be freed, and be
+    /// allocated again to the last frame.
+    #[track_caller]
+    pub fn settle(mut self, mut owned: Vec<(u32, Block)>) {
+        while let Some(block) = self.receive(1) {
+            owned.push((1, block));
+        }
+        self.validate();
+        if !A::UNSUPPORTED.recovery {
+            let config = self.config;
+            self.allocator.recover(&config).expect("recovery works");
+            self.validate();
+        }
+        let slots = self.config.slots;
+        for (n, (me, block)) in owned.into_iter().enumerate() {
+            self.free(me, block, Slot(n % slots));
+        }
+        for huge in self.model().offline_huge_frames().collect::<Vec<_>>() {
+            self.online(huge);
+        }
+        assert_eq!(self.model().free_frames(), self.config.frames, "someone kept frames");
+        self.validate_counts();
+        self.take_everything();
+        let (calls, refused, spurious) = (self.calls, self.refused, self.spurious);
+        println!(
+            "{}: {calls:?} calls, {refused:?} refused, {spurious:?} of them with half the zone free",
+            A::NAME
+        );
+    }
+
+    /// Nobody owns anything and no call is in flight: every frame can be had.
+    #[track_caller]
+    fn take_everything(&self) {
+        if A::UNSUPPORTED.exact_exhaustion {
+            for slot in (0..self.config.slots).map(Slot) {
+                self.engine().drain(slot).expect("the slot exists");
+            }
+        }
+        let mut model = self.model();
+        for order in Order::all::<Geo<A>>().rev() {
+            let possible = model.free_blocks(order).count();
+            for n in 0..possible {
+                let class = self.config.classes.all().nth(n % self.config.classes.count());
+                let slot = Slot(n % self.config.slots);
+                let request = Request::new(order, slot).class(class.unwrap_or(Class(0)));
+                match self.alloc(1, request) {
+                    Some((frame, _)) => model.alloc(request, Ok(frame)).expect("nobody had it"),
+                    None => panic!("block {n} of {possible} of {order} is not to be had"),
+                }
+            }
+        }
+        assert_eq!(model.free_frames(), 0);
+        self.validate_counts();
+    }
+}

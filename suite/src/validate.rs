@@ -1,0 +1,183 @@
+//! Comparison of a whole zone with the model, frame by frame, when no call is in flight.
+
+use woodlot_frame::{
+    FrameAllocator, FrameId, FreeBlocks, Geometry, HugeId, Order, Stats, ZoneConfig,
+};
+
+use crate::judge::Judged;
+use crate::model::Model;
+
+/// How far [`FrameAllocator::free_frames`] may be from the truth when no call is in flight.
+///
+/// It is only "about" right, and the contract does not say by how much. The suite's rule: it is
+/// exact as long as calls came one at a time, and where each thread had slots of its own, because
+/// nothing can have been lost then. Where threads shared a slot an engine may have lost counts (a
+/// plain counter per slot is enough for it), but not for ever: after a call of
+/// [`FrameAllocator::stats`], which is always exact, it is right again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum History {
+    /// Every call so far returned before the next one began.
+    Sequential,
+    /// Calls ran at the same time, but never two on one slot.
+    OwnSlots,
+    /// Calls ran at the same time, on the same slots.
+    SharedSlots,
+}
+
+macro_rules! agree {
+    ($what:expr, $is:expr, $should:expr) => {
+        if $is != $should {
+            return Err(format!("{} is {:?}, but should be {:?}", $what, $is, $should));
+        }
+    };
+}
+
+/// Compares the counts: cheap enough for every few calls.
+///
+/// # Errors
+/// The first difference.
+pub fn counts<A: FrameAllocator>(a: &A, model: &Model, history: History) -> Judged {
+    let zone = model.config();
+    agree!("the zone", a.zone(), zone);
+    agree!("the class policy", a.classes(), &zone.classes);
+
+    // Before stats(), which may put an approximate count right.
+    let about = a.free_frames();
+    if about > zone.frames {
+        return Err(format!("free_frames() is {about} in a zone of {}", zone.frames));
+    }
+    if history != History::SharedSlots {
+        agree!("free_frames()", about, model.free_frames());
+    }
+
+    let stats = a.stats();
+    agree!("stats().free_frames", stats.free_frames, model.free_frames());
+    agree!("stats().free_huge", stats.free_huge, model.free_huge_frames().count());
+    agree!("stats().offline_huge", stats.offline_huge, model.offline_huge_frames().count());
+    class_sums::<A>(&stats, zone)?;
+
+    agree!("free_frames() after stats()", a.free_frames(), model.free_frames());
+    availability(a, model)
+}
+
+fn class_sums<A: FrameAllocator>(stats: &Stats, zone: &ZoneConfig) -> Judged {
+    let sum = |count: fn(&woodlot_frame::ClassStats) -> usize| -> usize {
+        stats.classes.iter().map(count).sum()
+    };
+    agree!("the sum of free frames by class", sum(|c| c.free_frames), stats.free_frames);
+    agree!("the sum of free huge frames by class", sum(|c| c.free_huge), stats.free_huge);
+    let classes = if A::UNSUPPORTED.classes { 1 } else { zone.classes.count() };
+    let beyond = &stats.classes[classes..];
+    if beyond.iter().any(|class| *class != Default::default()) {
+        return Err(format!("classes that do not exist have counts: {:?}", stats.classes));
+    }
+    // Trees may be aligned to the zone or to zero.
+    let trees = sum(|c| c.trees);
+    let most = zone.frames.div_ceil(A::Geometry::TREE_FRAMES) + 1;
+    if trees > most || (trees == 0 && !A::UNSUPPORTED.classes) {
+        return Err(format!("the classes have {trees} trees, but should have 1 to {most}"));
+    }
+    Ok(())
+}
+
+fn availability<A: FrameAllocator>(a: &A, model: &Model) -> Judged {
+    let huge_is_free = model.free_huge_frames().next().is_some();
+    for order in Order::all::<A::Geometry>() {
+        let is = a.is_available(order);
+        let exact = order.0 == 0 || u32::from(order.0) >= A::Geometry::HUGE_ORDER;
+        if exact {
+            agree!(format!("is_available({order})"), is, model.has_free_block(order));
+        } else if huge_is_free && !is {
+            return Err(format!("is_available({order}) says no while a huge frame is free"));
+        }
+    }
+    for order in [model.max_order().0 + 1, 63, 64, 127, 128, 255].map(Order) {
+        agree!(format!("is_available({order})"), a.is_available(order), false);
+    }
+    Ok(())
+}
+
+/// Compares everything, frame by frame.
+///
+/// # Errors
+/// The first difference.
+pub fn everything<A: FrameAllocator>(a: &A, model: &Model, history: History) -> Judged {
+    model.recount();
+    for order in Order::all::<A::Geometry>() {
+        for frame in model.blocks(order) {
+            let due = model.is_free(frame, order);
+            agree!(format!("is_free({frame}, {order})"), a.is_free(frame, order), due);
+        }
+    }
+    for (frame, order) in no_blocks(model) {
+        agree!(format!("is_free({frame}, {order})"), a.is_free(frame, order), false);
+    }
+    huge_map(a, model)?;
+    counts(a, model, history)
+}
+
+/// Frames and orders that are no blocks of the zone: beyond its ends, misaligned, too large.
+fn no_blocks(model: &Model) -> Vec<(FrameId, Order)> {
+    let (start, end) = (model.config().start.0, model.config().end().0);
+    let max = model.max_order().0;
+    let mut list = Vec::new();
+    for order in (0..=max).chain([max + 1, 63, 64, 255]).map(Order) {
+        let size = order.frames();
+        let below = start.checked_sub(1).map(|n| n & !size.wrapping_sub(1));
+        let last = (end - 1) & !size.wrapping_sub(1);
+        let far = [end, usize::MAX, usize::MAX - 1, usize::MAX & !size.wrapping_sub(1)];
+        for frame in below.into_iter().chain([last, start + 1, start]).chain(far).map(FrameId) {
+            let block =
+                order.0 <= max && frame.is_aligned(order) && model.config().contains(frame, order);
+            if !block {
+                list.push((frame, order));
+            }
+        }
+    }
+    list
+}
+
+fn huge_map<A: FrameAllocator>(a: &A, model: &Model) -> Judged {
+    let first = model.config().start.huge::<A::Geometry>().0;
+    let last = FrameId(model.config().end().0 - 1).huge::<A::Geometry>().0;
+    let beyond = [first.wrapping_sub(1), last + 1, usize::MAX, usize::MAX >> 1];
+    for huge in (first..=last).chain(beyond).map(HugeId) {
+        let due = model.free_in_huge(huge);
+        agree!(format!("free_in_huge({huge})"), a.free_in_huge(huge), due);
+    }
+    let free: Vec<_> = a.free_huge_frames().collect();
+    agree!("free_huge_frames()", free, model.free_huge_frames().collect::<Vec<_>>());
+    Ok(())
+}
+
+/// Compares [`FreeBlocks`], counted here one frame at a time.
+///
+/// # Errors
+/// The first difference.
+pub fn free_blocks<A: FrameAllocator>(a: &A, model: &Model) -> Judged {
+    let blocks = FreeBlocks::of(a);
+    let zone = model.config().range();
+    let largest = |frame: FrameId| {
+        let orders = Order::all::<A::Geometry>().rev();
+        orders
+            .map(|order| (FrameId(frame.0 & !(order.frames() - 1)), order))
+            .find(|&(first, order)| model.is_free(first, order))
+    };
+    let (mut frames, mut run, mut longest) = (vec![0; model.max_order().0 as usize + 1], 0, 0);
+    for frame in (zone.start.0..zone.end.0).map(FrameId) {
+        match largest(frame) {
+            Some((_, order)) => {
+                frames[order.0 as usize] += 1;
+                run += 1;
+            }
+            None => run = 0,
+        }
+        longest = longest.max(run);
+    }
+    for order in Order::all::<A::Geometry>() {
+        let due = frames[order.0 as usize] >> order.0;
+        agree!(format!("the count of free blocks of {order}"), blocks.count(order), due);
+    }
+    agree!("the largest run", blocks.largest_run, longest);
+    Ok(())
+}
