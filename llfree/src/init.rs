@@ -1,17 +1,11 @@
-//! Starting up: how much metadata a zone needs, and what is in it at first.
-//!
-//! ```text
-//!   durable    rows │ pairs
-//!   volatile   totals │ slots │ masks │ leaves │ trees        each from a cache line of its own
-//! ```
+//! Starting up: how many words a zone needs, and what is in them at first.
 
 use core::marker::PhantomData;
 use core::mem::size_of;
 
 use woodlot_frame::atomics::{AtomicU32, AtomicU64, Ordering};
 use woodlot_frame::{
-    ClassPolicy, FrameId, Geometry, HugeId, Init, InitError, MAX_CLASSES, METADATA_ALIGN,
-    MetadataSize, Region, ZoneConfig,
+    ClassPolicy, FrameId, Geometry, HugeId, Init, InitError, MAX_CLASSES, Region, ZoneConfig,
 };
 
 use crate::index::{self, Index};
@@ -40,20 +34,20 @@ pub(crate) const TOTAL_OFFLINE: usize = 1;
 
 /// How many words of each kind a zone needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Counts {
-    rows: usize,
-    pairs: usize,
-    totals: usize,
-    slots: usize,
-    masks: usize,
-    leaves: usize,
-    trees: usize,
+pub(crate) struct Counts {
+    pub(crate) rows: usize,
+    pub(crate) pairs: usize,
+    pub(crate) totals: usize,
+    pub(crate) slots: usize,
+    pub(crate) masks: usize,
+    pub(crate) leaves: usize,
+    pub(crate) trees: usize,
 }
 
 /// The metadata of a zone as slices of words, for callers that do not have raw memory: a model
 /// checker's words are no plain memory. [`Parts::lengths`] says how long each must be.
 #[derive(Clone, Copy)]
-#[expect(missing_docs, reason = "the picture at the head of this module names them")]
+#[expect(missing_docs, reason = "the picture at the head of the crate names them")]
 pub struct Parts<'a> {
     pub rows: &'a [AtomicU64],
     pub pairs: &'a [AtomicU64],
@@ -80,7 +74,7 @@ fn base<G: Geometry>(zone: &ZoneConfig) -> usize {
     zone.start.0 & !(G::MAX_FRAMES - 1)
 }
 
-fn counts<G: Geometry>(zone: &ZoneConfig) -> Result<Counts, InitError> {
+pub(crate) fn counts<G: Geometry>(zone: &ZoneConfig) -> Result<Counts, InitError> {
     const {
         assert!(G::HUGE_ORDER >= 1 && G::HUGE_ORDER <= 12);
         assert!(G::HUGE_FRAMES == 1 << G::HUGE_ORDER && G::MAX_ORDER == G::HUGE_ORDER + 1);
@@ -117,87 +111,7 @@ fn exactly<W>(words: &[W], needed: usize, region: Region) -> Result<&[W], InitEr
     words.get(..needed).ok_or(InitError::Short { region, needed: needed_bytes, given })
 }
 
-/// The bytes that `words` words take, rounded up to a cache line.
-fn bytes<W>(words: usize) -> usize {
-    (words * size_of::<W>()).next_multiple_of(METADATA_ALIGN)
-}
-
-impl Counts {
-    fn size(&self) -> MetadataSize {
-        let volatile = [self.totals, self.slots, self.masks, self.leaves].map(bytes::<u64>);
-        MetadataSize {
-            durable: bytes::<u64>(self.rows) + bytes::<u64>(self.pairs),
-            volatile: volatile.iter().sum::<usize>() + bytes::<u32>(self.trees),
-        }
-    }
-}
-
-#[cfg(not(any(loom, woodlot_explore)))]
-impl<'a> Parts<'a> {
-    /// Lays the words out in raw memory.
-    ///
-    /// # Safety
-    /// As for [`Construct::construct`](woodlot_frame::Construct::construct), for `'a`.
-    pub(crate) unsafe fn carve<G: Geometry>(
-        zone: &ZoneConfig,
-        metadata: woodlot_frame::RawMetadata,
-    ) -> Result<Self, InitError> {
-        let counts = counts::<G>(zone)?;
-        metadata.check(counts.size())?;
-        let mut durable = metadata.durable.0;
-        let mut volatile = metadata.volatile.0;
-        // SAFETY: `check` found both parts aligned to a cache line and at least as long as the
-        // sum of the pieces taken here, each of which is a multiple of a cache line; the caller
-        // vouches for the memory, and atomics may have any value.
-        unsafe {
-            Ok(Parts {
-                rows: take(&mut durable, counts.rows),
-                pairs: take(&mut durable, counts.pairs),
-                totals: take(&mut volatile, counts.totals),
-                slots: take(&mut volatile, counts.slots),
-                masks: take(&mut volatile, counts.masks),
-                leaves: take(&mut volatile, counts.leaves),
-                trees: take(&mut volatile, counts.trees),
-            })
-        }
-    }
-}
-
-/// The next `words` words of a region.
-///
-/// # Safety
-/// `region` must point to that much initialised memory, aligned for `W`, whose words may have any
-/// value, shared by atomic access only for `'a`.
-#[cfg(not(any(loom, woodlot_explore)))]
-unsafe fn take<'a, W>(region: &mut *mut u8, words: usize) -> &'a [W] {
-    let start = region.cast::<W>();
-    // SAFETY: as the caller promises; the step stays within the same piece or ends it.
-    unsafe {
-        *region = region.add(bytes::<W>(words));
-        core::slice::from_raw_parts(start, words)
-    }
-}
-
 impl<'a, G: Geometry> LLFree<'a, G> {
-    /// Makes an allocator with other than the default tuning from raw memory.
-    ///
-    /// # Errors
-    /// As [`Construct::construct`](woodlot_frame::Construct::construct).
-    ///
-    /// # Safety
-    /// As [`Construct::construct`](woodlot_frame::Construct::construct), for `'a`.
-    #[cfg(not(any(loom, woodlot_explore)))]
-    pub unsafe fn with_tuning(
-        zone: &ZoneConfig,
-        tuning: Tuning,
-        metadata: woodlot_frame::RawMetadata,
-        init: Init,
-    ) -> Result<Self, InitError> {
-        // SAFETY: as the caller promises.
-        let parts = unsafe { Parts::carve::<G>(zone, metadata) }?;
-        Self::from_parts(zone, tuning, parts, init)
-    }
-
     /// Makes an allocator from words.
     ///
     /// # Errors
@@ -281,20 +195,4 @@ impl<'a, G: Geometry> LLFree<'a, G> {
 fn first_class(classes: &ClassPolicy) -> woodlot_frame::Class {
     use woodlot_frame::Class;
     if classes.has(Class::MOVABLE) { Class::MOVABLE } else { Class(0) }
-}
-
-#[cfg(not(any(loom, woodlot_explore)))]
-impl<G: Geometry> woodlot_frame::Construct for LLFree<'_, G> {
-    fn metadata_size(config: &ZoneConfig) -> Result<MetadataSize, InitError> {
-        Ok(counts::<G>(config)?.size())
-    }
-
-    unsafe fn construct(
-        config: &ZoneConfig,
-        metadata: woodlot_frame::RawMetadata,
-        init: Init,
-    ) -> Result<Self, InitError> {
-        // SAFETY: as the caller promises.
-        unsafe { Self::with_tuning(config, Tuning::DEFAULT, metadata, init) }
-    }
 }

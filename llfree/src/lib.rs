@@ -43,6 +43,8 @@ mod init;
 mod lower;
 #[cfg(all(test, any(loom, woodlot_explore)))]
 mod models;
+#[cfg(not(any(loom, woodlot_explore)))]
+mod raw;
 mod reservation;
 mod rows;
 mod stats;

@@ -99,8 +99,8 @@ fn lint() -> Result<(), String> {
 /// changes every crate.
 fn models(cfg: &str, bounds: &Bounds) -> Result<(), String> {
     let mut test = vec!["test", "--release", "-p", "woodlot-llfree", "--lib"];
-    test.extend(["--", "--nocapture", "--test-threads", "2", "models"]);
-    test.extend(bounds.name.as_deref());
+    test.extend(["--", "--nocapture", "--test-threads", "2"]);
+    test.push(bounds.name.as_deref().unwrap_or("models"));
     let flags = format!("--cfg {cfg}");
     let target = format!("target/{cfg}");
     let full = if bounds.full { "1" } else { "0" };

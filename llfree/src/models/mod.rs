@@ -127,8 +127,9 @@ struct Scenario<G: Geometry> {
     threads: &'static [Script],
     /// What the threads may do to each other.
     law: Law,
-    /// Which checkers run it every day; `WOODLOT_FULL=1` adds the others.
+    /// Does the explorer run it every day, or only with `WOODLOT_FULL=1`?
     explorer: bool,
+    /// Does loom run it every day with the full bound, or with one preemption less?
     loom: bool,
 }
 

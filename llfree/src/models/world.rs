@@ -107,6 +107,9 @@ impl<G: Geometry> World<G> {
     /// A block changes hands: from its owner, or to one.
     #[cfg(loom)]
     pub(super) fn hand_over(&self, block: Block, from: Option<usize>, to: Option<usize>) {
+        if self.scenario.law == super::Law::FreedByOthers {
+            return;
+        }
         // Of a row of 64 frames the first ones will do.
         for frame in block.range().filter(|frame| frame % 64 < 8) {
             self.cells[frame].with_mut(|owner| {

@@ -17,7 +17,7 @@ models! {
         thread!(at 0: Credit(0, -2, 0), Credit(0, 2, 0)),
         thread!(at 0: Search),
         thread!(at 0: Search),
-    ]);
+    ]).large_for_loom();
     /// Two trees at one place: the mask's bit is cleared when both are gone.
     mask = Scenario::new(INDEX, &[], &[
         thread!(at 0: Credit(0, -4, -1), Credit(0, 4, 1)),

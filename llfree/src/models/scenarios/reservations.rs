@@ -32,11 +32,15 @@ models! {
     alloc_twice = Scenario::new(ZONE, &[], &[
         thread!(at 0: Alloc(0)),
         thread!(at 0: Alloc(0)),
-    ]).trees(2).large_for_explorer();
+    ]).trees(2).large_for_explorer().large_for_loom();
     /// The usual case on one slot.
     fast_path = Scenario::new(ZONE, &[(0, Alloc(0))], &[
         thread!(at 0 owns [Block(0, 0)]: Free(0, 0)),
         thread!(at 0: Alloc(0), FreeGot(0)),
+        thread!(at 0: Alloc(0), FreeGot(0)),
+    ]).large_for_loom();
+    fast_path_of_two = Scenario::new(ZONE, &[(0, Alloc(0))], &[
+        thread!(at 0 owns [Block(0, 0)]: Free(0, 0)),
         thread!(at 0: Alloc(0), FreeGot(0)),
     ]);
     alloc_and_drain = Scenario::new(ZONE, &[(0, Alloc(0))], &[
@@ -48,6 +52,10 @@ models! {
         thread!(at 0 owns [Block(0, 0)]: Free(0, 0)),
         thread!(at 1: Drain(0)),
         thread!(at 0 owns [Block(1, 0)]: Free(1, 0)),
+    ]).slots(2).large_for_loom();
+    repay_or_drain = Scenario::new(ZONE, &[(0, Alloc(1))], &[
+        thread!(at 0 owns [Block(0, 1)]: Free(0, 0), Free(1, 0)),
+        thread!(at 1: Drain(0)),
     ]).slots(2);
     /// A slot without a tree takes from the other's, which holds all there is.
     steal = Scenario::new(ZONE, &[(0, Alloc(0))], &[
@@ -94,7 +102,7 @@ models! {
         Scenario::new(ZONE, &[(0, At(0, 0)), (0, At(4, 0)), (0, Alloc(0)), (0, Alloc(1))], &[
             thread!(at 0: Alloc(0)),
             thread!(at 0: Alloc(0)),
-        ]).large_for_explorer();
+        ]).large_for_explorer().large_for_loom();
     /// A slot without a tree borrows a child from another slot's tree.
     borrow_and_drain = Scenario::new(ZONE, &[(0, At(0, 0)), (0, At(4, 0)), (0, Alloc(0))], &[
         thread!(at 1: Alloc(0)),
@@ -109,6 +117,11 @@ models! {
         Scenario::new(ZONE, &[(0, At(0, 0)), (0, At(4, 0)), (0, Alloc(0)), (1, Alloc(0))], &[
             thread!(at 0: Drain(1)),
             thread!(at 1: Alloc(0), FreeGot(0)),
+        ]).slots(2);
+    guest_and_lender =
+        Scenario::new(ZONE, &[(0, At(0, 0)), (0, At(4, 0)), (0, Alloc(0)), (1, Alloc(0))], &[
+            thread!(at 0: Drain(1)),
+            thread!(at 1 owns [Block(4, 0)]: Free(4, 0)),
             thread!(at 1: Drain(0)),
         ]).slots(2);
     /// The second free in a row reserves the tree.

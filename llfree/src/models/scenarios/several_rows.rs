@@ -19,11 +19,15 @@ models! {
         thread!(at 0: Alloc(0), FreeGot(0)),
     ]);
     /// A claim meets, in its second row, a frame that another call takes for a moment: undo.
+    undo_by_one = Scenario::new(LOWER, &[(0, At(0, 0))], &[
+        thread!(at 0: Alloc(7), FreeGot(0)),
+        thread!(at 0: At(192, 0), FreeGot(0)),
+    ]);
     undo = Scenario::new(LOWER, &[(0, At(0, 0))], &[
         thread!(at 0: Alloc(7), FreeGot(0)),
         thread!(at 0: At(192, 0), FreeGot(0)),
         thread!(at 0: At(128, 6), FreeGot(0)),
-    ]);
+    ]).large_for_loom();
     /// The same while the row in the way is given back for good.
     undo_and_free = Scenario::new(LOWER, &[(0, At(0, 0)), (0, At(192, 0))], &[
         thread!(at 0: Alloc(7), FreeGot(0)),
@@ -40,7 +44,7 @@ models! {
         thread!(at 0 owns [Block(0, 7)]: Free(0, 7)),
         thread!(at 0 owns [Block(128, 7)]: Free(128, 7)),
         thread!(at 0: Alloc(7), FreeGot(0)),
-    ]);
+    ]).large_for_loom();
     /// Rows allocated apart are freed as one huge frame, which looks at every row first.
     join_rows = Scenario::new(LOWER, &[(0, At(0, 7)), (0, At(128, 7))], &[
         thread!(at 0 owns [Block(0, 8)]: Free(0, 8)),

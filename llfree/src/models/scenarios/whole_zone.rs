@@ -23,7 +23,7 @@ models! {
     huge_and_free = Scenario::new(ZONE, &[(0, Alloc(0)), (0, Alloc(0)), (0, Alloc(1))], &[
         thread!(at 0 owns [Block(0, 2)]: Free(0, 1), Free(2, 1)),
         thread!(at 0: Alloc(2), FreeGot(0)),
-    ]);
+    ]).large_for_loom();
     pair_and_free = Scenario::new(ZONE, &[(0, Alloc(2))], &[
         thread!(at 0 owns [Block(0, 2)]: Free(0, 2)),
         thread!(at 0: Alloc(3)),
@@ -37,7 +37,7 @@ models! {
         thread!(at 0 owns [Block(0, 1)]: Free(0, 1)),
         thread!(at 1 owns [Block(2, 1)]: Free(2, 1)),
         thread!(at 1: Drain(0)),
-    ]).slots(2);
+    ]).slots(2).large_for_loom();
     /// Two classes on one slot, each with a reservation of its own.
     two_classes = Scenario::new(ZONE, &[(0, Alloc(0)), (0, AllocClass(0, Class(1)))], &[
         thread!(at 0: Alloc(0), FreeGot(0)),
@@ -55,11 +55,11 @@ models! {
     exact_and_alloc = Scenario::new(ZONE, &[(0, Alloc(0))], &[
         thread!(at 1: At(1, 0)),
         thread!(at 0: Alloc(0)),
-    ]).slots(2).large_for_explorer();
+    ]).slots(2).large_for_explorer().large_for_loom();
     exact_and_exact = Scenario::new(ZONE, &[], &[
         thread!(at 0: At(0, 1), FreeGot(0)),
         thread!(at 0: At(1, 0), FreeGot(0)),
-    ]);
+    ]).large_for_loom();
     exact_and_free = Scenario::new(ZONE, &[(0, Alloc(1)), (0, Drain(0))], &[
         thread!(at 1: At(0, 1)),
         thread!(at 0 owns [Block(0, 1)]: Free(0, 0), Free(1, 0)),
@@ -89,7 +89,7 @@ models! {
     offline_and_alloc = Scenario::new(ZONE, &[(0, Alloc(0))], &[
         thread!(at 0: Offline(1)),
         thread!(at 0: Alloc(0)),
-    ]).large_for_explorer();
+    ]).large_for_explorer().large_for_loom();
     offline_twice = Scenario::new(ZONE, &[], &[
         thread!(at 0: Offline(0), Online(0)),
         thread!(at 0: Offline(0), Online(0)),

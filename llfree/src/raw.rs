@@ -1,0 +1,109 @@
+//! The words of a zone in raw memory that the caller supplies.
+//!
+//! ```text
+//!   durable    rows │ pairs
+//!   volatile   totals │ slots │ masks │ leaves │ trees        each from a cache line of its own
+//! ```
+
+use core::mem::size_of;
+
+use woodlot_frame::{
+    Construct, Geometry, Init, InitError, METADATA_ALIGN, MetadataSize, RawMetadata, ZoneConfig,
+};
+
+use crate::init::{Counts, counts};
+use crate::{LLFree, Parts, Tuning};
+
+/// The bytes that `words` words take, rounded up to a cache line.
+fn bytes<W>(words: usize) -> usize {
+    (words * size_of::<W>()).next_multiple_of(METADATA_ALIGN)
+}
+
+impl Counts {
+    fn size(&self) -> MetadataSize {
+        let volatile = [self.totals, self.slots, self.masks, self.leaves].map(bytes::<u64>);
+        MetadataSize {
+            durable: bytes::<u64>(self.rows) + bytes::<u64>(self.pairs),
+            volatile: volatile.iter().sum::<usize>() + bytes::<u32>(self.trees),
+        }
+    }
+}
+
+impl<'a> Parts<'a> {
+    /// Lays the words out in raw memory.
+    ///
+    /// # Safety
+    /// As for [`Construct::construct`](Construct::construct), for `'a`.
+    pub(crate) unsafe fn carve<G: Geometry>(
+        zone: &ZoneConfig,
+        metadata: RawMetadata,
+    ) -> Result<Self, InitError> {
+        let counts = counts::<G>(zone)?;
+        metadata.check(counts.size())?;
+        let mut durable = metadata.durable.0;
+        let mut volatile = metadata.volatile.0;
+        // SAFETY: `check` found both parts aligned to a cache line and at least as long as the
+        // sum of the pieces taken here, each of which is a multiple of a cache line; the caller
+        // vouches for the memory, and atomics may have any value.
+        unsafe {
+            Ok(Parts {
+                rows: take(&mut durable, counts.rows),
+                pairs: take(&mut durable, counts.pairs),
+                totals: take(&mut volatile, counts.totals),
+                slots: take(&mut volatile, counts.slots),
+                masks: take(&mut volatile, counts.masks),
+                leaves: take(&mut volatile, counts.leaves),
+                trees: take(&mut volatile, counts.trees),
+            })
+        }
+    }
+}
+
+/// The next `words` words of a region.
+///
+/// # Safety
+/// `region` must point to that much initialised memory, aligned for `W`, whose words may have any
+/// value, shared by atomic access only for `'a`.
+unsafe fn take<'a, W>(region: &mut *mut u8, words: usize) -> &'a [W] {
+    let start = region.cast::<W>();
+    // SAFETY: as the caller promises; the step stays within the same piece or ends it.
+    unsafe {
+        *region = region.add(bytes::<W>(words));
+        core::slice::from_raw_parts(start, words)
+    }
+}
+
+impl<'a, G: Geometry> LLFree<'a, G> {
+    /// Makes an allocator with other than the default tuning from raw memory.
+    ///
+    /// # Errors
+    /// As [`Construct::construct`](Construct::construct).
+    ///
+    /// # Safety
+    /// As [`Construct::construct`](Construct::construct), for `'a`.
+    pub unsafe fn with_tuning(
+        zone: &ZoneConfig,
+        tuning: Tuning,
+        metadata: RawMetadata,
+        init: Init,
+    ) -> Result<Self, InitError> {
+        // SAFETY: as the caller promises.
+        let parts = unsafe { Parts::carve::<G>(zone, metadata) }?;
+        Self::from_parts(zone, tuning, parts, init)
+    }
+}
+
+impl<G: Geometry> Construct for LLFree<'_, G> {
+    fn metadata_size(config: &ZoneConfig) -> Result<MetadataSize, InitError> {
+        Ok(counts::<G>(config)?.size())
+    }
+
+    unsafe fn construct(
+        config: &ZoneConfig,
+        metadata: RawMetadata,
+        init: Init,
+    ) -> Result<Self, InitError> {
+        // SAFETY: as the caller promises.
+        unsafe { Self::with_tuning(config, Tuning::DEFAULT, metadata, init) }
+    }
+}
