@@ -45,6 +45,8 @@ pub struct Unsupported {
 ///
 /// Classes and slots are hints about locality: they decide where a block is taken from, never
 /// whether there is one.
+///
+/// When several things are wrong with a call, the error names any one of them.
 pub trait FrameAllocator: Sync {
     /// The frame sizes that the engine was compiled for.
     type Geometry: Geometry;
@@ -158,7 +160,9 @@ pub trait FrameAllocator: Sync {
     /// says no while a huge frame is free. An order too large is never available.
     fn is_available(&self, order: Order) -> bool;
 
-    /// About how many frames are free, in O(slots).
+    /// About how many frames are free, in O(slots). Exact when no call is in flight and no slot was
+    /// used by two calls at once since [`stats`](Self::stats) was last called; a slot that two
+    /// threads use at once may lose counts, which the next `stats` makes good.
     fn free_frames(&self) -> usize;
 
     /// Counts the zone in O(trees + slots).

@@ -69,7 +69,8 @@ impl ClassPolicy {
         }
     };
 
-    /// A policy with one class: nothing is kept apart.
+    /// A policy with one class, `Class(0)`: nothing is kept apart. Requests must name it, since
+    /// [`Request::new`](crate::Request::new) asks for movable frames.
     pub const SINGLE: ClassPolicy =
         ClassPolicy { count: 1, turns: [[0; MAX_CLASSES]; MAX_CLASSES], fills: [1; MAX_CLASSES] };
 
