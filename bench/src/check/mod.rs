@@ -1,0 +1,153 @@
+//! Targets: measured, compared, counted.
+//!
+//! Targets of the same pattern and order are measured in one run, with what they are compared with
+//! and the floor, by turns. What cannot be measured is short: a target that nobody looked at is
+//! not met.
+
+mod targets;
+mod verdict;
+
+use std::process::ExitCode;
+
+use crate::Failure;
+use crate::frag;
+use crate::instructions;
+use crate::measure::{Options, Run, Subject, measure};
+use crate::output::{Machine, Screen, progress};
+use crate::size::Size;
+
+pub use targets::{Target, Task, Unit, load, parse};
+pub use verdict::{Verdict, judge};
+
+/// How much is done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Effort {
+    /// How many repetitions count.
+    pub repetitions: usize,
+    /// Small zones and few operations.
+    pub quick: bool,
+    /// What random choices follow from.
+    pub seed: u64,
+}
+
+/// The largest zone of a quick check, in GiB.
+const QUICK_GIB: u64 = 16;
+
+impl Effort {
+    /// What a subject is with this effort.
+    fn apply(&self, mut subject: Subject) -> Subject {
+        subject.setup.seed = self.seed;
+        if self.quick {
+            subject.setup.memory = subject.setup.memory.min(Size::gib(QUICK_GIB));
+            subject.setup.operations = 1 << 17;
+        }
+        subject
+    }
+
+    fn options(&self) -> Options {
+        Options { repetitions: self.repetitions, seed: self.seed, floor_rounds: 1 }
+    }
+}
+
+/// Measures all targets and prints which are met; exit code 1 where one is short.
+///
+/// # Errors
+/// When it cannot be printed.
+pub fn run(
+    targets: &[Target],
+    effort: Effort,
+    machine: &Machine,
+    screen: &mut Screen,
+) -> Result<ExitCode, Failure> {
+    screen.print(&machine.describe())?;
+    let repetitions = effort.repetitions;
+    screen.print(&format!("CPU time, medians of {repetitions} repetitions\n"))?;
+    if effort.quick {
+        screen.print(&format!(
+            "QUICK: zones of at most {QUICK_GIB} GiB whatever the target says, and few operations: \
+             this looks for mistakes, it proves nothing\n"
+        ))?;
+    }
+    screen.print(&format!("\n{}", verdict::HEADER))?;
+    let bar = progress("targets", targets.len());
+    let (mut met, mut short) = (0, 0);
+    let mut left = targets;
+    while let [first, ..] = left {
+        let together = left.iter().take_while(|target| same_run(first, target)).count();
+        let (group, rest) = left.split_at(together);
+        let verdicts = measure_group(group, effort);
+        bar.set_position((targets.len() - rest.len()) as u64);
+        let mut lines = String::new();
+        for (target, verdict) in group.iter().zip(&verdicts) {
+            lines += &verdict.line(target);
+            *(if verdict.met { &mut met } else { &mut short }) += 1;
+        }
+        bar.suspend(|| screen.print(&lines))?;
+        left = rest;
+    }
+    bar.finish_and_clear();
+    screen.print(&format!("{met} met, {short} short\n"))?;
+    Ok(if short == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Are these neighbours measured in one run?
+fn same_run(a: &Target, b: &Target) -> bool {
+    match (&a.task, &b.task) {
+        (Task::Pattern { subject: a, .. }, Task::Pattern { subject: b, .. }) => {
+            (a.setup.pattern, a.setup.memory) == (b.setup.pattern, b.setup.memory)
+        }
+        _ => a == b,
+    }
+}
+
+fn measure_group(group: &[Target], effort: Effort) -> Vec<Verdict> {
+    let mut subjects: Vec<Subject> = Vec::new();
+    for target in group {
+        if let Task::Pattern { subject, baseline, .. } = target.task {
+            for subject in [Some(subject), baseline.map(|(subject, _)| subject)] {
+                let subject = subject.map(|subject| effort.apply(subject));
+                subjects.extend(subject.filter(|subject| !subjects.contains(subject)));
+            }
+        }
+    }
+    let run = (!subjects.is_empty()).then(|| measure(&subjects, effort.options(), &|_| {}));
+    group.iter().map(|target| verdict_on(target, run.as_ref(), effort)).collect()
+}
+
+fn verdict_on(target: &Target, run: Option<&Run>, effort: Effort) -> Verdict {
+    let missing = || Failure::Failed("not measured".into());
+    let measured = match target.task {
+        Task::Pattern { subject, metric, baseline } => {
+            let figure = |subject, metric| {
+                let figure = run.ok_or_else(missing)?.figure(&effort.apply(subject), metric)?;
+                Ok(figure.cpu().median)
+            };
+            let base = baseline.map(|(subject, metric)| figure(subject, metric)).transpose();
+            base.and_then(|base| Ok((figure(subject, metric)?, base)))
+        }
+        Task::Frag(engine, setup) => {
+            let states =
+                frag::run(engine, &frag::FragSetup { seed: effort.seed, ..setup }, &|_| {});
+            states.and_then(|states| {
+                states.last().map(|last| (last.percent(), None)).ok_or_else(missing)
+            })
+        }
+        Task::Instructions(engine, order) => {
+            instructions::count(engine, order).map(|count| (count, None))
+        }
+    };
+    match measured {
+        Ok((figure, baseline)) => {
+            let verdict = judge(target, figure, baseline, run);
+            match target.task {
+                Task::Pattern { subject, .. }
+                    if effort.apply(subject).setup.memory != subject.setup.memory =>
+                {
+                    verdict.with(&format!("(on {QUICK_GIB}GiB)"))
+                }
+                _ => verdict,
+            }
+        }
+        Err(failure) => Verdict::missing(failure),
+    }
+}

@@ -1,0 +1,281 @@
+//! The targets: what the file says, and what that means.
+
+use std::path::Path;
+
+use serde::Deserialize;
+use woodlot_frame::Order;
+
+use crate::Failure;
+use crate::engine::Engine;
+use crate::frag::FragSetup;
+use crate::measure::Subject;
+use crate::patterns::{Metric, Pattern, Setup};
+use crate::size::Size;
+
+/// The file as it was when the program was built.
+const SHIPPED: &str = include_str!("../../targets.toml");
+
+/// What a limit is given in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unit {
+    /// The median of hot CAS in the same run.
+    C,
+    /// That of random clear in 256 KiB.
+    #[serde(rename = "random-clear-256k")]
+    RandomClear256K,
+    /// Nanoseconds.
+    Ns,
+    /// Nanoseconds on a machine whose hot CAS takes 2.45.
+    #[serde(rename = "ns-at-c-2.45")]
+    NsAtC245,
+    /// Another figure of the same run.
+    Times,
+    /// Percent; the limit is the least.
+    Percent,
+    /// Instructions.
+    Instructions,
+}
+
+/// What is measured for a target.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Task {
+    /// A figure of a subject, and what it is compared with where that is a figure too.
+    Pattern {
+        /// The subject.
+        subject: Subject,
+        /// Its figure.
+        metric: Metric,
+        /// The other one.
+        baseline: Option<(Subject, Metric)>,
+    },
+    /// How many huge frames are free in the end.
+    Frag(Engine, FragSetup),
+    /// How many instructions a pair has.
+    Instructions(Engine, Order),
+}
+
+/// A target.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Target {
+    /// The row of the issue that it stands in.
+    pub row: String,
+    /// What it is about, in short.
+    pub name: String,
+    /// What is measured.
+    pub task: Task,
+    /// What the figure is held against.
+    pub limit: f64,
+    /// The unit of the limit.
+    pub unit: Unit,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    target: Vec<Entry>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Kind {
+    #[default]
+    Pattern,
+    Frag,
+    Instructions,
+}
+
+/// A target for several orders at once.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    row: String,
+    #[serde(default)]
+    kind: Kind,
+    #[serde(default = "llfree")]
+    engine: Engine,
+    pattern: Option<Pattern>,
+    metric: Option<Metric>,
+    #[serde(default = "order_0")]
+    orders: Vec<u8>,
+    #[serde(default = "one")]
+    threads: usize,
+    slots: Option<usize>,
+    #[serde(default = "gib_8")]
+    memory: Size,
+    #[serde(default)]
+    fill: f64,
+    limit: f64,
+    unit: Unit,
+    baseline: Option<Baseline>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Baseline {
+    pattern: Pattern,
+    metric: Metric,
+    memory: Option<Size>,
+    #[serde(default = "one")]
+    threads: usize,
+}
+
+fn llfree() -> Engine {
+    Engine::Llfree
+}
+
+fn order_0() -> Vec<u8> {
+    vec![0]
+}
+
+fn one() -> usize {
+    1
+}
+
+fn gib_8() -> Size {
+    Size::gib(8)
+}
+
+/// The targets of a file, or those that ship; only those whose name or row contains `only`.
+///
+/// # Errors
+/// What is wrong with the file.
+pub fn load(path: Option<&Path>, only: Option<&str>) -> Result<Vec<Target>, Failure> {
+    let targets = match path {
+        None => parse(SHIPPED).map_err(Failure::Failed),
+        Some(path) => std::fs::read_to_string(path)
+            .map_err(|error| Failure::at(path, error))
+            .and_then(|text| parse(&text).map_err(|cause| Failure::at(path, cause))),
+    };
+    let mut targets = targets?;
+    let wanted = only.unwrap_or("");
+    targets.retain(|target| target.name.contains(wanted) || target.row.contains(wanted));
+    match targets.is_empty() {
+        true => Err(Failure::Usage("no target is so named".into())),
+        false => Ok(targets),
+    }
+}
+
+/// The targets that a text says.
+///
+/// # Errors
+/// Where it is wrong, in words.
+pub fn parse(text: &str) -> Result<Vec<Target>, String> {
+    let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
+    let mut targets = Vec::new();
+    for entry in &file.target {
+        for &order in &entry.orders {
+            let target = entry.at(Order(order));
+            targets.push(target.map_err(|cause| format!("target \"{}\": {cause}", entry.row))?);
+        }
+    }
+    Ok(targets)
+}
+
+impl Entry {
+    /// This target for one order.
+    fn at(&self, order: Order) -> Result<Target, String> {
+        if !self.limit.is_finite() || self.limit <= 0.0 {
+            return Err("the limit is not a number above zero".into());
+        }
+        let unit_fits = match self.kind {
+            Kind::Pattern => !matches!(self.unit, Unit::Percent | Unit::Instructions),
+            Kind::Frag => self.unit == Unit::Percent,
+            Kind::Instructions => self.unit == Unit::Instructions,
+        };
+        if !unit_fits || self.baseline.is_some() != (self.unit == Unit::Times) {
+            return Err("kind, unit and baseline do not go together".into());
+        }
+        let (name, task) = match self.kind {
+            Kind::Pattern => self.pattern(order)?,
+            Kind::Frag => {
+                let slots = self.slots.unwrap_or(1);
+                let setup = FragSetup { memory: self.memory, slots, ..FragSetup::default() };
+                (format!("{} frag, {slots} slots", self.engine), Task::Frag(self.engine, setup))
+            }
+            Kind::Instructions => {
+                (format!("{} {order} pair", self.engine), Task::Instructions(self.engine, order))
+            }
+        };
+        Ok(Target { row: self.row.clone(), name, task, limit: self.limit, unit: self.unit })
+    }
+
+    fn pattern(&self, order: Order) -> Result<(String, Task), String> {
+        let pattern = self.pattern.ok_or("no pattern")?;
+        let metric = self.metric.ok_or("no metric")?;
+        let setup = self.setup(pattern, order, self.threads, self.slots, self.memory)?;
+        let baseline = self.baseline.map(|baseline| {
+            let Baseline { pattern, metric, memory, threads } = baseline;
+            let memory = memory.unwrap_or(self.memory);
+            let setup = self.setup(pattern, order, threads, None, memory)?;
+            Ok::<_, String>((Subject { engine: self.engine, setup }, metric))
+        });
+        let mut name = format!("{} {pattern} {order} {metric}", self.engine);
+        if self.threads > 1 {
+            name += &format!(", {} threads", self.threads);
+        }
+        if self.memory != gib_8() {
+            name += &format!(", {}", self.memory);
+        }
+        let subject = Subject { engine: self.engine, setup };
+        Ok((name, Task::Pattern { subject, metric, baseline: baseline.transpose()? }))
+    }
+
+    fn setup(
+        &self,
+        pattern: Pattern,
+        order: Order,
+        threads: usize,
+        slots: Option<usize>,
+        memory: Size,
+    ) -> Result<Setup, String> {
+        let (slots, fill) = (slots.unwrap_or(threads), (self.fill * 10.0).round() as usize);
+        let setup = Setup { threads, slots, memory, fill, ..Setup::new(pattern, order) };
+        setup.check().map_err(|failure| failure.to_string())?;
+        Ok(setup)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shipped_targets_are_all_there() {
+        let targets = parse(SHIPPED).unwrap();
+        // 3 + 1 + 18 + 6 + 6 + 2 of the first table, 1 + 6 + 2 + 4 + 2 + 2 + 2 + 7 of the second.
+        assert_eq!(targets.len(), 36 + 26);
+        let order_10 = targets.iter().find(|target| target.name == "llfree repeat order 10 pair");
+        assert_eq!(order_10.map(|target| (target.limit, target.unit)), Some((5.0, Unit::C)));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let wrong = |changed: &str, text: &str| {
+            let good = "[[target]]\nrow = \"r\"\npattern = \"bulk\"\nmetric = \"free\"\n\
+                        limit = 1\nunit = \"c\"\n";
+            assert!(parse(good).is_ok());
+            let error = parse(&good.replace(changed, text)).unwrap_err();
+            assert!(!error.is_empty());
+            error
+        };
+        assert!(wrong("limit = 1", "limit = -1").contains("limit"));
+        assert!(wrong("limit = 1", "").contains("limit"));
+        assert!(wrong("\"c\"", "\"metres\"").contains("metres"));
+        assert!(wrong("\"c\"", "\"times\"").contains("baseline"));
+        assert!(wrong("\"c\"", "\"percent\"").contains("unit"));
+        assert!(wrong("row", "threads = 0\nrow").contains("thread"));
+        assert!(wrong("row", "orders = [11]\nrow").contains("orders"));
+        assert!(wrong("row", "engine = \"slab\"\nrow").contains("one of"));
+        assert!(wrong("row", "memory = \"8\"\nrow").contains("size"));
+        assert!(wrong("row", "speed = 1\nrow").contains("speed"));
+        wrong("pattern = \"bulk\"\n", "");
+    }
+
+    #[test]
+    fn a_filter_that_fits_nothing_is_a_mistake_of_the_caller() {
+        assert!(matches!(load(None, Some("no such thing")), Err(Failure::Usage(_))));
+        assert_eq!(load(None, Some("frag")).unwrap().len(), 2);
+        assert!(load(Some(Path::new("/no/such/file")), None).is_err());
+    }
+}

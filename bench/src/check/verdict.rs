@@ -1,0 +1,109 @@
+//! Met or short.
+
+use super::{Target, Unit};
+use crate::Failure;
+use crate::floor::Loop;
+use crate::measure::Run;
+
+/// What came of a target.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Verdict {
+    /// Was it met?
+    pub met: bool,
+    /// The figure in its own unit, what it is held against, and the ratio of the two.
+    text: String,
+}
+
+pub(super) const HEADER: &str = "       target                                              figure  \
+                                 held against           ratio   limit\n";
+
+impl Verdict {
+    /// Of a target that could not be measured.
+    pub(super) fn missing(cause: Failure) -> Verdict {
+        Verdict { met: false, text: cause.to_string() }
+    }
+
+    /// The same with a remark.
+    pub(super) fn with(self, remark: &str) -> Verdict {
+        Verdict { text: format!("{} {remark}", self.text), ..self }
+    }
+
+    /// A line of the table.
+    pub(super) fn line(&self, target: &Target) -> String {
+        let verdict = if self.met { "met  " } else { "SHORT" };
+        format!("{verdict}  {:<42} {}\n", target.name, self.text)
+    }
+}
+
+/// Holds a figure (nanoseconds, percent or instructions) against the limit.
+pub fn judge(target: &Target, figure: f64, baseline: Option<f64>, run: Option<&Run>) -> Verdict {
+    let floor = |which| run.map_or(f64::NAN, |run| run.floor(which).median);
+    let c = floor(Loop::HotCas);
+    let (against, name, unit) = match target.unit {
+        Unit::C => (c, format!("C = {c:.2} ns"), "ns"),
+        Unit::RandomClear256K => {
+            let floor = floor(Loop::RandomClear256K);
+            (floor, format!("random clear {floor:.2} ns"), "ns")
+        }
+        Unit::NsAtC245 => (c / 2.45, format!("ns at C = 2.45; C = {c:.2}"), "ns"),
+        Unit::Times => {
+            let other = baseline.unwrap_or(f64::NAN);
+            (other, format!("the other: {other:.2} ns"), "ns")
+        }
+        Unit::Ns => (1.0, format!("ns; C = {c:.2}"), "ns"),
+        Unit::Percent => (1.0, "possible huge frames".into(), "% "),
+        Unit::Instructions => (1.0, "instructions".into(), "  "),
+    };
+    let ratio = figure / against;
+    let (met, sign) = match target.unit {
+        Unit::Percent => (ratio >= target.limit, '≥'),
+        _ => (ratio <= target.limit, '≤'),
+    };
+    let limit = target.limit;
+    let text = format!("{figure:>12.2} {unit}  {name:<24} {ratio:>9.2} {sign} {limit}");
+    Verdict { met, text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::load;
+
+    fn run(c: f64) -> Run {
+        let floor = Loop::ALL.map(|which| (which, vec![c, c, c]));
+        Run { floor: floor.to_vec(), measured: Vec::new() }
+    }
+
+    fn target(name: &str) -> Target {
+        load(None, Some(name)).unwrap().remove(0)
+    }
+
+    #[test]
+    fn limits_in_c_move_with_c() {
+        let target = target("llfree bulk order 0 alloc");
+        assert!(judge(&target, 8.0, None, Some(&run(2.45))).met);
+        assert!(!judge(&target, 8.2, None, Some(&run(2.45))).met);
+        assert!(judge(&target, 8.2, None, Some(&run(3.0))).met);
+        assert!(!judge(&target, 8.2, None, None).met);
+    }
+
+    #[test]
+    fn nanoseconds_of_the_issue_s_machine_are_scaled() {
+        let target = target("list-local");
+        assert!(judge(&target, 1.5, None, Some(&run(2.45))).met);
+        assert!(!judge(&target, 1.6, None, Some(&run(2.45))).met);
+        assert!(judge(&target, 2.9, None, Some(&run(4.9))).met);
+    }
+
+    #[test]
+    fn more_percent_are_better_and_a_missing_baseline_is_short() {
+        let frag = target("frag");
+        assert!(judge(&frag, 98.5, None, None).met && !judge(&frag, 97.9, None, None).met);
+        let storm = target("exit-storm");
+        assert!(judge(&storm, 19.0, Some(8.0), None).met);
+        assert!(!judge(&storm, 21.0, Some(8.0), None).met);
+        assert!(!judge(&storm, 19.0, None, None).met);
+        let missing = Verdict::missing(Failure::Failed("no valgrind".into()));
+        assert!(missing.line(&storm).starts_with("SHORT  llfree exit-storm"));
+    }
+}

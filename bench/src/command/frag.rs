@@ -1,0 +1,118 @@
+//! `frag`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use clap::builder::PathBufValueParser;
+
+use super::percent;
+use crate::Failure;
+use crate::engine::{Engine, Engines};
+use crate::frag::{FragSetup, State, csv, run, svg};
+use crate::output::{Machine, Screen, check_writable, note, progress, write_files};
+use crate::size::Size;
+
+/// How to fragment memory.
+#[derive(Args, Debug)]
+pub struct FragArgs {
+    /// Who is measured, separated by commas, or all
+    #[arg(long, value_name = "NAMES", default_value = "llfree")]
+    pub engine: Engines,
+    /// How much memory is managed, 4MiB to 16TiB. Only metadata is touched
+    #[arg(long, value_name = "SIZE", default_value = "8GiB")]
+    pub memory: Size,
+    /// How much of it is allocated at first
+    #[arg(long, value_name = "PERCENT", default_value = "90", value_parser = percent)]
+    pub fill: f64,
+    /// How much of that is freed at random
+    #[arg(long, value_name = "PERCENT", default_value = "50", value_parser = percent)]
+    pub freed: f64,
+    /// How many iterations follow
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
+    pub iterations: u32,
+    /// How much of what is allocated each iteration frees and allocates again
+    #[arg(long, value_name = "PERCENT", default_value = "10", value_parser = percent)]
+    pub churn: f64,
+    /// How many slots the calls go through, in turn
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    pub slots: u16,
+    /// What random choices follow from
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Write the state after each iteration to a file
+    #[arg(long, value_name = "FILE", value_parser = PathBufValueParser::new())]
+    pub csv: Option<PathBuf>,
+    /// Draw it to a file
+    #[arg(long, value_name = "FILE", value_parser = PathBufValueParser::new())]
+    pub svg: Option<PathBuf>,
+}
+
+/// Fragments memory and shows how it recovers.
+///
+/// # Errors
+/// When no engine could be measured, or a file cannot be written.
+pub fn frag(args: FragArgs) -> Result<ExitCode, Failure> {
+    let setup = FragSetup {
+        memory: args.memory,
+        slots: args.slots.into(),
+        fill: args.fill,
+        freed: args.freed,
+        iterations: args.iterations as usize,
+        churn: args.churn,
+        seed: args.seed,
+    };
+    for path in [&args.csv, &args.svg].into_iter().flatten() {
+        check_writable(path)?;
+    }
+    let mut screen = Screen::default();
+    screen.print(&Machine::here().describe())?;
+    let mut curves = Vec::new();
+    for &engine in &args.engine.0 {
+        let bar = progress(engine.name(), setup.iterations);
+        let states = run(engine, &setup, &|done| bar.set_position(done as u64));
+        bar.finish_and_clear();
+        match states {
+            Ok(states) => {
+                screen.print(&describe(engine, &states))?;
+                curves.push((engine, states));
+            }
+            Err(failure) => note(&failure.to_string()),
+        }
+    }
+    if curves.is_empty() {
+        return Err(Failure::Failed("nothing could be measured".into()));
+    }
+    let mut files = Vec::new();
+    if let Some(path) = &args.csv {
+        files.push((path.clone(), csv(&setup, &curves)?));
+    }
+    if let Some(path) = &args.svg {
+        files.push((path.clone(), svg(&setup, &curves)?.into_bytes()));
+    }
+    write_files(&files)?;
+    for (path, _) in &files {
+        screen.print(&format!("wrote {}\n", path.display()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Some of the states: about ten, the first and the last among them.
+fn describe(engine: Engine, states: &[State]) -> String {
+    let mut text = format!(
+        "\n{engine}\n{:>10} {:>12} {:>10} {:>9} {:>14}\n",
+        "iteration", "free huge", "possible", "percent", "frames to move"
+    );
+    let step = states.len().div_ceil(10).max(1);
+    let last = states.len().saturating_sub(1);
+    for (index, state) in states.iter().enumerate() {
+        if index % step == 0 || index == last {
+            let State { iteration, free_huge, possible_huge, moves, .. } = state;
+            let percent = state.percent();
+            text += &format!(
+                "{iteration:>10} {free_huge:>12} {possible_huge:>10} {percent:>9.1} {moves:>14}\n"
+            );
+        }
+    }
+    text
+}

@@ -1,0 +1,97 @@
+//! The commands `bench` and `frag`: their arguments and what they do. The program around them
+//! adds them to its own, prints a [`Failure`](crate::Failure) to standard error and ends with its
+//! exit code.
+
+mod bench;
+mod frag;
+
+pub use bench::{BenchArgs, bench};
+pub use frag::{FragArgs, frag};
+
+/// A percentage.
+fn percent(text: &str) -> Result<f64, String> {
+    let number: f64 = text.parse().map_err(|_| "a number of percent")?;
+    match (0.0..=100.0).contains(&number) {
+        true => Ok(number),
+        false => Err("0 to 100 percent".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, Parser};
+
+    use super::*;
+    use crate::Failure;
+
+    #[derive(Parser, Debug)]
+    enum Program {
+        Bench(BenchArgs),
+        Frag(FragArgs),
+    }
+
+    fn parse(line: &str) -> Result<Program, clap::Error> {
+        Program::try_parse_from(["program"].into_iter().chain(line.split(' ')))
+    }
+
+    #[test]
+    fn wrong_command_lines_are_refused() {
+        Program::command().debug_assert();
+        let wrong = [
+            "bench",
+            "bench slab",
+            "bench bulk --engine slab",
+            "bench bulk --order 11",
+            "bench bulk --threads 0",
+            "bench bulk --memory 1KiB",
+            "bench bulk --repetitions 0",
+            "bench bulk --fill 101",
+            "bench bulk --check",
+            "bench bulk --quick",
+            "bench bulk --only frag",
+            "bench --only frag",
+            "bench --check --engine linux",
+            "frag --churn -1",
+            "frag --churn NaN",
+            "frag --slots 0",
+        ];
+        for line in wrong {
+            assert!(parse(line).is_err(), "{line}");
+        }
+        for line in ["bench --check --quick", "bench bulk --engine all --order 0,9", "frag"] {
+            assert!(parse(line).is_ok(), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_only_makes_no_sense_together_is_a_usage_failure_too() {
+        for line in ["bench remote --threads 3", "bench bulk --memory 4MiB --threads 4096"] {
+            let Ok(Program::Bench(args)) = parse(line) else { panic!("{line}") };
+            assert!(matches!(bench(args), Err(Failure::Usage(_))), "{line}");
+        }
+    }
+
+    #[test]
+    fn results_are_written_as_json_and_csv() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name).display().to_string();
+        let (json, csv, svg) = (at("a.json"), at("a.csv"), at("a.svg"));
+        let line = format!(
+            "bench near-full --memory 16MiB --fill 90 --operations 100 --repetitions 2 --engine \
+             llfree,bitmap --json {json} --csv {csv}"
+        );
+        let Ok(Program::Bench(args)) = parse(&line) else { panic!("{line}") };
+        bench(args).unwrap();
+        let json: serde_json::Value =
+            serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
+        let results = json["results"].as_array().unwrap();
+        assert_eq!(results.len(), 6 + 2);
+        assert_eq!(results[7]["cpu_ns"].as_array().map(Vec::len), Some(2));
+        assert_eq!(std::fs::read_to_string(csv).unwrap().lines().count(), 1 + 6 + 2);
+        let line = format!("frag --memory 16MiB --iterations 3 --csv {} --svg {svg}", at("b.csv"));
+        let Ok(Program::Frag(args)) = parse(&line) else { panic!("{line}") };
+        frag(args).unwrap();
+        assert_eq!(std::fs::read_to_string(at("b.csv")).unwrap().lines().count(), 1 + 4);
+        assert!(std::fs::read_to_string(svg).unwrap().starts_with("<svg"));
+    }
+}

@@ -1,0 +1,173 @@
+//! The table of contenders. A new one is one line here.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use woodlot_frame::{Base4K, Construct, FrameAllocator, Order};
+use woodlot_llfree::LLFree;
+use woodlot_rivals::{LinuxBuddy, LinuxBuddyNoPcp, ListCas, ListLocal, ListLocked};
+
+use crate::contender::Contender;
+use crate::registry::{Bitmap, BuddySystem, Ranges};
+
+/// Work that is written once and compiled for each contender.
+pub trait Visit {
+    /// What it yields.
+    type Output;
+
+    /// With an engine that keeps the contract.
+    fn contract<A>(self) -> Self::Output
+    where
+        A: Construct + FrameAllocator<Geometry = Base4K> + Send + 'static;
+
+    /// With an allocator that does not.
+    fn foreign<C: Contender + 'static>(self) -> Self::Output;
+}
+
+macro_rules! engines {
+    ($($(#[$doc:meta])* $variant:ident $name:literal $about:literal
+       { $($orders:pat => $kind:ident::<$type:ty>),+ })*) => {
+        /// A contender by its name on the command line.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "&'static str")]
+        pub enum Engine { $($(#[$doc])* $variant),* }
+
+        impl Engine {
+            /// Every contender.
+            pub const ALL: &'static [Engine] = &[$(Engine::$variant),*];
+
+            /// Its name on the command line and in reports.
+            pub const fn name(self) -> &'static str {
+                match self { $(Engine::$variant => $name),* }
+            }
+
+            /// What it is, in a line.
+            pub const fn about(self) -> &'static str {
+                match self { $(Engine::$variant => $about),* }
+            }
+
+            /// Does the work with this contender, compiled for blocks of `order`; `None` where it
+            /// does not serve that order.
+            pub fn visit<V: Visit>(self, order: Order, work: V) -> Option<V::Output> {
+                match (self, order.0) {
+                    $($((Engine::$variant, $orders) => Some(work.$kind::<$type>()),)+)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+engines! {
+    /// LLFree.
+    Llfree "llfree" "LLFree (ATC'23): bit fields, child counters, trees, reservations" {
+        0..=10 => contract::<LLFree<'static, Base4K>>
+    }
+    /// Linux's buddy with lists for each CPU.
+    Linux "linux" "Linux's buddy allocator with lists for each CPU" {
+        0..=10 => contract::<LinuxBuddy<Base4K>>
+    }
+    /// The same without them.
+    LinuxNoPcp "linux-no-pcp" "Linux's buddy allocator, every call behind the zone lock" {
+        0..=10 => contract::<LinuxBuddyNoPcp<Base4K>>
+    }
+    /// One list behind a lock.
+    ListLocked "list-locked" "one list behind a lock; orders 0 and 9" {
+        0 => contract::<ListLocked<Base4K, 0>>, 9 => contract::<ListLocked<Base4K, 9>>
+    }
+    /// One lock-free list.
+    ListCas "list-cas" "one lock-free list (Treiber); orders 0 and 9" {
+        0 => contract::<ListCas<Base4K, 0>>, 9 => contract::<ListCas<Base4K, 9>>
+    }
+    /// One list for each slot.
+    ListLocal "list-local" "one list for each slot, unsynchronised; orders 0 and 9" {
+        0 => contract::<ListLocal<Base4K, 0>>, 9 => contract::<ListLocal<Base4K, 9>>
+    }
+    /// `buddy_system_allocator`.
+    BuddySystem "buddy-system" "buddy_system_allocator 0.13, from the registry" {
+        0..=10 => foreign::<BuddySystem>
+    }
+    /// `bitmap-allocator`.
+    Bitmap "bitmap" "bitmap-allocator 0.4, from the registry; order 0, 64 GiB" {
+        0 => foreign::<Bitmap>
+    }
+    /// `free-list`.
+    FreeList "free-list" "free-list 0.3, from the registry; 4096 ranges" {
+        0..=10 => foreign::<Ranges>
+    }
+}
+
+impl Engine {
+    /// Does it keep the contract (`woodlot_frame::FrameAllocator`)?
+    pub const fn keeps_contract(self) -> bool {
+        !matches!(self, Engine::BuddySystem | Engine::Bitmap | Engine::FreeList)
+    }
+}
+
+impl fmt::Display for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Engine {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Engine, String> {
+        let found = Engine::ALL.iter().find(|engine| engine.name() == text);
+        found.copied().ok_or_else(|| {
+            let names: Vec<_> = Engine::ALL.iter().map(|engine| engine.name()).collect();
+            format!("one of {} or all", names.join(", "))
+        })
+    }
+}
+
+impl TryFrom<String> for Engine {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Engine, String> {
+        text.parse()
+    }
+}
+
+impl From<Engine> for &'static str {
+    fn from(engine: Engine) -> Self {
+        engine.name()
+    }
+}
+
+/// One contender or several: what `--engine` takes between commas.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Engines(pub Vec<Engine>);
+
+impl FromStr for Engines {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Engines, String> {
+        if text == "all" {
+            return Ok(Engines(Engine::ALL.to_vec()));
+        }
+        let mut engines = text.split(',').map(str::parse).collect::<Result<Vec<Engine>, _>>()?;
+        engines.sort_unstable();
+        engines.dedup();
+        Ok(Engines(engines))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_back_to_their_engines() {
+        for &engine in Engine::ALL {
+            assert_eq!(engine.name().parse(), Ok(engine));
+            assert!(!engine.about().is_empty());
+        }
+        assert_eq!("all".parse::<Engines>().unwrap().0, Engine::ALL);
+        let two = Engines(vec![Engine::Llfree, Engine::ListCas]);
+        assert_eq!("list-cas,llfree,llfree".parse(), Ok(two));
+        assert!("llfree,".parse::<Engines>().is_err() && "slab".parse::<Engines>().is_err());
+    }
+}

@@ -1,0 +1,54 @@
+//! Measures page-frame allocators: against what the processor's atomic instructions cost in the
+//! same run, against each other, and against targets.
+//!
+//! ```text
+//!   command ──► check ──► measure ──► patterns ──► contender     one narrow trait, inlined away
+//!      │          │          └─────► floor           ▲
+//!      │          └─► frag ────────────────────────┐ │
+//!      └─► output (screen, files, machine)        engine         the table of contenders
+//! ```
+//!
+//! # What is measured
+//!
+//! Loops over `alloc` and `free` as a program would write them: each contender's loop is compiled
+//! for that contender, chosen once before the clock is read, and does nothing else than the calls
+//! and one load or store of an array that was touched before. Order and slot are hidden from the
+//! compiler, and so is each frame between its allocation and its free in *repeat*; without that, a
+//! call of constant order would be specialised further than most callers are.
+//!
+//! Times are of the thread's CPU (`CLOCK_THREAD_CPUTIME_ID`) and of the wall, each divided by the
+//! number of operations; what the two clock reads cost is measured once and taken off. Contenders
+//! and floor take turns within each repetition, so that a machine that slows down slows down all.
+//! The first repetition warms up and is thrown away.
+//!
+//! # What is not measured
+//!
+//! * Frames are numbers: no memory stands behind them, nobody writes to what was allocated, and
+//!   the caches hold more metadata than they would beside a real program.
+//! * The loops' own array traffic (8 bytes an operation) is in the figures of the contenders; in
+//!   those of the floor only where its loop says so.
+//! * Threads are pinned to the CPUs that this process may use, in the order of their numbers.
+//!   Which of them share a core or a socket is not asked.
+//! * On a virtual machine CPU time contains what the hypervisor took away unannounced.
+//! * Interrupts, page faults of the metadata (it is touched before) and TLB misses of the frames.
+#![cfg(not(any(loom, woodlot_explore)))]
+#![deny(missing_docs)]
+
+pub mod check;
+pub mod clock;
+pub mod command;
+pub mod contender;
+pub mod engine;
+mod failure;
+pub mod floor;
+pub mod frag;
+pub mod instructions;
+pub mod measure;
+pub mod output;
+pub mod patterns;
+pub mod random;
+pub mod registry;
+pub mod size;
+pub mod statistics;
+
+pub use failure::Failure;

@@ -1,0 +1,159 @@
+//! Repetitions: contenders and floor by turns.
+//!
+//! ```text
+//!   repetition 0 (thrown away)   floor  A  B  C
+//!   repetition 1                 floor  A  B  C
+//!   …
+//! ```
+
+use crate::Failure;
+use crate::engine::Engine;
+use crate::floor::{Floor, Loop};
+use crate::patterns::{Metric, Runner, Setup, on_one_thread, prepare};
+use crate::statistics::Summary;
+
+/// What is measured: a contender and what it is asked.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Subject {
+    /// Who.
+    pub engine: Engine,
+    /// What.
+    pub setup: Setup,
+}
+
+/// How it is measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// How many repetitions count.
+    pub repetitions: usize,
+    /// What random choices of the floor follow from.
+    pub seed: u64,
+    /// How many times a million operations the hot loops of the floor do in each.
+    pub floor_rounds: usize,
+}
+
+/// Nanoseconds for each operation, one number for each repetition.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Figure {
+    /// What an operation is.
+    pub metric: Metric,
+    /// How many of them each repetition did.
+    pub operations: u64,
+    /// CPU time.
+    pub cpu: Vec<f64>,
+    /// Time on the wall, as one thread sees it.
+    pub wall: Vec<f64>,
+}
+
+impl Figure {
+    /// Of the CPU times.
+    pub fn cpu(&self) -> Summary {
+        Summary::of(&self.cpu).unwrap_or(NOTHING)
+    }
+
+    /// Of the times on the wall.
+    pub fn wall(&self) -> Summary {
+        Summary::of(&self.wall).unwrap_or(NOTHING)
+    }
+}
+
+const NOTHING: Summary = Summary { median: f64::NAN, min: f64::NAN, max: f64::NAN };
+
+/// A subject and what came of it.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// What was measured.
+    pub subject: Subject,
+    /// The figures, or why there are none.
+    pub outcome: Result<Vec<Figure>, Failure>,
+}
+
+/// What a run gave.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// The floor: CPU time of each loop in each repetition.
+    pub floor: Vec<(Loop, Vec<f64>)>,
+    /// Every subject.
+    pub measured: Vec<Measured>,
+}
+
+impl Run {
+    /// One loop of the floor.
+    pub fn floor(&self, which: Loop) -> Summary {
+        let found = self.floor.iter().find(|(known, _)| *known == which);
+        found.and_then(|(_, samples)| Summary::of(samples)).unwrap_or(NOTHING)
+    }
+
+    /// A figure of a subject.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn figure(&self, subject: &Subject, metric: Metric) -> Result<&Figure, Failure> {
+        let missing = || Failure::Failed(format!("{metric} was not measured"));
+        let measured = self.measured.iter().find(|measured| measured.subject == *subject);
+        let figures = measured.ok_or_else(missing)?.outcome.as_ref().map_err(Failure::clone)?;
+        figures.iter().find(|figure| figure.metric == metric).ok_or_else(missing)
+    }
+}
+
+/// A subject under way.
+struct Under {
+    subject: Subject,
+    outcome: Result<(Box<dyn Runner>, Vec<Figure>), Failure>,
+}
+
+impl Under {
+    fn new(subject: Subject) -> Under {
+        let runner = prepare(subject.engine, &subject.setup);
+        Under { subject, outcome: runner.map(|runner| (runner, Vec::new())) }
+    }
+
+    /// One repetition; the first failure is the last.
+    fn repeat(&mut self, counts: bool) {
+        let Ok((runner, figures)) = &mut self.outcome else { return };
+        match runner.sample() {
+            Ok(sample) if counts => {
+                for (metric, tally) in sample {
+                    let known = figures.iter().position(|figure| figure.metric == metric);
+                    let index = known.unwrap_or(figures.len());
+                    if known.is_none() {
+                        let operations = tally.operations;
+                        figures.push(Figure { metric, operations, cpu: vec![], wall: vec![] });
+                    }
+                    figures[index].cpu.push(tally.cpu());
+                    figures[index].wall.push(tally.wall());
+                }
+            }
+            Ok(_) => {}
+            Err(Failure::Failed(cause)) => {
+                let cause = format!("{}: {cause}", self.subject.engine);
+                self.outcome = Err(Failure::Failed(cause));
+            }
+            Err(usage) => self.outcome = Err(usage),
+        }
+    }
+}
+
+/// Measures subjects; `progress` is told how many steps of `(repetitions + 1) × subjects` are done.
+/// A subject that fails has its failure for an outcome, and the others go on.
+pub fn measure(subjects: &[Subject], options: Options, progress: &dyn Fn(usize)) -> Run {
+    let mut floor = Floor::new(options.seed, options.floor_rounds);
+    let mut under: Vec<Under> = subjects.iter().map(|&subject| Under::new(subject)).collect();
+    let mut floors = Loop::ALL.map(|which| (which, Vec::new()));
+    for repetition in 0..=options.repetitions {
+        let tallies = on_one_thread(|| floor.sample());
+        if repetition > 0 {
+            let with_samples = floors.iter_mut().zip(tallies);
+            with_samples.for_each(|((_, samples), tally)| samples.push(tally.cpu()));
+        }
+        for (index, under) in under.iter_mut().enumerate() {
+            under.repeat(repetition > 0);
+            progress(repetition * subjects.len() + index + 1);
+        }
+    }
+    let measured = under.into_iter().map(|Under { subject, outcome }| Measured {
+        subject,
+        outcome: outcome.map(|(_, figures)| figures),
+    });
+    Run { floor: floors.to_vec(), measured: measured.collect() }
+}

@@ -1,0 +1,144 @@
+//! Results for programs: CSV with a row for each figure, JSON with every repetition as well.
+
+use serde::Serialize;
+
+use super::Machine;
+use crate::Failure;
+use crate::floor::Loop;
+use crate::measure::{Figure, Measured, Run};
+use crate::patterns::{Metric, Pattern};
+use crate::size::Size;
+use crate::statistics::Summary;
+
+/// A figure of a contender, or a loop of the floor.
+#[derive(Serialize)]
+struct Row {
+    engine: &'static str,
+    pattern: Option<Pattern>,
+    floor: Option<&'static str>,
+    metric: Option<Metric>,
+    order: Option<u8>,
+    threads: usize,
+    slots: usize,
+    memory: Option<Size>,
+    fill_percent: Option<f64>,
+    operations: Option<u64>,
+    repetitions: usize,
+    cpu_ns_median: Option<f64>,
+    cpu_ns_min: Option<f64>,
+    cpu_ns_max: Option<f64>,
+    wall_ns_median: Option<f64>,
+    wall_ns_min: Option<f64>,
+    wall_ns_max: Option<f64>,
+    times_hot_cas: Option<f64>,
+    not_measured: Option<String>,
+}
+
+/// A row with what every repetition gave.
+#[derive(Serialize)]
+struct Detail {
+    #[serde(flatten)]
+    row: Row,
+    cpu_ns: Vec<f64>,
+    wall_ns: Vec<f64>,
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    machine: &'a Machine,
+    note: &'static str,
+    results: Vec<Detail>,
+}
+
+const NOTE: &str = "ns for each operation; CPU time of the thread and wall time as a thread sees \
+                    it; hot CAS in the same run is the unit of times_hot_cas";
+
+fn floor_row(which: Loop, samples: &[f64], c: f64) -> Detail {
+    let summary = Summary::of(samples);
+    let row = Row {
+        engine: "floor",
+        pattern: None,
+        floor: Some(which.name()),
+        metric: None,
+        order: None,
+        threads: 1,
+        slots: 0,
+        memory: None,
+        fill_percent: None,
+        operations: None,
+        repetitions: samples.len(),
+        cpu_ns_median: summary.map(|s| s.median),
+        cpu_ns_min: summary.map(|s| s.min),
+        cpu_ns_max: summary.map(|s| s.max),
+        wall_ns_median: None,
+        wall_ns_min: None,
+        wall_ns_max: None,
+        times_hot_cas: summary.map(|s| s.median / c),
+        not_measured: None,
+    };
+    Detail { row, cpu_ns: samples.to_vec(), wall_ns: Vec::new() }
+}
+
+fn row(measured: &Measured, figure: Result<&Figure, String>, c: f64) -> Detail {
+    let setup = &measured.subject.setup;
+    let found = figure.as_ref().ok();
+    let (cpu, wall) = (found.map(|f| f.cpu()), found.map(|f| f.wall()));
+    let row = Row {
+        engine: measured.subject.engine.name(),
+        pattern: Some(setup.pattern),
+        floor: None,
+        metric: found.map(|f| f.metric),
+        order: Some(setup.order.0),
+        threads: setup.threads,
+        slots: setup.slots,
+        memory: Some(setup.memory),
+        fill_percent: (setup.pattern == Pattern::NearFull).then_some(setup.fill as f64 / 10.0),
+        operations: found.map(|f| f.operations),
+        repetitions: found.map_or(0, |f| f.cpu.len()),
+        cpu_ns_median: cpu.map(|s| s.median),
+        cpu_ns_min: cpu.map(|s| s.min),
+        cpu_ns_max: cpu.map(|s| s.max),
+        wall_ns_median: wall.map(|s| s.median),
+        wall_ns_min: wall.map(|s| s.min),
+        wall_ns_max: wall.map(|s| s.max),
+        times_hot_cas: cpu.map(|s| s.median / c),
+        not_measured: figure.as_ref().err().cloned(),
+    };
+    let samples = |of: fn(&Figure) -> &Vec<f64>| found.map(|f| of(f).clone()).unwrap_or_default();
+    Detail { row, cpu_ns: samples(|f| &f.cpu), wall_ns: samples(|f| &f.wall) }
+}
+
+fn details(run: &Run) -> Vec<Detail> {
+    let c = run.floor(Loop::HotCas).median;
+    let floor = run.floor.iter().map(|(which, samples)| floor_row(*which, samples, c));
+    let figures = run.measured.iter().flat_map(|measured| match &measured.outcome {
+        Ok(figures) => figures.iter().map(|figure| row(measured, Ok(figure), c)).collect(),
+        Err(cause) => vec![row(measured, Err(cause.to_string()), c)],
+    });
+    floor.chain(figures).collect()
+}
+
+/// A row for each figure.
+///
+/// # Errors
+/// When it cannot be written down, which is a defect.
+pub fn csv(run: &Run) -> Result<Vec<u8>, Failure> {
+    let mut csv = ::csv::Writer::from_writer(Vec::new());
+    let failed = |error: &dyn std::fmt::Display| Failure::Failed(format!("as CSV: {error}"));
+    for detail in details(run) {
+        csv.serialize(detail.row).map_err(|error| failed(&error))?;
+    }
+    csv.into_inner().map_err(|error| failed(&error))
+}
+
+/// Everything, with the machine.
+///
+/// # Errors
+/// When it cannot be written down, which is a defect.
+pub fn json(run: &Run, machine: &Machine) -> Result<Vec<u8>, Failure> {
+    let document = Document { machine, note: NOTE, results: details(run) };
+    let mut bytes = serde_json::to_vec_pretty(&document)
+        .map_err(|error| Failure::Failed(format!("as JSON: {error}")))?;
+    bytes.push(b'\n');
+    Ok(bytes)
+}

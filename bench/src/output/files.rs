@@ -1,0 +1,112 @@
+//! Files appear whole or not at all: each is written under another name in its folder and renamed
+//! when it is complete. The unfinished ones are listed, for a Ctrl-C handler to remove.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tempfile::NamedTempFile;
+
+use crate::Failure;
+
+static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
+    // The list stays usable whatever happened to the thread that held it.
+    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes what is unfinished. While the answer is held, no file is begun or finished: a handler
+/// keeps it until the process is gone.
+pub fn remove_partial_files() -> impl Sized {
+    let list = unfinished();
+    for path in list.iter() {
+        // It may be gone already: there is nobody left to tell.
+        let _ = fs::remove_file(path);
+    }
+    list
+}
+
+/// Writes files; what was there before is replaced. All of them are complete before the first one
+/// appears, so that results of two runs are not mixed.
+///
+/// # Errors
+/// Why not, with the file's name. Nothing is left behind then.
+pub fn write_files(files: &[(PathBuf, Vec<u8>)]) -> Result<(), Failure> {
+    let complete = files.iter().map(|(path, bytes)| Ok((complete(path, bytes)?, path)));
+    let complete = complete.collect::<Result<Vec<_>, Failure>>()?;
+    let mut list = unfinished();
+    for (file, path) in complete {
+        list.retain(|unfinished| unfinished != file.path());
+        file.persist(path).map_err(|error| cannot_write(path, error.error))?;
+    }
+    Ok(())
+}
+
+fn cannot_write(path: &Path, cause: impl std::fmt::Display) -> Failure {
+    Failure::at(path, format!("cannot be written: {cause}"))
+}
+
+/// The folder that a file is to be in.
+fn folder(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+/// Sees that a file can be written, before hours of work.
+///
+/// # Errors
+/// Why not, with the file's name.
+pub(crate) fn check_writable(path: &Path) -> Result<(), Failure> {
+    if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        return Err(cannot_write(path, "it is there and not a file"));
+    }
+    let probe = tempfile::tempfile_in(folder(path));
+    probe.map(drop).map_err(|cause| cannot_write(path, cause))
+}
+
+/// Writes what is to be `path` under another name in its folder.
+fn complete(path: &Path, bytes: &[u8]) -> Result<NamedTempFile, Failure> {
+    check_writable(path)?;
+    let written = begin(path).and_then(|mut file| {
+        file.write_all(bytes)?;
+        file.as_file().sync_data()?;
+        Ok(file)
+    });
+    written.map_err(|cause| cannot_write(path, cause))
+}
+
+fn begin(path: &Path) -> std::io::Result<NamedTempFile> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".woodlot-");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        // What any new file gets: the user's mask applies.
+        builder.permissions(fs::Permissions::from_mode(0o666));
+    }
+    let mut list = unfinished();
+    let file = builder.tempfile_in(folder(path))?;
+    list.push(file.path().to_path_buf());
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_appear_together_or_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let (good, bad) = (folder.path().join("a"), folder.path().join("none").join("b"));
+        let files = |second: &Path| [(good.clone(), vec![1]), (second.to_path_buf(), vec![2])];
+        assert!(write_files(&files(&bad)).unwrap_err().to_string().contains("none"));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        write_files(&files(&folder.path().join("b"))).unwrap();
+        assert_eq!(fs::read(&good).unwrap(), [1]);
+        assert!(check_writable(folder.path()).is_err() && check_writable(&good).is_ok());
+    }
+}

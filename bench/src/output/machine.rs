@@ -1,0 +1,139 @@
+//! The machine and the program, for those who compare results.
+
+use std::fs;
+use std::process::Command;
+use std::time::SystemTime;
+
+use serde::Serialize;
+
+use crate::clock::cpus;
+
+/// Where, when and with what a result was made.
+#[derive(Clone, Debug, Serialize)]
+pub struct Machine {
+    version: &'static str,
+    commit: Option<String>,
+    rustc: Option<&'static str>,
+    profile: &'static str,
+    target: String,
+    date: String,
+    kernel: Option<String>,
+    cpu: Option<String>,
+    cpus: Option<usize>,
+    cpus_allowed: usize,
+    l3_cache: Option<String>,
+    memory_kib: Option<u64>,
+    load: Option<String>,
+}
+
+impl Machine {
+    /// This program on this machine, now.
+    pub fn here() -> Self {
+        Self {
+            version: env!("CARGO_PKG_VERSION"),
+            commit: option_env!("WOODLOT_COMMIT").map(str::to_string).or_else(commit),
+            rustc: option_env!("WOODLOT_RUSTC"),
+            profile: if cfg!(debug_assertions) { "debug" } else { "release" },
+            target: format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS),
+            date: date(SystemTime::now()),
+            kernel: first_line("/proc/sys/kernel/osrelease"),
+            cpu: field("/proc/cpuinfo", "model name"),
+            cpus: std::thread::available_parallelism().ok().map(Into::into),
+            cpus_allowed: cpus().len(),
+            l3_cache: first_line("/sys/devices/system/cpu/cpu0/cache/index3/size"),
+            memory_kib: field("/proc/meminfo", "MemTotal").and_then(|value| kib(&value)),
+            load: first_line("/proc/loadavg"),
+        }
+    }
+
+    /// A few lines for people.
+    pub fn describe(&self) -> String {
+        let known = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".into());
+        let mut text = format!(
+            "machine: {}, {} CPUs, kernel {}, load {}\n",
+            known(&self.cpu),
+            self.cpus.unwrap_or(0),
+            known(&self.kernel),
+            known(&self.load),
+        );
+        text += &format!(
+            "program: {} {}, {} ({}); {}\n",
+            known(&self.commit),
+            self.profile,
+            self.rustc.unwrap_or("unknown compiler"),
+            self.target,
+            self.date
+        );
+        if cfg!(debug_assertions) {
+            text += "THIS IS A DEBUG BUILD: its times mean nothing.\n";
+        }
+        text
+    }
+}
+
+/// How much memory can be had without pushing anything else out.
+pub fn available_bytes() -> Option<usize> {
+    let kib = kib(&field("/proc/meminfo", "MemAvailable")?)?;
+    usize::try_from(kib).ok()?.checked_mul(1024)
+}
+
+fn kib(value: &str) -> Option<u64> {
+    value.split(' ').next()?.parse().ok()
+}
+
+fn first_line(path: &str) -> Option<String> {
+    Some(fs::read_to_string(path).ok()?.lines().next()?.to_string())
+}
+
+/// The value of the first line that reads `name : value`.
+fn field(path: &str, name: &str) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    let lines = text.lines().filter_map(|line| line.split_once(':'));
+    let mut values = lines.filter(|(key, _)| key.trim() == name).map(|(_, value)| value);
+    values.next().map(|value| value.trim().to_string())
+}
+
+/// The commit of the checkout that the program runs in, if it does.
+fn commit() -> Option<String> {
+    let output = Command::new("git").args(["rev-parse", "--short", "HEAD"]).output().ok()?;
+    let line = String::from_utf8(output.stdout).ok()?;
+    output.status.success().then(|| line.trim().to_string())
+}
+
+/// UTC, to the minute, as `2023-07-10 09:05 UTC`.
+fn date(time: SystemTime) -> String {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+    let (days, minutes) = (since / 86_400, since % 86_400 / 60);
+    // Days from 1 March of year 0, in cycles of 400 years (Hinnant, "chrono-compatible low-level
+    // date algorithms").
+    let days = days + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02} {:02}:{:02} UTC", minutes / 60, minutes % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn dates_of_known_seconds() {
+        let at = |seconds| date(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
+        assert_eq!(at(0), "1970-01-01 00:00 UTC");
+        assert_eq!(at(951_782_400), "2000-02-29 00:00 UTC");
+        assert_eq!(at(1_688_979_959), "2023-07-10 09:05 UTC");
+    }
+
+    #[test]
+    fn a_machine_describes_itself() {
+        let text = Machine::here().describe();
+        assert!(text.starts_with("machine: ") && text.contains("program: "), "{text}");
+    }
+}

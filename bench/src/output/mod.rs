@@ -1,0 +1,15 @@
+//! What the commands leave behind. The programs that call them (`woodlot`) keep the same habits:
+//! results on standard output, notes and progress on standard error, files whole or not at all.
+
+mod data;
+mod files;
+mod machine;
+mod screen;
+mod table;
+
+pub use data::{csv, json};
+pub(crate) use files::check_writable;
+pub use files::{remove_partial_files, write_files};
+pub use machine::{Machine, available_bytes};
+pub use screen::{Screen, note, progress};
+pub use table::{describe, describe_floor};

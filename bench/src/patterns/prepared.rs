@@ -1,0 +1,204 @@
+//! A contender with everything that a pattern needs, made and touched before the clock starts; and
+//! the patterns in which threads have nothing to do with each other.
+
+use std::sync::Barrier;
+
+use woodlot_frame::{FrameId, Order, Slot};
+
+use super::loops::{ask_in_vain, fill, fill_batches, release, release_batches, repeat, replace};
+use super::shared::{exit_storm, remote};
+use super::threads::on_threads;
+use super::{Metric, Pattern, Runner, Sample, Setup};
+use crate::Failure;
+use crate::clock::Tally;
+use crate::contender::Contender;
+use crate::random::Random;
+
+/// Ready to be measured.
+pub struct Prepared<C> {
+    pub(super) contender: C,
+    setup: Setup,
+    random: Random,
+    /// The blocks of each thread.
+    lists: Vec<Vec<FrameId>>,
+    /// Where *near-full* goes on in each list.
+    next: usize,
+}
+
+/// What a thread has to say after a repetition.
+pub(super) struct Part {
+    pub(super) tallies: Sample,
+    /// Calls that were refused although they must not be.
+    pub(super) refused: usize,
+}
+
+/// A loop over a list of blocks.
+type Over<'a, C> =
+    (fn(&C, Order, Slot, &mut [FrameId]) -> usize, fn(&C, Order, Slot, &[FrameId]) -> usize);
+
+impl<C: Contender> Prepared<C> {
+    /// Makes the zone, and fills it where the pattern says so.
+    ///
+    /// # Errors
+    /// What the setup or the contender's limits forbid.
+    pub fn new(setup: Setup) -> Result<Self, Failure> {
+        setup.check()?;
+        let contender = C::new(setup.memory.frames(), setup.slots)?;
+        let length = match setup.pattern {
+            Pattern::Repeat | Pattern::Full | Pattern::Remote => 0,
+            _ => setup.list(),
+        };
+        // Not zeros, which the system would provide without touching them.
+        let lists = (0..setup.threads).map(|_| vec![FrameId(usize::MAX); length]).collect();
+        let random = Random::new(setup.seed);
+        let mut made = Self { contender, setup, random, lists, next: 0 };
+        match setup.pattern {
+            Pattern::NearFull => made.fill_nearly()?,
+            Pattern::Full => _ = made.fill_wholly(),
+            _ => {}
+        }
+        Ok(made)
+    }
+
+    /// Allocates until nothing is left on any slot; returns how many blocks there were.
+    fn fill_wholly(&self) -> usize {
+        let (c, order) = (&self.contender, self.setup.order);
+        let slots = (0..self.setup.slots).map(Slot);
+        slots.map(|slot| std::iter::from_fn(|| c.alloc(order, slot)).count()).sum()
+    }
+
+    /// Fills the zone and frees blocks at random; the lists then name some of those that are left,
+    /// at random too. Every aligned block is one that was allocated, since all are.
+    fn fill_nearly(&mut self) -> Result<(), Failure> {
+        let (setup, blocks) = (self.setup, self.setup.blocks());
+        let filled = self.fill_wholly();
+        if filled != blocks {
+            let pattern = setup.pattern;
+            let message = format!("{pattern}: only {filled} of {blocks} blocks could be allocated");
+            return Err(Failure::Failed(message));
+        }
+        let pool = setup.list() * setup.threads;
+        let chosen = self.random.distinct(setup.holes() + pool, blocks);
+        let mut chosen = chosen.into_iter().map(|block| FrameId(block << setup.order.0));
+        for hole in chosen.by_ref().take(setup.holes()) {
+            if !self.contender.free(hole, setup.order, Slot(0)) {
+                return Err(Failure::Failed(format!("{}: a free was refused", setup.pattern)));
+            }
+        }
+        for (entry, block) in self.lists.iter_mut().flatten().zip(chosen) {
+            *entry = block;
+        }
+        Ok(())
+    }
+
+    /// *bulk* and *batch*.
+    fn bulk(&mut self, (fill, release): Over<C>) -> Vec<Part> {
+        let (setup, c) = (self.setup, &self.contender);
+        let barrier = Barrier::new(setup.threads);
+        on_threads(&mut self.lists, |thread, list| {
+            let (mut allocs, mut frees, mut refused) = (Tally::default(), Tally::default(), 0);
+            let (order, slot) = (setup.order, setup.slot(thread));
+            for _ in 0..setup.rounds() {
+                let (mut done, mut freed) = (0, 0);
+                barrier.wait();
+                allocs.time(|| {
+                    done = fill(c, order, slot, list);
+                    done
+                });
+                barrier.wait();
+                frees.time(|| {
+                    freed = release(c, order, slot, &list[..done]);
+                    freed
+                });
+                refused += list.len() - freed;
+            }
+            Part { tallies: vec![(Metric::Alloc, allocs), (Metric::Free, frees)], refused }
+        })
+    }
+
+    /// *random*: some blocks may be missing, where other slots cache them.
+    fn random(&mut self) -> Vec<Part> {
+        let (setup, c) = (self.setup, &self.contender);
+        let barrier = Barrier::new(setup.threads);
+        let seeds: Vec<u64> = self.lists.iter().map(|_| self.random.bits()).collect();
+        on_threads(self.lists.iter_mut().zip(seeds), |thread, (list, seed)| {
+            let (mut frees, mut random, mut refused) = (Tally::default(), Random::new(seed), 0);
+            let (order, slot) = (setup.order, setup.slot(thread));
+            for _ in 0..setup.rounds() {
+                let done = fill(c, order, slot, list);
+                random.shuffle(&mut list[..done]);
+                let mut freed = 0;
+                barrier.wait();
+                frees.time(|| {
+                    freed = release(c, order, slot, &list[..done]);
+                    freed
+                });
+                refused += done - freed + usize::from(done == 0);
+                barrier.wait();
+            }
+            Part { tallies: vec![(Metric::Free, frees)], refused }
+        })
+    }
+
+    /// *repeat* and *full*: a loop of so many calls, which must all succeed in being what they are.
+    fn calls(&self, metric: Metric, work: fn(&C, Order, Slot, usize) -> usize) -> Vec<Part> {
+        let (setup, c) = (self.setup, &self.contender);
+        let barrier = Barrier::new(setup.threads);
+        on_threads(0..setup.threads, |thread, _| {
+            let (mut tally, calls) = (Tally::default(), setup.operations.div_ceil(setup.threads));
+            barrier.wait();
+            tally.time(|| work(c, setup.order, setup.slot(thread), calls));
+            let refused = calls - tally.operations as usize;
+            Part { tallies: vec![(metric, tally)], refused }
+        })
+    }
+
+    fn near_full(&mut self) -> Vec<Part> {
+        let (setup, c, next) = (self.setup, &self.contender, self.next);
+        let barrier = Barrier::new(setup.threads);
+        let pairs = setup.operations.div_ceil(setup.threads);
+        self.next = (next + pairs) % setup.list();
+        on_threads(&mut self.lists, |thread, list| {
+            let mut tally = Tally::default();
+            let slot = setup.slot(thread);
+            barrier.wait();
+            tally.time(|| replace(c, setup.order, slot, list, (next, pairs)));
+            let refused = pairs - tally.operations as usize;
+            Part { tallies: vec![(Metric::Pair, tally)], refused }
+        })
+    }
+}
+
+impl<C: Contender> Runner for Prepared<C> {
+    fn sample(&mut self) -> Result<Sample, Failure> {
+        let parts = match self.setup.pattern {
+            Pattern::Bulk => self.bulk((fill, release)),
+            Pattern::Batch => self.bulk((fill_batches, release_batches)),
+            Pattern::Random => self.random(),
+            Pattern::Repeat => self.calls(Metric::Pair, repeat),
+            Pattern::Full => self.calls(Metric::FailingAlloc, ask_in_vain),
+            Pattern::NearFull => self.near_full(),
+            Pattern::Remote => remote(&self.contender, &self.setup),
+            Pattern::ExitStorm => exit_storm(&self.contender, &self.setup, &mut self.lists),
+            Pattern::Init => return Err(Failure::Failed("init is not a loop of calls".into())),
+        };
+        total(self.setup.pattern, parts)
+    }
+}
+
+/// All threads together.
+fn total(pattern: Pattern, parts: Vec<Part>) -> Result<Sample, Failure> {
+    let refused: usize = parts.iter().map(|part| part.refused).sum();
+    if refused > 0 {
+        let message = format!("{pattern}: {refused} calls were refused that must succeed");
+        return Err(Failure::Failed(message));
+    }
+    let mut totals = Sample::new();
+    for (metric, tally) in parts.into_iter().flat_map(|part| part.tallies) {
+        match totals.iter_mut().find(|(known, _)| *known == metric) {
+            Some((_, sum)) => *sum = sum.and(tally),
+            None => totals.push((metric, tally)),
+        }
+    }
+    Ok(totals)
+}

@@ -1,0 +1,247 @@
+//! Each pattern does what its name says, told by an allocator that writes down what it is asked.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Mutex;
+use std::thread::{self, ThreadId};
+
+use woodlot_frame::{FrameId, Order, Slot};
+
+use super::*;
+use crate::size::Size;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Alloc(bool),
+    Free,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Call {
+    kind: Kind,
+    frame: usize,
+    order: Order,
+    slot: Slot,
+    thread: ThreadId,
+}
+
+/// Hands out the lowest blocks that are free and keeps a list of all calls.
+struct Scribe(Mutex<State>);
+
+struct State {
+    free: Vec<usize>,
+    owned: HashSet<usize>,
+    calls: Vec<Call>,
+    frames: usize,
+}
+
+impl Contender for Scribe {
+    fn new(frames: usize, _: usize) -> Result<Self, Failure> {
+        let state = State { free: vec![], owned: HashSet::new(), calls: vec![], frames };
+        Ok(Self(Mutex::new(state)))
+    }
+
+    fn alloc(&self, order: Order, slot: Slot) -> Option<FrameId> {
+        let mut state = self.0.lock().unwrap();
+        let unused = state.owned.len() + state.free.len();
+        let frame = state.free.pop().or_else(|| {
+            let frame = unused << order.0;
+            (frame + order.frames() <= state.frames).then_some(frame)
+        });
+        let kind = Kind::Alloc(frame.is_some());
+        let thread = thread::current().id();
+        state.calls.push(Call { kind, frame: frame.unwrap_or(0), order, slot, thread });
+        state.owned.extend(frame);
+        frame.map(FrameId)
+    }
+
+    fn free(&self, frame: FrameId, order: Order, slot: Slot) -> bool {
+        let mut state = self.0.lock().unwrap();
+        let thread = thread::current().id();
+        state.calls.push(Call { kind: Kind::Free, frame: frame.0, order, slot, thread });
+        state.free.push(frame.0);
+        state.owned.remove(&frame.0)
+    }
+}
+
+/// Runs one repetition on 4 MiB (1024 frames); returns its calls and figures.
+fn calls(change: impl FnOnce(&mut Setup), pattern: Pattern) -> (Vec<Call>, Sample) {
+    let mut setup = Setup::new(pattern, Order(1));
+    (setup.memory, setup.operations) = ("4MiB".parse::<Size>().unwrap(), 1);
+    change(&mut setup);
+    let mut prepared = Prepared::<Scribe>::new(setup).unwrap();
+    let before = prepared.contender.0.lock().unwrap().calls.len();
+    let sample = prepared.sample().unwrap();
+    let state = prepared.contender.0.lock().unwrap();
+    let calls = state.calls[before..].to_vec();
+    assert!(calls.iter().all(|call| call.order == setup.order && call.slot.0 < setup.slots));
+    (calls, sample)
+}
+
+fn two_threads(setup: &mut Setup) {
+    (setup.threads, setup.slots) = (2, 2);
+}
+
+fn count(calls: &[Call], kind: Kind) -> usize {
+    calls.iter().filter(|call| call.kind == kind).count()
+}
+
+fn figures(sample: &Sample) -> Vec<(Metric, u64)> {
+    sample.iter().map(|(metric, tally)| (*metric, tally.operations)).collect()
+}
+
+#[test]
+fn bulk_allocates_half_and_frees_it_in_order() {
+    for pattern in [Pattern::Bulk, Pattern::Batch] {
+        let (calls, sample) = calls(|_| (), pattern);
+        assert_eq!(calls.len(), 512);
+        assert!(calls[..256].iter().all(|call| call.kind == Kind::Alloc(true)));
+        assert!(calls[256..].iter().all(|call| call.kind == Kind::Free));
+        let in_order = calls[..256].iter().zip(&calls[256..]).all(|(a, f)| a.frame == f.frame);
+        assert!(in_order);
+        assert_eq!(figures(&sample), [(Metric::Alloc, 256), (Metric::Free, 256)]);
+    }
+}
+
+#[test]
+fn bulk_on_two_threads_frees_after_both_have_allocated() {
+    let (calls, _) = calls(two_threads, Pattern::Bulk);
+    let first_free = calls.iter().position(|call| call.kind == Kind::Free);
+    assert_eq!(first_free, Some(256));
+    let threads: HashSet<_> = calls.iter().map(|call| (call.thread, call.slot)).collect();
+    assert_eq!(threads.len(), 2);
+}
+
+#[test]
+fn random_frees_everything_in_another_order() {
+    let (calls, sample) = calls(|_| (), Pattern::Random);
+    let frees: Vec<_> = calls.iter().filter(|call| call.kind == Kind::Free).collect();
+    assert_eq!((calls.len(), frees.len()), (1024, 512));
+    assert!(!frees.is_sorted_by_key(|call| call.frame));
+    assert_eq!(figures(&sample), [(Metric::Free, 512)]);
+}
+
+#[test]
+fn repeat_frees_what_it_has_just_allocated() {
+    let (calls, sample) = calls(|setup| setup.operations = 100, Pattern::Repeat);
+    let pairs: Vec<_> = calls.chunks(2).collect();
+    assert_eq!(pairs.len(), 100);
+    assert!(pairs.iter().all(|pair| pair[0].kind == Kind::Alloc(true)
+        && pair[1].kind == Kind::Free
+        && pair[0].frame == pair[1].frame));
+    assert_eq!(figures(&sample), [(Metric::Pair, 100)]);
+}
+
+#[test]
+fn remote_frees_on_another_thread_and_slot() {
+    let change = |setup: &mut Setup| {
+        two_threads(setup);
+        setup.operations = 1000;
+    };
+    let (calls, sample) = calls(change, Pattern::Remote);
+    let mut owners = HashMap::new();
+    for call in &calls {
+        match call.kind {
+            Kind::Alloc(_) => _ = owners.insert(call.frame, call),
+            Kind::Free => {
+                let alloc = owners.remove(&call.frame).unwrap();
+                assert!(alloc.thread != call.thread && alloc.slot != call.slot);
+            }
+        }
+    }
+    let (allocs, frees) = (count(&calls, Kind::Alloc(true)), count(&calls, Kind::Free));
+    assert_eq!((owners.len(), allocs), (0, frees));
+    assert_eq!(figures(&sample), [(Metric::Alloc, allocs as u64), (Metric::Free, frees as u64)]);
+}
+
+#[test]
+fn an_exit_storm_deals_everything_to_all_threads() {
+    let (calls, sample) = calls(two_threads, Pattern::ExitStorm);
+    assert_eq!(figures(&sample), [(Metric::Free, 256)]);
+    let slot_of_alloc: HashMap<_, _> =
+        calls[..256].iter().map(|call| (call.frame, call.slot)).collect();
+    let frees = &calls[256..];
+    for slot in [Slot(0), Slot(1)] {
+        let freed: Vec<_> = frees.iter().filter(|call| call.slot == slot).collect();
+        assert_eq!(freed.len(), 128);
+        let foreign = freed.iter().filter(|call| slot_of_alloc[&call.frame] != slot).count();
+        assert_eq!(foreign, 64);
+    }
+}
+
+#[test]
+fn near_full_keeps_the_zone_as_full_as_it_says() {
+    for (fill, holes) in [(900, 51), (990, 5), (998, 1)] {
+        let change = |setup: &mut Setup| (setup.fill, setup.operations) = (fill, 700);
+        let (calls, sample) = calls(change, Pattern::NearFull);
+        assert_eq!(figures(&sample), [(Metric::Pair, 700)]);
+        assert!(calls.chunks(2).all(|pair| pair[0].kind == Kind::Free));
+        let distinct: HashSet<_> = calls.iter().map(|call| call.frame).collect();
+        assert!(distinct.len() >= 512 - holes, "{} blocks were freed", distinct.len());
+        let mut setup = Setup::new(Pattern::NearFull, Order(1));
+        (setup.memory, setup.fill) = ("4MiB".parse().unwrap(), fill);
+        let prepared = Prepared::<Scribe>::new(setup).unwrap();
+        assert_eq!(prepared.contender.0.lock().unwrap().owned.len(), 512 - holes);
+    }
+}
+
+#[test]
+fn a_full_zone_refuses_every_call() {
+    let (calls, sample) = calls(
+        |setup| {
+            two_threads(setup);
+            setup.operations = 100;
+        },
+        Pattern::Full,
+    );
+    assert_eq!((calls.len(), count(&calls, Kind::Alloc(false))), (100, 100));
+    assert_eq!(figures(&sample), [(Metric::FailingAlloc, 100)]);
+}
+
+#[test]
+fn every_engine_does_every_pattern_that_it_can() {
+    for &engine in Engine::ALL {
+        for pattern in Pattern::value_variants() {
+            let mut setup = Setup::new(*pattern, Order(0));
+            (setup.memory, setup.operations) = ("16MiB".parse().unwrap(), 1000);
+            if *pattern == Pattern::Remote {
+                two_threads(&mut setup);
+            }
+            let foreign = !engine.keeps_contract() && *pattern == Pattern::Init;
+            let sample = prepare(engine, &setup).and_then(|mut runner| {
+                runner.sample()?;
+                runner.sample()
+            });
+            match sample {
+                Ok(sample) => assert!(!sample.is_empty() && !foreign, "{engine} {pattern}"),
+                // The one's list of ranges is full; the other's lists belong to their slots.
+                Err(failure) => assert!(
+                    foreign || engine == Engine::ListLocal || engine == Engine::FreeList,
+                    "{engine} {pattern}: {failure}"
+                ),
+            }
+        }
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_a_mistake_of_the_caller() {
+    let wrong = |pattern, change: fn(&mut Setup)| {
+        let mut setup = Setup::new(pattern, Order(0));
+        change(&mut setup);
+        assert!(matches!(setup.check(), Err(Failure::Usage(_))), "{setup:?}");
+        assert!(prepare(Engine::Llfree, &setup).is_err());
+    };
+    wrong(Pattern::Bulk, |setup| setup.threads = 0);
+    wrong(Pattern::Bulk, |setup| setup.order = Order(11));
+    wrong(Pattern::Remote, |setup| setup.slots = 2);
+    wrong(Pattern::Remote, |setup| setup.threads = 2);
+    wrong(Pattern::Init, |setup| setup.threads = 2);
+    wrong(Pattern::Bulk, |setup| {
+        (setup.order, setup.threads) = (Order(10), 4);
+        setup.memory = "4MiB".parse().unwrap();
+    });
+    wrong(Pattern::NearFull, |setup| {
+        (setup.order, setup.fill) = (Order(10), 998);
+        setup.memory = "64MiB".parse().unwrap();
+    });
+}
