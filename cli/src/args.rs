@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::builder::PathBufValueParser;
 use clap::{Args, Parser, Subcommand};
+use woodlot_bench::command::{BenchArgs, FragArgs};
 
 use crate::engine::Engine;
 use crate::replay::ZoneLayout;
@@ -22,6 +23,12 @@ Examples:
       Into the compact form: a tenth of the size, read in a tenth of a second.
   woodlot trace info build.wtrace
       What is in a trace.
+  woodlot bench repeat --engine llfree,linux --order 0,9
+      What a pair of calls costs, beside what the processor's atomics cost in the same run.
+  woodlot bench --check
+      Measure every target of this repository and say which are met.
+  woodlot frag --slots 8
+      Fill, free at random, and watch huge frames come back.
 
 Exit code: 0 when all is well, 1 when something failed, 2 for a wrong command line, 130 for Ctrl-C.";
 
@@ -56,6 +63,10 @@ pub enum Command {
     /// Convert and inspect traces
     #[command(subcommand)]
     Trace(TraceCommand),
+    /// Measure allocators against the processor, each other and the targets
+    Bench(Box<BenchArgs>),
+    /// Fragment memory and see what recovers (LLFree section 5.6)
+    Frag(FragArgs),
 }
 
 /// What can be done with a trace.

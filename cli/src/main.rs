@@ -1,8 +1,9 @@
 //! `woodlot`: page-frame allocators on real load.
 //!
 //! ```text
-//!   args ──► job ──► replay (plan, sequential or threads, timing) ──► output (screen, files)
-//!                └─► woodlot-trace (text and binary traces)
+//!   args ─┬► job ──► replay (plan, sequential or threads, timing) ──► output (screen, files)
+//!         │      └─► woodlot-trace (text and binary traces)
+//!         └► woodlot-bench (bench, frag)
 //! ```
 
 mod args;
@@ -19,6 +20,7 @@ use clap::Parser;
 use args::{Cli, Command};
 use failure::Failure;
 use output::{Screen, note, remove_partial_files};
+use woodlot_bench::command;
 
 /// The exit code after Ctrl-C: 128 and the number of the signal, as shells have it.
 const INTERRUPTED: i32 = 130;
@@ -26,7 +28,7 @@ const INTERRUPTED: i32 = 130;
 fn main() -> ExitCode {
     let cli = Cli::parse();
     match stop_cleanly_on_interrupt().and_then(|()| run(cli)) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(Failure(message)) => {
             note(&message);
             ExitCode::FAILURE
@@ -34,21 +36,33 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(cli: Cli) -> Result<(), Failure> {
+fn run(cli: Cli) -> Result<ExitCode, Failure> {
     let mut screen = Screen::default();
     match cli.command {
-        None => job::replay_shipped(&cli.replay, &mut screen),
+        None => job::replay_shipped(&cli.replay, &mut screen)?,
         Some(Command::Replay { files, lists, replay }) => {
-            job::replay_files(&files, lists, &replay, &mut screen)
+            job::replay_files(&files, lists, &replay, &mut screen)?
         }
-        Some(Command::Trace(command)) => job::trace_command(command, &mut screen),
+        Some(Command::Trace(command)) => job::trace_command(command, &mut screen)?,
+        Some(Command::Bench(args)) => return Ok(measured(command::bench(*args))),
+        Some(Command::Frag(args)) => return Ok(measured(command::frag(args))),
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The exit code of a measurement, after saying why it failed.
+fn measured(result: Result<ExitCode, woodlot_bench::Failure>) -> ExitCode {
+    result.unwrap_or_else(|failure| {
+        note(&failure.to_string());
+        failure.exit_code()
+    })
 }
 
 /// Ctrl-C and termination remove what is half written and end the process at once.
 fn stop_cleanly_on_interrupt() -> Result<(), Failure> {
     let stop = || {
-        let _nothing_begins = remove_partial_files();
+        let _nothing_begins =
+            (remove_partial_files(), woodlot_bench::output::remove_partial_files());
         note("interrupted");
         exit(INTERRUPTED);
     };

@@ -1,6 +1,7 @@
 //! Every habit of this repository, one verb each: `cargo xtask --help`.
 
 use std::ffi::OsStr;
+use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
@@ -26,6 +27,12 @@ enum Verb {
     Loom(Bounds),
     /// Explore every interleaving under sequential consistency (short: about 4 minutes)
     Model(Bounds),
+    /// Count instructions for an allocation and its free, with valgrind (about 1 minute)
+    Callgrind {
+        /// The allocator, as `woodlot bench` names it
+        #[arg(default_value = "llfree")]
+        engine: String,
+    },
     /// Package every crate that is published
     Package,
     /// Build the workspace from nothing and say how long it took
@@ -46,8 +53,15 @@ struct Bounds {
 const SHORT: Bounds = Bounds { full: false, name: None };
 
 /// The crates that are published, each after those that it depends on.
-const PUBLISHED: [&str; 5] =
-    ["woodlot-explore", "woodlot-frame", "woodlot-llfree", "woodlot-trace", "woodlot-cli"];
+const PUBLISHED: [&str; 7] = [
+    "woodlot-explore",
+    "woodlot-frame",
+    "woodlot-llfree",
+    "woodlot-rivals",
+    "woodlot-trace",
+    "woodlot-bench",
+    "woodlot-cli",
+];
 
 /// The crates whose concurrent code is model-checked.
 const CORE: [&str; 2] = ["woodlot-frame", "woodlot-llfree"];
@@ -72,6 +86,7 @@ fn run(verb: Verb) -> Result<(), String> {
         Verb::Lint => lint(),
         Verb::Loom(bounds) => models("loom", &bounds),
         Verb::Model(bounds) => models("woodlot_explore", &bounds),
+        Verb::Callgrind { engine } => callgrind(&engine),
         Verb::Package => package(),
         Verb::CleanBuild => clean_build(),
         Verb::Checks => {
@@ -107,6 +122,29 @@ fn models(cfg: &str, bounds: &Bounds) -> Result<(), String> {
     cargo(test, &[("RUSTFLAGS", &flags), ("CARGO_TARGET_DIR", &target), ("WOODLOT_FULL", full)])
 }
 
+/// Instructions of a repeat pair, by order: the difference of two runs that differ in length.
+fn callgrind(engine: &str) -> Result<(), String> {
+    const SHORT: u64 = 1_000;
+    const LONG: u64 = 11_000;
+    cargo(["build", "--release", "-p", "woodlot-bench", "--example", "instructions"], &[])?;
+    let collected = |order: u8, pairs: u64| -> Result<u64, String> {
+        let mut valgrind = Command::new("valgrind");
+        valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
+        valgrind.arg(root().join("target/release/examples/instructions"));
+        valgrind.args([engine, &order.to_string(), &pairs.to_string()]);
+        let output = valgrind.output().map_err(|error| format!("valgrind: {error}"))?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        let count = said.lines().find_map(|line| line.split("Collected : ").nth(1)?.parse().ok());
+        count.filter(|_| output.status.success()).ok_or_else(|| format!("valgrind said: {said}"))
+    };
+    println!("instructions for one allocation and its free, {engine}");
+    for order in 0..=10 {
+        let pairs = collected(order, LONG)? - collected(order, SHORT)?;
+        println!("order {order:2}: {:.1}", pairs as f64 / (LONG - SHORT) as f64);
+    }
+    Ok(())
+}
+
 fn package() -> Result<(), String> {
     let crates = PUBLISHED.iter().flat_map(|krate| ["-p", krate]);
     cargo(["package", "--allow-dirty"].into_iter().chain(crates), &[])
@@ -121,6 +159,11 @@ fn clean_build() -> Result<(), String> {
     std::fs::remove_dir_all(target[0].1).map_err(|error| format!("target/clean-build: {error}"))
 }
 
+/// The root of the repository.
+fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}
+
 /// Runs cargo at the root of the repository.
 fn cargo<A: AsRef<OsStr>>(
     args: impl IntoIterator<Item = A>,
@@ -131,9 +174,8 @@ fn cargo<A: AsRef<OsStr>>(
     let shown = format!("cargo {}", shown.join(" "));
     let set: String = env.iter().map(|(name, value)| format!("{name}='{value}' ")).collect();
     eprintln!("xtask: {set}{shown}");
-    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    let status = command.args(&args).envs(env.iter().copied()).current_dir(root).status();
+    let status = command.args(&args).envs(env.iter().copied()).current_dir(root()).status();
     match status {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("{shown}: {status}")),
