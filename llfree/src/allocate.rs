@@ -19,10 +19,10 @@
 //! Huge frames come from the slot's tree for their class, then from the index, then as in step 5.
 
 use woodlot_frame::atomics::AtomicU64;
-use woodlot_frame::{AllocError, Class, FrameId, Geometry, Request, Slot};
+use woodlot_frame::{AllocError, Class, FrameId, Geometry, Order, Request, Slot};
 
 use crate::LLFree;
-use crate::child::Polarity;
+use crate::child::{Child, Polarity};
 use crate::index::{Kind, Places};
 use crate::lower::Gain;
 use crate::reservation::Reservation;
@@ -62,23 +62,39 @@ impl<G: Geometry> LLFree<'_, G> {
         Ok(())
     }
 
-    /// Allocates a block anywhere.
-    #[inline]
-    pub(crate) fn allocate(&self, request: Request) -> Result<FrameId, AllocError> {
-        let Request { class, slot, .. } = request;
-        let order = request.order.0 as u32;
-        let word = self.reservation(slot, class);
-        // The order known to the compiler: a third of the instructions less.
-        let held = match order {
-            0 => self.take_held(word, 0),
-            _ if order < G::HUGE_ORDER => self.take_held(word, order),
-            _ => None,
-        };
-        if let Some(frame) = held {
-            self.count(slot, 1 << order, false);
+    /// The most usual case, of the size that a caller can inline: one base frame of the child held.
+    #[inline(always)]
+    pub(crate) fn allocate_frame(&self, request: &Request) -> Option<FrameId> {
+        if request.order != Order::BASE || request.frame.is_some() {
+            return None;
+        }
+        let frame = self.take_held(self.reservation(request.slot, request.class), 0)?;
+        self.count(request.slot, 1, false);
+        Some(frame)
+    }
+
+    /// Allocates a block: a certain one, or one from wherever there is one.
+    #[inline(never)]
+    pub(crate) fn allocate(&self, request: &Request) -> Result<FrameId, AllocError> {
+        let &Request { class, slot, frame, order } = request;
+        if let Some(frame) = frame {
+            self.allocate_at(frame, order, class)?;
+            self.count(slot, order.frames(), false);
             return Ok(frame);
         }
-        self.allocate_slowly(order, class, slot)
+        let order = order.0 as u32;
+        let word = self.reservation(slot, class);
+        let held = match order < G::HUGE_ORDER {
+            true => self.take_held(word, order),
+            false => self.take_whole(word, order),
+        };
+        match held {
+            Some(frame) => {
+                self.count(slot, 1 << order, false);
+                Ok(frame)
+            }
+            None => self.allocate_slowly(order, class, slot),
+        }
     }
 
     /// The usual case: a base-frame block of the child that the slot holds, by one swap of the
@@ -376,7 +392,7 @@ impl<G: Geometry> LLFree<'_, G> {
     }
 
     /// The children of a tree with the indices of their huge frames.
-    fn children_of(&self, tree: usize) -> impl Iterator<Item = (usize, crate::child::Child)> {
+    fn children_of(&self, tree: usize) -> impl Iterator<Item = (usize, Child)> {
         let first = tree * G::TREE_HUGE;
         let last = (first + G::TREE_HUGE).min(self.lower.len());
         (first..last).step_by(2).flat_map(|even| {
@@ -420,6 +436,7 @@ impl<G: Geometry> LLFree<'_, G> {
     }
 
     /// Allocates one huge frame, or two that make a pair.
+    #[inline]
     fn take_whole(&self, word: &AtomicU64, order: u32) -> Option<FrameId> {
         let huge = 1 << (order - G::HUGE_ORDER);
         let price = Gain { frames: huge << G::HUGE_ORDER, huge };
@@ -448,17 +465,21 @@ impl<G: Geometry> LLFree<'_, G> {
     }
 
     /// A free huge frame of a tree, or the first of a free pair, looking first at `from`.
+    #[inline]
     fn find_whole(&self, tree: usize, order: u32, from: usize) -> Option<usize> {
         let first = tree * G::TREE_HUGE;
         let last = (first + G::TREE_HUGE).min(self.lower.len());
-        let from = if (first..last).contains(&from) { from & !1 } else { first };
-        (from..last).chain(first..from).step_by(2).find_map(|even| {
-            match self.lower.children(even).map(crate::child::Child::is_free::<G>) {
-                [true, true] => Some(even),
-                [true, false] if order == G::HUGE_ORDER => Some(even),
-                [false, true] if order == G::HUGE_ORDER => Some(even + 1),
-                _ => None,
+        let mut even = if first <= from && from < last { from & !1 } else { first };
+        for _ in 0..G::TREE_HUGE / 2 {
+            let [a, b] = self.lower.children(even).map(Child::is_free::<G>);
+            if a && (b || order == G::HUGE_ORDER) {
+                return Some(even);
             }
-        })
+            if b && order == G::HUGE_ORDER {
+                return Some(even + 1);
+            }
+            even = if even + 2 < last { even + 2 } else { first };
+        }
+        None
     }
 }

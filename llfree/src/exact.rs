@@ -16,7 +16,7 @@ use crate::tree::Tree;
 const ATTEMPTS: usize = 8;
 
 impl<G: Geometry> LLFree<'_, G> {
-    /// Allocates the block at `frame`, which is known to be aligned.
+    /// Allocates the block at `frame`.
     pub(crate) fn allocate_at(
         &self,
         frame: FrameId,
@@ -24,6 +24,9 @@ impl<G: Geometry> LLFree<'_, G> {
         class: Class,
     ) -> Result<(), AllocError> {
         let class = Some(class);
+        if !frame.is_aligned(order) {
+            return Err(AllocError::Misaligned(frame, order));
+        }
         if !self.zone.contains(frame, order) {
             return Err(AllocError::OutOfRange(frame));
         }

@@ -10,7 +10,7 @@ use crate::tree::Tree;
 
 impl<G: Geometry> LLFree<'_, G> {
     /// Frees a block, which is known to be of the zone and aligned.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn free_block(
         &self,
         frame: FrameId,
@@ -18,21 +18,38 @@ impl<G: Geometry> LLFree<'_, G> {
         slot: Slot,
     ) -> Result<(), FreeError> {
         let (huge, offset) = self.locate(frame);
-        // The order known to the compiler, as for an allocation.
-        let freed = match order {
-            0 => self.free_base(huge, offset, 0, slot),
-            _ if order < G::HUGE_ORDER => self.free_base(huge, offset, order, slot),
-            _ => self.lower.free_whole(huge, order).map(|gain| self.gain(huge, gain, slot)),
+        let freed = if order < G::HUGE_ORDER {
+            self.free_base(huge, offset, order, slot)
+        } else {
+            self.lower.free_whole(huge, order).map(|gain| self.gain(huge, gain, slot))
         };
         match freed {
             Ok(()) => {
                 self.count(slot, 1 << order, true);
                 Ok(())
             }
-            Err(Refusal::Offline) => Err(FreeError::Offline(frame)),
-            Err(Refusal::NotAllocated(gain)) => {
+            Err(refusal) => Err(self.refused(frame, huge, refusal)),
+        }
+    }
+
+    /// The same for larger blocks, kept apart so that the compiler knows the order of base frames.
+    #[inline(never)]
+    pub(crate) fn free_large(
+        &self,
+        frame: FrameId,
+        order: Order,
+        slot: Slot,
+    ) -> Result<(), FreeError> {
+        self.free_block(frame, order.0 as u32, slot)
+    }
+
+    #[cold]
+    fn refused(&self, frame: FrameId, huge: usize, refusal: Refusal) -> FreeError {
+        match refusal {
+            Refusal::Offline => FreeError::Offline(frame),
+            Refusal::NotAllocated(gain) => {
                 self.give_tree(huge / G::TREE_HUGE, gain);
-                Err(FreeError::NotAllocated(frame))
+                FreeError::NotAllocated(frame)
             }
         }
     }

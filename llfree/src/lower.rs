@@ -203,6 +203,21 @@ impl<'a, G: Geometry> Lower<'a, G> {
     /// Frees one huge frame or the two of a pair, whether they were allocated as a whole or by
     /// their base frames.
     pub(crate) fn free_whole(&self, huge: usize, order: u32) -> Result<Gain, Refusal> {
+        let child = self.load(huge, Ordering::Acquire).child(huge & 1);
+        if order == G::HUGE_ORDER && child.is_whole() {
+            // Nothing but this call may change a whole huge frame that the caller owns.
+            let freed = self.update_child(huge, Ordering::Release, Child::release::<G>);
+            return match freed {
+                Ok(_) => Ok(Gain { frames: G::HUGE_FRAMES, huge: 1 }),
+                Err(now) if now.is_offline() => Err(Refusal::Offline),
+                Err(_) => Err(Refusal::NotAllocated(Gain::default())),
+            };
+        }
+        self.free_joined(huge, order)
+    }
+
+    /// The same for pairs and for huge frames that were allocated by their base frames.
+    fn free_joined(&self, huge: usize, order: u32) -> Result<Gain, Refusal> {
         let count = 1 << (order - G::HUGE_ORDER);
         // A child whose bits are all allocated now stays so until it is freed: by us.
         let joinable = |half: usize| {

@@ -105,30 +105,46 @@ impl<'a, G: Geometry> Rows<'a, G> {
     }
 
     /// Is every frame of the block free?
+    #[inline]
     pub(crate) fn is_free(&self, offset: usize, order: u32) -> bool {
-        self.block(offset, order).all(|(row, mask)| {
-            let free = self.free_in(row.load(Ordering::Relaxed));
-            free & mask == mask
-        })
+        if order > ROW_ORDER {
+            return self.all_are(self.run(offset, order), !0);
+        }
+        let mask = block_mask(order) << (offset & 63);
+        let row = self.rows.get(offset >> ROW_ORDER);
+        row.is_some_and(|row| self.free_in(row.load(Ordering::Relaxed)) & mask == mask)
     }
 
-    /// A row from which a block of `order` could be claimed now, looking first at row `from`.
+    /// Has every one of these rows exactly the frames `free` free? False for none.
+    #[inline]
+    fn all_are(&self, rows: &[AtomicU64], free: u64) -> bool {
+        !rows.is_empty()
+            && rows.iter().all(|row| self.polarity.free_in(row.load(Ordering::Relaxed)) == free)
+    }
+
+    /// The rows of a block of an order above 6.
+    #[inline]
+    fn run(&self, offset: usize, order: u32) -> &'a [AtomicU64] {
+        let first = offset >> ROW_ORDER;
+        self.rows.get(first..first + (1 << (order - ROW_ORDER))).unwrap_or_default()
+    }
+
+    /// A row in which a block of `order` could be claimed now, looking first at row `from`.
     #[inline(always)]
     pub(crate) fn find(&self, order: u32, from: usize) -> Option<usize> {
-        match self.rows.get(from) {
-            Some(row) if order <= ROW_ORDER && self.starts(row, order) != 0 => Some(from),
-            _ => self.find_behind(order, from),
-        }
-    }
-
-    #[cold]
-    fn find_behind(&self, order: u32, from: usize) -> Option<usize> {
         if order > ROW_ORDER {
             let free = |&offset: &usize| self.is_free(offset, order);
             return Self::offsets(order, from).find(free).map(|offset| offset >> ROW_ORDER);
         }
-        let has = |&row: &usize| self.rows.get(row).is_some_and(|row| self.starts(row, order) != 0);
-        self.around(from).find(has)
+        let mut index = from;
+        for _ in 0..row_count::<G>() {
+            let row = self.rows.get(index)?;
+            if block_starts(self.free_in(row.load(Ordering::Relaxed)), order) != 0 {
+                return Some(index);
+            }
+            index = (index + 1) % row_count::<G>();
+        }
+        None
     }
 
     /// Claims a block of `order`, looking first at row `from`; the caller holds its credits.
@@ -136,34 +152,26 @@ impl<'a, G: Geometry> Rows<'a, G> {
     /// [`toggle`](Self::toggle)).
     #[inline(always)]
     pub(crate) fn claim(&self, order: u32, from: usize) -> Result<usize, usize> {
+        if order > ROW_ORDER {
+            return self.claim_run(order, from);
+        }
         match self.claim_in(from, order) {
             Some(offset) => Ok(offset),
-            None => self.claim_behind(order, from),
+            None => self.claim_behind(order, from).ok_or(0),
         }
     }
 
     #[cold]
-    fn claim_behind(&self, order: u32, from: usize) -> Result<usize, usize> {
+    fn claim_behind(&self, order: u32, from: usize) -> Option<usize> {
         // Twice: bits that a claim took and then took back while the search passed, and bits that
         // were released behind it, are found by the second pass.
-        for _ in 0..2 {
-            let found = match order {
-                ..=ROW_ORDER => self.around(from).find_map(|row| self.claim_in(row, order)),
-                _ => self.claim_rows(order, from)?,
-            };
-            if let Some(offset) = found {
-                return Ok(offset);
-            }
-        }
-        Err(0)
+        let rows = (from..row_count::<G>()).chain(0..row_count::<G>()).chain(0..from);
+        rows.take(2 * row_count::<G>()).find_map(|row| self.claim_in(row, order))
     }
 
     /// Claims a block of an order up to 6 in row `index`; returns its offset.
     #[inline(always)]
     fn claim_in(&self, index: usize, order: u32) -> Option<usize> {
-        if order > ROW_ORDER {
-            return None;
-        }
         let row = self.rows.get(index)?;
         let mut value = row.load(Ordering::Relaxed);
         loop {
@@ -180,26 +188,18 @@ impl<'a, G: Geometry> Rows<'a, G> {
         }
     }
 
-    fn claim_rows(&self, order: u32, from: usize) -> Result<Option<usize>, usize> {
-        for offset in Self::offsets(order, from).filter(|&offset| self.is_free(offset, order)) {
-            match self.claim_at(offset, order) {
-                Ok(()) => return Ok(Some(offset)),
-                Err(0) => {}
-                Err(lost) => return Err(lost),
+    fn claim_run(&self, order: u32, from: usize) -> Result<usize, usize> {
+        // Twice, as in `claim_behind`.
+        for offset in Self::offsets(order, from).chain(Self::offsets(order, from)) {
+            if self.is_free(offset, order) {
+                match self.claim_at(offset, order) {
+                    Ok(()) => return Ok(offset),
+                    Err(0) => {}
+                    Err(lost) => return Err(lost),
+                }
             }
         }
-        Ok(None)
-    }
-
-    /// Where blocks of `order` begin in a row, by what is free in it now.
-    #[inline(always)]
-    fn starts(&self, row: &AtomicU64, order: u32) -> u64 {
-        block_starts(self.free_in(row.load(Ordering::Relaxed)), order)
-    }
-
-    /// Every row, from `from` on and then from the first.
-    fn around(&self, from: usize) -> impl Iterator<Item = usize> + use<G> {
-        (from..row_count::<G>()).chain(0..from.min(row_count::<G>()))
+        Err(0)
     }
 
     /// Where blocks of `order` (above 6) can begin: from row `from` on, then from the first.
@@ -221,9 +221,7 @@ impl<'a, G: Geometry> Rows<'a, G> {
     /// nothing; after that only a second free of the same frames can come between.
     #[inline(always)]
     pub(crate) fn release(&self, offset: usize, order: u32) -> Result<(), usize> {
-        let allocated =
-            |(row, mask): (&AtomicU64, u64)| self.free_in(row.load(Ordering::Relaxed)) & mask == 0;
-        if order > ROW_ORDER && !self.block(offset, order).all(allocated) {
+        if order > ROW_ORDER && !self.all_are(self.run(offset, order), 0) {
             return Err(0);
         }
         self.toggle(offset, order, Turn::Release)
@@ -244,10 +242,10 @@ impl<'a, G: Geometry> Rows<'a, G> {
     }
 
     fn toggle_rows(&self, offset: usize, order: u32, turn: Turn) -> Result<(), usize> {
-        for (done, (row, mask)) in self.block(offset, order).enumerate() {
-            if !self.toggle_row(row, mask, turn) {
-                let before = self.block(offset, order).take(done);
-                return Err(before.map(|(row, _)| self.turn_back(row, turn)).sum());
+        let rows = self.run(offset, order);
+        for (done, row) in rows.iter().enumerate() {
+            if !self.toggle_row(row, !0, turn) {
+                return Err(rows.iter().take(done).map(|row| self.turn_back(row, turn)).sum());
             }
         }
         Ok(())
@@ -278,19 +276,5 @@ impl<'a, G: Geometry> Rows<'a, G> {
             Turn::Release => (!all_free, Ordering::Acquire),
         };
         (row.swap(target, success) ^ target ^ !0).count_ones() as usize
-    }
-
-    /// The rows of a block, each with the bits that belong to it.
-    fn block(
-        &self,
-        offset: usize,
-        order: u32,
-    ) -> impl Iterator<Item = (&'a AtomicU64, u64)> + use<'a, G> {
-        let (rows, mask) = if order > ROW_ORDER {
-            (1 << (order - ROW_ORDER), !0)
-        } else {
-            (1, block_mask(order) << (offset & 63))
-        };
-        self.rows.iter().skip(offset >> ROW_ORDER).take(rows).map(move |row| (row, mask))
     }
 }

@@ -33,21 +33,20 @@ impl<G: Geometry> FrameAllocator for LLFree<'_, G> {
     #[inline]
     fn alloc(&self, request: Request) -> Result<FrameId, AllocError> {
         self.check(&request)?;
-        let Some(frame) = request.frame else {
-            return self.allocate(request);
-        };
-        if !frame.is_aligned(request.order) {
-            return Err(AllocError::Misaligned(frame, request.order));
+        match self.allocate_frame(&request) {
+            Some(frame) => Ok(frame),
+            None => self.allocate(&request),
         }
-        self.allocate_at(frame, request.order, request.class)?;
-        self.count(request.slot, request.order.frames(), false);
-        Ok(frame)
     }
 
     #[inline]
     fn free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
         self.check_free(frame, order, slot)?;
-        self.free_block(frame, order.0 as u32, slot)
+        if order == Order::BASE {
+            self.free_block(frame, 0, slot)
+        } else {
+            self.free_large(frame, order, slot)
+        }
     }
 
     fn drain(&self, slot: Slot) -> Result<(), BadSlot> {

@@ -10,15 +10,16 @@ use super::machine::Level;
 use super::script::{State, Thread};
 use super::verdict::When;
 use super::world::{NAMES, World};
-use super::{Scenario, full, std};
+use super::{Scenario, std};
 
-/// Steps within which a thread that runs alone must have finished its script.
-const SOLO: u16 = 900;
+/// Accesses within which a thread that runs alone has finished its script, from any state: below,
+/// and in a whole zone.
+const SOLO: [u16; 2] = [60, 300];
 
 /// Explores a scenario completely, or says why it does not.
 pub(super) fn check<G: Geometry>(scenario: &Scenario<G>) {
-    if !scenario.explorer && !full() {
-        println!("model {}: only with WOODLOT_FULL=1", scenario.name);
+    if !scenario.explorer {
+        println!("model {}: for loom only", scenario.name);
         return;
     }
     match explore(scenario) {
@@ -49,8 +50,8 @@ pub(super) fn bites<G: Geometry>(scenario: &Scenario<G>, what: &str) {
 
 fn explore<G: Geometry>(scenario: &Scenario<G>) -> Result<Report, Failure> {
     let world = World::new(scenario);
-    let states = if full() { 100_000_000 } else { 5_000_000 };
-    let options = Options::new().solo_progress(SOLO).max_states(states).max_steps(2000);
+    let solo = SOLO[(scenario.machine.level != Level::Lower) as usize];
+    let options = Options::new().solo_progress(solo).max_states(5_000_000).max_steps(2000);
     options.try_explore(|model| set_up(model, &world))
 }
 

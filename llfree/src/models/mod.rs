@@ -22,7 +22,8 @@
 //!   cell of it, so an edge that is missing between a free and the next allocation of the frame is
 //!   a data race.
 //!
-//! `WOODLOT_FULL=1` adds the larger scenarios; `LOOM_MAX_PREEMPTIONS` sets loom's bound.
+//! `WOODLOT_FULL=1` lets loom run the larger scenarios with all preemptions, not with one;
+//! `LOOM_MAX_PREEMPTIONS` sets the bound for all.
 //!
 //! `mutants` holds primitives with a seeded defect, on which the same scenarios must fail.
 extern crate std;
@@ -127,9 +128,11 @@ struct Scenario<G: Geometry> {
     threads: &'static [Script],
     /// What the threads may do to each other.
     law: Law,
-    /// Does the explorer run it every day, or only with `WOODLOT_FULL=1`?
+    /// Does the explorer run it?
+    #[cfg_attr(loom, expect(dead_code, reason = "for the explorer"))]
     explorer: bool,
-    /// Does loom run it every day with the full bound, or with one preemption less?
+    /// Does loom run it every day with the full bound, or with one preemption?
+    #[cfg_attr(not(loom), expect(dead_code, reason = "for loom"))]
     loom: bool,
 }
 
@@ -174,8 +177,8 @@ impl<G: Geometry> Scenario<G> {
         Scenario { law, ..self }
     }
 
-    /// Too many states for every day.
-    const fn large_for_explorer(self) -> Self {
+    /// Not for the explorer: two long calls at once are more than 10^8 states.
+    const fn only_loom(self) -> Self {
         Scenario { explorer: false, ..self }
     }
 
@@ -189,6 +192,7 @@ impl<G: Geometry> Scenario<G> {
     }
 }
 
+#[cfg(loom)]
 fn full() -> bool {
     std::env::var_os("WOODLOT_FULL").is_some_and(|value| value == "1")
 }

@@ -13,23 +13,6 @@ use crate::rows::row_count;
 
 type Pairs = Tiny<2, 2>;
 
-/// Orderings of an allocation's two steps and of a free's.
-#[derive(Clone, Copy)]
-struct Orderings {
-    take: Ordering,
-    claim: Ordering,
-    release: Ordering,
-    give: Ordering,
-}
-
-/// The engine's.
-const RIGHT: Orderings = Orderings {
-    take: Ordering::Acquire,
-    claim: Ordering::Acquire,
-    release: Ordering::Release,
-    give: Ordering::Release,
-};
-
 /// Changes a child.
 fn change<G: Geometry>(
     world: &World<G>,
@@ -66,12 +49,7 @@ fn turn(row: &AtomicU64, ordering: Ordering, fit: impl Fn(u64) -> Option<u64>) -
     }
 }
 
-/// Order 0 in a row: the engine's allocation with other orderings.
-fn alloc_base<G: Geometry>(world: &World<G>, huge: usize, how: Orderings) -> Option<FrameId> {
-    let polarity = change(world, huge, how.take, |child| child.take(1))?.polarity();
-    claim_base(world, huge, polarity, how.claim)
-}
-
+/// Claims the first free bit of a row, for which there must be one.
 fn claim_base<G: Geometry>(
     world: &World<G>,
     huge: usize,
@@ -84,16 +62,6 @@ fn claim_base<G: Geometry>(
     };
     let bit = turn(row(world, huge), ordering, first).expect("a bit for every credit");
     Some(FrameId(huge << G::HUGE_ORDER | bit.trailing_zeros() as usize))
-}
-
-/// A block in a row: the engine's free with other orderings.
-fn free_block<G: Geometry>(world: &World<G>, block: Block, how: Orderings) -> bool {
-    let huge = block.0 >> G::HUGE_ORDER;
-    let polarity = world.zone.lower.child(huge).polarity();
-    let mask = ((1 << (1 << block.1)) - 1) << (block.0 & (G::HUGE_FRAMES - 1));
-    let allocated = |value| (polarity.free_in(value) & mask == 0).then_some(mask);
-    turn(row(world, huge), how.release, allocated).is_some()
-        && change(world, huge, how.give, |child| child.give::<G>(1 << block.1, polarity)).is_some()
 }
 
 macro_rules! mutants {

@@ -1,7 +1,7 @@
 //! Steps left out or in the wrong order, for the explorer.
 
 use super::*;
-use crate::index::Kind;
+use crate::index::{Kind, Places};
 use crate::lower::Gain;
 
 type Rows = Tiny<8, 2>;
@@ -57,6 +57,17 @@ const INDEX: Scenario<Pairs> = Scenario::new(
         Script { at: 0, owns: &[], ops: &[Op::Search] },
     ],
 );
+
+/// A slot frees into the tree that another one has reserved, and a third thread drains that.
+const ZONE: Scenario<Pairs> = Scenario::new(
+    Machine::ZONE,
+    &[(0, Op::Alloc(1))],
+    &[
+        Script { at: 1, owns: &[Block(0, 0)], ops: &[Op::Free(0, 0)] },
+        Script { at: 1, owns: &[], ops: &[Op::Drain(0)] },
+    ],
+)
+.slots(2);
 
 fn lower<G: Geometry>() -> Machine<G> {
     Machine::LOWER
@@ -153,6 +164,30 @@ fn claim_two_rows(world: &World<Rows>, lost: Lost) -> Option<FrameId> {
     None
 }
 
+/// Frees a base frame in a zone: into the child and the tree, or the other way round.
+fn free_in_zone(world: &World<Pairs>, block: Block, tree: [usize; 2]) -> bool {
+    let (zone, huge) = (&world.zone, block.0 >> 2);
+    let give = |times| {
+        (0..times).for_each(|_| zone.give_tree(huge / 2, Gain { frames: 1, huge: 0 }));
+    };
+    give(tree[0]);
+    let freed = lower_free(world, block, Slot(0));
+    give(tree[1]);
+    freed
+}
+
+/// Gives up where neither the slot nor the index has a tree.
+fn never_steals(world: &World<Pairs>, request: Request) -> Option<FrameId> {
+    let zone = &world.zone;
+    let own = zone.read(zone.reservation(request.slot, request.class)).is_some();
+    let load = |tree| zone.tree(tree);
+    let find = |kind| zone.index.search(kind, Places::ALL, 0, load, |_, _| Some(()));
+    if !own && find(Kind::Partial).or_else(|| find(Kind::Huge)).is_none() {
+        return None;
+    }
+    (Machine::<Pairs>::ZONE.alloc)(world, request)
+}
+
 /// Clears what it does not find, and does not look again.
 fn search_without_second_look(world: &World<Pairs>) {
     for leaf in &world.words.long[5] {
@@ -191,19 +226,32 @@ fn alloc_rows(lost: Lost) -> Machine<Rows> {
 
 mutants! {
     split_in_two = SPLIT.machine(Machine { free: split_in_two_steps, ..lower() })
-        => "";
+        => "its free is refused";
     polarity_before_credit = SPLIT.machine(Machine { alloc: stale_polarity, ..lower() })
-        => "";
+        => "its free is refused";
     bit_before_credit = BASE.machine(Machine { alloc: claim_first, ..lower() })
-        => "";
+        => "credits for";
     credit_before_bit = BASE.machine(Machine { free: give_first, ..lower() })
         => "credits for";
     credit_for_another_polarity = TWICE.machine(Machine { free: give_unchecked, ..lower() })
-        => "";
-    lost_row_says_done = UNDO.machine(alloc_rows(Lost::SaysDone)) => "";
-    lost_row_keeps_first = UNDO.machine(alloc_rows(Lost::KeepsFirst)) => "";
-    lost_row_takes_back_both = UNDO.machine(alloc_rows(Lost::TakesBackBoth)) => "";
-    credits_before_undo = UNDO.machine(alloc_rows(Lost::GivesCreditsFirst)) => "";
+        => "credits for";
+    lost_row_says_done = UNDO.machine(alloc_rows(Lost::SaysDone)) => "shares";
+    lost_row_keeps_first = UNDO.machine(alloc_rows(Lost::KeepsFirst)) => "credits for";
+    lost_row_takes_back_both = UNDO.machine(alloc_rows(Lost::TakesBackBoth)) => "not in the durable words";
+    credits_before_undo = UNDO.machine(alloc_rows(Lost::GivesCreditsFirst)) => "credits for";
+    free_forgets_the_tree =
+        ZONE.machine(Machine { free: |world, block, _| free_in_zone(world, block, [0, 0]), ..Machine::ZONE })
+        => "tree 0 has";
+    free_pays_the_tree_first =
+        ZONE.machine(Machine { free: |world, block, _| free_in_zone(world, block, [1, 0]), ..Machine::ZONE })
+        => "tree 0 has";
+    free_pays_the_tree_twice =
+        ZONE.machine(Machine { free: |world, block, _| free_in_zone(world, block, [0, 2]), ..Machine::ZONE })
+        => "tree 0 has";
+    alloc_never_steals = Scenario {
+        threads: &[Script { at: 0, owns: &[], ops: &[Op::Alloc(0)] }],
+        ..ZONE.machine(Machine { alloc: never_steals, ..Machine::ZONE })
+    } => "but slot 1 does not get it";
     clearer_without_second_look =
         INDEX.machine(Machine { search: search_without_second_look, ..Machine::INDEX })
         => "lost to the index";

@@ -3,6 +3,23 @@
 use super::Ordering::Relaxed;
 use super::*;
 
+/// Orderings of an allocation's two steps and of a free's.
+#[derive(Clone, Copy)]
+struct Orderings {
+    take: Ordering,
+    claim: Ordering,
+    release: Ordering,
+    give: Ordering,
+}
+
+/// The engine's.
+const RIGHT: Orderings = Orderings {
+    take: Ordering::Acquire,
+    claim: Ordering::Acquire,
+    release: Ordering::Release,
+    give: Ordering::Release,
+};
+
 /// Two threads that allocate and free base frames of one child.
 const BASE: Scenario<Pairs> = Scenario::new(
     Machine::LOWER,
@@ -26,6 +43,22 @@ const WHOLE: Scenario<Pairs> = Scenario::new(
 const WEAK_CLAIM: Orderings = Orderings { claim: Relaxed, ..RIGHT };
 const WEAK_RELEASE: Orderings = Orderings { release: Relaxed, ..RIGHT };
 const WEAK_GIVE: Orderings = Orderings { give: Relaxed, ..RIGHT };
+
+/// Order 0 in a row: the engine's allocation, with these orderings.
+fn alloc_base<G: Geometry>(world: &World<G>, huge: usize, how: Orderings) -> Option<FrameId> {
+    let polarity = change(world, huge, how.take, |child| child.take(1))?.polarity();
+    claim_base(world, huge, polarity, how.claim)
+}
+
+/// A block in a row: the engine's free, with these orderings.
+fn free_block<G: Geometry>(world: &World<G>, block: Block, how: Orderings) -> bool {
+    let huge = block.0 >> G::HUGE_ORDER;
+    let polarity = world.zone.lower.child(huge).polarity();
+    let mask = ((1 << (1 << block.1)) - 1) << (block.0 & (G::HUGE_FRAMES - 1));
+    let allocated = |value| (polarity.free_in(value) & mask == 0).then_some(mask);
+    turn(row(world, huge), how.release, allocated).is_some()
+        && change(world, huge, how.give, |child| child.give::<G>(1 << block.1, polarity)).is_some()
+}
 
 fn base(
     alloc: fn(&World<Pairs>, Request) -> Option<FrameId>,

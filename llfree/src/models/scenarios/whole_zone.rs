@@ -55,7 +55,7 @@ models! {
     exact_and_alloc = Scenario::new(ZONE, &[(0, Alloc(0))], &[
         thread!(at 1: At(1, 0)),
         thread!(at 0: Alloc(0)),
-    ]).slots(2).large_for_explorer().large_for_loom();
+    ]).slots(2).only_loom().large_for_loom();
     exact_and_exact = Scenario::new(ZONE, &[], &[
         thread!(at 0: At(0, 1), FreeGot(0)),
         thread!(at 0: At(1, 0), FreeGot(0)),
@@ -89,7 +89,7 @@ models! {
     offline_and_alloc = Scenario::new(ZONE, &[(0, Alloc(0))], &[
         thread!(at 0: Offline(1)),
         thread!(at 0: Alloc(0)),
-    ]).large_for_explorer().large_for_loom();
+    ]).only_loom().large_for_loom();
     offline_twice = Scenario::new(ZONE, &[], &[
         thread!(at 0: Offline(0), Online(0)),
         thread!(at 0: Offline(0), Online(0)),
