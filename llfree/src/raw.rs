@@ -33,7 +33,7 @@ impl<'a> Parts<'a> {
     /// Lays the words out in raw memory.
     ///
     /// # Safety
-    /// As for [`Construct::construct`](Construct::construct), for `'a`.
+    /// As for [`Construct::construct`], for `'a`.
     pub(crate) unsafe fn carve<G: Geometry>(
         zone: &ZoneConfig,
         metadata: RawMetadata,
@@ -77,10 +77,10 @@ impl<'a, G: Geometry> LLFree<'a, G> {
     /// Makes an allocator with other than the default tuning from raw memory.
     ///
     /// # Errors
-    /// As [`Construct::construct`](Construct::construct).
+    /// As [`Construct::construct`].
     ///
     /// # Safety
-    /// As [`Construct::construct`](Construct::construct), for `'a`.
+    /// As [`Construct::construct`], for `'a`.
     pub unsafe fn with_tuning(
         zone: &ZoneConfig,
         tuning: Tuning,
