@@ -93,26 +93,7 @@ pub trait FrameAllocator: Sync {
         batch: Batch,
         out: &mut [FrameId],
     ) -> Result<usize, AllocError> {
-        let mut next = request;
-        for taken in 0..out.len() {
-            match self.alloc(next) {
-                Ok(frame) => {
-                    if let Some(entry) = out.get_mut(taken) {
-                        *entry = frame;
-                    }
-                }
-                Err(_) if batch == Batch::UpTo && taken > 0 => return Ok(taken),
-                Err(error) => {
-                    for &mut frame in out.iter_mut().take(taken) {
-                        // The block is ours, so the free succeeds.
-                        let _ = self.free(frame, request.order, request.slot);
-                    }
-                    return Err(error);
-                }
-            }
-            next.frame = next.frame.map(|f| FrameId(f.0.saturating_add(request.order.frames())));
-        }
-        Ok(out.len())
+        alloc_each(self, request, batch, out)
     }
 
     /// Frees the blocks of `order` that begin at `frames`, in this order.
@@ -126,10 +107,7 @@ pub trait FrameAllocator: Sync {
         order: Order,
         slot: Slot,
     ) -> Result<(), FreeBatchError> {
-        for (freed, &frame) in frames.iter().enumerate() {
-            self.free(frame, order, slot).map_err(|cause| FreeBatchError { freed, cause })?;
-        }
-        Ok(())
+        free_each(self, frames, order, slot)
     }
 
     /// Gives back everything that `slot` holds for itself (reservations, caches), so that the
@@ -185,6 +163,55 @@ pub trait FrameAllocator: Sync {
             .map(HugeId)
             .filter(|&huge| self.free_in_huge(huge) == Self::Geometry::HUGE_FRAMES)
     }
+}
+
+/// A batch as single allocations: what [`FrameAllocator::alloc_batch`] does unless an engine knows
+/// better.
+///
+/// # Errors
+/// As [`FrameAllocator::alloc_batch`].
+pub fn alloc_each<A: FrameAllocator + ?Sized>(
+    allocator: &A,
+    request: Request,
+    batch: Batch,
+    out: &mut [FrameId],
+) -> Result<usize, AllocError> {
+    let mut next = request;
+    for taken in 0..out.len() {
+        match allocator.alloc(next) {
+            Ok(frame) => {
+                if let Some(entry) = out.get_mut(taken) {
+                    *entry = frame;
+                }
+            }
+            Err(_) if batch == Batch::UpTo && taken > 0 => return Ok(taken),
+            Err(error) => {
+                for &mut frame in out.iter_mut().take(taken) {
+                    // The block is ours, so the free succeeds.
+                    let _ = allocator.free(frame, request.order, request.slot);
+                }
+                return Err(error);
+            }
+        }
+        next.frame = next.frame.map(|f| FrameId(f.0.saturating_add(request.order.frames())));
+    }
+    Ok(out.len())
+}
+
+/// A batch as single frees: what [`FrameAllocator::free_batch`] does unless an engine knows better.
+///
+/// # Errors
+/// As [`FrameAllocator::free_batch`].
+pub fn free_each<A: FrameAllocator + ?Sized>(
+    allocator: &A,
+    frames: &[FrameId],
+    order: Order,
+    slot: Slot,
+) -> Result<(), FreeBatchError> {
+    for (freed, &frame) in frames.iter().enumerate() {
+        allocator.free(frame, order, slot).map_err(|cause| FreeBatchError { freed, cause })?;
+    }
+    Ok(())
 }
 
 /// How an engine is made from memory that the caller supplies.

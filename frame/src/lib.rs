@@ -27,7 +27,7 @@ mod owned;
 mod request;
 mod stats;
 
-pub use allocator::{Construct, FrameAllocator, Unsupported};
+pub use allocator::{Construct, FrameAllocator, Unsupported, alloc_each, free_each};
 pub use class::{Class, ClassPolicy, MAX_CLASSES};
 pub use error::{AllocError, BadSlot, FreeBatchError, FreeError, InitError, OfflineError, Region};
 pub use frame::{FrameId, HugeId, Order};

@@ -111,6 +111,36 @@ impl<G: Geometry> LLFree<'_, G> {
         self.claim(word, now, rows, order, row)
     }
 
+    /// Allocates up to `out.len()` base frames of the child that the slot holds, by one swap of the
+    /// reservation and one for each row; returns how many.
+    pub(crate) fn take_held_many(
+        &self,
+        word: &AtomicU64,
+        slot: Slot,
+        out: &mut [FrameId],
+    ) -> usize {
+        let now = self.read(word);
+        let count = now.held().min(now.credits().frames).min(out.len());
+        let rows = self.lower.rows(now.huge_index(), now.polarity());
+        let paid = if count > 0 { rows.find(0, now.row()) } else { None };
+        let Some(row) = paid.filter(|&row| {
+            now.pay(count, row).is_some_and(|paid| self.swap(word, now, paid).is_ok())
+        }) else {
+            return 0;
+        };
+        let mut entries = out.iter_mut();
+        let taken = rows.claim_many(count, row, |offset| {
+            if let Some(entry) = entries.next() {
+                *entry = self.frame(now.huge_index(), offset);
+            }
+        });
+        if taken < count {
+            self.repay(word, now, count - taken);
+        }
+        self.count(slot, taken, false);
+        taken
+    }
+
     /// Claims a block of the child held, for which `paid` has paid.
     #[inline(always)]
     fn claim(
@@ -370,17 +400,19 @@ impl<G: Geometry> LLFree<'_, G> {
         loop {
             let mut best = None;
             let mut whole = None;
-            for child in self.children_of(tree) {
-                let (huge, child) = child;
-                if refused >> (huge % G::TREE_HUGE) & 1 != 0 || child.free() < 1 << order {
-                    continue;
+            self.each_child(tree, |huge, child| {
+                if child.free() == 0
+                    || refused >> (huge % G::TREE_HUGE) & 1 != 0
+                    || child.free() < 1 << order
+                {
+                    return;
                 }
                 if child.is_free::<G>() {
                     whole = whole.or(Some((huge, true)));
                 } else if best.is_none_or(|(_, free)| child.free() < free) {
                     best = Some((huge, child.free()));
                 }
-            }
+            });
             match best {
                 Some((huge, _)) if order == 0 || self.child_has_run(huge, order) => {
                     return Some((huge, false));
@@ -391,14 +423,17 @@ impl<G: Geometry> LLFree<'_, G> {
         }
     }
 
-    /// The children of a tree with the indices of their huge frames.
-    fn children_of(&self, tree: usize) -> impl Iterator<Item = (usize, Child)> {
-        let first = tree * G::TREE_HUGE;
-        let last = (first + G::TREE_HUGE).min(self.lower.len());
-        (first..last).step_by(2).flat_map(|even| {
+    /// Every child of a tree, with the index of its huge frame.
+    #[inline(always)]
+    fn each_child(&self, tree: usize, mut see: impl FnMut(usize, Child)) {
+        let mut even = tree * G::TREE_HUGE;
+        let last = (even + G::TREE_HUGE).min(self.lower.len());
+        while even < last {
             let [a, b] = self.lower.children(even);
-            [(even, a), (even + 1, b)]
-        })
+            see(even, a);
+            see(even + 1, b);
+            even += 2;
+        }
     }
 
     fn child_has_run(&self, huge: usize, order: u32) -> bool {

@@ -4,8 +4,10 @@ use woodlot_frame::atomics::Ordering;
 use woodlot_frame::{FrameId, FreeError, Geometry, Order, Slot};
 
 use crate::LLFree;
+use crate::child::Polarity;
 use crate::init::SLOT_LAST_FREE;
 use crate::lower::{Gain, Refusal};
+use crate::rows::{ROW_ORDER, Rows};
 use crate::tree::Tree;
 
 impl<G: Geometry> LLFree<'_, G> {
@@ -56,8 +58,23 @@ impl<G: Geometry> LLFree<'_, G> {
 
     #[inline(always)]
     fn free_base(&self, huge: usize, offset: usize, order: u32, slot: Slot) -> Result<(), Refusal> {
-        let count = 1 << order;
         let polarity = self.lower.release(huge, offset, order)?;
+        self.credit(huge, 1 << order, polarity, slot, |rows| {
+            let _ = rows.claim_at(offset, order);
+        })
+    }
+
+    /// Gives the credits of `count` released frames back. `undo` claims the frames again, should
+    /// the child refuse.
+    #[inline(always)]
+    fn credit(
+        &self,
+        huge: usize,
+        count: usize,
+        polarity: Polarity,
+        slot: Slot,
+        undo: impl FnOnce(Rows<G>),
+    ) -> Result<(), Refusal> {
         // The child that this slot is filling: tree and child are repaid by one swap.
         for word in self.slot_reservations(slot) {
             let mut now = self.read(word);
@@ -70,9 +87,35 @@ impl<G: Geometry> LLFree<'_, G> {
                 }
             }
         }
-        let gain = self.lower.settle(huge, offset, order, polarity)?;
+        let gain = self.lower.settle(huge, count, polarity, undo)?;
         self.gain(huge, gain, slot);
         Ok(())
+    }
+
+    /// Frees as many of the base frames as lie in one row, from the first on, by one swap; returns
+    /// how many. None where a single free would do better, or has an error to tell.
+    pub(crate) fn free_row(&self, frames: &[FrameId], slot: Slot) -> Option<usize> {
+        let &first = frames.first()?;
+        self.check_free(first, Order::BASE, slot).ok()?;
+        let (huge, offset) = self.locate(first);
+        let row = offset >> ROW_ORDER;
+        let mut mask = 0;
+        let mut joins = |frame: FrameId| {
+            let within = self.zone.contains(frame, Order::BASE);
+            let (its_huge, offset) = if within { self.locate(frame) } else { (usize::MAX, 0) };
+            let bit = 1u64 << (offset & 63);
+            let joins = its_huge == huge && offset >> ROW_ORDER == row && mask & bit == 0;
+            mask |= if joins { bit } else { 0 };
+            joins
+        };
+        let count = frames.iter().take_while(|&&frame| joins(frame)).count();
+        let polarity = self.lower.release_in(huge, row, mask).ok()?;
+        let undo = |rows: Rows<G>| {
+            rows.claim_mask(row, mask);
+        };
+        self.credit(huge, count, polarity, slot, undo).ok()?;
+        self.count(slot, count, true);
+        Some(count)
     }
 
     /// Counts what was freed in a huge frame: in the slot's reservation, if it has the tree.

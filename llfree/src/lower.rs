@@ -244,6 +244,14 @@ impl<'a, G: Geometry> Lower<'a, G> {
         Err(if offline { Refusal::Offline } else { Refusal::NotAllocated(Gain::default()) })
     }
 
+    /// The child of a huge frame of which a part is to be freed: split, if it was allocated as a
+    /// whole.
+    #[inline(always)]
+    fn splittable(&self, huge: usize) -> Result<Child, Refusal> {
+        let child = self.child(huge);
+        if child.is_whole() { self.split(huge) } else { Ok(child) }
+    }
+
     /// Splits a huge frame that is allocated as a whole; returns the child after.
     #[cold]
     fn split(&self, huge: usize) -> Result<Child, Refusal> {
@@ -264,11 +272,7 @@ impl<'a, G: Geometry> Lower<'a, G> {
         offset: usize,
         order: u32,
     ) -> Result<Polarity, Refusal> {
-        let mut child = self.child(huge);
-        if child.is_whole() {
-            child = self.split(huge)?;
-        }
-        let polarity = child.polarity();
+        let polarity = self.splittable(huge)?.polarity();
         match self.rows(huge, polarity).release(offset, order) {
             Ok(()) => Ok(polarity),
             Err(0) => Err(Refusal::NotAllocated(Gain::default())),
@@ -278,20 +282,33 @@ impl<'a, G: Geometry> Lower<'a, G> {
         }
     }
 
-    /// Gives the credits of a block whose bits were released back to the child. Refused if the
-    /// child has been allocated, split or filled up meanwhile, which only a free of frames that
-    /// the caller does not own can meet; the bits are turned back then.
+    /// The same for the frames `mask` of a row.
+    pub(crate) fn release_in(
+        &self,
+        huge: usize,
+        row: usize,
+        mask: u64,
+    ) -> Result<Polarity, Refusal> {
+        let polarity = self.splittable(huge)?.polarity();
+        match self.rows(huge, polarity).release_in(row, mask) {
+            true => Ok(polarity),
+            false => Err(Refusal::NotAllocated(Gain::default())),
+        }
+    }
+
+    /// Gives the credits of `count` frames whose bits were released back to the child. Refused if
+    /// the child has been allocated, split or filled up meanwhile, which only a free of frames that
+    /// the caller does not own can meet; `undo` turns the bits back then.
     #[inline]
     pub(crate) fn settle(
         &self,
         huge: usize,
-        offset: usize,
-        order: u32,
+        count: usize,
         polarity: Polarity,
+        undo: impl FnOnce(Rows<'a, G>),
     ) -> Result<Gain, Refusal> {
-        let count = 1 << order;
         self.give(huge, count, polarity).ok_or_else(|| {
-            let _ = self.rows(huge, polarity).claim_at(offset, order);
+            undo(self.rows(huge, polarity));
             Refusal::NotAllocated(Gain::default())
         })
     }

@@ -83,6 +83,15 @@ const fn block_starts(free: u64, order: u32) -> u64 {
     starts & ALIGNED[if order > 6 { 6 } else { order as usize }]
 }
 
+/// The lowest `count` bits of those that are set.
+fn lowest(bits: u64, count: usize) -> u64 {
+    if bits.count_ones() as usize <= count {
+        return bits;
+    }
+    let rest = (0..count).fold(bits, |rest, _| rest & rest.wrapping_sub(1));
+    bits ^ rest
+}
+
 impl<'a, G: Geometry> Rows<'a, G> {
     /// `rows` are the [`row_count`] rows of one huge frame.
     pub(crate) fn new(rows: &'a [AtomicU64], polarity: Polarity) -> Self {
@@ -200,6 +209,52 @@ impl<'a, G: Geometry> Rows<'a, G> {
             }
         }
         Err(0)
+    }
+
+    /// Claims up to `count` single frames, looking first at row `from`, and passes the offset of each
+    /// to `take`; the caller holds the credits. Returns how many.
+    pub(crate) fn claim_many(
+        &self,
+        count: usize,
+        from: usize,
+        mut take: impl FnMut(usize),
+    ) -> usize {
+        let mut left = count;
+        let rows = (from..row_count::<G>()).chain(0..row_count::<G>());
+        for index in rows {
+            let Some(row) = self.rows.get(index).filter(|_| left > 0) else {
+                break;
+            };
+            let mut value = row.load(Ordering::Relaxed);
+            let mut claimed = loop {
+                let some = lowest(self.free_in(value), left);
+                match row.compare_exchange(
+                    value,
+                    value ^ some,
+                    Ordering::Acquire,
+                    Ordering::Relaxed,
+                ) {
+                    Ok(_) => break some,
+                    Err(now) => value = now,
+                }
+            };
+            left -= claimed.count_ones() as usize;
+            while claimed != 0 {
+                take(index << ROW_ORDER | claimed.trailing_zeros() as usize);
+                claimed &= claimed - 1;
+            }
+        }
+        count - left
+    }
+
+    /// Releases the frames `mask` of row `index`, all of which must be allocated, or none of them.
+    pub(crate) fn release_in(&self, index: usize, mask: u64) -> bool {
+        self.rows.get(index).is_some_and(|row| self.toggle_row(row, mask, Turn::Release))
+    }
+
+    /// Claims the frames `mask` of row `index`, all of which must be free, or none of them.
+    pub(crate) fn claim_mask(&self, index: usize, mask: u64) -> bool {
+        self.rows.get(index).is_some_and(|row| self.toggle_row(row, mask, Turn::Claim))
     }
 
     /// Where blocks of `order` (above 6) can begin: from row `from` on, then from the first.

@@ -2,8 +2,9 @@
 
 use woodlot_frame::atomics::{AtomicU64, Ordering};
 use woodlot_frame::{
-    AllocError, BadSlot, FrameAllocator, FrameId, FreeError, Geometry, HugeId, OfflineError, Order,
-    Request, Slot, Stats, Unsupported, ZoneConfig,
+    AllocError, BadSlot, Batch, FrameAllocator, FrameId, FreeBatchError, FreeError, Geometry,
+    HugeId, OfflineError, Order, Request, Slot, Stats, Unsupported, ZoneConfig, alloc_each,
+    free_each,
 };
 
 use crate::LLFree;
@@ -47,6 +48,69 @@ impl<G: Geometry> FrameAllocator for LLFree<'_, G> {
         } else {
             self.free_large(frame, order, slot)
         }
+    }
+
+    fn alloc_batch(
+        &self,
+        request: Request,
+        batch: Batch,
+        out: &mut [FrameId],
+    ) -> Result<usize, AllocError> {
+        if out.is_empty() || request.order != Order::BASE || request.frame.is_some() {
+            return alloc_each(self, request, batch, out);
+        }
+        self.check(&request)?;
+        let word = self.reservation(request.slot, request.class);
+        let mut taken = 0;
+        while let Some(rest) = out.get_mut(taken..).filter(|rest| !rest.is_empty()) {
+            match self.take_held_many(word, request.slot, rest) {
+                // The child is used up: the next frame is found where single ones are.
+                0 => match alloc_each(
+                    self,
+                    request,
+                    Batch::All,
+                    rest.get_mut(..1).unwrap_or_default(),
+                ) {
+                    Ok(one) => taken += one,
+                    Err(_) if batch == Batch::UpTo && taken > 0 => break,
+                    Err(error) => {
+                        // They are the caller's to be, so the frees succeed.
+                        let _ = self.free_batch(
+                            out.get(..taken).unwrap_or_default(),
+                            Order::BASE,
+                            request.slot,
+                        );
+                        return Err(error);
+                    }
+                },
+                some => taken += some,
+            }
+        }
+        Ok(taken)
+    }
+
+    fn free_batch(
+        &self,
+        frames: &[FrameId],
+        order: Order,
+        slot: Slot,
+    ) -> Result<(), FreeBatchError> {
+        if order != Order::BASE {
+            return free_each(self, frames, order, slot);
+        }
+        let mut freed = 0;
+        while let Some(rest) = frames.get(freed..).filter(|rest| !rest.is_empty()) {
+            freed += match self.free_row(rest, slot) {
+                Some(count) => count,
+                None => {
+                    let one = rest.get(..1).unwrap_or_default();
+                    let result = free_each(self, one, order, slot);
+                    result.map_err(|error| FreeBatchError { freed, cause: error.cause })?;
+                    1
+                }
+            };
+        }
+        Ok(())
     }
 
     fn drain(&self, slot: Slot) -> Result<(), BadSlot> {
