@@ -90,7 +90,12 @@ pub(super) fn lower_free<G: Geometry>(world: &World<G>, block: Block, _: Slot) -
         return zone.lower.free_whole(huge, block.1).is_ok();
     }
     let polarity = zone.lower.release(huge, offset, block.1);
-    polarity.is_ok_and(|polarity| zone.lower.settle(huge, offset, block.1, polarity).is_ok())
+    polarity.is_ok_and(|polarity| {
+        let settled = zone.lower.settle(huge, 1 << block.1, polarity, |rows| {
+            let _ = rows.claim_at(offset, block.1);
+        });
+        settled.is_ok()
+    })
 }
 
 /// Looks at every tree of the index, and heals it.
