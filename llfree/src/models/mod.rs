@@ -71,6 +71,8 @@ enum Op {
     At(usize, u32),
     /// Allocates so many blocks of this order, all or none.
     Batch(u32, usize),
+    /// Frees this many base frames from this one on in one batch.
+    FreeBatch(usize, usize),
     /// Frees what this thread allocated by its n-th allocation, if that found anything.
     FreeGot(usize),
     /// Frees a block that the thread owns.

@@ -2,7 +2,7 @@
 
 use std::vec::Vec;
 
-use woodlot_frame::{Batch, Class, FrameAllocator, FrameId, Geometry, HugeId, Slot};
+use woodlot_frame::{Batch, Class, FrameAllocator, FrameId, Geometry, HugeId, Order, Slot};
 
 use super::frames::{Block, Frames};
 use super::world::World;
@@ -87,6 +87,14 @@ impl<'a, G: Geometry> Thread<'a, G> {
                 let taken = zone.alloc_batch(request, Batch::All, &mut out).unwrap_or(0);
                 assert!(taken == 0 || taken == count, "all or none");
                 out.iter().take(taken).for_each(|&frame| self.take(Some(frame), order));
+            }
+            Op::FreeBatch(first, count) => {
+                let frames: Vec<_> = (first..first + count).map(FrameId).collect();
+                frames.iter().for_each(|frame| self.disown(Block(frame.0, 0)));
+                let giving = |frame: &FrameId| Doing::Giving(Block(frame.0, 0));
+                self.say(step, &frames.iter().map(giving).collect::<Vec<_>>());
+                let freed = zone.free_batch(&frames, Order::BASE, Slot(at));
+                assert_eq!(freed, Ok(()), "they are allocated, yet their free is refused");
             }
             Op::FreeGot(number) => {
                 let Some(block) = self.got[number].take() else {

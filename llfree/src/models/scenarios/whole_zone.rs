@@ -3,7 +3,9 @@
 //! A tree is two huge frames of four base frames; the scripts' numbers are slots.
 
 use super::super::{Class, ClassPolicy};
-use super::Op::{Alloc, AllocClass, At, Batch, Drain, Free, FreeGot, Offline, Online, Reserve};
+use super::Op::{
+    Alloc, AllocClass, At, Batch, Drain, Free, FreeBatch, FreeGot, Offline, Online, Reserve,
+};
 use super::*;
 
 type Small = Tiny<2, 2>;
@@ -71,6 +73,15 @@ models! {
     batch_and_free = Scenario::new(ZONE, &[(0, Alloc(0))], &[
         thread!(at 0: Batch(0, 2)),
         thread!(at 0 owns [Block(0, 0)]: Free(0, 0)),
+    ]);
+    /// Two batches split a whole huge frame between them.
+    batches_of_frees = Scenario::new(ZONE, &[(0, Alloc(2))], &[
+        thread!(at 0 owns [Block(0, 1)]: FreeBatch(0, 2)),
+        thread!(at 1 owns [Block(2, 1)]: FreeBatch(2, 2)),
+    ]).slots(2);
+    batch_of_frees_and_alloc = Scenario::new(ZONE, &[(0, Alloc(1))], &[
+        thread!(at 0 owns [Block(0, 1)]: FreeBatch(0, 2)),
+        thread!(at 0: Alloc(0), FreeGot(0)),
     ]);
     /// A huge frame is taken out while base frames come back to it.
     offline_and_free = Scenario::new(ZONE, &[(0, Alloc(0)), (0, Drain(0))], &[
