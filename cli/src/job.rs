@@ -2,20 +2,20 @@
 
 use std::path::{Path, PathBuf};
 
+use woodlot_bench::Failure;
+use woodlot_bench::output::{OutDir, Screen, note, progress, write_files};
 use woodlot_frame::{Base4K, Construct, FrameAllocator};
 use woodlot_trace::{Sources, Trace, load, shipped, write_binary};
 
 use crate::args::{Lists, ReplayArgs, TraceCommand};
 use crate::engine::OnEngine;
-use crate::failure::Failure;
-use crate::output::{
-    OutDir, Phase, Screen, describe_phase, describe_trace, note, progress, write_all, write_files,
-};
+use crate::output::{Phase, describe_phase, describe_trace, write_all};
 use crate::replay::{Options, Plan, Report, ZoneLayout, replay};
 
 /// The main job: the traces that ship.
 pub fn replay_shipped(args: &ReplayArgs, screen: &mut Screen) -> Result<(), Failure> {
-    let traces = shipped().into_iter().map(|shipped| Ok((shipped.trace()?, Some(shipped.about))));
+    let traces =
+        shipped().into_iter().map(|shipped| Ok((readable(shipped.trace())?, Some(shipped.about))));
     replay_all(traces, args, screen)
 }
 
@@ -36,8 +36,13 @@ fn sources(lists: Lists) -> Sources {
     Sources { start_owned, hidden_owned, curve }
 }
 
+/// What is wrong with a trace is a failure of the program.
+fn readable<T>(trace: woodlot_trace::Result<T>) -> Result<T, Failure> {
+    trace.map_err(|error| Failure::Failed(error.to_string()))
+}
+
 fn load_with_notes(file: &Path, sources: &Sources) -> Result<Trace, Failure> {
-    let loaded = load(file, sources)?;
+    let loaded = readable(load(file, sources))?;
     loaded.notes.iter().for_each(|text| note(text));
     Ok(loaded.trace)
 }
@@ -65,7 +70,7 @@ fn replay_all(
     let failed = phases.iter().filter(|phase| !phase.report.defects().is_empty());
     match failed.map(|phase| phase.name.as_str()).collect::<Vec<_>>()[..] {
         [] => Ok(()),
-        ref names => Err(Failure(format!("checks failed: {}", names.join(", ")))),
+        ref names => Err(Failure::Failed(format!("checks failed: {}", names.join(", ")))),
     }
 }
 
@@ -86,7 +91,7 @@ fn replay_one(trace: &Trace, args: &ReplayArgs) -> Result<Report, Failure> {
         progress: &|done| bar.set_position(done as u64),
     });
     bar.finish_and_clear();
-    report.map_err(|error| Failure(format!("{}: {error}", trace.name)))
+    report.map_err(|error| Failure::Failed(format!("{}: {error}", trace.name)))
 }
 
 struct Work<'a> {

@@ -8,7 +8,6 @@
 
 mod args;
 mod engine;
-mod failure;
 mod job;
 mod output;
 mod replay;
@@ -18,22 +17,19 @@ use std::process::{ExitCode, exit};
 use clap::Parser;
 
 use args::{Cli, Command};
-use failure::Failure;
-use output::{Screen, note, remove_partial_files};
+use woodlot_bench::Failure;
 use woodlot_bench::command;
+use woodlot_bench::output::{Screen, note, remove_partial_files};
 
 /// The exit code after Ctrl-C: 128 and the number of the signal, as shells have it.
 const INTERRUPTED: i32 = 130;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    match stop_cleanly_on_interrupt().and_then(|()| run(cli)) {
-        Ok(code) => code,
-        Err(Failure(message)) => {
-            note(&message);
-            ExitCode::FAILURE
-        }
-    }
+    stop_cleanly_on_interrupt().and_then(|()| run(cli)).unwrap_or_else(|failure| {
+        note(&failure.to_string());
+        failure.exit_code()
+    })
 }
 
 fn run(cli: Cli) -> Result<ExitCode, Failure> {
@@ -44,27 +40,19 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
             job::replay_files(&files, lists, &replay, &mut screen)?
         }
         Some(Command::Trace(command)) => job::trace_command(command, &mut screen)?,
-        Some(Command::Bench(args)) => return Ok(measured(command::bench(*args))),
-        Some(Command::Frag(args)) => return Ok(measured(command::frag(args))),
+        Some(Command::Bench(args)) => return command::bench(*args),
+        Some(Command::Frag(args)) => return command::frag(args),
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// The exit code of a measurement, after saying why it failed.
-fn measured(result: Result<ExitCode, woodlot_bench::Failure>) -> ExitCode {
-    result.unwrap_or_else(|failure| {
-        note(&failure.to_string());
-        failure.exit_code()
-    })
 }
 
 /// Ctrl-C and termination remove what is half written and end the process at once.
 fn stop_cleanly_on_interrupt() -> Result<(), Failure> {
     let stop = || {
-        let _nothing_begins =
-            (remove_partial_files(), woodlot_bench::output::remove_partial_files());
+        let _nothing_begins = remove_partial_files();
         note("interrupted");
         exit(INTERRUPTED);
     };
-    ctrlc::set_handler(stop).map_err(|error| Failure(format!("Ctrl-C cannot be handled: {error}")))
+    ctrlc::set_handler(stop)
+        .map_err(|error| Failure::Failed(format!("Ctrl-C cannot be handled: {error}")))
 }

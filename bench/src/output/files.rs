@@ -1,5 +1,9 @@
 //! Files appear whole or not at all: each is written under another name in its folder and renamed
-//! when it is complete. The unfinished ones are listed, for a Ctrl-C handler to remove.
+//! when it is complete.
+//!
+//! A list of the unfinished ones, and of the output folder if it is new, lets a Ctrl-C handler
+//! remove them. The handler keeps the list locked until the process is gone, so that no file can be
+//! begun behind its back.
 
 use std::fs;
 use std::io::Write;
@@ -21,9 +25,9 @@ fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
 /// keeps it until the process is gone.
 pub fn remove_partial_files() -> impl Sized {
     let list = unfinished();
-    for path in list.iter() {
-        // It may be gone already: there is nobody left to tell.
-        let _ = fs::remove_file(path);
+    for path in list.iter().rev() {
+        // It may be gone already, and a folder may hold something: there is nobody left to tell.
+        let _ = fs::remove_file(path).or_else(|_| fs::remove_dir(path));
     }
     list
 }
@@ -92,6 +96,48 @@ fn begin(path: &Path) -> std::io::Result<NamedTempFile> {
     let file = builder.tempfile_in(folder(path))?;
     list.push(file.path().to_path_buf());
     Ok(file)
+}
+
+/// The folder for figures and data. If it was made for this run and nothing was put there, it is
+/// removed again.
+pub struct OutDir {
+    path: PathBuf,
+    made: bool,
+}
+
+impl OutDir {
+    /// Makes the folder if need be, and sees that it can be written to, before the work begins.
+    ///
+    /// # Errors
+    /// Why not, with the folder's name.
+    pub fn prepare(path: &Path) -> Result<OutDir, Failure> {
+        let made = !path.exists();
+        let fail = |cause| Failure::at(path, format!("cannot be used for output: {cause}"));
+        let mut list = unfinished();
+        fs::create_dir_all(path).map_err(fail)?;
+        if made {
+            list.push(path.to_path_buf());
+        }
+        drop(list);
+        let out = OutDir { path: path.to_path_buf(), made };
+        tempfile::tempfile_in(path).map_err(fail)?;
+        Ok(out)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for OutDir {
+    fn drop(&mut self) {
+        if self.made {
+            unfinished().retain(|unfinished| *unfinished != self.path);
+            // Refused where it holds something, which is what is wanted.
+            let _ = fs::remove_dir(&self.path);
+        }
+    }
 }
 
 #[cfg(test)]

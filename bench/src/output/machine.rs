@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::clock::cpus;
 
-/// Where, when and with what a result was made.
+/// Where, when and with what a result was made, for people and for files.
 #[derive(Clone, Debug, Serialize)]
 pub struct Machine {
     version: &'static str,

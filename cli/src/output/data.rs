@@ -3,9 +3,9 @@
 use serde::Serialize;
 
 use super::Phase;
-use super::machine::Provenance;
-use crate::failure::Failure;
 use crate::replay::{Checks, Failures, Means, Row, Timing};
+use woodlot_bench::Failure;
+use woodlot_bench::output::Machine;
 
 /// One row for each moment of each trace.
 #[derive(Serialize)]
@@ -50,7 +50,8 @@ impl<'a> CurveLine<'a> {
 /// The curves as comma-separated values.
 pub fn curve_csv(phases: &[Phase]) -> Result<Vec<u8>, Failure> {
     let mut csv = csv::Writer::from_writer(Vec::new());
-    let fail = |error: &dyn std::fmt::Display| Failure(format!("the curve as CSV: {error}"));
+    let fail =
+        |error: &dyn std::fmt::Display| Failure::Failed(format!("the curve as CSV: {error}"));
     for phase in phases {
         for row in &phase.report.rows {
             csv.serialize(CurveLine::new(phase, row)).map_err(|error| fail(&error))?;
@@ -61,7 +62,7 @@ pub fn curve_csv(phases: &[Phase]) -> Result<Vec<u8>, Failure> {
 
 #[derive(Serialize)]
 struct Summary<'a> {
-    made_by: Provenance,
+    made_by: Machine,
     zones: &'a str,
     phases: Vec<PhaseSummary<'a>>,
 }
@@ -101,9 +102,9 @@ pub fn summary_json(phases: &[Phase], zones: &str) -> Result<Vec<u8>, Failure> {
             replay_seconds: report.seconds,
         }
     });
-    let summary = Summary { made_by: Provenance::here(), zones, phases: phases.collect() };
+    let summary = Summary { made_by: Machine::here(), zones, phases: phases.collect() };
     let mut json = serde_json::to_vec_pretty(&summary)
-        .map_err(|error| Failure(format!("the summary as JSON: {error}")))?;
+        .map_err(|error| Failure::Failed(format!("the summary as JSON: {error}")))?;
     json.push(b'\n');
     Ok(json)
 }

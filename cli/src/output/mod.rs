@@ -2,20 +2,16 @@
 
 mod data;
 mod figure;
-mod files;
-mod machine;
 mod png;
-mod screen;
 mod summary;
 
-pub use files::{OutDir, remove_partial_files, write_files};
-pub use screen::{Screen, note, progress};
 pub use summary::{describe_phase, describe_trace};
 
 use std::path::{Path, PathBuf};
 
-use crate::failure::Failure;
 use crate::replay::Report;
+use woodlot_bench::Failure;
+use woodlot_bench::output::write_files;
 
 /// A replayed trace.
 pub struct Phase {
@@ -34,8 +30,8 @@ pub struct Phase {
 pub fn write_all(out: &Path, phases: &[Phase], zones: &str) -> Result<Vec<PathBuf>, Failure> {
     let mut files = Vec::new();
     if phases.iter().any(|phase| !phase.report.rows.is_empty()) {
-        let svg = figure::draw(phases).map_err(Failure)?;
-        let png = png::render(&svg).map_err(Failure)?;
+        let svg = figure::draw(phases).map_err(Failure::Failed)?;
+        let png = png::render(&svg).map_err(Failure::Failed)?;
         files.push((out.join("free-huge.svg"), svg.into_bytes()));
         files.push((out.join("free-huge.png"), png));
         files.push((out.join("curve.csv"), data::curve_csv(phases)?));
