@@ -458,7 +458,14 @@ impl<G: Geometry> LLFree<'_, G> {
 
     /// Makes `held` credits of a child the reservation's, and gives back what it held before; if
     /// the reservation has moved to another tree, the credits go back themselves.
-    fn hold(&self, word: &AtomicU64, tree: usize, huge: usize, held: usize, polarity: Polarity) {
+    pub(crate) fn hold(
+        &self,
+        word: &AtomicU64,
+        tree: usize,
+        huge: usize,
+        held: usize,
+        polarity: Polarity,
+    ) {
         let hold = |now: Reservation<G>| {
             if now.owns(tree) { Some(now.holding(huge, held, polarity)) } else { None }
         };

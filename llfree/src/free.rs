@@ -1,11 +1,11 @@
 //! Free: figure 14(b) of LLFree, from the bits up to the counters.
 
-use woodlot_frame::atomics::Ordering;
+use woodlot_frame::atomics::{AtomicU64, Ordering};
 use woodlot_frame::{FrameId, FreeError, Geometry, Order, Slot};
 
 use crate::LLFree;
 use crate::child::Polarity;
-use crate::init::SLOT_LAST_FREE;
+use crate::init::{SLOT_LAST_CHILD, SLOT_LAST_FREE};
 use crate::lower::{Gain, Refusal};
 use crate::rows::{ROW_ORDER, Rows};
 use crate::tree::Tree;
@@ -123,8 +123,37 @@ impl<G: Geometry> LLFree<'_, G> {
         let tree = huge / G::TREE_HUGE;
         let mut words = self.slot_reservations(slot).iter();
         match words.find(|&word| self.read(word).owns(tree)) {
-            Some(word) => self.give_back(word, tree, gain),
+            Some(word) => {
+                self.give_back(word, tree, gain);
+                self.follow_frees(word, huge, slot);
+            }
             None => self.gain_elsewhere(tree, gain, slot),
+        }
+    }
+
+    /// Counts frees in a row into one child or tree, by a hint that plain stores write: what it is
+    /// above, how often in the low byte. True, and from the start again, after as many as reserve a
+    /// tree.
+    fn is_in_a_row(&self, slot: Slot, word: usize, what: usize) -> bool {
+        let after = self.tuning.reserve_after_frees as u64;
+        if after == 0 {
+            return false;
+        }
+        let last = self.slot_word(slot, word);
+        let before = last.load(Ordering::Relaxed);
+        let times = if before >> 8 == what as u64 { (before & 0xff) + 1 } else { 1 };
+        let enough = times >= after;
+        last.store(if enough { 0 } else { (what as u64) << 8 | times }, Ordering::Relaxed);
+        enough
+    }
+
+    /// After several frees in a row into one child of its own tree, the slot holds that child: the
+    /// next ones cost one swap less.
+    fn follow_frees(&self, word: &AtomicU64, huge: usize, slot: Slot) {
+        if self.is_in_a_row(slot, SLOT_LAST_CHILD, huge)
+            && let Some((held, polarity)) = self.lower.take_all(huge, 1, false)
+        {
+            self.hold(word, huge / G::TREE_HUGE, huge, held, polarity);
         }
     }
 
@@ -132,19 +161,8 @@ impl<G: Geometry> LLFree<'_, G> {
     /// a row the slot reserves it (reserve-on-free, section 3.2.2).
     fn gain_elsewhere(&self, tree: usize, gain: Gain, slot: Slot) {
         self.give_tree(tree, gain);
-        let after = self.tuning.reserve_after_frees as u64;
-        if after == 0 {
-            return;
-        }
-        // A hint, written by plain stores: the tree above, how often in a row in the low byte.
-        let last = self.slot_word(slot, SLOT_LAST_FREE);
-        let before = last.load(Ordering::Relaxed);
-        let times = if before >> 8 == tree as u64 { (before & 0xff) + 1 } else { 1 };
-        if times >= after {
-            last.store(0, Ordering::Relaxed);
+        if self.is_in_a_row(slot, SLOT_LAST_FREE, tree) {
             self.reserve_for_frees(tree, slot);
-        } else {
-            last.store((tree as u64) << 8 | times, Ordering::Relaxed);
         }
     }
 

@@ -133,6 +133,15 @@ models! {
         thread!(at 1 owns [Block(0, 0), Block(1, 0)]: Free(0, 0), Free(1, 0)),
         thread!(at 0: Drain(1), Drain(1)),
     ]).slots(2);
+    /// The second free in a row into a child of the own tree makes the slot hold that child.
+    follow_frees = Scenario::new(RESERVING, &[(0, Alloc(2)), (0, Alloc(0))], &[
+        thread!(at 0 owns [Block(0, 2)]: Free(0, 0), Free(1, 0), Free(2, 0)),
+        thread!(at 1: Drain(0)),
+    ]).slots(2);
+    follow_frees_and_alloc = Scenario::new(RESERVING, &[(0, Alloc(2)), (0, Alloc(0))], &[
+        thread!(at 0 owns [Block(0, 2)]: Free(0, 0), Free(1, 0)),
+        thread!(at 0: Alloc(0)),
+    ]).slots(2);
     /// One frame is left in another slot's tree.
     last_frame = Scenario::new(ZONE, &[(0, Alloc(2)), (0, Alloc(1)), (0, Alloc(0))], &[
         thread!(at 0: Alloc(0), FreeGot(0)),
