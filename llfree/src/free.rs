@@ -23,7 +23,9 @@ impl<G: Geometry> LLFree<'_, G> {
         let freed = if order < G::HUGE_ORDER {
             self.free_base(huge, offset, order, slot)
         } else {
-            self.lower.free_whole(huge, order).map(|gain| self.gain(huge, gain, slot))
+            self.lower.free_whole(huge, order).map(|gain| {
+                self.gain(huge, gain, slot);
+            })
         };
         match freed {
             Ok(()) => {
@@ -88,7 +90,9 @@ impl<G: Geometry> LLFree<'_, G> {
             }
         }
         let gain = self.lower.settle(huge, count, polarity, undo)?;
-        self.gain(huge, gain, slot);
+        if let Some(word) = self.gain(huge, gain, slot) {
+            self.follow_frees(word, huge, slot);
+        }
         Ok(())
     }
 
@@ -118,17 +122,18 @@ impl<G: Geometry> LLFree<'_, G> {
         Some(count)
     }
 
-    /// Counts what was freed in a huge frame: in the slot's reservation, if it has the tree.
-    fn gain(&self, huge: usize, gain: Gain, slot: Slot) {
+    /// Counts what was freed in a huge frame: in the slot's reservation, which is returned, if that
+    /// has the tree.
+    #[inline]
+    fn gain(&self, huge: usize, gain: Gain, slot: Slot) -> Option<&AtomicU64> {
         let tree = huge / G::TREE_HUGE;
         let mut words = self.slot_reservations(slot).iter();
-        match words.find(|&word| self.read(word).owns(tree)) {
-            Some(word) => {
-                self.give_back(word, tree, gain);
-                self.follow_frees(word, huge, slot);
-            }
+        let own = words.find(|&word| self.read(word).owns(tree));
+        match own {
+            Some(word) => self.give_back(word, tree, gain),
             None => self.gain_elsewhere(tree, gain, slot),
         }
+        own
     }
 
     /// Counts frees in a row into one child or tree, by a hint that plain stores write: what it is

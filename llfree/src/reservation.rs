@@ -161,20 +161,27 @@ impl<G: Geometry> Reservation<G> {
         Gain { frames: Self::FREE.get(self.word), huge: Self::HUGE.get(self.word) }
     }
 
+    /// Credits as they are added to the word.
+    #[inline]
+    const fn weight(gain: Gain) -> u64 {
+        ((gain.frames as u64) << Self::FREE.shift) + ((gain.huge as u64) << Self::HUGE.shift)
+    }
+
     /// With more credits of the tree; `None` past its size.
+    #[inline]
     pub(crate) fn with(self, gain: Gain) -> Option<Self> {
-        let (now, word) = (self.credits(), self.word);
-        let (free, huge) = (now.frames + gain.frames, now.huge + gain.huge);
-        let legal = free <= G::TREE_FRAMES && huge <= G::TREE_HUGE;
-        legal.then(|| Self::from_word(Self::HUGE.set(Self::FREE.set(word, free), huge)))
+        let now = self.credits();
+        let legal =
+            now.frames + gain.frames <= G::TREE_FRAMES && now.huge + gain.huge <= G::TREE_HUGE;
+        legal.then(|| Self::from_word(self.word + Self::weight(gain)))
     }
 
     /// With fewer credits of the tree; `None` where there are not that many.
+    #[inline]
     pub(crate) fn without(self, gain: Gain) -> Option<Self> {
         let now = self.credits();
-        let free = now.frames.checked_sub(gain.frames)?;
-        let huge = now.huge.checked_sub(gain.huge)?;
-        Some(Self::from_word(Self::HUGE.set(Self::FREE.set(self.word, free), huge)))
+        let enough = now.frames >= gain.frames && now.huge >= gain.huge;
+        enough.then(|| Self::from_word(self.word - Self::weight(gain)))
     }
 
     /// One frame's credit, of the tree and of the child at once.
