@@ -20,7 +20,7 @@ models! {
         thread!(at 0 owns [Block(0, 0)]: Free(0, 0)),
         thread!(at 0 owns [Block(1, 0)]: Free(1, 0)),
         thread!(at 0 owns [Block(2, 1)]: Free(2, 1)),
-    ]).large_for_loom();
+    ]);
     /// The parts come together to a whole, which a third thread takes and splits again.
     split_and_alloc_whole = Scenario::new(LOWER, &[(0, At(0, 2))], &[
         thread!(at 0 owns [Block(0, 1)]: Free(0, 1)),
