@@ -173,12 +173,11 @@ impl<G: Geometry> LLFree<'_, G> {
 
     #[cold]
     fn allocate_slowly(&self, order: u32, class: Class, slot: Slot) -> Result<FrameId, AllocError> {
-        let word = self.reservation(slot, class);
         for round in 0..ROUNDS {
             let found = if order < G::HUGE_ORDER {
                 self.allocate_base(order, class, slot)
             } else {
-                self.allocate_huge(word, order, class)
+                self.allocate_huge(order, class, slot)
             };
             let found = found.or_else(|| {
                 self.reservations().find_map(|other| self.take_from(other, order, Open::Yes))
@@ -294,7 +293,25 @@ impl<G: Geometry> LLFree<'_, G> {
         }
     }
 
-    fn allocate_huge(&self, word: &AtomicU64, order: u32, class: Class) -> Option<FrameId> {
+    /// Gives the children that the slot holds and that are entirely free back to their trees: they
+    /// are free huge frames.
+    fn let_go(&self, slot: Slot) {
+        for word in self.slot_reservations(slot) {
+            let now = self.read(word);
+            if now.held() < G::HUGE_FRAMES {
+                continue;
+            }
+            if now.is_guest() {
+                self.drain_word(word);
+            } else {
+                self.hold(word, now.tree(), now.huge_index(), 0, now.polarity());
+            }
+        }
+    }
+
+    fn allocate_huge(&self, order: u32, class: Class, slot: Slot) -> Option<FrameId> {
+        let word = self.reservation(slot, class);
+        self.let_go(slot);
         let take = |word| self.take_from(word, order, Open::Yes);
         take(word).or_else(|| {
             let fits = |tree| order == G::HUGE_ORDER || self.find_whole(tree, order, 0).is_some();

@@ -153,7 +153,8 @@ impl<G: Geometry> LLFree<'_, G> {
     }
 
     /// After several frees in a row into one child of its own tree, the slot holds that child: the
-    /// next ones cost one swap less.
+    /// next ones cost one swap less. A call that stops in between has the child's credits in flight,
+    /// as one that allocates may.
     fn follow_frees(&self, word: &AtomicU64, huge: usize, slot: Slot) {
         if self.is_in_a_row(slot, SLOT_LAST_CHILD, huge)
             && let Some((held, polarity)) = self.lower.take_all(huge, 1, false)

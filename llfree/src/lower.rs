@@ -171,6 +171,17 @@ impl<'a, G: Geometry> Lower<'a, G> {
         Some(Gain { frames: count, huge: whole as usize })
     }
 
+    /// Gives back credits that were lent. Where frees of frames that their callers do not own have
+    /// left more credits than there is room for, the surplus is dropped, and nothing else.
+    pub(crate) fn take_back(&self, huge: usize, count: usize, polarity: Polarity) -> Option<Gain> {
+        let room = |child: Child| count.min(G::HUGE_FRAMES.saturating_sub(child.free()));
+        let give = |child: Child| child.give::<G>(room(child), polarity);
+        let before = self.update_child(huge, Ordering::Release, give).ok()?;
+        let frames = room(before);
+        let whole = frames > 0 && before.free() + frames == G::HUGE_FRAMES;
+        Some(Gain { frames, huge: whole as usize })
+    }
+
     /// Allocates a whole huge frame, or the two of a pair.
     pub(crate) fn allocate_whole(&self, huge: usize, order: u32) -> bool {
         self.change_whole(huge, order, Ordering::Acquire, Child::allocate::<G>)

@@ -228,6 +228,9 @@ impl<'a, G: Geometry> Rows<'a, G> {
             let mut value = row.load(Ordering::Relaxed);
             let mut claimed = loop {
                 let some = lowest(self.free_in(value), left);
+                if some == 0 {
+                    break 0;
+                }
                 match row.compare_exchange(
                     value,
                     value ^ some,

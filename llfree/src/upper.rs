@@ -152,9 +152,8 @@ impl<G: Geometry> LLFree<'_, G> {
         if count == 0 {
             return Gain::default();
         }
-        // The credits have kept the polarity and the room for them, so this is not refused, unless
-        // somebody freed what was not theirs: then the surplus is dropped.
-        self.lower.give(huge, count, polarity).unwrap_or_default()
+        // The credits have kept the polarity, so this is not refused.
+        self.lower.take_back(huge, count, polarity).unwrap_or_default()
     }
 
     /// Moves what others freed into a reserved tree to the reservation. False: nothing was there.
