@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Command, ExitCode};
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use clap::{Args, Parser, Subcommand};
 
@@ -145,18 +145,25 @@ fn callgrind(engine: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// Packages and builds what is published, in a folder of its own: cargo remembers a crate that it
+/// took from there by folder, name and version, and would build what an earlier run packaged.
 fn package() -> Result<(), String> {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let target = format!("target/package-{}", now.as_nanos());
     let crates = PUBLISHED.iter().flat_map(|krate| ["-p", krate]);
-    cargo(["package", "--allow-dirty"].into_iter().chain(crates), &[])
+    let args = ["package", "--allow-dirty"].into_iter().chain(crates);
+    let packaged = cargo(args, &[("CARGO_TARGET_DIR", &target)]);
+    let removed = std::fs::remove_dir_all(root().join(&target));
+    packaged.and_then(|()| removed.map_err(|error| format!("{target}: {error}")))
 }
 
 fn clean_build() -> Result<(), String> {
-    let target = [("CARGO_TARGET_DIR", "target/clean-build")];
-    let _ = std::fs::remove_dir_all(target[0].1);
+    const TARGET: &str = "target/clean-build";
+    let _ = std::fs::remove_dir_all(root().join(TARGET));
     let start = Instant::now();
-    cargo(["build", "--release", "--workspace"], &target)?;
+    cargo(["build", "--release", "--workspace"], &[("CARGO_TARGET_DIR", TARGET)])?;
     println!("clean build: {:.0} s", start.elapsed().as_secs_f64());
-    std::fs::remove_dir_all(target[0].1).map_err(|error| format!("target/clean-build: {error}"))
+    std::fs::remove_dir_all(root().join(TARGET)).map_err(|error| format!("{TARGET}: {error}"))
 }
 
 /// The root of the repository.
