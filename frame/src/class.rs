@@ -57,9 +57,9 @@ impl ClassPolicy {
     /// The policy as shipped: immovable, movable, huge and long-lived frames.
     ///
     /// Movable frames fill up what the immovable ones leave; the two kinds of immovable frames
-    /// fill up each other's huge frames, but not those of movable ones. On the shipped build trace
-    /// the first of these keeps 0.993 of the possible huge frames free, and 0.982 without it;
-    /// allowing the reverse as well gains nothing.
+    /// fill up each other's huge frames, but not those of movable ones. In a
+    /// simulation of the shipped build trace the first of these keeps 0.993 of the possible huge
+    /// frames free, and 0.982 without it; allowing the reverse as well gains nothing.
     pub const SHIPPED: ClassPolicy = {
         let rows: [(u8, &[u8]); 4] =
             [(2, &[0, 3, 2, 1]), (4, &[1, 2, 0, 3]), (2, &[2, 1, 0, 3]), (2, &[3, 0, 2, 1])];

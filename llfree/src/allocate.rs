@@ -2,16 +2,18 @@
 //!
 //! ```text
 //!   1  the slot's own tree: the child held, or another one that is in part allocated
-//!   2  another tree with such children: of the class, then of the others         (index)
+//!   2  another tree with such children, of the class or one that it fills        (index)
+//!      or such a child of a tree that another reservation has                   (borrowed)
 //!   3  if no tree is entirely free: what other slots of the class have reserved
 //!   4  a huge frame that is free as a whole: of the own tree, then of another    (index)
 //!   5  what any slot has reserved, for any class; then everything is drained, and from the top
 //! ```
 //!
 //! Base frames thus fill up the huge frames that are in part allocated, everywhere, before they
-//! break another one: that, and keeping the classes apart, is what leaves huge frames whole. On
-//! the shipped pressure trace mixing the classes costs most (0.68 of the possible huge frames for
-//! 0.82); breaking a huge frame before filling another class's costs the build trace its target.
+//! break another one: that, and keeping the classes apart, is what leaves huge frames whole. In a
+//! simulation of the shipped pressure trace mixing the classes costs most (0.68 of the possible
+//! huge frames for 0.82); breaking a huge frame before filling another class's costs the build
+//! trace its target.
 //! Step 3 matters where slots are many and trees few: without it eight slots each break huge
 //! frames of their own while partly allocated ones lie in the others' trees. While entirely free
 //! trees are left there is no need, and the slots keep apart.
@@ -418,10 +420,7 @@ impl<G: Geometry> LLFree<'_, G> {
             let mut best = None;
             let mut whole = None;
             self.each_child(tree, |huge, child| {
-                if child.free() == 0
-                    || refused >> (huge % G::TREE_HUGE) & 1 != 0
-                    || child.free() < 1 << order
-                {
+                if child.free() < 1 << order || refused >> (huge % G::TREE_HUGE) & 1 != 0 {
                     return;
                 }
                 if child.is_free::<G>() {

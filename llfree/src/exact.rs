@@ -1,7 +1,7 @@
 //! This very block: exact-frame allocation, and taking huge frames out and putting them back.
 //!
-//! Whoever has the tree reserved is drained first, so that all of its credits are in the tree
-//! entry and in the children, and are paid from there like any others.
+//! The block is paid from the tree entry and the child like any other. Where the credits are not
+//! there, whoever has something of the tree is drained, so that they come back to them.
 
 use woodlot_frame::atomics::Ordering;
 use woodlot_frame::{AllocError, Class, FrameId, Geometry, HugeId, OfflineError, Order};

@@ -21,7 +21,6 @@ pub(crate) const SLOT_WORDS: usize = 16;
 pub(crate) const SLOT_BALANCE: usize = MAX_CLASSES;
 /// Of a slot: the tree it freed into last, and how often in a row.
 pub(crate) const SLOT_LAST_FREE: usize = MAX_CLASSES + 1;
-
 /// Of a slot: the child of its own tree that it freed into last, and how often in a row.
 pub(crate) const SLOT_LAST_CHILD: usize = MAX_CLASSES + 2;
 
@@ -192,9 +191,8 @@ impl<'a, G: Geometry> LLFree<'a, G> {
     }
 }
 
-/// The class of trees that were never reserved. Boot memory moves nowhere, so trees that a
-/// recovery or a start with everything allocated leaves in part free count as movable only where
-/// there is nothing else to say.
+/// The class of trees that nobody has reserved yet. What lies in them after a recovery or a start
+/// with everything allocated is not known: movable frames, which may be anywhere, fill them up.
 fn first_class(classes: &ClassPolicy) -> woodlot_frame::Class {
     use woodlot_frame::Class;
     if classes.has(Class::MOVABLE) { Class::MOVABLE } else { Class(0) }

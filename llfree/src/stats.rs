@@ -65,13 +65,11 @@ impl<G: Geometry> FrameAllocator for LLFree<'_, G> {
         while let Some(rest) = out.get_mut(taken..).filter(|rest| !rest.is_empty()) {
             match self.take_held_many(word, request.slot, rest) {
                 // The child is used up: the next frame is found where single ones are.
-                0 => match alloc_each(
-                    self,
-                    request,
-                    Batch::All,
-                    rest.get_mut(..1).unwrap_or_default(),
-                ) {
-                    Ok(one) => taken += one,
+                0 => match self.allocate(&request) {
+                    Ok(frame) => {
+                        rest.iter_mut().take(1).for_each(|entry| *entry = frame);
+                        taken += 1;
+                    }
                     Err(_) if batch == Batch::UpTo && taken > 0 => break,
                     Err(error) => {
                         // They are the caller's to be, so the frees succeed.
@@ -99,13 +97,12 @@ impl<G: Geometry> FrameAllocator for LLFree<'_, G> {
             return free_each(self, frames, order, slot);
         }
         let mut freed = 0;
-        while let Some(rest) = frames.get(freed..).filter(|rest| !rest.is_empty()) {
+        while let Some(rest @ [first, ..]) = frames.get(freed..) {
             freed += match self.free_row(rest, slot) {
                 Some(count) => count,
                 None => {
-                    let one = rest.get(..1).unwrap_or_default();
-                    let result = free_each(self, one, order, slot);
-                    result.map_err(|error| FreeBatchError { freed, cause: error.cause })?;
+                    let freed_one = self.free(*first, order, slot);
+                    freed_one.map_err(|cause| FreeBatchError { freed, cause })?;
                     1
                 }
             };
@@ -117,8 +114,8 @@ impl<G: Geometry> FrameAllocator for LLFree<'_, G> {
         if slot.0 >= self.zone.slots {
             return Err(BadSlot(slot));
         }
-        for class in self.zone.classes.all() {
-            self.drain_word(self.reservation(slot, class));
+        for word in self.slot_reservations(slot) {
+            self.drain_word(word);
         }
         Ok(())
     }

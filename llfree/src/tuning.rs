@@ -1,6 +1,6 @@
-//! What can be set for one allocator, with the figures that chose the defaults.
+//! What can be set for one allocator.
 
-/// How the upper level decides. The default is what was measured best; each field says on what.
+/// How the upper level decides. The defaults are the paper's values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Tuning {
@@ -13,7 +13,8 @@ pub struct Tuning {
     /// See [`allocated_below`](Self::allocated_below). Default 7, the paper's 87.5 %.
     pub free_above: u8,
     /// Reserve-on-free (section 3.2.2): a slot that frees this many times in a row into one
-    /// unreserved partial tree reserves it. 0: never. Default 4, the paper's F.
+    /// unreserved partial tree reserves it, and one that frees as often into one child of its own
+    /// tree holds that child. 0: never. Default 4, the paper's F.
     pub reserve_after_frees: u8,
 }
 

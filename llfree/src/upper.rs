@@ -55,8 +55,7 @@ impl<G: Geometry> LLFree<'_, G> {
 
     /// The reservations of every slot for every class.
     pub(crate) fn reservations(&self) -> impl Iterator<Item = &AtomicU64> {
-        let classes = self.zone.classes.count();
-        self.slots.chunks_exact(SLOT_WORDS).flat_map(move |slot| slot.iter().take(classes))
+        self.reservations_from(Slot(0))
     }
 
     /// The same beginning with those of one slot.
