@@ -24,11 +24,11 @@ use woodlot_frame::atomics::AtomicU64;
 use woodlot_frame::{AllocError, Class, FrameId, Geometry, Order, Request, Slot};
 
 use crate::LLFree;
-use crate::child::{Child, Polarity};
 use crate::index::{Kind, Places};
-use crate::lower::Gain;
+use crate::lower::Surplus;
 use crate::reservation::Reservation;
 use crate::rows::Rows;
+use crate::state::Polarity;
 
 /// How many reservations are looked at for a child to borrow, the slot's own first. More would
 /// cost more cache lines of other CPUs than a huge frame is worth that somebody else could break.
@@ -122,7 +122,7 @@ impl<G: Geometry> LLFree<'_, G> {
         out: &mut [FrameId],
     ) -> usize {
         let now = self.read(word);
-        let count = now.held().min(now.credits().frames).min(out.len());
+        let count = now.held().min(out.len());
         let rows = self.lower.rows(now.huge_index(), now.polarity());
         let paid = if count > 0 { rows.find(0, now.row()) } else { None };
         let Some(row) = paid.filter(|&row| {
@@ -163,13 +163,12 @@ impl<G: Geometry> LLFree<'_, G> {
         }
     }
 
-    /// Gives `count` frames' credits back to the reservation, or to the child and the tree.
+    /// Gives `count` credits back to the reservation, or to the child.
     #[cold]
     fn repay(&self, word: &AtomicU64, paid: Reservation<G>, count: usize) {
         let (huge, polarity) = (paid.huge_index(), paid.polarity());
         if self.change(word, |now| now.repay(huge, count, polarity)).is_none() {
-            let child = self.give_child(huge, count, polarity);
-            self.give_back(word, paid.tree(), Gain { frames: count, huge: child.huge });
+            self.give_child(huge, count, Surplus::Drop);
         }
     }
 
@@ -228,7 +227,7 @@ impl<G: Geometry> LLFree<'_, G> {
             return Some(frame);
         }
         // Runs in trees that the quick look did not reach.
-        let anywhere = |tree| self.has_run(tree, order);
+        let anywhere = |tree| self.choose_child(tree, order, None).is_some();
         if self.move_to(word, class, Kind::Partial, Places::ALL, anywhere) {
             return take(word, Open::No);
         }
@@ -241,9 +240,9 @@ impl<G: Geometry> LLFree<'_, G> {
         self.zone.classes.fills(class).any(|filled| {
             let mut candidates = CANDIDATES;
             self.move_to(word, class, Kind::Partial, Places::of(filled), |tree| {
-                let look = candidates > 0;
-                candidates -= look as usize;
-                order == 0 || look && self.has_run(tree, order)
+                let look = order == 0 || candidates > 0;
+                candidates = candidates.saturating_sub(1);
+                look && self.choose_child(tree, order, None).is_some()
             })
         })
     }
@@ -251,62 +250,31 @@ impl<G: Geometry> LLFree<'_, G> {
     /// Borrows a child that is in part allocated from a tree that another reservation has: of the
     /// class, or one that it fills.
     fn borrow_child(&self, order: u32, class: Class, slot: Slot) -> bool {
-        let fills = |tree| self.zone.classes.fills(class).any(|filled| filled == tree);
         let word = self.reservation(slot, class);
         self.reservations_from(slot).take(LENDERS).any(|other| {
             let now = self.read(other);
-            let lends = !core::ptr::eq(other, word)
-                && now.owns(now.tree())
-                && fills(self.tree(now.tree()).class());
-            lends
-                && self.borrow_from(other, now, order).is_some_and(|borrowed| {
-                    self.install(word, borrowed);
+            if !now.owns(now.tree()) || core::ptr::eq(other, word) {
+                return false;
+            }
+            let tree = self.tree(now.tree());
+            tree.children() != 0
+                && self.zone.classes.fills(class).any(|filled| filled == tree.class())
+                && self.take_chosen(now.tree(), order, None).is_some_and(|(huge, held, polarity)| {
+                    self.install(word, Reservation::guest(huge, held, polarity));
                     true
                 })
         })
     }
 
-    /// Pays the lender's tree and the child for all of the child's credits.
-    fn borrow_from(
-        &self,
-        lender: &AtomicU64,
-        now: Reservation<G>,
-        order: u32,
-    ) -> Option<Reservation<G>> {
-        let tree = now.tree();
-        let held = if now.held() > 0 { 1 << (now.huge_index() % G::TREE_HUGE) } else { 0 };
-        let (huge, _) = self.choose_child(tree, order, held, Open::No)?;
-        let price = Gain { frames: self.lower.child(huge).free(), huge: 0 };
-        if price.frames < 1 << order {
-            return None;
-        }
-        let pay = |now: Reservation<G>| if now.owns(tree) { now.without(price) } else { None };
-        let paid = self.change(lender, pay).is_some()
-            || self.synchronise(lender, now) && self.change(lender, pay).is_some();
-        if !paid {
-            return None;
-        }
-        match self.lower.take(huge, price.frames, false) {
-            Some(polarity) => Some(Reservation::guest(huge, price.frames, polarity)),
-            None => {
-                self.give_back(lender, tree, price);
-                None
-            }
-        }
-    }
-
-    /// Gives the children that the slot holds and that are entirely free back to their trees: they
-    /// are free huge frames.
+    /// Gives the children that the slot holds and that are entirely free back: they are free huge
+    /// frames.
     fn let_go(&self, slot: Slot) {
         for word in self.slot_reservations(slot) {
-            let now = self.read(word);
-            if now.held() < G::HUGE_FRAMES {
-                continue;
-            }
-            if now.is_guest() {
-                self.drain_word(word);
-            } else {
-                self.hold(word, now.tree(), now.huge_index(), 0, now.polarity());
+            let full = |now: Reservation<G>| {
+                (now.held() == G::HUGE_FRAMES).then_some(now.empty())
+            };
+            if let Some(now) = self.change(word, full) {
+                self.close(now.huge_index());
             }
         }
     }
@@ -314,10 +282,9 @@ impl<G: Geometry> LLFree<'_, G> {
     fn allocate_huge(&self, order: u32, class: Class, slot: Slot) -> Option<FrameId> {
         let word = self.reservation(slot, class);
         self.let_go(slot);
-        let take = |word| self.take_from(word, order, Open::Yes);
-        take(word).or_else(|| {
-            let fits = |tree| order == G::HUGE_ORDER || self.find_whole(tree, order, 0).is_some();
-            if self.move_to_huge(word, class, fits) { take(word) } else { None }
+        self.take_whole(word, order).or_else(|| {
+            let fits = |tree| self.lower.has_free(tree, order);
+            if self.move_to_huge(word, class, fits) { self.take_whole(word, order) } else { None }
         })
     }
 
@@ -351,15 +318,9 @@ impl<G: Geometry> LLFree<'_, G> {
             if !now.is_some() {
                 return None;
             }
-            if now.credits().frames < count {
-                if self.synchronise(word, now) {
-                    continue;
-                }
-                return None;
-            }
             let rows = self.lower.rows(now.huge_index(), now.polarity());
             let row = if now.held() < count { None } else { rows.find(order, now.row()) };
-            match row.zip(row.and_then(|row| now.pay(count, row))) {
+            match row.and_then(|row| Some((row, now.pay(count, row)?))) {
                 Some((row, paid)) => {
                     if self.swap(word, now, paid).is_ok() {
                         if let Some(frame) = self.claim(word, now, rows, order, row) {
@@ -385,91 +346,70 @@ impl<G: Geometry> LLFree<'_, G> {
         if now.is_guest() {
             return false;
         }
-        let mut refused = if now.held() > 0 { 1 << (now.huge_index() % G::TREE_HUGE) } else { 0 };
-        loop {
-            let Some((huge, whole)) = self.choose_child(now.tree(), order, refused, open) else {
-                return false;
-            };
-            if whole && !self.pay_huge(word, now.tree()) {
-                return false;
-            }
-            match self.lower.take_all(huge, 1 << order, whole) {
-                Some((held, polarity)) => {
-                    self.hold(word, now.tree(), huge, held, polarity);
-                    return true;
-                }
-                None => {
-                    if whole {
-                        self.give_back(word, now.tree(), Gain { frames: 0, huge: 1 });
-                    }
-                    refused |= 1 << (huge % G::TREE_HUGE);
-                }
-            }
-        }
+        let tree = now.tree();
+        let not = (now.held() > 0).then_some(now.huge_index());
+        let child = self.take_chosen(tree, order, not);
+        let child = child.or_else(|| if open == Open::Yes { self.open(tree) } else { None });
+        child.is_some_and(|(huge, held, polarity)| {
+            self.hold(word, tree, huge, held, polarity);
+            true
+        })
     }
 
-    /// The child of a tree to fill next, and whether it is free as a whole; none of `refused`.
-    fn choose_child(
+    /// Opens a huge frame of a tree that is free as a whole.
+    fn open(&self, tree: usize) -> Option<(usize, usize, Polarity)> {
+        let (huge, change) = self.lower.open_first(tree)?;
+        self.states_changed(tree, change);
+        Some((huge, G::HUGE_FRAMES, self.lower.polarity(huge)))
+    }
+
+    /// Takes all credits of the child of a tree to fill next, but for `not`.
+    fn take_chosen(
         &self,
         tree: usize,
         order: u32,
-        mut refused: u64,
-        open: Open,
-    ) -> Option<(usize, bool)> {
-        loop {
-            let mut best = None;
-            let mut whole = None;
-            self.each_child(tree, |huge, child| {
-                if child.free() < 1 << order || refused >> (huge % G::TREE_HUGE) & 1 != 0 {
-                    return;
-                }
-                if child.is_free::<G>() {
-                    whole = whole.or(Some((huge, true)));
-                } else if best.is_none_or(|(_, free)| child.free() < free) {
-                    best = Some((huge, child.free()));
-                }
-            });
-            match best {
-                Some((huge, _)) if order == 0 || self.child_has_run(huge, order) => {
-                    return Some((huge, false));
-                }
-                Some((huge, _)) => refused |= 1 << (huge % G::TREE_HUGE),
-                None => return whole.filter(|_| open == Open::Yes),
+        not: Option<usize>,
+    ) -> Option<(usize, usize, Polarity)> {
+        while let Some(huge) = self.choose_child(tree, order, not) {
+            if let Some((held, polarity)) = self.take_child(huge, 1 << order) {
+                return Some((huge, held, polarity));
             }
         }
+        None
     }
 
-    /// Every child of a tree, with the index of its huge frame.
-    #[inline(always)]
-    fn each_child(&self, tree: usize, mut see: impl FnMut(usize, Child)) {
-        let mut even = tree * G::TREE_HUGE;
-        let last = (even + G::TREE_HUGE).min(self.lower.len());
-        while even < last {
-            let [a, b] = self.lower.children(even);
-            see(even, a);
-            see(even + 1, b);
-            even += 2;
+    /// The most used child of a tree that is in part allocated and has a run for `order`, but for
+    /// `not`.
+    fn choose_child(&self, tree: usize, order: u32, not: Option<usize>) -> Option<usize> {
+        let first = tree * G::TREE_HUGE;
+        let mut open = self.tree(tree).children();
+        loop {
+            let mut best = None;
+            let mut rest = open;
+            while rest != 0 {
+                let child = rest.trailing_zeros();
+                rest &= rest - 1;
+                let credits = self.lower.credits(first + child as usize);
+                if credits < 1 << order || not == Some(first + child as usize) {
+                    open &= !(1 << child);
+                    if credits == 0 {
+                        self.forget_child(first + child as usize);
+                    }
+                } else if best.is_none_or(|(_, least)| credits < least) {
+                    best = Some((child, credits));
+                }
+            }
+            let (child, _) = best?;
+            let huge = first + child as usize;
+            if order == 0 || self.child_has_run(huge, order) {
+                return Some(huge);
+            }
+            open &= !(1 << child);
         }
     }
 
     fn child_has_run(&self, huge: usize, order: u32) -> bool {
-        let child = self.lower.child(huge);
-        self.lower.rows(huge, child.polarity()).find(order, 0).is_some()
-    }
-
-    /// Has some child of the tree, in part allocated, a free run for `order`?
-    fn has_run(&self, tree: usize, order: u32) -> bool {
-        self.choose_child(tree, order, 0, Open::No).is_some()
-    }
-
-    /// Pays for opening a huge frame of the tree, from the reservation.
-    fn pay_huge(&self, word: &AtomicU64, tree: usize) -> bool {
-        let price = Gain { frames: 0, huge: 1 };
-        let pay = |now: Reservation<G>| if now.owns(tree) { now.without(price) } else { None };
-        self.change(word, pay).is_some() || {
-            let now = self.read(word);
-            now.owns(tree) && self.synchronise(word, now) && self.change(word, pay).is_some()
-        }
+        self.lower.rows(huge, self.lower.polarity(huge)).find(order, 0).is_some()
     }
 
     /// Makes `held` credits of a child the reservation's, and gives back what it held before; if
@@ -485,59 +425,21 @@ impl<G: Geometry> LLFree<'_, G> {
         let hold = |now: Reservation<G>| {
             if now.owns(tree) { Some(now.holding(huge, held, polarity)) } else { None }
         };
-        let freed = match self.change(word, hold) {
-            Some(before) => self.give_child(before.huge_index(), before.held(), before.polarity()),
-            None => self.give_child(huge, held, polarity),
-        };
-        // The tree's credits for base frames were not taken, only the child's.
-        self.give_back(word, tree, Gain { frames: 0, huge: freed.huge });
+        match self.change(word, hold) {
+            Some(before) => self.give_held(before.huge_index(), before.held()),
+            None => self.give_held(huge, held),
+        }
     }
 
     /// Allocates one huge frame, or two that make a pair.
-    #[inline]
+    #[inline(always)]
     fn take_whole(&self, word: &AtomicU64, order: u32) -> Option<FrameId> {
-        let huge = 1 << (order - G::HUGE_ORDER);
-        let price = Gain { frames: huge << G::HUGE_ORDER, huge };
-        let mut failed = 0;
-        while failed < 2 {
-            let now = self.read(word);
-            if !now.is_some() {
-                return None;
-            }
-            let Some(paid) = now.without(price) else {
-                if self.synchronise(word, now) {
-                    continue;
-                }
-                return None;
-            };
-            let found = self.find_whole(now.tree(), order, now.huge_index())?;
-            if self.swap(word, now, paid.looking_at(found)).is_ok() {
-                if self.lower.allocate_whole(found, order) {
-                    return Some(self.frame(found, 0));
-                }
-                self.give_back(word, now.tree(), price);
-                failed += 1;
-            }
+        let now = self.read(word);
+        if !now.owns(now.tree()) {
+            return None;
         }
-        None
-    }
-
-    /// A free huge frame of a tree, or the first of a free pair, looking first at `from`.
-    #[inline]
-    fn find_whole(&self, tree: usize, order: u32, from: usize) -> Option<usize> {
-        let first = tree * G::TREE_HUGE;
-        let last = (first + G::TREE_HUGE).min(self.lower.len());
-        let mut even = if first <= from && from < last { from & !1 } else { first };
-        for _ in 0..G::TREE_HUGE / 2 {
-            let [a, b] = self.lower.children(even).map(Child::is_free::<G>);
-            if a && (b || order == G::HUGE_ORDER) {
-                return Some(even);
-            }
-            if b && order == G::HUGE_ORDER {
-                return Some(even + 1);
-            }
-            even = if even + 2 < last { even + 2 } else { first };
-        }
-        None
+        let (huge, change) = self.lower.allocate_first(now.tree(), order)?;
+        self.states_changed(now.tree(), change);
+        Some(self.frame(huge, 0))
     }
 }

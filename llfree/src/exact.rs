@@ -1,29 +1,27 @@
 //! This very block: exact-frame allocation, and taking huge frames out and putting them back.
 //!
-//! The block is paid from the tree entry and the child like any other. Where the credits are not
-//! there, whoever has something of the tree is drained, so that they come back to them.
+//! A block of base frames is paid from its child like any other. Where the credits are not there,
+//! whoever has something of the tree is drained, so that they come back.
 
 use woodlot_frame::atomics::Ordering;
 use woodlot_frame::{AllocError, Class, FrameId, Geometry, HugeId, OfflineError, Order};
 
 use crate::LLFree;
 use crate::init::{TOTAL_FREE, TOTAL_OFFLINE};
-use crate::lower::Gain;
-use crate::tree::Tree;
+use crate::state::Phase;
 
 /// How often a claim starts again because other calls moved the credits that it needs, while the
 /// block itself is seen to be free.
 const ATTEMPTS: usize = 8;
 
 impl<G: Geometry> LLFree<'_, G> {
-    /// Allocates the block at `frame`.
+    /// Allocates the block at `frame`. An entirely free tree changes to `class`.
     pub(crate) fn allocate_at(
         &self,
         frame: FrameId,
         order: Order,
         class: Class,
     ) -> Result<(), AllocError> {
-        let class = Some(class);
         if !frame.is_aligned(order) {
             return Err(AllocError::Misaligned(frame, order));
         }
@@ -32,62 +30,68 @@ impl<G: Geometry> LLFree<'_, G> {
         }
         let (huge, offset) = self.locate(frame);
         let order = order.0 as u32;
-        let claimed = if order < G::HUGE_ORDER {
-            self.attempt(huge, offset, order, class, |price| {
-                self.claim_at(huge, offset, order, price)
-            })
-        } else {
-            self.attempt(huge, 0, order, class, |price| {
-                if self.lower.allocate_whole(huge, order) { Ok(()) } else { Err(price) }
-            })
-        };
+        let claimed = self.attempt(huge, offset, order, || {
+            let tree = huge / G::TREE_HUGE;
+            let whole = self.lower.count_whole(tree) == G::TREE_HUGE;
+            let claimed = if order < G::HUGE_ORDER {
+                self.claim_at(huge, offset, order)
+            } else {
+                self.turn(huge, order, Phase::Free, Phase::Whole)
+            };
+            if claimed && whole {
+                self.turn_to(tree, class);
+            }
+            claimed
+        });
         if claimed { Ok(()) } else { Err(AllocError::InUse(frame)) }
     }
 
-    /// Claims a block of base frames for which the tree was paid; fails with what is to be given
-    /// back to it.
-    fn claim_at(&self, huge: usize, offset: usize, order: u32, price: Gain) -> Result<(), Gain> {
-        let polarity = self.lower.take(huge, 1 << order, price.huge > 0).ok_or(price)?;
-        self.lower.rows(huge, polarity).claim_at(offset, order).map_err(|lost| {
-            let frames = (1 << order) - lost;
-            Gain { frames, huge: self.give_child(huge, frames, polarity).huge }
+    /// Claims a block of base frames: of a huge frame that is free as a whole, after opening it.
+    fn claim_at(&self, huge: usize, offset: usize, order: u32) -> bool {
+        let count = 1 << order;
+        let (held, polarity) = if self.turn(huge, G::HUGE_ORDER, Phase::Free, Phase::Split) {
+            (G::HUGE_FRAMES, self.lower.polarity(huge))
+        } else if let Some(polarity) = self.take_some(huge, count) {
+            (count, polarity)
+        } else {
+            return false;
+        };
+        let claimed = self.lower.rows(huge, polarity).claim_at(offset, order);
+        self.give_held(huge, held - claimed.err().unwrap_or(count));
+        claimed.is_ok()
+    }
+
+    /// Changes one huge frame, or a pair, from one phase to another.
+    fn turn(&self, huge: usize, order: u32, from: Phase, to: Phase) -> bool {
+        let change = self.lower.turn(huge, order, from, to, Ordering::AcqRel);
+        change.is_some_and(|change| {
+            self.states_changed(huge / G::TREE_HUGE, change);
+            true
         })
     }
 
-    /// Pays the tree for a block and tries to claim it, as long as the block is seen to be free.
-    /// A block of a huge frame that is free as a whole costs a huge credit. An entirely free tree
-    /// changes to `class`.
+    /// Tries to claim a block, as long as it is seen to be free; whoever holds credits of it gives
+    /// them back in between.
     fn attempt(
         &self,
         huge: usize,
         offset: usize,
         order: u32,
-        class: Option<Class>,
-        claim: impl Fn(Gain) -> Result<(), Gain>,
+        claim: impl Fn() -> bool,
     ) -> bool {
-        let tree = huge / G::TREE_HUGE;
         for _ in 0..ATTEMPTS {
             if !self.lower.is_free(huge, offset, order) {
                 return false;
             }
-            let whole = match order.checked_sub(G::HUGE_ORDER) {
-                Some(pair) => 1 << pair,
-                None => self.lower.child(huge).is_free::<G>() as usize,
-            };
-            let price = Gain { frames: 1 << order, huge: whole };
-            let pay = |entry: Tree| entry.pay::<G>(price, class);
-            if self.change_tree(tree, pay).is_some() {
-                match claim(price) {
-                    Ok(()) => return true,
-                    Err(back) => self.give_tree(tree, back),
-                }
+            if claim() {
+                return true;
             }
-            self.release_tree(tree);
+            self.release_tree(huge / G::TREE_HUGE);
         }
         false
     }
 
-    /// Drains whoever has the tree reserved.
+    /// Drains whoever has something of the tree.
     fn release_tree(&self, tree: usize) {
         for word in self.reservations().filter(|word| self.read(word).is_in(tree)) {
             self.drain_word(word);
@@ -96,8 +100,8 @@ impl<G: Geometry> LLFree<'_, G> {
 
     /// Takes one huge frame out.
     fn take_out(&self, huge: usize) -> bool {
-        let out = self.attempt(huge, 0, G::HUGE_ORDER, None, |price| {
-            if self.lower.take_out(huge) { Ok(()) } else { Err(price) }
+        let out = self.attempt(huge, 0, G::HUGE_ORDER, || {
+            self.turn(huge, G::HUGE_ORDER, Phase::Free, Phase::Offline)
         });
         if out {
             self.total(TOTAL_FREE).fetch_sub(G::HUGE_FRAMES as u64, Ordering::Relaxed);
@@ -107,12 +111,10 @@ impl<G: Geometry> LLFree<'_, G> {
     }
 
     fn put_back(&self, huge: usize) -> bool {
-        let put = self.lower.put_back(huge);
+        let put = self.turn(huge, G::HUGE_ORDER, Phase::Offline, Phase::Free);
         if put {
             self.total(TOTAL_OFFLINE).fetch_sub(1, Ordering::Relaxed);
             self.total(TOTAL_FREE).fetch_add(G::HUGE_FRAMES as u64, Ordering::Relaxed);
-            let gain = Gain { frames: G::HUGE_FRAMES, huge: 1 };
-            self.give_tree(huge / G::TREE_HUGE, gain);
         }
         put
     }
@@ -142,7 +144,7 @@ impl<G: Geometry> LLFree<'_, G> {
 
     pub(crate) fn put_run_back(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
         let run = self.run(first, count)?;
-        if !run.clone().all(|huge| self.lower.child(huge).is_offline()) {
+        if !run.clone().all(|huge| self.lower.phase(huge) == Phase::Offline) {
             return Err(OfflineError::NotOffline);
         }
         for huge in run.clone() {

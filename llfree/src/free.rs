@@ -4,11 +4,11 @@ use woodlot_frame::atomics::{AtomicU64, Ordering};
 use woodlot_frame::{FrameId, FreeError, Geometry, Order, Slot};
 
 use crate::LLFree;
-use crate::child::Polarity;
+use crate::index::Use;
 use crate::init::{SLOT_LAST_CHILD, SLOT_LAST_FREE};
-use crate::lower::{Gain, Refusal};
+use crate::lower::{Refusal, Surplus};
 use crate::rows::{ROW_ORDER, Rows};
-use crate::tree::Tree;
+use crate::state::Polarity;
 
 impl<G: Geometry> LLFree<'_, G> {
     /// Frees a block, which is known to be of the zone and aligned.
@@ -23,9 +23,7 @@ impl<G: Geometry> LLFree<'_, G> {
         let freed = if order < G::HUGE_ORDER {
             self.free_base(huge, offset, order, slot)
         } else {
-            self.lower.free_whole(huge, order).map(|gain| {
-                self.gain(huge, gain, slot);
-            })
+            self.free_whole(huge, order, slot)
         };
         match freed {
             Ok(()) => {
@@ -51,11 +49,20 @@ impl<G: Geometry> LLFree<'_, G> {
     fn refused(&self, frame: FrameId, huge: usize, refusal: Refusal) -> FreeError {
         match refusal {
             Refusal::Offline => FreeError::Offline(frame),
-            Refusal::NotAllocated(gain) => {
-                self.give_tree(huge / G::TREE_HUGE, gain);
+            Refusal::NotAllocated(gone) => {
+                self.give_held(huge, gone);
                 FreeError::NotAllocated(frame)
             }
         }
+    }
+
+    #[inline(always)]
+    fn free_whole(&self, huge: usize, order: u32, slot: Slot) -> Result<(), Refusal> {
+        let change = self.lower.free_whole(huge, order)?;
+        let tree = huge / G::TREE_HUGE;
+        self.states_changed(tree, change);
+        self.freed_into(tree, slot);
+        Ok(())
     }
 
     #[inline(always)]
@@ -66,8 +73,9 @@ impl<G: Geometry> LLFree<'_, G> {
         })
     }
 
-    /// Gives the credits of `count` released frames back. `undo` claims the frames again, should
-    /// the child refuse.
+    /// Gives the credits of `count` released frames back, to the slot if it holds credits of this
+    /// child already, else to the child. Refused if the bits mean something else by now, which only
+    /// a free of frames that the caller does not own can meet: `undo` turns them back then.
     #[inline(always)]
     fn credit(
         &self,
@@ -77,7 +85,6 @@ impl<G: Geometry> LLFree<'_, G> {
         slot: Slot,
         undo: impl FnOnce(Rows<G>),
     ) -> Result<(), Refusal> {
-        // The child that this slot is filling: tree and child are repaid by one swap.
         for word in self.slot_reservations(slot) {
             let mut now = self.read(word);
             while now.huge_index() == huge
@@ -89,10 +96,13 @@ impl<G: Geometry> LLFree<'_, G> {
                 }
             }
         }
-        let gain = self.lower.settle(huge, count, polarity, undo)?;
-        if let Some(word) = self.gain(huge, gain, slot) {
-            self.follow_frees(word, huge, slot);
+        let given = self.lower.still_means(huge, polarity)
+            && self.give_child(huge, count, Surplus::Refuse);
+        if !given {
+            undo(self.lower.rows(huge, polarity));
+            return Err(Refusal::NotAllocated(0));
         }
+        self.freed_beside(huge, slot);
         Ok(())
     }
 
@@ -122,20 +132,6 @@ impl<G: Geometry> LLFree<'_, G> {
         Some(count)
     }
 
-    /// Counts what was freed in a huge frame: in the slot's reservation, which is returned, if that
-    /// has the tree.
-    #[inline]
-    fn gain(&self, huge: usize, gain: Gain, slot: Slot) -> Option<&AtomicU64> {
-        let tree = huge / G::TREE_HUGE;
-        let mut words = self.slot_reservations(slot).iter();
-        let own = words.find(|&word| self.read(word).owns(tree));
-        match own {
-            Some(word) => self.give_back(word, tree, gain),
-            None => self.gain_elsewhere(tree, gain, slot),
-        }
-        own
-    }
-
     /// Counts frees in a row into one child or tree, by a hint that plain stores write: what it is
     /// above, how often in the low byte. True, and from the start again, after as many as reserve a
     /// tree.
@@ -152,41 +148,55 @@ impl<G: Geometry> LLFree<'_, G> {
         enough
     }
 
-    /// After several frees in a row into one child of its own tree, the slot holds that child: the
-    /// next ones cost one swap less. A call that stops in between has the child's credits in flight,
-    /// as one that allocates may.
-    fn follow_frees(&self, word: &AtomicU64, huge: usize, slot: Slot) {
-        if self.is_in_a_row(slot, SLOT_LAST_CHILD, huge)
-            && let Some((held, polarity)) = self.lower.take_all(huge, 1, false)
-        {
+    /// Base frames went to a child that the slot does not hold. After several of one child of its
+    /// own tree the slot holds that child: the next ones cost one swap less.
+    #[inline(always)]
+    fn freed_beside(&self, huge: usize, slot: Slot) {
+        let tree = huge / G::TREE_HUGE;
+        let mut words = self.slot_reservations(slot).iter();
+        match words.find(|&word| self.read(word).owns(tree)) {
+            Some(word) => {
+                if self.is_in_a_row(slot, SLOT_LAST_CHILD, huge) {
+                    self.follow_frees(word, huge);
+                }
+            }
+            None => self.freed_into(tree, slot),
+        }
+    }
+
+    /// A call that stops in between has the child's credits in flight, as one that allocates may.
+    #[inline(never)]
+    fn follow_frees(&self, word: &AtomicU64, huge: usize) {
+        if let Some((held, polarity)) = self.take_child(huge, 1) {
             self.hold(word, huge / G::TREE_HUGE, huge, held, polarity);
         }
     }
 
-    /// Counts what was freed in a tree that the slot has not reserved; after several such frees in
-    /// a row the slot reserves it (reserve-on-free, section 3.2.2).
-    fn gain_elsewhere(&self, tree: usize, gain: Gain, slot: Slot) {
-        self.give_tree(tree, gain);
-        if self.is_in_a_row(slot, SLOT_LAST_FREE, tree) {
+    /// Something was freed into a tree. After several such frees in a row the slot reserves it, if
+    /// nobody has (reserve-on-free, section 3.2.2).
+    #[inline(always)]
+    fn freed_into(&self, tree: usize, slot: Slot) {
+        if !self.tree(tree).is_reserved() && self.is_in_a_row(slot, SLOT_LAST_FREE, tree) {
             self.reserve_for_frees(tree, slot);
         }
     }
 
+    #[inline(never)]
     fn reserve_for_frees(&self, tree: usize, slot: Slot) {
-        let entry = self.tree(tree);
-        if !entry.is_reserved()
-            && self.is_between(entry)
-            && let Some(reservation) = self.reserve(tree, entry, entry.class())
+        let now = self.look_at(tree);
+        let class = now.tree.class();
+        if self.is_between(now)
+            && let Some(reservation) = self.reserve(tree, now.tree, class)
         {
-            self.install(self.reservation(slot, entry.class()), reservation);
+            self.install(self.reservation(slot, class), reservation);
         }
     }
 
     /// Neither *allocated* nor *free* in the terms of section 3.2.2.
-    fn is_between(&self, tree: Tree) -> bool {
-        let eighths = tree.free() * 8;
-        eighths >= self.tuning.allocated_below as usize * G::TREE_FRAMES
-            && eighths <= self.tuning.free_above as usize * G::TREE_FRAMES
+    fn is_between(&self, now: Use) -> bool {
+        let eighths = now.quarters() * 2;
+        eighths >= self.tuning.allocated_below as usize * G::TREE_HUGE
+            && eighths <= self.tuning.free_above as usize * G::TREE_HUGE
     }
 
     /// What is wrong with a free, if its arguments show it.

@@ -13,8 +13,8 @@
 //!
 //! Every bit is a hint, and heals itself:
 //!
-//! 1. *Setter*: whoever changes an unreserved tree's place (or unreserves it) sets the tree's bit
-//!    in the leaf of its new place, then the leaf's bit in the mask.
+//! 1. *Setter*: whoever makes an unreserved tree one of a kind, moves it to another level or
+//!    unreserves it sets the tree's bit in the leaf of its new place, then the leaf's bit in the mask.
 //! 2. *Clearer*: a search that finds a tree elsewhere than its bit says clears the bit, looks at
 //!    the tree again, and sets the bits of the place where it is then: the same again if it has
 //!    come back, another if whoever moved it was interrupted before it could. A mask bit whose
@@ -24,6 +24,13 @@
 //! setting and clearing are read-modify-writes of one word. If the setter's comes first, the
 //! clearer's reads it, and the clearer's second look sees the tree as it was set; if it comes
 //! second, the bit stays. This needs acquire and release, no more.
+//!
+//! What a tree is depends on two words, its entry and its states: whether it is reserved and has
+//! children with credits on the one, whether it has free huge frames on the other. Whoever changes
+//! the states looks at the entry after; whoever unreserves a tree looks at its states after, by a
+//! read-modify-write, so that one of the two sees the other and sets the bit. Of the level both words
+//! are part, too, and there they may miss each other: so a search takes a tree that is of the kind
+//! wherever it finds it.
 //!
 //! *Progress*: lock-free. A search visits each bit at most once.
 //!
@@ -68,6 +75,10 @@ impl Places {
         Places(0xff << ((class.0 as u32 & 7) * 8))
     }
 
+    const fn has(self, place: u32) -> bool {
+        self.0 >> place & 1 != 0
+    }
+
     /// Those that are not in `other`.
     pub(crate) const fn but(self, other: Places) -> Places {
         Places(self.0 & !other.0)
@@ -91,22 +102,48 @@ pub(crate) const fn words(trees: usize, classes: usize) -> (usize, usize) {
     (masks, masks * classes * LEVELS)
 }
 
-/// The level of a tree with `free` free frames.
-fn level<G: Geometry>(free: usize) -> u32 {
-    let eighths = free >> (G::TREE_FRAMES.trailing_zeros() - 3);
-    if eighths < 7 { eighths as u32 } else { 7 }
+/// What a tree is: its entry, and how many of its huge frames are free as a whole.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Use {
+    pub(crate) tree: Tree,
+    pub(crate) whole: usize,
 }
 
-/// Where a tree belongs, if anywhere: the number of its leaf.
-fn place<G: Geometry>(tree: Tree, kind: Kind) -> Option<u32> {
-    let level = match kind {
-        _ if tree.is_reserved() => return None,
-        Kind::Partial if tree.partial::<G>() > 0 => level::<G>(tree.free()),
-        Kind::Huge if tree.is_free::<G>() => 7,
-        Kind::Huge if tree.huge() > 0 => level::<G>(tree.free()).min(6),
-        _ => return None,
-    };
-    Some(tree.class().0 as u32 * 8 + level)
+impl Use {
+    /// How many quarters of huge frames are free, about.
+    pub(crate) const fn quarters(self) -> usize {
+        self.whole * 4 + self.tree.quarters()
+    }
+
+    /// Eighths of the tree that are free.
+    const fn level<G: Geometry>(self) -> u32 {
+        let eighths = self.quarters() * 2 / G::TREE_HUGE;
+        if eighths < 7 { eighths as u32 } else { 7 }
+    }
+
+    const fn is_entirely_free<G: Geometry>(self) -> bool {
+        self.whole == G::TREE_HUGE
+    }
+
+    /// Is it to be found?
+    fn is_of(self, kind: Kind) -> bool {
+        !self.tree.is_reserved()
+            && match kind {
+                Kind::Partial => self.tree.children() != 0,
+                Kind::Huge => self.whole > 0,
+            }
+    }
+
+    /// Where it belongs, if anywhere: the number of its leaf.
+    fn place<G: Geometry>(self, kind: Kind) -> Option<u32> {
+        let level = match kind {
+            _ if !self.is_of(kind) => return None,
+            Kind::Huge if self.is_entirely_free::<G>() => 7,
+            Kind::Huge => self.level::<G>().min(6),
+            Kind::Partial => self.level::<G>(),
+        };
+        Some(self.tree.class().0 as u32 * 8 + level)
+    }
 }
 
 impl<'a, G: Geometry> Index<'a, G> {
@@ -128,10 +165,16 @@ impl<'a, G: Geometry> Index<'a, G> {
     }
 
     /// Makes a tree findable after it changed from `before` (`None`: unknown) to `now`.
-    pub(crate) fn update(&self, index: usize, before: Option<Tree>, now: Tree) {
+    #[inline]
+    pub(crate) fn update(&self, index: usize, before: Option<Use>, now: Use) {
+        if now.tree.is_reserved() {
+            return;
+        }
         for kind in [Kind::Partial, Kind::Huge] {
-            let (was, is) = (before.and_then(|tree| place::<G>(tree, kind)), place::<G>(now, kind));
-            if let Some(place) = is.filter(|_| was != is) {
+            let is = now.place::<G>(kind);
+            if let Some(place) = is
+                && before.is_none_or(|before| before.place::<G>(kind) != is)
+            {
                 self.set(index, kind, place);
             }
         }
@@ -149,13 +192,13 @@ impl<'a, G: Geometry> Index<'a, G> {
     /// `near` and there with its neighbours (the 15 other entries in its cache line). Offers each
     /// to `accept` until that returns something.
     ///
-    /// `load` reads the entry of a tree.
+    /// `load` looks at a tree.
     pub(crate) fn search<R>(
         &self,
         kind: Kind,
         places: Places,
         near: usize,
-        load: impl Fn(usize) -> Tree,
+        load: impl Fn(usize) -> Use,
         mut accept: impl FnMut(usize, Tree) -> Option<R>,
     ) -> Option<R> {
         let groups = self.masks.len() / KINDS;
@@ -178,10 +221,14 @@ impl<'a, G: Geometry> Index<'a, G> {
                     let bit = first_near(trees, near, group);
                     trees &= !(1 << bit);
                     let index = group * GROUP + bit as usize;
-                    let tree = load(index);
-                    if self::place::<G>(tree, kind) != Some(place) {
+                    let now = load(index);
+                    let at = now.place::<G>(kind);
+                    if at != Some(place) {
                         self.heal_leaf(leaf, index, &load);
-                    } else if let Some(result) = accept(index, tree) {
+                    }
+                    if at.is_some_and(|at| places.has(at))
+                        && let Some(result) = accept(index, now.tree)
+                    {
                         return Some(result);
                     }
                 }
@@ -191,6 +238,7 @@ impl<'a, G: Geometry> Index<'a, G> {
         None
     }
 
+    #[cold]
     fn heal_mask(&self, mask: &AtomicU64, leaf: &AtomicU64, place: u32) {
         mask.fetch_and(!(1 << place), Ordering::AcqRel);
         if leaf.load(Ordering::Acquire) != 0 {
@@ -198,7 +246,8 @@ impl<'a, G: Geometry> Index<'a, G> {
         }
     }
 
-    fn heal_leaf(&self, leaf: &AtomicU64, index: usize, load: impl Fn(usize) -> Tree) {
+    #[cold]
+    fn heal_leaf(&self, leaf: &AtomicU64, index: usize, load: impl Fn(usize) -> Use) {
         leaf.fetch_and(!(1 << (index % GROUP)), Ordering::AcqRel);
         self.update(index, None, load(index));
     }

@@ -8,10 +8,12 @@ use woodlot_frame::{
     ClassPolicy, FrameId, Geometry, HugeId, Init, InitError, MAX_CLASSES, Region, ZoneConfig,
 };
 
-use crate::index::{self, Index};
-use crate::lower::{Lower, Start};
+use crate::index::{self, Index, Use};
+use crate::line::Line;
+use crate::lower::{Lower, Start, TreeStates};
 use crate::reservation::Reservation;
 use crate::rows::row_count;
+use crate::state::Phase;
 use crate::tree::{self, Tree};
 use crate::{LLFree, Tuning};
 
@@ -38,12 +40,13 @@ pub(crate) const TOTAL_OFFLINE: usize = 1;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Counts {
     pub(crate) rows: usize,
-    pub(crate) pairs: usize,
+    pub(crate) states: usize,
     pub(crate) totals: usize,
     pub(crate) slots: usize,
     pub(crate) masks: usize,
     pub(crate) leaves: usize,
     pub(crate) trees: usize,
+    pub(crate) children: usize,
 }
 
 /// The metadata of a zone as slices of words, for callers that do not have raw memory: a model
@@ -52,23 +55,25 @@ pub(crate) struct Counts {
 #[expect(missing_docs, reason = "the picture at the head of the crate names them")]
 pub struct Parts<'a> {
     pub rows: &'a [AtomicU64],
-    pub pairs: &'a [AtomicU64],
+    pub states: &'a [TreeStates],
     pub totals: &'a [AtomicU64],
     pub slots: &'a [AtomicU64],
     pub masks: &'a [AtomicU64],
     pub leaves: &'a [AtomicU64],
-    pub trees: &'a [AtomicU32],
+    pub trees: &'a [Line<AtomicU64>],
+    pub children: &'a [AtomicU32],
 }
 
 impl Parts<'_> {
-    /// The lengths of `rows`, `pairs`, `totals`, `slots`, `masks`, `leaves` (64-bit words) and
-    /// `trees` (32-bit words) for a zone.
+    /// The lengths of `rows`, `states`, `totals`, `slots`, `masks`, `leaves`, `trees` and
+    /// `children`, in this order, for a zone.
     ///
     /// # Errors
     /// What is wrong with the configuration.
-    pub fn lengths<G: Geometry>(zone: &ZoneConfig) -> Result<[usize; 7], InitError> {
-        let Counts { rows, pairs, totals, slots, masks, leaves, trees } = counts::<G>(zone)?;
-        Ok([rows, pairs, totals, slots, masks, leaves, trees])
+    pub fn lengths<G: Geometry>(zone: &ZoneConfig) -> Result<[usize; 8], InitError> {
+        let Counts { rows, states, totals, slots, masks, leaves, trees, children } =
+            counts::<G>(zone)?;
+        Ok([rows, states, totals, slots, masks, leaves, trees, children])
     }
 }
 
@@ -95,15 +100,16 @@ pub(crate) fn counts<G: Geometry>(zone: &ZoneConfig) -> Result<Counts, InitError
     }
     let end = zone.start.0.checked_add(zone.frames).ok_or(InitError::ZoneTooLarge)?;
     let frames = end - base::<G>(zone);
-    let pairs = frames.div_ceil(G::MAX_FRAMES);
+    let children = frames.div_ceil(G::MAX_FRAMES) * 2;
     let trees = frames.div_ceil(G::TREE_FRAMES);
     if trees > Reservation::<G>::MAX_TREES {
         return Err(InitError::ZoneTooLarge);
     }
     let (masks, leaves) = index::words(trees, zone.classes.count());
     let slots = zone.slots * SLOT_WORDS;
-    let rows = pairs * 2 * row_count::<G>();
-    Ok(Counts { rows, pairs, totals: TOTAL_WORDS, slots, masks, leaves, trees })
+    let rows = children * row_count::<G>();
+    let totals = TOTAL_WORDS;
+    Ok(Counts { rows, states: trees, totals, slots, masks, leaves, trees, children })
 }
 
 /// The first `needed` words of a part.
@@ -125,21 +131,22 @@ impl<'a, G: Geometry> LLFree<'a, G> {
         parts: Parts<'a>,
         init: Init,
     ) -> Result<Self, InitError> {
-        let Counts { rows, pairs, totals, slots, masks, leaves, trees } = counts::<G>(zone)?;
+        let counts = counts::<G>(zone)?;
         let parts = Parts {
-            rows: exactly(parts.rows, rows, Region::Durable)?,
-            pairs: exactly(parts.pairs, pairs, Region::Durable)?,
-            totals: exactly(parts.totals, totals, Region::Volatile)?,
-            slots: exactly(parts.slots, slots, Region::Volatile)?,
-            masks: exactly(parts.masks, masks, Region::Volatile)?,
-            leaves: exactly(parts.leaves, leaves, Region::Volatile)?,
-            trees: exactly(parts.trees, trees, Region::Volatile)?,
+            rows: exactly(parts.rows, counts.rows, Region::Durable)?,
+            states: exactly(parts.states, counts.states, Region::Durable)?,
+            totals: exactly(parts.totals, counts.totals, Region::Volatile)?,
+            slots: exactly(parts.slots, counts.slots, Region::Volatile)?,
+            masks: exactly(parts.masks, counts.masks, Region::Volatile)?,
+            leaves: exactly(parts.leaves, counts.leaves, Region::Volatile)?,
+            trees: exactly(parts.trees, counts.trees, Region::Volatile)?,
+            children: exactly(parts.children, counts.children, Region::Volatile)?,
         };
         let zone_allocator = Self {
             zone: *zone,
             tuning,
             base: base::<G>(zone),
-            lower: Lower::new(parts.rows, parts.pairs),
+            lower: Lower::new(parts.rows, parts.states, parts.children),
             trees: parts.trees,
             index: Index::new(parts.masks, parts.leaves, zone.classes.count()),
             slots: parts.slots,
@@ -161,17 +168,19 @@ impl<'a, G: Geometry> LLFree<'a, G> {
         for (index, entry) in self.trees.iter().enumerate() {
             let first = index * G::TREE_HUGE;
             let last = (first + G::TREE_HUGE).min(self.lower.len());
-            let (mut free, mut huge) = (0, 0);
-            for child in first..last {
-                let count = self.lower.start(child, self.inside(child), start);
-                free += count;
-                huge += (count == G::HUGE_FRAMES) as usize;
-                offline += self.lower.child(child).is_offline() as u64;
+            self.lower.start_tree(index, last - first);
+            let mut tree = Tree::new(first_class(&self.zone.classes));
+            for huge in first..last {
+                total += self.lower.start(huge, self.inside(huge), start);
+                offline += (self.lower.phase(huge) == Phase::Offline) as u64;
+                let credits = self.lower.credits(huge);
+                if credits > 0 {
+                    tree = tree.follow::<G>(huge % G::TREE_HUGE, 0, credits);
+                }
             }
-            total += free;
-            let tree = Tree::new(free, huge, first_class(&self.zone.classes));
             entry.store(tree.0, Ordering::Relaxed);
-            self.index.update(index, None, tree);
+            let whole = self.lower.count_whole(index);
+            self.index.update(index, None, Use { tree, whole });
         }
         self.total(TOTAL_FREE).store(total as u64, Ordering::Relaxed);
         self.total(TOTAL_OFFLINE).store(offline, Ordering::Relaxed);

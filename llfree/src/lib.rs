@@ -8,9 +8,10 @@
 //!           └──────────────┬────────────────────────┘
 //!   index   trees by class and level of use  ┊  hints        per 64 trees         index.rs
 //!           ───────────────┼──────────────────────────
-//!   trees   │ credits, class, reserved │ …                   per 32 huge frames   tree.rs
+//!   trees   │ class, reserved, which children have credits │ … per 32 huge frames tree.rs
 //!   ═══════════════════════╪══════════════════════════ upper level above, lower level below ═══
-//!   pairs   │ credits, whole, polarity │ …                   per huge frame       child.rs
+//!   children│ credits │ …                                    per huge frame       lower.rs
+//!   states  │ free, whole, split; polarity │ × 16 …          per huge frame       state.rs
 //!   rows    │ 64 frames │ × 8 …                              per base frame       rows.rs
 //! ```
 //!
@@ -35,11 +36,11 @@
 #![deny(missing_docs)]
 
 mod allocate;
-mod child;
 mod exact;
 mod free;
 mod index;
 mod init;
+mod line;
 mod lower;
 #[cfg(all(test, any(loom, woodlot_explore)))]
 mod models;
@@ -47,12 +48,15 @@ mod models;
 mod raw;
 mod reservation;
 mod rows;
+mod state;
 mod stats;
 mod tree;
 mod tuning;
 mod upper;
 
 pub use init::Parts;
+pub use line::Line;
+pub use lower::TreeStates;
 pub use tuning::Tuning;
 
 /// The example of the README, compiled and run with the documentation's tests.
@@ -61,7 +65,7 @@ pub use tuning::Tuning;
 struct Readme;
 
 use core::marker::PhantomData;
-use woodlot_frame::atomics::{AtomicU32, AtomicU64};
+use woodlot_frame::atomics::AtomicU64;
 use woodlot_frame::{FrameId, Geometry, Order, ZoneConfig};
 
 /// An LLFree allocator for one zone.
@@ -76,7 +80,7 @@ pub struct LLFree<'a, G: Geometry> {
     /// frames.
     base: usize,
     lower: lower::Lower<'a, G>,
-    trees: &'a [AtomicU32],
+    trees: &'a [Line<AtomicU64>],
     index: index::Index<'a, G>,
     slots: &'a [AtomicU64],
     totals: &'a [AtomicU64],

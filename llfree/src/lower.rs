@@ -1,67 +1,93 @@
-//! The lower level: allocates frames, and is all that a crash leaves (LLFree section 3.2.1).
+//! The lower level: allocates frames (LLFree section 3.2.1).
 //!
 //! ```text
-//!   pairs   child, child │ child, child │ …           what is known of each huge frame
-//!   rows    8 rows       │ 8 rows       │ …           which of its base frames are allocated
+//!   states     a line for each tree                        what each huge frame is     durable
+//!   rows       8 rows  │ 8 rows  │ 8 rows  │ …             its base frames             durable
+//!   children   credits │ credits │ credits │ …             of split huge frames        volatile
 //! ```
 //!
-//! A base-frame allocation has two steps: take credits from the child, then claim free bits. The
-//! free releases the bits first and gives the credits back after. A huge frame is one swap of the
-//! child, two of them one swap of the pair.
+//! A huge frame is allocated and freed by one swap of a state word. A base-frame allocation has two
+//! steps: take credits from the child's counter, then claim free bits. The free releases the bits
+//! first and gives the credits back after. When all the credits of a huge frame have come back to
+//! its counter, whoever brought the last ones takes them all and *closes* it: it is free as a whole.
+//! The reverse is to *open* it, which gives all of its credits to one caller.
 //!
 //! Huge frames are named by their index in the zone's metadata, not by their number.
 //!
 //! *Progress*: lock-free; a swap fails only because another one succeeded.
 //! *Ordering*: taking a credit acquires what the giver published, giving one releases; a huge
-//! frame's allocation acquires and its free releases. Splits and joins move no ownership between
-//! threads: the caller owns the frames before and after, so they may be relaxed.
-//! *Crash*: the bits are the truth for split huge frames, `allocated` and `offline` for whole
-//! ones, the polarity for both; credits are recomputed. Each operation up to order 6, of order H
-//! and of order H+1 changes that truth by a single write.
+//! frame's allocation acquires and its free releases, and since a close ends what many frees began,
+//! giving acquires, too. Splits and joins move no ownership between threads: the caller owns the
+//! frames before and after, so they may be relaxed.
+//! *Crash*: the states and the bits of split huge frames are the truth; credits are recomputed. Each
+//! operation up to order 6, of order H and of order H+1 changes that truth by a single write; opening
+//! and closing do not change it at all.
 
 use core::marker::PhantomData;
 
 use woodlot_frame::Geometry;
-use woodlot_frame::atomics::{AtomicU64, Ordering};
+use woodlot_frame::atomics::{AtomicU32, AtomicU64, Ordering};
 
-use crate::child::{Child, Pair, Polarity};
+use crate::line::Line;
 use crate::rows::{Rows, row_count};
+use crate::state::{LANE, Phase, Polarity, Run, States};
 
-/// The durable words of a zone.
+/// The state words of a tree, which has up to 32 huge frames.
+pub type TreeStates = Line<[AtomicU64; 2]>;
+
+/// The words of a zone by which frames are owned.
 pub(crate) struct Lower<'a, G> {
     rows: &'a [AtomicU64],
-    pairs: &'a [AtomicU64],
+    states: &'a [TreeStates],
+    children: &'a [AtomicU32],
     geometry: PhantomData<G>,
-}
-
-/// What a change of the lower level means for the counters above it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Gain {
-    /// Base frames that became free.
-    pub(crate) frames: usize,
-    /// Huge frames that became free as a whole.
-    pub(crate) huge: usize,
 }
 
 /// Why the lower level freed nothing, or not what was named.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Refusal {
-    /// Some frame is not allocated. The gain is what two frees of the same frames, racing with an
-    /// allocation, have set free all the same; zero unless the caller made that mistake.
-    NotAllocated(Gain),
+    /// Some frame is not allocated. So many were set free all the same, by two frees of the same
+    /// frames that raced with an allocation, and their credits are to be given back; zero unless
+    /// the caller made that mistake.
+    NotAllocated(usize),
     /// The huge frame is offline.
     Offline,
 }
 
+/// How a state word changed, and how many huge frames of its tree were and are free as a whole.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Change {
+    pub(crate) before: usize,
+    pub(crate) after: usize,
+}
+
+/// How a counter changed: as many credits as it had, and as many as it has.
+pub(crate) type Credits = Change;
+
+/// What is done with credits for which a counter has no room. Only frees of frames that their
+/// callers do not own can bring that about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Surplus {
+    /// The free is refused.
+    Refuse,
+    /// They are dropped: nobody can undo what they come from.
+    Drop,
+}
+
 impl<'a, G: Geometry> Lower<'a, G> {
-    pub(crate) fn new(rows: &'a [AtomicU64], pairs: &'a [AtomicU64]) -> Self {
-        debug_assert!(rows.len() >= pairs.len() * 2 * row_count::<G>());
-        Self { rows, pairs, geometry: PhantomData }
+    pub(crate) fn new(
+        rows: &'a [AtomicU64],
+        states: &'a [TreeStates],
+        children: &'a [AtomicU32],
+    ) -> Self {
+        debug_assert!(rows.len() >= children.len() * row_count::<G>());
+        debug_assert!(states.len() * G::TREE_HUGE >= children.len());
+        Self { rows, states, children, geometry: PhantomData }
     }
 
     /// How many huge frames the words stand for.
     pub(crate) fn len(&self) -> usize {
-        self.pairs.len() * 2
+        self.children.len()
     }
 
     /// The bit field of a huge frame, read with `polarity`.
@@ -72,205 +98,222 @@ impl<'a, G: Geometry> Lower<'a, G> {
         Rows::new(rows.unwrap_or_default(), polarity)
     }
 
-    /// Two huge frames that are neighbours, `huge` even.
-    pub(crate) fn children(&self, huge: usize) -> [Child; 2] {
-        self.load(huge, Ordering::Relaxed).children()
+    /// The state words of a tree.
+    #[inline(always)]
+    fn state_words(&self, tree: usize) -> &'a [AtomicU64] {
+        self.states.get(tree).map_or(&[], |line| line.0.as_slice())
     }
 
-    pub(crate) fn child(&self, huge: usize) -> Child {
-        self.load(huge, Ordering::Acquire).child(huge & 1)
+    /// The word that a huge frame's state is in.
+    #[inline(always)]
+    fn state_word(&self, huge: usize) -> Option<&'a AtomicU64> {
+        let within = huge % G::TREE_HUGE / LANE;
+        self.states.get(huge / G::TREE_HUGE)?.0.get(within)
     }
 
-    #[inline]
-    fn load(&self, huge: usize, order: Ordering) -> Pair {
-        self.pairs.get(huge / 2).map_or(Pair(0), |pair| Pair(pair.load(order)))
+    #[inline(always)]
+    fn states(&self, huge: usize) -> States {
+        // Nothing past the end can be taken, freed or split.
+        let offline = const { States(0).with(Run::new(0, LANE), Phase::Offline) };
+        self.state_word(huge).map_or(offline, |word| States(word.load(Ordering::Acquire)))
     }
 
-    /// Changes the pair that `huge` lies in as `change` says, unless that says `None`. Returns the
-    /// pair before, or the pair that was refused.
-    #[inline]
+    /// What a huge frame is.
+    pub(crate) fn phase(&self, huge: usize) -> Phase {
+        self.states(huge).phase(Run::new(huge, 1))
+    }
+
+    /// The polarity of a huge frame of which the caller holds credits or owns frames.
+    #[inline(always)]
+    pub(crate) fn polarity(&self, huge: usize) -> Polarity {
+        self.states(huge).polarity(Run::new(huge, 1))
+    }
+
+    /// Changes the state word of `huge` as `change` says, unless that says `None`; returns the
+    /// word before, or the one that was refused.
+    #[inline(always)]
     fn update(
         &self,
         huge: usize,
         success: Ordering,
-        change: impl Fn(Pair) -> Option<Pair>,
-    ) -> Result<Pair, Pair> {
-        let Some(word) = self.pairs.get(huge / 2) else {
-            return Err(Pair(0));
+        change: impl Fn(States) -> Option<States>,
+    ) -> Result<States, States> {
+        let Some(word) = self.state_word(huge) else {
+            return Err(self.states(huge));
         };
-        let mut pair = Pair(word.load(Ordering::Relaxed));
+        let mut states = States(word.load(Ordering::Relaxed));
         loop {
-            let Some(next) = change(pair) else {
-                return Err(pair);
+            let Some(next) = change(states) else {
+                return Err(states);
             };
-            match word.compare_exchange(pair.0, next.0, success, Ordering::Relaxed) {
-                Ok(_) => return Ok(pair),
-                Err(now) => pair = Pair(now),
+            match word.compare_exchange(states.0, next.0, success, Ordering::Relaxed) {
+                Ok(_) => return Ok(states),
+                Err(now) => states = States(now),
             }
         }
     }
 
-    #[inline]
-    fn update_child(
-        &self,
-        huge: usize,
-        success: Ordering,
-        change: impl Fn(Child) -> Option<Child>,
-    ) -> Result<Child, Child> {
-        let half = huge & 1;
-        let change = |pair: Pair| Some(pair.with(half, change(pair.child(half))?));
-        let child = |pair: Pair| pair.child(half);
-        self.update(huge, success, change).map(child).map_err(child)
+    /// How many huge frames of a tree are free as a whole.
+    #[inline(always)]
+    pub(crate) fn count_whole(&self, tree: usize) -> usize {
+        let free = |word: &AtomicU64| States(word.load(Ordering::Acquire)).count_free();
+        self.state_words(tree).iter().map(free).sum()
     }
 
-    /// Changes both children of a pair, or neither.
-    fn update_both(
-        &self,
-        huge: usize,
-        success: Ordering,
-        change: impl Fn(usize, Child) -> Option<Child>,
-    ) -> bool {
-        let change = |pair: Pair| {
-            let [even, odd] = pair.children();
-            Some(Pair::of([change(0, even)?, change(1, odd)?]))
-        };
-        self.update(huge, success, change).is_ok()
+    /// The same, so that of this call and a change of the states at the same time at least one
+    /// sees what the other did before: by a read-modify-write, which is ordered before or after the
+    /// change, and publishes what its caller did before.
+    pub(crate) fn count_whole_in_order(&self, tree: usize) -> usize {
+        let free = |word: &AtomicU64| States(word.fetch_or(0, Ordering::AcqRel)).count_free();
+        self.state_words(tree).iter().map(free).sum()
     }
 
-    /// Takes every credit of a child that has at least `least`; a child that is free as a whole
-    /// only if `open`, which the caller must have paid for with a huge credit.
-    pub(crate) fn take_all(
-        &self,
-        huge: usize,
-        least: usize,
-        open: bool,
-    ) -> Option<(usize, Polarity)> {
-        let all = |child: Child| {
-            let fits = child.free() >= least && child.is_free::<G>() == open;
-            if fits { child.take(child.free()) } else { None }
-        };
-        let taken = self.update_child(huge, Ordering::Acquire, all).ok()?;
-        Some((taken.free(), taken.polarity()))
+    /// How many huge frames of a tree were and are free, now that a word of its states has changed
+    /// from `before`, and `gained` more are free in it. When there were none in the word before,
+    /// then none in the tree: two words that begin to have some at the same time are both told of
+    /// as the first.
+    #[inline(always)]
+    fn changed(&self, huge: usize, before: States, gained: isize) -> Change {
+        let others = self.state_words(huge / G::TREE_HUGE).iter().enumerate();
+        let others = others.filter(|&(at, _)| at != huge % G::TREE_HUGE / LANE);
+        let free = |word: &AtomicU64| States(word.load(Ordering::Relaxed)).count_free();
+        let others: usize = others.map(|(_, word)| free(word)).sum();
+        let here = before.count_free();
+        Change {
+            before: if here > 0 { here + others } else { 0 },
+            after: (here + others).wrapping_add_signed(gained),
+        }
     }
 
-    /// Takes `count` credits of a child; `open` as for [`take_all`](Self::take_all).
-    pub(crate) fn take(&self, huge: usize, count: usize, open: bool) -> Option<Polarity> {
-        let some = |child: Child| {
-            if child.is_free::<G>() == open { child.take(count) } else { None }
-        };
-        self.update_child(huge, Ordering::Acquire, some).ok().map(Child::polarity)
+    /// Allocates a huge frame, or an aligned pair, of a tree: the first that is free.
+    #[inline(always)]
+    pub(crate) fn allocate_first(&self, tree: usize, order: u32) -> Option<(usize, Change)> {
+        self.take_first(tree, order, Phase::Whole)
     }
 
-    /// Gives the credits of `count` free bits to their child. `None`, and nothing given, if the
-    /// child cannot have lent them: its bits mean something else now, or it has too many.
-    #[inline]
-    pub(crate) fn give(&self, huge: usize, count: usize, polarity: Polarity) -> Option<Gain> {
-        let give = |child: Child| child.give::<G>(count, polarity);
-        let before = self.update_child(huge, Ordering::Release, give).ok()?;
-        let whole = before.free() + count == G::HUGE_FRAMES;
-        Some(Gain { frames: count, huge: whole as usize })
+    /// Opens a huge frame of a tree that is free as a whole: all of its credits are the caller's.
+    pub(crate) fn open_first(&self, tree: usize) -> Option<(usize, Change)> {
+        self.take_first(tree, G::HUGE_ORDER, Phase::Split)
     }
 
-    /// Gives back credits that were lent. Where frees of frames that their callers do not own have
-    /// left more credits than there is room for, the surplus is dropped, and nothing else.
-    pub(crate) fn take_back(&self, huge: usize, count: usize, polarity: Polarity) -> Option<Gain> {
-        let room = |child: Child| count.min(G::HUGE_FRAMES.saturating_sub(child.free()));
-        let give = |child: Child| child.give::<G>(room(child), polarity);
-        let before = self.update_child(huge, Ordering::Release, give).ok()?;
-        let frames = room(before);
-        let whole = frames > 0 && before.free() + frames == G::HUGE_FRAMES;
-        Some(Gain { frames, huge: whole as usize })
+    #[inline(always)]
+    fn take_first(&self, tree: usize, order: u32, to: Phase) -> Option<(usize, Change)> {
+        let count = 1 << (order - G::HUGE_ORDER);
+        for (at, word) in self.state_words(tree).iter().enumerate() {
+            let mut states = States(word.load(Ordering::Relaxed));
+            while let Some(first) = states.first_free(count) {
+                let next = states.with(Run::new(first, count), to);
+                match word.compare_exchange(
+                    states.0,
+                    next.0,
+                    Ordering::Acquire,
+                    Ordering::Relaxed,
+                ) {
+                    Ok(_) => {
+                        let huge = tree * G::TREE_HUGE + at * LANE + first;
+                        return Some((huge, self.changed(huge, states, -(count as isize))));
+                    }
+                    Err(now) => states = States(now),
+                }
+            }
+        }
+        None
     }
 
-    /// Allocates a whole huge frame, or the two of a pair.
-    pub(crate) fn allocate_whole(&self, huge: usize, order: u32) -> bool {
-        self.change_whole(huge, order, Ordering::Acquire, Child::allocate::<G>)
+    /// Is a huge frame, or an aligned pair, of the tree free?
+    pub(crate) fn has_free(&self, tree: usize, order: u32) -> bool {
+        let count = 1 << (order - G::HUGE_ORDER);
+        let states = |word: &AtomicU64| States(word.load(Ordering::Acquire));
+        self.state_words(tree).iter().any(|word| states(word).first_free(count).is_some())
     }
 
-    /// Takes a free huge frame out.
-    pub(crate) fn take_out(&self, huge: usize) -> bool {
-        self.change_whole(huge, G::HUGE_ORDER, Ordering::Acquire, Child::take_out::<G>)
-    }
-
-    /// Puts a huge frame back.
-    pub(crate) fn put_back(&self, huge: usize) -> bool {
-        self.change_whole(huge, G::HUGE_ORDER, Ordering::Release, Child::put_back::<G>)
-    }
-
-    fn change_whole(
+    /// Changes one huge frame, or the two of a pair, from one phase to another.
+    pub(crate) fn turn(
         &self,
         huge: usize,
         order: u32,
+        from: Phase,
+        to: Phase,
         success: Ordering,
-        change: impl Fn(Child) -> Option<Child>,
-    ) -> bool {
-        if order > G::HUGE_ORDER {
-            self.update_both(huge, success, |_, child| change(child))
-        } else {
-            self.update_child(huge, success, change).is_ok()
-        }
+    ) -> Option<Change> {
+        let count = 1 << (order - G::HUGE_ORDER);
+        let run = Run::new(huge, count);
+        let before = self.update(huge, success, |states| states.change(run, from, to)).ok()?;
+        let gained = (to == Phase::Free) as isize - (from == Phase::Free) as isize;
+        Some(self.changed(huge, before, gained * count as isize))
+    }
+
+    /// Makes a huge frame free as a whole, of which the caller has all the credits.
+    pub(crate) fn close(&self, huge: usize) -> Option<Change> {
+        self.turn(huge, G::HUGE_ORDER, Phase::Split, Phase::Free, Ordering::Release)
     }
 
     /// Frees one huge frame or the two of a pair, whether they were allocated as a whole or by
     /// their base frames.
-    pub(crate) fn free_whole(&self, huge: usize, order: u32) -> Result<Gain, Refusal> {
-        let child = self.load(huge, Ordering::Acquire).child(huge & 1);
-        if order == G::HUGE_ORDER && child.is_whole() {
-            // Nothing but this call may change a whole huge frame that the caller owns.
-            let freed = self.update_child(huge, Ordering::Release, Child::release::<G>);
-            return match freed {
-                Ok(_) => Ok(Gain { frames: G::HUGE_FRAMES, huge: 1 }),
-                Err(now) if now.is_offline() => Err(Refusal::Offline),
-                Err(_) => Err(Refusal::NotAllocated(Gain::default())),
-            };
-        }
-        self.free_joined(huge, order)
-    }
-
-    /// The same for pairs and for huge frames that were allocated by their base frames.
-    fn free_joined(&self, huge: usize, order: u32) -> Result<Gain, Refusal> {
-        let count = 1 << (order - G::HUGE_ORDER);
-        // A child whose bits are all allocated now stays so until it is freed: by us.
-        let joinable = |half: usize| {
-            let child = self.child(huge + half);
-            let full = !child.is_whole() && self.rows(huge + half, child.polarity()).is_full();
-            full.then_some(child.polarity())
-        };
-        let joinable = [joinable(0), if count > 1 { joinable(1) } else { None }];
-        let free = |half: usize, child: Child| match joinable.get(half) {
-            Some(&Some(polarity)) if !child.is_whole() && child.polarity() == polarity => {
-                child.join::<G>()
-            }
-            _ => child.release::<G>(),
-        };
-        let freed = if count > 1 {
-            self.update_both(huge, Ordering::Release, free)
-        } else {
-            self.update_child(huge, Ordering::Release, |child| free(0, child)).is_ok()
-        };
-        if freed {
-            return Ok(Gain { frames: count * G::HUGE_FRAMES, huge: count });
-        }
-        let offline = (0..count).any(|half| self.child(huge + half).is_offline());
-        Err(if offline { Refusal::Offline } else { Refusal::NotAllocated(Gain::default()) })
-    }
-
-    /// The child of a huge frame of which a part is to be freed: split, if it was allocated as a
-    /// whole.
     #[inline(always)]
-    fn splittable(&self, huge: usize) -> Result<Child, Refusal> {
-        let child = self.child(huge);
-        if child.is_whole() { self.split(huge) } else { Ok(child) }
+    pub(crate) fn free_whole(&self, huge: usize, order: u32) -> Result<Change, Refusal> {
+        match self.turn(huge, order, Phase::Whole, Phase::Free, Ordering::Release) {
+            Some(change) => Ok(change),
+            None => self.free_joined(huge, order),
+        }
     }
 
-    /// Splits a huge frame that is allocated as a whole; returns the child after.
+    /// The same where some were allocated by their base frames.
     #[cold]
-    fn split(&self, huge: usize) -> Result<Child, Refusal> {
-        match self.update_child(huge, Ordering::Relaxed, Child::split_up) {
-            Ok(whole) => Ok(whole.split_up().unwrap_or(whole)),
-            Err(other) if other.is_offline() => Err(Refusal::Offline),
-            // Another free of a part came first.
-            Err(split) => Ok(split),
+    fn free_joined(&self, huge: usize, order: u32) -> Result<Change, Refusal> {
+        let count = 1 << (order - G::HUGE_ORDER);
+        let run = Run::new(huge, count);
+        let seen = self.states(huge);
+        // What is full now stays so until it is freed: by us.
+        let full = run.each().zip(huge..).all(|(one, huge)| match seen.phase(one) {
+            Phase::Whole => true,
+            Phase::Split => {
+                self.credits(huge) == 0 && self.rows(huge, seen.polarity(one)).is_full()
+            }
+            _ => false,
+        });
+        let free = |states: States| {
+            run.each().filter(|_| full).try_fold(states, |next, one| {
+                let same = states.phase(one) == seen.phase(one)
+                    && states.polarity(one) == seen.polarity(one);
+                let freed = next.with(one, Phase::Free);
+                let joined = seen.phase(one) == Phase::Split;
+                same.then_some(if joined { freed.turned(one) } else { freed })
+            })
+        };
+        let free = |states: States| free(states).filter(|_| full);
+        match self.update(huge, Ordering::Release, free) {
+            Ok(before) => Ok(self.changed(huge, before, count as isize)),
+            Err(states) => {
+                let offline = run.each().any(|one| states.phase(one) == Phase::Offline);
+                Err(if offline { Refusal::Offline } else { Refusal::NotAllocated(0) })
+            }
+        }
+    }
+
+    /// The polarity of a huge frame of which a part is to be freed; it is split first, if it was
+    /// allocated as a whole.
+    #[inline(always)]
+    fn splittable(&self, huge: usize) -> Result<Polarity, Refusal> {
+        let (states, one) = (self.states(huge), Run::new(huge, 1));
+        if states.is(one, Phase::Split) { Ok(states.polarity(one)) } else { self.split(huge) }
+    }
+
+    /// Splits a huge frame that is allocated as a whole.
+    #[cold]
+    fn split(&self, huge: usize) -> Result<Polarity, Refusal> {
+        let one = Run::new(huge, 1);
+        let split = |states: States| {
+            Some(states.change(one, Phase::Whole, Phase::Split)?.turned(one))
+        };
+        match self.update(huge, Ordering::Relaxed, split) {
+            Ok(whole) => Ok(whole.turned(one).polarity(one)),
+            Err(now) => match now.phase(one) {
+                // Another free of a part came first.
+                Phase::Split => Ok(now.polarity(one)),
+                Phase::Offline => Err(Refusal::Offline),
+                _ => Err(Refusal::NotAllocated(0)),
+            },
         }
     }
 
@@ -283,13 +326,10 @@ impl<'a, G: Geometry> Lower<'a, G> {
         offset: usize,
         order: u32,
     ) -> Result<Polarity, Refusal> {
-        let polarity = self.splittable(huge)?.polarity();
+        let polarity = self.splittable(huge)?;
         match self.rows(huge, polarity).release(offset, order) {
             Ok(()) => Ok(polarity),
-            Err(0) => Err(Refusal::NotAllocated(Gain::default())),
-            Err(gone) => {
-                Err(Refusal::NotAllocated(self.give(huge, gone, polarity).unwrap_or_default()))
-            }
+            Err(gone) => Err(Refusal::NotAllocated(gone)),
         }
     }
 
@@ -300,28 +340,20 @@ impl<'a, G: Geometry> Lower<'a, G> {
         row: usize,
         mask: u64,
     ) -> Result<Polarity, Refusal> {
-        let polarity = self.splittable(huge)?.polarity();
+        let polarity = self.splittable(huge)?;
         match self.rows(huge, polarity).release_in(row, mask) {
             true => Ok(polarity),
-            false => Err(Refusal::NotAllocated(Gain::default())),
+            false => Err(Refusal::NotAllocated(0)),
         }
     }
 
-    /// Gives the credits of `count` frames whose bits were released back to the child. Refused if
-    /// the child has been allocated, split or filled up meanwhile, which only a free of frames that
-    /// the caller does not own can meet; `undo` turns the bits back then.
-    #[inline]
-    pub(crate) fn settle(
-        &self,
-        huge: usize,
-        count: usize,
-        polarity: Polarity,
-        undo: impl FnOnce(Rows<'a, G>),
-    ) -> Result<Gain, Refusal> {
-        self.give(huge, count, polarity).ok_or_else(|| {
-            undo(self.rows(huge, polarity));
-            Refusal::NotAllocated(Gain::default())
-        })
+    /// Do the bits of a huge frame mean what they did when some of them were released? They do for
+    /// the owner of those frames; a free of frames that the caller does not own may have turned
+    /// bits that had another meaning, and must turn them back.
+    #[inline(always)]
+    pub(crate) fn still_means(&self, huge: usize, polarity: Polarity) -> bool {
+        let (states, one) = (self.states(huge), Run::new(huge, 1));
+        states.is(one, Phase::Split) && states.polarity(one) == polarity
     }
 
     /// Is every frame of the block free?
@@ -330,21 +362,84 @@ impl<'a, G: Geometry> Lower<'a, G> {
             return (huge..huge + (1 << (order - G::HUGE_ORDER)))
                 .all(|huge| self.count_free(huge) == G::HUGE_FRAMES);
         }
-        let child = self.child(huge);
-        !child.is_whole() && self.rows(huge, child.polarity()).is_free(offset, order)
+        let (states, one) = (self.states(huge), Run::new(huge, 1));
+        match states.phase(one) {
+            Phase::Split => self.rows(huge, states.polarity(one)).is_free(offset, order),
+            phase => phase == Phase::Free,
+        }
     }
 
     /// How many frames of a huge frame are free, by its bits.
     pub(crate) fn count_free(&self, huge: usize) -> usize {
-        let child = self.child(huge);
-        if child.is_whole() {
-            0
-        } else if child.is_free::<G>() {
-            G::HUGE_FRAMES
-        } else {
-            self.rows(huge, child.polarity()).count_free()
+        let (states, one) = (self.states(huge), Run::new(huge, 1));
+        match states.phase(one) {
+            Phase::Split => self.rows(huge, states.polarity(one)).count_free(),
+            Phase::Free => G::HUGE_FRAMES,
+            Phase::Whole | Phase::Offline => 0,
         }
     }
+}
+
+/// The counters of the children.
+impl<G: Geometry> Lower<'_, G> {
+    /// The credits in the counter of a huge frame.
+    #[inline(always)]
+    pub(crate) fn credits(&self, huge: usize) -> usize {
+        self.children.get(huge).map_or(0, |child| child.load(Ordering::Acquire) as usize)
+    }
+
+    /// Changes a counter as `change` says, unless that says `None`.
+    #[inline(always)]
+    fn count(
+        &self,
+        huge: usize,
+        success: Ordering,
+        change: impl Fn(usize) -> Option<usize>,
+    ) -> Option<Credits> {
+        let child = self.children.get(huge)?;
+        let mut before = child.load(Ordering::Relaxed);
+        loop {
+            let after = change(before as usize)?;
+            match child.compare_exchange(before, after as u32, success, Ordering::Relaxed) {
+                Ok(_) => return Some(Credits { before: before as usize, after }),
+                Err(now) => before = now,
+            }
+        }
+    }
+
+    /// Takes every credit of a counter that has at least `least`, and one.
+    pub(crate) fn take_all(&self, huge: usize, least: usize) -> Option<Credits> {
+        let all = |credits| (credits >= least && credits > 0).then_some(0);
+        self.count(huge, Ordering::Acquire, all)
+    }
+
+    /// Takes `count` credits.
+    pub(crate) fn take(&self, huge: usize, count: usize) -> Option<Credits> {
+        self.count(huge, Ordering::Acquire, |credits| credits.checked_sub(count))
+    }
+
+    /// Gives credits to their counter. When that makes them all, they are the caller's instead,
+    /// who is to [`close`](Self::close) the huge frame. `None`, and nothing given: there is no room
+    /// for them.
+    #[inline(always)]
+    pub(crate) fn give(&self, huge: usize, count: usize, surplus: Surplus) -> Option<Given> {
+        let give = |credits: usize| match credits + count {
+            less if less < G::HUGE_FRAMES => Some(less),
+            more if more > G::HUGE_FRAMES && surplus == Surplus::Refuse => None,
+            _ => Some(0),
+        };
+        let credits = self.count(huge, Ordering::AcqRel, give)?;
+        Some(Given { credits, all: credits.after < credits.before + count })
+    }
+}
+
+/// What became of credits that were given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Given {
+    /// How the counter changed.
+    pub(crate) credits: Credits,
+    /// Has the giver got all the credits of the huge frame now, which it is to close?
+    pub(crate) all: bool,
 }
 
 /// What a huge frame is at the start.
@@ -359,60 +454,65 @@ pub(crate) enum Start {
 impl<G: Geometry> Lower<'_, G> {
     /// Sets up one huge frame, of which only the frames `inside` lie in the zone; returns how many
     /// of its frames are free.
-    pub(crate) fn start(
-        &self,
-        huge: usize,
-        inside: core::ops::Range<usize>,
-        start: Start,
-    ) -> usize {
+    pub(crate) fn start(&self, huge: usize, inside: core::ops::Range<usize>, start: Start) -> usize {
         let complete = inside.len() == G::HUGE_FRAMES;
-        let child = match (start, complete) {
-            (Start::Recover, _) => self.recovered(huge, &inside),
-            (_, false) => {
-                self.fill_partly(huge, &inside, start == Start::Free);
-                let free = if start == Start::Free { inside.len() } else { 0 };
-                Child::split(free, Polarity(false))
+        let (phase, polarity) = match start {
+            Start::Free => (Phase::Free, Polarity(false)),
+            Start::Allocated => (Phase::Whole, Polarity(false)),
+            Start::Recover => (self.phase(huge), self.polarity(huge)),
+        };
+        let (all_free, all_taken) = (polarity.all_free(), !polarity.all_free());
+        let free = match phase {
+            Phase::Free | Phase::Whole | Phase::Offline if complete => {
+                // The bits of a huge frame that is not split have the free value, always: its
+                // opening and its split rely on it.
+                self.set_rows(huge, |_, _| all_free);
+                if phase == Phase::Free { G::HUGE_FRAMES } else { 0 }
             }
-            (start, true) => {
-                self.set_rows(huge, |_, _| 0);
-                match start {
-                    Start::Free => Child::split(G::HUGE_FRAMES, Polarity(false)),
-                    _ => Child::whole(Polarity(false)),
-                }
+            // What is cut off by an end of the zone is split, and nothing outside is free.
+            _ => {
+                self.set_rows(huge, |index, row| {
+                    let keep = if complete { !0 } else { inside_mask(&inside, index) };
+                    let row = match phase {
+                        Phase::Split => row,
+                        Phase::Free => all_free,
+                        Phase::Whole | Phase::Offline => all_taken,
+                    };
+                    row & keep | all_taken & !keep
+                });
+                self.rows(huge, polarity).count_free()
             }
         };
-        if let Some(word) = self.pairs.get(huge / 2) {
-            let pair = Pair(word.load(Ordering::Relaxed)).with(huge & 1, child);
-            word.store(pair.0, Ordering::Relaxed);
+        let phase = match phase {
+            Phase::Split if complete && free == G::HUGE_FRAMES => Phase::Free,
+            phase if complete => phase,
+            _ => Phase::Split,
+        };
+        self.set_state(huge, phase, polarity);
+        if let Some(child) = self.children.get(huge) {
+            let credits = if phase == Phase::Split { free } else { 0 };
+            child.store(credits as u32, Ordering::Relaxed);
         }
-        child.free()
+        free
     }
 
-    /// The child that the bits and the flags of an earlier life amount to, whatever they are.
-    fn recovered(&self, huge: usize, inside: &core::ops::Range<usize>) -> Child {
-        let child = self.child(huge);
-        let polarity = child.polarity();
-        let complete = inside.len() == G::HUGE_FRAMES;
-        if complete && child.is_whole() {
-            // The bits of a whole huge frame have the free value, always: its free, its split and
-            // its return rely on it.
-            self.set_rows(huge, |_, _| polarity.all_free());
-            let offline = child.is_offline();
-            return if offline { Child::offline(polarity) } else { Child::whole(polarity) };
+    /// Begins to set up a tree, of which only so many huge frames exist: the others cannot be taken.
+    pub(crate) fn start_tree(&self, tree: usize, huge_frames: usize) {
+        for (at, word) in self.state_words(tree).iter().enumerate() {
+            let here = huge_frames.saturating_sub(at * LANE).min(LANE);
+            let states = States(word.load(Ordering::Relaxed)).first(here);
+            word.store(states.0, Ordering::Relaxed);
         }
-        if child.is_whole() || !complete {
-            let whole = child.is_whole();
-            self.set_rows(huge, |index, row| {
-                let keep = inside_mask(inside, index);
-                let allocated = !polarity.all_free();
-                if whole { allocated } else { row & keep | allocated & !keep }
-            });
-        }
-        Child::split(self.rows(huge, polarity).count_free(), polarity)
     }
 
-    fn fill_partly(&self, huge: usize, inside: &core::ops::Range<usize>, free: bool) {
-        self.set_rows(huge, |index, _| if free { !inside_mask(inside, index) } else { !0 });
+    fn set_state(&self, huge: usize, phase: Phase, polarity: Polarity) {
+        if let Some(word) = self.state_word(huge) {
+            let one = Run::new(huge, 1);
+            let states = States(word.load(Ordering::Relaxed)).with(one, phase);
+            let right = states.polarity(one) == polarity;
+            let states = if right { states } else { states.turned(one) };
+            word.store(states.0, Ordering::Relaxed);
+        }
     }
 
     fn set_rows(&self, huge: usize, value: impl Fn(usize, u64) -> u64) {

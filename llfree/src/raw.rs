@@ -1,8 +1,8 @@
 //! The words of a zone in raw memory that the caller supplies.
 //!
 //! ```text
-//!   durable    rows │ pairs
-//!   volatile   totals │ slots │ masks │ leaves │ trees        each from a cache line of its own
+//!   durable    rows │ states
+//!   volatile   totals │ slots │ masks │ leaves │ trees │ children      each from a cache line of its own
 //! ```
 
 use core::mem::size_of;
@@ -12,6 +12,8 @@ use woodlot_frame::{
 };
 
 use crate::init::{Counts, counts};
+use crate::line::Line;
+use crate::lower::TreeStates;
 use crate::{LLFree, Parts, Tuning};
 
 /// The bytes that `words` words take, rounded up to a cache line.
@@ -22,9 +24,10 @@ fn bytes<W>(words: usize) -> usize {
 impl Counts {
     fn size(&self) -> MetadataSize {
         let volatile = [self.totals, self.slots, self.masks, self.leaves].map(bytes::<u64>);
+        let entries = bytes::<Line<u64>>(self.trees) + bytes::<u32>(self.children);
         MetadataSize {
-            durable: bytes::<u64>(self.rows) + bytes::<u64>(self.pairs),
-            volatile: volatile.iter().sum::<usize>() + bytes::<u32>(self.trees),
+            durable: bytes::<u64>(self.rows) + bytes::<TreeStates>(self.states),
+            volatile: volatile.iter().sum::<usize>() + entries,
         }
     }
 }
@@ -48,12 +51,13 @@ impl<'a> Parts<'a> {
         unsafe {
             Ok(Parts {
                 rows: take(&mut durable, counts.rows),
-                pairs: take(&mut durable, counts.pairs),
+                states: take(&mut durable, counts.states),
                 totals: take(&mut volatile, counts.totals),
                 slots: take(&mut volatile, counts.slots),
                 masks: take(&mut volatile, counts.masks),
                 leaves: take(&mut volatile, counts.leaves),
                 trees: take(&mut volatile, counts.trees),
+                children: take(&mut volatile, counts.children),
             })
         }
     }

@@ -7,7 +7,7 @@
 //!   └────────────┴────────────┴─ ─ ─┴────────────┘
 //! ```
 //!
-//! A bit says *allocated* when it differs from the child's polarity (see [`child`](crate::child)).
+//! A bit says *allocated* when it differs from the child's polarity (see [`state`](crate::state)).
 //! Legal values: any. A geometry with fewer than 64 frames in a huge frame uses the low bits of
 //! one row; the others are never read for meaning.
 //!
@@ -23,7 +23,7 @@ use core::marker::PhantomData;
 use woodlot_frame::Geometry;
 use woodlot_frame::atomics::{AtomicU64, Ordering};
 
-use crate::child::Polarity;
+use crate::state::Polarity;
 
 /// log₂ of the frames in a row.
 pub(crate) const ROW_ORDER: u32 = 6;

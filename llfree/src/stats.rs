@@ -8,9 +8,8 @@ use woodlot_frame::{
 };
 
 use crate::LLFree;
-use crate::index::{Kind, Places};
+use crate::index::{Kind, Places, Use};
 use crate::init::{SLOT_BALANCE, TOTAL_FREE, TOTAL_OFFLINE};
-use crate::lower::Gain;
 use crate::reservation::Reservation;
 
 impl<G: Geometry> FrameAllocator for LLFree<'_, G> {
@@ -147,11 +146,12 @@ impl<G: Geometry> FrameAllocator for LLFree<'_, G> {
             ..Stats::default()
         };
         for index in 0..self.trees.len() {
-            let tree = self.tree(index);
+            let Use { tree, whole } = self.look_at(index);
             if let Some(class) = stats.classes.get_mut(tree.class().0 as usize) {
+                let credits: usize = self.children(index).map(|huge| self.lower.credits(huge)).sum();
                 class.trees += 1;
-                class.free_frames += tree.free();
-                class.free_huge += tree.huge();
+                class.free_frames += credits + (whole << G::HUGE_ORDER);
+                class.free_huge += whole;
             }
         }
         for word in self.reservations() {
@@ -159,8 +159,8 @@ impl<G: Geometry> FrameAllocator for LLFree<'_, G> {
             let class = self.tree(now.tree()).class();
             if let Some(class) = stats.classes.get_mut(class.0 as usize).filter(|_| now.is_some()) {
                 let counted = self.holds_free_huge(now) && self.is_first_holder(word, now);
-                class.free_frames += now.credits().frames;
-                class.free_huge += now.credits().huge + counted as usize;
+                class.free_frames += now.held();
+                class.free_huge += counted as usize;
             }
         }
         stats.free_frames = stats.classes.iter().map(|class| class.free_frames).sum();
@@ -197,8 +197,14 @@ impl<G: Geometry> LLFree<'_, G> {
         })
     }
 
-    /// Is every frame of the child free of which the reservation holds credits? It is missing from
-    /// the huge credits then.
+    /// The huge frames of a tree.
+    fn children(&self, tree: usize) -> core::ops::Range<usize> {
+        let first = tree * G::TREE_HUGE;
+        first..(first + G::TREE_HUGE).min(self.lower.len())
+    }
+
+    /// Is every frame of the child free of which the reservation holds credits? Its state does not
+    /// say so then.
     fn holds_free_huge(&self, now: Reservation<G>) -> bool {
         now.held() > 0 && self.lower.is_free(now.huge_index(), 0, G::HUGE_ORDER)
     }
@@ -212,44 +218,41 @@ impl<G: Geometry> LLFree<'_, G> {
         first.is_none_or(|first| core::ptr::eq(first, word))
     }
 
-    /// Is a block of `order` free in a tree that some slot has reserved?
+    /// Is a block of `order` free in a tree that some slot has reserved, or in what it holds?
     fn is_available_reserved(&self, order: Order) -> bool {
         self.reservations().any(|word| {
             let now = self.read(word);
-            if !now.is_some() {
-                return false;
-            }
-            let entry = self.tree(now.tree()).credits();
-            let huge = now.credits().huge + entry.huge + self.holds_free_huge(now) as usize;
-            let frames = now.credits().frames + entry.frames;
-            self.could_serve(now.tree(), Gain { frames, huge }, order)
+            let held = (order.0 as u32) < G::HUGE_ORDER && now.held() >= order.frames();
+            now.is_some()
+                && (held
+                    || self.could_serve(now.tree(), order)
+                    || (order.0 as u32) >= G::HUGE_ORDER && self.holds_free(now, order))
         })
+    }
+
+    /// Is a block of huge frames free, of which the slot holds one as a child?
+    fn holds_free(&self, now: Reservation<G>, order: Order) -> bool {
+        let first = now.huge_index() & !((order.frames() >> G::HUGE_ORDER) - 1);
+        now.held() > 0 && self.lower.is_free(first, 0, order.0 as u32)
     }
 
     fn is_available_elsewhere(&self, order: Order) -> bool {
         let in_kind = |kind| {
-            let load = |tree| self.tree(tree);
-            let found = self.index.search(kind, Places::ALL, 0, load, |tree, entry| {
-                self.could_serve(tree, entry.credits(), order).then_some(())
+            let look = |tree| self.look_at(tree);
+            let found = self.index.search(kind, Places::ALL, 0, look, |tree, _| {
+                self.could_serve(tree, order).then_some(())
             });
             found.is_some()
         };
         in_kind(Kind::Huge) || (order.0 as u32) < G::HUGE_ORDER && in_kind(Kind::Partial)
     }
 
-    /// Could a tree with these credits serve a request of `order`? For two huge frames its
-    /// children are looked at.
-    fn could_serve(&self, tree: usize, credits: Gain, order: Order) -> bool {
-        match (order.0 as u32).checked_sub(G::HUGE_ORDER) {
-            None => credits.frames >= order.frames() || credits.huge >= 1,
-            Some(0) => credits.huge >= 1,
-            Some(_) => self.has_free_pair(tree),
-        }
-    }
-
-    fn has_free_pair(&self, tree: usize) -> bool {
-        let first = tree * G::TREE_HUGE;
-        let last = (first + G::TREE_HUGE).min(self.lower.len());
-        (first..last).step_by(2).any(|even| self.lower.is_free(even, 0, G::MAX_ORDER))
+    /// Could a tree serve a request of `order`? Of smaller blocks it is said by the credits of its
+    /// children, which do not know where their free frames are.
+    fn could_serve(&self, tree: usize, order: Order) -> bool {
+        let huge_order = (order.0 as u32).max(G::HUGE_ORDER);
+        let in_part = |huge| self.lower.credits(huge) >= order.frames();
+        self.lower.has_free(tree, huge_order)
+            || (order.0 as u32) < G::HUGE_ORDER && self.children(tree).any(in_part)
     }
 }

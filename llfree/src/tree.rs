@@ -1,123 +1,112 @@
 //! The tree entry: what the upper level knows about 32 huge frames (LLFree section 3.2.2).
 //!
 //! ```text
-//!   32 bits, 16 entries in a cache line
-//!   ┌───────────┬───┬──────────┬─────────┬───────────┐
-//!   │ 0 (31–28) │ r │ class, 3 │ huge, 6 │ free, 18  │
-//!   └───────────┴───┴──────────┴─────────┴───────────┘
+//!   64 bits, in a cache line of its own
+//!   ┌──────────────┬────────────┬───┬──────────┬──────────────────────┐
+//!   │ quarters, 16 │ 0 (47–36)  │ r │ class, 3 │ children, 32         │
+//!   └──────────────┴────────────┴───┴──────────┴──────────────────────┘
 //! ```
 //!
-//! * `free`: credits for base frames, 0 to 2^(H+5).
-//! * `huge`: credits for huge frames that are free as a whole, 0 to 32. Their base frames are part
-//!   of `free`.
+//! * `children`: which children have credits in their counters.
 //! * `class`: what the frames are for; kept while reserved, chosen anew when an entirely free tree
 //!   is reserved.
-//! * `r` (reserved): some slot's reservation draws from this tree, and holds the credits that were
-//!   here then. What others free since then gathers here, until the two are synchronised.
+//! * `r` (reserved): some slot's reservation draws from this tree; others keep away as long as
+//!   there are others.
+//! * `quarters`: the credits in the counters, in quarters of a huge frame, each child's rounded
+//!   down. Modulo 2^16, since it may be below zero for a moment.
 //!
-//! Legal values: any with `free` and `huge` in range. Everybody writes, by compare-and-swap only.
+//! Legal values: any. Everybody writes, by compare-and-swap only.
 //!
-//! A credit here is the right to take one from a child of the tree: the sum of `free` here, in
-//! reservations and in flight never exceeds that of the children's credits, because a free gives
-//! to the child first, and an allocation takes from here first. The same holds for `huge`: a free
-//! huge frame is allocated, or opened for base frames, only by whoever holds a huge credit.
+//! Nothing here is a right to anything: the rights are the credits of the children and the states
+//! of the huge frames. The paper counts the free frames of a tree exactly, and takes from that
+//! counter first; a free then pays three words. Here the entry follows the children: it changes
+//! when a child's counter begins or ceases to be zero or passes a quarter, and it is exact in that
+//! when no call is under way. That saves the third write of nearly every free, and with it the
+//! paper's split counters: what others free into a reserved tree is in its children's counters,
+//! where the slot that has reserved it looks anyway.
 
 use woodlot_frame::{Class, Geometry};
 
-use crate::lower::Gain;
-
 /// One tree entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Tree(pub(crate) u32);
+pub(crate) struct Tree(pub(crate) u64);
 
-const FREE_BITS: u32 = 18;
-const HUGE_BITS: u32 = 6;
-const CLASS_BITS: u32 = 3;
-const HUGE_SHIFT: u32 = FREE_BITS;
-const CLASS_SHIFT: u32 = HUGE_SHIFT + HUGE_BITS;
-const RESERVED: u32 = 1 << (CLASS_SHIFT + CLASS_BITS);
+const CLASS_SHIFT: u32 = 32;
+const CLASS: u64 = 7 << CLASS_SHIFT;
+const RESERVED: u64 = 1 << 35;
+const QUARTERS_SHIFT: u32 = 48;
 
 /// Does the geometry fit the entry?
 pub(crate) const fn fits<G: Geometry>() -> bool {
-    G::TREE_FRAMES < 1 << FREE_BITS && G::TREE_HUGE < 1 << HUGE_BITS
+    G::TREE_HUGE <= 32
+}
+
+/// The whole quarters of a huge frame that `credits` are.
+#[inline]
+pub(crate) const fn quarters<G: Geometry>(credits: usize) -> u64 {
+    ((credits << 2) >> G::HUGE_ORDER) as u64
 }
 
 impl Tree {
-    pub(crate) const fn new(free: usize, huge: usize, class: Class) -> Tree {
-        let class = (class.0 as u32 & ((1 << CLASS_BITS) - 1)) << CLASS_SHIFT;
-        Tree(free as u32 | (huge as u32) << HUGE_SHIFT | class)
+    /// Not reserved, no child with credits.
+    pub(crate) const fn new(class: Class) -> Tree {
+        Tree(class_bits(class))
     }
 
-    pub(crate) const fn free(self) -> usize {
-        (self.0 & ((1 << FREE_BITS) - 1)) as usize
+    /// After the counter of child `index` went from `before` to `after` credits.
+    pub(crate) const fn follow<G: Geometry>(self, index: usize, before: usize, after: usize) -> Tree {
+        let gain = quarters::<G>(after).wrapping_sub(quarters::<G>(before));
+        let counted = self.0.wrapping_add(gain << QUARTERS_SHIFT);
+        Tree(match after {
+            0 => counted & !(1 << index),
+            _ => counted | 1 << index,
+        })
     }
 
-    pub(crate) const fn huge(self) -> usize {
-        (self.0 >> HUGE_SHIFT & ((1 << HUGE_BITS) - 1)) as usize
+    /// With child `index` known to have credits.
+    pub(crate) const fn with_child(self, index: usize) -> Tree {
+        Tree(self.0 | 1 << index)
+    }
+
+    /// The children with credits, one bit each.
+    #[inline]
+    pub(crate) const fn children(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// The credits in the counters, in quarters of a huge frame.
+    pub(crate) const fn quarters(self) -> usize {
+        let quarters = (self.0 >> QUARTERS_SHIFT) as i16;
+        if quarters < 0 { 0 } else { quarters as usize }
     }
 
     pub(crate) const fn class(self) -> Class {
-        Class((self.0 >> CLASS_SHIFT & ((1 << CLASS_BITS) - 1)) as u8)
+        Class((self.0 >> CLASS_SHIFT & 7) as u8)
     }
 
+    #[inline]
     pub(crate) const fn is_reserved(self) -> bool {
         self.0 & RESERVED != 0
     }
 
-    /// Is every huge frame of the tree free as a whole? Never so for a tree that is cut off by the
-    /// end of the zone.
-    pub(crate) const fn is_free<G: Geometry>(self) -> bool {
-        self.huge() == G::TREE_HUGE
+    /// Of another class.
+    pub(crate) const fn of(self, class: Class) -> Tree {
+        Tree(self.0 & !CLASS | class_bits(class))
     }
 
-    /// Free base frames in huge frames that are in part allocated.
-    pub(crate) const fn partial<G: Geometry>(self) -> usize {
-        self.free().saturating_sub(self.huge() << G::HUGE_ORDER)
+    /// Reserved; `None` if it is already.
+    pub(crate) const fn reserve(self) -> Option<Tree> {
+        if self.is_reserved() { None } else { Some(Tree(self.0 | RESERVED)) }
     }
 
-    /// The credits, as a gain for whoever takes them.
-    pub(crate) const fn credits(self) -> Gain {
-        Gain { frames: self.free(), huge: self.huge() }
+    /// No longer reserved.
+    pub(crate) const fn unreserve(self) -> Tree {
+        Tree(self.0 & !RESERVED)
     }
+}
 
-    /// With more credits. Never more than the tree has room for: a surplus, which only frees of
-    /// frames that their callers do not own can bring about, is dropped.
-    pub(crate) fn with<G: Geometry>(self, gain: Gain) -> Tree {
-        let free = (self.free() + gain.frames).min(G::TREE_FRAMES);
-        let huge = (self.huge() + gain.huge).min(G::TREE_HUGE);
-        Tree(Tree::new(free, huge, self.class()).0 | self.0 & RESERVED)
-    }
-
-    /// With fewer credits; `None` where there are not that many.
-    pub(crate) fn without(self, gain: Gain) -> Option<Tree> {
-        let free = self.free().checked_sub(gain.frames)?;
-        let huge = self.huge().checked_sub(gain.huge)?;
-        Some(Tree(Tree::new(free, huge, self.class()).0 | self.0 & RESERVED))
-    }
-
-    /// With `price` less; an entirely free tree changes to `class`.
-    pub(crate) fn pay<G: Geometry>(self, price: Gain, class: Option<Class>) -> Option<Tree> {
-        let class = class.filter(|_| self.is_free::<G>()).unwrap_or(self.class());
-        let left = self.without(price)?;
-        Some(Tree(Tree::new(left.free(), left.huge(), class).0 | self.0 & RESERVED))
-    }
-
-    /// Reserved, all credits taken; an entirely free tree changes to `class`.
-    pub(crate) fn reserve<G: Geometry>(self, class: Class) -> Option<Tree> {
-        let class = if self.is_free::<G>() { class } else { self.class() };
-        (!self.is_reserved()).then_some(Tree(Tree::new(0, 0, class).0 | RESERVED))
-    }
-
-    /// Reserved as before, all credits taken.
-    pub(crate) fn collect(self) -> Option<Tree> {
-        let some = self.is_reserved() && (self.free() > 0 || self.huge() > 0);
-        some.then_some(Tree(Tree::new(0, 0, self.class()).0 | RESERVED))
-    }
-
-    /// No longer reserved, with the credits that the reservation had left.
-    pub(crate) fn unreserve<G: Geometry>(self, left: Gain) -> Tree {
-        Tree(self.0 & !RESERVED).with::<G>(left)
-    }
+const fn class_bits(class: Class) -> u64 {
+    (class.0 as u64) << CLASS_SHIFT & CLASS
 }
 
 #[cfg(test)]
@@ -132,26 +121,24 @@ mod tests {
 
     #[test]
     fn fields_do_not_touch() {
-        let tree = Tree::new(16384, 32, Class(7));
-        assert_eq!((tree.free(), tree.huge(), tree.class()), (16384, 32, Class(7)));
-        assert!(tree.is_free::<Base4K>() && !tree.is_reserved() && tree.partial::<Base4K>() == 0);
-        let reserved = tree.reserve::<Base4K>(Class(1)).unwrap();
-        assert_eq!((reserved.free(), reserved.huge(), reserved.class()), (0, 0, Class(1)));
-        assert_eq!(reserved.reserve::<Base4K>(Class(1)), None);
-        assert_eq!(reserved.collect(), None);
-        let foreign = reserved.with::<Base4K>(Gain { frames: 3, huge: 0 });
-        assert_eq!(foreign.collect(), Some(reserved));
-        let left = Gain { frames: 16381, huge: 31 };
-        assert_eq!(foreign.unreserve::<Base4K>(left), Tree::new(16384, 31, Class(1)));
-        let surplus = Gain { frames: 16382, huge: 33 };
-        assert_eq!(foreign.unreserve::<Base4K>(surplus), Tree::new(16384, 32, Class(1)));
-        assert_eq!(foreign.without(Gain { frames: 4, huge: 0 }), None);
+        let mut tree = Tree::new(Class(7)).reserve().unwrap();
+        for child in 0..32 {
+            tree = tree.follow::<Base4K>(child, 0, 511);
+        }
+        assert_eq!((tree.children(), tree.quarters(), tree.class()), (!0, 32 * 3, Class(7)));
+        assert_eq!(tree.reserve(), None);
+        let tree = tree.of(Class(1)).unreserve();
+        assert_eq!((tree.children(), tree.quarters(), tree.class()), (!0, 32 * 3, Class(1)));
+        let none = (0..32).fold(tree, |tree, child| tree.follow::<Base4K>(child, 511, 0));
+        assert_eq!(none, Tree::new(Class(1)));
     }
 
     #[test]
-    fn a_used_tree_keeps_its_class() {
-        let tree = Tree::new(16383, 31, Class(2));
-        assert_eq!(tree.reserve::<Base4K>(Class(0)).unwrap().class(), Class(2));
-        assert_eq!(tree.partial::<Base4K>(), 511);
+    fn a_count_below_zero_comes_back() {
+        let early = Tree::new(Class(0)).follow::<Base4K>(3, 256, 0);
+        assert_eq!((early.quarters(), early.children()), (0, 0));
+        let late = early.follow::<Base4K>(3, 0, 256);
+        assert_eq!((late.quarters(), late.children()), (0, 1 << 3));
+        assert_eq!(late.follow::<Base4K>(3, 256, 384).quarters(), 1);
     }
 }

@@ -1,27 +1,26 @@
 //! The upper level: which tree a slot draws from (LLFree section 3.2.2).
 //!
 //! ```text
-//!             reserve + install                 synchronise
-//!   tree  ────────────────────────▶ reservation ◀─────────── tree (what others freed there)
-//!         ◀────────────────────────
-//!             replaced or drained
+//!             reserve + install
+//!   tree  ────────────────────────▶ reservation     child  ── take all ──▶ reservation, as held
+//!         ◀────────────────────────                        ◀── give ─────
+//!             replaced or drained                       ── close: free as a whole
 //! ```
 //!
-//! The credits of a reserved tree are in two places: in the reservation word of the slot, where
-//! the slot's own calls find them, and in the tree entry, where the frees of others leave them
-//! ("split counters"). Moving between the two takes two swaps; in between the credits belong to
-//! the call that moves them.
+//! Credits move between the counter of a child and a reservation; in between they belong to the call
+//! that moves them. The tree entry and the index only follow: every change of a counter that they
+//! should know of is told them afterwards, by whoever made it.
 
 use woodlot_frame::atomics::{AtomicU64, Ordering};
 use woodlot_frame::{Class, Geometry, MAX_CLASSES, Slot};
 
 use crate::LLFree;
-use crate::child::Polarity;
-use crate::index::{Kind, Places};
+use crate::index::{Kind, Places, Use};
 use crate::init::{SLOT_BALANCE, SLOT_WORDS};
-use crate::lower::Gain;
+use crate::lower::{Change, Credits, Surplus};
 use crate::reservation::Reservation;
-use crate::tree::Tree;
+use crate::state::Polarity;
+use crate::tree::{Tree, quarters};
 
 impl<G: Geometry> LLFree<'_, G> {
     /// A word of the zone's totals.
@@ -106,75 +105,148 @@ impl<G: Geometry> LLFree<'_, G> {
     }
 
     /// The entry of a tree.
+    #[inline]
     pub(crate) fn tree(&self, tree: usize) -> Tree {
-        self.trees.get(tree).map_or(Tree(0), |entry| Tree(entry.load(Ordering::Acquire)))
+        let none = Tree::new(Class(0));
+        self.trees.get(tree).map_or(none, |entry| Tree(entry.load(Ordering::Acquire)))
     }
 
-    /// Changes a tree entry as `change` says, unless that says `None`, and keeps the index true.
-    /// Returns the entry before.
-    pub(crate) fn change_tree(
+    /// What a tree is.
+    pub(crate) fn look_at(&self, tree: usize) -> Use {
+        Use { tree: self.tree(tree), whole: self.lower.count_whole(tree) }
+    }
+
+    /// Changes a tree entry as `change` says, unless that says `None`. Returns it before and after.
+    fn change_entry(
         &self,
         tree: usize,
         change: impl Fn(Tree) -> Option<Tree>,
-    ) -> Option<Tree> {
+    ) -> Option<(Tree, Tree)> {
         let entry = self.trees.get(tree)?;
         let mut before = Tree(entry.load(Ordering::Relaxed));
         loop {
             let after = change(before)?;
             match entry.compare_exchange(before.0, after.0, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) => {
-                    self.index.update(tree, Some(before), after);
-                    return Some(before);
-                }
+                Ok(_) => return Some((before, after)),
                 Err(now) => before = Tree(now),
             }
         }
     }
 
-    /// Gives credits to a tree, reserved or not.
-    pub(crate) fn give_tree(&self, tree: usize, gain: Gain) {
-        if gain != Gain::default() {
-            self.change_tree(tree, |entry| Some(entry.with::<G>(gain)));
+    /// The same, and keeps the index true.
+    pub(crate) fn change_tree(&self, tree: usize, change: impl Fn(Tree) -> Option<Tree>) {
+        if let Some((before, after)) = self.change_entry(tree, change)
+            && !after.is_reserved()
+        {
+            let whole = match before.is_reserved() {
+                // Nobody has kept its place until now.
+                true => self.lower.count_whole_in_order(tree),
+                false => self.lower.count_whole(tree),
+            };
+            self.index.update(tree, Some(Use { tree: before, whole }), Use { tree: after, whole });
         }
     }
 
-    /// Gives credits to the reservation, if it still is of `tree`, else to the tree.
-    pub(crate) fn give_back(&self, word: &AtomicU64, tree: usize, gain: Gain) {
-        let own = |now: Reservation<G>| if now.owns(tree) { now.with(gain) } else { None };
-        if self.change(word, own).is_none() {
-            self.give_tree(tree, gain);
+    /// The states of a tree have changed.
+    #[inline(always)]
+    pub(crate) fn states_changed(&self, tree: usize, change: Change) {
+        let entry = self.tree(tree);
+        if !entry.is_reserved() {
+            let then = Use { tree: entry, whole: change.before };
+            self.index.update(tree, Some(then), Use { tree: entry, whole: change.after });
         }
     }
 
-    /// Gives credits that were taken from a child back to it.
-    pub(crate) fn give_child(&self, huge: usize, count: usize, polarity: Polarity) -> Gain {
-        if count == 0 {
-            return Gain::default();
+    /// The counter of a child has changed.
+    #[inline(always)]
+    fn counter_changed(&self, huge: usize, Credits { before, after }: Credits) {
+        let turned = (before == 0) != (after == 0);
+        if turned || quarters::<G>(before) != quarters::<G>(after) {
+            self.follow_counter(huge, before, after);
         }
-        // The credits have kept the polarity, so this is not refused.
-        self.lower.take_back(huge, count, polarity).unwrap_or_default()
     }
 
-    /// Moves what others freed into a reserved tree to the reservation. False: nothing was there.
-    pub(crate) fn synchronise(&self, word: &AtomicU64, reservation: Reservation<G>) -> bool {
-        let tree = reservation.tree();
-        if !reservation.owns(tree) {
+    #[inline(never)]
+    fn follow_counter(&self, huge: usize, before: usize, after: usize) {
+        let (tree, child) = (huge / G::TREE_HUGE, huge % G::TREE_HUGE);
+        self.change_tree(tree, |entry| Some(entry.follow::<G>(child, before, after)));
+        if after == 0 {
+            self.confirm_empty(huge);
+        }
+    }
+
+    /// After the tree has been told that a child has no credits: it is told that it has, if they
+    /// came just before that.
+    fn confirm_empty(&self, huge: usize) {
+        if self.lower.credits(huge) > 0 {
+            let (tree, child) = (huge / G::TREE_HUGE, huge % G::TREE_HUGE);
+            self.change_tree(tree, |entry| Some(entry.with_child(child)));
+        }
+    }
+
+    /// A child of which the tree says that it has credits has none: whoever told it so was late.
+    pub(crate) fn forget_child(&self, huge: usize) {
+        let (tree, child) = (huge / G::TREE_HUGE, huge % G::TREE_HUGE);
+        self.change_tree(tree, |entry| Some(entry.follow::<G>(child, 0, 0)));
+        self.confirm_empty(huge);
+    }
+
+    /// Gives the credits of free bits to their child. False, and nothing given: see [`Surplus`].
+    #[inline(always)]
+    pub(crate) fn give_child(&self, huge: usize, count: usize, surplus: Surplus) -> bool {
+        let Some(given) = self.lower.give(huge, count, surplus) else {
             return false;
+        };
+        self.counter_changed(huge, given.credits);
+        if given.all {
+            self.close(huge);
         }
-        match self.change_tree(tree, Tree::collect) {
-            Some(entry) => {
-                self.give_back(word, tree, entry.credits());
-                true
-            }
-            None => false,
+        true
+    }
+
+    /// Makes a huge frame, of which the caller has all the credits, free as a whole.
+    #[inline(never)]
+    pub(crate) fn close(&self, huge: usize) {
+        if let Some(change) = self.lower.close(huge) {
+            self.states_changed(huge / G::TREE_HUGE, change);
         }
     }
 
-    /// Reserves a tree that a search found as `entry`; returns its credits.
-    pub(crate) fn reserve(&self, tree: usize, entry: Tree, class: Class) -> Option<Reservation<G>> {
-        let same = |now: Tree| if now == entry { now.reserve::<G>(class) } else { None };
-        let before = self.change_tree(tree, same)?;
-        Some(Reservation::new(tree, before.credits()))
+    /// Gives credits back that were held.
+    pub(crate) fn give_held(&self, huge: usize, count: usize) {
+        if count > 0 {
+            self.give_child(huge, count, Surplus::Drop);
+        }
+    }
+
+    /// Takes every credit of a child that has at least `least`.
+    pub(crate) fn take_child(&self, huge: usize, least: usize) -> Option<(usize, Polarity)> {
+        let credits = self.lower.take_all(huge, least)?;
+        self.counter_changed(huge, credits);
+        Some((credits.before, self.lower.polarity(huge)))
+    }
+
+    /// Takes `count` credits of a child.
+    pub(crate) fn take_some(&self, huge: usize, count: usize) -> Option<Polarity> {
+        let credits = self.lower.take(huge, count)?;
+        self.counter_changed(huge, credits);
+        Some(self.lower.polarity(huge))
+    }
+
+    /// An entirely free tree, of which something is being taken, changes to `class`.
+    pub(crate) fn turn_to(&self, tree: usize, class: Class) {
+        let of = |entry: Tree| (entry.class() != class).then_some(entry.of(class));
+        self.change_tree(tree, of);
+    }
+
+    /// Reserves a tree that a search found as `entry`.
+    pub(crate) fn reserve(&self, tree: usize, found: Tree, class: Class) -> Option<Reservation<G>> {
+        let free = self.lower.count_whole(tree) == G::TREE_HUGE;
+        let class = if free { class } else { found.class() };
+        let reserve = |entry: Tree| {
+            if entry.class() == found.class() { Some(entry.reserve()?.of(class)) } else { None }
+        };
+        self.change_entry(tree, reserve).map(|_| Reservation::new(tree))
     }
 
     /// Makes a reserved tree the slot's, and gives up the one it had.
@@ -195,16 +267,10 @@ impl<G: Geometry> LLFree<'_, G> {
 
     /// Gives everything of a reservation that is in no word any more back to its tree.
     fn give_up(&self, old: Reservation<G>) {
-        if !old.is_some() {
-            return;
+        self.give_held(old.huge_index(), old.held());
+        if old.is_some() && !old.is_guest() {
+            self.change_tree(old.tree(), |entry| Some(entry.unreserve()));
         }
-        let child = self.give_child(old.huge_index(), old.held(), old.polarity());
-        let left = Gain { huge: old.credits().huge + child.huge, ..old.credits() };
-        if old.is_guest() {
-            self.give_tree(old.tree(), left);
-            return;
-        }
-        self.change_tree(old.tree(), |entry| Some(entry.unreserve::<G>(left)));
     }
 
     /// Reserves a tree at one of `places` that `fits`, and makes it the slot's.
@@ -218,8 +284,8 @@ impl<G: Geometry> LLFree<'_, G> {
     ) -> bool {
         let now = self.read(word);
         let near = if now.is_some() { now.tree() } else { 0 };
-        let load = |tree| self.tree(tree);
-        let found = self.index.search(kind, places, near, load, |tree, entry| {
+        let look = |tree| self.look_at(tree);
+        let found = self.index.search(kind, places, near, look, |tree, entry| {
             if fits(tree) { self.reserve(tree, entry, class) } else { None }
         });
         found.is_some_and(|reservation| {
@@ -230,8 +296,8 @@ impl<G: Geometry> LLFree<'_, G> {
 
     /// Is there an entirely free tree that nobody has reserved?
     pub(crate) fn has_free_tree(&self) -> bool {
-        let load = |tree| self.tree(tree);
-        let found = self.index.search(Kind::Huge, Places::FREE_TREES, 0, load, |_, _| Some(()));
+        let look = |tree| self.look_at(tree);
+        let found = self.index.search(Kind::Huge, Places::FREE_TREES, 0, look, |_, _| Some(()));
         found.is_some()
     }
 

@@ -1,0 +1,205 @@
+//! The state word: what is known of sixteen huge frames (LLFree section 3.2.1, child entries).
+//!
+//! ```text
+//!   64 bits in four lanes of 16; bit i of each lane is for huge frame i
+//!   ┌──────────┬────────────────┬──────────────┬──────────────┐
+//!   │ 0, spare │ p, polarity    │ b            │ a            │
+//!   └──────────┴────────────────┴──────────────┴──────────────┘
+//!     b a
+//!     0 0  split      its base frames are allocated one by one: the bit field says which
+//!     0 1  free       as a whole
+//!     1 0  whole      allocated as a whole
+//!     1 1  offline    taken out
+//! ```
+//!
+//! Any value of the three lanes is legal. Every writer changes the whole word by one
+//! read-modify-write, so order H+1, which is two neighbours, is one write as well (the paper's
+//! 32-bit swap over two 16-bit entries, section 4.2.1). The states are durable, together with the
+//! bit fields; the credits of split huge frames are not, and have words of their own
+//! ([`lower`](crate::lower)): so a huge frame is allocated and freed by one write, and a search for
+//! a free one, or a pair, is arithmetic on two words for a whole tree.
+//!
+//! # Why a polarity
+//!
+//! While a huge frame is not split, its bits all have the *free* value. To free a part of one that
+//! is whole they must all mean *allocated* first. Writing 512 bits is not atomic; turning `p` is:
+//! the swap `(whole, p) → (split, !p)` (*split*) gives all bits the other meaning at once, with
+//! nobody to wait for, and a crash sees the one or the other. The reverse frees a huge frame whose
+//! base frames were allocated one by one: once every bit is seen to be allocated,
+//! `(split, p) → (free, !p)` (*join*) frees them all.
+//!
+//! Invariants, numbered for the rest:
+//!
+//! 1. The credits of a huge frame, in its counter, in reservations and in flight, are 0 unless it
+//!    is split, and then as many as its free bits, whenever no multi-row claim is half done.
+//! 2. Whoever holds a credit may use the `p` that it loads after it got the credit: a huge frame
+//!    stops being split only by whoever holds all of its credits (*close*), or owns all of its
+//!    frames (*join*).
+//! 3. Whoever owns a frame may use the `p` it loads, until the frame's bit is given back.
+
+/// The meaning of the bits of one huge frame: which value a free frame's bit has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Polarity(pub(crate) bool);
+
+impl Polarity {
+    /// A row in which every frame is free.
+    pub(crate) const fn all_free(self) -> u64 {
+        if self.0 { !0 } else { 0 }
+    }
+
+    /// The set of free frames in a row.
+    pub(crate) const fn free_in(self, row: u64) -> u64 {
+        row ^ !self.all_free()
+    }
+}
+
+/// What a huge frame is used as.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Phase {
+    Split = 0,
+    Free = 1,
+    Whole = 2,
+    Offline = 3,
+}
+
+/// Some of the sixteen huge frames of a word, one bit each.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Run(u64);
+
+/// Huge frames for which a word stands.
+pub(crate) const LANE: usize = 16;
+
+const ALL: u64 = (1 << LANE) - 1;
+const B: u32 = LANE as u32;
+const P: u32 = 2 * LANE as u32;
+
+impl Run {
+    /// `count` huge frames from huge frame `first` on, by its index in the zone.
+    #[inline(always)]
+    pub(crate) const fn new(first: usize, count: usize) -> Run {
+        Run(((1 << count) - 1) << (first % LANE))
+    }
+
+    /// The members of the run.
+    pub(crate) fn each(self) -> impl Iterator<Item = Run> {
+        (0..LANE).map(move |bit| Run(self.0 & 1 << bit)).filter(|one| one.0 != 0)
+    }
+}
+
+/// One state word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct States(pub(crate) u64);
+
+impl States {
+    /// Every one of the run, when all are alike.
+    #[inline(always)]
+    pub(crate) const fn is(self, run: Run, phase: Phase) -> bool {
+        let (a, b) = (phase as u64 & 1, phase as u64 >> 1);
+        self.0 & (run.0 | run.0 << B) == a * run.0 | (b * run.0) << B
+    }
+
+    /// What one huge frame is.
+    pub(crate) const fn phase(self, one: Run) -> Phase {
+        match (self.0 & one.0 != 0, self.0 & one.0 << B != 0) {
+            (false, false) => Phase::Split,
+            (true, false) => Phase::Free,
+            (false, true) => Phase::Whole,
+            (true, true) => Phase::Offline,
+        }
+    }
+
+    /// Of one huge frame.
+    #[inline(always)]
+    pub(crate) const fn polarity(self, one: Run) -> Polarity {
+        Polarity(self.0 & one.0 << P != 0)
+    }
+
+    /// With the run in another phase.
+    #[inline(always)]
+    pub(crate) const fn with(self, run: Run, phase: Phase) -> States {
+        let (a, b) = (phase as u64 & 1, phase as u64 >> 1);
+        States(self.0 & !(run.0 | run.0 << B) | a * run.0 | (b * run.0) << B)
+    }
+
+    /// With nothing but the first `count` huge frames, at most sixteen; the others are split.
+    pub(crate) const fn first(self, count: usize) -> States {
+        let lane = (1 << count) - 1;
+        States(self.0 & (lane | lane << B | lane << P))
+    }
+
+    /// With the bits of the run meaning the opposite.
+    pub(crate) const fn turned(self, run: Run) -> States {
+        States(self.0 ^ run.0 << P)
+    }
+
+    /// With the run in phase `to`, if every one of it is in phase `from`.
+    #[inline(always)]
+    pub(crate) const fn change(self, run: Run, from: Phase, to: Phase) -> Option<States> {
+        if self.is(run, from) { Some(self.with(run, to)) } else { None }
+    }
+
+    /// How many huge frames are free as a whole.
+    #[inline(always)]
+    pub(crate) const fn count_free(self) -> usize {
+        self.free().count_ones() as usize
+    }
+
+    /// The first `count` huge frames, side by side and aligned, that are free: 1 or 2.
+    #[inline(always)]
+    pub(crate) const fn first_free(self, count: usize) -> Option<usize> {
+        let free = self.free();
+        let starts = if count == 1 { free } else { free & free >> 1 & 0x5555 };
+        if starts == 0 { None } else { Some(starts.trailing_zeros() as usize) }
+    }
+
+    #[inline(always)]
+    const fn free(self) -> u64 {
+        self.0 & !(self.0 >> B) & ALL
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_phase_is_two_bits_and_touches_no_other() {
+        let phases = [Phase::Split, Phase::Free, Phase::Whole, Phase::Offline];
+        for (from, to) in phases.into_iter().flat_map(|from| phases.map(|to| (from, to))) {
+            for background in phases {
+                let (one, other) = (Run::new(37, 1), Run::new(38, 1));
+                let word = States(0).with(Run::new(0, 16), background).turned(other);
+                let before = word.with(one, from);
+                assert_eq!((before.phase(one), before.phase(other)), (from, background));
+                let after = before.change(one, from, to).unwrap();
+                assert_eq!((after.phase(one), after.phase(other)), (to, background));
+                assert_eq!(after, word.with(one, to));
+                assert!(phases.into_iter().all(|phase| after.is(one, phase) == (phase == to)));
+                assert_eq!(after.change(one, from, to).is_some(), from == to);
+                assert_eq!(after.polarity(other), Polarity(true));
+            }
+        }
+    }
+
+    #[test]
+    fn a_pair_changes_as_a_whole_or_not() {
+        let pair = Run::new(6, 2);
+        let both = States(0).with(pair, Phase::Free);
+        assert_eq!((both.count_free(), both.first_free(2), both.first_free(1)), (2, Some(6), Some(6)));
+        assert_eq!(both.change(pair, Phase::Free, Phase::Whole).unwrap().count_free(), 0);
+        let half = both.with(Run::new(6, 1), Phase::Offline);
+        assert_eq!(half.change(pair, Phase::Free, Phase::Whole), None);
+        assert_eq!((half.first_free(2), half.first_free(1)), (None, Some(7)));
+        let apart = States(0).with(Run::new(7, 2), Phase::Free);
+        assert_eq!((apart.first_free(2), apart.count_free()), (None, 2), "7 and 8 are no pair");
+        assert_eq!(Run::new(7, 2).each().count(), 2);
+    }
+
+    #[test]
+    fn the_polarity_turns_the_meaning_of_every_bit() {
+        let one = Run::new(3, 1);
+        let turned = States(0).turned(one);
+        assert_eq!(turned.polarity(one).free_in(States(0).polarity(one).all_free()), 0);
+        assert_eq!(turned.turned(one), States(0));
+    }
+}
