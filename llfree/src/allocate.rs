@@ -21,13 +21,13 @@
 //! Huge frames come from the slot's tree for their class, then from the index, then as in step 5.
 
 use woodlot_frame::atomics::AtomicU64;
-use woodlot_frame::{AllocError, Class, FrameId, Geometry, Order, Request, Slot};
+use woodlot_frame::{AllocError, Class, FrameId, Geometry, Request, Slot};
 
 use crate::LLFree;
 use crate::index::{Kind, Places};
 use crate::lower::Surplus;
 use crate::reservation::Reservation;
-use crate::rows::Rows;
+use crate::rows::Spot;
 use crate::state::Polarity;
 
 /// How many reservations are looked at for a child to borrow, the slot's own first. More would
@@ -49,8 +49,16 @@ const ROUNDS: usize = 3;
 /// How many trees a search for a run of base frames looks into before it opens a huge frame.
 const CANDIDATES: usize = 8;
 
+/// All credits of a child, on their way from its counter to a reservation.
+struct Child {
+    huge: usize,
+    credits: usize,
+    polarity: Polarity,
+}
+
 impl<G: Geometry> LLFree<'_, G> {
     /// Is this a request that the zone can have?
+    #[inline(always)]
     pub(crate) fn check(&self, request: &Request) -> Result<(), AllocError> {
         if !Self::is_order(request.order) {
             return Err(AllocError::OrderTooLarge(request.order));
@@ -64,53 +72,149 @@ impl<G: Geometry> LLFree<'_, G> {
         Ok(())
     }
 
-    /// The most usual case, of the size that a caller can inline: one base frame of the child held.
+    /// The usual case, for orders up to 6: a block of the child that the slot holds, by one swap of
+    /// the reservation and one of the row where the last one was. Whatever else happens is told by a
+    /// call in tail position, so that nothing has to be kept across calls.
     #[inline(always)]
-    pub(crate) fn allocate_frame(&self, request: &Request) -> Option<FrameId> {
-        if request.order != Order::BASE || request.frame.is_some() {
-            return None;
+    pub(crate) fn allocate_small(
+        &self,
+        request: &Request,
+        order: u32,
+    ) -> Result<FrameId, AllocError> {
+        let word = self.reservation(request.slot, request.class);
+        let now = self.read(word);
+        let rows = self.lower.rows(now.huge_index(), now.polarity());
+        if now.held() < 1 << order {
+            return self.allocate_behind(request);
         }
-        let frame = self.take_held(self.reservation(request.slot, request.class), 0)?;
-        self.count(request.slot, 1, false);
-        Some(frame)
+        let Some(spot) = rows.look(order, now.row()) else {
+            return self.allocate_behind(request);
+        };
+        let paid = now.pay(1 << order, rows.after(order, spot));
+        if self.swap(word, now, paid).is_err() {
+            return self.allocate_behind(request);
+        }
+        match rows.claim_in(spot, order) {
+            Some(offset) => {
+                self.count(request.slot, 1 << order, false);
+                Ok(self.frame(now.huge_index(), offset))
+            }
+            None => self.allocate_paid(request, now, spot),
+        }
     }
 
-    /// Allocates a block: a certain one, or one from wherever there is one.
+    /// Allocates any block: what the request names, or one from wherever there is one.
     #[inline(never)]
     pub(crate) fn allocate(&self, request: &Request) -> Result<FrameId, AllocError> {
-        let &Request { class, slot, frame, order } = request;
-        if let Some(frame) = frame {
-            self.allocate_at(frame, order, class)?;
-            self.count(slot, order.frames(), false);
-            return Ok(frame);
+        if request.frame.is_some() {
+            return self.allocate_exactly(request);
         }
-        let order = order.0 as u32;
-        let word = self.reservation(slot, class);
-        let held = match order < G::HUGE_ORDER {
-            true => self.take_held(word, order),
-            false => self.take_whole(word, order),
-        };
-        match held {
-            Some(frame) => {
-                self.count(slot, 1 << order, false);
-                Ok(frame)
-            }
-            None => self.allocate_slowly(order, class, slot),
+        // The small orders are told apart, so that the compiler knows their masks.
+        match request.order.0 as u32 {
+            order if order > G::HUGE_ORDER => self.allocate_huge::<2>(request),
+            order if order == G::HUGE_ORDER => self.allocate_huge::<1>(request),
+            1 => self.allocate_order::<1>(request),
+            2 => self.allocate_order::<2>(request),
+            3 => self.allocate_order::<3>(request),
+            4 => self.allocate_order::<4>(request),
+            5 => self.allocate_order::<5>(request),
+            6 => self.allocate_order::<6>(request),
+            _ => self.allocate_behind(request),
         }
     }
 
-    /// The usual case: a base-frame block of the child that the slot holds, by one swap of the
-    /// reservation and one of a row.
+    #[inline(never)]
+    fn allocate_order<const ORDER: u32>(&self, request: &Request) -> Result<FrameId, AllocError> {
+        self.allocate_small(request, ORDER)
+    }
+
+    /// One huge frame, or two that make a pair, of the tree that is reserved.
+    #[inline(never)]
+    fn allocate_huge<const COUNT: usize>(&self, request: &Request) -> Result<FrameId, AllocError> {
+        let now = self.read(self.reservation(request.slot, request.class));
+        if now.is_some()
+            && !now.is_guest()
+            && let Some((huge, change)) = self.lower.allocate_first(now.tree(), COUNT)
+        {
+            self.count(request.slot, COUNT << G::HUGE_ORDER, false);
+            if !self.tree(now.tree()).is_reserved() {
+                self.follow_states(now.tree(), change);
+            }
+            return Ok(self.frame(huge, 0));
+        }
+        self.allocate_slowly(request)
+    }
+
+    /// A block of base frames of the child that the slot holds, or from elsewhere.
+    #[inline(never)]
+    fn allocate_behind(&self, request: &Request) -> Result<FrameId, AllocError> {
+        let word = self.reservation(request.slot, request.class);
+        let order = request.order.0 as u32;
+        match self.take_held(word, order).or_else(|| self.open_own(word, request)) {
+            Some(frame) => {
+                self.count(request.slot, request.order.frames(), false);
+                Ok(frame)
+            }
+            None => self.allocate_slowly(request),
+        }
+    }
+
+    /// What steps 1 to 4 come to where nothing is in part allocated and trees are free: the next huge
+    /// frame of the own tree. `None` wherever they could come to something else.
     #[inline(always)]
+    fn open_own(&self, word: &AtomicU64, request: &Request) -> Option<FrameId> {
+        let &Request { class, slot, order, .. } = request;
+        let now = self.read(word);
+        let own = now.is_some() && !now.is_guest() && self.tree(now.tree()).children() == 0;
+        let open = own
+            && !self.index.may_have(Kind::Partial, self.filled(class))
+            && !self.lenders(slot).any(|lender| self.lends(lender, class))
+            && self.has_free_tree(word, slot);
+        if !open {
+            return None;
+        }
+        let child = self.open(now.tree())?;
+        self.take_and_hold(word, now.tree(), child, order.0 as u32)
+    }
+
+    /// The same after the slot has paid, and the row in which there was a block has none any more.
+    #[cold]
+    fn allocate_paid(
+        &self,
+        request: &Request,
+        paid: Reservation<G>,
+        spot: Spot,
+    ) -> Result<FrameId, AllocError> {
+        let word = self.reservation(request.slot, request.class);
+        match self.claim(word, paid, request.order.0 as u32, spot) {
+            Some(frame) => {
+                self.count(request.slot, request.order.frames(), false);
+                Ok(frame)
+            }
+            None => self.allocate_behind(request),
+        }
+    }
+
+    /// Allocates the block that a request names.
+    #[inline(never)]
+    fn allocate_exactly(&self, request: &Request) -> Result<FrameId, AllocError> {
+        let &Request { class, slot, frame, order } = request;
+        let frame = frame.unwrap_or_default();
+        self.allocate_at(frame, order, class)?;
+        self.count(slot, order.frames(), false);
+        Ok(frame)
+    }
+
+    /// A block of any order of base frames from the child that the slot holds.
     fn take_held(&self, word: &AtomicU64, order: u32) -> Option<FrameId> {
         let now = self.read(word);
         if now.held() < 1 << order {
             return None;
         }
         let rows = self.lower.rows(now.huge_index(), now.polarity());
-        let row = rows.find(order, now.row())?;
-        self.swap(word, now, now.pay(1 << order, row)?).ok()?;
-        self.claim(word, now, rows, order, row)
+        let spot = rows.find(order, now.row())?;
+        self.swap(word, now, now.pay(1 << order, rows.after(order, spot))).ok()?;
+        self.claim(word, now, order, spot)
     }
 
     /// Allocates up to `out.len()` base frames of the child that the slot holds, by one swap of the
@@ -124,14 +228,13 @@ impl<G: Geometry> LLFree<'_, G> {
         let now = self.read(word);
         let count = now.held().min(out.len());
         let rows = self.lower.rows(now.huge_index(), now.polarity());
-        let paid = if count > 0 { rows.find(0, now.row()) } else { None };
-        let Some(row) = paid.filter(|&row| {
-            now.pay(count, row).is_some_and(|paid| self.swap(word, now, paid).is_ok())
-        }) else {
+        let spot = if count > 0 { rows.find(0, now.row()) } else { None };
+        let paid = |spot: &Spot| self.swap(word, now, now.pay(count, spot.row)).is_ok();
+        let Some(spot) = spot.filter(paid) else {
             return 0;
         };
         let mut entries = out.iter_mut();
-        let taken = rows.claim_many(count, row, |offset| {
+        let taken = rows.claim_many(count, spot.row, |offset| {
             if let Some(entry) = entries.next() {
                 *entry = self.frame(now.huge_index(), offset);
             }
@@ -143,18 +246,17 @@ impl<G: Geometry> LLFree<'_, G> {
         taken
     }
 
-    /// Claims a block of the child held, for which `paid` has paid.
-    #[inline(always)]
+    /// Claims a block of the child that `paid` held when it paid for it.
+    #[inline(never)]
     fn claim(
         &self,
         word: &AtomicU64,
         paid: Reservation<G>,
-        rows: Rows<G>,
         order: u32,
-        row: usize,
+        spot: Spot,
     ) -> Option<FrameId> {
         let huge = paid.huge_index();
-        match rows.claim(order, row) {
+        match self.lower.rows(huge, paid.polarity()).claim(order, spot) {
             Ok(offset) => Some(self.frame(huge, offset)),
             Err(lost) => {
                 self.repay(word, paid, (1 << order) - lost);
@@ -166,25 +268,29 @@ impl<G: Geometry> LLFree<'_, G> {
     /// Gives `count` credits back to the reservation, or to the child.
     #[cold]
     fn repay(&self, word: &AtomicU64, paid: Reservation<G>, count: usize) {
-        let (huge, polarity) = (paid.huge_index(), paid.polarity());
-        if self.change(word, |now| now.repay(huge, count, polarity)).is_none() {
+        let huge = paid.huge_index();
+        let key = Reservation::<G>::key(huge, paid.polarity());
+        if self.change(word, |now| now.repay(key, count)).is_none() {
             self.give_child(huge, count, Surplus::Drop);
         }
     }
 
-    #[cold]
-    fn allocate_slowly(&self, order: u32, class: Class, slot: Slot) -> Result<FrameId, AllocError> {
+    #[inline(never)]
+    fn allocate_slowly(&self, request: &Request) -> Result<FrameId, AllocError> {
+        let &Request { class, slot, order, .. } = request;
+        let size = order.frames();
+        let order = order.0 as u32;
         for round in 0..ROUNDS {
             let found = if order < G::HUGE_ORDER {
-                self.allocate_base(order, class, slot)
+                self.find_base(order, class, slot)
             } else {
-                self.allocate_huge(order, class, slot)
+                self.find_huge(order, class, slot)
             };
             let found = found.or_else(|| {
                 self.reservations().find_map(|other| self.take_from(other, order, Open::Yes))
             });
             if let Some(frame) = found {
-                self.count(slot, 1 << order, false);
+                self.count(slot, size, false);
                 return Ok(frame);
             }
             // Where nobody had anything, one more look bridges what was being moved just now.
@@ -201,18 +307,18 @@ impl<G: Geometry> LLFree<'_, G> {
     }
 
     /// Steps 1 to 4.
-    fn allocate_base(&self, order: u32, class: Class, slot: Slot) -> Option<FrameId> {
+    fn find_base(&self, order: u32, class: Class, slot: Slot) -> Option<FrameId> {
         let word = self.reservation(slot, class);
-        let take = |word, open| self.take_from(word, order, open);
+        let take = |word, open| self.take_base(word, order, open);
         if let Some(frame) = take(word, Open::No) {
             return Some(frame);
         }
-        if (self.move_to_partial(word, order, class) || self.borrow_child(order, class, slot))
+        if (self.move_to_partial(order, class, slot) || self.borrow_child(order, class, slot))
             && let Some(frame) = take(word, Open::No)
         {
             return Some(frame);
         }
-        if !self.has_free_tree() {
+        if !self.has_free_tree(word, slot) {
             let shared = self.reservations_of(class).find_map(|other| take(other, Open::No));
             if shared.is_some() {
                 return shared;
@@ -221,14 +327,14 @@ impl<G: Geometry> LLFree<'_, G> {
         if let Some(frame) = take(word, Open::Yes) {
             return Some(frame);
         }
-        if self.move_to_huge(word, class, |_| true)
+        if self.move_to_huge(class, slot, |_| true)
             && let Some(frame) = take(word, Open::Yes)
         {
             return Some(frame);
         }
         // Runs in trees that the quick look did not reach.
         let anywhere = |tree| self.choose_child(tree, order, None).is_some();
-        if self.move_to(word, class, Kind::Partial, Places::ALL, anywhere) {
+        if self.move_to(slot, class, Kind::Partial, Places::ALL, anywhere) {
             return take(word, Open::No);
         }
         None
@@ -236,68 +342,99 @@ impl<G: Geometry> LLFree<'_, G> {
 
     /// Moves to a tree that nobody has reserved, of the class or one that it fills, which has
     /// huge frames that are in part allocated.
-    fn move_to_partial(&self, word: &AtomicU64, order: u32, class: Class) -> bool {
-        self.zone.classes.fills(class).any(|filled| {
-            let mut candidates = CANDIDATES;
-            self.move_to(word, class, Kind::Partial, Places::of(filled), |tree| {
-                let look = order == 0 || candidates > 0;
-                candidates = candidates.saturating_sub(1);
-                look && self.choose_child(tree, order, None).is_some()
+    fn move_to_partial(&self, order: u32, class: Class, slot: Slot) -> bool {
+        self.index.may_have(Kind::Partial, self.filled(class))
+            && self.zone.classes.fills(class).any(|filled| {
+                let mut candidates = CANDIDATES;
+                self.move_to(slot, class, Kind::Partial, Places::of(filled), |tree| {
+                    let look = order == 0 || candidates > 0;
+                    candidates = candidates.saturating_sub(1);
+                    look && self.choose_child(tree, order, None).is_some()
+                })
             })
-        })
     }
 
     /// Borrows a child that is in part allocated from a tree that another reservation has: of the
     /// class, or one that it fills.
     fn borrow_child(&self, order: u32, class: Class, slot: Slot) -> bool {
         let word = self.reservation(slot, class);
-        self.reservations_from(slot).take(LENDERS).any(|other| {
-            let now = self.read(other);
-            if !now.owns(now.tree()) || core::ptr::eq(other, word) {
-                return false;
-            }
-            let tree = self.tree(now.tree());
-            tree.children() != 0
-                && self.zone.classes.fills(class).any(|filled| filled == tree.class())
-                && self.take_chosen(now.tree(), order, None).is_some_and(|(huge, held, polarity)| {
-                    self.install(word, Reservation::guest(huge, held, polarity));
-                    true
-                })
+        let own = self.read(word);
+        let mut lenders = self.lenders(slot).filter(|&tree| self.lends(tree, class));
+        let child = lenders.find_map(|tree| match own.owns(tree) {
+            true => None,
+            false => self.take_chosen(tree, order, None),
+        });
+        child.is_some_and(|child| {
+            self.install(word, Reservation::guest(child.huge, child.credits, child.polarity));
+            true
         })
+    }
+
+    /// The trees that the first reservations have, the slot's own first.
+    #[inline(always)]
+    fn lenders(&self, slot: Slot) -> impl Iterator<Item = usize> {
+        let mut words = [].iter();
+        let (mut left, mut next, mut slots) = (LENDERS, slot.0, self.zone.slots);
+        core::iter::from_fn(move || {
+            while left > 0 {
+                let Some(word) = words.next() else {
+                    if slots == 0 {
+                        return None;
+                    }
+                    words = self.slot_reservations(Slot(next)).iter();
+                    next = if next + 1 < self.zone.slots { next + 1 } else { 0 };
+                    slots -= 1;
+                    continue;
+                };
+                left -= 1;
+                let now = self.read(word);
+                if now.is_some() && !now.is_guest() {
+                    return Some(now.tree());
+                }
+            }
+            None
+        })
+    }
+
+    /// Has a tree children in part allocated that the class may fill?
+    #[inline(always)]
+    fn lends(&self, tree: usize, class: Class) -> bool {
+        let tree = self.tree(tree);
+        tree.children() != 0 && self.filled(class).meets(Places::of(tree.class()))
     }
 
     /// Gives the children that the slot holds and that are entirely free back: they are free huge
     /// frames.
     fn let_go(&self, slot: Slot) {
         for word in self.slot_reservations(slot) {
-            let full = |now: Reservation<G>| {
-                (now.held() == G::HUGE_FRAMES).then_some(now.empty())
-            };
+            let full =
+                |now: Reservation<G>| (now.held() == G::HUGE_FRAMES).then_some(now.empty());
             if let Some(now) = self.change(word, full) {
                 self.close(now.huge_index());
             }
         }
     }
 
-    fn allocate_huge(&self, order: u32, class: Class, slot: Slot) -> Option<FrameId> {
+    fn find_huge(&self, order: u32, class: Class, slot: Slot) -> Option<FrameId> {
         let word = self.reservation(slot, class);
         self.let_go(slot);
-        self.take_whole(word, order).or_else(|| {
+        let count = 1 << (order - G::HUGE_ORDER);
+        self.take_whole(word, count).or_else(|| {
             let fits = |tree| self.lower.has_free(tree, order);
-            if self.move_to_huge(word, class, fits) { self.take_whole(word, order) } else { None }
+            if self.move_to_huge(class, slot, fits) { self.take_whole(word, count) } else { None }
         })
     }
 
     /// Moves to a tree with free huge frames: of the class, one that is entirely free, of another
     /// class.
-    fn move_to_huge(&self, word: &AtomicU64, class: Class, fits: impl Fn(usize) -> bool) -> bool {
+    fn move_to_huge(&self, class: Class, slot: Slot, fits: impl Fn(usize) -> bool) -> bool {
         let own = Places::of(class).but(Places::FREE_TREES);
         let others = self.zone.classes.turns(class).skip(1);
         let others = others.map(|other| Places::of(other).but(Places::FREE_TREES));
         [own, Places::FREE_TREES]
             .into_iter()
             .chain(others)
-            .any(|places| self.move_to(word, class, Kind::Huge, places, &fits))
+            .any(|places| self.move_to(slot, class, Kind::Huge, places, &fits))
     }
 
     /// Allocates from a reservation, whoever's it is.
@@ -305,74 +442,70 @@ impl<G: Geometry> LLFree<'_, G> {
         if order < G::HUGE_ORDER {
             self.take_base(word, order, open)
         } else {
-            self.take_whole(word, order)
+            self.take_whole(word, 1 << (order - G::HUGE_ORDER))
         }
     }
 
     fn take_base(&self, word: &AtomicU64, order: u32, open: Open) -> Option<FrameId> {
-        let count = 1 << order;
         // A claim that finds no bit for its credits met a claim of another call that is half done.
-        let mut failed = 0;
-        while failed < 2 {
+        for _ in 0..2 {
+            if let Some(frame) = self.take_held(word, order) {
+                return Some(frame);
+            }
             let now = self.read(word);
             if !now.is_some() {
                 return None;
             }
-            let rows = self.lower.rows(now.huge_index(), now.polarity());
-            let row = if now.held() < count { None } else { rows.find(order, now.row()) };
-            match row.and_then(|row| Some((row, now.pay(count, row)?))) {
-                Some((row, paid)) => {
-                    if self.swap(word, now, paid).is_ok() {
-                        if let Some(frame) = self.claim(word, now, rows, order, row) {
-                            return Some(frame);
-                        }
-                        failed += 1;
-                    }
-                }
-                None => {
-                    if !self.refill(word, now, order, open) {
-                        return None;
-                    }
-                }
+            let child = self.next_child(now, order, open)?;
+            if let Some(frame) = self.take_and_hold(word, now.tree(), child, order) {
+                return Some(frame);
             }
         }
         None
     }
 
-    /// Makes the slot hold another child of its tree, one from which `order` can be allocated: the
-    /// most used that is in part allocated, else, if it may be opened, one that is free as a
-    /// whole. False: there is none.
-    fn refill(&self, word: &AtomicU64, now: Reservation<G>, order: u32, open: Open) -> bool {
+    /// The child of the slot's tree to fill next, from which `order` can be allocated: the most used
+    /// that is in part allocated, else, if it may be opened, one that is free as a whole.
+    fn next_child(&self, now: Reservation<G>, order: u32, open: Open) -> Option<Child> {
         if now.is_guest() {
-            return false;
+            return None;
         }
-        let tree = now.tree();
         let not = (now.held() > 0).then_some(now.huge_index());
-        let child = self.take_chosen(tree, order, not);
-        let child = child.or_else(|| if open == Open::Yes { self.open(tree) } else { None });
-        child.is_some_and(|(huge, held, polarity)| {
-            self.hold(word, tree, huge, held, polarity);
-            true
-        })
+        let child = self.take_chosen(now.tree(), order, not);
+        child.or_else(|| if open == Open::Yes { self.open(now.tree()) } else { None })
+    }
+
+    /// Allocates from a child whose credits the caller has taken, and makes the rest of them the
+    /// reservation's.
+    fn take_and_hold(
+        &self,
+        word: &AtomicU64,
+        tree: usize,
+        child: Child,
+        order: u32,
+    ) -> Option<FrameId> {
+        let Child { huge, credits, polarity } = child;
+        let rows = self.lower.rows(huge, polarity);
+        let Some(spot) = rows.find(order, 0) else {
+            self.hold(word, tree, child);
+            return None;
+        };
+        self.hold(word, tree, Child { credits: credits - (1 << order), ..child });
+        self.claim(word, Reservation::guest(huge, 0, polarity), order, spot)
     }
 
     /// Opens a huge frame of a tree that is free as a whole.
-    fn open(&self, tree: usize) -> Option<(usize, usize, Polarity)> {
+    fn open(&self, tree: usize) -> Option<Child> {
         let (huge, change) = self.lower.open_first(tree)?;
         self.states_changed(tree, change);
-        Some((huge, G::HUGE_FRAMES, self.lower.polarity(huge)))
+        Some(Child { huge, credits: G::HUGE_FRAMES, polarity: self.lower.polarity(huge) })
     }
 
     /// Takes all credits of the child of a tree to fill next, but for `not`.
-    fn take_chosen(
-        &self,
-        tree: usize,
-        order: u32,
-        not: Option<usize>,
-    ) -> Option<(usize, usize, Polarity)> {
+    fn take_chosen(&self, tree: usize, order: u32, not: Option<usize>) -> Option<Child> {
         while let Some(huge) = self.choose_child(tree, order, not) {
-            if let Some((held, polarity)) = self.take_child(huge, 1 << order) {
-                return Some((huge, held, polarity));
+            if let Some((credits, polarity)) = self.take_child(huge, 1 << order) {
+                return Some(Child { huge, credits, polarity });
             }
         }
         None
@@ -383,62 +516,73 @@ impl<G: Geometry> LLFree<'_, G> {
     fn choose_child(&self, tree: usize, order: u32, not: Option<usize>) -> Option<usize> {
         let first = tree * G::TREE_HUGE;
         let mut open = self.tree(tree).children();
-        loop {
-            let mut best = None;
-            let mut rest = open;
-            while rest != 0 {
-                let child = rest.trailing_zeros();
-                rest &= rest - 1;
-                let credits = self.lower.credits(first + child as usize);
-                if credits < 1 << order || not == Some(first + child as usize) {
-                    open &= !(1 << child);
-                    if credits == 0 {
-                        self.forget_child(first + child as usize);
-                    }
-                } else if best.is_none_or(|(_, least)| credits < least) {
-                    best = Some((child, credits));
-                }
-            }
-            let (child, _) = best?;
+        while let Some(child) = self.most_used(first, &mut open, order, not) {
             let huge = first + child as usize;
-            if order == 0 || self.child_has_run(huge, order) {
+            let rows = || self.lower.rows(huge, self.lower.polarity(huge));
+            if order == 0 || rows().find(order, 0).is_some() {
                 return Some(huge);
             }
             open &= !(1 << child);
         }
+        None
     }
 
-    fn child_has_run(&self, huge: usize, order: u32) -> bool {
-        self.lower.rows(huge, self.lower.polarity(huge)).find(order, 0).is_some()
-    }
-
-    /// Makes `held` credits of a child the reservation's, and gives back what it held before; if
-    /// the reservation has moved to another tree, the credits go back themselves.
-    pub(crate) fn hold(
+    /// Of the children `open` the one with the fewest credits that are enough for `order`; those
+    /// with less are taken out of `open`.
+    fn most_used(
         &self,
-        word: &AtomicU64,
-        tree: usize,
-        huge: usize,
-        held: usize,
-        polarity: Polarity,
-    ) {
+        first: usize,
+        open: &mut u32,
+        order: u32,
+        not: Option<usize>,
+    ) -> Option<u32> {
+        let mut best = None;
+        let mut rest = *open;
+        while rest != 0 {
+            let child = rest.trailing_zeros();
+            rest &= rest - 1;
+            let huge = first + child as usize;
+            let credits = self.lower.credits(huge);
+            if credits < 1 << order || not == Some(huge) {
+                *open &= !(1 << child);
+                if credits == 0 {
+                    self.forget_child(huge);
+                }
+            } else if best.is_none_or(|(_, least)| credits < least) {
+                best = Some((child, credits));
+            }
+        }
+        best.map(|(child, _)| child)
+    }
+
+    /// Makes the credits of a child the reservation's, and gives back what it held before; if the
+    /// reservation has moved to another tree, the credits go back themselves.
+    fn hold(&self, word: &AtomicU64, tree: usize, child: Child) {
+        let Child { huge, credits, polarity } = child;
         let hold = |now: Reservation<G>| {
-            if now.owns(tree) { Some(now.holding(huge, held, polarity)) } else { None }
+            if now.owns(tree) { Some(now.holding(huge, credits, polarity)) } else { None }
         };
         match self.change(word, hold) {
             Some(before) => self.give_held(before.huge_index(), before.held()),
-            None => self.give_held(huge, held),
+            None => self.give_held(huge, credits),
         }
     }
 
-    /// Allocates one huge frame, or two that make a pair.
-    #[inline(always)]
-    fn take_whole(&self, word: &AtomicU64, order: u32) -> Option<FrameId> {
+    /// The slot holds what there is of a child of its own tree.
+    #[inline(never)]
+    pub(crate) fn hold_child(&self, word: &AtomicU64, huge: usize) {
+        if let Some((credits, polarity)) = self.take_child(huge, 1) {
+            self.hold(word, huge / G::TREE_HUGE, Child { huge, credits, polarity });
+        }
+    }
+
+    /// Allocates one huge frame, or two that make a pair, of the tree that a slot has reserved.
+    fn take_whole(&self, word: &AtomicU64, count: usize) -> Option<FrameId> {
         let now = self.read(word);
-        if !now.owns(now.tree()) {
+        if !now.is_some() || now.is_guest() {
             return None;
         }
-        let (huge, change) = self.lower.allocate_first(now.tree(), order)?;
+        let (huge, change) = self.lower.allocate_first(now.tree(), count)?;
         self.states_changed(now.tree(), change);
         Some(self.frame(huge, 0))
     }

@@ -1,109 +1,151 @@
 //! Free: figure 14(b) of LLFree, from the bits up to the counters.
 
-use woodlot_frame::atomics::{AtomicU64, Ordering};
+use woodlot_frame::atomics::Ordering;
 use woodlot_frame::{FrameId, FreeError, Geometry, Order, Slot};
 
 use crate::LLFree;
 use crate::index::Use;
 use crate::init::{SLOT_LAST_CHILD, SLOT_LAST_FREE};
 use crate::lower::{Refusal, Surplus};
-use crate::rows::{ROW_ORDER, Rows};
+use crate::reservation::Reservation;
+use crate::rows::ROW_ORDER;
 use crate::state::Polarity;
 
 impl<G: Geometry> LLFree<'_, G> {
-    /// Frees a block, which is known to be of the zone and aligned.
+    /// The usual case, for orders up to 6: a block of a child of which the slot holds credits. The
+    /// block is known to be of the zone and aligned. Whatever else happens is told by a call in tail
+    /// position, so that nothing has to be kept across calls.
     #[inline(always)]
-    pub(crate) fn free_block(
+    pub(crate) fn free_small(
         &self,
         frame: FrameId,
         order: u32,
         slot: Slot,
     ) -> Result<(), FreeError> {
         let (huge, offset) = self.locate(frame);
-        let freed = if order < G::HUGE_ORDER {
-            self.free_base(huge, offset, order, slot)
-        } else {
-            self.free_whole(huge, order, slot)
-        };
-        match freed {
-            Ok(()) => {
-                self.count(slot, 1 << order, true);
-                Ok(())
+        for word in self.slot_reservations(slot) {
+            let now = self.read(word);
+            if now.huge_index() != huge || now.held() == 0 {
+                continue;
             }
-            Err(refusal) => Err(self.refused(frame, huge, refusal)),
+            // The credits held, and the frame that the caller owns, keep the polarity.
+            if self.lower.rows(huge, now.polarity()).release(offset, order).is_err() {
+                return Err(FreeError::NotAllocated(frame));
+            }
+            let repaid = now.repay(Reservation::<G>::key(huge, now.polarity()), 1 << order);
+            if !repaid.is_some_and(|repaid| self.swap(word, now, repaid).is_ok()) {
+                return self.credit(frame, order, now.polarity(), slot);
+            }
+            self.count(slot, 1 << order, true);
+            return Ok(());
         }
+        self.free_part(frame, order, slot)
     }
 
-    /// The same for larger blocks, kept apart so that the compiler knows the order of base frames.
+    /// Frees a block of any order above 0.
     #[inline(never)]
     pub(crate) fn free_large(
         &self,
         frame: FrameId,
-        order: Order,
+        order: u32,
         slot: Slot,
     ) -> Result<(), FreeError> {
-        self.free_block(frame, order.0 as u32, slot)
+        match order {
+            order if order >= G::HUGE_ORDER => self.free_huge(frame, order, slot),
+            order if order <= ROW_ORDER => self.free_small(frame, order, slot),
+            _ => self.free_part(frame, order, slot),
+        }
+    }
+
+    /// Frees one huge frame or two.
+    #[inline(always)]
+    fn free_huge(&self, frame: FrameId, order: u32, slot: Slot) -> Result<(), FreeError> {
+        let huge = self.locate(frame).0;
+        let tree = huge / G::TREE_HUGE;
+        match self.lower.free_whole(huge, order) {
+            Ok(change) => {
+                self.count(slot, 1 << order, true);
+                if !self.tree(tree).is_reserved() {
+                    self.follow_states(tree, change);
+                    self.freed_into(tree, slot);
+                }
+                Ok(())
+            }
+            Err(refusal) => Err(self.refused(frame, refusal)),
+        }
+    }
+
+    /// Frees a block of base frames of any order, and of a huge frame that may have to be split.
+    #[inline(never)]
+    fn free_part(&self, frame: FrameId, order: u32, slot: Slot) -> Result<(), FreeError> {
+        let (huge, offset) = self.locate(frame);
+        match self.lower.release(huge, offset, order) {
+            // What the slot holds has been looked at for the orders of one row.
+            Ok(polarity)
+                if order > ROW_ORDER && self.repay_held(huge, 1 << order, polarity, slot) =>
+            {
+                self.count(slot, 1 << order, true);
+                Ok(())
+            }
+            Ok(polarity) => self.credit(frame, order, polarity, slot),
+            Err(refusal) => Err(self.refused(frame, refusal)),
+        }
     }
 
     #[cold]
-    fn refused(&self, frame: FrameId, huge: usize, refusal: Refusal) -> FreeError {
+    fn refused(&self, frame: FrameId, refusal: Refusal) -> FreeError {
         match refusal {
             Refusal::Offline => FreeError::Offline(frame),
             Refusal::NotAllocated(gone) => {
-                self.give_held(huge, gone);
+                self.give_held(self.locate(frame).0, gone);
                 FreeError::NotAllocated(frame)
             }
         }
     }
 
+    /// Gives the credits of released frames to the slot, if it holds credits of this child already.
     #[inline(always)]
-    fn free_whole(&self, huge: usize, order: u32, slot: Slot) -> Result<(), Refusal> {
-        let change = self.lower.free_whole(huge, order)?;
-        let tree = huge / G::TREE_HUGE;
-        self.states_changed(tree, change);
-        self.freed_into(tree, slot);
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn free_base(&self, huge: usize, offset: usize, order: u32, slot: Slot) -> Result<(), Refusal> {
-        let polarity = self.lower.release(huge, offset, order)?;
-        self.credit(huge, 1 << order, polarity, slot, |rows| {
-            let _ = rows.claim_at(offset, order);
-        })
-    }
-
-    /// Gives the credits of `count` released frames back, to the slot if it holds credits of this
-    /// child already, else to the child. Refused if the bits mean something else by now, which only
-    /// a free of frames that the caller does not own can meet: `undo` turns them back then.
-    #[inline(always)]
-    fn credit(
-        &self,
-        huge: usize,
-        count: usize,
-        polarity: Polarity,
-        slot: Slot,
-        undo: impl FnOnce(Rows<G>),
-    ) -> Result<(), Refusal> {
+    fn repay_held(&self, huge: usize, count: usize, polarity: Polarity, slot: Slot) -> bool {
+        let key = Reservation::<G>::key(huge, polarity);
         for word in self.slot_reservations(slot) {
             let mut now = self.read(word);
-            while now.huge_index() == huge
-                && let Some(repaid) = now.repay(huge, count, polarity)
-            {
+            while let Some(repaid) = now.repay(key, count) {
                 match self.swap(word, now, repaid) {
-                    Ok(()) => return Ok(()),
+                    Ok(()) => return true,
                     Err(changed) => now = changed,
                 }
             }
         }
+        false
+    }
+
+    /// Gives the credits of a released block to its child. Refused if the bits mean something else by
+    /// now, which only a free of frames that the caller does not own can meet: they are turned back.
+    #[inline(never)]
+    fn credit(
+        &self,
+        frame: FrameId,
+        order: u32,
+        polarity: Polarity,
+        slot: Slot,
+    ) -> Result<(), FreeError> {
+        let (huge, offset) = self.locate(frame);
+        if !self.credit_child(huge, 1 << order, polarity, slot) {
+            let _ = self.lower.rows(huge, polarity).claim_at(offset, order);
+            return Err(FreeError::NotAllocated(frame));
+        }
+        self.count(slot, 1 << order, true);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn credit_child(&self, huge: usize, count: usize, polarity: Polarity, slot: Slot) -> bool {
         let given = self.lower.still_means(huge, polarity)
             && self.give_child(huge, count, Surplus::Refuse);
-        if !given {
-            undo(self.lower.rows(huge, polarity));
-            return Err(Refusal::NotAllocated(0));
+        if given {
+            self.freed_beside(huge, slot);
         }
-        self.freed_beside(huge, slot);
-        Ok(())
+        given
     }
 
     /// Frees as many of the base frames as lie in one row, from the first on, by one swap; returns
@@ -124,10 +166,12 @@ impl<G: Geometry> LLFree<'_, G> {
         };
         let count = frames.iter().take_while(|&&frame| joins(frame)).count();
         let polarity = self.lower.release_in(huge, row, mask).ok()?;
-        let undo = |rows: Rows<G>| {
-            rows.claim_mask(row, mask);
-        };
-        self.credit(huge, count, polarity, slot, undo).ok()?;
+        let given = self.repay_held(huge, count, polarity, slot)
+            || self.credit_child(huge, count, polarity, slot);
+        if !given {
+            self.lower.rows(huge, polarity).claim_mask(row, mask);
+            return None;
+        }
         self.count(slot, count, true);
         Some(count)
     }
@@ -149,34 +193,26 @@ impl<G: Geometry> LLFree<'_, G> {
     }
 
     /// Base frames went to a child that the slot does not hold. After several of one child of its
-    /// own tree the slot holds that child: the next ones cost one swap less.
+    /// own tree the slot holds that child: the next ones cost one swap less. A call that stops in
+    /// between has the child's credits in flight, as one that allocates may.
     #[inline(always)]
     fn freed_beside(&self, huge: usize, slot: Slot) {
         let tree = huge / G::TREE_HUGE;
-        let mut words = self.slot_reservations(slot).iter();
-        match words.find(|&word| self.read(word).owns(tree)) {
-            Some(word) => {
-                if self.is_in_a_row(slot, SLOT_LAST_CHILD, huge) {
-                    self.follow_frees(word, huge);
-                }
+        if !self.tree(tree).is_reserved() {
+            self.freed_into(tree, slot);
+        } else if self.is_in_a_row(slot, SLOT_LAST_CHILD, huge) {
+            let mut words = self.slot_reservations(slot).iter();
+            if let Some(word) = words.find(|&word| self.read(word).owns(tree)) {
+                self.hold_child(word, huge);
             }
-            None => self.freed_into(tree, slot),
         }
     }
 
-    /// A call that stops in between has the child's credits in flight, as one that allocates may.
-    #[inline(never)]
-    fn follow_frees(&self, word: &AtomicU64, huge: usize) {
-        if let Some((held, polarity)) = self.take_child(huge, 1) {
-            self.hold(word, huge / G::TREE_HUGE, huge, held, polarity);
-        }
-    }
-
-    /// Something was freed into a tree. After several such frees in a row the slot reserves it, if
-    /// nobody has (reserve-on-free, section 3.2.2).
+    /// Something was freed into a tree that nobody has reserved. After several such frees in a row
+    /// the slot reserves it (reserve-on-free, section 3.2.2).
     #[inline(always)]
     fn freed_into(&self, tree: usize, slot: Slot) {
-        if !self.tree(tree).is_reserved() && self.is_in_a_row(slot, SLOT_LAST_FREE, tree) {
+        if self.is_in_a_row(slot, SLOT_LAST_FREE, tree) {
             self.reserve_for_frees(tree, slot);
         }
     }
@@ -200,6 +236,7 @@ impl<G: Geometry> LLFree<'_, G> {
     }
 
     /// What is wrong with a free, if its arguments show it.
+    #[inline(always)]
     pub(crate) fn check_free(
         &self,
         frame: FrameId,
@@ -215,7 +252,9 @@ impl<G: Geometry> LLFree<'_, G> {
         if !frame.is_aligned(order) {
             return Err(FreeError::Misaligned(frame, order));
         }
-        if !self.zone.contains(frame, order) {
+        // Both sides wrap below the zone, and a block is no larger than what is left of it.
+        let (offset, frames) = (frame.0.wrapping_sub(self.zone.start.0), self.zone.frames);
+        if offset >= frames || frames - offset < order.frames() {
             return Err(FreeError::OutOfRange(frame));
         }
         Ok(())

@@ -65,6 +65,8 @@ pub(crate) enum Kind {
 pub(crate) struct Places(pub(crate) u64);
 
 impl Places {
+    /// No place.
+    pub(crate) const NONE: Places = Places(0);
     /// Every place.
     pub(crate) const ALL: Places = Places(!0);
     /// Of kind Huge: trees that are entirely free, whatever class they had.
@@ -75,8 +77,18 @@ impl Places {
         Places(0xff << ((class.0 as u32 & 7) * 8))
     }
 
+    /// Have the two something in common?
+    pub(crate) const fn meets(self, other: Places) -> bool {
+        self.0 & other.0 != 0
+    }
+
     const fn has(self, place: u32) -> bool {
         self.0 >> place & 1 != 0
+    }
+
+    /// Those of either.
+    pub(crate) const fn or(self, other: Places) -> Places {
+        Places(self.0 | other.0)
     }
 
     /// Those that are not in `other`.
@@ -87,7 +99,7 @@ impl Places {
 
 /// The index of one zone.
 pub(crate) struct Index<'a, G> {
-    /// Two words a group: the masks of kind Partial and of kind Huge.
+    /// A word for each group, of kind Partial, then of kind Huge.
     masks: &'a [AtomicU64],
     /// For each group the leaves of kind Partial, then those of kind Huge.
     leaves: &'a [AtomicU64],
@@ -125,6 +137,17 @@ impl Use {
         self.whole == G::TREE_HUGE
     }
 
+    /// Is it at the same places, if at any?
+    #[inline(always)]
+    fn is_like<G: Geometry>(self, other: Use) -> bool {
+        let kinds = |of: Use| (of.tree.children() != 0, of.whole > 0, of.is_entirely_free::<G>());
+        let (mine, others) = (self.tree, other.tree);
+        mine.is_reserved() == others.is_reserved()
+            && mine.class() == others.class()
+            && self.level::<G>() == other.level::<G>()
+            && kinds(self) == kinds(other)
+    }
+
     /// Is it to be found?
     fn is_of(self, kind: Kind) -> bool {
         !self.tree.is_reserved()
@@ -151,8 +174,12 @@ impl<'a, G: Geometry> Index<'a, G> {
         Self { masks, leaves, places: classes * LEVELS, geometry: PhantomData }
     }
 
+    fn groups(&self) -> usize {
+        self.masks.len() / KINDS
+    }
+
     fn mask(&self, group: usize, kind: Kind) -> Option<&'a AtomicU64> {
-        self.masks.get(group * KINDS + kind as usize)
+        self.masks.get(kind as usize * self.groups() + group)
     }
 
     fn leaf(&self, group: usize, kind: Kind, place: u32) -> Option<&'a AtomicU64> {
@@ -167,7 +194,7 @@ impl<'a, G: Geometry> Index<'a, G> {
     /// Makes a tree findable after it changed from `before` (`None`: unknown) to `now`.
     #[inline]
     pub(crate) fn update(&self, index: usize, before: Option<Use>, now: Use) {
-        if now.tree.is_reserved() {
+        if now.tree.is_reserved() || before.is_some_and(|before| before.is_like::<G>(now)) {
             return;
         }
         for kind in [Kind::Partial, Kind::Huge] {
@@ -183,9 +210,20 @@ impl<'a, G: Geometry> Index<'a, G> {
     fn set(&self, index: usize, kind: Kind, place: u32) {
         let group = index / GROUP;
         if let (Some(leaf), Some(mask)) = (self.leaf(group, kind, place), self.mask(group, kind)) {
-            leaf.fetch_or(1 << (index % GROUP), Ordering::AcqRel);
-            mask.fetch_or(1 << place, Ordering::AcqRel);
+            let others = leaf.fetch_or(1 << (index % GROUP), Ordering::AcqRel);
+            // Whoever sets the first bit of a leaf sets the mask's; the others look whether it has.
+            if others == 0 || mask.load(Ordering::Acquire) >> place & 1 == 0 {
+                mask.fetch_or(1 << place, Ordering::AcqRel);
+            }
         }
+    }
+
+    /// Could a search for one of `places` find anything?
+    #[inline]
+    pub(crate) fn may_have(&self, kind: Kind, places: Places) -> bool {
+        let first = kind as usize * self.groups();
+        let masks = self.masks.get(first..first + self.groups()).unwrap_or_default();
+        masks.iter().any(|mask| mask.load(Ordering::Acquire) & places.0 != 0)
     }
 
     /// Looks for a tree at one of `places`, the most used first, beginning in the group of tree
@@ -201,7 +239,7 @@ impl<'a, G: Geometry> Index<'a, G> {
         load: impl Fn(usize) -> Use,
         mut accept: impl FnMut(usize, Tree) -> Option<R>,
     ) -> Option<R> {
-        let groups = self.masks.len() / KINDS;
+        let groups = self.groups();
         let mut group = near / GROUP;
         for _ in 0..groups {
             if group >= groups {

@@ -5,10 +5,10 @@ use core::mem::size_of;
 
 use woodlot_frame::atomics::{AtomicU32, AtomicU64, Ordering};
 use woodlot_frame::{
-    ClassPolicy, FrameId, Geometry, HugeId, Init, InitError, MAX_CLASSES, Region, ZoneConfig,
+    Class, ClassPolicy, FrameId, Geometry, HugeId, Init, InitError, MAX_CLASSES, Region, ZoneConfig,
 };
 
-use crate::index::{self, Index, Use};
+use crate::index::{self, Index, Places, Use};
 use crate::line::Line;
 use crate::lower::{Lower, Start, TreeStates};
 use crate::reservation::Reservation;
@@ -149,6 +149,10 @@ impl<'a, G: Geometry> LLFree<'a, G> {
             lower: Lower::new(parts.rows, parts.states, parts.children),
             trees: parts.trees,
             index: Index::new(parts.masks, parts.leaves, zone.classes.count()),
+            filled: core::array::from_fn(|class| {
+                let filled = zone.classes.fills(Class(class as u8));
+                filled.fold(Places::NONE, |all, filled| all.or(Places::of(filled)))
+            }),
             slots: parts.slots,
             totals: parts.totals,
             geometry: PhantomData,

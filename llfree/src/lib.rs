@@ -66,7 +66,7 @@ struct Readme;
 
 use core::marker::PhantomData;
 use woodlot_frame::atomics::AtomicU64;
-use woodlot_frame::{FrameId, Geometry, Order, ZoneConfig};
+use woodlot_frame::{FrameId, Geometry, MAX_CLASSES, Order, ZoneConfig};
 
 /// An LLFree allocator for one zone.
 ///
@@ -82,6 +82,8 @@ pub struct LLFree<'a, G: Geometry> {
     lower: lower::Lower<'a, G>,
     trees: &'a [Line<AtomicU64>],
     index: index::Index<'a, G>,
+    /// For each class, where the index has the trees that it may fill up.
+    filled: [index::Places; MAX_CLASSES],
     slots: &'a [AtomicU64],
     totals: &'a [AtomicU64],
     geometry: PhantomData<G>,

@@ -54,15 +54,20 @@ pub(crate) enum Refusal {
     Offline,
 }
 
-/// How a state word changed, and how many huge frames of its tree were and are free as a whole.
+/// How a state word changed: what it was, and how many more of its huge frames are free now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Change {
-    pub(crate) before: usize,
-    pub(crate) after: usize,
+    huge: usize,
+    before: States,
+    gained: isize,
 }
 
 /// How a counter changed: as many credits as it had, and as many as it has.
-pub(crate) type Credits = Change;
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Credits {
+    pub(crate) before: usize,
+    pub(crate) after: usize,
+}
 
 /// What is done with credits for which a counter has no room. Only frees of frames that their
 /// callers do not own can bring that about.
@@ -113,9 +118,11 @@ impl<'a, G: Geometry> Lower<'a, G> {
 
     #[inline(always)]
     fn states(&self, huge: usize) -> States {
-        // Nothing past the end can be taken, freed or split.
-        let offline = const { States(0).with(Run::new(0, LANE), Phase::Offline) };
-        self.state_word(huge).map_or(offline, |word| States(word.load(Ordering::Acquire)))
+        match self.state_word(huge) {
+            Some(word) => States(word.load(Ordering::Acquire)),
+            // Nothing past the end can be taken, freed or split.
+            None => const { States(0).with(Run::new(0, LANE), Phase::Offline) },
+        }
     }
 
     /// What a huge frame is.
@@ -168,37 +175,32 @@ impl<'a, G: Geometry> Lower<'a, G> {
         self.state_words(tree).iter().map(free).sum()
     }
 
-    /// How many huge frames of a tree were and are free, now that a word of its states has changed
-    /// from `before`, and `gained` more are free in it. When there were none in the word before,
-    /// then none in the tree: two words that begin to have some at the same time are both told of
-    /// as the first.
-    #[inline(always)]
-    fn changed(&self, huge: usize, before: States, gained: isize) -> Change {
+    /// How many huge frames of its tree were and are free, when a word of states has changed. When
+    /// there were none in the word before, then none in the tree: two words that begin to have some
+    /// at the same time are both told of as the first.
+    pub(crate) fn count_changed(&self, Change { huge, before, gained }: Change) -> [usize; 2] {
         let others = self.state_words(huge / G::TREE_HUGE).iter().enumerate();
         let others = others.filter(|&(at, _)| at != huge % G::TREE_HUGE / LANE);
         let free = |word: &AtomicU64| States(word.load(Ordering::Relaxed)).count_free();
         let others: usize = others.map(|(_, word)| free(word)).sum();
         let here = before.count_free();
-        Change {
-            before: if here > 0 { here + others } else { 0 },
-            after: (here + others).wrapping_add_signed(gained),
-        }
+        let before = if here > 0 { here + others } else { 0 };
+        [before, (here + others).wrapping_add_signed(gained)]
     }
 
-    /// Allocates a huge frame, or an aligned pair, of a tree: the first that is free.
+    /// Allocates `count` huge frames of a tree, one or an aligned pair: the first that are free.
     #[inline(always)]
-    pub(crate) fn allocate_first(&self, tree: usize, order: u32) -> Option<(usize, Change)> {
-        self.take_first(tree, order, Phase::Whole)
+    pub(crate) fn allocate_first(&self, tree: usize, count: usize) -> Option<(usize, Change)> {
+        self.take_first(tree, count, Phase::Whole)
     }
 
     /// Opens a huge frame of a tree that is free as a whole: all of its credits are the caller's.
     pub(crate) fn open_first(&self, tree: usize) -> Option<(usize, Change)> {
-        self.take_first(tree, G::HUGE_ORDER, Phase::Split)
+        self.take_first(tree, 1, Phase::Split)
     }
 
     #[inline(always)]
-    fn take_first(&self, tree: usize, order: u32, to: Phase) -> Option<(usize, Change)> {
-        let count = 1 << (order - G::HUGE_ORDER);
+    fn take_first(&self, tree: usize, count: usize, to: Phase) -> Option<(usize, Change)> {
         for (at, word) in self.state_words(tree).iter().enumerate() {
             let mut states = States(word.load(Ordering::Relaxed));
             while let Some(first) = states.first_free(count) {
@@ -211,7 +213,8 @@ impl<'a, G: Geometry> Lower<'a, G> {
                 ) {
                     Ok(_) => {
                         let huge = tree * G::TREE_HUGE + at * LANE + first;
-                        return Some((huge, self.changed(huge, states, -(count as isize))));
+                        let gained = -(count as isize);
+                        return Some((huge, Change { huge, before: states, gained }));
                     }
                     Err(now) => states = States(now),
                 }
@@ -228,6 +231,7 @@ impl<'a, G: Geometry> Lower<'a, G> {
     }
 
     /// Changes one huge frame, or the two of a pair, from one phase to another.
+    #[inline(always)]
     pub(crate) fn turn(
         &self,
         huge: usize,
@@ -240,7 +244,7 @@ impl<'a, G: Geometry> Lower<'a, G> {
         let run = Run::new(huge, count);
         let before = self.update(huge, success, |states| states.change(run, from, to)).ok()?;
         let gained = (to == Phase::Free) as isize - (from == Phase::Free) as isize;
-        Some(self.changed(huge, before, gained * count as isize))
+        Some(Change { huge, before, gained: gained * count as isize })
     }
 
     /// Makes a huge frame free as a whole, of which the caller has all the credits.
@@ -283,7 +287,7 @@ impl<'a, G: Geometry> Lower<'a, G> {
         };
         let free = |states: States| free(states).filter(|_| full);
         match self.update(huge, Ordering::Release, free) {
-            Ok(before) => Ok(self.changed(huge, before, count as isize)),
+            Ok(before) => Ok(Change { huge, before, gained: count as isize }),
             Err(states) => {
                 let offline = run.each().any(|one| states.phase(one) == Phase::Offline);
                 Err(if offline { Refusal::Offline } else { Refusal::NotAllocated(0) })
@@ -291,12 +295,17 @@ impl<'a, G: Geometry> Lower<'a, G> {
         }
     }
 
+    /// The polarity of a huge frame that is split.
+    #[inline(always)]
+    pub(crate) fn split_polarity(&self, huge: usize) -> Option<Polarity> {
+        let (states, one) = (self.states(huge), Run::new(huge, 1));
+        states.is(one, Phase::Split).then(|| states.polarity(one))
+    }
+
     /// The polarity of a huge frame of which a part is to be freed; it is split first, if it was
     /// allocated as a whole.
-    #[inline(always)]
     fn splittable(&self, huge: usize) -> Result<Polarity, Refusal> {
-        let (states, one) = (self.states(huge), Run::new(huge, 1));
-        if states.is(one, Phase::Split) { Ok(states.polarity(one)) } else { self.split(huge) }
+        self.split_polarity(huge).map_or_else(|| self.split(huge), Ok)
     }
 
     /// Splits a huge frame that is allocated as a whole.
@@ -319,7 +328,6 @@ impl<'a, G: Geometry> Lower<'a, G> {
 
     /// Releases the bits of a block of base frames, splitting the huge frame first if it was
     /// allocated as a whole. The credits are still the caller's then, to give or to keep.
-    #[inline(always)]
     pub(crate) fn release(
         &self,
         huge: usize,
@@ -352,8 +360,7 @@ impl<'a, G: Geometry> Lower<'a, G> {
     /// bits that had another meaning, and must turn them back.
     #[inline(always)]
     pub(crate) fn still_means(&self, huge: usize, polarity: Polarity) -> bool {
-        let (states, one) = (self.states(huge), Run::new(huge, 1));
-        states.is(one, Phase::Split) && states.polarity(one) == polarity
+        self.split_polarity(huge) == Some(polarity)
     }
 
     /// Is every frame of the block free?

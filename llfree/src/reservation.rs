@@ -153,22 +153,32 @@ impl<G: Geometry> Reservation<G> {
     /// One credit.
     const CREDIT: u64 = 1 << Self::HELD.shift;
 
-    /// `count` frames paid for, to be looked for at `row`.
+    /// `count` frames paid for, of at least as many that are held; the next are to be looked for at
+    /// `row`.
     #[inline(always)]
-    pub(crate) const fn pay(self, count: usize, row: usize) -> Option<Self> {
-        if self.held() < count {
-            return None;
-        }
-        Some(Self::from_word(Self::ROW.set(self.word - count as u64 * Self::CREDIT, row)))
+    pub(crate) const fn pay(self, count: usize, row: usize) -> Self {
+        debug_assert!(self.held() >= count);
+        Self::from_word(Self::ROW.set(self.word - count as u64 * Self::CREDIT, row))
     }
 
-    /// `count` frames of huge frame `huge` given back, if credits of that child are held. It is
+    /// Which child, and which polarity: as much of the word as must be the same for credits to be
+    /// given back to it.
+    const WHICH: u64 = !0 << Self::CHILD.shift | 1 << Self::POLARITY.shift;
+
+    /// What the word must say to hold credits of a child.
+    #[inline(always)]
+    pub(crate) const fn key(huge: usize, polarity: Polarity) -> u64 {
+        (huge as u64) << Self::CHILD.shift | (polarity.0 as u64) << Self::POLARITY.shift
+    }
+
+    /// `count` frames of the child that `key` names given back, if credits of it are held. It is
     /// those that keep the child's polarity as it is noted here: without any left the word may speak
     /// of a child that has been allocated and split since.
     #[inline(always)]
-    pub(crate) fn repay(self, huge: usize, count: usize, polarity: Polarity) -> Option<Self> {
-        let same = self.held() > 0 && self.huge_index() == huge && self.polarity() == polarity;
-        let room = self.held() + count <= G::HUGE_FRAMES;
+    pub(crate) fn repay(self, key: u64, count: usize) -> Option<Self> {
+        let same = (self.word ^ key) & Self::WHICH == 0;
+        let held = self.held();
+        let room = held > 0 && held + count <= G::HUGE_FRAMES;
         (same && room).then(|| Self::from_word(self.word + count as u64 * Self::CREDIT))
     }
 
@@ -198,16 +208,16 @@ mod tests {
         assert!(held.is_some() && held.owns(tree) && held.polarity() == Polarity(true));
         assert_eq!((held.huge_index(), held.held()), (huge, full));
         let last_row = crate::rows::row_count::<G>() - 1;
-        let paid = held.pay(full, last_row).unwrap();
+        let paid = held.pay(full, last_row);
         assert_eq!((paid.held(), paid.row(), paid.tree()), (0, last_row, tree));
-        assert!(paid.pay(1, 0).is_none());
-        assert!(paid.repay(huge, 1, Polarity(true)).is_none(), "nothing pins the polarity");
-        let paid = held.pay(full - 1, last_row).unwrap();
-        assert_eq!(paid.repay(huge, full - 1, Polarity(true)).unwrap().held(), full);
-        assert!(paid.repay(huge, full, Polarity(true)).is_none());
-        assert!(paid.repay(huge, 1, Polarity(false)).is_none());
-        assert!(paid.repay(huge - 1, 1, Polarity(true)).is_none());
-        assert_eq!(held.empty().word(), held.pay(full, 0).unwrap().word());
+        let key = |huge, polarity| Reservation::<G>::key(huge, Polarity(polarity));
+        assert!(paid.repay(key(huge, true), 1).is_none(), "nothing pins the polarity");
+        let paid = held.pay(full - 1, last_row);
+        assert_eq!(paid.repay(key(huge, true), full - 1).unwrap().held(), full);
+        assert!(paid.repay(key(huge, true), full).is_none());
+        assert!(paid.repay(key(huge, false), 1).is_none());
+        assert!(paid.repay(key(huge - 1, true), 1).is_none());
+        assert_eq!(held.empty().word(), held.pay(full, 0).word());
         let guest = Reservation::<G>::guest(huge, 1, Polarity(false));
         assert!(guest.is_guest() && guest.is_in(tree) && !guest.owns(tree));
     }

@@ -36,6 +36,16 @@ pub(crate) struct Rows<'a, G> {
     geometry: PhantomData<G>,
 }
 
+/// Where a block was seen to be free.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Spot {
+    /// The row, or the first of them.
+    pub(crate) row: usize,
+    /// What was in it, and where in it such a block begins; for several rows without meaning.
+    value: u64,
+    starts: u64,
+}
+
 /// Which way bits are turned.
 #[derive(Clone, Copy)]
 enum Turn {
@@ -138,65 +148,80 @@ impl<'a, G: Geometry> Rows<'a, G> {
         self.rows.get(first..first + (1 << (order - ROW_ORDER))).unwrap_or_default()
     }
 
-    /// A row in which a block of `order` could be claimed now, looking first at row `from`.
-    #[inline(always)]
-    pub(crate) fn find(&self, order: u32, from: usize) -> Option<usize> {
+    /// Where a block of `order` could be claimed now, looking first at row `from`.
+    pub(crate) fn find(&self, order: u32, from: usize) -> Option<Spot> {
         if order > ROW_ORDER {
-            let free = |&offset: &usize| self.is_free(offset, order);
-            return Self::offsets(order, from).find(free).map(|offset| offset >> ROW_ORDER);
+            let mut blocks = Self::offsets(order, from);
+            let offset = blocks.find(|&offset| self.is_free(offset, order))?;
+            return Some(Spot { row: offset >> ROW_ORDER, value: 0, starts: 0 });
         }
-        let mut index = from;
-        for _ in 0..row_count::<G>() {
-            let row = self.rows.get(index)?;
-            if block_starts(self.free_in(row.load(Ordering::Relaxed)), order) != 0 {
-                return Some(index);
-            }
-            index = (index + 1) % row_count::<G>();
-        }
-        None
+        (0..row_count::<G>()).find_map(|step| self.look(order, (from + step) % row_count::<G>()))
     }
 
-    /// Claims a block of `order`, looking first at row `from`; the caller holds its credits.
+    /// The same in row `row` alone, for an order up to 6.
+    #[inline(always)]
+    pub(crate) fn look(&self, order: u32, row: usize) -> Option<Spot> {
+        let value = self.rows.get(row)?.load(Ordering::Relaxed);
+        let starts = block_starts(self.free_in(value), order);
+        (starts != 0).then_some(Spot { row, value, starts })
+    }
+
+    /// The row to look at after a claim of `order` at `spot`: the next one, if this one is full then.
+    /// For small orders that is too rare to look.
+    #[inline(always)]
+    pub(crate) fn after(&self, order: u32, spot: Spot) -> usize {
+        let last = spot.starts & spot.starts.wrapping_sub(1) == 0;
+        let full = order >= ROW_ORDER || order >= ROW_ORDER - 2 && last;
+        if full { (spot.row + 1) % row_count::<G>() } else { spot.row }
+    }
+
+    /// Claims a block of `order` where one was found, or elsewhere; the caller holds its credits.
     /// Returns the offset of the block's first frame, or how many of the credits are lost (see
     /// [`toggle`](Self::toggle)).
-    #[inline(always)]
-    pub(crate) fn claim(&self, order: u32, from: usize) -> Result<usize, usize> {
+    pub(crate) fn claim(&self, order: u32, spot: Spot) -> Result<usize, usize> {
         if order > ROW_ORDER {
-            return self.claim_run(order, from);
+            let offset = spot.row << ROW_ORDER;
+            return match self.claim_at(offset, order) {
+                Ok(()) => Ok(offset),
+                Err(0) => self.claim_run(order, spot.row),
+                Err(lost) => Err(lost),
+            };
         }
-        match self.claim_in(from, order) {
+        match self.claim_in(spot, order) {
             Some(offset) => Ok(offset),
-            None => self.claim_behind(order, from).ok_or(0),
+            None => self.claim_behind(order, spot.row).ok_or(0),
         }
     }
 
     #[cold]
-    fn claim_behind(&self, order: u32, from: usize) -> Option<usize> {
+    pub(crate) fn claim_behind(&self, order: u32, from: usize) -> Option<usize> {
         // Twice: bits that a claim took and then took back while the search passed, and bits that
         // were released behind it, are found by the second pass.
         let rows = (from..row_count::<G>()).chain(0..row_count::<G>()).chain(0..from);
-        rows.take(2 * row_count::<G>()).find_map(|row| self.claim_in(row, order))
+        let mut spots = rows.take(2 * row_count::<G>()).filter_map(|row| self.look(order, row));
+        spots.find_map(|spot| self.claim_in(spot, order))
     }
 
-    /// Claims a block of an order up to 6 in row `index`; returns its offset.
+    /// Claims a block of an order up to 6 in a row where one was found; returns its offset.
     #[inline(always)]
-    fn claim_in(&self, index: usize, order: u32) -> Option<usize> {
-        let row = self.rows.get(index)?;
-        let mut value = row.load(Ordering::Relaxed);
+    pub(crate) fn claim_in(&self, spot: Spot, order: u32) -> Option<usize> {
+        let Spot { row, mut value, mut starts } = spot;
+        let word = self.rows.get(row)?;
         loop {
-            let starts = block_starts(self.free_in(value), order);
-            if starts == 0 {
-                return None;
-            }
             let at = starts.trailing_zeros();
             let claimed = value ^ block_mask(order) << at;
-            match row.compare_exchange(value, claimed, Ordering::Acquire, Ordering::Relaxed) {
-                Ok(_) => return Some(index << ROW_ORDER | at as usize),
+            match word.compare_exchange(value, claimed, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return Some(row << ROW_ORDER | at as usize),
                 Err(now) => value = now,
+            }
+            starts = block_starts(self.free_in(value), order);
+            if starts == 0 {
+                return None;
             }
         }
     }
 
+    #[cold]
     fn claim_run(&self, order: u32, from: usize) -> Result<usize, usize> {
         // Twice, as in `claim_behind`.
         for offset in Self::offsets(order, from).chain(Self::offsets(order, from)) {
@@ -299,11 +324,12 @@ impl<'a, G: Geometry> Rows<'a, G> {
         if self.toggle_row(row, mask, turn) { Ok(()) } else { Err(0) }
     }
 
+    #[inline(always)]
     fn toggle_rows(&self, offset: usize, order: u32, turn: Turn) -> Result<(), usize> {
         let rows = self.run(offset, order);
         for (done, row) in rows.iter().enumerate() {
             if !self.toggle_row(row, !0, turn) {
-                return Err(rows.iter().take(done).map(|row| self.turn_back(row, turn)).sum());
+                return Err(self.turn_all_back(rows, done, turn));
             }
         }
         Ok(())
@@ -323,6 +349,11 @@ impl<'a, G: Geometry> Rows<'a, G> {
             }
         }
         false
+    }
+
+    #[cold]
+    fn turn_all_back(&self, rows: &[AtomicU64], count: usize, turn: Turn) -> usize {
+        rows.iter().take(count).map(|row| self.turn_back(row, turn)).sum()
     }
 
     /// Undoes a turn of a whole row; returns how many of its frames were otherwise already.

@@ -8,7 +8,7 @@ use woodlot_frame::{
 };
 
 use crate::LLFree;
-use crate::index::{Kind, Places, Use};
+use crate::index::{Kind, Places};
 use crate::init::{SLOT_BALANCE, TOTAL_FREE, TOTAL_OFFLINE};
 use crate::reservation::Reservation;
 
@@ -33,19 +33,23 @@ impl<G: Geometry> FrameAllocator for LLFree<'_, G> {
     #[inline]
     fn alloc(&self, request: Request) -> Result<FrameId, AllocError> {
         self.check(&request)?;
-        match self.allocate_frame(&request) {
-            Some(frame) => Ok(frame),
-            None => self.allocate(&request),
+        match request.order {
+            Order::BASE if request.frame.is_none() => self.allocate_small(&request, 0),
+            _ => self.allocate(&request),
         }
     }
 
     #[inline]
     fn free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
-        self.check_free(frame, order, slot)?;
-        if order == Order::BASE {
-            self.free_block(frame, 0, slot)
-        } else {
-            self.free_large(frame, order, slot)
+        match order {
+            Order::BASE => {
+                self.check_free(frame, Order::BASE, slot)?;
+                self.free_small(frame, 0, slot)
+            }
+            order => {
+                self.check_free(frame, order, slot)?;
+                self.free_large(frame, order.0 as u32, slot)
+            }
         }
     }
 
@@ -146,7 +150,7 @@ impl<G: Geometry> FrameAllocator for LLFree<'_, G> {
             ..Stats::default()
         };
         for index in 0..self.trees.len() {
-            let Use { tree, whole } = self.look_at(index);
+            let (tree, whole) = (self.tree(index), self.lower.count_whole(index));
             if let Some(class) = stats.classes.get_mut(tree.class().0 as usize) {
                 let credits: usize = self.children(index).map(|huge| self.lower.credits(huge)).sum();
                 class.trees += 1;

@@ -48,21 +48,15 @@ impl<G: Geometry> LLFree<'_, G> {
     /// The reservations of a slot.
     #[inline]
     pub(crate) fn slot_reservations(&self, slot: Slot) -> &[AtomicU64] {
-        let first = slot.0 * SLOT_WORDS;
-        self.slots.get(first..first + self.zone.classes.count()).unwrap_or_default()
+        let (first, classes) = (slot.0 * SLOT_WORDS, self.zone.classes.count());
+        debug_assert!(first + classes <= self.slots.len());
+        // SAFETY: as for `slot_word`; there are fewer classes than words of a slot.
+        unsafe { self.slots.get_unchecked(first..first + classes) }
     }
 
     /// The reservations of every slot for every class.
     pub(crate) fn reservations(&self) -> impl Iterator<Item = &AtomicU64> {
-        self.reservations_from(Slot(0))
-    }
-
-    /// The same beginning with those of one slot.
-    pub(crate) fn reservations_from(&self, slot: Slot) -> impl Iterator<Item = &AtomicU64> {
-        let classes = self.zone.classes.count();
-        let slots = || self.slots.chunks_exact(SLOT_WORDS);
-        let around = slots().skip(slot.0).chain(slots().take(slot.0));
-        around.flat_map(move |slot| slot.iter().take(classes))
+        (0..self.zone.slots).flat_map(|slot| self.slot_reservations(Slot(slot)))
     }
 
     /// The reservations of every slot for one class.
@@ -112,8 +106,12 @@ impl<G: Geometry> LLFree<'_, G> {
     }
 
     /// What a tree is.
+    #[inline]
     pub(crate) fn look_at(&self, tree: usize) -> Use {
-        Use { tree: self.tree(tree), whole: self.lower.count_whole(tree) }
+        let entry = self.tree(tree);
+        // A reserved tree is in nobody's way, and its states are not for others to read.
+        let whole = if entry.is_reserved() { 0 } else { self.lower.count_whole(tree) };
+        Use { tree: entry, whole }
     }
 
     /// Changes a tree entry as `change` says, unless that says `None`. Returns it before and after.
@@ -148,13 +146,18 @@ impl<G: Geometry> LLFree<'_, G> {
     }
 
     /// The states of a tree have changed.
-    #[inline(always)]
     pub(crate) fn states_changed(&self, tree: usize, change: Change) {
-        let entry = self.tree(tree);
-        if !entry.is_reserved() {
-            let then = Use { tree: entry, whole: change.before };
-            self.index.update(tree, Some(then), Use { tree: entry, whole: change.after });
+        if !self.tree(tree).is_reserved() {
+            self.follow_states(tree, change);
         }
+    }
+
+    /// The same of a tree that may be in the index.
+    #[inline(never)]
+    pub(crate) fn follow_states(&self, tree: usize, change: Change) {
+        let entry = self.tree(tree);
+        let [then, now] = self.lower.count_changed(change).map(|whole| Use { tree: entry, whole });
+        self.index.update(tree, Some(then), now);
     }
 
     /// The counter of a child has changed.
@@ -276,15 +279,14 @@ impl<G: Geometry> LLFree<'_, G> {
     /// Reserves a tree at one of `places` that `fits`, and makes it the slot's.
     pub(crate) fn move_to(
         &self,
-        word: &AtomicU64,
+        slot: Slot,
         class: Class,
         kind: Kind,
         places: Places,
         mut fits: impl FnMut(usize) -> bool,
     ) -> bool {
-        let now = self.read(word);
-        let near = if now.is_some() { now.tree() } else { 0 };
-        let look = |tree| self.look_at(tree);
+        let word = self.reservation(slot, class);
+        let (near, look) = (self.near(word, slot), |tree| self.look_at(tree));
         let found = self.index.search(kind, places, near, look, |tree, entry| {
             if fits(tree) { self.reserve(tree, entry, class) } else { None }
         });
@@ -294,10 +296,22 @@ impl<G: Geometry> LLFree<'_, G> {
         })
     }
 
+    /// The tree near which a slot looks for another one. Slots begin apart, so that they do not
+    /// write the same words of the index.
+    fn near(&self, word: &AtomicU64, slot: Slot) -> usize {
+        let now = self.read(word);
+        if now.is_some() { now.tree() } else { self.trees.len() * slot.0 / self.zone.slots.max(1) }
+    }
+
+    /// Where the index has the trees that a class may fill up.
+    pub(crate) fn filled(&self, class: Class) -> Places {
+        self.filled.get(class.0 as usize).copied().unwrap_or(Places::NONE)
+    }
+
     /// Is there an entirely free tree that nobody has reserved?
-    pub(crate) fn has_free_tree(&self) -> bool {
-        let look = |tree| self.look_at(tree);
-        let found = self.index.search(Kind::Huge, Places::FREE_TREES, 0, look, |_, _| Some(()));
+    pub(crate) fn has_free_tree(&self, word: &AtomicU64, slot: Slot) -> bool {
+        let (near, look) = (self.near(word, slot), |tree| self.look_at(tree));
+        let found = self.index.search(Kind::Huge, Places::FREE_TREES, near, look, |_, _| Some(()));
         found.is_some()
     }
 
