@@ -54,6 +54,8 @@ struct Child {
     huge: usize,
     credits: usize,
     polarity: Polarity,
+    /// Where to look first.
+    row: usize,
 }
 
 impl<G: Geometry> LLFree<'_, G> {
@@ -72,60 +74,65 @@ impl<G: Geometry> LLFree<'_, G> {
         Ok(())
     }
 
-    /// The usual case, for orders up to 6: a block of the child that the slot holds, by one swap of
-    /// the reservation and one of the row where the last one was. Whatever else happens is told by a
-    /// call in tail position, so that nothing has to be kept across calls.
+    /// The usual case: base frames of the child that the slot holds, by one swap of the reservation
+    /// and one of the row where the last block was, or of several. Whatever else happens is told by
+    /// a call in tail position, so that nothing has to be kept across calls.
     #[inline(always)]
-    pub(crate) fn allocate_small(
+    pub(crate) fn allocate_base<const ORDER: u32>(
         &self,
         request: &Request,
-        order: u32,
     ) -> Result<FrameId, AllocError> {
         let word = self.reservation(request.slot, request.class);
         let now = self.read(word);
         let rows = self.lower.rows(now.huge_index(), now.polarity());
-        if now.held() < 1 << order {
-            return self.allocate_behind(request);
+        if now.held() < 1 << ORDER {
+            return self.allocate_next::<ORDER>(request);
         }
-        let Some(spot) = rows.look(order, now.row()) else {
-            return self.allocate_behind(request);
+        let Some(spot) = rows.look(ORDER, now.row()) else {
+            return self.allocate_behind::<ORDER>(request);
         };
-        let paid = now.pay(1 << order, rows.after(order, spot));
+        let paid = now.pay(1 << ORDER, rows.after(ORDER, spot));
         if self.swap(word, now, paid).is_err() {
-            return self.allocate_behind(request);
+            return self.allocate_behind::<ORDER>(request);
         }
-        match rows.claim_in(spot, order) {
-            Some(offset) => {
-                self.count(request.slot, 1 << order, false);
+        match rows.claim_in(spot, ORDER) {
+            Ok(offset) => {
+                self.count(request.slot, 1 << ORDER, false);
                 Ok(self.frame(now.huge_index(), offset))
             }
-            None => self.allocate_paid(request, now, spot),
+            Err(lost) => self.allocate_paid(request, now, spot, lost),
         }
     }
 
-    /// Allocates any block: what the request names, or one from wherever there is one.
+    /// Allocates any block: what the request names, or one from wherever there is one. The orders are
+    /// told apart, so that the compiler knows how many bits they are.
     #[inline(never)]
     pub(crate) fn allocate(&self, request: &Request) -> Result<FrameId, AllocError> {
         if request.frame.is_some() {
             return self.allocate_exactly(request);
         }
-        // The small orders are told apart, so that the compiler knows their masks.
+        const { assert!(G::HUGE_ORDER <= 12) }
         match request.order.0 as u32 {
             order if order > G::HUGE_ORDER => self.allocate_huge::<2>(request),
             order if order == G::HUGE_ORDER => self.allocate_huge::<1>(request),
+            0 => self.allocate_order::<0>(request),
             1 => self.allocate_order::<1>(request),
             2 => self.allocate_order::<2>(request),
             3 => self.allocate_order::<3>(request),
             4 => self.allocate_order::<4>(request),
             5 => self.allocate_order::<5>(request),
             6 => self.allocate_order::<6>(request),
-            _ => self.allocate_behind(request),
+            7 => self.allocate_order::<7>(request),
+            8 => self.allocate_order::<8>(request),
+            9 => self.allocate_order::<9>(request),
+            10 => self.allocate_order::<10>(request),
+            _ => self.allocate_order::<11>(request),
         }
     }
 
     #[inline(never)]
     fn allocate_order<const ORDER: u32>(&self, request: &Request) -> Result<FrameId, AllocError> {
-        self.allocate_small(request, ORDER)
+        self.allocate_base::<ORDER>(request)
     }
 
     /// One huge frame, or two that make a pair, of the tree that is reserved.
@@ -145,54 +152,68 @@ impl<G: Geometry> LLFree<'_, G> {
         self.allocate_slowly(request)
     }
 
-    /// A block of base frames of the child that the slot holds, or from elsewhere.
+    /// Base frames from another row of the child that the slot holds, or from elsewhere.
     #[inline(never)]
-    fn allocate_behind(&self, request: &Request) -> Result<FrameId, AllocError> {
+    fn allocate_behind<const ORDER: u32>(&self, request: &Request) -> Result<FrameId, AllocError> {
         let word = self.reservation(request.slot, request.class);
-        let order = request.order.0 as u32;
-        match self.take_held(word, order).or_else(|| self.open_own(word, request)) {
+        match self.take_held(word, ORDER) {
             Some(frame) => {
-                self.count(request.slot, request.order.frames(), false);
+                self.count(request.slot, 1 << ORDER, false);
                 Ok(frame)
             }
-            None => self.allocate_slowly(request),
+            None => self.allocate_next::<ORDER>(request),
         }
     }
 
-    /// What steps 1 to 4 come to where nothing is in part allocated and trees are free: the next huge
-    /// frame of the own tree. `None` wherever they could come to something else.
-    #[inline(always)]
-    fn open_own(&self, word: &AtomicU64, request: &Request) -> Option<FrameId> {
-        let &Request { class, slot, order, .. } = request;
+    /// Base frames from the next huge frame of the own tree, where nothing is in part allocated and
+    /// trees are free: that is what steps 1 to 4 come to then. Or from wherever they lead to.
+    #[inline(never)]
+    fn allocate_next<const ORDER: u32>(&self, request: &Request) -> Result<FrameId, AllocError> {
+        let word = self.reservation(request.slot, request.class);
         let now = self.read(word);
-        let own = now.is_some() && !now.is_guest() && self.tree(now.tree()).children() == 0;
-        let open = own
-            && !self.index.may_have(Kind::Partial, self.filled(class))
-            && !self.lenders(slot).any(|lender| self.lends(lender, class))
-            && self.has_free_tree(word, slot);
-        if !open {
-            return None;
+        if now.is_some()
+            && !now.is_guest()
+            && self.only_free_frames(now.tree(), request.slot, request.class)
+            && let Some(child) = self.open(now.tree())
+            && let Some(frame) = self.take_and_hold(word, now.tree(), child, ORDER)
+        {
+            self.count(request.slot, 1 << ORDER, false);
+            return Ok(frame);
         }
-        let child = self.open(now.tree())?;
-        self.take_and_hold(word, now.tree(), child, order.0 as u32)
+        self.allocate_slowly(request)
     }
 
-    /// The same after the slot has paid, and the row in which there was a block has none any more.
+    /// Is nothing in part allocated that the class could fill up, in the slot's own tree and others,
+    /// and is some tree entirely free?
+    #[inline(always)]
+    fn only_free_frames(&self, own: usize, slot: Slot, class: Class) -> bool {
+        let lends = || self.lenders(slot).any(|tree| self.lends(tree, class));
+        self.tree(own).children() == 0
+            && !self.index.may_have(Kind::Partial, self.filled(class))
+            && self.index.first(Kind::Huge, Places::FREE_TREES, own).is_some_and(|tree| {
+                !self.tree(tree).is_reserved() && self.lower.count_whole(tree) == G::TREE_HUGE
+            })
+            && !lends()
+    }
+
+    /// The same after the slot has paid, and the block that it had found was lost, with so many of
+    /// the credits.
     #[cold]
     fn allocate_paid(
         &self,
         request: &Request,
         paid: Reservation<G>,
         spot: Spot,
+        lost: usize,
     ) -> Result<FrameId, AllocError> {
         let word = self.reservation(request.slot, request.class);
-        match self.claim(word, paid, request.order.0 as u32, spot) {
-            Some(frame) => {
-                self.count(request.slot, request.order.frames(), false);
-                Ok(frame)
-            }
-            None => self.allocate_behind(request),
+        if lost > 0 {
+            self.repay(word, paid, request.order.frames() - lost);
+        } else if let Some(frame) = self.claim(word, paid, request.order.0 as u32, spot) {
+            self.count(request.slot, request.order.frames(), false);
+            return Ok(frame);
         }
+        self.allocate_slowly(request)
     }
 
     /// Allocates the block that a request names.
@@ -206,6 +227,7 @@ impl<G: Geometry> LLFree<'_, G> {
     }
 
     /// A block of any order of base frames from the child that the slot holds.
+    #[inline(always)]
     fn take_held(&self, word: &AtomicU64, order: u32) -> Option<FrameId> {
         let now = self.read(word);
         if now.held() < 1 << order {
@@ -247,7 +269,7 @@ impl<G: Geometry> LLFree<'_, G> {
     }
 
     /// Claims a block of the child that `paid` held when it paid for it.
-    #[inline(never)]
+    #[inline(always)]
     fn claim(
         &self,
         word: &AtomicU64,
@@ -373,26 +395,15 @@ impl<G: Geometry> LLFree<'_, G> {
     /// The trees that the first reservations have, the slot's own first.
     #[inline(always)]
     fn lenders(&self, slot: Slot) -> impl Iterator<Item = usize> {
-        let mut words = [].iter();
-        let (mut left, mut next, mut slots) = (LENDERS, slot.0, self.zone.slots);
-        core::iter::from_fn(move || {
-            while left > 0 {
-                let Some(word) = words.next() else {
-                    if slots == 0 {
-                        return None;
-                    }
-                    words = self.slot_reservations(Slot(next)).iter();
-                    next = if next + 1 < self.zone.slots { next + 1 } else { 0 };
-                    slots -= 1;
-                    continue;
-                };
-                left -= 1;
+        let classes = self.zone.classes.count();
+        let slots = (LENDERS / classes.max(1)).min(self.zone.slots);
+        (0..slots).flat_map(move |step| {
+            let next = slot.0 + step;
+            let next = if next < self.zone.slots { next } else { next - self.zone.slots };
+            self.slot_reservations(Slot(next)).iter().filter_map(|word| {
                 let now = self.read(word);
-                if now.is_some() && !now.is_guest() {
-                    return Some(now.tree());
-                }
-            }
-            None
+                (now.is_some() && !now.is_guest()).then(|| now.tree())
+            })
         })
     }
 
@@ -477,6 +488,7 @@ impl<G: Geometry> LLFree<'_, G> {
 
     /// Allocates from a child whose credits the caller has taken, and makes the rest of them the
     /// reservation's.
+    #[inline(always)]
     fn take_and_hold(
         &self,
         word: &AtomicU64,
@@ -484,13 +496,14 @@ impl<G: Geometry> LLFree<'_, G> {
         child: Child,
         order: u32,
     ) -> Option<FrameId> {
-        let Child { huge, credits, polarity } = child;
+        let Child { huge, credits, polarity, .. } = child;
         let rows = self.lower.rows(huge, polarity);
         let Some(spot) = rows.find(order, 0) else {
             self.hold(word, tree, child);
             return None;
         };
-        self.hold(word, tree, Child { credits: credits - (1 << order), ..child });
+        let row = rows.after(order, spot);
+        self.hold(word, tree, Child { credits: credits - (1 << order), row, ..child });
         self.claim(word, Reservation::guest(huge, 0, polarity), order, spot)
     }
 
@@ -498,14 +511,15 @@ impl<G: Geometry> LLFree<'_, G> {
     fn open(&self, tree: usize) -> Option<Child> {
         let (huge, change) = self.lower.open_first(tree)?;
         self.states_changed(tree, change);
-        Some(Child { huge, credits: G::HUGE_FRAMES, polarity: self.lower.polarity(huge) })
+        let polarity = self.lower.polarity(huge);
+        Some(Child { huge, credits: G::HUGE_FRAMES, polarity, row: 0 })
     }
 
     /// Takes all credits of the child of a tree to fill next, but for `not`.
     fn take_chosen(&self, tree: usize, order: u32, not: Option<usize>) -> Option<Child> {
         while let Some(huge) = self.choose_child(tree, order, not) {
             if let Some((credits, polarity)) = self.take_child(huge, 1 << order) {
-                return Some(Child { huge, credits, polarity });
+                return Some(Child { huge, credits, polarity, row: 0 });
             }
         }
         None
@@ -558,9 +572,9 @@ impl<G: Geometry> LLFree<'_, G> {
     /// Makes the credits of a child the reservation's, and gives back what it held before; if the
     /// reservation has moved to another tree, the credits go back themselves.
     fn hold(&self, word: &AtomicU64, tree: usize, child: Child) {
-        let Child { huge, credits, polarity } = child;
+        let Child { huge, credits, polarity, row } = child;
         let hold = |now: Reservation<G>| {
-            if now.owns(tree) { Some(now.holding(huge, credits, polarity)) } else { None }
+            if now.owns(tree) { Some(now.holding(huge, credits, polarity, row)) } else { None }
         };
         match self.change(word, hold) {
             Some(before) => self.give_held(before.huge_index(), before.held()),
@@ -568,12 +582,24 @@ impl<G: Geometry> LLFree<'_, G> {
         }
     }
 
-    /// The slot holds what there is of a child of its own tree.
-    #[inline(never)]
-    pub(crate) fn hold_child(&self, word: &AtomicU64, huge: usize) {
-        if let Some((credits, polarity)) = self.take_child(huge, 1) {
-            self.hold(word, huge / G::TREE_HUGE, Child { huge, credits, polarity });
+    /// Makes a child of which frames were freed the one that the slot holds, with all its credits and
+    /// those of the frames. False, and nothing changed: that is more than it can have.
+    pub(crate) fn hold_freed(
+        &self,
+        word: &AtomicU64,
+        huge: usize,
+        freed: usize,
+        polarity: Polarity,
+    ) -> bool {
+        let rest = self.take_child(huge, 1).map_or(0, |(credits, _)| credits);
+        let fits = rest + freed <= G::HUGE_FRAMES;
+        if fits {
+            let child = Child { huge, credits: rest + freed, polarity, row: 0 };
+            self.hold(word, huge / G::TREE_HUGE, child);
+        } else {
+            self.give_held(huge, rest);
         }
+        fits
     }
 
     /// Allocates one huge frame, or two that make a pair, of the tree that a slot has reserved.

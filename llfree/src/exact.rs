@@ -36,7 +36,7 @@ impl<G: Geometry> LLFree<'_, G> {
             let claimed = if order < G::HUGE_ORDER {
                 self.claim_at(huge, offset, order)
             } else {
-                self.turn(huge, order, Phase::Free, Phase::Whole)
+                self.turn(huge, 1 << (order - G::HUGE_ORDER), Phase::Free, Phase::Whole)
             };
             if claimed && whole {
                 self.turn_to(tree, class);
@@ -49,7 +49,7 @@ impl<G: Geometry> LLFree<'_, G> {
     /// Claims a block of base frames: of a huge frame that is free as a whole, after opening it.
     fn claim_at(&self, huge: usize, offset: usize, order: u32) -> bool {
         let count = 1 << order;
-        let (held, polarity) = if self.turn(huge, G::HUGE_ORDER, Phase::Free, Phase::Split) {
+        let (held, polarity) = if self.turn(huge, 1, Phase::Free, Phase::Split) {
             (G::HUGE_FRAMES, self.lower.polarity(huge))
         } else if let Some(polarity) = self.take_some(huge, count) {
             (count, polarity)
@@ -61,9 +61,9 @@ impl<G: Geometry> LLFree<'_, G> {
         claimed.is_ok()
     }
 
-    /// Changes one huge frame, or a pair, from one phase to another.
-    fn turn(&self, huge: usize, order: u32, from: Phase, to: Phase) -> bool {
-        let change = self.lower.turn(huge, order, from, to, Ordering::AcqRel);
+    /// Changes `count` huge frames, one or a pair, from one phase to another.
+    fn turn(&self, huge: usize, count: usize, from: Phase, to: Phase) -> bool {
+        let change = self.lower.turn(huge, count, from, to, Ordering::AcqRel);
         change.is_some_and(|change| {
             self.states_changed(huge / G::TREE_HUGE, change);
             true
@@ -101,7 +101,7 @@ impl<G: Geometry> LLFree<'_, G> {
     /// Takes one huge frame out.
     fn take_out(&self, huge: usize) -> bool {
         let out = self.attempt(huge, 0, G::HUGE_ORDER, || {
-            self.turn(huge, G::HUGE_ORDER, Phase::Free, Phase::Offline)
+            self.turn(huge, 1, Phase::Free, Phase::Offline)
         });
         if out {
             self.total(TOTAL_FREE).fetch_sub(G::HUGE_FRAMES as u64, Ordering::Relaxed);
@@ -111,7 +111,7 @@ impl<G: Geometry> LLFree<'_, G> {
     }
 
     fn put_back(&self, huge: usize) -> bool {
-        let put = self.turn(huge, G::HUGE_ORDER, Phase::Offline, Phase::Free);
+        let put = self.turn(huge, 1, Phase::Offline, Phase::Free);
         if put {
             self.total(TOTAL_OFFLINE).fetch_sub(1, Ordering::Relaxed);
             self.total(TOTAL_FREE).fetch_add(G::HUGE_FRAMES as u64, Ordering::Relaxed);

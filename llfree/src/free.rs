@@ -12,14 +12,13 @@ use crate::rows::ROW_ORDER;
 use crate::state::Polarity;
 
 impl<G: Geometry> LLFree<'_, G> {
-    /// The usual case, for orders up to 6: a block of a child of which the slot holds credits. The
-    /// block is known to be of the zone and aligned. Whatever else happens is told by a call in tail
-    /// position, so that nothing has to be kept across calls.
+    /// The usual case: base frames of a child of which the slot holds credits. The block is known to be
+    /// of the zone and aligned. Whatever else happens is told by a call in tail position, so that
+    /// nothing has to be kept across calls.
     #[inline(always)]
-    pub(crate) fn free_small(
+    pub(crate) fn free_base<const ORDER: u32>(
         &self,
         frame: FrameId,
-        order: u32,
         slot: Slot,
     ) -> Result<(), FreeError> {
         let (huge, offset) = self.locate(frame);
@@ -29,42 +28,59 @@ impl<G: Geometry> LLFree<'_, G> {
                 continue;
             }
             // The credits held, and the frame that the caller owns, keep the polarity.
-            if self.lower.rows(huge, now.polarity()).release(offset, order).is_err() {
-                return Err(FreeError::NotAllocated(frame));
+            if let Err(gone) = self.lower.rows(huge, now.polarity()).release(offset, ORDER) {
+                return Err(self.refused(frame, Refusal::NotAllocated(gone)));
             }
-            let repaid = now.repay(Reservation::<G>::key(huge, now.polarity()), 1 << order);
+            let repaid = now.repay(Reservation::<G>::key(huge, now.polarity()), 1 << ORDER);
             if !repaid.is_some_and(|repaid| self.swap(word, now, repaid).is_ok()) {
-                return self.credit(frame, order, now.polarity(), slot);
+                return self.credit(frame, ORDER, now.polarity(), slot);
             }
-            self.count(slot, 1 << order, true);
+            self.count(slot, 1 << ORDER, true);
             return Ok(());
         }
-        self.free_part(frame, order, slot)
+        self.free_part::<ORDER>(frame, slot)
     }
 
-    /// Frees a block of any order above 0.
+    /// Frees a block of any order. The orders are told apart, so that the compiler knows how many
+    /// bits they are.
     #[inline(never)]
     pub(crate) fn free_large(
         &self,
         frame: FrameId,
-        order: u32,
+        order: Order,
         slot: Slot,
     ) -> Result<(), FreeError> {
-        match order {
-            order if order >= G::HUGE_ORDER => self.free_huge(frame, order, slot),
-            order if order <= ROW_ORDER => self.free_small(frame, order, slot),
-            _ => self.free_part(frame, order, slot),
+        match order.0 as u32 {
+            order if order > G::HUGE_ORDER => self.free_huge::<2>(frame, slot),
+            order if order == G::HUGE_ORDER => self.free_huge::<1>(frame, slot),
+            0 => self.free_order::<0>(frame, slot),
+            1 => self.free_order::<1>(frame, slot),
+            2 => self.free_order::<2>(frame, slot),
+            3 => self.free_order::<3>(frame, slot),
+            4 => self.free_order::<4>(frame, slot),
+            5 => self.free_order::<5>(frame, slot),
+            6 => self.free_order::<6>(frame, slot),
+            7 => self.free_order::<7>(frame, slot),
+            8 => self.free_order::<8>(frame, slot),
+            9 => self.free_order::<9>(frame, slot),
+            10 => self.free_order::<10>(frame, slot),
+            _ => self.free_order::<11>(frame, slot),
         }
     }
 
+    #[inline(never)]
+    fn free_order<const ORDER: u32>(&self, frame: FrameId, slot: Slot) -> Result<(), FreeError> {
+        self.free_base::<ORDER>(frame, slot)
+    }
+
     /// Frees one huge frame or two.
-    #[inline(always)]
-    fn free_huge(&self, frame: FrameId, order: u32, slot: Slot) -> Result<(), FreeError> {
+    #[inline(never)]
+    fn free_huge<const COUNT: usize>(&self, frame: FrameId, slot: Slot) -> Result<(), FreeError> {
         let huge = self.locate(frame).0;
         let tree = huge / G::TREE_HUGE;
-        match self.lower.free_whole(huge, order) {
+        match self.lower.free_whole(huge, COUNT) {
             Ok(change) => {
-                self.count(slot, 1 << order, true);
+                self.count(slot, COUNT << G::HUGE_ORDER, true);
                 if !self.tree(tree).is_reserved() {
                     self.follow_states(tree, change);
                     self.freed_into(tree, slot);
@@ -75,19 +91,13 @@ impl<G: Geometry> LLFree<'_, G> {
         }
     }
 
-    /// Frees a block of base frames of any order, and of a huge frame that may have to be split.
+    /// Frees a block of base frames of a huge frame that the slot does not hold, and that may have to
+    /// be split.
     #[inline(never)]
-    fn free_part(&self, frame: FrameId, order: u32, slot: Slot) -> Result<(), FreeError> {
+    fn free_part<const ORDER: u32>(&self, frame: FrameId, slot: Slot) -> Result<(), FreeError> {
         let (huge, offset) = self.locate(frame);
-        match self.lower.release(huge, offset, order) {
-            // What the slot holds has been looked at for the orders of one row.
-            Ok(polarity)
-                if order > ROW_ORDER && self.repay_held(huge, 1 << order, polarity, slot) =>
-            {
-                self.count(slot, 1 << order, true);
-                Ok(())
-            }
-            Ok(polarity) => self.credit(frame, order, polarity, slot),
+        match self.lower.release(huge, offset, ORDER) {
+            Ok(polarity) => self.credit(frame, ORDER, polarity, slot),
             Err(refusal) => Err(self.refused(frame, refusal)),
         }
     }
@@ -138,12 +148,29 @@ impl<G: Geometry> LLFree<'_, G> {
         Ok(())
     }
 
+    /// After several frees in a row into one child of its own tree the slot holds that child: the next
+    /// ones cost one swap less. A call that stops in between has the child's credits in flight, as
+    /// one that allocates may.
     #[inline(always)]
     fn credit_child(&self, huge: usize, count: usize, polarity: Polarity, slot: Slot) -> bool {
-        let given = self.lower.still_means(huge, polarity)
-            && self.give_child(huge, count, Surplus::Refuse);
+        if !self.lower.still_means(huge, polarity) {
+            return false;
+        }
+        let tree = huge / G::TREE_HUGE;
+        if self.tree(tree).is_reserved() {
+            // Of large blocks a child has so few that it does not pay to wait.
+            let after = (self.tuning.reserve_after_frees as usize).min(G::HUGE_FRAMES / 8 / count);
+            if self.is_in_a_row(slot, SLOT_LAST_CHILD, huge, after)
+                && let mut words = self.slot_reservations(slot).iter()
+                && let Some(word) = words.find(|&word| self.read(word).owns(tree))
+            {
+                return self.hold_freed(word, huge, count, polarity);
+            }
+            return self.give_child(huge, count, Surplus::Refuse);
+        }
+        let given = self.give_child(huge, count, Surplus::Refuse);
         if given {
-            self.freed_beside(huge, slot);
+            self.freed_into(tree, slot);
         }
         given
     }
@@ -177,42 +204,26 @@ impl<G: Geometry> LLFree<'_, G> {
     }
 
     /// Counts frees in a row into one child or tree, by a hint that plain stores write: what it is
-    /// above, how often in the low byte. True, and from the start again, after as many as reserve a
-    /// tree.
-    fn is_in_a_row(&self, slot: Slot, word: usize, what: usize) -> bool {
-        let after = self.tuning.reserve_after_frees as u64;
-        if after == 0 {
+    /// above, how often in the low byte. True, and from the start again, after `after` of them.
+    #[inline(always)]
+    fn is_in_a_row(&self, slot: Slot, word: usize, what: usize, after: usize) -> bool {
+        if self.tuning.reserve_after_frees == 0 {
             return false;
         }
         let last = self.slot_word(slot, word);
         let before = last.load(Ordering::Relaxed);
         let times = if before >> 8 == what as u64 { (before & 0xff) + 1 } else { 1 };
-        let enough = times >= after;
+        let enough = times >= after as u64;
         last.store(if enough { 0 } else { (what as u64) << 8 | times }, Ordering::Relaxed);
         enough
-    }
-
-    /// Base frames went to a child that the slot does not hold. After several of one child of its
-    /// own tree the slot holds that child: the next ones cost one swap less. A call that stops in
-    /// between has the child's credits in flight, as one that allocates may.
-    #[inline(always)]
-    fn freed_beside(&self, huge: usize, slot: Slot) {
-        let tree = huge / G::TREE_HUGE;
-        if !self.tree(tree).is_reserved() {
-            self.freed_into(tree, slot);
-        } else if self.is_in_a_row(slot, SLOT_LAST_CHILD, huge) {
-            let mut words = self.slot_reservations(slot).iter();
-            if let Some(word) = words.find(|&word| self.read(word).owns(tree)) {
-                self.hold_child(word, huge);
-            }
-        }
     }
 
     /// Something was freed into a tree that nobody has reserved. After several such frees in a row
     /// the slot reserves it (reserve-on-free, section 3.2.2).
     #[inline(always)]
     fn freed_into(&self, tree: usize, slot: Slot) {
-        if self.is_in_a_row(slot, SLOT_LAST_FREE, tree) {
+        let after = self.tuning.reserve_after_frees as usize;
+        if self.is_in_a_row(slot, SLOT_LAST_FREE, tree, after) {
             self.reserve_for_frees(tree, slot);
         }
     }

@@ -226,6 +226,15 @@ impl<'a, G: Geometry> Index<'a, G> {
         masks.iter().any(|mask| mask.load(Ordering::Acquire) & places.0 != 0)
     }
 
+    /// A tree that is said to be at one of `places`, in the group of tree `near`.
+    #[inline]
+    pub(crate) fn first(&self, kind: Kind, places: Places, near: usize) -> Option<usize> {
+        let group = near / GROUP;
+        let open = self.mask(group, kind)?.load(Ordering::Acquire) & places.0;
+        let leaf = self.leaf(group, kind, open.trailing_zeros())?.load(Ordering::Acquire);
+        (open != 0 && leaf != 0).then(|| group * GROUP + leaf.trailing_zeros() as usize)
+    }
+
     /// Looks for a tree at one of `places`, the most used first, beginning in the group of tree
     /// `near` and there with its neighbours (the 15 other entries in its cache line). Offers each
     /// to `accept` until that returns something.

@@ -230,17 +230,16 @@ impl<'a, G: Geometry> Lower<'a, G> {
         self.state_words(tree).iter().any(|word| states(word).first_free(count).is_some())
     }
 
-    /// Changes one huge frame, or the two of a pair, from one phase to another.
+    /// Changes `count` huge frames, one or the two of a pair, from one phase to another.
     #[inline(always)]
     pub(crate) fn turn(
         &self,
         huge: usize,
-        order: u32,
+        count: usize,
         from: Phase,
         to: Phase,
         success: Ordering,
     ) -> Option<Change> {
-        let count = 1 << (order - G::HUGE_ORDER);
         let run = Run::new(huge, count);
         let before = self.update(huge, success, |states| states.change(run, from, to)).ok()?;
         let gained = (to == Phase::Free) as isize - (from == Phase::Free) as isize;
@@ -249,23 +248,22 @@ impl<'a, G: Geometry> Lower<'a, G> {
 
     /// Makes a huge frame free as a whole, of which the caller has all the credits.
     pub(crate) fn close(&self, huge: usize) -> Option<Change> {
-        self.turn(huge, G::HUGE_ORDER, Phase::Split, Phase::Free, Ordering::Release)
+        self.turn(huge, 1, Phase::Split, Phase::Free, Ordering::Release)
     }
 
-    /// Frees one huge frame or the two of a pair, whether they were allocated as a whole or by
+    /// Frees `count` huge frames, one or the two of a pair, whether they were allocated as a whole or by
     /// their base frames.
     #[inline(always)]
-    pub(crate) fn free_whole(&self, huge: usize, order: u32) -> Result<Change, Refusal> {
-        match self.turn(huge, order, Phase::Whole, Phase::Free, Ordering::Release) {
+    pub(crate) fn free_whole(&self, huge: usize, count: usize) -> Result<Change, Refusal> {
+        match self.turn(huge, count, Phase::Whole, Phase::Free, Ordering::Release) {
             Some(change) => Ok(change),
-            None => self.free_joined(huge, order),
+            None => self.free_joined(huge, count),
         }
     }
 
     /// The same where some were allocated by their base frames.
     #[cold]
-    fn free_joined(&self, huge: usize, order: u32) -> Result<Change, Refusal> {
-        let count = 1 << (order - G::HUGE_ORDER);
+    fn free_joined(&self, huge: usize, count: usize) -> Result<Change, Refusal> {
         let run = Run::new(huge, count);
         let seen = self.states(huge);
         // What is full now stays so until it is freed: by us.
@@ -328,6 +326,7 @@ impl<'a, G: Geometry> Lower<'a, G> {
 
     /// Releases the bits of a block of base frames, splitting the huge frame first if it was
     /// allocated as a whole. The credits are still the caller's then, to give or to keep.
+    #[inline(always)]
     pub(crate) fn release(
         &self,
         huge: usize,

@@ -110,7 +110,7 @@ impl<G: Geometry> Reservation<G> {
     /// `held` credits of huge frame `huge`, of a tree that is not reserved for the slot.
     pub(crate) fn guest(huge: usize, held: usize, polarity: Polarity) -> Self {
         let tree = Self::new(huge / G::TREE_HUGE);
-        Self::from_word(tree.holding(huge, held, polarity).word | Self::GUEST)
+        Self::from_word(tree.holding(huge, held, polarity, 0).word | Self::GUEST)
     }
 
     /// Has it only credits of a child?
@@ -182,10 +182,17 @@ impl<G: Geometry> Reservation<G> {
         (same && room).then(|| Self::from_word(self.word + count as u64 * Self::CREDIT))
     }
 
-    /// Holding `count` credits of huge frame `huge`, which lies in the tree.
-    pub(crate) fn holding(self, huge: usize, count: usize, polarity: Polarity) -> Self {
+    /// Holding `count` credits of huge frame `huge`, which lies in the tree; its frames are to be
+    /// looked for at `row`.
+    pub(crate) const fn holding(
+        self,
+        huge: usize,
+        count: usize,
+        polarity: Polarity,
+        row: usize,
+    ) -> Self {
         let word = Self::CHILD.set(Self::HELD.set(self.word, count), huge % G::TREE_HUGE);
-        let word = Self::POLARITY.set(Self::ROW.set(word, 0), polarity.0 as usize);
+        let word = Self::POLARITY.set(Self::ROW.set(word, row), polarity.0 as usize);
         Self::from_word(word)
     }
 
@@ -204,7 +211,7 @@ mod tests {
         let tree = Reservation::<G>::MAX_TREES - 1;
         let huge = tree * G::TREE_HUGE + G::TREE_HUGE - 1;
         let full = G::HUGE_FRAMES;
-        let held = Reservation::<G>::new(tree).holding(huge, full, Polarity(true));
+        let held = Reservation::<G>::new(tree).holding(huge, full, Polarity(true), 0);
         assert!(held.is_some() && held.owns(tree) && held.polarity() == Polarity(true));
         assert_eq!((held.huge_index(), held.held()), (huge, full));
         let last_row = crate::rows::row_count::<G>() - 1;

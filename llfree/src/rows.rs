@@ -68,6 +68,11 @@ const fn block_mask(order: u32) -> u64 {
     !0 >> (64 - (1u32 << order))
 }
 
+/// How many rows a block of `order` takes, at least one.
+const fn rows_of(order: u32) -> usize {
+    if order > ROW_ORDER { 1 << (order - ROW_ORDER) } else { 1 }
+}
+
 /// Of the free frames of a row, those at which an aligned free block of `order` (at most 6)
 /// begins.
 const fn block_starts(free: u64, order: u32) -> u64 {
@@ -150,17 +155,19 @@ impl<'a, G: Geometry> Rows<'a, G> {
 
     /// Where a block of `order` could be claimed now, looking first at row `from`.
     pub(crate) fn find(&self, order: u32, from: usize) -> Option<Spot> {
-        if order > ROW_ORDER {
-            let mut blocks = Self::offsets(order, from);
-            let offset = blocks.find(|&offset| self.is_free(offset, order))?;
-            return Some(Spot { row: offset >> ROW_ORDER, value: 0, starts: 0 });
-        }
-        (0..row_count::<G>()).find_map(|step| self.look(order, (from + step) % row_count::<G>()))
+        let step = rows_of(order);
+        let looks = row_count::<G>() / step;
+        (0..looks).find_map(|n| self.look(order, (from + n * step) % row_count::<G>()))
     }
 
-    /// The same in row `row` alone, for an order up to 6.
+    /// The same in row `row` alone, or in the aligned run of rows that it lies in.
     #[inline(always)]
     pub(crate) fn look(&self, order: u32, row: usize) -> Option<Spot> {
+        if order > ROW_ORDER {
+            let row = row & !(rows_of(order) - 1);
+            let free = self.all_are(self.run(row << ROW_ORDER, order), !0);
+            return free.then_some(Spot { row, value: 0, starts: 0 });
+        }
         let value = self.rows.get(row)?.load(Ordering::Relaxed);
         let starts = block_starts(self.free_in(value), order);
         (starts != 0).then_some(Spot { row, value, starts })
@@ -172,51 +179,48 @@ impl<'a, G: Geometry> Rows<'a, G> {
     pub(crate) fn after(&self, order: u32, spot: Spot) -> usize {
         let last = spot.starts & spot.starts.wrapping_sub(1) == 0;
         let full = order >= ROW_ORDER || order >= ROW_ORDER - 2 && last;
-        if full { (spot.row + 1) % row_count::<G>() } else { spot.row }
+        if full { (spot.row + rows_of(order)) % row_count::<G>() } else { spot.row }
     }
 
     /// Claims a block of `order` where one was found, or elsewhere; the caller holds its credits.
     /// Returns the offset of the block's first frame, or how many of the credits are lost (see
     /// [`toggle`](Self::toggle)).
     pub(crate) fn claim(&self, order: u32, spot: Spot) -> Result<usize, usize> {
-        if order > ROW_ORDER {
-            let offset = spot.row << ROW_ORDER;
-            return match self.claim_at(offset, order) {
-                Ok(()) => Ok(offset),
-                Err(0) => self.claim_run(order, spot.row),
-                Err(lost) => Err(lost),
-            };
-        }
         match self.claim_in(spot, order) {
-            Some(offset) => Ok(offset),
-            None => self.claim_behind(order, spot.row).ok_or(0),
+            Err(0) if order > ROW_ORDER => self.claim_run(order, spot.row),
+            Err(0) => self.claim_behind(order, spot.row).ok_or(0),
+            done => done,
         }
     }
 
     #[cold]
-    pub(crate) fn claim_behind(&self, order: u32, from: usize) -> Option<usize> {
+    fn claim_behind(&self, order: u32, from: usize) -> Option<usize> {
         // Twice: bits that a claim took and then took back while the search passed, and bits that
         // were released behind it, are found by the second pass.
         let rows = (from..row_count::<G>()).chain(0..row_count::<G>()).chain(0..from);
         let mut spots = rows.take(2 * row_count::<G>()).filter_map(|row| self.look(order, row));
-        spots.find_map(|spot| self.claim_in(spot, order))
+        spots.find_map(|spot| self.claim_in(spot, order).ok())
     }
 
-    /// Claims a block of an order up to 6 in a row where one was found; returns its offset.
+    /// Claims a block where one was found, and nowhere else; returns its offset, or how many of the
+    /// credits are lost.
     #[inline(always)]
-    pub(crate) fn claim_in(&self, spot: Spot, order: u32) -> Option<usize> {
+    pub(crate) fn claim_in(&self, spot: Spot, order: u32) -> Result<usize, usize> {
         let Spot { row, mut value, mut starts } = spot;
-        let word = self.rows.get(row)?;
+        if order > ROW_ORDER {
+            return self.claim_at(row << ROW_ORDER, order).map(|()| row << ROW_ORDER);
+        }
+        let word = self.rows.get(row).ok_or(0usize)?;
         loop {
             let at = starts.trailing_zeros();
             let claimed = value ^ block_mask(order) << at;
             match word.compare_exchange(value, claimed, Ordering::Acquire, Ordering::Relaxed) {
-                Ok(_) => return Some(row << ROW_ORDER | at as usize),
+                Ok(_) => return Ok(row << ROW_ORDER | at as usize),
                 Err(now) => value = now,
             }
             starts = block_starts(self.free_in(value), order);
             if starts == 0 {
-                return None;
+                return Err(0);
             }
         }
     }
@@ -293,6 +297,7 @@ impl<'a, G: Geometry> Rows<'a, G> {
 
     /// Claims this very block; the caller holds its credits. Fails with the number of credits that
     /// are lost.
+    #[inline(always)]
     pub(crate) fn claim_at(&self, offset: usize, order: u32) -> Result<(), usize> {
         self.toggle(offset, order, Turn::Claim)
     }

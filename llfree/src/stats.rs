@@ -34,7 +34,7 @@ impl<G: Geometry> FrameAllocator for LLFree<'_, G> {
     fn alloc(&self, request: Request) -> Result<FrameId, AllocError> {
         self.check(&request)?;
         match request.order {
-            Order::BASE if request.frame.is_none() => self.allocate_small(&request, 0),
+            Order::BASE if request.frame.is_none() => self.allocate_base::<0>(&request),
             _ => self.allocate(&request),
         }
     }
@@ -44,11 +44,11 @@ impl<G: Geometry> FrameAllocator for LLFree<'_, G> {
         match order {
             Order::BASE => {
                 self.check_free(frame, Order::BASE, slot)?;
-                self.free_small(frame, 0, slot)
+                self.free_base::<0>(frame, slot)
             }
             order => {
                 self.check_free(frame, order, slot)?;
-                self.free_large(frame, order.0 as u32, slot)
+                self.free_large(frame, order, slot)
             }
         }
     }

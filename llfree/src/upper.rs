@@ -216,9 +216,15 @@ impl<G: Geometry> LLFree<'_, G> {
     }
 
     /// Gives credits back that were held.
+    #[inline]
     pub(crate) fn give_held(&self, huge: usize, count: usize) {
-        if count > 0 {
-            self.give_child(huge, count, Surplus::Drop);
+        match count {
+            0 => {}
+            // These are all that there are.
+            count if count == G::HUGE_FRAMES => self.close(huge),
+            count => {
+                self.give_child(huge, count, Surplus::Drop);
+            }
         }
     }
 
