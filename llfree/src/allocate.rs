@@ -28,7 +28,7 @@ use crate::index::{Kind, Places};
 use crate::lower::Surplus;
 use crate::reservation::Reservation;
 use crate::rows::Spot;
-use crate::state::Polarity;
+use crate::state::{Polarity, States};
 
 /// How many reservations are looked at for a child to borrow, the slot's own first. More would
 /// cost more cache lines of other CPUs than a huge frame is worth that somebody else could break.
@@ -100,7 +100,7 @@ impl<G: Geometry> LLFree<'_, G> {
                 self.count(request.slot, 1 << ORDER, false);
                 Ok(self.frame(now.huge_index(), offset))
             }
-            Err(lost) => self.allocate_paid(request, now, spot, lost),
+            Err(lost) => self.allocate_paid(request, now, spot.row, lost),
         }
     }
 
@@ -141,15 +141,27 @@ impl<G: Geometry> LLFree<'_, G> {
         let now = self.read(self.reservation(request.slot, request.class));
         if now.is_some()
             && !now.is_guest()
-            && let Some((huge, change)) = self.lower.allocate_first(now.tree(), COUNT)
+            && let Some((huge, before)) = self.lower.allocate_first(now.tree(), COUNT)
         {
             self.count(request.slot, COUNT << G::HUGE_ORDER, false);
             if !self.tree(now.tree()).is_reserved() {
-                self.follow_states(now.tree(), change);
+                return self.allocated_unreserved(huge, before, COUNT);
             }
             return Ok(self.frame(huge, 0));
         }
         self.allocate_slowly(request)
+    }
+
+    /// The same of a tree that was drained meanwhile.
+    #[cold]
+    fn allocated_unreserved(
+        &self,
+        huge: usize,
+        before: States,
+        count: usize,
+    ) -> Result<FrameId, AllocError> {
+        self.follow_states(huge, before, -(count as isize));
+        Ok(self.frame(huge, 0))
     }
 
     /// Base frames from another row of the child that the slot holds, or from elsewhere.
@@ -203,17 +215,22 @@ impl<G: Geometry> LLFree<'_, G> {
         &self,
         request: &Request,
         paid: Reservation<G>,
-        spot: Spot,
+        row: usize,
         lost: usize,
     ) -> Result<FrameId, AllocError> {
         let word = self.reservation(request.slot, request.class);
-        if lost > 0 {
-            self.repay(word, paid, request.order.frames() - lost);
-        } else if let Some(frame) = self.claim(word, paid, request.order.0 as u32, spot) {
-            self.count(request.slot, request.order.frames(), false);
-            return Ok(frame);
+        let (huge, order) = (paid.huge_index(), request.order.0 as u32);
+        let rows = self.lower.rows(huge, paid.polarity());
+        match if lost > 0 { Err(lost) } else { rows.claim_behind(order, row) } {
+            Ok(offset) => {
+                self.count(request.slot, request.order.frames(), false);
+                Ok(self.frame(huge, offset))
+            }
+            Err(lost) => {
+                self.repay(word, paid, request.order.frames() - lost);
+                self.allocate_slowly(request)
+            }
         }
-        self.allocate_slowly(request)
     }
 
     /// Allocates the block that a request names.
@@ -290,9 +307,8 @@ impl<G: Geometry> LLFree<'_, G> {
     /// Gives `count` credits back to the reservation, or to the child.
     #[cold]
     fn repay(&self, word: &AtomicU64, paid: Reservation<G>, count: usize) {
-        let huge = paid.huge_index();
-        let key = Reservation::<G>::key(huge, paid.polarity());
-        if self.change(word, |now| now.repay(key, count)).is_none() {
+        let (huge, polarity) = (paid.huge_index(), paid.polarity());
+        if self.change(word, |now| now.repay(huge, count, polarity)).is_none() {
             self.give_child(huge, count, Surplus::Drop);
         }
     }
@@ -509,8 +525,8 @@ impl<G: Geometry> LLFree<'_, G> {
 
     /// Opens a huge frame of a tree that is free as a whole.
     fn open(&self, tree: usize) -> Option<Child> {
-        let (huge, change) = self.lower.open_first(tree)?;
-        self.states_changed(tree, change);
+        let (huge, before) = self.lower.open_first(tree)?;
+        self.states_changed(huge, before, -1);
         let polarity = self.lower.polarity(huge);
         Some(Child { huge, credits: G::HUGE_FRAMES, polarity, row: 0 })
     }
@@ -608,8 +624,8 @@ impl<G: Geometry> LLFree<'_, G> {
         if !now.is_some() || now.is_guest() {
             return None;
         }
-        let (huge, change) = self.lower.allocate_first(now.tree(), count)?;
-        self.states_changed(now.tree(), change);
+        let (huge, before) = self.lower.allocate_first(now.tree(), count)?;
+        self.states_changed(huge, before, -(count as isize));
         Some(self.frame(huge, 0))
     }
 }

@@ -63,9 +63,10 @@ impl<G: Geometry> LLFree<'_, G> {
 
     /// Changes `count` huge frames, one or a pair, from one phase to another.
     fn turn(&self, huge: usize, count: usize, from: Phase, to: Phase) -> bool {
-        let change = self.lower.turn(huge, count, from, to, Ordering::AcqRel);
-        change.is_some_and(|change| {
-            self.states_changed(huge / G::TREE_HUGE, change);
+        let before = self.lower.turn(huge, count, from, to, Ordering::AcqRel);
+        before.is_some_and(|before| {
+            let gained = (to == Phase::Free) as isize - (from == Phase::Free) as isize;
+            self.states_changed(huge, before, gained * count as isize);
             true
         })
     }

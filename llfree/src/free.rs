@@ -7,9 +7,8 @@ use crate::LLFree;
 use crate::index::Use;
 use crate::init::{SLOT_LAST_CHILD, SLOT_LAST_FREE};
 use crate::lower::{Refusal, Surplus};
-use crate::reservation::Reservation;
 use crate::rows::ROW_ORDER;
-use crate::state::Polarity;
+use crate::state::{Polarity, States};
 
 impl<G: Geometry> LLFree<'_, G> {
     /// The usual case: base frames of a child of which the slot holds credits. The block is known to be
@@ -24,14 +23,14 @@ impl<G: Geometry> LLFree<'_, G> {
         let (huge, offset) = self.locate(frame);
         for word in self.slot_reservations(slot) {
             let now = self.read(word);
-            if now.huge_index() != huge || now.held() == 0 {
+            if !now.holds(huge) {
                 continue;
             }
             // The credits held, and the frame that the caller owns, keep the polarity.
             if let Err(gone) = self.lower.rows(huge, now.polarity()).release(offset, ORDER) {
                 return Err(self.refused(frame, Refusal::NotAllocated(gone)));
             }
-            let repaid = now.repay(Reservation::<G>::key(huge, now.polarity()), 1 << ORDER);
+            let repaid = now.repay(huge, 1 << ORDER, now.polarity());
             if !repaid.is_some_and(|repaid| self.swap(word, now, repaid).is_ok()) {
                 return self.credit(frame, ORDER, now.polarity(), slot);
             }
@@ -41,15 +40,15 @@ impl<G: Geometry> LLFree<'_, G> {
         self.free_part::<ORDER>(frame, slot)
     }
 
-    /// Frees a block of any order. The orders are told apart, so that the compiler knows how many
-    /// bits they are.
+    /// Frees any block. The orders are told apart, so that the compiler knows how many bits they are.
     #[inline(never)]
-    pub(crate) fn free_large(
+    pub(crate) fn free_any(
         &self,
         frame: FrameId,
         order: Order,
         slot: Slot,
     ) -> Result<(), FreeError> {
+        self.check_free(frame, order, slot)?;
         match order.0 as u32 {
             order if order > G::HUGE_ORDER => self.free_huge::<2>(frame, slot),
             order if order == G::HUGE_ORDER => self.free_huge::<1>(frame, slot),
@@ -77,18 +76,41 @@ impl<G: Geometry> LLFree<'_, G> {
     #[inline(never)]
     fn free_huge<const COUNT: usize>(&self, frame: FrameId, slot: Slot) -> Result<(), FreeError> {
         let huge = self.locate(frame).0;
-        let tree = huge / G::TREE_HUGE;
-        match self.lower.free_whole(huge, COUNT) {
-            Ok(change) => {
+        let Some(before) = self.lower.free_whole(huge, COUNT) else {
+            return self.free_joined::<COUNT>(frame, slot);
+        };
+        self.count(slot, COUNT << G::HUGE_ORDER, true);
+        if self.tree(huge / G::TREE_HUGE).is_reserved() {
+            return Ok(());
+        }
+        self.freed_unreserved(huge, before, COUNT, slot)
+    }
+
+    /// The same where some were allocated by their base frames.
+    #[cold]
+    fn free_joined<const COUNT: usize>(&self, frame: FrameId, slot: Slot) -> Result<(), FreeError> {
+        let huge = self.locate(frame).0;
+        match self.lower.free_joined(huge, COUNT) {
+            Ok(before) => {
                 self.count(slot, COUNT << G::HUGE_ORDER, true);
-                if !self.tree(tree).is_reserved() {
-                    self.follow_states(tree, change);
-                    self.freed_into(tree, slot);
-                }
-                Ok(())
+                self.freed_unreserved(huge, before, COUNT, slot)
             }
             Err(refusal) => Err(self.refused(frame, refusal)),
         }
+    }
+
+    /// Huge frames were freed in a tree that may be in the index.
+    #[inline(never)]
+    fn freed_unreserved(
+        &self,
+        huge: usize,
+        before: States,
+        count: usize,
+        slot: Slot,
+    ) -> Result<(), FreeError> {
+        self.follow_states(huge, before, count as isize);
+        self.freed_into(huge / G::TREE_HUGE, slot);
+        Ok(())
     }
 
     /// Frees a block of base frames of a huge frame that the slot does not hold, and that may have to
@@ -96,8 +118,21 @@ impl<G: Geometry> LLFree<'_, G> {
     #[inline(never)]
     fn free_part<const ORDER: u32>(&self, frame: FrameId, slot: Slot) -> Result<(), FreeError> {
         let (huge, offset) = self.locate(frame);
-        match self.lower.release(huge, offset, ORDER) {
-            Ok(polarity) => self.credit(frame, ORDER, polarity, slot),
+        let Some(polarity) = self.lower.split_polarity(huge) else {
+            return self.free_split(frame, ORDER, slot);
+        };
+        match self.lower.rows(huge, polarity).release(offset, ORDER) {
+            Ok(()) => self.credit(frame, ORDER, polarity, slot),
+            Err(gone) => Err(self.refused(frame, Refusal::NotAllocated(gone))),
+        }
+    }
+
+    /// The same of a huge frame that is whole, or was just now.
+    #[cold]
+    fn free_split(&self, frame: FrameId, order: u32, slot: Slot) -> Result<(), FreeError> {
+        let (huge, offset) = self.locate(frame);
+        match self.lower.release(huge, offset, order) {
+            Ok(polarity) => self.credit(frame, order, polarity, slot),
             Err(refusal) => Err(self.refused(frame, refusal)),
         }
     }
@@ -116,10 +151,9 @@ impl<G: Geometry> LLFree<'_, G> {
     /// Gives the credits of released frames to the slot, if it holds credits of this child already.
     #[inline(always)]
     fn repay_held(&self, huge: usize, count: usize, polarity: Polarity, slot: Slot) -> bool {
-        let key = Reservation::<G>::key(huge, polarity);
         for word in self.slot_reservations(slot) {
             let mut now = self.read(word);
-            while let Some(repaid) = now.repay(key, count) {
+            while let Some(repaid) = now.repay(huge, count, polarity) {
                 match self.swap(word, now, repaid) {
                     Ok(()) => return true,
                     Err(changed) => now = changed,
@@ -139,38 +173,60 @@ impl<G: Geometry> LLFree<'_, G> {
         polarity: Polarity,
         slot: Slot,
     ) -> Result<(), FreeError> {
+        let (huge, count) = (self.locate(frame).0, 1 << order);
+        if !self.lower.still_means(huge, polarity) {
+            return self.take_back(frame, order, polarity);
+        }
+        if self.is_in_a_row(slot, huge, count) {
+            return self.credit_in_a_row(frame, order, polarity, slot);
+        }
+        let Some(given) = self.lower.give(huge, count, Surplus::Refuse) else {
+            return self.take_back(frame, order, polarity);
+        };
+        self.count(slot, count, true);
+        if given.all || Self::is_to_follow(given.credits) {
+            self.given(huge, given);
+        }
+        Ok(())
+    }
+
+    /// Turns the bits of a refused free back.
+    #[cold]
+    fn take_back(&self, frame: FrameId, order: u32, polarity: Polarity) -> Result<(), FreeError> {
         let (huge, offset) = self.locate(frame);
-        if !self.credit_child(huge, 1 << order, polarity, slot) {
-            let _ = self.lower.rows(huge, polarity).claim_at(offset, order);
-            return Err(FreeError::NotAllocated(frame));
+        let _ = self.lower.rows(huge, polarity).claim_at(offset, order);
+        Err(FreeError::NotAllocated(frame))
+    }
+
+    /// Gives credits after several frees in a row into one child of a reserved tree, or into one tree
+    /// that nobody has reserved.
+    #[inline(never)]
+    fn credit_in_a_row(
+        &self,
+        frame: FrameId,
+        order: u32,
+        polarity: Polarity,
+        slot: Slot,
+    ) -> Result<(), FreeError> {
+        if !self.gather(self.locate(frame).0, 1 << order, polarity, slot) {
+            return self.take_back(frame, order, polarity);
         }
         self.count(slot, 1 << order, true);
         Ok(())
     }
 
-    /// After several frees in a row into one child of its own tree the slot holds that child: the next
-    /// ones cost one swap less. A call that stops in between has the child's credits in flight, as
-    /// one that allocates may.
-    #[inline(always)]
-    fn credit_child(&self, huge: usize, count: usize, polarity: Polarity, slot: Slot) -> bool {
-        if !self.lower.still_means(huge, polarity) {
-            return false;
-        }
+    /// The slot takes hold of a child of its own tree: the next frees cost one swap less. A call that
+    /// stops in between has the child's credits in flight, as one that allocates may. A tree that
+    /// nobody has is reserved (reserve-on-free, section 3.2.2).
+    fn gather(&self, huge: usize, count: usize, polarity: Polarity, slot: Slot) -> bool {
         let tree = huge / G::TREE_HUGE;
-        if self.tree(tree).is_reserved() {
-            // Of large blocks a child has so few that it does not pay to wait.
-            let after = (self.tuning.reserve_after_frees as usize).min(G::HUGE_FRAMES / 8 / count);
-            if self.is_in_a_row(slot, SLOT_LAST_CHILD, huge, after)
-                && let mut words = self.slot_reservations(slot).iter()
-                && let Some(word) = words.find(|&word| self.read(word).owns(tree))
-            {
-                return self.hold_freed(word, huge, count, polarity);
-            }
-            return self.give_child(huge, count, Surplus::Refuse);
+        let mut words = self.slot_reservations(slot).iter();
+        if let Some(word) = words.find(|&word| self.read(word).owns(tree)) {
+            return self.hold_freed(word, huge, count, polarity);
         }
         let given = self.give_child(huge, count, Surplus::Refuse);
-        if given {
-            self.freed_into(tree, slot);
+        if given && !self.tree(tree).is_reserved() {
+            self.reserve_for_frees(tree, slot);
         }
         given
     }
@@ -194,7 +250,11 @@ impl<G: Geometry> LLFree<'_, G> {
         let count = frames.iter().take_while(|&&frame| joins(frame)).count();
         let polarity = self.lower.release_in(huge, row, mask).ok()?;
         let given = self.repay_held(huge, count, polarity, slot)
-            || self.credit_child(huge, count, polarity, slot);
+            || self.lower.still_means(huge, polarity)
+                && match self.is_in_a_row(slot, huge, count) {
+                    true => self.gather(huge, count, polarity, slot),
+                    false => self.give_child(huge, count, Surplus::Refuse),
+                };
         if !given {
             self.lower.rows(huge, polarity).claim_mask(row, mask);
             return None;
@@ -203,27 +263,36 @@ impl<G: Geometry> LLFree<'_, G> {
         Some(count)
     }
 
-    /// Counts frees in a row into one child or tree, by a hint that plain stores write: what it is
-    /// above, how often in the low byte. True, and from the start again, after `after` of them.
+    /// Are these frames the last of several frees in a row into one child of a reserved tree, or into
+    /// one tree that nobody has reserved?
     #[inline(always)]
-    fn is_in_a_row(&self, slot: Slot, word: usize, what: usize, after: usize) -> bool {
-        if self.tuning.reserve_after_frees == 0 {
-            return false;
+    fn is_in_a_row(&self, slot: Slot, huge: usize, count: usize) -> bool {
+        let (tree, after) = (huge / G::TREE_HUGE, self.tuning.reserve_after_frees as usize);
+        if self.tree(tree).is_reserved() {
+            // Of large blocks a child has so few that it does not pay to wait.
+            let after = after.min(G::HUGE_FRAMES / 8 / count);
+            self.count_in_a_row(slot, SLOT_LAST_CHILD, huge, after)
+        } else {
+            self.count_in_a_row(slot, SLOT_LAST_FREE, tree, after)
         }
+    }
+
+    /// Counts in a hint that plain stores write: what it is above, how often in the low byte. True,
+    /// and from the start again, after `after` times in a row.
+    #[inline(always)]
+    fn count_in_a_row(&self, slot: Slot, word: usize, what: usize, after: usize) -> bool {
         let last = self.slot_word(slot, word);
         let before = last.load(Ordering::Relaxed);
         let times = if before >> 8 == what as u64 { (before & 0xff) + 1 } else { 1 };
-        let enough = times >= after as u64;
-        last.store(if enough { 0 } else { (what as u64) << 8 | times }, Ordering::Relaxed);
+        let enough = times >= after as u64 && self.tuning.reserve_after_frees > 0;
+        last.store(if enough { 0 } else { (what as u64) << 8 | times & 0xff }, Ordering::Relaxed);
         enough
     }
 
-    /// Something was freed into a tree that nobody has reserved. After several such frees in a row
-    /// the slot reserves it (reserve-on-free, section 3.2.2).
-    #[inline(always)]
+    /// Huge frames were freed into a tree that nobody has reserved.
     fn freed_into(&self, tree: usize, slot: Slot) {
         let after = self.tuning.reserve_after_frees as usize;
-        if self.is_in_a_row(slot, SLOT_LAST_FREE, tree, after) {
+        if self.count_in_a_row(slot, SLOT_LAST_FREE, tree, after) {
             self.reserve_for_frees(tree, slot);
         }
     }

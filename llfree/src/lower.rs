@@ -54,14 +54,6 @@ pub(crate) enum Refusal {
     Offline,
 }
 
-/// How a state word changed: what it was, and how many more of its huge frames are free now.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Change {
-    huge: usize,
-    before: States,
-    gained: isize,
-}
-
 /// How a counter changed: as many credits as it had, and as many as it has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Credits {
@@ -175,10 +167,11 @@ impl<'a, G: Geometry> Lower<'a, G> {
         self.state_words(tree).iter().map(free).sum()
     }
 
-    /// How many huge frames of its tree were and are free, when a word of states has changed. When
-    /// there were none in the word before, then none in the tree: two words that begin to have some
-    /// at the same time are both told of as the first.
-    pub(crate) fn count_changed(&self, Change { huge, before, gained }: Change) -> [usize; 2] {
+    /// How many huge frames of its tree were and are free, when the word of huge frame `huge` was
+    /// `before`, and `gained` more are free in it now. When there were none in the word before, then
+    /// none in the tree: two words that begin to have some at the same time are both told of as the
+    /// first.
+    pub(crate) fn count_changed(&self, huge: usize, before: States, gained: isize) -> [usize; 2] {
         let others = self.state_words(huge / G::TREE_HUGE).iter().enumerate();
         let others = others.filter(|&(at, _)| at != huge % G::TREE_HUGE / LANE);
         let free = |word: &AtomicU64| States(word.load(Ordering::Relaxed)).count_free();
@@ -189,18 +182,19 @@ impl<'a, G: Geometry> Lower<'a, G> {
     }
 
     /// Allocates `count` huge frames of a tree, one or an aligned pair: the first that are free.
+    /// Returns which, and their states before.
     #[inline(always)]
-    pub(crate) fn allocate_first(&self, tree: usize, count: usize) -> Option<(usize, Change)> {
+    pub(crate) fn allocate_first(&self, tree: usize, count: usize) -> Option<(usize, States)> {
         self.take_first(tree, count, Phase::Whole)
     }
 
     /// Opens a huge frame of a tree that is free as a whole: all of its credits are the caller's.
-    pub(crate) fn open_first(&self, tree: usize) -> Option<(usize, Change)> {
+    pub(crate) fn open_first(&self, tree: usize) -> Option<(usize, States)> {
         self.take_first(tree, 1, Phase::Split)
     }
 
     #[inline(always)]
-    fn take_first(&self, tree: usize, count: usize, to: Phase) -> Option<(usize, Change)> {
+    fn take_first(&self, tree: usize, count: usize, to: Phase) -> Option<(usize, States)> {
         for (at, word) in self.state_words(tree).iter().enumerate() {
             let mut states = States(word.load(Ordering::Relaxed));
             while let Some(first) = states.first_free(count) {
@@ -211,11 +205,7 @@ impl<'a, G: Geometry> Lower<'a, G> {
                     Ordering::Acquire,
                     Ordering::Relaxed,
                 ) {
-                    Ok(_) => {
-                        let huge = tree * G::TREE_HUGE + at * LANE + first;
-                        let gained = -(count as isize);
-                        return Some((huge, Change { huge, before: states, gained }));
-                    }
+                    Ok(_) => return Some((tree * G::TREE_HUGE + at * LANE + first, states)),
                     Err(now) => states = States(now),
                 }
             }
@@ -230,7 +220,8 @@ impl<'a, G: Geometry> Lower<'a, G> {
         self.state_words(tree).iter().any(|word| states(word).first_free(count).is_some())
     }
 
-    /// Changes `count` huge frames, one or the two of a pair, from one phase to another.
+    /// Changes `count` huge frames, one or the two of a pair, from one phase to another; returns their
+    /// states before.
     #[inline(always)]
     pub(crate) fn turn(
         &self,
@@ -239,31 +230,25 @@ impl<'a, G: Geometry> Lower<'a, G> {
         from: Phase,
         to: Phase,
         success: Ordering,
-    ) -> Option<Change> {
+    ) -> Option<States> {
         let run = Run::new(huge, count);
-        let before = self.update(huge, success, |states| states.change(run, from, to)).ok()?;
-        let gained = (to == Phase::Free) as isize - (from == Phase::Free) as isize;
-        Some(Change { huge, before, gained: gained * count as isize })
+        self.update(huge, success, |states| states.change(run, from, to)).ok()
     }
 
     /// Makes a huge frame free as a whole, of which the caller has all the credits.
-    pub(crate) fn close(&self, huge: usize) -> Option<Change> {
+    pub(crate) fn close(&self, huge: usize) -> Option<States> {
         self.turn(huge, 1, Phase::Split, Phase::Free, Ordering::Release)
     }
 
-    /// Frees `count` huge frames, one or the two of a pair, whether they were allocated as a whole or by
-    /// their base frames.
+    /// Frees `count` huge frames, one or the two of a pair, that were allocated as a whole.
     #[inline(always)]
-    pub(crate) fn free_whole(&self, huge: usize, count: usize) -> Result<Change, Refusal> {
-        match self.turn(huge, count, Phase::Whole, Phase::Free, Ordering::Release) {
-            Some(change) => Ok(change),
-            None => self.free_joined(huge, count),
-        }
+    pub(crate) fn free_whole(&self, huge: usize, count: usize) -> Option<States> {
+        self.turn(huge, count, Phase::Whole, Phase::Free, Ordering::Release)
     }
 
     /// The same where some were allocated by their base frames.
     #[cold]
-    fn free_joined(&self, huge: usize, count: usize) -> Result<Change, Refusal> {
+    pub(crate) fn free_joined(&self, huge: usize, count: usize) -> Result<States, Refusal> {
         let run = Run::new(huge, count);
         let seen = self.states(huge);
         // What is full now stays so until it is freed: by us.
@@ -284,13 +269,10 @@ impl<'a, G: Geometry> Lower<'a, G> {
             })
         };
         let free = |states: States| free(states).filter(|_| full);
-        match self.update(huge, Ordering::Release, free) {
-            Ok(before) => Ok(Change { huge, before, gained: count as isize }),
-            Err(states) => {
-                let offline = run.each().any(|one| states.phase(one) == Phase::Offline);
-                Err(if offline { Refusal::Offline } else { Refusal::NotAllocated(0) })
-            }
-        }
+        self.update(huge, Ordering::Release, free).map_err(|states| {
+            let offline = run.each().any(|one| states.phase(one) == Phase::Offline);
+            if offline { Refusal::Offline } else { Refusal::NotAllocated(0) }
+        })
     }
 
     /// The polarity of a huge frame that is split.

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   64 bits; the widths for 4 KiB base frames
-//!   ┌──────────┬──────────┬────────┬──────────┬───┬─┬─┐
-//!   │ tree, 43 │ child, 5 │ row, 3 │ held, 10 │ p │g│1│
-//!   └──────────┴──────────┴────────┴──────────┴───┴─┴─┘
+//!   ┌──────────┬──────────┬──────────┬────────┬───┬─┬─┐
+//!   │ tree, 43 │ child, 5 │ held, 10 │ row, 3 │ p │g│1│
+//!   └──────────┴──────────┴──────────┴────────┴───┴─┴─┘
 //! ```
 //!
 //! * Bit 0: there is a tree. The word 0 means: none.
@@ -76,9 +76,9 @@ const fn bits_for(max: usize) -> u32 {
 impl<G: Geometry> Reservation<G> {
     const GUEST: u64 = 2;
     const POLARITY: Field = Field { shift: 2, bits: 1 };
-    const HELD: Field = Field::after(Self::POLARITY, bits_for(G::HUGE_FRAMES));
-    const ROW: Field = Field::after(Self::HELD, bits_for(crate::rows::row_count::<G>() - 1));
-    const CHILD: Field = Field::after(Self::ROW, G::TREE_HUGE.trailing_zeros());
+    const ROW: Field = Field::after(Self::POLARITY, bits_for(crate::rows::row_count::<G>() - 1));
+    const HELD: Field = Field::after(Self::ROW, bits_for(G::HUGE_FRAMES));
+    const CHILD: Field = Field::after(Self::HELD, G::TREE_HUGE.trailing_zeros());
     const TREE: Field = Field {
         shift: Self::CHILD.shift + Self::CHILD.bits,
         bits: 64 - Self::CHILD.shift - Self::CHILD.bits,
@@ -161,24 +161,22 @@ impl<G: Geometry> Reservation<G> {
         Self::from_word(Self::ROW.set(self.word - count as u64 * Self::CREDIT, row))
     }
 
-    /// Which child, and which polarity: as much of the word as must be the same for credits to be
-    /// given back to it.
-    const WHICH: u64 = !0 << Self::CHILD.shift | 1 << Self::POLARITY.shift;
-
-    /// What the word must say to hold credits of a child.
+    /// Are credits of huge frame `huge` held? The number of credits stands right below that of the
+    /// child, so this is one comparison.
     #[inline(always)]
-    pub(crate) const fn key(huge: usize, polarity: Polarity) -> u64 {
-        (huge as u64) << Self::CHILD.shift | (polarity.0 as u64) << Self::POLARITY.shift
+    pub(crate) const fn holds(self, huge: usize) -> bool {
+        let (one, end) = (1 << Self::HELD.shift, 1 << Self::CHILD.shift);
+        let least = ((huge as u64) << Self::CHILD.shift) + one;
+        self.word.wrapping_sub(least) < end - one
     }
 
-    /// `count` frames of the child that `key` names given back, if credits of it are held. It is
-    /// those that keep the child's polarity as it is noted here: without any left the word may speak
-    /// of a child that has been allocated and split since.
+    /// `count` frames of huge frame `huge` given back, if credits of it are held. It is those that
+    /// keep the child's polarity as it is noted here: without any left the word may speak of a child
+    /// that has been allocated and split since.
     #[inline(always)]
-    pub(crate) fn repay(self, key: u64, count: usize) -> Option<Self> {
-        let same = (self.word ^ key) & Self::WHICH == 0;
-        let held = self.held();
-        let room = held > 0 && held + count <= G::HUGE_FRAMES;
+    pub(crate) fn repay(self, huge: usize, count: usize, polarity: Polarity) -> Option<Self> {
+        let same = self.holds(huge) && self.polarity() == polarity;
+        let room = self.held() + count <= G::HUGE_FRAMES;
         (same && room).then(|| Self::from_word(self.word + count as u64 * Self::CREDIT))
     }
 
@@ -217,13 +215,14 @@ mod tests {
         let last_row = crate::rows::row_count::<G>() - 1;
         let paid = held.pay(full, last_row);
         assert_eq!((paid.held(), paid.row(), paid.tree()), (0, last_row, tree));
-        let key = |huge, polarity| Reservation::<G>::key(huge, Polarity(polarity));
-        assert!(paid.repay(key(huge, true), 1).is_none(), "nothing pins the polarity");
+        assert!(paid.repay(huge, 1, Polarity(true)).is_none(), "nothing pins the polarity");
         let paid = held.pay(full - 1, last_row);
-        assert_eq!(paid.repay(key(huge, true), full - 1).unwrap().held(), full);
-        assert!(paid.repay(key(huge, true), full).is_none());
-        assert!(paid.repay(key(huge, false), 1).is_none());
-        assert!(paid.repay(key(huge - 1, true), 1).is_none());
+        assert_eq!(paid.repay(huge, full - 1, Polarity(true)).unwrap().held(), full);
+        assert!(paid.repay(huge, full, Polarity(true)).is_none());
+        assert!(paid.repay(huge, 1, Polarity(false)).is_none());
+        assert!(paid.repay(huge - 1, 1, Polarity(true)).is_none());
+        assert!(held.holds(huge) && paid.holds(huge) && !paid.holds(huge - 1));
+        assert!(!held.empty().holds(huge) && !Reservation::<G>::NONE.holds(0));
         assert_eq!(held.empty().word(), held.pay(full, 0).word());
         let guest = Reservation::<G>::guest(huge, 1, Polarity(false));
         assert!(guest.is_guest() && guest.is_in(tree) && !guest.owns(tree));

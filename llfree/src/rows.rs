@@ -187,19 +187,26 @@ impl<'a, G: Geometry> Rows<'a, G> {
     /// [`toggle`](Self::toggle)).
     pub(crate) fn claim(&self, order: u32, spot: Spot) -> Result<usize, usize> {
         match self.claim_in(spot, order) {
-            Err(0) if order > ROW_ORDER => self.claim_run(order, spot.row),
-            Err(0) => self.claim_behind(order, spot.row).ok_or(0),
+            Err(0) => self.claim_behind(order, spot.row),
             done => done,
         }
     }
 
+    /// Claims a block of `order` wherever there is one.
     #[cold]
-    fn claim_behind(&self, order: u32, from: usize) -> Option<usize> {
+    pub(crate) fn claim_behind(&self, order: u32, from: usize) -> Result<usize, usize> {
         // Twice: bits that a claim took and then took back while the search passed, and bits that
         // were released behind it, are found by the second pass.
-        let rows = (from..row_count::<G>()).chain(0..row_count::<G>()).chain(0..from);
-        let mut spots = rows.take(2 * row_count::<G>()).filter_map(|row| self.look(order, row));
-        spots.find_map(|spot| self.claim_in(spot, order).ok())
+        for step in 0..2 * row_count::<G>() / rows_of(order) {
+            let row = (from + step * rows_of(order)) % row_count::<G>();
+            if let Some(spot) = self.look(order, row) {
+                match self.claim_in(spot, order) {
+                    Err(0) => {}
+                    done => return done,
+                }
+            }
+        }
+        Err(0)
     }
 
     /// Claims a block where one was found, and nowhere else; returns its offset, or how many of the
@@ -223,21 +230,6 @@ impl<'a, G: Geometry> Rows<'a, G> {
                 return Err(0);
             }
         }
-    }
-
-    #[cold]
-    fn claim_run(&self, order: u32, from: usize) -> Result<usize, usize> {
-        // Twice, as in `claim_behind`.
-        for offset in Self::offsets(order, from).chain(Self::offsets(order, from)) {
-            if self.is_free(offset, order) {
-                match self.claim_at(offset, order) {
-                    Ok(()) => return Ok(offset),
-                    Err(0) => {}
-                    Err(lost) => return Err(lost),
-                }
-            }
-        }
-        Err(0)
     }
 
     /// Claims up to `count` single frames, looking first at row `from`, and passes the offset of each
@@ -287,12 +279,6 @@ impl<'a, G: Geometry> Rows<'a, G> {
     /// Claims the frames `mask` of row `index`, all of which must be free, or none of them.
     pub(crate) fn claim_mask(&self, index: usize, mask: u64) -> bool {
         self.rows.get(index).is_some_and(|row| self.toggle_row(row, mask, Turn::Claim))
-    }
-
-    /// Where blocks of `order` (above 6) can begin: from row `from` on, then from the first.
-    fn offsets(order: u32, from: usize) -> impl Iterator<Item = usize> {
-        let (first, blocks) = (from >> (order - ROW_ORDER), G::HUGE_FRAMES >> order);
-        (first..blocks).chain(0..first.min(blocks)).map(move |block| block << order)
     }
 
     /// Claims this very block; the caller holds its credits. Fails with the number of credits that

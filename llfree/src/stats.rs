@@ -41,16 +41,11 @@ impl<G: Geometry> FrameAllocator for LLFree<'_, G> {
 
     #[inline]
     fn free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
-        match order {
-            Order::BASE => {
-                self.check_free(frame, Order::BASE, slot)?;
-                self.free_base::<0>(frame, slot)
-            }
-            order => {
-                self.check_free(frame, order, slot)?;
-                self.free_large(frame, order, slot)
-            }
+        if order != Order::BASE {
+            return self.free_any(frame, order, slot);
         }
+        self.check_free(frame, Order::BASE, slot)?;
+        self.free_base::<0>(frame, slot)
     }
 
     fn alloc_batch(

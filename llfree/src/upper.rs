@@ -17,9 +17,9 @@ use woodlot_frame::{Class, Geometry, MAX_CLASSES, Slot};
 use crate::LLFree;
 use crate::index::{Kind, Places, Use};
 use crate::init::{SLOT_BALANCE, SLOT_WORDS};
-use crate::lower::{Change, Credits, Surplus};
+use crate::lower::{Credits, Given, Surplus};
 use crate::reservation::Reservation;
-use crate::state::Polarity;
+use crate::state::{Polarity, States};
 use crate::tree::{Tree, quarters};
 
 impl<G: Geometry> LLFree<'_, G> {
@@ -145,32 +145,37 @@ impl<G: Geometry> LLFree<'_, G> {
         }
     }
 
-    /// The states of a tree have changed.
-    pub(crate) fn states_changed(&self, tree: usize, change: Change) {
-        if !self.tree(tree).is_reserved() {
-            self.follow_states(tree, change);
+    /// The states of huge frames have changed: they were `before`, and `gained` more are free now.
+    pub(crate) fn states_changed(&self, huge: usize, before: States, gained: isize) {
+        if !self.tree(huge / G::TREE_HUGE).is_reserved() {
+            self.follow_states(huge, before, gained);
         }
     }
 
     /// The same of a tree that may be in the index.
-    #[inline(never)]
-    pub(crate) fn follow_states(&self, tree: usize, change: Change) {
-        let entry = self.tree(tree);
-        let [then, now] = self.lower.count_changed(change).map(|whole| Use { tree: entry, whole });
-        self.index.update(tree, Some(then), now);
+    pub(crate) fn follow_states(&self, huge: usize, before: States, gained: isize) {
+        let (index, tree) = (huge / G::TREE_HUGE, self.tree(huge / G::TREE_HUGE));
+        let counts = self.lower.count_changed(huge, before, gained);
+        let [then, now] = counts.map(|whole| Use { tree, whole });
+        self.index.update(index, Some(then), now);
     }
 
     /// The counter of a child has changed.
     #[inline(always)]
-    fn counter_changed(&self, huge: usize, Credits { before, after }: Credits) {
-        let turned = (before == 0) != (after == 0);
-        if turned || quarters::<G>(before) != quarters::<G>(after) {
-            self.follow_counter(huge, before, after);
+    fn counter_changed(&self, huge: usize, credits: Credits) {
+        if Self::is_to_follow(credits) {
+            self.follow_counter(huge, credits);
         }
     }
 
+    /// Is this a change of a counter that the tree is told of?
+    #[inline(always)]
+    pub(crate) fn is_to_follow(Credits { before, after }: Credits) -> bool {
+        (before == 0) != (after == 0) || quarters::<G>(before) != quarters::<G>(after)
+    }
+
     #[inline(never)]
-    fn follow_counter(&self, huge: usize, before: usize, after: usize) {
+    fn follow_counter(&self, huge: usize, Credits { before, after }: Credits) {
         let (tree, child) = (huge / G::TREE_HUGE, huge % G::TREE_HUGE);
         self.change_tree(tree, |entry| Some(entry.follow::<G>(child, before, after)));
         if after == 0 {
@@ -197,21 +202,26 @@ impl<G: Geometry> LLFree<'_, G> {
     /// Gives the credits of free bits to their child. False, and nothing given: see [`Surplus`].
     #[inline(always)]
     pub(crate) fn give_child(&self, huge: usize, count: usize, surplus: Surplus) -> bool {
-        let Some(given) = self.lower.give(huge, count, surplus) else {
-            return false;
-        };
+        self.lower.give(huge, count, surplus).is_some_and(|given| {
+            self.given(huge, given);
+            true
+        })
+    }
+
+    /// Credits were given to a counter.
+    #[inline(always)]
+    pub(crate) fn given(&self, huge: usize, given: Given) {
         self.counter_changed(huge, given.credits);
         if given.all {
             self.close(huge);
         }
-        true
     }
 
     /// Makes a huge frame, of which the caller has all the credits, free as a whole.
     #[inline(never)]
     pub(crate) fn close(&self, huge: usize) {
-        if let Some(change) = self.lower.close(huge) {
-            self.states_changed(huge / G::TREE_HUGE, change);
+        if let Some(before) = self.lower.close(huge) {
+            self.states_changed(huge, before, 1);
         }
     }
 
