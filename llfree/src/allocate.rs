@@ -351,12 +351,12 @@ impl<G: Geometry> LLFree<'_, G> {
         if let Some(frame) = take(word, Open::No) {
             return Some(frame);
         }
-        if (self.move_to_partial(order, class, slot) || self.borrow_child(order, class, slot))
+        if (self.move_to_partial(word, order, class) || self.borrow_child(order, class, slot))
             && let Some(frame) = take(word, Open::No)
         {
             return Some(frame);
         }
-        if !self.has_free_tree(word, slot) {
+        if !self.has_free_tree() {
             let shared = self.reservations_of(class).find_map(|other| take(other, Open::No));
             if shared.is_some() {
                 return shared;
@@ -365,14 +365,14 @@ impl<G: Geometry> LLFree<'_, G> {
         if let Some(frame) = take(word, Open::Yes) {
             return Some(frame);
         }
-        if self.move_to_huge(class, slot, |_| true)
+        if self.move_to_huge(word, class, 0, |_| true)
             && let Some(frame) = take(word, Open::Yes)
         {
             return Some(frame);
         }
         // Runs in trees that the quick look did not reach.
         let anywhere = |tree| self.choose_child(tree, order, None).is_some();
-        if self.move_to(slot, class, Kind::Partial, Places::ALL, anywhere) {
+        if self.move_to(word, class, (Kind::Partial, Places::ALL, 0), anywhere) {
             return take(word, Open::No);
         }
         None
@@ -380,11 +380,11 @@ impl<G: Geometry> LLFree<'_, G> {
 
     /// Moves to a tree that nobody has reserved, of the class or one that it fills, which has
     /// huge frames that are in part allocated.
-    fn move_to_partial(&self, order: u32, class: Class, slot: Slot) -> bool {
+    fn move_to_partial(&self, word: &AtomicU64, order: u32, class: Class) -> bool {
         self.index.may_have(Kind::Partial, self.filled(class))
             && self.zone.classes.fills(class).any(|filled| {
                 let mut candidates = CANDIDATES;
-                self.move_to(slot, class, Kind::Partial, Places::of(filled), |tree| {
+                self.move_to(word, class, (Kind::Partial, Places::of(filled), 0), |tree| {
                     let look = order == 0 || candidates > 0;
                     candidates = candidates.saturating_sub(1);
                     look && self.choose_child(tree, order, None).is_some()
@@ -448,20 +448,27 @@ impl<G: Geometry> LLFree<'_, G> {
         let count = 1 << (order - G::HUGE_ORDER);
         self.take_whole(word, count).or_else(|| {
             let fits = |tree| self.lower.has_free(tree, order);
-            if self.move_to_huge(class, slot, fits) { self.take_whole(word, count) } else { None }
+            let moved = self.move_to_huge(word, class, self.home(slot), fits);
+            if moved { self.take_whole(word, count) } else { None }
         })
     }
 
     /// Moves to a tree with free huge frames: of the class, one that is entirely free, of another
     /// class.
-    fn move_to_huge(&self, class: Class, slot: Slot, fits: impl Fn(usize) -> bool) -> bool {
+    fn move_to_huge(
+        &self,
+        word: &AtomicU64,
+        class: Class,
+        first: usize,
+        fits: impl Fn(usize) -> bool,
+    ) -> bool {
         let own = Places::of(class).but(Places::FREE_TREES);
         let others = self.zone.classes.turns(class).skip(1);
         let others = others.map(|other| Places::of(other).but(Places::FREE_TREES));
         [own, Places::FREE_TREES]
             .into_iter()
             .chain(others)
-            .any(|places| self.move_to(slot, class, Kind::Huge, places, &fits))
+            .any(|places| self.move_to(word, class, (Kind::Huge, places, first), &fits))
     }
 
     /// Allocates from a reservation, whoever's it is.

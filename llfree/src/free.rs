@@ -194,8 +194,25 @@ impl<G: Geometry> LLFree<'_, G> {
     #[cold]
     fn take_back(&self, frame: FrameId, order: u32, polarity: Polarity) -> Result<(), FreeError> {
         let (huge, offset) = self.locate(frame);
-        let _ = self.lower.rows(huge, polarity).claim_at(offset, order);
+        if self.lower.rows(huge, polarity).claim_at(offset, order).is_err() {
+            self.settle(huge, 1 << order, polarity);
+        }
         Err(FreeError::NotAllocated(frame))
+    }
+
+    /// The bits of a refused free could not be turned back, since somebody else has turned them: so
+    /// they have changed their meaning by this free, and the credits follow them.
+    #[cold]
+    fn settle(&self, huge: usize, count: usize, polarity: Polarity) {
+        match self.lower.split_polarity(huge) {
+            Some(now) if now == polarity => {
+                self.give_child(huge, count, Surplus::Drop);
+            }
+            Some(_) => {
+                self.take_some(huge, count);
+            }
+            None => {}
+        }
     }
 
     /// Gives credits after several frees in a row into one child of a reserved tree, or into one tree
@@ -256,7 +273,9 @@ impl<G: Geometry> LLFree<'_, G> {
                     false => self.give_child(huge, count, Surplus::Refuse),
                 };
         if !given {
-            self.lower.rows(huge, polarity).claim_mask(row, mask);
+            if !self.lower.rows(huge, polarity).claim_mask(row, mask) {
+                self.settle(huge, count, polarity);
+            }
             return None;
         }
         self.count(slot, count, true);

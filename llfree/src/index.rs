@@ -137,17 +137,6 @@ impl Use {
         self.whole == G::TREE_HUGE
     }
 
-    /// Is it at the same places, if at any?
-    #[inline(always)]
-    fn is_like<G: Geometry>(self, other: Use) -> bool {
-        let kinds = |of: Use| (of.tree.children() != 0, of.whole > 0, of.is_entirely_free::<G>());
-        let (mine, others) = (self.tree, other.tree);
-        mine.is_reserved() == others.is_reserved()
-            && mine.class() == others.class()
-            && self.level::<G>() == other.level::<G>()
-            && kinds(self) == kinds(other)
-    }
-
     /// Is it to be found?
     fn is_of(self, kind: Kind) -> bool {
         !self.tree.is_reserved()
@@ -167,6 +156,12 @@ impl Use {
         };
         Some(self.tree.class().0 as u32 * 8 + level)
     }
+}
+
+/// A tree that a search has come upon, and the leaf where it belongs.
+struct Found {
+    tree: Tree,
+    place: u32,
 }
 
 impl<'a, G: Geometry> Index<'a, G> {
@@ -192,27 +187,31 @@ impl<'a, G: Geometry> Index<'a, G> {
     }
 
     /// Makes a tree findable after it changed from `before` (`None`: unknown) to `now`.
-    #[inline]
     pub(crate) fn update(&self, index: usize, before: Option<Use>, now: Use) {
-        if now.tree.is_reserved() || before.is_some_and(|before| before.is_like::<G>(now)) {
+        if now.tree.is_reserved() {
             return;
         }
         for kind in [Kind::Partial, Kind::Huge] {
             let is = now.place::<G>(kind);
-            if let Some(place) = is
-                && before.is_none_or(|before| before.place::<G>(kind) != is)
-            {
-                self.set(index, kind, place);
+            if let Some(place) = is {
+                let new = before.is_none_or(|before| before.place::<G>(kind) != is);
+                self.set(index, kind, place, new);
             }
         }
     }
 
-    fn set(&self, index: usize, kind: Kind, place: u32) {
-        let group = index / GROUP;
+    /// Sets the bit of a tree in a leaf, and that of the leaf in the mask. If the place is not `new`,
+    /// whoever brought the tree there has done so, or was interrupted before it could: then a look is
+    /// enough.
+    fn set(&self, index: usize, kind: Kind, place: u32, new: bool) {
+        let (group, tree) = (index / GROUP, 1 << (index % GROUP));
         if let (Some(leaf), Some(mask)) = (self.leaf(group, kind, place), self.mask(group, kind)) {
-            let others = leaf.fetch_or(1 << (index % GROUP), Ordering::AcqRel);
+            let mut trees = leaf.load(Ordering::Acquire);
+            if new || trees & tree == 0 {
+                trees = leaf.fetch_or(tree, Ordering::AcqRel);
+            }
             // Whoever sets the first bit of a leaf sets the mask's; the others look whether it has.
-            if others == 0 || mask.load(Ordering::Acquire) >> place & 1 == 0 {
+            if trees == 0 || mask.load(Ordering::Acquire) >> place & 1 == 0 {
                 mask.fetch_or(1 << place, Ordering::AcqRel);
             }
         }
@@ -236,8 +235,7 @@ impl<'a, G: Geometry> Index<'a, G> {
     }
 
     /// Looks for a tree at one of `places`, the most used first, beginning in the group of tree
-    /// `near` and there with its neighbours (the 15 other entries in its cache line). Offers each
-    /// to `accept` until that returns something.
+    /// `near`. Offers each to `accept` until that returns something.
     ///
     /// `load` looks at a tree.
     pub(crate) fn search<R>(
@@ -265,16 +263,16 @@ impl<'a, G: Geometry> Index<'a, G> {
                     self.heal_mask(mask, leaf, place);
                 }
                 while trees != 0 {
-                    let bit = first_near(trees, near, group);
-                    trees &= !(1 << bit);
-                    let index = group * GROUP + bit as usize;
-                    let now = load(index);
-                    let at = now.place::<G>(kind);
-                    if at != Some(place) {
-                        self.heal_leaf(leaf, index, &load);
-                    }
-                    if at.is_some_and(|at| places.has(at))
-                        && let Some(result) = accept(index, now.tree)
+                    let index = group * GROUP + trees.trailing_zeros() as usize;
+                    trees &= trees - 1;
+                    let Some(at) = self.confirm(leaf, index, kind, place, &load) else {
+                        continue;
+                    };
+                    if at.place > place && places.has(at.place) {
+                        // Its turn comes later.
+                        open |= 1 << at.place;
+                    } else if places.has(at.place)
+                        && let Some(result) = accept(index, at.tree)
                     {
                         return Some(result);
                     }
@@ -283,6 +281,23 @@ impl<'a, G: Geometry> Index<'a, G> {
             group += 1;
         }
         None
+    }
+
+    /// Where a tree is for which a leaf's bit is set; the bit is healed if that is elsewhere.
+    fn confirm(
+        &self,
+        leaf: &AtomicU64,
+        index: usize,
+        kind: Kind,
+        place: u32,
+        load: impl Fn(usize) -> Use,
+    ) -> Option<Found> {
+        let now = load(index);
+        let at = now.place::<G>(kind);
+        if at != Some(place) {
+            self.heal_leaf(leaf, index, load);
+        }
+        Some(Found { tree: now.tree, place: at? })
     }
 
     #[cold]
@@ -298,12 +313,4 @@ impl<'a, G: Geometry> Index<'a, G> {
         leaf.fetch_and(!(1 << (index % GROUP)), Ordering::AcqRel);
         self.update(index, None, load(index));
     }
-}
-
-/// The bit of `trees` to look at first: a neighbour of `near`, if it is in this group, else the
-/// lowest.
-fn first_near(trees: u64, near: usize, group: usize) -> u32 {
-    let line = 0xffff << ((near % GROUP) & !15);
-    let neighbours = if near / GROUP == group { trees & line } else { 0 };
-    (if neighbours != 0 { neighbours } else { trees }).trailing_zeros()
 }

@@ -86,7 +86,7 @@ pub(crate) fn counts<G: Geometry>(zone: &ZoneConfig) -> Result<Counts, InitError
         assert!(G::HUGE_ORDER >= 1 && G::HUGE_ORDER <= 12);
         assert!(G::HUGE_FRAMES == 1 << G::HUGE_ORDER && G::MAX_ORDER == G::HUGE_ORDER + 1);
         assert!(G::MAX_FRAMES == 2 * G::HUGE_FRAMES);
-        assert!(G::TREE_FRAMES == G::TREE_HUGE * G::HUGE_FRAMES && G::TREE_FRAMES >= 8);
+        assert!(G::TREE_FRAMES == G::TREE_HUGE * G::HUGE_FRAMES);
         assert!(G::TREE_HUGE.is_power_of_two() && G::TREE_HUGE >= 2 && tree::fits::<G>());
     }
     if zone.frames == 0 {

@@ -16,9 +16,9 @@
 //!
 //! *Progress*: lock-free; a swap fails only because another one succeeded.
 //! *Ordering*: taking a credit acquires what the giver published, giving one releases; a huge
-//! frame's allocation acquires and its free releases, and since a close ends what many frees began,
-//! giving acquires, too. Splits and joins move no ownership between threads: the caller owns the
-//! frames before and after, so they may be relaxed.
+//! frame's allocation acquires and its free releases. What makes a huge frame free acquires as well:
+//! it ends what many frees began, and must see whether its tree is in the index. Splits move no
+//! ownership between threads, the caller owns the frames before and after: they may be relaxed.
 //! *Crash*: the states and the bits of split huge frames are the truth; credits are recomputed. Each
 //! operation up to order 6, of order H and of order H+1 changes that truth by a single write; opening
 //! and closing do not change it at all.
@@ -95,6 +95,12 @@ impl<'a, G: Geometry> Lower<'a, G> {
         Rows::new(rows.unwrap_or_default(), polarity)
     }
 
+    /// Huge frames side by side, in their state word.
+    #[inline(always)]
+    const fn run(huge: usize, count: usize) -> Run {
+        Run::new(huge % G::TREE_HUGE, count)
+    }
+
     /// The state words of a tree.
     #[inline(always)]
     fn state_words(&self, tree: usize) -> &'a [AtomicU64] {
@@ -119,13 +125,13 @@ impl<'a, G: Geometry> Lower<'a, G> {
 
     /// What a huge frame is.
     pub(crate) fn phase(&self, huge: usize) -> Phase {
-        self.states(huge).phase(Run::new(huge, 1))
+        self.states(huge).phase(Self::run(huge, 1))
     }
 
     /// The polarity of a huge frame of which the caller holds credits or owns frames.
     #[inline(always)]
     pub(crate) fn polarity(&self, huge: usize) -> Polarity {
-        self.states(huge).polarity(Run::new(huge, 1))
+        self.states(huge).polarity(Self::run(huge, 1))
     }
 
     /// Changes the state word of `huge` as `change` says, unless that says `None`; returns the
@@ -161,7 +167,7 @@ impl<'a, G: Geometry> Lower<'a, G> {
 
     /// The same, so that of this call and a change of the states at the same time at least one
     /// sees what the other did before: by a read-modify-write, which is ordered before or after the
-    /// change, and publishes what its caller did before.
+    /// change, and publishes what its caller did before. Weaker than this it would be a load.
     pub(crate) fn count_whole_in_order(&self, tree: usize) -> usize {
         let free = |word: &AtomicU64| States(word.fetch_or(0, Ordering::AcqRel)).count_free();
         self.state_words(tree).iter().map(free).sum()
@@ -231,54 +237,53 @@ impl<'a, G: Geometry> Lower<'a, G> {
         to: Phase,
         success: Ordering,
     ) -> Option<States> {
-        let run = Run::new(huge, count);
+        let run = Self::run(huge, count);
         self.update(huge, success, |states| states.change(run, from, to)).ok()
     }
 
     /// Makes a huge frame free as a whole, of which the caller has all the credits.
     pub(crate) fn close(&self, huge: usize) -> Option<States> {
-        self.turn(huge, 1, Phase::Split, Phase::Free, Ordering::Release)
+        self.turn(huge, 1, Phase::Split, Phase::Free, Ordering::AcqRel)
     }
 
     /// Frees `count` huge frames, one or the two of a pair, that were allocated as a whole.
     #[inline(always)]
     pub(crate) fn free_whole(&self, huge: usize, count: usize) -> Option<States> {
-        self.turn(huge, count, Phase::Whole, Phase::Free, Ordering::Release)
+        self.turn(huge, count, Phase::Whole, Phase::Free, Ordering::AcqRel)
     }
 
-    /// The same where some were allocated by their base frames.
+    /// The same where some were allocated by their base frames (*join*). At first they are allocated as
+    /// a whole: that turns their polarity, and no other call but a wrong one may touch them then. If a
+    /// free of a part came between the look at the bits and that, it shows in a second look.
     #[cold]
     pub(crate) fn free_joined(&self, huge: usize, count: usize) -> Result<States, Refusal> {
-        let run = Run::new(huge, count);
+        let run = Self::run(huge, count);
         let seen = self.states(huge);
-        // What is full now stays so until it is freed: by us.
-        let full = run.each().zip(huge..).all(|(one, huge)| match seen.phase(one) {
-            Phase::Whole => true,
-            Phase::Split => {
-                self.credits(huge) == 0 && self.rows(huge, seen.polarity(one)).is_full()
-            }
-            _ => false,
-        });
-        let free = |states: States| {
-            run.each().filter(|_| full).try_fold(states, |next, one| {
-                let same = states.phase(one) == seen.phase(one)
-                    && states.polarity(one) == seen.polarity(one);
-                let freed = next.with(one, Phase::Free);
-                let joined = seen.phase(one) == Phase::Split;
-                same.then_some(if joined { freed.turned(one) } else { freed })
-            })
+        let split = || run.each().zip(huge..).filter(|&(one, _)| seen.is(one, Phase::Split));
+        let is_full = |states: States| {
+            let full = |(one, huge)| {
+                self.credits(huge) == 0 && self.rows(huge, states.polarity(one)).is_full()
+            };
+            split().all(full)
         };
-        let free = |states: States| free(states).filter(|_| full);
-        self.update(huge, Ordering::Release, free).map_err(|states| {
-            let offline = run.each().any(|one| states.phase(one) == Phase::Offline);
+        let joined = split().fold(seen, |all, (one, _)| all.with(one, Phase::Whole).turned(one));
+        let joinable = joined.is(run, Phase::Whole) && is_full(seen);
+        let join = |states: States| states.of(run, seen, joined).filter(|_| joinable);
+        self.update(huge, Ordering::AcqRel, join).map_err(|states| {
+            let offline = run.each().any(|one| states.is(one, Phase::Offline));
             if offline { Refusal::Offline } else { Refusal::NotAllocated(0) }
+        })?;
+        let freed = if is_full(seen) { self.free_whole(huge, count) } else { None };
+        freed.ok_or_else(|| {
+            let _ = self.update(huge, Ordering::AcqRel, |states| states.of(run, joined, seen));
+            Refusal::NotAllocated(0)
         })
     }
 
     /// The polarity of a huge frame that is split.
     #[inline(always)]
     pub(crate) fn split_polarity(&self, huge: usize) -> Option<Polarity> {
-        let (states, one) = (self.states(huge), Run::new(huge, 1));
+        let (states, one) = (self.states(huge), Self::run(huge, 1));
         states.is(one, Phase::Split).then(|| states.polarity(one))
     }
 
@@ -291,7 +296,7 @@ impl<'a, G: Geometry> Lower<'a, G> {
     /// Splits a huge frame that is allocated as a whole.
     #[cold]
     fn split(&self, huge: usize) -> Result<Polarity, Refusal> {
-        let one = Run::new(huge, 1);
+        let one = Self::run(huge, 1);
         let split = |states: States| {
             Some(states.change(one, Phase::Whole, Phase::Split)?.turned(one))
         };
@@ -350,7 +355,7 @@ impl<'a, G: Geometry> Lower<'a, G> {
             return (huge..huge + (1 << (order - G::HUGE_ORDER)))
                 .all(|huge| self.count_free(huge) == G::HUGE_FRAMES);
         }
-        let (states, one) = (self.states(huge), Run::new(huge, 1));
+        let (states, one) = (self.states(huge), Self::run(huge, 1));
         match states.phase(one) {
             Phase::Split => self.rows(huge, states.polarity(one)).is_free(offset, order),
             phase => phase == Phase::Free,
@@ -359,7 +364,7 @@ impl<'a, G: Geometry> Lower<'a, G> {
 
     /// How many frames of a huge frame are free, by its bits.
     pub(crate) fn count_free(&self, huge: usize) -> usize {
-        let (states, one) = (self.states(huge), Run::new(huge, 1));
+        let (states, one) = (self.states(huge), Self::run(huge, 1));
         match states.phase(one) {
             Phase::Split => self.rows(huge, states.polarity(one)).count_free(),
             Phase::Free => G::HUGE_FRAMES,
@@ -495,7 +500,7 @@ impl<G: Geometry> Lower<'_, G> {
 
     fn set_state(&self, huge: usize, phase: Phase, polarity: Polarity) {
         if let Some(word) = self.state_word(huge) {
-            let one = Run::new(huge, 1);
+            let one = Self::run(huge, 1);
             let states = States(word.load(Ordering::Relaxed)).with(one, phase);
             let right = states.polarity(one) == polarity;
             let states = if right { states } else { states.turned(one) };

@@ -74,7 +74,7 @@ const B: u32 = LANE as u32;
 const P: u32 = 2 * LANE as u32;
 
 impl Run {
-    /// `count` huge frames from huge frame `first` on, by its index in the zone.
+    /// `count` huge frames from huge frame `first` of their tree on.
     #[inline(always)]
     pub(crate) const fn new(first: usize, count: usize) -> Run {
         Run(((1 << count) - 1) << (first % LANE))
@@ -136,6 +136,13 @@ impl States {
     #[inline(always)]
     pub(crate) const fn change(self, run: Run, from: Phase, to: Phase) -> Option<States> {
         if self.is(run, from) { Some(self.with(run, to)) } else { None }
+    }
+
+    /// With the run as in `to`, if it is as in `from`, phase and polarity.
+    pub(crate) const fn of(self, run: Run, from: States, to: States) -> Option<States> {
+        let lanes = run.0 | run.0 << B | run.0 << P;
+        let same = (self.0 ^ from.0) & lanes == 0;
+        if same { Some(States(self.0 & !lanes | to.0 & lanes)) } else { None }
     }
 
     /// How many huge frames are free as a whole.

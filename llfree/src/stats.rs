@@ -165,10 +165,12 @@ impl<G: Geometry> FrameAllocator for LLFree<'_, G> {
         stats.free_frames = stats.classes.iter().map(|class| class.free_frames).sum();
         stats.free_huge = stats.classes.iter().map(|class| class.free_huge).sum();
         // The approximate count has lost what was counted twice at once in one slot; now it is
-        // known. Not if the total has changed meanwhile: the next call will do.
-        let exact = (stats.free_frames as u64).wrapping_sub(balances);
-        let relaxed = Ordering::Relaxed;
-        let _ = self.total(TOTAL_FREE).compare_exchange(total, exact, relaxed, relaxed);
+        // known. Not if something has changed meanwhile: the next call will do.
+        if self.balances() == balances {
+            let exact = (stats.free_frames as u64).wrapping_sub(balances);
+            let relaxed = Ordering::Relaxed;
+            let _ = self.total(TOTAL_FREE).compare_exchange(total, exact, relaxed, relaxed);
+        }
         stats
     }
 
@@ -223,16 +225,16 @@ impl<G: Geometry> LLFree<'_, G> {
             let now = self.read(word);
             let held = (order.0 as u32) < G::HUGE_ORDER && now.held() >= order.frames();
             now.is_some()
-                && (held
-                    || self.could_serve(now.tree(), order)
-                    || (order.0 as u32) >= G::HUGE_ORDER && self.holds_free(now, order))
+                && (held || self.could_serve(now.tree(), order) || self.holds_free(now, order))
         })
     }
 
-    /// Is a block of huge frames free, of which the slot holds one as a child?
+    /// Is a block of `order` free in a huge frame that the slot holds as a child, and that is free as
+    /// a whole?
     fn holds_free(&self, now: Reservation<G>, order: Order) -> bool {
-        let first = now.huge_index() & !((order.frames() >> G::HUGE_ORDER) - 1);
-        now.held() > 0 && self.lower.is_free(first, 0, order.0 as u32)
+        let order = (order.0 as u32).max(G::HUGE_ORDER);
+        let first = now.huge_index() & !((1 << (order - G::HUGE_ORDER)) - 1);
+        now.held() > 0 && self.lower.is_free(first, 0, order)
     }
 
     fn is_available_elsewhere(&self, order: Order) -> bool {
@@ -246,12 +248,15 @@ impl<G: Geometry> LLFree<'_, G> {
         in_kind(Kind::Huge) || (order.0 as u32) < G::HUGE_ORDER && in_kind(Kind::Partial)
     }
 
-    /// Could a tree serve a request of `order`? Of smaller blocks it is said by the credits of its
-    /// children, which do not know where their free frames are.
+    /// Could a tree serve a request of `order`? Of blocks between a frame and a huge frame its entry
+    /// says how many credits there are, not where.
     fn could_serve(&self, tree: usize, order: Order) -> bool {
-        let huge_order = (order.0 as u32).max(G::HUGE_ORDER);
-        let in_part = |huge| self.lower.credits(huge) >= order.frames();
-        self.lower.has_free(tree, huge_order)
-            || (order.0 as u32) < G::HUGE_ORDER && self.children(tree).any(in_part)
+        let (frames, in_part) = (order.frames(), self.tree(tree));
+        match order.0 as u32 {
+            order if order >= G::HUGE_ORDER => self.lower.has_free(tree, order),
+            _ if self.lower.has_free(tree, G::HUGE_ORDER) => true,
+            0 => self.children(tree).any(|huge| self.lower.credits(huge) > 0),
+            _ => in_part.children() != 0 && in_part.quarters() >= frames * 4 / G::HUGE_FRAMES,
+        }
     }
 }

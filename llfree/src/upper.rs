@@ -292,17 +292,18 @@ impl<G: Geometry> LLFree<'_, G> {
         }
     }
 
-    /// Reserves a tree at one of `places` that `fits`, and makes it the slot's.
+    /// Reserves a tree at one of `places` that `fits`, and makes it the slot's. If it has none, trees
+    /// in the group of tree `first` are looked at first.
     pub(crate) fn move_to(
         &self,
-        slot: Slot,
+        word: &AtomicU64,
         class: Class,
-        kind: Kind,
-        places: Places,
+        (kind, places, first): (Kind, Places, usize),
         mut fits: impl FnMut(usize) -> bool,
     ) -> bool {
-        let word = self.reservation(slot, class);
-        let (near, look) = (self.near(word, slot), |tree| self.look_at(tree));
+        let now = self.read(word);
+        let near = if now.is_some() { now.tree() } else { first };
+        let look = |tree| self.look_at(tree);
         let found = self.index.search(kind, places, near, look, |tree, entry| {
             if fits(tree) { self.reserve(tree, entry, class) } else { None }
         });
@@ -312,11 +313,11 @@ impl<G: Geometry> LLFree<'_, G> {
         })
     }
 
-    /// The tree near which a slot looks for another one. Slots begin apart, so that they do not
-    /// write the same words of the index.
-    fn near(&self, word: &AtomicU64, slot: Slot) -> usize {
-        let now = self.read(word);
-        if now.is_some() { now.tree() } else { self.trees.len() * slot.0 / self.zone.slots.max(1) }
+    /// The tree near which a slot begins that asks for huge frames: apart from others, so that they do
+    /// not write the same words of the index. For base frames all slots begin at the same place: they
+    /// are to fill up the same trees.
+    pub(crate) fn home(&self, slot: Slot) -> usize {
+        self.trees.len() * slot.0 / self.zone.slots.max(1)
     }
 
     /// Where the index has the trees that a class may fill up.
@@ -325,9 +326,9 @@ impl<G: Geometry> LLFree<'_, G> {
     }
 
     /// Is there an entirely free tree that nobody has reserved?
-    pub(crate) fn has_free_tree(&self, word: &AtomicU64, slot: Slot) -> bool {
-        let (near, look) = (self.near(word, slot), |tree| self.look_at(tree));
-        let found = self.index.search(Kind::Huge, Places::FREE_TREES, near, look, |_, _| Some(()));
+    pub(crate) fn has_free_tree(&self) -> bool {
+        let look = |tree| self.look_at(tree);
+        let found = self.index.search(Kind::Huge, Places::FREE_TREES, 0, look, |_, _| Some(()));
         found.is_some()
     }
 
