@@ -14,3 +14,23 @@ pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 #[cfg(all(woodlot_explore, not(loom)))]
 pub use woodlot_explore::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+/// Sets every word to zero, as fast as the memory takes it.
+///
+/// # Safety
+/// Nobody else may access the words meanwhile.
+#[cfg(not(any(loom, woodlot_explore)))]
+pub unsafe fn clear(words: &[AtomicU64]) {
+    // SAFETY: atomics may be written through shared references and have any value; the caller
+    // vouches that this races with nothing.
+    unsafe { core::ptr::write_bytes(words.as_ptr().cast_mut().cast::<u8>(), 0, size_of_val(words)) }
+}
+
+/// The same, word by word.
+///
+/// # Safety
+/// As above.
+#[cfg(any(loom, woodlot_explore))]
+pub unsafe fn clear(words: &[AtomicU64]) {
+    words.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+}

@@ -13,7 +13,6 @@ use crate::line::Line;
 use crate::lower::{Lower, Start, TreeStates};
 use crate::reservation::Reservation;
 use crate::rows::row_count;
-use crate::state::Phase;
 use crate::tree::{self, Tree};
 use crate::{LLFree, Tuning};
 
@@ -168,26 +167,41 @@ impl<'a, G: Geometry> LLFree<'a, G> {
     fn start(&self, start: Start) {
         self.slots.iter().chain(self.totals).for_each(|word| word.store(0, Ordering::Relaxed));
         self.index.clear();
+        // SAFETY: the allocator that uses the words is just being made.
+        unsafe { self.lower.start(start) };
         let (mut total, mut offline) = (0, 0);
         for (index, entry) in self.trees.iter().enumerate() {
             let first = index * G::TREE_HUGE;
             let last = (first + G::TREE_HUGE).min(self.lower.len());
-            self.lower.start_tree(index, last - first);
+            let free = if self.is_inside(first) {
+                self.lower.start_inside(index, start)
+            } else {
+                self.lower.start_tree(index, last - first);
+                let parts = (first..last).map(|huge| (huge, self.inside(huge)));
+                parts.map(|(huge, inside)| self.lower.start_huge(huge, inside, start)).sum()
+            };
+            total += free;
             let mut tree = Tree::new(first_class(&self.zone.classes));
-            for huge in first..last {
-                total += self.lower.start(huge, self.inside(huge), start);
-                offline += (self.lower.phase(huge) == Phase::Offline) as u64;
-                let credits = self.lower.credits(huge);
-                if credits > 0 {
-                    tree = tree.follow::<G>(huge % G::TREE_HUGE, 0, credits);
-                }
+            if free > 0 && free < G::TREE_FRAMES {
+                tree = (first..last).fold(tree, |tree, huge| {
+                    let credits = self.lower.credits(huge);
+                    tree.follow::<G>(huge % G::TREE_HUGE, 0, credits)
+                });
             }
+            offline += self.lower.count_offline(index);
             entry.store(tree.0, Ordering::Relaxed);
             let whole = self.lower.count_whole(index);
             self.index.update(index, None, Use { tree, whole });
         }
         self.total(TOTAL_FREE).store(total as u64, Ordering::Relaxed);
-        self.total(TOTAL_OFFLINE).store(offline, Ordering::Relaxed);
+        self.total(TOTAL_OFFLINE).store(offline as u64, Ordering::Relaxed);
+    }
+
+    /// Does the tree that begins with huge frame `first` lie wholly in the zone?
+    fn is_inside(&self, first: usize) -> bool {
+        let begin = self.base + (first << G::HUGE_ORDER);
+        let end = begin.checked_add(G::TREE_FRAMES);
+        begin >= self.zone.start.0 && end.is_some_and(|end| end <= self.zone.end().0)
     }
 
     /// Which of the frames of a huge frame lie in the zone, as offsets.

@@ -26,7 +26,7 @@
 use core::marker::PhantomData;
 
 use woodlot_frame::Geometry;
-use woodlot_frame::atomics::{AtomicU32, AtomicU64, Ordering};
+use woodlot_frame::atomics::{AtomicU32, AtomicU64, Ordering, clear};
 
 use crate::line::Line;
 use crate::rows::{Rows, row_count};
@@ -165,7 +165,13 @@ impl<'a, G: Geometry> Lower<'a, G> {
         self.state_words(tree).iter().map(free).sum()
     }
 
-    /// The same, so that of this call and a change of the states at the same time at least one
+    /// How many huge frames of a tree are offline.
+    pub(crate) fn count_offline(&self, tree: usize) -> usize {
+        let offline = |word: &AtomicU64| States(word.load(Ordering::Acquire)).count_offline();
+        self.state_words(tree).iter().map(offline).sum()
+    }
+
+    /// As [`count_whole`](Self::count_whole), so that of this call and a change of the states at the same time at least one
     /// sees what the other did before: by a read-modify-write, which is ordered before or after the
     /// change, and publishes what its caller did before. Weaker than this it would be a load.
     pub(crate) fn count_whole_in_order(&self, tree: usize) -> usize {
@@ -445,57 +451,128 @@ pub(crate) enum Start {
 
 /// Starting up. No other call is under way.
 impl<G: Geometry> Lower<'_, G> {
-    /// Sets up one huge frame, of which only the frames `inside` lie in the zone; returns how many
-    /// of its frames are free.
-    pub(crate) fn start(&self, huge: usize, inside: core::ops::Range<usize>, start: Start) -> usize {
-        let complete = inside.len() == G::HUGE_FRAMES;
-        let (phase, polarity) = match start {
-            Start::Free => (Phase::Free, Polarity(false)),
-            Start::Allocated => (Phase::Whole, Polarity(false)),
-            Start::Recover => (self.phase(huge), self.polarity(huge)),
+    /// Begins to start up.
+    ///
+    /// # Safety
+    /// Nobody else may use the words until all is set up.
+    pub(crate) unsafe fn start(&self, start: Start) {
+        if start != Start::Recover {
+            // SAFETY: as the caller promises.
+            unsafe { clear(self.rows) };
+            self.children.iter().for_each(|child| child.store(0, Ordering::Relaxed));
+        }
+    }
+
+    /// Sets up a tree that lies wholly in the zone; returns how many of its frames are free.
+    pub(crate) fn start_inside(&self, tree: usize, start: Start) -> usize {
+        let all = Run::new(0, G::TREE_HUGE.min(LANE));
+        let alike = |phase| {
+            let words = self.state_words(tree).iter().take(G::TREE_HUGE.div_ceil(LANE));
+            words.for_each(|word| word.store(States(0).with(all, phase).0, Ordering::Relaxed));
         };
-        let (all_free, all_taken) = (polarity.all_free(), !polarity.all_free());
-        let free = match phase {
-            Phase::Free | Phase::Whole | Phase::Offline if complete => {
-                // The bits of a huge frame that is not split have the free value, always: its
-                // opening and its split rely on it.
-                self.set_rows(huge, |_, _| all_free);
-                if phase == Phase::Free { G::HUGE_FRAMES } else { 0 }
+        match start {
+            Start::Free => {
+                alike(Phase::Free);
+                G::TREE_FRAMES
             }
-            // What is cut off by an end of the zone is split, and nothing outside is free.
-            _ => {
-                self.set_rows(huge, |index, row| {
-                    let keep = if complete { !0 } else { inside_mask(&inside, index) };
-                    let row = match phase {
-                        Phase::Split => row,
-                        Phase::Free => all_free,
-                        Phase::Whole | Phase::Offline => all_taken,
-                    };
-                    row & keep | all_taken & !keep
-                });
-                self.rows(huge, polarity).count_free()
+            Start::Allocated => {
+                alike(Phase::Whole);
+                0
             }
-        };
-        let phase = match phase {
-            Phase::Split if complete && free == G::HUGE_FRAMES => Phase::Free,
-            phase if complete => phase,
-            _ => Phase::Split,
-        };
-        self.set_state(huge, phase, polarity);
-        if let Some(child) = self.children.get(huge) {
-            let credits = if phase == Phase::Split { free } else { 0 };
-            child.store(credits as u32, Ordering::Relaxed);
+            Start::Recover => self.recover_tree(tree),
+        }
+    }
+
+    fn recover_tree(&self, tree: usize) -> usize {
+        let count = G::TREE_HUGE.min(LANE);
+        let mut free = 0;
+        for (at, word) in self.state_words(tree).iter().enumerate().take(G::TREE_HUGE.div_ceil(LANE)) {
+            let mut states = States(word.load(Ordering::Relaxed)).first(count);
+            let first = tree * G::TREE_HUGE + at * LANE;
+            for (one, huge) in Run::new(0, count).each().zip(first..) {
+                let (frames, phase) = self.recover(huge, states.phase(one), states.polarity(one));
+                free += frames;
+                states = states.with(one, phase);
+                self.set_credits(huge, if phase == Phase::Split { frames } else { 0 });
+            }
+            word.store(states.0, Ordering::Relaxed);
         }
         free
     }
 
-    /// Begins to set up a tree, of which only so many huge frames exist: the others cannot be taken.
+    /// How many frames of a huge frame are free, and what it is, after an earlier life.
+    #[inline(always)]
+    fn recover(&self, huge: usize, phase: Phase, polarity: Polarity) -> (usize, Phase) {
+        if phase == Phase::Split {
+            let free = self.rows(huge, polarity).count_free();
+            return (free, if free == G::HUGE_FRAMES { Phase::Free } else { Phase::Split });
+        }
+        // The bits of a huge frame that is not split have the free value, always: its opening and its
+        // split rely on it.
+        self.set_rows(huge, |_, _| polarity.all_free());
+        (if phase == Phase::Free { G::HUGE_FRAMES } else { 0 }, phase)
+    }
+
+    /// Begins to set up a tree at an end of the zone, of which only so many huge frames exist: the
+    /// others cannot be taken.
     pub(crate) fn start_tree(&self, tree: usize, huge_frames: usize) {
         for (at, word) in self.state_words(tree).iter().enumerate() {
             let here = huge_frames.saturating_sub(at * LANE).min(LANE);
             let states = States(word.load(Ordering::Relaxed)).first(here);
             word.store(states.0, Ordering::Relaxed);
         }
+    }
+
+    /// Sets up one huge frame, of which only the frames `inside` lie in the zone; returns how many
+    /// of its frames are free.
+    pub(crate) fn start_huge(
+        &self,
+        huge: usize,
+        inside: core::ops::Range<usize>,
+        start: Start,
+    ) -> usize {
+        let (states, one) = (self.states(huge), Self::run(huge, 1));
+        let (phase, polarity) = match start {
+            Start::Free => (Phase::Free, Polarity(false)),
+            Start::Allocated => (Phase::Whole, Polarity(false)),
+            Start::Recover => (states.phase(one), states.polarity(one)),
+        };
+        let (free, phase) = if inside.len() == G::HUGE_FRAMES {
+            self.recover(huge, phase, polarity)
+        } else {
+            (self.cut_off(huge, inside, phase, polarity), Phase::Split)
+        };
+        self.set_state(huge, phase, polarity);
+        self.set_credits(huge, if phase == Phase::Split { free } else { 0 });
+        free
+    }
+
+    fn set_credits(&self, huge: usize, credits: usize) {
+        if let Some(child) = self.children.get(huge) {
+            child.store(credits as u32, Ordering::Relaxed);
+        }
+    }
+
+    /// Sets up the bits of a huge frame that is cut off by an end of the zone: nothing outside is
+    /// free. Returns how many are.
+    fn cut_off(
+        &self,
+        huge: usize,
+        inside: core::ops::Range<usize>,
+        phase: Phase,
+        polarity: Polarity,
+    ) -> usize {
+        let (all_free, all_taken) = (polarity.all_free(), !polarity.all_free());
+        self.set_rows(huge, |index, row| {
+            let keep = inside_mask(&inside, index);
+            let row = match phase {
+                Phase::Split => row,
+                Phase::Free => all_free,
+                Phase::Whole | Phase::Offline => all_taken,
+            };
+            row & keep | all_taken & !keep
+        });
+        self.rows(huge, polarity).count_free()
     }
 
     fn set_state(&self, huge: usize, phase: Phase, polarity: Polarity) {
@@ -508,11 +585,16 @@ impl<G: Geometry> Lower<'_, G> {
         }
     }
 
+    #[inline(always)]
     fn set_rows(&self, huge: usize, value: impl Fn(usize, u64) -> u64) {
         let first = huge * row_count::<G>();
-        let rows = self.rows.iter().skip(first).take(row_count::<G>());
-        for (index, row) in rows.enumerate() {
-            row.store(value(index, row.load(Ordering::Relaxed)), Ordering::Relaxed);
+        let rows = self.rows.get(first..first + row_count::<G>()).unwrap_or_default();
+        for (index, row) in rows.iter().enumerate() {
+            let before = row.load(Ordering::Relaxed);
+            let after = value(index, before);
+            if before != after {
+                row.store(after, Ordering::Relaxed);
+            }
         }
     }
 }

@@ -151,6 +151,11 @@ impl States {
         self.free().count_ones() as usize
     }
 
+    /// How many huge frames are offline.
+    pub(crate) const fn count_offline(self) -> usize {
+        (self.0 & self.0 >> B & ALL).count_ones() as usize
+    }
+
     /// The first `count` huge frames, side by side and aligned, that are free: 1 or 2.
     #[inline(always)]
     pub(crate) const fn first_free(self, count: usize) -> Option<usize> {
