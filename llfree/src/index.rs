@@ -27,10 +27,11 @@
 //!
 //! What a tree is depends on two words, its entry and its states: whether it is reserved and has
 //! children with credits on the one, whether it has free huge frames on the other. Whoever changes
-//! the states looks at the entry after; whoever unreserves a tree looks at its states after, by a
-//! read-modify-write, so that one of the two sees the other and sets the bit. Of the level both words
-//! are part, too, and there they may miss each other: so a search takes a tree that is of the kind
-//! wherever it finds it.
+//! the states looks at the entry after; whoever unreserves a tree or changes its class looks at its
+//! states after, by a read-modify-write, so that one of the two sees the other and sets the bit. Of
+//! the level both words are part, too, and there they may miss each other: so a search that finds a
+//! tree at a later place than its bit said comes back to it, and one that finds it at an earlier
+//! place takes it there and then.
 //!
 //! *Progress*: lock-free. A search visits each bit at most once.
 //!

@@ -136,8 +136,8 @@ impl<G: Geometry> LLFree<'_, G> {
         if let Some((before, after)) = self.change_entry(tree, change)
             && !after.is_reserved()
         {
-            let whole = match before.is_reserved() {
-                // Nobody has kept its place until now.
+            let whole = match before.is_reserved() || before.class() != after.class() {
+                // Nobody has kept its place there until now.
                 true => self.lower.count_whole_in_order(tree),
                 false => self.lower.count_whole(tree),
             };

@@ -9,7 +9,7 @@ use woodlot_frame::Geometry;
 use super::machine::Level;
 use super::script::{State, Thread};
 use super::verdict::When;
-use super::world::{NAMES, World};
+use super::world::World;
 use super::{Scenario, std};
 
 /// Accesses within which a thread that runs alone has finished its script, from any state: below,
@@ -56,10 +56,7 @@ fn explore<G: Geometry>(scenario: &Scenario<G>) -> Result<Report, Failure> {
 }
 
 fn set_up<'m, G: Geometry>(model: &mut Model<'m>, world: &'m World<G>) {
-    for (name, words) in NAMES.iter().zip(&world.words.long) {
-        model.name(name, words);
-    }
-    model.name("tree", &world.words.trees);
+    world.words.name(model);
     model.name("pause", std::slice::from_ref(&world.pause));
     let scenario = &world.scenario;
     for (number, script) in scenario.threads.iter().enumerate() {

@@ -1,25 +1,27 @@
 //! What the operations of a script are run on.
 
-use woodlot_frame::{Class, FrameAllocator, FrameId, Geometry, Order, Request, Slot};
+use woodlot_frame::atomics::Ordering;
+use woodlot_frame::{Class, FrameAllocator, FrameId, Geometry, Request, Slot};
 
 use super::frames::Block;
 use super::world::World;
 
 use crate::index::{Kind, Places};
-use crate::lower::Gain;
+use crate::lower::{Refusal, Surplus};
+use crate::state::{Phase, States};
 
 /// How much of the engine takes part, so what can be judged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Level {
-    /// Bits and children alone: the trees know nothing.
+    /// Rights alone: states, counters and bits. The trees know nothing.
     Lower,
     /// Everything.
     Zone,
-    /// Trees and the index alone: no frames stand behind the credits.
+    /// Trees, states and the index alone: no frames stand behind the credits.
     Index,
 }
 
-/// Allocation, free and search: those of the engine, or others for the mutants.
+/// What the engine does, or others for the mutants.
 #[derive(Clone, Copy)]
 pub(super) struct Machine<G: Geometry> {
     pub(super) level: Level,
@@ -28,7 +30,17 @@ pub(super) struct Machine<G: Geometry> {
     pub(super) alloc: fn(&World<G>, Request) -> Option<FrameId>,
     /// Was this block freed, on this slot?
     pub(super) free: fn(&World<G>, Block, Slot) -> bool,
+    /// Looks at every tree of the index, and heals it.
     pub(super) search: fn(&World<G>),
+    pub(super) drain: fn(&World<G>, Slot),
+    /// Takes all the credits of a child: how many.
+    pub(super) take_all: fn(&World<G>, usize) -> usize,
+    /// Gives credits that it took back to a child.
+    pub(super) give_back: fn(&World<G>, usize, usize),
+    /// Looks at a child of which the tree may say wrongly that it has credits.
+    pub(super) heal: fn(&World<G>, usize),
+    /// Turns a huge frame from one phase to another, without its frames: was it in the first?
+    pub(super) turn: fn(&World<G>, usize, Phase, Phase) -> bool,
 }
 
 impl<G: Geometry> Machine<G> {
@@ -38,19 +50,32 @@ impl<G: Geometry> Machine<G> {
         reserve_after_frees: 0,
         alloc: |world, request| world.zone.alloc(request).ok(),
         free: |world, block, slot| {
-            world.zone.free(FrameId(block.0), Order(block.1 as u8), slot).is_ok()
+            let order = woodlot_frame::Order(block.1 as u8);
+            world.zone.free(FrameId(block.0), order, slot).is_ok()
         },
         search: search::<G>,
+        drain: |world, slot| world.zone.drain(slot).expect("a slot of the zone"),
+        take_all: |world, huge| world.zone.take_child(huge, 1).map_or(0, |(held, _)| held),
+        give_back: |world, huge, count| world.zone.give_held(huge, count),
+        heal: heal::<G>,
+        turn: turn::<G>,
     };
 
     /// The same with reserve-on-free after the second free in a row.
     pub(super) const RESERVING: Self = Machine { reserve_after_frees: 2, ..Self::ZONE };
 
-    /// The lower level: credits of one child, then bits; the slot is the huge frame to look in.
+    /// The lower level: credits of one child, then bits; the slot is the huge frame to look in, and
+    /// for huge frames its tree.
     pub(super) const LOWER: Self = Machine {
         level: Level::Lower,
         alloc: lower_alloc::<G>,
         free: lower_free::<G>,
+        take_all: |world, huge| {
+            world.zone.lower.take_all(huge, 1).map_or(0, |credits| credits.before)
+        },
+        give_back: |world, huge, count| {
+            give(world, huge, count, Surplus::Drop);
+        },
         ..Self::ZONE
     };
 
@@ -58,66 +83,137 @@ impl<G: Geometry> Machine<G> {
     pub(super) const INDEX: Self = Machine { level: Level::Index, ..Self::ZONE };
 }
 
-/// Allocates from one child, as a caller that has paid the tree does.
+/// Gives credits to a child, and closes it with the last ones: `give_child` and `close` where no
+/// tree is told.
+pub(super) fn give<G: Geometry>(
+    world: &World<G>,
+    huge: usize,
+    count: usize,
+    surplus: Surplus,
+) -> bool {
+    let lower = &world.zone.lower;
+    let given = lower.give(huge, count, surplus);
+    if given.is_some_and(|given| given.all) {
+        lower.close(huge);
+    }
+    given.is_some()
+}
+
+/// Pays for a block of base frames: by credits of the child, or by opening it. How many credits the
+/// caller has then.
+fn pay<G: Geometry>(world: &World<G>, huge: usize, count: usize) -> Option<usize> {
+    let lower = &world.zone.lower;
+    let open = || lower.turn(huge, 1, Phase::Free, Phase::Split, Ordering::Acquire);
+    match open() {
+        Some(_) => Some(G::HUGE_FRAMES),
+        None => lower.take(huge, count).map(|_| count),
+    }
+}
+
+/// Allocates from one child, as an allocation that has chosen it does.
 pub(super) fn lower_alloc<G: Geometry>(world: &World<G>, request: Request) -> Option<FrameId> {
     let zone = &world.zone;
     let lower = &zone.lower;
     let order = u32::from(request.order.0);
     let (huge, offset) = request.frame.map_or((request.slot.0, 0), |frame| zone.locate(frame));
     if order >= G::HUGE_ORDER {
-        return lower.allocate_whole(huge, order).then(|| zone.frame(huge, 0));
+        let count = 1 << (order - G::HUGE_ORDER);
+        return match request.frame {
+            Some(_) => {
+                let turned = lower.turn(huge, count, Phase::Free, Phase::Whole, Ordering::AcqRel);
+                turned.map(|_| zone.frame(huge, 0))
+            }
+            None => {
+                let found = lower.allocate_first(huge / G::TREE_HUGE, count);
+                found.map(|(huge, _)| zone.frame(huge, 0))
+            }
+        };
     }
-    let open = lower.child(huge).is_free::<G>();
-    let polarity = lower.take(huge, 1 << order, open)?;
-    let rows = lower.rows(huge, polarity);
+    let count = 1 << order;
+    let held = pay(world, huge, count)?;
+    let rows = lower.rows(huge, lower.polarity(huge));
     let claimed = match request.frame {
         Some(_) => rows.claim_at(offset, order).map(|()| offset),
-        None => rows.claim(order, 0),
+        None => rows.claim_behind(order, 0),
     };
-    match claimed {
-        Ok(offset) => Some(zone.frame(huge, offset)),
-        Err(lost) => {
-            zone.give_child(huge, (1 << order) - lost, polarity);
-            None
-        }
+    let spent = claimed.err().unwrap_or(count);
+    if held > spent {
+        give(world, huge, held - spent, Surplus::Drop);
     }
+    claimed.ok().map(|offset| zone.frame(huge, offset))
 }
 
 pub(super) fn lower_free<G: Geometry>(world: &World<G>, block: Block, _: Slot) -> bool {
     let zone = &world.zone;
     let (huge, offset) = zone.locate(FrameId(block.0));
     if block.1 >= G::HUGE_ORDER {
-        return zone.lower.free_whole(huge, block.1).is_ok();
+        return free_huge(world, huge, 1 << (block.1 - G::HUGE_ORDER)).is_some();
     }
-    let polarity = zone.lower.release(huge, offset, block.1);
-    polarity.is_ok_and(|polarity| {
-        let settled = zone.lower.settle(huge, 1 << block.1, polarity, |rows| {
-            let _ = rows.claim_at(offset, block.1);
-        });
-        settled.is_ok()
-    })
+    let polarity = match zone.lower.release(huge, offset, block.1) {
+        Ok(polarity) => polarity,
+        Err(Refusal::NotAllocated(gone)) => {
+            if gone > 0 {
+                give(world, huge, gone, Surplus::Drop);
+            }
+            return false;
+        }
+        Err(Refusal::Offline) => return false,
+    };
+    let given = zone.lower.still_means(huge, polarity)
+        && give(world, huge, 1 << block.1, Surplus::Refuse);
+    if !given {
+        let _ = zone.lower.rows(huge, polarity).claim_at(offset, block.1);
+    }
+    given
 }
 
-/// Looks at every tree of the index, and heals it.
+/// Frees huge frames, however they were allocated.
+pub(super) fn free_huge<G: Geometry>(world: &World<G>, huge: usize, count: usize) -> Option<States> {
+    let lower = &world.zone.lower;
+    lower.free_whole(huge, count).or_else(|| lower.free_joined(huge, count).ok())
+}
+
 fn search<G: Geometry>(world: &World<G>) {
     let zone = &world.zone;
     for kind in [Kind::Partial, Kind::Huge] {
-        let load = |tree| zone.tree(tree);
-        let found = zone.index.search(kind, Places::ALL, 0, load, |_, _| None::<()>);
+        let look = |tree| zone.look_at(tree);
+        let found = zone.index.search(kind, Places::ALL, 0, look, |_, _| None::<()>);
         assert_eq!(found, None);
     }
+}
+
+fn turn<G: Geometry>(world: &World<G>, huge: usize, from: Phase, to: Phase) -> bool {
+    let zone = &world.zone;
+    let before = match (from, to) {
+        (Phase::Whole, Phase::Free) => free_huge(world, huge, 1),
+        (Phase::Split, Phase::Free) => zone.lower.close(huge),
+        _ => zone.lower.turn(huge, 1, from, to, Ordering::AcqRel),
+    };
+    before.is_some_and(|before| {
+        let gained = (to == Phase::Free) as isize - (from == Phase::Free) as isize;
+        zone.states_changed(huge, before, gained);
+        true
+    })
 }
 
 /// Reserves a tree with free huge frames for a slot.
 pub(super) fn reserve<G: Geometry>(world: &World<G>, slot: Slot) {
     let (zone, class) = (&world.zone, Class(0));
     let word = zone.reservation(slot, class);
-    zone.move_to(word, class, Kind::Huge, Places::ALL, |_| true);
+    zone.move_to(word, class, (Kind::Huge, Places::ALL, 0), |_| true);
 }
 
-/// Changes a tree's credits, as a free or an allocation does.
-pub(super) fn credit<G: Geometry>(world: &World<G>, tree: usize, frames: isize, huge: isize) {
-    let gain = Gain { frames: frames.max(0) as usize, huge: huge.max(0) as usize };
-    let loss = Gain { frames: (-frames).max(0) as usize, huge: (-huge).max(0) as usize };
-    world.zone.change_tree(tree, |entry| entry.with::<G>(gain).without(loss));
+/// Tells a tree that the counter of a child went from `before` to `after`.
+pub(super) fn credit<G: Geometry>(world: &World<G>, huge: usize, before: usize, after: usize) {
+    let (tree, child) = (huge / G::TREE_HUGE, huge % G::TREE_HUGE);
+    world.zone.change_tree(tree, |entry| Some(entry.follow::<G>(child, before, after)));
+}
+
+/// Takes a child for empty, as a search for a child does that finds no credits in it although the
+/// tree says so.
+fn heal<G: Geometry>(world: &World<G>, huge: usize) {
+    let told = world.zone.tree(huge / G::TREE_HUGE).children() >> (huge % G::TREE_HUGE) & 1 != 0;
+    if told && world.zone.lower.credits(huge) == 0 {
+        world.zone.forget_child(huge);
+    }
 }

@@ -1,11 +1,11 @@
 //! Models of the engine: small zones, two or three threads, every interleaving.
 //!
 //! ```text
-//!   scenarios   lower  several_rows  reservations  whole_zone  index  mistakes     tables of scripts
+//!   scenarios   lower  several_rows  children  reservations  whole_zone  index  mistakes    tables of scripts
 //!                  │
 //!   script      a thread: what it owns, its operations        ──►  says what it owns and does
 //!                  │                   │                                     │
-//!   machine     zone calls  │  lower level alone  │  a mutant                │
+//!   machine     zone calls  │  rights alone  │  index alone  │  a mutant     │
 //!                  │                                                         │
 //!   drivers     explored: every state, sequentially consistent  ◄── verdict: owners, credits, crash
 //!               loomed: memory orderings, three preemptions     ◄── a cell for each frame: data races
@@ -14,10 +14,12 @@
 //! One scenario runs under both checkers, from the same table:
 //!
 //! * `--cfg woodlot_explore`: every interleaving. In every state no two threads own a frame, every
-//!   owned frame is allocated in the durable words, no counter promises more than there is, and a
-//!   recovery from the durable words yields what is owned, up to one operation a thread. At the
-//!   end the counters are exact, every tree is findable, and what is free can be allocated to the
-//!   last frame, from every slot. From every state every thread finishes alone.
+//!   owned frame is allocated in the durable words, no counter promises more than there is, none that
+//!   is not split promises anything, none has all credits and stays open, and a recovery from the
+//!   durable words yields what is owned, up to one operation a thread. At the end the counters are
+//!   exact, trees know of every child with credits and of its quarters, every tree is findable, and
+//!   what is free can be allocated to the last frame, from every slot. From every state every thread
+//!   finishes alone.
 //! * `--cfg loom`: the memory orderings, with up to three preemptions. Who owns a frame writes to a
 //!   cell of it, so an edge that is missing between a free and the next allocation of the frame is
 //!   a data race.
@@ -43,6 +45,8 @@ mod world;
 use frames::Block;
 use machine::Machine;
 use woodlot_frame::{Class, ClassPolicy, Geometry};
+
+use crate::state::Phase;
 
 #[cfg(woodlot_explore)]
 use explored as driver;
@@ -87,10 +91,19 @@ enum Op {
     Online(usize),
     /// Reserves a tree for a slot, as an allocation does that finds none there.
     Reserve(usize),
-    /// Collects what others have freed into the tree that a slot has reserved.
-    Synchronise(usize),
-    /// Moves a tree's credits, with no frames behind them: for the index alone.
-    Credit(usize, isize, isize),
+    /// Takes all the credits of a child, as a slot does that will hold it.
+    TakeAll(usize),
+    /// Takes so many credits of a child, as an allocation of a certain block does.
+    TakeSome(usize, usize),
+    /// Gives back the credits that the thread took last.
+    GiveBack,
+    /// Looks at a child of which the tree may say wrongly that it has credits.
+    Heal(usize),
+    /// Tells a tree that a child's counter has changed, from so many credits to so many: for the
+    /// index alone.
+    Credit(usize, usize, usize),
+    /// Changes the state of a huge frame: for the index alone.
+    Turn(usize, Phase, Phase),
     /// Searches the index for every tree, accepting none.
     Search,
 }

@@ -8,45 +8,66 @@ use super::frames::Block;
 use super::machine::{Machine, lower_alloc, lower_free};
 use super::world::World;
 use super::{Op, Scenario, Script, Tiny};
-use crate::child::{Child, Pair, Polarity};
 use crate::rows::row_count;
+use crate::state::{LANE, Phase, Polarity, Run, States};
 
 type Pairs = Tiny<2, 2>;
 
-/// Changes a child.
-fn change<G: Geometry>(
+/// Changes a word; returns it as it was.
+fn change(
+    word: &AtomicU64,
+    ordering: Ordering,
+    change: impl Fn(u64) -> Option<u64>,
+) -> Option<u64> {
+    let mut value = word.load(Ordering::Relaxed);
+    loop {
+        let next = change(value)?;
+        match word.compare_exchange(value, next, ordering, Ordering::Relaxed) {
+            Ok(_) => return Some(value),
+            Err(now) => value = now,
+        }
+    }
+}
+
+/// Changes the state of a huge frame.
+fn turn_state<G: Geometry>(
     world: &World<G>,
     huge: usize,
     ordering: Ordering,
-    change: impl Fn(Child) -> Option<Child>,
-) -> Option<Child> {
-    let word = &world.words.long[1][huge / 2];
-    let mut pair = Pair(word.load(Ordering::Relaxed));
+    turn: impl Fn(States, Run) -> Option<States>,
+) -> Option<States> {
+    let word = &world.words.states[huge / G::TREE_HUGE].0[huge % G::TREE_HUGE / LANE];
+    let one = Run::new(huge % G::TREE_HUGE, 1);
+    change(word, ordering, |word| turn(States(word), one).map(|next| next.0)).map(States)
+}
+
+/// Changes the counter of a child; returns the credits it had.
+fn count<G: Geometry>(
+    world: &World<G>,
+    huge: usize,
+    ordering: Ordering,
+    change: impl Fn(usize) -> Option<usize>,
+) -> Option<usize> {
+    let word = &world.words.children[huge];
+    let mut value = word.load(Ordering::Relaxed);
     loop {
-        let child = pair.child(huge & 1);
-        let next = pair.with(huge & 1, change(child)?);
-        match word.compare_exchange(pair.0, next.0, ordering, Ordering::Relaxed) {
-            Ok(_) => return Some(child),
-            Err(now) => pair = Pair(now),
+        let next = change(value as usize)? as u32;
+        match word.compare_exchange(value, next, ordering, Ordering::Relaxed) {
+            Ok(_) => return Some(value as usize),
+            Err(now) => value = now,
         }
     }
 }
 
 /// The first row of a huge frame.
 fn row<G: Geometry>(world: &World<G>, huge: usize) -> &AtomicU64 {
-    &world.words.long[0][huge * row_count::<G>()]
+    &world.words.rows[huge * row_count::<G>()]
 }
 
 /// Turns bits of a row, which `fit` chooses; returns which.
-fn turn(row: &AtomicU64, ordering: Ordering, fit: impl Fn(u64) -> Option<u64>) -> Option<u64> {
-    let mut value = row.load(Ordering::Relaxed);
-    loop {
-        let bits = fit(value)?;
-        match row.compare_exchange(value, value ^ bits, ordering, Ordering::Relaxed) {
-            Ok(_) => return Some(bits),
-            Err(now) => value = now,
-        }
-    }
+fn turn_bits(row: &AtomicU64, ordering: Ordering, fit: impl Fn(u64) -> Option<u64>) -> Option<u64> {
+    let before = change(row, ordering, |value| Some(value ^ fit(value)?))?;
+    fit(before)
 }
 
 /// Claims the first free bit of a row, for which there must be one.
@@ -60,7 +81,7 @@ fn claim_base<G: Geometry>(
         let free: u64 = polarity.free_in(value) & ((1 << G::HUGE_FRAMES) - 1);
         (free != 0).then_some(free & free.wrapping_neg())
     };
-    let bit = turn(row(world, huge), ordering, first).expect("a bit for every credit");
+    let bit = turn_bits(row(world, huge), ordering, first).expect("a bit for every credit");
     Some(FrameId(huge << G::HUGE_ORDER | bit.trailing_zeros() as usize))
 }
 

@@ -5,6 +5,7 @@ use std::vec::Vec;
 use woodlot_frame::{Batch, Class, FrameAllocator, FrameId, Geometry, HugeId, Order, Slot};
 
 use super::frames::{Block, Frames};
+use super::machine::Level;
 use super::world::World;
 use super::{Op, Script, machine, std};
 
@@ -27,6 +28,8 @@ pub(super) struct State {
     pub(super) doing: Vec<Doing>,
     /// Which of the blocks that are freed again and again it has freed.
     pub(super) freed: Vec<Block>,
+    /// A huge frame, and how many of its credits it has.
+    pub(super) credits: (usize, usize),
 }
 
 /// A thread that runs.
@@ -38,6 +41,8 @@ pub(super) struct Thread<'a, G: Geometry> {
     /// What each allocation found.
     got: Vec<Option<Block>>,
     offline: Frames,
+    /// Credits that it is giving back.
+    returning: (usize, usize),
 }
 
 impl Script {
@@ -54,8 +59,9 @@ impl<'a, G: Geometry> Thread<'a, G> {
         script: &'a Script,
         owned: Frames,
     ) -> Self {
-        let state = State { owned, doing: Vec::new(), freed: Vec::new() };
-        Thread { world, number, script, state, got: Vec::new(), offline: Frames::default() }
+        let state = State { owned, doing: Vec::new(), freed: Vec::new(), credits: (0, 0) };
+        let offline = Frames::default();
+        Thread { world, number, script, state, got: Vec::new(), offline, returning: (0, 0) }
     }
 
     /// Runs the script; returns what the thread says at the end.
@@ -113,7 +119,7 @@ impl<'a, G: Geometry> Thread<'a, G> {
             }
             Op::Drain(slot) => {
                 self.say(step, &[]);
-                zone.drain(Slot(slot)).expect("a slot of the zone");
+                (self.world.scenario.machine.drain)(self.world, Slot(slot));
             }
             Op::Offline(huge) => {
                 let block = Block(huge << G::HUGE_ORDER, G::HUGE_ORDER);
@@ -138,14 +144,41 @@ impl<'a, G: Geometry> Thread<'a, G> {
                 self.say(step, &[]);
                 machine::reserve(self.world, Slot(slot));
             }
-            Op::Synchronise(slot) => {
+            Op::TakeAll(huge) => {
                 self.say(step, &[]);
-                let word = zone.reservation(Slot(slot), Class(0));
-                zone.synchronise(word, zone.read(word));
+                let held = (self.world.scenario.machine.take_all)(self.world, huge);
+                self.state.credits = (huge, held);
             }
-            Op::Credit(tree, frames, huge) => {
+            Op::TakeSome(huge, count) => {
                 self.say(step, &[]);
-                machine::credit(self.world, tree, frames, huge);
+                let taken = match self.world.scenario.machine.level {
+                    Level::Lower => zone.lower.take(huge, count).is_some(),
+                    _ => zone.take_some(huge, count).is_some(),
+                };
+                self.state.credits = (huge, if taken { count } else { 0 });
+            }
+            Op::GiveBack => {
+                if self.state.credits.1 > 0 {
+                    self.pause(step);
+                }
+                self.returning = std::mem::take(&mut self.state.credits);
+                self.say(step, &[]);
+                let (huge, held) = std::mem::take(&mut self.returning);
+                if held > 0 {
+                    (self.world.scenario.machine.give_back)(self.world, huge, held);
+                }
+            }
+            Op::Heal(huge) => {
+                self.say(step, &[]);
+                (self.world.scenario.machine.heal)(self.world, huge);
+            }
+            Op::Credit(huge, before, after) => {
+                self.say(step, &[]);
+                machine::credit(self.world, huge, before, after);
+            }
+            Op::Turn(huge, from, to) => {
+                self.say(step, &[]);
+                assert!((self.world.scenario.machine.turn)(self.world, huge, from, to));
             }
             Op::Search => {
                 self.say(step, &[]);
@@ -200,6 +233,8 @@ impl<'a, G: Geometry> Thread<'a, G> {
             all.push(self.got.len() as u64);
             all.extend(self.offline.0);
             all.extend(self.state.freed.iter().map(pack));
+            let credits = [self.state.credits, self.returning];
+            all.extend(credits.iter().flat_map(|&(huge, count)| [huge as u64, count as u64]));
             all.extend(doing.iter().map(|doing| match *doing {
                 Doing::Taking(order) => u64::from(order),
                 Doing::TakingAt(block) | Doing::Giving(block) => pack(&block),

@@ -10,8 +10,9 @@ use super::script::State;
 use super::world::World;
 use super::{Law, Op, std};
 use crate::index::{Kind, Places};
-use crate::lower::{Gain, Start};
-use crate::tree::Tree;
+use crate::lower::Start;
+use crate::state::Phase;
+use crate::tree::{Tree, quarters};
 
 /// The threads' calls are under way, or have all returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,7 +27,7 @@ impl<G: Geometry> World<G> {
         let (level, law) = (self.scenario.machine.level, self.scenario.law);
         let credits = when == When::Returned || law == Law::Kept;
         if credits && level != Level::Index {
-            self.judge_children(when);
+            self.judge_children(states, when);
         }
         if credits && level == Level::Zone {
             self.judge_trees(when);
@@ -53,47 +54,53 @@ impl<G: Geometry> World<G> {
         held.map(|now| now.held()).sum()
     }
 
-    /// A child never promises more than its bits hold, and in the end all of it.
-    fn judge_children(&self, when: When) {
+    /// A child never promises more than its bits hold, and in the end all of it; one that is not
+    /// split promises nothing, and one that promises everything is closed by whoever sees to it.
+    fn judge_children(&self, states: &[&State], when: When) {
         for huge in self.huge_frames() {
-            let child = self.zone.lower.child(huge);
-            let credits = child.free() + self.held(huge);
-            let free = if child.is_whole() {
-                0
-            } else {
-                self.zone.lower.rows(huge, child.polarity()).count_free()
+            let lower = &self.zone.lower;
+            let mine = |state: &&&State| state.credits.0 == huge;
+            let moved: usize = states.iter().filter(mine).map(|state| state.credits.1).sum();
+            let counted = lower.credits(huge);
+            assert!(
+                counted < G::HUGE_FRAMES,
+                "huge frame {huge} has all credits and is not closed"
+            );
+            let credits = counted + self.held(huge) + moved;
+            let free = match lower.phase(huge) {
+                Phase::Split => lower.rows(huge, lower.polarity(huge)).count_free(),
+                _ => 0,
             };
             let fits = credits == free || when == When::UnderWay && credits < free;
             assert!(fits, "huge frame {huge} has {credits} credits for {free} free frames");
         }
     }
 
-    /// The same for the trees with their reservations.
+    /// What a tree says of its children is so at the end, but that a child of which it says that
+    /// it has credits may have none. Who reserves it has it in a reservation, or will.
     fn judge_trees(&self, when: When) {
         for tree in 0..self.words.trees.len() {
             let entry = self.zone.tree(tree);
             let words = self.zone.reservations().map(|word| self.zone.read(word));
-            let mine: Vec<_> = words.filter(|now| now.is_in(tree)).collect();
-            let credits = mine.iter().fold(entry.credits(), |sum, now| Gain {
-                frames: sum.frames + now.credits().frames,
-                huge: sum.huge + now.credits().huge,
-            });
-            let first = tree * G::TREE_HUGE;
-            let inside =
-                self.huge_frames().filter(|huge| (first..first + G::TREE_HUGE).contains(huge));
-            let free = inside.fold(Gain::default(), |sum, huge| Gain {
-                frames: sum.frames + self.zone.lower.count_free(huge),
-                huge: sum.huge + self.zone.lower.child(huge).is_free::<G>() as usize,
-            });
-            let fits = credits == free
-                || when == When::UnderWay
-                    && credits.frames <= free.frames
-                    && credits.huge <= free.huge;
-            assert!(fits, "tree {tree} has {credits:?} for {free:?}");
+            let owners = words.filter(|now| now.owns(tree)).count();
             let reserved = entry.is_reserved() as usize;
-            let owners = mine.iter().filter(|now| now.owns(tree)).count();
             let fits = owners == reserved || when == When::UnderWay && owners < reserved;
             assert!(fits, "{owners} reservations of tree {tree}, {entry:?}");
+            if when == When::UnderWay {
+                continue;
+            }
+            let first = tree * G::TREE_HUGE;
+            let mut sum = 0;
+            for huge in self.huge_frames().filter(|huge| huge / G::TREE_HUGE == tree) {
+                let credits = self.zone.lower.credits(huge);
+                let told = entry.children() >> (huge - first) & 1 != 0;
+                assert!(
+                    told || credits == 0,
+                    "tree {tree} does not know of child {huge}: {entry:?}"
+                );
+                sum += quarters::<G>(credits);
+            }
+            assert_eq!(entry.0 >> 48, sum, "the quarters of tree {tree}: {entry:?}");
         }
     }
 
@@ -101,21 +108,18 @@ impl<G: Geometry> World<G> {
     fn judge_index(&self) {
         for kind in [Kind::Partial, Kind::Huge] {
             for tree in 0..self.words.trees.len() {
-                let entry = self.zone.tree(tree);
+                let is = self.zone.look_at(tree);
                 let has = match kind {
-                    Kind::Partial => entry.partial::<G>() > 0,
-                    Kind::Huge => entry.huge() > 0,
+                    Kind::Partial => is.tree.children() != 0,
+                    Kind::Huge => is.whole > 0,
                 };
-                if has && !entry.is_reserved() {
-                    let load = |tree| self.zone.tree(tree);
+                if has && !is.tree.is_reserved() {
+                    let look = |tree| self.zone.look_at(tree);
                     let this =
-                        |found: usize, now: Tree| (found == tree && now == entry).then_some(());
-                    let places = Places::of(entry.class());
-                    let found = self.zone.index.search(kind, places, 0, load, this);
-                    assert!(
-                        found.is_some(),
-                        "tree {tree} is lost to the index: {entry:?}, {kind:?}"
-                    );
+                        |found: usize, now: Tree| (found == tree && now == is.tree).then_some(());
+                    let places = Places::of(is.tree.class());
+                    let found = self.zone.index.search(kind, places, 0, look, this);
+                    assert!(found.is_some(), "tree {tree} is lost to the index: {is:?}, {kind:?}");
                 }
             }
         }
@@ -188,9 +192,15 @@ impl<G: Geometry> World<G> {
         let lower = &self.zone.lower;
         for huge in self.huge_frames() {
             if cfg!(woodlot_explore) {
-                let free = lower.start(huge, 0..G::HUGE_FRAMES, Start::Recover);
+                if huge % G::TREE_HUGE == 0 {
+                    lower.start_tree(huge / G::TREE_HUGE, self.huge_frames().len() - huge);
+                }
+                let free = lower.start_huge(huge, 0..G::HUGE_FRAMES, Start::Recover);
                 let counted = lower.count_free(huge);
                 assert_eq!(free, counted, "the recovery counts what the bits say");
+                let split = lower.phase(huge) == Phase::Split;
+                let credits = if split { free } else { 0 };
+                assert_eq!(lower.credits(huge), credits, "the recovery gives as many credits");
             }
             for offset in (0..G::HUGE_FRAMES).filter(|&offset| !lower.is_free(huge, offset, 0)) {
                 allocated.insert(huge << G::HUGE_ORDER | offset);

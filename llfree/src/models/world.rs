@@ -8,9 +8,10 @@ use woodlot_frame::atomics::{AtomicU32, AtomicU64};
 use woodlot_frame::{FrameId, Geometry, Init, Request, Slot, ZoneConfig};
 
 use super::frames::{Block, Frames};
+use super::machine::{Level, Machine};
 use super::script::Thread;
 use super::{Scenario, Script, std};
-use crate::{LLFree, Parts, Tuning};
+use crate::{LLFree, Line, Parts, TreeStates, Tuning};
 
 /// What the threads of a scenario share.
 pub(super) struct World<G: Geometry> {
@@ -30,31 +31,74 @@ pub(super) struct World<G: Geometry> {
 
 /// The words of a zone.
 pub(super) struct Words {
-    pub(super) long: [Box<[AtomicU64]>; 6],
-    pub(super) trees: Box<[AtomicU32]>,
+    pub(super) rows: Box<[AtomicU64]>,
+    pub(super) states: Box<[TreeStates]>,
+    pub(super) totals: Box<[AtomicU64]>,
+    pub(super) slots: Box<[AtomicU64]>,
+    pub(super) masks: Box<[AtomicU64]>,
+    pub(super) leaves: Box<[AtomicU64]>,
+    pub(super) trees: Box<[Line<AtomicU64>]>,
+    pub(super) children: Box<[AtomicU32]>,
 }
 
-/// What the words are called in a schedule.
-#[cfg(woodlot_explore)]
-pub(super) const NAMES: [&str; 6] = ["row", "pair", "total", "slot", "mask", "leaf"];
+/// # Safety
+/// The words must outlive what is made of them. Boxes do not move their contents.
+unsafe fn forever<W>(words: &[W]) -> &'static [W] {
+    // SAFETY: as the caller promises.
+    unsafe { &*std::ptr::from_ref(words) }
+}
 
 impl Words {
     fn new<G: Geometry>(zone: &ZoneConfig) -> Self {
         let lengths = Parts::lengths::<G>(zone).expect("a zone");
-        let long = |length: usize| (0..length).map(|_| AtomicU64::new(0)).collect();
-        let trees = (0..lengths[6]).map(|_| AtomicU32::new(0)).collect();
-        Words { long: std::array::from_fn(|kind| long(lengths[kind])), trees }
+        let [rows, states, totals, slots, masks, leaves, trees, children] = lengths;
+        let zero = || AtomicU64::new(0);
+        let long = |length: usize| (0..length).map(|_| zero()).collect();
+        Words {
+            rows: long(rows),
+            states: (0..states).map(|_| Line([zero(), zero()])).collect(),
+            totals: long(totals),
+            slots: long(slots),
+            masks: long(masks),
+            leaves: long(leaves),
+            trees: (0..trees).map(|_| Line(zero())).collect(),
+            children: (0..children).map(|_| AtomicU32::new(0)).collect(),
+        }
     }
 
     /// # Safety
     /// The words must outlive what is made of the parts.
     unsafe fn parts(&self) -> Parts<'static> {
-        // SAFETY: boxes do not move their contents, and the caller keeps them.
-        let [rows, pairs, totals, slots, masks, leaves] =
-            self.long.each_ref().map(|words| unsafe { &*std::ptr::from_ref(&**words) });
-        // SAFETY: as above.
-        let trees = unsafe { &*std::ptr::from_ref(&*self.trees) };
-        Parts { rows, pairs, totals, slots, masks, leaves, trees }
+        // SAFETY: the caller keeps the boxes.
+        unsafe {
+            Parts {
+                rows: forever(&self.rows),
+                states: forever(&self.states),
+                totals: forever(&self.totals),
+                slots: forever(&self.slots),
+                masks: forever(&self.masks),
+                leaves: forever(&self.leaves),
+                trees: forever(&self.trees),
+                children: forever(&self.children),
+            }
+        }
+    }
+
+    /// What the words are called in a schedule.
+    #[cfg(woodlot_explore)]
+    pub(super) fn name(&self, model: &mut woodlot_explore::Model<'_>) {
+        model.name("row", &self.rows);
+        model.name("total", &self.totals);
+        model.name("slot", &self.slots);
+        model.name("mask", &self.masks);
+        model.name("leaf", &self.leaves);
+        model.name("child", &self.children);
+        for (tree, states) in self.states.iter().enumerate() {
+            model.name(&std::format!("states of tree {tree}"), &states.0);
+        }
+        for (tree, entry) in self.trees.iter().enumerate() {
+            model.name(&std::format!("tree[{tree}]"), std::slice::from_ref(&entry.0));
+        }
     }
 }
 
@@ -89,10 +133,20 @@ impl<G: Geometry> World<G> {
 
     fn set_up(&mut self) {
         let mut owned = Frames::default();
+        // The defects of a mutant begin with the threads.
+        let machine = self.scenario.machine;
+        self.scenario.machine = match machine.level {
+            Level::Lower => Machine::LOWER,
+            Level::Zone => {
+                Machine { reserve_after_frees: machine.reserve_after_frees, ..Machine::ZONE }
+            }
+            Level::Index => Machine::INDEX,
+        };
         for &(at, ref op) in self.scenario.setup {
             let script = Script { at, owns: &[], ops: std::slice::from_ref(op) };
             owned = Thread::new(self, usize::MAX, &script, owned).run().owned;
         }
+        self.scenario.machine = machine;
         for (number, script) in self.scenario.threads.iter().enumerate() {
             let mine = script.start();
             assert_eq!(mine.but(owned), Frames::default(), "thread {number} owns what is free");

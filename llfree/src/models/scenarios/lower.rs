@@ -16,22 +16,23 @@ models! {
         thread!(at 0 owns [Block(0, 1)]: Free(0, 1)),
         thread!(at 0 owns [Block(2, 1)]: Free(2, 0), Free(3, 0)),
     ]);
+    /// The same by three, the last of which closes it.
     split_by_three = Scenario::new(LOWER, &[(0, At(0, 2))], &[
         thread!(at 0 owns [Block(0, 0)]: Free(0, 0)),
         thread!(at 0 owns [Block(1, 0)]: Free(1, 0)),
         thread!(at 0 owns [Block(2, 1)]: Free(2, 1)),
-    ]);
+    ]).large_for_loom();
     /// The parts come together to a whole, which a third thread takes and splits again.
     split_and_alloc_whole = Scenario::new(LOWER, &[(0, At(0, 2))], &[
         thread!(at 0 owns [Block(0, 1)]: Free(0, 1)),
         thread!(at 0 owns [Block(2, 1)]: Free(2, 1)),
         thread!(at 0: Alloc(2), FreeGot(0)),
-    ]);
+    ]).large_for_loom();
     split_and_alloc_part = Scenario::new(LOWER, &[(0, At(0, 2))], &[
         thread!(at 0 owns [Block(0, 1)]: Free(0, 1)),
         thread!(at 0 owns [Block(2, 1)]: Free(2, 1), Alloc(2), FreeGot(0)),
         thread!(at 0: Alloc(0), FreeGot(0)),
-    ]);
+    ]).large_for_loom();
     /// Allocations and frees of one child, until it is whole and after.
     alloc_and_whole = Scenario::new(LOWER, &[], &[
         thread!(at 0: Alloc(0), FreeGot(0), Alloc(1), FreeGot(1)),
@@ -47,12 +48,12 @@ models! {
         thread!(at 0 owns [Block(0, 2)]: Free(0, 2)),
         thread!(at 1: Alloc(0), FreeGot(0), Alloc(2), FreeGot(1)),
         thread!(at 0: Alloc(0), FreeGot(0)),
-    ]);
+    ]).large_for_loom();
     join_and_alloc_whole = Scenario::new(LOWER, &[(0, Alloc(1)), (0, Alloc(1))], &[
         thread!(at 0 owns [Block(0, 2)]: Free(0, 2), Alloc(0), FreeGot(0)),
         thread!(at 0: Alloc(2), FreeGot(0)),
         thread!(at 0: At(3, 0), FreeGot(0)),
-    ]);
+    ]).large_for_loom();
     /// Two huge frames at once, against halves of them.
     pair_and_halves = Scenario::new(LOWER, &[], &[
         thread!(at 0: Alloc(3), FreeGot(0)),

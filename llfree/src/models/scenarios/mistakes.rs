@@ -32,6 +32,12 @@ models! {
         thread!(at 0: FreeAgain(0, 0)),
         thread!(at 0: FreeAgain(0, 2)),
     ]).law(Law::FreedTwice);
+    /// Two parts of what a third thread frees as a whole.
+    double_free_of_parts = Scenario::new(LOWER, &[(0, Alloc(1)), (0, Alloc(1))], &[
+        thread!(at 0: FreeAgain(0, 2)),
+        thread!(at 0: FreeAgain(0, 0)),
+        thread!(at 0: FreeAgain(1, 0)),
+    ]).law(Law::FreedTwice).large_for_loom();
     double_free_rows = Scenario::new(ROWS, &[(0, At(0, 7))], &[
         thread!(at 0: FreeAgain(0, 7)),
         thread!(at 0: FreeAgain(0, 7)),

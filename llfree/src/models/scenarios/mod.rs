@@ -2,7 +2,13 @@
 
 use super::frames::Block;
 use super::machine::Machine;
-use super::{Op, Scenario, Script, Tiny, driver};
+use super::{ClassPolicy, Op, Scenario, Script, Tiny, driver};
+
+/// Two classes, each of which may turn to the other.
+pub(super) const TWO: ClassPolicy = match ClassPolicy::new(&[(1, &[0, 1]), (1, &[1, 0])]) {
+    Some(policy) => policy,
+    None => ClassPolicy::SINGLE,
+};
 
 /// A test for each scenario.
 macro_rules! models {
@@ -21,6 +27,7 @@ macro_rules! thread {
     };
 }
 
+mod children;
 mod index;
 mod lower;
 mod mistakes;

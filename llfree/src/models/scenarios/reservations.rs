@@ -1,8 +1,8 @@
-//! Whole zones of one or two trees of eight frames: reserve, hold, drain, steal, synchronise.
+//! Whole zones of one or two trees of eight frames: reserve, hold, drain, steal.
 //!
 //! A tree is two huge frames of four base frames; the scripts' numbers are slots.
 
-use super::Op::{Alloc, At, Drain, Free, FreeGot, Reserve, Synchronise};
+use super::Op::{Alloc, At, Drain, Free, FreeGot, Reserve};
 use super::*;
 
 type Small = Tiny<2, 2>;
@@ -52,7 +52,7 @@ models! {
         thread!(at 0 owns [Block(0, 0)]: Free(0, 0)),
         thread!(at 1: Drain(0)),
         thread!(at 0 owns [Block(1, 0)]: Free(1, 0)),
-    ]).slots(2).large_for_loom();
+    ]).slots(2).only_loom().large_for_loom();
     repay_or_drain = Scenario::new(ZONE, &[(0, Alloc(1))], &[
         thread!(at 0 owns [Block(0, 1)]: Free(0, 0), Free(1, 0)),
         thread!(at 1: Drain(0)),
@@ -66,20 +66,19 @@ models! {
         thread!(at 0 owns [Block(0, 0)]: Free(0, 0)),
         thread!(at 1: Alloc(0)),
     ]).slots(2);
-    /// Frees by another slot gather in the tree entry; the slot that has the tree collects them.
-    synchronise = Scenario::new(ZONE, &[(0, Alloc(2)), (0, Alloc(1)), (0, Alloc(1))], &[
+    /// Frees by another slot gather in the child; the slot that has the tree finds them there.
+    others_free = Scenario::new(ZONE, &[(0, Alloc(2)), (0, Alloc(1)), (0, Alloc(1))], &[
         thread!(at 1 owns [Block(4, 0), Block(5, 0)]: Free(4, 0), Free(5, 0)),
         thread!(at 0: Alloc(0)),
     ]).slots(2);
     /// The same without the allocation, against a drain.
-    synchronise_and_drain = Scenario::new(ZONE, &[(0, Alloc(2)), (0, Alloc(1)), (0, Alloc(1))], &[
+    others_free_and_drain = Scenario::new(ZONE, &[(0, Alloc(2)), (0, Alloc(1)), (0, Alloc(1))], &[
         thread!(at 1 owns [Block(4, 0)]: Free(4, 0)),
-        thread!(at 0: Synchronise(0)),
+        thread!(at 0 owns [Block(5, 0)]: Free(5, 0)),
         thread!(at 1: Drain(0)),
-    ]).slots(2);
-    synchronise_and_move = Scenario::new(ZONE, &[(0, Alloc(0)), (0, Alloc(1))], &[
+    ]).slots(2).large_for_loom();
+    others_free_and_move = Scenario::new(ZONE, &[(0, Alloc(0)), (0, Alloc(1))], &[
         thread!(at 1 owns [Block(0, 0)]: Free(0, 0)),
-        thread!(at 0: Synchronise(0)),
         thread!(at 0: Reserve(0)),
     ]).slots(2).trees(2);
     /// The child held is used up: another is held, unless the reservation is drained.
@@ -92,7 +91,7 @@ models! {
         Scenario::new(ZONE, &[(0, At(0, 0)), (0, At(4, 0)), (0, Alloc(0)), (0, Alloc(1))], &[
             thread!(at 0: Alloc(0)),
             thread!(at 1: Drain(0)),
-        ]).slots(2);
+        ]).slots(2).large_for_loom();
     refill_and_free =
         Scenario::new(ZONE, &[(0, At(0, 0)), (0, At(4, 0)), (0, Alloc(0)), (0, Alloc(1))], &[
             thread!(at 0: Alloc(0)),
@@ -107,7 +106,7 @@ models! {
     borrow_and_drain = Scenario::new(ZONE, &[(0, At(0, 0)), (0, At(4, 0)), (0, Alloc(0))], &[
         thread!(at 1: Alloc(0)),
         thread!(at 1: Drain(0)),
-    ]).slots(2);
+    ]).slots(2).large_for_loom();
     borrow_and_free = Scenario::new(ZONE, &[(0, At(0, 0)), (0, At(4, 0)), (0, Alloc(0))], &[
         thread!(at 1: Alloc(0)),
         thread!(at 0 owns [Block(4, 0)]: Free(4, 0)),
@@ -123,12 +122,12 @@ models! {
             thread!(at 0: Drain(1)),
             thread!(at 1 owns [Block(4, 0)]: Free(4, 0)),
             thread!(at 1: Drain(0)),
-        ]).slots(2);
+        ]).slots(2).large_for_loom();
     /// The second free in a row reserves the tree.
     reserve_on_free = Scenario::new(RESERVING, &[(0, Alloc(1)), (0, Drain(0))], &[
         thread!(at 1 owns [Block(0, 0), Block(1, 0)]: Free(0, 0), Free(1, 0)),
         thread!(at 0: Alloc(0)),
-    ]).slots(2);
+    ]).slots(2).large_for_loom();
     reserve_on_free_and_drain = Scenario::new(RESERVING, &[(0, Alloc(1)), (0, Drain(0))], &[
         thread!(at 1 owns [Block(0, 0), Block(1, 0)]: Free(0, 0), Free(1, 0)),
         thread!(at 0: Drain(1), Drain(1)),

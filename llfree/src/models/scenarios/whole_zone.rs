@@ -2,7 +2,7 @@
 //!
 //! A tree is two huge frames of four base frames; the scripts' numbers are slots.
 
-use super::super::{Class, ClassPolicy};
+use super::super::Class;
 use super::Op::{
     Alloc, AllocClass, At, Batch, Drain, Free, FreeBatch, FreeGot, Offline, Online, Reserve,
 };
@@ -11,10 +11,6 @@ use super::*;
 type Small = Tiny<2, 2>;
 
 const ZONE: Machine<Small> = Machine::ZONE;
-const TWO: ClassPolicy = match ClassPolicy::new(&[(1, &[0, 1]), (1, &[1, 0])]) {
-    Some(policy) => policy,
-    None => ClassPolicy::SINGLE,
-};
 
 models! {
     /// A slot that has its tree: huge frames and base frames from it.
@@ -36,20 +32,29 @@ models! {
         thread!(at 1 owns [Block(2, 1)]: Free(2, 1)),
     ]).slots(2);
     partial_frees_and_drain = Scenario::new(ZONE, &[(0, Alloc(2))], &[
+        thread!(at 1 owns [Block(0, 1)]: Free(0, 1)),
+        thread!(at 1: Drain(0)),
+    ]).slots(2);
+    partial_frees_by_two_and_drain = Scenario::new(ZONE, &[(0, Alloc(2))], &[
         thread!(at 0 owns [Block(0, 1)]: Free(0, 1)),
         thread!(at 1 owns [Block(2, 1)]: Free(2, 1)),
         thread!(at 1: Drain(0)),
-    ]).slots(2).large_for_loom();
+    ]).slots(2).only_loom().large_for_loom();
     /// Two classes on one slot, each with a reservation of its own.
     two_classes = Scenario::new(ZONE, &[(0, Alloc(0)), (0, AllocClass(0, Class(1)))], &[
         thread!(at 0: Alloc(0), FreeGot(0)),
         thread!(at 0: AllocClass(0, Class(1)), FreeGot(0)),
     ]).classes(TWO).trees(2);
+    /// A tree that was entirely free changes its class while a huge frame of it comes back.
+    class_and_free = Scenario::new(ZONE, &[], &[
+        thread!(at 0: At(0, 2)),
+        thread!(at 0: At(4, 2), FreeGot(0)),
+    ]).classes(TWO);
     /// This very frame, which a slot holds with its whole tree.
     exact_and_drain = Scenario::new(ZONE, &[(0, Alloc(0))], &[
         thread!(at 1: At(2, 0)),
         thread!(at 1: Drain(0)),
-    ]).slots(2);
+    ]).slots(2).large_for_loom();
     exact_and_reserve = Scenario::new(ZONE, &[], &[
         thread!(at 0: At(1, 0)),
         thread!(at 0: Reserve(0)),
@@ -59,9 +64,13 @@ models! {
         thread!(at 0: Alloc(0)),
     ]).slots(2).only_loom().large_for_loom();
     exact_and_exact = Scenario::new(ZONE, &[], &[
+        thread!(at 0: At(0, 1)),
+        thread!(at 0: At(1, 0)),
+    ]).large_for_loom();
+    exact_and_exact_again = Scenario::new(ZONE, &[], &[
         thread!(at 0: At(0, 1), FreeGot(0)),
         thread!(at 0: At(1, 0), FreeGot(0)),
-    ]).large_for_loom();
+    ]).only_loom().large_for_loom();
     exact_and_free = Scenario::new(ZONE, &[(0, Alloc(1)), (0, Drain(0))], &[
         thread!(at 1: At(0, 1)),
         thread!(at 0 owns [Block(0, 1)]: Free(0, 0), Free(1, 0)),
