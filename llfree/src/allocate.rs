@@ -434,8 +434,7 @@ impl<G: Geometry> LLFree<'_, G> {
     /// frames.
     fn let_go(&self, slot: Slot) {
         for word in self.slot_reservations(slot) {
-            let full =
-                |now: Reservation<G>| (now.held() == G::HUGE_FRAMES).then_some(now.empty());
+            let full = |now: Reservation<G>| (now.held() == G::HUGE_FRAMES).then_some(now.empty());
             if let Some(now) = self.change(word, full) {
                 self.close(now.huge_index());
             }

@@ -73,13 +73,7 @@ impl<G: Geometry> LLFree<'_, G> {
 
     /// Tries to claim a block, as long as it is seen to be free; whoever holds credits of it gives
     /// them back in between.
-    fn attempt(
-        &self,
-        huge: usize,
-        offset: usize,
-        order: u32,
-        claim: impl Fn() -> bool,
-    ) -> bool {
+    fn attempt(&self, huge: usize, offset: usize, order: u32, claim: impl Fn() -> bool) -> bool {
         for _ in 0..ATTEMPTS {
             if !self.lower.is_free(huge, offset, order) {
                 return false;
@@ -101,9 +95,8 @@ impl<G: Geometry> LLFree<'_, G> {
 
     /// Takes one huge frame out.
     fn take_out(&self, huge: usize) -> bool {
-        let out = self.attempt(huge, 0, G::HUGE_ORDER, || {
-            self.turn(huge, 1, Phase::Free, Phase::Offline)
-        });
+        let out = self
+            .attempt(huge, 0, G::HUGE_ORDER, || self.turn(huge, 1, Phase::Free, Phase::Offline));
         if out {
             self.total(TOTAL_FREE).fetch_sub(G::HUGE_FRAMES as u64, Ordering::Relaxed);
             self.total(TOTAL_OFFLINE).fetch_add(1, Ordering::Relaxed);

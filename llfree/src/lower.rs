@@ -211,12 +211,8 @@ impl<'a, G: Geometry> Lower<'a, G> {
             let mut states = States(word.load(Ordering::Relaxed));
             while let Some(first) = states.first_free(count) {
                 let next = states.with(Run::new(first, count), to);
-                match word.compare_exchange(
-                    states.0,
-                    next.0,
-                    Ordering::Acquire,
-                    Ordering::Relaxed,
-                ) {
+                match word.compare_exchange(states.0, next.0, Ordering::Acquire, Ordering::Relaxed)
+                {
                     Ok(_) => return Some((tree * G::TREE_HUGE + at * LANE + first, states)),
                     Err(now) => states = States(now),
                 }
@@ -258,32 +254,37 @@ impl<'a, G: Geometry> Lower<'a, G> {
         self.turn(huge, count, Phase::Whole, Phase::Free, Ordering::AcqRel)
     }
 
-    /// The same where some were allocated by their base frames (*join*). At first they are allocated as
-    /// a whole: that turns their polarity, and no other call but a wrong one may touch them then. If a
-    /// free of a part came between the look at the bits and that, it shows in a second look.
+    /// The same where some were allocated by their base frames (*join*). It is announced before their
+    /// bits are looked at. A free of a part, which only a wrong call can make of the same frames, looks
+    /// for that after it has released its bits ([`still_means`](Self::still_means)): so either its
+    /// bits are seen here, or it stops the join, which looks again, or it is refused.
     #[cold]
     pub(crate) fn free_joined(&self, huge: usize, count: usize) -> Result<States, Refusal> {
         let run = Self::run(huge, count);
-        let seen = self.states(huge);
-        let split = || run.each().zip(huge..).filter(|&(one, _)| seen.is(one, Phase::Split));
-        let is_full = |states: States| {
+        loop {
+            let seen = self.states(huge);
+            let split = || run.each().zip(huge..).filter(|&(one, _)| seen.is(one, Phase::Split));
+            let whole = split().fold(seen, |all, (one, _)| all.with(one, Phase::Whole).turned(one));
+            if !whole.is(run, Phase::Whole) {
+                let offline = run.each().any(|one| seen.is(one, Phase::Offline));
+                return Err(if offline { Refusal::Offline } else { Refusal::NotAllocated(0) });
+            }
+            let announced = seen.joining();
+            if self.update(huge, Ordering::AcqRel, |now| now.of(run, seen, announced)).is_err() {
+                continue;
+            }
             let full = |(one, huge)| {
-                self.credits(huge) == 0 && self.rows(huge, states.polarity(one)).is_full()
+                self.credits(huge) == 0 && self.rows(huge, seen.polarity(one)).is_full()
             };
-            split().all(full)
-        };
-        let joined = split().fold(seen, |all, (one, _)| all.with(one, Phase::Whole).turned(one));
-        let joinable = joined.is(run, Phase::Whole) && is_full(seen);
-        let join = |states: States| states.of(run, seen, joined).filter(|_| joinable);
-        self.update(huge, Ordering::AcqRel, join).map_err(|states| {
-            let offline = run.each().any(|one| states.is(one, Phase::Offline));
-            if offline { Refusal::Offline } else { Refusal::NotAllocated(0) }
-        })?;
-        let freed = if is_full(seen) { self.free_whole(huge, count) } else { None };
-        freed.ok_or_else(|| {
-            let _ = self.update(huge, Ordering::AcqRel, |states| states.of(run, joined, seen));
-            Refusal::NotAllocated(0)
-        })
+            if !split().all(full) {
+                return Err(Refusal::NotAllocated(0));
+            }
+            let free = whole.with(run, Phase::Free).joining();
+            let join = |now: States| now.of(run, announced, free);
+            if let Ok(before) = self.update(huge, Ordering::AcqRel, join) {
+                return Ok(before);
+            }
+        }
     }
 
     /// The polarity of a huge frame that is split.
@@ -303,9 +304,8 @@ impl<'a, G: Geometry> Lower<'a, G> {
     #[cold]
     fn split(&self, huge: usize) -> Result<Polarity, Refusal> {
         let one = Self::run(huge, 1);
-        let split = |states: States| {
-            Some(states.change(one, Phase::Whole, Phase::Split)?.turned(one))
-        };
+        let split =
+            |states: States| Some(states.change(one, Phase::Whole, Phase::Split)?.turned(one));
         match self.update(huge, Ordering::Relaxed, split) {
             Ok(whole) => Ok(whole.turned(one).polarity(one)),
             Err(now) => match now.phase(one) {
@@ -352,7 +352,20 @@ impl<'a, G: Geometry> Lower<'a, G> {
     /// bits that had another meaning, and must turn them back.
     #[inline(always)]
     pub(crate) fn still_means(&self, huge: usize, polarity: Polarity) -> bool {
-        self.split_polarity(huge) == Some(polarity)
+        let (states, one) = (self.states(huge), Self::run(huge, 1));
+        let same = states.is(one, Phase::Split) && states.polarity(one) == polarity;
+        same && (!states.is_joining() || self.stop_joins(huge, polarity))
+    }
+
+    /// Makes the joins under way look again.
+    #[cold]
+    fn stop_joins(&self, huge: usize, polarity: Polarity) -> bool {
+        let one = Self::run(huge, 1);
+        let stop = |states: States| {
+            let same = states.is(one, Phase::Split) && states.polarity(one) == polarity;
+            same.then_some(states.not_joining())
+        };
+        self.update(huge, Ordering::AcqRel, stop).is_ok()
     }
 
     /// Is every frame of the block free?
@@ -486,7 +499,9 @@ impl<G: Geometry> Lower<'_, G> {
     fn recover_tree(&self, tree: usize) -> usize {
         let count = G::TREE_HUGE.min(LANE);
         let mut free = 0;
-        for (at, word) in self.state_words(tree).iter().enumerate().take(G::TREE_HUGE.div_ceil(LANE)) {
+        for (at, word) in
+            self.state_words(tree).iter().enumerate().take(G::TREE_HUGE.div_ceil(LANE))
+        {
             let mut states = States(word.load(Ordering::Relaxed)).first(count);
             let first = tree * G::TREE_HUGE + at * LANE;
             for (one, huge) in Run::new(0, count).each().zip(first..) {

@@ -1,9 +1,9 @@
 //! The state word: what is known of sixteen huge frames (LLFree section 3.2.1, child entries).
 //!
 //! ```text
-//!   64 bits in four lanes of 16; bit i of each lane is for huge frame i
+//!   64 bits in four lanes of 16; bit i of the lower three is for huge frame i
 //!   ┌──────────┬────────────────┬──────────────┬──────────────┐
-//!   │ 0, spare │ p, polarity    │ b            │ a            │
+//!   │ joins    │ p, polarity    │ b            │ a            │
 //!   └──────────┴────────────────┴──────────────┴──────────────┘
 //!     b a
 //!     0 0  split      its base frames are allocated one by one: the bit field says which
@@ -12,7 +12,11 @@
 //!     1 1  offline    taken out
 //! ```
 //!
-//! Any value of the three lanes is legal. Every writer changes the whole word by one
+//! * `joins`: a number for all sixteen, odd while a join (below) may be looking at bits. It changes
+//!   whenever joins begin after that was not so, and whenever they are made to look again. Forgotten by
+//!   a recovery.
+//!
+//! Any value is legal. Every writer changes the whole word by one
 //! read-modify-write, so order H+1, which is two neighbours, is one write as well (the paper's
 //! 32-bit swap over two 16-bit entries, section 4.2.1). The states are durable, together with the
 //! bit fields; the credits of split huge frames are not, and have words of their own
@@ -72,6 +76,8 @@ pub(crate) const LANE: usize = 16;
 const ALL: u64 = (1 << LANE) - 1;
 const B: u32 = LANE as u32;
 const P: u32 = 2 * LANE as u32;
+/// One in the number of joins.
+const JOIN: u64 = 1 << (3 * LANE);
 
 impl Run {
     /// `count` huge frames from huge frame `first` of their tree on.
@@ -121,7 +127,8 @@ impl States {
         States(self.0 & !(run.0 | run.0 << B) | a * run.0 | (b * run.0) << B)
     }
 
-    /// With nothing but the first `count` huge frames, at most sixteen; the others are split.
+    /// With nothing but the first `count` huge frames, at most sixteen, and no joins; the others are
+    /// split.
     pub(crate) const fn first(self, count: usize) -> States {
         let lane = (1 << count) - 1;
         States(self.0 & (lane | lane << B | lane << P))
@@ -138,9 +145,25 @@ impl States {
         if self.is(run, from) { Some(self.with(run, to)) } else { None }
     }
 
-    /// With the run as in `to`, if it is as in `from`, phase and polarity.
+    /// May a join be looking at bits?
+    #[inline(always)]
+    pub(crate) const fn is_joining(self) -> bool {
+        self.0 & JOIN != 0
+    }
+
+    /// With a join announced, if none is.
+    pub(crate) const fn joining(self) -> States {
+        if self.is_joining() { self } else { States(self.0.wrapping_add(JOIN)) }
+    }
+
+    /// With every join that was announced made to look again.
+    pub(crate) const fn not_joining(self) -> States {
+        if self.is_joining() { States(self.0.wrapping_add(JOIN)) } else { self }
+    }
+
+    /// With the run and the joins as in `to`, if they are as in `from`.
     pub(crate) const fn of(self, run: Run, from: States, to: States) -> Option<States> {
-        let lanes = run.0 | run.0 << B | run.0 << P;
+        let lanes = run.0 | run.0 << B | run.0 << P | ALL << (3 * LANE);
         let same = (self.0 ^ from.0) & lanes == 0;
         if same { Some(States(self.0 & !lanes | to.0 & lanes)) } else { None }
     }
@@ -197,7 +220,10 @@ mod tests {
     fn a_pair_changes_as_a_whole_or_not() {
         let pair = Run::new(6, 2);
         let both = States(0).with(pair, Phase::Free);
-        assert_eq!((both.count_free(), both.first_free(2), both.first_free(1)), (2, Some(6), Some(6)));
+        assert_eq!(
+            (both.count_free(), both.first_free(2), both.first_free(1)),
+            (2, Some(6), Some(6))
+        );
         assert_eq!(both.change(pair, Phase::Free, Phase::Whole).unwrap().count_free(), 0);
         let half = both.with(Run::new(6, 1), Phase::Offline);
         assert_eq!(half.change(pair, Phase::Free, Phase::Whole), None);

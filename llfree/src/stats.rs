@@ -147,7 +147,8 @@ impl<G: Geometry> FrameAllocator for LLFree<'_, G> {
         for index in 0..self.trees.len() {
             let (tree, whole) = (self.tree(index), self.lower.count_whole(index));
             if let Some(class) = stats.classes.get_mut(tree.class().0 as usize) {
-                let credits: usize = self.children(index).map(|huge| self.lower.credits(huge)).sum();
+                let credits: usize =
+                    self.children(index).map(|huge| self.lower.credits(huge)).sum();
                 class.trees += 1;
                 class.free_frames += credits + (whole << G::HUGE_ORDER);
                 class.free_huge += whole;

@@ -54,7 +54,12 @@ impl Tree {
     }
 
     /// After the counter of child `index` went from `before` to `after` credits.
-    pub(crate) const fn follow<G: Geometry>(self, index: usize, before: usize, after: usize) -> Tree {
+    pub(crate) const fn follow<G: Geometry>(
+        self,
+        index: usize,
+        before: usize,
+        after: usize,
+    ) -> Tree {
         let gain = quarters::<G>(after).wrapping_sub(quarters::<G>(before));
         let counted = self.0.wrapping_add(gain << QUARTERS_SHIFT);
         Tree(match after {

@@ -13,7 +13,8 @@ fn within_budget<G: Geometry>() {
         for (slots, classes) in [(2, ClassPolicy::SHIPPED), (128, ClassPolicy::SHIPPED)] {
             let zone = ZoneConfig::new(memory >> G::BASE_SHIFT, slots).with_classes(classes);
             let size = LLFree::<G>::metadata_size(&zone).expect("the zone is legal");
-            let [.., masks, leaves, _trees, _children] = Parts::lengths::<G>(&zone).expect("the same");
+            let [.., masks, leaves, _trees, _children] =
+                Parts::lengths::<G>(&zone).expect("the same");
             let index = (masks + leaves) * size_of::<u64>();
             let total = size.durable + size.volatile;
             let percent = |bytes: usize| bytes as f64 * 100.0 / memory as f64;

@@ -51,7 +51,7 @@ pub(super) fn bites<G: Geometry>(scenario: &Scenario<G>, what: &str) {
 fn explore<G: Geometry>(scenario: &Scenario<G>) -> Result<Report, Failure> {
     let world = World::new(scenario);
     let solo = SOLO[(scenario.machine.level != Level::Lower) as usize];
-    let options = Options::new().solo_progress(solo).max_states(5_000_000).max_steps(2000);
+    let options = Options::new().solo_progress(solo).max_states(15_000_000).max_steps(2000);
     options.try_explore(|model| set_up(model, &world))
 }
 

@@ -159,8 +159,8 @@ pub(super) fn lower_free<G: Geometry>(world: &World<G>, block: Block, _: Slot) -
         }
         Err(Refusal::Offline) => return false,
     };
-    let given = zone.lower.still_means(huge, polarity)
-        && give(world, huge, 1 << block.1, Surplus::Refuse);
+    let given =
+        zone.lower.still_means(huge, polarity) && give(world, huge, 1 << block.1, Surplus::Refuse);
     if !given {
         let _ = zone.lower.rows(huge, polarity).claim_at(offset, block.1);
     }
@@ -168,7 +168,11 @@ pub(super) fn lower_free<G: Geometry>(world: &World<G>, block: Block, _: Slot) -
 }
 
 /// Frees huge frames, however they were allocated.
-pub(super) fn free_huge<G: Geometry>(world: &World<G>, huge: usize, count: usize) -> Option<States> {
+pub(super) fn free_huge<G: Geometry>(
+    world: &World<G>,
+    huge: usize,
+    count: usize,
+) -> Option<States> {
     let lower = &world.zone.lower;
     lower.free_whole(huge, count).or_else(|| lower.free_joined(huge, count).ok())
 }

@@ -9,7 +9,6 @@ use crate::reservation::Reservation;
 use crate::tree::Tree;
 
 type Rows = Tiny<8, 2>;
-type Wide = Tiny<1, 32>;
 
 /// A whole huge frame is freed in parts, and allocated again.
 const SPLIT: Scenario<Pairs> = Scenario::new(
@@ -113,16 +112,6 @@ const NOTHING_FREE: &[(usize, Op)] = &{
     ops[33] = (0, Op::Search);
     ops
 };
-
-/// Nothing of a tree is free, then some in both words of its states.
-const TWO_WORDS: Scenario<Wide> = Scenario::new(
-    Machine::INDEX,
-    NOTHING_FREE,
-    &[
-        Script { at: 0, owns: &[], ops: &[Op::Turn(0, Phase::Whole, Phase::Free)] },
-        Script { at: 0, owns: &[], ops: &[Op::Turn(16, Phase::Whole, Phase::Free)] },
-    ],
-);
 
 /// A slot frees into the tree that another one has reserved, and a third thread drains that.
 const ZONE: Scenario<Pairs> = Scenario::new(
@@ -242,7 +231,11 @@ fn join_at_once(world: &World<Pairs>, block: Block, slot: Slot) -> bool {
     let (lower, huge) = (&world.zone.lower, block.0 >> 2);
     let polarity = lower.polarity(huge);
     let full = lower.credits(huge) == 0 && lower.rows(huge, polarity).is_full();
-    if block.1 > 1 && full { join_unseen(world, block, slot) } else { lower_free(world, block, slot) }
+    if block.1 > 1 && full {
+        join_unseen(world, block, slot)
+    } else {
+        lower_free(world, block, slot)
+    }
 }
 
 /// Releases its bits, and then `gives`.
@@ -403,19 +396,6 @@ fn free_without_the_index<G: Geometry>(
     }
 }
 
-/// Counts what was free before in both words of the states.
-fn before_in_both_words(world: &World<Wide>, huge: usize, _: Phase, _: Phase) -> bool {
-    let (zone, tree) = (&world.zone, huge / 32);
-    let freed = zone.lower.free_whole(huge, 1);
-    freed.is_some_and(|before| {
-        let entry = zone.tree(tree);
-        let whole = zone.lower.count_changed(huge, before, 1)[1];
-        let then = Use { tree: entry, whole: whole - 1 };
-        zone.index.update(tree, Some(then), Use { tree: entry, whole });
-        true
-    })
-}
-
 /// Gives up a reservation by `take`, and its tree by `unreserve`.
 fn drain_by(
     world: &World<Pairs>,
@@ -560,9 +540,6 @@ mutants! {
         => "does not know of child 0";
     free_forgets_the_index =
         INDEX.machine(Machine { turn: free_without_the_index, ..Machine::INDEX })
-        => "lost to the index";
-    before_of_both_words =
-        TWO_WORDS.machine(Machine { turn: before_in_both_words, ..Machine::INDEX })
         => "lost to the index";
     unreserve_forgets_the_index =
         UNRESERVE.machine(Machine { drain: unreserve_without_the_index, ..Machine::INDEX })
