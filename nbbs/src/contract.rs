@@ -76,7 +76,7 @@ impl<G: Geometry, F: Form> Nbbs<'_, G, F> {
     }
 
     /// Takes this very block; looks first whether it lies in another one, to leave no marks then.
-    fn claim(&self, node: Node, flags: u64) -> bool {
+    pub(crate) fn claim(&self, node: Node, flags: u64) -> bool {
         let above = self.forest.block_above(Shape::<G, F>::place(node).cell);
         above.is_none() && self.forest.take(node, flags).is_ok()
     }

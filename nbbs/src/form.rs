@@ -31,7 +31,7 @@
 
 use woodlot_frame::atomics::{AtomicU8, AtomicU64, Ordering::SeqCst};
 
-mod sealed {
+pub(crate) mod sealed {
     pub trait Sealed {}
     impl Sealed for super::OneLevel {}
     impl Sealed for super::FourLevels {}

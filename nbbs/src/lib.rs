@@ -58,6 +58,8 @@ mod field;
 mod forest;
 mod form;
 mod init;
+#[cfg(all(test, any(loom, woodlot_explore)))]
+mod models;
 #[cfg(not(any(loom, woodlot_explore)))]
 mod raw;
 mod search;
