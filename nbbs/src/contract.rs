@@ -217,7 +217,7 @@ impl<G: Geometry, F: Form> FrameAllocator for Nbbs<'_, G, F> {
         let range = self.zone.huge_range::<G>();
         let nodes = (range.start.0..range.end.0).filter_map(|huge| self.huge_node(HugeId(huge)));
         let free_huge = nodes.filter(|&node| self.forest.kind_within(node) == Kind::Free).count();
-        self.slots.add((all.free as u64).wrapping_sub(self.slots.sum()));
+        self.slots.heal(all.free as u64);
         let (first, last) = (self.zone.start.0, self.zone.end().0 - 1);
         let mut stats = Stats {
             free_frames: all.free,

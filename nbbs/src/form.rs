@@ -18,7 +18,7 @@
 //! one is to occupy all of these fields in one atomic write, each with the block's size.
 //!
 //! # Memory ordering
-//! Every access is sequentially consistent, so an execution of the whole protocol is an
+//! Every access but those of a zone's making is sequentially consistent, so an execution of the whole protocol is an
 //! interleaving of its accesses (C++ memory model: programs that use nothing else behave so), and
 //! what the exhaustive explorer shows holds on every machine. It is needed: a climb writes one cell
 //! and then *reads* the next, a release writes that one and then reads the first (`climb.rs`,
@@ -29,7 +29,10 @@
 //! machine shows. Under it a load is therefore an addition of nothing, which reads the newest
 //! value as every read-modify-write does: see TESTING.md.
 
-use woodlot_frame::atomics::{AtomicU8, AtomicU64, Ordering::SeqCst};
+use woodlot_frame::atomics::{
+    AtomicU8, AtomicU64,
+    Ordering::{Relaxed, SeqCst},
+};
 
 pub(crate) mod sealed {
     pub trait Sealed {}
@@ -55,7 +58,7 @@ pub trait Form: sealed::Sealed + Copy + Send + Sync + 'static {
     #[doc(hidden)]
     fn swap(atom: &Self::Atom, from: u64, to: u64) -> Result<(), u64>;
 
-    /// Writes: for who has the cell alone.
+    /// Writes: for who has the cell alone, as a zone that is being made.
     #[doc(hidden)]
     fn store(atom: &Self::Atom, value: u64);
 }
@@ -91,7 +94,7 @@ macro_rules! form {
             }
 
             fn store(atom: &$atom, value: u64) {
-                atom.store(value as $int, SeqCst);
+                atom.store(value as $int, Relaxed);
             }
         }
     };
