@@ -10,6 +10,7 @@
 //!    the caller. Nobody else clears it.
 
 use woodlot_frame::Geometry;
+use woodlot_frame::atomics::AtomicU8;
 
 use crate::field::{OFFLINE, is_block, mask, pattern, size};
 use crate::form::Form;
@@ -41,6 +42,8 @@ pub(crate) enum Kind {
 /// The cells of a zone.
 pub(crate) struct Forest<'a, G: Geometry, F: Form> {
     pub(crate) cells: &'a [F::Atom],
+    /// A byte for each root (`spent.rs`).
+    pub(crate) spent: &'a [AtomicU8],
     pub(crate) shape: Shape<G, F>,
 }
 
@@ -77,7 +80,7 @@ impl<G: Geometry, F: Form> Forest<'_, G, F> {
             }
         }
         self.climb(place.cell).map_err(|block| {
-            self.clear(place, flags);
+            self.free(node, flags);
             Taken::Within(block)
         })
     }
@@ -89,7 +92,11 @@ impl<G: Geometry, F: Form> Forest<'_, G, F> {
     /// Lock-free.
     #[inline(always)]
     pub(crate) fn free(&self, node: Node, flags: u64) -> bool {
-        self.clear(Shape::<G, F>::place(node), flags)
+        let cleared = self.clear(Shape::<G, F>::place(node), flags);
+        if cleared {
+            self.unspend(node);
+        }
+        cleared
     }
 
     #[inline(always)]

@@ -6,7 +6,7 @@
 //! ```text
 //!   slots    ┌ hint, count ┐ …                        per CPU                slots.rs
 //!            └──────┬──────┘                          where to look          search.rs
-//!                   ▼
+//!                   ▼                                 and where not          spent.rs
 //!   roots    ●────────────●────────────● …            blocks of the largest order
 //!           ╱ ╲          ╱ ╲          ╱ ╲             climbs and releases    climb.rs
 //!          ●   ●        ●   ●        ●   ●            implicit binary trees  shape.rs
@@ -65,11 +65,12 @@ mod raw;
 mod search;
 mod shape;
 mod slots;
+mod spent;
 
 pub use form::{Form, FourLevels, OneLevel};
 
-use woodlot_frame::atomics::AtomicU64;
-use woodlot_frame::{Geometry, Init, InitError, ZoneConfig};
+use woodlot_frame::atomics::{AtomicU8, AtomicU64};
+use woodlot_frame::{Geometry, Init, InitError, Region, ZoneConfig};
 
 use forest::Forest;
 use init::Ground;
@@ -101,16 +102,18 @@ pub struct Parts<'a, F: Form> {
     pub cells: &'a [F::Atom],
     /// What the slots have: volatile.
     pub slots: &'a [AtomicU64],
+    /// What is known of the roots: volatile.
+    pub spent: &'a [AtomicU8],
 }
 
 impl<F: Form> Parts<'_, F> {
-    /// How many cells and how many words of slots a zone has.
+    /// How many cells, words of slots and bytes of roots a zone has.
     ///
     /// # Errors
     /// What is wrong with the configuration.
-    pub fn lengths<G: Geometry>(zone: &ZoneConfig) -> Result<(usize, usize), InitError> {
+    pub fn lengths<G: Geometry>(zone: &ZoneConfig) -> Result<[usize; 3], InitError> {
         let shape = Shape::<G, F>::new(Ground::of::<G>(zone)?.roots);
-        Ok((shape.cells(), Slots::words(zone.slots)))
+        Ok([shape.cells(), Slots::words(zone.slots), shape.roots])
     }
 }
 
@@ -129,22 +132,28 @@ impl<'a, G: Geometry, F: Form> Nbbs<'a, G, F> {
     ) -> Result<Self, InitError> {
         let ground = Ground::of::<G>(zone)?;
         let shape = Shape::new(ground.roots);
-        let cells = parts.cells.get(..shape.cells());
-        let slots = parts.slots.get(..Slots::words(zone.slots));
-        let short = |region, needed, given| InitError::Short { region, needed, given };
-        let (durable, volatile) = (woodlot_frame::Region::Durable, woodlot_frame::Region::Volatile);
-        let cells = cells.ok_or(short(durable, shape.cells(), parts.cells.len()))?;
         let words = Slots::words(zone.slots);
-        let slots = slots.ok_or(short(volatile, words, parts.slots.len()))?;
-        let forest = Forest { cells, shape };
-        match init {
-            Init::Free => forest.start_free(&ground),
-            Init::Recover => forest.recover(&ground),
-            Init::Allocated => return Err(InitError::Unsupported),
+        let cells = cut(parts.cells, shape.cells(), Region::Durable)?;
+        let slots = Slots(cut(parts.slots, words, Region::Volatile)?);
+        let spent = cut(parts.spent, shape.roots, Region::Volatile)?;
+        let forest = Forest { cells, spent, shape };
+        if init == Init::Allocated {
+            return Err(InitError::Unsupported);
         }
-        let free = if init == Init::Free { zone.frames } else { forest.tally_all().free };
-        let slots = Slots(slots);
+        forest.start_spent();
+        let free = if init == Init::Recover {
+            forest.recover(&ground);
+            forest.tally_all().free
+        } else {
+            forest.start_free(&ground);
+            zone.frames
+        };
         slots.start(shape.frames(), free);
         Ok(Nbbs { zone: *zone, base: ground.base, forest, slots })
     }
+}
+
+/// The first `needed` of some atomics.
+fn cut<T>(atoms: &[T], needed: usize, region: Region) -> Result<&[T], InitError> {
+    atoms.get(..needed).ok_or(InitError::Short { region, needed, given: atoms.len() })
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   durable    cells: group 0 │ group 1 │ …
-//!   volatile   slots: a line for each │ a line for the zone
+//!   volatile   slots: a line for each │ a line for the zone │ a byte for each root
 //! ```
 
 use core::mem::size_of;
@@ -17,10 +17,10 @@ use crate::{Nbbs, Parts};
 
 impl<G: Geometry, F: Form> Construct for Nbbs<'_, G, F> {
     fn metadata_size(config: &ZoneConfig) -> Result<MetadataSize, InitError> {
-        let (cells, words) = Parts::<F>::lengths::<G>(config)?;
+        let [cells, words, roots] = Parts::<F>::lengths::<G>(config)?;
         Ok(MetadataSize {
             durable: (cells * size_of::<F::Atom>()).next_multiple_of(METADATA_ALIGN),
-            volatile: words * size_of::<AtomicU64>(),
+            volatile: words * size_of::<AtomicU64>() + roots,
         })
     }
 
@@ -30,14 +30,19 @@ impl<G: Geometry, F: Form> Construct for Nbbs<'_, G, F> {
         init: Init,
     ) -> Result<Self, InitError> {
         metadata.check(Self::metadata_size(config)?)?;
-        let (cells, words) = Parts::<F>::lengths::<G>(config)?;
+        let [cells, words, roots] = Parts::<F>::lengths::<G>(config)?;
+        let volatile = metadata.volatile.0;
         // SAFETY: `check` found both parts aligned to a cache line and long enough for so many
-        // cells and words; the caller vouches for the memory for as long as the allocator is used,
+        // cells, words and bytes; the caller vouches for the memory for as long as the allocator is used,
         // and atomics may have any value.
         let parts = unsafe {
             Parts {
                 cells: core::slice::from_raw_parts(metadata.durable.0.cast(), cells),
-                slots: core::slice::from_raw_parts(metadata.volatile.0.cast(), words),
+                slots: core::slice::from_raw_parts(volatile.cast(), words),
+                spent: core::slice::from_raw_parts(
+                    volatile.cast::<AtomicU64>().add(words).cast(),
+                    roots,
+                ),
             }
         };
         Self::from_parts(config, parts, init)

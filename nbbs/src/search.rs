@@ -10,6 +10,9 @@
 //! those of a cell at once. One that is free may still lie in a larger block: that is looked up
 //! before anything is written, and the search goes on behind that block.
 //!
+//! Roots in which nothing of the order is free are passed over where that is known (`spent.rs`), so
+//! that a zone that is nearly full is searched by the root, not by the node.
+//!
 //! # Progress
 //! Bounded: at most [`ROUNDS`] times round. One round finds whatever was free all the time. Only if
 //! another call was in the way of this one are there more, because what it held may be free now and
@@ -25,8 +28,10 @@ use crate::shape::{Node, Shape};
 /// How often a search goes round, at most.
 const ROUNDS: usize = 3;
 
-/// What came of a part of a round.
-enum Found {
+/// What came of looking.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Found {
+    /// This block.
     Block(Node),
     /// None; and was another call in the way?
     None(bool),
@@ -36,17 +41,11 @@ impl<G: Geometry, F: Form> Forest<'_, G, F> {
     /// Takes a free block, looking from this offset on.
     #[inline(always)]
     pub(crate) fn search(&self, order: u32, from: usize) -> Option<Node> {
-        let from = if from < self.shape.frames() { from } else { 0 };
         for _ in 0..ROUNDS {
-            let mut lost = false;
-            for (from, to) in [(from, self.shape.frames()), (0, from)] {
-                match self.scan(order, from, to, |node| self.take(node, 0)) {
-                    Found::Block(node) => return Some(node),
-                    Found::None(here) => lost |= here,
-                }
-            }
-            if !lost {
-                return None;
+            match self.round(order, from, |node| self.take(node, 0)) {
+                Found::Block(node) => return Some(node),
+                Found::None(false) => return None,
+                Found::None(true) => {}
             }
         }
         None
@@ -54,11 +53,54 @@ impl<G: Geometry, F: Form> Forest<'_, G, F> {
 
     /// Is there a free block, looking from this offset on?
     pub(crate) fn has(&self, order: u32, from: usize) -> bool {
-        let from = if from < self.shape.frames() { from } else { 0 };
-        let parts = [(from, self.shape.frames()), (0, from)];
-        parts
-            .into_iter()
-            .any(|(from, to)| matches!(self.scan(order, from, to, |_| Ok(())), Found::Block(_)))
+        matches!(self.round(order, from, |_| Ok(())), Found::Block(_))
+    }
+
+    /// Once round the zone.
+    #[inline(always)]
+    fn round(
+        &self,
+        order: u32,
+        from: usize,
+        take: impl Fn(Node) -> Result<(), Taken> + Copy,
+    ) -> Found {
+        let first = (from >> G::MAX_ORDER) % self.shape.roots;
+        // Nearly always it is in the first root, and from there on.
+        if from < self.shape.frames()
+            && !self.is_spent(first, order)
+            && let Found::Block(node) = self.scan(order, from, (first + 1) << G::MAX_ORDER, take)
+        {
+            return Found::Block(node);
+        }
+        self.roots(order, first, take)
+    }
+
+    /// Every root in turn, from the one behind `first` on.
+    #[inline(never)]
+    fn roots(
+        &self,
+        order: u32,
+        first: usize,
+        take: impl Fn(Node) -> Result<(), Taken> + Copy,
+    ) -> Found {
+        let mut lost = false;
+        for root in (first + 1..self.shape.roots).chain(0..first + 1) {
+            if self.is_spent(root, order) {
+                continue;
+            }
+            let (begin, end) = (root << G::MAX_ORDER, (root + 1) << G::MAX_ORDER);
+            let found = match self.scan(order, begin, end, take) {
+                Found::None(false) => {
+                    self.spend(root, order, || self.scan(order, begin, end, take))
+                }
+                found => found,
+            };
+            match found {
+                Found::Block(node) => return Found::Block(node),
+                Found::None(here) => lost |= here,
+            }
+        }
+        Found::None(lost)
     }
 
     /// Tries the free nodes of an order that begin in this range of offsets.

@@ -51,6 +51,7 @@ fn explore<G: Geometry, F: Cells>(scenario: &Scenario<G, F>) -> Result<Report, F
 
 fn set_up<'m, G: Geometry, F: Cells>(model: &mut Model<'m>, world: &'m World<G, F>) {
     F::name(model, &world.cells);
+    model.name("spent", &world.spent);
     model.name("pause", std::slice::from_ref(&world.pause));
     let threads = world.scenario.threads.len();
     for number in 0..threads {

@@ -69,6 +69,12 @@ pub(super) const BOTH_HALVES: Three = Three::new(
     ],
 );
 
+/// A search in a zone of which the last block is freed meanwhile.
+pub(super) const FREE_AND_SEARCH: Three = Three::new(
+    &[Block(0, 0), Block(1, 0), Block(2, 1)],
+    &[thread!(owns [Block(1, 0)]: Free(1, 0)), thread!(Alloc(0, 0))],
+);
+
 /// The four-level form: blocks of several orders in one cell, and the root.
 pub(super) const MIXED_ORDERS: Cells = Cells::new(
     &[],
@@ -147,6 +153,12 @@ models! {
         thread!(Alloc(0, 2), FreeGot(0)),
         thread!(Alloc(0, 0)),
     ]);
+    free_and_search = FREE_AND_SEARCH;
+    free_both_and_search = Three::new(&[Block(0, 0), Block(1, 0), Block(2, 1)], &[
+        thread!(owns [Block(0, 0)]: Free(0, 0)),
+        thread!(owns [Block(1, 0)]: Free(1, 0)),
+        thread!(Alloc(1, 0), Alloc(0, 0)),
+    ]);
     search_for_a_half = Three::new(&[Block(2, 1), Block(0, 0)], &[
         thread!(owns [Block(0, 0)]: Free(0, 0), Alloc(1, 0)),
         thread!(Alloc(1, 1), FreeGot(0)),
@@ -177,12 +189,12 @@ models! {
     ]);
     release_left_cell = Cells::new(&[Block(2, 1)], &[
         thread!(owns [Block(2, 1)]: Free(2, 1)),
-        thread!(At(0, 0), FreeGot(0), At(0, 3)),
+        thread!(At(0, 0), FreeGot(0)),
         thread!(At(12, 2), FreeGot(0), At(0, 4)),
     ]);
     release_right_cell = Cells::new(&[Block(8, 3)], &[
         thread!(owns [Block(8, 3)]: Free(8, 3)),
-        thread!(At(15, 0), FreeGot(0), At(8, 2)),
+        thread!(At(15, 0), FreeGot(0)),
         thread!(At(0, 1), FreeGot(0), At(0, 4)),
     ]);
     releases_in_one_cell = Cells::new(&[Block(0, 2), Block(4, 0)], &[

@@ -3,7 +3,7 @@
 use std::boxed::Box;
 use std::vec::Vec;
 
-use woodlot_frame::atomics::AtomicU64;
+use woodlot_frame::atomics::{AtomicU8, AtomicU64};
 use woodlot_frame::{Geometry, Init, ZoneConfig};
 
 use super::{Block, Scenario, std};
@@ -12,11 +12,13 @@ use crate::{Nbbs, Parts};
 
 /// What the threads of a scenario share.
 pub(super) struct World<G: Geometry, F: Cells> {
-    /// Borrows from `cells` and `slots`, so it goes first.
+    /// Borrows from the boxes, so it goes first.
     pub(super) zone: Nbbs<'static, G, F>,
     #[cfg_attr(loom, expect(dead_code, reason = "kept for the zone"))]
     pub(super) cells: Box<[F::Atom]>,
     _slots: Box<[AtomicU64]>,
+    #[cfg_attr(loom, expect(dead_code, reason = "kept for the zone"))]
+    pub(super) spent: Box<[AtomicU8]>,
     pub(super) scenario: Scenario<G, F>,
     /// What the setup has allocated and no thread owns.
     pub(super) background: Vec<Block>,
@@ -66,16 +68,19 @@ impl<G: Geometry, F: Cells> World<G, F> {
     /// The zone after the setup.
     pub(super) fn new(scenario: &Scenario<G, F>) -> Self {
         let config = ZoneConfig::new(scenario.roots << G::MAX_ORDER, 1);
-        let (cells, words) = Parts::<F>::lengths::<G>(&config).expect("a zone");
+        let [cells, words, roots] = Parts::<F>::lengths::<G>(&config).expect("a zone");
         let cells: Box<[F::Atom]> = (0..cells).map(|_| F::cell()).collect();
         let slots: Box<[AtomicU64]> = (0..words).map(|_| AtomicU64::new(0)).collect();
+        let spent: Box<[AtomicU8]> = (0..roots).map(|_| AtomicU8::new(0)).collect();
         // SAFETY: the zone is dropped before the boxes, which nobody replaces.
-        let parts = unsafe { Parts { cells: share(&cells), slots: share(&slots) } };
+        let parts =
+            unsafe { Parts { cells: share(&cells), slots: share(&slots), spent: share(&spent) } };
         let zone = Nbbs::from_parts(&config, parts, Init::Free).expect("a zone");
         let mut world = World {
             zone,
             cells,
             _slots: slots,
+            spent,
             scenario: *scenario,
             background: Vec::new(),
             #[cfg(woodlot_explore)]

@@ -10,6 +10,7 @@ use super::Block;
 use super::world::Cells;
 use crate::field::{BITS, Branch, State, is_block, mask, pattern};
 use crate::forest::Forest;
+use crate::search::Found;
 use crate::shape::{Cell, Node, Place, Shape};
 
 /// A defect.
@@ -52,6 +53,10 @@ pub(super) enum Bug {
     SizeIgnored,
     /// A free writes zero without looking.
     FreeUnchecked,
+    /// A free does not take back what is known of its root.
+    SpentNotTakenBack,
+    /// A search that found nothing says so without looking again.
+    SpentUnverified,
 }
 
 /// The forest with a defect.
@@ -78,8 +83,15 @@ impl<G: Geometry, F: Cells> Wrong<'_, G, F> {
 
     /// The first free node of an order, one after the other.
     pub(super) fn search(&self, order: u32) -> Option<Block> {
+        if self.is(Bug::SpentNotTakenBack) {
+            return self.forest.search(order, 0).map(Block::of);
+        }
         let nodes = (0..self.forest.shape.frames() >> order).map(|index| Node { order, index });
-        nodes.into_iter().find(|&node| self.take(node)).map(Block::of)
+        let found = nodes.into_iter().find(|&node| self.take(node)).map(Block::of);
+        if found.is_none() && self.is(Bug::SpentUnverified) {
+            self.forest.spend(0, order, || Found::None(false));
+        }
+        found
     }
 
     pub(super) fn take(&self, node: Node) -> bool {
@@ -148,7 +160,11 @@ impl<G: Geometry, F: Cells> Wrong<'_, G, F> {
         if self.is(Bug::SharedMarks) {
             self.mark_all(place.cell, None);
         }
-        self.clear(place, None, true)
+        let cleared = self.clear(place, None, true);
+        if self.is(Bug::SpentUnverified) {
+            self.forest.unspend(node);
+        }
+        cleared
     }
 
     fn clear(&self, place: Place, top: Option<Cell>, tell: bool) -> bool {

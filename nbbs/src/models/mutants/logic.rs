@@ -4,8 +4,8 @@ use super::driver;
 use crate::form::{FourLevels, OneLevel};
 use crate::models::Op::{At, Free, FreeAgain, FreeGot};
 use crate::models::scenarios::{
-    BESIDE_A_NEIGHBOUR, BOTH_HALVES, DELAYED_RELEASE, FAILING_CLIMB, INNER_AND_OUTER, MIXED_ORDERS,
-    thread,
+    BESIDE_A_NEIGHBOUR, BOTH_HALVES, DELAYED_RELEASE, FAILING_CLIMB, FREE_AND_SEARCH,
+    INNER_AND_OUTER, MIXED_ORDERS, thread,
 };
 use crate::models::wrong::Bug;
 use crate::models::{Block, Scenario, Script, Tiny};
@@ -43,6 +43,7 @@ fn the_copy_without_a_defect_is_right() {
     driver::check(&BOTH_HALVES.bug(Bug::None).named("both_halves (copy)"));
     driver::check(&MIXED_ORDERS.bug(Bug::None).named("mixed_orders (copy)"));
     driver::check(&BESIDE_A_NEIGHBOUR.bug(Bug::None).named("beside_a_neighbour (copy)"));
+    driver::check(&FREE_AND_SEARCH.bug(Bug::None).named("free_and_search (copy)"));
     driver::check(&FREED_TWICE.bug(Bug::None).named("freed_twice (copy)"));
     driver::check(&TWO_CLIMBS.bug(Bug::None).named("two_climbs (copy)"));
     driver::check(&NEIGHBOURS.bug(Bug::None).named("neighbours (copy)"));
@@ -73,5 +74,9 @@ mutants! {
     a_block_takes_its_first_field =
         INNER_FIELD.bug(Bug::FirstFieldOnly).owners_only() => "both owned";
     a_free_ignores_the_size = WRONG_SIZE.bug(Bug::SizeIgnored) => "is nobody's";
+    a_free_leaves_its_root_spent =
+        FREE_AND_SEARCH.bug(Bug::SpentNotTakenBack) => "and those that can be allocated";
+    a_root_is_spent_unseen =
+        FREE_AND_SEARCH.bug(Bug::SpentUnverified) => "and those that can be allocated";
     a_free_does_not_look = FREED_TWICE.bug(Bug::FreeUnchecked) => "so often";
 }
