@@ -69,6 +69,11 @@ mod spent;
 
 pub use form::{Form, FourLevels, OneLevel};
 
+/// The example of this crate's README, compiled and run with the documentation's tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 use woodlot_frame::atomics::{AtomicU8, AtomicU64};
 use woodlot_frame::{Geometry, Init, InitError, Region, ZoneConfig};
 
