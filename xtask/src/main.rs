@@ -19,13 +19,13 @@ struct Xtask {
 enum Verb {
     /// Run every test: cargo test --workspace (about 3 minutes)
     Test,
-    /// Run the contract suite on every engine in release with debug assertions (about 1 minute)
+    /// Run the contract suite on every engine in release with debug assertions (about 2 minutes)
     Contract,
     /// Check format, clippy (every cfg, warnings denied) and documentation (about 2 minutes)
     Lint,
-    /// Search interleavings and memory orderings with loom, 3 preemptions (short: about 4 minutes)
+    /// Search interleavings and memory orderings with loom, 3 preemptions (short: about 7 minutes)
     Loom(Bounds),
-    /// Explore every interleaving under sequential consistency (short: about 4 minutes)
+    /// Explore every interleaving under sequential consistency (short: about 6 minutes)
     Model(Bounds),
     /// Count instructions for an allocation and its free, with valgrind (about 1 minute)
     Callgrind {

@@ -13,10 +13,12 @@ use super::{Scenario, std};
 
 /// Accesses within which a thread that runs alone has finished its script, from any state.
 const SOLO: u16 = 200;
+/// The most states of a scenario.
+const STATES: usize = 5_000_000;
 
 /// Explores a scenario completely, or says why it does not.
 pub(super) fn check<G: Geometry, F: Cells>(scenario: &Scenario<G, F>) {
-    match explore(scenario) {
+    match explore(scenario, STATES) {
         Ok(report) => {
             assert!(report.complete, "{}: cut off: {report}", scenario.name);
             let Report { states, transitions, executions, .. } = report;
@@ -33,7 +35,7 @@ pub(super) fn check<G: Geometry, F: Cells>(scenario: &Scenario<G, F>) {
 
 /// The scenario must fail with `what`.
 pub(super) fn bites<G: Geometry, F: Cells>(scenario: &Scenario<G, F>, what: &str) {
-    match explore(scenario) {
+    match explore(scenario, STATES) {
         Ok(report) => panic!("{}: not found: {report}", scenario.name),
         Err(failure) => {
             let steps = failure.steps.len();
@@ -43,9 +45,13 @@ pub(super) fn bites<G: Geometry, F: Cells>(scenario: &Scenario<G, F>, what: &str
     }
 }
 
-fn explore<G: Geometry, F: Cells>(scenario: &Scenario<G, F>) -> Result<Report, Failure> {
+/// Explores a scenario, up to so many states.
+pub(super) fn explore<G: Geometry, F: Cells>(
+    scenario: &Scenario<G, F>,
+    states: usize,
+) -> Result<Report, Failure> {
     let world = World::new(scenario);
-    let options = Options::new().solo_progress(SOLO).max_states(5_000_000).max_steps(2000);
+    let options = Options::new().solo_progress(SOLO).max_states(states).max_steps(2000);
     options.try_explore(|model| set_up(model, &world))
 }
 

@@ -21,7 +21,8 @@
 //! * `--cfg loom`: preemptions up to three. Who owns a frame writes to a cell of it, so an edge that is
 //!   missing between a free and the next allocation of the frame is a data race.
 //!
-//! `mutants` holds the seeded defects, on which scenarios must fail.
+//! `random` has scripts by chance, for the explorer. `mutants` holds the seeded defects, on which
+//! scenarios must fail.
 extern crate std;
 
 #[cfg(woodlot_explore)]
@@ -29,6 +30,8 @@ mod explored;
 #[cfg(loom)]
 mod loomed;
 mod mutants;
+#[cfg(woodlot_explore)]
+mod random;
 mod scenarios;
 mod script;
 mod verdict;
