@@ -201,8 +201,8 @@ impl<G: Geometry, F: Form> FrameAllocator for Nbbs<'_, G, F> {
         Ok(())
     }
 
-    /// Exact for every order; as fast as an allocation from slot 0, so slow where nearly everything
-    /// is in use.
+    /// Exact for every order. As fast as an allocation from slot 0: where nothing is free, a byte for
+    /// each root is looked at (`spent.rs`).
     fn is_available(&self, order: Order) -> bool {
         let order = u32::from(order.0);
         order <= G::MAX_ORDER && self.forest.has(order, self.slots.hint(0))

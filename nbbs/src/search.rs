@@ -64,10 +64,10 @@ impl<G: Geometry, F: Form> Forest<'_, G, F> {
         from: usize,
         take: impl Fn(Node) -> Result<(), Taken> + Copy,
     ) -> Found {
-        let first = (from >> G::MAX_ORDER) % self.shape.roots;
+        let from = if from < self.shape.frames() { from } else { 0 };
+        let first = from >> G::MAX_ORDER;
         // Nearly always it is in the first root, and from there on.
-        if from < self.shape.frames()
-            && !self.is_spent(first, order)
+        if !self.is_spent(first, order)
             && let Found::Block(node) = self.scan(order, from, (first + 1) << G::MAX_ORDER, take)
         {
             return Found::Block(node);
