@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use woodlot_frame::{Base4K, Construct, FrameAllocator, Order};
 use woodlot_llfree::LLFree;
+use woodlot_nbbs::{Nbbs1, Nbbs4};
 use woodlot_rivals::{LinuxBuddy, LinuxBuddyNoPcp, ListCas, ListLocal, ListLocked};
 
 use crate::contender::Contender;
@@ -63,6 +64,14 @@ engines! {
     /// LLFree.
     Llfree "llfree" "LLFree (ATC'23): bit fields, child counters, trees, reservations" {
         0..=10 => contract::<LLFree<'static, Base4K>>
+    }
+    /// The Non-Blocking Buddy System, one node a byte.
+    Nbbs "nbbs" "the Non-Blocking Buddy System (Marotta et al.), one node a byte" {
+        0..=10 => contract::<Nbbs1<'static, Base4K>>
+    }
+    /// The same, four levels a word.
+    Nbbs4 "nbbs-4level" "the Non-Blocking Buddy System, four levels a word" {
+        0..=10 => contract::<Nbbs4<'static, Base4K>>
     }
     /// Linux's buddy with lists for each CPU.
     Linux "linux" "Linux's buddy allocator with lists for each CPU" {

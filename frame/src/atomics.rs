@@ -7,13 +7,13 @@
 //! accessed at one width.
 
 #[cfg(not(any(loom, woodlot_explore)))]
-pub use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+pub use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 
 #[cfg(loom)]
-pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+pub use loom::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 
 #[cfg(all(woodlot_explore, not(loom)))]
-pub use woodlot_explore::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+pub use woodlot_explore::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 
 /// Sets every word to zero, as fast as the memory takes it.
 ///

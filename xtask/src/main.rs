@@ -19,13 +19,13 @@ struct Xtask {
 enum Verb {
     /// Run every test: cargo test --workspace (about 3 minutes)
     Test,
-    /// Run the contract suite on every engine in release with debug assertions (about 1 minute)
+    /// Run the contract suite on every engine in release with debug assertions (about 2 minutes)
     Contract,
     /// Check format, clippy (every cfg, warnings denied) and documentation (about 2 minutes)
     Lint,
-    /// Search interleavings and memory orderings with loom, 3 preemptions (short: about 4 minutes)
+    /// Search interleavings and memory orderings with loom, 3 preemptions (short: about 7 minutes)
     Loom(Bounds),
-    /// Explore every interleaving under sequential consistency (short: about 4 minutes)
+    /// Explore every interleaving under sequential consistency (short: about 6 minutes)
     Model(Bounds),
     /// Count instructions for an allocation and its free, with valgrind (about 1 minute)
     Callgrind {
@@ -53,10 +53,11 @@ struct Bounds {
 const SHORT: Bounds = Bounds { full: false, name: None };
 
 /// The crates that are published, each after those that it depends on.
-const PUBLISHED: [&str; 7] = [
+const PUBLISHED: [&str; 8] = [
     "woodlot-explore",
     "woodlot-frame",
     "woodlot-llfree",
+    "woodlot-nbbs",
     "woodlot-rivals",
     "woodlot-trace",
     "woodlot-bench",
@@ -64,7 +65,10 @@ const PUBLISHED: [&str; 7] = [
 ];
 
 /// The crates whose concurrent code is model-checked.
-const CORE: [&str; 2] = ["woodlot-frame", "woodlot-llfree"];
+const CORE: [&str; 3] = ["woodlot-frame", "woodlot-llfree", "woodlot-nbbs"];
+
+/// The crates that keep the contract and have models.
+const ENGINES: [&str; 2] = ["woodlot-llfree", "woodlot-nbbs"];
 
 fn main() -> ExitCode {
     match run(Xtask::parse().verb) {
@@ -79,10 +83,11 @@ fn main() -> ExitCode {
 fn run(verb: Verb) -> Result<(), String> {
     match verb {
         Verb::Test => cargo(["test", "--workspace"], &[]),
-        Verb::Contract => cargo(
-            ["test", "--profile", "checked", "-p", "woodlot-llfree", "--test", "contract"],
-            &[],
-        ),
+        Verb::Contract => {
+            let engines = ENGINES.iter().flat_map(|krate| ["-p", krate]);
+            let test = ["test", "--profile", "checked"].into_iter().chain(engines);
+            cargo(test.chain(["--test", "contract"]), &[])
+        }
         Verb::Lint => lint(),
         Verb::Loom(bounds) => models("loom", &bounds),
         Verb::Model(bounds) => models("woodlot_explore", &bounds),
@@ -110,10 +115,11 @@ fn lint() -> Result<(), String> {
     cargo(["doc", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")])
 }
 
-/// The models of the core crates under one checker, in a target folder of its own: the flag
+/// The models of the engines under one checker, in a target folder of its own: the flag
 /// changes every crate.
 fn models(cfg: &str, bounds: &Bounds) -> Result<(), String> {
-    let mut test = vec!["test", "--release", "-p", "woodlot-llfree", "--lib"];
+    let mut test = vec!["test", "--release", "--lib"];
+    test.extend(ENGINES.iter().flat_map(|krate| ["-p", krate]));
     test.extend(["--", "--nocapture", "--test-threads", "2"]);
     test.push(bounds.name.as_deref().unwrap_or("models"));
     let flags = format!("--cfg {cfg}");

@@ -1,0 +1,243 @@
+//! The contract, from the caller's side.
+//!
+//! # What is declared away
+//! * *Partial frees.* A block is freed as it was allocated. To free a part of it, the nodes on the
+//!   way from the block down to that part would have to be turned from free to in use in several
+//!   cells, while the block still hides them; but an allocation that is bound to fail at the block
+//!   leaves its marks there for a while, and the free could neither wait for them to go nor write
+//!   over them. What makes an allocation here is that no node above is occupied; a block that is
+//!   taken away from above by degrees has no such moment.
+//! * *A zone that begins allocated* (`Init::Allocated`): its blocks would have been allocated in an
+//!   order of nobody's choosing, so without partial frees nobody could free them. Holes are claimed
+//!   with exact-frame requests instead.
+//! * *Classes.* Blocks lie where the search finds room.
+//!
+//! # Misuse
+//! A free must name a block's first frame and its order: anything else is refused. That is exact in
+//! both forms, since a block's fields say its size. What cannot be told: a free of a block that was
+//! freed before and is another owner's now, in the same order. If such a free hits an allocation
+//! before its climb has ended, that block is handed out although it is free, and blocks around it may
+//! look in use until something in them is allocated and freed again.
+
+use woodlot_frame::{
+    AllocError, BadSlot, ClassStats, FrameAllocator, FrameId, FreeError, Geometry, HugeId,
+    OfflineError, Order, Request, Slot, Stats, Unsupported, ZoneConfig,
+};
+
+use crate::Nbbs;
+use crate::field::OFFLINE;
+use crate::forest::Kind;
+use crate::form::Form;
+use crate::shape::{Node, Shape};
+
+impl<G: Geometry, F: Form> Nbbs<'_, G, F> {
+    #[inline(always)]
+    fn check(&self, order: Order, slot: Slot) -> Result<u32, AllocError> {
+        if u32::from(order.0) > G::MAX_ORDER {
+            return Err(AllocError::OrderTooLarge(order));
+        }
+        if slot.0 >= self.zone.slots {
+            return Err(AllocError::BadSlot(slot));
+        }
+        Ok(order.0.into())
+    }
+
+    /// The node of a block of the zone, or what is wrong with it.
+    #[inline(always)]
+    fn node(&self, frame: FrameId, order: Order) -> Result<Node, FreeError> {
+        if u32::from(order.0) > G::MAX_ORDER {
+            return Err(FreeError::OrderTooLarge(order));
+        }
+        if !frame.is_aligned(order) {
+            return Err(FreeError::Misaligned(frame, order));
+        }
+        if !self.zone.contains(frame, order) {
+            return Err(FreeError::OutOfRange(frame));
+        }
+        Ok(Node::around(frame.0 - self.base, order.0.into()))
+    }
+
+    #[inline(always)]
+    fn frame(&self, node: Node) -> FrameId {
+        FrameId(self.base + node.start())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn alloc_exact(&self, frame: FrameId, order: Order) -> Result<Node, AllocError> {
+        let node = self.node(frame, order).map_err(|error| match error {
+            FreeError::Misaligned(frame, order) => AllocError::Misaligned(frame, order),
+            _ => AllocError::OutOfRange(frame),
+        })?;
+        match self.claim(node, 0) {
+            true => Ok(node),
+            false => Err(AllocError::InUse(frame)),
+        }
+    }
+
+    /// Takes this very block; looks first whether it lies in another one, to leave no marks then.
+    pub(crate) fn claim(&self, node: Node, flags: u64) -> bool {
+        let above = self.forest.block_above(Shape::<G, F>::place(node).cell);
+        above.is_none() && self.forest.take(node, flags).is_ok()
+    }
+
+    /// Why a free was refused.
+    #[cold]
+    #[inline(never)]
+    fn refusal(&self, frame: FrameId, node: Node) -> FreeError {
+        let tally = self.forest.tally(node);
+        if tally.free > 0 {
+            FreeError::NotAllocated(frame)
+        } else if tally.offline > 0 {
+            FreeError::Offline(frame)
+        } else {
+            FreeError::Unsupported
+        }
+    }
+
+    /// The nodes of some huge frames of the zone.
+    fn huge_frames(
+        &self,
+        first: HugeId,
+        count: usize,
+    ) -> Result<impl Iterator<Item = Node> + Clone + use<G, F>, OfflineError> {
+        let range = self.zone.huge_range::<G>();
+        let end = first.0.checked_add(count).filter(|&end| end <= range.end.0);
+        let end = end.filter(|_| count > 0 && first >= range.start);
+        let end = end.ok_or(OfflineError::OutOfRange)?;
+        let before = self.base >> G::HUGE_ORDER;
+        Ok((first.0..end).map(move |huge| Node { order: G::HUGE_ORDER, index: huge - before }))
+    }
+
+    /// The node of a huge frame of the forest, which may lie outside the zone in part.
+    fn huge_node(&self, huge: HugeId) -> Option<Node> {
+        let index = huge.0.checked_sub(self.base >> G::HUGE_ORDER)?;
+        (index < self.forest.shape.frames() >> G::HUGE_ORDER)
+            .then_some(Node { order: G::HUGE_ORDER, index })
+    }
+}
+
+impl<G: Geometry, F: Form> FrameAllocator for Nbbs<'_, G, F> {
+    type Geometry = G;
+
+    const NAME: &'static str = F::NAME;
+
+    const UNSUPPORTED: Unsupported = Unsupported {
+        exact_frame: false,
+        partial_free: true,
+        classes: true,
+        offline: false,
+        recovery: false,
+        exact_exhaustion: false,
+    };
+
+    fn zone(&self) -> &ZoneConfig {
+        &self.zone
+    }
+
+    /// # Progress
+    /// Lock-free; three times round the zone at most (`search.rs`).
+    #[inline]
+    fn alloc(&self, request: Request) -> Result<FrameId, AllocError> {
+        let order = self.check(request.order, request.slot)?;
+        if !self.zone.classes.has(request.class) {
+            return Err(AllocError::BadClass(request.class));
+        }
+        let slot = request.slot.0;
+        let node = match request.frame {
+            None => {
+                let found = self.forest.search(order, self.slots.hint(slot));
+                let node = found.ok_or(AllocError::OutOfMemory)?;
+                self.slots.set_hint(slot, node.start());
+                node
+            }
+            Some(frame) => self.alloc_exact(frame, request.order)?,
+        };
+        self.slots.count(slot, -(1 << order));
+        Ok(self.frame(node))
+    }
+
+    /// # Progress
+    /// Lock-free (`climb.rs`).
+    #[inline]
+    fn free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
+        if slot.0 >= self.zone.slots {
+            return Err(FreeError::BadSlot(slot));
+        }
+        let node = self.node(frame, order)?;
+        if !self.forest.free(node, 0) {
+            return Err(self.refusal(frame, node));
+        }
+        self.slots.count(slot.0, 1 << order.0);
+        Ok(())
+    }
+
+    /// Slots hold nothing.
+    fn drain(&self, slot: Slot) -> Result<(), BadSlot> {
+        if slot.0 < self.zone.slots { Ok(()) } else { Err(BadSlot(slot)) }
+    }
+
+    fn offline(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
+        let nodes = self.huge_frames(first, count)?;
+        let taken = nodes.clone().take_while(|&node| self.claim(node, OFFLINE)).count();
+        if taken < count {
+            nodes.take(taken).for_each(|node| _ = self.forest.free(node, OFFLINE));
+            return Err(OfflineError::InUse);
+        }
+        self.slots.add(((count << G::HUGE_ORDER) as u64).wrapping_neg());
+        Ok(())
+    }
+
+    fn online(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
+        let nodes = self.huge_frames(first, count)?;
+        // They become this call's own first, all or none, and are then freed.
+        let own = nodes.clone().take_while(|&node| self.forest.mark(node, OFFLINE, 0)).count();
+        if own < count {
+            nodes.take(own).for_each(|node| _ = self.forest.mark(node, 0, OFFLINE));
+            return Err(OfflineError::NotOffline);
+        }
+        nodes.for_each(|node| _ = self.forest.free(node, 0));
+        self.slots.add((count << G::HUGE_ORDER) as u64);
+        Ok(())
+    }
+
+    /// Exact for every order. As fast as an allocation from slot 0: where nothing is free, a byte for
+    /// each root is looked at (`spent.rs`).
+    fn is_available(&self, order: Order) -> bool {
+        let order = u32::from(order.0);
+        order <= G::MAX_ORDER && self.forest.has(order, self.slots.hint(0))
+    }
+
+    fn free_frames(&self) -> usize {
+        (self.slots.sum() as usize).min(self.zone.frames)
+    }
+
+    fn stats(&self) -> Stats {
+        let all = self.forest.tally_all();
+        let range = self.zone.huge_range::<G>();
+        let nodes = (range.start.0..range.end.0).filter_map(|huge| self.huge_node(HugeId(huge)));
+        let free_huge = nodes.filter(|&node| self.forest.kind_within(node) == Kind::Free).count();
+        self.slots.heal(all.free as u64);
+        let (first, last) = (self.zone.start.0, self.zone.end().0 - 1);
+        let mut stats = Stats {
+            free_frames: all.free,
+            free_huge,
+            offline_huge: all.offline >> G::HUGE_ORDER,
+            ..Stats::default()
+        };
+        stats.classes[0] = ClassStats {
+            trees: last / G::TREE_FRAMES - first / G::TREE_FRAMES + 1,
+            free_frames: all.free,
+            free_huge,
+        };
+        stats
+    }
+
+    fn is_free(&self, frame: FrameId, order: Order) -> bool {
+        self.node(frame, order).is_ok_and(|node| self.forest.kind_within(node) == Kind::Free)
+    }
+
+    fn free_in_huge(&self, huge: HugeId) -> usize {
+        self.huge_node(huge).map_or(0, |node| self.forest.tally(node).free)
+    }
+}

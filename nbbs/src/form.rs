@@ -1,0 +1,104 @@
+//! The two forms: how many levels of the tree a word holds.
+//!
+//! ```text
+//!   OneLevel      a byte: one node                                       a climb writes every level
+//!
+//!   FourLevels    a word of 64 bits:                  a                  derived from its fields
+//!                                             b               c          derived
+//!                                         d       e       f       g      derived
+//!                                       │ 0 │ 1 │ 2 │ 3 │ 4 │ 5 │ 6 │ 7 │ one field each
+//!                                                                        a climb writes every fourth
+//! ```
+//!
+//! A *cell* is one such byte or word. Everything else is the same for both: the fields
+//! (`field.rs`), the shape (`shape.rs`), climbs and releases (`climb.rs`).
+//!
+//! What the derived nodes of a four-level cell are follows from the fields below them: free if
+//! those are all zero, (part of) a block if they are occupied, in use in part otherwise. To allocate
+//! one is to occupy all of these fields in one atomic write, each with the block's size.
+//!
+//! # Memory ordering
+//! Every access but those of a zone's making is sequentially consistent, so an execution of the whole protocol is an
+//! interleaving of its accesses (C++ memory model: programs that use nothing else behave so), and
+//! what the exhaustive explorer shows holds on every machine. It is needed: a climb writes one cell
+//! and then *reads* the next, a release writes that one and then reads the first (`climb.rs`,
+//! invariant 3). On x86 such a load is an ordinary one, and a swap is one in any case; on Arm they
+//! are `ldar` and `casal`.
+//!
+//! loom takes sequentially consistent loads for acquire loads, and would see stale values that no
+//! machine shows. Under it a load is therefore an addition of nothing, which reads the newest
+//! value as every read-modify-write does: see TESTING.md.
+
+use woodlot_frame::atomics::{
+    AtomicU8, AtomicU64,
+    Ordering::{Relaxed, SeqCst},
+};
+
+pub(crate) mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::OneLevel {}
+    impl Sealed for super::FourLevels {}
+}
+
+/// One of the two forms.
+pub trait Form: sealed::Sealed + Copy + Send + Sync + 'static {
+    /// A cell in memory.
+    type Atom: Send + Sync;
+    /// The engine's name in this form.
+    const NAME: &'static str;
+    /// How many levels of the tree a cell holds.
+    const LEVELS: u32;
+    /// log2 of the fields in a cell.
+    const LOG: u32 = Self::LEVELS - 1;
+
+    #[doc(hidden)]
+    fn load(atom: &Self::Atom) -> u64;
+
+    /// Writes `to` if the cell holds `from`.
+    #[doc(hidden)]
+    fn swap(atom: &Self::Atom, from: u64, to: u64) -> Result<(), u64>;
+
+    /// Writes: for who has the cell alone, as a zone that is being made.
+    #[doc(hidden)]
+    fn store(atom: &Self::Atom, value: u64);
+}
+
+/// One node a byte: two bytes for each base frame.
+#[derive(Clone, Copy, Debug)]
+pub struct OneLevel;
+
+/// Four levels a word: little more than one byte for each base frame.
+#[derive(Clone, Copy, Debug)]
+pub struct FourLevels;
+
+macro_rules! form {
+    ($form:ident, $atom:ident, $int:ty, $levels:literal, $name:literal) => {
+        impl Form for $form {
+            type Atom = $atom;
+            const NAME: &'static str = $name;
+            const LEVELS: u32 = $levels;
+
+            #[inline(always)]
+            fn load(atom: &$atom) -> u64 {
+                #[cfg(not(loom))]
+                let value = atom.load(SeqCst);
+                #[cfg(loom)]
+                let value = atom.fetch_add(0, SeqCst);
+                u64::from(value)
+            }
+
+            #[inline(always)]
+            fn swap(atom: &$atom, from: u64, to: u64) -> Result<(), u64> {
+                let swapped = atom.compare_exchange(from as $int, to as $int, SeqCst, SeqCst);
+                swapped.map(|_| ()).map_err(u64::from)
+            }
+
+            fn store(atom: &$atom, value: u64) {
+                atom.store(value as $int, Relaxed);
+            }
+        }
+    };
+}
+
+form!(OneLevel, AtomicU8, u8, 1, "nbbs");
+form!(FourLevels, AtomicU64, u64, 4, "nbbs-4level");

@@ -1,0 +1,63 @@
+//! The driver for loom: memory orderings, with a bound on preemptions.
+
+use std::println;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::vec::Vec;
+
+use loom::sync::Arc;
+use woodlot_frame::Geometry;
+
+use super::script::{State, Thread};
+use super::verdict::When;
+use super::world::{Cells, World};
+use super::{Scenario, std};
+
+/// Preemptions, where `LOOM_MAX_PREEMPTIONS` does not say.
+const PREEMPTIONS: usize = 3;
+
+/// Runs a scenario under every schedule within the bound, once with each thread as the first:
+/// which accesses loom sees to conflict depends on who comes first.
+pub(super) fn check<G: Geometry, F: Cells>(scenario: &Scenario<G, F>) {
+    let runs = (0..scenario.threads.len()).map(|first| run(scenario, first));
+    let executions: usize = runs.sum();
+    println!("loom {} {}: {executions} executions", F::NAME, scenario.name);
+}
+
+/// The scenario must fail with `what`.
+pub(super) fn bites<G: Geometry, F: Cells>(scenario: &Scenario<G, F>, what: &str) {
+    let found = (0..scenario.threads.len()).find_map(|first| {
+        let run = std::panic::AssertUnwindSafe(|| run(scenario, first));
+        std::panic::catch_unwind(run).err()
+    });
+    let payload = found.expect("the defect is found");
+    let text = payload.downcast_ref::<std::string::String>();
+    let text = text.expect("loom says what it found");
+    println!("mutant {}: {}", scenario.name, text.lines().next().unwrap_or_default());
+    assert!(text.contains(what), "{}: {text}", scenario.name);
+}
+
+/// How many executions there were.
+fn run<G: Geometry, F: Cells>(scenario: &Scenario<G, F>, first: usize) -> usize {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound.get_or_insert(PREEMPTIONS);
+    builder.max_branches = 100_000;
+    let executions = std::sync::Arc::new(AtomicUsize::new(0));
+    let (counter, scenario) = (executions.clone(), *scenario);
+    builder.check(move || {
+        counter.fetch_add(1, Ordering::Relaxed);
+        let world = Arc::new(World::new(&scenario));
+        let start = |number: usize| {
+            let world = world.clone();
+            move || Thread::new(&world, number).run()
+        };
+        // The model's own thread is the first.
+        let threads = scenario.threads.len();
+        let others = (1..threads).map(|turn| (first + turn) % threads);
+        let others: Vec<_> = others.map(|number| loom::thread::spawn(start(number))).collect();
+        let mut states: Vec<State> = std::vec![start(first)()];
+        states.extend(others.into_iter().map(|other| other.join().expect("no panic")));
+        let states: Vec<&State> = states.iter().collect();
+        world.judge(&states, When::Returned);
+    });
+    executions.load(Ordering::Relaxed)
+}

@@ -1,0 +1,146 @@
+//! Where an allocation looks: from a hint on, once round the zone.
+//!
+//! ```text
+//!   slot 0 ●───────────▶            slot 1 ●───────────▶        at first: apart from one another
+//!   frames ░░░░▓▓▓▓░░▓░░░░░░░░░░░░░░░░░░░░░▓▓░░▓▓▓▓▓▓▓▓▓░░░░
+//!              then: where the slot last found something
+//! ```
+//!
+//! The nodes of an order are looked at one after the other (section II a), in the four-level form all
+//! those of a cell at once. One that is free may still lie in a larger block: that is looked up
+//! before anything is written, and the search goes on behind that block.
+//!
+//! Roots in which nothing of the order is free are passed over where that is known (`spent.rs`), so
+//! that a zone that is nearly full is searched by the root, not by the node.
+//!
+//! # Progress
+//! Bounded: at most [`ROUNDS`] times round. One round finds whatever was free all the time. Only if
+//! another call was in the way of this one are there more, because what it held may be free now and
+//! lie behind.
+
+use woodlot_frame::Geometry;
+
+use crate::field::first_free;
+use crate::forest::{Forest, Taken};
+use crate::form::Form;
+use crate::shape::{Node, Shape};
+
+/// How often a search goes round, at most.
+const ROUNDS: usize = 3;
+
+/// What came of looking.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Found {
+    /// This block.
+    Block(Node),
+    /// None; and was another call in the way?
+    None(bool),
+}
+
+impl<G: Geometry, F: Form> Forest<'_, G, F> {
+    /// Takes a free block, looking from this offset on.
+    #[inline(always)]
+    pub(crate) fn search(&self, order: u32, from: usize) -> Option<Node> {
+        for _ in 0..ROUNDS {
+            match self.round(order, from, |node| self.take(node, 0)) {
+                Found::Block(node) => return Some(node),
+                Found::None(false) => return None,
+                Found::None(true) => {}
+            }
+        }
+        None
+    }
+
+    /// Is there a free block, looking from this offset on?
+    pub(crate) fn has(&self, order: u32, from: usize) -> bool {
+        matches!(self.round(order, from, |_| Ok(())), Found::Block(_))
+    }
+
+    /// Once round the zone.
+    #[inline(always)]
+    fn round(
+        &self,
+        order: u32,
+        from: usize,
+        take: impl Fn(Node) -> Result<(), Taken> + Copy,
+    ) -> Found {
+        let from = if from < self.shape.frames() { from } else { 0 };
+        let first = from >> G::MAX_ORDER;
+        // Nearly always it is in the first root, and from there on.
+        if !self.is_spent(first, order)
+            && let Found::Block(node) = self.scan(order, from, (first + 1) << G::MAX_ORDER, take)
+        {
+            return Found::Block(node);
+        }
+        self.roots(order, first, take)
+    }
+
+    /// Every root in turn, from the one behind `first` on.
+    #[inline(never)]
+    fn roots(
+        &self,
+        order: u32,
+        first: usize,
+        take: impl Fn(Node) -> Result<(), Taken> + Copy,
+    ) -> Found {
+        let mut lost = false;
+        for root in (first + 1..self.shape.roots).chain(0..first + 1) {
+            if self.is_spent(root, order) {
+                continue;
+            }
+            let (begin, end) = (root << G::MAX_ORDER, (root + 1) << G::MAX_ORDER);
+            let found = match self.scan(order, begin, end, take) {
+                Found::None(false) => {
+                    self.spend(root, order, || self.scan(order, begin, end, take))
+                }
+                found => found,
+            };
+            match found {
+                Found::Block(node) => return Found::Block(node),
+                Found::None(here) => lost |= here,
+            }
+        }
+        Found::None(lost)
+    }
+
+    /// Tries the free nodes of an order that begin in this range of offsets.
+    #[inline(always)]
+    fn scan(
+        &self,
+        order: u32,
+        from: usize,
+        to: usize,
+        take: impl Fn(Node) -> Result<(), Taken>,
+    ) -> Found {
+        let (mut at, mut lost) = (from, false);
+        while at < to {
+            let mut place = Shape::<G, F>::place(Node::around(at, order));
+            let value = self.load(place.cell);
+            let Some(first) = first_free(value, place.first, place.size, F::LOG) else {
+                // The first node of the next cell.
+                at = ((at >> (order - place.size) | ((1 << F::LOG) - 1)) + 1)
+                    << (order - place.size);
+                continue;
+            };
+            place.first = first;
+            let node = Shape::<G, F>::node(place);
+            if node.start() >= to {
+                break;
+            }
+            // Beside something in use there is no larger block in use.
+            let above = if value == 0 { self.block_above(place.cell) } else { None };
+            match above.map_or_else(|| take(node), |block| Err(Taken::Within(block))) {
+                Ok(()) => return Found::Block(node),
+                Err(Taken::Within(block)) => {
+                    lost |= above.is_none();
+                    at = block.end();
+                }
+                Err(Taken::Used) => {
+                    lost = true;
+                    at = node.end();
+                }
+            }
+        }
+        Found::None(lost)
+    }
+}

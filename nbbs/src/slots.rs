@@ -1,0 +1,122 @@
+//! What a slot has: where its next search begins, and its share of the count of free frames.
+//!
+//! ```text
+//!   one cache line for each slot, and one for the zone:
+//!   ┌──────┬───────┬─────────────┐
+//!   │ hint │ count │   unused    │
+//!   └──────┴───────┴─────────────┘
+//! ```
+//!
+//! * *hint*: the offset of the block that was last allocated through the slot. Any value will do.
+//!   Slots begin apart from one another.
+//! * *count*: what this slot has freed less what it has allocated, modulo 2^64. The sum over all is the
+//!   number of free frames. A slot's count is loaded and stored, not added to, which costs no atomic
+//!   operation and may lose a call's share where two calls use one slot at once. The zone's count is
+//!   added to: by offline and online, and by whoever counts the frames themselves and finds the sum
+//!   wrong.
+
+use woodlot_frame::atomics::{AtomicU64, Ordering::Relaxed};
+
+/// Words of a line.
+pub(crate) const LINE: usize = 8;
+/// A line's words.
+const HINT: usize = 0;
+const COUNT: usize = 1;
+
+/// The lines of all slots, and the zone's behind them.
+pub(crate) struct Slots<'a>(pub(crate) &'a [AtomicU64]);
+
+impl Slots<'_> {
+    /// How many words that takes.
+    pub(crate) const fn words(slots: usize) -> usize {
+        (slots + 1) * LINE
+    }
+
+    fn word(&self, slot: usize, word: usize) -> Option<&AtomicU64> {
+        self.0.get(slot * LINE + word)
+    }
+
+    /// The number of the zone's line.
+    fn zone(&self) -> usize {
+        (self.0.len() / LINE).saturating_sub(1)
+    }
+
+    /// Before the first call: hints apart from one another in `frames` frames, and so many free.
+    pub(crate) fn start(&self, frames: usize, free: usize) {
+        self.0.iter().for_each(|word| word.store(0, Relaxed));
+        let slots = self.zone();
+        for slot in 0..slots {
+            if let Some(hint) = self.word(slot, HINT) {
+                hint.store((frames / slots * slot) as u64, Relaxed);
+            }
+        }
+        self.add(free as u64);
+    }
+
+    #[inline(always)]
+    pub(crate) fn hint(&self, slot: usize) -> usize {
+        self.word(slot, HINT).map_or(0, |word| word.load(Relaxed) as usize)
+    }
+
+    #[inline(always)]
+    pub(crate) fn set_hint(&self, slot: usize, offset: usize) {
+        if let Some(word) = self.word(slot, HINT) {
+            word.store(offset as u64, Relaxed);
+        }
+    }
+
+    /// Counts frames that a call on this slot has freed, or allocated (negative).
+    #[inline(always)]
+    pub(crate) fn count(&self, slot: usize, frames: isize) {
+        if let Some(word) = self.word(slot, COUNT) {
+            word.store(word.load(Relaxed).wrapping_add(frames as u64), Relaxed);
+        }
+    }
+
+    /// Adds to the zone's count.
+    pub(crate) fn add(&self, frames: u64) {
+        if let Some(word) = self.word(self.zone(), COUNT) {
+            word.fetch_add(frames, Relaxed);
+        }
+    }
+
+    /// The sum of all counts, modulo 2^64.
+    pub(crate) fn sum(&self) -> u64 {
+        let counts = self.0.iter().skip(COUNT).step_by(LINE);
+        counts.fold(0, |sum, count| sum.wrapping_add(count.load(Relaxed)))
+    }
+
+    /// Makes the sum what was counted, unless another call changes the zone's count meanwhile: of
+    /// two that count at once only one puts the sum right.
+    pub(crate) fn heal(&self, free: u64) {
+        if let Some(word) = self.word(self.zone(), COUNT) {
+            let now = word.load(Relaxed);
+            let right = now.wrapping_add(free).wrapping_sub(self.sum());
+            if right != now {
+                let _ = word.compare_exchange(now, right, Relaxed, Relaxed);
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(any(loom, woodlot_explore))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_sum_up_and_hints_are_apart() {
+        let words: [AtomicU64; Slots::words(3)] = core::array::from_fn(|_| AtomicU64::new(77));
+        let slots = Slots(&words);
+        slots.start(300, 250);
+        assert_eq!([0, 1, 2].map(|slot| slots.hint(slot)), [0, 100, 200]);
+        slots.count(0, -8);
+        slots.count(2, 3);
+        slots.add(5);
+        assert_eq!(slots.sum(), 250);
+        slots.set_hint(1, 42);
+        assert_eq!((slots.hint(1), slots.sum()), (42, 250));
+        slots.heal(99);
+        slots.heal(99);
+        assert_eq!(slots.sum(), 99);
+    }
+}
