@@ -1,0 +1,27 @@
+//! `cargo xtask lint`: format, warnings, documentation.
+
+use crate::shell::cargo;
+
+/// The crates whose concurrent code is model-checked.
+const CORE: [&str; 2] = ["woodlot-frame", "woodlot-llfree"];
+
+/// What is no part of the workspace, because it is built otherwise.
+const OUTSIDE: [&str; 1] = ["nopanic/Cargo.toml"];
+
+/// Checks format, clippy and documentation.
+pub fn lint() -> Result<(), String> {
+    cargo(["fmt", "--all", "--check"], &[])?;
+    cargo(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"], &[])?;
+    for manifest in OUTSIDE {
+        cargo(["fmt", "--check", "--manifest-path", manifest], &[])?;
+        let clippy = ["clippy", "--release", "--all-features", "--manifest-path", manifest];
+        let target = [("CARGO_TARGET_DIR", "target/outside")];
+        cargo(clippy.into_iter().chain(["--", "-D", "warnings"]), &target)?;
+    }
+    for cfg in ["loom", "woodlot_explore"] {
+        let core = CORE.iter().flat_map(|krate| ["-p", krate]);
+        let clippy = ["clippy", "--all-targets"].into_iter().chain(core);
+        cargo(clippy.chain(["--", "-D", "warnings"]), &[("RUSTFLAGS", &format!("--cfg {cfg}"))])?;
+    }
+    cargo(["doc", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")])
+}
