@@ -1,6 +1,7 @@
 //! Every habit of this repository, one verb each: `cargo xtask --help`.
 
 mod callgrind;
+mod fuzz;
 mod lint;
 mod models;
 mod no_panic;
@@ -12,6 +13,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use fuzz::Fuzz;
 use models::{Bounds, SHORT as SHORT_MODELS, models};
 use outcome::{Outcome, Step, run_all};
 use shell::cargo;
@@ -38,6 +40,8 @@ enum Verb {
     Model(Bounds),
     /// Look for panics, heap, locks, floats and divisions in what a kernel would link (half a minute)
     NoPanic,
+    /// Fuzz with coverage: call histories, recovery, trace files, command lines (40 minutes; short: 2)
+    Fuzz(Fuzz),
     /// Count instructions for an allocation and its free, with valgrind (about 1 minute)
     Callgrind {
         /// The allocator, as `woodlot bench` names it
@@ -53,12 +57,13 @@ enum Verb {
 }
 
 /// What CI runs after the tests, the quickest to fail first.
-const CHECKS: [Step; 6] = [
+const CHECKS: [Step; 7] = [
     ("lint", || lint::lint().map(|()| Outcome::done())),
     ("no-panic", || no_panic::no_panic().map(Outcome::Ran)),
     ("contract", || contract().map(|()| Outcome::done())),
     ("model", || models("woodlot_explore", &SHORT_MODELS).map(|()| Outcome::done())),
     ("loom", || models("loom", &SHORT_MODELS).map(|()| Outcome::done())),
+    ("fuzz", || fuzz::fuzz(&fuzz::SHORT)),
     ("package", || package::package().map(|()| Outcome::done())),
 ];
 
@@ -80,6 +85,7 @@ fn run(verb: Verb) -> Result<(), String> {
         Verb::Loom(bounds) => models("loom", &bounds),
         Verb::Model(bounds) => models("woodlot_explore", &bounds),
         Verb::NoPanic => said("no-panic", no_panic::no_panic().map(Outcome::Ran)),
+        Verb::Fuzz(length) => said("fuzz", fuzz::fuzz(&length)),
         Verb::Callgrind { engine } => callgrind::callgrind(&engine),
         Verb::Package => package::package(),
         Verb::CleanBuild => package::clean_build(),

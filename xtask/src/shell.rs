@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output, Stdio};
 
 /// The root of the repository.
 pub fn root() -> &'static Path {
@@ -32,6 +32,27 @@ pub fn run(command: &mut Command) -> Result<(), String> {
         Ok(status) => Err(format!("{shown}: {status}")),
         Err(error) => Err(format!("{shown}: {error}")),
     }
+}
+
+/// Runs a command and returns what it wrote on standard output.
+pub fn capture(command: &mut Command) -> Result<String, String> {
+    let shown = announce(command);
+    let output = command.stderr(Stdio::inherit()).output();
+    let Output { status, stdout, .. } = output.map_err(|error| format!("{shown}: {error}"))?;
+    let said = String::from_utf8_lossy(&stdout).into_owned();
+    if status.success() { Ok(said) } else { Err(format!("{said}{shown}: {status}")) }
+}
+
+/// Runs a command that only asks something: nothing of it is shown.
+pub fn succeeds(command: &mut Command) -> bool {
+    command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
+}
+
+/// The machine that programs are built for where nothing else is said.
+pub fn host() -> Result<String, String> {
+    let said = capture(Command::new("rustc").arg("-vV"))?;
+    let host = said.lines().find_map(|line| line.strip_prefix("host: "));
+    host.map(str::to_owned).ok_or_else(|| format!("rustc does not say its host: {said}"))
 }
 
 fn announce(command: &mut Command) -> String {

@@ -3,7 +3,7 @@
 
 use fastrand::Rng;
 use woodlot_frame::{
-    Construct, FrameId, Geometry, HugeId, Init, Order, Owned, Request, Slot, ZoneConfig,
+    Class, Construct, FrameId, Geometry, HugeId, Init, Order, Owned, Request, Slot, ZoneConfig,
 };
 
 use super::{Checked, Geo, all_allocated, huge, rng, tree};
@@ -161,7 +161,12 @@ pub fn garbage_becomes_a_consistent_zone<A: Construct>() {
     }
 }
 
-fn recovered_is_consistent<A: Construct>(
+/// Recovers, and uses up what is there: the recovered zone must agree with itself, and every frame of
+/// it be free or freed once, and then had once.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn recovered_is_consistent<A: Construct>(
     owned: &mut Owned<A>,
     config: &ZoneConfig,
 ) -> Result<(), String> {
@@ -181,7 +186,7 @@ fn recovered_is_consistent<A: Construct>(
     // Whatever is allocated can be freed, each frame once.
     for frame in model.allocated() {
         a.free(frame, Order::BASE, Slot(0)).map_err(|error| format!("free {frame}: {error}"))?;
-        let twice = a.free(frame, Order::BASE, Slot(1));
+        let twice = a.free(frame, Order::BASE, Slot(config.slots - 1));
         if twice.is_ok() {
             return Err(format!("frame {frame} was freed twice"));
         }
@@ -193,8 +198,9 @@ fn recovered_is_consistent<A: Construct>(
     let mut had = 0;
     let mut seen = free;
     for order in Order::all::<Geo<A>>().rev() {
-        while let Ok(frame) = a.alloc(Request::new(order, Slot(0))) {
-            seen.alloc(Request::new(order, Slot(0)), Ok(frame))?;
+        let request = Request::new(order, Slot(0)).class(Class(0));
+        while let Ok(frame) = a.alloc(request) {
+            seen.alloc(request, Ok(frame))?;
             had += order.frames();
         }
     }
