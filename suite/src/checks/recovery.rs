@@ -134,29 +134,37 @@ fn damage(bytes: &mut [u8], kind: usize, rng: &mut Rng) {
     }
 }
 
+/// The kinds of damage.
+const KINDS: usize = 7;
+
 /// Any bytes at all become a zone that agrees with itself, and of which every frame can be used.
 pub fn garbage_becomes_a_consistent_zone<A: Construct>() {
-    if A::UNSUPPORTED.recovery {
-        return;
-    }
     let huge = huge::<A>();
     let sizes = [1, 65, huge - 1, huge, huge + 1, 3 * huge + 5, tree::<A>() + huge / 2 + 3];
     for (n, frames) in sizes.into_iter().enumerate() {
         for start in [0, huge / 2 + 1] {
-            for kind in 0..7 {
-                let mut rng = rng((90 + n * 7 + kind) as u64);
-                let config = ZoneConfig::new(frames, 2).starting_at(FrameId(start));
-                let mut owned = Owned::<A>::new(&config, Init::Free).expect("the zone is legal");
-                // Something is in use, so that not all of a slightly damaged zone is zero.
-                for _ in 0..frames.min(40) {
-                    let _ = owned.alloc(Request::new(Order(rng.u8(..3)), Slot(0)));
-                }
-                damage(owned.durable_bytes(), kind, &mut rng);
-                if let Err(why) = recovered_is_consistent(&mut owned, &config) {
-                    let line = replay_line(seed());
-                    panic!("{}: damage {kind} in {config:?}: {why}\n  {line}", A::NAME);
-                }
-            }
+            let config = ZoneConfig::new(frames, 2).starting_at(FrameId(start));
+            garbage_in::<A>(&config, (90 + n * KINDS) as u64);
+        }
+    }
+}
+
+/// Every kind of damage to one zone.
+pub fn garbage_in<A: Construct>(config: &ZoneConfig, salt: u64) {
+    if A::UNSUPPORTED.recovery {
+        return;
+    }
+    for kind in 0..KINDS {
+        let mut rng = rng(salt + kind as u64);
+        let mut owned = Owned::<A>::new(config, Init::Free).expect("the zone is legal");
+        // Something is in use, so that not all of a slightly damaged zone is zero.
+        for _ in 0..config.frames.min(40) {
+            let _ = owned.alloc(Request::new(Order(rng.u8(..3)), Slot(0)));
+        }
+        damage(owned.durable_bytes(), kind, &mut rng);
+        if let Err(why) = recovered_is_consistent(&mut owned, config) {
+            let line = replay_line(seed());
+            panic!("{}: damage {kind} in {config:?}: {why}\n  {line}", A::NAME);
         }
     }
 }
