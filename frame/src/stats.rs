@@ -133,7 +133,7 @@ mod tests {
             free.iter().rev().take(possible).map(|free| 512 - free).sum::<usize>()
         };
         for step in [1, 2, 5, 64, 101, 256, 510, 512] {
-            for len in 0..40 {
+            for len in (0..40).step_by(if cfg!(miri) { 13 } else { 1 }) {
                 let free: std::vec::Vec<_> = (0..len).map(|n| n * step * n % 513).collect();
                 assert_eq!(compaction_cost::<Base4K>(&free), by_sorting(free));
             }

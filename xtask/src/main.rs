@@ -3,10 +3,13 @@
 mod callgrind;
 mod fuzz;
 mod lint;
+mod miri;
 mod models;
+mod nightly;
 mod no_panic;
 mod outcome;
 mod package;
+mod sanitize;
 mod shell;
 
 use std::process::ExitCode;
@@ -15,7 +18,7 @@ use clap::{Parser, Subcommand};
 
 use fuzz::Fuzz;
 use models::{Bounds, SHORT as SHORT_MODELS, models};
-use outcome::{Outcome, Step, run_all};
+use outcome::{Length, Outcome, Step, run_all};
 use shell::cargo;
 
 /// Every habit of this repository, one verb each.
@@ -42,6 +45,10 @@ enum Verb {
     NoPanic,
     /// Fuzz with coverage: call histories, recovery, trace files, command lines (40 minutes; short: 2)
     Fuzz(Fuzz),
+    /// Interpret the core crates with Miri (15 minutes; short: 2)
+    Miri(Length),
+    /// Run the tests with threads under the address and thread sanitizers (10 minutes; short: 2)
+    Sanitize(Length),
     /// Count instructions for an allocation and its free, with valgrind (about 1 minute)
     Callgrind {
         /// The allocator, as `woodlot bench` names it
@@ -56,14 +63,18 @@ enum Verb {
     Checks,
 }
 
+const SHORT: Length = Length { short: true };
+
 /// What CI runs after the tests, the quickest to fail first.
-const CHECKS: [Step; 7] = [
+const CHECKS: [Step; 9] = [
     ("lint", || lint::lint().map(|()| Outcome::done())),
     ("no-panic", || no_panic::no_panic().map(Outcome::Ran)),
     ("contract", || contract().map(|()| Outcome::done())),
     ("model", || models("woodlot_explore", &SHORT_MODELS).map(|()| Outcome::done())),
     ("loom", || models("loom", &SHORT_MODELS).map(|()| Outcome::done())),
     ("fuzz", || fuzz::fuzz(&fuzz::SHORT)),
+    ("miri", || miri::miri(SHORT)),
+    ("sanitize", || sanitize::sanitize(SHORT)),
     ("package", || package::package().map(|()| Outcome::done())),
 ];
 
@@ -86,6 +97,8 @@ fn run(verb: Verb) -> Result<(), String> {
         Verb::Model(bounds) => models("woodlot_explore", &bounds),
         Verb::NoPanic => said("no-panic", no_panic::no_panic().map(Outcome::Ran)),
         Verb::Fuzz(length) => said("fuzz", fuzz::fuzz(&length)),
+        Verb::Miri(length) => said("miri", miri::miri(length)),
+        Verb::Sanitize(length) => said("sanitize", sanitize::sanitize(length)),
         Verb::Callgrind { engine } => callgrind::callgrind(&engine),
         Verb::Package => package::package(),
         Verb::CleanBuild => package::clean_build(),
