@@ -1,6 +1,7 @@
 //! Every habit of this repository, one verb each: `cargo xtask --help`.
 
 mod callgrind;
+mod coverage;
 mod fuzz;
 mod lint;
 mod miri;
@@ -49,6 +50,8 @@ enum Verb {
     Miri(Length),
     /// Run the tests with threads under the address and thread sanitizers (10 minutes; short: 2)
     Sanitize(Length),
+    /// Measure which lines and branches of the core crates are tested (3 minutes; short: 1)
+    Coverage(Length),
     /// Count instructions for an allocation and its free, with valgrind (about 1 minute)
     Callgrind {
         /// The allocator, as `woodlot bench` names it
@@ -66,7 +69,7 @@ enum Verb {
 const SHORT: Length = Length { short: true };
 
 /// What CI runs after the tests, the quickest to fail first.
-const CHECKS: [Step; 9] = [
+const CHECKS: [Step; 10] = [
     ("lint", || lint::lint().map(|()| Outcome::done())),
     ("no-panic", || no_panic::no_panic().map(Outcome::Ran)),
     ("contract", || contract().map(|()| Outcome::done())),
@@ -75,6 +78,7 @@ const CHECKS: [Step; 9] = [
     ("fuzz", || fuzz::fuzz(&fuzz::SHORT)),
     ("miri", || miri::miri(SHORT)),
     ("sanitize", || sanitize::sanitize(SHORT)),
+    ("coverage", || coverage::coverage(SHORT)),
     ("package", || package::package().map(|()| Outcome::done())),
 ];
 
@@ -99,6 +103,7 @@ fn run(verb: Verb) -> Result<(), String> {
         Verb::Fuzz(length) => said("fuzz", fuzz::fuzz(&length)),
         Verb::Miri(length) => said("miri", miri::miri(length)),
         Verb::Sanitize(length) => said("sanitize", sanitize::sanitize(length)),
+        Verb::Coverage(length) => said("coverage", coverage::coverage(length)),
         Verb::Callgrind { engine } => callgrind::callgrind(&engine),
         Verb::Package => package::package(),
         Verb::CleanBuild => package::clean_build(),
