@@ -22,7 +22,7 @@ struct Bounds {
 }
 
 const SHORT: Bounds = Bounds { ops: "30", histories: 1, schedules: 4 };
-const FULL: Bounds = Bounds { ops: "60", histories: 4, schedules: 64 };
+const FULL: Bounds = Bounds { ops: "60", histories: 4, schedules: 32 };
 
 /// Runs frame's unit tests and the engine's short tests.
 pub fn miri(length: Length) -> Result<Outcome, String> {
