@@ -1,9 +1,12 @@
 //! Calls of the contract, right and wrong, judged one by one by the suite's reference model.
 
+use std::sync::Once;
+
 use woodlot_frame::{
-    Batch, Class, Construct, FrameId, Geometry, HugeId, Init, Order, Request, Slot,
+    Base64K, Batch, Class, Construct, FrameId, Geometry, HugeId, Init, Order, Request, Slot,
 };
-use woodlot_suite::Checked;
+use woodlot_suite::reference::Wrong;
+use woodlot_suite::{Checked, mutants};
 
 use crate::bytes::Bytes;
 use crate::zone::{config, on_geometry};
@@ -12,6 +15,18 @@ use crate::zone::{config, on_geometry};
 pub fn history(data: &[u8]) {
     let mut bytes = Bytes::new(data);
     on_geometry!(bytes.byte() % 3, judged(bytes));
+}
+
+/// The same on the suite's reference allocator with one of its defects: the one whose place in
+/// `woodlot_suite::mutants::ALL` the variable `WOODLOT_DEFECT` says.
+pub fn seeded(data: &[u8]) {
+    static SWITCHED: Once = Once::new();
+    SWITCHED.call_once(|| {
+        let number = std::env::var("WOODLOT_DEFECT").ok().and_then(|text| text.parse().ok());
+        let number: usize = number.expect("WOODLOT_DEFECT is a number");
+        mutants::switch_on(mutants::ALL[number]);
+    });
+    judged::<Wrong<Base64K>>(Bytes::new(data));
 }
 
 /// The counts are compared after so many calls.

@@ -4,6 +4,7 @@
 //!   history    calls of the contract, on LLFree and on the suite's reference model
 //!   recovery   damage to the durable bytes, and what a recovery makes of it
 //!   trace      files: text forms, lists, the compact form as it is and freshly packed
+//!   seeded     as history, on an allocator with a defect that must be found
 //!   command    command lines of `woodlot`, which are only parsed
 //! ```
 //!
@@ -19,6 +20,6 @@ mod zone;
 
 #[cfg(feature = "command")]
 pub use command::command;
-pub use history::history;
+pub use history::{history, seeded};
 pub use recovery::recovery;
 pub use trace::trace;

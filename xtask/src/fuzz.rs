@@ -6,6 +6,7 @@
 //! replays it.
 
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -80,6 +81,7 @@ pub fn fuzz(fuzz: &Fuzz) -> Result<Outcome, String> {
         return replay(&binaries, target, input);
     }
     let seconds = fuzz.seconds.unwrap_or(if fuzz.length.short { 10 } else { 600 });
+    seeded_defects_are_found(&binaries)?;
     let mut executions = 0;
     for &target in &targets {
         let ran = search(&binaries, target, seconds)?;
@@ -88,8 +90,10 @@ pub fn fuzz(fuzz: &Fuzz) -> Result<Outcome, String> {
     }
     let left_out = if targets.len() == 3 { ", `command` left out" } else { "" };
     Ok(Outcome::Ran(format!(
-        "{} targets{left_out}, {executions} executions, 0 crashes",
-        targets.len()
+        "{} targets{left_out}, {executions} executions, 0 crashes; {seeded} of {seeded} seeded \
+         defects found",
+        targets.len(),
+        seeded = SEEDED.len()
     )))
 }
 
@@ -106,6 +110,7 @@ fn build(targets: &[Target]) -> Result<PathBuf, String> {
     let mut args = vec!["build", "--release", "--manifest-path", "fuzz/Cargo.toml"];
     // With a target, the flags are not those of build scripts.
     args.extend(["--target", &host]);
+    args.extend(["--bin", "seeded"]);
     targets.iter().for_each(|target| args.extend(["--bin", target.name()]));
     if targets.contains(&Target::Command) {
         args.extend(["--features", "command"]);
@@ -113,6 +118,22 @@ fn build(targets: &[Target]) -> Result<PathBuf, String> {
     let env = [("RUSTFLAGS", INSTRUMENTED), ("CARGO_TARGET_DIR", &folder.to_string_lossy())];
     cargo(args, &env)?;
     Ok(folder.join(&host).join("release"))
+}
+
+/// Of the suite's list, those that a history of calls must show.
+const SEEDED: Range<usize> = 1..10;
+
+/// Fuzzes a wrong allocator: each defect must be found in the time that it gets.
+fn seeded_defects_are_found(binaries: &Path) -> Result<(), String> {
+    for defect in SEEDED {
+        let mut command = Command::new(binaries.join("seeded"));
+        command.args(["-max_total_time=60", "-verbosity=0", "-artifact_prefix=/dev/null"]);
+        command.arg(format!("-max_len={MAX_INPUT}")).arg(root().join("fuzz/seeds/history"));
+        if succeeds(command.env("WOODLOT_DEFECT", defect.to_string())) {
+            return Err(format!("seeded defect {defect} was not found"));
+        }
+    }
+    Ok(())
 }
 
 fn folder() -> PathBuf {
