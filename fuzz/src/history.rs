@@ -34,7 +34,7 @@ const COUNTED: usize = 16;
 
 fn judged<A: Construct>(mut bytes: Bytes) {
     let config = config::<A::Geometry>(&mut bytes);
-    let init = if bytes.byte() % 4 == 0 { Init::Allocated } else { Init::Free };
+    let init = if bytes.byte().is_multiple_of(4) { Init::Allocated } else { Init::Free };
     let mut history = History { zone: Checked::<A>::new(&config, init), blocks: Vec::new() };
     let mut calls = 0;
     while !bytes.is_empty() {
@@ -115,8 +115,8 @@ impl<A: Construct> History<A> {
     }
 
     fn alloc_batch(&mut self, bytes: &mut Bytes) {
-        let request = self.request(bytes.byte() % 4 == 0, bytes);
-        let batch = if bytes.byte() % 2 == 0 { Batch::All } else { Batch::UpTo };
+        let request = self.request(bytes.byte().is_multiple_of(4), bytes);
+        let batch = if bytes.byte().is_multiple_of(2) { Batch::All } else { Batch::UpTo };
         let frames = self.zone.alloc_batch(request, batch, bytes.below(150)).unwrap_or_default();
         self.blocks.extend(frames.into_iter().map(|frame| (frame, request.order)));
     }

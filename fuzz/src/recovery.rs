@@ -15,7 +15,7 @@ pub fn recovery(data: &[u8]) {
 
 fn recovered<A: Construct>(mut bytes: Bytes) {
     let config: ZoneConfig = config::<A::Geometry>(&mut bytes);
-    let init = if bytes.byte() % 4 == 0 { Init::Allocated } else { Init::Free };
+    let init = if bytes.byte().is_multiple_of(4) { Init::Allocated } else { Init::Free };
     let mut zone = Owned::<A>::new(&config, init).expect("the zone is legal");
     for _ in 0..bytes.byte() % 16 {
         let order = Order(bytes.byte() % 12);

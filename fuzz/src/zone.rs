@@ -32,6 +32,7 @@ pub fn config<G: Geometry>(bytes: &mut Bytes) -> ZoneConfig {
         2 => bytes.below(G::TREE_FRAMES.min(1 << 16)),
         _ => (1 << 36) + bytes.below(huge),
     };
-    let policy = if bytes.byte() % 3 == 0 { ClassPolicy::SINGLE } else { ClassPolicy::SHIPPED };
+    let policy =
+        if bytes.byte().is_multiple_of(3) { ClassPolicy::SINGLE } else { ClassPolicy::SHIPPED };
     ZoneConfig::new(frames, 1 + bytes.below(4)).starting_at(FrameId(start)).with_classes(policy)
 }
