@@ -202,3 +202,82 @@ impl core::error::Error for FreeBatchError {}
 impl core::error::Error for OfflineError {}
 impl core::error::Error for BadSlot {}
 impl core::error::Error for InitError {}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use crate::HugeId;
+    use std::string::ToString;
+
+    const FRAME: FrameId = FrameId(0x20);
+
+    #[test]
+    fn messages_of_allocations() {
+        for (error, message) in [
+            (AllocError::OutOfMemory, "no block of this order is free"),
+            (AllocError::OrderTooLarge(Order(11)), "order 11 is larger than the largest"),
+            (AllocError::BadSlot(Slot(7)), "the zone has no slot 7"),
+            (AllocError::BadClass(Class(9)), "the zone has no class 9 class"),
+            (AllocError::BadClass(Class::IMMOVABLE), "the zone has no immovable class"),
+            (AllocError::BadClass(Class::MOVABLE), "the zone has no movable class"),
+            (AllocError::BadClass(Class::HUGE), "the zone has no huge class"),
+            (AllocError::BadClass(Class::LONG_LIVED), "the zone has no long-lived class"),
+            (AllocError::OutOfRange(FRAME), "the block at frame 0x20 is outside the zone"),
+            (AllocError::Misaligned(FRAME, Order(6)), "frame 0x20 is not aligned to order 6"),
+            (AllocError::InUse(FRAME), "a frame of the block at 0x20 is in use"),
+            (AllocError::Unsupported, "this engine cannot do this"),
+        ] {
+            assert_eq!(error.to_string(), message);
+        }
+    }
+
+    #[test]
+    fn messages_of_frees() {
+        for (error, message) in [
+            (FreeError::NotAllocated(FRAME), "a frame of the block at 0x20 is not allocated"),
+            (FreeError::OrderTooLarge(Order(11)), "order 11 is larger than the largest"),
+            (FreeError::BadSlot(Slot(7)), "the zone has no slot 7"),
+            (FreeError::OutOfRange(FRAME), "the block at frame 0x20 is outside the zone"),
+            (FreeError::Misaligned(FRAME, Order(6)), "frame 0x20 is not aligned to order 6"),
+            (FreeError::Offline(FRAME), "the block at frame 0x20 is offline"),
+            (FreeError::Unsupported, "this engine cannot do this"),
+        ] {
+            assert_eq!(error.to_string(), message);
+        }
+        let batch = FreeBatchError { freed: 3, cause: FreeError::Unsupported };
+        assert_eq!(batch.to_string(), "block 3 of the batch: this engine cannot do this");
+        assert_eq!(BadSlot(Slot(7)).to_string(), "the zone has no slot 7");
+    }
+
+    #[test]
+    fn messages_of_huge_frames() {
+        for (error, message) in [
+            (OfflineError::OutOfRange, "not whole huge frames of the zone"),
+            (OfflineError::InUse, "some frame is allocated or offline already"),
+            (OfflineError::NotOffline, "some huge frame is not offline"),
+            (OfflineError::Unsupported, "this engine cannot do this"),
+        ] {
+            assert_eq!(error.to_string(), message);
+        }
+        assert_eq!(HugeId(0x1f).to_string(), "huge frame 0x1f");
+    }
+
+    #[test]
+    fn messages_of_initialisation() {
+        let short = InitError::Short { region: Region::Volatile, needed: 128, given: 64 };
+        for (error, message) in [
+            (InitError::EmptyZone, "the zone has no frames"),
+            (InitError::ZoneTooLarge, "the zone is larger than the engine can name"),
+            (InitError::NoSlots, "the zone has no slots"),
+            (InitError::TooManySlots, "more slots than the engine can keep"),
+            (InitError::TooManyClasses, "more classes than the engine can keep"),
+            (short, "the volatile metadata has 64 bytes and needs 128"),
+            (InitError::Misaligned(Region::Durable), "the durable metadata is misaligned"),
+            (InitError::Overlap, "the durable and the volatile metadata overlap"),
+            (InitError::Unsupported, "this engine cannot start in this mode"),
+        ] {
+            assert_eq!(error.to_string(), message);
+        }
+    }
+}

@@ -31,7 +31,7 @@ impl<G: Geometry> LLFree<'_, G> {
                 return Err(self.refused(frame, Refusal::NotAllocated(gone)));
             }
             let repaid = now.repay(huge, 1 << ORDER, now.polarity());
-            if !repaid.is_some_and(|repaid| self.swap(word, now, repaid).is_ok()) {
+            if repaid.is_none_or(|repaid| self.swap(word, now, repaid).is_err()) {
                 return self.credit(frame, ORDER, now.polarity(), slot);
             }
             self.count(slot, 1 << ORDER, true);

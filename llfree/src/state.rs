@@ -86,6 +86,17 @@ impl Run {
         Run(((1 << count) - 1) << (first % LANE))
     }
 
+    /// What the lanes a and b say of the run in a phase.
+    #[inline(always)]
+    const fn lanes(self, phase: Phase) -> u64 {
+        match phase {
+            Phase::Split => 0,
+            Phase::Free => self.0,
+            Phase::Whole => self.0 << B,
+            Phase::Offline => self.0 | self.0 << B,
+        }
+    }
+
     /// The members of the run.
     pub(crate) fn each(self) -> impl Iterator<Item = Run> {
         (0..LANE).map(move |bit| Run(self.0 & 1 << bit)).filter(|one| one.0 != 0)
@@ -100,8 +111,7 @@ impl States {
     /// Every one of the run, when all are alike.
     #[inline(always)]
     pub(crate) const fn is(self, run: Run, phase: Phase) -> bool {
-        let (a, b) = (phase as u64 & 1, phase as u64 >> 1);
-        self.0 & (run.0 | run.0 << B) == a * run.0 | (b * run.0) << B
+        self.0 & (run.0 | run.0 << B) == run.lanes(phase)
     }
 
     /// What one huge frame is.
@@ -123,8 +133,7 @@ impl States {
     /// With the run in another phase.
     #[inline(always)]
     pub(crate) const fn with(self, run: Run, phase: Phase) -> States {
-        let (a, b) = (phase as u64 & 1, phase as u64 >> 1);
-        States(self.0 & !(run.0 | run.0 << B) | a * run.0 | (b * run.0) << B)
+        States(self.0 & !(run.0 | run.0 << B) | run.lanes(phase))
     }
 
     /// With nothing but the first `count` huge frames, at most sixteen, and no joins; the others are

@@ -135,7 +135,7 @@ impl<G: Geometry> FrameAllocator for LLFree<'_, G> {
         let total = self.total(TOTAL_FREE).load(Ordering::Relaxed);
         let free = total.wrapping_add(self.balances());
         // Calls in flight can make the sum wrong for a moment, below zero as well.
-        (free as i64).clamp(0, self.zone.frames as i64) as usize
+        (free as i64).max(0).unsigned_abs().min(self.zone.frames as u64) as usize
     }
 
     fn stats(&self) -> Stats {

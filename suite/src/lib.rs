@@ -72,7 +72,8 @@ macro_rules! with_checks {
                 random_parts_return_and_come_back, small_blocks_are_freed_together,
                 boot_memory_is_freed_in_every_order, a_split_frees_only_the_part;
             checks::batches: batches_of_every_order, batches_larger_than_the_zone, exact_batches,
-                a_batch_of_frees_stops_at_the_first_error, a_batch_with_a_block_twice;
+                a_batch_of_frees_stops_at_the_first_error, a_batch_with_a_block_twice,
+                batches_one_by_one;
             checks::offline: every_huge_frame_goes_and_comes_back,
                 offline_frames_are_never_handed_out, whole_trees_go_and_come_back,
                 ranges_are_taken_all_or_none, used_huge_frames_stay, everything_offline;

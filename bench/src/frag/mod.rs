@@ -200,14 +200,14 @@ impl<A: Construct + FrameAllocator<Geometry = Base4K>> Load<A> {
     fn state(&self, iteration: usize) -> State {
         let huge = self.zone.zone().huge_range::<Base4K>();
         let huge = huge.start.0..huge.end.0;
-        let mut free: Vec<usize> = huge.map(|huge| self.zone.free_in_huge(HugeId(huge))).collect();
+        let free: Vec<usize> = huge.map(|huge| self.zone.free_in_huge(HugeId(huge))).collect();
         let free_frames: usize = free.iter().sum();
         State {
             iteration,
             free_frames,
             free_huge: free.iter().filter(|&&free| free == Base4K::HUGE_FRAMES).count(),
             possible_huge: free_frames / Base4K::HUGE_FRAMES,
-            moves: compaction_cost::<Base4K>(&mut free),
+            moves: compaction_cost::<Base4K>(&free),
         }
     }
 }

@@ -352,11 +352,11 @@ impl Planner {
 
     fn row(&mut self, time_us: u64, label: String, recorded: Option<&CurveRow>) {
         let owned = self.linux.owned();
-        let mut by_huge: Vec<usize> = owned.free_by_huge().collect();
+        let by_huge: Vec<usize> = owned.free_by_huge().collect();
         let linux = Side {
             free_huge: recorded.map_or(owned.free_huge(), |row| row.free_huge as usize),
             free_frames: recorded.map_or(owned.free_frames(), |row| row.free_frames as usize),
-            moves: compaction_cost::<Base4K>(&mut by_huge),
+            moves: compaction_cost::<Base4K>(&by_huge),
         };
         let regular = recorded.map_or(label.starts_with("every"), CurveRow::is_regular);
         let after = self.plan.steps.len();

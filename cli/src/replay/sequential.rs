@@ -79,8 +79,8 @@ fn compare<A: Construct + FrameAllocator<Geometry = Base4K>>(
     let counted = (owned.free_frames(), owned.free_huge());
     report.checks.wrong_statistics += usize::from((free_frames, free_huge) != counted);
     let huge = owned.frames() / HUGE_FRAMES;
-    let mut by_huge: Vec<usize> = (0..huge).map(|huge| zones.free_in_huge(huge)).collect();
-    let moves = compaction_cost::<Base4K>(&mut by_huge);
+    let by_huge: Vec<usize> = (0..huge).map(|huge| zones.free_in_huge(huge)).collect();
+    let moves = compaction_cost::<Base4K>(&by_huge);
     report.rows.push(Row {
         after: row.after,
         time_us: row.time_us,

@@ -1,7 +1,8 @@
 //! Many blocks in one call: all or none, or as many as there are; errors in the middle.
 
 use woodlot_frame::{
-    AllocError, Batch, Class, Construct, FrameId, FreeError, Init, Order, Request, Slot, ZoneConfig,
+    AllocError, Batch, Class, Construct, FrameId, FreeError, Init, Order, Request, Slot,
+    ZoneConfig, alloc_each, free_each,
 };
 
 use super::{Checked, Geo, huge, rng, tree};
@@ -137,4 +138,35 @@ pub fn a_batch_with_a_block_twice<A: Construct>() {
         zone.give(b, order, Slot(0));
     }
     zone.validate();
+}
+
+/// What an engine without batches of its own has: single calls, with the same promises.
+pub fn batches_one_by_one<A: Construct>() {
+    let mut zone = Checked::<A>::new(&ZoneConfig::new(2 * huge::<A>() + 3, 2), Init::Free);
+    for order in Order::all::<Geo<A>>() {
+        let any = Request::new(order, Slot(0));
+        let too_many = zone.model.free_blocks(order).count() + 1;
+        for (wanted, batch) in
+            [(0, Batch::All), (2, Batch::All), (too_many, Batch::All), (too_many, Batch::UpTo)]
+        {
+            one_by_one(&mut zone, any, batch, wanted);
+            if !A::UNSUPPORTED.exact_frame {
+                one_by_one(&mut zone, any.at(FrameId(0)), batch, wanted.min(3));
+            }
+        }
+        zone.validate_counts();
+    }
+}
+
+fn one_by_one<A: Construct>(zone: &mut Checked<A>, request: Request, batch: Batch, wanted: usize) {
+    let mut out = vec![FrameId(usize::MAX); wanted];
+    let answer = alloc_each(zone.engine(), request, batch, &mut out);
+    zone.model.alloc_batch(request, batch, &out, answer).unwrap_or_else(|why| zone.fail(&why));
+    out.truncate(answer.unwrap_or(0));
+    // The second time the first of them is refused.
+    for _ in 0..2 {
+        let answer = free_each(zone.engine(), &out, request.order, Slot(1));
+        let judged = zone.model.free_batch(&out, request.order, Slot(1), answer);
+        judged.unwrap_or_else(|why| zone.fail(&why));
+    }
 }

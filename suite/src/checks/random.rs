@@ -18,18 +18,13 @@ const ZONES: u64 = 24;
 pub fn random_calls_agree_with_the_model<A: Construct>() {
     for n in 0..ZONES {
         let seed = seed().wrapping_add(n);
-        let mut walk = Walk::<A>::new(seed);
-        for step in 1..=ops() {
-            walk.step();
-            if step % 64 == 0 {
-                walk.zone.validate_counts();
-            }
-            if step % 512 == 0 {
-                walk.zone.validate();
-            }
-        }
-        walk.finish();
+        Walk::<A>::new(seed).run();
     }
+}
+
+/// Random calls on one zone.
+pub fn random_calls_on<A: Construct>(config: &ZoneConfig, seed: u64) {
+    Walk::<A>::on(config, Init::Free, Rng::with_seed(seed), seed).run();
 }
 
 struct Walk<A: Construct> {
@@ -69,10 +64,27 @@ impl<A: Construct> Walk<A> {
             .with_classes(policy);
         let allocated = rng.u8(..4) == 0;
         let zone = allocated.then(|| all_allocated::<A>(&config)).flatten();
-        let zone = zone.map(|_| Checked::seeded(&config, Init::Allocated, seed));
-        let zone = zone.unwrap_or_else(|| Checked::seeded(&config, Init::Free, seed));
+        let init = if zone.is_some() { Init::Allocated } else { Init::Free };
+        Self::on(&config, init, rng, seed)
+    }
+
+    fn on(config: &ZoneConfig, init: Init, rng: Rng, seed: u64) -> Self {
+        let zone = Checked::seeded(config, init, seed);
         let (blocks, offline) = (Vec::new(), Vec::new());
         Self { zone, rng, blocks, offline, appetite: 60 }
+    }
+
+    fn run(mut self) {
+        for step in 1..=ops() {
+            self.step();
+            if step % 64 == 0 {
+                self.zone.validate_counts();
+            }
+            if step % 512 == 0 {
+                self.zone.validate();
+            }
+        }
+        self.finish();
     }
 
     fn slot(&mut self) -> Slot {

@@ -3,7 +3,7 @@
 
 use fastrand::Rng;
 use woodlot_frame::{
-    Construct, FrameId, Geometry, HugeId, Init, Order, Owned, Request, Slot, ZoneConfig,
+    Class, Construct, FrameId, Geometry, HugeId, Init, Order, Owned, Request, Slot, ZoneConfig,
 };
 
 use super::{Checked, Geo, all_allocated, huge, rng, tree};
@@ -134,34 +134,47 @@ fn damage(bytes: &mut [u8], kind: usize, rng: &mut Rng) {
     }
 }
 
+/// The kinds of damage.
+const KINDS: usize = 7;
+
 /// Any bytes at all become a zone that agrees with itself, and of which every frame can be used.
 pub fn garbage_becomes_a_consistent_zone<A: Construct>() {
-    if A::UNSUPPORTED.recovery {
-        return;
-    }
     let huge = huge::<A>();
     let sizes = [1, 65, huge - 1, huge, huge + 1, 3 * huge + 5, tree::<A>() + huge / 2 + 3];
     for (n, frames) in sizes.into_iter().enumerate() {
         for start in [0, huge / 2 + 1] {
-            for kind in 0..7 {
-                let mut rng = rng((90 + n * 7 + kind) as u64);
-                let config = ZoneConfig::new(frames, 2).starting_at(FrameId(start));
-                let mut owned = Owned::<A>::new(&config, Init::Free).expect("the zone is legal");
-                // Something is in use, so that not all of a slightly damaged zone is zero.
-                for _ in 0..frames.min(40) {
-                    let _ = owned.alloc(Request::new(Order(rng.u8(..3)), Slot(0)));
-                }
-                damage(owned.durable_bytes(), kind, &mut rng);
-                if let Err(why) = recovered_is_consistent(&mut owned, &config) {
-                    let line = replay_line(seed());
-                    panic!("{}: damage {kind} in {config:?}: {why}\n  {line}", A::NAME);
-                }
-            }
+            let config = ZoneConfig::new(frames, 2).starting_at(FrameId(start));
+            garbage_in::<A>(&config, (90 + n * KINDS) as u64);
         }
     }
 }
 
-fn recovered_is_consistent<A: Construct>(
+/// Every kind of damage to one zone.
+pub fn garbage_in<A: Construct>(config: &ZoneConfig, salt: u64) {
+    if A::UNSUPPORTED.recovery {
+        return;
+    }
+    for kind in 0..KINDS {
+        let mut rng = rng(salt + kind as u64);
+        let mut owned = Owned::<A>::new(config, Init::Free).expect("the zone is legal");
+        // Something is in use, so that not all of a slightly damaged zone is zero.
+        for _ in 0..config.frames.min(40) {
+            let _ = owned.alloc(Request::new(Order(rng.u8(..3)), Slot(0)));
+        }
+        damage(owned.durable_bytes(), kind, &mut rng);
+        if let Err(why) = recovered_is_consistent(&mut owned, config) {
+            let line = replay_line(seed());
+            panic!("{}: damage {kind} in {config:?}: {why}\n  {line}", A::NAME);
+        }
+    }
+}
+
+/// Recovers, and uses up what is there: the recovered zone must agree with itself, and every frame of
+/// it be free or freed once, and then had once.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn recovered_is_consistent<A: Construct>(
     owned: &mut Owned<A>,
     config: &ZoneConfig,
 ) -> Result<(), String> {
@@ -181,7 +194,7 @@ fn recovered_is_consistent<A: Construct>(
     // Whatever is allocated can be freed, each frame once.
     for frame in model.allocated() {
         a.free(frame, Order::BASE, Slot(0)).map_err(|error| format!("free {frame}: {error}"))?;
-        let twice = a.free(frame, Order::BASE, Slot(1));
+        let twice = a.free(frame, Order::BASE, Slot(config.slots - 1));
         if twice.is_ok() {
             return Err(format!("frame {frame} was freed twice"));
         }
@@ -193,8 +206,9 @@ fn recovered_is_consistent<A: Construct>(
     let mut had = 0;
     let mut seen = free;
     for order in Order::all::<Geo<A>>().rev() {
-        while let Ok(frame) = a.alloc(Request::new(order, Slot(0))) {
-            seen.alloc(Request::new(order, Slot(0)), Ok(frame))?;
+        let request = Request::new(order, Slot(0)).class(Class(0));
+        while let Ok(frame) = a.alloc(request) {
+            seen.alloc(request, Ok(frame))?;
             had += order.frames();
         }
     }

@@ -8,6 +8,7 @@
 use woodlot_frame::atomics::{AtomicU32, Ordering};
 
 pub mod arena;
+pub mod cells;
 pub mod claims;
 pub mod drains;
 pub mod frees;

@@ -1,0 +1,40 @@
+//! What the `woodlot` command does, so that its command line can be tested.
+//!
+//! ```text
+//!   main ── args ─┬► job ──► replay (plan, sequential or threads, timing) ──► output (screen, files)
+//!                 │      └─► woodlot-trace (text and binary traces)
+//!                 └► woodlot-bench (bench, frag)
+//! ```
+
+mod args;
+mod engine;
+mod job;
+mod output;
+mod replay;
+
+use std::process::ExitCode;
+
+use woodlot_bench::Failure;
+use woodlot_bench::command;
+use woodlot_bench::output::Screen;
+
+pub use args::Cli;
+use args::Command;
+
+/// Does what the command line says.
+///
+/// # Errors
+/// Why it could not be done.
+pub fn run(cli: Cli) -> Result<ExitCode, Failure> {
+    let mut screen = Screen::default();
+    match cli.command {
+        None => job::replay_shipped(&cli.replay, &mut screen)?,
+        Some(Command::Replay { files, lists, replay }) => {
+            job::replay_files(&files, lists, &replay, &mut screen)?
+        }
+        Some(Command::Trace(command)) => job::trace_command(command, &mut screen)?,
+        Some(Command::Bench(args)) => return command::bench(*args),
+        Some(Command::Frag(args)) => return command::frag(args),
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,196 @@
+//! Calls of the contract, right and wrong, judged one by one by the suite's reference model.
+
+use std::sync::Once;
+
+use woodlot_frame::{
+    Base64K, Batch, Class, Construct, FrameId, Geometry, HugeId, Init, Order, Request, Slot,
+};
+use woodlot_suite::reference::Wrong;
+use woodlot_suite::{Checked, mutants};
+
+use crate::bytes::Bytes;
+use crate::zone::{config, on_geometry};
+
+/// The first byte chooses the geometry, some more the zone, the others the calls.
+pub fn history(data: &[u8]) {
+    let mut bytes = Bytes::new(data);
+    on_geometry!(bytes.byte() % 3, judged(bytes));
+}
+
+/// The same on the suite's reference allocator with one of its defects: the one whose place in
+/// `woodlot_suite::mutants::ALL` the variable `WOODLOT_DEFECT` says.
+pub fn seeded(data: &[u8]) {
+    static SWITCHED: Once = Once::new();
+    SWITCHED.call_once(|| {
+        let number = std::env::var("WOODLOT_DEFECT").ok().and_then(|text| text.parse().ok());
+        let number: usize = number.expect("WOODLOT_DEFECT is a number");
+        mutants::switch_on(mutants::ALL[number]);
+    });
+    judged::<Wrong<Base64K>>(Bytes::new(data));
+}
+
+/// The counts are compared after so many calls.
+const COUNTED: usize = 16;
+
+fn judged<A: Construct>(mut bytes: Bytes) {
+    let config = config::<A::Geometry>(&mut bytes);
+    let init = if bytes.byte().is_multiple_of(4) { Init::Allocated } else { Init::Free };
+    let mut history = History { zone: Checked::<A>::new(&config, init), blocks: Vec::new() };
+    let mut calls = 0;
+    while !bytes.is_empty() {
+        history.call(&mut bytes);
+        calls += 1;
+        if calls % COUNTED == 0 {
+            history.zone.validate_counts();
+        }
+    }
+    history.finish();
+}
+
+struct History<A: Construct> {
+    zone: Checked<A>,
+    /// Blocks as they were allocated; they may have been freed since, in other shapes.
+    blocks: Vec<(FrameId, Order)>,
+}
+
+impl<A: Construct> History<A> {
+    fn call(&mut self, bytes: &mut Bytes) {
+        match bytes.byte() % 16 {
+            0..=3 => self.alloc(bytes, false),
+            4 | 5 => self.alloc(bytes, true),
+            6..=8 => self.free_block(bytes),
+            9 => self.free_anywhere(bytes),
+            10 => self.alloc_batch(bytes),
+            11 => self.free_batch(bytes),
+            12 => {
+                let slot = self.slot(bytes);
+                let _ = self.zone.drain(slot);
+            }
+            13 => self.offline(bytes),
+            14 => self.online(bytes),
+            _ => self.zone.recover(),
+        }
+    }
+
+    /// Now and then one that is not there.
+    fn slot(&self, bytes: &mut Bytes) -> Slot {
+        match bytes.byte() {
+            255 => Slot(usize::MAX),
+            byte => Slot(usize::from(byte) % self.zone.model.config().slots),
+        }
+    }
+
+    /// Sometimes one too large.
+    fn order(&self, bytes: &mut Bytes) -> Order {
+        match bytes.byte() {
+            255 => Order(255),
+            byte => Order(byte % (self.zone.model.max_order().0 + 2)),
+        }
+    }
+
+    /// A frame of the zone or just outside, usually aligned.
+    fn frame(&self, order: Order, bytes: &mut Bytes) -> FrameId {
+        let config = self.zone.model.config();
+        let frame = (config.start.0 + bytes.below(config.frames + 2)).saturating_sub(1);
+        let mask = if bytes.byte() > 240 { 0 } else { order.frames().wrapping_sub(1) };
+        FrameId(frame & !mask)
+    }
+
+    fn request(&self, exact: bool, bytes: &mut Bytes) -> Request {
+        let order = self.order(bytes);
+        let classes = self.zone.model.config().classes.count() as u8;
+        let class = match bytes.byte() {
+            255 => Class(255),
+            byte => Class(byte % classes),
+        };
+        let request = Request::new(order, self.slot(bytes)).class(class);
+        if exact { request.at(self.frame(order, bytes)) } else { request }
+    }
+
+    fn alloc(&mut self, bytes: &mut Bytes, exact: bool) {
+        let request = self.request(exact, bytes);
+        if let Ok(frame) = self.zone.alloc(request) {
+            self.blocks.push((frame, request.order));
+        }
+    }
+
+    fn alloc_batch(&mut self, bytes: &mut Bytes) {
+        let request = self.request(bytes.byte().is_multiple_of(4), bytes);
+        let batch = if bytes.byte().is_multiple_of(2) { Batch::All } else { Batch::UpTo };
+        let frames = self.zone.alloc_batch(request, batch, bytes.below(150)).unwrap_or_default();
+        self.blocks.extend(frames.into_iter().map(|frame| (frame, request.order)));
+    }
+
+    /// A block as it was allocated, or an aligned part of it.
+    fn free_block(&mut self, bytes: &mut Bytes) {
+        if self.blocks.is_empty() {
+            return;
+        }
+        let at = bytes.below(self.blocks.len());
+        let (frame, order) = self.blocks[at];
+        let slot = self.slot(bytes);
+        match bytes.byte() {
+            whole if whole < 192 => {
+                self.blocks.swap_remove(at);
+                let _ = self.zone.free(frame, order, slot);
+            }
+            part => {
+                let part = Order(part % (order.0 + 1));
+                let inside = bytes.below(order.frames()) & !(part.frames() - 1);
+                let _ = self.zone.free(FrameId(frame.0 + inside), part, slot);
+            }
+        }
+    }
+
+    fn free_anywhere(&mut self, bytes: &mut Bytes) {
+        let order = self.order(bytes);
+        let (frame, slot) = (self.frame(order, bytes), self.slot(bytes));
+        let _ = self.zone.free(frame, order, slot);
+    }
+
+    fn free_batch(&mut self, bytes: &mut Bytes) {
+        let Some(&(_, order)) = self.blocks.last() else { return };
+        let of_order = self.blocks.iter().filter(|block| block.1 == order);
+        let frames: Vec<_> = of_order.map(|block| block.0).take(bytes.below(80)).collect();
+        let slot = self.slot(bytes);
+        if self.zone.free_batch(&frames, order, slot).is_ok() {
+            self.blocks.retain(|block| block.1 != order || !frames.contains(&block.0));
+        }
+    }
+
+    fn huge(&self, bytes: &mut Bytes) -> (HugeId, usize) {
+        let range = self.zone.model.huge_range();
+        let first = HugeId((range.start + bytes.below(range.len() + 2)).saturating_sub(1));
+        match bytes.byte() {
+            255 => (first, usize::MAX),
+            byte => (first, usize::from(byte) % 4),
+        }
+    }
+
+    fn offline(&mut self, bytes: &mut Bytes) {
+        let (first, count) = self.huge(bytes);
+        let _ = self.zone.offline(first, count);
+    }
+
+    fn online(&mut self, bytes: &mut Bytes) {
+        let (first, count) = self.huge(bytes);
+        let _ = self.zone.online(first, count);
+    }
+
+    /// Everything as the model says; then everything back, and every frame once more.
+    fn finish(mut self) {
+        self.zone.validate();
+        for huge in self.zone.model.offline_huge_frames().collect::<Vec<_>>() {
+            self.zone.online(huge, 1).expect("it is offline");
+        }
+        self.zone.give_rest(Slot(0));
+        self.zone.validate();
+        if self.zone.model.config().frames <= 4 * A::Geometry::HUGE_FRAMES {
+            let class = Class(0);
+            for order in Order::all::<A::Geometry>().rev() {
+                self.zone.fill(order, class, Slot(0));
+            }
+            assert_eq!(self.zone.engine().free_frames(), 0, "frames were left over");
+        }
+    }
+}

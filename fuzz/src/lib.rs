@@ -1,0 +1,25 @@
+//! What the fuzzers do with their bytes. Each function panics where something is wrong.
+//!
+//! ```text
+//!   history    calls of the contract, on LLFree and on the suite's reference model
+//!   recovery   damage to the durable bytes, and what a recovery makes of it
+//!   trace      files: text forms, lists, the compact form as it is and freshly packed
+//!   seeded     as history, on an allocator with a defect that must be found
+//!   command    command lines of `woodlot`, which are only parsed
+//! ```
+//!
+//! The binaries hand them to libFuzzer; `cargo xtask fuzz` builds and runs those.
+
+mod bytes;
+#[cfg(feature = "command")]
+mod command;
+mod history;
+mod recovery;
+mod trace;
+mod zone;
+
+#[cfg(feature = "command")]
+pub use command::command;
+pub use history::{history, seeded};
+pub use recovery::recovery;
+pub use trace::trace;

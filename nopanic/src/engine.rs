@@ -1,0 +1,95 @@
+//! What there is for each geometry: the contract, and what LLFree has besides.
+
+use core::hint::black_box;
+
+use woodlot_frame::{
+    AllocError, BadSlot, Base4K, Base16K, Base64K, Batch, ClassPolicy, Construct, FrameAllocator,
+    FrameId, FreeBatchError, FreeBlocks, FreeError, HugeId, Init, InitError, MetadataSize,
+    OfflineError, Order, RawMetadata, Request, Slot, Stats, ZoneConfig, alloc_each,
+    compaction_cost, free_each,
+};
+use woodlot_llfree::{LLFree, Parts, Tuning};
+
+macro_rules! engine {
+    ($module:ident, $geometry:ty) => {
+        mod $module {
+            use super::*;
+
+            type Engine = LLFree<'static, $geometry>;
+            type Allocated = Result<FrameId, AllocError>;
+            type Made = Result<Engine, InitError>;
+
+            symbols! { hot $module:
+                alloc(a: &Engine, request: Request) -> Allocated = a.alloc(request);
+                free(a: &Engine, frame: FrameId, order: Order, slot: Slot)
+                    -> Result<(), FreeError> = a.free(frame, order, slot);
+                alloc_batch(a: &Engine, request: Request, batch: Batch, out: &mut [FrameId])
+                    -> Result<usize, AllocError> = a.alloc_batch(request, batch, out);
+                free_batch(a: &Engine, frames: &[FrameId], order: Order, slot: Slot)
+                    -> Result<(), FreeBatchError> = a.free_batch(frames, order, slot);
+                one_by_one(a: &Engine, request: Request, batch: Batch, out: &mut [FrameId])
+                    -> Result<usize, AllocError> = alloc_each(a, request, batch, out);
+                free_one_by_one(a: &Engine, frames: &[FrameId], order: Order, slot: Slot)
+                    -> Result<(), FreeBatchError> = free_each(a, frames, order, slot);
+                is_available(a: &Engine, order: Order) -> bool = a.is_available(order);
+                is_free(a: &Engine, frame: FrameId, order: Order) -> bool =
+                    a.is_free(frame, order);
+                free_in_huge(a: &Engine, huge: HugeId) -> usize = a.free_in_huge(huge);
+                frame_huge(frame: FrameId) -> HugeId = frame.huge::<$geometry>();
+                huge_first(huge: HugeId) -> FrameId = huge.first::<$geometry>();
+            }
+
+            symbols! { cold $module:
+                metadata_size(zone: &ZoneConfig) -> Result<MetadataSize, InitError> =
+                    Engine::metadata_size(zone);
+                zone(a: &Engine) -> &ZoneConfig = a.zone();
+                classes(a: &Engine) -> &ClassPolicy = a.classes();
+                drain(a: &Engine, slot: Slot) -> Result<(), BadSlot> = a.drain(slot);
+                offline(a: &Engine, first: HugeId, count: usize) -> Result<(), OfflineError> =
+                    a.offline(first, count);
+                online(a: &Engine, first: HugeId, count: usize) -> Result<(), OfflineError> =
+                    a.online(first, count);
+                free_frames(a: &Engine) -> usize = a.free_frames();
+                stats(a: &Engine) -> Stats = a.stats();
+                free_huge_frames(a: &Engine) -> Option<HugeId> = a.free_huge_frames().last();
+                free_blocks(a: &Engine) -> FreeBlocks = FreeBlocks::of(a);
+                cost(free: &[usize]) -> usize = compaction_cost::<$geometry>(free);
+                huge_range(zone: &ZoneConfig) -> core::ops::Range<HugeId> =
+                    zone.huge_range::<$geometry>();
+                orders() -> Option<Order> = black_box(Order::all::<$geometry>()).next_back();
+                order_huge() -> Order = Order::huge::<$geometry>();
+                order_max() -> Order = Order::max::<$geometry>();
+                part_lengths(zone: &ZoneConfig) -> bool =
+                    black_box(Parts::lengths::<$geometry>(zone)).is_ok();
+                from_parts(zone: &ZoneConfig, tuning: Tuning, parts: Parts<'static>, init: Init)
+                    -> Made = Engine::from_parts(zone, tuning, parts, init);
+                tuning_default() -> Tuning = Tuning::default();
+            }
+
+            /// # Safety
+            /// As [`Construct::construct`].
+            #[unsafe(export_name = concat!("cold_", stringify!($module), "_construct"))]
+            pub unsafe fn construct(zone: &ZoneConfig, raw: RawMetadata, init: Init) -> Made {
+                // SAFETY: as the caller promises.
+                unsafe { Engine::construct(zone, raw, init) }
+            }
+
+            /// # Safety
+            /// As [`LLFree::with_tuning`].
+            #[unsafe(export_name = concat!("cold_", stringify!($module), "_with_tuning"))]
+            pub unsafe fn with_tuning(
+                zone: &ZoneConfig,
+                tuning: Tuning,
+                raw: RawMetadata,
+                init: Init,
+            ) -> Made {
+                // SAFETY: as the caller promises.
+                unsafe { Engine::with_tuning(zone, tuning, raw, init) }
+            }
+        }
+    };
+}
+
+engine!(base4k, Base4K);
+engine!(base16k, Base16K);
+engine!(base64k, Base64K);

@@ -1,0 +1,44 @@
+//! Every method of the core crates, each as a symbol: what `cargo xtask no-panic` looks into.
+//!
+//! ```text
+//!   hot_base4k_alloc    called all the time: no division by a variable either
+//!   cold_base4k_stats   everything else
+//!   hot_defect_…        seeded, with the feature `defects`: each must be found
+//! ```
+//!
+//! A method without a geometry is there once, one with a geometry for all three. Of derived traits
+//! only what has a body of ours: messages (`Display`), defaults.
+//!
+//! The functions have the Rust ABI and unmangled names; nobody calls them. The panic handler calls
+//! a symbol that does not exist, so that no panic can be optimised away: what leads there panics.
+#![no_std]
+
+/// Functions under the names `KIND_MODULE_NAME`, where `KIND` is hot or cold.
+macro_rules! symbols {
+    ($kind:ident $module:ident:
+        $($name:ident($($argument:ident: $type:ty),*) -> $result:ty = $body:expr;)*) => {
+        $(#[unsafe(export_name = concat!(
+            stringify!($kind), "_", stringify!($module), "_", stringify!($name)
+        ))]
+        pub fn $name($($argument: $type),*) -> $result {
+            $body
+        })*
+    };
+}
+
+#[cfg(feature = "defects")]
+mod defects;
+mod engine;
+mod plain;
+
+use core::panic::PanicInfo;
+
+unsafe extern "Rust" {
+    fn woodlot_panicked(info: &PanicInfo) -> !;
+}
+
+#[panic_handler]
+fn panic(info: &PanicInfo) -> ! {
+    // SAFETY: never linked, never called.
+    unsafe { woodlot_panicked(info) }
+}

@@ -1,0 +1,221 @@
+//! `cargo xtask fuzz`: coverage-guided fuzzing with libFuzzer, which is compiled in from the
+//! registry: a C++ compiler is all it needs.
+//!
+//! What the targets do is in `fuzz/src`. What was learned is kept in `target/fuzz/corpus`, and a
+//! run begins with it and with `fuzz/seeds`. A failing input is printed as the one line that
+//! replays it.
+
+use std::fs;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use clap::{Args, ValueEnum};
+
+use crate::outcome::{Length, Outcome};
+use crate::shell::{cargo, host, root, run, succeeds};
+
+/// What is fuzzed, how long, or what is replayed.
+#[derive(Args)]
+pub struct Fuzz {
+    /// Only this target; otherwise all
+    #[arg(value_enum)]
+    target: Option<Target>,
+    #[command(flatten)]
+    length: Length,
+    /// Seconds for each target [default: 600, short 10]
+    #[arg(long)]
+    seconds: Option<u32>,
+    /// Run only this input, as a failure printed it
+    #[arg(long, value_name = "HEX", requires = "target")]
+    input: Option<String>,
+}
+
+/// What CI runs.
+pub const SHORT: Fuzz =
+    Fuzz { target: None, length: Length { short: true }, seconds: None, input: None };
+
+/// The targets.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Target {
+    /// Calls of the contract, against the reference model
+    History,
+    /// Recovery of damaged durable bytes
+    Recovery,
+    /// Trace files
+    Trace,
+    /// Command lines; takes minutes to build, so not in a short run
+    Command,
+}
+
+impl Target {
+    fn name(self) -> &'static str {
+        match self {
+            Target::History => "history",
+            Target::Recovery => "recovery",
+            Target::Trace => "trace",
+            Target::Command => "command",
+        }
+    }
+}
+
+/// As cargo-fuzz instruments: counters and the operands of comparisons.
+const INSTRUMENTED: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+    -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares";
+
+/// The longest input: short enough for a line to replay it.
+const MAX_INPUT: usize = 1024;
+
+/// Fuzzes each target for its time, or replays one input.
+pub fn fuzz(fuzz: &Fuzz) -> Result<Outcome, String> {
+    if !succeeds(Command::new("c++").arg("--version")) {
+        return Outcome::missing(fuzz.length, "libFuzzer needs a C++ compiler (c++)".into());
+    }
+    let targets: Vec<Target> = match fuzz.target {
+        Some(target) => vec![target],
+        None => Target::value_variants().iter().copied().filter(|t| fuzz.takes(*t)).collect(),
+    };
+    let binaries = build(&targets)?;
+    if let (Some(target), Some(input)) = (fuzz.target, &fuzz.input) {
+        return replay(&binaries, target, input);
+    }
+    let seconds = fuzz.seconds.unwrap_or(if fuzz.length.short { 10 } else { 600 });
+    seeded_defects_are_found(&binaries)?;
+    let mut executions = 0;
+    for &target in &targets {
+        let ran = search(&binaries, target, seconds)?;
+        println!("{}: {ran} executions in {seconds} s", target.name());
+        executions += ran;
+    }
+    let left_out = if targets.len() == 3 { ", `command` left out" } else { "" };
+    Ok(Outcome::Ran(format!(
+        "{} targets{left_out}, {executions} executions, 0 crashes; {seeded} of {seeded} seeded \
+         defects found",
+        targets.len(),
+        seeded = SEEDED.len()
+    )))
+}
+
+impl Fuzz {
+    fn takes(&self, target: Target) -> bool {
+        !self.length.short || target != Target::Command
+    }
+}
+
+/// Builds the targets and says where they are.
+fn build(targets: &[Target]) -> Result<PathBuf, String> {
+    let host = host()?;
+    let folder = folder();
+    let mut args = vec!["build", "--release", "--manifest-path", "fuzz/Cargo.toml"];
+    // With a target, the flags are not those of build scripts.
+    args.extend(["--target", &host]);
+    args.extend(["--bin", "seeded"]);
+    targets.iter().for_each(|target| args.extend(["--bin", target.name()]));
+    if targets.contains(&Target::Command) {
+        args.extend(["--features", "command"]);
+    }
+    let env = [("RUSTFLAGS", INSTRUMENTED), ("CARGO_TARGET_DIR", &folder.to_string_lossy())];
+    cargo(args, &env)?;
+    Ok(folder.join(&host).join("release"))
+}
+
+/// Of the suite's list, those that a history of calls must show.
+const SEEDED: Range<usize> = 1..10;
+
+/// Fuzzes a wrong allocator: each defect must be found in the time that it gets.
+fn seeded_defects_are_found(binaries: &Path) -> Result<(), String> {
+    for defect in SEEDED {
+        let mut command = Command::new(binaries.join("seeded"));
+        command.args(["-max_total_time=60", "-verbosity=0", "-artifact_prefix=/dev/null"]);
+        command.arg(format!("-max_len={MAX_INPUT}")).arg(root().join("fuzz/seeds/history"));
+        if succeeds(command.env("WOODLOT_DEFECT", defect.to_string())) {
+            return Err(format!("seeded defect {defect} was not found"));
+        }
+    }
+    Ok(())
+}
+
+fn folder() -> PathBuf {
+    root().join("target/fuzz")
+}
+
+/// Searches for so many seconds; returns how many inputs were run.
+fn search(binaries: &Path, target: Target, seconds: u32) -> Result<u64, String> {
+    let name = target.name();
+    let corpus = folder().join("corpus").join(name);
+    let found = folder().join("found").join(name);
+    for folder in [&corpus, &found] {
+        fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    }
+    let mut command = Command::new(binaries.join(name));
+    command
+        .args(["-timeout=20", "-rss_limit_mb=2048", "-print_final_stats=1", "-verbosity=0"])
+        .args([format!("-max_total_time={seconds}"), format!("-max_len={MAX_INPUT}")])
+        .arg(format!("-artifact_prefix={}/", found.display()))
+        .args([&corpus, &root().join("fuzz/seeds").join(name)]);
+    let output = command.stdout(Stdio::null()).output();
+    let output = output.map_err(|error| format!("{name}: {error}"))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        return Err(failure(target, &said, &found));
+    }
+    let figure =
+        |line: &str| line.strip_prefix("stat::number_of_executed_units:")?.trim().parse().ok();
+    said.lines().find_map(figure).ok_or_else(|| format!("{name} gave no figures: {said}"))
+}
+
+/// What the target said, and the line that replays it.
+fn failure(target: Target, said: &str, found: &Path) -> String {
+    let prefix = format!("{}/", found.display());
+    let input = said
+        .lines()
+        .find_map(|line| Some(line.split_once(&prefix)?.1.trim().to_owned()))
+        .and_then(|file| fs::read(found.join(file)).ok());
+    let replay = match input {
+        Some(bytes) => format!("cargo xtask fuzz {} --input {}", target.name(), to_hex(&bytes)),
+        None => "there is no input to replay".into(),
+    };
+    format!("{said}\nreplay: {replay}")
+}
+
+fn replay(binaries: &Path, target: Target, input: &str) -> Result<Outcome, String> {
+    let bytes = from_hex(input).ok_or("the input is not in pairs of hexadecimal digits")?;
+    let path = folder().join("replayed");
+    fs::write(&path, bytes).map_err(|error| format!("{}: {error}", path.display()))?;
+    run(Command::new(binaries.join(target.name())).arg(&path))?;
+    Ok(Outcome::Ran("the input passes".into()))
+}
+
+fn to_hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let digits = text.as_bytes().chunks(2);
+    digits.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hex_there_and_back() {
+        let bytes: Vec<u8> = (0..=255).collect();
+        assert_eq!(from_hex(&to_hex(&bytes)), Some(bytes));
+        assert_eq!(from_hex("0g"), None);
+        assert_eq!(from_hex("é"), None);
+    }
+
+    #[test]
+    fn a_failure_is_a_line_that_replays_it() {
+        let found = std::env::temp_dir().join(format!("woodlot-found-{}", std::process::id()));
+        fs::create_dir_all(&found).expect("a folder can be made");
+        fs::write(found.join("crash-1"), [0xab, 0x01]).expect("a file can be written");
+        let said = format!("Test unit written to {}/crash-1", found.display());
+        let failure = failure(Target::History, &said, &found);
+        fs::remove_dir_all(&found).expect("it is there");
+        assert!(failure.ends_with("\nreplay: cargo xtask fuzz history --input ab01"));
+    }
+}

@@ -1,0 +1,28 @@
+//! `cargo xtask lint`: format, warnings, documentation.
+
+use crate::shell::cargo;
+
+/// The crates whose concurrent code is model-checked.
+const CORE: [&str; 3] = ["woodlot-frame", "woodlot-llfree", "woodlot-nbbs"];
+
+/// What is no part of the workspace, because it is built otherwise, and the features to check it
+/// with: the command line's fuzzer would take minutes.
+const OUTSIDE: [(&str, &str); 2] = [("nopanic/Cargo.toml", "defects"), ("fuzz/Cargo.toml", "")];
+
+/// Checks format, clippy and documentation.
+pub fn lint() -> Result<(), String> {
+    cargo(["fmt", "--all", "--check"], &[])?;
+    cargo(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"], &[])?;
+    for (manifest, features) in OUTSIDE {
+        cargo(["fmt", "--check", "--manifest-path", manifest], &[])?;
+        let clippy = ["clippy", "--release", "--manifest-path", manifest, "--features", features];
+        let target = [("CARGO_TARGET_DIR", "target/outside")];
+        cargo(clippy.into_iter().chain(["--", "-D", "warnings"]), &target)?;
+    }
+    for cfg in ["loom", "woodlot_explore"] {
+        let core = CORE.iter().flat_map(|krate| ["-p", krate]);
+        let clippy = ["clippy", "--all-targets"].into_iter().chain(core);
+        cargo(clippy.chain(["--", "-D", "warnings"]), &[("RUSTFLAGS", &format!("--cfg {cfg}"))])?;
+    }
+    cargo(["doc", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")])
+}

@@ -1,0 +1,73 @@
+//! Running other programs at the root of the repository.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+/// The root of the repository.
+pub fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}
+
+/// The cargo that runs this program.
+pub fn this_cargo() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+/// Runs cargo at the root of the repository.
+pub fn cargo<A: AsRef<OsStr>>(
+    args: impl IntoIterator<Item = A>,
+    env: &[(&str, &str)],
+) -> Result<(), String> {
+    let mut command = this_cargo();
+    command.args(args).envs(env.iter().copied());
+    run(&mut command)
+}
+
+/// Runs a command, said on standard error before, whose output goes where ours does.
+pub fn run(command: &mut Command) -> Result<(), String> {
+    let shown = announce(command);
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{shown}: {status}")),
+        Err(error) => Err(format!("{shown}: {error}")),
+    }
+}
+
+/// Runs a command and returns what it wrote on standard output.
+pub fn capture(command: &mut Command) -> Result<String, String> {
+    let shown = announce(command);
+    let output = command.stderr(Stdio::inherit()).output();
+    let Output { status, stdout, .. } = output.map_err(|error| format!("{shown}: {error}"))?;
+    let said = String::from_utf8_lossy(&stdout).into_owned();
+    if status.success() { Ok(said) } else { Err(format!("{said}{shown}: {status}")) }
+}
+
+/// Runs a command that only asks something: nothing of it is shown.
+pub fn succeeds(command: &mut Command) -> bool {
+    command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
+}
+
+/// The machine that programs are built for where nothing else is said.
+pub fn host() -> Result<String, String> {
+    let said = capture(Command::new("rustc").arg("-vV"))?;
+    let host = said.lines().find_map(|line| line.strip_prefix("host: "));
+    host.map(str::to_owned).ok_or_else(|| format!("rustc does not say its host: {said}"))
+}
+
+fn announce(command: &mut Command) -> String {
+    command.current_dir(root());
+    let env: String = command
+        .get_envs()
+        .filter_map(|(name, value)| Some((name.to_string_lossy(), value?.to_string_lossy())))
+        .map(|(name, value)| format!("{name}='{value}' "))
+        .collect();
+    let program = Path::new(command.get_program()).file_name().unwrap_or_default();
+    let mut shown = program.to_string_lossy().into_owned();
+    for arg in command.get_args() {
+        shown.push(' ');
+        shown.push_str(&arg.to_string_lossy());
+    }
+    eprintln!("xtask: {env}{shown}");
+    shown
+}
