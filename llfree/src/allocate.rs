@@ -30,9 +30,9 @@ use crate::reservation::Reservation;
 use crate::rows::Spot;
 use crate::state::{Polarity, States};
 
-/// How many reservations are looked at for a child to borrow, the slot's own first. More would
-/// cost more cache lines of other CPUs than a huge frame is worth that somebody else could break.
-const LENDERS: usize = 32;
+/// How many slots' reservations are looked at for a child to borrow, its own first. More would cost
+/// more cache lines of other CPUs than a huge frame is worth that somebody else could break.
+const LENDERS: usize = 8;
 
 /// May a huge frame that is free as a whole be opened for base frames?
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,12 +59,9 @@ struct Child {
 }
 
 impl<G: Geometry> LLFree<'_, G> {
-    /// Is this a request that the zone can have?
+    /// Are the slot and the class of this request those of the zone?
     #[inline(always)]
     pub(crate) fn check(&self, request: &Request) -> Result<(), AllocError> {
-        if !Self::is_order(request.order) {
-            return Err(AllocError::OrderTooLarge(request.order));
-        }
         if request.slot.0 >= self.zone.slots {
             return Err(AllocError::BadSlot(request.slot));
         }
@@ -108,13 +105,16 @@ impl<G: Geometry> LLFree<'_, G> {
     /// told apart, so that the compiler knows how many bits they are.
     #[inline(never)]
     pub(crate) fn allocate(&self, request: &Request) -> Result<FrameId, AllocError> {
+        self.check(request)?;
+        if !Self::is_order(request.order) {
+            return Err(AllocError::OrderTooLarge(request.order));
+        }
         if request.frame.is_some() {
             return self.allocate_exactly(request);
         }
-        const { assert!(G::HUGE_ORDER <= 12) }
         match request.order.0 as u32 {
-            order if order > G::HUGE_ORDER => self.allocate_huge::<2>(request),
             order if order == G::HUGE_ORDER => self.allocate_huge::<1>(request),
+            order if order > G::HUGE_ORDER => self.allocate_huge::<2>(request),
             0 => self.allocate_order::<0>(request),
             1 => self.allocate_order::<1>(request),
             2 => self.allocate_order::<2>(request),
@@ -411,9 +411,7 @@ impl<G: Geometry> LLFree<'_, G> {
     /// The trees that the first reservations have, the slot's own first.
     #[inline(always)]
     fn lenders(&self, slot: Slot) -> impl Iterator<Item = usize> {
-        let classes = self.zone.classes.count();
-        let slots = (LENDERS / classes.max(1)).min(self.zone.slots);
-        (0..slots).flat_map(move |step| {
+        (0..LENDERS.min(self.zone.slots)).flat_map(move |step| {
             let next = slot.0 + step;
             let next = if next < self.zone.slots { next } else { next - self.zone.slots };
             self.slot_reservations(Slot(next)).iter().filter_map(|word| {

@@ -11,15 +11,15 @@ use crate::rows::ROW_ORDER;
 use crate::state::{Polarity, States};
 
 impl<G: Geometry> LLFree<'_, G> {
-    /// The usual case: base frames of a child of which the slot holds credits. The block is known to be
-    /// of the zone and aligned. Whatever else happens is told by a call in tail position, so that
-    /// nothing has to be kept across calls.
+    /// The usual case: base frames of a child of which the slot holds credits. Whatever else happens is
+    /// told by a call in tail position, so that nothing has to be kept across calls.
     #[inline(always)]
     pub(crate) fn free_base<const ORDER: u32>(
         &self,
         frame: FrameId,
         slot: Slot,
     ) -> Result<(), FreeError> {
+        self.check_free(frame, Order(ORDER as u8), slot)?;
         let (huge, offset) = self.locate(frame);
         for word in self.slot_reservations(slot) {
             let now = self.read(word);
@@ -48,10 +48,10 @@ impl<G: Geometry> LLFree<'_, G> {
         order: Order,
         slot: Slot,
     ) -> Result<(), FreeError> {
-        self.check_free(frame, order, slot)?;
         match order.0 as u32 {
-            order if order > G::HUGE_ORDER => self.free_huge::<2>(frame, slot),
             order if order == G::HUGE_ORDER => self.free_huge::<1>(frame, slot),
+            order if order == G::MAX_ORDER => self.free_huge::<2>(frame, slot),
+            order if order > G::MAX_ORDER => Err(FreeError::OrderTooLarge(Order(order as u8))),
             0 => self.free_order::<0>(frame, slot),
             1 => self.free_order::<1>(frame, slot),
             2 => self.free_order::<2>(frame, slot),
@@ -75,6 +75,8 @@ impl<G: Geometry> LLFree<'_, G> {
     /// Frees one huge frame or two.
     #[inline(never)]
     fn free_huge<const COUNT: usize>(&self, frame: FrameId, slot: Slot) -> Result<(), FreeError> {
+        let order = Order(G::HUGE_ORDER as u8 + COUNT.trailing_zeros() as u8);
+        self.check_free(frame, order, slot)?;
         let huge = self.locate(frame).0;
         let Some(before) = self.lower.free_whole(huge, COUNT) else {
             return self.free_joined::<COUNT>(frame, slot);
@@ -286,32 +288,31 @@ impl<G: Geometry> LLFree<'_, G> {
     /// one tree that nobody has reserved?
     #[inline(always)]
     fn is_in_a_row(&self, slot: Slot, huge: usize, count: usize) -> bool {
-        let (tree, after) = (huge / G::TREE_HUGE, self.tuning.reserve_after_frees as usize);
+        let tree = huge / G::TREE_HUGE;
         if self.tree(tree).is_reserved() {
             // Of large blocks a child has so few that it does not pay to wait.
-            let after = after.min(G::HUGE_FRAMES / 8 / count);
-            self.count_in_a_row(slot, SLOT_LAST_CHILD, huge, after)
+            self.count_in_a_row(slot, SLOT_LAST_CHILD, huge, count * 8 >= G::HUGE_FRAMES)
         } else {
-            self.count_in_a_row(slot, SLOT_LAST_FREE, tree, after)
+            self.count_in_a_row(slot, SLOT_LAST_FREE, tree, false)
         }
     }
 
     /// Counts in a hint that plain stores write: what it is above, how often in the low byte. True,
-    /// and from the start again, after `after` times in a row.
+    /// and from the start again, after as many times in a row as reserve a tree, or at once.
     #[inline(always)]
-    fn count_in_a_row(&self, slot: Slot, word: usize, what: usize, after: usize) -> bool {
+    fn count_in_a_row(&self, slot: Slot, word: usize, what: usize, at_once: bool) -> bool {
+        let after = self.tuning.reserve_after_frees as u64;
         let last = self.slot_word(slot, word);
         let before = last.load(Ordering::Relaxed);
         let times = if before >> 8 == what as u64 { (before & 0xff) + 1 } else { 1 };
-        let enough = times >= after as u64 && self.tuning.reserve_after_frees > 0;
+        let enough = (times >= after || at_once) && after > 0;
         last.store(if enough { 0 } else { (what as u64) << 8 | times & 0xff }, Ordering::Relaxed);
         enough
     }
 
     /// Huge frames were freed into a tree that nobody has reserved.
     fn freed_into(&self, tree: usize, slot: Slot) {
-        let after = self.tuning.reserve_after_frees as usize;
-        if self.count_in_a_row(slot, SLOT_LAST_FREE, tree, after) {
+        if self.count_in_a_row(slot, SLOT_LAST_FREE, tree, false) {
             self.reserve_for_frees(tree, slot);
         }
     }

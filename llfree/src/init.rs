@@ -152,6 +152,7 @@ impl<'a, G: Geometry> LLFree<'a, G> {
                 let filled = zone.classes.fills(Class(class as u8));
                 filled.fold(Places::NONE, |all, filled| all.or(Places::of(filled)))
             }),
+            home_distance: counts.trees / zone.slots,
             slots: parts.slots,
             totals: parts.totals,
             geometry: PhantomData,

@@ -84,6 +84,8 @@ pub struct LLFree<'a, G: Geometry> {
     index: index::Index<'a, G>,
     /// For each class, where the index has the trees that it may fill up.
     filled: [index::Places; MAX_CLASSES],
+    /// How many trees the slots begin apart that ask for huge frames.
+    home_distance: usize,
     slots: &'a [AtomicU64],
     totals: &'a [AtomicU64],
     geometry: PhantomData<G>,

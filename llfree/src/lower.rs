@@ -82,6 +82,9 @@ impl<'a, G: Geometry> Lower<'a, G> {
         Self { rows, states, children, geometry: PhantomData }
     }
 
+    /// The states past the end: nothing can be taken, freed or split.
+    const NOTHING: States = States(0).with(Run::new(0, LANE), Phase::Offline);
+
     /// How many huge frames the words stand for.
     pub(crate) fn len(&self) -> usize {
         self.children.len()
@@ -118,8 +121,7 @@ impl<'a, G: Geometry> Lower<'a, G> {
     fn states(&self, huge: usize) -> States {
         match self.state_word(huge) {
             Some(word) => States(word.load(Ordering::Acquire)),
-            // Nothing past the end can be taken, freed or split.
-            None => const { States(0).with(Run::new(0, LANE), Phase::Offline) },
+            None => Self::NOTHING,
         }
     }
 
@@ -144,7 +146,7 @@ impl<'a, G: Geometry> Lower<'a, G> {
         change: impl Fn(States) -> Option<States>,
     ) -> Result<States, States> {
         let Some(word) = self.state_word(huge) else {
-            return Err(self.states(huge));
+            return Err(Self::NOTHING);
         };
         let mut states = States(word.load(Ordering::Relaxed));
         loop {

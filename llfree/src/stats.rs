@@ -32,11 +32,11 @@ impl<G: Geometry> FrameAllocator for LLFree<'_, G> {
 
     #[inline]
     fn alloc(&self, request: Request) -> Result<FrameId, AllocError> {
-        self.check(&request)?;
-        match request.order {
-            Order::BASE if request.frame.is_none() => self.allocate_base::<0>(&request),
-            _ => self.allocate(&request),
+        if request.order != Order::BASE || request.frame.is_some() {
+            return self.allocate(&request);
         }
+        self.check(&request)?;
+        self.allocate_base::<0>(&request)
     }
 
     #[inline]
@@ -44,7 +44,6 @@ impl<G: Geometry> FrameAllocator for LLFree<'_, G> {
         if order != Order::BASE {
             return self.free_any(frame, order, slot);
         }
-        self.check_free(frame, Order::BASE, slot)?;
         self.free_base::<0>(frame, slot)
     }
 

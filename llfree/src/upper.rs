@@ -317,7 +317,7 @@ impl<G: Geometry> LLFree<'_, G> {
     /// not write the same words of the index. For base frames all slots begin at the same place: they
     /// are to fill up the same trees.
     pub(crate) fn home(&self, slot: Slot) -> usize {
-        self.trees.len() * slot.0 / self.zone.slots.max(1)
+        slot.0 * self.home_distance
     }
 
     /// Where the index has the trees that a class may fill up.

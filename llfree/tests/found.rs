@@ -1,0 +1,61 @@
+//! What readers and checkers found, each as the call that showed it.
+#![cfg(not(any(loom, woodlot_explore)))]
+
+use std::collections::BTreeSet;
+
+use woodlot_frame::{
+    Base4K, FrameAllocator, FrameId, Geometry, Init, Order, Owned, Request, Slot, ZoneConfig,
+};
+use woodlot_llfree::LLFree;
+
+/// Huge frames of eight base frames, `T` of them in a tree.
+#[derive(Clone, Copy, Debug)]
+struct Trees<const T: usize>;
+
+impl<const T: usize> Geometry for Trees<T> {
+    const BASE_SHIFT: u32 = 12;
+    const HUGE_ORDER: u32 = 3;
+    const NAME: &'static str = "small trees";
+    const TREE_HUGE: usize = T;
+}
+
+/// Every huge frame of four trees is had once, and comes back after a recovery of none.
+fn every_huge_frame_once<const T: usize>() {
+    let config = ZoneConfig::new(4 * T * Trees::<T>::HUGE_FRAMES, 1);
+    let zone = Owned::<LLFree<'static, Trees<T>>>::new(&config, Init::Free).expect("a zone");
+    let request = Request::new(Order(3), Slot(0));
+    let frames: Vec<FrameId> = std::iter::from_fn(|| zone.alloc(request).ok()).collect();
+    let distinct: BTreeSet<FrameId> = frames.iter().copied().collect();
+    assert_eq!((frames.len(), distinct.len()), (4 * T, 4 * T));
+    assert!(distinct.iter().all(|frame| frame.0 < config.frames));
+}
+
+/// Trees smaller than a state word were given the bits of their neighbours.
+#[test]
+fn trees_of_any_size() {
+    every_huge_frame_once::<2>();
+    every_huge_frame_once::<4>();
+    every_huge_frame_once::<8>();
+    every_huge_frame_once::<16>();
+    every_huge_frame_once::<32>();
+}
+
+/// A huge frame that is free, but whose credits three slots hold between them, is available.
+#[test]
+fn available_in_parts() {
+    let zone = Owned::<LLFree<'static, Base4K>>::new(&ZoneConfig::new(512, 4), Init::Free)
+        .expect("a zone");
+    let alloc = |slot| zone.alloc(Request::new(Order(0), Slot(slot))).expect("a frame");
+    let free = |frame, slot| zone.free(frame, Order(0), Slot(slot)).expect("it is allocated");
+    let frames: Vec<FrameId> = (0..512).map(|_| alloc(0)).collect();
+    frames[..171].iter().for_each(|&frame| free(frame, 3));
+    let one = alloc(1);
+    frames[171..342].iter().for_each(|&frame| free(frame, 3));
+    let two = alloc(2);
+    frames[342..].iter().for_each(|&frame| free(frame, 3));
+    free(one, 1);
+    free(two, 2);
+    assert_eq!(zone.stats().free_huge, 1);
+    assert!((0..=9).all(|order| zone.is_available(Order(order))));
+    assert!(!zone.is_available(Order(10)));
+}
