@@ -291,7 +291,7 @@ impl<G: Geometry> LLFree<'_, G> {
         let tree = huge / G::TREE_HUGE;
         if self.tree(tree).is_reserved() {
             // Of large blocks a child has so few that it does not pay to wait.
-            self.count_in_a_row(slot, SLOT_LAST_CHILD, huge, count * 8 >= G::HUGE_FRAMES)
+            self.count_in_a_row(slot, SLOT_LAST_CHILD, huge, count * 16 >= G::HUGE_FRAMES)
         } else {
             self.count_in_a_row(slot, SLOT_LAST_FREE, tree, false)
         }

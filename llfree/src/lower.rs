@@ -107,7 +107,9 @@ impl<'a, G: Geometry> Lower<'a, G> {
     /// The state words of a tree.
     #[inline(always)]
     fn state_words(&self, tree: usize) -> &'a [AtomicU64] {
-        self.states.get(tree).map_or(&[], |line| line.0.as_slice())
+        let words = self.states.get(tree).map_or(&[][..], |line| line.0.as_slice());
+        // A tree of up to sixteen huge frames has but one.
+        if G::TREE_HUGE > LANE { words } else { words.get(..1).unwrap_or_default() }
     }
 
     /// The word that a huge frame's state is in.
@@ -482,8 +484,8 @@ impl<G: Geometry> Lower<'_, G> {
     pub(crate) fn start_inside(&self, tree: usize, start: Start) -> usize {
         let all = Run::new(0, G::TREE_HUGE.min(LANE));
         let alike = |phase| {
-            let words = self.state_words(tree).iter().take(G::TREE_HUGE.div_ceil(LANE));
-            words.for_each(|word| word.store(States(0).with(all, phase).0, Ordering::Relaxed));
+            let states = States(0).with(all, phase);
+            self.state_words(tree).iter().for_each(|word| word.store(states.0, Ordering::Relaxed));
         };
         match start {
             Start::Free => {
@@ -501,9 +503,7 @@ impl<G: Geometry> Lower<'_, G> {
     fn recover_tree(&self, tree: usize) -> usize {
         let count = G::TREE_HUGE.min(LANE);
         let mut free = 0;
-        for (at, word) in
-            self.state_words(tree).iter().enumerate().take(G::TREE_HUGE.div_ceil(LANE))
-        {
+        for (at, word) in self.state_words(tree).iter().enumerate() {
             let mut states = States(word.load(Ordering::Relaxed)).first(count);
             let first = tree * G::TREE_HUGE + at * LANE;
             for (one, huge) in Run::new(0, count).each().zip(first..) {

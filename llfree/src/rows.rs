@@ -16,7 +16,8 @@
 //! Only a caller with credits claims, so what is taken back still belongs to it.
 //!
 //! *Progress*: lock-free; every search is bounded by two passes over the field.
-//! *Ordering*: a claim acquires what the release of the same bit published.
+//! *Ordering*: a claim acquires what the release of the same bit published. A release acquires as well:
+//! see [`Rows::is_full`].
 
 use core::marker::PhantomData;
 
@@ -123,9 +124,10 @@ impl<'a, G: Geometry> Rows<'a, G> {
         self.rows.iter().map(|row| free(row) as usize).sum()
     }
 
-    /// Is every frame allocated?
+    /// Is every frame allocated? By read-modify-writes, so that a release comes either before, and is
+    /// seen, or after, and sees what this call's thread did before.
     pub(crate) fn is_full(&self) -> bool {
-        self.rows.iter().all(|row| self.free_in(row.load(Ordering::Acquire)) == 0)
+        self.rows.iter().all(|row| self.free_in(row.fetch_or(0, Ordering::AcqRel)) == 0)
     }
 
     /// Is every frame of the block free?
@@ -330,7 +332,7 @@ impl<'a, G: Geometry> Rows<'a, G> {
     fn toggle_row(&self, row: &AtomicU64, mask: u64, turn: Turn) -> bool {
         let (free, success) = match turn {
             Turn::Claim => (mask, Ordering::Acquire),
-            Turn::Release => (0, Ordering::Release),
+            Turn::Release => (0, Ordering::AcqRel),
         };
         let mut value = row.load(Ordering::Relaxed);
         while self.free_in(value) & mask == free {

@@ -48,11 +48,6 @@ models! {
         thread!(at 1: Drain(0)),
     ]).slots(2);
     /// What is freed goes to the reservation, unless that is drained.
-    repay_and_drain = Scenario::new(ZONE, &[(0, Alloc(1))], &[
-        thread!(at 0 owns [Block(0, 0)]: Free(0, 0)),
-        thread!(at 1: Drain(0)),
-        thread!(at 0 owns [Block(1, 0)]: Free(1, 0)),
-    ]).slots(2).only_loom().large_for_loom();
     repay_or_drain = Scenario::new(ZONE, &[(0, Alloc(1))], &[
         thread!(at 0 owns [Block(0, 1)]: Free(0, 0), Free(1, 0)),
         thread!(at 1: Drain(0)),
