@@ -6,6 +6,7 @@
 //!      or such a child of a tree that another reservation has                   (borrowed)
 //!   3  if no tree is entirely free: what other slots of the class have reserved
 //!   4  a huge frame that is free as a whole: of the own tree, then of another    (index)
+//!      or a child with a run for the order, of a tree of any class               (index)
 //!   5  what any slot has reserved, for any class; then everything is drained, and from the top
 //! ```
 //!
@@ -208,8 +209,8 @@ impl<G: Geometry> LLFree<'_, G> {
             && !lends()
     }
 
-    /// The same after the slot has paid, and the block that it had found was lost, with so many of
-    /// the credits.
+    /// Base frames from elsewhere in the child that the slot held, after it has paid, and the block
+    /// that it had found was lost, with so many of the credits; or from wherever there are some.
     #[cold]
     fn allocate_paid(
         &self,

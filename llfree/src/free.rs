@@ -234,9 +234,9 @@ impl<G: Geometry> LLFree<'_, G> {
         Ok(())
     }
 
-    /// The slot takes hold of a child of its own tree: the next frees cost one swap less. A call that
-    /// stops in between has the child's credits in flight, as one that allocates may. A tree that
-    /// nobody has is reserved (reserve-on-free, section 3.2.2).
+    /// The slot takes hold of a child of its own tree: the next frees need neither its state nor its
+    /// counter, and tell no tree. A call that stops in between has the child's credits in flight, as one
+    /// that allocates may. A tree that nobody has is reserved (reserve-on-free, section 3.2.2).
     fn gather(&self, huge: usize, count: usize, polarity: Polarity, slot: Slot) -> bool {
         let tree = huge / G::TREE_HUGE;
         let mut words = self.slot_reservations(slot).iter();

@@ -15,22 +15,24 @@
 //!   rows    │ 64 frames │ × 8 …                              per base frame       rows.rs
 //! ```
 //!
-//! The *lower level* allocates: bits for base frames, child entries for huge ones. It is all that
-//! a crash leaves. The *upper level* decides where, so that CPUs keep apart and huge frames stay
-//! whole; it is recomputed at every start.
+//! The *lower level* allocates: bits for base frames, states for huge ones. These two are all that a
+//! crash leaves. The *upper level* decides where, so that CPUs keep apart and huge frames stay whole;
+//! it is recomputed at every start, and so are the children's counters.
 //!
-//! A **credit** is the right to take one free frame (or one free huge frame) from a tree, or from
-//! a child. An allocation takes credits from the top down before it touches a bit, a free gives
-//! them back from the bottom up, so a counter never promises what is not there.
+//! A **credit** is the right to take one free base frame of a child that is split; a huge frame that is
+//! free as a whole is taken by its state alone. An allocation takes credits before it touches a bit, a
+//! free gives them back after, so a counter never promises what is not there. What the trees and the
+//! index say only follows.
 //!
 //! # Progress
 //! Lock-free throughout: a swap fails only because another call succeeded, and every search is
 //! bounded. A call that stops half-way hides at most what it holds: the block it was taking or
-//! giving, the credits of one child, or those of the tree that it was just moving to or leaving.
+//! giving, the credits of one child, and the tree that it was just moving to, leaving, or telling the
+//! index of.
 //!
 //! # Crash
 //! See [`Init::Recover`](woodlot_frame::Init::Recover): what survives is exactly what the bits and
-//! child entries say; a call that was under way has either happened or not, but for orders 7 to
+//! the states say; a call that was under way has either happened or not, but for orders 7 to
 //! H-1, which change several words.
 #![no_std]
 #![deny(missing_docs)]

@@ -20,8 +20,9 @@
 //! Nothing here is a right to anything: the rights are the credits of the children and the states
 //! of the huge frames. The paper counts the free frames of a tree exactly, and takes from that
 //! counter first; a free then pays three words. Here the entry follows the children: it changes
-//! when a child's counter begins or ceases to be zero or passes a quarter, and it is exact in that
-//! when no call is under way. That saves the third write of nearly every free, and with it the
+//! when a child's counter begins or ceases to be zero or passes a quarter. When no call is under way
+//! the quarters are exact, and every child with credits is known; one without may be said to have some,
+//! until somebody looks there. That saves the third write of nearly every free, and with it the
 //! paper's split counters: what others free into a reserved tree is in its children's counters,
 //! where the slot that has reserved it looks anyway.
 
