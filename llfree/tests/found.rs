@@ -4,7 +4,8 @@
 use std::collections::BTreeSet;
 
 use woodlot_frame::{
-    Base4K, FrameAllocator, FrameId, Geometry, Init, Order, Owned, Request, Slot, ZoneConfig,
+    Base4K, Construct, FrameAllocator, FrameId, Geometry, Init, Order, Owned, RawMetadata, Request,
+    Slot, ZoneConfig,
 };
 use woodlot_llfree::LLFree;
 
@@ -19,10 +20,26 @@ impl<const T: usize> Geometry for Trees<T> {
     const TREE_HUGE: usize = T;
 }
 
-/// Every huge frame of four trees is had once, and comes back after a recovery of none.
+/// A cache line of memory that was used for something else before.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Used([u8; 64]);
+
+/// So many bytes of it.
+fn used(bytes: usize) -> Vec<Used> {
+    vec![Used([0x5a; 64]); bytes.div_ceil(64)]
+}
+
+/// Every huge frame of four trees is had once.
 fn every_huge_frame_once<const T: usize>() {
     let config = ZoneConfig::new(4 * T * Trees::<T>::HUGE_FRAMES, 1);
-    let zone = Owned::<LLFree<'static, Trees<T>>>::new(&config, Init::Free).expect("a zone");
+    let size = LLFree::<Trees<T>>::metadata_size(&config).expect("a zone");
+    let (mut durable, mut volatile) = (used(size.durable), used(size.volatile));
+    let part = |lines: &mut Vec<Used>| (lines.as_mut_ptr().cast::<u8>(), lines.len() * 64);
+    let metadata = RawMetadata { durable: part(&mut durable), volatile: part(&mut volatile) };
+    // SAFETY: the vectors are aligned, initialised, and outlive the zone, which alone uses them.
+    let zone = unsafe { LLFree::<Trees<T>>::construct(&config, metadata, Init::Free) };
+    let zone = zone.expect("a zone");
     let request = Request::new(Order(3), Slot(0));
     let frames: Vec<FrameId> = std::iter::from_fn(|| zone.alloc(request).ok()).collect();
     let distinct: BTreeSet<FrameId> = frames.iter().copied().collect();
@@ -30,7 +47,8 @@ fn every_huge_frame_once<const T: usize>() {
     assert!(distinct.iter().all(|frame| frame.0 < config.frames));
 }
 
-/// Trees smaller than a state word were given the bits of their neighbours.
+/// Trees smaller than a state word were given the bits of their neighbours, and those that need one
+/// word of states what was in the second.
 #[test]
 fn trees_of_any_size() {
     every_huge_frame_once::<2>();
