@@ -75,11 +75,12 @@ impl<G: Geometry> LLFree<'_, G> {
     /// The usual case: base frames of the child that the slot holds, by one swap of the reservation
     /// and one of the row where the last block was, or of several. Whatever else happens is told by
     /// a call in tail position, so that nothing has to be kept across calls.
-    #[inline(always)]
-    pub(crate) fn allocate_base<const ORDER: u32>(
+    #[inline(never)]
+    pub(crate) fn allocate_order<const ORDER: u32>(
         &self,
         request: &Request,
     ) -> Result<FrameId, AllocError> {
+        self.check(request)?;
         let word = self.reservation(request.slot, request.class);
         let now = self.read(word);
         let rows = self.lower.rows(now.huge_index(), now.polarity());
@@ -106,7 +107,6 @@ impl<G: Geometry> LLFree<'_, G> {
     /// told apart, so that the compiler knows how many bits they are.
     #[inline(never)]
     pub(crate) fn allocate(&self, request: &Request) -> Result<FrameId, AllocError> {
-        self.check(request)?;
         if !Self::is_order(request.order) {
             return Err(AllocError::OrderTooLarge(request.order));
         }
@@ -131,14 +131,10 @@ impl<G: Geometry> LLFree<'_, G> {
         }
     }
 
-    #[inline(never)]
-    fn allocate_order<const ORDER: u32>(&self, request: &Request) -> Result<FrameId, AllocError> {
-        self.allocate_base::<ORDER>(request)
-    }
-
     /// One huge frame, or two that make a pair, of the tree that is reserved.
     #[inline(never)]
     fn allocate_huge<const COUNT: usize>(&self, request: &Request) -> Result<FrameId, AllocError> {
+        self.check(request)?;
         let now = self.read(self.reservation(request.slot, request.class));
         if now.is_some()
             && !now.is_guest()
@@ -237,6 +233,7 @@ impl<G: Geometry> LLFree<'_, G> {
     /// Allocates the block that a request names.
     #[inline(never)]
     fn allocate_exactly(&self, request: &Request) -> Result<FrameId, AllocError> {
+        self.check(request)?;
         let &Request { class, slot, frame, order } = request;
         let frame = frame.unwrap_or_default();
         self.allocate_at(frame, order, class)?;

@@ -13,8 +13,8 @@ use crate::state::{Polarity, States};
 impl<G: Geometry> LLFree<'_, G> {
     /// The usual case: base frames of a child of which the slot holds credits. Whatever else happens is
     /// told by a call in tail position, so that nothing has to be kept across calls.
-    #[inline(always)]
-    pub(crate) fn free_base<const ORDER: u32>(
+    #[inline(never)]
+    pub(crate) fn free_order<const ORDER: u32>(
         &self,
         frame: FrameId,
         slot: Slot,
@@ -65,11 +65,6 @@ impl<G: Geometry> LLFree<'_, G> {
             10 => self.free_order::<10>(frame, slot),
             _ => self.free_order::<11>(frame, slot),
         }
-    }
-
-    #[inline(never)]
-    fn free_order<const ORDER: u32>(&self, frame: FrameId, slot: Slot) -> Result<(), FreeError> {
-        self.free_base::<ORDER>(frame, slot)
     }
 
     /// Frees one huge frame or two.

@@ -32,19 +32,19 @@ impl<G: Geometry> FrameAllocator for LLFree<'_, G> {
 
     #[inline]
     fn alloc(&self, request: Request) -> Result<FrameId, AllocError> {
-        if request.order != Order::BASE || request.frame.is_some() {
-            return self.allocate(&request);
+        if request.order == Order::BASE && request.frame.is_none() {
+            self.allocate_order::<0>(&request)
+        } else {
+            self.allocate(&request)
         }
-        self.check(&request)?;
-        self.allocate_base::<0>(&request)
     }
 
     #[inline]
     fn free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
-        if order != Order::BASE {
-            return self.free_any(frame, order, slot);
+        match order {
+            Order::BASE => self.free_order::<0>(frame, slot),
+            order => self.free_any(frame, order, slot),
         }
-        self.free_base::<0>(frame, slot)
     }
 
     fn alloc_batch(
