@@ -23,7 +23,7 @@ impl<const T: usize> Geometry for Trees<T> {
 /// A cache line of memory that was used for something else before.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
-struct Used([u8; 64]);
+struct Used(#[expect(dead_code, reason = "read through a pointer")] [u8; 64]);
 
 /// So many bytes of it.
 fn used(bytes: usize) -> Vec<Used> {

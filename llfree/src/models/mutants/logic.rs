@@ -106,13 +106,6 @@ const UNRESERVE: Scenario<Pairs> = Scenario::new(
     ],
 );
 
-const NOTHING_FREE: &[(usize, Op)] = &{
-    let mut ops = [(0, Op::Alloc(1)); 34];
-    ops[32] = (0, Op::Drain(0));
-    ops[33] = (0, Op::Search);
-    ops
-};
-
 /// A slot frees into the tree that another one has reserved, and a third thread drains that.
 const ZONE: Scenario<Pairs> = Scenario::new(
     Machine::ZONE,
