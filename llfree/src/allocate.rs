@@ -50,6 +50,9 @@ const ROUNDS: usize = 3;
 /// How many trees a search for a run of base frames looks into before it opens a huge frame.
 const CANDIDATES: usize = 8;
 
+/// A child with less than this part of its frames free is filled last.
+const FEW: usize = 8;
+
 /// All credits of a child, on their way from its counter to a reservation.
 struct Child {
     huge: usize,
@@ -559,6 +562,13 @@ impl<G: Geometry> LLFree<'_, G> {
         None
     }
 
+    /// The order in which children are filled: the most used first, but at the very end those with so
+    /// few credits that taking them would be the greater part of the work: somebody may just be freeing
+    /// into them.
+    const fn rank(credits: usize) -> usize {
+        if credits < G::HUGE_FRAMES / FEW { 2 * G::HUGE_FRAMES - credits } else { credits }
+    }
+
     /// Of the children `open` the one with the fewest credits that are enough for `order`; those
     /// with less are taken out of `open`.
     fn most_used(
@@ -580,8 +590,8 @@ impl<G: Geometry> LLFree<'_, G> {
                 if credits == 0 {
                     self.forget_child(huge);
                 }
-            } else if best.is_none_or(|(_, least)| credits < least) {
-                best = Some((child, credits));
+            } else if best.is_none_or(|(_, least)| Self::rank(credits) < least) {
+                best = Some((child, Self::rank(credits)));
             }
         }
         best.map(|(child, _)| child)
