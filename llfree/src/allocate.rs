@@ -29,7 +29,7 @@ use crate::index::{Kind, Places};
 use crate::lower::Surplus;
 use crate::reservation::Reservation;
 use crate::rows::Spot;
-use crate::state::{Polarity, States};
+use crate::state::States;
 
 /// How many slots' reservations are looked at for a child to borrow, its own first. More would cost
 /// more cache lines of other CPUs than a huge frame is worth that somebody else could break.
@@ -37,7 +37,7 @@ const LENDERS: usize = 8;
 
 /// May a huge frame that is free as a whole be opened for base frames?
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Open {
+pub(crate) enum Open {
     Yes,
     No,
 }
@@ -49,18 +49,6 @@ const ROUNDS: usize = 3;
 
 /// How many trees a search for a run of base frames looks into before it opens a huge frame.
 const CANDIDATES: usize = 8;
-
-/// A child with less than this part of its frames free is filled last.
-const FEW: usize = 8;
-
-/// All credits of a child, on their way from its counter to a reservation.
-struct Child {
-    huge: usize,
-    credits: usize,
-    polarity: Polarity,
-    /// Where to look first.
-    row: usize,
-}
 
 impl<G: Geometry> LLFree<'_, G> {
     /// Are the slot and the class of this request those of the zone?
@@ -288,7 +276,7 @@ impl<G: Geometry> LLFree<'_, G> {
 
     /// Claims a block of the child that `paid` held when it paid for it.
     #[inline(always)]
-    fn claim(
+    pub(crate) fn claim(
         &self,
         word: &AtomicU64,
         paid: Reservation<G>,
@@ -494,140 +482,6 @@ impl<G: Geometry> LLFree<'_, G> {
             }
         }
         None
-    }
-
-    /// The child of the slot's tree to fill next, from which `order` can be allocated: the most used
-    /// that is in part allocated, else, if it may be opened, one that is free as a whole.
-    fn next_child(&self, now: Reservation<G>, order: u32, open: Open) -> Option<Child> {
-        if now.is_guest() {
-            return None;
-        }
-        let not = (now.held() > 0).then_some(now.huge_index());
-        let child = self.take_chosen(now.tree(), order, not);
-        child.or_else(|| if open == Open::Yes { self.open(now.tree()) } else { None })
-    }
-
-    /// Allocates from a child whose credits the caller has taken, and makes the rest of them the
-    /// reservation's.
-    #[inline(always)]
-    fn take_and_hold(
-        &self,
-        word: &AtomicU64,
-        tree: usize,
-        child: Child,
-        order: u32,
-    ) -> Option<FrameId> {
-        let Child { huge, credits, polarity, .. } = child;
-        let rows = self.lower.rows(huge, polarity);
-        let Some(spot) = rows.find(order, 0) else {
-            self.hold(word, tree, child);
-            return None;
-        };
-        let row = rows.after(order, spot);
-        self.hold(word, tree, Child { credits: credits - (1 << order), row, ..child });
-        self.claim(word, Reservation::guest(huge, 0, polarity), order, spot)
-    }
-
-    /// Opens a huge frame of a tree that is free as a whole.
-    fn open(&self, tree: usize) -> Option<Child> {
-        let (huge, before) = self.lower.open_first(tree)?;
-        self.states_changed(huge, before, -1);
-        let polarity = self.lower.polarity(huge);
-        Some(Child { huge, credits: G::HUGE_FRAMES, polarity, row: 0 })
-    }
-
-    /// Takes all credits of the child of a tree to fill next, but for `not`.
-    fn take_chosen(&self, tree: usize, order: u32, not: Option<usize>) -> Option<Child> {
-        while let Some(huge) = self.choose_child(tree, order, not) {
-            if let Some((credits, polarity)) = self.take_child(huge, 1 << order) {
-                return Some(Child { huge, credits, polarity, row: 0 });
-            }
-        }
-        None
-    }
-
-    /// The most used child of a tree that is in part allocated and has a run for `order`, but for
-    /// `not`.
-    fn choose_child(&self, tree: usize, order: u32, not: Option<usize>) -> Option<usize> {
-        let first = tree * G::TREE_HUGE;
-        let mut open = self.tree(tree).children();
-        while let Some(child) = self.most_used(first, &mut open, order, not) {
-            let huge = first + child as usize;
-            let rows = || self.lower.rows(huge, self.lower.polarity(huge));
-            if order == 0 || rows().find(order, 0).is_some() {
-                return Some(huge);
-            }
-            open &= !(1 << child);
-        }
-        None
-    }
-
-    /// The order in which children are filled: the most used first, but at the very end those with so
-    /// few credits that taking them would be the greater part of the work: somebody may just be freeing
-    /// into them.
-    const fn rank(credits: usize) -> usize {
-        if credits < G::HUGE_FRAMES / FEW { 2 * G::HUGE_FRAMES - credits } else { credits }
-    }
-
-    /// Of the children `open` the one with the fewest credits that are enough for `order`; those
-    /// with less are taken out of `open`.
-    fn most_used(
-        &self,
-        first: usize,
-        open: &mut u32,
-        order: u32,
-        not: Option<usize>,
-    ) -> Option<u32> {
-        let mut best = None;
-        let mut rest = *open;
-        while rest != 0 {
-            let child = rest.trailing_zeros();
-            rest &= rest - 1;
-            let huge = first + child as usize;
-            let credits = self.lower.credits(huge);
-            if credits < 1 << order || not == Some(huge) {
-                *open &= !(1 << child);
-                if credits == 0 {
-                    self.forget_child(huge);
-                }
-            } else if best.is_none_or(|(_, least)| Self::rank(credits) < least) {
-                best = Some((child, Self::rank(credits)));
-            }
-        }
-        best.map(|(child, _)| child)
-    }
-
-    /// Makes the credits of a child the reservation's, and gives back what it held before; if the
-    /// reservation has moved to another tree, the credits go back themselves.
-    fn hold(&self, word: &AtomicU64, tree: usize, child: Child) {
-        let Child { huge, credits, polarity, row } = child;
-        let hold = |now: Reservation<G>| {
-            if now.owns(tree) { Some(now.holding(huge, credits, polarity, row)) } else { None }
-        };
-        match self.change(word, hold) {
-            Some(before) => self.give_held(before.huge_index(), before.held()),
-            None => self.give_held(huge, credits),
-        }
-    }
-
-    /// Makes a child of which frames were freed the one that the slot holds, with all its credits and
-    /// those of the frames. False, and nothing changed: that is more than it can have.
-    pub(crate) fn hold_freed(
-        &self,
-        word: &AtomicU64,
-        huge: usize,
-        freed: usize,
-        polarity: Polarity,
-    ) -> bool {
-        let rest = self.take_child(huge, 1).map_or(0, |(credits, _)| credits);
-        let fits = rest + freed <= G::HUGE_FRAMES;
-        if fits {
-            let child = Child { huge, credits: rest + freed, polarity, row: 0 };
-            self.hold(word, huge / G::TREE_HUGE, child);
-        } else {
-            self.give_held(huge, rest);
-        }
-        fits
     }
 
     /// Allocates one huge frame, or two that make a pair, of the tree that a slot has reserved.

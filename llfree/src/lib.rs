@@ -38,6 +38,7 @@
 #![deny(missing_docs)]
 
 mod allocate;
+mod children;
 mod exact;
 mod free;
 mod index;
