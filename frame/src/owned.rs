@@ -1,6 +1,7 @@
 //! An allocator together with its metadata, for programs and tests that have a heap.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::mem::MaybeUninit;
 use std::ops::Deref;
 
 use crate::{Construct, Init, InitError, METADATA_ALIGN, RawMetadata, ZoneConfig};
@@ -8,7 +9,9 @@ use crate::{Construct, Init, InitError, METADATA_ALIGN, RawMetadata, ZoneConfig}
 /// An allocator that owns its metadata. It manages numbers only: no memory stands behind the
 /// frames.
 pub struct Owned<A> {
-    allocator: A,
+    /// Always initialised. It may hold references to the metadata, which a function that takes this by
+    /// value and drops it must not be taken to promise for its whole length.
+    allocator: MaybeUninit<A>,
     metadata: RawMetadata,
 }
 
@@ -32,7 +35,7 @@ impl<A: Construct> Owned<A> {
         // SAFETY: the memory is fresh, nobody else has it, and `drop` frees it only after the
         // allocator's last use.
         match unsafe { A::construct(config, metadata, init) } {
-            Ok(allocator) => Ok(Self { allocator, metadata }),
+            Ok(allocator) => Ok(Self { allocator: MaybeUninit::new(allocator), metadata }),
             Err(error) => {
                 release(metadata);
                 Err(error)
@@ -47,7 +50,10 @@ impl<A: Construct> Owned<A> {
     pub fn recover(&mut self, config: &ZoneConfig) -> Result<(), InitError> {
         // SAFETY: `&mut self` shows that no call is in flight on the old allocator, which the new
         // one replaces on the same memory.
-        self.allocator = unsafe { A::construct(config, self.metadata, Init::Recover) }?;
+        let recovered = unsafe { A::construct(config, self.metadata, Init::Recover) }?;
+        // SAFETY: it is initialised, and is so again at once.
+        unsafe { self.allocator.assume_init_drop() };
+        self.allocator.write(recovered);
         Ok(())
     }
 
@@ -64,12 +70,15 @@ impl<A> Deref for Owned<A> {
     type Target = A;
 
     fn deref(&self) -> &A {
-        &self.allocator
+        // SAFETY: it is always initialised.
+        unsafe { self.allocator.assume_init_ref() }
     }
 }
 
 impl<A> Drop for Owned<A> {
     fn drop(&mut self) {
+        // SAFETY: it is initialised, and used for the last time.
+        unsafe { self.allocator.assume_init_drop() };
         release(self.metadata);
     }
 }
