@@ -106,7 +106,11 @@ impl<G: Geometry> LLFree<'_, G> {
         slot: Slot,
     ) -> Result<(), FreeError> {
         self.follow_states(huge, before, count as isize);
-        self.freed_into(huge / G::TREE_HUGE, slot);
+        // Of pairs a tree has so few that it does not pay to wait.
+        let tree = huge / G::TREE_HUGE;
+        if self.count_in_a_row(slot, SLOT_LAST_FREE, tree, count * 16 >= G::TREE_HUGE) {
+            self.reserve_for_frees(tree, slot);
+        }
         Ok(())
     }
 
@@ -303,13 +307,6 @@ impl<G: Geometry> LLFree<'_, G> {
         let enough = (times >= after || at_once) && after > 0;
         last.store(if enough { 0 } else { (what as u64) << 8 | times & 0xff }, Ordering::Relaxed);
         enough
-    }
-
-    /// Huge frames were freed into a tree that nobody has reserved.
-    fn freed_into(&self, tree: usize, slot: Slot) {
-        if self.count_in_a_row(slot, SLOT_LAST_FREE, tree, false) {
-            self.reserve_for_frees(tree, slot);
-        }
     }
 
     #[inline(never)]

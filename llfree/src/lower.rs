@@ -218,7 +218,7 @@ impl<'a, G: Geometry> Lower<'a, G> {
         for (at, word) in self.state_words(tree).iter().enumerate() {
             let mut states = States(word.load(Ordering::Relaxed));
             while let Some(first) = states.first_free(count) {
-                let next = states.with(Run::new(first, count), to);
+                let next = states.turn(Run::new(first, count), Phase::Free, to);
                 match word.compare_exchange(states.0, next.0, Ordering::Acquire, Ordering::Relaxed)
                 {
                     Ok(_) => return Some((tree * G::TREE_HUGE + at * LANE + first, states)),

@@ -151,7 +151,13 @@ impl States {
     /// With the run in phase `to`, if every one of it is in phase `from`.
     #[inline(always)]
     pub(crate) const fn change(self, run: Run, from: Phase, to: Phase) -> Option<States> {
-        if self.is(run, from) { Some(self.with(run, to)) } else { None }
+        if self.is(run, from) { Some(self.turn(run, from, to)) } else { None }
+    }
+
+    /// With the run in phase `to`, every one of which is in phase `from`.
+    #[inline(always)]
+    pub(crate) const fn turn(self, run: Run, from: Phase, to: Phase) -> States {
+        States(self.0 ^ run.lanes(from) ^ run.lanes(to))
     }
 
     /// May a join be looking at bits?
