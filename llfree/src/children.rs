@@ -49,9 +49,15 @@ impl<G: Geometry> LLFree<'_, G> {
     ) -> Option<FrameId> {
         let Child { huge, credits, polarity, .. } = child;
         let rows = self.lower.rows(huge, polarity);
-        let Some(spot) = rows.find(order, 0) else {
-            self.hold(word, tree, child);
-            return None;
+        let spot = match credits == G::HUGE_FRAMES {
+            true => rows.first(order),
+            false => match rows.find(order, 0) {
+                Some(spot) => spot,
+                None => {
+                    self.hold(word, tree, child);
+                    return None;
+                }
+            },
         };
         let row = rows.after(order, spot);
         self.hold(word, tree, Child { credits: credits - (1 << order), row, ..child });
@@ -62,7 +68,7 @@ impl<G: Geometry> LLFree<'_, G> {
     pub(crate) fn open(&self, tree: usize) -> Option<Child> {
         let (huge, before) = self.lower.open_first(tree)?;
         self.states_changed(huge, before, -1);
-        let polarity = self.lower.polarity(huge);
+        let polarity = self.lower.polarity_in(before, huge);
         Some(Child { huge, credits: G::HUGE_FRAMES, polarity, row: 0 })
     }
 

@@ -142,6 +142,12 @@ impl<'a, G: Geometry> Lower<'a, G> {
         self.states(huge).polarity(Self::run(huge, 1))
     }
 
+    /// The same by a state word that was seen; opening a huge frame keeps it.
+    #[inline(always)]
+    pub(crate) fn polarity_in(&self, states: States, huge: usize) -> Polarity {
+        states.polarity(Self::run(huge, 1))
+    }
+
     /// Changes the state word of `huge` as `change` says, unless that says `None`; returns the
     /// word before, or the one that was refused.
     #[inline(always)]

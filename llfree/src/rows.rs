@@ -155,6 +155,13 @@ impl<'a, G: Geometry> Rows<'a, G> {
         self.rows.get(first..first + (1 << (order - ROW_ORDER))).unwrap_or_default()
     }
 
+    /// Where a block of `order` could be claimed now in a huge frame that is entirely free.
+    #[inline(always)]
+    pub(crate) fn first(&self, order: u32) -> Spot {
+        let starts = if order > ROW_ORDER { 0 } else { block_starts(row_mask::<G>(), order) };
+        Spot { row: 0, value: self.polarity.all_free(), starts }
+    }
+
     /// Where a block of `order` could be claimed now, looking first at row `from`.
     pub(crate) fn find(&self, order: u32, from: usize) -> Option<Spot> {
         let step = rows_of(order);
@@ -319,9 +326,14 @@ impl<'a, G: Geometry> Rows<'a, G> {
 
     #[inline(always)]
     fn toggle_rows(&self, offset: usize, order: u32, turn: Turn) -> Result<(), usize> {
-        let rows = self.run(offset, order);
+        let (rows, all_free) = (self.run(offset, order), self.polarity.all_free());
+        // A whole row has but one value that is right.
+        let (before, success) = match turn {
+            Turn::Claim => (all_free, Ordering::Acquire),
+            Turn::Release => (!all_free, Ordering::AcqRel),
+        };
         for (done, row) in rows.iter().enumerate() {
-            if !self.toggle_row(row, !0, turn) {
+            if row.compare_exchange(before, !before, success, Ordering::Relaxed).is_err() {
                 return Err(self.turn_all_back(rows, done, turn));
             }
         }
