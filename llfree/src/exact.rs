@@ -87,7 +87,7 @@ impl<G: Geometry> LLFree<'_, G> {
     }
 
     /// Drains whoever has something of the tree.
-    fn release_tree(&self, tree: usize) {
+    pub(crate) fn release_tree(&self, tree: usize) {
         for word in self.reservations().filter(|word| self.read(word).is_in(tree)) {
             self.drain_word(word);
         }

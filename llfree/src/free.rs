@@ -106,9 +106,10 @@ impl<G: Geometry> LLFree<'_, G> {
         slot: Slot,
     ) -> Result<(), FreeError> {
         self.follow_states(huge, before, count as isize);
-        // Of pairs a tree has so few that it does not pay to wait.
-        let tree = huge / G::TREE_HUGE;
-        if self.count_in_a_row(slot, SLOT_LAST_FREE, tree, count * 16 >= G::TREE_HUGE) {
+        // Of pairs a tree has so few that it does not pay to wait for more than the second.
+        let (tree, after) = (huge / G::TREE_HUGE, self.tuning.reserve_after_frees);
+        let after = if count * 16 >= G::TREE_HUGE { after.min(2) } else { after };
+        if self.count_in_a_row(slot, SLOT_LAST_FREE, tree, after) {
             self.reserve_for_frees(tree, slot);
         }
         Ok(())
@@ -204,13 +205,17 @@ impl<G: Geometry> LLFree<'_, G> {
     /// The bits of a refused free could not be turned back, since somebody else has turned them: so
     /// they have changed their meaning by this free, and the credits follow them.
     #[cold]
-    fn settle(&self, huge: usize, count: usize, polarity: Polarity) {
+    pub(crate) fn settle(&self, huge: usize, count: usize, polarity: Polarity) {
         match self.lower.split_polarity(huge) {
             Some(now) if now == polarity => {
                 self.give_child(huge, count, Surplus::Drop);
             }
             Some(_) => {
-                self.take_some(huge, count);
+                // The credits of what is allocated now may be in reservations.
+                if self.take_some(huge, count).is_none() {
+                    self.release_tree(huge / G::TREE_HUGE);
+                    self.take_some(huge, count);
+                }
             }
             None => {}
         }
@@ -287,24 +292,24 @@ impl<G: Geometry> LLFree<'_, G> {
     /// one tree that nobody has reserved?
     #[inline(always)]
     fn is_in_a_row(&self, slot: Slot, huge: usize, count: usize) -> bool {
-        let tree = huge / G::TREE_HUGE;
+        let (tree, after) = (huge / G::TREE_HUGE, self.tuning.reserve_after_frees);
         if self.tree(tree).is_reserved() {
             // Of large blocks a child has so few that it does not pay to wait.
-            self.count_in_a_row(slot, SLOT_LAST_CHILD, huge, count * 16 >= G::HUGE_FRAMES)
+            let after = if count * 16 >= G::HUGE_FRAMES { after.min(1) } else { after };
+            self.count_in_a_row(slot, SLOT_LAST_CHILD, huge, after)
         } else {
-            self.count_in_a_row(slot, SLOT_LAST_FREE, tree, false)
+            self.count_in_a_row(slot, SLOT_LAST_FREE, tree, after)
         }
     }
 
     /// Counts in a hint that plain stores write: what it is above, how often in the low byte. True,
-    /// and from the start again, after as many times in a row as reserve a tree, or at once.
+    /// and from the start again, after `after` times in a row; never, if that is none.
     #[inline(always)]
-    fn count_in_a_row(&self, slot: Slot, word: usize, what: usize, at_once: bool) -> bool {
-        let after = self.tuning.reserve_after_frees as u64;
+    fn count_in_a_row(&self, slot: Slot, word: usize, what: usize, after: u8) -> bool {
         let last = self.slot_word(slot, word);
         let before = last.load(Ordering::Relaxed);
         let times = if before >> 8 == what as u64 { (before & 0xff) + 1 } else { 1 };
-        let enough = (times >= after || at_once) && after > 0;
+        let enough = times >= after as u64 && after > 0;
         last.store(if enough { 0 } else { (what as u64) << 8 | times & 0xff }, Ordering::Relaxed);
         enough
     }
@@ -350,5 +355,51 @@ impl<G: Geometry> LLFree<'_, G> {
             return Err(FreeError::OutOfRange(frame));
         }
         Ok(())
+    }
+}
+
+#[cfg(all(test, not(any(loom, woodlot_explore))))]
+mod tests {
+    use woodlot_frame::{
+        AllocError, Base4K, Class, ClassPolicy, FrameAllocator, Init, Owned, Request, ZoneConfig,
+    };
+
+    use super::*;
+
+    /// Two wrong frees of one frame, of which the first turns its bit under a polarity that is no longer
+    /// right, and is refused when its credit is in a reservation: no other frame comes to harm.
+    #[test]
+    fn a_refused_free_leaves_no_credit() {
+        let config = ZoneConfig::new(1024, 2).with_classes(ClassPolicy::SINGLE);
+        let zone = Owned::<LLFree<'static, Base4K>>::new(&config, Init::Free).expect("a zone");
+        let request = |order, slot| Request::new(Order(order), Slot(slot)).class(Class(0));
+        let free = |frame| zone.free(frame, Order(0), Slot(1)).expect("it is allocated");
+        let frame = zone.alloc(request(0, 0)).expect("a frame");
+        let (huge, offset) = zone.locate(frame);
+        let first = FrameId(frame.0 - offset);
+        // The first wrong free has read this, and is interrupted.
+        let polarity = zone.read(zone.reservation(Slot(0), Class(0))).polarity();
+        // Its owner frees the frame, and another one takes the huge frame, and frees two of its frames.
+        zone.free(frame, Order(0), Slot(0)).expect("it is allocated");
+        zone.drain(Slot(0)).expect("a slot");
+        zone.alloc(request(9, 1).at(first)).expect("it is free");
+        zone.drain(Slot(1)).expect("a slot");
+        free(frame);
+        zone.lower.rows(huge, polarity).release(offset, 0).expect("under the old polarity");
+        let other = FrameId(first.0 + 100);
+        free(other);
+        // What is left of the two is allocated on slot 1, which holds a credit, and freed wrongly there.
+        assert_eq!(zone.alloc(request(0, 1)), Ok(other));
+        free(frame);
+        let refused = zone.credit(frame, 0, polarity, Slot(0));
+        assert_eq!(refused, Err(FreeError::NotAllocated(frame)));
+        // Everything but one frame is freed rightly: the huge frame is not free.
+        free(other);
+        let kept = FrameId(first.0 + 200);
+        let rest = (first.0..first.0 + 512).map(FrameId);
+        rest.filter(|rest| ![frame, other, kept].contains(rest)).for_each(free);
+        zone.drain(Slot(1)).expect("a slot");
+        assert!(!zone.is_free(kept, Order(0)));
+        assert_eq!(zone.alloc(request(9, 0).at(first)), Err(AllocError::InUse(first)));
     }
 }

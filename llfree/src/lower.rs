@@ -269,9 +269,10 @@ impl<'a, G: Geometry> Lower<'a, G> {
     }
 
     /// The same where some were allocated by their base frames (*join*). It is announced before their
-    /// bits are looked at. A free of a part, which only a wrong call can make of the same frames, looks
-    /// for that after it has released its bits ([`still_means`](Self::still_means)): so either its
-    /// bits are seen here, or it stops the join, which looks again, or it is refused.
+    /// bits are looked at. A free of a part, of which no credits are held, can be of the same frames only
+    /// by a wrong call; it looks for the announcement after it has released its bits
+    /// ([`still_means`](Self::still_means)): so either its bits are seen here, or it stops the join,
+    /// which looks again, or it is refused.
     #[cold]
     pub(crate) fn free_joined(&self, huge: usize, count: usize) -> Result<States, Refusal> {
         let run = Self::run(huge, count);

@@ -161,8 +161,8 @@ pub(super) fn lower_free<G: Geometry>(world: &World<G>, block: Block, _: Slot) -
     };
     let given =
         zone.lower.still_means(huge, polarity) && give(world, huge, 1 << block.1, Surplus::Refuse);
-    if !given {
-        let _ = zone.lower.rows(huge, polarity).claim_at(offset, block.1);
+    if !given && zone.lower.rows(huge, polarity).claim_at(offset, block.1).is_err() {
+        zone.settle(huge, 1 << block.1, polarity);
     }
     given
 }
