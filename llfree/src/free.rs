@@ -206,18 +206,13 @@ impl<G: Geometry> LLFree<'_, G> {
     /// they have changed their meaning by this free, and the credits follow them.
     #[cold]
     pub(crate) fn settle(&self, huge: usize, count: usize, polarity: Polarity) {
-        match self.lower.split_polarity(huge) {
-            Some(now) if now == polarity => {
-                self.give_child(huge, count, Surplus::Drop);
-            }
-            Some(_) => {
-                // The credits of what is allocated now may be in reservations.
-                if self.take_some(huge, count).is_none() {
-                    self.release_tree(huge / G::TREE_HUGE);
-                    self.take_some(huge, count);
-                }
-            }
-            None => {}
+        let now = self.lower.split_polarity(huge);
+        if now == Some(polarity) {
+            self.give_child(huge, count, Surplus::Drop);
+        } else if now.is_some() && self.take_some(huge, count).is_none() {
+            // The credits of what is allocated now may be in reservations.
+            self.release_tree(huge / G::TREE_HUGE);
+            self.take_some(huge, count);
         }
     }
 
