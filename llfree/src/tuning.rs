@@ -14,7 +14,8 @@ pub struct Tuning {
     pub free_above: u8,
     /// Reserve-on-free (section 3.2.2): a slot that frees this many times in a row into one
     /// unreserved partial tree reserves it, and one that frees as often into one child of its own
-    /// tree holds that child. 0: never. Default 4, the paper's F.
+    /// tree holds that child. Blocks of a sixteenth of a huge frame or more are held at the first such
+    /// free, and pairs of huge frames reserve at the second. 0: never. Default 4, the paper's F.
     pub reserve_after_frees: u8,
 }
 
