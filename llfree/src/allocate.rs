@@ -127,12 +127,11 @@ impl<G: Geometry> LLFree<'_, G> {
     fn allocate_huge<const COUNT: usize>(&self, request: &Request) -> Result<FrameId, AllocError> {
         self.check(request)?;
         let now = self.read(self.reservation(request.slot, request.class));
-        if now.is_some()
-            && !now.is_guest()
-            && let Some((huge, before)) = self.lower.allocate_first(now.tree(), COUNT)
+        if let Some(tree) = now.own_tree()
+            && let Some((huge, before)) = self.lower.allocate_first(tree, COUNT)
         {
             self.count(request.slot, COUNT << G::HUGE_ORDER, false);
-            if !self.tree(now.tree()).is_reserved() {
+            if !self.tree(tree).is_reserved() {
                 return self.allocated_unreserved(huge, before, COUNT);
             }
             return Ok(self.frame(huge, 0));
@@ -170,12 +169,10 @@ impl<G: Geometry> LLFree<'_, G> {
     #[inline(never)]
     fn allocate_next<const ORDER: u32>(&self, request: &Request) -> Result<FrameId, AllocError> {
         let word = self.reservation(request.slot, request.class);
-        let now = self.read(word);
-        if now.is_some()
-            && !now.is_guest()
-            && self.only_free_frames(now.tree(), request.slot, request.class)
-            && let Some(child) = self.open(now.tree())
-            && let Some(frame) = self.take_and_hold(word, now.tree(), child, ORDER)
+        if let Some(tree) = self.read(word).own_tree()
+            && self.only_free_frames(tree, request.slot, request.class)
+            && let Some(child) = self.open(tree)
+            && let Some(frame) = self.take_and_hold(word, tree, child, ORDER)
         {
             self.count(request.slot, 1 << ORDER, false);
             return Ok(frame);
@@ -403,10 +400,7 @@ impl<G: Geometry> LLFree<'_, G> {
         (0..LENDERS.min(self.zone.slots)).flat_map(move |step| {
             let next = slot.0 + step;
             let next = if next < self.zone.slots { next } else { next - self.zone.slots };
-            self.slot_reservations(Slot(next)).iter().filter_map(|word| {
-                let now = self.read(word);
-                (now.is_some() && !now.is_guest()).then(|| now.tree())
-            })
+            self.slot_reservations(Slot(next)).iter().filter_map(|word| self.read(word).own_tree())
         })
     }
 
@@ -473,11 +467,9 @@ impl<G: Geometry> LLFree<'_, G> {
                 return Some(frame);
             }
             let now = self.read(word);
-            if !now.is_some() {
-                return None;
-            }
-            let child = self.next_child(now, order, open)?;
-            if let Some(frame) = self.take_and_hold(word, now.tree(), child, order) {
+            let tree = now.own_tree()?;
+            let child = self.next_child(tree, now, order, open)?;
+            if let Some(frame) = self.take_and_hold(word, tree, child, order) {
                 return Some(frame);
             }
         }
@@ -486,11 +478,7 @@ impl<G: Geometry> LLFree<'_, G> {
 
     /// Allocates one huge frame, or two that make a pair, of the tree that a slot has reserved.
     fn take_whole(&self, word: &AtomicU64, count: usize) -> Option<FrameId> {
-        let now = self.read(word);
-        if !now.is_some() || now.is_guest() {
-            return None;
-        }
-        let (huge, before) = self.lower.allocate_first(now.tree(), count)?;
+        let (huge, before) = self.lower.allocate_first(self.read(word).own_tree()?, count)?;
         self.states_changed(huge, before, -(count as isize));
         Some(self.frame(huge, 0))
     }

@@ -26,15 +26,19 @@ pub(crate) struct Child {
 }
 
 impl<G: Geometry> LLFree<'_, G> {
-    /// The child of the slot's tree to fill next, from which `order` can be allocated: the most used
-    /// that is in part allocated, else, if it may be opened, one that is free as a whole.
-    pub(crate) fn next_child(&self, now: Reservation<G>, order: u32, open: Open) -> Option<Child> {
-        if now.is_guest() {
-            return None;
-        }
+    /// The child of the slot's own tree to fill next, from which `order` can be allocated: the most used
+    /// that is in part allocated, but for the one held, else, if it may be opened, one that is free as a
+    /// whole.
+    pub(crate) fn next_child(
+        &self,
+        tree: usize,
+        now: Reservation<G>,
+        order: u32,
+        open: Open,
+    ) -> Option<Child> {
         let not = (now.held() > 0).then_some(now.huge_index());
-        let child = self.take_chosen(now.tree(), order, not);
-        child.or_else(|| if open == Open::Yes { self.open(now.tree()) } else { None })
+        let child = self.take_chosen(tree, order, not);
+        child.or_else(|| if open == Open::Yes { self.open(tree) } else { None })
     }
 
     /// Allocates from a child whose credits the caller has taken, and makes the rest of them the

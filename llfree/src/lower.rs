@@ -185,9 +185,9 @@ impl<'a, G: Geometry> Lower<'a, G> {
         self.state_words(tree).iter().map(offline).sum()
     }
 
-    /// As [`count_whole`](Self::count_whole), so that of this call and a change of the states at the same time at least one
-    /// sees what the other did before: by a read-modify-write, which is ordered before or after the
-    /// change, and publishes what its caller did before. Weaker than this it would be a load.
+    /// As [`count_whole`](Self::count_whole), so that of this call and a change of the states at the same
+    /// time at least one sees what the other did before: by a read-modify-write, which is ordered before
+    /// or after the change, and publishes what its caller did before. Weaker than this it would be a load.
     pub(crate) fn count_whole_in_order(&self, tree: usize) -> usize {
         let free = |word: &AtomicU64| States(word.fetch_or(0, Ordering::AcqRel)).count_free();
         self.state_words(tree).iter().map(free).sum()
@@ -368,18 +368,14 @@ impl<'a, G: Geometry> Lower<'a, G> {
     #[inline(always)]
     pub(crate) fn still_means(&self, huge: usize, polarity: Polarity) -> bool {
         let (states, one) = (self.states(huge), Self::run(huge, 1));
-        let same = states.is(one, Phase::Split) && states.polarity(one) == polarity;
-        same && (!states.is_joining() || self.stop_joins(huge, polarity))
+        states.is_split(one, polarity) && (!states.is_joining() || self.stop_joins(huge, polarity))
     }
 
     /// Makes the joins under way look again.
     #[cold]
     fn stop_joins(&self, huge: usize, polarity: Polarity) -> bool {
         let one = Self::run(huge, 1);
-        let stop = |states: States| {
-            let same = states.is(one, Phase::Split) && states.polarity(one) == polarity;
-            same.then_some(states.not_joining())
-        };
+        let stop = |states: States| states.is_split(one, polarity).then_some(states.not_joining());
         self.update(huge, Ordering::AcqRel, stop).is_ok()
     }
 

@@ -123,6 +123,12 @@ impl<G: Geometry> Reservation<G> {
         self.is_some() && self.tree() == tree
     }
 
+    /// The tree that is reserved for the slot.
+    #[inline(always)]
+    pub(crate) const fn own_tree(self) -> Option<usize> {
+        if self.is_some() && !self.is_guest() { Some(self.tree()) } else { None }
+    }
+
     /// Has it reserved this tree?
     pub(crate) const fn owns(self, tree: usize) -> bool {
         self.is_in(tree) && !self.is_guest()

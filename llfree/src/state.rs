@@ -130,6 +130,12 @@ impl States {
         Polarity(self.0 & one.0 << P != 0)
     }
 
+    /// Is one huge frame split, with bits that mean this?
+    #[inline(always)]
+    pub(crate) const fn is_split(self, one: Run, polarity: Polarity) -> bool {
+        self.is(one, Phase::Split) && self.polarity(one).0 == polarity.0
+    }
+
     /// With the run in another phase.
     #[inline(always)]
     pub(crate) const fn with(self, run: Run, phase: Phase) -> States {

@@ -287,8 +287,8 @@ impl<G: Geometry> LLFree<'_, G> {
     /// Gives everything of a reservation that is in no word any more back to its tree.
     fn give_up(&self, old: Reservation<G>) {
         self.give_held(old.huge_index(), old.held());
-        if old.is_some() && !old.is_guest() {
-            self.change_tree(old.tree(), |entry| Some(entry.unreserve()));
+        if let Some(tree) = old.own_tree() {
+            self.change_tree(tree, |entry| Some(entry.unreserve()));
         }
     }
 
