@@ -138,9 +138,10 @@ pub trait FrameAllocator: Sync {
     /// says no while a huge frame is free. An order too large is never available.
     fn is_available(&self, order: Order) -> bool;
 
-    /// About how many frames are free, in O(slots). Exact when no call is in flight and no slot was
-    /// used by two calls at once since [`stats`](Self::stats) was last called; a slot that two
-    /// threads use at once may lose counts, which the next `stats` makes good.
+    /// About how many frames are free, in O(slots). Exact when no call is in flight, and since
+    /// [`stats`](Self::stats) was last called, with no other call in flight, no slot was used by two
+    /// calls at once and `stats` was not called beside other calls. What is lost by either, the next
+    /// such `stats` makes good.
     fn free_frames(&self) -> usize;
 
     /// Counts the zone in O(trees + slots).
@@ -176,26 +177,28 @@ pub fn alloc_each<A: FrameAllocator + ?Sized>(
     batch: Batch,
     out: &mut [FrameId],
 ) -> Result<usize, AllocError> {
-    let mut next = request;
-    for taken in 0..out.len() {
+    let (mut next, mut taken, mut refused) = (request, 0, None);
+    for entry in out.iter_mut() {
         match allocator.alloc(next) {
-            Ok(frame) => {
-                if let Some(entry) = out.get_mut(taken) {
-                    *entry = frame;
-                }
-            }
-            Err(_) if batch == Batch::UpTo && taken > 0 => return Ok(taken),
+            Ok(frame) => *entry = frame,
             Err(error) => {
-                for &mut frame in out.iter_mut().take(taken) {
-                    // The block is ours, so the free succeeds.
-                    let _ = allocator.free(frame, request.order, request.slot);
-                }
-                return Err(error);
+                refused = Some(error);
+                break;
             }
         }
+        taken += 1;
         next.frame = next.frame.map(|f| FrameId(f.0.saturating_add(request.order.frames())));
     }
-    Ok(out.len())
+    match refused {
+        Some(error) if batch == Batch::All || taken == 0 => {
+            for &frame in out.iter().take(taken) {
+                // The block is ours, so the free succeeds.
+                let _ = allocator.free(frame, request.order, request.slot);
+            }
+            Err(error)
+        }
+        _ => Ok(taken),
+    }
 }
 
 /// A batch as single frees: what [`FrameAllocator::free_batch`] does unless an engine knows better.

@@ -12,10 +12,11 @@ pub const MAX_CLASSES: usize = 8;
 pub struct Class(pub u8);
 
 impl Class {
+    /// Can be moved by rewriting a mapping: user memory, page cache. Most frames are, so every policy
+    /// has this class.
+    pub const MOVABLE: Class = Class(0);
     /// Can neither be moved nor reclaimed: kernel objects, page tables, DMA buffers.
-    pub const IMMOVABLE: Class = Class(0);
-    /// Can be moved by rewriting a mapping: user memory, page cache.
-    pub const MOVABLE: Class = Class(1);
+    pub const IMMOVABLE: Class = Class(1);
     /// Asked for by the huge frame.
     pub const HUGE: Class = Class(2);
     /// Immovable and expected to stay for the life of the system: boot memory, drivers, caches.
@@ -54,7 +55,7 @@ pub struct ClassPolicy {
 }
 
 impl ClassPolicy {
-    /// The policy as shipped: immovable, movable, huge and long-lived frames.
+    /// The policy as shipped: movable, immovable, huge and long-lived frames.
     ///
     /// Movable frames fill up what the immovable ones leave; the two kinds of immovable frames
     /// fill up each other's huge frames, but not those of movable ones. In a
@@ -62,15 +63,14 @@ impl ClassPolicy {
     /// frames free, and 0.982 without it; allowing the reverse as well gains nothing.
     pub const SHIPPED: ClassPolicy = {
         let rows: [(u8, &[u8]); 4] =
-            [(2, &[0, 3, 2, 1]), (4, &[1, 2, 0, 3]), (2, &[2, 1, 0, 3]), (2, &[3, 0, 2, 1])];
+            [(4, &[0, 2, 1, 3]), (2, &[1, 3, 2, 0]), (2, &[2, 0, 1, 3]), (2, &[3, 1, 2, 0])];
         match Self::new(&rows) {
             Some(policy) => policy,
             None => Self::SINGLE,
         }
     };
 
-    /// A policy with one class, `Class(0)`: nothing is kept apart. Requests must name it, since
-    /// [`Request::new`](crate::Request::new) asks for movable frames.
+    /// A policy with one class, movable: nothing is kept apart.
     pub const SINGLE: ClassPolicy =
         ClassPolicy { count: 1, turns: [[0; MAX_CLASSES]; MAX_CLASSES], fills: [1; MAX_CLASSES] };
 
@@ -159,6 +159,7 @@ mod tests {
     #[test]
     fn shipped_rows_are_what_new_accepts() {
         assert_eq!(ClassPolicy::SHIPPED.count(), 4);
+        assert_eq!(ClassPolicy::default(), ClassPolicy::SHIPPED);
         assert_eq!(ClassPolicy::new(&[(1, &[0])]), Some(ClassPolicy::SINGLE));
     }
 

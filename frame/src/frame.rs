@@ -113,6 +113,13 @@ mod tests {
     }
 
     #[test]
+    fn sums_end_with_the_number_space() {
+        assert_eq!(FrameId(7).checked_add(5), Some(FrameId(12)));
+        assert_eq!(FrameId(usize::MAX).checked_add(0), Some(FrameId(usize::MAX)));
+        assert_eq!(FrameId(usize::MAX).checked_add(1), None);
+    }
+
+    #[test]
     fn extremes_do_not_overflow() {
         assert_eq!(Order(255).frames(), 0);
         assert_eq!(FrameId(usize::MAX).checked_add(1), None);

@@ -3,6 +3,7 @@
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::mem::MaybeUninit;
 use std::ops::Deref;
+use std::ptr::NonNull;
 
 use crate::{Construct, Init, InitError, METADATA_ALIGN, RawMetadata, ZoneConfig};
 
@@ -91,11 +92,8 @@ fn layout(bytes: usize) -> Layout {
 
 fn zeroed(bytes: usize) -> *mut u8 {
     // SAFETY: `layout` has a size above zero.
-    let start = unsafe { alloc_zeroed(layout(bytes)) };
-    if start.is_null() {
-        handle_alloc_error(layout(bytes));
-    }
-    start
+    let start = NonNull::new(unsafe { alloc_zeroed(layout(bytes)) });
+    start.unwrap_or_else(|| handle_alloc_error(layout(bytes))).as_ptr()
 }
 
 fn release(metadata: RawMetadata) {

@@ -40,20 +40,25 @@ pub struct FreeBlocks {
 }
 
 impl FreeBlocks {
-    /// Walks the zone; O(frames) where frames are in use, O(huge frames) where they are not.
+    /// Walks the zone; O(frames) in huge frames that are in use in part, O(huge frames) elsewhere.
     pub fn of<A: FrameAllocator + ?Sized>(allocator: &A) -> Self {
         let mut blocks = Self::default();
         let mut run = 0;
         let zone = allocator.zone().range();
         let mut frame = zone.start;
         while frame < zone.end {
+            let huge = frame.huge::<A::Geometry>();
+            if frame == huge.first::<A::Geometry>() && allocator.free_in_huge(huge) == 0 {
+                run = 0;
+                frame = FrameId(frame.0.saturating_add(A::Geometry::HUGE_FRAMES));
+                continue;
+            }
             let order = Order::all::<A::Geometry>()
                 .rev()
                 .find(|&order| frame.is_aligned(order) && allocator.is_free(frame, order));
             if let Some(order) = order {
-                if let Some(count) = blocks.counts.get_mut(order.0 as usize) {
-                    *count += 1;
-                }
+                // Every order has a count.
+                blocks.counts.get_mut(order.0 as usize).into_iter().for_each(|count| *count += 1);
                 run += order.frames();
                 blocks.largest_run = blocks.largest_run.max(run);
             } else {

@@ -22,13 +22,14 @@
 //! Huge frames come from the slot's tree for their class, then from the index, then as in step 5.
 
 use woodlot_frame::atomics::AtomicU64;
-use woodlot_frame::{AllocError, Class, FrameId, Geometry, Request, Slot};
+use woodlot_frame::{AllocError, Class, FrameId, Geometry, Order, Request, Slot};
 
 use crate::LLFree;
 use crate::index::{Kind, Places};
 use crate::lower::Surplus;
+use crate::refusal::NoBlock;
 use crate::reservation::Reservation;
-use crate::rows::Spot;
+use crate::rows::{ROW_ORDER, Spot};
 use crate::state::States;
 
 /// How many slots' reservations are looked at for a child to borrow, its own first. More would cost
@@ -50,15 +51,22 @@ const ROUNDS: usize = 3;
 /// How many trees a search for a run of base frames looks into before it opens a huge frame.
 const CANDIDATES: usize = 8;
 
+/// For whom a block is.
+#[derive(Clone, Copy)]
+pub(crate) struct Caller {
+    pub(crate) slot: Slot,
+    pub(crate) class: Class,
+}
+
 impl<G: Geometry> LLFree<'_, G> {
-    /// Are the slot and the class of this request those of the zone?
+    /// Are the slot and the class those of the zone?
     #[inline(always)]
-    pub(crate) fn check(&self, request: &Request) -> Result<(), AllocError> {
-        if request.slot.0 >= self.zone.slots {
-            return Err(AllocError::BadSlot(request.slot));
+    pub(crate) fn check(&self, caller: Caller) -> Result<(), NoBlock> {
+        if caller.slot.0 >= self.zone.slots {
+            return Err(NoBlock::BadSlot);
         }
-        if !self.zone.classes.has(request.class) {
-            return Err(AllocError::BadClass(request.class));
+        if !self.zone.classes.has(caller.class) {
+            return Err(NoBlock::BadClass);
         }
         Ok(())
     }
@@ -69,74 +77,70 @@ impl<G: Geometry> LLFree<'_, G> {
     #[inline(never)]
     pub(crate) fn allocate_order<const ORDER: u32>(
         &self,
-        request: &Request,
-    ) -> Result<FrameId, AllocError> {
-        self.check(request)?;
-        let word = self.reservation(request.slot, request.class);
+        caller: Caller,
+    ) -> Result<FrameId, NoBlock> {
+        self.check(caller)?;
+        let word = self.reservation(caller.slot, caller.class);
         let now = self.read(word);
-        let rows = self.lower.rows(now.huge_index(), now.polarity());
         if now.held() < 1 << ORDER {
-            return self.allocate_next::<ORDER>(request);
+            return self.allocate_next::<ORDER>(caller);
         }
-        let Some(spot) = rows.look(ORDER, now.row()) else {
-            return self.allocate_behind::<ORDER>(request);
+        let start = now.frame_index();
+        let (offset, rows) = self.lower.rows_of(start, ORDER, now.polarity());
+        let Some(spot) = rows.look(ORDER, offset >> ROW_ORDER) else {
+            return self.allocate_behind::<ORDER>(caller);
         };
-        let paid = now.pay(1 << ORDER, rows.after(ORDER, spot));
+        let paid = now.pay(1 << ORDER).behind(rows.filled(ORDER, spot));
         if self.swap(word, now, paid).is_err() {
-            return self.allocate_behind::<ORDER>(request);
+            return self.allocate_behind::<ORDER>(caller);
         }
         match rows.claim_in(spot, ORDER) {
-            Ok(offset) => {
-                self.count(request.slot, 1 << ORDER, false);
-                Ok(self.frame(now.huge_index(), offset))
+            Ok(found) => {
+                self.count(caller.slot, 1 << ORDER, false);
+                Ok(FrameId(self.base + start - offset + found))
             }
-            Err(lost) => self.allocate_paid(request, now, spot.row, lost),
+            Err(lost) => self.allocate_paid(caller, ORDER, now, lost),
         }
     }
 
-    /// Allocates any block: what the request names, or one from wherever there is one. The orders are
-    /// told apart, so that the compiler knows how many bits they are.
+    /// Allocates any block, from wherever there is one. The orders are told apart, so that the compiler
+    /// knows how many bits they are.
     #[inline(never)]
-    pub(crate) fn allocate(&self, request: &Request) -> Result<FrameId, AllocError> {
-        if !Self::is_order(request.order) {
-            return Err(AllocError::OrderTooLarge(request.order));
-        }
-        if request.frame.is_some() {
-            return self.allocate_exactly(request);
-        }
-        match request.order.0 as u32 {
-            order if order == G::HUGE_ORDER => self.allocate_huge::<1>(request),
-            order if order > G::HUGE_ORDER => self.allocate_huge::<2>(request),
-            0 => self.allocate_order::<0>(request),
-            1 => self.allocate_order::<1>(request),
-            2 => self.allocate_order::<2>(request),
-            3 => self.allocate_order::<3>(request),
-            4 => self.allocate_order::<4>(request),
-            5 => self.allocate_order::<5>(request),
-            6 => self.allocate_order::<6>(request),
-            7 => self.allocate_order::<7>(request),
-            8 => self.allocate_order::<8>(request),
-            9 => self.allocate_order::<9>(request),
-            10 => self.allocate_order::<10>(request),
-            _ => self.allocate_order::<11>(request),
+    pub(crate) fn allocate(&self, order: Order, caller: Caller) -> Result<FrameId, NoBlock> {
+        match order.0 as u32 {
+            order if order == G::HUGE_ORDER => self.allocate_huge::<1>(caller),
+            order if order == G::MAX_ORDER => self.allocate_huge::<2>(caller),
+            order if order > G::MAX_ORDER => Err(NoBlock::OrderTooLarge),
+            0 => self.allocate_order::<0>(caller),
+            1 => self.allocate_order::<1>(caller),
+            2 => self.allocate_order::<2>(caller),
+            3 => self.allocate_order::<3>(caller),
+            4 => self.allocate_order::<4>(caller),
+            5 => self.allocate_order::<5>(caller),
+            6 => self.allocate_order::<6>(caller),
+            7 => self.allocate_order::<7>(caller),
+            8 => self.allocate_order::<8>(caller),
+            9 => self.allocate_order::<9>(caller),
+            10 => self.allocate_order::<10>(caller),
+            _ => self.allocate_order::<11>(caller),
         }
     }
 
     /// One huge frame, or two that make a pair, of the tree that is reserved.
     #[inline(never)]
-    fn allocate_huge<const COUNT: usize>(&self, request: &Request) -> Result<FrameId, AllocError> {
-        self.check(request)?;
-        let now = self.read(self.reservation(request.slot, request.class));
+    fn allocate_huge<const COUNT: usize>(&self, caller: Caller) -> Result<FrameId, NoBlock> {
+        self.check(caller)?;
+        let now = self.read(self.reservation(caller.slot, caller.class));
         if let Some(tree) = now.own_tree()
             && let Some((huge, before)) = self.lower.allocate_first(tree, COUNT)
         {
-            self.count(request.slot, COUNT << G::HUGE_ORDER, false);
+            self.count(caller.slot, COUNT << G::HUGE_ORDER, false);
             if !self.tree(tree).is_reserved() {
                 return self.allocated_unreserved(huge, before, COUNT);
             }
             return Ok(self.frame(huge, 0));
         }
-        self.allocate_slowly(request)
+        self.allocate_slowly(caller, G::HUGE_ORDER + COUNT.trailing_zeros())
     }
 
     /// The same of a tree that was drained meanwhile.
@@ -146,44 +150,45 @@ impl<G: Geometry> LLFree<'_, G> {
         huge: usize,
         before: States,
         count: usize,
-    ) -> Result<FrameId, AllocError> {
+    ) -> Result<FrameId, NoBlock> {
         self.follow_states(huge, before, -(count as isize));
         Ok(self.frame(huge, 0))
     }
 
     /// Base frames from another row of the child that the slot holds, or from elsewhere.
     #[inline(never)]
-    fn allocate_behind<const ORDER: u32>(&self, request: &Request) -> Result<FrameId, AllocError> {
-        let word = self.reservation(request.slot, request.class);
+    fn allocate_behind<const ORDER: u32>(&self, caller: Caller) -> Result<FrameId, NoBlock> {
+        let word = self.reservation(caller.slot, caller.class);
         match self.take_held(word, ORDER) {
             Some(frame) => {
-                self.count(request.slot, 1 << ORDER, false);
+                self.count(caller.slot, 1 << ORDER, false);
                 Ok(frame)
             }
-            None => self.allocate_next::<ORDER>(request),
+            None => self.allocate_next::<ORDER>(caller),
         }
     }
 
     /// Base frames from the next huge frame of the own tree, where nothing is in part allocated and
     /// trees are free: that is what steps 1 to 4 come to then. Or from wherever they lead to.
     #[inline(never)]
-    fn allocate_next<const ORDER: u32>(&self, request: &Request) -> Result<FrameId, AllocError> {
-        let word = self.reservation(request.slot, request.class);
+    fn allocate_next<const ORDER: u32>(&self, caller: Caller) -> Result<FrameId, NoBlock> {
+        let word = self.reservation(caller.slot, caller.class);
         if let Some(tree) = self.read(word).own_tree()
-            && self.only_free_frames(tree, request.slot, request.class)
+            && self.only_free_frames(tree, caller)
             && let Some(child) = self.open(tree)
             && let Some(frame) = self.take_and_hold(word, tree, child, ORDER)
         {
-            self.count(request.slot, 1 << ORDER, false);
+            self.count(caller.slot, 1 << ORDER, false);
             return Ok(frame);
         }
-        self.allocate_slowly(request)
+        self.allocate_slowly(caller, ORDER)
     }
 
     /// Is nothing in part allocated that the class could fill up, in the slot's own tree and others,
     /// and is some tree entirely free?
     #[inline(always)]
-    fn only_free_frames(&self, own: usize, slot: Slot, class: Class) -> bool {
+    fn only_free_frames(&self, own: usize, caller: Caller) -> bool {
+        let Caller { slot, class } = caller;
         let lends = || self.lenders(slot).any(|tree| self.lends(tree, class));
         self.tree(own).children() == 0
             && !self.index.may_have(Kind::Partial, self.filled(class))
@@ -198,32 +203,38 @@ impl<G: Geometry> LLFree<'_, G> {
     #[cold]
     fn allocate_paid(
         &self,
-        request: &Request,
+        caller: Caller,
+        order: u32,
         paid: Reservation<G>,
-        row: usize,
         lost: usize,
-    ) -> Result<FrameId, AllocError> {
-        let word = self.reservation(request.slot, request.class);
-        let (huge, order) = (paid.huge_index(), request.order.0 as u32);
+    ) -> Result<FrameId, NoBlock> {
+        let word = self.reservation(caller.slot, caller.class);
+        let (huge, count) = (paid.huge_index(), 1 << order);
         let rows = self.lower.rows(huge, paid.polarity());
-        match if lost > 0 { Err(lost) } else { rows.claim_behind(order, row) } {
+        match if lost > 0 { Err(lost) } else { rows.claim_behind(order, paid.row()) } {
             Ok(offset) => {
-                self.count(request.slot, request.order.frames(), false);
+                self.count(caller.slot, count, false);
                 Ok(self.frame(huge, offset))
             }
             Err(lost) => {
-                self.repay(word, paid, request.order.frames() - lost);
-                self.allocate_slowly(request)
+                self.repay(word, paid, count - lost);
+                self.allocate_slowly(caller, order)
             }
         }
     }
 
-    /// Allocates the block that a request names.
+    /// Allocates the block that a request names, which begins at `frame`.
     #[inline(never)]
-    fn allocate_exactly(&self, request: &Request) -> Result<FrameId, AllocError> {
-        self.check(request)?;
-        let &Request { class, slot, frame, order } = request;
-        let frame = frame.unwrap_or_default();
+    pub(crate) fn allocate_exactly(
+        &self,
+        request: &Request,
+        frame: FrameId,
+    ) -> Result<FrameId, AllocError> {
+        let &Request { order, class, slot, .. } = request;
+        if !Self::is_order(order) {
+            return Err(AllocError::OrderTooLarge(order));
+        }
+        self.check(Caller { slot, class }).map_err(|refusal| refusal.of(request))?;
         self.allocate_at(frame, order, class)?;
         self.count(slot, order.frames(), false);
         Ok(frame)
@@ -238,7 +249,8 @@ impl<G: Geometry> LLFree<'_, G> {
         }
         let rows = self.lower.rows(now.huge_index(), now.polarity());
         let spot = rows.find(order, now.row())?;
-        self.swap(word, now, now.pay(1 << order, rows.after(order, spot))).ok()?;
+        let paid = now.pay(1 << order).at_row(spot.row).behind(rows.filled(order, spot));
+        self.swap(word, now, paid).ok()?;
         self.claim(word, now, order, spot)
     }
 
@@ -254,15 +266,15 @@ impl<G: Geometry> LLFree<'_, G> {
         let count = now.held().min(out.len());
         let rows = self.lower.rows(now.huge_index(), now.polarity());
         let spot = if count > 0 { rows.find(0, now.row()) } else { None };
-        let paid = |spot: &Spot| self.swap(word, now, now.pay(count, spot.row)).is_ok();
+        let paid = |spot: &Spot| self.swap(word, now, now.pay(count).at_row(spot.row)).is_ok();
         let Some(spot) = spot.filter(paid) else {
             return 0;
         };
         let mut entries = out.iter_mut();
         let taken = rows.claim_many(count, spot.row, |offset| {
-            if let Some(entry) = entries.next() {
-                *entry = self.frame(now.huge_index(), offset);
-            }
+            // There is one for each.
+            let entry = entries.next().into_iter();
+            entry.for_each(|entry| *entry = self.frame(now.huge_index(), offset));
         });
         if taken < count {
             self.repay(word, now, count - taken);
@@ -300,10 +312,8 @@ impl<G: Geometry> LLFree<'_, G> {
     }
 
     #[inline(never)]
-    fn allocate_slowly(&self, request: &Request) -> Result<FrameId, AllocError> {
-        let &Request { class, slot, order, .. } = request;
-        let size = order.frames();
-        let order = order.0 as u32;
+    fn allocate_slowly(&self, caller: Caller, order: u32) -> Result<FrameId, NoBlock> {
+        let Caller { slot, class } = caller;
         for round in 0..ROUNDS {
             let found = if order < G::HUGE_ORDER {
                 self.find_base(order, class, slot)
@@ -314,7 +324,7 @@ impl<G: Geometry> LLFree<'_, G> {
                 self.reservations().find_map(|other| self.take_from(other, order, Open::Yes))
             });
             if let Some(frame) = found {
-                self.count(slot, size, false);
+                self.count(slot, 1 << order, false);
                 return Ok(frame);
             }
             // Where nobody had anything, one more look bridges what was being moved just now.
@@ -322,7 +332,7 @@ impl<G: Geometry> LLFree<'_, G> {
                 break;
             }
         }
-        Err(AllocError::OutOfMemory)
+        Err(NoBlock::OutOfMemory)
     }
 
     /// Gives up every reservation of every slot. False: there was none.
@@ -394,13 +404,15 @@ impl<G: Geometry> LLFree<'_, G> {
         })
     }
 
-    /// The trees that the first reservations have, the slot's own first.
+    /// The trees that the first reservations have, the slot's own first, and of a slot those whose frames
+    /// stay longest.
     #[inline(always)]
     fn lenders(&self, slot: Slot) -> impl Iterator<Item = usize> {
         (0..LENDERS.min(self.zone.slots)).flat_map(move |step| {
             let next = slot.0 + step;
             let next = if next < self.zone.slots { next } else { next - self.zone.slots };
-            self.slot_reservations(Slot(next)).iter().filter_map(|word| self.read(word).own_tree())
+            let words = self.slot_reservations(Slot(next)).iter().rev();
+            words.filter_map(|word| self.read(word).own_tree())
         })
     }
 

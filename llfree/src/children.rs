@@ -63,7 +63,7 @@ impl<G: Geometry> LLFree<'_, G> {
                 }
             },
         };
-        let row = rows.after(order, spot);
+        let row = spot.row + rows.filled(order, spot);
         self.hold(word, tree, Child { credits: credits - (1 << order), row, ..child });
         self.claim(word, Reservation::guest(huge, 0, polarity), order, spot)
     }

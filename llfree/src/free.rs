@@ -1,12 +1,13 @@
 //! Free: figure 14(b) of LLFree, from the bits up to the counters.
 
 use woodlot_frame::atomics::Ordering;
-use woodlot_frame::{FrameId, FreeError, Geometry, Order, Slot};
+use woodlot_frame::{FrameId, Geometry, Order, Slot};
 
 use crate::LLFree;
 use crate::index::Use;
 use crate::init::{SLOT_LAST_CHILD, SLOT_LAST_FREE};
 use crate::lower::{Refusal, Surplus};
+use crate::refusal::NotFreed;
 use crate::rows::ROW_ORDER;
 use crate::state::{Polarity, States};
 
@@ -18,16 +19,21 @@ impl<G: Geometry> LLFree<'_, G> {
         &self,
         frame: FrameId,
         slot: Slot,
-    ) -> Result<(), FreeError> {
+    ) -> Result<(), NotFreed> {
         self.check_free(frame, Order(ORDER as u8), slot)?;
-        let (huge, offset) = self.locate(frame);
+        let huge = self.locate(frame).0;
         for word in self.slot_reservations(slot) {
             let now = self.read(word);
-            if !now.holds(huge) {
+            if now.huge_index() != huge {
                 continue;
             }
+            if now.held() == 0 {
+                // Two reservations of a slot seldom have one child: the free goes to its counter.
+                break;
+            }
             // The credits held, and the frame that the caller owns, keep the polarity.
-            if let Err(gone) = self.lower.rows(huge, now.polarity()).release(offset, ORDER) {
+            let (offset, rows) = self.lower.rows_of(frame.0 - self.base, ORDER, now.polarity());
+            if let Err(gone) = rows.release(offset, ORDER) {
                 return Err(self.refused(frame, Refusal::NotAllocated(gone)));
             }
             let repaid = now.repay(huge, 1 << ORDER, now.polarity());
@@ -47,11 +53,11 @@ impl<G: Geometry> LLFree<'_, G> {
         frame: FrameId,
         order: Order,
         slot: Slot,
-    ) -> Result<(), FreeError> {
+    ) -> Result<(), NotFreed> {
         match order.0 as u32 {
             order if order == G::HUGE_ORDER => self.free_huge::<1>(frame, slot),
             order if order == G::MAX_ORDER => self.free_huge::<2>(frame, slot),
-            order if order > G::MAX_ORDER => Err(FreeError::OrderTooLarge(Order(order as u8))),
+            order if order > G::MAX_ORDER => Err(NotFreed::OrderTooLarge),
             0 => self.free_order::<0>(frame, slot),
             1 => self.free_order::<1>(frame, slot),
             2 => self.free_order::<2>(frame, slot),
@@ -69,7 +75,7 @@ impl<G: Geometry> LLFree<'_, G> {
 
     /// Frees one huge frame or two.
     #[inline(never)]
-    fn free_huge<const COUNT: usize>(&self, frame: FrameId, slot: Slot) -> Result<(), FreeError> {
+    fn free_huge<const COUNT: usize>(&self, frame: FrameId, slot: Slot) -> Result<(), NotFreed> {
         let order = Order(G::HUGE_ORDER as u8 + COUNT.trailing_zeros() as u8);
         self.check_free(frame, order, slot)?;
         let huge = self.locate(frame).0;
@@ -85,7 +91,7 @@ impl<G: Geometry> LLFree<'_, G> {
 
     /// The same where some were allocated by their base frames.
     #[cold]
-    fn free_joined<const COUNT: usize>(&self, frame: FrameId, slot: Slot) -> Result<(), FreeError> {
+    fn free_joined<const COUNT: usize>(&self, frame: FrameId, slot: Slot) -> Result<(), NotFreed> {
         let huge = self.locate(frame).0;
         match self.lower.free_joined(huge, COUNT) {
             Ok(before) => {
@@ -104,7 +110,7 @@ impl<G: Geometry> LLFree<'_, G> {
         before: States,
         count: usize,
         slot: Slot,
-    ) -> Result<(), FreeError> {
+    ) -> Result<(), NotFreed> {
         self.follow_states(huge, before, count as isize);
         // Of pairs a tree has so few that it does not pay to wait for more than the second.
         let (tree, after) = (huge / G::TREE_HUGE, self.tuning.reserve_after_frees);
@@ -118,7 +124,7 @@ impl<G: Geometry> LLFree<'_, G> {
     /// Frees a block of base frames of a huge frame that the slot does not hold, and that may have to
     /// be split.
     #[inline(never)]
-    fn free_part<const ORDER: u32>(&self, frame: FrameId, slot: Slot) -> Result<(), FreeError> {
+    fn free_part<const ORDER: u32>(&self, frame: FrameId, slot: Slot) -> Result<(), NotFreed> {
         let (huge, offset) = self.locate(frame);
         let Some(polarity) = self.lower.split_polarity(huge) else {
             return self.free_split(frame, ORDER, slot);
@@ -131,7 +137,7 @@ impl<G: Geometry> LLFree<'_, G> {
 
     /// The same of a huge frame that is whole, or was just now.
     #[cold]
-    fn free_split(&self, frame: FrameId, order: u32, slot: Slot) -> Result<(), FreeError> {
+    fn free_split(&self, frame: FrameId, order: u32, slot: Slot) -> Result<(), NotFreed> {
         let (huge, offset) = self.locate(frame);
         match self.lower.release(huge, offset, order) {
             Ok(polarity) => self.credit(frame, order, polarity, slot),
@@ -140,12 +146,12 @@ impl<G: Geometry> LLFree<'_, G> {
     }
 
     #[cold]
-    fn refused(&self, frame: FrameId, refusal: Refusal) -> FreeError {
+    fn refused(&self, frame: FrameId, refusal: Refusal) -> NotFreed {
         match refusal {
-            Refusal::Offline => FreeError::Offline(frame),
+            Refusal::Offline => NotFreed::Offline,
             Refusal::NotAllocated(gone) => {
                 self.give_held(self.locate(frame).0, gone);
-                FreeError::NotAllocated(frame)
+                NotFreed::NotAllocated
             }
         }
     }
@@ -174,7 +180,7 @@ impl<G: Geometry> LLFree<'_, G> {
         order: u32,
         polarity: Polarity,
         slot: Slot,
-    ) -> Result<(), FreeError> {
+    ) -> Result<(), NotFreed> {
         let (huge, count) = (self.locate(frame).0, 1 << order);
         if !self.lower.still_means(huge, polarity) {
             return self.take_back(frame, order, polarity);
@@ -194,12 +200,12 @@ impl<G: Geometry> LLFree<'_, G> {
 
     /// Turns the bits of a refused free back.
     #[cold]
-    fn take_back(&self, frame: FrameId, order: u32, polarity: Polarity) -> Result<(), FreeError> {
+    fn take_back(&self, frame: FrameId, order: u32, polarity: Polarity) -> Result<(), NotFreed> {
         let (huge, offset) = self.locate(frame);
         if self.lower.rows(huge, polarity).claim_at(offset, order).is_err() {
             self.settle(huge, 1 << order, polarity);
         }
-        Err(FreeError::NotAllocated(frame))
+        Err(NotFreed::NotAllocated)
     }
 
     /// The bits of a refused free could not be turned back, since somebody else has turned them: so
@@ -225,7 +231,7 @@ impl<G: Geometry> LLFree<'_, G> {
         order: u32,
         polarity: Polarity,
         slot: Slot,
-    ) -> Result<(), FreeError> {
+    ) -> Result<(), NotFreed> {
         if !self.gather(self.locate(frame).0, 1 << order, polarity, slot) {
             return self.take_back(frame, order, polarity);
         }
@@ -327,27 +333,24 @@ impl<G: Geometry> LLFree<'_, G> {
             && eighths <= self.tuning.free_above as usize * G::TREE_HUGE
     }
 
-    /// What is wrong with a free, if its arguments show it.
+    /// What is wrong with a free of a legal order, if its arguments show it.
     #[inline(always)]
     pub(crate) fn check_free(
         &self,
         frame: FrameId,
         order: Order,
         slot: Slot,
-    ) -> Result<(), FreeError> {
-        if !Self::is_order(order) {
-            return Err(FreeError::OrderTooLarge(order));
-        }
+    ) -> Result<(), NotFreed> {
         if slot.0 >= self.zone.slots {
-            return Err(FreeError::BadSlot(slot));
+            return Err(NotFreed::BadSlot);
         }
         if !frame.is_aligned(order) {
-            return Err(FreeError::Misaligned(frame, order));
+            return Err(NotFreed::Misaligned);
         }
         // Both sides wrap below the zone, and a block is no larger than what is left of it.
         let (offset, frames) = (frame.0.wrapping_sub(self.zone.start.0), self.zone.frames);
         if offset >= frames || frames - offset < order.frames() {
-            return Err(FreeError::OutOfRange(frame));
+            return Err(NotFreed::OutOfRange);
         }
         Ok(())
     }
@@ -361,19 +364,31 @@ mod tests {
 
     use super::*;
 
+    /// Only a wrong free brings credits for which a counter has no room.
+    #[test]
+    fn credits_for_which_there_is_no_room_are_refused() {
+        let config = ZoneConfig::new(1024, 1);
+        let zone = Owned::<LLFree<'static, Base4K>>::new(&config, Init::Free).expect("a zone");
+        zone.alloc(Request::new(Order(0), Slot(0)).at(FrameId(512))).expect("it is free");
+        assert_eq!(zone.lower.give(1, 2, Surplus::Refuse), None);
+        assert_eq!(zone.lower.credits(1), 511);
+        let dropped = zone.lower.give(1, 2, Surplus::Drop).expect("they are dropped");
+        assert!(dropped.all && zone.lower.credits(1) == 0);
+    }
+
     /// Two wrong frees of one frame, of which the first turns its bit under a polarity that is no longer
     /// right, and is refused when its credit is in a reservation: no other frame comes to harm.
     #[test]
     fn a_refused_free_leaves_no_credit() {
         let config = ZoneConfig::new(1024, 2).with_classes(ClassPolicy::SINGLE);
         let zone = Owned::<LLFree<'static, Base4K>>::new(&config, Init::Free).expect("a zone");
-        let request = |order, slot| Request::new(Order(order), Slot(slot)).class(Class(0));
+        let request = |order, slot| Request::new(Order(order), Slot(slot));
         let free = |frame| zone.free(frame, Order(0), Slot(1)).expect("it is allocated");
         let frame = zone.alloc(request(0, 0)).expect("a frame");
         let (huge, offset) = zone.locate(frame);
         let first = FrameId(frame.0 - offset);
         // The first wrong free has read this, and is interrupted.
-        let polarity = zone.read(zone.reservation(Slot(0), Class(0))).polarity();
+        let polarity = zone.read(zone.reservation(Slot(0), Class::MOVABLE)).polarity();
         // Its owner frees the frame, and another one takes the huge frame, and frees two of its frames.
         zone.free(frame, Order(0), Slot(0)).expect("it is allocated");
         zone.drain(Slot(0)).expect("a slot");
@@ -387,7 +402,7 @@ mod tests {
         assert_eq!(zone.alloc(request(0, 1)), Ok(other));
         free(frame);
         let refused = zone.credit(frame, 0, polarity, Slot(0));
-        assert_eq!(refused, Err(FreeError::NotAllocated(frame)));
+        assert_eq!(refused, Err(NotFreed::NotAllocated));
         // Everything but one frame is freed rightly: the huge frame is not free.
         free(other);
         let kept = FrameId(first.0 + 200);

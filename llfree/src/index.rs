@@ -196,26 +196,26 @@ impl<'a, G: Geometry> Index<'a, G> {
             let is = now.place::<G>(kind);
             if let Some(place) = is {
                 let new = before.is_none_or(|before| before.place::<G>(kind) != is);
-                self.set(index, kind, place, new);
+                let _ = self.set(index, kind, place, new);
             }
         }
     }
 
     /// Sets the bit of a tree in a leaf, and that of the leaf in the mask. If the place is not `new`,
     /// whoever brought the tree there has done so, or was interrupted before it could: then a look is
-    /// enough.
-    fn set(&self, index: usize, kind: Kind, place: u32, new: bool) {
+    /// enough. `None`: there is no such tree.
+    fn set(&self, index: usize, kind: Kind, place: u32, new: bool) -> Option<()> {
         let (group, tree) = (index / GROUP, 1 << (index % GROUP));
-        if let (Some(leaf), Some(mask)) = (self.leaf(group, kind, place), self.mask(group, kind)) {
-            let mut trees = leaf.load(Ordering::Acquire);
-            if new || trees & tree == 0 {
-                trees = leaf.fetch_or(tree, Ordering::AcqRel);
-            }
-            // Whoever sets the first bit of a leaf sets the mask's; the others look whether it has.
-            if trees == 0 || mask.load(Ordering::Acquire) >> place & 1 == 0 {
-                mask.fetch_or(1 << place, Ordering::AcqRel);
-            }
+        let (leaf, mask) = (self.leaf(group, kind, place)?, self.mask(group, kind)?);
+        let mut trees = leaf.load(Ordering::Acquire);
+        if new || trees & tree == 0 {
+            trees = leaf.fetch_or(tree, Ordering::AcqRel);
         }
+        // Whoever sets the first bit of a leaf sets the mask's; the others look whether it has.
+        if trees == 0 || mask.load(Ordering::Acquire) >> place & 1 == 0 {
+            mask.fetch_or(1 << place, Ordering::AcqRel);
+        }
+        Some(())
     }
 
     /// Could a search for one of `places` find anything?

@@ -5,7 +5,7 @@ use core::mem::size_of;
 
 use woodlot_frame::atomics::{AtomicU32, AtomicU64, Ordering};
 use woodlot_frame::{
-    Class, ClassPolicy, FrameId, Geometry, HugeId, Init, InitError, MAX_CLASSES, Region, ZoneConfig,
+    Class, FrameId, Geometry, HugeId, Init, InitError, MAX_CLASSES, Region, ZoneConfig,
 };
 
 use crate::index::{self, Index, Places, Use};
@@ -153,7 +153,7 @@ impl<'a, G: Geometry> LLFree<'a, G> {
                 filled.fold(Places::NONE, |all, filled| all.or(Places::of(filled)))
             }),
             home_distance: counts.trees / zone.slots,
-            slots: parts.slots,
+            slots: parts.slots.as_chunks().0,
             totals: parts.totals,
             geometry: PhantomData,
         };
@@ -166,7 +166,11 @@ impl<'a, G: Geometry> LLFree<'a, G> {
     }
 
     fn start(&self, start: Start) {
-        self.slots.iter().chain(self.totals).for_each(|word| word.store(0, Ordering::Relaxed));
+        self.slots
+            .as_flattened()
+            .iter()
+            .chain(self.totals)
+            .for_each(|word| word.store(0, Ordering::Relaxed));
         self.index.clear();
         // SAFETY: the allocator that uses the words is just being made.
         unsafe { self.lower.start(start) };
@@ -182,7 +186,7 @@ impl<'a, G: Geometry> LLFree<'a, G> {
                 parts.map(|(huge, inside)| self.lower.start_huge(huge, inside, start)).sum()
             };
             total += free;
-            let mut tree = Tree::new(first_class(&self.zone.classes));
+            let mut tree = Tree::new(FIRST_CLASS);
             if free > 0 && free < G::TREE_FRAMES {
                 tree = (first..last).fold(tree, |tree, huge| {
                     let credits = self.lower.credits(huge);
@@ -221,7 +225,4 @@ impl<'a, G: Geometry> LLFree<'a, G> {
 
 /// The class of trees that nobody has reserved yet. What lies in them after a recovery or a start
 /// with everything allocated is not known: movable frames, which may be anywhere, fill them up.
-fn first_class(classes: &ClassPolicy) -> woodlot_frame::Class {
-    use woodlot_frame::Class;
-    if classes.has(Class::MOVABLE) { Class::MOVABLE } else { Class(0) }
-}
+const FIRST_CLASS: Class = Class::MOVABLE;

@@ -47,8 +47,9 @@ mod line;
 mod lower;
 #[cfg(all(test, any(loom, woodlot_explore)))]
 mod models;
-#[cfg(not(any(loom, woodlot_explore)))]
+#[cfg(not(any(loom, shuttle, woodlot_explore)))]
 mod raw;
+mod refusal;
 mod reservation;
 mod rows;
 mod state;
@@ -71,6 +72,8 @@ use core::marker::PhantomData;
 use woodlot_frame::atomics::AtomicU64;
 use woodlot_frame::{FrameId, Geometry, MAX_CLASSES, Order, ZoneConfig};
 
+use init::SLOT_WORDS;
+
 /// An LLFree allocator for one zone.
 ///
 /// Made by [`Construct::construct`](woodlot_frame::Construct::construct) from raw memory or by
@@ -89,7 +92,7 @@ pub struct LLFree<'a, G: Geometry> {
     filled: [index::Places; MAX_CLASSES],
     /// How many trees the slots begin apart that ask for huge frames.
     home_distance: usize,
-    slots: &'a [AtomicU64],
+    slots: &'a [[AtomicU64; SLOT_WORDS]],
     totals: &'a [AtomicU64],
     geometry: PhantomData<G>,
 }

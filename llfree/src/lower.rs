@@ -28,12 +28,13 @@ mod start;
 pub(crate) use start::Start;
 
 use core::marker::PhantomData;
+use core::slice;
 
 use woodlot_frame::Geometry;
 use woodlot_frame::atomics::{AtomicU32, AtomicU64, Ordering};
 
 use crate::line::Line;
-use crate::rows::{Rows, row_count};
+use crate::rows::{ROW_ORDER, Rows, row_count, row_order};
 use crate::state::{LANE, Phase, Polarity, Run, States};
 
 /// The state words of a tree, which has up to 32 huge frames.
@@ -102,6 +103,24 @@ impl<'a, G: Geometry> Lower<'a, G> {
         Rows::new(rows.unwrap_or_default(), polarity)
     }
 
+    /// The rows in which the block of `order` at frame `index` of the zone lies, and the offset of the frame
+    /// in them: one row, or those of its huge frame.
+    #[inline(always)]
+    pub(crate) fn rows_of(
+        &self,
+        index: usize,
+        order: u32,
+        polarity: Polarity,
+    ) -> (usize, Rows<'a, G>) {
+        if order > ROW_ORDER {
+            let offset = index & (G::HUGE_FRAMES - 1);
+            return (offset, self.rows(index >> G::HUGE_ORDER, polarity));
+        }
+        let one = self.rows.get(index >> row_order::<G>()).map(slice::from_ref);
+        let offset = index & ((1 << row_order::<G>()) - 1);
+        (offset, Rows::new(one.unwrap_or_default(), polarity))
+    }
+
     /// Huge frames side by side, in their state word.
     #[inline(always)]
     const fn run(huge: usize, count: usize) -> Run {
@@ -157,9 +176,7 @@ impl<'a, G: Geometry> Lower<'a, G> {
         success: Ordering,
         change: impl Fn(States) -> Option<States>,
     ) -> Result<States, States> {
-        let Some(word) = self.state_word(huge) else {
-            return Err(Self::NOTHING);
-        };
+        let word = self.state_word(huge).ok_or(Self::NOTHING)?;
         let mut states = States(word.load(Ordering::Relaxed));
         loop {
             let Some(next) = change(states) else {

@@ -2,14 +2,15 @@
 //!
 //! ```text
 //!   64 bits; the widths for 4 KiB base frames
-//!   ┌──────────┬──────────┬──────────┬────────┬───┬─┬─┐
-//!   │ tree, 43 │ child, 5 │ held, 10 │ row, 3 │ p │g│1│
-//!   └──────────┴──────────┴──────────┴────────┴───┴─┴─┘
+//!   ┌──────────┬──────────┬────────┬──────────┬───┬─┬─┐
+//!   │ tree, 43 │ child, 5 │ row, 3 │ held, 10 │ p │g│1│
+//!   └──────────┴──────────┴────────┴──────────┴───┴─┴─┘
 //! ```
 //!
 //! * Bit 0: there is a tree. The word 0 means: none.
 //! * `g` (guest): the tree is not reserved for this slot; only the credits of the child are its own.
-//! * `child`, `row`: the start frame of the paper, where the last allocation was (last fit).
+//! * `child`, `row`: the start frame of the paper, where the last allocation was (last fit). Together with
+//!   the tree they are the number of a row in the zone.
 //! * `held`: credits of that child that the slot holds, with `p` the child's polarity under which
 //!   they were taken. They are what makes an allocation cheap: it pays by one swap of this word, and
 //!   then claims its bit by another.
@@ -27,22 +28,15 @@ use core::marker::PhantomData;
 
 use woodlot_frame::Geometry;
 
+use crate::rows::{row_count, row_order};
 use crate::state::Polarity;
 
 /// One reservation.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Reservation<G> {
     word: u64,
     geometry: PhantomData<G>,
 }
-
-impl<G> Clone for Reservation<G> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<G> Copy for Reservation<G> {}
 
 /// A field of the word.
 struct Field {
@@ -64,21 +58,21 @@ impl Field {
     }
 
     const fn mask(&self) -> u64 {
-        !0 >> (64 - self.bits)
+        (1 << self.bits) - 1
     }
 }
 
-/// The bits that numbers from 0 to `max` take, at least one.
+/// The bits that numbers from 0 to `max` take.
 const fn bits_for(max: usize) -> u32 {
-    if max == 0 { 1 } else { usize::BITS - max.leading_zeros() }
+    usize::BITS - max.leading_zeros()
 }
 
 impl<G: Geometry> Reservation<G> {
     const GUEST: u64 = 2;
     const POLARITY: Field = Field { shift: 2, bits: 1 };
-    const ROW: Field = Field::after(Self::POLARITY, bits_for(crate::rows::row_count::<G>() - 1));
-    const HELD: Field = Field::after(Self::ROW, bits_for(G::HUGE_FRAMES));
-    const CHILD: Field = Field::after(Self::HELD, G::TREE_HUGE.trailing_zeros());
+    const HELD: Field = Field::after(Self::POLARITY, bits_for(G::HUGE_FRAMES));
+    const ROW: Field = Field::after(Self::HELD, bits_for(row_count::<G>() - 1));
+    const CHILD: Field = Field::after(Self::ROW, G::TREE_HUGE.trailing_zeros());
     const TREE: Field = Field {
         shift: Self::CHILD.shift + Self::CHILD.bits,
         bits: 64 - Self::CHILD.shift - Self::CHILD.bits,
@@ -148,6 +142,12 @@ impl<G: Geometry> Reservation<G> {
         Self::ROW.get(self.word)
     }
 
+    /// The first frame of the row, counted from the first of the zone.
+    pub(crate) const fn frame_index(self) -> usize {
+        // The numbers of the tree, the child and the row stand side by side.
+        ((self.word >> Self::ROW.shift) as usize) << row_order::<G>()
+    }
+
     pub(crate) const fn held(self) -> usize {
         Self::HELD.get(self.word)
     }
@@ -159,21 +159,29 @@ impl<G: Geometry> Reservation<G> {
     /// One credit.
     const CREDIT: u64 = 1 << Self::HELD.shift;
 
-    /// `count` frames paid for, of at least as many that are held; the next are to be looked for at
-    /// `row`.
+    /// `count` frames paid for, of at least as many that are held.
     #[inline(always)]
-    pub(crate) const fn pay(self, count: usize, row: usize) -> Self {
+    pub(crate) const fn pay(self, count: usize) -> Self {
         debug_assert!(self.held() >= count);
-        Self::from_word(Self::ROW.set(self.word - count as u64 * Self::CREDIT, row))
+        Self::from_word(self.word - count as u64 * Self::CREDIT)
     }
 
-    /// Are credits of huge frame `huge` held? The number of credits stands right below that of the
-    /// child, so this is one comparison.
+    /// The next frames are to be looked for at `row` of the child; after the last comes the first.
+    #[inline(always)]
+    pub(crate) const fn at_row(self, row: usize) -> Self {
+        Self::from_word(Self::ROW.set(self.word, row))
+    }
+
+    /// The next frames are to be looked for behind the aligned run of so many rows.
+    #[inline(always)]
+    pub(crate) const fn behind(self, rows: usize) -> Self {
+        if rows == 0 { self } else { self.at_row((self.row() & !(rows - 1)) + rows) }
+    }
+
+    /// Are credits of huge frame `huge` held?
     #[inline(always)]
     pub(crate) const fn holds(self, huge: usize) -> bool {
-        let (one, end) = (1 << Self::HELD.shift, 1 << Self::CHILD.shift);
-        let least = ((huge as u64) << Self::CHILD.shift) + one;
-        self.word.wrapping_sub(least) < end - one
+        self.huge_index() == huge && self.held() > 0
     }
 
     /// `count` frames of huge frame `huge` given back, if credits of it are held. It is those that
@@ -182,7 +190,8 @@ impl<G: Geometry> Reservation<G> {
     #[inline(always)]
     pub(crate) fn repay(self, huge: usize, count: usize, polarity: Polarity) -> Option<Self> {
         let same = self.holds(huge) && self.polarity() == polarity;
-        let room = self.held() + count <= G::HUGE_FRAMES;
+        let held = self.word & Self::HELD.mask() << Self::HELD.shift;
+        let room = held <= (G::HUGE_FRAMES - count) as u64 * Self::CREDIT;
         (same && room).then(|| Self::from_word(self.word + count as u64 * Self::CREDIT))
     }
 
@@ -196,8 +205,7 @@ impl<G: Geometry> Reservation<G> {
         row: usize,
     ) -> Self {
         let word = Self::CHILD.set(Self::HELD.set(self.word, count), huge % G::TREE_HUGE);
-        let word = Self::POLARITY.set(Self::ROW.set(word, row), polarity.0 as usize);
-        Self::from_word(word)
+        Self::from_word(Self::POLARITY.set(word, polarity.0 as usize)).at_row(row)
     }
 
     /// The same without the credits.
@@ -216,22 +224,35 @@ mod tests {
         let huge = tree * G::TREE_HUGE + G::TREE_HUGE - 1;
         let full = G::HUGE_FRAMES;
         let held = Reservation::<G>::new(tree).holding(huge, full, Polarity(true), 0);
-        assert!(held.is_some() && held.owns(tree) && held.polarity() == Polarity(true));
+        assert_eq!(
+            (held.is_some(), held.owns(tree), held.polarity()),
+            (true, true, Polarity(true))
+        );
         assert_eq!((held.huge_index(), held.held()), (huge, full));
-        let last_row = crate::rows::row_count::<G>() - 1;
-        let paid = held.pay(full, last_row);
+        let last_row = row_count::<G>() - 1;
+        let paid = held.pay(full).at_row(last_row);
         assert_eq!((paid.held(), paid.row(), paid.tree()), (0, last_row, tree));
         assert!(paid.repay(huge, 1, Polarity(true)).is_none(), "nothing pins the polarity");
-        let paid = held.pay(full - 1, last_row);
+        let paid = held.pay(full - 1).at_row(last_row);
+        assert_eq!(paid.frame_index(), (huge << G::HUGE_ORDER) + (last_row << row_order::<G>()));
+        assert_eq!((paid.behind(0).row(), paid.behind(1).row()), (last_row, 0));
         assert_eq!(paid.repay(huge, full - 1, Polarity(true)).unwrap().held(), full);
         assert!(paid.repay(huge, full, Polarity(true)).is_none());
         assert!(paid.repay(huge, 1, Polarity(false)).is_none());
         assert!(paid.repay(huge - 1, 1, Polarity(true)).is_none());
-        assert!(held.holds(huge) && paid.holds(huge) && !paid.holds(huge - 1));
-        assert!(!held.empty().holds(huge) && !Reservation::<G>::NONE.holds(0));
-        assert_eq!(held.empty().word(), held.pay(full, 0).word());
+        let holding = [held.holds(huge), paid.holds(huge), paid.holds(huge - 1)];
+        assert_eq!(holding, [true, true, false]);
+        assert_eq!([held.empty().holds(huge), Reservation::<G>::NONE.holds(0)], [false, false]);
+        assert_eq!(held.empty().word(), held.pay(full).word());
         let guest = Reservation::<G>::guest(huge, 1, Polarity(false));
-        assert!(guest.is_guest() && guest.is_in(tree) && !guest.owns(tree));
+        assert_eq!((guest.is_guest(), guest.is_in(tree), guest.owns(tree)), (true, true, false));
+    }
+
+    #[test]
+    fn fields_are_as_wide_as_their_numbers() {
+        assert_eq!([0, 1, 2, 511, 512].map(bits_for), [0, 1, 2, 9, 10]);
+        let field = Field::after(Field { shift: 3, bits: 2 }, 4);
+        assert_eq!((field.shift, field.bits), (5, 4));
     }
 
     #[test]

@@ -69,6 +69,11 @@ const fn block_mask(order: u32) -> u64 {
     !0 >> (64 - (1u32 << order))
 }
 
+/// log₂ of the frames that a row stands for.
+pub(crate) const fn row_order<G: Geometry>() -> u32 {
+    if G::HUGE_ORDER < ROW_ORDER { G::HUGE_ORDER } else { ROW_ORDER }
+}
+
 /// How many rows a block of `order` takes, at least one.
 const fn rows_of(order: u32) -> usize {
     if order > ROW_ORDER { 1 << (order - ROW_ORDER) } else { 1 }
@@ -77,14 +82,15 @@ const fn rows_of(order: u32) -> usize {
 /// Of the free frames of a row, those at which an aligned free block of `order` (at most 6)
 /// begins.
 const fn block_starts(free: u64, order: u32) -> u64 {
-    // Every 2^o-th bit, for o = 0 … 6.
-    const ALIGNED: [u64; 7] = [
+    // Every 2^o-th bit, for o = 0 … 6; and one more, so that three bits of the order are an index.
+    const ALIGNED: [u64; 8] = [
         0xffff_ffff_ffff_ffff,
         0x5555_5555_5555_5555,
         0x1111_1111_1111_1111,
         0x0101_0101_0101_0101,
         0x0001_0001_0001_0001,
         0x0000_0001_0000_0001,
+        1,
         1,
     ];
     if order == 0 {
@@ -96,7 +102,7 @@ const fn block_starts(free: u64, order: u32) -> u64 {
         starts &= starts >> (1 << step);
         step += 1;
     }
-    starts & ALIGNED[if order > 6 { 6 } else { order as usize }]
+    starts & ALIGNED[order as usize & 7]
 }
 
 /// The lowest `count` bits of those that are set.
@@ -182,13 +188,13 @@ impl<'a, G: Geometry> Rows<'a, G> {
         (starts != 0).then_some(Spot { row, value, starts })
     }
 
-    /// The row to look at after a claim of `order` at `spot`: the next one, if this one is full then.
+    /// How many rows are full after a claim of `order` at `spot`, so that the next search goes behind them.
     /// For small orders that is too rare to look.
     #[inline(always)]
-    pub(crate) fn after(&self, order: u32, spot: Spot) -> usize {
+    pub(crate) fn filled(&self, order: u32, spot: Spot) -> usize {
         let last = spot.starts & spot.starts.wrapping_sub(1) == 0;
         let full = order >= ROW_ORDER || order >= ROW_ORDER - 2 && last;
-        if full { (spot.row + rows_of(order)) % row_count::<G>() } else { spot.row }
+        if full { rows_of(order) } else { 0 }
     }
 
     /// Claims a block of `order` where one was found, or elsewhere; the caller holds its credits.
@@ -370,5 +376,75 @@ impl<'a, G: Geometry> Rows<'a, G> {
             Turn::Release => (!all_free, Ordering::Acquire),
         };
         (row.swap(target, success) ^ target ^ !0).count_ones() as usize
+    }
+}
+
+#[cfg(all(test, not(any(loom, woodlot_explore))))]
+mod tests {
+    use super::*;
+    use woodlot_frame::Base4K;
+
+    /// Rows in which these frames are allocated.
+    fn words<const N: usize>(rows: [u64; N]) -> [AtomicU64; N] {
+        rows.map(AtomicU64::new)
+    }
+
+    fn of(rows: &[AtomicU64]) -> Rows<'_, Base4K> {
+        Rows::new(rows, Polarity(false))
+    }
+
+    fn values<const N: usize>(rows: &[AtomicU64; N]) -> [u64; N] {
+        rows.each_ref().map(|row| row.load(Ordering::Relaxed))
+    }
+
+    #[test]
+    fn a_huge_frame_that_is_not_there_has_nothing() {
+        let none = of(&[]);
+        for order in 0..9 {
+            assert!(!none.is_free(0, order));
+            assert_eq!(none.find(order, 0), None);
+            assert_eq!(none.claim_behind(order, 3), Err(0));
+            assert_eq!(none.release(0, order), Err(0));
+        }
+        assert_eq!(none.claim(0, none.first(0)), Err(0));
+        assert_eq!(none.claim_many(5, 0, |_| unreachable!("nothing is claimed")), 0);
+        assert_eq!([none.claim_mask(0, 1), none.release_in(0, 1)], [false, false]);
+    }
+
+    #[test]
+    fn a_block_that_is_lost_is_found_elsewhere() {
+        let rows = words([!0, 0, !0, !0, 0, 0, !0, !0]);
+        let found = of(&rows).find(6, 0).expect("row 1 is free");
+        // Somebody is quicker, and leaves a half.
+        assert_eq!(of(&rows).claim_at(64, 5), Ok(()));
+        assert_eq!(of(&rows).claim_in(found, 6), Err(0));
+        assert_eq!(of(&rows).claim(6, found), Ok(4 * 64));
+        let half = Spot { row: 1, value: 0, starts: 1 };
+        assert_eq!(of(&rows).claim(5, half), Ok(64 + 32));
+        assert_eq!(values(&rows), [!0, !0, !0, !0, !0, 0, !0, !0]);
+        assert_eq!(of(&rows).claim(7, Spot { row: 4, value: 0, starts: 0 }), Err(0));
+        assert_eq!(values(&rows), [!0, !0, !0, !0, !0, 0, !0, !0]);
+    }
+
+    #[test]
+    fn blocks_of_several_rows_are_turned_as_a_whole_or_not() {
+        let before = [0, 0, 0, 1, !0, !0, !0, !1];
+        let rows = words(before);
+        assert_eq!(of(&rows).claim_at(0, 8), Err(0));
+        assert_eq!(of(&rows).release(256, 8), Err(0));
+        // The same after it was looked at, as a second free of the same frames may come upon it.
+        assert_eq!(of(&rows).toggle(256, 8, Turn::Release), Err(0));
+        assert_eq!(values(&rows), before);
+        assert_eq!(of(&rows).claim_at(0, 7), Ok(()));
+        assert_eq!(of(&rows).release(256, 7), Ok(()));
+        assert_eq!(values(&rows), [!0, !0, 0, 1, 0, 0, !0, !1]);
+    }
+
+    #[test]
+    fn what_others_changed_meanwhile_is_not_undone() {
+        // The row was claimed as a whole; wrong frees have released all of it but one frame since.
+        let rows = words([0b1000]);
+        assert_eq!(of(&rows).turn_back(&rows[0], Turn::Claim), 63);
+        assert_eq!(values(&rows), [0]);
     }
 }

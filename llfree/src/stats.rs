@@ -8,6 +8,7 @@ use woodlot_frame::{
 };
 
 use crate::LLFree;
+use crate::allocate::Caller;
 use crate::index::{Kind, Places};
 use crate::init::{SLOT_BALANCE, TOTAL_FREE, TOTAL_OFFLINE};
 use crate::reservation::Reservation;
@@ -32,19 +33,23 @@ impl<G: Geometry> FrameAllocator for LLFree<'_, G> {
 
     #[inline]
     fn alloc(&self, request: Request) -> Result<FrameId, AllocError> {
-        if request.order == Order::BASE && request.frame.is_none() {
-            self.allocate_order::<0>(&request)
-        } else {
-            self.allocate(&request)
-        }
+        let Request { order, class, slot, frame } = request;
+        let caller = Caller { slot, class };
+        let block = match (frame, order) {
+            (Some(frame), _) => return self.allocate_exactly(&request, frame),
+            (None, Order::BASE) => self.allocate_order::<0>(caller),
+            (None, _) => self.allocate(order, caller),
+        };
+        block.map_err(|refusal| refusal.of(&request))
     }
 
     #[inline]
     fn free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
-        match order {
+        let freed = match order {
             Order::BASE => self.free_order::<0>(frame, slot),
             order => self.free_any(frame, order, slot),
-        }
+        };
+        freed.map_err(|refusal| refusal.of(frame, order, slot))
     }
 
     fn alloc_batch(
@@ -56,26 +61,27 @@ impl<G: Geometry> FrameAllocator for LLFree<'_, G> {
         if out.is_empty() || request.order != Order::BASE || request.frame.is_some() {
             return alloc_each(self, request, batch, out);
         }
-        self.check(&request)?;
+        let caller = Caller { slot: request.slot, class: request.class };
+        self.check(caller).map_err(|refusal| refusal.of(&request))?;
         let word = self.reservation(request.slot, request.class);
         let mut taken = 0;
         while let Some(rest) = out.get_mut(taken..).filter(|rest| !rest.is_empty()) {
             match self.take_held_many(word, request.slot, rest) {
                 // The child is used up: the next frame is found where single ones are.
-                0 => match self.allocate(&request) {
+                0 => match self.allocate_order::<0>(caller) {
                     Ok(frame) => {
                         rest.iter_mut().take(1).for_each(|entry| *entry = frame);
                         taken += 1;
                     }
                     Err(_) if batch == Batch::UpTo && taken > 0 => break,
-                    Err(error) => {
+                    Err(refusal) => {
                         // They are the caller's to be, so the frees succeed.
                         let _ = self.free_batch(
                             out.get(..taken).unwrap_or_default(),
                             Order::BASE,
                             request.slot,
                         );
-                        return Err(error);
+                        return Err(refusal.of(&request));
                     }
                 },
                 some => taken += some,
@@ -145,13 +151,13 @@ impl<G: Geometry> FrameAllocator for LLFree<'_, G> {
         };
         for index in 0..self.trees.len() {
             let (tree, whole) = (self.tree(index), self.lower.count_whole(index));
-            if let Some(class) = stats.classes.get_mut(tree.class().0 as usize) {
-                let credits: usize =
-                    self.children(index).map(|huge| self.lower.credits(huge)).sum();
+            let credits: usize = self.children(index).map(|huge| self.lower.credits(huge)).sum();
+            // Every class has its statistics.
+            stats.classes.get_mut(tree.class().0 as usize).into_iter().for_each(|class| {
                 class.trees += 1;
                 class.free_frames += credits + (whole << G::HUGE_ORDER);
                 class.free_huge += whole;
-            }
+            });
         }
         for word in self.reservations() {
             let now = self.read(word);

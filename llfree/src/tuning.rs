@@ -30,3 +30,14 @@ impl Default for Tuning {
         Self::DEFAULT
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_is_the_papers() {
+        let Tuning { allocated_below, free_above, reserve_after_frees } = Tuning::default();
+        assert_eq!((allocated_below, free_above, reserve_after_frees), (1, 7, 4));
+    }
+}

@@ -30,13 +30,21 @@ impl<G: Geometry> LLFree<'_, G> {
         unsafe { self.totals.get_unchecked(word) }
     }
 
+    /// The words of a slot that exists.
+    #[inline]
+    fn slot_words(&self, slot: Slot) -> &[AtomicU64; SLOT_WORDS] {
+        debug_assert!(slot.0 < self.slots.len());
+        // SAFETY: `from_parts` checked that there are words for each slot, and public calls check the
+        // slot.
+        unsafe { self.slots.get_unchecked(slot.0) }
+    }
+
     /// A word of a slot that exists.
     #[inline]
     pub(crate) fn slot_word(&self, slot: Slot, word: usize) -> &AtomicU64 {
-        debug_assert!(slot.0 < self.zone.slots && word < SLOT_WORDS);
-        // SAFETY: `from_parts` checked that there are `SLOT_WORDS` of them for each slot; public
-        // calls check the slot, and words are named by constants or classes.
-        unsafe { self.slots.get_unchecked(slot.0 * SLOT_WORDS + word) }
+        debug_assert!(word < SLOT_WORDS);
+        // SAFETY: words are named by constants or classes.
+        unsafe { self.slot_words(slot).get_unchecked(word) }
     }
 
     /// The reservation of a slot for a class.
@@ -48,20 +56,21 @@ impl<G: Geometry> LLFree<'_, G> {
     /// The reservations of a slot.
     #[inline]
     pub(crate) fn slot_reservations(&self, slot: Slot) -> &[AtomicU64] {
-        let (first, classes) = (slot.0 * SLOT_WORDS, self.zone.classes.count());
-        debug_assert!(first + classes <= self.slots.len());
-        // SAFETY: as for `slot_word`; there are fewer classes than words of a slot.
-        unsafe { self.slots.get_unchecked(first..first + classes) }
+        let classes = self.zone.classes.count();
+        debug_assert!(classes <= MAX_CLASSES);
+        // SAFETY: there are fewer classes than words of a slot.
+        unsafe { self.slot_words(slot).get_unchecked(..classes) }
     }
 
-    /// The reservations of every slot for every class.
+    /// The reservations of every slot for every class: of a slot those whose frames stay longest first,
+    /// since what lies around them is least likely to become a huge frame again.
     pub(crate) fn reservations(&self) -> impl Iterator<Item = &AtomicU64> {
-        (0..self.zone.slots).flat_map(|slot| self.slot_reservations(Slot(slot)))
+        (0..self.zone.slots).flat_map(|slot| self.slot_reservations(Slot(slot)).iter().rev())
     }
 
     /// The reservations of every slot for one class.
     pub(crate) fn reservations_of(&self, class: Class) -> impl Iterator<Item = &AtomicU64> {
-        self.slots.chunks_exact(SLOT_WORDS).filter_map(move |slot| slot.get(class.0 as usize))
+        self.slots.iter().filter_map(move |slot| slot.get(class.0 as usize))
     }
 
     #[inline]
@@ -270,9 +279,7 @@ impl<G: Geometry> LLFree<'_, G> {
 
     /// Makes a reserved tree the slot's, and gives up the one it had.
     pub(crate) fn install(&self, word: &AtomicU64, reservation: Reservation<G>) {
-        if let Some(old) = self.change(word, |_| Some(reservation)) {
-            self.give_up(old);
-        }
+        self.give_up(Reservation::from_word(word.swap(reservation.word(), Ordering::AcqRel)));
     }
 
     /// Takes a reservation away from its slot. False: there was none.

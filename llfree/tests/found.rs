@@ -8,17 +8,11 @@ use woodlot_frame::{
     Slot, ZoneConfig,
 };
 use woodlot_llfree::LLFree;
+use woodlot_suite::checks::{init, recovery};
+use woodlot_suite::short::Small;
 
 /// Huge frames of eight base frames, `T` of them in a tree.
-#[derive(Clone, Copy, Debug)]
-struct Trees<const T: usize>;
-
-impl<const T: usize> Geometry for Trees<T> {
-    const BASE_SHIFT: u32 = 12;
-    const HUGE_ORDER: u32 = 3;
-    const NAME: &'static str = "small trees";
-    const TREE_HUGE: usize = T;
-}
+type Trees<const T: usize> = Small<3, T>;
 
 /// A cache line of memory that was used for something else before.
 #[derive(Clone, Copy)]
@@ -56,6 +50,22 @@ fn trees_of_any_size() {
     every_huge_frame_once::<8>();
     every_huge_frame_once::<16>();
     every_huge_frame_once::<32>();
+}
+
+/// What such trees begin with, and are recovered to, does not depend on what was in their memory.
+fn any_memory_will_do<const T: usize>() {
+    init::dirty_metadata_is_as_good_as_new::<LLFree<Trees<T>>>();
+    let config = ZoneConfig::new(3 * T * Trees::<T>::HUGE_FRAMES - 3, 2);
+    recovery::garbage_in::<LLFree<Trees<T>>>(&config, 710);
+}
+
+#[test]
+fn trees_of_any_size_in_any_memory() {
+    any_memory_will_do::<2>();
+    any_memory_will_do::<4>();
+    any_memory_will_do::<8>();
+    any_memory_will_do::<16>();
+    any_memory_will_do::<32>();
 }
 
 /// A huge frame that is free, but whose credits three slots hold between them, is available.

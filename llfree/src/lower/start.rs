@@ -117,9 +117,8 @@ impl<G: Geometry> Lower<'_, G> {
     }
 
     fn set_credits(&self, huge: usize, credits: usize) {
-        if let Some(child) = self.children.get(huge) {
-            child.store(credits as u32, Ordering::Relaxed);
-        }
+        let child = self.children.get(huge).into_iter();
+        child.for_each(|child| child.store(credits as u32, Ordering::Relaxed));
     }
 
     /// Sets up the bits of a huge frame that is cut off by an end of the zone: nothing outside is
@@ -145,13 +144,12 @@ impl<G: Geometry> Lower<'_, G> {
     }
 
     fn set_state(&self, huge: usize, phase: Phase, polarity: Polarity) {
-        if let Some(word) = self.state_word(huge) {
-            let one = Self::run(huge, 1);
-            let states = States(word.load(Ordering::Relaxed)).with(one, phase);
-            let right = states.polarity(one) == polarity;
-            let states = if right { states } else { states.turned(one) };
-            word.store(states.0, Ordering::Relaxed);
-        }
+        let one = Self::run(huge, 1);
+        let states = self.states(huge).with(one, phase);
+        let right = states.polarity(one) == polarity;
+        let states = if right { states } else { states.turned(one) };
+        let word = self.state_word(huge).into_iter();
+        word.for_each(|word| word.store(states.0, Ordering::Relaxed));
     }
 
     #[inline(always)]

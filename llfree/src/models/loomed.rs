@@ -2,6 +2,7 @@
 
 use std::println;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 use std::vec::Vec;
 
 use loom::sync::Arc;
@@ -14,32 +15,46 @@ use super::{Scenario, full, std};
 
 /// Preemptions, where `LOOM_MAX_PREEMPTIONS` does not say.
 const PREEMPTIONS: usize = 3;
+/// The longest that a larger scenario may take for each thread that comes first, in a full run.
+const LONGEST: Duration = Duration::from_secs(60);
 
 /// Runs a scenario under every schedule within the bound, once with each thread as the first:
 /// which accesses loom sees to conflict depends on who comes first.
 pub(super) fn check<G: Geometry>(scenario: &Scenario<G>) {
-    let bound = if scenario.loom || full() { PREEMPTIONS } else { 1 };
+    let (bound, longest) = match (scenario.loom, full()) {
+        (true, _) => (PREEMPTIONS, None),
+        (false, false) => (1, None),
+        (false, true) => (PREEMPTIONS, Some(LONGEST)),
+    };
     let first = 0..scenario.threads.len();
-    let runs: Vec<_> = first.map(|first| run(scenario, first, bound)).collect();
-    let executions: usize = runs.iter().map(|run| run.0).sum();
-    println!("loom {}: {executions} executions, {} preemptions", scenario.name, runs[0].1);
+    let runs: Vec<_> = first.map(|first| run(scenario, first, bound, longest)).collect();
+    let executions: usize = runs.iter().map(|run| run.executions).sum();
+    let end = if runs.iter().all(|run| run.complete) { "complete" } else { "cut off" };
+    let bound = runs[0].bound;
+    println!("loom {}: {executions} executions, {bound} preemptions, {end}", scenario.name);
 }
 
-/// The scenario must fail with `what`.
-pub(super) fn bites<G: Geometry>(scenario: &Scenario<G>, what: &str) {
-    let result = std::panic::catch_unwind(|| run(scenario, 0, PREEMPTIONS));
-    let payload = result.expect_err("the defect is found");
-    let text = payload.downcast_ref::<std::string::String>();
-    let text = text.expect("loom says what it found");
-    println!("mutant {}: {}", scenario.name, text.lines().next().unwrap_or_default());
-    assert!(text.contains(what), "{}: {text}", scenario.name);
+/// What loom went through.
+#[derive(Debug)]
+struct Run {
+    executions: usize,
+    /// Of preemptions.
+    bound: usize,
+    /// Or was it cut off?
+    complete: bool,
 }
 
-/// How many executions there were, and the bound.
-fn run<G: Geometry>(scenario: &Scenario<G>, first: usize, bound: usize) -> (usize, usize) {
+fn run<G: Geometry>(
+    scenario: &Scenario<G>,
+    first: usize,
+    bound: usize,
+    longest: Option<Duration>,
+) -> Run {
     let mut builder = loom::model::Builder::new();
     let bound = *builder.preemption_bound.get_or_insert(bound);
     builder.max_branches = 100_000;
+    builder.max_duration = longest;
+    let start = Instant::now();
     let executions = std::sync::Arc::new(AtomicUsize::new(0));
     let (counter, scenario) = (executions.clone(), *scenario);
     builder.check(move || {
@@ -61,5 +76,6 @@ fn run<G: Geometry>(scenario: &Scenario<G>, first: usize, bound: usize) -> (usiz
         let states: Vec<&State> = states.iter().collect();
         world.judge(&states, When::Returned);
     });
-    (executions.load(Ordering::Relaxed), bound)
+    let complete = longest.is_none_or(|longest| start.elapsed() < longest);
+    Run { executions: executions.load(Ordering::Relaxed), bound, complete }
 }

@@ -21,7 +21,7 @@ pub(super) enum Level {
     Index,
 }
 
-/// What the engine does, or others for the mutants.
+/// What the engine does, as much of it as takes part.
 #[derive(Clone, Copy)]
 pub(super) struct Machine<G: Geometry> {
     pub(super) level: Level,
@@ -30,17 +30,10 @@ pub(super) struct Machine<G: Geometry> {
     pub(super) alloc: fn(&World<G>, Request) -> Option<FrameId>,
     /// Was this block freed, on this slot?
     pub(super) free: fn(&World<G>, Block, Slot) -> bool,
-    /// Looks at every tree of the index, and heals it.
-    pub(super) search: fn(&World<G>),
-    pub(super) drain: fn(&World<G>, Slot),
     /// Takes all the credits of a child: how many.
     pub(super) take_all: fn(&World<G>, usize) -> usize,
     /// Gives credits that it took back to a child.
     pub(super) give_back: fn(&World<G>, usize, usize),
-    /// Looks at a child of which the tree may say wrongly that it has credits.
-    pub(super) heal: fn(&World<G>, usize),
-    /// Turns a huge frame from one phase to another, without its frames: was it in the first?
-    pub(super) turn: fn(&World<G>, usize, Phase, Phase) -> bool,
 }
 
 impl<G: Geometry> Machine<G> {
@@ -53,12 +46,8 @@ impl<G: Geometry> Machine<G> {
             let order = woodlot_frame::Order(block.1 as u8);
             world.zone.free(FrameId(block.0), order, slot).is_ok()
         },
-        search: search::<G>,
-        drain: |world, slot| world.zone.drain(slot).expect("a slot of the zone"),
         take_all: |world, huge| world.zone.take_child(huge, 1).map_or(0, |(held, _)| held),
         give_back: |world, huge, count| world.zone.give_held(huge, count),
-        heal: heal::<G>,
-        turn: turn::<G>,
     };
 
     /// The same with reserve-on-free after the second free in a row.
@@ -85,12 +74,7 @@ impl<G: Geometry> Machine<G> {
 
 /// Gives credits to a child, and closes it with the last ones: `give_child` and `close` where no
 /// tree is told.
-pub(super) fn give<G: Geometry>(
-    world: &World<G>,
-    huge: usize,
-    count: usize,
-    surplus: Surplus,
-) -> bool {
+fn give<G: Geometry>(world: &World<G>, huge: usize, count: usize, surplus: Surplus) -> bool {
     let lower = &world.zone.lower;
     let given = lower.give(huge, count, surplus);
     if given.is_some_and(|given| given.all) {
@@ -111,7 +95,7 @@ fn pay<G: Geometry>(world: &World<G>, huge: usize, count: usize) -> Option<usize
 }
 
 /// Allocates from one child, as an allocation that has chosen it does.
-pub(super) fn lower_alloc<G: Geometry>(world: &World<G>, request: Request) -> Option<FrameId> {
+fn lower_alloc<G: Geometry>(world: &World<G>, request: Request) -> Option<FrameId> {
     let zone = &world.zone;
     let lower = &zone.lower;
     let order = u32::from(request.order.0);
@@ -143,7 +127,7 @@ pub(super) fn lower_alloc<G: Geometry>(world: &World<G>, request: Request) -> Op
     claimed.ok().map(|offset| zone.frame(huge, offset))
 }
 
-pub(super) fn lower_free<G: Geometry>(world: &World<G>, block: Block, _: Slot) -> bool {
+fn lower_free<G: Geometry>(world: &World<G>, block: Block, _: Slot) -> bool {
     let zone = &world.zone;
     let (huge, offset) = zone.locate(FrameId(block.0));
     if block.1 >= G::HUGE_ORDER {
@@ -168,16 +152,13 @@ pub(super) fn lower_free<G: Geometry>(world: &World<G>, block: Block, _: Slot) -
 }
 
 /// Frees huge frames, however they were allocated.
-pub(super) fn free_huge<G: Geometry>(
-    world: &World<G>,
-    huge: usize,
-    count: usize,
-) -> Option<States> {
+fn free_huge<G: Geometry>(world: &World<G>, huge: usize, count: usize) -> Option<States> {
     let lower = &world.zone.lower;
     lower.free_whole(huge, count).or_else(|| lower.free_joined(huge, count).ok())
 }
 
-fn search<G: Geometry>(world: &World<G>) {
+/// Looks at every tree of the index, and heals it.
+pub(super) fn search<G: Geometry>(world: &World<G>) {
     let zone = &world.zone;
     for kind in [Kind::Partial, Kind::Huge] {
         let look = |tree| zone.look_at(tree);
@@ -186,7 +167,8 @@ fn search<G: Geometry>(world: &World<G>) {
     }
 }
 
-fn turn<G: Geometry>(world: &World<G>, huge: usize, from: Phase, to: Phase) -> bool {
+/// Turns a huge frame from one phase to another, without its frames: was it in the first?
+pub(super) fn turn<G: Geometry>(world: &World<G>, huge: usize, from: Phase, to: Phase) -> bool {
     let zone = &world.zone;
     let before = match (from, to) {
         (Phase::Whole, Phase::Free) => free_huge(world, huge, 1),
@@ -215,7 +197,7 @@ pub(super) fn credit<G: Geometry>(world: &World<G>, huge: usize, before: usize, 
 
 /// Takes a child for empty, as a search for a child does that finds no credits in it although the
 /// tree says so.
-fn heal<G: Geometry>(world: &World<G>, huge: usize) {
+pub(super) fn heal<G: Geometry>(world: &World<G>, huge: usize) {
     let told = world.zone.tree(huge / G::TREE_HUGE).children() >> (huge % G::TREE_HUGE) & 1 != 0;
     if told && world.zone.lower.credits(huge) == 0 {
         world.zone.forget_child(huge);

@@ -5,7 +5,7 @@
 //!                  │
 //!   script      a thread: what it owns, its operations        ──►  says what it owns and does
 //!                  │                   │                                     │
-//!   machine     zone calls  │  rights alone  │  index alone  │  a mutant     │
+//!   machine     zone calls  │  rights alone  │  index alone                  │
 //!                  │                                                         │
 //!   drivers     explored: every state, sequentially consistent  ◄── verdict: owners, credits, crash
 //!               loomed: memory orderings, three preemptions     ◄── a cell for each frame: data races
@@ -24,10 +24,10 @@
 //!   cell of it, so an edge that is missing between a free and the next allocation of the frame is
 //!   a data race.
 //!
-//! `WOODLOT_FULL=1` lets loom run the larger scenarios with all preemptions, not with one;
-//! `LOOM_MAX_PREEMPTIONS` sets the bound for all.
+//! `WOODLOT_FULL=1` lets loom run the larger scenarios with all preemptions, a minute for each, not with
+//! one preemption; `LOOM_MAX_PREEMPTIONS` sets the bound for all.
 //!
-//! `mutants` holds primitives with a seeded defect, on which the same scenarios must fail.
+//! That a scenario can fail is shown by `cargo xtask mutants`, which seeds defects into the engine.
 extern crate std;
 
 #[cfg(woodlot_explore)]
@@ -36,7 +36,6 @@ mod frames;
 #[cfg(loom)]
 mod loomed;
 mod machine;
-mod mutants;
 mod scenarios;
 mod script;
 mod verdict;
@@ -69,6 +68,8 @@ impl<const H: u32, const T: usize> Geometry for Tiny<H, T> {
 enum Op {
     /// Allocates a block of this order; may find none.
     Alloc(u32),
+    /// The same where there is always one: it must find it.
+    AllocSure(u32),
     /// Allocates a block of this order, of another class.
     AllocClass(u32, Class),
     /// Allocates this very block; may be refused.
@@ -79,6 +80,8 @@ enum Op {
     FreeBatch(usize, usize),
     /// Frees what this thread allocated by its n-th allocation, if that found anything.
     FreeGot(usize),
+    /// Frees the first half of that, and keeps the other.
+    FreeHalf(usize),
     /// Frees a block that the thread owns.
     Free(usize, u32),
     /// Frees a block that others free as well.
@@ -200,10 +203,6 @@ impl<G: Geometry> Scenario<G> {
     /// Too many executions for every day.
     const fn large_for_loom(self) -> Self {
         Scenario { loom: false, ..self }
-    }
-
-    const fn machine(self, machine: Machine<G>) -> Self {
-        Scenario { machine, ..self }
     }
 }
 

@@ -79,10 +79,19 @@ impl<'a, G: Geometry> Thread<'a, G> {
         let zone = &self.world.zone;
         match op {
             Op::Alloc(order) => self.alloc(step, order, Class(0)),
+            Op::AllocSure(order) => {
+                self.alloc(step, order, Class(0));
+                // On weak memory a search may see rows as they were. A whole allocation then gives its
+                // credits back, which shows it what came before, and looks again.
+                let found = self.got.last().is_some_and(Option::is_some);
+                assert!(found || cfg!(loom), "nothing found of what is free");
+            }
             Op::AllocClass(order, class) => self.alloc(step, order, class),
             Op::At(frame, order) => {
                 self.say(step, &[Doing::TakingAt(Block(frame, order))]);
-                let request = World::<G>::request(order, at).at(FrameId(frame));
+                // Of the last class: where there are several, a tree that is entirely free turns to it.
+                let class = zone.zone.classes.all().next_back().expect("a policy has a class");
+                let request = World::<G>::request(order, at).class(class).at(FrameId(frame));
                 let found = (self.world.scenario.machine.alloc)(self.world, request);
                 self.take(found, order);
             }
@@ -109,6 +118,13 @@ impl<'a, G: Geometry> Thread<'a, G> {
                 self.pause(step);
                 self.free(step, block);
             }
+            Op::FreeHalf(number) => {
+                let Some(Block(first, order)) = self.got[number].take() else {
+                    return;
+                };
+                self.pause(step);
+                self.free(step, Block(first, order - 1));
+            }
             Op::Free(frame, order) => self.free(step, Block(frame, order)),
             Op::FreeAgain(frame, order) => {
                 let block = Block(frame, order);
@@ -119,7 +135,7 @@ impl<'a, G: Geometry> Thread<'a, G> {
             }
             Op::Drain(slot) => {
                 self.say(step, &[]);
-                (self.world.scenario.machine.drain)(self.world, Slot(slot));
+                zone.drain(Slot(slot)).expect("a slot of the zone");
             }
             Op::Offline(huge) => {
                 let block = Block(huge << G::HUGE_ORDER, G::HUGE_ORDER);
@@ -170,7 +186,7 @@ impl<'a, G: Geometry> Thread<'a, G> {
             }
             Op::Heal(huge) => {
                 self.say(step, &[]);
-                (self.world.scenario.machine.heal)(self.world, huge);
+                machine::heal(self.world, huge);
             }
             Op::Credit(huge, before, after) => {
                 self.say(step, &[]);
@@ -178,11 +194,11 @@ impl<'a, G: Geometry> Thread<'a, G> {
             }
             Op::Turn(huge, from, to) => {
                 self.say(step, &[]);
-                assert!((self.world.scenario.machine.turn)(self.world, huge, from, to));
+                assert!(machine::turn(self.world, huge, from, to));
             }
             Op::Search => {
                 self.say(step, &[]);
-                (self.world.scenario.machine.search)(self.world);
+                machine::search(self.world);
             }
         }
     }

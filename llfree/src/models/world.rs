@@ -8,7 +8,6 @@ use woodlot_frame::atomics::{AtomicU32, AtomicU64};
 use woodlot_frame::{FrameId, Geometry, Init, Request, Slot, ZoneConfig};
 
 use super::frames::{Block, Frames};
-use super::machine::{Level, Machine};
 use super::script::Thread;
 use super::{Scenario, Script, std};
 use crate::{LLFree, Line, Parts, TreeStates, Tuning};
@@ -31,14 +30,14 @@ pub(super) struct World<G: Geometry> {
 
 /// The words of a zone.
 pub(super) struct Words {
-    pub(super) rows: Box<[AtomicU64]>,
-    pub(super) states: Box<[TreeStates]>,
-    pub(super) totals: Box<[AtomicU64]>,
-    pub(super) slots: Box<[AtomicU64]>,
-    pub(super) masks: Box<[AtomicU64]>,
-    pub(super) leaves: Box<[AtomicU64]>,
+    rows: Box<[AtomicU64]>,
+    states: Box<[TreeStates]>,
+    totals: Box<[AtomicU64]>,
+    slots: Box<[AtomicU64]>,
+    masks: Box<[AtomicU64]>,
+    leaves: Box<[AtomicU64]>,
     pub(super) trees: Box<[Line<AtomicU64>]>,
-    pub(super) children: Box<[AtomicU32]>,
+    children: Box<[AtomicU32]>,
 }
 
 /// # Safety
@@ -133,20 +132,10 @@ impl<G: Geometry> World<G> {
 
     fn set_up(&mut self) {
         let mut owned = Frames::default();
-        // The defects of a mutant begin with the threads.
-        let machine = self.scenario.machine;
-        self.scenario.machine = match machine.level {
-            Level::Lower => Machine::LOWER,
-            Level::Zone => {
-                Machine { reserve_after_frees: machine.reserve_after_frees, ..Machine::ZONE }
-            }
-            Level::Index => Machine::INDEX,
-        };
         for &(at, ref op) in self.scenario.setup {
             let script = Script { at, owns: &[], ops: std::slice::from_ref(op) };
             owned = Thread::new(self, usize::MAX, &script, owned).run().owned;
         }
-        self.scenario.machine = machine;
         for (number, script) in self.scenario.threads.iter().enumerate() {
             let mine = script.start();
             assert_eq!(mine.but(owned), Frames::default(), "thread {number} owns what is free");
@@ -177,9 +166,8 @@ impl<G: Geometry> World<G> {
     #[cfg(not(loom))]
     pub(super) fn hand_over(&self, _: Block, _: Option<usize>, _: Option<usize>) {}
 
-    /// A request on a slot.
+    /// A request on a slot, of class 0.
     pub(super) fn request(order: u32, slot: usize) -> Request {
-        let class = woodlot_frame::Class(0);
-        Request::new(woodlot_frame::Order(order as u8), Slot(slot)).class(class)
+        Request::new(woodlot_frame::Order(order as u8), Slot(slot))
     }
 }

@@ -82,10 +82,8 @@ impl<G: Geometry, const PCP: bool> Construct for Linux<G, PCP> {
             central: Central { lock: SpinLock::new(), free: 0.into() },
             geometry: PhantomData,
         };
-        // Blocks are movable at first, where the policy knows that class (`memmap_init`).
-        let first_class =
-            if config.classes.has(Class::MOVABLE) { Class::MOVABLE } else { Class(0) };
-        let first_class = u32::from(first_class.0);
+        // Blocks are movable at first (`memmap_init`).
+        let first_class = u32::from(Class::MOVABLE.0);
         let slot_heads = this.heads + (G::MAX_ORDER + 1) * MAX_CLASSES as u32;
         for slot in 0..config.slots {
             let pcp = Pcp::new(slot_heads + slot as u32 * HEADS);

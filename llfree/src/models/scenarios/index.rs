@@ -30,6 +30,11 @@ models! {
         thread!(at 0: Turn(0, Free, Whole), Turn(0, Whole, Free)),
         thread!(at 0: Search),
     ]);
+    /// The leaf is empty, and its bit in the mask still set.
+    give_and_search = Scenario::new(INDEX, &[(0, Turn(0, Free, Whole)), (0, Turn(1, Free, Whole)), (0, Search)], &[
+        thread!(at 0: Turn(0, Whole, Free)),
+        thread!(at 0: Search),
+    ]);
     take_and_give_by_two = Scenario::new(INDEX, &[], &[
         thread!(at 0: Turn(0, Free, Whole), Turn(0, Whole, Free)),
         thread!(at 0: Turn(1, Free, Offline), Turn(1, Offline, Free)),

@@ -33,7 +33,17 @@ models! {
         thread!(at 0 owns [Block(2, 1)]: Free(2, 1), Alloc(2), FreeGot(0)),
         thread!(at 0: Alloc(0), FreeGot(0)),
     ]).large_for_loom();
-    /// Allocations and frees of one child, until it is whole and after.
+    /// A part is freed, and a frame of it taken by another.
+    split_and_alloc = Scenario::new(LOWER, &[(0, At(0, 2))], &[
+        thread!(at 0 owns [Block(0, 1)]: Free(0, 1)),
+        thread!(at 0: Alloc(0)),
+    ]);
+    /// Allocations and frees of one child.
+    two_of_one_child = Scenario::new(LOWER, &[], &[
+        thread!(at 0: Alloc(0), FreeGot(0)),
+        thread!(at 0: Alloc(0), FreeGot(0)),
+    ]);
+    /// The same until it is whole and after.
     alloc_and_whole = Scenario::new(LOWER, &[], &[
         thread!(at 0: Alloc(0), FreeGot(0), Alloc(1), FreeGot(1)),
         thread!(at 0: Alloc(0), FreeGot(0), Alloc(2), FreeGot(1)),
@@ -63,7 +73,7 @@ models! {
     /// A pair of which one half is whole and the other was allocated by base frames is freed.
     pair_joined = Scenario::new(LOWER, &[(0, At(0, 2)), (1, Alloc(1)), (1, Alloc(1))], &[
         thread!(at 0 owns [Block(0, 3)]: Free(0, 3)),
-        thread!(at 0: Alloc(2), FreeGot(0)),
+        thread!(at 0: Alloc(2), FreeGot(0), Alloc(0)),
         thread!(at 1: Alloc(0), FreeGot(0)),
     ]);
     /// The halves of a pair are freed, split and taken as a pair again.

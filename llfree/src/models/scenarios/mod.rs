@@ -5,7 +5,7 @@ use super::machine::Machine;
 use super::{ClassPolicy, Op, Scenario, Script, Tiny, driver};
 
 /// Two classes, each of which may turn to the other.
-pub(super) const TWO: ClassPolicy = match ClassPolicy::new(&[(1, &[0, 1]), (1, &[1, 0])]) {
+const TWO: ClassPolicy = match ClassPolicy::new(&[(1, &[0, 1]), (1, &[1, 0])]) {
     Some(policy) => policy,
     None => ClassPolicy::SINGLE,
 };

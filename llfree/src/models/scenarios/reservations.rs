@@ -136,6 +136,10 @@ models! {
         thread!(at 0 owns [Block(0, 2)]: Free(0, 0), Free(1, 0)),
         thread!(at 0: Alloc(0)),
     ]).slots(2);
+    /// The slot's child is used up, joined, and opened again with the other polarity.
+    used_up = Scenario::new(ZONE, &[(0, Alloc(1)), (0, Alloc(1)), (1, Free(0, 2)), (1, At(0, 1))], &[
+        thread!(at 0 owns [Block(0, 1)]: Free(0, 0), Alloc(0), FreeGot(0)),
+    ]).slots(2);
     /// One frame is left in another slot's tree.
     last_frame = Scenario::new(ZONE, &[(0, Alloc(2)), (0, Alloc(1)), (0, Alloc(0))], &[
         thread!(at 0: Alloc(0), FreeGot(0)),

@@ -1,6 +1,6 @@
 //! Huge frames of four rows: an order-7 block is two rows, claimed one after the other.
 
-use super::Op::{Alloc, At, Free, FreeGot};
+use super::Op::{Alloc, AllocSure, At, Free, FreeGot};
 use super::*;
 
 type Rows = Tiny<8, 2>;
@@ -32,6 +32,17 @@ models! {
     undo_and_free = Scenario::new(LOWER, &[(0, At(0, 0)), (0, At(192, 0))], &[
         thread!(at 0: Alloc(7), FreeGot(0)),
         thread!(at 0 owns [Block(192, 0)]: Free(192, 0), Alloc(6)),
+    ]);
+    /// The free frame is another one when a search with its credit comes there.
+    bits_move_behind = Scenario::new(LOWER, &[(0, At(0, 7)), (0, At(128, 7)), (0, Free(192, 0))], &[
+        thread!(at 0 owns [Block(0, 0)]: Free(0, 0), At(192, 0)),
+        thread!(at 0: AllocSure(0)),
+    ]);
+    /// The last two frames of a huge frame come back in different rows, and a third thread takes it whole.
+    close_by_rows = Scenario::new(LOWER, &[(0, At(0, 0)), (0, At(64, 0)), (0, At(256, 8))], &[
+        thread!(at 0 owns [Block(0, 0)]: Free(0, 0)),
+        thread!(at 0 owns [Block(64, 0)]: Free(64, 0)),
+        thread!(at 0: Alloc(8)),
     ]);
     /// A block of two rows is freed, as a whole or by its rows, while its rows are taken.
     free_rows = Scenario::new(LOWER, &[(0, At(0, 7)), (0, At(128, 7))], &[

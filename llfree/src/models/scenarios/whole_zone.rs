@@ -4,7 +4,8 @@
 
 use super::super::Class;
 use super::Op::{
-    Alloc, AllocClass, At, Batch, Drain, Free, FreeBatch, FreeGot, Offline, Online, Reserve,
+    Alloc, AllocClass, At, Batch, Drain, Free, FreeBatch, FreeGot, FreeHalf, Offline, Online,
+    Reserve,
 };
 use super::*;
 
@@ -75,6 +76,12 @@ models! {
         thread!(at 1: At(0, 1)),
         thread!(at 0 owns [Block(0, 1)]: Free(0, 0), Free(1, 0)),
     ]).slots(2);
+    /// The huge frame is freed, taken whole and split again, under the other polarity, before a credit of
+    /// it is taken.
+    exact_and_turn = Scenario::new(ZONE, &[(0, At(0, 0))], &[
+        thread!(at 0: At(3, 0)),
+        thread!(at 0 owns [Block(0, 0)]: Free(0, 0), At(0, 2), FreeHalf(0)),
+    ]).large_for_loom();
     exact_pair_and_half = Scenario::new(ZONE, &[], &[
         thread!(at 0: At(0, 3), FreeGot(0)),
         thread!(at 0: At(0, 2), FreeGot(0)),

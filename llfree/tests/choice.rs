@@ -1,0 +1,107 @@
+//! Which of several places an allocation chooses: that is what leaves huge frames whole.
+#![cfg(not(any(loom, woodlot_explore)))]
+
+use woodlot_frame::{
+    Base4K, Batch, Class, ClassPolicy, FrameAllocator, FrameId, Geometry, Init, Order, Owned,
+    Request, Slot, ZoneConfig,
+};
+use woodlot_llfree::LLFree;
+
+const HUGE: usize = Base4K::HUGE_FRAMES;
+
+/// So many trees of one class and two slots, in which blocks of half a huge frame are allocated: of so
+/// many huge frames of each tree one half.
+fn halves_taken(halves: &[usize]) -> Owned<LLFree<'static, Base4K>> {
+    let config = ZoneConfig::new(halves.len() * Base4K::TREE_FRAMES, 2);
+    let zone = Owned::new(&config.with_classes(ClassPolicy::SINGLE), Init::Free).expect("a zone");
+    let trees = halves.iter().zip((0..).step_by(Base4K::TREE_FRAMES));
+    for frame in trees.flat_map(|(&count, first)| (0..count).map(move |n| first + n * HUGE)) {
+        claim(&zone, frame, 8);
+    }
+    zone
+}
+
+fn claim(zone: &Owned<LLFree<'static, Base4K>>, frame: usize, order: u8) {
+    let request = Request::new(Order(order), Slot(1)).class(Class(0)).at(FrameId(frame));
+    zone.alloc(request).expect("it is free");
+}
+
+fn next(zone: &Owned<LLFree<'static, Base4K>>) -> usize {
+    zone.alloc(Request::new(Order(0), Slot(0)).class(Class(0))).expect("a frame").0
+}
+
+#[test]
+fn the_most_used_child_is_filled_first() {
+    let zone = halves_taken(&[3]);
+    claim(&zone, HUGE + HUGE / 2, 7);
+    assert_eq!(next(&zone) / HUGE, 1, "the most used child is another");
+}
+
+#[test]
+fn children_with_little_left_are_filled_last() {
+    let zone = halves_taken(&[2]);
+    (HUGE / 2..HUGE - 8).for_each(|frame| claim(&zone, frame, 0));
+    assert_eq!(next(&zone) / HUGE, 1, "the child with little left is not the last");
+}
+
+#[test]
+fn the_most_used_tree_is_filled_first() {
+    let zone = halves_taken(&[4, 31, 20]);
+    let whole = |huge| claim(&zone, Base4K::TREE_FRAMES + huge * HUGE + HUGE / 2, 8);
+    (0..16).for_each(whole);
+    assert_eq!(next(&zone) / Base4K::TREE_FRAMES, 1, "the most used tree is another");
+}
+
+#[test]
+fn a_huge_frame_in_part_allocated_comes_before_a_free_one() {
+    let zone = halves_taken(&[0, 1]);
+    assert_eq!(next(&zone) / HUGE, Base4K::TREE_HUGE, "a free huge frame was opened");
+}
+
+/// Blocks of every order lie one behind the other in a zone in which nothing else is used.
+#[test]
+fn blocks_fill_one_huge_frame_after_the_other() {
+    for order in (0..9).map(Order) {
+        let zone = halves_taken(&[0, 0, 0]);
+        for first in (0..3 * HUGE).step_by(order.frames()) {
+            let request = Request::new(order, Slot(0)).class(Class(0));
+            assert_eq!(zone.alloc(request), Ok(FrameId(first)), "{order}");
+        }
+    }
+}
+
+#[test]
+fn a_batch_fills_one_huge_frame_after_the_other() {
+    let zone = halves_taken(&[0, 0, 0]);
+    let mut frames = [FrameId(0); 3 * HUGE];
+    let request = Request::new(Order(0), Slot(0)).class(Class(0));
+    assert_eq!(zone.alloc_batch(request, Batch::All, &mut frames), Ok(3 * HUGE));
+    assert!(frames.iter().map(|frame| frame.0).eq(0..3 * HUGE));
+}
+
+/// Of two trees every frame is allocated as huge frames. Slot 0 frees one of tree 0 and four of tree 1, not
+/// in a row, and slot 1 so many blocks of tree 1 in a row. Which tree does slot 1 get its next huge frame
+/// from? By itself it would take the most used tree, number 0.
+fn next_after_frees_in_a_row(order: u8, frees: usize) -> usize {
+    let config = ZoneConfig::new(2 * Base4K::TREE_FRAMES, 2).with_classes(ClassPolicy::SINGLE);
+    let zone = Owned::<LLFree<'static, Base4K>>::new(&config, Init::Free).expect("a zone");
+    (0..2 * Base4K::TREE_HUGE).for_each(|huge| claim(&zone, huge * HUGE, 9));
+    let free = |frame, order, slot| zone.free(FrameId(frame), Order(order), Slot(slot));
+    for huge in [32, 33, 0, 34, 35] {
+        free(huge * HUGE, 9, 0).expect("it is allocated");
+    }
+    for block in 0..frees {
+        free(40 * HUGE + (block << order), order, 1).expect("it is allocated");
+    }
+    assert_eq!(zone.stats().free_frames, 5 * HUGE + (frees << order), "nothing is lost");
+    let request = Request::new(Order(9), Slot(1)).class(Class(0));
+    zone.alloc(request).expect("a huge frame").0 / Base4K::TREE_FRAMES
+}
+
+#[test]
+fn frees_in_a_row_reserve_their_tree() {
+    for (order, enough) in [(0, 4), (3, 4), (9, 4), (10, 2)] {
+        let tree = |frees| next_after_frees_in_a_row(order, frees);
+        assert_eq!((tree(enough - 1), tree(enough)), (0, 1), "frees of order {order}");
+    }
+}

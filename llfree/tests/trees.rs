@@ -1,0 +1,61 @@
+//! Zones of many small trees: searches that go from one group of trees to the next, or look into
+//! more trees than they should.
+#![cfg(not(any(loom, woodlot_explore)))]
+
+use woodlot_frame::{FrameAllocator, FrameId, Geometry, Init, Order, Request, Slot, ZoneConfig};
+use woodlot_llfree::LLFree;
+use woodlot_suite::short::Small;
+use woodlot_suite::{Checked, checks, settings};
+
+/// Trees of 32 frames, 64 of which are a group of the index.
+type Trees = Small<3, 4>;
+type Engine = LLFree<'static, Trees>;
+
+/// More than two groups of trees.
+fn three_groups() -> ZoneConfig {
+    ZoneConfig::new(130 * Trees::TREE_FRAMES + 3, 3).starting_at(FrameId(5))
+}
+
+#[test]
+fn random_calls_in_three_groups() {
+    checks::random::random_calls_on::<Engine>(&three_groups(), settings::seed());
+}
+
+/// A slot that has its tree in the last group finds what is free in the first.
+#[test]
+fn searches_go_round() {
+    let mut zone = Checked::<Engine>::new(&three_groups(), Init::Free);
+    for order in [0, 2, 3, 4].map(Order) {
+        let mut blocks: Vec<_> = zone.fill_all(Slot(0));
+        blocks.retain(|&(frame, order)| {
+            let first = frame.0 < 2 * Trees::TREE_FRAMES;
+            if first {
+                zone.give(frame, order, Slot(1));
+            }
+            !first
+        });
+        zone.drain(Slot(1)).expect("the slot exists");
+        zone.fill(order, Request::new(order, Slot(0)).class, Slot(0));
+        zone.give_rest(Slot(2));
+        zone.validate();
+    }
+}
+
+/// A pair of free frames in the last of many trees, in all of which every other frame is free: the
+/// quick look ends before it, and the pair is found all the same.
+#[test]
+fn a_run_behind_many_trees_without_one() {
+    let trees = 20;
+    let config = ZoneConfig::new(trees * Trees::TREE_FRAMES, 2);
+    let mut zone = Checked::<Engine>::new(&config, Init::Free);
+    let frames = zone.fill(Order(0), Request::new(Order(0), Slot(0)).class, Slot(0));
+    assert_eq!(frames.len(), config.frames);
+    let last = (trees - 1) * Trees::TREE_FRAMES;
+    for frame in (0..config.frames).filter(|&n| n % 2 == 0 || n == last + 1) {
+        zone.give(FrameId(frame), Order(0), Slot(1));
+    }
+    (0..2).for_each(|slot| zone.drain(Slot(slot)).expect("the slot exists"));
+    assert_eq!(zone.take(Order(1), Slot(0)), FrameId(last));
+    assert_eq!(zone.engine().free_frames(), config.frames / 2 - 1);
+    zone.validate();
+}
