@@ -18,7 +18,7 @@
 //! releaser *R* that has found a node free and is about to clear the branch above may be delayed;
 //! *B* allocates below and frees again, marking that branch anew; *N* has meanwhile allocated beside
 //! *B* and passed it before the mark. *R* sees a mark, takes it for its own, and clears the branch
-//! over *N*'s block, whose memory is then handed out a second time (`models/mutants/logic.rs`, `shared_marks`).
+//! over *N*'s block, whose memory is then handed out a second time (`cargo xtask mutants --only shared_marks`).
 //!
 //! So here a mark belongs to the one call that made it, which marks a branch only when the cell
 //! below has become zero, looks at it again, and clears mark and branch together. Who comes by in

@@ -14,7 +14,8 @@
 //!
 //! # Misuse
 //! A free must name a block's first frame and its order: anything else is refused. That is exact in
-//! both forms, since a block's fields say its size. What cannot be told: a free of a block that was
+//! both forms, since a block's fields say its size, and a free looks whether they lie in another block,
+//! where an allocation may have them for a moment. What cannot be told: a free of a block that was
 //! freed before and is another owner's now, in the same order. If such a free hits an allocation
 //! before its climb has ended, that block is handed out although it is free, and blocks around it may
 //! look in use until something in them is allocated and freed again.
@@ -28,7 +29,7 @@ use crate::Nbbs;
 use crate::field::OFFLINE;
 use crate::forest::Kind;
 use crate::form::Form;
-use crate::shape::{Node, Shape};
+use crate::shape::Node;
 
 impl<G: Geometry, F: Form> Nbbs<'_, G, F> {
     #[inline(always)]
@@ -73,12 +74,6 @@ impl<G: Geometry, F: Form> Nbbs<'_, G, F> {
             true => Ok(node),
             false => Err(AllocError::InUse(frame)),
         }
-    }
-
-    /// Takes this very block; looks first whether it lies in another one, to leave no marks then.
-    pub(crate) fn claim(&self, node: Node, flags: u64) -> bool {
-        let above = self.forest.block_above(Shape::<G, F>::place(node).cell);
-        above.is_none() && self.forest.take(node, flags).is_ok()
     }
 
     /// Why a free was refused.
@@ -136,7 +131,8 @@ impl<G: Geometry, F: Form> FrameAllocator for Nbbs<'_, G, F> {
     }
 
     /// # Progress
-    /// Lock-free; three times round the zone at most (`search.rs`).
+    /// Lock-free; three times round the zone at most (`search.rs`), and three times more if a slot
+    /// had put a release off (`deferred.rs`).
     #[inline]
     fn alloc(&self, request: Request) -> Result<FrameId, AllocError> {
         let order = self.check(request.order, request.slot)?;
@@ -146,9 +142,10 @@ impl<G: Geometry, F: Form> FrameAllocator for Nbbs<'_, G, F> {
         let slot = request.slot.0;
         let node = match request.frame {
             None => {
-                let found = self.forest.search(order, self.slots.hint(slot));
-                let node = found.ok_or(AllocError::OutOfMemory)?;
-                self.slots.set_hint(slot, node.start());
+                let found = self.find(order, self.slots.hint(slot));
+                let (node, crowded) = found.ok_or(AllocError::OutOfMemory)?;
+                let start = node.start();
+                self.slots.set_hint(slot, if crowded { self.forest.apart(start) } else { start });
                 node
             }
             Some(frame) => self.alloc_exact(frame, request.order)?,
@@ -165,16 +162,20 @@ impl<G: Geometry, F: Form> FrameAllocator for Nbbs<'_, G, F> {
             return Err(FreeError::BadSlot(slot));
         }
         let node = self.node(frame, order)?;
-        if !self.forest.free(node, 0) {
+        if !self.give(node, slot.0) {
             return Err(self.refusal(frame, node));
         }
         self.slots.count(slot.0, 1 << order.0);
         Ok(())
     }
 
-    /// Slots hold nothing.
+    /// A slot holds no frames, only a release that it has put off.
     fn drain(&self, slot: Slot) -> Result<(), BadSlot> {
-        if slot.0 < self.zone.slots { Ok(()) } else { Err(BadSlot(slot)) }
+        if slot.0 >= self.zone.slots {
+            return Err(BadSlot(slot));
+        }
+        self.settle_slot(slot.0);
+        Ok(())
     }
 
     fn offline(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
@@ -191,7 +192,9 @@ impl<G: Geometry, F: Form> FrameAllocator for Nbbs<'_, G, F> {
     fn online(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
         let nodes = self.huge_frames(first, count)?;
         // They become this call's own first, all or none, and are then freed.
-        let own = nodes.clone().take_while(|&node| self.forest.mark(node, OFFLINE, 0)).count();
+        let take =
+            |node: &Node| !self.forest.lies_in_block(*node) && self.forest.mark(*node, OFFLINE, 0);
+        let own = nodes.clone().take_while(take).count();
         if own < count {
             nodes.take(own).for_each(|node| _ = self.forest.mark(node, 0, OFFLINE));
             return Err(OfflineError::NotOffline);
@@ -202,10 +205,10 @@ impl<G: Geometry, F: Form> FrameAllocator for Nbbs<'_, G, F> {
     }
 
     /// Exact for every order. As fast as an allocation from slot 0: where nothing is free, a byte for
-    /// each root is looked at (`spent.rs`).
+    /// each root (`spent.rs`) and a word for each slot (`deferred.rs`) are looked at.
     fn is_available(&self, order: Order) -> bool {
         let order = u32::from(order.0);
-        order <= G::MAX_ORDER && self.forest.has(order, self.slots.hint(0))
+        order <= G::MAX_ORDER && self.has(order, self.slots.hint(0))
     }
 
     fn free_frames(&self) -> usize {
@@ -213,6 +216,7 @@ impl<G: Geometry, F: Form> FrameAllocator for Nbbs<'_, G, F> {
     }
 
     fn stats(&self) -> Stats {
+        self.settle();
         let all = self.forest.tally_all();
         let range = self.zone.huge_range::<G>();
         let nodes = (range.start.0..range.end.0).filter_map(|huge| self.huge_node(HugeId(huge)));
@@ -234,7 +238,8 @@ impl<G: Geometry, F: Form> FrameAllocator for Nbbs<'_, G, F> {
     }
 
     fn is_free(&self, frame: FrameId, order: Order) -> bool {
-        self.node(frame, order).is_ok_and(|node| self.forest.kind_within(node) == Kind::Free)
+        let free = |node| self.forest.kind_within(node) == Kind::Free;
+        self.node(frame, order).is_ok_and(|node| free(node) || self.settle() && free(node))
     }
 
     fn free_in_huge(&self, huge: HugeId) -> usize {

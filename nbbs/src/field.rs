@@ -216,7 +216,7 @@ mod tests {
                 assert_eq!(block & !mask, 0);
                 for at in first..first + (1 << size) {
                     let field = block >> (at as u32 * BITS) & 0xFF;
-                    assert!(is_block(field) && self::size(field) == size);
+                    assert_eq!((is_block(field), self::size(field)), (true, size));
                 }
             }
         }

@@ -14,7 +14,7 @@ use woodlot_frame::atomics::AtomicU8;
 
 use crate::field::{OFFLINE, is_block, mask, pattern, size};
 use crate::form::Form;
-use crate::shape::{Cell, Node, Place, Shape};
+use crate::shape::{Cell, Node, Shape};
 
 /// Why a block was not taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,14 +61,15 @@ impl<G: Geometry, F: Form> Forest<'_, G, F> {
         }
     }
 
-    /// Takes the block that a node stands for; `flags` go into its fields.
+    /// Takes the block that a node stands for; `flags` go into its fields. Was another call at the
+    /// same cell at the same time?
     ///
     /// # Progress
     /// Lock-free: a swap fails only because another call changed the cell.
     #[inline(always)]
-    pub(crate) fn take(&self, node: Node, flags: u64) -> Result<(), Taken> {
+    pub(crate) fn take(&self, node: Node, flags: u64) -> Result<bool, Taken> {
         let place = Shape::<G, F>::place(node);
-        let mut value = self.load(place.cell);
+        let (mut value, mut crowded) = (self.load(place.cell), false);
         loop {
             if value & mask(place.first, place.size) != 0 {
                 return Err(Taken::Used);
@@ -76,13 +77,16 @@ impl<G: Geometry, F: Form> Forest<'_, G, F> {
             let next = value | pattern(place.first, place.size, flags);
             match self.swap(place.cell, value, next) {
                 Ok(()) => break,
-                Err(now) => value = now,
+                Err(now) => (value, crowded) = (now, true),
             }
         }
-        self.climb(place.cell).map_err(|block| {
-            self.free(node, flags);
-            Taken::Within(block)
-        })
+        match self.climb(place.cell) {
+            Ok(()) => Ok(crowded),
+            Err(block) => {
+                self.free(node, flags);
+                Err(Taken::Within(block))
+            }
+        }
     }
 
     /// Frees the block that a node stands for; false where there is no such block with these
@@ -92,30 +96,30 @@ impl<G: Geometry, F: Form> Forest<'_, G, F> {
     /// Lock-free.
     #[inline(always)]
     pub(crate) fn free(&self, node: Node, flags: u64) -> bool {
-        let cleared = self.clear(Shape::<G, F>::place(node), flags);
-        if cleared {
+        let left = self.clear(node, flags);
+        if left == Some(0) {
+            self.release(Shape::<G, F>::place(node).cell);
+        }
+        if left.is_some() {
             self.unspend(node);
         }
-        cleared
+        left.is_some()
     }
 
+    /// Clears the fields of the block that a node stands for; the value that its cell has then, or
+    /// `None` where there is no such block with these flags. Of zero everybody is yet to be told.
     #[inline(always)]
-    fn clear(&self, place: Place, flags: u64) -> bool {
+    pub(crate) fn clear(&self, node: Node, flags: u64) -> Option<u64> {
+        let place = Shape::<G, F>::place(node);
         let mask = mask(place.first, place.size);
         let mut value = self.load(place.cell);
-        loop {
-            if value & mask != pattern(place.first, place.size, flags) {
-                return false;
-            }
+        while value & mask == pattern(place.first, place.size, flags) {
             match self.swap(place.cell, value, value & !mask) {
-                Ok(()) => break,
+                Ok(()) => return Some(value & !mask),
                 Err(now) => value = now,
             }
         }
-        if value & !mask == 0 {
-            self.release(place.cell);
-        }
-        true
+        None
     }
 
     /// Changes the flags of a block; false where there is no such block with the old ones.
@@ -175,14 +179,32 @@ impl<G: Geometry, F: Form> Forest<'_, G, F> {
 
     /// The same, also if it lies in a block above.
     pub(crate) fn kind_within(&self, node: Node) -> Kind {
-        let mut cell = Shape::<G, F>::place(node).cell;
+        match self.field_over(Shape::<G, F>::place(node).cell) {
+            Some(field) => Kind::Block { offline: field & OFFLINE != 0 },
+            None => self.kind(node),
+        }
+    }
+
+    /// Does a node lie in a block? If one does that is occupied itself, it is no block: an allocation
+    /// is there for a moment, until it finds the one above. Nothing lies in what a caller owns or has
+    /// taken out (`climb.rs`, invariant 3).
+    #[inline(always)]
+    pub(crate) fn lies_in_block(&self, node: Node) -> bool {
+        self.field_over(Shape::<G, F>::place(node).cell).is_some()
+    }
+
+    /// A field of the block that all of a cell lies in, whatever is in use beside it. If there are
+    /// several it is the largest: in it the others are occupied for a moment only.
+    #[inline(always)]
+    fn field_over(&self, mut cell: Cell) -> Option<u64> {
+        let mut largest = None;
         while let Some((above, branch)) = Shape::<G, F>::above(cell) {
             let field = branch.field(self.load(above));
             if is_block(field) {
-                return Kind::Block { offline: field & OFFLINE != 0 };
+                largest = Some(field);
             }
             cell = above;
         }
-        self.kind(node)
+        largest
     }
 }

@@ -158,8 +158,7 @@ impl<G: Geometry, F: Form> Forest<'_, G, F> {
     }
 
     fn set(&self, cell: Cell, value: u64) {
-        if let Some(atom) = self.cells.get(self.shape.index(cell)) {
-            F::store(atom, value);
-        }
+        let atom = self.cells.get(self.shape.index(cell)).into_iter();
+        atom.for_each(|atom| F::store(atom, value));
     }
 }

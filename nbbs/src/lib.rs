@@ -4,8 +4,8 @@
 //! (Marotta, Ianni, Scarselli, Pellegrini, Quaglia; poster extended abstract).
 //!
 //! ```text
-//!   slots    ┌ hint, count ┐ …                        per CPU                slots.rs
-//!            └──────┬──────┘                          where to look          search.rs
+//!   slots    ┌ hint, count, late ┐ …                  per CPU                slots.rs, deferred.rs
+//!            └──────┬────────────┘                    where to look          search.rs
 //!                   ▼                                 and where not          spent.rs
 //!   roots    ●────────────●────────────● …            blocks of the largest order
 //!           ╱ ╲          ╱ ╲          ╱ ╲             climbs and releases    climb.rs
@@ -43,7 +43,8 @@
 //! offline and online, recovery and exact exhaustion are there.
 //!
 //! # Progress
-//! Lock-free throughout; see `climb.rs` for allocations and frees. Nothing is held for a slot.
+//! Lock-free throughout; see `climb.rs` for allocations and frees. No frame is held for a slot; what
+//! a slot puts off, anybody does who needs it (`deferred.rs`).
 //!
 //! # Crash
 //! All cells are durable. What survives is exactly the blocks that were allocated; a call that was
@@ -54,13 +55,14 @@
 mod climb;
 mod contract;
 mod count;
+mod deferred;
 mod field;
 mod forest;
 mod form;
 mod init;
 #[cfg(all(test, any(loom, woodlot_explore)))]
 mod models;
-#[cfg(not(any(loom, woodlot_explore)))]
+#[cfg(not(any(loom, shuttle, woodlot_explore)))]
 mod raw;
 mod search;
 mod shape;

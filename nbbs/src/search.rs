@@ -6,6 +6,9 @@
 //!              then: where the slot last found something
 //! ```
 //!
+//! Where another call got in the way, the slot goes [`apart`](Forest::apart): two that are in one place
+//! would stay together, each write of the one taking the cache lines away from the other.
+//!
 //! The nodes of an order are looked at one after the other (section II a), in the four-level form all
 //! those of a cell at once. One that is free may still lie in a larger block: that is looked up
 //! before anything is written, and the search goes on behind that block.
@@ -31,19 +34,19 @@ const ROUNDS: usize = 3;
 /// What came of looking.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Found {
-    /// This block.
-    Block(Node),
+    /// This block; and was another call in the way?
+    Block(Node, bool),
     /// None; and was another call in the way?
     None(bool),
 }
 
 impl<G: Geometry, F: Form> Forest<'_, G, F> {
-    /// Takes a free block, looking from this offset on.
+    /// Takes a free block, looking from this offset on; and was another call in the way?
     #[inline(always)]
-    pub(crate) fn search(&self, order: u32, from: usize) -> Option<Node> {
+    pub(crate) fn search(&self, order: u32, from: usize) -> Option<(Node, bool)> {
         for _ in 0..ROUNDS {
             match self.round(order, from, |node| self.take(node, 0)) {
-                Found::Block(node) => return Some(node),
+                Found::Block(node, crowded) => return Some((node, crowded)),
                 Found::None(false) => return None,
                 Found::None(true) => {}
             }
@@ -51,9 +54,20 @@ impl<G: Geometry, F: Form> Forest<'_, G, F> {
         None
     }
 
-    /// Is there a free block, looking from this offset on?
-    pub(crate) fn has(&self, order: u32, from: usize) -> bool {
-        matches!(self.round(order, from, |_| Ok(())), Found::Block(_))
+    /// Looks for a free block from this offset on, and takes none.
+    pub(crate) fn look(&self, order: u32, from: usize) -> Found {
+        self.round(order, from, |_| Ok(false))
+    }
+
+    /// The beginning of another root, three eighths of the zone behind this offset. An odd number of
+    /// roots, so that those who go apart again and again come to many places.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn apart(&self, offset: usize) -> usize {
+        let roots = self.shape.roots;
+        let step = (roots >> 2) + (roots >> 3);
+        let root = (offset >> G::MAX_ORDER) + (step | 1);
+        (if root < roots { root } else { root - roots }) << G::MAX_ORDER
     }
 
     /// Once round the zone.
@@ -62,15 +76,16 @@ impl<G: Geometry, F: Form> Forest<'_, G, F> {
         &self,
         order: u32,
         from: usize,
-        take: impl Fn(Node) -> Result<(), Taken> + Copy,
+        take: impl Fn(Node) -> Result<bool, Taken> + Copy,
     ) -> Found {
         let from = if from < self.shape.frames() { from } else { 0 };
         let first = from >> G::MAX_ORDER;
         // Nearly always it is in the first root, and from there on.
-        if !self.is_spent(first, order)
-            && let Found::Block(node) = self.scan(order, from, (first + 1) << G::MAX_ORDER, take)
-        {
-            return Found::Block(node);
+        if !self.is_spent(first, order) {
+            let found = self.scan(order, from, (first + 1) << G::MAX_ORDER, take);
+            if let Found::Block(..) = found {
+                return found;
+            }
         }
         self.roots(order, first, take)
     }
@@ -81,7 +96,7 @@ impl<G: Geometry, F: Form> Forest<'_, G, F> {
         &self,
         order: u32,
         first: usize,
-        take: impl Fn(Node) -> Result<(), Taken> + Copy,
+        take: impl Fn(Node) -> Result<bool, Taken> + Copy,
     ) -> Found {
         let mut lost = false;
         for root in (first + 1..self.shape.roots).chain(0..first + 1) {
@@ -96,7 +111,7 @@ impl<G: Geometry, F: Form> Forest<'_, G, F> {
                 found => found,
             };
             match found {
-                Found::Block(node) => return Found::Block(node),
+                Found::Block(..) => return found,
                 Found::None(here) => lost |= here,
             }
         }
@@ -110,7 +125,7 @@ impl<G: Geometry, F: Form> Forest<'_, G, F> {
         order: u32,
         from: usize,
         to: usize,
-        take: impl Fn(Node) -> Result<(), Taken>,
+        take: impl Fn(Node) -> Result<bool, Taken>,
     ) -> Found {
         let (mut at, mut lost) = (from, false);
         while at < to {
@@ -130,7 +145,7 @@ impl<G: Geometry, F: Form> Forest<'_, G, F> {
             // Beside something in use there is no larger block in use.
             let above = if value == 0 { self.block_above(place.cell) } else { None };
             match above.map_or_else(|| take(node), |block| Err(Taken::Within(block))) {
-                Ok(()) => return Found::Block(node),
+                Ok(crowded) => return Found::Block(node, lost || crowded),
                 Err(Taken::Within(block)) => {
                     lost |= above.is_none();
                     at = block.end();
@@ -142,5 +157,28 @@ impl<G: Geometry, F: Form> Forest<'_, G, F> {
             }
         }
         Found::None(lost)
+    }
+}
+
+#[cfg(all(test, not(any(loom, woodlot_explore))))]
+mod tests {
+    use super::*;
+    use crate::form::OneLevel;
+    use woodlot_frame::Base4K;
+
+    #[test]
+    fn who_goes_apart_comes_to_the_beginnings_of_many_roots() {
+        for roots in [1, 2, 3, 7, 8, 2048] {
+            let shape = Shape::<Base4K, OneLevel>::new(roots);
+            let forest = Forest { cells: &[], spent: &[], shape };
+            let (mut at, mut seen) = (77, [false; 2048]);
+            for _ in 0..roots {
+                at = forest.apart(at);
+                assert!(at < shape.frames() && at.is_multiple_of(Base4K::MAX_FRAMES));
+                seen[at >> Base4K::MAX_ORDER] = true;
+            }
+            let many = seen.iter().filter(|&&seen| seen).count();
+            assert!(many > roots / 4, "{many} of {roots} roots");
+        }
     }
 }

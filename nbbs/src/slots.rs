@@ -1,27 +1,37 @@
-//! What a slot has: where its next search begins, and its share of the count of free frames.
+//! What a slot has: where its next search begins, its share of the count of free frames, and a
+//! release that it has put off.
 //!
 //! ```text
 //!   one cache line for each slot, and one for the zone:
-//!   ┌──────┬───────┬─────────────┐
-//!   │ hint │ count │   unused    │
-//!   └──────┴───────┴─────────────┘
+//!   ┌──────┬───────┬──────┬─────────────┐
+//!   │ hint │ count │ late │   unused    │
+//!   └──────┴───────┴──────┴─────────────┘
 //! ```
 //!
-//! * *hint*: the offset of the block that was last allocated through the slot. Any value will do.
-//!   Slots begin apart from one another.
+//! * *hint*: the offset of the block that was last allocated through the slot, or where it is to look
+//!   next. Any value will do. Slots begin apart from one another, and go apart where they meet.
 //! * *count*: what this slot has freed less what it has allocated, modulo 2^64. The sum over all is the
 //!   number of free frames. A slot's count is loaded and stored, not added to, which costs no atomic
 //!   operation and may lose a call's share where two calls use one slot at once. The zone's count is
 //!   added to: by offline and online, and by whoever counts the frames themselves and finds the sum
 //!   wrong.
+//! * *late*: the cell whose release is put off (`deferred.rs`), as its number, then 8 bits for its
+//!   group and one; 0 for none. Sequentially consistent, as cells are (`form.rs`): what says that a
+//!   cell is there must not be older than the cell's own value.
 
-use woodlot_frame::atomics::{AtomicU64, Ordering::Relaxed};
+use woodlot_frame::atomics::{
+    AtomicU64,
+    Ordering::{Relaxed, SeqCst},
+};
+
+use crate::shape::Cell;
 
 /// Words of a line.
 pub(crate) const LINE: usize = 8;
 /// A line's words.
 const HINT: usize = 0;
 const COUNT: usize = 1;
+const LATE: usize = 2;
 
 /// The lines of all slots, and the zone's behind them.
 pub(crate) struct Slots<'a>(pub(crate) &'a [AtomicU64]);
@@ -45,11 +55,7 @@ impl Slots<'_> {
     pub(crate) fn start(&self, frames: usize, free: usize) {
         self.0.iter().for_each(|word| word.store(0, Relaxed));
         let slots = self.zone();
-        for slot in 0..slots {
-            if let Some(hint) = self.word(slot, HINT) {
-                hint.store((frames / slots * slot) as u64, Relaxed);
-            }
-        }
+        (0..slots).for_each(|slot| self.set_hint(slot, frames / slots * slot));
         self.add(free as u64);
     }
 
@@ -60,24 +66,43 @@ impl Slots<'_> {
 
     #[inline(always)]
     pub(crate) fn set_hint(&self, slot: usize, offset: usize) {
-        if let Some(word) = self.word(slot, HINT) {
-            word.store(offset as u64, Relaxed);
+        let word = self.word(slot, HINT).into_iter();
+        word.for_each(|word| word.store(offset as u64, Relaxed));
+    }
+
+    /// The cell whose release is put off.
+    #[inline(always)]
+    pub(crate) fn late(&self, slot: usize) -> Option<Cell> {
+        let word = self.word(slot, LATE)?;
+        // As for cells: see `form.rs`.
+        #[cfg(not(loom))]
+        let late = word.load(SeqCst);
+        #[cfg(loom)]
+        let late = word.fetch_add(0, SeqCst);
+        unpack(late)
+    }
+
+    /// Keeps another cell, or none; the one before. A cell that cannot be kept, as there is no such
+    /// slot, comes back.
+    #[inline(always)]
+    pub(crate) fn swap_late(&self, slot: usize, cell: Option<Cell>) -> Option<Cell> {
+        match self.word(slot, LATE) {
+            Some(word) => unpack(word.swap(pack(cell), SeqCst)),
+            None => cell,
         }
     }
 
     /// Counts frames that a call on this slot has freed, or allocated (negative).
     #[inline(always)]
     pub(crate) fn count(&self, slot: usize, frames: isize) {
-        if let Some(word) = self.word(slot, COUNT) {
-            word.store(word.load(Relaxed).wrapping_add(frames as u64), Relaxed);
-        }
+        let word = self.word(slot, COUNT).into_iter();
+        word.for_each(|word| word.store(word.load(Relaxed).wrapping_add(frames as u64), Relaxed));
     }
 
     /// Adds to the zone's count.
     pub(crate) fn add(&self, frames: u64) {
-        if let Some(word) = self.word(self.zone(), COUNT) {
-            word.fetch_add(frames, Relaxed);
-        }
+        let word = self.word(self.zone(), COUNT).into_iter();
+        word.for_each(|word| _ = word.fetch_add(frames, Relaxed));
     }
 
     /// The sum of all counts, modulo 2^64.
@@ -89,14 +114,23 @@ impl Slots<'_> {
     /// Makes the sum what was counted, unless another call changes the zone's count meanwhile: of
     /// two that count at once only one puts the sum right.
     pub(crate) fn heal(&self, free: u64) {
-        if let Some(word) = self.word(self.zone(), COUNT) {
+        self.word(self.zone(), COUNT).into_iter().for_each(|word| {
             let now = word.load(Relaxed);
             let right = now.wrapping_add(free).wrapping_sub(self.sum());
             if right != now {
                 let _ = word.compare_exchange(now, right, Relaxed, Relaxed);
             }
-        }
+        });
     }
+}
+
+fn pack(cell: Option<Cell>) -> u64 {
+    cell.map_or(0, |cell| (cell.number as u64) << 8 | u64::from(cell.group + 1))
+}
+
+fn unpack(late: u64) -> Option<Cell> {
+    let group = (late & 0xFF).checked_sub(1)?;
+    Some(Cell { group: group as u32, number: (late >> 8) as usize })
 }
 
 #[cfg(all(test, not(any(loom, woodlot_explore))))]
@@ -118,5 +152,20 @@ mod tests {
         slots.heal(99);
         slots.heal(99);
         assert_eq!(slots.sum(), 99);
+    }
+
+    #[test]
+    fn a_slot_keeps_a_cell() {
+        let words: [AtomicU64; Slots::words(2)] = core::array::from_fn(|_| AtomicU64::new(77));
+        let slots = Slots(&words);
+        slots.start(300, 250);
+        let cells = [Cell { group: 0, number: 0 }, Cell { group: 13, number: 1 << 55 }];
+        assert_eq!(slots.late(1), None);
+        for cell in cells.map(Some) {
+            slots.swap_late(1, cell);
+            assert_eq!((slots.late(1), slots.late(0)), (cell, None));
+        }
+        assert_eq!(slots.swap_late(1, None), Some(cells[1]));
+        assert_eq!((slots.late(1), slots.sum()), (None, 250));
     }
 }

@@ -1,23 +1,31 @@
 //! What is known of roots in which nothing is free: one byte for each.
 //!
 //! ```text
-//!   root     0    1    2    3    4
-//!   spent  [ 10 │  0 │  3 │  - │ 10 ]     no block of this order, or of a larger one, is free there
+//!   root      0     1     2     3     4
+//!   order  [ 10  │  0  │  3  │  -  │ 10 ]    no block of this order, or of a larger one, is free there
+//!   looking[  0  │  0  │  0  │  0  │  1 ]    so many searches are not sure of it yet
 //! ```
 //!
 //! A node says whether something below it is in use, not whether something is free. Without more, a
 //! search in a zone that is nearly full would look at every node of the order. So a search that has
 //! found nothing in a root says so here, and later ones pass over it; any free in the root makes it
-//! forgotten.
+//! forgotten, and so does a release there that was put off (`deferred.rs`).
 //!
-//! Written by: searches (a lower order), frees and searches (nothing known).
+//! | bits | name | legal values | written by |
+//! |---|---|---|---|
+//! | 0–3 | order | 0 to 13, or 15: nothing is known | searches (lower), frees and searches (15) |
+//! | 4–7 | looking | 0 to 15 | searches |
 //!
 //! # Invariant
-//! With no call under way a byte is true. A search writes it, and then looks at the whole root again;
-//! if it finds something, it takes the byte back. A free changes the tree, and then loads the byte
-//! and takes it back. As both are sequentially consistent, the one or the other sees it: a block that
-//! became free before the byte was written is found by the second look, one that became free after
-//! that finds the byte.
+//! If nobody is looking, what a byte says is true, but for frees under way. A search writes its order
+//! and that it is looking, looks at the whole root again, takes the order back if it finds something,
+//! and says at last that it is not looking any more. A free changes the tree, and then loads the byte
+//! and takes the order back. As all of that is sequentially consistent, the one or the other sees it: a
+//! block that became free before the order was written is found by the second look, one that became
+//! free after that finds the order.
+//!
+//! While somebody is looking, nobody believes the order: it may be wrong until the second look has
+//! ended, which is never if that call stops there.
 
 use woodlot_frame::Geometry;
 use woodlot_frame::atomics::{AtomicU8, Ordering::SeqCst};
@@ -27,8 +35,11 @@ use crate::form::Form;
 use crate::search::Found;
 use crate::shape::Node;
 
-/// Nothing is known.
-const UNKNOWN: u8 = u8::MAX;
+/// The order where nothing is known; all of its bits.
+const UNKNOWN: u8 = 15;
+
+/// One search that is looking.
+const LOOKING: u8 = 16;
 
 #[inline(always)]
 fn load(byte: &AtomicU8) -> u8 {
@@ -48,32 +59,42 @@ impl<G: Geometry, F: Form> Forest<'_, G, F> {
     /// Is it known that nothing of this order is free in a root?
     #[inline(always)]
     pub(crate) fn is_spent(&self, root: usize, order: u32) -> bool {
+        // A byte in which somebody is looking is larger than any order.
         self.spent.get(root).is_some_and(|byte| u32::from(load(byte)) <= order)
     }
 
     /// Says that nothing of this order is free in a root, if it is so on a second look; what that
     /// found.
     pub(crate) fn spend(&self, root: usize, order: u32, look: impl Fn() -> Found) -> Found {
-        let Some(byte) = self.spent.get(root) else { return Found::None(false) };
-        let before = load(byte);
-        if u32::from(before) > order {
-            // Somebody else's word will do as well.
-            let _ = byte.compare_exchange(before, order as u8, SeqCst, SeqCst);
-        }
+        let Some(byte) = self.spent.get(root).filter(|byte| begin(byte, order as u8)) else {
+            return Found::None(false);
+        };
         let found = look();
         if found != Found::None(false) {
-            byte.store(UNKNOWN, SeqCst);
+            byte.fetch_or(UNKNOWN, SeqCst);
         }
+        byte.fetch_sub(LOOKING, SeqCst);
         found
     }
 
     /// Something has become free in the root that a node lies in.
     #[inline(always)]
     pub(crate) fn unspend(&self, node: Node) {
-        if let Some(byte) = self.spent.get(node.start() >> G::MAX_ORDER)
-            && load(byte) != UNKNOWN
-        {
-            byte.store(UNKNOWN, SeqCst);
+        let byte = self.spent.get(node.start() >> G::MAX_ORDER).into_iter();
+        let known = byte.filter(|byte| load(byte) & UNKNOWN != UNKNOWN);
+        known.for_each(|byte| _ = byte.fetch_or(UNKNOWN, SeqCst));
+    }
+}
+
+/// Writes an order, if it is lower, and that one more is looking; false if too many are.
+fn begin(byte: &AtomicU8, order: u8) -> bool {
+    let mut value = load(byte);
+    while let Some(more) = value.checked_add(LOOKING) {
+        let lower = more & !UNKNOWN | order.min(value & UNKNOWN);
+        match byte.compare_exchange(value, lower, SeqCst, SeqCst) {
+            Ok(_) => return true,
+            Err(now) => value = now,
         }
     }
+    false
 }

@@ -20,20 +20,7 @@ const PREEMPTIONS: usize = 3;
 pub(super) fn check<G: Geometry, F: Cells>(scenario: &Scenario<G, F>) {
     let runs = (0..scenario.threads.len()).map(|first| run(scenario, first));
     let executions: usize = runs.sum();
-    println!("loom {} {}: {executions} executions", F::NAME, scenario.name);
-}
-
-/// The scenario must fail with `what`.
-pub(super) fn bites<G: Geometry, F: Cells>(scenario: &Scenario<G, F>, what: &str) {
-    let found = (0..scenario.threads.len()).find_map(|first| {
-        let run = std::panic::AssertUnwindSafe(|| run(scenario, first));
-        std::panic::catch_unwind(run).err()
-    });
-    let payload = found.expect("the defect is found");
-    let text = payload.downcast_ref::<std::string::String>();
-    let text = text.expect("loom says what it found");
-    println!("mutant {}: {}", scenario.name, text.lines().next().unwrap_or_default());
-    assert!(text.contains(what), "{}: {text}", scenario.name);
+    println!("loom {} {}: {executions} executions, complete", F::NAME, scenario.name);
 }
 
 /// How many executions there were.

@@ -5,7 +5,7 @@
 //!      │
 //!   script      a thread: what it owns, its operations      ──►  says what it owns and does
 //!      │                   │                                            │
-//!   engine      the forest │ wrong: the same with a seeded defect       │
+//!   engine      the forest                                              │
 //!      │                                                                │
 //!   drivers     explored: every state, sequentially consistent ◄── verdict: owners, ways up, crash
 //!               loomed: memory orderings, three preemptions    ◄── a cell for each frame: data races
@@ -15,34 +15,31 @@
 //!
 //! * `--cfg woodlot_explore`: every interleaving. In every state no two threads own a frame, the way
 //!   up from every owned block is marked (`climb.rs`, invariant 3), and a recovery from the cells
-//!   yields what is owned, up to one operation a thread. At the end there are no marks, every branch
-//!   says what is below it, and every free block of every order can be allocated. From every state
-//!   every thread finishes alone.
+//!   yields what is owned, up to one operation a thread. At the end every free block of every order can
+//!   be allocated; and there are no marks, and every branch says what is below it, once slots are
+//!   settled. From every state every thread finishes alone.
 //! * `--cfg loom`: preemptions up to three. Who owns a frame writes to a cell of it, so an edge that is
 //!   missing between a free and the next allocation of the frame is a data race.
 //!
-//! `random` has scripts by chance, for the explorer. `mutants` holds the seeded defects, on which
-//! scenarios must fail.
+//! `random` has scripts by chance, for the explorer. That a scenario can fail is shown by
+//! `cargo xtask mutants`, which seeds defects into the engine.
 extern crate std;
 
 #[cfg(woodlot_explore)]
 mod explored;
 #[cfg(loom)]
 mod loomed;
-mod mutants;
 #[cfg(woodlot_explore)]
 mod random;
 mod scenarios;
 mod script;
 mod verdict;
 mod world;
-mod wrong;
 
 use woodlot_frame::Geometry;
 
 use crate::form::Form;
 use crate::shape::Node;
-use wrong::Bug;
 
 #[cfg(woodlot_explore)]
 use explored as driver;
@@ -86,12 +83,21 @@ impl Block {
 enum Op {
     /// Allocates a block of this order, looking from this offset on; may find none.
     Alloc(u32, usize),
+    /// The same, and finds one: more are free than others can take.
+    Find(u32, usize),
     /// Allocates this very block; may be refused.
     At(usize, u32),
     /// Frees what this thread allocated by its n-th allocation, if that found anything.
     FreeGot(usize),
+    /// Frees the first half of what this thread allocated by its n-th allocation, and puts it back, if
+    /// it is a huge frame: is refused.
+    FreeHalf(usize),
     /// Frees a block that the thread owns.
     Free(usize, u32),
+    /// The same, and puts the release off.
+    FreeLate(usize, u32),
+    /// Releases what is put off.
+    Settle,
     /// Frees a block that others free as well.
     FreeAgain(usize, u32),
     /// Takes a huge frame out; may be refused.
@@ -116,17 +122,13 @@ struct Scenario<G: Geometry, F: Form> {
     /// Blocks that are in use at the beginning.
     setup: &'static [Block],
     threads: &'static [Script],
-    /// The defect, or the engine itself.
-    bug: Option<Bug>,
-    /// Judge nothing but that no frame has two owners.
-    owners_only: bool,
     kind: core::marker::PhantomData<(G, F)>,
 }
 
 impl<G: Geometry, F: Form> Scenario<G, F> {
     const fn new(setup: &'static [Block], threads: &'static [Script]) -> Self {
         let kind = core::marker::PhantomData;
-        Scenario { name: "", roots: 1, setup, threads, bug: None, owners_only: false, kind }
+        Scenario { name: "", roots: 1, setup, threads, kind }
     }
 
     const fn named(self, name: &'static str) -> Self {
@@ -135,16 +137,5 @@ impl<G: Geometry, F: Form> Scenario<G, F> {
 
     const fn roots(self, roots: usize) -> Self {
         Scenario { roots, ..self }
-    }
-
-    /// For defects that break much else on the way to the worst.
-    #[cfg(woodlot_explore)]
-    const fn owners_only(self) -> Self {
-        Scenario { owners_only: true, ..self }
-    }
-
-    #[cfg(woodlot_explore)]
-    const fn bug(self, bug: Bug) -> Self {
-        Scenario { bug: Some(bug), ..self }
     }
 }

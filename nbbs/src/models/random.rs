@@ -9,7 +9,7 @@ use std::vec::Vec;
 
 use woodlot_frame::Geometry;
 
-use super::Op::{Alloc, At, Free, FreeGot};
+use super::Op::{Alloc, At, Free, FreeGot, FreeLate};
 use super::explored::explore;
 use super::world::Cells;
 use super::{Block, Op, Scenario, Script, Tiny, std};
@@ -40,7 +40,8 @@ impl Chance {
 
     fn script<G: Geometry>(&mut self, owns: Option<Block>) -> Script {
         let block = self.block::<G>();
-        let mut ops: Vec<Op> = owns.iter().map(|own| Free(own.0, own.1)).collect();
+        let free = if self.below(2) == 0 { Free } else { FreeLate };
+        let mut ops: Vec<Op> = owns.iter().map(|own| free(own.0, own.1)).collect();
         let take = if self.below(4) == 0 { Alloc(block.1, block.0) } else { At(block.0, block.1) };
         match self.below(3) {
             0 if owns.is_some() => {}

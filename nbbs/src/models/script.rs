@@ -5,7 +5,6 @@ use std::vec::Vec;
 use woodlot_frame::{FrameAllocator, Geometry, HugeId};
 
 use super::world::{Cells, World};
-use super::wrong::Wrong;
 use super::{Block, Op, Script, std};
 
 /// What an operation under way may have done to the cells.
@@ -56,30 +55,48 @@ impl<'a, G: Geometry, F: Cells> Thread<'a, G, F> {
     fn perform(&mut self, step: usize, op: Op) {
         let zone = &self.world.zone;
         match op {
-            Op::Alloc(order, from) => {
+            Op::Alloc(order, from) | Op::Find(order, from) => {
                 self.say(step, Some(Doing::Taking(order)));
-                let found = match self.wrong() {
-                    None => zone.forest.search(order, from).map(Block::of),
-                    Some(wrong) => wrong.search(order),
-                };
+                let found = zone.find(order, from).map(|(node, _)| Block::of(node));
+                let must = matches!(op, Op::Find(..));
+                assert!(
+                    found.is_some() || !must,
+                    "out of memory, yet a block of order {order} is free"
+                );
                 self.take(found);
             }
             Op::At(at, order) => {
                 let block = Block(at, order);
                 self.say(step, Some(Doing::Block(block)));
-                let taken = match self.wrong() {
-                    None => zone.claim(block.node(), 0),
-                    Some(wrong) => wrong.take(block.node()),
-                };
+                let taken = zone.claim(block.node(), 0);
                 self.take(taken.then_some(block));
             }
             Op::FreeGot(number) => {
                 if let Some(block) = self.got[number].take() {
                     self.pause(step);
-                    self.free(step, block);
+                    self.free(step, block, Self::free_block);
                 }
             }
-            Op::Free(at, order) => self.free(step, Block(at, order)),
+            Op::FreeHalf(number) => {
+                if let Some(Block(at, order)) = self.got[number] {
+                    self.say(step, None);
+                    let freed = zone.give(Block(at, order - 1).node(), 0);
+                    assert!(!freed, "half of an owned block was freed");
+                    if order - 1 == G::HUGE_ORDER {
+                        let huge = HugeId(at >> G::HUGE_ORDER);
+                        assert!(
+                            zone.online(huge, 1).is_err(),
+                            "half of an owned block was offline"
+                        );
+                    }
+                }
+            }
+            Op::Free(at, order) => self.free(step, Block(at, order), Self::free_block),
+            Op::FreeLate(at, order) => self.free(step, Block(at, order), Self::free_late),
+            Op::Settle => {
+                self.say(step, None);
+                zone.settle();
+            }
             Op::FreeAgain(at, order) => {
                 let block = Block(at, order);
                 self.say(step, Some(Doing::Block(block)));
@@ -105,16 +122,12 @@ impl<'a, G: Geometry, F: Cells> Thread<'a, G, F> {
         }
     }
 
-    fn wrong(&self) -> Option<Wrong<'a, G, F>> {
-        let bug = self.world.scenario.bug?;
-        Some(Wrong { forest: &self.world.zone.forest, bug })
+    fn free_block(&self, block: Block) -> bool {
+        self.world.zone.forest.free(block.node(), 0)
     }
 
-    fn free_block(&self, block: Block) -> bool {
-        match self.wrong() {
-            None => self.world.zone.forest.free(block.node(), 0),
-            Some(wrong) => wrong.free(block.node()),
-        }
+    fn free_late(&self, block: Block) -> bool {
+        self.world.zone.free_later(block.node(), 0)
     }
 
     fn take(&mut self, block: Option<Block>) {
@@ -125,10 +138,10 @@ impl<'a, G: Geometry, F: Cells> Thread<'a, G, F> {
         self.got.push(block);
     }
 
-    fn free(&mut self, step: usize, block: Block) {
+    fn free(&mut self, step: usize, block: Block, free: fn(&Self, Block) -> bool) {
         self.disown(block);
         self.say(step, Some(Doing::Block(block)));
-        assert!(self.free_block(block), "{block:?} is allocated, yet its free is refused");
+        assert!(free(self, block), "{block:?} is allocated, yet its free is refused");
     }
 
     fn disown(&mut self, block: Block) {

@@ -23,15 +23,11 @@ impl<G: Geometry, F: Cells> World<G, F> {
     /// Judges the forest with these threads.
     pub(super) fn judge(&self, states: &[&State], when: When) {
         let owned = self.judge_owners(states);
-        if self.scenario.owners_only {
-            return;
-        }
         for &block in &owned {
             self.judge_way_up(block);
         }
         let contested = self.contested();
         if when == When::Returned {
-            self.judge_branches();
             self.judge_freed(states, &contested);
             let free = self.frames() - owned.iter().map(|block| 1 << block.1).sum::<usize>();
             let gone: Vec<_> = states.iter().flat_map(|state| state.freed.clone()).collect();
@@ -39,6 +35,8 @@ impl<G: Geometry, F: Cells> World<G, F> {
             let free = free - kept.map(|block| 1 << block.1).sum::<usize>();
             let found = self.zone.forest.tally_all().free;
             assert_eq!(found, free, "free frames by the tree and by their owners");
+            self.zone.settle();
+            self.judge_branches();
         }
         if cfg!(woodlot_explore) {
             self.judge_crash(&owned, states, &contested);
@@ -89,7 +87,7 @@ impl<G: Geometry, F: Cells> World<G, F> {
         }
     }
 
-    /// There are no marks, and every branch says what is below it.
+    /// With slots settled, there are no marks, and every branch says what is below it.
     fn judge_branches(&self) {
         let shape = &self.zone.forest.shape;
         let below_top = (0..Shape::<G, F>::TOP).flat_map(|group| {
@@ -158,8 +156,8 @@ impl<G: Geometry, F: Cells> World<G, F> {
     pub(super) fn exhaust(&self, order: u32) {
         let forest = &self.zone.forest;
         let nodes = (0..self.frames() >> order).map(|index| Node { order, index });
-        let free = nodes.filter(|&node| forest.kind_within(node) == Kind::Free).count();
-        let taken = std::iter::from_fn(|| forest.search(order, 0)).take(free + 1).count();
+        let free = nodes.filter(|&node| forest.tally(node).free == 1 << order).count();
+        let taken = std::iter::from_fn(|| self.zone.find(order, 0)).take(free + 1).count();
         assert_eq!(taken, free, "free blocks of order {order}, and those that can be allocated");
     }
 }

@@ -16,7 +16,8 @@ pub(super) struct World<G: Geometry, F: Cells> {
     pub(super) zone: Nbbs<'static, G, F>,
     #[cfg_attr(loom, expect(dead_code, reason = "kept for the zone"))]
     pub(super) cells: Box<[F::Atom]>,
-    _slots: Box<[AtomicU64]>,
+    #[cfg_attr(loom, expect(dead_code, reason = "kept for the zone"))]
+    pub(super) slots: Box<[AtomicU64]>,
     #[cfg_attr(loom, expect(dead_code, reason = "kept for the zone"))]
     pub(super) spent: Box<[AtomicU8]>,
     pub(super) scenario: Scenario<G, F>,
@@ -79,7 +80,7 @@ impl<G: Geometry, F: Cells> World<G, F> {
         let mut world = World {
             zone,
             cells,
-            _slots: slots,
+            slots,
             spent,
             scenario: *scenario,
             background: Vec::new(),
