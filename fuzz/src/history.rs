@@ -2,19 +2,17 @@
 
 use std::sync::Once;
 
-use woodlot_frame::{
-    Base64K, Batch, Class, Construct, FrameId, Geometry, HugeId, Init, Order, Request, Slot,
-};
+use woodlot_frame::{Base64K, Batch, Class, Construct, FrameId, HugeId, Order, Request, Slot};
 use woodlot_suite::reference::Wrong;
 use woodlot_suite::{Checked, mutants};
 
 use crate::bytes::Bytes;
-use crate::zone::{config, on_geometry};
+use crate::zone::{config, init, on_engine};
 
-/// The first byte chooses the geometry, some more the zone, the others the calls.
+/// The first byte chooses engine and geometry, some more the zone, the others the calls.
 pub fn history(data: &[u8]) {
     let mut bytes = Bytes::new(data);
-    on_geometry!(bytes.byte() % 3, judged(bytes));
+    on_engine!(bytes.byte(), judged(bytes));
 }
 
 /// The same on the suite's reference allocator with one of its defects: the one whose place in
@@ -34,7 +32,7 @@ const COUNTED: usize = 16;
 
 fn judged<A: Construct>(mut bytes: Bytes) {
     let config = config::<A::Geometry>(&mut bytes);
-    let init = if bytes.byte().is_multiple_of(4) { Init::Allocated } else { Init::Free };
+    let init = init::<A>(&mut bytes);
     let mut history = History { zone: Checked::<A>::new(&config, init), blocks: Vec::new() };
     let mut calls = 0;
     while !bytes.is_empty() {
@@ -177,20 +175,16 @@ impl<A: Construct> History<A> {
         let _ = self.zone.online(first, count);
     }
 
-    /// Everything as the model says; then everything back, and every frame once more.
+    /// Everything that was touched as the model says; then everything back, and every frame once
+    /// more.
     fn finish(mut self) {
-        self.zone.validate();
+        self.zone.validate_touched();
         for huge in self.zone.model.offline_huge_frames().collect::<Vec<_>>() {
             self.zone.online(huge, 1).expect("it is offline");
         }
         self.zone.give_rest(Slot(0));
-        self.zone.validate();
-        if self.zone.model.config().frames <= 4 * A::Geometry::HUGE_FRAMES {
-            let class = Class(0);
-            for order in Order::all::<A::Geometry>().rev() {
-                self.zone.fill(order, class, Slot(0));
-            }
-            assert_eq!(self.zone.engine().free_frames(), 0, "frames were left over");
-        }
+        self.zone.validate_counts();
+        self.zone.fill_all(Slot(0));
+        assert_eq!(self.zone.engine().free_frames(), 0, "frames were left over");
     }
 }

@@ -1,7 +1,7 @@
 //! What the fuzzers do with their bytes. Each function panics where something is wrong.
 //!
 //! ```text
-//!   history    calls of the contract, on LLFree and on the suite's reference model
+//!   history    calls of the contract, on an engine and on the suite's reference model
 //!   recovery   damage to the durable bytes, and what a recovery makes of it
 //!   trace      files: text forms, lists, the compact form as it is and freshly packed
 //!   seeded     as history, on an allocator with a defect that must be found

@@ -1,29 +1,30 @@
 //! Damage to the durable bytes of a zone in use: what is recovered must agree with itself.
 
-use woodlot_frame::{Construct, Init, Order, Owned, Request, Slot, ZoneConfig};
+use woodlot_frame::{Construct, Order, Owned, Request, Slot, ZoneConfig};
 use woodlot_suite::checks::recovery::recovered_is_consistent;
 
 use crate::bytes::Bytes;
-use crate::zone::{config, on_geometry};
+use crate::zone::{config, init, on_engine};
 
-/// The first byte chooses the geometry, some more the zone and what is in use, the others the
-/// damage.
+/// The first byte chooses engine and geometry, some more the zone, what is in use and how it is freed
+/// at the end, the others the damage.
 pub fn recovery(data: &[u8]) {
     let mut bytes = Bytes::new(data);
-    on_geometry!(bytes.byte() % 3, recovered(bytes));
+    on_engine!(bytes.byte(), recovered(bytes));
 }
 
 fn recovered<A: Construct>(mut bytes: Bytes) {
     let config: ZoneConfig = config::<A::Geometry>(&mut bytes);
-    let init = if bytes.byte().is_multiple_of(4) { Init::Allocated } else { Init::Free };
+    let init = init::<A>(&mut bytes);
     let mut zone = Owned::<A>::new(&config, init).expect("the zone is legal");
+    let part = Order(bytes.byte() % (Order::max::<A::Geometry>().0 + 1));
     for _ in 0..bytes.byte() % 16 {
         let order = Order(bytes.byte() % 12);
         let class = config.classes.all().next_back().expect("there is a class");
         let _ = zone.alloc(Request::new(order, Slot(0)).class(class));
     }
     damage(zone.durable_bytes(), bytes);
-    if let Err(why) = recovered_is_consistent(&mut zone, &config) {
+    if let Err(why) = recovered_is_consistent(&mut zone, &config, part) {
         panic!("{config:?}: {why}");
     }
 }

@@ -1,4 +1,4 @@
-//! What there is for each geometry: the contract, and what LLFree has besides.
+//! What there is for each engine and geometry: the contract, and what an engine has besides.
 
 use core::hint::black_box;
 
@@ -8,14 +8,17 @@ use woodlot_frame::{
     OfflineError, Order, RawMetadata, Request, Slot, Stats, ZoneConfig, alloc_each,
     compaction_cost, free_each,
 };
-use woodlot_llfree::{LLFree, Parts, Tuning};
+use woodlot_llfree::{LLFree, Tuning};
+use woodlot_nbbs::{FourLevels, Nbbs1, Nbbs4, OneLevel};
 
+/// The contract of an engine for one geometry, and what is behind the braces.
 macro_rules! engine {
-    ($module:ident, $geometry:ty) => {
+    ($module:ident: $engine:ident<$geometry:ty>, $parts:ty, { $($own:tt)* }) => {
         mod $module {
             use super::*;
 
-            type Engine = LLFree<'static, $geometry>;
+            type Engine = $engine<'static, $geometry>;
+            type Parts = $parts;
             type Allocated = Result<FrameId, AllocError>;
             type Made = Result<Engine, InitError>;
 
@@ -61,9 +64,6 @@ macro_rules! engine {
                 order_max() -> Order = Order::max::<$geometry>();
                 part_lengths(zone: &ZoneConfig) -> bool =
                     black_box(Parts::lengths::<$geometry>(zone)).is_ok();
-                from_parts(zone: &ZoneConfig, tuning: Tuning, parts: Parts<'static>, init: Init)
-                    -> Made = Engine::from_parts(zone, tuning, parts, init);
-                tuning_default() -> Tuning = Tuning::default();
             }
 
             /// # Safety
@@ -72,6 +72,20 @@ macro_rules! engine {
             pub unsafe fn construct(zone: &ZoneConfig, raw: RawMetadata, init: Init) -> Made {
                 // SAFETY: as the caller promises.
                 unsafe { Engine::construct(zone, raw, init) }
+            }
+
+            $($own)*
+        }
+    };
+}
+
+macro_rules! llfree {
+    ($module:ident, $geometry:ty) => {
+        engine! { $module: LLFree<$geometry>, woodlot_llfree::Parts<'static>, {
+            symbols! { cold $module:
+                from_parts(zone: &ZoneConfig, tuning: Tuning, parts: Parts, init: Init) -> Made =
+                    Engine::from_parts(zone, tuning, parts, init);
+                tuning_default() -> Tuning = Tuning::default();
             }
 
             /// # Safety
@@ -86,10 +100,27 @@ macro_rules! engine {
                 // SAFETY: as the caller promises.
                 unsafe { Engine::with_tuning(zone, tuning, raw, init) }
             }
-        }
+        } }
     };
 }
 
-engine!(base4k, Base4K);
-engine!(base16k, Base16K);
-engine!(base64k, Base64K);
+macro_rules! nbbs {
+    ($module:ident, $engine:ident<$geometry:ty>, $form:ty) => {
+        engine! { $module: $engine<$geometry>, woodlot_nbbs::Parts<'static, $form>, {
+            symbols! { cold $module:
+                from_parts(zone: &ZoneConfig, parts: Parts, init: Init) -> Made =
+                    Engine::from_parts(zone, parts, init);
+            }
+        } }
+    };
+}
+
+llfree!(llfree_base4k, Base4K);
+llfree!(llfree_base16k, Base16K);
+llfree!(llfree_base64k, Base64K);
+nbbs!(nbbs1_base4k, Nbbs1<Base4K>, OneLevel);
+nbbs!(nbbs1_base16k, Nbbs1<Base16K>, OneLevel);
+nbbs!(nbbs1_base64k, Nbbs1<Base64K>, OneLevel);
+nbbs!(nbbs4_base4k, Nbbs4<Base4K>, FourLevels);
+nbbs!(nbbs4_base16k, Nbbs4<Base16K>, FourLevels);
+nbbs!(nbbs4_base64k, Nbbs4<Base64K>, FourLevels);

@@ -1,12 +1,13 @@
 //! Every method of the core crates, each as a symbol: what `cargo xtask no-panic` looks into.
 //!
 //! ```text
-//!   hot_base4k_alloc    called all the time: no division by a variable either
-//!   cold_base4k_stats   everything else
-//!   hot_defect_…        seeded, with the feature `defects`: each must be found
+//!   hot_llfree_base4k_alloc   called all the time: no division by a variable either
+//!   cold_nbbs4_base4k_stats   everything else
+//!   hot_defect_…              seeded, with the feature `defects`: each must be found
 //! ```
 //!
-//! A method without a geometry is there once, one with a geometry for all three. Of derived traits
+//! A method without a geometry is there once, one with a geometry for all three
+//! and for each engine. Of derived traits
 //! only what has a body of ours: messages (`Display`), defaults.
 //!
 //! The functions have the Rust ABI and unmangled names; nobody calls them. The panic handler calls

@@ -85,6 +85,11 @@ impl<A: Construct> Checked<A> {
         Self { allocator, model, seed, step: 0, recent: VecDeque::new() }
     }
 
+    /// How many calls were judged.
+    pub fn calls(&self) -> usize {
+        self.step
+    }
+
     /// The engine, for calls that change nothing.
     pub fn engine(&self) -> &A {
         &self.allocator
@@ -220,24 +225,17 @@ impl<A: Construct> Checked<A> {
 
     // ---- Longer steps ----
 
-    /// A request of a class that the zone has: movable if it can be.
-    fn request(&self, order: Order, slot: Slot) -> Request {
-        let request = Request::new(order, slot);
-        let has = self.model.config().classes.has(request.class);
-        if has { request } else { request.class(Class(0)) }
-    }
-
     /// Allocates a block that must be there.
     #[track_caller]
     pub fn take(&mut self, order: Order, slot: Slot) -> FrameId {
-        let answer = self.alloc(self.request(order, slot));
+        let answer = self.alloc(Request::new(order, slot));
         self.must("an allocation", answer)
     }
 
     /// Allocates this very block, which must be free.
     #[track_caller]
     pub fn claim(&mut self, frame: FrameId, order: Order, slot: Slot) {
-        let answer = self.alloc(self.request(order, slot).at(frame));
+        let answer = self.alloc(Request::new(order, slot).at(frame));
         self.must("a claim", answer);
     }
 
@@ -260,8 +258,7 @@ impl<A: Construct> Checked<A> {
     pub fn fill_all(&mut self, slot: Slot) -> Vec<(FrameId, Order)> {
         let mut blocks = Vec::new();
         for order in Order::all::<A::Geometry>().rev() {
-            let class = self.request(order, slot).class;
-            let filled = self.fill(order, class, slot);
+            let filled = self.fill(order, Class::MOVABLE, slot);
             blocks.extend(filled.into_iter().map(|frame| (frame, order)));
         }
         if self.model.free_frames() != 0 {
@@ -280,15 +277,14 @@ impl<A: Construct> Checked<A> {
         }
     }
 
-    /// Frees everything that is allocated, in the largest blocks that fit.
+    /// Frees everything that is allocated, in the largest blocks that fit, or as they were allocated
+    /// where an engine cannot free in parts.
     #[track_caller]
     pub fn give_rest(&mut self, slot: Slot) {
-        for order in Order::all::<A::Geometry>().rev() {
-            for frame in self.model.blocks(order) {
-                if self.model.is_allocated(frame, order) {
-                    self.give(frame, order, slot);
-                }
-            }
+        let (mut from, most) = (self.model.config().start, self.model.max_order());
+        while let Some((frame, order)) = self.model.next_allocated(from, most) {
+            self.give(frame, order, slot);
+            from = FrameId(frame.0 + order.frames());
         }
     }
 
@@ -298,6 +294,15 @@ impl<A: Construct> Checked<A> {
         if let Err(why) = validate::counts(self.engine(), &self.model, History::Sequential) {
             self.fail(&why);
         }
+    }
+
+    /// Compares what calls have changed since the last comparison frame by frame, and all counts.
+    #[track_caller]
+    pub fn validate_touched(&mut self) {
+        if let Err(why) = validate::touched(self.engine(), &self.model, History::Sequential) {
+            self.fail(&why);
+        }
+        self.model.compared();
     }
 
     /// Compares everything with the model, frame by frame.

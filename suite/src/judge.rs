@@ -70,10 +70,11 @@ impl Model {
         if !self.config.contains(frame, order) {
             return wrong(format!("handed out {frame} of {order}, which leaves the zone"));
         }
-        let taken = (frame.0..frame.0 + order.frames())
-            .map(FrameId)
-            .find(|&frame| self.state(frame) != Some(State::Free));
-        match taken.filter(|_| !self.is_free(frame, order)) {
+        if self.is_free(frame, order) {
+            return Ok(());
+        }
+        let frames = (frame.0..frame.0 + order.frames()).map(FrameId);
+        match frames.into_iter().find(|&frame| self.state(frame) != Some(State::Free)) {
             Some(f) => wrong(format!(
                 "handed out {frame} of {order}, of which frame {f} is {:?}",
                 self.state(f)

@@ -32,6 +32,7 @@ pub mod model;
 pub mod mutants;
 pub mod reference;
 pub mod settings;
+pub mod short;
 pub mod threads;
 pub mod validate;
 pub mod zones;

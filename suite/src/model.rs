@@ -9,10 +9,12 @@
 //! answer was a legal one (module `judge`), then follows it. Invariants:
 //!
 //! 1. `state` has one entry for each frame of the zone and nothing else is believed.
-//! 2. `free` and `huge_free` are counts over `state`, kept only for speed;
-//!    [`recount`](Model::recount) compares them with it.
+//! 2. `free` and `huge_free` are counts over `state`, kept only for speed: they say where there is
+//!    nothing to look for. [`recount`](Model::recount) compares them with it.
 //! 3. Only legal answers are followed. A wrong one ends the test; what the model says after it means
 //!    nothing.
+
+use std::ops::Range;
 
 use woodlot_frame::{FrameId, Geometry, HugeId, Init, Order, Unsupported, ZoneConfig};
 
@@ -48,6 +50,8 @@ pub struct Model {
     pub(crate) free: usize,
     /// Free frames of each huge frame, the partial ones at the ends included.
     huge_free: Vec<usize>,
+    /// Which huge frames have changed since somebody compared them.
+    touched: Vec<bool>,
 }
 
 impl Model {
@@ -63,6 +67,7 @@ impl Model {
             blocks: vec![0; config.frames],
             free: 0,
             huge_free: vec![0; last - first + 1],
+            touched: vec![false; last - first + 1],
         };
         if init == Init::Allocated {
             model.state.fill(ALLOCATED);
@@ -155,6 +160,13 @@ impl Model {
         self.block(frame, order).is_some_and(|block| block == &FREE_BLOCK[..block.len()])
     }
 
+    /// Which of these frames are free, one by one.
+    pub(crate) fn are_free(&self, frames: Range<usize>) -> Vec<bool> {
+        let start = self.config.start.0;
+        let states = &self.state[frames.start - start..frames.end - start];
+        states.iter().map(|&state| state == FREE).collect()
+    }
+
     /// Is every frame of this block allocated?
     pub fn is_allocated(&self, frame: FrameId, order: Order) -> bool {
         self.block(frame, order).is_some_and(|block| block == &ALLOCATED_BLOCK[..block.len()])
@@ -162,16 +174,40 @@ impl Model {
 
     /// Every block of `order` that lies wholly in the zone.
     pub fn blocks(&self, order: Order) -> impl Iterator<Item = FrameId> + use<> {
-        let first = self.config.start.0.checked_next_multiple_of(order.frames());
+        self.blocks_in(order, self.config.start.0..self.config.end().0)
+    }
+
+    /// Every block of `order` that lies wholly in these frames.
+    pub(crate) fn blocks_in(
+        &self,
+        order: Order,
+        frames: Range<usize>,
+    ) -> impl Iterator<Item = FrameId> + use<> {
+        let first = frames.start.checked_next_multiple_of(order.frames());
         let first = first.unwrap_or(usize::MAX);
-        let count = self.config.end().0.saturating_sub(first) >> order.0;
+        let count = frames.end.saturating_sub(first) >> order.0;
         (0..count).map(move |n| FrameId(first + (n << order.0)))
+    }
+
+    /// The frames of the zone in pieces of the largest order, the ones at the ends ragged.
+    fn pieces(&self) -> impl Iterator<Item = Range<usize>> + use<> {
+        let (start, end, shift) = (self.config.start.0, self.config.end().0, self.huge_order + 1);
+        let pieces = start >> shift..=(end - 1) >> shift;
+        let behind = move |n: usize| (n << shift).saturating_add(1 << shift);
+        pieces.map(move |n| start.max(n << shift)..end.min(behind(n)))
     }
 
     /// The free blocks of `order`: how many could be allocated, one after the other.
     pub fn free_blocks(&self, order: Order) -> impl Iterator<Item = FrameId> + '_ {
-        let enough = self.free >= order.frames();
-        let blocks = self.blocks(order).filter(move |_| enough);
+        let first = self.config.start.0 >> self.huge_order;
+        // Where nothing is free, nothing is looked at.
+        let has_free = move |piece: &Range<usize>| {
+            let huge = (piece.start >> self.huge_order) - first;
+            let last = ((piece.end - 1) >> self.huge_order) - first;
+            self.huge_free[huge..=last].iter().sum::<usize>() >= order.frames()
+        };
+        let pieces = self.pieces().filter(has_free);
+        let blocks = pieces.flat_map(move |piece| self.blocks_in(order, piece));
         blocks.filter(move |&frame| self.is_free(frame, order))
     }
 
@@ -187,8 +223,36 @@ impl Model {
         index.and_then(|index| self.huge_free.get(index)).copied().unwrap_or(0)
     }
 
+    /// The frames of the huge frames that have changed since the last call of
+    /// [`compared`](Self::compared).
+    pub(crate) fn touched(&self) -> impl Iterator<Item = Range<usize>> + '_ {
+        let (start, end, shift) = (self.config.start.0, self.config.end().0, self.huge_order);
+        let first = start >> shift;
+        let touched = self.touched.iter().enumerate().filter(|&(_, &touched)| touched);
+        let behind = move |huge: usize| (huge << shift).saturating_add(1 << shift);
+        touched.map(move |(n, _)| start.max((first + n) << shift)..end.min(behind(first + n)))
+    }
+
+    /// What has changed so far was compared.
+    pub(crate) fn compared(&mut self) {
+        self.touched.fill(false);
+    }
+
+    /// What is allocated, in the largest blocks up to `most` that can be freed at once: as they were
+    /// allocated, for engines that cannot free in parts.
+    pub(crate) fn next_allocated(&self, from: FrameId, most: Order) -> Option<(FrameId, Order)> {
+        let first = from.0 - self.config.start.0;
+        let next = self.state[first..].iter().position(|&state| state == ALLOCATED)?;
+        let frame = FrameId(from.0 + next);
+        if self.unsupported.partial_free {
+            return Some((frame, Order(self.blocks[first + next].checked_sub(1)?)));
+        }
+        let mut orders = (0..=most.0).rev().map(Order);
+        Some((frame, orders.find(|&order| self.is_allocated(frame, order))?))
+    }
+
     /// The huge frames that lie wholly inside the zone.
-    pub fn huge_range(&self) -> std::ops::Range<usize> {
+    pub fn huge_range(&self) -> Range<usize> {
         let first = (self.config.start.0 >> self.huge_order)
             + usize::from(!self.config.start.is_aligned(Order(self.huge_order as u8)));
         first..(self.config.end().0 >> self.huge_order).max(first)
@@ -225,8 +289,9 @@ impl Model {
             };
             states.fill(state);
             let is = if state == FREE { piece } else { 0 };
-            let count = &mut self.huge_free[(number >> self.huge_order) - first_huge];
-            *count = *count + is - was;
+            let huge = (number >> self.huge_order) - first_huge;
+            self.touched[huge] = true;
+            self.huge_free[huge] = self.huge_free[huge] + is - was;
             self.free = self.free + is - was;
             done += piece;
         }

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `WOODLOT_SEED` | 1 | seed of every random choice; the first random zone uses exactly it |
 //! | `WOODLOT_OPS` | 1000 | calls per random zone, and per thread in the stress tests |
+//! | `WOODLOT_ZONES` | 24 | random zones |
 //!
 //! With one seed the suite is deterministic, except for the schedules of threads.
 
@@ -30,6 +31,11 @@ pub fn seed() -> u64 {
 /// How many calls a random test makes.
 pub fn ops() -> usize {
     variable("WOODLOT_OPS", 1000)
+}
+
+/// How many random zones there are.
+pub fn zones() -> u64 {
+    variable("WOODLOT_ZONES", 24)
 }
 
 /// Random numbers for one test, or for one thread of it.

@@ -1,5 +1,7 @@
 //! Comparison of a whole zone with the model, frame by frame, when no call is in flight.
 
+use std::ops::Range;
+
 use woodlot_frame::{
     FrameAllocator, FrameId, FreeBlocks, Geometry, HugeId, Order, Stats, ZoneConfig,
 };
@@ -103,17 +105,48 @@ fn availability<A: FrameAllocator>(a: &A, model: &Model) -> Judged {
 /// The first difference.
 pub fn everything<A: FrameAllocator>(a: &A, model: &Model, history: History) -> Judged {
     model.recount();
-    for order in Order::all::<A::Geometry>() {
-        for frame in model.blocks(order) {
-            let due = model.is_free(frame, order);
-            agree!(format!("is_free({frame}, {order})"), a.is_free(frame, order), due);
-        }
-    }
+    blocks(a, model, model.config().start.0..model.config().end().0)?;
     for (frame, order) in no_blocks(model) {
         agree!(format!("is_free({frame}, {order})"), a.is_free(frame, order), false);
     }
     huge_map(a, model)?;
     counts(a, model, history)
+}
+
+/// Compares the frames of those huge frames that calls have changed one by one, the others by their
+/// count, and the zone's counts.
+///
+/// # Errors
+/// The first difference.
+pub fn touched<A: FrameAllocator>(a: &A, model: &Model, history: History) -> Judged {
+    for frames in model.touched() {
+        let pair = FrameId(frames.start & !(model.max_order().frames() - 1));
+        let (max, due) = (model.max_order(), model.is_free(pair, model.max_order()));
+        agree!(format!("is_free({pair}, {max})"), a.is_free(pair, max), due);
+        blocks(a, model, frames)?;
+    }
+    huge_map(a, model)?;
+    counts(a, model, history)
+}
+
+/// Compares every block that lies wholly in these frames of the zone.
+fn blocks<A: FrameAllocator>(a: &A, model: &Model, frames: Range<usize>) -> Judged {
+    let (mut first, mut free) = (frames.start, model.are_free(frames));
+    for order in Order::all::<A::Geometry>() {
+        for (n, &due) in free.iter().enumerate() {
+            let frame = FrameId(first + (n << order.0));
+            let is = a.is_free(frame, order);
+            if is != due {
+                return Err(format!("is_free({frame}, {order}) is {is}, but should be {due}"));
+            }
+        }
+        // Two neighbours are a block of the next order, if the first has an even number.
+        let odd = first >> order.0 & 1;
+        let pairs = free.get(odd..).unwrap_or_default().chunks_exact(2);
+        free = pairs.map(|pair| pair[0] && pair[1]).collect();
+        first += odd << order.0;
+    }
+    Ok(())
 }
 
 /// Frames and orders that are no blocks of the zone: beyond its ends, misaligned, too large.

@@ -3,7 +3,7 @@
 
 use fastrand::Rng;
 use woodlot_frame::{
-    Class, Construct, FrameId, Geometry, HugeId, Init, Order, Owned, Request, Slot, ZoneConfig,
+    Construct, FrameId, Geometry, HugeId, Init, Order, Owned, Request, Slot, ZoneConfig,
 };
 
 use super::{Checked, Geo, all_allocated, huge, rng, tree};
@@ -68,7 +68,8 @@ pub fn splits_are_recovered<A: Construct>() {
         return;
     }
     let mut rng = rng(81);
-    let config = ZoneConfig::new(tree::<A>() + huge::<A>() / 2, 2).starting_at(FrameId(7));
+    // A whole tree, and two that the ends cut off.
+    let config = ZoneConfig::new(2 * tree::<A>() + huge::<A>() / 2, 2).starting_at(FrameId(7));
     let mut zone = Checked::<A>::new(&config, Init::Free);
     for round in 0..8 {
         for _ in 0..60 {
@@ -162,7 +163,7 @@ pub fn garbage_in<A: Construct>(config: &ZoneConfig, salt: u64) {
             let _ = owned.alloc(Request::new(Order(rng.u8(..3)), Slot(0)));
         }
         damage(owned.durable_bytes(), kind, &mut rng);
-        if let Err(why) = recovered_is_consistent(&mut owned, config) {
+        if let Err(why) = recovered_is_consistent(&mut owned, config, Order::BASE) {
             let line = replay_line(seed());
             panic!("{}: damage {kind} in {config:?}: {why}\n  {line}", A::NAME);
         }
@@ -170,13 +171,14 @@ pub fn garbage_in<A: Construct>(config: &ZoneConfig, salt: u64) {
 }
 
 /// Recovers, and uses up what is there: the recovered zone must agree with itself, and every frame of
-/// it be free or freed once, and then had once.
+/// it be free or freed once, in blocks of up to `part`, and then had once.
 ///
 /// # Errors
 /// The first thing that is wrong.
 pub fn recovered_is_consistent<A: Construct>(
     owned: &mut Owned<A>,
     config: &ZoneConfig,
+    part: Order,
 ) -> Result<(), String> {
     owned.recover(config).map_err(|error| format!("no recovery: {error}"))?;
     let a: &A = owned;
@@ -192,21 +194,23 @@ pub fn recovered_is_consistent<A: Construct>(
         return Ok(());
     }
     // Whatever is allocated can be freed, each frame once.
-    for frame in model.allocated() {
-        a.free(frame, Order::BASE, Slot(0)).map_err(|error| format!("free {frame}: {error}"))?;
-        let twice = a.free(frame, Order::BASE, Slot(config.slots - 1));
+    let mut from = config.start;
+    while let Some((frame, order)) = model.next_allocated(from, part) {
+        a.free(frame, order, Slot(0)).map_err(|error| format!("free {frame}, {order}: {error}"))?;
+        let twice = a.free(frame, order, Slot(config.slots - 1));
         if twice.is_ok() {
-            return Err(format!("frame {frame} was freed twice"));
+            return Err(format!("{frame} of {order} was freed twice"));
         }
+        from = FrameId(frame.0 + order.frames());
     }
     let free = Model::new::<Geo<A>>(config, Init::Free, A::UNSUPPORTED);
-    crate::validate::everything(a, &free, crate::validate::History::Sequential)
+    crate::validate::touched(a, &free, crate::validate::History::Sequential)
         .map_err(|why| format!("after all was freed ({offline} were offline): {why}"))?;
     // And every frame can be had, exactly once.
     let mut had = 0;
     let mut seen = free;
     for order in Order::all::<Geo<A>>().rev() {
-        let request = Request::new(order, Slot(0)).class(Class(0));
+        let request = Request::new(order, Slot(0));
         while let Ok(frame) = a.alloc(request) {
             seen.alloc(request, Ok(frame))?;
             had += order.frames();

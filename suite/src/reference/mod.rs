@@ -374,7 +374,7 @@ impl<G: Geometry, const LIMITED: bool, const WRONG: bool> FrameAllocator
             let number = self.config.start.0 / G::HUGE_FRAMES + n;
             let unit = zone.unit(number, G::HUGE_FRAMES);
             let class = zone.classes[zone.tree_index(zone.start + unit.start)];
-            let class = class.filter(|_| !LIMITED).unwrap_or(Class(0));
+            let class = class.filter(|_| !LIMITED).unwrap_or(Class::MOVABLE);
             let entry = &mut stats.classes[(class.0 as usize).min(MAX_CLASSES - 1)];
             let cut = is::<WRONG>(Bug::PartialHugeNotCounted) && unit.len() < G::HUGE_FRAMES;
             entry.free_frames += if cut { 0 } else { free };
@@ -387,7 +387,7 @@ impl<G: Geometry, const LIMITED: bool, const WRONG: bool> FrameAllocator
             }
         }
         for class in &zone.classes {
-            let class = class.filter(|_| !LIMITED).unwrap_or(Class(0));
+            let class = class.filter(|_| !LIMITED).unwrap_or(Class::MOVABLE);
             stats.classes[class.0 as usize].trees += 1;
         }
         stats

@@ -299,7 +299,7 @@ impl<A: Construct> Arena<A> {
             for n in 0..possible {
                 let class = self.config.classes.all().nth(n % self.config.classes.count());
                 let slot = Slot(n % self.config.slots);
-                let request = Request::new(order, slot).class(class.unwrap_or(Class(0)));
+                let request = Request::new(order, slot).class(class.unwrap_or(Class::MOVABLE));
                 match self.alloc(1, request) {
                     Some((frame, _)) => model.alloc(request, Ok(frame)).expect("nobody had it"),
                     None => panic!("block {n} of {possible} of {order} is not to be had"),
