@@ -1,0 +1,248 @@
+//! Engines with a seeded defect each, which the histories must find.
+
+use woodlot_frame::atomics::{AtomicU64, Ordering::SeqCst};
+use woodlot_frame::{
+    AllocError, BadSlot, Batch, Class, FrameAllocator, FrameId, FreeError, Geometry, HugeId,
+    OfflineError, Order, Request, Slot, Stats, Unsupported, ZoneConfig, alloc_each,
+};
+
+macro_rules! defects {
+    ($($(#[$doc:meta])+ $name:ident,)*) => {
+        /// A defect.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum Defect {
+            $($(#[$doc])+ $name,)*
+        }
+
+        /// Every defect.
+        pub const ALL: &[Defect] = &[$(Defect::$name),*];
+    };
+}
+
+defects! {
+    /// An allocation looks for a free block, claims it, and does not ask whether it was first.
+    LostRaceSucceeds,
+    /// An allocation looks for a free block, claims it, and gives up if another one was first.
+    LostRaceIsOutOfMemory,
+    /// An allocation gives up while two others are under way.
+    BusyIsOutOfMemory,
+    /// A batch that cannot be had in full keeps its first block.
+    FailedBatchKeepsABlock,
+    /// An allocation waits until no free is under way.
+    WaitsForFrees,
+    /// A free is refused while another one is under way in the same huge frame.
+    RacingFreeRefused,
+    /// The count of free frames is read, changed and written back in steps.
+    TornCount,
+    /// A huge frame goes offline if it was free a moment ago.
+    OfflineTooLate,
+    /// A free of what is offline puts it back.
+    OfflineFreed,
+    /// A drain that meets an allocation loses a frame.
+    DrainLosesAFrame,
+    /// A freed block of order 2 is free in halves, one after the other, and the second half only if
+    /// no allocation is under way.
+    HalfFreed,
+}
+
+/// An allocator with a defect.
+pub struct Seeded<A> {
+    zone: A,
+    defect: Defect,
+    /// Allocations under way.
+    allocating: AtomicU64,
+    /// Frees under way, or the huge frame in which one is.
+    freeing: AtomicU64,
+    /// Free frames more or less than at the beginning.
+    count: AtomicU64,
+    first_count: u64,
+}
+
+impl<A: FrameAllocator> Seeded<A> {
+    /// Puts a defect into an allocator.
+    pub fn new(zone: A, defect: Defect) -> Self {
+        let word = || AtomicU64::new(0);
+        let first_count = zone.stats().free_frames as u64;
+        Self { zone, defect, allocating: word(), freeing: word(), count: word(), first_count }
+    }
+
+    fn is(&self, defect: Defect) -> bool {
+        self.defect == defect
+    }
+
+    /// A free block of the order, at this moment.
+    fn look(&self, order: Order) -> Option<FrameId> {
+        let zone = self.zone.zone().range();
+        let blocks = (zone.start.0.next_multiple_of(order.frames())..zone.end.0).map(FrameId);
+        blocks.step_by(order.frames()).find(|&frame| self.zone.is_free(frame, order))
+    }
+
+    fn counted(&self, change: i64) {
+        if self.is(Defect::TornCount) {
+            let now = self.count.load(SeqCst);
+            self.count.store(now.wrapping_add_signed(change), SeqCst);
+        }
+    }
+
+    fn allocate(&self, request: Request, others: u64) -> Result<FrameId, AllocError> {
+        let found = || {
+            let legal = request.frame.is_none() && request.order <= Order::max::<A::Geometry>();
+            self.look(request.order).filter(|_| legal)
+        };
+        match self.defect {
+            Defect::LostRaceSucceeds => {
+                let Some(frame) = found() else { return self.zone.alloc(request) };
+                let checked = self.zone.alloc(request.at(frame));
+                checked.or_else(|error| match error {
+                    AllocError::InUse(frame) => Ok(frame),
+                    error => Err(error),
+                })
+            }
+            Defect::LostRaceIsOutOfMemory => {
+                let Some(frame) = found() else { return self.zone.alloc(request) };
+                let claimed = self.zone.alloc(request.at(frame));
+                claimed.map_err(|error| match error {
+                    AllocError::InUse(_) => AllocError::OutOfMemory,
+                    error => error,
+                })
+            }
+            Defect::BusyIsOutOfMemory if others > 1 && found().is_some() => {
+                Err(AllocError::OutOfMemory)
+            }
+            _ => self.zone.alloc(request),
+        }
+    }
+}
+
+impl<A: FrameAllocator> FrameAllocator for Seeded<A> {
+    type Geometry = A::Geometry;
+
+    const NAME: &'static str = A::NAME;
+
+    const UNSUPPORTED: Unsupported = A::UNSUPPORTED;
+
+    fn zone(&self) -> &ZoneConfig {
+        self.zone.zone()
+    }
+
+    fn alloc(&self, request: Request) -> Result<FrameId, AllocError> {
+        while self.is(Defect::WaitsForFrees) && self.freeing.load(SeqCst) != 0 {}
+        let others = self.allocating.fetch_add(1, SeqCst);
+        let answer = self.allocate(request, others);
+        self.allocating.fetch_sub(1, SeqCst);
+        if answer.is_ok() {
+            self.counted(-(request.order.frames() as i64));
+        }
+        answer
+    }
+
+    fn free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
+        if self.is(Defect::RacingFreeRefused) {
+            let huge = frame.huge::<A::Geometry>().0 as u64 + 1;
+            if self.freeing.swap(huge, SeqCst) == huge {
+                return Err(FreeError::NotAllocated(frame));
+            }
+            let answer = self.zone.free(frame, order, slot);
+            self.freeing.store(0, SeqCst);
+            return answer;
+        }
+        if self.is(Defect::HalfFreed) && order.0 == 2 {
+            self.zone.free(frame, Order(1), slot)?;
+            return match self.allocating.load(SeqCst) {
+                0 => self.zone.free(FrameId(frame.0 + 2), Order(1), slot),
+                _ => Ok(()),
+            };
+        }
+        self.freeing.fetch_add(1, SeqCst);
+        let answer = self.zone.free(frame, order, slot);
+        self.freeing.fetch_sub(1, SeqCst);
+        if answer.is_ok() {
+            self.counted(order.frames() as i64);
+        }
+        match answer {
+            Err(FreeError::Offline(_)) if self.is(Defect::OfflineFreed) => {
+                let _ = self.zone.online(frame.huge::<A::Geometry>(), 1);
+                Ok(())
+            }
+            answer => answer,
+        }
+    }
+
+    fn alloc_batch(
+        &self,
+        request: Request,
+        batch: Batch,
+        out: &mut [FrameId],
+    ) -> Result<usize, AllocError> {
+        if !self.is(Defect::FailedBatchKeepsABlock) || batch == Batch::UpTo {
+            return alloc_each(self, request, batch, out);
+        }
+        let taken = alloc_each(self, request, Batch::UpTo, out)?;
+        if taken == out.len() {
+            return Ok(taken);
+        }
+        for &frame in &out[1..taken] {
+            let _ = self.free(frame, request.order, request.slot);
+        }
+        Err(AllocError::OutOfMemory)
+    }
+
+    fn drain(&self, slot: Slot) -> Result<(), BadSlot> {
+        if self.is(Defect::DrainLosesAFrame) && self.allocating.load(SeqCst) != 0 {
+            let _ = self.zone.alloc(Request::new(Order(0), slot).class(Class(0)));
+        }
+        self.zone.drain(slot)
+    }
+
+    fn offline(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
+        if self.is(Defect::OfflineTooLate) {
+            let frames = A::Geometry::HUGE_FRAMES;
+            let free = |huge| self.zone.free_in_huge(HugeId(huge)) == frames;
+            if (first.0..first.0 + count).all(free) {
+                let _ = self.zone.offline(first, count);
+                return Ok(());
+            }
+        }
+        let answer = self.zone.offline(first, count);
+        if answer.is_ok() {
+            self.counted(-((count << A::Geometry::HUGE_ORDER) as i64));
+        }
+        answer
+    }
+
+    fn online(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
+        let answer = self.zone.online(first, count);
+        if answer.is_ok() {
+            self.counted((count << A::Geometry::HUGE_ORDER) as i64);
+        }
+        answer
+    }
+
+    fn is_available(&self, order: Order) -> bool {
+        self.zone.is_available(order)
+    }
+
+    fn free_frames(&self) -> usize {
+        if self.is(Defect::TornCount) {
+            let count = self.first_count.wrapping_add(self.count.load(SeqCst));
+            return (count as usize).min(self.zone().frames);
+        }
+        self.zone.free_frames()
+    }
+
+    fn stats(&self) -> Stats {
+        let stats = self.zone.stats();
+        match self.is(Defect::TornCount) {
+            true => Stats { free_frames: self.free_frames(), ..stats },
+            false => stats,
+        }
+    }
+
+    fn is_free(&self, frame: FrameId, order: Order) -> bool {
+        self.zone.is_free(frame, order)
+    }
+
+    fn free_in_huge(&self, huge: HugeId) -> usize {
+        self.zone.free_in_huge(huge)
+    }
+}

@@ -1,0 +1,147 @@
+//! Runs batches on all cores, until one fails.
+
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::thread::{available_parallelism, scope};
+use std::time::{Duration, Instant};
+
+use clap::{Parser, ValueEnum};
+use fastrand::Rng;
+use woodlot_histories::batch::{BatchId, Engine, SCHEDULES};
+use woodlot_histories::defects::{ALL, Defect};
+use woodlot_histories::history::Figures;
+use woodlot_histories::ledger::Judged;
+
+/// Runs random histories of whole allocators under random schedules.
+#[derive(Parser)]
+struct Args {
+    /// So many schedules of LLFree
+    #[arg(long)]
+    llfree: usize,
+    /// So many of each form of NBBS
+    #[arg(long)]
+    nbbs: usize,
+    /// What every choice follows from
+    #[arg(long)]
+    seed: u64,
+    /// Only this batch
+    #[arg(long)]
+    replay: Option<BatchId>,
+}
+
+/// A seeded defect must be found in so many batches.
+const DEFECT_BATCHES: usize = 4000;
+
+/// How often a long run says how far it is.
+const PROGRESS: Duration = Duration::from_secs(30);
+
+pub fn main() -> ExitCode {
+    let args = Args::parse();
+    let ended = match args.replay {
+        Some(id) => id.run(None).map(|figures| format!("{id} passes: {}", said(&figures))),
+        None => run(&args),
+    };
+    match ended {
+        Ok(figures) => {
+            println!("{figures}");
+            ExitCode::SUCCESS
+        }
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &Args) -> Judged<String> {
+    let first = Rng::with_seed(args.seed).u64(..) >> 16;
+    let found = defects_are_found(first)?;
+    let mut all = Figures::default();
+    for &engine in Engine::value_variants() {
+        let schedules = if engine == Engine::Llfree { args.llfree } else { args.nbbs };
+        let start = Instant::now();
+        let figures = search(engine, first, schedules.div_ceil(SCHEDULES))?;
+        let name = BatchId { engine, seed: first };
+        let rate = figures.schedules as f64 / start.elapsed().as_secs_f64();
+        println!("{name} and on: {}; {rate:.0} a second", said(&figures));
+        all += figures;
+    }
+    Ok(format!("{}; {found} of {found} seeded defects found", said(&all)))
+}
+
+fn said(figures: &Figures) -> String {
+    let Figures { schedules, calls, steps, stood, stood_inside, refusals } = figures;
+    format!(
+        "{schedules} schedules of {calls} calls and {steps} steps; in {stood} one thread stood \
+         still, in {stood_inside} of them inside a call; {} times out of memory or in use, {} of \
+         them for what other calls kept, {} for what moved",
+        refusals.judged, refusals.kept, refusals.moved
+    )
+}
+
+/// Runs so many batches on all cores.
+fn search(engine: Engine, first: u64, batches: usize) -> Judged<Figures> {
+    let run = |seed| {
+        let id = BatchId { engine, seed };
+        let line = |why| format!("{why}\nreplay: cargo xtask shuttle --replay {id}");
+        id.run(None).map_err(line)
+    };
+    let begin = Instant::now();
+    let next = Mutex::new((0, Figures::default(), Ok(()), begin));
+    let work = || {
+        while let Some(number) = {
+            let mut state = next.lock().expect("nobody panics with it");
+            let (number, _, ended, _) = &mut *state;
+            let mine = (*number < batches && ended.is_ok()).then_some(*number);
+            *number += 1;
+            mine
+        } {
+            let figures = run(first + number as u64);
+            let mut state = next.lock().expect("nobody panics with it");
+            let (_, all, ended, told) = &mut *state;
+            match figures {
+                Ok(figures) => *all += figures,
+                Err(why) => *ended = Err(why),
+            }
+            if told.elapsed() > PROGRESS {
+                let seconds = begin.elapsed().as_secs();
+                eprintln!("{engine:?}: {} schedules after {seconds} s", all.schedules);
+                *told = Instant::now();
+            }
+        }
+    };
+    scope(|scope| {
+        for _ in 0..available_parallelism().map_or(1, usize::from) {
+            scope.spawn(work);
+        }
+    });
+    let (_, all, ended, _) = next.into_inner().expect("nobody panics with it");
+    ended.map(|()| all)
+}
+
+/// Every defect on every engine; returns how many there are.
+fn defects_are_found(first: u64) -> Judged<usize> {
+    let mut found = 0;
+    for &engine in Engine::value_variants() {
+        for &defect in ALL {
+            let (schedules, why) = find(engine, first, defect)?;
+            let why: String = why.lines().next().unwrap_or_default().chars().take(150).collect();
+            let name = format!("{defect:?}");
+            println!("{engine:?} {name:24} found in {schedules:6} schedules: {why}");
+            found += 1;
+        }
+    }
+    Ok(found)
+}
+
+/// How many schedules it took to find a defect, and by what it was found.
+fn find(engine: Engine, first: u64, defect: Defect) -> Judged<(usize, String)> {
+    for number in 0..DEFECT_BATCHES {
+        let id = BatchId { engine, seed: first + number as u64 };
+        if let Err(why) = id.run(Some(defect)) {
+            return Ok((number * SCHEDULES + 1, why));
+        }
+    }
+    let schedules = DEFECT_BATCHES * SCHEDULES;
+    Err(format!("{engine:?} with {defect:?} passes {schedules} schedules from {first} on"))
+}

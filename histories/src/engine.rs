@@ -1,0 +1,136 @@
+//! The engines, made from words: a checker's atomics are no plain memory.
+
+use std::marker::PhantomData;
+
+use woodlot_frame::atomics::{AtomicU8, AtomicU32, AtomicU64};
+use woodlot_frame::{FrameAllocator, Geometry, Init, ZoneConfig};
+use woodlot_llfree::{LLFree, Line, TreeStates, Tuning};
+use woodlot_nbbs::{Form, Nbbs};
+
+use crate::exhaustion::Hides;
+
+/// A geometry with huge frames of 2^`H` base frames and trees of `T` huge frames.
+#[derive(Clone, Copy, Debug)]
+pub struct Tiny<const H: u32, const T: usize>;
+
+impl<const H: u32, const T: usize> Geometry for Tiny<H, T> {
+    const BASE_SHIFT: u32 = 12;
+    const HUGE_ORDER: u32 = H;
+    const NAME: &'static str = "tiny";
+    const TREE_HUGE: usize = T;
+}
+
+/// An engine for any geometry.
+pub trait Family: 'static {
+    /// The words of a zone.
+    type Words: Sync;
+    /// The allocator on them.
+    type Zone<'a, G: Geometry>: FrameAllocator<Geometry = G>;
+    /// What one of its calls may keep from others while it is under way.
+    const HIDES: Hides;
+
+    /// Words for a zone, all zero.
+    fn words<G: Geometry>(config: &ZoneConfig) -> Self::Words;
+
+    /// Makes the allocator; frees reserve after so many in a row, where the engine has that.
+    fn zone<'a, G: Geometry>(
+        words: &'a Self::Words,
+        config: &ZoneConfig,
+        init: Init,
+        reserve_after_frees: u8,
+    ) -> Self::Zone<'a, G>;
+}
+
+fn zeros<W: Default>(count: usize) -> Vec<W> {
+    std::iter::repeat_with(W::default).take(count).collect()
+}
+
+/// LLFree.
+pub struct OfLLFree;
+
+/// The words of an LLFree zone.
+pub struct LLFreeWords {
+    rows: Vec<AtomicU64>,
+    states: Vec<TreeStates>,
+    totals: Vec<AtomicU64>,
+    slots: Vec<AtomicU64>,
+    masks: Vec<AtomicU64>,
+    leaves: Vec<AtomicU64>,
+    trees: Vec<Line<AtomicU64>>,
+    children: Vec<AtomicU32>,
+}
+
+impl Family for OfLLFree {
+    type Words = LLFreeWords;
+    type Zone<'a, G: Geometry> = LLFree<'a, G>;
+    const HIDES: Hides = Hides::Tree;
+
+    fn words<G: Geometry>(config: &ZoneConfig) -> LLFreeWords {
+        let lengths = woodlot_llfree::Parts::lengths::<G>(config).expect("plans have legal zones");
+        let [rows, states, totals, slots, masks, leaves, trees, children] = lengths;
+        LLFreeWords {
+            rows: zeros(rows),
+            states: zeros(states),
+            totals: zeros(totals),
+            slots: zeros(slots),
+            masks: zeros(masks),
+            leaves: zeros(leaves),
+            trees: zeros(trees),
+            children: zeros(children),
+        }
+    }
+
+    fn zone<'a, G: Geometry>(
+        words: &'a LLFreeWords,
+        config: &ZoneConfig,
+        init: Init,
+        reserve_after_frees: u8,
+    ) -> LLFree<'a, G> {
+        let parts = woodlot_llfree::Parts {
+            rows: &words.rows,
+            states: &words.states,
+            totals: &words.totals,
+            slots: &words.slots,
+            masks: &words.masks,
+            leaves: &words.leaves,
+            trees: &words.trees,
+            children: &words.children,
+        };
+        let mut tuning = Tuning::DEFAULT;
+        tuning.reserve_after_frees = reserve_after_frees;
+        LLFree::from_parts(config, tuning, parts, init).expect("the words suffice")
+    }
+}
+
+/// NBBS in one of its forms.
+pub struct OfNbbs<F>(PhantomData<F>);
+
+/// The words of an NBBS zone.
+pub struct NbbsWords<F: Form> {
+    cells: Vec<F::Atom>,
+    slots: Vec<AtomicU64>,
+    spent: Vec<AtomicU8>,
+}
+
+impl<F: Form<Atom: Default>> Family for OfNbbs<F> {
+    type Words = NbbsWords<F>;
+    type Zone<'a, G: Geometry> = Nbbs<'a, G, F>;
+    const HIDES: Hides = Hides::Block;
+
+    fn words<G: Geometry>(config: &ZoneConfig) -> NbbsWords<F> {
+        let lengths = woodlot_nbbs::Parts::<F>::lengths::<G>(config);
+        let [cells, slots, spent] = lengths.expect("plans have legal zones");
+        NbbsWords { cells: zeros(cells), slots: zeros(slots), spent: zeros(spent) }
+    }
+
+    fn zone<'a, G: Geometry>(
+        words: &'a NbbsWords<F>,
+        config: &ZoneConfig,
+        init: Init,
+        _: u8,
+    ) -> Nbbs<'a, G, F> {
+        let NbbsWords { cells, slots, spent } = words;
+        let parts = woodlot_nbbs::Parts { cells, slots, spent };
+        Nbbs::from_parts(config, parts, init).expect("the words suffice")
+    }
+}

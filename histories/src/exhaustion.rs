@@ -1,0 +1,337 @@
+//! Refusals for want of memory, judged when the history is over and everything is known.
+//!
+//! ```text
+//!   call            ├──── alloc(order 2): out of memory ────┤
+//!   others      ├─ free A ─┤      ├─ alloc B ─┤
+//!   moments         │  A?  │  A   │    A, B?   │     A      │     free blocks of order 2
+//! ```
+//!
+//! At a moment a frame counts as in use if it is somebody's, if a free of it is under way (it may not
+//! have happened yet), and if an allocation is under way that will be answered with it (it may have
+//! happened already). An answer "out of memory" stands if, between the call and the answer,
+//!
+//! 1. there was a moment at which no suitable block was left: then some order of the calls under way
+//!    runs out of memory there;
+//! 2. or a moment at which calls under way could *keep* all that was left: an allocation that takes a
+//!    block, finds it part of another one and lets go; credits on their way from a child to a
+//!    reservation. How much that is, an engine says in its documentation: [`Hides`];
+//! 3. or what was left had *moved*: of the blocks that were free all the time there were no more than
+//!    the calls meanwhile could keep. A search that goes through a zone once finds what is free all the
+//!    time, and not what became free behind it while what lay before it was taken. It is more than an
+//!    allocator should allow itself that promises linearisable answers; ours promise only that nothing
+//!    is missed while no other call is under way. The figures say how often it was so.
+//!
+//! With no other call under way there is no allowance at all; with *n* of them it ends where more than
+//! *n* blocks or trees are free all the time.
+//!
+//! Sound: a call that is answered between two moments is counted at both; nothing is assumed of
+//! when a call takes effect. Not vacuous: two of the engines in `defects` give up too early, and are
+//! found by this.
+
+use std::ops::{AddAssign, Range};
+
+use woodlot_frame::ZoneConfig;
+
+use crate::ledger::{Call, Judged, Refusal};
+
+/// What a call under way may keep from others besides the blocks that it is answered with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Hides {
+    /// The block that it tries to take, or one whose release a slot has put off and any call ends, and
+    /// the blocks that lie in it or around it: NBBS.
+    Block,
+    /// What is free in one tree: LLFree, by the heading *Progress* of its documentation.
+    Tree,
+}
+
+/// How many refusals there were.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Refusals {
+    /// All.
+    pub judged: usize,
+    /// Those that stand by what calls under way may have kept.
+    pub kept: usize,
+    /// Those that stand only because what was free moved.
+    pub moved: usize,
+}
+
+impl AddAssign for Refusals {
+    fn add_assign(&mut self, other: Self) {
+        self.judged += other.judged;
+        self.kept += other.kept;
+        self.moved += other.moved;
+    }
+}
+
+/// A refusal whose call is under way.
+struct Open<'a> {
+    call: usize,
+    refusal: &'a Refusal,
+    /// At some moment nothing was left.
+    empty: bool,
+    /// At some moment what was left could be kept by others.
+    kept: bool,
+    /// The calls under way at some moment, itself included.
+    together: Vec<usize>,
+    /// How often each frame was in use, added up over the moments.
+    used: Vec<u32>,
+}
+
+/// Judges every refusal of a history.
+///
+/// # Errors
+/// The first that does not stand.
+pub fn judge(
+    config: &ZoneConfig,
+    tree_frames: usize,
+    hides: Hides,
+    calls: &[Call],
+) -> Judged<Refusals> {
+    let mut refusals = Refusals::default();
+    if calls.iter().all(|call| call.refused.is_none()) {
+        return Ok(refusals);
+    }
+    let mut moments = vec![(0, false); 2 * calls.len()];
+    for (number, call) in calls.iter().enumerate() {
+        moments[call.begin] = (number, true);
+        moments[call.end] = (number, false);
+    }
+    let mut zone = Zone { first: config.start.0, used: vec![0; config.frames], tree_frames, hides };
+    let mut under_way: Vec<usize> = Vec::new();
+    let mut open: Vec<Open<'_>> = Vec::new();
+    for (number, begins) in moments {
+        let call = &calls[number];
+        if begins {
+            call.gained.iter().for_each(|block| zone.count(block.range(), 1));
+            under_way.push(number);
+            open.extend(call.refused.as_ref().map(|refusal| Open {
+                call: number,
+                refusal,
+                empty: false,
+                kept: false,
+                together: Vec::new(),
+                used: vec![0; config.frames],
+            }));
+        } else {
+            if let Some(at) = open.iter().position(|open| open.call == number) {
+                refusals += zone.answer(&open.swap_remove(at), calls)?;
+            }
+            call.released.iter().for_each(|block| zone.count(block.range(), -1));
+            under_way.retain(|&other| other != number);
+        }
+        for open in open.iter_mut().filter(|open| !open.empty) {
+            zone.look(open, &under_way, calls);
+        }
+    }
+    Ok(refusals)
+}
+
+/// Which frames are in use at a moment, or may be.
+struct Zone {
+    first: usize,
+    /// How many blocks a frame may lie in.
+    used: Vec<u32>,
+    tree_frames: usize,
+    hides: Hides,
+}
+
+impl Zone {
+    fn count(&mut self, frames: Range<usize>, change: i32) {
+        for used in &mut self.used[frames.start - self.first..frames.end - self.first] {
+            *used = used.checked_add_signed(change).expect("what is freed was allocated");
+        }
+    }
+
+    /// One more moment of a call that is refused.
+    fn look(&self, open: &mut Open<'_>, under_way: &[usize], calls: &[Call]) {
+        let left = self.left(open.refusal, &self.used);
+        open.empty = left == 0;
+        open.kept |= left <= self.keep(open, under_way, calls);
+        open.used.iter_mut().zip(&self.used).for_each(|(sum, used)| *sum += used);
+        for &number in under_way {
+            if !open.together.contains(&number) {
+                open.together.push(number);
+            }
+        }
+    }
+
+    /// The call is answered: does the refusal stand?
+    fn answer(&self, open: &Open<'_>, calls: &[Call]) -> Judged<Refusals> {
+        let mut refusals = Refusals { judged: 1, kept: 0, moved: 0 };
+        match open {
+            Open { empty: true, .. } => {}
+            Open { kept: true, .. } => refusals.kept = 1,
+            _ if self.left(open.refusal, &open.used) <= self.keep(open, &open.together, calls) => {
+                refusals.moved = 1;
+            }
+            _ => {
+                let together: Vec<_> = open.together.iter().map(|&number| &calls[number]).collect();
+                return Err(format!(
+                    "{:?} was refused, but was there all the time. The calls meanwhile: {together:?}",
+                    open.refusal
+                ));
+            }
+        }
+        Ok(refusals)
+    }
+
+    /// How many blocks, or trees with blocks, are suitable where frames are in use so often.
+    fn left(&self, refusal: &Refusal, used: &[u32]) -> usize {
+        let is_free = |frames: Range<usize>| {
+            let used = used.get(frames.start - self.first..frames.end - self.first);
+            used.is_some_and(|used| used.iter().all(|&count| count == 0))
+        };
+        match refusal {
+            Refusal::Frames(frames) => usize::from(is_free(frames.clone())),
+            Refusal::Memory(order) => {
+                let size = order.frames();
+                let first = self.first.next_multiple_of(size);
+                let all = (first..self.first + used.len()).step_by(size);
+                let free = all.filter(|&frame| is_free(frame..frame + size));
+                match self.hides {
+                    Hides::Block => free.count(),
+                    Hides::Tree => {
+                        let mut last = None;
+                        let trees = free.map(|frame| frame / self.tree_frames);
+                        trees.filter(|&tree| last.replace(tree) != Some(tree)).count()
+                    }
+                }
+            }
+        }
+    }
+
+    /// How many of those these calls may keep.
+    fn keep(&self, open: &Open<'_>, under_way: &[usize], calls: &[Call]) -> usize {
+        let keeps = |&number: &usize| {
+            let own = usize::from(number == open.call);
+            match (open.refusal, calls[number].passing, self.hides) {
+                (_, None, Hides::Tree) => 0,
+                (_, None, Hides::Block) | (Refusal::Frames(_), Some(_), _) => 1 - own,
+                // Of a batch the refused call itself has all but the last.
+                (Refusal::Memory(order), Some((of, count)), Hides::Block) => {
+                    let passing = count.saturating_sub(own) << of.0.saturating_sub(order.0);
+                    passing.max(1 - own)
+                }
+                (Refusal::Memory(_), Some((_, count)), Hides::Tree) => count.max(1) - own,
+            }
+        };
+        under_way.iter().map(keeps).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use woodlot_frame::{FrameId, Order};
+
+    use super::*;
+    use crate::ledger::Block;
+
+    /// Calls on a zone of four frames in trees of two, from what each does from when to when.
+    fn call(begin: usize, end: usize) -> Call {
+        let (gained, released) = (Vec::new(), Vec::new());
+        Call { begin, end, passing: Some((Order(0), 1)), gained, released, refused: None }
+    }
+
+    fn gets(begin: usize, end: usize, frame: usize, order: u8) -> Call {
+        let passing = Some((Order(order), 1));
+        Call { gained: vec![Block(FrameId(frame), Order(order))], passing, ..call(begin, end) }
+    }
+
+    fn frees(begin: usize, end: usize, frame: usize, order: u8) -> Call {
+        Call { released: vec![Block(FrameId(frame), Order(order))], ..call(begin, end) }
+    }
+
+    fn fails(begin: usize, end: usize, order: u8) -> Call {
+        let refused = Some(Refusal::Memory(Order(order)));
+        Call { refused, passing: Some((Order(order), 1)), ..call(begin, end) }
+    }
+
+    fn judged(hides: Hides, calls: &[Call]) -> Option<Refusals> {
+        judge(&ZoneConfig::new(4, 1), 2, hides, calls).ok()
+    }
+
+    const BOTH: [Hides; 2] = [Hides::Block, Hides::Tree];
+    const STANDS: Option<Refusals> = Some(Refusals { judged: 1, kept: 0, moved: 0 });
+    const KEPT: Option<Refusals> = Some(Refusals { judged: 1, kept: 1, moved: 0 });
+    const MOVED: Option<Refusals> = Some(Refusals { judged: 1, kept: 0, moved: 1 });
+
+    #[test]
+    fn alone_it_must_be_exact() {
+        for hides in BOTH {
+            assert_eq!(judged(hides, &[gets(0, 1, 0, 1), gets(2, 3, 2, 0), fails(4, 5, 0)]), None);
+            assert_eq!(judged(hides, &[gets(0, 1, 0, 2), fails(2, 3, 0)]), STANDS);
+            // Two frames are free, but no block of two.
+            let apart = [gets(0, 1, 0, 0), gets(2, 3, 2, 0), fails(4, 5, 1)];
+            assert_eq!(judged(hides, &apart), STANDS);
+        }
+    }
+
+    #[test]
+    fn a_free_under_way_may_not_have_happened() {
+        for hides in BOTH {
+            let all = gets(0, 1, 0, 2);
+            assert_eq!(judged(hides, &[all.clone(), frees(2, 5, 0, 2), fails(3, 4, 0)]), STANDS);
+            assert_eq!(judged(hides, &[all.clone(), frees(3, 4, 0, 2), fails(2, 5, 0)]), STANDS);
+            assert_eq!(judged(hides, &[all, frees(2, 3, 0, 2), fails(4, 5, 0)]), None);
+        }
+    }
+
+    #[test]
+    fn an_allocation_under_way_may_have_happened() {
+        for hides in BOTH {
+            assert_eq!(judged(hides, &[gets(0, 3, 0, 2), fails(1, 2, 0)]), STANDS);
+            assert_eq!(judged(hides, &[gets(2, 3, 0, 2), fails(0, 1, 0)]), None);
+        }
+    }
+
+    #[test]
+    fn a_call_under_way_keeps_so_much_and_no_more() {
+        // One frame is left, and another call looks for one.
+        let left = |frames: &[usize]| {
+            let mut calls: Vec<_> =
+                (0..4).filter(|frame| !frames.contains(frame)).enumerate().collect();
+            let at = 2 * calls.len();
+            let mut list: Vec<_> =
+                calls.drain(..).map(|(n, frame)| gets(2 * n, 2 * n + 1, frame, 0)).collect();
+            list.extend([call(at, at + 3), fails(at + 1, at + 2, 0)]);
+            list
+        };
+        assert_eq!(judged(Hides::Block, &left(&[1])), KEPT);
+        assert_eq!(judged(Hides::Block, &left(&[0, 1])), None);
+        assert_eq!(judged(Hides::Tree, &left(&[0, 1])), KEPT);
+        assert_eq!(judged(Hides::Tree, &left(&[1, 2])), None);
+    }
+
+    #[test]
+    fn what_is_free_may_move() {
+        let passes = |call: Call| Call { passing: None, ..call };
+        // The first two frames are taken, the search passes them, they become free, and the last two
+        // are taken.
+        let moves = |order| {
+            let first = passes(gets(0, 1, 0, 1));
+            let frees = passes(frees(3, 4, 0, 1));
+            [first, fails(2, 7, 0), frees, passes(gets(5, 6, 2, order))]
+        };
+        assert_eq!(judged(Hides::Tree, &moves(1)), MOVED);
+        assert_eq!(judged(Hides::Tree, &moves(0)), None);
+        // Any call may have the release of the frame in hand that was free all the time.
+        assert_eq!(judged(Hides::Block, &moves(0)), MOVED);
+    }
+
+    #[test]
+    fn a_batch_under_way_has_all_but_its_last() {
+        let batch = |wanted| Call { passing: Some((Order(0), wanted)), ..fails(0, 1, 0) };
+        assert_eq!(judged(Hides::Block, &[batch(5)]), KEPT);
+        assert_eq!(judged(Hides::Block, &[batch(4)]), None);
+    }
+
+    #[test]
+    fn certain_frames_are_refused_while_they_are_in_use() {
+        let fails = |begin, end| Call { refused: Some(Refusal::Frames(2..4)), ..call(begin, end) };
+        for hides in BOTH {
+            assert_eq!(judged(hides, &[gets(0, 1, 3, 0), fails(2, 3)]), STANDS);
+            assert_eq!(judged(hides, &[gets(0, 1, 0, 1), fails(2, 3)]), None);
+            assert_eq!(judged(hides, &[call(0, 3), fails(1, 2)]), KEPT);
+        }
+    }
+}
