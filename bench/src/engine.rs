@@ -9,6 +9,7 @@ use woodlot_llfree::LLFree;
 use woodlot_nbbs::{Nbbs1, Nbbs4};
 use woodlot_rivals::{LinuxBuddy, LinuxBuddyNoPcp, ListCas, ListLocal, ListLocked};
 
+use crate::chart::Look;
 use crate::contender::Contender;
 use crate::registry::{Bitmap, BuddySystem, Ranges};
 
@@ -46,6 +47,11 @@ macro_rules! engines {
             /// What it is, in a line.
             pub const fn about(self) -> &'static str {
                 match self { $(Engine::$variant => $about),* }
+            }
+
+            /// Does it serve blocks of this order?
+            pub const fn serves(self, order: Order) -> bool {
+                matches!((self, order.0), $($((Engine::$variant, $orders))|+)|+)
             }
 
             /// Does the work with this contender, compiled for blocks of `order`; `None` where it
@@ -108,6 +114,23 @@ engines! {
 }
 
 impl Engine {
+    /// How it is drawn, in every figure.
+    pub fn look(self) -> Look {
+        Look::of(match self {
+            Engine::Llfree => 0,
+            Engine::Linux => 1,
+            Engine::Nbbs4 => 2,
+            Engine::Nbbs => 3,
+            Engine::LinuxNoPcp => 4,
+            Engine::ListLocal => 5,
+            Engine::ListCas => 6,
+            Engine::ListLocked => 7,
+            Engine::BuddySystem => 8,
+            Engine::Bitmap => 9,
+            Engine::FreeList => 10,
+        })
+    }
+
     /// Does it keep the contract (`woodlot_frame::FrameAllocator`)?
     pub const fn keeps_contract(self) -> bool {
         !matches!(self, Engine::BuddySystem | Engine::Bitmap | Engine::FreeList)

@@ -17,13 +17,15 @@
 
 use std::hint::black_box;
 
+use serde::{Deserialize, Serialize};
 use woodlot_frame::atomics::{AtomicU64, Ordering};
 
 use crate::clock::{Tally, opaque};
 use crate::random::Random;
 
 /// One loop of the floor.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Loop {
     /// One swap on one word.
     HotCas,

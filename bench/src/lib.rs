@@ -5,7 +5,8 @@
 //!   command ──► check ──► measure ──► patterns ──► contender     one narrow trait, inlined away
 //!      │          │          └─────► floor           ▲
 //!      │          └─► frag ────────────────────────┐ │
-//!      └─► output (screen, files, machine)        engine         the table of contenders
+//!      ├─► output (screen, files, machine)        engine         the table of contenders
+//!      └─► chart (figures)           dispersion ───┘
 //! ```
 //!
 //! # What is measured
@@ -34,10 +35,12 @@
 #![cfg(not(any(loom, woodlot_explore)))]
 #![deny(missing_docs)]
 
+pub mod chart;
 pub mod check;
 pub mod clock;
 pub mod command;
 pub mod contender;
+pub mod dispersion;
 pub mod engine;
 mod failure;
 pub mod floor;

@@ -22,7 +22,12 @@ impl Size {
 
     /// A number of gibibytes, within the limits.
     pub const fn gib(gib: u64) -> Size {
-        let bytes = gib << 30;
+        Size::mib(gib << 10)
+    }
+
+    /// A number of mebibytes, within the limits.
+    pub const fn mib(mib: u64) -> Size {
+        let bytes = mib << 20;
         Size(if bytes < LEAST {
             LEAST
         } else if bytes > MOST {

@@ -8,6 +8,7 @@ use woodlot_bench::command::{BenchArgs, FragArgs};
 
 use crate::engine::Engine;
 use crate::replay::ZoneLayout;
+use crate::report::ReportArgs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -25,10 +26,16 @@ Examples:
       What is in a trace.
   woodlot bench repeat --engine llfree,linux --order 0,9
       What a pair of calls costs, beside what the processor's atomics cost in the same run.
+  woodlot bench thread-test --engine nbbs,linux-no-pcp --threads 2 --fill 50
+      A benchmark of the NBBS paper, in a zone of which a random half is in use.
   woodlot bench --check
       Measure every target of this repository and say which are met.
   woodlot frag --slots 8
       Fill, free at random, and watch huge frames come back.
+  woodlot report --quick --out report
+      The papers' figures on this machine, in three minutes: open report/index.html.
+  woodlot report --compare old/report.json new/report.json
+      What is faster and slower, as far as the noise lets one say.
 
 Exit code: 0 when all is well, 1 when something failed, 2 for a wrong command line, 130 for Ctrl-C.";
 
@@ -67,6 +74,8 @@ pub enum Command {
     Bench(Box<BenchArgs>),
     /// Fragment memory and see what recovers (LLFree section 5.6)
     Frag(FragArgs),
+    /// Measure what the papers measure and draw their figures, as one page
+    Report(ReportArgs),
 }
 
 /// What can be done with a trace.

@@ -3,6 +3,7 @@
 //! ```text
 //!   main ── args ─┬► job ──► replay (plan, sequential or threads, timing) ──► output (screen, files)
 //!                 │      └─► woodlot-trace (text and binary traces)
+//!                 ├► report ──► woodlot-bench, replay ──► output (page, data)
 //!                 └► woodlot-bench (bench, frag)
 //! ```
 
@@ -11,6 +12,7 @@ mod engine;
 mod job;
 mod output;
 mod replay;
+mod report;
 
 use std::process::ExitCode;
 
@@ -35,6 +37,7 @@ pub fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Some(Command::Trace(command)) => job::trace_command(command, &mut screen)?,
         Some(Command::Bench(args)) => return command::bench(*args),
         Some(Command::Frag(args)) => return command::frag(args),
+        Some(Command::Report(args)) => report::report(&args, &mut screen)?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -68,26 +68,39 @@ pub fn run(
              this looks for mistakes, it proves nothing\n"
         ))?;
     }
-    screen.print(&format!("\n{}", verdict::HEADER))?;
+    screen.print(&format!("\n{}", verdict::header()))?;
     let bar = progress("targets", targets.len());
     let (mut met, mut short) = (0, 0);
+    judge_all(targets, effort, &mut |group, verdicts| {
+        bar.inc(group.len() as u64);
+        let mut lines = String::new();
+        for (target, verdict) in group.iter().zip(verdicts) {
+            lines += &verdict.line(target);
+            *(if verdict.met { &mut met } else { &mut short }) += 1;
+        }
+        bar.suspend(|| screen.print(&lines))
+    })?;
+    bar.finish_and_clear();
+    screen.print(&format!("{met} met, {short} short\n"))?;
+    Ok(if short == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Who is told of targets that were measured together.
+pub type Each<'a> = dyn FnMut(&[Target], &[Verdict]) -> Result<(), Failure> + 'a;
+
+/// Measures targets; `each` is told of those that were measured together.
+///
+/// # Errors
+/// What `each` says, which ends it.
+pub fn judge_all(targets: &[Target], effort: Effort, each: &mut Each) -> Result<(), Failure> {
     let mut left = targets;
     while let [first, ..] = left {
         let together = left.iter().take_while(|target| same_run(first, target)).count();
         let (group, rest) = left.split_at(together);
-        let verdicts = measure_group(group, effort);
-        bar.set_position((targets.len() - rest.len()) as u64);
-        let mut lines = String::new();
-        for (target, verdict) in group.iter().zip(&verdicts) {
-            lines += &verdict.line(target);
-            *(if verdict.met { &mut met } else { &mut short }) += 1;
-        }
-        bar.suspend(|| screen.print(&lines))?;
+        each(group, &measure_group(group, effort))?;
         left = rest;
     }
-    bar.finish_and_clear();
-    screen.print(&format!("{met} met, {short} short\n"))?;
-    Ok(if short == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(())
 }
 
 /// Are these neighbours measured in one run?
@@ -139,15 +152,53 @@ fn verdict_on(target: &Target, run: Option<&Run>, effort: Effort) -> Verdict {
     match measured {
         Ok((figure, baseline)) => {
             let verdict = judge(target, figure, baseline, run);
-            match target.task {
-                Task::Pattern { subject, .. }
-                    if effort.apply(subject).setup.memory != subject.setup.memory =>
-                {
-                    verdict.with(&format!("(on {QUICK_GIB}GiB)"))
-                }
-                _ => verdict,
-            }
+            remarks(target, run, effort).iter().fold(verdict, |verdict, text| verdict.with(text))
         }
         Err(failure) => Verdict::missing(failure),
+    }
+}
+
+/// What a reader should know of how a target was measured.
+fn remarks(target: &Target, run: Option<&Run>, effort: Effort) -> Vec<String> {
+    let Task::Pattern { subject, metric, .. } = target.task else { return Vec::new() };
+    let measured = effort.apply(subject);
+    let mut remarks = Vec::new();
+    if measured.setup.memory != subject.setup.memory {
+        remarks.push(format!("(on {QUICK_GIB}GiB)"));
+    }
+    if let Some(Ok(figure)) = run.map(|run| run.figure(&measured, metric))
+        && measured.setup.threads > 1
+        && figure.wall().median > TURNS * figure.cpu().median
+    {
+        remarks.push("(the threads took turns on busy CPUs)".into());
+    }
+    remarks
+}
+
+/// By so much the time on the wall exceeds that of the CPU where threads did not run at once: then
+/// they are seldom in each other's way.
+const TURNS: f64 = 1.5;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::{Figure, Measured};
+
+    #[test]
+    fn it_is_said_when_threads_took_turns_and_zones_were_smaller() {
+        let effort = Effort { repetitions: 1, quick: true, seed: 1 };
+        let remarks = |name: &str, wall: f64| {
+            let target = load(None, Some(name)).unwrap().remove(0);
+            let Task::Pattern { subject, metric, .. } = target.task else { panic!("{name}") };
+            let figure = Figure { metric, operations: 1, cpu: vec![10.0], wall: vec![wall] };
+            let subject = effort.apply(subject);
+            let measured = vec![Measured { subject, outcome: Ok(vec![figure]) }];
+            super::remarks(&target, Some(&Run { floor: vec![], measured }), effort)
+        };
+        let turns = "(the threads took turns on busy CPUs)";
+        assert_eq!(remarks("nbbs thread-test", 30.0), [turns]);
+        assert!(remarks("nbbs thread-test", 11.0).is_empty());
+        assert!(remarks("nbbs repeat", 30.0).is_empty());
+        assert_eq!(remarks("near-full order 0 pair, 1TiB", 30.0), ["(on 16GiB)"]);
     }
 }

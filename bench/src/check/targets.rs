@@ -9,7 +9,7 @@ use crate::Failure;
 use crate::engine::Engine;
 use crate::frag::FragSetup;
 use crate::measure::Subject;
-use crate::patterns::{Metric, Pattern, Setup};
+use crate::patterns::{Metric, Pattern, Placement, Setup};
 use crate::size::Size;
 
 /// The file as it was when the program was built.
@@ -105,6 +105,8 @@ struct Entry {
     memory: Size,
     #[serde(default)]
     fill: f64,
+    #[serde(default)]
+    placement: Placement,
     limit: f64,
     unit: Unit,
     baseline: Option<Baseline>,
@@ -113,6 +115,7 @@ struct Entry {
 #[derive(Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Baseline {
+    engine: Option<Engine>,
     pattern: Pattern,
     metric: Metric,
     memory: Option<Size>,
@@ -205,12 +208,15 @@ impl Entry {
         let metric = self.metric.ok_or("no metric")?;
         let setup = self.setup(pattern, order, self.threads, self.slots, self.memory)?;
         let baseline = self.baseline.map(|baseline| {
-            let Baseline { pattern, metric, memory, threads } = baseline;
-            let memory = memory.unwrap_or(self.memory);
+            let Baseline { engine, pattern, metric, memory, threads } = baseline;
+            let (engine, memory) = (engine.unwrap_or(self.engine), memory.unwrap_or(self.memory));
             let setup = self.setup(pattern, order, threads, None, memory)?;
-            Ok::<_, String>((Subject { engine: self.engine, setup }, metric))
+            Ok::<_, String>((Subject { engine, setup }, metric))
         });
         let mut name = format!("{} {pattern} {order} {metric}", self.engine);
+        if pattern != Pattern::NearFull {
+            name += &setup.before();
+        }
         if self.threads > 1 {
             name += &format!(", {} threads", self.threads);
         }
@@ -230,7 +236,8 @@ impl Entry {
         memory: Size,
     ) -> Result<Setup, String> {
         let (slots, fill) = (slots.unwrap_or(threads), (self.fill * 10.0).round() as usize);
-        let setup = Setup { threads, slots, memory, fill, ..Setup::new(pattern, order) };
+        let placement = self.placement;
+        let setup = Setup { threads, slots, memory, fill, placement, ..Setup::new(pattern, order) };
         setup.check().map_err(|failure| failure.to_string())?;
         Ok(setup)
     }
@@ -243,8 +250,13 @@ mod tests {
     #[test]
     fn the_shipped_targets_are_all_there() {
         let targets = parse(SHIPPED).unwrap();
-        // 3 + 1 + 18 + 6 + 6 + 2 of the first table, 1 + 6 + 2 + 4 + 2 + 2 + 2 + 7 of the second.
-        assert_eq!(targets.len(), 36 + 26);
+        // 3 + 1 + 18 + 6 + 6 + 2 of the first table, 1 + 6 + 2 + 4 + 2 + 2 + 2 + 7 of the second;
+        // of NBBS four figures, in two forms and two placements.
+        assert_eq!(targets.len(), 36 + 26 + 4 * 2 * 2);
+        let mut names: Vec<_> = targets.iter().map(|target| &target.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), targets.len());
         let order_10 = targets.iter().find(|target| target.name == "llfree repeat order 10 pair");
         assert_eq!(order_10.map(|target| (target.limit, target.unit)), Some((5.0, Unit::C)));
     }
@@ -269,6 +281,8 @@ mod tests {
         assert!(wrong("row", "engine = \"slab\"\nrow").contains("one of"));
         assert!(wrong("row", "memory = \"8\"\nrow").contains("size"));
         assert!(wrong("row", "speed = 1\nrow").contains("speed"));
+        assert!(wrong("row", "placement = \"here\"\nrow").contains("here"));
+        assert!(wrong("row", "fill = 100.0\nrow").contains("100 %"));
         wrong("pattern = \"bulk\"\n", "");
     }
 

@@ -10,12 +10,19 @@ use crate::measure::Run;
 pub struct Verdict {
     /// Was it met?
     pub met: bool,
-    /// The figure in its own unit, what it is held against, and the ratio of the two.
-    text: String,
+    /// The figure in its own unit, what it is held against, and the ratio of the two; or why there
+    /// is none.
+    pub text: String,
 }
 
-pub(super) const HEADER: &str = "       target                                              figure  \
-                                 held against           ratio   limit\n";
+/// Columns of a target's name: those of two threads in a zone that is half full are long.
+const NAME: usize = 68;
+
+/// The head of the table.
+pub(super) fn header() -> String {
+    let (target, figure, against, ratio) = ("target", "figure", "held against", "ratio");
+    format!("       {target:<NAME$} {figure:>12}     {against:<24} {ratio:>9}   limit\n")
+}
 
 impl Verdict {
     /// Of a target that could not be measured.
@@ -31,7 +38,7 @@ impl Verdict {
     /// A line of the table.
     pub(super) fn line(&self, target: &Target) -> String {
         let verdict = if self.met { "met  " } else { "SHORT" };
-        format!("{verdict}  {:<42} {}\n", target.name, self.text)
+        format!("{verdict}  {:<NAME$} {}\n", target.name, self.text)
     }
 }
 

@@ -15,7 +15,7 @@ use crate::measure::{Options, Subject, measure};
 use crate::output::{
     Machine, Screen, check_writable, csv, describe, describe_floor, json, progress, write_files,
 };
-use crate::patterns::{MOST_BLOCKS, Pattern, Setup};
+use crate::patterns::{BURST, MOST_BLOCKS, Pattern, Placement, Setup};
 use crate::size::Size;
 
 /// How to measure.
@@ -27,8 +27,10 @@ pub struct BenchArgs {
     /// Who is measured, separated by commas, or all
     #[arg(long, value_name = "NAMES", default_value = "llfree")]
     pub engine: Engines,
-    /// The sizes of blocks, separated by commas: 0 is 4 KiB, 9 is 2 MiB, 10 is 4 MiB
-    #[arg(long, value_name = "ORDERS", default_value = "0", value_delimiter = ',', value_parser = clap::value_parser!(u8).range(..=10))]
+    /// The sizes of blocks, separated by commas: 0 is 4 KiB, 5 is 128 KiB, 9 is 2 MiB, 10 is 4 MiB
+    /// [default: 0,5,9 for linux-scalability, thread-test, constant-occupancy and
+    /// cached-allocation, otherwise 0]
+    #[arg(long, value_name = "ORDERS", value_delimiter = ',', value_parser = clap::value_parser!(u8).range(..=10))]
     pub order: Vec<u8>,
     /// How many threads [default: 2 for remote, otherwise 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
@@ -39,9 +41,16 @@ pub struct BenchArgs {
     /// How much memory is managed, 4MiB to 16TiB. Only metadata is touched
     #[arg(long, value_name = "SIZE", default_value = "8GiB")]
     pub memory: Size,
-    /// For near-full: how full, in percent, separated by commas
-    #[arg(long, value_name = "PERCENT", default_value = "90,99,99.8", value_delimiter = ',', value_parser = percent)]
+    /// How full the zone is before, in percent, separated by commas [default: 90,99,99.8 for
+    /// near-full, otherwise 0]
+    #[arg(long, value_name = "PERCENT", value_delimiter = ',', value_parser = percent)]
     pub fill: Vec<f64>,
+    /// Where that lies
+    #[arg(long, value_enum, default_value_t, value_name = "WHERE")]
+    pub placement: Placement,
+    /// For linux-scalability, thread-test and constant-occupancy: how many blocks a burst has
+    #[arg(long, value_name = "N", default_value_t = BURST as u32, value_parser = clap::value_parser!(u32).range(1..))]
+    pub burst: u32,
     /// How often everything is measured, after a first time that does not count
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub repetitions: u32,
@@ -58,7 +67,7 @@ pub struct BenchArgs {
     #[arg(long, value_name = "FILE", value_parser = PathBufValueParser::new())]
     pub csv: Option<PathBuf>,
     /// Measure the targets instead and say which are met
-    #[arg(long, conflicts_with_all = ["pattern", "engine", "order", "threads", "slots", "memory", "fill", "operations", "json", "csv"])]
+    #[arg(long, conflicts_with_all = ["pattern", "engine", "order", "threads", "slots", "memory", "fill", "placement", "burst", "operations", "json", "csv"])]
     pub check: bool,
     /// The targets [default: bench/targets.toml of the repository, as it was when this was built]
     #[arg(long, value_name = "FILE", requires = "check", conflicts_with = "pattern", value_parser = PathBufValueParser::new())]
@@ -120,18 +129,18 @@ pub fn bench(args: BenchArgs) -> Result<ExitCode, Failure> {
 /// Every engine with every order (and fill), engines next to each other.
 fn subjects(pattern: Pattern, args: &BenchArgs) -> Result<Vec<Subject>, Failure> {
     let threads = args.threads.unwrap_or(if pattern == Pattern::Remote { 2 } else { 1 }).into();
-    let fills = match pattern {
-        Pattern::NearFull => &args.fill[..],
-        _ => &[0.0],
-    };
+    let orders = if args.order.is_empty() { pattern.orders() } else { &args.order };
+    let fills = if args.fill.is_empty() { pattern.fills() } else { &args.fill };
     let mut subjects = Vec::new();
-    for &order in &args.order {
+    for &order in orders {
         for &fill in fills {
             let setup = Setup {
                 threads,
                 slots: args.slots.map_or(threads, Into::into),
                 memory: args.memory,
                 fill: (fill * 10.0).round() as usize,
+                placement: args.placement,
+                burst: args.burst as usize,
                 seed: args.seed,
                 operations: args.operations as usize,
                 ..Setup::new(pattern, Order(order))
@@ -149,8 +158,12 @@ fn describe_setup(setup: &Setup, repetitions: u32) -> String {
         "{pattern}: {memory}, {threads} threads, {slots} slots, {repetitions} repetitions, seed \
          {seed}\n"
     );
-    let whole = matches!(pattern, Pattern::NearFull | Pattern::Full | Pattern::Repeat);
-    if !whole && memory.frames() >> (setup.order.0 + 1) > MOST_BLOCKS {
+    if setup.has_bursts() {
+        text += &format!("bursts of {} blocks\n", setup.burst);
+    }
+    let lists =
+        matches!(pattern, Pattern::Bulk | Pattern::Batch | Pattern::Random | Pattern::ExitStorm);
+    if lists && memory.frames() >> (setup.order.0 + 1) > MOST_BLOCKS {
         text += &format!("at most {MOST_BLOCKS} blocks are allocated at once\n");
     }
     text

@@ -46,6 +46,10 @@ mod tests {
             "bench bulk --memory 1KiB",
             "bench bulk --repetitions 0",
             "bench bulk --fill 101",
+            "bench bulk --placement nowhere",
+            "bench thread-test --threads 0",
+            "bench thread-test --burst 0",
+            "bench --check --burst 8",
             "bench bulk --check",
             "bench bulk --quick",
             "bench bulk --only frag",
@@ -65,9 +69,22 @@ mod tests {
 
     #[test]
     fn what_only_makes_no_sense_together_is_a_usage_failure_too() {
-        for line in ["bench remote --threads 3", "bench bulk --memory 4MiB --threads 4096"] {
+        for (line, cause) in [
+            ("bench remote --threads 3", "twos"),
+            ("bench bulk --memory 4MiB --threads 4096", "too little"),
+            ("bench repeat --fill 100", "no block of order 0 is free in 8GiB that is 100 % full"),
+            ("bench near-full --placement row", "random"),
+            ("bench full --fill 50", "--fill 0"),
+            (
+                "bench linux-scalability --threads 2 --memory 1GiB",
+                "need 1024 blocks of order 9, and 512 are free in 1GiB",
+            ),
+            ("bench thread-test --burst 1 --threads 2", "too short"),
+            ("bench constant-occupancy --burst 31", "a burst of 31"),
+        ] {
             let Ok(Program::Bench(args)) = parse(line) else { panic!("{line}") };
-            assert!(matches!(bench(args), Err(Failure::Usage(_))), "{line}");
+            let Err(Failure::Usage(message)) = bench(args) else { panic!("{line}") };
+            assert!(message.contains(cause), "{line}: {message}");
         }
     }
 

@@ -15,7 +15,7 @@
 mod data;
 mod plot;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use woodlot_frame::{
     Base4K, Construct, FrameAllocator, FrameId, Geometry, HugeId, Init, Order, Owned, Request,
     Slot, ZoneConfig, compaction_cost,
@@ -28,7 +28,7 @@ use crate::random::Random;
 use crate::size::Size;
 
 pub use data::csv;
-pub use plot::svg;
+pub use plot::{Curve, panels, svg};
 
 /// The parameters.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -58,7 +58,7 @@ impl Default for FragSetup {
 }
 
 /// The zone after an iteration.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct State {
     /// How many iterations there were.
     pub iteration: usize,

@@ -6,7 +6,7 @@ use super::Machine;
 use crate::Failure;
 use crate::floor::Loop;
 use crate::measure::{Figure, Measured, Run};
-use crate::patterns::{Metric, Pattern};
+use crate::patterns::{Metric, Pattern, Placement};
 use crate::size::Size;
 use crate::statistics::Summary;
 
@@ -22,6 +22,8 @@ struct Row {
     slots: usize,
     memory: Option<Size>,
     fill_percent: Option<f64>,
+    placement: Option<Placement>,
+    burst: Option<usize>,
     operations: Option<u64>,
     repetitions: usize,
     cpu_ns_median: Option<f64>,
@@ -65,6 +67,8 @@ fn floor_row(which: Loop, samples: &[f64], c: f64) -> Detail {
         slots: 0,
         memory: None,
         fill_percent: None,
+        placement: None,
+        burst: None,
         operations: None,
         repetitions: samples.len(),
         cpu_ns_median: summary.map(|s| s.median),
@@ -92,7 +96,9 @@ fn row(measured: &Measured, figure: Result<&Figure, String>, c: f64) -> Detail {
         threads: setup.threads,
         slots: setup.slots,
         memory: Some(setup.memory),
-        fill_percent: (setup.pattern == Pattern::NearFull).then_some(setup.fill as f64 / 10.0),
+        fill_percent: Some(setup.fill as f64 / 10.0),
+        placement: (setup.fill > 0).then_some(setup.placement),
+        burst: setup.has_bursts().then_some(setup.burst),
         operations: found.map(|f| f.operations),
         repetitions: found.map_or(0, |f| f.cpu.len()),
         cpu_ns_median: cpu.map(|s| s.median),

@@ -4,17 +4,17 @@ use std::fs;
 use std::process::Command;
 use std::time::SystemTime;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::clock::cpus;
 
 /// Where, when and with what a result was made, for people and for files.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Machine {
-    version: &'static str,
+    version: String,
     commit: Option<String>,
-    rustc: Option<&'static str>,
-    profile: &'static str,
+    rustc: Option<String>,
+    profile: String,
     target: String,
     date: String,
     kernel: Option<String>,
@@ -30,10 +30,10 @@ impl Machine {
     /// This program on this machine, now.
     pub fn here() -> Self {
         Self {
-            version: env!("CARGO_PKG_VERSION"),
+            version: env!("CARGO_PKG_VERSION").into(),
             commit: option_env!("WOODLOT_COMMIT").map(str::to_string).or_else(commit),
-            rustc: option_env!("WOODLOT_RUSTC"),
-            profile: if cfg!(debug_assertions) { "debug" } else { "release" },
+            rustc: option_env!("WOODLOT_RUSTC").map(str::to_string),
+            profile: if cfg!(debug_assertions) { "debug" } else { "release" }.into(),
             target: format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS),
             date: date(SystemTime::now()),
             kernel: first_line("/proc/sys/kernel/osrelease"),
@@ -43,6 +43,14 @@ impl Machine {
             l3_cache: first_line("/sys/devices/system/cpu/cpu0/cache/index3/size"),
             memory_kib: field("/proc/meminfo", "MemTotal").and_then(|value| kib(&value)),
             load: first_line("/proc/loadavg"),
+        }
+    }
+
+    /// How many CPUs the program may use.
+    pub fn cpus(&self) -> usize {
+        match self.cpus_allowed {
+            0 => self.cpus.unwrap_or(1),
+            allowed => allowed,
         }
     }
 
@@ -60,11 +68,11 @@ impl Machine {
             "program: {} {}, {} ({}); {}\n",
             known(&self.commit),
             self.profile,
-            self.rustc.unwrap_or("unknown compiler"),
+            self.rustc.as_deref().unwrap_or("unknown compiler"),
             self.target,
             self.date
         );
-        if cfg!(debug_assertions) {
+        if self.profile == "debug" {
             text += "THIS IS A DEBUG BUILD: its times mean nothing.\n";
         }
         text

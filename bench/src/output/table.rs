@@ -4,7 +4,6 @@ use std::fmt::Write;
 
 use crate::floor::Loop;
 use crate::measure::{Measured, Run};
-use crate::patterns::Pattern;
 
 /// The floor of a run.
 pub fn describe_floor(run: &Run) -> String {
@@ -51,9 +50,5 @@ pub fn describe(run: &Run) -> String {
 
 fn describe_subject(measured: &Measured) -> String {
     let setup = &measured.subject.setup;
-    let fill = match setup.pattern {
-        Pattern::NearFull => format!(" {} %", setup.fill as f64 / 10.0),
-        _ => String::new(),
-    };
-    format!("{:<12} {}{fill}", measured.subject.engine, setup.order)
+    format!("{:<12} {}{}", measured.subject.engine, setup.order, setup.before())
 }

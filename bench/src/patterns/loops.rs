@@ -95,6 +95,45 @@ pub fn repeat<C: Contender>(c: &C, order: Order, slot: Slot, pairs: usize) -> us
     done
 }
 
+/// Allocates all of `blocks` and frees them, `rounds` times; returns how many were allocated and
+/// freed.
+#[inline(never)]
+pub fn bursts<C: Contender>(
+    c: &C,
+    order: Order,
+    slot: Slot,
+    blocks: &mut [FrameId],
+    rounds: usize,
+) -> usize {
+    let mut done = 0;
+    for _ in 0..rounds {
+        let filled = fill(c, order, slot, blocks);
+        done += release(c, order, slot, &blocks[..filled]);
+    }
+    done
+}
+
+/// Frees one half of the blocks of each order and allocates as many, by turns; returns how many
+/// were freed and allocated.
+#[inline(never)]
+pub fn alternate<C: Contender>(
+    c: &C,
+    slot: Slot,
+    held: &mut [(Order, &mut [FrameId])],
+    turns: usize,
+) -> usize {
+    let mut done = 0;
+    for turn in 0..turns {
+        for (order, blocks) in &mut *held {
+            let (left, right) = blocks.split_at_mut(blocks.len() / 2);
+            let half = if turn % 2 == 0 { left } else { right };
+            let freed = release(c, *order, slot, half);
+            done += fill(c, *order, slot, &mut half[..freed]);
+        }
+    }
+    done
+}
+
 /// Frees the next block of `pool` and allocates one in its place, `pairs` times from `start` on;
 /// returns how often both succeeded.
 #[inline(never)]

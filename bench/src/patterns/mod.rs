@@ -10,6 +10,10 @@
 //! | *exit-storm* | half the memory is allocated by all threads; then all at once free all of it, runs of [`STORM_RUN`] blocks dealt to them in turn whoever allocated them | frees |
 //! | *near-full* | the zone is filled and blocks chosen at random are freed until it is 90, 99 or 99.8 % full; then a random one of the others is freed and one is allocated, again and again | pairs (a free and an allocation) |
 //! | *full* | the zone is filled; then every thread asks again and again | allocations that fail |
+//! | *linux-scalability* | every thread allocates a burst of blocks and frees it, again and again, without waiting for the others (Marotta et al., section III) | pairs |
+//! | *thread-test* | the same, with one burst divided among all threads (there) | pairs |
+//! | *constant-occupancy* | every thread holds blocks of [`LEVELS`] orders, from the one named up, as much memory of each; in turn it frees half of what it holds of an order and allocates as much | pairs |
+//! | *cached-allocation* | what *repeat* does, at the sizes of the other three | pairs |
 //! | *init* | a zone is initialised on metadata that has been used before; a random half of its frames is allocated (of its huge frames, above 256 GiB); it is recovered (5.7) | initialisation; recovery, each a call |
 //!
 //! Where the memory has more blocks than [`MOST_BLOCKS`], *bulk*, *batch*, *random* and
@@ -17,9 +21,14 @@
 //! and *full* fill the whole zone, whatever its size, but *near-full* frees and allocates only so
 //! many different blocks.
 //!
+//! Before anything else, so much of the zone as [`Setup::fill`] says is allocated in blocks of the order
+//! that is measured: the first ones *in a row*, or ones chosen *at random* after all were allocated.
+//! What a pattern then calls all memory, or half of it, is what is left.
+//!
 //! In *remote*, a thread that is done with its part of a round waits for the other, outside the
 //! time taken; both halves run at the same time as long as they take equally long.
 
+mod bursts;
 mod init;
 mod loops;
 mod prepared;
@@ -48,6 +57,13 @@ pub use threads::{on_one_thread, on_threads};
 /// The most blocks that are held in arrays at once: 16 GiB of base frames, 32 MiB of array.
 pub const MOST_BLOCKS: usize = 1 << 22;
 
+/// Blocks in a burst where nothing else is said: at 2 MiB, eight threads of them are 8 GiB.
+pub const BURST: usize = 512;
+
+/// How many orders a thread holds blocks of in *constant-occupancy*: sizes from one to sixteen times
+/// the smallest, as far as there are such orders.
+pub const LEVELS: u8 = 5;
+
 /// A way of asking for blocks.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, ValueEnum, Serialize, Deserialize,
@@ -70,8 +86,38 @@ pub enum Pattern {
     NearFull,
     /// A full zone is asked for a block
     Full,
+    /// Every thread allocates a burst and frees it
+    LinuxScalability,
+    /// The same with one burst divided among the threads
+    ThreadTest,
+    /// Threads hold blocks of several orders and free and allocate bursts of them
+    ConstantOccupancy,
+    /// A block is allocated and freed, at the sizes of these three
+    CachedAllocation,
     /// A zone is initialised and recovered
     Init,
+}
+
+impl Pattern {
+    /// The orders that are measured where none is named: for the four benchmarks of Marotta et al.
+    /// 4 KiB, 128 KiB and 2 MiB.
+    pub const fn orders(self) -> &'static [u8] {
+        match self {
+            Pattern::LinuxScalability
+            | Pattern::ThreadTest
+            | Pattern::ConstantOccupancy
+            | Pattern::CachedAllocation => &[0, 5, 9],
+            _ => &[0],
+        }
+    }
+
+    /// How full a zone is before, in percent, where nothing else is said.
+    pub const fn fills(self) -> &'static [f64] {
+        match self {
+            Pattern::NearFull => &[90.0, 99.0, 99.8],
+            _ => &[0.0],
+        }
+    }
 }
 
 impl fmt::Display for Pattern {
@@ -85,7 +131,31 @@ impl fmt::Display for Pattern {
             Pattern::ExitStorm => "exit-storm",
             Pattern::NearFull => "near-full",
             Pattern::Full => "full",
+            Pattern::LinuxScalability => "linux-scalability",
+            Pattern::ThreadTest => "thread-test",
+            Pattern::ConstantOccupancy => "constant-occupancy",
+            Pattern::CachedAllocation => "cached-allocation",
             Pattern::Init => "init",
+        })
+    }
+}
+
+/// Where the blocks lie that are allocated before.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Placement {
+    /// Any block is as likely as any other
+    #[default]
+    Random,
+    /// The first ones that the allocator hands out
+    Row,
+}
+
+impl fmt::Display for Placement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Placement::Random => "at random",
+            Placement::Row => "in a row",
         })
     }
 }
@@ -134,8 +204,12 @@ pub struct Setup {
     pub slots: usize,
     /// How much memory the zone manages.
     pub memory: Size,
-    /// For [`Pattern::NearFull`]: how full the zone is, in thousandths.
+    /// How full the zone is before, in thousandths.
     pub fill: usize,
+    /// Where that lies.
+    pub placement: Placement,
+    /// For the patterns with bursts: how many blocks of this order one has.
+    pub burst: usize,
     /// What random choices follow from.
     pub seed: u64,
     /// How many operations a repetition does at least.
@@ -145,8 +219,18 @@ pub struct Setup {
 impl Setup {
     /// One thread with a slot of its own on a zone of 8 GiB.
     pub fn new(pattern: Pattern, order: Order) -> Setup {
-        let (memory, operations) = (Size::gib(8), 1 << 20);
-        Setup { pattern, order, threads: 1, slots: 1, memory, fill: 990, seed: 1, operations }
+        Setup {
+            pattern,
+            order,
+            threads: 1,
+            slots: 1,
+            memory: Size::gib(8),
+            fill: if pattern == Pattern::NearFull { 990 } else { 0 },
+            placement: Placement::Random,
+            burst: BURST,
+            seed: 1,
+            operations: 1 << 20,
+        }
     }
 
     /// Can this be run at all?
@@ -170,14 +254,83 @@ impl Setup {
         if self.order.0 > 10 {
             return wrong("orders 0 to 10".into());
         }
+        if self.pattern == Pattern::NearFull && self.placement != Placement::Random {
+            return wrong("is full at random (--placement random)".into());
+        }
+        if matches!(self.pattern, Pattern::Full | Pattern::Init) && self.fill != 0 {
+            return wrong("begins with a zone that is free (--fill 0)".into());
+        }
+        if self.holes() == 0 {
+            let (order, memory, percent) = (self.order, self.memory, self.fill as f64 / 10.0);
+            return wrong(format!(
+                "no block of {order} is free in {memory} that is {percent} % full"
+            ));
+        }
+        let burst = self.burst;
+        if self.pattern == Pattern::ThreadTest && burst < self.threads {
+            let threads = self.threads;
+            return wrong(format!("a burst of {burst} blocks is too short for {threads} threads"));
+        }
+        if let Some(least) = self.held().map(|(_, blocks)| blocks).min()
+            && least < 2
+        {
+            let order = self.order;
+            return wrong(format!(
+                "a burst of {burst} blocks of {order} is less than two of the largest that are held"
+            ));
+        }
+        let (needed, left) = (self.burst_blocks(), self.holes());
+        if needed > left {
+            return wrong(format!(
+                "{} threads with bursts of {burst} blocks need {needed} blocks of {}, and {left} \
+                 are free in {}: a smaller --burst, or more --memory",
+                self.threads, self.order, self.memory
+            ));
+        }
         if self.list() < if self.pattern == Pattern::Batch { BATCH } else { 1 } {
             let threads = self.threads;
             return wrong(format!("{} is too little for {threads} threads", self.memory));
         }
-        if self.pattern == Pattern::NearFull && self.holes() == 0 {
-            return wrong(format!("{} has too few blocks to leave one free", self.memory));
-        }
         Ok(())
+    }
+
+    /// For [`Pattern::ConstantOccupancy`]: the orders of the blocks that a thread holds, and how
+    /// many of each. Nothing for all others.
+    fn held(&self) -> impl Iterator<Item = (Order, usize)> + use<> {
+        let levels = if self.pattern == Pattern::ConstantOccupancy { LEVELS } else { 0 };
+        let (lowest, burst) = (self.order.0, self.burst);
+        (0..levels)
+            .map(move |level| (Order(lowest + level), burst >> level))
+            .filter(|held| held.0.0 <= 10)
+    }
+
+    /// Is it one of the patterns with bursts?
+    pub(crate) fn has_bursts(&self) -> bool {
+        self.burst_blocks() > 0
+    }
+
+    /// Every order that is asked for.
+    fn orders(&self) -> impl Iterator<Item = Order> + use<> {
+        std::iter::once(self.order).chain(self.held().map(|(order, _)| order))
+    }
+
+    /// How much memory all bursts have at once, in blocks of the lowest order.
+    fn burst_blocks(&self) -> usize {
+        self.threads.saturating_mul(match self.pattern {
+            Pattern::LinuxScalability => self.burst,
+            Pattern::ThreadTest => self.burst / self.threads,
+            _ => self.held().count().saturating_mul(self.burst),
+        })
+    }
+
+    /// How full the zone is before, in words that follow others.
+    pub(crate) fn before(&self) -> String {
+        let percent = self.fill as f64 / 10.0;
+        match self.pattern {
+            Pattern::NearFull => format!(" {percent} %"),
+            _ if self.fill > 0 => format!(" {percent} % {}", self.placement),
+            _ => String::new(),
+        }
     }
 
     /// The slot of a thread.
@@ -193,11 +346,14 @@ impl Setup {
     /// How many blocks each thread's array holds.
     fn list(&self) -> usize {
         let all = match self.pattern {
-            Pattern::Random => self.blocks(),
-            Pattern::NearFull => self.blocks() - self.holes(),
+            Pattern::LinuxScalability => return self.burst,
+            Pattern::ThreadTest => return self.burst / self.threads,
+            Pattern::ConstantOccupancy => return self.held().map(|(_, blocks)| blocks).sum(),
+            Pattern::Random => self.holes(),
+            Pattern::NearFull => self.occupied(),
             // Read by the other thread while this one writes another one like it.
-            Pattern::Remote => (self.blocks() / 4).min(8192 * self.threads),
-            _ => self.blocks() / 2,
+            Pattern::Remote => (self.holes() / 4).min(8192 * self.threads),
+            _ => self.holes() / 2,
         };
         let list = all.min(MOST_BLOCKS) / self.threads;
         if self.pattern == Pattern::Batch { list / BATCH * BATCH } else { list }
@@ -206,6 +362,22 @@ impl Setup {
     /// How many blocks are free in a zone as full as this.
     fn holes(&self) -> usize {
         self.blocks() * (1000 - self.fill.min(1000)) / 1000
+    }
+
+    /// How many are not.
+    fn occupied(&self) -> usize {
+        self.blocks() - self.holes()
+    }
+
+    /// Is that how many blocks were to be allocated?
+    fn all_allocated(&self, allocated: usize, blocks: usize) -> Result<(), Failure> {
+        let pattern = self.pattern;
+        match allocated == blocks {
+            true => Ok(()),
+            false => Err(Failure::Failed(format!(
+                "{pattern}: only {allocated} of {blocks} blocks could be allocated"
+            ))),
+        }
     }
 
     /// How often lists are worked through in a repetition.
@@ -232,9 +404,12 @@ pub trait Runner {
 /// Why it cannot do this.
 pub fn prepare(engine: Engine, setup: &Setup) -> Result<Box<dyn Runner>, Failure> {
     setup.check()?;
+    let unserved = |order| Failure::Failed(format!("{engine}: does not serve {order}"));
+    if let Some(order) = setup.orders().find(|&order| !engine.serves(order)) {
+        return Err(unserved(order));
+    }
     let runner = engine.visit(setup.order, Prepare { engine, setup });
-    let order = setup.order;
-    runner.unwrap_or_else(|| Err(Failure::Failed(format!("{engine}: does not serve {order}"))))
+    runner.unwrap_or_else(|| Err(unserved(setup.order)))
 }
 
 struct Prepare<'a> {

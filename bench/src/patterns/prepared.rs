@@ -5,10 +5,11 @@ use std::sync::Barrier;
 
 use woodlot_frame::{FrameId, Order, Slot};
 
+use super::bursts::{constant_occupancy, in_bursts};
 use super::loops::{ask_in_vain, fill, fill_batches, release, release_batches, repeat, replace};
 use super::shared::{exit_storm, remote};
 use super::threads::on_threads;
-use super::{Metric, Pattern, Runner, Sample, Setup};
+use super::{Metric, Pattern, Placement, Runner, Sample, Setup};
 use crate::Failure;
 use crate::clock::Tally;
 use crate::contender::Contender;
@@ -45,7 +46,7 @@ impl<C: Contender> Prepared<C> {
         setup.check()?;
         let contender = C::new(setup.memory.frames(), setup.slots)?;
         let length = match setup.pattern {
-            Pattern::Repeat | Pattern::Full | Pattern::Remote => 0,
+            Pattern::Repeat | Pattern::CachedAllocation | Pattern::Full | Pattern::Remote => 0,
             _ => setup.list(),
         };
         // Not zeros, which the system would provide without touching them.
@@ -55,9 +56,22 @@ impl<C: Contender> Prepared<C> {
         match setup.pattern {
             Pattern::NearFull => made.fill_nearly()?,
             Pattern::Full => _ = made.fill_wholly(),
-            _ => {}
+            _ => made.occupy()?,
         }
         Ok(made)
+    }
+
+    /// Allocates what the setup wants to be in use before.
+    fn occupy(&mut self) -> Result<(), Failure> {
+        let (setup, c) = (self.setup, &self.contender);
+        let occupied = setup.occupied();
+        match setup.placement {
+            Placement::Random if occupied > 0 => self.fill_at_random(0).map(drop),
+            _ => {
+                let blocks = std::iter::from_fn(|| c.alloc(setup.order, Slot(0)));
+                setup.all_allocated(blocks.take(occupied).count(), occupied)
+            }
+        }
     }
 
     /// Allocates until nothing is left on any slot; returns how many blocks there were.
@@ -67,24 +81,28 @@ impl<C: Contender> Prepared<C> {
         slots.map(|slot| std::iter::from_fn(|| c.alloc(order, slot)).count()).sum()
     }
 
-    /// Fills the zone and frees blocks at random; the lists then name some of those that are left,
-    /// at random too. Every aligned block is one that was allocated, since all are.
-    fn fill_nearly(&mut self) -> Result<(), Failure> {
+    /// Fills the zone and frees blocks at random until it is as full as it is to be; returns `count`
+    /// of those that are left, at random too. Every aligned block is one that was allocated, since
+    /// all are.
+    fn fill_at_random(
+        &mut self,
+        count: usize,
+    ) -> Result<impl Iterator<Item = FrameId> + use<C>, Failure> {
         let (setup, blocks) = (self.setup, self.setup.blocks());
-        let filled = self.fill_wholly();
-        if filled != blocks {
-            let pattern = setup.pattern;
-            let message = format!("{pattern}: only {filled} of {blocks} blocks could be allocated");
-            return Err(Failure::Failed(message));
-        }
-        let pool = setup.list() * setup.threads;
-        let chosen = self.random.distinct(setup.holes() + pool, blocks);
-        let mut chosen = chosen.into_iter().map(|block| FrameId(block << setup.order.0));
+        setup.all_allocated(self.fill_wholly(), blocks)?;
+        let chosen = self.random.distinct(setup.holes() + count, blocks);
+        let mut chosen = chosen.into_iter().map(move |block| FrameId(block << setup.order.0));
         for hole in chosen.by_ref().take(setup.holes()) {
             if !self.contender.free(hole, setup.order, Slot(0)) {
                 return Err(Failure::Failed(format!("{}: a free was refused", setup.pattern)));
             }
         }
+        Ok(chosen)
+    }
+
+    /// Fills the zone; the lists then name some of its blocks.
+    fn fill_nearly(&mut self) -> Result<(), Failure> {
+        let chosen = self.fill_at_random(self.setup.list() * self.setup.threads)?;
         for (entry, block) in self.lists.iter_mut().flatten().zip(chosen) {
             *entry = block;
         }
@@ -175,7 +193,13 @@ impl<C: Contender> Runner for Prepared<C> {
             Pattern::Bulk => self.bulk((fill, release)),
             Pattern::Batch => self.bulk((fill_batches, release_batches)),
             Pattern::Random => self.random(),
-            Pattern::Repeat => self.calls(Metric::Pair, repeat),
+            Pattern::Repeat | Pattern::CachedAllocation => self.calls(Metric::Pair, repeat),
+            Pattern::LinuxScalability | Pattern::ThreadTest => {
+                in_bursts(&self.contender, &self.setup, &mut self.lists)
+            }
+            Pattern::ConstantOccupancy => {
+                constant_occupancy(&self.contender, &self.setup, &mut self.lists)
+            }
             Pattern::Full => self.calls(Metric::FailingAlloc, ask_in_vain),
             Pattern::NearFull => self.near_full(),
             Pattern::Remote => remote(&self.contender, &self.setup),

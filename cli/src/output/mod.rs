@@ -30,7 +30,7 @@ pub struct Phase {
 pub fn write_all(out: &Path, phases: &[Phase], zones: &str) -> Result<Vec<PathBuf>, Failure> {
     let mut files = Vec::new();
     if phases.iter().any(|phase| !phase.report.rows.is_empty()) {
-        let svg = figure::draw(phases).map_err(Failure::Failed)?;
+        let svg = figure::draw(phases)?;
         let png = png::render(&svg).map_err(Failure::Failed)?;
         files.push((out.join("free-huge.svg"), svg.into_bytes()));
         files.push((out.join("free-huge.png"), png));

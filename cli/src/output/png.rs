@@ -8,8 +8,8 @@ use std::sync::Arc;
 use resvg::tiny_skia::{Pixmap, Transform};
 use resvg::usvg::{Options, Tree, fontdb::Database};
 
-use super::figure::FONT;
-
+/// The first that figures ask for.
+const FAMILY: &str = "DejaVu Sans";
 /// Pixels for each unit of the SVG.
 const SCALE: f32 = 1.5;
 
@@ -18,9 +18,9 @@ pub fn render(svg: &str) -> Result<Vec<u8>, String> {
     let mut fonts = Database::new();
     fonts.load_font_data(dejavu::sans::regular().to_vec());
     fonts.load_font_data(dejavu::sans::bold().to_vec());
-    fonts.set_sans_serif_family(FONT);
+    fonts.set_sans_serif_family(FAMILY);
     let options =
-        Options { font_family: FONT.into(), fontdb: Arc::new(fonts), ..Options::default() };
+        Options { font_family: FAMILY.into(), fontdb: Arc::new(fonts), ..Options::default() };
     let tree = Tree::from_str(svg, &options).map_err(|error| format!("the figure: {error}"))?;
     let size = tree.size().to_int_size().scale_by(SCALE).ok_or("the figure has no size")?;
     let mut pixels = Pixmap::new(size.width(), size.height()).ok_or("the figure is too large")?;

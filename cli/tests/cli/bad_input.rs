@@ -2,10 +2,8 @@
 
 use std::fs::{self, File};
 use std::process::{Command, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
-use super::common::{Ended, Folder, TRACE};
+use super::common::{Ended, Folder, TRACE, interrupted};
 
 #[test]
 fn wrong_command_lines() {
@@ -135,18 +133,7 @@ fn a_closed_pipe_is_no_failure() {
 fn an_interrupt_ends_it_and_leaves_nothing() {
     let folder = Folder::new();
     for signal in ["-INT", "-TERM"] {
-        let mut command = folder.woodlot(&["--rounds", "1000"]);
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let started = Instant::now();
-        while !folder.path("woodlot-out").exists() {
-            assert!(started.elapsed() < Duration::from_secs(20), "it never begins");
-            assert_eq!(child.try_wait().unwrap(), None);
-            sleep(Duration::from_millis(5));
-        }
-        let kill = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
-        assert!(kill.success());
-        let ended = Ended(child.wait_with_output().unwrap());
-        ended.failed(130, "interrupted");
+        interrupted(&folder, signal, &["--rounds", "1000"], "woodlot-out");
         assert_eq!(folder.names("."), ["a.start-owned.txt", "a.trace.txt"]);
     }
 }

@@ -2,7 +2,9 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -91,4 +93,22 @@ pub fn png_size(path: &Path) -> (u32, u32) {
     assert_eq!(&bytes[..8], b"\x89PNG\r\n\x1a\n");
     let number = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap());
     (number(16), number(20))
+}
+
+/// Runs the program until its output folder is there, sends a signal, and sees that it ends as it
+/// should.
+#[cfg(unix)]
+#[track_caller]
+pub fn interrupted(folder: &Folder, signal: &str, args: &[&str], out: &str) {
+    let mut command = folder.woodlot(args);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let started = Instant::now();
+    while !folder.path(out).exists() {
+        assert!(started.elapsed() < Duration::from_secs(20), "it never begins");
+        assert_eq!(child.try_wait().unwrap(), None);
+        sleep(Duration::from_millis(5));
+    }
+    let kill = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+    assert!(kill.success());
+    Ended(child.wait_with_output().unwrap()).failed(130, "interrupted");
 }

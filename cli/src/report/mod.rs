@@ -1,0 +1,94 @@
+//! `woodlot report`: the papers' figures, redrawn on this machine.
+//!
+//! ```text
+//!   suite ──► data ──┬─► figures ──► section ─┐
+//!   (measures)       ├─► claims ──────────────┼─► page (HTML)
+//!                    └─► files (JSON, CSV)    └─► figure-*.svg
+//!                        compare (two report.json)
+//! ```
+
+mod claims;
+mod compare;
+mod data;
+mod figures;
+mod files;
+mod kernel;
+mod page;
+mod papers;
+mod section;
+mod suite;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::PathBufValueParser;
+use woodlot_bench::Failure;
+use woodlot_bench::output::{OutDir, Screen, write_files};
+
+use data::{Data, Form};
+use kernel::Kernel;
+
+/// What to report.
+#[derive(Args, Debug)]
+pub struct ReportArgs {
+    /// Where the page and its data go; made if it is not there
+    #[arg(long, value_name = "DIR", default_value = "woodlot-report", value_parser = PathBufValueParser::new())]
+    out: PathBuf,
+    /// Few repetitions on small zones: three minutes
+    #[arg(long, conflicts_with = "smoke")]
+    quick: bool,
+    /// Draw everything from a handful of operations, to see that it can be drawn; the times mean
+    /// nothing
+    #[arg(long)]
+    smoke: bool,
+    /// Draw the page from a report.json again instead of measuring
+    #[arg(long, value_name = "JSON", conflicts_with_all = ["quick", "smoke"], value_parser = PathBufValueParser::new())]
+    from: Option<PathBuf>,
+    /// Add what was measured inside a kernel, from CSV files: allocator,pattern,order,threads and
+    /// alloc_ns, free_ns, pair_ns, each as _median and _min; or
+    /// allocator,iteration,free_huge,possible
+    #[arg(long, value_name = "CSV", value_parser = PathBufValueParser::new())]
+    kernel: Vec<PathBuf>,
+    /// Compare two runs instead of measuring
+    #[arg(long, num_args = 2, value_names = ["A.json", "B.json"], conflicts_with_all = ["quick", "smoke", "from", "out", "kernel"], value_parser = PathBufValueParser::new())]
+    compare: Option<Vec<PathBuf>>,
+}
+
+/// Reports.
+///
+/// # Errors
+/// What cannot be read or written.
+pub fn report(args: &ReportArgs, screen: &mut Screen) -> Result<(), Failure> {
+    if let Some([a, b]) = args.compare.as_deref() {
+        let (a, b) = (Data::read(a)?, Data::read(b)?);
+        return screen.print(&compare::compare(&a, &b));
+    }
+    let data = args.from.as_deref().map(Data::read).transpose()?;
+    let mut kernel = Kernel::default();
+    args.kernel.iter().try_for_each(|path| kernel.join(path))?;
+    let out = OutDir::prepare(&args.out)?;
+    files::check(out.path())?;
+    let mut data = match data {
+        Some(data) => data,
+        None => suite::run(args.form())?,
+    };
+    if !args.kernel.is_empty() {
+        data.kernel = kernel;
+    }
+    let written = files::files(&data, out.path())?;
+    write_files(&written)?;
+    let page = out.path().join(files::PAGE);
+    screen.print(&format!("wrote {} and {} files beside it\n", page.display(), written.len() - 1))
+}
+
+impl ReportArgs {
+    fn form(&self) -> Form {
+        match (self.smoke, self.quick) {
+            (true, _) => Form::Smoke,
+            (false, true) => Form::Quick,
+            (false, false) => Form::Full,
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! What is measured, and how much of it.
+
+use std::io::IsTerminal;
+use std::time::Instant;
+
+use woodlot_bench::Failure;
+use woodlot_bench::check::{self, Effort};
+use woodlot_bench::dispersion::dispersion;
+use woodlot_bench::engine::Engine;
+use woodlot_bench::floor::Loop;
+use woodlot_bench::frag::{self, FragSetup};
+use woodlot_bench::measure::{Measured, Options, Run, Subject, measure};
+use woodlot_bench::output::{Machine, ProgressBar, note, progress};
+use woodlot_bench::patterns::{Pattern, Setup};
+use woodlot_bench::size::Size;
+use woodlot_frame::{Base4K, Order};
+use woodlot_llfree::LLFree;
+use woodlot_trace::shipped;
+
+use super::data::{Data, FORMAT, FloorLoop, Form, Fragmented, Held, Moment, Replayed, Timed};
+use super::kernel::Kernel;
+use crate::replay::{self, Plan, Row, Side, ZoneLayout};
+
+/// How much of everything.
+struct Scale {
+    memory: Size,
+    repetitions: usize,
+    operations: usize,
+    frag_memory: Size,
+    /// Zones that are started anew.
+    starts_gib: &'static [u64],
+    /// The zone whose state is scanned: each access costs two signals.
+    scanned: Size,
+    targets: Option<Effort>,
+}
+
+impl Scale {
+    fn of(form: Form) -> Scale {
+        let effort = |repetitions, quick| Effort { repetitions, quick, seed: 1 };
+        match form {
+            Form::Smoke => Scale {
+                memory: Size::gib(1),
+                repetitions: 2,
+                operations: 1 << 12,
+                frag_memory: Size::gib(1),
+                starts_gib: &[1, 2],
+                scanned: Size::mib(32),
+                targets: None,
+            },
+            Form::Quick => Scale {
+                memory: Size::gib(8),
+                repetitions: 5,
+                operations: 1 << 17,
+                frag_memory: Size::gib(8),
+                starts_gib: &[1, 8, 32, 128],
+                scanned: Size::mib(128),
+                targets: Some(effort(3, true)),
+            },
+            Form::Full => Scale {
+                memory: Size::gib(32),
+                repetitions: 9,
+                operations: 1 << 20,
+                frag_memory: Size::gib(125),
+                starts_gib: &[1, 8, 32, 128, 512],
+                scanned: Size::mib(256),
+                targets: Some(effort(7, false)),
+            },
+        }
+    }
+}
+
+/// Who is in the figures by order and by cores, and who in the figure of lists besides.
+pub const ENGINES: [Engine; 3] = [Engine::Llfree, Engine::Nbbs4, Engine::Linux];
+/// The lists, which serve orders 0 and 9 only.
+pub const LISTS: [Engine; 3] = [Engine::ListLocal, Engine::ListCas, Engine::ListLocked];
+/// Who is in NBBS's benchmarks.
+pub const BUDDIES: [Engine; 4] = [Engine::Nbbs, Engine::Nbbs4, Engine::Llfree, Engine::LinuxNoPcp];
+/// Those benchmarks (Marotta et al., section III), with the order of its table I and two others.
+pub const BURSTS: [Pattern; 4] = [
+    Pattern::ThreadTest,
+    Pattern::LinuxScalability,
+    Pattern::ConstantOccupancy,
+    Pattern::CachedAllocation,
+];
+/// 128 KiB, as in table I.
+pub const BURST_ORDER: u8 = 5;
+/// Whose state is looked at.
+const DISPERSED: [Engine; 5] =
+    [Engine::Llfree, Engine::Nbbs, Engine::Nbbs4, Engine::Linux, Engine::ListCas];
+/// The zone of LLFree's table 1.
+const PAPER_ZONE: (u64, usize) = (128, 52);
+/// The patterns of LLFree's section 5.1.
+const PATTERNS: [Pattern; 3] = [Pattern::Bulk, Pattern::Random, Pattern::Repeat];
+
+/// How many threads: powers of two up to what the machine has, that, and twice that.
+pub fn thread_counts(cpus: usize) -> Vec<usize> {
+    let powers = (0..).map(|power| 1 << power).take_while(|&threads| threads < cpus);
+    powers.chain([cpus, 2 * cpus]).collect()
+}
+
+/// Subjects that take turns in one run.
+struct Group {
+    name: String,
+    subjects: Vec<Subject>,
+}
+
+/// What is timed.
+fn groups(scale: &Scale, cpus: usize) -> Vec<Group> {
+    let subject = |engine, pattern, order, threads: usize| {
+        let (memory, operations, slots) = (scale.memory, scale.operations, threads);
+        let setup = Setup::new(pattern, Order(order));
+        // Constant occupancy holds blocks of five orders, as much memory of each.
+        let burst = setup.burst.min((memory.frames() >> order) / (8 * threads));
+        let setup = Setup { threads, slots, memory, operations, burst, ..setup };
+        Subject { engine, setup }
+    };
+    let mut groups = Vec::new();
+    for pattern in PATTERNS {
+        for threads in thread_counts(cpus) {
+            let mut subjects = Vec::new();
+            for engine in ENGINES {
+                subjects.extend([0, 9].map(|order| subject(engine, pattern, order, threads)));
+            }
+            subjects.extend(LISTS.map(|engine| subject(engine, pattern, 0, threads)));
+            groups.push(Group { name: format!("{pattern}, {threads} threads"), subjects });
+        }
+        let threads = cpus.min(8);
+        for orders in [[1, 2, 3, 4].as_slice(), &[5, 6, 7, 8, 10]] {
+            let by_engine =
+                |order: &u8| ENGINES.map(|engine| subject(engine, pattern, *order, threads));
+            let subjects = orders.iter().flat_map(by_engine).collect();
+            groups.push(Group { name: format!("{pattern}, orders"), subjects });
+        }
+    }
+    for pattern in BURSTS {
+        for threads in thread_counts(cpus) {
+            let all: &[u8] = if threads == cpus { pattern.orders() } else { &[BURST_ORDER] };
+            let by_engine =
+                |order: &u8| BUDDIES.map(|engine| subject(engine, pattern, *order, threads));
+            let subjects = all.iter().flat_map(by_engine).collect();
+            groups.push(Group { name: format!("{pattern}, {threads} threads"), subjects });
+        }
+    }
+    for &gib in scale.starts_gib {
+        let mut start = subject(Engine::Llfree, Pattern::Init, 0, 1);
+        start.setup.memory = Size::gib(gib);
+        groups.push(Group { name: format!("starting {gib} GiB"), subjects: vec![start] });
+    }
+    groups
+}
+
+/// Measures everything.
+///
+/// # Errors
+/// When a shipped trace cannot be replayed, which is a defect. What an engine cannot do is noted in
+/// the data instead.
+pub fn run(form: Form) -> Result<Data, Failure> {
+    let started = Instant::now();
+    let (scale, machine) = (Scale::of(form), Machine::here());
+    let cpus = machine.cpus();
+    let mut data = Data {
+        format: FORMAT,
+        form,
+        machine,
+        seconds: 0.0,
+        memory: scale.memory,
+        floor: Loop::ALL.map(|which| FloorLoop { which, cpu_ns: Vec::new() }).to_vec(),
+        times: Vec::new(),
+        frag: Vec::new(),
+        dispersion: Vec::new(),
+        traces: replay_shipped()?,
+        targets: Vec::new(),
+        kernel: Kernel::default(),
+        missing: Vec::new(),
+    };
+    times(&mut data, &scale, &groups(&scale, cpus));
+    fragment(&mut data, &scale);
+    disperse(&mut data, &scale);
+    if let Some(effort) = scale.targets {
+        hold_targets(&mut data, effort)?;
+    }
+    data.seconds = started.elapsed().as_secs_f64();
+    Ok(data)
+}
+
+fn times(data: &mut Data, scale: &Scale, groups: &[Group]) {
+    let steps = |group: &Group| (scale.repetitions + 1) * group.subjects.len();
+    let bar = progress("times", groups.iter().map(steps).sum());
+    let options = Options { repetitions: scale.repetitions, seed: 1, floor_rounds: 1 };
+    let mut before = 0;
+    for group in groups {
+        begin(&bar, &group.name);
+        let run =
+            measure(&group.subjects, options, &|done| bar.set_position((before + done) as u64));
+        before += steps(group);
+        add(data, &run);
+    }
+    bar.finish_and_clear();
+}
+
+/// Says what is next: on the bar, or in a line where there is no terminal to draw one.
+fn begin(bar: &ProgressBar, what: &str) {
+    bar.set_message(what.to_string());
+    if !std::io::stderr().is_terminal() {
+        note(what);
+    }
+}
+
+/// Adds what a run gave.
+fn add(data: &mut Data, run: &Run) {
+    for (known, (_, samples)) in data.floor.iter_mut().zip(&run.floor) {
+        known.cpu_ns.extend(samples);
+    }
+    let hot_cas_ns = run.floor(Loop::HotCas).median;
+    for Measured { subject: Subject { engine, setup }, outcome } in &run.measured {
+        let Setup { pattern, order, threads, memory, .. } = *setup;
+        match outcome {
+            Err(why) => {
+                data.missing.push(format!("{engine}, {pattern}, {order}, {threads} threads: {why}"))
+            }
+            Ok(figures) => data.times.extend(figures.iter().map(|figure| Timed {
+                engine: *engine,
+                pattern,
+                metric: figure.metric,
+                order: order.0,
+                threads,
+                memory,
+                cpu_ns: figure.cpu.clone(),
+                wall_ns: figure.wall.clone(),
+                hot_cas_ns,
+            })),
+        }
+    }
+}
+
+fn fragment(data: &mut Data, scale: &Scale) {
+    let setup = FragSetup { memory: scale.frag_memory, ..FragSetup::default() };
+    for engine in ENGINES {
+        let bar = progress("frag", setup.iterations);
+        begin(&bar, &format!("frag, {engine}"));
+        match frag::run(engine, &setup, &|done| bar.set_position(done as u64)) {
+            Ok(states) => {
+                let FragSetup { memory, slots, .. } = setup;
+                data.frag.push(Fragmented { engine, memory, slots, states });
+            }
+            Err(why) => data.missing.push(format!("frag: {why}")),
+        }
+        bar.finish_and_clear();
+    }
+}
+
+fn disperse(data: &mut Data, scale: &Scale) {
+    let (gib, slots) = PAPER_ZONE;
+    let bar = progress("state", DISPERSED.len());
+    for engine in DISPERSED {
+        begin(&bar, &format!("state of {engine}"));
+        match dispersion(engine, Size::gib(gib), slots, scale.scanned) {
+            Ok(found) => data.dispersion.push(found),
+            Err(why) => data.missing.push(format!("state dispersion: {why}")),
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+}
+
+fn hold_targets(data: &mut Data, effort: Effort) -> Result<(), Failure> {
+    let targets = check::load(None, None)?;
+    let bar = progress("targets", targets.len());
+    begin(&bar, "targets");
+    check::judge_all(&targets, effort, &mut |group, verdicts| {
+        bar.inc(group.len() as u64);
+        data.targets.extend(group.iter().zip(verdicts).map(|(target, verdict)| Held {
+            name: target.name.clone(),
+            met: verdict.met,
+            text: verdict.text.split_whitespace().collect::<Vec<_>>().join(" "),
+        }));
+        Ok(())
+    })?;
+    bar.finish_and_clear();
+    Ok(())
+}
+
+/// The traces that ship, on LLFree.
+fn replay_shipped() -> Result<Vec<Replayed>, Failure> {
+    let shipped = shipped();
+    let bar = progress("traces", shipped.len());
+    begin(&bar, "traces");
+    let replayed = shipped.into_iter().map(|shipped| {
+        let trace = shipped.trace().map_err(|error| Failure::Failed(error.to_string()))?;
+        let plan = Plan::new(&trace, ZoneLayout::default(), 20_000);
+        let options = replay::Options { threads: false, rounds: 0 };
+        let report = replay::replay::<LLFree<Base4K>>(&plan, options, &|_| {});
+        let report = report.map_err(|error| Failure::Failed(format!("{}: {error}", trace.name)))?;
+        bar.inc(1);
+        let side = |side: &Side| (side.free_huge, side.free_frames);
+        let moment = |row: &Row| Moment {
+            after: row.after,
+            regular: row.regular,
+            ours: side(&row.ours),
+            linux: side(&row.linux),
+        };
+        Ok(Replayed {
+            means: (report.means(|row| row.ours).ratio, report.means(|row| row.linux).ratio),
+            moments: report.rows.iter().map(moment).collect(),
+            trace: trace.name,
+        })
+    });
+    let replayed = replayed.collect();
+    bar.finish_and_clear();
+    replayed
+}

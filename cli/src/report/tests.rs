@@ -1,0 +1,246 @@
+//! The page, the verdicts and the comparison, from a small file of data: nothing is measured.
+
+use std::fs;
+
+use woodlot_bench::engine::Engine;
+use woodlot_bench::floor::Loop;
+use woodlot_bench::patterns::{Metric, Pattern};
+
+use super::claims::{Verdict, claims};
+use super::compare::compare;
+use super::data::{Data, Timed};
+use super::figures::sections;
+use super::files;
+use super::page::{GENERATOR, page};
+use super::suite::thread_counts;
+
+/// A smoke run, thinned out.
+fn data() -> Data {
+    serde_json::from_str(include_str!("../../tests/report.json")).unwrap()
+}
+
+fn drawn(data: &Data) -> String {
+    page(data, &sections(data), &claims(data)).unwrap()
+}
+
+/// The verdict on the claim that begins like this.
+#[track_caller]
+fn verdict(data: &Data, begins: &str) -> Verdict {
+    let claims = claims(data);
+    claims.iter().find(|claim| claim.claim.starts_with(begins)).unwrap().verdict
+}
+
+/// Changes the times of an engine.
+fn scale(data: &mut Data, which: impl Fn(&Timed) -> bool, factor: f64) {
+    for timed in data.times.iter_mut().filter(|timed| which(timed)) {
+        timed.cpu_ns.iter_mut().for_each(|ns| *ns *= factor);
+    }
+}
+
+#[test]
+fn every_figure_is_drawn_with_its_data_and_needs_nothing_else() {
+    let data = data();
+    let (sections, page) = (sections(&data), drawn(&data));
+    for section in &sections {
+        assert!(page.contains(&format!("<section id=\"{}\"", section.id)));
+        assert!(!section.table.rows.is_empty(), "{} has no data", section.id);
+        assert_eq!(files::FIGURES.contains(&section.id), !section.panels.is_empty());
+        let columns = section.table.columns.len();
+        assert!(section.table.rows.iter().all(|row| row.len() == columns), "{}", section.id);
+        for panel in &section.panels {
+            let lines = panel.series.iter().filter(|series| !series.points.is_empty());
+            assert!(lines.count() >= 2, "{}: {}", section.id, panel.title);
+        }
+    }
+    let panels: usize = sections.iter().map(|section| section.panels.len()).sum();
+    assert_eq!(page.matches("role=\"img\"").count(), panels);
+    assert_eq!(
+        page.matches("<details>").count(),
+        sections.iter().filter(|s| !s.table_first).count()
+    );
+    for outside in ["<script", "<link", "<img", "url(", " src=", "href=\"http"] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+    assert!(page.contains(GENERATOR) && page.contains("prefers-color-scheme: dark"));
+}
+
+#[test]
+fn every_timed_point_shows_its_spread_and_oversubscription() {
+    let data = data();
+    let sections = sections(&data);
+    let marked = sections.iter().flat_map(|section| &section.panels).flat_map(|panel| {
+        let by_threads = panel.x.label == "threads";
+        panel.series.iter().flat_map(|series| &series.points).map(move |point| (by_threads, point))
+    });
+    let cpus = data.machine.cpus() as f64;
+    let mut hollow = 0;
+    for (by_threads, point) in marked {
+        if by_threads {
+            assert!(point.spread.is_some_and(|(low, high)| low <= point.y && point.y <= high));
+            assert_eq!(point.hollow, point.x > cpus);
+            hollow += usize::from(point.hollow);
+        }
+    }
+    assert!(hollow > 0);
+}
+
+#[test]
+fn what_the_data_says_of_itself_is_shown_as_text() {
+    let mut data = data();
+    data.missing.push("<script>alert(1)</script>".into());
+    assert!(!drawn(&data).contains("<script"));
+    assert!(drawn(&data).contains("&lt;script&gt;"));
+}
+
+#[test]
+fn verdicts_follow_the_figures() {
+    let mut data = data();
+    assert_eq!(verdict(&data, "LLFree recovers huge frames"), Verdict::Holds);
+    assert_eq!(verdict(&data, "the buddy recovers next to none"), Verdict::Holds);
+    let [llfree, linux] = [Engine::Llfree, Engine::Linux]
+        .map(|engine| data.frag.iter().position(|frag| frag.engine == engine).unwrap());
+    let states = data.frag[llfree].states.clone();
+    data.frag[llfree].states = data.frag[linux].states.clone();
+    data.frag[linux].states = states;
+    assert_eq!(verdict(&data, "LLFree recovers huge frames"), Verdict::Differs);
+    assert_eq!(verdict(&data, "the buddy recovers next to none"), Verdict::Differs);
+    assert_eq!(verdict(&data, "LLFree's compaction cost"), Verdict::Differs);
+    data.frag.clear();
+    assert_eq!(verdict(&data, "LLFree recovers huge frames"), Verdict::Unknown);
+
+    let list =
+        |timed: &Timed| timed.pattern == Pattern::Random && timed.engine == Engine::ListLocal;
+    scale(&mut data, list, 1e3);
+    let others = |timed: &Timed| {
+        let lists = [Engine::ListCas, Engine::ListLocked];
+        timed.pattern == Pattern::Random && lists.contains(&timed.engine)
+    };
+    scale(&mut data, others, 1e3);
+    assert_eq!(verdict(&data, "lists are poor"), Verdict::Holds);
+    assert_eq!(verdict(&data, "LLFree frees at random faster"), Verdict::Holds);
+    // Not on so few cores.
+    assert_eq!(verdict(&data, "from 16 cores on"), Verdict::Unknown);
+    scale(&mut data, list, 1e-6);
+    assert_eq!(verdict(&data, "lists are poor"), Verdict::Differs);
+    scale(&mut data, others, 1e-6);
+    assert_eq!(verdict(&data, "LLFree frees at random faster"), Verdict::Differs);
+
+    let at_order_3 = |timed: &Timed| {
+        (timed.engine, timed.pattern, timed.order) == (Engine::Llfree, Pattern::Repeat, 3)
+    };
+    scale(&mut data, at_order_3, 100.0);
+    assert_eq!(verdict(&data, "LLFree is flat over orders 0 to 6 (repeat)"), Verdict::Differs);
+    data.times.retain(|timed| !at_order_3(timed));
+    assert_eq!(verdict(&data, "LLFree is flat over orders 0 to 6 (repeat)"), Verdict::Unknown);
+}
+
+/// Repetitions that are apart from one another by little.
+fn steady() -> Data {
+    let mut data = data();
+    for timed in &mut data.times {
+        let ns = timed.cpu_ns[0];
+        timed.cpu_ns = [0.99, 1.0, 1.01].map(|factor| factor * ns).into();
+    }
+    data
+}
+
+fn is_pair(timed: &Timed) -> bool {
+    let key = (timed.engine, timed.pattern, timed.metric, timed.order, timed.threads);
+    key == (Engine::Llfree, Pattern::Repeat, Metric::Pair, 0, 1)
+}
+
+/// The lines with a verdict.
+fn verdicts(text: &str) -> Vec<&str> {
+    let ends = ["FASTER", "SLOWER", "DIFFERS"];
+    text.lines().filter(|line| ends.iter().any(|end| line.ends_with(end))).collect()
+}
+
+#[test]
+fn a_run_does_not_differ_from_itself_nor_a_machine_that_is_slower_as_a_whole() {
+    let a = steady();
+    assert_eq!(verdicts(&compare(&a, &a)), [""; 0]);
+    let mut b = steady();
+    scale(&mut b, |_| true, 3.0);
+    b.times.iter_mut().for_each(|timed| timed.hot_cas_ns *= 3.0);
+    b.floor.iter_mut().flat_map(|floor| &mut floor.cpu_ns).for_each(|ns| *ns *= 3.0);
+    assert_eq!(verdicts(&compare(&a, &b)), [""; 0]);
+}
+
+#[test]
+fn what_is_slower_is_found_and_named() {
+    let (a, mut b) = (steady(), steady());
+    scale(&mut b, is_pair, 1.2);
+    let text = compare(&a, &b);
+    assert_eq!(verdicts(&text).len(), 1, "{text}");
+    assert!(verdicts(&text)[0].starts_with("llfree repeat pair, order 0, 1 threads"));
+    assert!(verdicts(&text)[0].ends_with("SLOWER"));
+    assert!(verdicts(&compare(&b, &a))[0].ends_with("FASTER"));
+    // Less than 5 % is nothing.
+    let mut b = steady();
+    scale(&mut b, is_pair, 1.04);
+    assert_eq!(verdicts(&compare(&a, &b)), [""; 0]);
+}
+
+#[test]
+fn overlapping_repetitions_and_a_floor_that_moved_are_noise() {
+    let (a, mut b) = (steady(), steady());
+    scale(&mut b, is_pair, 1.2);
+    let ns = b.times.iter().position(is_pair).unwrap();
+    b.times[ns].cpu_ns[0] = a.times[ns].cpu_ns[1];
+    assert_eq!(verdicts(&compare(&a, &b)), [""; 0]);
+
+    let mut b = steady();
+    scale(&mut b, is_pair, 1.2);
+    let moved = b.floor.iter_mut().find(|floor| floor.which == Loop::RandomClear4M).unwrap();
+    moved.cpu_ns.iter_mut().for_each(|ns| *ns *= 1.3);
+    assert_eq!(verdicts(&compare(&a, &b)), [""; 0]);
+}
+
+#[test]
+fn huge_frames_have_no_noise() {
+    let (a, mut b) = (data(), data());
+    b.frag[0].states.last_mut().unwrap().free_huge -= 1;
+    assert_eq!(verdicts(&compare(&a, &b)).len(), 1);
+}
+
+#[test]
+fn what_is_no_report_is_refused_in_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report.json");
+    let refused = |text: &str| {
+        fs::write(&path, text).unwrap();
+        Data::read(&path).unwrap_err().to_string()
+    };
+    assert!(Data::read(&path).unwrap_err().to_string().contains("report.json"));
+    for text in ["", "[]", "{}", "{\"format\":1}"] {
+        assert!(refused(text).contains("is no report.json"), "{text}");
+    }
+    assert!(refused("{\"format\":2}").contains("form 2; this program reads form 1"));
+    fs::write(&path, data().json().unwrap()).unwrap();
+    assert_eq!(Data::read(&path).unwrap().times, data().times);
+}
+
+#[test]
+fn only_an_earlier_report_is_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let there = |name: &str| folder.path().join(name);
+    assert_eq!(files::check(folder.path()), Ok(()));
+    fs::write(there("mine.txt"), "mine").unwrap();
+    assert_eq!(files::check(folder.path()), Ok(()));
+    for name in ["index.html", "report.json", "figure-5.svg"] {
+        fs::write(there(name), "mine").unwrap();
+        let refused = files::check(folder.path()).unwrap_err().to_string();
+        assert!(refused.contains(name) && refused.contains("not from a report"), "{refused}");
+        fs::remove_file(there(name)).unwrap();
+    }
+    fs::write(there("index.html"), drawn(&data())).unwrap();
+    fs::write(there("report.json"), "an earlier one").unwrap();
+    assert_eq!(files::check(folder.path()), Ok(()));
+}
+
+#[test]
+fn threads_go_up_to_the_machine_and_once_beyond() {
+    assert_eq!(thread_counts(1), [1, 2]);
+    assert_eq!(thread_counts(2), [1, 2, 4]);
+    assert_eq!(thread_counts(26), [1, 2, 4, 8, 16, 26, 52]);
+}
