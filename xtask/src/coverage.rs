@@ -1,95 +1,141 @@
-//! `cargo xtask coverage`: which lines and branches of the core crates their tests reach, by
+//! `cargo xtask coverage`: which lines and branches of the core crates their tests and models reach, by
 //! cargo-llvm-cov. Branches need the nightly toolchain.
+//!
+//! ```text
+//!   tests     unit tests, short tests, contract suite      ─┐
+//!   explorer  a part of each scenario of the models:        ├─►  report: lines, branches, targets
+//!             what only races reach                        ─┘
+//! ```
+//!
+//! A line or a branch of generic code is reached if it is for some geometry.
 
 use std::fs;
-use std::path::PathBuf;
-use std::process::Command;
 
 use serde_json::Value;
 
+use crate::models::ENGINES;
 use crate::nightly::{components, nightly};
 use crate::outcome::{Length, Outcome};
-use crate::shell::{cargo, root, run, succeeds};
+use crate::shell::{root, run};
+use crate::tools;
 
 /// What is not the core crates themselves.
-const LEFT_OUT: &str = "/(suite|tests|explore)/";
+const LEFT_OUT: &str = "/(suite|tests|explore|models)/";
 
-/// Runs unit tests, the short tests and the contract suite (in a short run on two geometries).
+/// The least shares of lines and branches, in percent: a run below them fails.
+const TARGETS: [f64; 2] = [98.0, 95.0];
+
+/// Runs unit tests, the short tests, the contract suite (in a short run on two geometries) and the
+/// models.
 pub fn coverage(length: Length) -> Result<Outcome, String> {
-    let tools = match components(&["llvm-tools"]).and_then(|()| llvm_cov()) {
+    let tools = match components(&["llvm-tools"]).and_then(|()| tools::with("llvm-cov")) {
         Ok(tools) => tools,
         Err(why) => return Outcome::missing(length, why),
     };
     let report = root().join("target/coverage/report.json");
     let _ = fs::remove_file(&report);
     fs::create_dir_all(root().join("target/coverage")).map_err(|error| error.to_string())?;
-    let mut command = nightly("cargo");
-    command.args(["llvm-cov", "--branch", "--json", "--summary-only", "--profile", "checked"]);
-    command.arg("--output-path").arg(&report).args(["--ignore-filename-regex", LEFT_OUT]);
-    command.args(["-p", "woodlot-frame", "-p", "woodlot-llfree"]);
-    command.args(["--features", "woodlot-frame/std", "--lib"]);
-    command.args(["--test", "short", "--test", "contract", "--", "--quiet"]);
+    let llvm_cov = |args: &[&str]| {
+        let mut command = nightly("cargo");
+        command.arg("llvm-cov").args(args);
+        command.env("CARGO_TARGET_DIR", "target/coverage").env("PATH", &tools);
+        command
+    };
+    let measured = |args: &[&str]| {
+        let mut command = llvm_cov(&["--no-report", "--branch"]);
+        command.args(MEASURED).args(ENGINES.iter().flat_map(|krate| ["-p", krate])).args(args);
+        command
+    };
+    run(&mut llvm_cov(&["clean", "--profraw-only"]))?;
+    let mut tests = measured(&["--features", "woodlot-frame/std", "--tests", "--", "--quiet"]);
     if length.short {
         // What has several rows is reached with the other two, too.
-        command.args(["--skip", "base16k::"]);
+        tests.args(["--skip", "base16k::"]);
     }
-    command.env("CARGO_TARGET_DIR", "target/coverage").env("PATH", tools);
-    run(&mut command)?;
+    run(&mut tests)?;
+    let models = ["--lib", "--", "--quiet", "--test-threads", "2", "models::scenarios"];
+    run(measured(&models).env("RUSTFLAGS", "--cfg woodlot_explore"))?;
+    let mut summed = llvm_cov(&["report", "--branch", "--json"]);
+    summed.args(MEASURED).args(ENGINES.iter().flat_map(|krate| ["-p", krate]));
+    run(summed.args(["--ignore-filename-regex", LEFT_OUT, "--output-path"]).arg(&report))?;
     let text = fs::read_to_string(&report).map_err(|error| error.to_string())?;
-    summary(&text).map(Outcome::Ran).ok_or_else(|| format!("no summary in {}", report.display()))
+    judged(&text).ok_or_else(|| format!("no summary in {}", report.display()))?
 }
 
-/// Makes sure of cargo-llvm-cov, and returns the search path that finds it.
-fn llvm_cov() -> Result<String, String> {
-    let folder = root().join("target/tools");
-    let mut path: Vec<PathBuf> = vec![folder.join("bin")];
-    path.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
-    let path = std::env::join_paths(path).map_err(|error| error.to_string())?;
-    let path = path.into_string().map_err(|_| "PATH is no text")?;
-    let version = ["llvm-cov", "--version"];
-    if !succeeds(Command::new("cargo").args(version).env("PATH", &path)) {
-        let root = folder.to_string_lossy();
-        cargo(["install", "--locked", "--root", &root, "cargo-llvm-cov"], &[])?;
-    }
-    Ok(path)
-}
+/// Release with assertions, and the crate that the engines keep the contract of.
+const MEASURED: [&str; 4] = ["--profile", "checked", "-p", "woodlot-frame"];
 
-/// Prints each file, and returns the line for all of them.
-fn summary(report: &str) -> Option<String> {
+/// Prints each file, and returns the line for all of them; an error if that is below the targets.
+fn judged(report: &str) -> Option<Result<Outcome, String>> {
     let report: Value = serde_json::from_str(report).ok()?;
     let data = report.get("data")?.get(0)?;
     for file in data.get("files")?.as_array()? {
         let name = file.get("filename")?.as_str()?;
         let name = name.rsplit_once("/src/").map_or(name, |(_, name)| name);
-        println!("{name:20} {}", figures(file.get("summary")?)?);
+        let [lines, branches] = figures(file.get("summary")?)?;
+        println!("{name:20} {} of lines, {} of branches", lines.shown(), branches.shown());
     }
-    figures(data.get("totals")?)
+    let [lines, branches] = figures(data.get("totals")?)?;
+    let line = format!("{} of lines, {} of branches", lines.shown(), branches.shown());
+    let enough = [lines, branches].iter().zip(TARGETS).all(|(is, least)| is.percent() >= least);
+    Some(match enough {
+        true => Ok(Outcome::Ran(line)),
+        false => Err(format!("{line}: below {} % and {} %", TARGETS[0], TARGETS[1])),
+    })
 }
 
-fn figures(summary: &Value) -> Option<String> {
+/// So many of so many.
+#[derive(Clone, Copy)]
+struct Share {
+    covered: u64,
+    count: u64,
+}
+
+impl Share {
+    /// All of nothing is all.
+    fn percent(self) -> f64 {
+        if self.count == 0 { 100.0 } else { self.covered as f64 * 100.0 / self.count as f64 }
+    }
+
+    fn shown(self) -> String {
+        // Rounded down, so that what falls short does not seem to be enough.
+        let tenths = (self.percent() * 10.0).floor() / 10.0;
+        format!("{tenths:.1} % ({} of {})", self.covered, self.count)
+    }
+}
+
+/// The lines and branches of a summary.
+fn figures(summary: &Value) -> Option<[Share; 2]> {
     let of = |kind: &str| {
         let figure = |name: &str| summary.get(kind)?.get(name)?.as_u64();
-        Some((figure("covered")?, figure("count")?))
+        Some(Share { covered: figure("covered")?, count: figure("count")? })
     };
-    let shown = |(covered, count): (u64, u64)| match count {
-        0 => "none".into(),
-        _ => format!("{:.1} % ({covered} of {count})", covered as f64 * 100.0 / count as f64),
-    };
-    Some(format!("lines {}, branches {}", shown(of("lines")?), shown(of("branches")?)))
+    Some([of("lines")?, of("branches")?])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_report_becomes_a_line() {
-        let counts = r#"{"lines":{"count":8,"covered":6},"branches":{"count":0,"covered":0}}"#;
-        let report = format!(
-            r#"{{"data":[{{"files":[{{"filename":"a/src/b.rs","summary":{counts}}}],"totals":{counts}}}]}}"#
+    fn report(lines: u64, branches: u64) -> String {
+        let counts = format!(
+            r#"{{"lines":{{"count":1000,"covered":{lines}}},"branches":{{"count":100,"covered":{branches}}}}}"#
         );
-        let line = summary(&report);
-        assert_eq!(line.as_deref(), Some("lines 75.0 % (6 of 8), branches none"));
-        assert_eq!(summary("{}"), None);
+        format!(
+            r#"{{"data":[{{"files":[{{"filename":"a/src/b.rs","summary":{counts}}}],"totals":{counts}}}]}}"#
+        )
+    }
+
+    #[test]
+    fn a_report_becomes_a_line_or_an_error() {
+        let line = "98.0 % (980 of 1000) of lines, 95.0 % (95 of 100) of branches";
+        assert!(matches!(judged(&report(980, 95)), Some(Ok(Outcome::Ran(said))) if said == line));
+        let short = |lines, branches| match judged(&report(lines, branches)) {
+            Some(Err(why)) => why,
+            _ => panic!("{lines} lines and {branches} branches are not enough"),
+        };
+        assert!(short(979, 100).starts_with("97.9 % (979 of 1000) of lines, 100.0 %"));
+        assert!(short(1000, 94).ends_with("94.0 % (94 of 100) of branches: below 98 % and 95 %"));
+        assert!(judged("{}").is_none());
     }
 }

@@ -3,12 +3,15 @@
 //!
 //! What the targets do is in `fuzz/src`. What was learned is kept in `target/fuzz/corpus`, and a
 //! run begins with it and with `fuzz/seeds`. A failing input is printed as the one line that
-//! replays it.
+//! replays it. Two targets run at a time.
 
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::thread;
+use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 
@@ -23,7 +26,7 @@ pub struct Fuzz {
     target: Option<Target>,
     #[command(flatten)]
     length: Length,
-    /// Seconds for each target [default: 600, short 10]
+    /// Seconds for each target [default: until it has made its executions, short 10]
     #[arg(long)]
     seconds: Option<u32>,
     /// Run only this input, as a failure printed it
@@ -31,9 +34,11 @@ pub struct Fuzz {
     input: Option<String>,
 }
 
-/// What CI runs.
-pub const SHORT: Fuzz =
-    Fuzz { target: None, length: Length { short: true }, seconds: None, input: None };
+impl From<Length> for Fuzz {
+    fn from(length: Length) -> Self {
+        Self { target: None, length, seconds: None, input: None }
+    }
+}
 
 /// The targets.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -57,15 +62,44 @@ impl Target {
             Target::Command => "command",
         }
     }
+
+    /// Executions of a full run: 10^8 in all, most of them of the engines.
+    fn executions(self) -> u64 {
+        match self {
+            Target::History => 40_000_000,
+            Target::Recovery => 25_000_000,
+            Target::Trace => 30_000_000,
+            Target::Command => 5_000_000,
+        }
+    }
 }
 
-/// As cargo-fuzz instruments: counters and the operands of comparisons.
+/// How long a target is fuzzed.
+#[derive(Clone, Copy)]
+enum Bound {
+    Seconds(u32),
+    Executions(u64),
+}
+
+impl Bound {
+    fn argument(self) -> String {
+        match self {
+            Bound::Seconds(seconds) => format!("-max_total_time={seconds}"),
+            Bound::Executions(executions) => format!("-runs={executions}"),
+        }
+    }
+}
+
+/// Counters at every edge. Not the operands of comparisons: an input is a row of choices, not of values
+/// to be hit, and following them took half of the time.
 const INSTRUMENTED: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
-    -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares";
+    -Cllvm-args=-sanitizer-coverage-pc-table";
 
-/// The longest input: short enough for a line to replay it.
-const MAX_INPUT: usize = 1024;
+/// What every fuzzer is told. The longest input is short enough for a line to replay it; weighing the
+/// corpus by entropy, and looking again and again for what others wrote to it, would take longer than
+/// running it.
+const OPTIONS: [&str; 4] = ["-max_len=1024", "-entropic=0", "-reload=0", "-verbosity=0"];
 
 /// Fuzzes each target for its time, or replays one input.
 pub fn fuzz(fuzz: &Fuzz) -> Result<Outcome, String> {
@@ -80,14 +114,25 @@ pub fn fuzz(fuzz: &Fuzz) -> Result<Outcome, String> {
     if let (Some(target), Some(input)) = (fuzz.target, &fuzz.input) {
         return replay(&binaries, target, input);
     }
-    let seconds = fuzz.seconds.unwrap_or(if fuzz.length.short { 10 } else { 600 });
     seeded_defects_are_found(&binaries)?;
-    let mut executions = 0;
-    for &target in &targets {
-        let ran = search(&binaries, target, seconds)?;
-        println!("{}: {ran} executions in {seconds} s", target.name());
-        executions += ran;
-    }
+    let bound = |target: Target| match fuzz.seconds {
+        Some(seconds) => Bound::Seconds(seconds),
+        None if fuzz.length.short => Bound::Seconds(10),
+        None => Bound::Executions(target.executions()),
+    };
+    let left = Mutex::new(targets.iter().copied());
+    let next = || left.lock().ok()?.next();
+    let work = || {
+        let ran = std::iter::from_fn(next).map(|target| search(&binaries, target, bound(target)));
+        ran.sum::<Result<u64, String>>()
+    };
+    let executions: u64 = thread::scope(|scope| {
+        let workers = [scope.spawn(work), scope.spawn(work)];
+        workers
+            .map(|worker| worker.join().map_err(|_| "a worker ended early".to_owned())?)
+            .into_iter()
+            .sum::<Result<u64, String>>()
+    })?;
     let left_out = if targets.len() == 3 { ", `command` left out" } else { "" };
     Ok(Outcome::Ran(format!(
         "{} targets{left_out}, {executions} executions, 0 crashes; {seeded} of {seeded} seeded \
@@ -127,8 +172,8 @@ const SEEDED: Range<usize> = 1..10;
 fn seeded_defects_are_found(binaries: &Path) -> Result<(), String> {
     for defect in SEEDED {
         let mut command = Command::new(binaries.join("seeded"));
-        command.args(["-max_total_time=60", "-verbosity=0", "-artifact_prefix=/dev/null"]);
-        command.arg(format!("-max_len={MAX_INPUT}")).arg(root().join("fuzz/seeds/history"));
+        command.args(["-max_total_time=60", "-artifact_prefix=/dev/null"]).args(OPTIONS);
+        command.arg(root().join("fuzz/seeds/history"));
         if succeeds(command.env("WOODLOT_DEFECT", defect.to_string())) {
             return Err(format!("seeded defect {defect} was not found"));
         }
@@ -140,8 +185,9 @@ fn folder() -> PathBuf {
     root().join("target/fuzz")
 }
 
-/// Searches for so many seconds; returns how many inputs were run.
-fn search(binaries: &Path, target: Target, seconds: u32) -> Result<u64, String> {
+/// Fuzzes a target, says how it went, and returns how many inputs were run.
+fn search(binaries: &Path, target: Target, bound: Bound) -> Result<u64, String> {
+    let begun = Instant::now();
     let name = target.name();
     let corpus = folder().join("corpus").join(name);
     let found = folder().join("found").join(name);
@@ -150,8 +196,9 @@ fn search(binaries: &Path, target: Target, seconds: u32) -> Result<u64, String> 
     }
     let mut command = Command::new(binaries.join(name));
     command
-        .args(["-timeout=20", "-rss_limit_mb=2048", "-print_final_stats=1", "-verbosity=0"])
-        .args([format!("-max_total_time={seconds}"), format!("-max_len={MAX_INPUT}")])
+        .args(["-timeout=20", "-rss_limit_mb=4096", "-print_final_stats=1"])
+        .args(OPTIONS)
+        .arg(bound.argument())
         .arg(format!("-artifact_prefix={}/", found.display()))
         .args([&corpus, &root().join("fuzz/seeds").join(name)]);
     let output = command.stdout(Stdio::null()).output();
@@ -162,7 +209,11 @@ fn search(binaries: &Path, target: Target, seconds: u32) -> Result<u64, String> 
     }
     let figure =
         |line: &str| line.strip_prefix("stat::number_of_executed_units:")?.trim().parse().ok();
-    said.lines().find_map(figure).ok_or_else(|| format!("{name} gave no figures: {said}"))
+    let ran = said.lines().find_map(figure);
+    let ran: u64 = ran.ok_or_else(|| format!("{name} gave no figures: {said}"))?;
+    let seconds = begun.elapsed().as_secs_f64();
+    println!("{name}: {ran} executions in {seconds:.0} s, {:.0} a second", ran as f64 / seconds);
+    Ok(ran)
 }
 
 /// What the target said, and the line that replays it.

@@ -3,24 +3,35 @@
 mod callgrind;
 mod coverage;
 mod fuzz;
+mod histories;
+mod kernel;
 mod lint;
 mod miri;
 mod models;
+mod mutants;
 mod nightly;
 mod no_panic;
 mod outcome;
 mod package;
+mod report;
 mod sanitize;
 mod shell;
+mod shuttle;
+mod tools;
+mod trust;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
 use fuzz::Fuzz;
-use models::{Bounds, ENGINES, SHORT as SHORT_MODELS, models};
-use outcome::{Length, Outcome, Step, run_all};
-use shell::cargo;
+use histories::Histories;
+use models::{ENGINES, Models, models};
+use mutants::Mutants;
+use outcome::{Check, Length, Outcome, run_all};
+use shell::{cargo, tee, this_cargo};
+use shuttle::Shuttle;
+use trust::Trust;
 
 /// Every habit of this repository, one verb each.
 #[derive(Parser)]
@@ -38,19 +49,25 @@ enum Verb {
     Contract,
     /// Check format, clippy (every cfg, warnings denied) and documentation (about 2 minutes)
     Lint,
-    /// Search interleavings and memory orderings with loom, 3 preemptions (short: about 7 minutes)
-    Loom(Bounds),
-    /// Explore every interleaving under sequential consistency (short: about 2 minutes)
-    Model(Bounds),
+    /// Search interleavings and memory orderings with loom, 3 preemptions (2 hours; short: 7 minutes)
+    Loom(Models),
+    /// Explore every interleaving under sequential consistency (10 minutes; short: 2)
+    Model(Models),
+    /// Run random histories of whole allocators under shuttle (half an hour; short: 1.5 minutes)
+    Shuttle(Shuttle),
     /// Look for panics, heap, locks, floats and divisions in what a kernel would link (half a minute)
     NoPanic,
-    /// Fuzz with coverage: call histories, recovery, trace files, command lines (40 minutes; short: 2)
+    /// Make 10^9 random calls that the naive model judges, on every engine (half an hour; short: 1 minute)
+    Histories(Histories),
+    /// Fuzz with coverage: 10^8 call histories, recoveries, trace files, command lines (2 hours; short: 2 minutes)
     Fuzz(Fuzz),
-    /// Interpret the core crates with Miri (15 minutes; short: 2)
+    /// Interpret the core crates with Miri (an hour; short: 4)
     Miri(Length),
     /// Run the tests with threads under the address and thread sanitizers (10 minutes; short: 2)
     Sanitize(Length),
-    /// Measure which lines and branches of the core crates are tested (3 minutes; short: 1)
+    /// Seed defects into the engines: the test named for each must fail (10 minutes; short: 3)
+    Mutants(Mutants),
+    /// Measure which lines and branches of the core crates are tested (15 minutes; short: 10)
     Coverage(Length),
     /// Count instructions for an allocation and its free, with valgrind (about 1 minute)
     Callgrind {
@@ -58,28 +75,41 @@ enum Verb {
         #[arg(default_value = "llfree")]
         engine: String,
     },
+    /// Draw the report and open it in headless Chromium: both themes, desk and phone (6 minutes; short: 2)
+    Report(Length),
+    /// Build Linux with this allocator, boot it, put it under stress (2 hours; short: 10 minutes, 2 warm)
+    Kernel(Length),
     /// Package every crate that is published
     Package,
     /// Build the workspace from nothing and say how long it took
     CleanBuild,
     /// Everything that .ci/run does after the README's test command
     Checks,
+    /// Every checker of the core crates at full length, its figure written to TESTING.md (a day)
+    Trust(Trust),
 }
 
-const SHORT: Length = Length { short: true };
+/// The checkers of the core crates, the quickest first: what `trust` runs.
+const TRUST: [Check; 11] = [
+    ("no-panic", |_| no_panic::no_panic().map(Outcome::Ran)),
+    ("contract", |_| contract().map(Outcome::Ran)),
+    ("model", |length| models("woodlot_explore", &length.into())),
+    ("loom", |length| models("loom", &length.into())),
+    ("shuttle", |length| shuttle::shuttle(&length.into())),
+    ("histories", |length| histories::histories(&length.into())),
+    ("fuzz", |length| fuzz::fuzz(&length.into())),
+    ("miri", miri::miri),
+    ("sanitize", sanitize::sanitize),
+    ("mutants", |length| mutants::mutants(&length.into())),
+    ("coverage", coverage::coverage),
+];
 
-/// What CI runs after the tests, the quickest to fail first.
-const CHECKS: [Step; 10] = [
-    ("lint", || lint::lint().map(|()| Outcome::done())),
-    ("no-panic", || no_panic::no_panic().map(Outcome::Ran)),
-    ("contract", || contract().map(|()| Outcome::done())),
-    ("model", || models("woodlot_explore", &SHORT_MODELS).map(|()| Outcome::done())),
-    ("loom", || models("loom", &SHORT_MODELS).map(|()| Outcome::done())),
-    ("fuzz", || fuzz::fuzz(&fuzz::SHORT)),
-    ("miri", || miri::miri(SHORT)),
-    ("sanitize", || sanitize::sanitize(SHORT)),
-    ("coverage", || coverage::coverage(SHORT)),
-    ("package", || package::package().map(|()| Outcome::done())),
+/// What CI runs beside them, before and after.
+const BEFORE: [Check; 1] = [("lint", |_| lint::lint().map(|()| Outcome::done()))];
+const AFTER: [Check; 3] = [
+    ("report", report::report),
+    ("kernel", kernel::kernel),
+    ("package", |_| package::package().map(|()| Outcome::done())),
 ];
 
 fn main() -> ExitCode {
@@ -95,19 +125,27 @@ fn main() -> ExitCode {
 fn run(verb: Verb) -> Result<(), String> {
     match verb {
         Verb::Test => cargo(["test", "--workspace"], &[]),
-        Verb::Contract => contract(),
+        Verb::Contract => said("contract", contract().map(Outcome::Ran)),
         Verb::Lint => lint::lint(),
-        Verb::Loom(bounds) => models("loom", &bounds),
-        Verb::Model(bounds) => models("woodlot_explore", &bounds),
+        Verb::Loom(what) => said("loom", models("loom", &what)),
+        Verb::Model(what) => said("model", models("woodlot_explore", &what)),
+        Verb::Shuttle(what) => said("shuttle", shuttle::shuttle(&what)),
         Verb::NoPanic => said("no-panic", no_panic::no_panic().map(Outcome::Ran)),
+        Verb::Histories(length) => said("histories", histories::histories(&length)),
         Verb::Fuzz(length) => said("fuzz", fuzz::fuzz(&length)),
         Verb::Miri(length) => said("miri", miri::miri(length)),
         Verb::Sanitize(length) => said("sanitize", sanitize::sanitize(length)),
+        Verb::Mutants(options) => said("mutants", mutants::mutants(&options)),
         Verb::Coverage(length) => said("coverage", coverage::coverage(length)),
         Verb::Callgrind { engine } => callgrind::callgrind(&engine),
+        Verb::Report(length) => said("report", report::report(length)),
+        Verb::Kernel(length) => said("kernel", kernel::kernel(length)),
         Verb::Package => package::package(),
         Verb::CleanBuild => package::clean_build(),
-        Verb::Checks => said("checks", run_all(&CHECKS)),
+        Verb::Checks => {
+            said("checks", run_all([&BEFORE[..], &TRUST, &AFTER].concat(), Length::SHORT))
+        }
+        Verb::Trust(trust) => said("trust", trust::trust(&trust, &TRUST)),
     }
 }
 
@@ -116,8 +154,12 @@ fn said(name: &str, outcome: Result<Outcome, String>) -> Result<(), String> {
     outcome.map(|outcome| outcome.say(name)).map_err(|why| format!("{name}: {why}"))
 }
 
-fn contract() -> Result<(), String> {
-    let engines = ENGINES.iter().flat_map(|krate| ["-p", krate]);
-    let test = ["test", "--profile", "checked"].into_iter().chain(engines);
-    cargo(test.chain(["--test", "contract"]), &[])
+/// Runs the contract suite; how many of its tests passed.
+fn contract() -> Result<String, String> {
+    let mut command = this_cargo();
+    command.args(["test", "--profile", "checked", "--test", "contract"]);
+    command.args(ENGINES.iter().flat_map(|krate| ["-p", krate]));
+    let said = tee(&mut command)?;
+    let passed = said.lines().filter(|line| line.starts_with("test ") && line.ends_with(" ok"));
+    Ok(format!("{} checks passed on {} engines", passed.count(), ENGINES.len()))
 }

@@ -3,6 +3,7 @@
 
 use std::process::Command;
 
+use crate::models::ENGINES;
 use crate::nightly::{components, nightly};
 use crate::outcome::{Length, Outcome};
 use crate::shell::run;
@@ -24,30 +25,43 @@ struct Bounds {
 const SHORT: Bounds = Bounds { ops: "30", histories: 1, schedules: 4 };
 const FULL: Bounds = Bounds { ops: "60", histories: 4, schedules: 32 };
 
-/// Runs frame's unit tests and the engine's short tests.
+/// Runs frame's unit tests and the engines' short tests.
 pub fn miri(length: Length) -> Result<Outcome, String> {
     if let Err(why) = components(&["miri", "rust-src"]) {
         return Outcome::missing(length, why);
     }
     let bounds = if length.short { SHORT } else { FULL };
-    run(&mut test(&bounds, FLAGS, 1, &["-p", "woodlot-frame", "--features", "std", "--lib"]))?;
-    for seed in 1..=bounds.histories {
-        let filter = ["--", "--skip", "owners"];
-        run(test(&bounds, FLAGS, seed, &ENGINE).args(filter))?;
+    run(test(&bounds, FLAGS, 1, "woodlot-frame").args(["--features", "std", "--lib"]))?;
+    for engine in ENGINES {
+        for seed in 1..=bounds.histories {
+            let filter = ["--test", "short", "--", "--skip", "owners"];
+            run(test(&bounds, FLAGS, seed, engine).args(filter))?;
+        }
+        run(scheduled(&bounds, engine).args(["--test", "short", "--", "owners"]))?;
     }
-    let many = format!("{FLAGS} -Zmiri-many-seeds=0..{}", bounds.schedules);
-    run(test(&bounds, &many, 1, &ENGINE).args(["--", "owners"]))?;
     Ok(Outcome::Ran(format!(
-        "0 findings; {} histories and {} schedules of {} calls on each of two geometries",
-        bounds.histories, bounds.schedules, bounds.ops
+        "0 findings; {} histories and {} schedules of {} calls on each of two geometries, of {} \
+         engines",
+        bounds.histories,
+        bounds.schedules,
+        bounds.ops,
+        ENGINES.len()
     )))
 }
 
-const ENGINE: [&str; 4] = ["-p", "woodlot-llfree", "--test", "short"];
+/// Tests of a package under the schedules of a short run, for a defect that one of them must find.
+pub fn schedules(package: &str) -> Command {
+    scheduled(&SHORT, package)
+}
 
-fn test(bounds: &Bounds, flags: &str, seed: u32, what: &[&str]) -> Command {
+fn scheduled(bounds: &Bounds, package: &str) -> Command {
+    let many = format!("{FLAGS} -Zmiri-many-seeds=0..{}", bounds.schedules);
+    test(bounds, &many, 1, package)
+}
+
+fn test(bounds: &Bounds, flags: &str, seed: u32, package: &str) -> Command {
     let mut command = nightly("cargo");
-    command.args(["miri", "test", "--quiet"]).args(what);
+    command.args(["miri", "test", "--quiet", "-p", package]);
     command.env("CARGO_TARGET_DIR", "target/miri").env("MIRIFLAGS", flags);
     command.env("WOODLOT_OPS", bounds.ops).env("WOODLOT_SEED", seed.to_string());
     command

@@ -2,33 +2,78 @@
 
 use clap::Args;
 
-use crate::shell::cargo;
+use crate::outcome::{Length, Outcome};
+use crate::shell::{tee, this_cargo};
 
 /// The crates that keep the contract and have models.
 pub const ENGINES: [&str; 2] = ["woodlot-llfree", "woodlot-nbbs"];
 
-/// How far a checker goes.
+/// What a checker looks at, and how far it goes.
 #[derive(Args)]
-pub struct Bounds {
-    /// Larger models and bounds: an hour or more
-    #[arg(long)]
-    pub full: bool,
+pub struct Models {
+    #[command(flatten)]
+    length: Length,
     /// Only scenarios whose name contains this
-    pub name: Option<String>,
+    name: Option<String>,
 }
 
-/// What CI runs.
-pub const SHORT: Bounds = Bounds { full: false, name: None };
+impl From<Length> for Models {
+    fn from(length: Length) -> Self {
+        Self { length, name: None }
+    }
+}
 
 /// The models of the engines under one checker, in a target folder of its own: the flag
 /// changes every crate.
-pub fn models(cfg: &str, bounds: &Bounds) -> Result<(), String> {
-    let mut test = vec!["test", "--release", "--lib"];
-    test.extend(ENGINES.iter().flat_map(|krate| ["-p", krate]));
-    test.extend(["--", "--nocapture", "--test-threads", "2"]);
-    test.push(bounds.name.as_deref().unwrap_or("models"));
-    let flags = format!("--cfg {cfg}");
-    let target = format!("target/{cfg}");
-    let full = if bounds.full { "1" } else { "0" };
-    cargo(test, &[("RUSTFLAGS", &flags), ("CARGO_TARGET_DIR", &target), ("WOODLOT_FULL", full)])
+pub fn models(cfg: &str, what: &Models) -> Result<Outcome, String> {
+    let mut command = this_cargo();
+    command.args(["test", "--release", "--lib"]);
+    command.args(ENGINES.iter().flat_map(|krate| ["-p", krate]));
+    command.args(["--", "--nocapture", "--test-threads", "2"]);
+    command.arg(what.name.as_deref().unwrap_or("models"));
+    command.env("RUSTFLAGS", format!("--cfg {cfg}"));
+    command.env("CARGO_TARGET_DIR", format!("target/{cfg}"));
+    command.env("WOODLOT_FULL", if what.length.short { "0" } else { "1" });
+    tee(&mut command).map(|said| Outcome::Ran(totals(&said)))
+}
+
+/// The sum of what the drivers say for each scenario.
+fn totals(said: &str) -> String {
+    let of_scenario = |line: &&str| line.starts_with("model ") || line.starts_with("loom ");
+    let explored: Vec<&str> = said.lines().filter(of_scenario).collect();
+    let total = |unit: &str| -> u64 { explored.iter().filter_map(|line| count(line, unit)).sum() };
+    // The explorer takes states for all the executions that pass through them.
+    let figures = match total("states") {
+        0 => format!("{} executions", total("executions")),
+        states => format!("{states} states, {} transitions", total("transitions")),
+    };
+    let ended = |how: &str| explored.iter().filter(|line| line.ends_with(how)).count();
+    let (complete, cut_off) = (ended(", complete"), ended(", cut off"));
+    format!("{figures}; {complete} of {} scenarios complete", complete + cut_off)
+}
+
+/// The number before a word of the line.
+fn count(line: &str, unit: &str) -> Option<u64> {
+    let words: Vec<&str> = line.split([' ', ',']).collect();
+    let mut pairs = words.windows(2).filter(|pair| pair[1] == unit);
+    pairs.find_map(|pair| pair[0].parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_scenarios_add_up() {
+        let said = "model claim: 12 states, 20 transitions, 3 executions, complete\n\
+                    test ok\n\
+                    model 1-level: 48 scripts by chance, 40 complete, 30 states\n\
+                    model long: for loom only";
+        let line = "42 states, 20 transitions; 1 of 1 scenarios complete";
+        assert_eq!(totals(said), line);
+        let said = "loom claim: 7 executions, 3 preemptions, complete\n\
+                    loom zone: 9 executions, 3 preemptions, cut off";
+        let line = "16 executions; 1 of 2 scenarios complete";
+        assert_eq!(totals(said), line);
+    }
 }

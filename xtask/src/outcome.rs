@@ -10,6 +10,11 @@ pub struct Length {
     pub short: bool,
 }
 
+impl Length {
+    /// What CI runs.
+    pub const SHORT: Length = Length { short: true };
+}
+
 /// How a checker ended that did not fail.
 pub enum Outcome {
     /// It ran; the figure is its last line.
@@ -39,20 +44,20 @@ impl Outcome {
     }
 }
 
-/// A step of a run: its name and what it does.
-pub type Step = (&'static str, fn() -> Result<Outcome, String>);
+/// A check: its name, and what it does at this length.
+pub type Check = (&'static str, fn(Length) -> Result<Outcome, String>);
 
-/// Runs the steps in order up to the first that fails, and says how many ran and were skipped.
-pub fn run_all(steps: &[Step]) -> Result<Outcome, String> {
-    let mut skipped = Vec::new();
-    for (name, step) in steps {
-        let outcome = step().map_err(|why| format!("{name}: {why}"))?;
+/// Runs the checks in order up to the first that fails, and says how many ran and were skipped.
+pub fn run_all(checks: impl IntoIterator<Item = Check>, length: Length) -> Result<Outcome, String> {
+    let (mut ran, mut skipped) = (0, Vec::new());
+    for (name, check) in checks {
+        let outcome = check(length).map_err(|why| format!("{name}: {why}"))?;
         outcome.say(name);
-        if matches!(outcome, Outcome::NotRun(_)) {
-            skipped.push(*name);
+        match outcome {
+            Outcome::Ran(_) => ran += 1,
+            Outcome::NotRun(_) => skipped.push(name),
         }
     }
-    let ran = steps.len() - skipped.len();
     let names = if skipped.is_empty() { "none".into() } else { skipped.join(", ") };
     Ok(Outcome::Ran(format!("{ran} passed, {} skipped ({names})", skipped.len())))
 }

@@ -3,12 +3,14 @@
 
 use std::process::Command;
 
+use crate::models::ENGINES;
 use crate::nightly::{components, nightly};
 use crate::outcome::{Length, Outcome};
 use crate::shell::{host, run};
 
 /// The modules of the contract suite whose checks use threads.
-const THREADED: [&str; 6] = ["stress::", "drains::", "hotplug::", "claims::", "frees::", "last::"];
+pub const THREADED: [&str; 6] =
+    ["stress::", "drains::", "hotplug::", "claims::", "frees::", "last::"];
 
 /// A sanitizer, and what cargo needs for it.
 struct Sanitizer {
@@ -18,10 +20,12 @@ struct Sanitizer {
     build_std: bool,
 }
 
-const SANITIZERS: [Sanitizer; 2] = [
-    Sanitizer { name: "address", options: ("ASAN_OPTIONS", "halt_on_error=1"), build_std: false },
-    Sanitizer { name: "thread", options: ("TSAN_OPTIONS", "halt_on_error=1"), build_std: true },
-];
+const ADDRESS: Sanitizer =
+    Sanitizer { name: "address", options: ("ASAN_OPTIONS", "halt_on_error=1"), build_std: false };
+const THREAD: Sanitizer =
+    Sanitizer { name: "thread", options: ("TSAN_OPTIONS", "halt_on_error=1"), build_std: true };
+
+const SANITIZERS: [Sanitizer; 2] = [ADDRESS, THREAD];
 
 /// Calls of each thread.
 const OPS: &str = "3000";
@@ -33,27 +37,38 @@ pub fn sanitize(length: Length) -> Result<Outcome, String> {
     }
     let host = host()?;
     for sanitizer in SANITIZERS {
-        run(sanitizer.test(&host, OPS).args(["--test", "short"]))?;
-        if !length.short {
-            let contract = ["--test", "contract", "--"];
-            run(sanitizer.test(&host, OPS).args(contract).args(THREADED))?;
+        for engine in ENGINES {
+            run(sanitizer.test(&host, engine).args(["--test", "short"]))?;
+            if !length.short {
+                let contract = ["--test", "contract", "--"];
+                run(sanitizer.test(&host, engine).args(contract).args(THREADED))?;
+            }
         }
     }
     let what = if length.short { "the short tests" } else { "all tests with threads" };
-    Ok(Outcome::Ran(format!("0 findings by 2 sanitizers on {what}, {OPS} calls for each thread")))
+    Ok(Outcome::Ran(format!(
+        "0 findings by {} sanitizers on {what} of {} engines, {OPS} calls for each thread",
+        SANITIZERS.len(),
+        ENGINES.len()
+    )))
+}
+
+/// Tests of a package under the thread sanitizer, for a defect that it must find.
+pub fn races(host: &str, package: &str) -> Command {
+    THREAD.test(host, package)
 }
 
 impl Sanitizer {
-    fn test(&self, host: &str, ops: &str) -> Command {
+    fn test(&self, host: &str, package: &str) -> Command {
         let mut command = nightly("cargo");
         command.args(["test", "--quiet", "--profile", "checked", "--target", host]);
         if self.build_std {
             command.arg("-Zbuild-std");
         }
-        command.args(["-p", "woodlot-llfree"]);
+        command.args(["-p", package]);
         command.env("RUSTFLAGS", format!("-Zsanitizer={}", self.name));
         command.env("CARGO_TARGET_DIR", format!("target/sanitize-{}", self.name));
-        command.env(self.options.0, self.options.1).env("WOODLOT_OPS", ops);
+        command.env(self.options.0, self.options.1).env("WOODLOT_OPS", OPS);
         command
     }
 }

@@ -1,6 +1,7 @@
 //! Running other programs at the root of the repository.
 
 use std::ffi::OsStr;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -34,6 +35,24 @@ pub fn run(command: &mut Command) -> Result<(), String> {
     }
 }
 
+/// Runs a command whose output goes where ours does; returns what it wrote on standard output.
+pub fn tee(command: &mut Command) -> Result<String, String> {
+    let shown = announce(command);
+    let failed = |error| format!("{shown}: {error}");
+    let mut child = command.stdout(Stdio::piped()).spawn().map_err(failed)?;
+    let mut said = String::new();
+    for line in BufReader::new(child.stdout.take().expect("it is piped")).lines() {
+        let line = line.map_err(failed)?;
+        println!("{line}");
+        said.push_str(&line);
+        said.push('\n');
+    }
+    match child.wait().map_err(failed)? {
+        status if status.success() => Ok(said),
+        status => Err(format!("{shown}: {status}")),
+    }
+}
+
 /// Runs a command and returns what it wrote on standard output.
 pub fn capture(command: &mut Command) -> Result<String, String> {
     let shown = announce(command);
@@ -41,6 +60,18 @@ pub fn capture(command: &mut Command) -> Result<String, String> {
     let Output { status, stdout, .. } = output.map_err(|error| format!("{shown}: {error}"))?;
     let said = String::from_utf8_lossy(&stdout).into_owned();
     if status.success() { Ok(said) } else { Err(format!("{said}{shown}: {status}")) }
+}
+
+/// Runs a command and returns what it wrote on standard output and standard error.
+pub fn capture_both(command: &mut Command) -> Result<(String, String), String> {
+    let shown = announce(command);
+    let output = command.output().map_err(|error| format!("{shown}: {error}"))?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (said, complained) = (text(&output.stdout), text(&output.stderr));
+    match output.status.success() {
+        true => Ok((said, complained)),
+        false => Err(format!("{complained}{shown}: {}", output.status)),
+    }
 }
 
 /// Runs a command that only asks something: nothing of it is shown.
