@@ -1,0 +1,1 @@
+"""linux/run, in parts: main.py is the command line."""
