@@ -32,10 +32,6 @@ use crate::reservation::Reservation;
 use crate::rows::{ROW_ORDER, Spot};
 use crate::state::States;
 
-/// How many slots' reservations are looked at for a child to borrow, its own first. More would cost
-/// more cache lines of other CPUs than a huge frame is worth that somebody else could break.
-const LENDERS: usize = 8;
-
 /// May a huge frame that is free as a whole be opened for base frames?
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Open {
@@ -188,14 +184,13 @@ impl<G: Geometry> LLFree<'_, G> {
     /// and is some tree entirely free?
     #[inline(always)]
     fn only_free_frames(&self, own: usize, caller: Caller) -> bool {
-        let Caller { slot, class } = caller;
-        let lends = || self.lenders(slot).any(|tree| self.lends(tree, class));
+        let filled = self.filled(caller.class);
         self.tree(own).children() == 0
-            && !self.index.may_have(Kind::Partial, self.filled(class))
+            && !self.index.may_have(Kind::Partial, filled)
+            && !self.index.may_have(Kind::Lending, filled)
             && self.index.first(Kind::Huge, Places::FREE_TREES, own).is_some_and(|tree| {
                 !self.tree(tree).is_reserved() && self.lower.count_whole(tree) == G::TREE_HUGE
             })
-            && !lends()
     }
 
     /// Base frames from elsewhere in the child that the slot held, after it has paid, and the block
@@ -347,7 +342,7 @@ impl<G: Geometry> LLFree<'_, G> {
         if let Some(frame) = take(word, Open::No) {
             return Some(frame);
         }
-        if (self.move_to_partial(word, order, class) || self.borrow_child(order, class, slot))
+        if (self.move_to_partial(word, order, class) || self.borrow_child(word, order, class))
             && let Some(frame) = take(word, Open::No)
         {
             return Some(frame);
@@ -390,37 +385,19 @@ impl<G: Geometry> LLFree<'_, G> {
 
     /// Borrows a child that is in part allocated from a tree that another reservation has: of the
     /// class, or one that it fills.
-    fn borrow_child(&self, order: u32, class: Class, slot: Slot) -> bool {
-        let word = self.reservation(slot, class);
+    fn borrow_child(&self, word: &AtomicU64, order: u32, class: Class) -> bool {
         let own = self.read(word);
-        let mut lenders = self.lenders(slot).filter(|&tree| self.lends(tree, class));
-        let child = lenders.find_map(|tree| match own.owns(tree) {
-            true => None,
-            false => self.take_chosen(tree, order, None),
+        let look = |tree| self.look_at(tree);
+        let child = self.zone.classes.fills(class).find_map(|filled| {
+            let places = Places::of(filled);
+            self.index.search(Kind::Lending, places, own.tree(), look, |tree, _| {
+                if own.owns(tree) { None } else { self.take_chosen(tree, order, None) }
+            })
         });
         child.is_some_and(|child| {
             self.install(word, Reservation::guest(child.huge, child.credits, child.polarity));
             true
         })
-    }
-
-    /// The trees that the first reservations have, the slot's own first, and of a slot those whose frames
-    /// stay longest.
-    #[inline(always)]
-    fn lenders(&self, slot: Slot) -> impl Iterator<Item = usize> {
-        (0..LENDERS.min(self.zone.slots)).flat_map(move |step| {
-            let next = slot.0 + step;
-            let next = if next < self.zone.slots { next } else { next - self.zone.slots };
-            let words = self.slot_reservations(Slot(next)).iter().rev();
-            words.filter_map(|word| self.read(word).own_tree())
-        })
-    }
-
-    /// Has a tree children in part allocated that the class may fill?
-    #[inline(always)]
-    fn lends(&self, tree: usize, class: Class) -> bool {
-        let tree = self.tree(tree);
-        tree.children() != 0 && self.filled(class).meets(Places::of(tree.class()))
     }
 
     /// Gives the children that the slot holds and that are entirely free back: they are free huge

@@ -1,11 +1,12 @@
 //! The tree index: which trees could serve a request, without a scan of the zone.
 //!
 //! ```text
-//!   group = 64 trees (4 GiB), for each of two kinds:
+//!   group = 64 trees (4 GiB), for each of three kinds:
 //!     mask     bit 8·class + level        is there such a tree in the group?
 //!     leaves   a word for each bit of the mask; bit t: is tree t such a one?
 //!
 //!   kind Partial   trees with free frames in huge frames that are in part allocated
+//!   kind Lending   the same of trees that some slot has reserved: children to borrow
 //!   kind Huge      trees with huge frames that are free as a whole
 //!   level 0 … 7    eighths of the tree that are free, so the most used trees come first;
 //!                  level 7 of kind Huge: the tree is entirely free
@@ -13,7 +14,7 @@
 //!
 //! Every bit is a hint, and heals itself:
 //!
-//! 1. *Setter*: whoever makes an unreserved tree one of a kind, moves it to another level or
+//! 1. *Setter*: whoever makes a tree one of a kind, moves it to another level, reserves or
 //!    unreserves it sets the tree's bit in the leaf of its new place, then the leaf's bit in the mask.
 //! 2. *Clearer*: a search that finds a tree elsewhere than its bit says clears the bit, looks at
 //!    the tree again, and sets the bits of the place where it is then: the same again if it has
@@ -25,8 +26,9 @@
 //! clearer's reads it, and the clearer's second look sees the tree as it was set; if it comes
 //! second, the bit stays. This needs acquire and release, no more.
 //!
-//! What a tree is depends on two words, its entry and its states: whether it is reserved and has
-//! children with credits on the one, whether it has free huge frames on the other. Whoever changes
+//! Whether a tree lends is said by its entry alone. What one is that nobody has reserved depends on two
+//! words, its entry and its states: whether it has children with credits on the one, whether it has
+//! free huge frames on the other. Whoever changes
 //! the states looks at the entry after; whoever unreserves a tree or changes its class looks at its
 //! states after, by a read-modify-write, so that one of the two sees the other and sets the bit. Of
 //! the level both words are part, too, and there they may miss each other: so a search that finds a
@@ -50,15 +52,21 @@ const GROUP: usize = 64;
 /// Levels of use that are told apart.
 const LEVELS: usize = 8;
 /// Kinds of search.
-const KINDS: usize = 2;
+const KINDS: usize = 3;
 
 /// What a search is after.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
-    /// Free frames in huge frames that are in part allocated.
+    /// Free frames in huge frames that are in part allocated, of trees that nobody has reserved.
     Partial,
-    /// Huge frames that are free as a whole.
+    /// The same of trees that are reserved.
+    Lending,
+    /// Huge frames that are free as a whole, of trees that nobody has reserved.
     Huge,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Kind; KINDS] = [Kind::Partial, Kind::Lending, Kind::Huge];
 }
 
 /// A set of places (class and level), one bit each.
@@ -78,11 +86,6 @@ impl Places {
         Places(0xff << ((class.0 as u32 & 7) * 8))
     }
 
-    /// Have the two something in common?
-    pub(crate) const fn meets(self, other: Places) -> bool {
-        self.0 & other.0 != 0
-    }
-
     const fn has(self, place: u32) -> bool {
         self.0 >> place & 1 != 0
     }
@@ -100,9 +103,9 @@ impl Places {
 
 /// The index of one zone.
 pub(crate) struct Index<'a, G> {
-    /// A word for each group, of kind Partial, then of kind Huge.
+    /// A word for each group, of the first kind, then of the others.
     masks: &'a [AtomicU64],
-    /// For each group the leaves of kind Partial, then those of kind Huge.
+    /// For each group the leaves of the first kind, then those of the others.
     leaves: &'a [AtomicU64],
     /// Leaves of one kind in a group.
     places: usize,
@@ -115,14 +118,19 @@ pub(crate) const fn words(trees: usize, classes: usize) -> (usize, usize) {
     (masks, masks * classes * LEVELS)
 }
 
-/// What a tree is: its entry, and how many of its huge frames are free as a whole.
+/// What a tree is: its entry, and how many of its huge frames are free as a whole. Of a reserved tree
+/// that is nobody else's business: none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Use {
     pub(crate) tree: Tree,
-    pub(crate) whole: usize,
+    whole: usize,
 }
 
 impl Use {
+    pub(crate) const fn new(tree: Tree, whole: usize) -> Use {
+        Use { tree, whole: if tree.is_reserved() { 0 } else { whole } }
+    }
+
     /// How many quarters of huge frames are free, about.
     pub(crate) const fn quarters(self) -> usize {
         self.whole * 4 + self.tree.quarters()
@@ -139,12 +147,13 @@ impl Use {
     }
 
     /// Is it to be found?
-    fn is_of(self, kind: Kind) -> bool {
-        !self.tree.is_reserved()
-            && match kind {
-                Kind::Partial => self.tree.children() != 0,
-                Kind::Huge => self.whole > 0,
-            }
+    pub(crate) fn is_of(self, kind: Kind) -> bool {
+        let reserved = self.tree.is_reserved();
+        match kind {
+            Kind::Partial => !reserved && self.tree.children() != 0,
+            Kind::Lending => reserved && self.tree.children() != 0,
+            Kind::Huge => !reserved && self.whole > 0,
+        }
     }
 
     /// Where it belongs, if anywhere: the number of its leaf.
@@ -153,7 +162,7 @@ impl Use {
             _ if !self.is_of(kind) => return None,
             Kind::Huge if self.is_entirely_free::<G>() => 7,
             Kind::Huge => self.level::<G>().min(6),
-            Kind::Partial => self.level::<G>(),
+            Kind::Partial | Kind::Lending => self.level::<G>(),
         };
         Some(self.tree.class().0 as u32 * 8 + level)
     }
@@ -189,10 +198,7 @@ impl<'a, G: Geometry> Index<'a, G> {
 
     /// Makes a tree findable after it changed from `before` (`None`: unknown) to `now`.
     pub(crate) fn update(&self, index: usize, before: Option<Use>, now: Use) {
-        if now.tree.is_reserved() {
-            return;
-        }
-        for kind in [Kind::Partial, Kind::Huge] {
+        for kind in Kind::ALL {
             let is = now.place::<G>(kind);
             if let Some(place) = is {
                 let new = before.is_none_or(|before| before.place::<G>(kind) != is);

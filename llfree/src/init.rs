@@ -196,7 +196,7 @@ impl<'a, G: Geometry> LLFree<'a, G> {
             offline += self.lower.count_offline(index);
             entry.store(tree.0, Ordering::Relaxed);
             let whole = self.lower.count_whole(index);
-            self.index.update(index, None, Use { tree, whole });
+            self.index.update(index, None, Use::new(tree, whole));
         }
         self.total(TOTAL_FREE).store(total as u64, Ordering::Relaxed);
         self.total(TOTAL_OFFLINE).store(offline as u64, Ordering::Relaxed);

@@ -118,9 +118,9 @@ impl<G: Geometry> LLFree<'_, G> {
     #[inline]
     pub(crate) fn look_at(&self, tree: usize) -> Use {
         let entry = self.tree(tree);
-        // A reserved tree is in nobody's way, and its states are not for others to read.
+        // The states of a reserved tree are not for others to read.
         let whole = if entry.is_reserved() { 0 } else { self.lower.count_whole(tree) };
-        Use { tree: entry, whole }
+        Use::new(entry, whole)
     }
 
     /// Changes a tree entry as `change` says, unless that says `None`. Returns it before and after.
@@ -140,18 +140,20 @@ impl<G: Geometry> LLFree<'_, G> {
         }
     }
 
-    /// The same, and keeps the index true.
-    pub(crate) fn change_tree(&self, tree: usize, change: impl Fn(Tree) -> Option<Tree>) {
-        if let Some((before, after)) = self.change_entry(tree, change)
-            && !after.is_reserved()
-        {
-            let whole = match before.is_reserved() || before.class() != after.class() {
+    /// The same, and keeps the index true. False: `change` said `None`.
+    pub(crate) fn change_tree(&self, tree: usize, change: impl Fn(Tree) -> Option<Tree>) -> bool {
+        self.change_entry(tree, change).is_some_and(|(before, after)| {
+            let whole = if after.is_reserved() {
+                0
+            } else if before.is_reserved() || before.class() != after.class() {
                 // Nobody has kept its place there until now.
-                true => self.lower.count_whole_in_order(tree),
-                false => self.lower.count_whole(tree),
+                self.lower.count_whole_in_order(tree)
+            } else {
+                self.lower.count_whole(tree)
             };
-            self.index.update(tree, Some(Use { tree: before, whole }), Use { tree: after, whole });
-        }
+            self.index.update(tree, Some(Use::new(before, whole)), Use::new(after, whole));
+            true
+        })
     }
 
     /// The states of huge frames have changed: they were `before`, and `gained` more are free now.
@@ -165,7 +167,7 @@ impl<G: Geometry> LLFree<'_, G> {
     pub(crate) fn follow_states(&self, huge: usize, before: States, gained: isize) {
         let (index, tree) = (huge / G::TREE_HUGE, self.tree(huge / G::TREE_HUGE));
         let counts = self.lower.count_changed(huge, before, gained);
-        let [then, now] = counts.map(|whole| Use { tree, whole });
+        let [then, now] = counts.map(|whole| Use::new(tree, whole));
         self.index.update(index, Some(then), now);
     }
 
@@ -274,7 +276,7 @@ impl<G: Geometry> LLFree<'_, G> {
         let reserve = |entry: Tree| {
             if entry.class() == found.class() { Some(entry.reserve()?.of(class)) } else { None }
         };
-        self.change_entry(tree, reserve).map(|_| Reservation::new(tree))
+        self.change_tree(tree, reserve).then(|| Reservation::new(tree))
     }
 
     /// Makes a reserved tree the slot's, and gives up the one it had.

@@ -160,7 +160,7 @@ fn free_huge<G: Geometry>(world: &World<G>, huge: usize, count: usize) -> Option
 /// Looks at every tree of the index, and heals it.
 pub(super) fn search<G: Geometry>(world: &World<G>) {
     let zone = &world.zone;
-    for kind in [Kind::Partial, Kind::Huge] {
+    for kind in Kind::ALL {
         let look = |tree| zone.look_at(tree);
         let found = zone.index.search(kind, Places::ALL, 0, look, |_, _| None::<()>);
         assert_eq!(found, None);

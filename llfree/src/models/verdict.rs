@@ -106,14 +106,10 @@ impl<G: Geometry> World<G> {
 
     /// Every tree that has something to find is found.
     fn judge_index(&self) {
-        for kind in [Kind::Partial, Kind::Huge] {
+        for kind in Kind::ALL {
             for tree in 0..self.words.trees.len() {
                 let is = self.zone.look_at(tree);
-                let has = match kind {
-                    Kind::Partial => is.tree.children() != 0,
-                    Kind::Huge => is.whole > 0,
-                };
-                if has && !is.tree.is_reserved() {
+                if is.is_of(kind) {
                     let look = |tree| self.zone.look_at(tree);
                     let this =
                         |found: usize, now: Tree| (found == tree && now == is.tree).then_some(());

@@ -75,6 +75,17 @@ models! {
             thread!(at 0: Turn(0, Split, Free)),
             thread!(at 0: Drain(0)),
         ]);
+    /// A tree gets credits to lend while it is reserved.
+    reserve_and_credit = Scenario::new(INDEX, &[(0, Turn(1, Free, Whole)), (0, Search)], &[
+        thread!(at 0: Reserve(0)),
+        thread!(at 0: Credit(1, 0, 3)),
+    ]);
+    /// A reserved tree has nothing to lend, and has again, while a search clears the bit.
+    lend_and_search =
+        Scenario::new(INDEX, &[(0, Turn(1, Free, Whole)), (0, Credit(1, 0, 3)), (0, Reserve(0)), (0, Search)], &[
+            thread!(at 0: Credit(1, 3, 0), Credit(1, 0, 3)),
+            thread!(at 0: Search),
+        ]);
     /// A reserved tree gets and loses credits while it is given up.
     unreserve_and_credit =
         Scenario::new(INDEX, &[(0, Reserve(0)), (0, Turn(0, Free, Whole)), (0, Turn(1, Free, Whole)), (0, Search)], &[

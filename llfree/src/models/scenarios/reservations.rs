@@ -36,7 +36,7 @@ models! {
     /// The usual case on one slot.
     fast_path = Scenario::new(Machine::<Tiny<3, 2>>::ZONE, &[(0, Alloc(0))], &[
         thread!(at 0 owns [Block(0, 0)]: Free(0, 0)),
-        thread!(at 0: Alloc(0), FreeGot(0)),
+        thread!(at 0: Alloc(0)),
         thread!(at 0: Alloc(0)),
     ]).large_for_loom();
     fast_path_of_two = Scenario::new(ZONE, &[(0, Alloc(0))], &[
