@@ -19,6 +19,7 @@ impl FrameId {
     }
 
     /// Is this frame's number a multiple of `order`'s block size?
+    #[inline]
     pub const fn is_aligned(self, order: Order) -> bool {
         self.0.trailing_zeros() >= order.0 as u32
     }
@@ -85,6 +86,7 @@ impl Order {
     }
 
     /// How many base frames a block of this order has; 0 when that number does not fit a `usize`.
+    #[inline]
     pub const fn frames(self) -> usize {
         match 1usize.checked_shl(self.0 as u32) {
             Some(n) => n,

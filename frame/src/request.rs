@@ -94,6 +94,7 @@ impl ZoneConfig {
     }
 
     /// Does the block of `order` at `frame` lie inside the zone?
+    #[inline]
     pub const fn contains(&self, frame: FrameId, order: Order) -> bool {
         frame.0 >= self.start.0
             && match frame.0.checked_add(order.frames()) {

@@ -33,7 +33,8 @@ const COUNTED: usize = 16;
 fn judged<A: Construct>(mut bytes: Bytes) {
     let config = config::<A::Geometry>(&mut bytes);
     let init = init::<A>(&mut bytes);
-    let mut history = History { zone: Checked::<A>::new(&config, init), blocks: Vec::new() };
+    let zone = Checked::<A>::new(&config, init);
+    let mut history = History { zone, blocks: Vec::new(), recovered: false };
     let mut calls = 0;
     while !bytes.is_empty() {
         history.call(&mut bytes);
@@ -49,11 +50,15 @@ struct History<A: Construct> {
     zone: Checked<A>,
     /// Blocks as they were allocated; they may have been freed since, in other shapes.
     blocks: Vec<(FrameId, Order)>,
+    /// The last call was a recovery: another one would find what that one left.
+    recovered: bool,
 }
 
 impl<A: Construct> History<A> {
     fn call(&mut self, bytes: &mut Bytes) {
-        match bytes.byte() % 16 {
+        let choice = bytes.byte() % 16;
+        let again = std::mem::replace(&mut self.recovered, choice == 15);
+        match choice {
             0..=3 => self.alloc(bytes, false),
             4 | 5 => self.alloc(bytes, true),
             6..=8 => self.free_block(bytes),
@@ -66,6 +71,7 @@ impl<A: Construct> History<A> {
             }
             13 => self.offline(bytes),
             14 => self.online(bytes),
+            _ if again => {}
             _ => self.zone.recover(),
         }
     }

@@ -116,7 +116,8 @@ impl<G: Geometry, F: Form> Forest<'_, G, F> {
             self.put(node, 0);
             return false;
         }
-        let [left, right] = node.halves().map(|half| self.rebuild(ground, half));
+        let [left, right] = node.halves();
+        let [left, right] = [self.rebuild(ground, left), self.rebuild(ground, right)];
         // Where the halves are cells of their own, the node has branches.
         if place.size == 0 {
             let branches = [left, right].into_iter().enumerate().fold(0, |field, (side, used)| {

@@ -76,7 +76,8 @@ impl Node {
 
     /// Its two halves.
     pub(crate) fn halves(self) -> [Node; 2] {
-        [0, 1].map(|side| Node { order: self.order - 1, index: 2 * self.index + side })
+        let half = |side| Node { order: self.order - 1, index: 2 * self.index + side };
+        [half(0), half(1)]
     }
 }
 

@@ -95,15 +95,14 @@ impl Model {
     }
 
     fn count(&mut self) {
-        self.free = 0;
-        self.huge_free.fill(0);
-        let first = self.config.start.0 >> self.huge_order;
-        for (index, &state) in self.state.iter().enumerate() {
-            if state == FREE {
-                self.free += 1;
-                self.huge_free[((self.config.start.0 + index) >> self.huge_order) - first] += 1;
-            }
-        }
+        let free = |frames: Range<usize>| {
+            let first = self.config.start.0;
+            let states = &self.state[frames.start - first..frames.end - first];
+            states.iter().filter(|&&state| state == FREE).count()
+        };
+        let huge_free = (0..self.huge_free.len()).map(|n| free(self.huge_frame(n))).collect();
+        self.huge_free = huge_free;
+        self.free = self.huge_free.iter().sum();
     }
 
     /// Panics if the counts are not those of the frames: a fault of the suite, not of an engine.
@@ -226,11 +225,15 @@ impl Model {
     /// The frames of the huge frames that have changed since the last call of
     /// [`compared`](Self::compared).
     pub(crate) fn touched(&self) -> impl Iterator<Item = Range<usize>> + '_ {
-        let (start, end, shift) = (self.config.start.0, self.config.end().0, self.huge_order);
-        let first = start >> shift;
         let touched = self.touched.iter().enumerate().filter(|&(_, &touched)| touched);
-        let behind = move |huge: usize| (huge << shift).saturating_add(1 << shift);
-        touched.map(move |(n, _)| start.max((first + n) << shift)..end.min(behind(first + n)))
+        touched.map(|(n, _)| self.huge_frame(n))
+    }
+
+    /// The frames of the zone in its `n`th huge frame, the first and the last ones ragged.
+    fn huge_frame(&self, n: usize) -> Range<usize> {
+        let (start, end, shift) = (self.config.start.0, self.config.end().0, self.huge_order);
+        let first = ((start >> shift) + n) << shift;
+        start.max(first)..end.min(first.saturating_add(1 << shift))
     }
 
     /// What has changed so far was compared.

@@ -3,20 +3,22 @@
 //!
 //! What the targets do is in `fuzz/src`. What was learned is kept in `target/fuzz/corpus`, and a
 //! run begins with it and with `fuzz/seeds`. A failing input is printed as the one line that
-//! replays it. Two targets run at a time.
+//! replays it. Two processes run at a time.
+//!
+//! A full run is made in parts, of which `target/fuzz/tally` has those that have ended well, for each
+//! binary: a run that was stopped goes on there, if nothing has changed since.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Mutex;
-use std::thread;
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 
 use crate::outcome::{Length, Outcome};
-use crate::shell::{cargo, host, root, run, succeeds};
+use crate::shell::{capture, cargo, host, root, run, succeeds, two_at_a_time};
 
 /// What is fuzzed, how long, or what is replayed.
 #[derive(Args)]
@@ -63,7 +65,7 @@ impl Target {
         }
     }
 
-    /// Executions of a full run: 10^8 in all, most of them of the engines.
+    /// Executions of a full run, in whole parts: 10^8 in all, most of them of the engines.
     fn executions(self) -> u64 {
         match self {
             Target::History => 40_000_000,
@@ -115,24 +117,14 @@ pub fn fuzz(fuzz: &Fuzz) -> Result<Outcome, String> {
         return replay(&binaries, target, input);
     }
     seeded_defects_are_found(&binaries)?;
-    let bound = |target: Target| match fuzz.seconds {
-        Some(seconds) => Bound::Seconds(seconds),
-        None if fuzz.length.short => Bound::Seconds(10),
-        None => Bound::Executions(target.executions()),
+    let seconds = fuzz.seconds.or(fuzz.length.short.then_some(10));
+    let ran = match seconds {
+        Some(seconds) => two_at_a_time(targets.iter().copied(), |target| {
+            search(&binaries, target, Bound::Seconds(seconds))
+        })?,
+        None => in_parts(&binaries, &targets)?,
     };
-    let left = Mutex::new(targets.iter().copied());
-    let next = || left.lock().ok()?.next();
-    let work = || {
-        let ran = std::iter::from_fn(next).map(|target| search(&binaries, target, bound(target)));
-        ran.sum::<Result<u64, String>>()
-    };
-    let executions: u64 = thread::scope(|scope| {
-        let workers = [scope.spawn(work), scope.spawn(work)];
-        workers
-            .map(|worker| worker.join().map_err(|_| "a worker ended early".to_owned())?)
-            .into_iter()
-            .sum::<Result<u64, String>>()
-    })?;
+    let executions: u64 = ran.iter().sum();
     let left_out = if targets.len() == 3 { ", `command` left out" } else { "" };
     Ok(Outcome::Ran(format!(
         "{} targets{left_out}, {executions} executions, 0 crashes; {seeded} of {seeded} seeded \
@@ -145,6 +137,57 @@ pub fn fuzz(fuzz: &Fuzz) -> Result<Outcome, String> {
 impl Fuzz {
     fn takes(&self, target: Target) -> bool {
         !self.length.short || target != Target::Command
+    }
+}
+
+/// Executions of one process in a full run: so many that reading the corpus does not matter, so few
+/// that both processors have work to the end.
+const PART: u64 = 2_500_000;
+
+/// Makes what is left of the executions of a full run, and returns how many there are now.
+fn in_parts(binaries: &Path, targets: &[Target]) -> Result<Vec<u64>, String> {
+    let tally = Tally(folder().join("tally"));
+    let mut parts = Vec::new();
+    let mut before = 0;
+    for &target in targets {
+        let name = target.name();
+        let binary = capture(Command::new("git").arg("hash-object").arg(binaries.join(name)))?;
+        let key = format!("{name} {}", binary.trim());
+        let made = tally.made(&key);
+        println!("{name}: {made} of {} executions made before", target.executions());
+        before += made;
+        let left = target.executions().saturating_sub(made).div_ceil(PART);
+        parts.extend((0..left).map(|_| (target, key.clone())));
+    }
+    let part = |(target, key): (Target, String)| {
+        let ran = search(binaries, target, Bound::Executions(PART))?;
+        tally.add(&key, ran).map(|()| ran)
+    };
+    let mut ran = two_at_a_time(parts, part)?;
+    ran.push(before);
+    // All is made: the next run begins anew.
+    tally.clear()?;
+    Ok(ran)
+}
+
+/// The executions that have been made, in lines of target, hash of its binary, number.
+struct Tally(PathBuf);
+
+impl Tally {
+    fn made(&self, key: &str) -> u64 {
+        let lines = fs::read_to_string(&self.0).unwrap_or_default();
+        let made = |line: &str| line.strip_prefix(key)?.trim().parse::<u64>().ok();
+        lines.lines().filter_map(made).sum()
+    }
+
+    fn add(&self, key: &str, ran: u64) -> Result<(), String> {
+        let file = File::options().create(true).append(true).open(&self.0);
+        let added = file.and_then(|mut file| file.write_all(format!("{key} {ran}\n").as_bytes()));
+        added.map_err(|error| format!("{}: {error}", self.0.display()))
+    }
+
+    fn clear(&self) -> Result<(), String> {
+        fs::write(&self.0, "").map_err(|error| format!("{}: {error}", self.0.display()))
     }
 }
 
@@ -257,6 +300,26 @@ mod tests {
         assert_eq!(from_hex(&to_hex(&bytes)), Some(bytes));
         assert_eq!(from_hex("0g"), None);
         assert_eq!(from_hex("é"), None);
+    }
+
+    #[test]
+    fn executions_of_a_binary_are_added_up() {
+        let name = format!("woodlot-tally-{}", std::process::id());
+        let tally = Tally(std::env::temp_dir().join(name));
+        for (key, ran) in [("history 0a", 5), ("history 0b", 7), ("history 0a", 6)] {
+            tally.add(key, ran).expect("a file can be written");
+        }
+        let made = ["history 0a", "trace 0a"].map(|key| tally.made(key));
+        tally.clear().expect("a file can be written");
+        assert_eq!((made, tally.made("history 0a")), ([11, 0], 0));
+        fs::remove_file(&tally.0).expect("it is there");
+    }
+
+    #[test]
+    fn a_full_run_is_in_whole_parts() {
+        let targets = Target::value_variants();
+        assert!(targets.iter().all(|target| target.executions() % PART == 0));
+        assert_eq!(targets.iter().map(|target| target.executions()).sum::<u64>(), 100_000_000);
     }
 
     #[test]

@@ -59,7 +59,7 @@ enum Verb {
     NoPanic,
     /// Make 10^9 random calls that the naive model judges, on every engine (half an hour; short: 1 minute)
     Histories(Histories),
-    /// Fuzz with coverage: 10^8 call histories, recoveries, trace files, command lines (2 hours; short: 2 minutes)
+    /// Fuzz with coverage: 10^8 call histories, recoveries, trace files, command lines (2.5 hours; short: 2 minutes)
     Fuzz(Fuzz),
     /// Interpret the core crates with Miri (an hour; short: 4)
     Miri(Length),

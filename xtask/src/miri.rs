@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::models::ENGINES;
 use crate::nightly::{components, nightly};
 use crate::outcome::{Length, Outcome};
-use crate::shell::run;
+use crate::shell::{run, two_at_a_time};
 
 /// Without isolation, for `WOODLOT_OPS` and the clock.
 const FLAGS: &str =
@@ -31,14 +31,21 @@ pub fn miri(length: Length) -> Result<Outcome, String> {
         return Outcome::missing(length, why);
     }
     let bounds = if length.short { SHORT } else { FULL };
+    // A history is interpreted on one processor.
     run(test(&bounds, FLAGS, 1, "woodlot-frame").args(["--features", "std", "--lib"]))?;
+    let mut runs = Vec::new();
     for engine in ENGINES {
-        for seed in 1..=bounds.histories {
-            let filter = ["--test", "short", "--", "--skip", "owners"];
-            run(test(&bounds, FLAGS, seed, engine).args(filter))?;
-        }
-        run(scheduled(&bounds, engine).args(["--test", "short", "--", "owners"]))?;
+        let short = |mut command: Command, what: &[&str]| {
+            command.args(["--test", "short"]).args(what);
+            command
+        };
+        run(&mut short(test(&bounds, FLAGS, 1, engine), &["--no-run"]))?;
+        runs.push(short(scheduled(&bounds, engine), &["--", "owners"]));
+        let history = |seed| test(&bounds, FLAGS, seed, engine);
+        let seeds = 1..=bounds.histories;
+        runs.extend(seeds.map(|seed| short(history(seed), &["--", "--skip", "owners"])));
     }
+    two_at_a_time(runs, |mut command| run(&mut command))?;
     Ok(Outcome::Ran(format!(
         "0 findings; {} histories and {} schedules of {} calls on each of two geometries, of {} \
          engines",

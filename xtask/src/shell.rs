@@ -1,9 +1,13 @@
 //! Running other programs at the root of the repository.
 
+use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
+use std::iter;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 
 /// The root of the repository.
 pub fn root() -> &'static Path {
@@ -51,6 +55,28 @@ pub fn tee(command: &mut Command) -> Result<String, String> {
         status if status.success() => Ok(said),
         status => Err(format!("{shown}: {status}")),
     }
+}
+
+/// Does pieces of work in their order, two at a time, and returns what they gave. After a failure no
+/// further piece is begun.
+pub fn two_at_a_time<W: Send, T: Send>(
+    pieces: impl IntoIterator<Item = W>,
+    does: impl Fn(W) -> Result<T, String> + Sync,
+) -> Result<Vec<T>, String> {
+    let left = Mutex::new(pieces.into_iter().collect::<VecDeque<W>>());
+    let queue = || left.lock().unwrap_or_else(PoisonError::into_inner);
+    let next = || queue().pop_front();
+    let work = || {
+        let done = iter::from_fn(next).map(|piece| does(piece).inspect_err(|_| queue().clear()));
+        done.collect::<Result<Vec<T>, String>>()
+    };
+    let [one, other] = thread::scope(|scope| {
+        let workers = [scope.spawn(work), scope.spawn(work)];
+        workers.map(|worker| worker.join().map_err(|_| "a worker ended early".to_owned())?)
+    });
+    let mut done = one?;
+    done.extend(other?);
+    Ok(done)
 }
 
 /// Runs a command and returns what it wrote on standard output.
@@ -101,4 +127,18 @@ fn announce(command: &mut Command) -> String {
     }
     eprintln!("xtask: {env}{shown}");
     shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_of_work_are_all_done_or_one_fails() {
+        let mut done = two_at_a_time(0..9, |n| Ok(2 * n)).expect("none fails");
+        done.sort();
+        assert_eq!(done, [0, 2, 4, 6, 8, 10, 12, 14, 16]);
+        let fails = |n| if n == 3 { Err("three".to_owned()) } else { Ok(n) };
+        assert_eq!(two_at_a_time(0..9, fails), Err("three".into()));
+    }
 }
