@@ -18,10 +18,11 @@ from .shell import require_space, run
 STAMP = ".woodlot"
 OBJECT = "mm/woodlot_rs.o_shipped"
 
-# Patches, and files that are added, of each allocator's kernel.
+# Patches, and files that are added, of each allocator's kernel. Those in um let User-Mode Linux run on
+# this host.
 SERIES = {
-    "buddy": (LINUX / "bench",),
-    "woodlot": (LINUX, LINUX / "bench"),
+    "buddy": (LINUX / "bench", LINUX / "um"),
+    "woodlot": (LINUX, LINUX / "bench", LINUX / "um"),
 }
 
 

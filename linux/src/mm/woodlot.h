@@ -9,6 +9,7 @@
 #define _MM_WOODLOT_H
 
 #include <linux/mmzone.h>
+#include <linux/prefetch.h>
 #include <linux/smp.h>
 #include <linux/vmstat.h>
 
@@ -105,6 +106,9 @@ static __always_inline struct page *woodlot_alloc(struct zone *zone, unsigned in
 		if (pfn == WOODLOT_RS_NONE)
 			return NULL;
 	}
+	/* The next one is likely its neighbour, too far away for the processor's own prefetch. */
+	if (order >= WOODLOT_RS_HUGE_ORDER)
+		prefetchw(pfn_to_page(pfn) + (1UL << order));
 	mod_zone_page_state(zone, NR_FREE_PAGES, -(1L << order));
 	if (woodlot_reporting())
 		woodlot_set_reported(pfn_to_page(pfn), order, false);

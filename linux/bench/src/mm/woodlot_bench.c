@@ -22,6 +22,11 @@
  *   frag-fill movable=0 seed=1    allocate frames up to 90 % of memory, free a random half of them
  *   frag-churn                    free a random tenth of them, allocate as many, drain all CPUs
  *   frag-end                      free everything
+ *
+ *   atomic order=3    allocate blocks that cannot wait where memory is short, then all of memory, free
+ *                     every second frame of it, and allocate such blocks again: they can only come
+ *                     from what is set aside for them. The result has how many there were before and
+ *                     after, in the places of allocs and frees.
  */
 
 #define pr_fmt(fmt) "woodlot_bench: " fmt
@@ -50,10 +55,11 @@
 
 #define MAX_RUNS 1000
 
-enum pattern { BULK, RANDOM, REPEAT, REMOTE, EXIT_STORM, FRAG_FILL, FRAG_CHURN, FRAG_END };
+enum pattern { BULK, RANDOM, REPEAT, REMOTE, EXIT_STORM, FRAG_FILL, FRAG_CHURN, FRAG_END, ATOMIC };
 
 static const char * const names[] = {
 	"bulk", "random", "repeat", "remote", "exit-storm", "frag-fill", "frag-churn", "frag-end",
+	"atomic",
 };
 
 /* What a line asks for. */
@@ -531,6 +537,46 @@ static int frag_churn(void)
 	return error;
 }
 
+/* Allocates up to @wanted blocks; returns how many. */
+static size_t take(struct page **blocks, size_t wanted, gfp_t gfp, unsigned int order)
+{
+	size_t taken = 0;
+
+	while (taken < wanted && (blocks[taken] = alloc_pages(gfp | __GFP_NOWARN, order)))
+		taken++;
+	return taken;
+}
+
+static int atomic_blocks(const struct job *job)
+{
+	size_t count = totalram_pages(), low, all, before, after;
+	struct page *blocks[2 * STORM_RUN] = {};
+	struct page **frames;
+
+	if (job->order > MAX_PAGE_ORDER)
+		return -EINVAL;
+	frames = vcalloc(count, sizeof(*frames));
+	if (!frames)
+		return -ENOMEM;
+	/* As far as an allocation gets that cannot wait either. */
+	low = take(frames, count, GFP_NOWAIT, 0);
+	before = take(blocks, STORM_RUN, GFP_ATOMIC, job->order);
+	/* One that could wait leaves alone what is set aside. */
+	all = low + take(frames + low, count - low, GFP_BENCH | __GFP_MEMALLOC, 0);
+	for (size_t i = 0; i < all; i += 2) {
+		__free_pages(frames[i], 0);
+		frames[i] = NULL;
+	}
+	drain_all_pages(NULL);
+	after = take(blocks + before, STORM_RUN, GFP_ATOMIC, job->order);
+	release(blocks, before + after, job->order);
+	release(frames, all, 0);
+	vfree(frames);
+	scnprintf(result, sizeof(result), "%s,%u,1,1,%zu,%zu,,,,,,\n", names[job->pattern],
+		  job->order, before, after);
+	return 0;
+}
+
 static int run_job(const struct job *job)
 {
 	switch (job->pattern) {
@@ -540,6 +586,8 @@ static int run_job(const struct job *job)
 		return frag_churn();
 	case FRAG_END:
 		return frag_end();
+	case ATOMIC:
+		return atomic_blocks(job);
 	default:
 		return measure(job);
 	}
