@@ -14,13 +14,15 @@ use woodlot_bench::statistics::Summary;
 use super::claims::claims;
 use super::data::{Data, Fragmented, Timed};
 use super::figures::sections;
+use super::kernel::Kernel;
 use super::page::{GENERATOR, page};
 
 /// The page.
 pub const PAGE: &str = "index.html";
 const DATA: [&str; 4] = ["report.json", "times.csv", "frag.csv", "traces.csv"];
-/// What is drawn as a file of its own, without its `.svg`.
-pub const FIGURES: [&str; 13] = [
+/// What is drawn as a file of its own in every report, without its `.svg`. What was measured inside a
+/// kernel comes beside it.
+pub const FIGURES: [&str; 10] = [
     "figure-5",
     "figure-6",
     "figure-7",
@@ -29,9 +31,6 @@ pub const FIGURES: [&str; 13] = [
     "nbbs-table-1",
     "nbbs-sizes",
     "figure-10",
-    "kernel-orders",
-    "kernel-threads",
-    "kernel-frag",
     "recovery",
     "traces",
 ];
@@ -43,9 +42,11 @@ const ROOM: usize = 8 << 20;
 ///
 /// # Errors
 /// What is in the way.
-pub fn check(folder: &Path) -> Result<(), Failure> {
+pub fn check(folder: &Path, kernel: &Kernel) -> Result<(), Failure> {
     let ours = fs::read_to_string(folder.join(PAGE)).is_ok_and(|page| page.contains(GENERATOR));
-    let figures = FIGURES.iter().map(|figure| format!("{figure}.svg"));
+    let joined = kernel.sections().into_iter().map(|section| section.id);
+    let figures = FIGURES.iter().map(|figure| figure.to_string()).chain(joined);
+    let figures = figures.map(|figure| format!("{figure}.svg"));
     let mut names = [PAGE].iter().chain(&DATA).map(|name| name.to_string()).chain(figures);
     if let Some(name) = names.find(|name| folder.join(name).exists())
         && !ours
@@ -67,7 +68,7 @@ pub fn files(data: &Data, folder: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>, Fail
     let mut files = vec![(PAGE.to_string(), page(data, &sections, &claims(data))?.into_bytes())];
     let contents = [data.json()?, times_csv(data)?, frag_csv(data)?, traces_csv(data)?];
     files.extend(DATA.map(String::from).into_iter().zip(contents));
-    for section in sections.iter().filter(|section| FIGURES.contains(&section.id)) {
+    for section in sections.iter().filter(|section| !section.panels.is_empty()) {
         files.push((format!("{}.svg", section.id), section.figure().svg()?.into_bytes()));
     }
     Ok(files.into_iter().map(|(name, bytes)| (folder.join(name), bytes)).collect())

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use woodlot_bench::Failure;
 use woodlot_bench::check::{self, Effort};
+use woodlot_bench::clock::process_cpu_seconds;
 use woodlot_bench::dispersion::dispersion;
 use woodlot_bench::engine::Engine;
 use woodlot_bench::floor::Loop;
@@ -163,6 +164,7 @@ pub fn run(form: Form) -> Result<Data, Failure> {
         form,
         machine,
         seconds: 0.0,
+        cpu_seconds: None,
         memory: scale.memory,
         floor: Loop::ALL.map(|which| FloorLoop { which, cpu_ns: Vec::new() }).to_vec(),
         times: Vec::new(),
@@ -180,6 +182,7 @@ pub fn run(form: Form) -> Result<Data, Failure> {
         hold_targets(&mut data, effort)?;
     }
     data.seconds = started.elapsed().as_secs_f64();
+    data.cpu_seconds = process_cpu_seconds();
     Ok(data)
 }
 
