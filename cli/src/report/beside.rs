@@ -293,7 +293,7 @@ pub fn fragmented(llfree: &[&[State]], linux: &[&[State]], zone: String) -> Vec<
     let source = "LLFree, section 5.6, figure 10";
     vec![
         beside(
-            "huge frames that LLFree recovers in 100 iterations, of those polluted",
+            "huge frames that LLFree recovers in 100 iterations (here: to the end), of those polluted",
             "46.6 %",
             each(llfree, &recovered),
             source,

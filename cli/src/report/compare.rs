@@ -17,6 +17,7 @@ use woodlot_bench::statistics::Summary;
 
 use super::data::{Data, Timed};
 use super::section::{number, size};
+use super::suite::threads_of;
 
 /// The least difference that counts.
 const LEAST: f64 = 0.05;
@@ -94,11 +95,8 @@ impl Pair<'_> {
 
     fn name(&self) -> String {
         let Timed { engine, pattern, metric, order, threads, memory, .. } = self.figure;
-        let s = if *threads == 1 { "" } else { "s" };
-        format!(
-            "{engine} {pattern} {metric}, order {order}, {threads} thread{s}, {}",
-            size(*memory)
-        )
+        let (threads, memory) = (threads_of(*threads), size(*memory));
+        format!("{engine} {pattern} {metric}, order {order}, {threads}, {memory}")
     }
 
     fn line(&self) -> String {

@@ -12,7 +12,7 @@ use super::beside::{self, Beside};
 use super::data::{Data, Replayed, Timed};
 use super::papers;
 use super::section::{Plot, Section, Table, count, legend, mib, number, size, spread, table_of};
-use super::suite::{BUDDIES, BURST_ORDER, BURSTS, ENGINES, LISTS};
+use super::suite::{BUDDIES, BURST_ORDER, BURSTS, ENGINES, LISTS, threads_of};
 
 /// All of them, in the order of the page.
 pub fn sections(data: &Data) -> Vec<Section> {
@@ -94,9 +94,10 @@ fn by_order(data: &Data) -> Section {
         id: "figure-5",
         title: "Figure 5: time by order",
         about: format!(
-            "{}, {threads} threads, DRAM (the paper: 128 GiB, 8 cores, Optane as well). NBBS is not \
+            "{}, {}, DRAM (the paper: 128 GiB, 8 cores, Optane as well). NBBS is not \
             in the paper's figure.",
-            size(data.memory)
+            size(data.memory),
+            threads_of(threads)
         ),
         plots: orders(data, &engines, false),
         engines,
@@ -241,8 +242,8 @@ fn buddies_by_size(data: &Data) -> Section {
         id: "nbbs-sizes",
         title: "NBBS's four benchmarks: 4 KiB, 128 KiB and 2 MiB",
         about: format!(
-            "{cpus} threads; an allocation and its free, logarithmic. The paper gives figures for \
-            128 KiB only."
+            "{}; an allocation and its free, logarithmic. The paper gives figures for 128 KiB only.",
+            threads_of(cpus)
         ),
         plots: BURSTS.map(plot).into(),
         engines: BUDDIES.into(),

@@ -1,6 +1,6 @@
 //! The files of a report.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -38,11 +38,12 @@ pub const FIGURES: [&str; 10] = [
 const ROOM: usize = 8 << 20;
 
 /// Sees that a report can be written to a folder before hours of work, and that nothing in it would
-/// be lost: only an earlier report is replaced.
+/// be lost: only an earlier report is replaced. What it returns keeps the room for the report, without
+/// a name, until it is dropped.
 ///
 /// # Errors
 /// What is in the way.
-pub fn check(folder: &Path, kernel: &Kernel) -> Result<(), Failure> {
+pub fn check(folder: &Path, kernel: &Kernel) -> Result<File, Failure> {
     let ours = fs::read_to_string(folder.join(PAGE)).is_ok_and(|page| page.contains(GENERATOR));
     let joined = kernel.sections().into_iter().map(|section| section.id);
     let figures = FIGURES.iter().map(|figure| figure.to_string()).chain(joined);
@@ -55,8 +56,9 @@ pub fn check(folder: &Path, kernel: &Kernel) -> Result<(), Failure> {
         return Err(Failure::at(&folder.join(name), why));
     }
     let full = |error| Failure::at(folder, format!("has no room for a report: {error}"));
-    let mut probe = tempfile::tempfile_in(folder).map_err(full)?;
-    probe.write_all(&vec![0; ROOM]).and_then(|()| probe.sync_data()).map_err(full)
+    let mut room = tempfile::tempfile_in(folder).map_err(full)?;
+    room.write_all(&vec![0; ROOM]).and_then(|()| room.sync_data()).map_err(full)?;
+    Ok(room)
 }
 
 /// All files of a report.

@@ -28,6 +28,7 @@ use woodlot_bench::patterns::{Metric, Pattern};
 use super::beside::{self, Beside};
 use super::papers;
 use super::section::{Section, Table, number};
+use super::suite::threads_of;
 
 /// A line of times.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -204,7 +205,7 @@ impl KernelFile {
         let panels =
             self.panels(&shown, |time| time.pattern.clone(), ("order", |time| time.order.into()));
         let title = format!("Figure 6 in the kernel ({}): time by order", self.name);
-        let about = format!("{threads} {} (the paper: 8 cores).", plural(threads, "thread"));
+        let about = format!("{} (the paper: 8 cores).", threads_of(threads));
         let paper = beside::by_order_beside_linux(&with_most_threads(times));
         // The lines with fewer threads stand nowhere else.
         self.section("orders", title, &about, panels, times.iter().collect(), paper)
@@ -437,10 +438,6 @@ impl Lines {
 fn name_of(path: &Path) -> String {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     stem.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
-}
-
-fn plural(count: usize, noun: &str) -> String {
-    if count == 1 { noun.into() } else { format!("{noun}s") }
 }
 
 /// The medians with the most threads of a file.

@@ -72,13 +72,14 @@ pub fn report(args: &ReportArgs, screen: &mut Screen) -> Result<(), Failure> {
         kernel = data.as_ref().map(|data| data.kernel.clone()).unwrap_or_default();
     }
     let out = OutDir::prepare(&args.out)?;
-    files::check(out.path(), &kernel)?;
+    let room = files::check(out.path(), &kernel)?;
     let data = match data {
         Some(data) => data,
         None => suite::run(args.form())?,
     };
     let data = Data { kernel, ..data };
     let written = files::files(&data, out.path())?;
+    drop(room);
     write_files(&written)?;
     let page = out.path().join(files::PAGE);
     screen.print(&format!("wrote {} and {} files beside it\n", page.display(), written.len() - 1))
