@@ -72,6 +72,18 @@ fn thread_cpu_ns() -> i64 {
     now.tv_sec * 1_000_000_000 + now.tv_nsec
 }
 
+/// CPU time of this process up to now, all threads together, in seconds; nothing where there is no
+/// such clock.
+pub fn process_cpu_seconds() -> Option<f64> {
+    #[cfg(unix)]
+    {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+        Some(now.tv_sec as f64 + now.tv_nsec as f64 / 1e9)
+    }
+    #[cfg(not(unix))]
+    None
+}
+
 /// Where there is no such clock, the wall's stands in for it.
 #[cfg(not(unix))]
 fn thread_cpu_ns() -> i64 {

@@ -1,5 +1,5 @@
-//! `cargo xtask report`: measures (in a short run next to nothing), draws the report from it, and opens
-//! the page in headless Chromium as a reader would: in both themes, on a desk and on a phone. The
+//! `cargo xtask report`: measures (in a short run next to nothing), draws the report from it and from what
+//! was measured inside a kernel (`linux/results`), and opens the page in headless Chromium as a reader would: in both themes, on a desk and on a phone. The
 //! README's gallery must be what is drawn from the data beside it.
 //!
 //! The page has no script. A copy of it gets one ([`PROBE`]), which looks at what the browser made of
@@ -17,7 +17,7 @@ use crate::shell::{capture_both, cargo, root, succeeds};
 const PROBE: &str = include_str!("report_probe.html");
 
 /// The sections that must be there, each with a figure or a table.
-const SECTIONS: [&str; 14] = [
+const SECTIONS: [&str; 18] = [
     "claims",
     "floor",
     "figure-5",
@@ -31,8 +31,15 @@ const SECTIONS: [&str; 14] = [
     "table-1",
     "recovery",
     "traces",
+    "kernel-bench-um-orders",
+    "kernel-bench-x86-threads",
+    "kernel-frag-um-frag",
+    "kernel-frag-um-movable-frag",
     "targets",
 ];
+
+/// What was measured inside a kernel, as `linux/run` leaves it in `linux/results`.
+const KERNEL: [&str; 4] = ["bench-um.csv", "bench-x86.csv", "frag-um.csv", "frag-um-movable.csv"];
 
 /// Widths of a window, in pixels.
 const WIDTHS: [u32; 2] = [1280, 390];
@@ -48,7 +55,11 @@ pub fn report(length: Length) -> Result<Outcome, String> {
     };
     let folder = root().join("target/report");
     let _ = fs::remove_dir_all(&folder);
-    woodlot_report(&[if length.short { "--smoke" } else { "--quick" }], &folder)?;
+    let results = root().join("linux/results");
+    let files = KERNEL.map(|name| results.join(name).to_string_lossy().into_owned());
+    let kernel = files.iter().flat_map(|file| ["--kernel", file]);
+    let form = if length.short { "--smoke" } else { "--quick" };
+    woodlot_report(&kernel.chain([form]).collect::<Vec<_>>(), &folder)?;
     gallery(&folder.join("gallery"))?;
     let page = read(&folder.join("index.html"))?;
     is_complete(&page)?;

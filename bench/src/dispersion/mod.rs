@@ -56,6 +56,11 @@ impl Dispersion {
         self.durable_bytes + self.volatile_bytes
     }
 
+    /// The lines that these bytes are.
+    pub fn lines(&self) -> usize {
+        self.bytes().div_ceil(LINE)
+    }
+
     /// Lines that a full scan touches in each GiB.
     pub fn touched_per_gib(&self) -> Option<f64> {
         let touched = *self.touched_lines.as_ref().ok()?;

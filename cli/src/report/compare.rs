@@ -16,7 +16,8 @@ use woodlot_bench::floor::Loop;
 use woodlot_bench::statistics::Summary;
 
 use super::data::{Data, Timed};
-use super::section::number;
+use super::section::{number, size};
+use super::suite::threads_of;
 
 /// The least difference that counts.
 const LEAST: f64 = 0.05;
@@ -75,69 +76,125 @@ fn by_chance(a: usize, b: usize) -> f64 {
 
 /// A line of the table.
 fn line(what: &str, a: &str, b: &str, ratio: &str, verdict: &str) -> String {
-    let line = format!("{what:<62} {a:>20} {b:>20} {ratio:>8} {verdict}");
+    let line = format!("{what:<68} {a:>20} {b:>20} {ratio:>8} {verdict}");
     format!("{}\n", line.trim_end())
 }
 
-/// The comparison in words.
+/// A figure that both runs have, in C.
+struct Pair<'a> {
+    figure: &'a Timed,
+    a: Summary,
+    b: Summary,
+    verdict: Verdict,
+}
+
+impl Pair<'_> {
+    fn ratio(&self) -> f64 {
+        self.b.median / self.a.median
+    }
+
+    fn name(&self) -> String {
+        let Timed { engine, pattern, metric, order, threads, memory, .. } = self.figure;
+        let (threads, memory) = (threads_of(*threads), size(*memory));
+        format!("{engine} {pattern} {metric}, order {order}, {threads}, {memory}")
+    }
+
+    fn line(&self) -> String {
+        let verdict = match self.verdict {
+            Verdict::Faster => "FASTER",
+            Verdict::Slower => "SLOWER",
+            Verdict::Same => "",
+        };
+        let of =
+            |s: Summary| format!("{} ({} – {})", number(s.median), number(s.min), number(s.max));
+        line(&self.name(), &of(self.a), &of(self.b), &format!("{:.2}", self.ratio()), verdict)
+    }
+}
+
+/// The comparison in words: what differs, every figure, and the verdict at the end.
 pub fn compare(a: &Data, b: &Data) -> String {
     let change = floor_change(a, b);
     let noise = change.max(LEAST);
-    let pairs =
-        || a.times.iter().filter_map(|a| Some((a, b.times.iter().find(|b| same_figure(a, b))?)));
+    let (mut pairs, mut expected) = (Vec::new(), 0.0);
+    for first in &a.times {
+        let Some(second) = b.times.iter().find(|second| same_figure(first, second)) else {
+            continue;
+        };
+        if let (Some(in_a), Some(in_b)) = (in_c(first), in_c(second)) {
+            expected += by_chance(first.cpu_ns.len(), second.cpu_ns.len());
+            let verdict = judge(in_a, in_b, noise);
+            pairs.push(Pair { figure: first, a: in_a, b: in_b, verdict });
+        }
+    }
+    let mut differ: Vec<&Pair> =
+        pairs.iter().filter(|pair| pair.verdict != Verdict::Same).collect();
+    differ.sort_by(|one, other| other.ratio().total_cmp(&one.ratio()));
+    let frag = huge_frames(a, b);
+    let heading = line("in C: median (min – max)", "A", "B", "B / A", "");
     let mut text = format!("A: {}\nB: {}\n", a.machine.describe(), b.machine.describe());
     text += &format!(
         "floor: changed by up to {:.1} % in C. A difference counts if the intervals of all \
-         repetitions are apart and the medians differ by more than {:.1} %.\n\n",
+         repetitions are apart and the medians differ by more than {:.1} %.\n\nEvery figure\n",
         100.0 * change,
         100.0 * noise
     );
-    text += &line("in C: median (min – max)", "A", "B", "B / A", "");
-    let (mut faster, mut slower, mut same, mut expected) = (0, 0, 0, 0.0);
-    for (first, second) in pairs() {
-        let (Some(in_a), Some(in_b)) = (in_c(first), in_c(second)) else { continue };
-        expected += by_chance(first.cpu_ns.len(), second.cpu_ns.len());
-        let verdict = match judge(in_a, in_b, noise) {
-            Verdict::Faster => {
-                faster += 1;
-                "FASTER"
-            }
-            Verdict::Slower => {
-                slower += 1;
-                "SLOWER"
-            }
-            Verdict::Same => {
-                same += 1;
-                ""
-            }
-        };
-        let Timed { engine, pattern, metric, order, threads, memory, .. } = first;
-        let what =
-            format!("{engine} {pattern} {metric}, order {order}, {threads} threads, {memory}");
-        let of =
-            |s: Summary| format!("{} ({} – {})", number(s.median), number(s.min), number(s.max));
-        let ratio = format!("{:.2}", in_b.median / in_a.median);
-        text += &line(&what, &of(in_a), &of(in_b), &ratio, verdict);
+    text += &heading;
+    pairs.iter().for_each(|pair| text += &pair.line());
+    frag.iter().for_each(|(line, _)| text += line);
+    let frag_differs = frag.iter().filter(|(_, differs)| *differs);
+    if !differ.is_empty() || frag_differs.clone().next().is_some() {
+        text += &format!("\nWhat differs, the slowest first\n{heading}");
+        differ.iter().for_each(|pair| text += &pair.line());
+        frag_differs.for_each(|(line, _)| text += line);
     }
-    text += &huge_frames(a, b);
+    text + &summary(a, b, &pairs, expected)
+        + &verdict(&differ, frag.iter().any(|(_, differs)| *differs))
+}
+
+/// How many figures differ, and how many would by chance.
+fn summary(a: &Data, b: &Data, pairs: &[Pair], expected: f64) -> String {
+    let of = |verdict| pairs.iter().filter(|pair| pair.verdict == verdict).count();
     let only = |of: &Data, other: &Data| {
         let unmatched = |one: &&Timed| !other.times.iter().any(|two| same_figure(one, two));
         of.times.iter().filter(unmatched).count()
     };
-    text += &format!(
-        "\nB is faster in {faster}, slower in {slower}, and the noise hides any difference in \
-         {same}; if nothing had changed, chance alone would set about {expected:.1} intervals apart. \
-         Only in A: {}; only in B: {}.\n",
+    format!(
+        "\nB is faster in {}, slower in {}, and the noise hides any difference in {}; if nothing had \
+         changed, chance alone would set about {expected:.1} intervals apart. Only in A: {}; only in \
+         B: {}.\n",
+        of(Verdict::Faster),
+        of(Verdict::Slower),
+        of(Verdict::Same),
         only(a, b),
         only(b, a)
-    );
-    text
+    )
 }
 
-/// Fragmentation, which has no noise: any difference is one.
-fn huge_frames(a: &Data, b: &Data) -> String {
+/// The last line.
+fn verdict(differ: &[&Pair], frag_differs: bool) -> String {
+    let most = |pair: &&Pair| format!("; most in {} ({:.2} ×)", pair.name(), pair.ratio());
+    let slower = differ.iter().filter(|pair| pair.verdict == Verdict::Slower);
+    let faster = differ.iter().filter(|pair| pair.verdict == Verdict::Faster);
+    let mut said = Vec::new();
+    if let Some(first) = slower.clone().next() {
+        said.push(format!("B is slower in {}{}", slower.count(), most(first)));
+    }
+    if let Some(last) = faster.clone().last() {
+        said.push(format!("B is faster in {}{}", faster.count(), most(last)));
+    }
+    if frag_differs {
+        said.push("huge frames differ".into());
+    }
+    match said.is_empty() {
+        true => "Verdict: no difference.\n".into(),
+        false => format!("Verdict: {}.\n", said.join(". ")),
+    }
+}
+
+/// Fragmentation, which has no noise: any difference is one. Each line, and whether it differs.
+fn huge_frames(a: &Data, b: &Data) -> Vec<(String, bool)> {
     let end = |data: &Data, engine: Engine| Some(data.states(engine)?.last()?.percent());
-    let mut text = String::new();
+    let mut lines = Vec::new();
     for frag in &a.frag {
         let engine = frag.engine;
         let comparable = b
@@ -145,10 +202,11 @@ fn huge_frames(a: &Data, b: &Data) -> String {
             .iter()
             .any(|b| (b.engine, b.memory, b.slots) == (engine, frag.memory, frag.slots));
         if let (true, Some(a), Some(b)) = (comparable, end(a, engine), end(b, engine)) {
-            let differs = if (a - b).abs() > 1e-9 { "DIFFERS" } else { "" };
+            let differs = (a - b).abs() > 1e-9;
             let what = format!("{engine} frag, percent of possible huge frames");
-            text += &line(&what, &format!("{a:.2}"), &format!("{b:.2}"), "", differs);
+            let said = if differs { "DIFFERS" } else { "" };
+            lines.push((line(&what, &format!("{a:.2}"), &format!("{b:.2}"), "", said), differs));
         }
     }
-    text
+    lines
 }

@@ -14,9 +14,10 @@ use woodlot_bench::size::Size;
 use woodlot_bench::statistics::Summary;
 
 use super::kernel::Kernel;
+use super::suite::BURST_ORDER;
 
 /// The form of the file. Another number means that this program cannot read it.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 /// How much is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -128,6 +129,8 @@ pub struct Data {
     pub machine: Machine,
     /// How long it took.
     pub seconds: f64,
+    /// How much CPU time of all threads that was, where there is such a clock.
+    pub cpu_seconds: Option<f64>,
     /// The zone of what says nothing else.
     pub memory: Size,
     /// The floor.
@@ -197,6 +200,34 @@ impl Data {
             (timed.engine, timed.pattern, timed.metric) == (engine, pattern, metric)
                 && timed.memory == self.memory
         })
+    }
+
+    /// The median of an engine's CPU times.
+    pub fn median(
+        &self,
+        engine: Engine,
+        pattern: Pattern,
+        metric: Metric,
+        order: u8,
+        threads: usize,
+    ) -> Option<f64> {
+        let at = |timed: &&Timed| (timed.order, timed.threads) == (order, threads);
+        Some(self.of(engine, pattern, metric).find(at)?.cpu()?.median)
+    }
+
+    /// The medians with some number of threads.
+    pub fn with_threads(
+        &self,
+        threads: usize,
+    ) -> impl Fn(Engine, Pattern, Metric, u8) -> Option<f64> {
+        move |engine, pattern, metric, order| self.median(engine, pattern, metric, order, threads)
+    }
+
+    /// The four-level NBBS and Linux's buddy in bursts of NBBS's size, a thread on every CPU.
+    pub fn burst(&self, pattern: Pattern) -> Option<(f64, f64)> {
+        let cpus = self.machine.cpus();
+        let of = |engine| self.median(engine, pattern, Metric::Pair, BURST_ORDER, cpus);
+        Some((of(Engine::Nbbs4)?, of(Engine::LinuxNoPcp)?))
     }
 
     /// How many threads the figures by order have: as many as the paper's, where the machine can.

@@ -1,17 +1,18 @@
 //! Every figure and table of the page, from the data.
 
 use woodlot_bench::chart::{Axis, Look, Panel, Point, Series, Shape};
-use woodlot_bench::dispersion::{Dispersion, LINE};
+use woodlot_bench::dispersion::Dispersion;
 use woodlot_bench::engine::Engine;
 use woodlot_bench::floor::Loop;
 use woodlot_bench::frag;
 use woodlot_bench::patterns::{Metric, Pattern};
 use woodlot_bench::statistics::Summary;
 
+use super::beside::{self, Beside};
 use super::data::{Data, Replayed, Timed};
 use super::papers;
-use super::section::{Plot, Section, Table, legend, number, spread, table_of};
-use super::suite::{BUDDIES, BURST_ORDER, BURSTS, ENGINES, LISTS};
+use super::section::{Plot, Section, Table, count, legend, mib, number, size, spread, table_of};
+use super::suite::{BUDDIES, BURST_ORDER, BURSTS, ENGINES, LISTS, threads_of};
 
 /// All of them, in the order of the page.
 pub fn sections(data: &Data) -> Vec<Section> {
@@ -48,7 +49,7 @@ struct Plots<'a> {
     about: String,
     engines: Vec<Engine>,
     plots: Vec<Plot<'a>>,
-    paper: &'static [papers::Given],
+    paper: Vec<Beside>,
     paper_machine: &'static str,
 }
 
@@ -56,7 +57,7 @@ impl Plots<'_> {
     fn section(self, data: &Data) -> Section {
         let times: Vec<&Timed> = self.plots.iter().flat_map(Plot::times).collect();
         Section {
-            id: self.id,
+            id: self.id.into(),
             title: self.title.into(),
             about: self.about,
             legend: legend(&self.engines),
@@ -88,17 +89,19 @@ fn orders<'a>(data: &'a Data, engines: &[Engine], log: bool) -> Vec<Plot<'a>> {
 
 fn by_order(data: &Data) -> Section {
     let engines = vec![Engine::Llfree, Engine::Nbbs4];
-    let (memory, threads) = (data.memory, data.threads_by_order());
+    let threads = data.threads_by_order();
     Plots {
         id: "figure-5",
         title: "Figure 5: time by order",
         about: format!(
-            "{memory}, {threads} threads (the paper: 128 GiB, 8 cores). NBBS is not in \
-            the paper's figure."
+            "{}, {}, DRAM (the paper: 128 GiB, 8 cores, Optane as well). NBBS is not \
+            in the paper's figure.",
+            size(data.memory),
+            threads_of(threads)
         ),
         plots: orders(data, &engines, false),
         engines,
-        paper: papers::ORDERS,
+        paper: beside::by_order(&data.with_threads(threads)),
         paper_machine: papers::LLFREE_MACHINE,
     }
     .section(data)
@@ -114,7 +117,7 @@ fn by_order_beside_linux(data: &Data) -> Section {
             .into(),
         plots: orders(data, &engines, true),
         engines,
-        paper: papers::KERNEL,
+        paper: beside::by_order_beside_linux(&data.with_threads(data.threads_by_order())),
         paper_machine: papers::LLFREE_MACHINE,
     }
     .section(data)
@@ -158,10 +161,14 @@ fn by_cores(data: &Data) -> Section {
     Plots {
         id: "figure-7",
         title: "Figure 7: time by number of threads, orders 0 and 9",
-        about: format!("{} {}", data.memory, threads_in_words(data, "26 cores")),
+        about: format!(
+            "{}. {} NBBS is not in the paper's figure.",
+            size(data.memory),
+            threads_in_words(data, "26 cores")
+        ),
         plots: cores(data, &engines, &[0, 9], &METRICS, false),
         engines,
-        paper: papers::CORES,
+        paper: beside::by_cores(&data.with_threads(1), &data.with_threads(data.machine.cpus())),
         paper_machine: papers::LLFREE_MACHINE,
     }
     .section(data)
@@ -175,7 +182,7 @@ fn by_cores_beside_linux(data: &Data) -> Section {
         about: format!("Logarithmic, as in the paper. {}", threads_in_words(data, "26 cores")),
         plots: cores(data, &engines, &[0, 9], &METRICS, true),
         engines,
-        paper: papers::KERNEL,
+        paper: beside::by_cores_beside_linux(&data.with_threads(data.machine.cpus())),
         paper_machine: papers::LLFREE_MACHINE,
     }
     .section(data)
@@ -189,7 +196,7 @@ fn lists(data: &Data) -> Section {
         about: format!("Logarithmic, as in the paper. {}", threads_in_words(data, "26 cores")),
         plots: cores(data, &engines, &[0], &METRICS, true),
         engines,
-        paper: papers::LISTED,
+        paper: beside::lists(data),
         paper_machine: papers::LLFREE_MACHINE,
     }
     .section(data)
@@ -212,7 +219,7 @@ fn buddies_by_threads(data: &Data) -> Section {
         ),
         plots: cores(data, &BUDDIES, &[BURST_ORDER], &metrics, true),
         engines: BUDDIES.into(),
-        paper: papers::BURSTS,
+        paper: beside::bursts(data),
         paper_machine: papers::NBBS_MACHINE,
     }
     .section(data)
@@ -234,10 +241,13 @@ fn buddies_by_size(data: &Data) -> Section {
     Plots {
         id: "nbbs-sizes",
         title: "NBBS's four benchmarks: 4 KiB, 128 KiB and 2 MiB",
-        about: format!("{cpus} threads; an allocation and its free, logarithmic."),
+        about: format!(
+            "{}; an allocation and its free, logarithmic. The paper gives figures for 128 KiB only.",
+            threads_of(cpus)
+        ),
         plots: BURSTS.map(plot).into(),
         engines: BUDDIES.into(),
-        paper: &[],
+        paper: Vec::new(),
         paper_machine: papers::NBBS_MACHINE,
     }
     .section(data)
@@ -262,42 +272,47 @@ fn fragmentation(data: &Data) -> Section {
     }
     let columns = vec!["engine", "iteration", "free huge", "possible", "percent", "frames to move"];
     let lines = ENGINES.map(|engine| (engine.name().into(), engine.look(), Shape::Line));
+    let of = |engine| data.states(engine).into_iter().collect::<Vec<_>>();
     let possible = ("possible".into(), Look::GUIDE, Shape::Guide);
     Section {
-        id: "figure-10",
+        id: "figure-10".into(),
         title: "Figure 10: free huge frames and compaction cost".into(),
         about: format!(
-            "{memory} (the paper: 125 GiB), 90 % allocated, half of that freed at random; then \
+            "{} (the paper: 125 GiB), 90 % allocated, half of that freed at random; then \
              each iteration frees a tenth of what is allocated, at random, and allocates as much \
              again. One slot. Nothing is timed: the same seed gives the same curve, so there is no \
-             spread."
+             spread. NBBS is not in the paper's figure.",
+            size(memory)
         ),
         legend: lines.into_iter().chain([possible]).collect(),
         panels: frag::panels(&curves),
         table_first: false,
         table: Table { columns, rows },
-        paper: papers::FRAGMENTED,
+        paper: beside::fragmented(&of(Engine::Llfree), &of(Engine::Linux), size(memory)),
         paper_machine: papers::LLFREE_MACHINE,
     }
 }
 
 fn dispersion(data: &Data) -> Section {
     let row = |found: &Dispersion| {
-        let touched = |value: Option<f64>| value.map_or("not measured".into(), number);
+        let touched = |value: Option<f64>| {
+            value.map_or("not measured".into(), |lines| count(lines.round() as usize))
+        };
         let Dispersion { engine, memory, slots, scanned_memory, scanned_lines, .. } = found;
         vec![
             engine.to_string(),
-            format!("{memory}, {slots} slots"),
-            format!("{} MiB", number(found.bytes() as f64 / f64::from(1 << 20))),
-            found.bytes().div_ceil(LINE).to_string(),
-            scanned_memory.to_string(),
-            scanned_lines.to_string(),
+            format!("{}, {slots} slots", size(*memory)),
+            mib(found.bytes()),
+            number(found.bytes() as f64 / memory.frames() as f64),
+            count(found.lines()),
+            size(*scanned_memory),
+            count(*scanned_lines),
             touched(found.touched_lines.as_ref().ok().map(|&lines| lines as f64)),
             touched(found.touched_per_gib()),
         ]
     };
     Section {
-        id: "table-1",
+        id: "table-1".into(),
         title: "Table 1: state dispersion and cache lines of a full scan".into(),
         about: "Computed: the bytes of metadata that each engine asks for, for the paper's zone, \
             and the lines they are. Measured: a small zone is fragmented at random, then asked for \
@@ -314,6 +329,7 @@ fn dispersion(data: &Data) -> Section {
                 "engine",
                 "zone",
                 "bytes, computed",
+                "bytes per 4 KiB",
                 "lines, computed",
                 "zone scanned",
                 "its lines",
@@ -322,7 +338,7 @@ fn dispersion(data: &Data) -> Section {
             ],
             rows: data.dispersion.iter().map(row).collect(),
         },
-        paper: papers::DISPERSED,
+        paper: beside::dispersed(data),
         paper_machine: papers::LLFREE_MACHINE,
     }
 }
@@ -351,7 +367,7 @@ fn starting(data: &Data) -> Section {
     let all: Vec<&Timed> = init.iter().chain(&recover).copied().collect();
     let names = ["initialise", "recover"].map(String::from).into_iter().zip(looks);
     Section {
-        id: "recovery",
+        id: "recovery".into(),
         title: "Starting a zone: initialisation and recovery".into(),
         about: "LLFree, one thread, on metadata that is in memory already; a random half of the \
             zone is allocated when it is recovered. The paper recovers from Optane, and has to count \
@@ -361,7 +377,7 @@ fn starting(data: &Data) -> Section {
         panels: vec![Panel { title: "LLFree, one start".into(), x, y, series }],
         table_first: false,
         table: table_of(&all),
-        paper: papers::STARTED,
+        paper: beside::started(data),
         paper_machine: papers::LLFREE_MACHINE,
     }
 }
@@ -376,7 +392,7 @@ fn floor(data: &Data) -> Section {
         ]
     };
     Section {
-        id: "floor",
+        id: "floor".into(),
         title: "The floor: what this processor's atomic instructions cost".into(),
         about: "CPU nanoseconds for each operation, in every repetition of the whole report, so the \
             spread shows how steady the machine was. C, the unit in the tables, is the median of hot \
@@ -389,7 +405,7 @@ fn floor(data: &Data) -> Section {
             columns: vec!["loop", "median (min – max), ns", "repetitions"],
             rows: Loop::ALL.map(row).into(),
         },
-        paper: &[],
+        paper: Vec::new(),
         paper_machine: "",
     }
 }
@@ -439,12 +455,12 @@ fn traces(data: &Data) -> Section {
         format!("{}: {ours:.3} LLFree, {linux:.3} Linux", replayed.trace)
     });
     Section {
-        id: "traces",
+        id: "traces".into(),
         title: "Real load: free memory that lies in free huge frames".into(),
         about: format!(
             "What a Linux 6.12 kernel asked of its page allocator, replayed on LLFree, beside what \
              Linux's own allocator made of it. Not in the papers. Means: {}. Nothing is timed, so \
-             there is no spread.",
+             there is no spread. A vertical axis begins at zero only where the curves come near it.",
             means.collect::<Vec<_>>().join("; ")
         ),
         legend: [("llfree", looks[0]), ("Linux", looks[1])]
@@ -465,7 +481,7 @@ fn traces(data: &Data) -> Section {
             ],
             rows,
         },
-        paper: &[],
+        paper: Vec::new(),
         paper_machine: "",
     }
 }

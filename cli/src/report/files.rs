@@ -1,6 +1,6 @@
 //! The files of a report.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -14,13 +14,15 @@ use woodlot_bench::statistics::Summary;
 use super::claims::claims;
 use super::data::{Data, Fragmented, Timed};
 use super::figures::sections;
+use super::kernel::Kernel;
 use super::page::{GENERATOR, page};
 
 /// The page.
 pub const PAGE: &str = "index.html";
 const DATA: [&str; 4] = ["report.json", "times.csv", "frag.csv", "traces.csv"];
-/// What is drawn as a file of its own, without its `.svg`.
-pub const FIGURES: [&str; 13] = [
+/// What is drawn as a file of its own in every report, without its `.svg`. What was measured inside a
+/// kernel comes beside it.
+pub const FIGURES: [&str; 10] = [
     "figure-5",
     "figure-6",
     "figure-7",
@@ -29,9 +31,6 @@ pub const FIGURES: [&str; 13] = [
     "nbbs-table-1",
     "nbbs-sizes",
     "figure-10",
-    "kernel-orders",
-    "kernel-threads",
-    "kernel-frag",
     "recovery",
     "traces",
 ];
@@ -39,13 +38,16 @@ pub const FIGURES: [&str; 13] = [
 const ROOM: usize = 8 << 20;
 
 /// Sees that a report can be written to a folder before hours of work, and that nothing in it would
-/// be lost: only an earlier report is replaced.
+/// be lost: only an earlier report is replaced. What it returns keeps the room for the report, without
+/// a name, until it is dropped.
 ///
 /// # Errors
 /// What is in the way.
-pub fn check(folder: &Path) -> Result<(), Failure> {
+pub fn check(folder: &Path, kernel: &Kernel) -> Result<File, Failure> {
     let ours = fs::read_to_string(folder.join(PAGE)).is_ok_and(|page| page.contains(GENERATOR));
-    let figures = FIGURES.iter().map(|figure| format!("{figure}.svg"));
+    let joined = kernel.sections().into_iter().map(|section| section.id);
+    let figures = FIGURES.iter().map(|figure| figure.to_string()).chain(joined);
+    let figures = figures.map(|figure| format!("{figure}.svg"));
     let mut names = [PAGE].iter().chain(&DATA).map(|name| name.to_string()).chain(figures);
     if let Some(name) = names.find(|name| folder.join(name).exists())
         && !ours
@@ -54,8 +56,9 @@ pub fn check(folder: &Path) -> Result<(), Failure> {
         return Err(Failure::at(&folder.join(name), why));
     }
     let full = |error| Failure::at(folder, format!("has no room for a report: {error}"));
-    let mut probe = tempfile::tempfile_in(folder).map_err(full)?;
-    probe.write_all(&vec![0; ROOM]).and_then(|()| probe.sync_data()).map_err(full)
+    let mut room = tempfile::tempfile_in(folder).map_err(full)?;
+    room.write_all(&vec![0; ROOM]).and_then(|()| room.sync_data()).map_err(full)?;
+    Ok(room)
 }
 
 /// All files of a report.
@@ -67,7 +70,7 @@ pub fn files(data: &Data, folder: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>, Fail
     let mut files = vec![(PAGE.to_string(), page(data, &sections, &claims(data))?.into_bytes())];
     let contents = [data.json()?, times_csv(data)?, frag_csv(data)?, traces_csv(data)?];
     files.extend(DATA.map(String::from).into_iter().zip(contents));
-    for section in sections.iter().filter(|section| FIGURES.contains(&section.id)) {
+    for section in sections.iter().filter(|section| !section.panels.is_empty()) {
         files.push((format!("{}.svg", section.id), section.figure().svg()?.into_bytes()));
     }
     Ok(files.into_iter().map(|(name, bytes)| (folder.join(name), bytes)).collect())

@@ -7,6 +7,7 @@
 //!                        compare (two report.json)
 //! ```
 
+mod beside;
 mod claims;
 mod compare;
 mod data;
@@ -46,9 +47,8 @@ pub struct ReportArgs {
     /// Draw the page from a report.json again instead of measuring
     #[arg(long, value_name = "JSON", conflicts_with_all = ["quick", "smoke"], value_parser = PathBufValueParser::new())]
     from: Option<PathBuf>,
-    /// Add what was measured inside a kernel, from CSV files: allocator,pattern,order,threads and
-    /// alloc_ns, free_ns, pair_ns, each as _median and _min; or
-    /// allocator,iteration,free_huge,possible
+    /// Add what was measured inside a kernel: a CSV file of linux/run bench (the boots joined) or
+    /// of linux/run frag; again for each file
     #[arg(long, value_name = "CSV", value_parser = PathBufValueParser::new())]
     kernel: Vec<PathBuf>,
     /// Compare two runs instead of measuring
@@ -68,16 +68,18 @@ pub fn report(args: &ReportArgs, screen: &mut Screen) -> Result<(), Failure> {
     let data = args.from.as_deref().map(Data::read).transpose()?;
     let mut kernel = Kernel::default();
     args.kernel.iter().try_for_each(|path| kernel.join(path))?;
+    if kernel.is_empty() {
+        kernel = data.as_ref().map(|data| data.kernel.clone()).unwrap_or_default();
+    }
     let out = OutDir::prepare(&args.out)?;
-    files::check(out.path())?;
-    let mut data = match data {
+    let room = files::check(out.path(), &kernel)?;
+    let data = match data {
         Some(data) => data,
         None => suite::run(args.form())?,
     };
-    if !args.kernel.is_empty() {
-        data.kernel = kernel;
-    }
+    let data = Data { kernel, ..data };
     let written = files::files(&data, out.path())?;
+    drop(room);
     write_files(&written)?;
     let page = out.path().join(files::PAGE);
     screen.print(&format!("wrote {} and {} files beside it\n", page.display(), written.len() - 1))

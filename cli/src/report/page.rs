@@ -4,9 +4,10 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use woodlot_bench::Failure;
 use woodlot_bench::chart::{dark_theme, key};
 
+use super::beside::Beside;
 use super::claims::{Claim, Verdict};
 use super::data::{Data, Form, Held};
-use super::papers::{self, Given};
+use super::papers;
 use super::section::{Section, Table};
 
 /// What says that a page is ours, and may be replaced.
@@ -40,7 +41,7 @@ pub fn page(data: &Data, sections: &[Section], claims: &[Claim]) -> Result<Strin
                     " · " a href="#targets" { "Targets" }
                     " · " a href="#data" { "Data" }
                 }
-                (judged(claims))
+                (judged(claims, !data.kernel.is_empty()))
                 @for figure in &figures { (figure) }
                 (targets(&data.targets))
                 (behind(data))
@@ -70,16 +71,19 @@ fn head(data: &Data) -> Markup {
             p { "LLFree (USENIX ATC 2023) and the Non-Blocking Buddy System, measured again by "
                 code { "woodlot report" } ". Each figure stands beside the values that the papers \
                 give, with the table it was drawn from behind it." }
-            p.form { (form) " " (format!("{:.0}", data.seconds)) " s. Times are CPU nanoseconds of \
+            p.form { (form) " It took " (format!("{:.0}", data.seconds)) " s"
+                @if let Some(cpu) = data.cpu_seconds { ", " (format!("{cpu:.0}")) " s of CPU time" }
+                ". Times are CPU nanoseconds of \
                 the thread for each operation (the papers' are elapsed time): the median, and bars \
-                from the least to the most of the repetitions." }
+                from the least to the most of the repetitions; one that leaves its panel goes on, \
+                and its table has the end." }
             pre { (data.machine.describe().trim_end()) }
             p { "The papers' machines: " (papers::LLFREE_MACHINE) ". " (papers::NBBS_MACHINE) "." }
         }
     }
 }
 
-fn judged(claims: &[Claim]) -> Markup {
+fn judged(claims: &[Claim], in_the_kernel: bool) -> Markup {
     let of = |verdict| claims.iter().filter(move |claim| claim.verdict == verdict);
     let groups = [
         (Verdict::Holds, "holds", "Agrees with the papers"),
@@ -97,16 +101,23 @@ fn judged(claims: &[Claim]) -> Markup {
                         @for claim in of(verdict) {
                             li class=(class) {
                                 strong { (claim.claim) } " " span.source { (claim.source) }
-                                br; "Here: " (claim.found) "."
+                                @if claim.verdict != Verdict::Unknown {
+                                    br; "Here: " (claim.found) "."
+                                }
                                 br; span.rule { "Rule: " (claim.rule) "." }
                             }
                         }
                     }
                 }
             }
-            p { "Not drawn at all, for they need other machinery than a user program: the in-kernel \
-                figures 6, 8, 11 and 12 as the paper has them (6 and 8 are below with both \
-                algorithms in user space), NVRAM, and killing processes at random for section 5.7." }
+            p {
+                "Not drawn: figures 11 and 12 (memcached, and mappings populated), NVRAM, and \
+                processes killed at random for section 5.7."
+                @if !in_the_kernel {
+                    " Figures 6 and 8 are below with both algorithms in user space; those of a kernel \
+                    are joined by " code { "--kernel" } "."
+                }
+            }
         }
     }
 }
@@ -144,7 +155,7 @@ fn section(section: &Section) -> Result<Markup, Failure> {
                     (table(&section.table))
                 }
             }
-            (given(section.paper, section.paper_machine))
+            (given(&section.paper, section.paper_machine))
         }
     })
 }
@@ -162,48 +173,55 @@ fn table(table: &Table) -> Markup {
     }
 }
 
-fn given(values: &[Given], machine: &str) -> Markup {
+fn given(values: &[Beside], machine: &str) -> Markup {
     html! {
         @if !values.is_empty() {
-            h3 { "What the paper gives" }
+            h3 { "Beside the paper" }
             div.scroll {
-                table.paper {
-                    thead { tr { th { "what" } th { "value" } th { "where" } } }
+                table.paper.whole {
+                    thead { tr { th { "what" } th { "the paper" } th { "here" } th { "where it says so" } } }
                     tbody {
-                        @for Given { what, value, source } in values {
-                            tr { td { (what) } td { (value) } td { (source) } }
+                        @for Beside { what, paper, here, source } in values {
+                            tr { td { (what) } td { (paper) } td { (here) } td { (source) } }
                         }
                     }
                 }
             }
-            p.source { "On another machine: " (machine) "." }
+            p.source { "The paper's machine: " (machine) "." }
         }
     }
 }
 
 fn targets(targets: &[Held]) -> Markup {
-    let met = targets.iter().filter(|target| target.met).count();
+    let (met, short): (Vec<&Held>, Vec<&Held>) = targets.iter().partition(|target| target.met);
     html! {
         section id="targets" {
             h2 { "Targets" }
             @if targets.is_empty() {
                 p { "Not measured in this form of the report." }
             } @else {
-                p { "Those of " code { "woodlot bench --check" } ": " (met) " met, "
-                    (targets.len() - met) " short. C is the hot compare-and-swap of the same run." }
-                div.scroll {
-                    table {
-                        thead { tr { th { "" } th { "target" } th { "figure, what it is held against, ratio, limit" } } }
-                        tbody {
-                            @for target in targets {
-                                tr {
-                                    td { @if target.met { "met" } @else { strong.short { "short" } } }
-                                    td { (target.name) }
-                                    td { (target.text) }
-                                }
-                            }
-                        }
-                    }
+                p { "Those of " code { "woodlot bench --check" } ": " (met.len()) " met, "
+                    (short.len()) " short. C is the hot compare-and-swap of the same run." }
+                @if !short.is_empty() {
+                    h3 { "Short (" (short.len()) ")" }
+                    (held(&short))
+                }
+                details {
+                    summary { "Met (" (met.len()) ")" }
+                    (held(&met))
+                }
+            }
+        }
+    }
+}
+
+fn held(targets: &[&Held]) -> Markup {
+    html! {
+        div.scroll {
+            table.whole {
+                thead { tr { th { "target" } th { "figure, what it is held against, ratio, limit" } } }
+                tbody {
+                    @for target in targets { tr { td { (target.name) } td { (target.text) } } }
                 }
             }
         }

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use woodlot_bench::Failure;
 use woodlot_bench::check::{self, Effort};
+use woodlot_bench::clock::process_cpu_seconds;
 use woodlot_bench::dispersion::dispersion;
 use woodlot_bench::engine::Engine;
 use woodlot_bench::floor::Loop;
@@ -98,6 +99,11 @@ pub fn thread_counts(cpus: usize) -> Vec<usize> {
     powers.chain([cpus, 2 * cpus]).collect()
 }
 
+/// How many threads, in words.
+pub fn threads_of(count: usize) -> String {
+    format!("{count} thread{}", if count == 1 { "" } else { "s" })
+}
+
 /// Subjects that take turns in one run.
 struct Group {
     name: String,
@@ -122,14 +128,15 @@ fn groups(scale: &Scale, cpus: usize) -> Vec<Group> {
                 subjects.extend([0, 9].map(|order| subject(engine, pattern, order, threads)));
             }
             subjects.extend(LISTS.map(|engine| subject(engine, pattern, 0, threads)));
-            groups.push(Group { name: format!("{pattern}, {threads} threads"), subjects });
+            groups.push(Group { name: format!("{pattern}, {}", threads_of(threads)), subjects });
         }
         let threads = cpus.min(8);
         for orders in [[1, 2, 3, 4].as_slice(), &[5, 6, 7, 8, 10]] {
             let by_engine =
                 |order: &u8| ENGINES.map(|engine| subject(engine, pattern, *order, threads));
             let subjects = orders.iter().flat_map(by_engine).collect();
-            groups.push(Group { name: format!("{pattern}, orders"), subjects });
+            let name = format!("{pattern}, orders {} to {}", orders[0], orders[orders.len() - 1]);
+            groups.push(Group { name, subjects });
         }
     }
     for pattern in BURSTS {
@@ -138,7 +145,7 @@ fn groups(scale: &Scale, cpus: usize) -> Vec<Group> {
             let by_engine =
                 |order: &u8| BUDDIES.map(|engine| subject(engine, pattern, *order, threads));
             let subjects = all.iter().flat_map(by_engine).collect();
-            groups.push(Group { name: format!("{pattern}, {threads} threads"), subjects });
+            groups.push(Group { name: format!("{pattern}, {}", threads_of(threads)), subjects });
         }
     }
     for &gib in scale.starts_gib {
@@ -163,6 +170,7 @@ pub fn run(form: Form) -> Result<Data, Failure> {
         form,
         machine,
         seconds: 0.0,
+        cpu_seconds: None,
         memory: scale.memory,
         floor: Loop::ALL.map(|which| FloorLoop { which, cpu_ns: Vec::new() }).to_vec(),
         times: Vec::new(),
@@ -180,6 +188,7 @@ pub fn run(form: Form) -> Result<Data, Failure> {
         hold_targets(&mut data, effort)?;
     }
     data.seconds = started.elapsed().as_secs_f64();
+    data.cpu_seconds = process_cpu_seconds();
     Ok(data)
 }
 
@@ -188,8 +197,8 @@ fn times(data: &mut Data, scale: &Scale, groups: &[Group]) {
     let bar = progress("times", groups.iter().map(steps).sum());
     let options = Options { repetitions: scale.repetitions, seed: 1, floor_rounds: 1 };
     let mut before = 0;
-    for group in groups {
-        begin(&bar, &group.name);
+    for (index, group) in groups.iter().enumerate() {
+        begin(&bar, &format!("{} ({} of {})", group.name, index + 1, groups.len()));
         let run =
             measure(&group.subjects, options, &|done| bar.set_position((before + done) as u64));
         before += steps(group);

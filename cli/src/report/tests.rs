@@ -11,6 +11,7 @@ use super::compare::compare;
 use super::data::{Data, Timed};
 use super::figures::sections;
 use super::files;
+use super::kernel::Kernel;
 use super::page::{GENERATOR, page};
 use super::suite::thread_counts;
 
@@ -44,7 +45,7 @@ fn every_figure_is_drawn_with_its_data_and_needs_nothing_else() {
     for section in &sections {
         assert!(page.contains(&format!("<section id=\"{}\"", section.id)));
         assert!(!section.table.rows.is_empty(), "{} has no data", section.id);
-        assert_eq!(files::FIGURES.contains(&section.id), !section.panels.is_empty());
+        assert_eq!(files::FIGURES.contains(&&*section.id), !section.panels.is_empty());
         let columns = section.table.columns.len();
         assert!(section.table.rows.iter().all(|row| row.len() == columns), "{}", section.id);
         for panel in &section.panels {
@@ -149,8 +150,9 @@ fn is_pair(timed: &Timed) -> bool {
     key == (Engine::Llfree, Pattern::Repeat, Metric::Pair, 0, 1)
 }
 
-/// The lines with a verdict.
+/// What differs, line by line.
 fn verdicts(text: &str) -> Vec<&str> {
+    let text = text.split_once("\nWhat differs").map_or("", |(_, differs)| differs);
     let ends = ["FASTER", "SLOWER", "DIFFERS"];
     text.lines().filter(|line| ends.iter().any(|end| line.ends_with(end))).collect()
 }
@@ -159,6 +161,7 @@ fn verdicts(text: &str) -> Vec<&str> {
 fn a_run_does_not_differ_from_itself_nor_a_machine_that_is_slower_as_a_whole() {
     let a = steady();
     assert_eq!(verdicts(&compare(&a, &a)), [""; 0]);
+    assert!(compare(&a, &a).ends_with("\nVerdict: no difference.\n"));
     let mut b = steady();
     scale(&mut b, |_| true, 3.0);
     b.times.iter_mut().for_each(|timed| timed.hot_cas_ns *= 3.0);
@@ -172,9 +175,14 @@ fn what_is_slower_is_found_and_named() {
     scale(&mut b, is_pair, 1.2);
     let text = compare(&a, &b);
     assert_eq!(verdicts(&text).len(), 1, "{text}");
-    assert!(verdicts(&text)[0].starts_with("llfree repeat pair, order 0, 1 threads"));
+    assert!(verdicts(&text)[0].starts_with("llfree repeat pair, order 0, 1 thread, 1 GiB"));
     assert!(verdicts(&text)[0].ends_with("SLOWER"));
-    assert!(verdicts(&compare(&b, &a))[0].ends_with("FASTER"));
+    let verdict = |text: &str| text.lines().last().unwrap_or_default().to_string();
+    let name = "llfree repeat pair, order 0, 1 thread, 1 GiB";
+    assert_eq!(verdict(&text), format!("Verdict: B is slower in 1; most in {name} (1.20 ×)."));
+    let text = compare(&b, &a);
+    assert!(verdicts(&text)[0].ends_with("FASTER"));
+    assert_eq!(verdict(&text), format!("Verdict: B is faster in 1; most in {name} (0.83 ×)."));
     // Less than 5 % is nothing.
     let mut b = steady();
     scale(&mut b, is_pair, 1.04);
@@ -200,7 +208,9 @@ fn overlapping_repetitions_and_a_floor_that_moved_are_noise() {
 fn huge_frames_have_no_noise() {
     let (a, mut b) = (data(), data());
     b.frag[0].states.last_mut().unwrap().free_huge -= 1;
-    assert_eq!(verdicts(&compare(&a, &b)).len(), 1);
+    let text = compare(&a, &b);
+    assert_eq!(verdicts(&text).len(), 1);
+    assert!(text.ends_with("\nVerdict: huge frames differ.\n"), "{text}");
 }
 
 #[test]
@@ -212,10 +222,10 @@ fn what_is_no_report_is_refused_in_words() {
         Data::read(&path).unwrap_err().to_string()
     };
     assert!(Data::read(&path).unwrap_err().to_string().contains("report.json"));
-    for text in ["", "[]", "{}", "{\"format\":1}"] {
+    for text in ["", "[]", "{}", "{\"format\":2}"] {
         assert!(refused(text).contains("is no report.json"), "{text}");
     }
-    assert!(refused("{\"format\":2}").contains("form 2; this program reads form 1"));
+    assert!(refused("{\"format\":1}").contains("form 1; this program reads form 2"));
     fs::write(&path, data().json().unwrap()).unwrap();
     assert_eq!(Data::read(&path).unwrap().times, data().times);
 }
@@ -224,18 +234,18 @@ fn what_is_no_report_is_refused_in_words() {
 fn only_an_earlier_report_is_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let there = |name: &str| folder.path().join(name);
-    assert_eq!(files::check(folder.path()), Ok(()));
+    assert!(files::check(folder.path(), &Kernel::default()).is_ok());
     fs::write(there("mine.txt"), "mine").unwrap();
-    assert_eq!(files::check(folder.path()), Ok(()));
+    assert!(files::check(folder.path(), &Kernel::default()).is_ok());
     for name in ["index.html", "report.json", "figure-5.svg"] {
         fs::write(there(name), "mine").unwrap();
-        let refused = files::check(folder.path()).unwrap_err().to_string();
+        let refused = files::check(folder.path(), &Kernel::default()).unwrap_err().to_string();
         assert!(refused.contains(name) && refused.contains("not from a report"), "{refused}");
         fs::remove_file(there(name)).unwrap();
     }
     fs::write(there("index.html"), drawn(&data())).unwrap();
     fs::write(there("report.json"), "an earlier one").unwrap();
-    assert_eq!(files::check(folder.path()), Ok(()));
+    assert!(files::check(folder.path(), &Kernel::default()).is_ok());
 }
 
 #[test]
