@@ -32,6 +32,11 @@ models! {
         thread!(at 0: FreeAgain(0, 0)),
         thread!(at 0: FreeAgain(0, 2)),
     ]).law(Law::FreedTwice);
+    /// The same by the calls of a zone, into a tree that nobody has reserved.
+    double_free_joined_unreserved = Scenario::new(ZONE, &[(0, At(8, 1)), (0, At(10, 1))], &[
+        thread!(at 0: FreeAgain(8, 2)),
+        thread!(at 0: FreeAgain(8, 0)),
+    ]).trees(2).law(Law::FreedTwice);
     /// Two parts of what a third thread frees as a whole.
     double_free_of_parts = Scenario::new(LOWER, &[(0, Alloc(1)), (0, Alloc(1))], &[
         thread!(at 0: FreeAgain(0, 2)),
