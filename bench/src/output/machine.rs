@@ -54,6 +54,14 @@ impl Machine {
         }
     }
 
+    /// Is the processor the same as there, as far as it can be told?
+    pub fn same_processor(&self, other: &Machine) -> bool {
+        let what = |machine: &Machine| {
+            (machine.cpu.clone(), machine.cpus, machine.cpus_allowed, machine.l3_cache.clone())
+        };
+        what(self) == what(other)
+    }
+
     /// A few lines for people.
     pub fn describe(&self) -> String {
         let known = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".into());

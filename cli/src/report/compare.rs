@@ -132,6 +132,10 @@ pub fn compare(a: &Data, b: &Data) -> String {
     let frag = huge_frames(a, b);
     let heading = line("in C: median (min – max)", "A", "B", "B / A", "");
     let mut text = format!("A: {}\nB: {}\n", a.machine.describe(), b.machine.describe());
+    if !a.machine.same_processor(&b.machine) {
+        text +=
+            "A and B were measured on different processors: what differs may be the processors'.\n";
+    }
     text += &format!(
         "floor: changed by up to {:.1} % in C. A difference counts if the intervals of all \
          repetitions are apart and the medians differ by more than {:.1} %.\n\nEvery figure\n",
