@@ -1,19 +1,20 @@
 //! Free: figure 14(b) of LLFree, from the bits up to the counters.
 
-use woodlot_frame::atomics::Ordering;
+use woodlot_frame::atomics::{AtomicU64, Ordering};
 use woodlot_frame::{FrameId, Geometry, Order, Slot};
 
 use crate::LLFree;
 use crate::index::Use;
 use crate::init::{SLOT_LAST_CHILD, SLOT_LAST_FREE};
-use crate::lower::{Refusal, Surplus};
+use crate::lower::{Credits, Given, Refusal, Surplus};
 use crate::refusal::NotFreed;
+use crate::reservation::Reservation;
 use crate::rows::ROW_ORDER;
 use crate::state::{Polarity, States};
 
 impl<G: Geometry> LLFree<'_, G> {
-    /// The usual case: base frames of a child of which the slot holds credits. Whatever else happens is
-    /// told by a call in tail position, so that nothing has to be kept across calls.
+    /// Base frames of a child that the slot holds, or of any other. Each case is a call in tail position,
+    /// so that nothing has to be kept across calls.
     #[inline(never)]
     pub(crate) fn free_order<const ORDER: u32>(
         &self,
@@ -21,29 +22,46 @@ impl<G: Geometry> LLFree<'_, G> {
         slot: Slot,
     ) -> Result<(), NotFreed> {
         self.check_free(frame, Order(ORDER as u8), slot)?;
-        let huge = self.locate(frame).0;
-        for word in self.slot_reservations(slot) {
-            let now = self.read(word);
-            if now.huge_index() != huge {
-                continue;
+        let index = frame.0 - self.base;
+        // Slots hold children of reserved trees, but for what they borrowed before a tree was given up.
+        if ORDER > ROW_ORDER || self.tree_of(index).is_reserved() {
+            let huge = index >> G::HUGE_ORDER;
+            for word in self.slot_reservations(slot) {
+                let now = self.read(word);
+                if now.huge_index() == huge {
+                    return self.free_held::<ORDER>(frame, slot, word, now);
+                }
             }
-            if now.held() == 0 {
-                // Two reservations of a slot seldom have one child: the free goes to its counter.
-                break;
-            }
-            // The credits held, and the frame that the caller owns, keep the polarity.
-            let (offset, rows) = self.lower.rows_of(frame.0 - self.base, ORDER, now.polarity());
-            if let Err(gone) = rows.release(offset, ORDER) {
-                return Err(self.refused(frame, Refusal::NotAllocated(gone)));
-            }
-            let repaid = now.repay(huge, 1 << ORDER, now.polarity());
-            if repaid.is_none_or(|repaid| self.swap(word, now, repaid).is_err()) {
-                return self.credit(frame, ORDER, now.polarity(), slot);
-            }
-            self.count(slot, 1 << ORDER, true);
-            return Ok(());
+            return self.free_part::<ORDER>(frame, slot);
         }
-        self.free_part::<ORDER>(frame, slot)
+        self.free_unreserved::<ORDER>(index, slot)
+    }
+
+    /// Base frames of the child that the slot's reservation `word` was seen to be at, and to which the
+    /// credits go back if it holds some.
+    #[inline(never)]
+    fn free_held<const ORDER: u32>(
+        &self,
+        frame: FrameId,
+        slot: Slot,
+        word: &AtomicU64,
+        now: Reservation<G>,
+    ) -> Result<(), NotFreed> {
+        if now.held() == 0 {
+            // Two reservations of a slot seldom have one child: the free goes to its counter.
+            return self.free_part::<ORDER>(frame, slot);
+        }
+        // The credits held, and the frame that the caller owns, keep the polarity.
+        let (offset, rows) = self.lower.rows_of(frame.0 - self.base, ORDER, now.polarity());
+        if let Err(gone) = rows.release(offset, ORDER) {
+            return Err(self.refused(frame, Refusal::NotAllocated(gone)));
+        }
+        let repaid = now.repay(now.huge_index(), 1 << ORDER, now.polarity());
+        if repaid.is_none_or(|repaid| self.swap(word, now, repaid).is_err()) {
+            return self.credit(frame, ORDER, now.polarity(), slot);
+        }
+        self.count(slot, 1 << ORDER, true);
+        Ok(())
     }
 
     /// Frees any block. The orders are told apart, so that the compiler knows how many bits they are.
@@ -121,6 +139,63 @@ impl<G: Geometry> LLFree<'_, G> {
         Ok(())
     }
 
+    /// Frees a block of base frames of a tree that nobody has reserved: where frees come in a random order,
+    /// nearly each. Then each waits for memory, and as many can wait at once as fit into the processor's
+    /// window: so it is short, in two steps with few registers each, and what is seldom is elsewhere.
+    #[inline(never)]
+    fn free_unreserved<const ORDER: u32>(&self, index: usize, slot: Slot) -> Result<(), NotFreed> {
+        // SAFETY: the frame lies in the zone.
+        let place = unsafe { self.lower.place(index) };
+        let states = place.states();
+        let Some(polarity) = self.lower.split_polarity_in(states, index >> G::HUGE_ORDER) else {
+            return self.free_split(FrameId(self.base + index), ORDER, slot);
+        };
+        let (offset, rows) = place.row_of(index, polarity);
+        match rows.release(offset, ORDER) {
+            Ok(()) => self.credit_unreserved::<ORDER>(index, slot, states),
+            Err(gone) => self.not_allocated(FrameId(self.base + index), gone),
+        }
+    }
+
+    /// Gives the credits of a block, released while its state word was `states`, to its child.
+    #[inline(never)]
+    fn credit_unreserved<const ORDER: u32>(
+        &self,
+        index: usize,
+        slot: Slot,
+        states: States,
+    ) -> Result<(), NotFreed> {
+        let (huge, tree) = (index >> G::HUGE_ORDER, (index >> G::HUGE_ORDER) / G::TREE_HUGE);
+        let last = self.slot_word(slot, SLOT_LAST_FREE);
+        // SAFETY: the frame lies in the zone.
+        let place = unsafe { self.lower.place(index) };
+        // As long as nothing has changed in the word, the bits mean what they did.
+        if place.states() != states
+            || states.is_joining()
+            || last.load(Ordering::Relaxed) >> 8 == tree as u64
+            || self.tuning.reserve_after_frees == 1
+        {
+            let polarity = self.lower.polarity_in(states, huge);
+            return self.credit(FrameId(self.base + index), ORDER, polarity, slot);
+        }
+        last.store((tree as u64) << 8 | 1, Ordering::Relaxed);
+        let Some(Given { credits: Credits { before, after }, .. }) = place.give(1 << ORDER) else {
+            let polarity = self.lower.polarity_in(states, huge);
+            return self.take_back(FrameId(self.base + index), ORDER, polarity);
+        };
+        self.count(slot, 1 << ORDER, true);
+        if after <= before || Self::is_to_follow(Credits { before, after }) {
+            return self.given_last(huge, before, after);
+        }
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn given_last(&self, huge: usize, before: usize, after: usize) -> Result<(), NotFreed> {
+        self.given(huge, Given { credits: Credits { before, after }, all: after <= before });
+        Ok(())
+    }
+
     /// Frees a block of base frames of a huge frame that the slot does not hold, and that may have to
     /// be split.
     #[inline(never)]
@@ -131,8 +206,13 @@ impl<G: Geometry> LLFree<'_, G> {
         };
         match self.lower.rows(huge, polarity).release(offset, ORDER) {
             Ok(()) => self.credit(frame, ORDER, polarity, slot),
-            Err(gone) => Err(self.refused(frame, Refusal::NotAllocated(gone))),
+            Err(gone) => self.not_allocated(frame, gone),
         }
+    }
+
+    #[cold]
+    fn not_allocated(&self, frame: FrameId, gone: usize) -> Result<(), NotFreed> {
+        Err(self.refused(frame, Refusal::NotAllocated(gone)))
     }
 
     /// The same of a huge frame that is whole, or was just now.

@@ -322,7 +322,13 @@ impl<'a, G: Geometry> Lower<'a, G> {
     /// The polarity of a huge frame that is split.
     #[inline(always)]
     pub(crate) fn split_polarity(&self, huge: usize) -> Option<Polarity> {
-        let (states, one) = (self.states(huge), Self::run(huge, 1));
+        self.split_polarity_in(self.states(huge), huge)
+    }
+
+    /// The same by a state word that was seen.
+    #[inline(always)]
+    pub(crate) fn split_polarity_in(&self, states: States, huge: usize) -> Option<Polarity> {
+        let one = Self::run(huge, 1);
         states.is(one, Phase::Split).then(|| states.polarity(one))
     }
 
@@ -436,15 +442,7 @@ impl<G: Geometry> Lower<'_, G> {
         success: Ordering,
         change: impl Fn(usize) -> Option<usize>,
     ) -> Option<Credits> {
-        let child = self.children.get(huge)?;
-        let mut before = child.load(Ordering::Relaxed);
-        loop {
-            let after = change(before as usize)?;
-            match child.compare_exchange(before, after as u32, success, Ordering::Relaxed) {
-                Ok(_) => return Some(Credits { before: before as usize, after }),
-                Err(now) => before = now,
-            }
-        }
+        count(self.children.get(huge)?, success, change)
     }
 
     /// Takes every credit of a counter that has at least `least`, and one.
@@ -463,13 +461,87 @@ impl<G: Geometry> Lower<'_, G> {
     /// for them.
     #[inline(always)]
     pub(crate) fn give(&self, huge: usize, count: usize, surplus: Surplus) -> Option<Given> {
-        let give = |credits: usize| match credits + count {
-            less if less < G::HUGE_FRAMES => Some(less),
-            more if more > G::HUGE_FRAMES && surplus == Surplus::Refuse => None,
-            _ => Some(0),
-        };
-        let credits = self.count(huge, Ordering::AcqRel, give)?;
-        Some(Given { credits, all: credits.after < credits.before + count })
+        give::<G>(self.children.get(huge)?, count, surplus)
+    }
+}
+
+/// Changes a counter as `change` says, unless that says `None`.
+#[inline(always)]
+fn count(
+    child: &AtomicU32,
+    success: Ordering,
+    change: impl Fn(usize) -> Option<usize>,
+) -> Option<Credits> {
+    let mut before = child.load(Ordering::Relaxed);
+    loop {
+        let after = change(before as usize)?;
+        match child.compare_exchange(before, after as u32, success, Ordering::Relaxed) {
+            Ok(_) => return Some(Credits { before: before as usize, after }),
+            Err(now) => before = now,
+        }
+    }
+}
+
+/// Gives credits to a counter, as [`Lower::give`] does.
+#[inline(always)]
+fn give<G: Geometry>(child: &AtomicU32, given: usize, surplus: Surplus) -> Option<Given> {
+    let give = |credits: usize| match credits + given {
+        less if less < G::HUGE_FRAMES => Some(less),
+        more if more > G::HUGE_FRAMES && surplus == Surplus::Refuse => None,
+        _ => Some(0),
+    };
+    let credits = count(child, Ordering::AcqRel, give)?;
+    Some(Given { credits, all: credits.after < credits.before + given })
+}
+
+/// The words of the huge frame and of the row in which a frame lies.
+pub(crate) struct Place<'a, G> {
+    states: &'a AtomicU64,
+    row: &'a [AtomicU64],
+    child: &'a AtomicU32,
+    geometry: PhantomData<G>,
+}
+
+impl<'a, G: Geometry> Lower<'a, G> {
+    /// The words for the frame `index`, counted from the first that the metadata is for.
+    ///
+    /// # Safety
+    /// There is such a frame.
+    #[inline(always)]
+    pub(crate) unsafe fn place(&self, index: usize) -> Place<'a, G> {
+        let huge = index >> G::HUGE_ORDER;
+        let within = huge % G::TREE_HUGE / LANE;
+        let row = index >> row_order::<G>();
+        debug_assert!(row < self.rows.len() && huge < self.children.len());
+        // SAFETY: there are as many words of each kind as the frames need.
+        unsafe {
+            Place {
+                states: self.states.get_unchecked(huge / G::TREE_HUGE).0.get_unchecked(within),
+                row: self.rows.get_unchecked(row..row + 1),
+                child: self.children.get_unchecked(huge),
+                geometry: PhantomData,
+            }
+        }
+    }
+}
+
+impl<'a, G: Geometry> Place<'a, G> {
+    /// What the huge frame is, beside its neighbours.
+    #[inline(always)]
+    pub(crate) fn states(&self) -> States {
+        States(self.states.load(Ordering::Acquire))
+    }
+
+    /// The row of the frame `index`, and the frame's offset in it.
+    #[inline(always)]
+    pub(crate) fn row_of(&self, index: usize, polarity: Polarity) -> (usize, Rows<'a, G>) {
+        (index & ((1 << row_order::<G>()) - 1), Rows::new(self.row, polarity))
+    }
+
+    /// As [`Lower::give`].
+    #[inline(always)]
+    pub(crate) fn give(&self, count: usize) -> Option<Given> {
+        give::<G>(self.child, count, Surplus::Refuse)
     }
 }
 

@@ -114,6 +114,15 @@ impl<G: Geometry> LLFree<'_, G> {
         self.trees.get(tree).map_or(none, |entry| Tree(entry.load(Ordering::Acquire)))
     }
 
+    /// The entry of the tree of a frame of the zone, counted from the first that the metadata is for.
+    #[inline(always)]
+    pub(crate) fn tree_of(&self, index: usize) -> Tree {
+        let tree = (index >> G::HUGE_ORDER) / G::TREE_HUGE;
+        debug_assert!(tree < self.trees.len());
+        // SAFETY: there is an entry for the tree of each frame.
+        Tree(unsafe { self.trees.get_unchecked(tree) }.load(Ordering::Acquire))
+    }
+
     /// What a tree is.
     #[inline]
     pub(crate) fn look_at(&self, tree: usize) -> Use {
