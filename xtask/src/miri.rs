@@ -22,7 +22,9 @@ struct Bounds {
     schedules: u32,
 }
 
-const SHORT: Bounds = Bounds { ops: "30", histories: 1, schedules: 4 };
+const SHORT: Bounds = Bounds { ops: "20", histories: 1, schedules: 2 };
+/// For a seeded defect.
+const SEEDED: Bounds = Bounds { ops: "30", histories: 0, schedules: 4 };
 const FULL: Bounds = Bounds { ops: "60", histories: 4, schedules: 32 };
 
 /// Runs frame's unit tests and the engines' short tests.
@@ -56,9 +58,9 @@ pub fn miri(length: Length) -> Result<Outcome, String> {
     )))
 }
 
-/// Tests of a package under the schedules of a short run, for a defect that one of them must find.
+/// Tests of a package under a few schedules, for a defect that one of them must find.
 pub fn schedules(package: &str) -> Command {
-    scheduled(&SHORT, package)
+    scheduled(&SEEDED, package)
 }
 
 fn scheduled(bounds: &Bounds, package: &str) -> Command {

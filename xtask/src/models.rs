@@ -8,6 +8,9 @@ use crate::shell::{tee, this_cargo};
 /// The crates that keep the contract and have models.
 pub const ENGINES: [&str; 2] = ["woodlot-llfree", "woodlot-nbbs"];
 
+/// Seconds after which a short run cuts off a scenario under loom, for each thread that comes first.
+const LOOM_SHORT: &str = "4";
+
 /// What a checker looks at, and how far it goes.
 #[derive(Args)]
 pub struct Models {
@@ -34,6 +37,9 @@ pub fn models(cfg: &str, what: &Models) -> Result<Outcome, String> {
     command.env("RUSTFLAGS", format!("--cfg {cfg}"));
     command.env("CARGO_TARGET_DIR", format!("target/{cfg}"));
     command.env("WOODLOT_FULL", if what.length.short { "0" } else { "1" });
+    if what.length.short {
+        command.env("LOOM_MAX_DURATION", LOOM_SHORT);
+    }
     tee(&mut command).map(|said| Outcome::Ran(totals(&said)))
 }
 

@@ -183,7 +183,7 @@ fn verdict(differ: &[&Pair], frag_differs: bool) -> String {
     if let Some(first) = slower.clone().next() {
         said.push(format!("B is slower in {}{}", slower.count(), most(first)));
     }
-    if let Some(last) = faster.clone().last() {
+    if let Some(last) = faster.clone().next_back() {
         said.push(format!("B is faster in {}{}", faster.count(), most(last)));
     }
     if frag_differs {

@@ -15,7 +15,8 @@ use super::{Scenario, full, std};
 
 /// Preemptions, where `LOOM_MAX_PREEMPTIONS` does not say.
 const PREEMPTIONS: usize = 3;
-/// The longest that a larger scenario may take for each thread that comes first, in a full run.
+/// The longest that a larger scenario may take for each thread that comes first, in a full run, where
+/// `LOOM_MAX_DURATION` does not say.
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// Runs a scenario under every schedule within the bound, once with each thread as the first:
@@ -53,7 +54,7 @@ fn run<G: Geometry>(
     let mut builder = loom::model::Builder::new();
     let bound = *builder.preemption_bound.get_or_insert(bound);
     builder.max_branches = 100_000;
-    builder.max_duration = longest;
+    builder.max_duration = builder.max_duration.or(longest);
     let start = Instant::now();
     let executions = std::sync::Arc::new(AtomicUsize::new(0));
     let (counter, scenario) = (executions.clone(), *scenario);
@@ -76,6 +77,6 @@ fn run<G: Geometry>(
         let states: Vec<&State> = states.iter().collect();
         world.judge(&states, When::Returned);
     });
-    let complete = longest.is_none_or(|longest| start.elapsed() < longest);
+    let complete = builder.max_duration.is_none_or(|longest| start.elapsed() < longest);
     Run { executions: executions.load(Ordering::Relaxed), bound, complete }
 }

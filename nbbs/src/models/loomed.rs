@@ -2,6 +2,7 @@
 
 use std::println;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 use std::vec::Vec;
 
 use loom::sync::Arc;
@@ -18,16 +19,18 @@ const PREEMPTIONS: usize = 3;
 /// Runs a scenario under every schedule within the bound, once with each thread as the first:
 /// which accesses loom sees to conflict depends on who comes first.
 pub(super) fn check<G: Geometry, F: Cells>(scenario: &Scenario<G, F>) {
-    let runs = (0..scenario.threads.len()).map(|first| run(scenario, first));
-    let executions: usize = runs.sum();
-    println!("loom {} {}: {executions} executions, complete", F::NAME, scenario.name);
+    let runs: Vec<_> = (0..scenario.threads.len()).map(|first| run(scenario, first)).collect();
+    let executions: usize = runs.iter().map(|(executions, _)| executions).sum();
+    let end = if runs.iter().all(|(_, complete)| *complete) { "complete" } else { "cut off" };
+    println!("loom {} {}: {executions} executions, {end}", F::NAME, scenario.name);
 }
 
-/// How many executions there were.
-fn run<G: Geometry, F: Cells>(scenario: &Scenario<G, F>, first: usize) -> usize {
+/// How many executions there were, and whether these are all (unless `LOOM_MAX_DURATION` cuts them off).
+fn run<G: Geometry, F: Cells>(scenario: &Scenario<G, F>, first: usize) -> (usize, bool) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound.get_or_insert(PREEMPTIONS);
     builder.max_branches = 100_000;
+    let start = Instant::now();
     let executions = std::sync::Arc::new(AtomicUsize::new(0));
     let (counter, scenario) = (executions.clone(), *scenario);
     builder.check(move || {
@@ -46,5 +49,6 @@ fn run<G: Geometry, F: Cells>(scenario: &Scenario<G, F>, first: usize) -> usize 
         let states: Vec<&State> = states.iter().collect();
         world.judge(&states, When::Returned);
     });
-    executions.load(Ordering::Relaxed)
+    let complete = builder.max_duration.is_none_or(|longest| start.elapsed() < longest);
+    (executions.load(Ordering::Relaxed), complete)
 }
