@@ -179,20 +179,27 @@ impl<G: Geometry> LLFree<'_, G> {
             return self.credit(FrameId(self.base + index), ORDER, polarity, slot);
         }
         last.store((tree as u64) << 8 | 1, Ordering::Relaxed);
-        let Some(Given { credits: Credits { before, after }, .. }) = place.give(1 << ORDER) else {
+        let Some(Given { credits, all }) = place.give(1 << ORDER) else {
             let polarity = self.lower.polarity_in(states, huge);
             return self.take_back(FrameId(self.base + index), ORDER, polarity);
         };
         self.count(slot, 1 << ORDER, true);
-        if after <= before || Self::is_to_follow(Credits { before, after }) {
-            return self.given_last(huge, before, after);
+        if all || Self::is_to_follow(credits) {
+            return self.given_last(huge, credits.before, credits.after, all);
         }
         Ok(())
     }
 
+    /// Credits were given, and more is to be done. Each argument has a register.
     #[inline(never)]
-    fn given_last(&self, huge: usize, before: usize, after: usize) -> Result<(), NotFreed> {
-        self.given(huge, Given { credits: Credits { before, after }, all: after <= before });
+    fn given_last(
+        &self,
+        huge: usize,
+        before: usize,
+        after: usize,
+        all: bool,
+    ) -> Result<(), NotFreed> {
+        self.given(huge, Given { credits: Credits { before, after }, all });
         Ok(())
     }
 
