@@ -374,13 +374,22 @@ impl<G: Geometry> LLFree<'_, G> {
     fn move_to_partial(&self, word: &AtomicU64, order: u32, class: Class) -> bool {
         self.index.may_have(Kind::Partial, self.filled(class))
             && self.zone.classes.fills(class).any(|filled| {
-                let mut candidates = CANDIDATES;
+                let mut looks = Self::candidates(order);
                 self.move_to(word, class, (Kind::Partial, Places::of(filled), 0), |tree| {
-                    let look = order == 0 || candidates > 0;
-                    candidates = candidates.saturating_sub(1);
-                    look && self.choose_child(tree, order, None).is_some()
+                    looks() && self.choose_child(tree, order, None).is_some()
                 })
             })
+    }
+
+    /// For each tree that a search comes upon: is it to be looked into? One with credits has a frame;
+    /// for runs of frames there is a limit.
+    fn candidates(order: u32) -> impl FnMut() -> bool {
+        let mut left = CANDIDATES;
+        move || {
+            let look = order == 0 || left > 0;
+            left = left.saturating_sub(1);
+            look
+        }
     }
 
     /// Borrows a child that is in part allocated from a tree that another reservation has: of the
@@ -389,9 +398,9 @@ impl<G: Geometry> LLFree<'_, G> {
         let own = self.read(word);
         let look = |tree| self.look_at(tree);
         let child = self.zone.classes.fills(class).find_map(|filled| {
-            let places = Places::of(filled);
+            let (places, mut looks) = (Places::of(filled), Self::candidates(order));
             self.index.search(Kind::Lending, places, own.tree(), look, |tree, _| {
-                if own.owns(tree) { None } else { self.take_chosen(tree, order, None) }
+                if !own.owns(tree) && looks() { self.take_chosen(tree, order, None) } else { None }
             })
         });
         child.is_some_and(|child| {
