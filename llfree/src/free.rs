@@ -52,7 +52,13 @@ impl<G: Geometry> LLFree<'_, G> {
             return self.free_part::<ORDER>(frame, slot);
         }
         // The credits held, and the frame that the caller owns, keep the polarity.
-        let (offset, rows) = self.lower.rows_of(frame.0 - self.base, ORDER, now.polarity());
+        let index = frame.0 - self.base;
+        let (offset, rows) = if ORDER > ROW_ORDER {
+            self.lower.rows_of(index, ORDER, now.polarity())
+        } else {
+            // SAFETY: the frame lies in the zone.
+            unsafe { self.lower.place(index) }.row_of(index, now.polarity())
+        };
         if let Err(gone) = rows.release(offset, ORDER) {
             return Err(self.refused(frame, Refusal::NotAllocated(gone)));
         }
