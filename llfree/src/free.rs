@@ -23,8 +23,10 @@ impl<G: Geometry> LLFree<'_, G> {
     ) -> Result<(), NotFreed> {
         self.check_free(frame, Order(ORDER as u8), slot)?;
         let index = frame.0 - self.base;
+        // SAFETY: `check_free` has said that the frame lies in the zone.
+        let reserved = || unsafe { self.tree_of(index) }.is_reserved();
         // Slots hold children of reserved trees, but for what they borrowed before a tree was given up.
-        if ORDER > ROW_ORDER || self.tree_of(index).is_reserved() {
+        if ORDER > ROW_ORDER || reserved() {
             let huge = index >> G::HUGE_ORDER;
             for word in self.slot_reservations(slot) {
                 let now = self.read(word);
@@ -56,7 +58,7 @@ impl<G: Geometry> LLFree<'_, G> {
         let (offset, rows) = if ORDER > ROW_ORDER {
             self.lower.rows_of(index, ORDER, now.polarity())
         } else {
-            // SAFETY: the frame lies in the zone.
+            // SAFETY: `check_free` has said that the frame lies in the zone.
             unsafe { self.lower.place(index) }.row_of(index, now.polarity())
         };
         if let Err(gone) = rows.release(offset, ORDER) {
@@ -150,7 +152,7 @@ impl<G: Geometry> LLFree<'_, G> {
     /// window: so it is short, in two steps with few registers each, and what is seldom is elsewhere.
     #[inline(never)]
     fn free_unreserved<const ORDER: u32>(&self, index: usize, slot: Slot) -> Result<(), NotFreed> {
-        // SAFETY: the frame lies in the zone.
+        // SAFETY: `check_free` has said that the frame lies in the zone.
         let place = unsafe { self.lower.place(index) };
         let states = place.states();
         let Some(polarity) = self.lower.split_polarity_in(states, index >> G::HUGE_ORDER) else {
@@ -173,7 +175,7 @@ impl<G: Geometry> LLFree<'_, G> {
     ) -> Result<(), NotFreed> {
         let (huge, tree) = (index >> G::HUGE_ORDER, (index >> G::HUGE_ORDER) / G::TREE_HUGE);
         let last = self.slot_word(slot, SLOT_LAST_FREE);
-        // SAFETY: the frame lies in the zone.
+        // SAFETY: `check_free` has said that the frame lies in the zone.
         let place = unsafe { self.lower.place(index) };
         // As long as nothing has changed in the word, the bits mean what they did.
         if place.states() != states

@@ -114,9 +114,13 @@ impl<G: Geometry> LLFree<'_, G> {
         self.trees.get(tree).map_or(none, |entry| Tree(entry.load(Ordering::Acquire)))
     }
 
-    /// The entry of the tree of a frame of the zone, counted from the first that the metadata is for.
+    /// The entry of the tree in which the frame `index` lies, counted from the first that the metadata is
+    /// for.
+    ///
+    /// # Safety
+    /// There is such a frame.
     #[inline(always)]
-    pub(crate) fn tree_of(&self, index: usize) -> Tree {
+    pub(crate) unsafe fn tree_of(&self, index: usize) -> Tree {
         let tree = (index >> G::HUGE_ORDER) / G::TREE_HUGE;
         debug_assert!(tree < self.trees.len());
         // SAFETY: there is an entry for the tree of each frame.
