@@ -38,7 +38,8 @@ pub struct Unsupported {
 /// * **Wrong calls** are told apart by their error and change nothing. The allocator does not know
 ///   owners: a free of another owner's frames cannot be told from a right one, and a double free
 ///   that races with the reallocation of the same frame is outside the guarantee, but neither
-///   corrupts anything beyond the frames named.
+///   corrupts anything beyond the frames named. (Two such frees of one frame at once may, until both
+///   have returned, make other frames of its huge frame look free.)
 /// * **Progress.** An engine whose documentation says *lock-free* never waits for another call: a
 ///   thread that stops for ever inside a call delays nobody. No call allocates from a heap or
 ///   panics; every call may be made from interrupt context.

@@ -44,7 +44,8 @@ pub(crate) enum Open {
 /// other calls have in flight.
 const ROUNDS: usize = 3;
 
-/// How many trees a search for a run of base frames looks into before it opens a huge frame.
+/// How many trees a search for a run of base frames looks into before it opens a huge frame: of each class
+/// that it may fill, and again among those that it may borrow from.
 const CANDIDATES: usize = 8;
 
 /// For whom a block is.

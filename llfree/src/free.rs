@@ -30,7 +30,7 @@ impl<G: Geometry> LLFree<'_, G> {
             let huge = index >> G::HUGE_ORDER;
             for word in self.slot_reservations(slot) {
                 let now = self.read(word);
-                if now.huge_index() == huge {
+                if now.huge_index() == huge && now.held() > 0 {
                     return self.free_held::<ORDER>(frame, slot, word, now);
                 }
             }
@@ -39,8 +39,8 @@ impl<G: Geometry> LLFree<'_, G> {
         self.free_unreserved::<ORDER>(index, slot)
     }
 
-    /// Base frames of the child that the slot's reservation `word` was seen to be at, and to which the
-    /// credits go back if it holds some.
+    /// Base frames of the child of which the slot's reservation `word` was seen to hold credits: those of
+    /// the frames go back there.
     #[inline(never)]
     fn free_held<const ORDER: u32>(
         &self,
@@ -49,10 +49,6 @@ impl<G: Geometry> LLFree<'_, G> {
         word: &AtomicU64,
         now: Reservation<G>,
     ) -> Result<(), NotFreed> {
-        if now.held() == 0 {
-            // Two reservations of a slot seldom have one child: the free goes to its counter.
-            return self.free_part::<ORDER>(frame, slot);
-        }
         // The credits held, and the frame that the caller owns, keep the polarity.
         let index = frame.0 - self.base;
         let (offset, rows) = if ORDER > ROW_ORDER {
@@ -177,7 +173,7 @@ impl<G: Geometry> LLFree<'_, G> {
         let last = self.slot_word(slot, SLOT_LAST_FREE);
         // SAFETY: `check_free` has said that the frame lies in the zone.
         let place = unsafe { self.lower.place(index) };
-        // As long as nothing has changed in the word, the bits mean what they did.
+        // An equal word answers what `still_means` asks: split, with the same polarity, and no join.
         if place.states() != states
             || states.is_joining()
             || last.load(Ordering::Relaxed) >> 8 == tree as u64
@@ -303,8 +299,9 @@ impl<G: Geometry> LLFree<'_, G> {
         Err(NotFreed::NotAllocated)
     }
 
-    /// The bits of a refused free could not be turned back, since somebody else has turned them: so
-    /// they have changed their meaning by this free, and the credits follow them.
+    /// The bits of a refused free could not be turned back, since somebody else has turned some of them:
+    /// so they have changed their meaning by this free, and the credits follow them. (Of a block of which
+    /// only some were turned the others stay as they are: they are lost with the mistake.)
     #[cold]
     pub(crate) fn settle(&self, huge: usize, count: usize, polarity: Polarity) {
         let now = self.lower.split_polarity(huge);

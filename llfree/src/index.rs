@@ -21,10 +21,12 @@
 //!    come back, another if whoever moved it was interrupted before it could. A mask bit whose
 //!    leaf is empty is cleared in the same way.
 //!
-//! So a bit may be set for nothing, but a tree whose last change is complete is never missing:
-//! setting and clearing are read-modify-writes of one word. If the setter's comes first, the
-//! clearer's reads it, and the clearer's second look sees the tree as it was set; if it comes
-//! second, the bit stays. This needs acquire and release, no more.
+//! So a bit may be set for nothing, but a tree whose last change is complete is missing at most while a
+//! call is between two writes of its leaf or of its mask: a clearer before its second look, or a setter
+//! before its second word. One that stops there for ever hides what it was about, a tree or the trees
+//! of one leaf, until some tree comes to that leaf anew. Setting and clearing are read-modify-writes of
+//! one word. If the setter's comes first, the clearer's reads it, and the clearer's second look sees
+//! the tree as it was set; if it comes second, the bit stays. This needs acquire and release, no more.
 //!
 //! Whether a tree lends is said by its entry alone. What one is that nobody has reserved depends on two
 //! words, its entry and its states: whether it has children with credits on the one, whether it has
@@ -310,7 +312,9 @@ impl<'a, G: Geometry> Index<'a, G> {
     #[cold]
     fn heal_mask(&self, mask: &AtomicU64, leaf: &AtomicU64, place: u32) {
         mask.fetch_and(!(1 << place), Ordering::AcqRel);
-        if leaf.load(Ordering::Acquire) != 0 {
+        // A read-modify-write: who set a bit of the leaf before it is seen; who sets one after it sees
+        // that the mask was cleared. A load may miss the one, while the other misses the clearing.
+        if leaf.fetch_or(0, Ordering::AcqRel) != 0 {
             mask.fetch_or(1 << place, Ordering::AcqRel);
         }
     }

@@ -20,7 +20,8 @@ use crate::{LLFree, Tuning};
 pub(crate) const SLOT_WORDS: usize = 16;
 /// Of a slot: frames freed less frames allocated through it, modulo 2^64.
 pub(crate) const SLOT_BALANCE: usize = MAX_CLASSES;
-/// Of a slot: the tree that nobody had reserved and it freed into last, and how often in a row.
+/// Of a slot: the tree that it freed into last where nobody had reserved it, or by a join, and how often
+/// in a row.
 pub(crate) const SLOT_LAST_FREE: usize = MAX_CLASSES + 1;
 /// Of a slot: the child of a reserved tree that it freed into last, and how often in a row.
 pub(crate) const SLOT_LAST_CHILD: usize = MAX_CLASSES + 2;

@@ -28,7 +28,8 @@
 //! Lock-free throughout: a swap fails only because another call succeeded, and every search is
 //! bounded. A call that stops half-way hides at most what it holds: the block it was taking or
 //! giving, the credits of one child, and the tree that it was just moving to, leaving, or telling the
-//! index of.
+//! index of; or, where a search was just forgetting an empty leaf of the index, the trees that came to
+//! that leaf in the same moment.
 //!
 //! # Crash
 //! See [`Init::Recover`](woodlot_frame::Init::Recover): what survives is exactly what the bits and

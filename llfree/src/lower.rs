@@ -513,7 +513,8 @@ impl<'a, G: Geometry> Lower<'a, G> {
         let within = huge % G::TREE_HUGE / LANE;
         let row = index >> row_order::<G>();
         debug_assert!(row < self.rows.len() && huge < self.children.len());
-        // SAFETY: there are as many words of each kind as the frames need.
+        // SAFETY: `from_parts` has cut each slice to what the zone's frames need, and a tree has at most
+        // as many huge frames as its two state words.
         unsafe {
             Place {
                 states: self.states.get_unchecked(huge / G::TREE_HUGE).0.get_unchecked(within),

@@ -16,8 +16,8 @@
 //!   then claims its bit by another.
 //!
 //! Legal values: 0, or bit 0 set and `held` in range, and `held` > 0 only while those credits are
-//! missing from the child's counter. Everybody writes by compare-and-swap on the whole word: the
-//! slot's own calls, others that drain it or allocate from it.
+//! missing from the child's counter. Everybody writes by a swap of the whole word, and whoever takes a
+//! reservation out of it gives it back: the slot's own calls, others that drain it or allocate from it.
 //!
 //! The paper has an in-transition flag here, which keeps a second call on the slot from reserving
 //! a tree while the first one does. A swap of the whole word needs none: whoever comes second

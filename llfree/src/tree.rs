@@ -8,8 +8,8 @@
 //! ```
 //!
 //! * `children`: which children have credits in their counters.
-//! * `class`: what the frames are for; kept while reserved, chosen anew when an entirely free tree
-//!   is reserved.
+//! * `class`: what the frames are for; chosen anew when an entirely free tree is reserved, or a block of
+//!   one claimed by its number.
 //! * `r` (reserved): some slot's reservation draws from this tree; others keep away as long as
 //!   there are others.
 //! * `quarters`: the credits in the counters, in quarters of a huge frame, each child's rounded
