@@ -135,10 +135,10 @@ pub struct ReplayArgs {
     #[arg(long)]
     pub threads: bool,
     /// How often the calls are made again, with nothing between them, to measure their time; 0
-    /// measures nothing
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(..=1000))]
+    /// measures nothing. Not with --threads
+    #[arg(long, value_name = "N", default_value_t = 5, conflicts_with = "threads", value_parser = clap::value_parser!(u32).range(..=1000))]
     pub rounds: u32,
-    /// Compare every N allocations and frees where a trace has no recorded curve
-    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..))]
+    /// Compare every N allocations and frees where a trace has no recorded curve. Not with --threads
+    #[arg(long, value_name = "N", default_value_t = 20_000, conflicts_with = "threads", value_parser = clap::value_parser!(u32).range(1..))]
     pub every: u32,
 }

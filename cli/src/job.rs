@@ -114,6 +114,9 @@ pub fn trace_command(command: TraceCommand, screen: &mut Screen) -> Result<(), F
         TraceCommand::Convert { from, to, name, lists } => {
             let mut trace = load_with_notes(&from, &sources(lists))?;
             trace.name = name.unwrap_or(trace.name);
+            if to.canonicalize().is_ok_and(|to| from.canonicalize().is_ok_and(|from| from == to)) {
+                return Err(Failure::Usage(format!("{}: is what is read", to.display())));
+            }
             let bytes = write_binary(&trace).map_err(|cause| Failure::at(&to, cause))?;
             let (events, len) = (trace.events.len(), bytes.len());
             write_files(&[(to.clone(), bytes)])?;

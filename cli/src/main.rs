@@ -11,7 +11,11 @@ use woodlot_cli::{Cli, run};
 const INTERRUPTED: i32 = 130;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        // Help and the version come here, too.
+        Err(said) => exit(said.print().map_or(1, |()| said.exit_code())),
+    };
     stop_cleanly_on_interrupt().and_then(|()| run(cli)).unwrap_or_else(|failure| {
         note(&failure.to_string());
         failure.exit_code()

@@ -174,6 +174,11 @@ pub enum InitError {
     Misaligned(Region),
     /// The two parts of the metadata share memory.
     Overlap,
+    /// The heap has no memory for the metadata (`Owned`, the only one who asks it).
+    OutOfMemory {
+        /// The bytes that were asked for.
+        bytes: usize,
+    },
     /// This engine cannot start in the mode asked for.
     Unsupported,
 }
@@ -191,6 +196,7 @@ impl fmt::Display for InitError {
             }
             Self::Misaligned(region) => write!(f, "the {region} metadata is misaligned"),
             Self::Overlap => f.write_str("the durable and the volatile metadata overlap"),
+            Self::OutOfMemory { bytes } => write!(f, "no {bytes} bytes to be had for the metadata"),
             Self::Unsupported => f.write_str("this engine cannot start in this mode"),
         }
     }
@@ -275,6 +281,7 @@ mod tests {
             (short, "the volatile metadata has 64 bytes and needs 128"),
             (InitError::Misaligned(Region::Durable), "the durable metadata is misaligned"),
             (InitError::Overlap, "the durable and the volatile metadata overlap"),
+            (InitError::OutOfMemory { bytes: 7 }, "no 7 bytes to be had for the metadata"),
             (InitError::Unsupported, "this engine cannot start in this mode"),
         ] {
             assert_eq!(error.to_string(), message);

@@ -1,9 +1,8 @@
 //! An allocator together with its metadata, for programs and tests that have a heap.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::mem::MaybeUninit;
 use std::ops::Deref;
-use std::ptr::NonNull;
 
 use crate::{Construct, Init, InitError, METADATA_ALIGN, RawMetadata, ZoneConfig};
 
@@ -26,19 +25,18 @@ impl<A: Construct> Owned<A> {
     /// A new zone with metadata from the heap, in mode [`Init::Free`] or [`Init::Allocated`].
     ///
     /// # Errors
-    /// What [`Construct::construct`] says of the configuration.
+    /// What [`Construct::construct`] says of the configuration, or [`InitError::OutOfMemory`].
     pub fn new(config: &ZoneConfig, init: Init) -> Result<Self, InitError> {
         let size = A::metadata_size(config)?;
-        let metadata = RawMetadata {
-            durable: (zeroed(size.durable), size.durable),
-            volatile: (zeroed(size.volatile), size.volatile),
-        };
+        let durable = (zeroed(size.durable)?, size.durable);
+        let volatile = (zeroed(size.volatile).inspect_err(|_| release(durable))?, size.volatile);
+        let metadata = RawMetadata { durable, volatile };
         // SAFETY: the memory is fresh, nobody else has it, and `drop` frees it only after the
         // allocator's last use.
         match unsafe { A::construct(config, metadata, init) } {
             Ok(allocator) => Ok(Self { allocator: MaybeUninit::new(allocator), metadata }),
             Err(error) => {
-                release(metadata);
+                release_both(metadata);
                 Err(error)
             }
         }
@@ -80,7 +78,7 @@ impl<A> Drop for Owned<A> {
     fn drop(&mut self) {
         // SAFETY: it is initialised, and used for the last time.
         unsafe { self.allocator.assume_init_drop() };
-        release(self.metadata);
+        release_both(self.metadata);
     }
 }
 
@@ -90,15 +88,31 @@ fn layout(bytes: usize) -> Layout {
     Layout::from_size_align(bytes.max(1), METADATA_ALIGN).expect("metadata fits the address space")
 }
 
-fn zeroed(bytes: usize) -> *mut u8 {
+fn zeroed(bytes: usize) -> Result<*mut u8, InitError> {
     // SAFETY: `layout` has a size above zero.
-    let start = NonNull::new(unsafe { alloc_zeroed(layout(bytes)) });
-    start.unwrap_or_else(|| handle_alloc_error(layout(bytes))).as_ptr()
+    let start = unsafe { alloc_zeroed(layout(bytes)) };
+    if start.is_null() { Err(InitError::OutOfMemory { bytes }) } else { Ok(start) }
 }
 
-fn release(metadata: RawMetadata) {
-    for (start, len) in [metadata.durable, metadata.volatile] {
-        // SAFETY: both parts came from `zeroed` with these lengths, and are released once.
-        unsafe { dealloc(start, layout(len)) };
+fn release_both(metadata: RawMetadata) {
+    release(metadata.durable);
+    release(metadata.volatile);
+}
+
+fn release((start, len): (*mut u8, usize)) {
+    // SAFETY: every part comes from `zeroed` with its length, and is released once.
+    unsafe { dealloc(start, layout(len)) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Miri ends where a program asks for so much.
+    #[cfg_attr(miri, ignore)]
+    #[test]
+    fn memory_that_is_not_to_be_had_is_an_error() {
+        let bytes = 1 << 62;
+        assert_eq!(zeroed(bytes), Err(InitError::OutOfMemory { bytes }));
     }
 }

@@ -78,7 +78,14 @@ fn load_text(reader: Box<dyn BufRead>, path: &Path, sources: &Sources) -> Result
     trace.zones = x86_zones(highest_frame(&trace));
     match find(path, &sources.curve, "curve.csv") {
         Some(curve) => {
-            place_curve(&mut trace, &read_curve(archive::open(&curve)?, &curve)?, &curve)?
+            place_curve(&mut trace, &read_curve(archive::open(&curve)?, &curve)?, &curve)?;
+            if trace.curve.is_empty() {
+                notes.push(format!(
+                    "{}: no row of the time of {}: Linux's side is computed from the trace alone",
+                    curve.display(),
+                    path.display()
+                ));
+            }
         }
         None => notes.push(format!(
             "{}: no recorded curve (curve.csv): Linux's side is computed from the trace alone",

@@ -16,7 +16,7 @@ use crate::shell::{capture, root};
 /// Which checkers run, and how long.
 #[derive(Args)]
 pub struct Trust {
-    /// At full length, with the figures written to TESTING.md; otherwise as CI runs them
+    /// At full length, with the figures written to TESTING.md; otherwise their short forms
     #[arg(long)]
     full: bool,
     /// Only these checkers

@@ -193,7 +193,8 @@ fn draw_series(chart: &mut Chart, panel: &Panel, series: &Series, scale: u32) ->
             chart.draw_series([bar]).map_err(failed)?;
         }
     }
-    if series.shape == Shape::Marked {
+    // One point makes no line.
+    if series.shape == Shape::Marked || series.points.len() == 1 {
         let size = 4 * scale as i32;
         let marks = series.points.iter().map(|point| {
             let (at, look, hollow) = (at(point, point.y), series.look, point.hollow);

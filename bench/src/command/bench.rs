@@ -7,7 +7,7 @@ use clap::Args;
 use clap::builder::PathBufValueParser;
 use woodlot_frame::Order;
 
-use super::percent;
+use super::tenths;
 use crate::Failure;
 use crate::check;
 use crate::engine::Engines;
@@ -41,9 +41,9 @@ pub struct BenchArgs {
     /// How much memory is managed, 4MiB to 16TiB. Only metadata is touched
     #[arg(long, value_name = "SIZE", default_value = "8GiB")]
     pub memory: Size,
-    /// How full the zone is before, in percent, separated by commas [default: 90,99,99.8 for
-    /// near-full, otherwise 0]
-    #[arg(long, value_name = "PERCENT", value_delimiter = ',', value_parser = percent)]
+    /// How full the zone is before, in percent, to a tenth, separated by commas [default:
+    /// 90,99,99.8 for near-full, otherwise 0]
+    #[arg(long, value_name = "PERCENT", value_delimiter = ',', value_parser = tenths)]
     pub fill: Vec<f64>,
     /// Where that lies
     #[arg(long, value_enum, default_value_t, value_name = "WHERE")]
@@ -98,9 +98,7 @@ pub fn bench(args: BenchArgs) -> Result<ExitCode, Failure> {
     }
     let pattern = args.pattern.ok_or_else(|| Failure::Usage("no pattern".into()))?;
     let subjects = subjects(pattern, &args)?;
-    for path in [&args.json, &args.csv].into_iter().flatten() {
-        check_writable(path)?;
-    }
+    check_writable([&args.json, &args.csv].into_iter().flatten())?;
     screen.print(&machine.describe())?;
     screen.print(&describe_setup(&subjects[0].setup, args.repetitions))?;
     let repetitions = args.repetitions as usize;

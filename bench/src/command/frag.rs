@@ -62,9 +62,7 @@ pub fn frag(args: FragArgs) -> Result<ExitCode, Failure> {
         churn: args.churn,
         seed: args.seed,
     };
-    for path in [&args.csv, &args.svg].into_iter().flatten() {
-        check_writable(path)?;
-    }
+    check_writable([&args.csv, &args.svg].into_iter().flatten())?;
     let mut screen = Screen::default();
     screen.print(&Machine::here().describe())?;
     let mut curves = Vec::new();

@@ -17,6 +17,15 @@ fn percent(text: &str) -> Result<f64, String> {
     }
 }
 
+/// The same in steps of 0.1.
+fn tenths(text: &str) -> Result<f64, String> {
+    let number = percent(text)?;
+    match (number * 10.0).round() / 10.0 == number {
+        true => Ok(number),
+        false => Err("percent in steps of 0.1".into()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use clap::{CommandFactory, Parser};
@@ -46,6 +55,7 @@ mod tests {
             "bench bulk --memory 1KiB",
             "bench bulk --repetitions 0",
             "bench bulk --fill 101",
+            "bench bulk --fill 99.96",
             "bench bulk --placement nowhere",
             "bench thread-test --threads 0",
             "bench thread-test --burst 0",
@@ -62,7 +72,12 @@ mod tests {
         for line in wrong {
             assert!(parse(line).is_err(), "{line}");
         }
-        for line in ["bench --check --quick", "bench bulk --engine all --order 0,9", "frag"] {
+        for line in [
+            "bench --check --quick",
+            "bench bulk --engine all --order 0,9",
+            "bench bulk --fill 99.9,0.3,100",
+            "frag",
+        ] {
             assert!(parse(line).is_ok(), "{line}");
         }
     }
@@ -74,6 +89,8 @@ mod tests {
             ("bench bulk --memory 4MiB --threads 4096", "too little"),
             ("bench repeat --fill 100", "no block of order 0 is free in 8GiB that is 100 % full"),
             ("bench near-full --placement row", "random"),
+            ("bench near-full --fill 0", "--fill above 0"),
+            ("bench repeat --order 10 --memory 4MiB", "blocks of order 10"),
             ("bench full --fill 50", "--fill 0"),
             (
                 "bench linux-scalability --threads 2 --memory 1GiB",

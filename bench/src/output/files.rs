@@ -6,7 +6,7 @@
 //! begun behind its back.
 
 use std::fs;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -33,11 +33,20 @@ pub fn remove_partial_files() -> impl Sized {
 }
 
 /// Writes files; what was there before is replaced. All of them are complete before the first one
-/// appears, so that results of two runs are not mixed.
+/// appears.
 ///
 /// # Errors
 /// Why not, with the file's name. Nothing is left behind then.
 pub fn write_files(files: &[(PathBuf, Vec<u8>)]) -> Result<(), Failure> {
+    replace_files(files, &[])
+}
+
+/// The same; those of `others` that are not among the files are removed, so that what an earlier run
+/// left is not taken for this one's.
+///
+/// # Errors
+/// As [`write_files`], or what could not be removed.
+pub fn replace_files(files: &[(PathBuf, Vec<u8>)], others: &[PathBuf]) -> Result<(), Failure> {
     let complete = files.iter().map(|(path, bytes)| Ok((complete(path, bytes)?, path)));
     let complete = complete.collect::<Result<Vec<_>, Failure>>()?;
     let mut list = unfinished();
@@ -45,7 +54,16 @@ pub fn write_files(files: &[(PathBuf, Vec<u8>)]) -> Result<(), Failure> {
         list.retain(|unfinished| unfinished != file.path());
         file.persist(path).map_err(|error| cannot_write(path, error.error))?;
     }
-    Ok(())
+    let stale = others.iter().filter(|other| files.iter().all(|(path, _)| path != *other));
+    stale.map(|other| (other, fs::remove_file(other))).try_for_each(
+        |(other, removed)| match removed {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(Failure::at(
+                other,
+                format!("is of an earlier run and cannot be removed: {error}"),
+            )),
+            _ => Ok(()),
+        },
+    )
 }
 
 fn cannot_write(path: &Path, cause: impl std::fmt::Display) -> Failure {
@@ -60,13 +78,31 @@ fn folder(path: &Path) -> &Path {
     }
 }
 
-/// Sees that a file can be written, before hours of work.
+/// Sees that the files named can be written, before hours of work.
 ///
 /// # Errors
-/// Why not, with the file's name.
-pub(crate) fn check_writable(path: &Path) -> Result<(), Failure> {
-    if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
-        return Err(cannot_write(path, "it is there and not a file"));
+/// Why not, with the file's name; that one is named twice.
+pub(crate) fn check_writable<'a>(
+    paths: impl IntoIterator<Item = &'a PathBuf>,
+) -> Result<(), Failure> {
+    let mut known: Vec<&PathBuf> = Vec::new();
+    paths.into_iter().try_for_each(|path| {
+        if known.contains(&path) {
+            return Err(Failure::Usage(format!("{}: named for two results", path.display())));
+        }
+        known.push(path);
+        check(path)
+    })
+}
+
+fn check(path: &Path) -> Result<(), Failure> {
+    match fs::symlink_metadata(path) {
+        // Its name would become the file's: nothing would reach what it points to.
+        Ok(found) if found.is_symlink() => return Err(cannot_write(path, "it is a symbolic link")),
+        Ok(found) if !found.is_file() => {
+            return Err(cannot_write(path, "it is there and not a file"));
+        }
+        _ => {}
     }
     let probe = tempfile::tempfile_in(folder(path));
     probe.map(drop).map_err(|cause| cannot_write(path, cause))
@@ -74,7 +110,7 @@ pub(crate) fn check_writable(path: &Path) -> Result<(), Failure> {
 
 /// Writes what is to be `path` under another name in its folder.
 fn complete(path: &Path, bytes: &[u8]) -> Result<NamedTempFile, Failure> {
-    check_writable(path)?;
+    check(path)?;
     let written = begin(path).and_then(|mut file| {
         file.write_all(bytes)?;
         file.as_file().sync_data()?;
@@ -153,6 +189,36 @@ mod tests {
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
         write_files(&files(&folder.path().join("b"))).unwrap();
         assert_eq!(fs::read(&good).unwrap(), [1]);
-        assert!(check_writable(folder.path()).is_err() && check_writable(&good).is_ok());
+        assert!(check(folder.path()).is_err() && check(&good).is_ok());
+    }
+
+    #[test]
+    fn what_an_earlier_run_left_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let [a, b, c] = ["a", "b", "c"].map(|name| folder.path().join(name));
+        write_files(&[(a.clone(), vec![1]), (b.clone(), vec![1])]).unwrap();
+        replace_files(&[(b.clone(), vec![2])], &[a.clone(), b.clone(), c]).unwrap();
+        assert_eq!((a.exists(), fs::read(&b).unwrap()), (false, vec![2]));
+    }
+
+    #[test]
+    fn one_file_cannot_hold_two_results() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let Err(Failure::Usage(why)) = check_writable([&path, &path]) else { panic!() };
+        assert!(why.ends_with("named for two results"), "{why}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let [real, link] = ["real", "link"].map(|name| folder.path().join(name));
+        fs::write(&real, [1]).unwrap();
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        for bad in [check_writable([&link]), write_files(&[(link.clone(), vec![2])])] {
+            assert!(bad.unwrap_err().to_string().contains("symbolic link"));
+        }
+        assert!(link.is_symlink() && fs::read(&real).unwrap() == [1]);
     }
 }

@@ -9,7 +9,7 @@ mod table;
 
 pub use data::{csv, json};
 pub(crate) use files::check_writable;
-pub use files::{OutDir, remove_partial_files, write_files};
+pub use files::{OutDir, remove_partial_files, replace_files, write_files};
 pub use indicatif::ProgressBar;
 pub use machine::{Machine, available_bytes};
 pub use screen::{Screen, note, progress};

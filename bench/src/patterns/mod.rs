@@ -287,9 +287,15 @@ impl Setup {
                 self.threads, self.order, self.memory
             ));
         }
+        if self.pattern == Pattern::NearFull && self.fill == 0 {
+            return wrong("begins with a zone that is in use (a --fill above 0)".into());
+        }
         if self.list() < if self.pattern == Pattern::Batch { BATCH } else { 1 } {
-            let threads = self.threads;
-            return wrong(format!("{} is too little for {threads} threads", self.memory));
+            let (memory, threads, order) = (self.memory, self.threads, self.order);
+            let fill = if self.fill > 0 { self.before() } else { String::new() };
+            return wrong(format!(
+                "{memory}{fill} is too little for {threads} threads and blocks of {order}"
+            ));
         }
         Ok(())
     }

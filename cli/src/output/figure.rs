@@ -77,7 +77,7 @@ pub fn share(phase: &Phase) -> Panel {
 /// From zero, unless that would leave flat lines at the top of an empty panel.
 fn zoomed(label: &str, lowest: f64, highest: f64, step: f64) -> Axis {
     let bottom = match lowest > 0.75 * highest {
-        true => ((lowest / step).floor() - 1.0) * step,
+        true => (((lowest / step).floor() - 1.0) * step).max(0.0),
         false => 0.0,
     };
     Axis::linear(label, bottom..highest + (highest - bottom) * 0.05)

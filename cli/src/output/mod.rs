@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use crate::replay::Report;
 use woodlot_bench::Failure;
-use woodlot_bench::output::write_files;
+use woodlot_bench::output::replace_files;
 
 /// A replayed trace.
 pub struct Phase {
@@ -23,7 +23,13 @@ pub struct Phase {
     pub report: Report,
 }
 
-/// Writes figures and data; returns where they are.
+const FIGURE: [&str; 2] = ["free-huge.svg", "free-huge.png"];
+/// What the figure is drawn from. Not `curve.csv`: beside a trace that is Linux's recorded curve.
+const CURVE: &str = "free-huge.csv";
+const SUMMARY: &str = "summary.json";
+
+/// Writes figures and data; returns where they are. What an earlier run left of them is replaced or
+/// removed.
 ///
 /// # Errors
 /// The first file that could not be written; none of them appears then.
@@ -32,11 +38,12 @@ pub fn write_all(out: &Path, phases: &[Phase], zones: &str) -> Result<Vec<PathBu
     if phases.iter().any(|phase| !phase.report.rows.is_empty()) {
         let svg = figure::draw(phases)?;
         let png = png::render(&svg).map_err(Failure::Failed)?;
-        files.push((out.join("free-huge.svg"), svg.into_bytes()));
-        files.push((out.join("free-huge.png"), png));
-        files.push((out.join("curve.csv"), data::curve_csv(phases)?));
+        let drawn = [svg.into_bytes(), png];
+        files.extend(FIGURE.iter().map(|name| out.join(name)).zip(drawn));
+        files.push((out.join(CURVE), data::curve_csv(phases)?));
     }
-    files.push((out.join("summary.json"), data::summary_json(phases, zones)?));
-    write_files(&files)?;
+    files.push((out.join(SUMMARY), data::summary_json(phases, zones)?));
+    let all = [FIGURE[0], FIGURE[1], CURVE, SUMMARY].map(|name| out.join(name));
+    replace_files(&files, &all)?;
     Ok(files.into_iter().map(|(path, _)| path).collect())
 }

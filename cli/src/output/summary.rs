@@ -102,8 +102,9 @@ pub fn describe_trace(trace: &Trace) -> String {
             |kind: &EventKind| matches!(kind, EventKind::Alloc { source: s, .. } if *s == source);
         grouped(trace.events.iter().filter(|event| of(&event.kind)).count())
     };
-    let span = trace.events.first().zip(trace.events.last());
-    let (from, to) = span.map_or((0, 0), |(first, last)| (first.time_us, last.time_us));
+    // Those of different CPUs need not be in order.
+    let times = || trace.events.iter().map(|event| event.time_us);
+    let (from, to) = (times().min().unwrap_or(0), times().max().unwrap_or(0));
     let owned: u64 = trace.start.iter().map(|start| u64::from(start.span.frames)).sum();
     let hidden: u64 = trace.hidden.iter().map(|span| u64::from(span.frames)).sum();
     let zones = trace

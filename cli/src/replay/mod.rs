@@ -57,7 +57,7 @@ pub fn replay<A: Construct + FrameAllocator<Geometry = Base4K>>(
         return threads::replay::<A>(plan, progress);
     }
     let (mut report, calls) = sequential::replay::<A>(plan, progress)?;
-    if options.rounds > 0 {
+    if options.rounds > 0 && !calls.is_empty() {
         report.timing = Some(timing::measure::<A>(plan, &calls, options.rounds)?);
     }
     Ok(report)

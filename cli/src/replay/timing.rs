@@ -3,10 +3,10 @@
 //! The replay writes down every call that it makes. The list is then walked on a fresh allocator,
 //! with the same claims, making the same calls and nothing else between them; the clock is read
 //! before the first and after the last. What is measured is therefore the calls with the cost of
-//! walking the list (12 bytes an entry, in order) and of finding the zone, and without the replay's own bookkeeping between
-//! calls, which would push the allocator's words out of the cache. The walk alone is measured as
-//! well and shown beside. Frees of failed allocations are not calls; allocations that failed in
-//! Linux are.
+//! walking the list (12 bytes an entry, in order) and of finding the zone, and without the replay's
+//! own bookkeeping between calls, which would push the allocator's words out of the cache. The walk
+//! alone is measured as well and shown beside. Frees of failed allocations are not calls;
+//! allocations that failed in Linux are.
 //!
 //! An engine whose answers differ from those of the replay, where nothing ran beside it either, is
 //! not deterministic; the count of such answers is kept.
@@ -59,7 +59,7 @@ impl Call {
     }
 }
 
-/// Makes the calls again, `rounds` times.
+/// Makes the calls, of which there are some, again, `rounds` times.
 pub fn measure<A: Construct + FrameAllocator<Geometry = Base4K>>(
     plan: &Plan,
     calls: &[Call],
@@ -82,5 +82,5 @@ fn per_call(calls: &[Call], mut each: impl FnMut(Call)) -> f64 {
     for &call in calls {
         each(call);
     }
-    started.elapsed().as_nanos() as f64 / calls.len().max(1) as f64
+    started.elapsed().as_nanos() as f64 / calls.len() as f64
 }

@@ -44,13 +44,12 @@ const ROOM: usize = 8 << 20;
 /// # Errors
 /// What is in the way.
 pub fn check(folder: &Path, kernel: &Kernel) -> Result<File, Failure> {
-    let ours = fs::read_to_string(folder.join(PAGE)).is_ok_and(|page| page.contains(GENERATOR));
     let joined = kernel.sections().into_iter().map(|section| section.id);
     let figures = FIGURES.iter().map(|figure| figure.to_string()).chain(joined);
     let figures = figures.map(|figure| format!("{figure}.svg"));
     let mut names = [PAGE].iter().chain(&DATA).map(|name| name.to_string()).chain(figures);
     if let Some(name) = names.find(|name| folder.join(name).exists())
-        && !ours
+        && !is_report(folder)
     {
         let why = "is there already, and not from a report: name another folder (--out)";
         return Err(Failure::at(&folder.join(name), why));
@@ -59,6 +58,23 @@ pub fn check(folder: &Path, kernel: &Kernel) -> Result<File, Failure> {
     let mut room = tempfile::tempfile_in(folder).map_err(full)?;
     room.write_all(&vec![0; ROOM]).and_then(|()| room.sync_data()).map_err(full)?;
     Ok(room)
+}
+
+/// Is what the folder holds an earlier report?
+fn is_report(folder: &Path) -> bool {
+    fs::read_to_string(folder.join(PAGE)).is_ok_and(|page| page.contains(GENERATOR))
+}
+
+/// The figures of the report that the folder holds, if any; what was measured in a kernel is its own.
+pub fn earlier(folder: &Path) -> Vec<PathBuf> {
+    let names = fs::read_dir(folder).into_iter().flatten().flatten();
+    let names = names.filter_map(|entry| entry.file_name().into_string().ok());
+    let figure = |name: &String| {
+        name.strip_suffix(".svg")
+            .is_some_and(|id| FIGURES.contains(&id) || id.starts_with("kernel-"))
+    };
+    let figures = names.filter(|_| is_report(folder)).filter(figure);
+    figures.map(|name| folder.join(name)).collect()
 }
 
 /// All files of a report.

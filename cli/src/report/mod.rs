@@ -26,10 +26,9 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::PathBufValueParser;
 use woodlot_bench::Failure;
-use woodlot_bench::output::{OutDir, Screen, write_files};
+use woodlot_bench::output::{OutDir, Screen, replace_files};
 
 use data::{Data, Form};
-use kernel::Kernel;
 
 /// What to report.
 #[derive(Args, Debug)]
@@ -66,11 +65,8 @@ pub fn report(args: &ReportArgs, screen: &mut Screen) -> Result<(), Failure> {
         return screen.print(&compare::compare(&a, &b));
     }
     let data = args.from.as_deref().map(Data::read).transpose()?;
-    let mut kernel = Kernel::default();
+    let mut kernel = data.as_ref().map(|data| data.kernel.clone()).unwrap_or_default();
     args.kernel.iter().try_for_each(|path| kernel.join(path))?;
-    if kernel.is_empty() {
-        kernel = data.as_ref().map(|data| data.kernel.clone()).unwrap_or_default();
-    }
     let out = OutDir::prepare(&args.out)?;
     let room = files::check(out.path(), &kernel)?;
     let data = match data {
@@ -80,7 +76,7 @@ pub fn report(args: &ReportArgs, screen: &mut Screen) -> Result<(), Failure> {
     let data = Data { kernel, ..data };
     let written = files::files(&data, out.path())?;
     drop(room);
-    write_files(&written)?;
+    replace_files(&written, &files::earlier(out.path()))?;
     let page = out.path().join(files::PAGE);
     screen.print(&format!("wrote {} and {} files beside it\n", page.display(), written.len() - 1))
 }

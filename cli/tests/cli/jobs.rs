@@ -5,7 +5,7 @@ use std::fs;
 use super::common::{Folder, png_size};
 use serde_json::Value;
 
-const FILES: [&str; 4] = ["curve.csv", "free-huge.png", "free-huge.svg", "summary.json"];
+const FILES: [&str; 4] = ["free-huge.csv", "free-huge.png", "free-huge.svg", "summary.json"];
 
 #[test]
 fn without_arguments_the_shipped_traces_are_replayed() {
@@ -28,7 +28,7 @@ fn without_arguments_the_shipped_traces_are_replayed() {
         assert!((mean("linux_means") - linux).abs() < 0.0005, "{phase}");
         assert!(mean("engine_means") > linux, "{phase}");
     }
-    let curve = fs::read_to_string(folder.path("woodlot-out/curve.csv")).unwrap();
+    let curve = fs::read_to_string(folder.path("woodlot-out/free-huge.csv")).unwrap();
     assert_eq!(curve.lines().count(), 1 + 11 + 79 + 102);
     let (width, height) = png_size(&folder.path("woodlot-out/free-huge.png"));
     assert!(width >= 1200 && height >= 1200);
@@ -43,7 +43,7 @@ fn a_text_and_its_compact_form_replay_alike() {
     assert_eq!(folder.run(&["trace", "info", "a.wtrace"]).succeeded(), info);
     let replay = |file: &str, out: &str| {
         folder.run(&["replay", file, "--out", out, "--rounds", "0"]).succeeded();
-        fs::read_to_string(folder.path(out).join("curve.csv")).unwrap()
+        fs::read_to_string(folder.path(out).join("free-huge.csv")).unwrap()
     };
     assert_eq!(replay("a.trace.txt", "one"), replay("a.wtrace", "two"));
     assert_eq!(folder.names("one"), FILES);
@@ -53,7 +53,7 @@ fn a_text_and_its_compact_form_replay_alike() {
 fn the_grid_is_every_so_many_steps_where_no_curve_was_recorded() {
     let folder = Folder::new();
     folder.run(&["replay", "a.trace.txt", "--every", "2", "--rounds", "0"]).succeeded();
-    let curve = fs::read_to_string(folder.path("woodlot-out/curve.csv")).unwrap();
+    let curve = fs::read_to_string(folder.path("woodlot-out/free-huge.csv")).unwrap();
     let steps: Vec<&str> =
         curve.lines().skip(1).map(|line| line.split(',').nth(1).unwrap()).collect();
     assert_eq!(steps, ["2", "4", "4"], "{curve}");
