@@ -117,17 +117,30 @@ fn seed(mutants: &[&Mutant]) -> Result<Outcome, String> {
     }
     let width = |of: fn(&Mutant) -> usize| mutants.iter().map(|m| of(m)).max().unwrap_or(0);
     let (names, tests) = (width(|m| m.name.len()), width(|m| m.test.to_string().len()));
-    let mut survived = 0;
+    let (mut killed, mut wrong) = (0, Vec::new());
     for mutant in mutants {
         let start = Instant::now();
-        let verdict = judge::judge(&scratch, mutant)?;
+        let said = match judge::judge(&scratch, mutant) {
+            Ok(verdict) => {
+                killed += usize::from(verdict == Verdict::Killed);
+                verdict.to_string()
+            }
+            Err(why) => {
+                wrong.push(why);
+                "could not be seeded".into()
+            }
+        };
         let seconds = start.elapsed().as_secs_f64();
         let test = mutant.test.to_string();
-        println!("{:names$}  {test:tests$}  {verdict}, {seconds:.1} s", mutant.name);
-        survived += usize::from(verdict != Verdict::Killed);
+        println!("{:names$}  {test:tests$}  {said}, {seconds:.1} s", mutant.name);
     }
-    let line = format!("{} killed, {survived} survived", mutants.len() - survived);
-    if survived == 0 { Ok(Outcome::Ran(line)) } else { Err(line) }
+    let survived = mutants.len() - killed - wrong.len();
+    let line = format!("{killed} killed, {survived} survived");
+    match &wrong[..] {
+        [] if survived == 0 => Ok(Outcome::Ran(line)),
+        [] => Err(line),
+        wrong => Err(format!("{}\n{line}, {} could not be seeded", wrong.join("\n"), wrong.len())),
+    }
 }
 
 /// The table, for people.
