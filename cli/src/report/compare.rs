@@ -4,8 +4,10 @@
 //! whole shows no difference. A figure differs when both hold:
 //!
 //! 1. the intervals from the least to the most of its repetitions have nothing in common; and
-//! 2. the medians differ by more than 5 %, and by more than the floor did: the loops of the floor
-//!    are the same code in both runs, so what they changed by in C is noise.
+//! 2. the medians differ by more than 5 %, and by more than the *noise between runs*: that is the most
+//!    that a loop of the floor changed by in C, for those are the same code in both runs, or three
+//!    standard deviations of what all figures changed by, whichever is more. The deviation is taken
+//!    from the middle half of the figures, so that the few that have really changed do not count.
 //!
 //! For a figure that is the same in both runs and whose repetitions are independent, the first
 //! happens by chance in 2 of `(a + b)! / (a! b!)` cases with *a* and *b* repetitions; how many of all
@@ -21,6 +23,10 @@ use super::suite::threads_of;
 
 /// The least difference that counts.
 const LEAST: f64 = 0.05;
+/// Standard deviations that are noise.
+const DEVIATIONS: f64 = 3.0;
+/// Of normal errors: the standard deviation over the median of the absolute ones.
+const NORMAL: f64 = 1.4826;
 
 /// What came of a figure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,8 +38,8 @@ enum Verdict {
 
 /// Two summaries in C.
 fn judge(a: Summary, b: Summary, noise: f64) -> Verdict {
-    let change = b.median / a.median - 1.0;
-    match change.abs() > noise {
+    let change = (b.median / a.median).max(a.median / b.median) - 1.0;
+    match change > noise {
         true if b.max < a.min => Verdict::Faster,
         true if b.min > a.max => Verdict::Slower,
         _ => Verdict::Same,
@@ -66,6 +72,16 @@ fn floor_change(a: &Data, b: &Data) -> f64 {
         .zip(loops(b))
         .map(|(a, b)| a.iter().zip(b).map(|(a, b)| (b / a - 1.0).abs()).fold(0.0, f64::max));
     changes.unwrap_or(0.0)
+}
+
+/// The noise of what figures changed by from A to B, as a part of them.
+fn scatter(figures: &[(&Timed, Summary, Summary)]) -> f64 {
+    let logarithms = figures.iter().map(|(_, a, b)| (b.median / a.median).ln());
+    let median = |values: &[f64]| Summary::of(values).map_or(0.0, |values| values.median);
+    let changes: Vec<f64> = logarithms.collect();
+    let middle = median(&changes);
+    let errors: Vec<f64> = changes.iter().map(|change| (change - middle).abs()).collect();
+    (DEVIATIONS * NORMAL * median(&errors)).exp_m1()
 }
 
 /// How likely it is that `a` and `b` samples of one distribution have nothing in common.
@@ -113,19 +129,20 @@ impl Pair<'_> {
 
 /// The comparison in words: what differs, every figure, and the verdict at the end.
 pub fn compare(a: &Data, b: &Data) -> String {
-    let change = floor_change(a, b);
-    let noise = change.max(LEAST);
-    let (mut pairs, mut expected) = (Vec::new(), 0.0);
+    let (mut figures, mut expected) = (Vec::new(), 0.0);
     for first in &a.times {
         let Some(second) = b.times.iter().find(|second| same_figure(first, second)) else {
             continue;
         };
         if let (Some(in_a), Some(in_b)) = (in_c(first), in_c(second)) {
             expected += by_chance(first.cpu_ns.len(), second.cpu_ns.len());
-            let verdict = judge(in_a, in_b, noise);
-            pairs.push(Pair { figure: first, a: in_a, b: in_b, verdict });
+            figures.push((first, in_a, in_b));
         }
     }
+    let (change, scatter) = (floor_change(a, b), scatter(&figures));
+    let noise = change.max(scatter).max(LEAST);
+    let judged = |(figure, a, b)| Pair { figure, a, b, verdict: judge(a, b, noise) };
+    let pairs: Vec<Pair> = figures.into_iter().map(judged).collect();
     let mut differ: Vec<&Pair> =
         pairs.iter().filter(|pair| pair.verdict != Verdict::Same).collect();
     differ.sort_by(|one, other| other.ratio().total_cmp(&one.ratio()));
@@ -137,9 +154,11 @@ pub fn compare(a: &Data, b: &Data) -> String {
             "A and B were measured on different processors: what differs may be the processors'.\n";
     }
     text += &format!(
-        "floor: changed by up to {:.1} % in C. A difference counts if the intervals of all \
-         repetitions are apart and the medians differ by more than {:.1} %.\n\nEvery figure\n",
+        "floor: changed by up to {:.1} % in C; figures scatter by {:.1} % (three standard deviations). \
+         A difference counts if the intervals of all repetitions are apart and the medians differ by \
+         more than {:.1} %.\n\nEvery figure\n",
         100.0 * change,
+        100.0 * scatter,
         100.0 * noise
     );
     text += &heading;

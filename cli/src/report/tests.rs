@@ -8,16 +8,17 @@ use woodlot_bench::patterns::{Metric, Pattern};
 
 use super::claims::{Verdict, claims};
 use super::compare::compare;
-use super::data::{Data, Timed};
+use super::data::{Data, Form, Timed};
 use super::figures::sections;
 use super::files;
 use super::kernel::Kernel;
 use super::page::{GENERATOR, page};
 use super::suite::thread_counts;
 
-/// A smoke run, thinned out.
+/// A smoke run, thinned out, and taken for a quick one: the claims of a smoke run are not judged.
 fn data() -> Data {
-    serde_json::from_str(include_str!("../../tests/report.json")).unwrap()
+    let data: Data = serde_json::from_str(include_str!("../../tests/report.json")).unwrap();
+    Data { form: Form::Quick, ..data }
 }
 
 fn drawn(data: &Data) -> String {
@@ -202,6 +203,27 @@ fn overlapping_repetitions_and_a_floor_that_moved_are_noise() {
     let moved = b.floor.iter_mut().find(|floor| floor.which == Loop::RandomClear4M).unwrap();
     moved.cpu_ns.iter_mut().for_each(|ns| *ns *= 1.3);
     assert_eq!(verdicts(&compare(&a, &b)), [""; 0]);
+}
+
+#[test]
+fn what_all_figures_scatter_by_is_noise() {
+    let (a, mut b) = (steady(), steady());
+    for (index, timed) in b.times.iter_mut().enumerate() {
+        let factor = [0.9, 1.0, 1.1][index % 3];
+        timed.cpu_ns.iter_mut().for_each(|ns| *ns *= factor);
+    }
+    let scattered = compare(&a, &b);
+    assert!(scattered.ends_with("\nVerdict: no difference.\n"), "{scattered}");
+    scale(&mut b, is_pair, 3.0);
+    let text = compare(&a, &b);
+    assert_eq!(verdicts(&text).len(), 1, "{text}");
+}
+
+#[test]
+fn a_smoke_run_judges_nothing() {
+    let data = Data { form: Form::Smoke, ..data() };
+    let judged = claims(&data).into_iter().filter(|claim| claim.verdict != Verdict::Unknown);
+    assert_eq!(judged.map(|claim| claim.claim).collect::<Vec<_>>(), [""; 0]);
 }
 
 #[test]
