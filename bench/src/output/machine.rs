@@ -1,9 +1,9 @@
 //! The machine and the program, for those who compare results.
 
 use std::fs;
-use std::process::Command;
 use std::time::SystemTime;
 
+use humantime::format_rfc3339_seconds;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::cpus;
@@ -31,11 +31,11 @@ impl Machine {
     pub fn here() -> Self {
         Self {
             version: env!("CARGO_PKG_VERSION").into(),
-            commit: option_env!("WOODLOT_COMMIT").map(str::to_string).or_else(commit),
+            commit: option_env!("WOODLOT_COMMIT").map(str::to_string),
             rustc: option_env!("WOODLOT_RUSTC").map(str::to_string),
             profile: if cfg!(debug_assertions) { "debug" } else { "release" }.into(),
             target: format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS),
-            date: date(SystemTime::now()),
+            date: format_rfc3339_seconds(SystemTime::now()).to_string(),
             kernel: first_line("/proc/sys/kernel/osrelease"),
             cpu: field("/proc/cpuinfo", "model name"),
             cpus: std::thread::available_parallelism().ok().map(Into::into),
@@ -109,43 +109,9 @@ fn field(path: &str, name: &str) -> Option<String> {
     values.next().map(|value| value.trim().to_string())
 }
 
-/// The commit of the checkout that the program runs in, if it does.
-fn commit() -> Option<String> {
-    let output = Command::new("git").args(["rev-parse", "--short", "HEAD"]).output().ok()?;
-    let line = String::from_utf8(output.stdout).ok()?;
-    output.status.success().then(|| line.trim().to_string())
-}
-
-/// UTC, to the minute, as `2023-07-10 09:05 UTC`.
-fn date(time: SystemTime) -> String {
-    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
-    let (days, minutes) = (since / 86_400, since % 86_400 / 60);
-    // Days from 1 March of year 0, in cycles of 400 years (Hinnant, "chrono-compatible low-level
-    // date algorithms").
-    let days = days + 719_468;
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02} {:02}:{:02} UTC", minutes / 60, minutes % 60)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
-
-    #[test]
-    fn dates_of_known_seconds() {
-        let at = |seconds| date(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
-        assert_eq!(at(0), "1970-01-01 00:00 UTC");
-        assert_eq!(at(951_782_400), "2000-02-29 00:00 UTC");
-        assert_eq!(at(1_688_979_959), "2023-07-10 09:05 UTC");
-    }
 
     #[test]
     fn a_machine_describes_itself() {
