@@ -54,16 +54,15 @@ pub fn replace_files(files: &[(PathBuf, Vec<u8>)], others: &[PathBuf]) -> Result
         list.retain(|unfinished| unfinished != file.path());
         file.persist(path).map_err(|error| cannot_write(path, error.error))?;
     }
-    let stale = others.iter().filter(|other| files.iter().all(|(path, _)| path != *other));
-    stale.map(|other| (other, fs::remove_file(other))).try_for_each(
-        |(other, removed)| match removed {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(Failure::at(
-                other,
-                format!("is of an earlier run and cannot be removed: {error}"),
-            )),
-            _ => Ok(()),
-        },
-    )
+    for stale in others.iter().filter(|other| files.iter().all(|(path, _)| path != *other)) {
+        if let Err(error) = fs::remove_file(stale)
+            && error.kind() != ErrorKind::NotFound
+        {
+            let what = format!("is of an earlier run and cannot be removed: {error}");
+            return Err(Failure::at(stale, what));
+        }
+    }
+    Ok(())
 }
 
 fn cannot_write(path: &Path, cause: impl std::fmt::Display) -> Failure {
