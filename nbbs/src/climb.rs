@@ -32,7 +32,7 @@
 //!
 //! # Invariants
 //! 1. A field is occupied only by a write that found it zero, and while it is occupied nothing
-//!    else is written to it: it has no branches (`field.rs`).
+//!    else is written to it but whether it is offline: it has no branches (`field.rs`).
 //! 2. *A mark has one owner.* A branch becomes coalescent or contested only by a call that finds
 //!    it occupied, and stays so until this very call clears it. All others only contest.
 //! 3. *Nobody's way up is cleared.* From when a climb has passed a branch until the cells below it
@@ -45,7 +45,7 @@
 //! 4. *No two blocks overlap.* Of two blocks, one within the other, the inner one's climb either
 //!    passes the outer node before that is occupied; then its field is not zero until the inner one
 //!    is freed (3). Or it comes after that, and fails.
-//! 5. *What is free is found.* With no call under way there are no marks, and a branch is occupied
+//! 5. *What is free is found.* With no call under way and no release put off there are no marks, and a branch is occupied
 //!    exactly if the cell below it is not zero: who made that cell zero went on to the branch, and
 //!    cleared it, or contested a mark whose owner then looked again.
 //!

@@ -14,11 +14,15 @@
 //!
 //! # Misuse
 //! A free must name a block's first frame and its order: anything else is refused. That is exact in
-//! both forms, since a block's fields say its size, and a free looks whether they lie in another block,
-//! where an allocation may have them for a moment. What cannot be told: a free of a block that was
-//! freed before and is another owner's now, in the same order. If such a free hits an allocation
-//! before its climb has ended, that block is handed out although it is free, and blocks around it may
-//! look in use until something in them is allocated and freed again.
+//! both forms while no other call is under way, since a block's fields say its size, and a free looks
+//! whether they lie in another block, where an allocation may have them for a moment. What cannot be
+//! told: a free of a block that was freed before and is another owner's now, in the same order, or is
+//! being tried by an allocation. If such a free hits an allocation before its climb has ended, that block
+//! is handed out although it is free, or the allocation fails and leaves its marks; then blocks around it
+//! may look in use until something in them is allocated and freed again.
+//!
+//! A wrong `online` of a huge frame that an `offline` of several is just taking ends as that one's own:
+//! if the `offline` fails after all, what is taken back may be somebody's who came between.
 
 use woodlot_frame::{
     AllocError, BadSlot, ClassStats, FrameAllocator, FrameId, FreeError, Geometry, HugeId,
@@ -131,8 +135,8 @@ impl<G: Geometry, F: Form> FrameAllocator for Nbbs<'_, G, F> {
     }
 
     /// # Progress
-    /// Lock-free; three times round the zone at most (`search.rs`), and three times more if a slot
-    /// had put a release off (`deferred.rs`).
+    /// Lock-free; three times round the zone at most (`search.rs`), and three times more, once all slots
+    /// are settled (`deferred.rs`), before memory is said to be exhausted.
     #[inline]
     fn alloc(&self, request: Request) -> Result<FrameId, AllocError> {
         let order = self.check(request.order, request.slot)?;
@@ -189,6 +193,8 @@ impl<G: Geometry, F: Form> FrameAllocator for Nbbs<'_, G, F> {
         Ok(())
     }
 
+    /// # Crash
+    /// One that is cut off may leave huge frames allocated: nobody's, and not offline.
     fn online(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
         let nodes = self.huge_frames(first, count)?;
         // They become this call's own first, all or none, and are then freed.
@@ -204,7 +210,7 @@ impl<G: Geometry, F: Form> FrameAllocator for Nbbs<'_, G, F> {
         Ok(())
     }
 
-    /// Exact for every order. As fast as an allocation from slot 0: where nothing is free, a byte for
+    /// Exact for every order while no other call is under way. As fast as an allocation from slot 0: where nothing is free, a byte for
     /// each root (`spent.rs`) and a word for each slot (`deferred.rs`) are looked at.
     fn is_available(&self, order: Order) -> bool {
         let order = u32::from(order.0);
@@ -212,7 +218,7 @@ impl<G: Geometry, F: Form> FrameAllocator for Nbbs<'_, G, F> {
     }
 
     fn free_frames(&self) -> usize {
-        (self.slots.sum() as usize).min(self.zone.frames)
+        self.slots.free(self.zone.frames)
     }
 
     fn stats(&self) -> Stats {
@@ -239,7 +245,7 @@ impl<G: Geometry, F: Form> FrameAllocator for Nbbs<'_, G, F> {
 
     fn is_free(&self, frame: FrameId, order: Order) -> bool {
         let free = |node| self.forest.kind_within(node) == Kind::Free;
-        self.node(frame, order).is_ok_and(|node| free(node) || self.settle() && free(node))
+        self.node(frame, order).is_ok_and(|node| self.now_or_settled(|| free(node)))
     }
 
     fn free_in_huge(&self, huge: HugeId) -> usize {

@@ -13,9 +13,11 @@
 //!
 //! To everybody else this is a release that has not begun yet: until it has ended, the nodes above are
 //! hidden from allocations as large as they are, and nothing else is. So a slot keeps one cell at
-//! most, and whoever does not find what it looks for *settles* first: it takes the cells of all slots
-//! and releases them. Any call may do that for any cell, in use or not: a release looks for itself
-//! whether the cell is zero (`climb.rs`, invariant 3, does not ask who made it so).
+//! most, and whoever does not find what it looks for *settles*, and looks again: it takes the cells of all
+//! slots and releases them. A search looks again also where there was nothing to settle: another call may
+//! have done it between the first look and the look at the slots. Any call may do that for any cell, in use or
+//! not: a release looks for itself whether the cell is zero (`climb.rs`, invariant 3, does not ask who
+//! made it so). While somebody settles, and if it stops there, it hides what the release does.
 //!
 //! # Invariants
 //! 1. *What is put off is done.* A call that makes a cell zero releases it, or leaves it with a slot.
@@ -39,8 +41,7 @@ impl<G: Geometry, F: Form> Nbbs<'_, G, F> {
         self.forest.search(order, from).or_else(|| self.find_settled(order, from))
     }
 
-    /// The same after all slots are settled. Also where there was nothing to settle: another call may have
-    /// done it between the search and the look at the slots.
+    /// The same after all slots are settled.
     #[cold]
     #[inline(never)]
     fn find_settled(&self, order: u32, from: usize) -> Option<(Node, bool)> {
@@ -48,7 +49,8 @@ impl<G: Geometry, F: Form> Nbbs<'_, G, F> {
         self.forest.search(order, from)
     }
 
-    /// Takes this very block; looks first whether it lies in another one, to leave no marks then.
+    /// Takes this very block; looks first whether it lies in another one, to leave no marks then. Does not
+    /// try again where there was nothing to settle: what another call is just releasing is in use.
     pub(crate) fn claim(&self, node: Node, flags: u64) -> bool {
         let above = self.forest.block_above(Shape::<G, F>::place(node).cell);
         let take = || self.forest.take(node, flags).is_ok();
@@ -105,10 +107,17 @@ impl<G: Geometry, F: Form> Nbbs<'_, G, F> {
         (0..self.zone.slots).filter(|&slot| self.settle_slot(slot)).count() > 0
     }
 
+    /// Is this so now, or after all slots are settled?
+    pub(crate) fn now_or_settled(&self, is: impl Fn() -> bool) -> bool {
+        is() || {
+            self.settle();
+            is()
+        }
+    }
+
     /// Is there a free block, looking from this offset on?
     pub(crate) fn has(&self, order: u32, from: usize) -> bool {
-        let has = || matches!(self.forest.look(order, from), Found::Block(..));
-        has() || self.settle() && has()
+        self.now_or_settled(|| matches!(self.forest.look(order, from), Found::Block(..)))
     }
 }
 

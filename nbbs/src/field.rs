@@ -19,7 +19,7 @@
 //! | field | says | written by |
 //! |---|---|---|
 //! | 0 | the node and all below it are free | whoever frees the last of it |
-//! | occupied, size, maybe offline | the node is (part of) a block, or an allocation tries to make it one; what lies below means nothing | `Forest::take`, `Forest::clear` |
+//! | occupied, size, maybe offline | the node is (part of) a block, or an allocation tries to make it one; what lies below means nothing | `Forest::take`, `Forest::mark`, recovery |
 //! | branches | parts of what lies below are in use | climbs and releases |
 //!
 //! A field never has *occupied* and a branch at once. A branch is two bits, *occupied* and

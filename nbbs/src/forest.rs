@@ -186,8 +186,8 @@ impl<G: Geometry, F: Form> Forest<'_, G, F> {
     }
 
     /// Does a node lie in a block? If one does that is occupied itself, it is no block: an allocation
-    /// is there for a moment, until it finds the one above. Nothing lies in what a caller owns or has
-    /// taken out (`climb.rs`, invariant 3).
+    /// is there for a moment, until it finds the one above. What a caller owns or has taken out lies in
+    /// nothing (`climb.rs`, invariant 3).
     #[inline(always)]
     pub(crate) fn lies_in_block(&self, node: Node) -> bool {
         self.field_over(Shape::<G, F>::place(node).cell).is_some()

@@ -111,6 +111,12 @@ impl Slots<'_> {
         counts.fold(0, |sum, count| sum.wrapping_add(count.load(Relaxed)))
     }
 
+    /// How many frames are free by the counts, of `frames` in all. The sum may be outside that while other
+    /// calls change it, or after two of one slot.
+    pub(crate) fn free(&self, frames: usize) -> usize {
+        ((self.sum() as i64).max(0) as usize).min(frames)
+    }
+
     /// Makes the sum what was counted, unless another call changes the zone's count meanwhile: of
     /// two that count at once only one puts the sum right.
     pub(crate) fn heal(&self, free: u64) {
@@ -152,6 +158,17 @@ mod tests {
         slots.heal(99);
         slots.heal(99);
         assert_eq!(slots.sum(), 99);
+    }
+
+    #[test]
+    fn a_sum_below_zero_is_nothing() {
+        let words: [AtomicU64; Slots::words(2)] = core::array::from_fn(|_| AtomicU64::new(0));
+        let slots = Slots(&words);
+        slots.start(300, 5);
+        slots.count(0, -8);
+        assert_eq!((slots.sum() as i64, slots.free(300)), (-3, 0));
+        slots.count(1, 308);
+        assert_eq!(slots.free(300), 300);
     }
 
     #[test]
