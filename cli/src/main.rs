@@ -4,19 +4,19 @@ use std::process::{ExitCode, exit};
 
 use clap::Parser;
 use woodlot_bench::Failure;
-use woodlot_bench::output::{note, remove_partial_files};
+use woodlot_bench::output::{Screen, note, remove_partial_files};
 use woodlot_cli::{Cli, run};
 
 /// The exit code after Ctrl-C: 128 and the number of the signal, as shells have it.
 const INTERRUPTED: i32 = 130;
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        // Help and the version come here, too.
-        Err(said) => exit(said.print().map_or(1, |()| said.exit_code())),
+    let done = match Cli::try_parse() {
+        Ok(cli) => stop_cleanly_on_interrupt().and_then(|()| run(cli)),
+        Err(wrong) if wrong.use_stderr() => wrong.exit(),
+        Err(help) => Screen::default().print_with(|| help.print()).map(|()| ExitCode::SUCCESS),
     };
-    stop_cleanly_on_interrupt().and_then(|()| run(cli)).unwrap_or_else(|failure| {
+    done.unwrap_or_else(|failure| {
         note(&failure.to_string());
         failure.exit_code()
     })

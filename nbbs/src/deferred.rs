@@ -15,9 +15,9 @@
 //! hidden from allocations as large as they are, and nothing else is. So a slot keeps one cell at
 //! most, and whoever does not find what it looks for *settles*, and looks again: it takes the cells of all
 //! slots and releases them. A search looks again also where there was nothing to settle: another call may
-//! have done it between the first look and the look at the slots. Any call may do that for any cell, in use or
-//! not: a release looks for itself whether the cell is zero (`climb.rs`, invariant 3, does not ask who
-//! made it so). While somebody settles, and if it stops there, it hides what the release does.
+//! have done it between the first look and the look at the slots. Any call may do that for any cell, in
+//! use or not: a release looks for itself whether the cell is zero (`climb.rs`, invariant 3, does not ask
+//! who made it so). While somebody settles, and if it stops there, it hides what the release does.
 //!
 //! # Invariants
 //! 1. *What is put off is done.* A call that makes a cell zero releases it, or leaves it with a slot.

@@ -20,11 +20,11 @@
 //! # Memory ordering
 //! Every access to a cell, to a root's byte (`spent.rs`) and to what a slot has put off (`deferred.rs`) is
 //! sequentially consistent, but for those of a zone's making; hints and counts, from which nothing
-//! follows, are relaxed. So an execution of the whole protocol is an interleaving of its accesses (C++ memory model: programs that use nothing else behave so), and
-//! what the exhaustive explorer shows holds on every machine. It is needed: a climb writes one cell
-//! and then *reads* the next, a release writes that one and then reads the first (`climb.rs`,
-//! invariant 3). On x86 such a load is an ordinary one, and a swap is one in any case; on Arm they
-//! are `ldar` and `casal`.
+//! follows, are relaxed. So an execution of the whole protocol is an interleaving of its accesses (C++
+//! memory model: programs that use nothing else behave so), and what the exhaustive explorer shows holds
+//! on every machine. It is needed: a climb writes one cell and then *reads* the next, a release writes
+//! that one and then reads the first (`climb.rs`, invariant 3). On x86 such a load is an ordinary one, and
+//! a swap is one in any case; on Arm they are `ldar` and `casal`.
 //!
 //! loom takes sequentially consistent loads for acquire loads, and would see stale values that no
 //! machine shows. Under it a load is therefore an addition of nothing, which reads the newest

@@ -21,11 +21,21 @@ impl Screen {
     /// # Errors
     /// When standard output cannot be written to, for any reason but a closed pipe.
     pub fn print(&mut self, text: &str) -> Result<(), Failure> {
+        self.print_with(|| {
+            let mut out = io::stdout().lock();
+            out.write_all(text.as_bytes()).and_then(|()| out.flush())
+        })
+    }
+
+    /// Lets `print` print to standard output.
+    ///
+    /// # Errors
+    /// As [`print`](Self::print).
+    pub fn print_with(&mut self, print: impl FnOnce() -> io::Result<()>) -> Result<(), Failure> {
         if self.closed {
             return Ok(());
         }
-        let mut out = io::stdout().lock();
-        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        match print() {
             Err(cause) if cause.kind() == ErrorKind::BrokenPipe => self.closed = true,
             Err(cause) => return Err(Failure::Failed(format!("standard output: {cause}"))),
             Ok(()) => {}

@@ -19,6 +19,8 @@ fn wrong_command_lines() {
         (&["--zones", "two"], "invalid value 'two' for '--zones"),
         (&["--out", ""], "--out"),
         (&["--out"], "--out"),
+        (&["--threads", "--rounds", "1"], "--rounds"),
+        (&["--threads", "--every", "9"], "--every"),
         (&["--no-such"], "--no-such"),
         (&["no-such"], "no-such"),
         (&["replay"], "<FILE>..."),
@@ -27,6 +29,7 @@ fn wrong_command_lines() {
         (&["replay", "a.trace.txt", "--rounds"], "--rounds"),
         (&["trace"], "Usage"),
         (&["trace", "convert", "a.trace.txt"], "<OUT>"),
+        (&["trace", "convert", "a.trace.txt", "./a.trace.txt"], "./a.trace.txt: is what is read"),
         (&["trace", "info"], "<FILE>"),
     ] {
         folder.run(args).failed(2, words);
@@ -112,9 +115,11 @@ fn a_write_that_fails_half_way_leaves_nothing() {
 #[test]
 fn standard_output_may_be_full() {
     let folder = Folder::new();
-    let full = File::options().write(true).open("/dev/full").unwrap();
-    let output = folder.woodlot(&["trace", "info", "a.trace.txt"]).stdout(full).output().unwrap();
-    Ended(output).failed(1, "standard output: No space left on device");
+    for args in [&["trace", "info", "a.trace.txt"][..], &["--help"], &["-V"]] {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let output = folder.woodlot(args).stdout(full).output().unwrap();
+        Ended(output).failed(1, "standard output: No space left on device");
+    }
 }
 
 #[test]
