@@ -65,13 +65,23 @@ impl Target {
         }
     }
 
-    /// Executions of a full run, in whole parts: 10^8 in all, most of them of the engines.
+    /// Executions of a full run, in whole parts: 10^8 in all. One of the engines takes as long as five to
+    /// ten of the others, so most of the time goes into them.
     fn executions(self) -> u64 {
         match self {
-            Target::History => 40_000_000,
-            Target::Recovery => 25_000_000,
-            Target::Trace => 30_000_000,
-            Target::Command => 5_000_000,
+            Target::History => 25_000_000,
+            Target::Recovery => 15_000_000,
+            Target::Trace => 50_000_000,
+            Target::Command => 10_000_000,
+        }
+    }
+
+    /// The longest input, in bytes: short enough for a line to replay it, and of calls, which cost the most
+    /// and of which `cargo xtask histories` makes long rows, so short that there are many.
+    fn max_len(self) -> &'static str {
+        match self {
+            Target::History | Target::Recovery => "-max_len=256",
+            Target::Trace | Target::Command => "-max_len=1024",
         }
     }
 }
@@ -98,10 +108,9 @@ const INSTRUMENTED: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-covera
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
     -Cllvm-args=-sanitizer-coverage-pc-table";
 
-/// What every fuzzer is told. The longest input is short enough for a line to replay it; weighing the
-/// corpus by entropy, and looking again and again for what others wrote to it, would take longer than
-/// running it.
-const OPTIONS: [&str; 4] = ["-max_len=1024", "-entropic=0", "-reload=0", "-verbosity=0"];
+/// What every fuzzer is told: weighing the corpus by entropy, and looking again and again for what others
+/// wrote to it, would take longer than running it.
+const OPTIONS: [&str; 3] = ["-entropic=0", "-reload=0", "-verbosity=0"];
 
 /// Fuzzes each target for its time, or replays one input.
 pub fn fuzz(fuzz: &Fuzz) -> Result<Outcome, String> {
@@ -216,6 +225,7 @@ fn seeded_defects_are_found(binaries: &Path) -> Result<(), String> {
     for defect in SEEDED {
         let mut command = Command::new(binaries.join("seeded"));
         command.args(["-max_total_time=60", "-artifact_prefix=/dev/null"]).args(OPTIONS);
+        command.arg(Target::History.max_len());
         command.arg(root().join("fuzz/seeds/history"));
         if succeeds(command.env("WOODLOT_DEFECT", defect.to_string())) {
             return Err(format!("seeded defect {defect} was not found"));
@@ -241,6 +251,7 @@ fn search(binaries: &Path, target: Target, bound: Bound) -> Result<u64, String> 
     command
         .args(["-timeout=20", "-rss_limit_mb=4096", "-print_final_stats=1"])
         .args(OPTIONS)
+        .arg(target.max_len())
         .arg(bound.argument())
         .arg(format!("-artifact_prefix={}/", found.display()))
         .args([&corpus, &root().join("fuzz/seeds").join(name)]);

@@ -49,7 +49,7 @@ enum Verb {
     Contract,
     /// Check format, clippy (every cfg, warnings denied) and documentation (about 2 minutes)
     Lint,
-    /// Search interleavings and memory orderings with loom, 3 preemptions (1 to 2 hours; short: 4 minutes)
+    /// Search interleavings and memory orderings with loom, 3 preemptions (half an hour; short: 3 minutes)
     Loom(Models),
     /// Explore every interleaving under sequential consistency (10 minutes; short: 2)
     Model(Models),
@@ -59,9 +59,9 @@ enum Verb {
     NoPanic,
     /// Make 10^9 random calls that the naive model judges, on every engine (half an hour; short: 1 minute)
     Histories(Histories),
-    /// Fuzz with coverage: 10^8 call histories, recoveries, trace files, command lines (2.5 hours; short: 2 minutes)
+    /// Fuzz with coverage: 10^8 call histories, recoveries, trace files, command lines (1.5 hours; short: 2 minutes)
     Fuzz(Fuzz),
-    /// Interpret the core crates with Miri (an hour; short: 4)
+    /// Interpret the core crates with Miri (half an hour; short: 4)
     Miri(Length),
     /// Run the tests with threads under the address and thread sanitizers (10 minutes; short: 2)
     Sanitize(Length),

@@ -25,7 +25,7 @@ struct Bounds {
 const SHORT: Bounds = Bounds { ops: "20", histories: 1, schedules: 2 };
 /// For a seeded defect.
 const SEEDED: Bounds = Bounds { ops: "30", histories: 0, schedules: 4 };
-const FULL: Bounds = Bounds { ops: "60", histories: 4, schedules: 32 };
+const FULL: Bounds = Bounds { ops: "40", histories: 3, schedules: 16 };
 
 /// Runs frame's unit tests and the engines' short tests.
 pub fn miri(length: Length) -> Result<Outcome, String> {

@@ -9,7 +9,7 @@ use crate::shell::{tee, this_cargo};
 pub const ENGINES: [&str; 2] = ["woodlot-llfree", "woodlot-nbbs"];
 
 /// Seconds after which a short run cuts off a scenario under loom, for each thread that comes first.
-const LOOM_SHORT: &str = "2";
+const LOOM_SHORT: &str = "1";
 
 /// What a checker looks at, and how far it goes.
 #[derive(Args)]

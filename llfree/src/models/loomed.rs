@@ -17,7 +17,7 @@ use super::{Scenario, full, std};
 const PREEMPTIONS: usize = 3;
 /// The longest that a larger scenario may take for each thread that comes first, in a full run, where
 /// `LOOM_MAX_DURATION` does not say.
-const LONGEST: Duration = Duration::from_secs(60);
+const LONGEST: Duration = Duration::from_secs(20);
 
 /// Runs a scenario under every schedule within the bound, once with each thread as the first:
 /// which accesses loom sees to conflict depends on who comes first.

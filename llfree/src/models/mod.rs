@@ -24,7 +24,7 @@
 //!   cell of it, so an edge that is missing between a free and the next allocation of the frame is
 //!   a data race.
 //!
-//! `WOODLOT_FULL=1` lets loom run the larger scenarios with all preemptions, a minute for each, not with
+//! `WOODLOT_FULL=1` lets loom run the larger scenarios with all preemptions, 20 seconds for each, not with
 //! one preemption; `LOOM_MAX_PREEMPTIONS` sets the bound for all.
 //!
 //! That a scenario can fail is shown by `cargo xtask mutants`, which seeds defects into the engine.
