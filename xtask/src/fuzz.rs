@@ -69,9 +69,9 @@ impl Target {
     /// ten of the others, so most of the time goes into them.
     fn executions(self) -> u64 {
         match self {
-            Target::History => 25_000_000,
-            Target::Recovery => 15_000_000,
-            Target::Trace => 50_000_000,
+            Target::History => 20_000_000,
+            Target::Recovery => 10_000_000,
+            Target::Trace => 60_000_000,
             Target::Command => 10_000_000,
         }
     }
