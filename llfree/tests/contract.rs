@@ -1,11 +1,17 @@
-//! The contract suite on LLFree, for every geometry.
+//! The contract suite on LLFree, for every geometry, or with `--cfg woodlot_one_geometry` for that which has
+//! the most orders.
 #![cfg(not(any(loom, woodlot_explore)))]
 
-use woodlot_frame::{Base4K, Base16K, Base64K};
+use woodlot_frame::Base16K;
+#[cfg(not(woodlot_one_geometry))]
+use woodlot_frame::{Base4K, Base64K};
 use woodlot_llfree::LLFree;
 
 woodlot_suite::contract_tests! {
-    base4k: LLFree<'static, Base4K>,
     base16k: LLFree<'static, Base16K>,
+}
+#[cfg(not(woodlot_one_geometry))]
+woodlot_suite::contract_tests! {
+    base4k: LLFree<'static, Base4K>,
     base64k: LLFree<'static, Base64K>,
 }
