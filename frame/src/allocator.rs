@@ -134,9 +134,9 @@ pub trait FrameAllocator: Sync {
     /// [`OfflineError::OutOfRange`] as for [`offline`](Self::offline).
     fn online(&self, first: HugeId, count: usize) -> Result<(), OfflineError>;
 
-    /// Is a block of `order` free? Near-constant time, for watermark checks. Exact for order 0 and
-    /// from the huge order up when no call is in flight; in between it may be wrong, but it never
-    /// says no while a huge frame is free. An order too large is never available.
+    /// Is a block of `order` free? For watermark checks: near-constant time where a huge frame is free, at
+    /// worst, where nothing is, linear in the zone's trees. Exact when no other call is in flight. An order
+    /// too large is never available.
     fn is_available(&self, order: Order) -> bool;
 
     /// About how many frames are free, in O(slots). Exact when no call is in flight, and since

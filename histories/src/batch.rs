@@ -131,7 +131,7 @@ fn execute<F: Family, A: FrameAllocator>(engine: &A, plan: &Plan, seed: u64, boo
         let refusals = {
             let calls = std::mem::take(&mut books.open().ledger.calls);
             books.open().figures.calls += calls.len();
-            exhaustion::judge(&plan.config, A::Geometry::TREE_FRAMES, F::HIDES, &calls)?
+            exhaustion::judge(&plan.config, A::Geometry::HUGE_FRAMES, F::HIDES, &calls)?
         };
         books.open().figures.refusals += refusals;
         zone.settle(plan)

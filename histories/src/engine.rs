@@ -63,7 +63,7 @@ pub struct LLFreeWords {
 impl Family for OfLLFree {
     type Words = LLFreeWords;
     type Zone<'a, G: Geometry> = LLFree<'a, G>;
-    const HIDES: Hides = Hides::Tree;
+    const HIDES: Hides = Hides::Child;
 
     fn words<G: Geometry>(config: &ZoneConfig) -> LLFreeWords {
         let lengths = woodlot_llfree::Parts::lengths::<G>(config).expect("plans have legal zones");

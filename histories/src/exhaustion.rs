@@ -22,7 +22,7 @@
 //!    is missed while no other call is under way. The figures say how often it was so.
 //!
 //! With no other call under way there is no allowance at all; with *n* of them it ends where more than
-//! *n* blocks or trees are free all the time.
+//! *n* blocks or huge frames are free all the time.
 //!
 //! Sound: a call that is answered between two moments is counted at both; nothing is assumed of
 //! when a call takes effect. Not vacuous: two of the engines in `defects` give up too early, and are
@@ -30,7 +30,7 @@
 
 use std::ops::{AddAssign, Range};
 
-use woodlot_frame::ZoneConfig;
+use woodlot_frame::{Order, ZoneConfig};
 
 use crate::ledger::{Call, Judged, Refusal};
 
@@ -40,8 +40,8 @@ pub enum Hides {
     /// The block that it tries to take, or one whose release a slot has put off and any call ends, and
     /// the blocks that lie in it or around it: NBBS.
     Block,
-    /// What is free in one tree: LLFree, by the heading *Progress* of its documentation.
-    Tree,
+    /// What is free in one huge frame: LLFree, by the heading *Progress* of its documentation.
+    Child,
 }
 
 /// How many refusals there were.
@@ -83,7 +83,7 @@ struct Open<'a> {
 /// The first that does not stand.
 pub fn judge(
     config: &ZoneConfig,
-    tree_frames: usize,
+    huge_frames: usize,
     hides: Hides,
     calls: &[Call],
 ) -> Judged<Refusals> {
@@ -96,7 +96,7 @@ pub fn judge(
         moments[call.begin] = (number, true);
         moments[call.end] = (number, false);
     }
-    let mut zone = Zone { first: config.start.0, used: vec![0; config.frames], tree_frames, hides };
+    let mut zone = Zone { first: config.start.0, used: vec![0; config.frames], huge_frames, hides };
     let mut under_way: Vec<usize> = Vec::new();
     let mut open: Vec<Open<'_>> = Vec::new();
     for (number, begins) in moments {
@@ -131,7 +131,7 @@ struct Zone {
     first: usize,
     /// How many blocks a frame may lie in.
     used: Vec<u32>,
-    tree_frames: usize,
+    huge_frames: usize,
     hides: Hides,
 }
 
@@ -175,7 +175,7 @@ impl Zone {
         Ok(refusals)
     }
 
-    /// How many blocks, or trees with blocks, are suitable where frames are in use so often.
+    /// How many blocks, or huge frames with blocks, are suitable where frames are in use so often.
     fn left(&self, refusal: &Refusal, used: &[u32]) -> usize {
         let is_free = |frames: Range<usize>| {
             let used = used.get(frames.start - self.first..frames.end - self.first);
@@ -188,15 +188,18 @@ impl Zone {
                 let first = self.first.next_multiple_of(size);
                 let all = (first..self.first + used.len()).step_by(size);
                 let free = all.filter(|&frame| is_free(frame..frame + size));
-                match self.hides {
-                    Hides::Block => free.count(),
-                    Hides::Tree => {
-                        let mut last = None;
-                        let trees = free.map(|frame| frame / self.tree_frames);
-                        trees.filter(|&tree| last.replace(tree) != Some(tree)).count()
-                    }
-                }
+                let (mut last, unit) = (None, self.unit(*order));
+                let units = free.map(|frame| frame / unit);
+                units.filter(|&unit| last.replace(unit) != Some(unit)).count()
             }
+        }
+    }
+
+    /// In what blocks of an order are counted: a call may keep as much as that.
+    fn unit(&self, order: Order) -> usize {
+        match self.hides {
+            Hides::Block => order.frames(),
+            Hides::Child => order.frames().max(self.huge_frames),
         }
     }
 
@@ -205,14 +208,14 @@ impl Zone {
         let keeps = |&number: &usize| {
             let own = usize::from(number == open.call);
             match (open.refusal, calls[number].passing, self.hides) {
-                (_, None, Hides::Tree) => 0,
+                (_, None, Hides::Child) => 0,
                 (_, None, Hides::Block) | (Refusal::Frames(_), Some(_), _) => 1 - own,
                 // Of a batch the refused call itself has all but the last.
-                (Refusal::Memory(order), Some((of, count)), Hides::Block) => {
-                    let passing = count.saturating_sub(own) << of.0.saturating_sub(order.0);
+                (Refusal::Memory(order), Some((of, count)), _) => {
+                    let unit = self.unit(*order).trailing_zeros();
+                    let passing = count.saturating_sub(own) << u32::from(of.0).saturating_sub(unit);
                     passing.max(1 - own)
                 }
-                (Refusal::Memory(_), Some((_, count)), Hides::Tree) => count.max(1) - own,
             }
         };
         under_way.iter().map(keeps).sum()
@@ -221,12 +224,12 @@ impl Zone {
 
 #[cfg(test)]
 mod tests {
-    use woodlot_frame::{FrameId, Order};
+    use woodlot_frame::FrameId;
 
     use super::*;
     use crate::ledger::Block;
 
-    /// Calls on a zone of four frames in trees of two, from what each does from when to when.
+    /// Calls on a zone of four frames in huge frames of two, from what each does from when to when.
     fn call(begin: usize, end: usize) -> Call {
         let (gained, released) = (Vec::new(), Vec::new());
         Call { begin, end, passing: Some((Order(0), 1)), gained, released, refused: None }
@@ -250,7 +253,7 @@ mod tests {
         judge(&ZoneConfig::new(4, 1), 2, hides, calls).ok()
     }
 
-    const BOTH: [Hides; 2] = [Hides::Block, Hides::Tree];
+    const BOTH: [Hides; 2] = [Hides::Block, Hides::Child];
     const STANDS: Option<Refusals> = Some(Refusals { judged: 1, kept: 0, moved: 0 });
     const KEPT: Option<Refusals> = Some(Refusals { judged: 1, kept: 1, moved: 0 });
     const MOVED: Option<Refusals> = Some(Refusals { judged: 1, kept: 0, moved: 1 });
@@ -298,8 +301,8 @@ mod tests {
         };
         assert_eq!(judged(Hides::Block, &left(&[1])), KEPT);
         assert_eq!(judged(Hides::Block, &left(&[0, 1])), None);
-        assert_eq!(judged(Hides::Tree, &left(&[0, 1])), KEPT);
-        assert_eq!(judged(Hides::Tree, &left(&[1, 2])), None);
+        assert_eq!(judged(Hides::Child, &left(&[0, 1])), KEPT);
+        assert_eq!(judged(Hides::Child, &left(&[1, 2])), None);
     }
 
     #[test]
@@ -312,8 +315,8 @@ mod tests {
             let frees = passes(frees(3, 4, 0, 1));
             [first, fails(2, 7, 0), frees, passes(gets(5, 6, 2, order))]
         };
-        assert_eq!(judged(Hides::Tree, &moves(1)), MOVED);
-        assert_eq!(judged(Hides::Tree, &moves(0)), None);
+        assert_eq!(judged(Hides::Child, &moves(1)), MOVED);
+        assert_eq!(judged(Hides::Child, &moves(0)), None);
         // Any call may have the release of the frame in hand that was free all the time.
         assert_eq!(judged(Hides::Block, &moves(0)), MOVED);
     }

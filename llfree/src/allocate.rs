@@ -8,6 +8,7 @@
 //!   4  a huge frame that is free as a whole: of the own tree, then of another    (index)
 //!      or a child with a run for the order, of a tree of any class               (index)
 //!   5  what any slot has reserved, for any class; then everything is drained, and from the top
+//!   6  every tree by its number
 //! ```
 //!
 //! Base frames thus fill up the huge frames that are in part allocated, everywhere, before they
@@ -20,11 +21,15 @@
 //! trees are left there is no need, and the slots keep apart.
 //!
 //! Huge frames come from the slot's tree for their class, then from the index, then as in step 5.
+//!
+//! Step 6 is for what the others go by and another call has not written yet, and may never write: a tree
+//! that was reserved and is in no reservation, one of which the index was not told.
 
 use woodlot_frame::atomics::AtomicU64;
 use woodlot_frame::{AllocError, Class, FrameId, Geometry, Order, Request, Slot};
 
 use crate::LLFree;
+use crate::children::Child;
 use crate::index::{Kind, Places};
 use crate::lower::Surplus;
 use crate::refusal::NoBlock;
@@ -328,7 +333,23 @@ impl<G: Geometry> LLFree<'_, G> {
                 break;
             }
         }
-        Err(NoBlock::OutOfMemory)
+        let frame = (0..self.trees.len()).find_map(|tree| self.take_of_tree(tree, order));
+        let frame = frame.ok_or(NoBlock::OutOfMemory)?;
+        self.count(slot, 1 << order, false);
+        Ok(frame)
+    }
+
+    /// Allocates from a tree, whoever has reserved it; what is left of a child's credits goes back.
+    #[cold]
+    fn take_of_tree(&self, tree: usize, order: u32) -> Option<FrameId> {
+        if order >= G::HUGE_ORDER {
+            return self.take_whole(tree, 1 << (order - G::HUGE_ORDER));
+        }
+        let child = self.take_chosen(tree, order, None).or_else(|| self.open(tree))?;
+        let Child { huge, credits, polarity, .. } = child;
+        let claimed = self.lower.rows(huge, polarity).claim_behind(order, 0);
+        self.give_held(huge, credits - claimed.err().unwrap_or(1 << order));
+        claimed.ok().map(|offset| self.frame(huge, offset))
     }
 
     /// Gives up every reservation of every slot. False: there was none.
@@ -425,10 +446,11 @@ impl<G: Geometry> LLFree<'_, G> {
         let word = self.reservation(slot, class);
         self.let_go(slot);
         let count = 1 << (order - G::HUGE_ORDER);
-        self.take_whole(word, count).or_else(|| {
+        let take = || self.take_whole(self.read(word).own_tree()?, count);
+        take().or_else(|| {
             let fits = |tree| self.lower.has_free(tree, order);
             let moved = self.move_to_huge(word, class, self.home(slot), fits);
-            if moved { self.take_whole(word, count) } else { None }
+            if moved { take() } else { None }
         })
     }
 
@@ -455,7 +477,7 @@ impl<G: Geometry> LLFree<'_, G> {
         if order < G::HUGE_ORDER {
             self.take_base(word, order, open)
         } else {
-            self.take_whole(word, 1 << (order - G::HUGE_ORDER))
+            self.take_whole(self.read(word).own_tree()?, 1 << (order - G::HUGE_ORDER))
         }
     }
 
@@ -475,9 +497,9 @@ impl<G: Geometry> LLFree<'_, G> {
         None
     }
 
-    /// Allocates one huge frame, or two that make a pair, of the tree that a slot has reserved.
-    fn take_whole(&self, word: &AtomicU64, count: usize) -> Option<FrameId> {
-        let (huge, before) = self.lower.allocate_first(self.read(word).own_tree()?, count)?;
+    /// Allocates one huge frame, or two that make a pair, of a tree.
+    fn take_whole(&self, tree: usize, count: usize) -> Option<FrameId> {
+        let (huge, before) = self.lower.allocate_first(tree, count)?;
         self.states_changed(huge, before, -(count as isize));
         Some(self.frame(huge, 0))
     }

@@ -24,7 +24,8 @@
 //! So a bit may be set for nothing, but a tree whose last change is complete is missing at most while a
 //! call is between two writes of its leaf or of its mask: a clearer before its second look, or a setter
 //! before its second word. One that stops there for ever hides what it was about, a tree or the trees
-//! of one leaf, until some tree comes to that leaf anew. Setting and clearing are read-modify-writes of
+//! of one leaf, until some tree comes to that leaf anew, or an allocation that finds nothing looks at
+//! every tree. Setting and clearing are read-modify-writes of
 //! one word. If the setter's comes first, the clearer's reads it, and the clearer's second look sees
 //! the tree as it was set; if it comes second, the bit stays. This needs acquire and release, no more.
 //!

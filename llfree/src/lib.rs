@@ -27,9 +27,8 @@
 //! # Progress
 //! Lock-free throughout: a swap fails only because another call succeeded, and every search is
 //! bounded. A call that stops half-way hides at most what it holds: the block it was taking or
-//! giving, the credits of one child, and the tree that it was just moving to, leaving, or telling the
-//! index of; or, where a search was just forgetting an empty leaf of the index, the trees that came to
-//! that leaf in the same moment.
+//! giving, and the credits of one child. (An allocation that would fail looks at every tree, whatever
+//! reservations and the index say of it.)
 //!
 //! # Crash
 //! See [`Init::Recover`](woodlot_frame::Init::Recover): what survives is exactly what the bits and

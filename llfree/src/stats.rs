@@ -133,7 +133,9 @@ impl<G: Geometry> FrameAllocator for LLFree<'_, G> {
 
     fn is_available(&self, order: Order) -> bool {
         Self::is_order(order)
-            && (self.is_available_reserved(order) || self.is_available_elsewhere(order))
+            && (self.is_available_indexed(order)
+                || (0..self.trees.len()).any(|tree| self.could_serve(tree, order))
+                || self.reservations().any(|word| self.holds_free(self.read(word), order)))
     }
 
     fn free_frames(&self) -> usize {
@@ -213,7 +215,7 @@ impl<G: Geometry> LLFree<'_, G> {
     /// Is every frame of the child free of which the reservation holds credits? Its state does not
     /// say so then.
     fn holds_free_huge(&self, now: Reservation<G>) -> bool {
-        now.held() > 0 && self.lower.is_free(now.huge_index(), 0, G::HUGE_ORDER)
+        self.holds_free(now, Order(G::HUGE_ORDER as u8))
     }
 
     /// Is this the first of the reservations that hold credits of the same child? There can be
@@ -225,25 +227,18 @@ impl<G: Geometry> LLFree<'_, G> {
         first.is_none_or(|first| core::ptr::eq(first, word))
     }
 
-    /// Is a block of `order` free in a tree that some slot has reserved, or in what it holds?
-    fn is_available_reserved(&self, order: Order) -> bool {
-        self.reservations().any(|word| {
-            let now = self.read(word);
-            let held = (order.0 as u32) < G::HUGE_ORDER && now.held() >= order.frames();
-            now.is_some()
-                && (held || self.could_serve(now.tree(), order) || self.holds_free(now, order))
-        })
-    }
-
-    /// Is a block of `order` free in a huge frame that the slot holds as a child, and that is free as
-    /// a whole?
+    /// Is a block of `order` free in the huge frame of which the reservation holds credits?
     fn holds_free(&self, now: Reservation<G>, order: Order) -> bool {
-        let order = (order.0 as u32).max(G::HUGE_ORDER);
-        let first = now.huge_index() & !((1 << (order - G::HUGE_ORDER)) - 1);
-        now.held() > 0 && self.lower.is_free(first, 0, order)
+        let (huge, order) = (now.huge_index(), order.0 as u32);
+        now.held() > 0
+            && match order.checked_sub(G::HUGE_ORDER) {
+                Some(pair) => self.lower.is_free(huge & !((1 << pair) - 1), 0, order),
+                None => self.lower.rows(huge, now.polarity()).find(order, 0).is_some(),
+            }
     }
 
-    fn is_available_elsewhere(&self, order: Order) -> bool {
+    /// Is a block of `order` free in a tree that the index has?
+    fn is_available_indexed(&self, order: Order) -> bool {
         let in_kind = |kind| {
             let look = |tree| self.look_at(tree);
             let found = self.index.search(kind, Places::ALL, 0, look, |tree, _| {
@@ -254,15 +249,10 @@ impl<G: Geometry> LLFree<'_, G> {
         in_kind(Kind::Huge) || (order.0 as u32) < G::HUGE_ORDER && in_kind(Kind::Partial)
     }
 
-    /// Could a tree serve a request of `order`? Of blocks between a frame and a huge frame its entry
-    /// says how many credits there are, not where.
+    /// Could a tree serve a request of `order`, whoever has reserved it?
     fn could_serve(&self, tree: usize, order: Order) -> bool {
-        let (frames, in_part) = (order.frames(), self.tree(tree));
-        match order.0 as u32 {
-            order if order >= G::HUGE_ORDER => self.lower.has_free(tree, order),
-            _ if self.lower.has_free(tree, G::HUGE_ORDER) => true,
-            0 => self.children(tree).any(|huge| self.lower.credits(huge) > 0),
-            _ => in_part.children() != 0 && in_part.quarters() >= frames * 4 / G::HUGE_FRAMES,
-        }
+        let order = order.0 as u32;
+        self.lower.has_free(tree, order.max(G::HUGE_ORDER))
+            || order < G::HUGE_ORDER && self.choose_child(tree, order, None).is_some()
     }
 }

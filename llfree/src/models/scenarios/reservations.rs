@@ -2,7 +2,7 @@
 //!
 //! A tree is two huge frames of four base frames; the scripts' numbers are slots.
 
-use super::Op::{Alloc, At, Drain, Free, FreeGot, Reserve};
+use super::Op::{Alloc, AllocSure, At, Drain, Free, FreeGot, Reserve};
 use super::*;
 
 type Small = Tiny<2, 2>;
@@ -27,6 +27,20 @@ models! {
         thread!(at 0 owns [Block(0, 0)]: Free(0, 0)),
         thread!(at 0: Reserve(0)),
         thread!(at 1: Drain(0)),
+    ]).slots(2);
+    /// A tree that is being reserved, or given up, is in no reservation for a moment: what is free in it is
+    /// found.
+    alloc_while_reserving = Scenario::new(ZONE, &[], &[
+        thread!(at 0: Reserve(0)),
+        thread!(at 1: AllocSure(2)),
+    ]).slots(2);
+    alloc_while_draining = Scenario::new(ZONE, &[(0, Alloc(2))], &[
+        thread!(at 0: Drain(0)),
+        thread!(at 1: AllocSure(2)),
+    ]).slots(2);
+    alloc_part_while_reserving = Scenario::new(ZONE, &[], &[
+        thread!(at 0: Reserve(0)),
+        thread!(at 1: AllocSure(0)),
     ]).slots(2);
     /// The same by whole allocations.
     alloc_twice = Scenario::new(ZONE, &[], &[
