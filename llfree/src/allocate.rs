@@ -44,9 +44,9 @@ pub(crate) enum Open {
     No,
 }
 
-/// How often an allocation starts again after everything was drained, before it says that memory
-/// is exhausted. With no other call under way once is enough; more than that bridges credits that
-/// other calls have in flight.
+/// How often an allocation looks for the best block, and starts again after everything was drained,
+/// before it looks at every tree. With no other call under way twice is enough; more than that bridges
+/// credits that other calls have in flight.
 const ROUNDS: usize = 3;
 
 /// How many trees a search for a run of base frames looks into before it opens a huge frame: of each class
@@ -315,7 +315,7 @@ impl<G: Geometry> LLFree<'_, G> {
     #[inline(never)]
     fn allocate_slowly(&self, caller: Caller, order: u32) -> Result<FrameId, NoBlock> {
         let Caller { slot, class } = caller;
-        for round in 0..ROUNDS {
+        for _ in 0..ROUNDS {
             let found = if order < G::HUGE_ORDER {
                 self.find_base(order, class, slot)
             } else {
@@ -328,12 +328,11 @@ impl<G: Geometry> LLFree<'_, G> {
                 self.count(slot, 1 << order, false);
                 return Ok(frame);
             }
-            // Where nobody had anything, one more look bridges what was being moved just now.
-            if !self.drain_all() && round > 0 {
+            if !self.drain_all() {
                 break;
             }
         }
-        let frame = (0..self.trees.len()).find_map(|tree| self.take_of_tree(tree, order));
+        let frame = self.all_that_serve(order).find_map(|tree| self.take_of_tree(tree, order));
         let frame = frame.ok_or(NoBlock::OutOfMemory)?;
         self.count(slot, 1 << order, false);
         Ok(frame)

@@ -132,10 +132,11 @@ impl<G: Geometry> FrameAllocator for LLFree<'_, G> {
     }
 
     fn is_available(&self, order: Order) -> bool {
+        let log = order.0 as u32;
         Self::is_order(order)
-            && (self.is_available_indexed(order)
-                || (0..self.trees.len()).any(|tree| self.could_serve(tree, order))
-                || self.reservations().any(|word| self.holds_free(self.read(word), order)))
+            && (self.is_available_indexed(log)
+                || self.all_that_serve(log).next().is_some()
+                || self.reservations().any(|word| self.holds_free(self.read(word), log)))
     }
 
     fn free_frames(&self) -> usize {
@@ -215,7 +216,7 @@ impl<G: Geometry> LLFree<'_, G> {
     /// Is every frame of the child free of which the reservation holds credits? Its state does not
     /// say so then.
     fn holds_free_huge(&self, now: Reservation<G>) -> bool {
-        self.holds_free(now, Order(G::HUGE_ORDER as u8))
+        self.holds_free(now, G::HUGE_ORDER)
     }
 
     /// Is this the first of the reservations that hold credits of the same child? There can be
@@ -228,8 +229,8 @@ impl<G: Geometry> LLFree<'_, G> {
     }
 
     /// Is a block of `order` free in the huge frame of which the reservation holds credits?
-    fn holds_free(&self, now: Reservation<G>, order: Order) -> bool {
-        let (huge, order) = (now.huge_index(), order.0 as u32);
+    fn holds_free(&self, now: Reservation<G>, order: u32) -> bool {
+        let huge = now.huge_index();
         now.held() > 0
             && match order.checked_sub(G::HUGE_ORDER) {
                 Some(pair) => self.lower.is_free(huge & !((1 << pair) - 1), 0, order),
@@ -238,7 +239,7 @@ impl<G: Geometry> LLFree<'_, G> {
     }
 
     /// Is a block of `order` free in a tree that the index has?
-    fn is_available_indexed(&self, order: Order) -> bool {
+    fn is_available_indexed(&self, order: u32) -> bool {
         let in_kind = |kind| {
             let look = |tree| self.look_at(tree);
             let found = self.index.search(kind, Places::ALL, 0, look, |tree, _| {
@@ -246,13 +247,18 @@ impl<G: Geometry> LLFree<'_, G> {
             });
             found.is_some()
         };
-        in_kind(Kind::Huge) || (order.0 as u32) < G::HUGE_ORDER && in_kind(Kind::Partial)
+        in_kind(Kind::Huge) || order < G::HUGE_ORDER && in_kind(Kind::Partial)
     }
 
-    /// Could a tree serve a request of `order`, whoever has reserved it?
-    fn could_serve(&self, tree: usize, order: Order) -> bool {
-        let order = order.0 as u32;
+    /// The trees that could serve a request of `order`, whoever has reserved them, by their numbers.
+    pub(crate) fn all_that_serve(&self, order: u32) -> impl Iterator<Item = usize> {
+        (0..self.trees.len()).filter(move |&tree| self.could_serve(tree, order))
+    }
+
+    #[inline(always)]
+    fn could_serve(&self, tree: usize, order: u32) -> bool {
+        let has_part = || order < G::HUGE_ORDER && self.tree(tree).children() != 0;
         self.lower.has_free(tree, order.max(G::HUGE_ORDER))
-            || order < G::HUGE_ORDER && self.choose_child(tree, order, None).is_some()
+            || has_part() && self.choose_child(tree, order, None).is_some()
     }
 }
