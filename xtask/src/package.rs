@@ -23,7 +23,9 @@ pub fn package() -> Result<(), String> {
     let target = format!("target/package-{}", now.as_nanos());
     let crates = PUBLISHED.iter().flat_map(|krate| ["-p", krate]);
     let args = ["package", "--allow-dirty"].into_iter().chain(crates);
-    let packaged = cargo(args, &[("CARGO_TARGET_DIR", &target)]);
+    // What is built is thrown away.
+    let env = [("CARGO_TARGET_DIR", target.as_str()), ("CARGO_PROFILE_DEV_DEBUG", "false")];
+    let packaged = cargo(args, &env);
     let removed = std::fs::remove_dir_all(root().join(&target));
     packaged.and_then(|()| removed.map_err(|error| format!("{target}: {error}")))
 }
