@@ -288,11 +288,16 @@ static bool parse_blocks(const char *line, struct zone *zone)
 	return true;
 }
 
-/* What Woodlot's allocator of a zone counts, in /proc/woodlot, if there is one. */
+/* What Woodlot's allocator of a zone counts, in /proc/woodlot, if there is one, and its reserve. */
 static bool parse_woodlot(const char *line, struct zone *zone)
 {
-	return sscanf(line, "node %d zone %15s nr_free_pages %*u free %lu", &zone->node, zone->name,
-		      &zone->free) == 3;
+	unsigned long reserved;
+
+	if (sscanf(line, "node %d zone %15s nr_free_pages %*u free %lu free_huge %*u reserved %lu",
+		   &zone->node, zone->name, &zone->free, &reserved) != 4)
+		return false;
+	zone->free += reserved;
+	return true;
 }
 
 /* A file that has the free frames of each zone; a line that completes a zone is parsed as true. */

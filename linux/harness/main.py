@@ -178,7 +178,8 @@ def test(asked, allocator: str) -> None:
     on = machine(asked)
     one = built(asked, allocator)
     features = "features" in one.extras
-    job = {"job": "test", "test_seconds": asked.seconds, "features": int(features)}
+    job = {"job": "test", "test_seconds": asked.seconds, "features": int(features),
+           "reporting": int("reporting" in one.extras)}
     if features:
         job["page_owner"] = "on"
     done = guest.boot(one, on, job, asked.timeout, aloud=True)

@@ -16,8 +16,14 @@
 
 static_assert(WOODLOT_RS_ORDERS == NR_PAGE_ORDERS);
 
-/* How often an allocation tries again while the zone says that there is a block. */
-#define RETRIES 8
+/*
+ * How often an allocation tries again while the zone says that there is a
+ * block. Such a try fails only if others allocated all blocks that it came to
+ * while others freed some that it had passed. That this happens to three in a
+ * row, and a block is left each time, is not worth a fourth: each goes through
+ * all trees, and the page allocator has its own ways to try again.
+ */
+#define RETRIES 3
 
 /* The huge frame of a page, counted from the first of its zone. */
 static unsigned long huge_index(const struct zone *zone, unsigned long pfn)
@@ -64,52 +70,88 @@ void __init woodlot_init(void)
 		}
 		zone->woodlot = wz;
 	}
+	if (debug_guardpage_minorder())
+		pr_warn("woodlot: there are no guard pages: debug_guardpage_minorder is ignored\n");
+}
+
+/* The reserve has so many pages more. Each of the numbers is read by itself. */
+static void count_reserve(struct zone *zone, long pages)
+{
+	unsigned long *const counts[] = {
+		&zone->nr_free_highatomic, &zone->nr_reserved_highatomic,
+	};
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(counts); i++) {
+		unsigned long old = READ_ONCE(*counts[i]);
+
+		while (!try_cmpxchg(counts[i], &old, old + pages))
+			;
+	}
+}
+
+/* The first PFN of a block that was reserved in this place, or %WOODLOT_RS_NONE. */
+static unsigned long unreserve(struct zone *zone, int place)
+{
+	unsigned long *reserve = &zone->woodlot->reserve[place];
+	unsigned long pfn = READ_ONCE(*reserve);
+
+	if (pfn != WOODLOT_RS_NONE)
+		pfn = xchg(reserve, WOODLOT_RS_NONE);
+	if (pfn != WOODLOT_RS_NONE)
+		count_reserve(zone, -(1L << WOODLOT_RESERVE_ORDER));
+	return pfn;
+}
+
+/* Leaves what was in the reserve to everybody. It has counted as free all the time. */
+static void release(struct zone *zone, unsigned long pfn, unsigned int order)
+{
+	if (woodlot_give(zone, pfn, order) && woodlot_reporting())
+		woodlot_notify_free(zone, pfn);
 }
 
 /* Takes a block out of the reserve and leaves the rest of it to everybody. */
 static unsigned long take_reserve(struct zone *zone, unsigned int order)
 {
-	unsigned long *reserve = zone->woodlot->reserve;
-	unsigned long pfn, part;
+	unsigned int part;
 	int i;
 
+	if (order > WOODLOT_RESERVE_ORDER)
+		return WOODLOT_RS_NONE;
 	for (i = 0; i < WOODLOT_RESERVE; i++) {
-		if (READ_ONCE(reserve[i]) == WOODLOT_RS_NONE)
-			continue;
-		pfn = xchg(&reserve[i], WOODLOT_RS_NONE);
+		unsigned long pfn = unreserve(zone, i);
+
 		if (pfn == WOODLOT_RS_NONE)
 			continue;
-		/* What is returned is accounted for by the caller. */
-		mod_zone_page_state(zone, NR_FREE_PAGES, 1L << order);
 		for (part = WOODLOT_RESERVE_ORDER; part > order; part--)
-			woodlot_free(zone, pfn + (1UL << (part - 1)), part - 1);
+			release(zone, pfn + (1UL << (part - 1)), part - 1);
 		return pfn;
 	}
 	return WOODLOT_RS_NONE;
 }
 
 /*
- * The allocator has found nothing. While another CPU is in the middle of a
- * call, what it holds for a moment is not found, so as long as there is a block
- * it is looked for again; out-of-memory must not be reported for that.
+ * The allocator has found nothing. The reserve is there for high-order
+ * allocations that cannot wait, so they go to it at once. The others try again
+ * while there is a block, since out-of-memory must not be reported for a race.
  */
 unsigned long woodlot_alloc_slow(struct zone *zone, unsigned int order, u8 class,
 				 unsigned int alloc_flags)
 {
-	unsigned long pfn;
+	unsigned long pfn = WOODLOT_RS_NONE;
 	int i;
 
-	for (i = 0; i < RETRIES && woodlot_rs_is_available(woodlot_rs(zone), order); i++) {
-		pfn = woodlot_rs_alloc(woodlot_rs(zone), order, class, raw_smp_processor_id());
-		if (pfn != WOODLOT_RS_NONE)
-			return pfn;
-		cpu_relax();
+	if (alloc_flags & ALLOC_HIGHATOMIC)
+		pfn = take_reserve(zone, order);
+	for (i = 0; pfn == WOODLOT_RS_NONE && i < RETRIES; i++) {
+		if (!woodlot_rs_is_available(woodlot_rs(zone), order))
+			break;
+		pfn = woodlot_take(zone, order, class);
 	}
-	/* Failing a page now is worse than failing an atomic block later. */
-	if ((alloc_flags & ALLOC_HIGHATOMIC) ||
-	    (!order && (alloc_flags & (ALLOC_OOM | ALLOC_NON_BLOCK))))
-		return order <= WOODLOT_RESERVE_ORDER ? take_reserve(zone, order) : WOODLOT_RS_NONE;
-	return WOODLOT_RS_NONE;
+	/* Failing now is worse than failing an atomic block later. */
+	if (pfn == WOODLOT_RS_NONE && (alloc_flags & (ALLOC_OOM | ALLOC_NON_BLOCK)))
+		pfn = take_reserve(zone, order);
+	return pfn;
 }
 
 /* Allocates up to @nr single pages at once; returns how many. */
@@ -118,8 +160,9 @@ unsigned int woodlot_alloc_pages(struct zone *zone, int migratetype,
 {
 	unsigned int i, got;
 
-	got = woodlot_rs_alloc_pages(woodlot_rs(zone), woodlot_class(0, migratetype),
-				     raw_smp_processor_id(), pfns, nr);
+	got = woodlot_rs_alloc_pages(woodlot_rs(zone), woodlot_class(0, migratetype), get_cpu(),
+				     pfns, nr);
+	put_cpu();
 	mod_zone_page_state(zone, NR_FREE_PAGES, -(long)got);
 	if (woodlot_reporting())
 		for (i = 0; i < got; i++)
@@ -132,7 +175,8 @@ void woodlot_free_pages(struct zone *zone, const unsigned long *pfns, unsigned i
 {
 	unsigned int done;
 
-	done = woodlot_rs_free_pages(woodlot_rs(zone), pfns, nr, raw_smp_processor_id());
+	done = woodlot_rs_free_pages(woodlot_rs(zone), pfns, nr, get_cpu());
+	put_cpu();
 	mod_zone_page_state(zone, NR_FREE_PAGES, done);
 	/* One was refused: it is reported by itself, and then the rest. */
 	for (; done < nr; done++)
@@ -158,17 +202,25 @@ void woodlot_bad_free(struct zone *zone, unsigned long pfn, unsigned int order, 
 	WARN_ON_ONCE(1);
 }
 
-/* Could an allocation with these flags succeed? Never no while a huge frame is free. */
+/* Could an allocation with these flags succeed? */
 bool woodlot_has_order(struct zone *zone, unsigned int order, unsigned int alloc_flags)
 {
-	int i;
-
 	if (woodlot_rs_is_available(woodlot_rs(zone), order))
 		return true;
-	if (!(alloc_flags & ALLOC_HIGHATOMIC) || order > WOODLOT_RESERVE_ORDER)
+	return order <= WOODLOT_RESERVE_ORDER && READ_ONCE(zone->nr_free_highatomic) &&
+	       (alloc_flags & (ALLOC_HIGHATOMIC | ALLOC_OOM));
+}
+
+/* Do these pages lie in a block of the reserve? */
+static bool is_reserved(struct zone *zone, unsigned long pfn, unsigned int order)
+{
+	unsigned long block = ALIGN_DOWN(pfn, 1UL << WOODLOT_RESERVE_ORDER);
+	int i;
+
+	if (order > WOODLOT_RESERVE_ORDER || !READ_ONCE(zone->nr_free_highatomic))
 		return false;
 	for (i = 0; i < WOODLOT_RESERVE; i++)
-		if (READ_ONCE(zone->woodlot->reserve[i]) != WOODLOT_RS_NONE)
+		if (READ_ONCE(zone->woodlot->reserve[i]) == block)
 			return true;
 	return false;
 }
@@ -176,17 +228,34 @@ bool woodlot_has_order(struct zone *zone, unsigned int order, unsigned int alloc
 /* Is every page of this block free at this moment? */
 bool woodlot_is_free(const struct page *page, unsigned int order)
 {
-	return woodlot_rs_is_free(woodlot_rs(page_zone(page)), page_to_pfn(page), order);
+	struct zone *zone = page_zone(page);
+	unsigned long pfn = page_to_pfn(page);
+
+	return woodlot_rs_is_free(woodlot_rs(zone), pfn, order) || is_reserved(zone, pfn, order);
+}
+
+static bool take_at(struct zone *zone, unsigned long pfn, unsigned int order)
+{
+	bool taken = woodlot_rs_alloc_at(woodlot_rs(zone), pfn, order, get_cpu());
+
+	put_cpu();
+	return taken;
 }
 
 /* Allocates this very block, if it is free. */
 bool woodlot_alloc_at(struct page *page, unsigned int order)
 {
 	struct zone *zone = page_zone(page);
+	unsigned long pfn = page_to_pfn(page);
 
-	if (!woodlot_rs_alloc_at(woodlot_rs(zone), page_to_pfn(page), order,
-				 raw_smp_processor_id()))
-		return false;
+	if (!take_at(zone, pfn, order)) {
+		/* What is reserved is free as well, only not known to the allocator. */
+		if (!is_reserved(zone, pfn, order))
+			return false;
+		woodlot_drain_reserve(zone);
+		if (!take_at(zone, pfn, order))
+			return false;
+	}
 	mod_zone_page_state(zone, NR_FREE_PAGES, -(1L << order));
 	if (woodlot_reporting())
 		woodlot_set_reported(page, order, false);
@@ -211,30 +280,31 @@ void woodlot_fill_reserve(struct zone *zone)
 	}
 	if (i == WOODLOT_RESERVE)
 		return;
-	pfn = woodlot_rs_alloc(woodlot_rs(zone), WOODLOT_RESERVE_ORDER, WOODLOT_RS_UNMOVABLE,
-			       raw_smp_processor_id());
+	pfn = woodlot_take(zone, WOODLOT_RESERVE_ORDER, WOODLOT_RS_UNMOVABLE);
 	if (pfn == WOODLOT_RS_NONE)
 		return;
-	mod_zone_page_state(zone, NR_FREE_PAGES, -(1L << WOODLOT_RESERVE_ORDER));
 	if (woodlot_reporting())
 		woodlot_set_reported(pfn_to_page(pfn), WOODLOT_RESERVE_ORDER, false);
-	if (cmpxchg(&reserve[i], WOODLOT_RS_NONE, pfn) != WOODLOT_RS_NONE)
-		woodlot_free(zone, pfn, WOODLOT_RESERVE_ORDER);
+	/* Counted before it can be taken, so that the count is never below zero. */
+	count_reserve(zone, 1L << WOODLOT_RESERVE_ORDER);
+	if (cmpxchg(&reserve[i], WOODLOT_RS_NONE, pfn) == WOODLOT_RS_NONE)
+		return;
+	count_reserve(zone, -(1L << WOODLOT_RESERVE_ORDER));
+	release(zone, pfn, WOODLOT_RESERVE_ORDER);
 }
 
 /* Gives the reserve back; returns whether there was one. */
 bool woodlot_drain_reserve(struct zone *zone)
 {
-	unsigned long *reserve = zone->woodlot->reserve;
-	unsigned long pfn;
 	bool any = false;
 	int i;
 
 	for (i = 0; i < WOODLOT_RESERVE; i++) {
-		pfn = xchg(&reserve[i], WOODLOT_RS_NONE);
+		unsigned long pfn = unreserve(zone, i);
+
 		if (pfn == WOODLOT_RS_NONE)
 			continue;
-		woodlot_free(zone, pfn, WOODLOT_RESERVE_ORDER);
+		release(zone, pfn, WOODLOT_RESERVE_ORDER);
 		any = true;
 	}
 	return any;
@@ -250,6 +320,8 @@ void woodlot_count_blocks(struct zone *zone)
 	int order;
 
 	woodlot_rs_free_blocks(woodlot_rs(zone), counts);
+	counts[WOODLOT_RESERVE_ORDER] +=
+		READ_ONCE(zone->nr_free_highatomic) >> WOODLOT_RESERVE_ORDER;
 	for (order = 0; order < NR_PAGE_ORDERS; order++)
 		WRITE_ONCE(zone->free_area[order].nr_free, counts[order]);
 }
@@ -301,7 +373,8 @@ static int report_blocks(struct page_reporting_dev_info *prdev, struct zone *zon
 		/* As long as it is held: afterwards it may be in use again. */
 		if (!err)
 			woodlot_set_reported(sg_page(sg), order, true);
-		woodlot_free(zone, page_to_pfn(sg_page(sg)), order);
+		/* Were it notified, a device that fails would be asked for ever. */
+		woodlot_put_back(zone, page_to_pfn(sg_page(sg)), order);
 	}
 	return err;
 }
@@ -309,20 +382,32 @@ static int report_blocks(struct page_reporting_dev_info *prdev, struct zone *zon
 /*
  * Claims the free blocks of a zone, huge frames or larger, of which the
  * hypervisor does not know that they are unused, a list at a time; reports
- * them, and puts them back.
+ * them, and puts them back. As with free lists, that is done for a sixteenth of
+ * the blocks and one list more; for the rest another pass is asked for.
  */
 int woodlot_report_zone(struct page_reporting_dev_info *prdev, struct scatterlist *sgl,
 			struct zone *zone)
 {
 	unsigned int order = clamp(page_reporting_order, WOODLOT_RS_HUGE_ORDER, MAX_PAGE_ORDER);
 	unsigned long size = 1UL << order, end = zone_end_pfn(zone), pfn;
+	struct woodlot_rs_stats stats;
 	unsigned int nr = 0;
+	long budget;
 	int err;
 
+	woodlot_rs_stats(woodlot_rs(zone), &stats);
+	budget = DIV_ROUND_UP(stats.free_huge >> (order - WOODLOT_RS_HUGE_ORDER),
+			      PAGE_REPORTING_CAPACITY * 16);
 	for (pfn = ALIGN(zone->zone_start_pfn, size); pfn + size <= end; pfn += size) {
+		cond_resched();
 		if (is_reported(zone, pfn, order) ||
-		    !woodlot_rs_is_free(woodlot_rs(zone), pfn, order) ||
-		    !__isolate_free_page(pfn_to_page(pfn), order))
+		    !woodlot_rs_is_free(woodlot_rs(zone), pfn, order))
+			continue;
+		if (budget < 0) {
+			__page_reporting_notify();
+			break;
+		}
+		if (!__isolate_free_page(pfn_to_page(pfn), order))
 			continue;
 		if (!nr)
 			sg_init_table(sgl, PAGE_REPORTING_CAPACITY);
@@ -333,7 +418,7 @@ int woodlot_report_zone(struct page_reporting_dev_info *prdev, struct scatterlis
 		if (err)
 			return err;
 		nr = 0;
-		cond_resched();
+		budget--;
 	}
 	if (!nr)
 		return 0;
@@ -347,7 +432,7 @@ int woodlot_report_zone(struct page_reporting_dev_info *prdev, struct scatterlis
 
 /*
  * /proc/woodlot: for each zone the free pages by the kernel's count and by the
- * allocator's, which are equal whenever nothing is under way.
+ * allocator's; the first are those and the reserve whenever nothing is under way.
  */
 static int woodlot_show(struct seq_file *m, void *v)
 {
@@ -361,17 +446,14 @@ static int woodlot_show(struct seq_file *m, void *v)
 
 	for_each_populated_zone(zone) {
 		struct woodlot_rs_stats stats;
-		unsigned long reserved = 0;
 		int i;
 
-		for (i = 0; i < WOODLOT_RESERVE; i++)
-			if (READ_ONCE(zone->woodlot->reserve[i]) != WOODLOT_RS_NONE)
-				reserved += 1UL << WOODLOT_RESERVE_ORDER;
 		woodlot_rs_stats(woodlot_rs(zone), &stats);
 		seq_printf(m, "node %d zone %s nr_free_pages %lu free %lu free_huge %lu reserved %lu",
 			   zone_to_nid(zone), zone->name,
 			   zone_page_state_snapshot(zone, NR_FREE_PAGES),
-			   stats.free_frames, stats.free_huge, reserved);
+			   stats.free_frames, stats.free_huge,
+			   READ_ONCE(zone->nr_free_highatomic));
 		for (i = 0; i < WOODLOT_RS_CLASSES; i++)
 			seq_printf(m, " %s %lu %lu %lu", names[i], stats.classes[i].trees,
 				   stats.classes[i].free_frames, stats.classes[i].free_huge);

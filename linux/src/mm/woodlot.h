@@ -4,6 +4,12 @@
  * (CONFIG_WOODLOT_PAGE_ALLOC). A zone's free pages are known to that allocator
  * alone: there are no buddies, no per-CPU lists, and zone->lock guards nothing
  * here. NR_FREE_PAGES is kept beside it, as everybody else expects.
+ *
+ * Calls that change an allocator are made with preemption off. They are right
+ * without, but in the middle of one a tree or a huge frame is held, and others
+ * do not find what is free in it: for as long as its task did not run, that is.
+ * They are short and take no locks, which PREEMPT_RT asks for, and where the
+ * kernel cannot be preempted this costs nothing.
  */
 #ifndef _MM_WOODLOT_H
 #define _MM_WOODLOT_H
@@ -30,7 +36,9 @@ struct page_reporting_dev_info;
  * @reported: a bit for each huge frame that the hypervisor knows to be free;
  *	set while it is held, cleared when some page of it is allocated
  * @reserve: the first PFNs of blocks kept for %ALLOC_HIGHATOMIC, or
- *	%WOODLOT_RS_NONE; each is put and taken by an exchange
+ *	%WOODLOT_RS_NONE; each is put and taken by an exchange. They count as
+ *	free pages, and in the zone's nr_free_highatomic and
+ *	nr_reserved_highatomic
  * @rs: the allocator
  */
 struct woodlot_zone {
@@ -90,17 +98,44 @@ static inline bool woodlot_reporting(void)
 #endif
 }
 
+/* Has the allocator allocate a block, and leaves everything else to the caller. */
+static __always_inline unsigned long woodlot_take(struct zone *zone, unsigned int order, u8 class)
+{
+	unsigned long pfn;
+	int cpu = get_cpu();
+
+	if (likely(!order))
+		pfn = woodlot_rs_alloc_page(woodlot_rs(zone), class, cpu);
+	else
+		pfn = woodlot_rs_alloc(woodlot_rs(zone), order, class, cpu);
+	put_cpu();
+	return pfn;
+}
+
+/* Has the allocator free a block; says whether it did. */
+static __always_inline bool woodlot_give(struct zone *zone, unsigned long pfn, unsigned int order)
+{
+	int cpu = get_cpu();
+	u32 cause;
+
+	if (likely(!order))
+		cause = woodlot_rs_free_page(woodlot_rs(zone), pfn, cpu);
+	else
+		cause = woodlot_rs_free(woodlot_rs(zone), pfn, order, cpu);
+	put_cpu();
+	if (likely(!cause))
+		return true;
+	woodlot_bad_free(zone, pfn, order, cause);
+	return false;
+}
+
 /* Allocates a block from this zone. The caller has checked the watermarks. */
 static __always_inline struct page *woodlot_alloc(struct zone *zone, unsigned int order,
 						  int migratetype, unsigned int alloc_flags)
 {
 	u8 class = woodlot_class(order, migratetype);
-	unsigned long pfn;
+	unsigned long pfn = woodlot_take(zone, order, class);
 
-	if (likely(!order))
-		pfn = woodlot_rs_alloc_page(woodlot_rs(zone), class, raw_smp_processor_id());
-	else
-		pfn = woodlot_rs_alloc(woodlot_rs(zone), order, class, raw_smp_processor_id());
 	if (unlikely(pfn == WOODLOT_RS_NONE)) {
 		pfn = woodlot_alloc_slow(zone, order, class, alloc_flags);
 		if (pfn == WOODLOT_RS_NONE)
@@ -115,22 +150,21 @@ static __always_inline struct page *woodlot_alloc(struct zone *zone, unsigned in
 	return pfn_to_page(pfn);
 }
 
+/* Puts back what was taken out to be looked at: the hypervisor need not hear of it. */
+static __always_inline bool woodlot_put_back(struct zone *zone, unsigned long pfn,
+					     unsigned int order)
+{
+	if (unlikely(!woodlot_give(zone, pfn, order)))
+		return false;
+	mod_zone_page_state(zone, NR_FREE_PAGES, 1L << order);
+	return true;
+}
+
 /* Frees a block of allocated pages, whatever blocks they were allocated in. */
 static __always_inline void woodlot_free(struct zone *zone, unsigned long pfn,
 					 unsigned int order)
 {
-	u32 cause;
-
-	if (likely(!order))
-		cause = woodlot_rs_free_page(woodlot_rs(zone), pfn, raw_smp_processor_id());
-	else
-		cause = woodlot_rs_free(woodlot_rs(zone), pfn, order, raw_smp_processor_id());
-	if (unlikely(cause)) {
-		woodlot_bad_free(zone, pfn, order, cause);
-		return;
-	}
-	mod_zone_page_state(zone, NR_FREE_PAGES, 1L << order);
-	if (woodlot_reporting())
+	if (woodlot_put_back(zone, pfn, order) && woodlot_reporting())
 		woodlot_notify_free(zone, pfn);
 }
 

@@ -27,18 +27,25 @@
  *                     every second frame of it, and allocate such blocks again: they can only come
  *                     from what is set aside for them. The result has how many there were before and
  *                     after, in the places of allocs and frees.
+ *   low order=3       the same, but free single frames only until such a block is allocated. The result
+ *                     has whether one was, and after how many frames.
+ *   reporting seconds=10 fail=0    have free memory reported (CONFIG_PAGE_REPORTING), to a device that
+ *                     always fails if asked. The result has how often the device was asked, and how
+ *                     many blocks it was told.
  */
 
 #define pr_fmt(fmt) "woodlot_bench: " fmt
 
 #include <linux/completion.h>
 #include <linux/cpu.h>
+#include <linux/delay.h>
 #include <linux/gfp.h>
 #include <linux/init.h>
 #include <linux/kthread.h>
 #include <linux/ktime.h>
 #include <linux/mm.h>
 #include <linux/mutex.h>
+#include <linux/page_reporting.h>
 #include <linux/parser.h>
 #include <linux/prandom.h>
 #include <linux/proc_fs.h>
@@ -55,11 +62,13 @@
 
 #define MAX_RUNS 1000
 
-enum pattern { BULK, RANDOM, REPEAT, REMOTE, EXIT_STORM, FRAG_FILL, FRAG_CHURN, FRAG_END, ATOMIC };
+enum pattern {
+	BULK, RANDOM, REPEAT, REMOTE, EXIT_STORM, FRAG_FILL, FRAG_CHURN, FRAG_END, ATOMIC, LOW, REPORTING
+};
 
 static const char * const names[] = {
 	"bulk", "random", "repeat", "remote", "exit-storm", "frag-fill", "frag-churn", "frag-end",
-	"atomic",
+	"atomic", "low", "reporting",
 };
 
 /* What a line asks for. */
@@ -71,6 +80,8 @@ struct job {
 	unsigned int pairs;
 	unsigned int movable;
 	unsigned int seed;
+	unsigned int seconds;
+	unsigned int fail;
 };
 
 /* What one thread did in one run. */
@@ -547,9 +558,39 @@ static size_t take(struct page **blocks, size_t wanted, gfp_t gfp, unsigned int 
 	return taken;
 }
 
+/*
+ * Allocates all of memory, some of it as blocks that cannot wait, of which there are some set aside
+ * since. Returns how many single frames there are.
+ */
+static size_t take_all(const struct job *job, struct page **frames, size_t count,
+		       struct page **blocks, size_t *given)
+{
+	/* As far as an allocation gets that cannot wait either. */
+	size_t taken = take(frames, count, GFP_NOWAIT, 0);
+
+	*given = take(blocks, STORM_RUN, GFP_ATOMIC, job->order);
+	/* One that could wait leaves alone what is set aside. */
+	return taken + take(frames + taken, count - taken, GFP_BENCH | __GFP_MEMALLOC, 0);
+}
+
+/* Frees every second frame, so that they make no block, until all are freed or a block was given. */
+static size_t give_singles(struct page **frames, size_t count, struct page **block, unsigned int order)
+{
+	size_t freed = 0;
+
+	for (size_t i = 0; i < count && !(block && *block); i += 2) {
+		__free_pages(frames[i], 0);
+		frames[i] = NULL;
+		freed++;
+		if (block)
+			take(block, 1, GFP_ATOMIC, order);
+	}
+	return freed;
+}
+
 static int atomic_blocks(const struct job *job)
 {
-	size_t count = totalram_pages(), low, all, before, after;
+	size_t count = totalram_pages(), all, before, first, second;
 	struct page *blocks[2 * STORM_RUN] = {};
 	struct page **frames;
 
@@ -558,24 +599,70 @@ static int atomic_blocks(const struct job *job)
 	frames = vcalloc(count, sizeof(*frames));
 	if (!frames)
 		return -ENOMEM;
-	/* As far as an allocation gets that cannot wait either. */
-	low = take(frames, count, GFP_NOWAIT, 0);
-	before = take(blocks, STORM_RUN, GFP_ATOMIC, job->order);
-	/* One that could wait leaves alone what is set aside. */
-	all = low + take(frames + low, count - low, GFP_BENCH | __GFP_MEMALLOC, 0);
-	for (size_t i = 0; i < all; i += 2) {
-		__free_pages(frames[i], 0);
-		frames[i] = NULL;
+	all = take_all(job, frames, count, blocks, &before);
+	if (job->pattern == LOW) {
+		/* Far more than any watermark. */
+		second = give_singles(frames, all / 16, &blocks[before], job->order);
+		first = !!blocks[before];
+	} else {
+		give_singles(frames, all, NULL, 0);
+		drain_all_pages(NULL);
+		first = before;
+		second = take(blocks + before, STORM_RUN, GFP_ATOMIC, job->order);
 	}
-	drain_all_pages(NULL);
-	after = take(blocks + before, STORM_RUN, GFP_ATOMIC, job->order);
-	release(blocks, before + after, job->order);
+	release(blocks, ARRAY_SIZE(blocks), job->order);
 	release(frames, all, 0);
 	vfree(frames);
 	scnprintf(result, sizeof(result), "%s,%u,1,1,%zu,%zu,,,,,,\n", names[job->pattern],
-		  job->order, before, after);
+		  job->order, first, second);
 	return 0;
 }
+
+#ifdef CONFIG_PAGE_REPORTING
+
+/* What the device that free memory is reported to was asked, and what it says. */
+static struct {
+	struct page_reporting_dev_info device;
+	size_t calls;
+	size_t blocks;
+	bool fail;
+} reported;
+
+static int hear(struct page_reporting_dev_info *device, struct scatterlist *list,
+		unsigned int blocks)
+{
+	reported.calls++;
+	if (reported.fail)
+		return -EIO;
+	reported.blocks += blocks;
+	return 0;
+}
+
+static int reporting(const struct job *job)
+{
+	int error;
+
+	memset(&reported, 0, sizeof(reported));
+	reported.device.report = hear;
+	reported.fail = job->fail;
+	error = page_reporting_register(&reported.device);
+	if (error)
+		return error;
+	ssleep(job->seconds);
+	page_reporting_unregister(&reported.device);
+	scnprintf(result, sizeof(result), "%s,,1,1,%zu,%zu,,,,,,\n", names[job->pattern],
+		  reported.calls, reported.blocks);
+	return 0;
+}
+
+#else
+
+static int reporting(const struct job *job)
+{
+	return -EOPNOTSUPP;
+}
+
+#endif
 
 static int run_job(const struct job *job)
 {
@@ -587,18 +674,21 @@ static int run_job(const struct job *job)
 	case FRAG_END:
 		return frag_end();
 	case ATOMIC:
+	case LOW:
 		return atomic_blocks(job);
+	case REPORTING:
+		return reporting(job);
 	default:
 		return measure(job);
 	}
 }
 
-enum { ORDER, THREADS, RUNS, PAIRS, MOVABLE, SEED, UNKNOWN };
+enum { ORDER, THREADS, RUNS, PAIRS, MOVABLE, SEED, SECONDS, FAIL, UNKNOWN };
 
 static const match_table_t settings = {
 	{ ORDER, "order=%u" },	   { THREADS, "threads=%u" }, { RUNS, "runs=%u" },
 	{ PAIRS, "pairs=%u" },	   { MOVABLE, "movable=%u" }, { SEED, "seed=%u" },
-	{ UNKNOWN, NULL },
+	{ SECONDS, "seconds=%u" }, { FAIL, "fail=%u" },	      { UNKNOWN, NULL },
 };
 
 static int parse_setting(struct job *job, char *setting)
@@ -624,6 +714,12 @@ static int parse_setting(struct job *job, char *setting)
 		break;
 	case SEED:
 		value = &job->seed;
+		break;
+	case SECONDS:
+		value = &job->seconds;
+		break;
+	case FAIL:
+		value = &job->fail;
 		break;
 	default:
 		pr_err("unknown setting \"%s\"\n", setting);
