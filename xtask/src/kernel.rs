@@ -13,11 +13,12 @@ const NO_SOURCE: i32 = 3;
 const SHORT: [&str; 2] = ["test um --mem 1G --seconds 5", "test x86 --cpus 2 --mem 1G --seconds 5"];
 
 /// Beside these: power-offs, sizes of memory, nodes, holes, and the kernel's own assertions.
-const FULL: [&str; 12] = [
+const FULL: [&str; 13] = [
     "boot um --times 50",
     "test um --mem 256M",
     "test um --mem 4G",
     "test um --mem 8G",
+    "test um --mem 1G --with reporting",
     "test x86 --cpus 1 --mem 256M",
     "test x86 --cpus 2 --mem 4G",
     "test x86 --cpus 4 --mem 4G",
