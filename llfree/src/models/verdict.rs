@@ -104,7 +104,8 @@ impl<G: Geometry> World<G> {
         }
     }
 
-    /// Every tree that has something to find is found.
+    /// Every tree that has something to find is found by the first search for it: each looks into a
+    /// copy of its own, since it heals what it comes upon.
     fn judge_index(&self) {
         for kind in Kind::ALL {
             for tree in 0..self.words.trees.len() {
@@ -114,7 +115,9 @@ impl<G: Geometry> World<G> {
                     let this =
                         |found: usize, now: Tree| (found == tree && now == is.tree).then_some(());
                     let places = Places::of(is.tree.class());
-                    let found = self.zone.index.search(kind, places, 0, look, this);
+                    let copy = self.words.copy_of_index();
+                    let index = copy.index::<G>(self.scenario.classes);
+                    let found = index.search(kind, places, 0, look, this);
                     assert!(found.is_some(), "tree {tree} is lost to the index: {is:?}, {kind:?}");
                 }
             }

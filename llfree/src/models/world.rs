@@ -1,15 +1,15 @@
 //! A zone with all of its words, and who owns what in it at the beginning.
 
 use std::boxed::Box;
-#[cfg(loom)]
 use std::vec::Vec;
 
-use woodlot_frame::atomics::{AtomicU32, AtomicU64};
-use woodlot_frame::{FrameId, Geometry, Init, Request, Slot, ZoneConfig};
+use woodlot_frame::atomics::{AtomicU32, AtomicU64, Ordering};
+use woodlot_frame::{ClassPolicy, FrameId, Geometry, Init, Request, Slot, ZoneConfig};
 
 use super::frames::{Block, Frames};
 use super::script::Thread;
 use super::{Scenario, Script, std};
+use crate::index::Index;
 use crate::{LLFree, Line, Parts, TreeStates, Tuning};
 
 /// What the threads of a scenario share.
@@ -38,6 +38,18 @@ pub(super) struct Words {
     leaves: Box<[AtomicU64]>,
     pub(super) trees: Box<[Line<AtomicU64>]>,
     children: Box<[AtomicU32]>,
+}
+
+/// The words of an index, as they were at some time.
+pub(super) struct CopyOfIndex {
+    masks: Vec<AtomicU64>,
+    leaves: Vec<AtomicU64>,
+}
+
+impl CopyOfIndex {
+    pub(super) fn index<G: Geometry>(&self, classes: ClassPolicy) -> Index<'_, G> {
+        Index::new(&self.masks, &self.leaves, classes.count())
+    }
 }
 
 /// # Safety
@@ -81,6 +93,14 @@ impl Words {
                 children: forever(&self.children),
             }
         }
+    }
+
+    pub(super) fn copy_of_index(&self) -> CopyOfIndex {
+        let copy = |words: &[AtomicU64]| {
+            let values = words.iter().map(|word| word.load(Ordering::Relaxed));
+            values.map(AtomicU64::new).collect()
+        };
+        CopyOfIndex { masks: copy(&self.masks), leaves: copy(&self.leaves) }
     }
 
     /// What the words are called in a schedule.
