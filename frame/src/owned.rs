@@ -1,10 +1,13 @@
 //! An allocator together with its metadata, for programs and tests that have a heap.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
-use std::mem::MaybeUninit;
+use std::mem::{self, MaybeUninit};
 use std::ops::Deref;
 
 use crate::{Construct, Init, InitError, METADATA_ALIGN, RawMetadata, ZoneConfig};
+
+/// What each byte of the volatile part is before a recovery: neither zero nor likely to be right.
+const FORGOTTEN: u8 = 0xA5;
 
 /// An allocator that owns its metadata. It manages numbers only: no memory stands behind the
 /// frames.
@@ -42,17 +45,25 @@ impl<A: Construct> Owned<A> {
         }
     }
 
-    /// Forgets everything but the durable part, and recovers from that: what happens at a restart.
+    /// Forgets everything but the durable part, and recovers from that: what happens at a restart. The
+    /// volatile part is other memory then, of no meaning, so that a recovery that reads it is found.
     ///
     /// # Errors
-    /// What [`Construct::construct`] says.
+    /// What [`Construct::construct`] says, or [`InitError::OutOfMemory`]; all is as it was then.
     pub fn recover(&mut self, config: &ZoneConfig) -> Result<(), InitError> {
+        let len = self.metadata.volatile.1;
+        let volatile = (zeroed(len)?, len);
+        // SAFETY: so many bytes were just allocated.
+        unsafe { volatile.0.write_bytes(FORGOTTEN, len) };
+        let metadata = RawMetadata { volatile, ..self.metadata };
         // SAFETY: `&mut self` shows that no call is in flight on the old allocator, which the new
-        // one replaces on the same memory.
-        let recovered = unsafe { A::construct(config, self.metadata, Init::Recover) }?;
+        // one replaces on the same durable memory; the volatile memory is fresh.
+        let recovered = unsafe { A::construct(config, metadata, Init::Recover) };
+        let recovered = recovered.inspect_err(|_| release(volatile))?;
         // SAFETY: it is initialised, and is so again at once.
         unsafe { self.allocator.assume_init_drop() };
         self.allocator.write(recovered);
+        release(mem::replace(&mut self.metadata, metadata).volatile);
         Ok(())
     }
 

@@ -40,11 +40,11 @@ pub fn models(cfg: &str, what: &Models) -> Result<Outcome, String> {
     if what.length.short {
         command.env("LOOM_MAX_DURATION", LOOM_SHORT);
     }
-    tee(&mut command).map(|said| Outcome::Ran(totals(&said)))
+    totals(&tee(&mut command)?).map(Outcome::Ran)
 }
 
-/// The sum of what the drivers say for each scenario.
-fn totals(said: &str) -> String {
+/// The sum of what the drivers say for each scenario; an error if there was none.
+fn totals(said: &str) -> Result<String, String> {
     let of_scenario = |line: &&str| line.starts_with("model ") || line.starts_with("loom ");
     let explored: Vec<&str> = said.lines().filter(of_scenario).collect();
     let total = |unit: &str| -> u64 { explored.iter().filter_map(|line| count(line, unit)).sum() };
@@ -55,7 +55,10 @@ fn totals(said: &str) -> String {
     };
     let ended = |how: &str| explored.iter().filter(|line| line.ends_with(how)).count();
     let (complete, not) = (ended(", complete"), ended(", cut off") + ended(", in part"));
-    format!("{figures}; {complete} of {} scenarios complete", complete + not)
+    if explored.is_empty() {
+        return Err("no scenario has such a name".into());
+    }
+    Ok(format!("{figures}; {complete} of {} scenarios complete", complete + not))
 }
 
 /// The number before a word of the line.
@@ -74,12 +77,13 @@ mod tests {
         let said = "model claim: 12 states, 20 transitions, 3 executions, complete\n\
                     test ok\n\
                     model 1-level: 48 scripts by chance, 40 complete, 30 states\n\
-                    model long: for loom only";
-        let line = "42 states, 20 transitions; 1 of 1 scenarios complete";
-        assert_eq!(totals(said), line);
+                    model long: 9 states, 12 transitions, 4 executions, in part";
+        let line = "51 states, 32 transitions; 1 of 2 scenarios complete";
+        assert_eq!(totals(said), Ok(line.into()));
         let said = "loom claim: 7 executions, 3 preemptions, complete\n\
                     loom zone: 9 executions, 3 preemptions, cut off";
         let line = "16 executions; 1 of 2 scenarios complete";
-        assert_eq!(totals(said), line);
+        assert_eq!(totals(said), Ok(line.into()));
+        assert!(totals("test result: ok. 0 passed").is_err());
     }
 }

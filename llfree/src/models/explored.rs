@@ -22,10 +22,6 @@ const PART: usize = if cfg!(coverage) { 10_000 } else { 1_000_000 };
 
 /// Explores a scenario completely, or says why it does not.
 pub(super) fn check<G: Geometry>(scenario: &Scenario<G>) {
-    if !scenario.explorer {
-        println!("model {}: for loom only", scenario.name);
-        return;
-    }
     let short =
         cfg!(coverage) || std::env::var_os("WOODLOT_FULL").is_some_and(|value| value == "0");
     match explore(scenario, if short { PART } else { STATES }) {

@@ -46,7 +46,14 @@ impl<G: Geometry> Machine<G> {
             let order = woodlot_frame::Order(block.1 as u8);
             world.zone.free(FrameId(block.0), order, slot).is_ok()
         },
-        take_all: |world, huge| world.zone.take_child(huge, 1).map_or(0, |(held, _)| held),
+        take_all: |world, huge| {
+            let taken = world.zone.take_child(huge, 1);
+            taken.map_or(0, |(held, polarity)| {
+                // The credits keep the polarity: what was said with them is what the bits mean.
+                assert_eq!(polarity, world.zone.lower.polarity(huge), "of huge frame {huge}");
+                held
+            })
+        },
         give_back: |world, huge, count| world.zone.give_held(huge, count),
     };
 

@@ -1,7 +1,8 @@
 //! Models of the engine: small zones, two or three threads, every interleaving.
 //!
 //! ```text
-//!   scenarios   lower  several_rows  children  reservations  whole_zone  index  mistakes    tables of scripts
+//!   scenarios   lower  several_rows  children  reservations  whole_zone    tables of scripts
+//!               whole_rows  index  mistakes
 //!                  │
 //!   script      a thread: what it owns, its operations        ──►  says what it owns and does
 //!                  │                   │                                     │
@@ -146,15 +147,44 @@ struct Scenario<G: Geometry> {
     threads: &'static [Script],
     /// What the threads may do to each other.
     law: Law,
-    /// Does the explorer run it?
-    #[cfg_attr(loom, expect(dead_code, reason = "for the explorer"))]
-    explorer: bool,
     /// Does loom run it every day with the full bound, or with one preemption?
     #[cfg_attr(not(loom), expect(dead_code, reason = "for loom"))]
     loom: bool,
 }
 
+impl Op {
+    /// Does it count frames into or out of the balance of its thread's slot?
+    fn counts(&self) -> bool {
+        use Op::{Alloc, AllocClass, AllocSure, At, Batch, Free, FreeAgain, FreeBatch, FreeGot};
+        matches!(
+            self,
+            Alloc(_)
+                | AllocSure(_)
+                | AllocClass(..)
+                | At(..)
+                | Batch(..)
+                | Free(..)
+                | FreeAgain(..)
+                | FreeBatch(..)
+                | FreeGot(_)
+                | Op::FreeHalf(_)
+        )
+    }
+}
+
 impl<G: Geometry> Scenario<G> {
+    /// Is each slot's balance written by one thread only?
+    fn has_slots_apart(&self) -> bool {
+        let counts = |script: &&Script| script.ops.iter().any(Op::counts);
+        let mut slots = self.threads.iter().filter(counts).map(|script| script.at);
+        let mut seen = 0u64;
+        slots.all(|slot| {
+            let first = seen >> slot & 1 == 0;
+            seen |= 1 << slot;
+            first
+        })
+    }
+
     /// One tree, one slot, one class.
     const fn new(
         machine: Machine<G>,
@@ -170,7 +200,6 @@ impl<G: Geometry> Scenario<G> {
             setup,
             threads,
             law: Law::Kept,
-            explorer: true,
             loom: true,
         }
     }
@@ -193,11 +222,6 @@ impl<G: Geometry> Scenario<G> {
 
     const fn law(self, law: Law) -> Self {
         Scenario { law, ..self }
-    }
-
-    /// Not for the explorer: two long calls at once are more than 10^8 states.
-    const fn only_loom(self) -> Self {
-        Scenario { explorer: false, ..self }
     }
 
     /// Too many executions for every day.

@@ -1,15 +1,19 @@
 //! A zone with all of its words, and who owns what in it at the beginning.
 
 use std::boxed::Box;
-#[cfg(loom)]
+#[cfg(woodlot_explore)]
+use std::cell::RefCell;
+#[cfg(woodlot_explore)]
+use std::collections::HashMap;
 use std::vec::Vec;
 
-use woodlot_frame::atomics::{AtomicU32, AtomicU64};
-use woodlot_frame::{FrameId, Geometry, Init, Request, Slot, ZoneConfig};
+use woodlot_frame::atomics::{AtomicU32, AtomicU64, Ordering};
+use woodlot_frame::{ClassPolicy, FrameId, Geometry, Init, Request, Slot, ZoneConfig};
 
 use super::frames::{Block, Frames};
 use super::script::Thread;
 use super::{Scenario, Script, std};
+use crate::index::Index;
 use crate::{LLFree, Line, Parts, TreeStates, Tuning};
 
 /// What the threads of a scenario share.
@@ -23,6 +27,9 @@ pub(super) struct World<G: Geometry> {
     /// Read by a thread that makes a pause.
     #[cfg(woodlot_explore)]
     pub(super) pause: AtomicU64,
+    /// What recoveries have yielded, by the durable words that they began from.
+    #[cfg(woodlot_explore)]
+    pub(super) recoveries: RefCell<HashMap<Vec<u64>, Frames>>,
     /// What the owner of a frame writes to.
     #[cfg(loom)]
     cells: Vec<loom::cell::UnsafeCell<Option<usize>>>,
@@ -38,6 +45,18 @@ pub(super) struct Words {
     leaves: Box<[AtomicU64]>,
     pub(super) trees: Box<[Line<AtomicU64>]>,
     children: Box<[AtomicU32]>,
+}
+
+/// The words of an index, as they were at some time.
+pub(super) struct CopyOfIndex {
+    masks: Vec<AtomicU64>,
+    leaves: Vec<AtomicU64>,
+}
+
+impl CopyOfIndex {
+    pub(super) fn index<G: Geometry>(&self, classes: ClassPolicy) -> Index<'_, G> {
+        Index::new(&self.masks, &self.leaves, classes.count())
+    }
 }
 
 /// # Safety
@@ -83,6 +102,40 @@ impl Words {
         }
     }
 
+    /// What is in the words that are left after a crash.
+    #[cfg(woodlot_explore)]
+    pub(super) fn durable(&self) -> Vec<u64> {
+        let states = self.states.iter().flat_map(|line| &line.0);
+        let words = self.rows.iter().chain(states);
+        words.map(|word| word.load(Ordering::Relaxed)).collect()
+    }
+
+    /// The words that are left after a crash; in the others is anything.
+    #[cfg(woodlot_explore)]
+    fn after_a_crash(&self) -> Words {
+        let copy = |word: &AtomicU64| AtomicU64::new(word.load(Ordering::Relaxed));
+        let forgotten = || AtomicU64::new(0xa5a5_a5a5_a5a5_a5a5);
+        let any = |words: &[AtomicU64]| words.iter().map(|_| forgotten()).collect();
+        Words {
+            rows: self.rows.iter().map(copy).collect(),
+            states: self.states.iter().map(|line| Line(line.0.each_ref().map(copy))).collect(),
+            totals: any(&self.totals),
+            slots: any(&self.slots),
+            masks: any(&self.masks),
+            leaves: any(&self.leaves),
+            trees: self.trees.iter().map(|_| Line(forgotten())).collect(),
+            children: self.children.iter().map(|_| AtomicU32::new(0xa5a5_a5a5)).collect(),
+        }
+    }
+
+    pub(super) fn copy_of_index(&self) -> CopyOfIndex {
+        let copy = |words: &[AtomicU64]| {
+            let values = words.iter().map(|word| word.load(Ordering::Relaxed));
+            values.map(AtomicU64::new).collect()
+        };
+        CopyOfIndex { masks: copy(&self.masks), leaves: copy(&self.leaves) }
+    }
+
     /// What the words are called in a schedule.
     #[cfg(woodlot_explore)]
     pub(super) fn name(&self, model: &mut woodlot_explore::Model<'_>) {
@@ -101,33 +154,44 @@ impl Words {
     }
 }
 
+impl<G: Geometry> Scenario<G> {
+    fn config(&self) -> ZoneConfig {
+        let &Scenario { frames, slots, classes, .. } = self;
+        ZoneConfig { start: FrameId(0), frames, slots, classes }
+    }
+}
+
 impl<G: Geometry> World<G> {
     /// The zone after the setup.
     pub(super) fn new(scenario: &Scenario<G>) -> Self {
-        let config = ZoneConfig {
-            start: FrameId(0),
-            frames: scenario.frames,
-            slots: scenario.slots,
-            classes: scenario.classes,
-        };
-        let words = Words::new::<G>(&config);
+        let mut world = World::start(scenario, Words::new::<G>(&scenario.config()), Init::Free);
+        world.set_up();
+        world
+    }
+
+    /// The zone as a recovery makes it from what a crash leaves now.
+    #[cfg(woodlot_explore)]
+    pub(super) fn after_a_crash(&self) -> Self {
+        World::start(&self.scenario, self.words.after_a_crash(), Init::Recover)
+    }
+
+    fn start(scenario: &Scenario<G>, words: Words, init: Init) -> Self {
         let mut tuning = Tuning::DEFAULT;
         tuning.reserve_after_frees = scenario.machine.reserve_after_frees;
         // SAFETY: the zone is dropped before the words, which nobody replaces.
         let parts = unsafe { words.parts() };
-        let zone = LLFree::from_parts(&config, tuning, parts, Init::Free).expect("a zone");
-        let mut world = World {
-            zone,
+        World {
+            zone: LLFree::from_parts(&scenario.config(), tuning, parts, init).expect("a zone"),
             words,
             scenario: *scenario,
             background: Frames::default(),
             #[cfg(woodlot_explore)]
             pause: AtomicU64::new(0),
+            #[cfg(woodlot_explore)]
+            recoveries: RefCell::default(),
             #[cfg(loom)]
             cells: (0..scenario.frames).map(|_| loom::cell::UnsafeCell::new(None)).collect(),
-        };
-        world.set_up();
-        world
+        }
     }
 
     fn set_up(&mut self) {

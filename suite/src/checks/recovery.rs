@@ -190,13 +190,22 @@ pub fn recovered_is_consistent<A: Construct>(
         }
     });
     crate::validate::everything(a, &model, crate::validate::History::Sequential)?;
-    if A::UNSUPPORTED.partial_free {
-        return Ok(());
-    }
     // Whatever is allocated can be freed, each frame once.
     let mut from = config.start;
-    while let Some((frame, order)) = model.next_allocated(from, part) {
-        a.free(frame, order, Slot(0)).map_err(|error| format!("free {frame}, {order}: {error}"))?;
+    let next = |from: FrameId| match A::UNSUPPORTED.partial_free {
+        true => {
+            let mut rest = (from.0..config.end().0).map(FrameId);
+            let frame = rest.find(|&frame| model.is_allocated(frame, Order::BASE))?;
+            Some(free_as_it_is(a, frame).map(|order| (frame, order)))
+        }
+        false => {
+            let (frame, order) = model.next_allocated(from, part)?;
+            let freed = a.free(frame, order, Slot(0)).map(|()| (frame, order));
+            Some(freed.map_err(|error| format!("free {frame}, {order}: {error}")))
+        }
+    };
+    while let Some(freed) = next(from) {
+        let (frame, order) = freed?;
         let twice = a.free(frame, order, Slot(config.slots - 1));
         if twice.is_ok() {
             return Err(format!("{frame} of {order} was freed twice"));
@@ -220,6 +229,13 @@ pub fn recovered_is_consistent<A: Construct>(
         true => Ok(()),
         false => Err(format!("only {had} frames could be had")),
     }
+}
+
+/// Frees the block that begins at `frame`, whatever its order is, and returns that.
+fn free_as_it_is<A: Construct>(a: &A, frame: FrameId) -> Result<Order, String> {
+    let mut orders = Order::all::<Geo<A>>();
+    let freed = orders.find(|&order| a.free(frame, order, Slot(0)).is_ok());
+    freed.ok_or_else(|| format!("{frame} is allocated, and no block there can be freed"))
 }
 
 /// Onlines what the damage says is offline; the count must be what the statistics say.

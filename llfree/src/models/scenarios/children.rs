@@ -3,7 +3,7 @@
 //! A tree is two huge frames of four base frames.
 
 use super::Op::{
-    Alloc, At, Drain, Free, FreeGot, GiveBack, Heal, Offline, Online, TakeAll, TakeSome,
+    Alloc, At, Drain, Free, FreeGot, FreeHalf, GiveBack, Heal, Offline, Online, TakeAll, TakeSome,
 };
 use super::*;
 
@@ -31,6 +31,12 @@ models! {
         thread!(at 0: At(7, 0)),
         thread!(at 0 owns [Block(0, 1)]: Free(0, 0), Free(1, 0)),
     ]);
+    /// The huge frame is freed, taken whole and split again, under the other polarity, before its credits
+    /// are taken, as a slot does that will hold it.
+    take_and_turn = Scenario::new(ZONE, &[(0, At(0, 0))], &[
+        thread!(at 0: TakeAll(0), GiveBack),
+        thread!(at 0 owns [Block(0, 0)]: Free(0, 0), At(0, 2), FreeHalf(0)),
+    ]).large_for_loom();
     take_twice_and_free = Scenario::new(LOWER, &[(0, At(0, 1)), (0, At(2, 0))], &[
         thread!(at 0: TakeAll(0), GiveBack),
         thread!(at 0: TakeAll(0), GiveBack),

@@ -52,6 +52,15 @@ models! {
         thread!(at 0: FreeAgain(0, 0)),
         thread!(at 1: FreeAgain(0, 0)),
     ]).slots(2);
+    /// A free of what another call is just allocating.
+    wrong_free_and_alloc = Scenario::new(ZONE, &[(0, Alloc(1))], &[
+        thread!(at 0: Alloc(0)),
+        thread!(at 1: FreeAgain(2, 0)),
+    ]).slots(2).law(Law::FreedByOthers).large_for_loom();
+    double_free_and_alloc_zone = Scenario::new(ZONE, &[(0, Alloc(1))], &[
+        thread!(at 0: Alloc(0)),
+        thread!(at 1: FreeAgain(0, 0), FreeAgain(0, 0)),
+    ]).slots(2).law(Law::FreedByOthers).large_for_loom();
     /// The same racing with allocations: who owns what is outside the guarantee, the counters are
     /// not.
     double_free_and_alloc = Scenario::new(LOWER, &[(0, At(0, 0)), (0, At(1, 0))], &[

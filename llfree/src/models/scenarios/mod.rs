@@ -33,4 +33,5 @@ mod lower;
 mod mistakes;
 mod reservations;
 mod several_rows;
+mod whole_rows;
 mod whole_zone;

@@ -46,7 +46,7 @@ models! {
     alloc_twice = Scenario::new(ZONE, &[], &[
         thread!(at 0: Alloc(0)),
         thread!(at 0: Alloc(0)),
-    ]).trees(2).only_loom().large_for_loom();
+    ]).trees(2).large_for_loom();
     /// The usual case on one slot.
     fast_path = Scenario::new(Machine::<Tiny<3, 2>>::ZONE, &[(0, Alloc(0))], &[
         thread!(at 0 owns [Block(0, 0)]: Free(0, 0)),
@@ -110,7 +110,7 @@ models! {
         Scenario::new(ZONE, &[(0, At(0, 0)), (0, At(4, 0)), (0, Alloc(0)), (0, Alloc(1))], &[
             thread!(at 0: Alloc(0)),
             thread!(at 0: Alloc(0)),
-        ]).only_loom().large_for_loom();
+        ]).large_for_loom();
     /// A slot without a tree borrows a child from another slot's tree.
     borrow_and_drain = Scenario::new(ZONE, &[(0, At(0, 0)), (0, At(4, 0)), (0, Alloc(0))], &[
         thread!(at 1: Alloc(0)),
