@@ -16,7 +16,8 @@
 //!    block, finds it part of another one and lets go; credits on their way from a child to a
 //!    reservation. How much that is, an engine says in its documentation: [`Hides`];
 //! 3. or what was left had *moved*: of the blocks that were free all the time there were no more than
-//!    the calls meanwhile could keep. A search that goes through a zone once finds what is free all the
+//!    the calls meanwhile could keep, or move: an allocation of LLFree moves the credits of the child that it
+//!    leaves and of the one that it comes to, and a search may meet each where it is not. A search that goes through a zone once finds what is free all the
 //!    time, and not what became free behind it while what lay before it was taken. It is more than an
 //!    allocator should allow itself that promises linearisable answers; ours promise only that nothing
 //!    is missed while no other call is under way. The figures say how often it was so.
@@ -161,7 +162,7 @@ impl Zone {
         match open {
             Open { empty: true, .. } => {}
             Open { kept: true, .. } => refusals.kept = 1,
-            _ if self.left(open.refusal, &open.used) <= self.keep(open, &open.together, calls) => {
+            _ if self.left(open.refusal, &open.used) <= self.moved(open, calls) => {
                 refusals.moved = 1;
             }
             _ => {
@@ -193,6 +194,17 @@ impl Zone {
                 units.filter(|&unit| last.replace(unit) != Some(unit)).count()
             }
         }
+    }
+
+    /// How many of those the calls beside a refused one may have kept from it, one now and another then.
+    fn moved(&self, open: &Open<'_>, calls: &[Call]) -> usize {
+        let moves = |&number: &usize| match calls[number].passing {
+            Some((_, count)) if self.hides == Hides::Child && number != open.call => {
+                2 * (calls[number].gained.len() + count).max(1)
+            }
+            _ => self.keep(open, &[number], calls),
+        };
+        open.together.iter().map(moves).sum()
     }
 
     /// In what blocks of an order are counted: a call may keep as much as that.
@@ -302,7 +314,19 @@ mod tests {
         assert_eq!(judged(Hides::Block, &left(&[1])), KEPT);
         assert_eq!(judged(Hides::Block, &left(&[0, 1])), None);
         assert_eq!(judged(Hides::Child, &left(&[0, 1])), KEPT);
-        assert_eq!(judged(Hides::Child, &left(&[1, 2])), None);
+        assert_eq!(judged(Hides::Child, &left(&[1, 2])), MOVED);
+    }
+
+    #[test]
+    fn a_call_moves_two_huge_frames_for_each_block() {
+        // All is free, and another call looks for a block, or has begun a batch.
+        let judged = |huge: usize, blocks| {
+            let passing = Some((Order(0), blocks));
+            let calls = [Call { passing, ..call(0, 3) }, fails(1, 2, 0)];
+            judge(&ZoneConfig::new(2 * huge, 1), 2, Hides::Child, &calls).ok()
+        };
+        assert_eq!([judged(1, 1), judged(2, 1), judged(3, 1)], [KEPT, MOVED, None]);
+        assert_eq!([judged(3, 3), judged(6, 3), judged(7, 3)], [KEPT, MOVED, None]);
     }
 
     #[test]

@@ -7,8 +7,8 @@
 //!   3  if no tree is entirely free: what other slots of the class have reserved
 //!   4  a huge frame that is free as a whole: of the own tree, then of another    (index)
 //!      or a child with a run for the order, of a tree of any class               (index)
-//!   5  what any slot has reserved, for any class; then everything is drained, and from the top
-//!   6  every tree by its number
+//!   5  what any slot has reserved, for any class
+//!   6  every tree by its number; then everything is drained, and from the top
 //! ```
 //!
 //! Base frames thus fill up the huge frames that are in part allocated, everywhere, before they
@@ -44,9 +44,9 @@ pub(crate) enum Open {
     No,
 }
 
-/// How often an allocation looks for the best block, and starts again after everything was drained,
-/// before it looks at every tree. With no other call under way twice is enough; more than that bridges
-/// credits that other calls have in flight.
+/// How often an allocation starts again after everything was drained, before it says that memory
+/// is exhausted. With no other call under way once is enough; more than that bridges credits that
+/// other calls have in flight.
 const ROUNDS: usize = 3;
 
 /// How many trees a search for a run of base frames looks into before it opens a huge frame: of each class
@@ -321,9 +321,13 @@ impl<G: Geometry> LLFree<'_, G> {
             } else {
                 self.find_huge(order, class, slot)
             };
-            let found = found.or_else(|| {
-                self.reservations().find_map(|other| self.take_from(other, order, Open::Yes))
-            });
+            let found = found
+                .or_else(|| {
+                    self.reservations().find_map(|other| self.take_from(other, order, Open::Yes))
+                })
+                .or_else(|| {
+                    self.all_that_serve(order).find_map(|tree| self.take_of_tree(tree, order))
+                });
             if let Some(frame) = found {
                 self.count(slot, 1 << order, false);
                 return Ok(frame);
@@ -332,10 +336,7 @@ impl<G: Geometry> LLFree<'_, G> {
                 break;
             }
         }
-        let frame = self.all_that_serve(order).find_map(|tree| self.take_of_tree(tree, order));
-        let frame = frame.ok_or(NoBlock::OutOfMemory)?;
-        self.count(slot, 1 << order, false);
-        Ok(frame)
+        Err(NoBlock::OutOfMemory)
     }
 
     /// Allocates from a tree, whoever has reserved it; what is left of a child's credits goes back.
