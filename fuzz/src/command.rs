@@ -10,8 +10,20 @@ use clap::{Command, CommandFactory, FromArgMatches};
 use woodlot_cli::Cli;
 
 /// Values that arguments may take, and some that they may not.
-const VALUES: [&str; 12] =
-    ["0", "5", "1001", "-1", "18446744073709551616", "0,9", "--", "=", ",", ".", "a.wtrace", "1GiB"];
+const VALUES: [&str; 12] = [
+    "0",
+    "5",
+    "1001",
+    "-1",
+    "18446744073709551616",
+    "0,9",
+    "--",
+    "=",
+    ",",
+    ".",
+    "a.wtrace",
+    "1GiB",
+];
 /// Ends an argument.
 const END: u8 = 255;
 /// Comes before the number of a word.

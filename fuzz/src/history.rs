@@ -15,14 +15,15 @@ pub fn history(data: &[u8]) {
     on_engine!(bytes.byte(), judged(bytes));
 }
 
-/// The same on the suite's reference allocator with one of its defects: the one whose place in
-/// `woodlot_suite::mutants::ALL` the variable `WOODLOT_DEFECT` says.
+/// The same on the suite's reference allocator, with one of its defects if the variable `WOODLOT_DEFECT`
+/// says its place in `woodlot_suite::mutants::ALL`.
 pub fn seeded(data: &[u8]) {
     static SWITCHED: Once = Once::new();
     SWITCHED.call_once(|| {
-        let number = std::env::var("WOODLOT_DEFECT").ok().and_then(|text| text.parse().ok());
-        let number: usize = number.expect("WOODLOT_DEFECT is a number");
-        mutants::switch_on(mutants::ALL[number]);
+        if let Ok(number) = std::env::var("WOODLOT_DEFECT") {
+            let number: usize = number.parse().expect("WOODLOT_DEFECT is a number");
+            mutants::switch_on(mutants::ALL[number]);
+        }
     });
     judged::<Wrong<Base64K>>(Bytes::new(data));
 }

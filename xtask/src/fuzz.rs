@@ -220,15 +220,34 @@ fn build(targets: &[Target]) -> Result<PathBuf, String> {
 /// Of the suite's list, those that a history of calls must show.
 const SEEDED: Range<usize> = 1..10;
 
-/// Fuzzes a wrong allocator: each defect must be found in the time that it gets.
+/// What is said where a defect is found: by the judge of the history, and by the defect that panics itself.
+const FOUND: [&str; 2] = ["wrong reference: ", "index out of bounds: the slot is "];
+
+/// Fuzzes a wrong allocator: each defect must be found in the time that it gets, by what is wrong and not
+/// by some other failure; and nothing where there is none.
 fn seeded_defects_are_found(binaries: &Path) -> Result<(), String> {
-    for defect in SEEDED {
+    let corpus = folder().join("seeded");
+    fs::create_dir_all(&corpus).map_err(|error| format!("{}: {error}", corpus.display()))?;
+    let run = |defect: Option<usize>, bound: Bound| {
         let mut command = Command::new(binaries.join("seeded"));
-        command.args(["-max_total_time=60", "-artifact_prefix=/dev/null"]).args(OPTIONS);
-        command.arg(Target::History.max_len());
-        command.arg(root().join("fuzz/seeds/history"));
-        if succeeds(command.env("WOODLOT_DEFECT", defect.to_string())) {
-            return Err(format!("seeded defect {defect} was not found"));
+        command.args(OPTIONS).args([&bound.argument(), Target::History.max_len()]);
+        command.arg("-artifact_prefix=/dev/null");
+        command.args([&corpus, &root().join("fuzz/seeds/history")]);
+        command.env_remove("WOODLOT_DEFECT");
+        command.envs(defect.map(|defect| ("WOODLOT_DEFECT", defect.to_string())));
+        let output = command.output();
+        let output = output.map_err(|error| format!("seeded: {error}"))?;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        Ok::<_, String>((output.status.success(), said))
+    };
+    let (passes, said) = run(None, Bound::Executions(2000))?;
+    if !passes {
+        return Err(format!("a defect was found where none is seeded: {said}"));
+    }
+    for defect in SEEDED {
+        let (passes, said) = run(Some(defect), Bound::Seconds(60))?;
+        if passes || !FOUND.iter().any(|words| said.contains(words)) {
+            return Err(format!("seeded defect {defect} was not found: {said}"));
         }
     }
     Ok(())
