@@ -16,14 +16,15 @@
 //!    block, finds it part of another one and lets go; credits on their way from a child to a
 //!    reservation. How much that is, an engine says in its documentation: [`Hides`];
 //! 3. or what was left had *moved*: of the blocks that were free all the time there were no more than
-//!    the calls meanwhile could keep, or move: an allocation of LLFree moves the credits of the child that it
-//!    leaves and of the one that it comes to, and a search may meet each where it is not. A search that goes through a zone once finds what is free all the
-//!    time, and not what became free behind it while what lay before it was taken. It is more than an
-//!    allocator should allow itself that promises linearisable answers; ours promise only that nothing
-//!    is missed while no other call is under way. The figures say how often it was so.
+//!    the calls meanwhile could keep, or move: an allocation of LLFree moves the credits of the child that
+//!    it leaves and of the one that it comes to, and a search may meet each where it is not. A search that
+//!    goes through a zone once finds what is free all the time, and not what became free behind it while
+//!    what lay before it was taken. It is more than an allocator should allow itself that promises
+//!    linearisable answers; ours promise only that nothing is missed while no other call is under way.
+//!    The figures say how often it was so.
 //!
-//! With no other call under way there is no allowance at all; with *n* of them it ends where more than
-//! *n* blocks or huge frames are free all the time.
+//! With no other call under way there is no allowance at all; with some of them it ends where more blocks
+//! (LLFree: more huge frames, two for each block that they allocate) are free all the time than they are.
 //!
 //! Sound: a call that is answered between two moments is counted at both; nothing is assumed of
 //! when a call takes effect. Not vacuous: two of the engines in `defects` give up too early, and are

@@ -25,9 +25,9 @@
 //! call is between two writes of its leaf or of its mask: a clearer before its second look, or a setter
 //! before its second word. One that stops there for ever hides what it was about, a tree or the trees
 //! of one leaf, until some tree comes to that leaf anew, or an allocation that finds nothing looks at
-//! every tree. Setting and clearing are read-modify-writes of
-//! one word. If the setter's comes first, the clearer's reads it, and the clearer's second look sees
-//! the tree as it was set; if it comes second, the bit stays. This needs acquire and release, no more.
+//! every tree. Setting and clearing are read-modify-writes of one word. If the setter's comes first, the
+//! clearer's reads it, and the clearer's second look sees the tree as it was set; if it comes second, the
+//! bit stays. This needs acquire and release, no more.
 //!
 //! Whether a tree lends is said by its entry alone. What one is that nobody has reserved depends on two
 //! words, its entry and its states: whether it has children with credits on the one, whether it has

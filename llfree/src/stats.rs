@@ -255,6 +255,7 @@ impl<G: Geometry> LLFree<'_, G> {
         (0..self.trees.len()).filter(move |&tree| self.could_serve(tree, order))
     }
 
+    /// Inlined, so that a look at all trees of a full zone calls nothing.
     #[inline(always)]
     fn could_serve(&self, tree: usize, order: u32) -> bool {
         let has_part = || order < G::HUGE_ORDER && self.tree(tree).children() != 0;

@@ -18,11 +18,11 @@
 //!
 //! # Invariant
 //! If nobody is looking, what a byte says is true, but for frees and failing allocations under way and for
-//! releases that are put off. A search writes its order and that it is looking, looks at the whole root again, takes the order back if it finds something,
-//! and says at last that it is not looking any more. A free changes the tree, and then loads the byte
-//! and takes the order back. As all of that is sequentially consistent, the one or the other sees it: a
-//! block that became free before the order was written is found by the second look, one that became
-//! free after that finds the order.
+//! releases that are put off. A search writes its order and that it is looking, looks at the whole root
+//! again, takes the order back if it finds something, and says at last that it is not looking any more. A
+//! free changes the tree, and then loads the byte and takes the order back. As all of that is sequentially
+//! consistent, the one or the other sees it: a block that became free before the order was written is
+//! found by the second look, one that became free after that finds the order.
 //!
 //! While somebody is looking, nobody believes the order: it may be wrong until the second look has
 //! ended, which is never if that call stops there.
