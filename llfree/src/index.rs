@@ -235,8 +235,13 @@ impl<'a, G: Geometry> Index<'a, G> {
         masks.iter().any(|mask| mask.load(Ordering::Acquire) & places.0 != 0)
     }
 
+    /// A tree for each group that is said to have one of this kind.
+    pub(crate) fn firsts(&self, kind: Kind) -> impl Iterator<Item = usize> {
+        (0..self.groups()).filter_map(move |group| self.first(kind, Places::ALL, group * GROUP))
+    }
+
     /// A tree that is said to be at one of `places`, in the group of tree `near`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn first(&self, kind: Kind, places: Places, near: usize) -> Option<usize> {
         let group = near / GROUP;
         let open = self.mask(group, kind)?.load(Ordering::Acquire) & places.0;

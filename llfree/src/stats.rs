@@ -132,11 +132,8 @@ impl<G: Geometry> FrameAllocator for LLFree<'_, G> {
     }
 
     fn is_available(&self, order: Order) -> bool {
-        let log = order.0 as u32;
         Self::is_order(order)
-            && (self.is_available_indexed(log)
-                || self.all_that_serve(log).next().is_some()
-                || self.reservations().any(|word| self.holds_free(self.read(word), log)))
+            && (self.has_at_once(order.0 as u32) || self.has_anywhere(order.0 as u32))
     }
 
     fn free_frames(&self) -> usize {
@@ -238,16 +235,22 @@ impl<G: Geometry> LLFree<'_, G> {
             }
     }
 
-    /// Is a block of `order` free in a tree that the index has?
-    fn is_available_indexed(&self, order: u32) -> bool {
-        let in_kind = |kind| {
-            let look = |tree| self.look_at(tree);
-            let found = self.index.search(kind, Places::ALL, 0, look, |tree, _| {
-                self.could_serve(tree, order).then_some(())
-            });
-            found.is_some()
-        };
-        in_kind(Kind::Huge) || order < G::HUGE_ORDER && in_kind(Kind::Partial)
+    /// Is a block of `order` free where there are huge frames first? This is nearly always the answer,
+    /// and Linux asks before each allocation of more than one frame.
+    #[inline(always)]
+    fn has_at_once(&self, order: u32) -> bool {
+        let first = self.index.first(Kind::Huge, Places::ALL, 0);
+        first.is_some_and(|tree| self.lower.has_free(tree, order.max(G::HUGE_ORDER)))
+    }
+
+    /// Is one free at all? Where the index has something first, and then everywhere.
+    #[inline(never)]
+    fn has_anywhere(&self, order: u32) -> bool {
+        let serves = |tree| self.could_serve(tree, order);
+        self.index.firsts(Kind::Huge).any(serves)
+            || order < G::HUGE_ORDER && self.index.firsts(Kind::Partial).any(serves)
+            || self.all_that_serve(order).next().is_some()
+            || self.reservations().any(|word| self.holds_free(self.read(word), order))
     }
 
     /// The trees that could serve a request of `order`, whoever has reserved them, by their numbers.

@@ -142,7 +142,7 @@ static __always_inline struct page *woodlot_alloc(struct zone *zone, unsigned in
 			return NULL;
 	}
 	/* The next one is likely its neighbour, too far away for the processor's own prefetch. */
-	if (order >= WOODLOT_RS_HUGE_ORDER)
+	if (order > PAGE_ALLOC_COSTLY_ORDER)
 		prefetchw(pfn_to_page(pfn) + (1UL << order));
 	mod_zone_page_state(zone, NR_FREE_PAGES, -(1L << order));
 	if (woodlot_reporting())
