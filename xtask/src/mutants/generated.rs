@@ -1,18 +1,26 @@
 //! `cargo xtask mutants --generated`: cargo-mutants replaces what functions return and turns operators, one
 //! at a time, in the core crates; their fast tests must notice.
 //!
-//! What survives, or makes its tests hang, is either explained in `survivors.toml`, by a line for each, or an
-//! error. Defects that need interleavings or weak memory to show are not what these tests can see: they are
-//! what the table of seeded defects is for.
+//! ```text
+//!   all of them ── short tests: 2 s each ── what is left ── all tests: 10 s each ── what is left: survivors
+//! ```
+//!
+//! What survives is either explained in `survivors.toml`, by a line for each, or an error. What makes its tests
+//! hang is noticed, and counted by itself. A run that is stopped goes on where it was, as long as the sources
+//! are the same. Defects that need interleavings or weak memory to show are not what these tests can see: they
+//! are what the table of seeded defects is for.
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
+use std::process::Command;
 use std::str::FromStr;
+use std::thread::available_parallelism;
 
 use serde::Deserialize;
 
 use crate::sanitize::THREADED;
-use crate::shell::{root, this_cargo};
+use crate::shell::{capture, root, this_cargo};
 use crate::tools;
 
 /// A part of what there is.
@@ -45,8 +53,12 @@ const PACKAGES: [(&str, &[&str]); 3] = [
 /// longest and see least. Threads and a single row are in the short tests, too.
 const ONE_GEOMETRY: &str = "--cfg woodlot_one_geometry";
 
-/// Seconds for the tests of one mutant.
-const LIMIT: &str = "300";
+/// The tests that are run, with a limit in seconds: those that take a fifth of a second on everything, then all on
+/// what they leave.
+const PASSES: [(&[&str], &str); 2] = [(&["--lib", "--test", "short"], "5"), (&["--tests"], "120")];
+
+/// What the tests are compiled from. Of other sources, what an earlier run has found is not this one's.
+const SOURCES: [&str; 5] = ["frame", "llfree", "nbbs", "suite", "Cargo.toml"];
 
 /// Where the explanations are.
 const SURVIVORS: &str = "xtask/src/mutants/survivors.toml";
@@ -65,13 +77,11 @@ struct Survivor {
 pub fn generated(shard: Option<Shard>, file: Option<&str>) -> Result<String, String> {
     let explained = explained()?;
     let path = tools::with("mutants")?;
-    let (mut caught, mut survivors) = (0, BTreeSet::new());
+    let mut found = Found::default();
     for (package, tested) in PACKAGES {
-        let found = mutate(package, tested, shard, file, &path)?;
-        caught += found.caught;
-        survivors.extend(found.survived);
+        found.add(mutate(package, tested, shard, file, &path)?);
     }
-    let unexplained: Vec<_> = survivors.difference(&explained).map(String::as_str).collect();
+    let unexplained: Vec<_> = found.survived.difference(&explained).map(String::as_str).collect();
     if !unexplained.is_empty() {
         let count = unexplained.len();
         return Err(format!(
@@ -79,13 +89,16 @@ pub fn generated(shard: Option<Shard>, file: Option<&str>) -> Result<String, Str
             unexplained.join("\n")
         ));
     }
-    let stale: Vec<_> = explained.difference(&survivors).map(String::as_str).collect();
+    let stale: Vec<_> = explained.difference(&found.survived).map(String::as_str).collect();
     if shard.is_none() && file.is_none() && !stale.is_empty() {
         return Err(format!("{}\nexplained in {SURVIVORS}, but killed", stale.join("\n")));
     }
+    let Found { killed, hang, survived } = found;
     Ok(format!(
-        "{caught} of the generated ones killed, {} survived and are explained",
-        survivors.len()
+        "of the generated ones {} killed, {} made to hang, {} survived and are explained",
+        killed.len(),
+        hang.len(),
+        survived.len()
     ))
 }
 
@@ -100,11 +113,20 @@ fn explained() -> Result<BTreeSet<String>, String> {
     Ok(table.survivor.into_iter().map(|survivor| survivor.mutant).collect())
 }
 
-/// What a run of cargo-mutants came to.
+/// What runs of cargo-mutants came to, in its words; `survived` without the places.
+#[derive(Default)]
 struct Found {
-    caught: usize,
-    /// Missed, or stopped at their time limit.
-    survived: Vec<String>,
+    killed: BTreeSet<String>,
+    hang: BTreeSet<String>,
+    survived: BTreeSet<String>,
+}
+
+impl Found {
+    fn add(&mut self, other: Found) {
+        self.killed.extend(other.killed);
+        self.hang.extend(other.hang);
+        self.survived.extend(other.survived);
+    }
 }
 
 fn mutate(
@@ -114,35 +136,87 @@ fn mutate(
     file: Option<&str>,
     path: &str,
 ) -> Result<Found, String> {
-    let out = root().join("target/mutants").join(package);
-    // What an earlier run has found is not this one's.
-    let _ = fs::remove_dir_all(&out);
-    fs::create_dir_all(&out).map_err(|error| format!("{}: {error}", out.display()))?;
-    let mut command = this_cargo();
-    command.args(["mutants", "--no-times", "--profile", "mutants", "--timeout", LIMIT]);
-    command.args(["--package", package, "--exclude", "**/models/**"]).arg("--output").arg(&out);
-    command.args(tested.iter().flat_map(|package| ["--test-package", package]));
-    command.args(file.iter().flat_map(|file| ["--file", file]));
-    if let Some(Shard { number, of }) = shard {
-        command.args(["--shard", &format!("{number}/{of}")]);
+    let out = root().join("target/cargo-mutants").join(package);
+    begin(&out)?;
+    for (tests, limit) in PASSES {
+        keep(&out)?;
+        let mut command = this_cargo();
+        command.args(["mutants", "--no-times", "--profile", "generated", "--iterate"]);
+        command.args(["--timeout", limit, "--jobs"]);
+        command.arg(available_parallelism().map_or(1, usize::from).to_string());
+        command.args(["--package", package, "--exclude", "**/models/**"]).arg("--output").arg(&out);
+        command.args(tested.iter().flat_map(|package| ["--test-package", package]));
+        command.args(file.iter().flat_map(|file| ["--file", file]));
+        if let Some(Shard { number, of }) = shard {
+            command.args(["--shard", &format!("{number}/{of}")]);
+        }
+        // Of cargo itself, so that no others are compiled.
+        command.args(tests.iter().flat_map(|argument| ["--cargo-arg", argument]));
+        command.args(["--", "--"]);
+        command.args(THREADED.iter().flat_map(|name| ["--skip", name]));
+        command.env("PATH", path).env("RUSTFLAGS", ONE_GEOMETRY).current_dir(root());
+        let status = command.status().map_err(|error| format!("cargo mutants: {error}"))?;
+        match status.code() {
+            // None, some missed, some stopped at their time limit; anything else is no run.
+            Some(0 | 2 | 3) => {}
+            _ => return Err(format!("cargo mutants on {package}: {status}")),
+        }
     }
-    command.args(["--", "--tests", "--"]);
-    command.args(THREADED.iter().flat_map(|name| ["--skip", name]));
-    command.env("PATH", path).env("RUSTFLAGS", ONE_GEOMETRY).current_dir(root());
-    let status = command.status().map_err(|error| format!("cargo mutants: {error}"))?;
-    let listed = |name: &str| {
-        let path = out.join("mutants.out").join(format!("{name}.txt"));
-        fs::read_to_string(path).map(|text| text.lines().map(without_place).collect::<Vec<_>>())
+    keep(&out)?;
+    let survived = listed(&out, "missed").iter().map(|line| without_place(line)).collect();
+    Ok(Found { killed: kept(&out, "caught"), hang: kept(&out, "timeout"), survived })
+}
+
+/// A folder for what is found: that of an earlier run, if the sources are the same.
+fn begin(out: &Path) -> Result<(), String> {
+    let mut files = Command::new("sh");
+    files.args([
+        "-c",
+        r#"git ls-files -co --exclude-standard "$@" | git hash-object --stdin-paths"#,
+    ]);
+    let sources = capture(files.arg("sh").args(SOURCES).current_dir(root()))?;
+    let stamp = out.join("sources");
+    if fs::read_to_string(&stamp).is_ok_and(|earlier| earlier == sources) {
+        return Ok(());
+    }
+    let _ = fs::remove_dir_all(out);
+    let write = || fs::create_dir_all(out).and_then(|()| fs::write(&stamp, sources));
+    write().map_err(|error| format!("{}: {error}", out.display()))
+}
+
+/// Adds what cargo-mutants has listed to what was found before, and tells it that what hangs need not again:
+/// each run of it begins new lists, and goes by those of the run before.
+fn keep(out: &Path) -> Result<(), String> {
+    let write = |name: &str, lines: &BTreeSet<String>| {
+        let text: String = lines.iter().flat_map(|line| [line, "\n"]).collect();
+        fs::write(out.join(name), text).map_err(|error| format!("{name}: {error}"))
     };
-    match status.code() {
-        // None, some missed, some stopped at their time limit; anything else is no run.
-        Some(0 | 2 | 3) => {}
-        _ => return Err(format!("cargo mutants on {package}: {status}")),
+    for name in ["caught", "timeout"] {
+        let mut lines = kept(out, name);
+        lines.extend(listed(out, name));
+        write(name, &lines)?;
     }
-    // Where no file fits there are no lists.
-    let [caught, missed, stopped] =
-        ["caught", "missed", "timeout"].map(|name| listed(name).unwrap_or_default());
-    Ok(Found { caught: caught.len(), survived: [missed, stopped].concat() })
+    if out.join("mutants.out").exists() {
+        let mut done = kept(out, "caught");
+        done.extend([kept(out, "timeout"), listed(out, "previously_caught")].into_iter().flatten());
+        write("mutants.out/previously_caught.txt", &done)?;
+    }
+    Ok(())
+}
+
+/// The lines that were kept under this name.
+fn kept(out: &Path, name: &str) -> BTreeSet<String> {
+    lines_of(&out.join(name))
+}
+
+/// The lines of a list of the last run of cargo-mutants. Where no file fits there are no lists.
+fn listed(out: &Path, name: &str) -> BTreeSet<String> {
+    lines_of(&out.join("mutants.out").join(format!("{name}.txt")))
+}
+
+fn lines_of(path: &Path) -> BTreeSet<String> {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.lines().map(String::from).collect()
 }
 
 /// `llfree/src/rows.rs:70:24: replace < with == in row_mask`, without the numbers.
