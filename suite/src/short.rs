@@ -5,7 +5,7 @@ use woodlot_frame::{Construct, FrameId, Geometry, ZoneConfig};
 
 use crate::checks::{huge, random, recovery, tree};
 use crate::settings::{ops, seed};
-use crate::threads::cells;
+use crate::threads::cells::{self, Hands};
 
 /// A geometry with huge frames of 2^`H` base frames and trees of `T` huge frames.
 #[derive(Clone, Copy, Debug)]
@@ -27,13 +27,13 @@ pub fn random_calls<A: Construct>() {
 /// Threads write the frames that they own, where memory is short.
 pub fn owners_write_their_frames<A: Construct>() {
     let config = ZoneConfig::new(huge::<A>() + 2, 2).starting_at(FrameId(huge::<A>() - 1));
-    cells::owners_write_their_frames::<A>(&config, 3, ops());
+    cells::owners_write_their_frames::<A>(&config, 3, ops(), Hands::Own);
 }
 
-/// The same in a zone of more than a tree.
+/// The same in a zone of more than a tree, where others free what they have written.
 pub fn owners_of_more_than_a_tree<A: Construct>() {
     let config = ZoneConfig::new(tree::<A>() + huge::<A>() / 2, 3);
-    cells::owners_write_their_frames::<A>(&config, 3, ops());
+    cells::owners_write_their_frames::<A>(&config, 3, ops(), Hands::Change);
 }
 
 /// Recovery of every kind of garbage.

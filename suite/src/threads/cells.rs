@@ -2,9 +2,11 @@
 //! same frame must be ordered for.
 //!
 //! There are no owner words here, which would order the threads themselves: a checker of data races
-//! (Miri, thread sanitizer) sees an edge that the allocator lacks as a race on the plain word.
+//! (Miri, thread sanitizer) sees an edge that the allocator lacks as a race on the plain word. Where
+//! blocks change hands, the hand-over orders two of the threads, and the frees are by others.
 
 use std::cell::UnsafeCell;
+use std::sync::Mutex;
 
 use woodlot_frame::{
     Class, Construct, FrameId, Geometry, Init, Order, Owned, Request, Slot, ZoneConfig,
@@ -40,44 +42,86 @@ impl Cells {
     }
 }
 
+/// A block, and the number of the thread that wrote its words last.
+type Written = (FrameId, Order, u32);
+
+/// Whether threads free what others allocated.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Hands {
+    /// Each frees its own: nothing but the allocator orders them.
+    Own,
+    /// Blocks are left to whoever comes next, which orders those two as well.
+    Change,
+}
+
 /// Threads allocate, write, read again and free; each makes so many calls.
-pub fn owners_write_their_frames<A: Construct>(config: &ZoneConfig, threads: u32, calls: usize) {
+pub fn owners_write_their_frames<A: Construct>(
+    config: &ZoneConfig,
+    threads: u32,
+    calls: usize,
+    hands: Hands,
+) {
     let zone = Owned::<A>::new(config, Init::Free).expect("the zone is legal");
     let cells = Cells::new(config);
+    let left = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for me in 1..=threads {
             let (zone, cells) = (&zone, &cells);
-            scope.spawn(move || owner::<A>(zone, cells, me, calls));
+            let left = (hands == Hands::Change).then_some(&left);
+            scope.spawn(move || owner::<A>(zone, cells, me, calls, left));
         }
     });
+    let left = left.into_inner().expect("no thread has failed");
+    left.into_iter().for_each(|block| give::<A>(&zone, &cells, block, Slot(0)));
     assert_eq!(zone.stats().free_frames, config.frames, "someone kept frames");
 }
 
-fn owner<A: Construct>(zone: &A, cells: &Cells, me: u32, calls: usize) {
+fn owner<A: Construct>(
+    zone: &A,
+    cells: &Cells,
+    me: u32,
+    calls: usize,
+    left: Option<&Mutex<Vec<Written>>>,
+) {
     let mut rng = rng(500 + u64::from(me));
     let (slots, classes) = (zone.zone().slots, zone.classes().count() as u8);
     let max = Geo::<A>::MAX_ORDER as u8;
     let mut blocks = Vec::new();
-    let give = |(frame, order): (FrameId, Order), slot| {
-        assert!(cells.change((frame, order), me, 0), "{frame} of {order} was written by another");
-        zone.free(frame, order, slot).expect("the thread owns it");
-    };
     for _ in 0..calls {
         let slot = Slot(rng.usize(..slots));
         match rng.u8(..20) {
             0 => zone.drain(slot).expect("the slot exists"),
-            1..=11 => {
+            kind @ 1..=11 => {
                 let limit = rng.u8(..=max);
                 let order = Order(rng.u8(..=limit));
-                let request = Request::new(order, slot).class(Class(rng.u8(..classes)));
+                let mut request = Request::new(order, slot).class(Class(rng.u8(..classes)));
+                if kind == 1 && !A::UNSUPPORTED.exact_frame {
+                    let frame = cells.start.0 + rng.usize(..cells.words.len());
+                    request = request.at(FrameId(frame & !(order.frames() - 1)));
+                }
                 if let Ok(frame) = zone.alloc(request) {
                     assert!(cells.change((frame, order), 0, me), "{frame} of {order} is owned");
-                    blocks.push((frame, order));
+                    blocks.push((frame, order, me));
                 }
             }
             _ if blocks.is_empty() => {}
-            _ => give(blocks.swap_remove(rng.usize(..blocks.len())), slot),
+            kind => {
+                let own = blocks.swap_remove(rng.usize(..blocks.len()));
+                let others = left.filter(|_| kind < 16).map(|left| {
+                    let mut left = left.lock().expect("no thread has failed");
+                    left.push(own);
+                    let any = rng.usize(..left.len());
+                    left.swap_remove(any)
+                });
+                give(zone, cells, others.unwrap_or(own), slot);
+            }
         }
     }
-    blocks.into_iter().for_each(|block| give(block, Slot(0)));
+    blocks.into_iter().for_each(|block| give(zone, cells, block, Slot(0)));
+}
+
+/// Frees a block that is the caller's, and what its last owner wrote.
+fn give<A: Construct>(zone: &A, cells: &Cells, (frame, order, by): Written, slot: Slot) {
+    assert!(cells.change((frame, order), by, 0), "{frame} of {order} was written by another");
+    zone.free(frame, order, slot).expect("the thread owns it");
 }
