@@ -2,12 +2,12 @@
 //! at a time, in the core crates; their fast tests must notice.
 //!
 //! ```text
-//!   all of them ── short tests: 2 s each ── what is left ── all tests: 10 s each ── what is left: survivors
+//!   all of them ── first tests: 2 s each ── what is left ── all tests: 10 s each ── what is left: survivors
 //! ```
 //!
 //! What survives is either explained in `survivors.toml`, by a line for each, or an error. What makes its tests
-//! hang is noticed, and counted by itself. A run that is stopped goes on where it was, as long as the sources
-//! are the same. Defects that need interleavings or weak memory to show are not what these tests can see: they
+//! hang is noticed, and counted by itself. A run goes on where the one before was stopped, as long as the crates'
+//! sources are the same (`target/cargo-mutants`). Defects that need interleavings or weak memory to show are not what these tests can see: they
 //! are what the table of seeded defects is for.
 
 use std::collections::BTreeSet;
@@ -42,23 +42,45 @@ impl FromStr for Shard {
     }
 }
 
-/// The crates that are changed, and those whose tests are run for each.
-const PACKAGES: [(&str, &[&str]); 3] = [
-    ("woodlot-llfree", &["woodlot-llfree"]),
-    ("woodlot-nbbs", &["woodlot-nbbs"]),
-    ("woodlot-frame", &["woodlot-frame", "woodlot-llfree"]),
+/// A crate that is changed.
+struct Changed {
+    package: &'static str,
+    /// Whose tests are run.
+    tested: &'static [&'static str],
+    /// Those that come first: a second for building and running all of them.
+    first: &'static [&'static str],
+}
+
+const CHANGED: [Changed; 3] = [
+    Changed {
+        package: "woodlot-llfree",
+        tested: &["woodlot-llfree"],
+        first: &["short", "choice", "found", "trees"],
+    },
+    Changed {
+        package: "woodlot-nbbs",
+        tested: &["woodlot-nbbs"],
+        first: &["short", "deferred", "published"],
+    },
+    Changed {
+        package: "woodlot-frame",
+        tested: &["woodlot-frame", "woodlot-llfree"],
+        first: &["short"],
+    },
 ];
 
 /// Of the contract suite all geometries but one are left out, and the checks with threads, which take the
 /// longest and see least. Threads and a single row are in the short tests, too.
 const ONE_GEOMETRY: &str = "--cfg woodlot_one_geometry";
 
-/// The tests that are run, with a limit in seconds: those that take a fifth of a second on everything, then all on
-/// what they leave.
-const PASSES: [(&[&str], &str); 2] = [(&["--lib", "--test", "short"], "5"), (&["--tests"], "120")];
+/// Seconds for the first tests of a mutant, and for all of them.
+const LIMITS: [&str; 2] = ["5", "120"];
 
-/// What the tests are compiled from. Of other sources, what an earlier run has found is not this one's.
-const SOURCES: [&str; 5] = ["frame", "llfree", "nbbs", "suite", "Cargo.toml"];
+/// Calls of each of the short tests.
+const OPS: &str = "6000";
+
+/// What is changed. While that is the same, what an earlier run has found killed stays so: tests are only added.
+const SOURCES: [&str; 3] = ["frame/src", "llfree/src", "nbbs/src"];
 
 /// Where the explanations are.
 const SURVIVORS: &str = "xtask/src/mutants/survivors.toml";
@@ -78,8 +100,8 @@ pub fn generated(shard: Option<Shard>, file: Option<&str>) -> Result<String, Str
     let explained = explained()?;
     let path = tools::with("mutants")?;
     let mut found = Found::default();
-    for (package, tested) in PACKAGES {
-        found.add(mutate(package, tested, shard, file, &path)?);
+    for changed in &CHANGED {
+        found.add(mutate(changed, shard, file, &path)?);
     }
     let unexplained: Vec<_> = found.survived.difference(&explained).map(String::as_str).collect();
     if !unexplained.is_empty() {
@@ -130,15 +152,16 @@ impl Found {
 }
 
 fn mutate(
-    package: &str,
-    tested: &[&str],
+    changed: &Changed,
     shard: Option<Shard>,
     file: Option<&str>,
     path: &str,
 ) -> Result<Found, String> {
+    let Changed { package, tested, first } = changed;
     let out = root().join("target/cargo-mutants").join(package);
     begin(&out)?;
-    for (tests, limit) in PASSES {
+    let first = ["--lib"].into_iter().chain(first.iter().flat_map(|test| ["--test", test]));
+    for (tests, limit) in [first.collect(), vec!["--tests"]].into_iter().zip(LIMITS) {
         keep(&out)?;
         let mut command = this_cargo();
         command.args(["mutants", "--no-times", "--profile", "generated", "--iterate"]);
@@ -154,7 +177,8 @@ fn mutate(
         command.args(tests.iter().flat_map(|argument| ["--cargo-arg", argument]));
         command.args(["--", "--"]);
         command.args(THREADED.iter().flat_map(|name| ["--skip", name]));
-        command.env("PATH", path).env("RUSTFLAGS", ONE_GEOMETRY).current_dir(root());
+        command.env("PATH", path).env("RUSTFLAGS", ONE_GEOMETRY);
+        command.env("WOODLOT_OPS", OPS).current_dir(root());
         let status = command.status().map_err(|error| format!("cargo mutants: {error}"))?;
         match status.code() {
             // None, some missed, some stopped at their time limit; anything else is no run.
