@@ -7,8 +7,8 @@
 //!
 //! What survives is either explained in `survivors.toml`, by a line for each, or an error. What makes its tests
 //! hang is noticed, and counted by itself. A run goes on where the one before was stopped, as long as the crates'
-//! sources are the same (`target/cargo-mutants`). Defects that need interleavings or weak memory to show are not what these tests can see: they
-//! are what the table of seeded defects is for.
+//! sources are the same (`target/cargo-mutants`). Defects that need interleavings or weak memory to show are not
+//! what these tests can see: they are what the table of seeded defects is for.
 
 use std::collections::BTreeSet;
 use std::fs;
