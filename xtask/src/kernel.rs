@@ -10,12 +10,13 @@ use crate::shell::{root, run};
 const NO_SOURCE: i32 = 3;
 
 /// Runs for CI: on one CPU at full speed, and where two CPUs race.
-const SHORT: [&str; 2] = ["test um --mem 1G --seconds 5", "test x86 --cpus 2 --mem 1G --seconds 5"];
+const SHORT: [&str; 2] = ["test um --mem 512M --seconds 5", "test x86 --cpus 2 --mem 1G --seconds 5"];
 
 /// Beside these: power-offs, sizes of memory, nodes, holes, and the kernel's own assertions.
-const FULL: [&str; 13] = [
+const FULL: [&str; 14] = [
     "boot um --times 50",
     "test um --mem 256M",
+    "test um --mem 1G",
     "test um --mem 4G",
     "test um --mem 8G",
     "test um --mem 1G --with reporting",
