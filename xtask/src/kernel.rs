@@ -10,7 +10,8 @@ use crate::shell::{root, run};
 const NO_SOURCE: i32 = 3;
 
 /// Runs for CI: on one CPU at full speed, and where two CPUs race.
-const SHORT: [&str; 2] = ["test um --mem 512M --seconds 5", "test x86 --cpus 2 --mem 1G --seconds 5"];
+const SHORT: [&str; 2] =
+    ["test um --mem 512M --seconds 5", "test x86 --cpus 2 --mem 1G --seconds 5"];
 
 /// Beside these: power-offs, sizes of memory, nodes, holes, and the kernel's own assertions.
 const FULL: [&str; 14] = [
