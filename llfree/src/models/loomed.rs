@@ -19,6 +19,9 @@ const PREEMPTIONS: usize = 3;
 /// `LOOM_MAX_DURATION` does not say.
 const LONGEST: Duration = Duration::from_secs(20);
 
+/// After so many executions loom looks at the clock: some take a millisecond.
+const CLOCK: usize = 100;
+
 /// Runs a scenario under every schedule within the bound, once with each thread as the first:
 /// which accesses loom sees to conflict depends on who comes first.
 pub(super) fn check<G: Geometry>(scenario: &Scenario<G>) {
@@ -54,6 +57,7 @@ fn run<G: Geometry>(
     let mut builder = loom::model::Builder::new();
     let bound = *builder.preemption_bound.get_or_insert(bound);
     builder.max_branches = 100_000;
+    builder.checkpoint_interval = CLOCK;
     builder.max_duration = builder.max_duration.or(longest);
     let start = Instant::now();
     let executions = std::sync::Arc::new(AtomicUsize::new(0));

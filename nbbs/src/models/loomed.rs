@@ -19,6 +19,9 @@ const PREEMPTIONS: usize = 3;
 /// not say.
 const LONGEST: Duration = Duration::from_secs(20);
 
+/// After so many executions loom looks at the clock: some take a millisecond.
+const CLOCK: usize = 100;
+
 /// Runs a scenario under every schedule within the bound, once with each thread as the first:
 /// which accesses loom sees to conflict depends on who comes first.
 pub(super) fn check<G: Geometry, F: Cells>(scenario: &Scenario<G, F>) {
@@ -34,6 +37,7 @@ fn run<G: Geometry, F: Cells>(scenario: &Scenario<G, F>, first: usize) -> (usize
     builder.preemption_bound.get_or_insert(PREEMPTIONS);
     let longest = *builder.max_duration.get_or_insert(LONGEST);
     builder.max_branches = 100_000;
+    builder.checkpoint_interval = CLOCK;
     let start = Instant::now();
     let executions = std::sync::Arc::new(AtomicUsize::new(0));
     let (counter, scenario) = (executions.clone(), *scenario);
