@@ -5,8 +5,8 @@
 //!   all of them ── first tests: 2 s each ── what is left ── all tests: 10 s each ── what is left: survivors
 //! ```
 //!
-//! What survives is either explained in `survivors.toml`, by a line for each, or an error. What makes its tests
-//! hang is noticed, and counted by itself. A run goes on where the one before was stopped, as long as the crates'
+//! What survives, or makes its tests hang, is either explained in `survivors.toml`, by a line for each, or an
+//! error. A run goes on where the one before was stopped, as long as the crates'
 //! sources are the same (`target/cargo-mutants`). Defects that need interleavings or weak memory to show are not
 //! what these tests can see: they are what the table of seeded defects is for.
 
@@ -115,12 +115,10 @@ pub fn generated(shard: Option<Shard>, file: Option<&str>) -> Result<String, Str
     if shard.is_none() && file.is_none() && !stale.is_empty() {
         return Err(format!("{}\nexplained in {SURVIVORS}, but killed", stale.join("\n")));
     }
-    let Found { killed, hang, survived } = found;
     Ok(format!(
-        "of the generated ones {} killed, {} made to hang, {} survived and are explained",
-        killed.len(),
-        hang.len(),
-        survived.len()
+        "{} of the generated ones killed, {} survived and are explained",
+        found.killed.len(),
+        found.survived.len()
     ))
 }
 
@@ -135,18 +133,17 @@ fn explained() -> Result<BTreeSet<String>, String> {
     Ok(table.survivor.into_iter().map(|survivor| survivor.mutant).collect())
 }
 
-/// What runs of cargo-mutants came to, in its words; `survived` without the places.
+/// What runs of cargo-mutants came to, in its words; `survived` without the places, and with what made its tests
+/// hang.
 #[derive(Default)]
 struct Found {
     killed: BTreeSet<String>,
-    hang: BTreeSet<String>,
     survived: BTreeSet<String>,
 }
 
 impl Found {
     fn add(&mut self, other: Found) {
         self.killed.extend(other.killed);
-        self.hang.extend(other.hang);
         self.survived.extend(other.survived);
     }
 }
@@ -187,8 +184,9 @@ fn mutate(
         }
     }
     keep(&out)?;
-    let survived = listed(&out, "missed").iter().map(|line| without_place(line)).collect();
-    Ok(Found { killed: kept(&out, "caught"), hang: kept(&out, "timeout"), survived })
+    let survived = [listed(&out, "missed"), kept(&out, "timeout")];
+    let survived = survived.iter().flatten().map(|line| without_place(line)).collect();
+    Ok(Found { killed: kept(&out, "caught"), survived })
 }
 
 /// A folder for what is found: that of an earlier run, if the sources are the same.
