@@ -8,8 +8,9 @@ use crate::shell::{tee, this_cargo};
 /// The crates that keep the contract and have models.
 pub const ENGINES: [&str; 2] = ["woodlot-llfree", "woodlot-nbbs"];
 
-/// Seconds after which a short run cuts off a scenario under loom, for each thread that comes first.
-const LOOM_SHORT: &str = "1";
+/// Executions after which a short run cuts off a scenario under loom, for each thread that comes first: the
+/// same ones on every machine.
+const LOOM_SHORT: &str = "2000";
 
 /// What a checker looks at, and how far it goes.
 #[derive(Args)]
@@ -38,7 +39,7 @@ pub fn models(cfg: &str, what: &Models) -> Result<Outcome, String> {
     command.env("CARGO_TARGET_DIR", format!("target/{cfg}"));
     command.env("WOODLOT_FULL", if what.length.short { "0" } else { "1" });
     if what.length.short {
-        command.env("LOOM_MAX_DURATION", LOOM_SHORT);
+        command.env("LOOM_MAX_PERMUTATIONS", LOOM_SHORT);
     }
     totals(&tee(&mut command)?).map(Outcome::Ran)
 }

@@ -19,7 +19,7 @@ const PREEMPTIONS: usize = 3;
 /// `LOOM_MAX_DURATION` does not say.
 const LONGEST: Duration = Duration::from_secs(20);
 
-/// After so many executions loom looks at the clock: some take a millisecond.
+/// After so many executions loom looks at the clock and at `LOOM_MAX_PERMUTATIONS`: some take a millisecond.
 const CLOCK: usize = 100;
 
 /// Runs a scenario under every schedule within the bound, once with each thread as the first:
@@ -81,6 +81,8 @@ fn run<G: Geometry>(
         let states: Vec<&State> = states.iter().collect();
         world.judge(&states, When::Returned);
     });
-    let complete = builder.max_duration.is_none_or(|longest| start.elapsed() < longest);
-    Run { executions: executions.load(Ordering::Relaxed), bound, complete }
+    let executions = executions.load(Ordering::Relaxed);
+    let complete = builder.max_duration.is_none_or(|longest| start.elapsed() < longest)
+        && builder.max_permutations.is_none_or(|most| executions + 1 < most);
+    Run { executions, bound, complete }
 }

@@ -19,7 +19,7 @@ const PREEMPTIONS: usize = 3;
 /// not say.
 const LONGEST: Duration = Duration::from_secs(20);
 
-/// After so many executions loom looks at the clock: some take a millisecond.
+/// After so many executions loom looks at the clock and at `LOOM_MAX_PERMUTATIONS`: some take a millisecond.
 const CLOCK: usize = 100;
 
 /// Runs a scenario under every schedule within the bound, once with each thread as the first:
@@ -57,5 +57,7 @@ fn run<G: Geometry, F: Cells>(scenario: &Scenario<G, F>, first: usize) -> (usize
         let states: Vec<&State> = states.iter().collect();
         world.judge(&states, When::Returned);
     });
-    (executions.load(Ordering::Relaxed), start.elapsed() < longest)
+    let executions = executions.load(Ordering::Relaxed);
+    let all = builder.max_permutations.is_none_or(|most| executions + 1 < most);
+    (executions, all && start.elapsed() < longest)
 }

@@ -194,7 +194,7 @@ fn begin(out: &Path) -> Result<(), String> {
     let mut files = Command::new("sh");
     files.args([
         "-c",
-        r#"git ls-files -co --exclude-standard "$@" | git hash-object --stdin-paths"#,
+        r#"git ls-files -co --exclude-standard ':!*/models/*' "$@" | git hash-object --stdin-paths"#,
     ]);
     let sources = capture(files.arg("sh").args(SOURCES).current_dir(root()))?;
     let stamp = out.join("sources");
