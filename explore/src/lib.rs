@@ -29,7 +29,7 @@
 //!    after it. Exploring never changes what is stored in them.
 //!
 //! # What it does not see
-//! Weak memory (loom does), spurious failures of `compare_exchange_weak`, data races on ordinary
+//! Weak memory (loom does: with `--cfg loom` the module `orderings` runs models under it), spurious failures of `compare_exchange_weak`, data races on ordinary
 //! memory. A body must be able to unwind (no `panic = "abort"`, no `extern "C"` frame in it).
 //!
 //! # How large a model may be
@@ -62,6 +62,8 @@ pub mod atomic;
 mod failure;
 mod learner;
 mod model;
+#[cfg(loom)]
+pub mod orderings;
 mod program;
 mod runtime;
 mod search;

@@ -2,8 +2,8 @@
 
 use crate::shell::cargo;
 
-/// The crates whose concurrent code is model-checked.
-const CORE: [&str; 3] = ["woodlot-frame", "woodlot-llfree", "woodlot-nbbs"];
+/// The crates whose concurrent code is model-checked, and what checks them.
+const CORE: [&str; 4] = ["woodlot-frame", "woodlot-llfree", "woodlot-nbbs", "woodlot-explore"];
 
 /// What is no part of the workspace, because it is built otherwise, and the features to check it
 /// with: the command line's fuzzer would take minutes.
