@@ -202,18 +202,29 @@ impl Tally {
 
 /// Builds the targets and says where they are.
 fn build(targets: &[Target]) -> Result<PathBuf, String> {
-    let host = host()?;
-    let folder = folder();
-    let mut args = vec!["build", "--release", "--manifest-path", "fuzz/Cargo.toml"];
-    // With a target, the flags are not those of build scripts.
-    args.extend(["--target", &host]);
-    args.extend(["--bin", "seeded"]);
+    let mut args = vec!["--bin", "seeded"];
     targets.iter().for_each(|target| args.extend(["--bin", target.name()]));
     if targets.contains(&Target::Command) {
         args.extend(["--features", "command"]);
     }
+    instrumented("build", &args)
+}
+
+/// Checks the fuzzers but for the command line's, which would take minutes. What both need, libFuzzer above all, is
+/// built for this and for [`fuzz`].
+pub fn clippy() -> Result<(), String> {
+    instrumented("clippy", &["--", "-D", "warnings"]).map(|_| ())
+}
+
+/// Runs cargo on the fuzzers with their instrumentation; where what it builds is.
+fn instrumented(verb: &str, args: &[&str]) -> Result<PathBuf, String> {
+    let host = host()?;
+    let folder = folder();
+    let how = [verb, "--release", "--manifest-path", "fuzz/Cargo.toml"];
+    // With a target, the flags are not those of build scripts.
+    let how = how.into_iter().chain(["--target", &host]);
     let env = [("RUSTFLAGS", INSTRUMENTED), ("CARGO_TARGET_DIR", &folder.to_string_lossy())];
-    cargo(args, &env)?;
+    cargo(how.chain(args.iter().copied()), &env)?;
     Ok(folder.join(&host).join("release"))
 }
 

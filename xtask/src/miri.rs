@@ -12,6 +12,9 @@ use crate::shell::{run, two_at_a_time};
 const FLAGS: &str =
     "-Zmiri-strict-provenance -Zmiri-symbolic-alignment-check -Zmiri-disable-isolation";
 
+/// The short checks without threads.
+const ALONE: [&str; 2] = ["garbage", "random"];
+
 /// How much is run.
 struct Bounds {
     /// Calls of each test and thread.
@@ -36,7 +39,8 @@ pub fn miri(length: Length) -> Result<Outcome, String> {
     // A history is interpreted on one processor.
     run(test(&bounds, FLAGS, 1, "woodlot-frame").args(["--features", "std", "--lib"]))?;
     let mut runs = Vec::new();
-    for engine in ENGINES {
+    // NBBS comes first: it takes the longest.
+    for engine in ENGINES.into_iter().rev() {
         let short = |mut command: Command, what: &[&str]| {
             command.args(["--test", "short"]).args(what);
             command
@@ -44,8 +48,9 @@ pub fn miri(length: Length) -> Result<Outcome, String> {
         run(&mut short(test(&bounds, FLAGS, 1, engine), &["--no-run"]))?;
         runs.push(short(scheduled(&bounds, engine), &["--", "owners"]));
         let history = |seed| test(&bounds, FLAGS, seed, engine);
-        let seeds = 1..=bounds.histories;
-        runs.extend(seeds.map(|seed| short(history(seed), &["--", "--skip", "owners"])));
+        for seed in 1..=bounds.histories {
+            runs.extend(ALONE.map(|check| short(history(seed), &["--", check])));
+        }
     }
     two_at_a_time(runs, |mut command| run(&mut command))?;
     Ok(Outcome::Ran(format!(

@@ -1,8 +1,10 @@
 //! `cargo xtask package` and `clean-build`: the crates as others get them.
 
+use std::fs;
+use std::process::Command;
 use std::time::{Instant, SystemTime};
 
-use crate::shell::{cargo, root};
+use crate::shell::{cargo, root, run};
 
 /// The crates that are published, each after those that it depends on.
 const PUBLISHED: [&str; 8] = [
@@ -21,21 +23,24 @@ const PUBLISHED: [&str; 8] = [
 pub fn package() -> Result<(), String> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let target = format!("target/package-{}", now.as_nanos());
+    // With links to what the tests have built: of that cargo takes the crates of others.
+    fs::create_dir_all(root().join(&target)).map_err(|error| format!("{target}: {error}"))?;
+    if root().join("target/debug").exists() {
+        run(Command::new("cp").args(["-al", "target/debug", &target]))?;
+    }
     let crates = PUBLISHED.iter().flat_map(|krate| ["-p", krate]);
     let args = ["package", "--allow-dirty"].into_iter().chain(crates);
-    // What is built is thrown away.
-    let env = [("CARGO_TARGET_DIR", target.as_str()), ("CARGO_PROFILE_DEV_DEBUG", "false")];
-    let packaged = cargo(args, &env);
-    let removed = std::fs::remove_dir_all(root().join(&target));
+    let packaged = cargo(args, &[("CARGO_TARGET_DIR", &target)]);
+    let removed = fs::remove_dir_all(root().join(&target));
     packaged.and_then(|()| removed.map_err(|error| format!("{target}: {error}")))
 }
 
 /// Builds the workspace from nothing and says how long it took.
 pub fn clean_build() -> Result<(), String> {
     const TARGET: &str = "target/clean-build";
-    let _ = std::fs::remove_dir_all(root().join(TARGET));
+    let _ = fs::remove_dir_all(root().join(TARGET));
     let start = Instant::now();
     cargo(["build", "--release", "--workspace"], &[("CARGO_TARGET_DIR", TARGET)])?;
     println!("clean build: {:.0} s", start.elapsed().as_secs_f64());
-    std::fs::remove_dir_all(root().join(TARGET)).map_err(|error| format!("{TARGET}: {error}"))
+    fs::remove_dir_all(root().join(TARGET)).map_err(|error| format!("{TARGET}: {error}"))
 }
