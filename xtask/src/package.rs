@@ -23,14 +23,18 @@ const PUBLISHED: [&str; 8] = [
 pub fn package() -> Result<(), String> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let target = format!("target/package-{}", now.as_nanos());
-    // With links to what the tests have built: of that cargo takes the crates of others.
-    fs::create_dir_all(root().join(&target)).map_err(|error| format!("{target}: {error}"))?;
+    // With links to what the tests have built: of that cargo takes the crates of others. Its lock is no part of it.
+    let made = fs::create_dir_all(root().join(&target));
+    made.map_err(|error| format!("{target}: {error}"))?;
     if root().join("target/debug").exists() {
         run(Command::new("cp").args(["-al", "target/debug", &target]))?;
+        let _ = fs::remove_file(root().join(&target).join("debug/.cargo-lock"));
     }
     let crates = PUBLISHED.iter().flat_map(|krate| ["-p", krate]);
     let args = ["package", "--allow-dirty"].into_iter().chain(crates);
-    let packaged = cargo(args, &[("CARGO_TARGET_DIR", &target)]);
+    // The profiles of the workspace are not packaged.
+    let env = [("CARGO_TARGET_DIR", target.as_str()), ("CARGO_PROFILE_DEV_DEBUG", "false")];
+    let packaged = cargo(args, &env);
     let removed = fs::remove_dir_all(root().join(&target));
     packaged.and_then(|()| removed.map_err(|error| format!("{target}: {error}")))
 }
