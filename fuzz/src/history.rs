@@ -2,17 +2,17 @@
 
 use std::sync::Once;
 
-use woodlot_frame::{Base64K, Batch, Class, Construct, FrameId, HugeId, Order, Request, Slot};
+use woodlot_frame::{Base64K, Batch, Class, FrameId, HugeId, Order, Request, Slot};
 use woodlot_suite::reference::Wrong;
-use woodlot_suite::{Checked, mutants};
+use woodlot_suite::{Checked, Engine, mutants};
 
 use crate::bytes::Bytes;
-use crate::zone::{config, init, on_engine};
+use crate::zone::{config, engine, init};
 
 /// The first byte chooses engine and geometry, some more the zone, the others the calls.
 pub fn history(data: &[u8]) {
     let mut bytes = Bytes::new(data);
-    on_engine!(bytes.byte(), judged(bytes));
+    judged(engine(&mut bytes), bytes);
 }
 
 /// The same on the suite's reference allocator, with one of its defects if the variable `WOODLOT_DEFECT`
@@ -25,16 +25,16 @@ pub fn seeded(data: &[u8]) {
             mutants::switch_on(mutants::ALL[number]);
         }
     });
-    judged::<Wrong<Base64K>>(Bytes::new(data));
+    judged(Engine::of::<Wrong<Base64K>>(), Bytes::new(data));
 }
 
 /// The counts are compared after so many calls.
 const COUNTED: usize = 16;
 
-fn judged<A: Construct>(mut bytes: Bytes) {
-    let config = config::<A::Geometry>(&mut bytes);
-    let init = init::<A>(&mut bytes);
-    let zone = Checked::<A>::new(&config, init);
+fn judged(engine: Engine, mut bytes: Bytes) {
+    let config = config(engine, &mut bytes);
+    let init = init(engine, &mut bytes);
+    let zone = Checked::new(engine, &config, init);
     let mut history = History { zone, blocks: Vec::new(), recovered: false };
     let mut calls = 0;
     while !bytes.is_empty() {
@@ -47,15 +47,15 @@ fn judged<A: Construct>(mut bytes: Bytes) {
     history.finish();
 }
 
-struct History<A: Construct> {
-    zone: Checked<A>,
+struct History {
+    zone: Checked,
     /// Blocks as they were allocated; they may have been freed since, in other shapes.
     blocks: Vec<(FrameId, Order)>,
     /// The last call was a recovery: another one would find what that one left.
     recovered: bool,
 }
 
-impl<A: Construct> History<A> {
+impl History {
     fn call(&mut self, bytes: &mut Bytes) {
         let choice = bytes.byte() % 16;
         let again = std::mem::replace(&mut self.recovered, choice == 15);
@@ -192,6 +192,6 @@ impl<A: Construct> History<A> {
         self.zone.give_rest(Slot(0));
         self.zone.validate_counts();
         self.zone.fill_all(Slot(0));
-        assert_eq!(self.zone.engine().free_frames(), 0, "frames were left over");
+        assert_eq!(self.zone.allocator().free_frames(), 0, "frames were left over");
     }
 }

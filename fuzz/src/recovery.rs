@@ -1,30 +1,31 @@
 //! Damage to the durable bytes of a zone in use: what is recovered must agree with itself.
 
-use woodlot_frame::{Construct, Order, Owned, Request, Slot, ZoneConfig};
+use woodlot_frame::{Order, Request, Slot};
+use woodlot_suite::Engine;
 use woodlot_suite::checks::recovery::recovered_is_consistent;
 
 use crate::bytes::Bytes;
-use crate::zone::{config, init, on_engine};
+use crate::zone::{config, engine, init};
 
 /// The first byte chooses engine and geometry, some more the zone, what is in use and how it is freed
 /// at the end, the others the damage.
 pub fn recovery(data: &[u8]) {
     let mut bytes = Bytes::new(data);
-    on_engine!(bytes.byte(), recovered(bytes));
+    recovered(engine(&mut bytes), bytes);
 }
 
-fn recovered<A: Construct>(mut bytes: Bytes) {
-    let config: ZoneConfig = config::<A::Geometry>(&mut bytes);
-    let init = init::<A>(&mut bytes);
-    let mut zone = Owned::<A>::new(&config, init).expect("the zone is legal");
-    let part = Order(bytes.byte() % (Order::max::<A::Geometry>().0 + 1));
+fn recovered(engine: Engine, mut bytes: Bytes) {
+    let config = config(engine, &mut bytes);
+    let init = init(engine, &mut bytes);
+    let mut zone = engine.zone(&config, init).expect("the zone is legal");
+    let part = Order(bytes.byte() % (engine.max_order.0 + 1));
     for _ in 0..bytes.byte() % 16 {
         let order = Order(bytes.byte() % 12);
         let class = config.classes.all().next_back().expect("there is a class");
-        let _ = zone.alloc(Request::new(order, Slot(0)).class(class));
+        let _ = zone.allocator().alloc(Request::new(order, Slot(0)).class(class));
     }
     damage(zone.durable_bytes(), bytes);
-    if let Err(why) = recovered_is_consistent(&mut zone, &config, part) {
+    if let Err(why) = recovered_is_consistent(engine, &mut *zone, &config, part) {
         panic!("{config:?}: {why}");
     }
 }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use clap::ValueEnum;
 use shuttle::{Config, FailurePersistence, MaxSteps, Runner, thread};
-use woodlot_frame::{FrameAllocator, Geometry, Init};
+use woodlot_frame::{FrameAllocator, Geometry, Init, Order};
 use woodlot_nbbs::{FourLevels, OneLevel};
 use woodlot_suite::Model;
 
@@ -118,7 +118,8 @@ fn planned<F: Family, G: Geometry>(seed: u64, defect: Option<Defect>) -> Judged<
 /// One execution: the threads, and what must be true when they have ended.
 fn execute<F: Family, A: FrameAllocator>(engine: &A, plan: &Plan, seed: u64, books: &Books) {
     books.open().ledger = Ledger::new(&plan.config, plan.threads.len() + 1);
-    let fresh = Model::new::<A::Geometry>(&plan.config, Init::Free, A::UNSUPPORTED);
+    let huge = Order::huge::<A::Geometry>();
+    let fresh = Model::new(&plan.config, Init::Free, huge, A::UNSUPPORTED);
     let zone = Zone { engine, books, fresh: &fresh };
     let whole = || -> Judged {
         zone.prepare(plan, seed)?;

@@ -472,7 +472,8 @@ impl<A: FrameAllocator> Zone<'_, A> {
     fn model(&self) -> Model {
         self.books.with(|ledger| {
             let zone = self.engine.zone();
-            Model::from_states::<Geo<A>>(zone, A::UNSUPPORTED, |frame| ledger.state(frame))
+            let huge = Order::huge::<Geo<A>>();
+            Model::from_states(zone, huge, A::UNSUPPORTED, |frame| ledger.state(frame))
         })
     }
 }

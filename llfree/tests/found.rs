@@ -8,6 +8,7 @@ use woodlot_frame::{
     Slot, ZoneConfig,
 };
 use woodlot_llfree::LLFree;
+use woodlot_suite::Engine;
 use woodlot_suite::checks::{init, recovery};
 use woodlot_suite::short::Small;
 
@@ -54,9 +55,10 @@ fn trees_of_any_size() {
 
 /// What such trees begin with, and are recovered to, does not depend on what was in their memory.
 fn any_memory_will_do<const T: usize>() {
-    init::dirty_metadata_is_as_good_as_new::<LLFree<Trees<T>>>();
+    let engine = Engine::of::<LLFree<Trees<T>>>();
+    init::dirty_metadata_is_as_good_as_new(engine);
     let config = ZoneConfig::new(3 * T * Trees::<T>::HUGE_FRAMES - 3, 2);
-    recovery::garbage_in::<LLFree<Trees<T>>>(&config, 710);
+    recovery::garbage_in(engine, &config, 710);
 }
 
 #[test]

@@ -2,14 +2,14 @@
 //! more trees than they should.
 #![cfg(not(any(loom, woodlot_explore)))]
 
-use woodlot_frame::{FrameAllocator, FrameId, Geometry, Init, Order, Request, Slot, ZoneConfig};
+use woodlot_frame::{FrameId, Geometry, Init, Order, Request, Slot, ZoneConfig};
 use woodlot_llfree::LLFree;
 use woodlot_suite::short::Small;
-use woodlot_suite::{Checked, checks, settings};
+use woodlot_suite::{Checked, Engine, checks, settings};
 
 /// Trees of 32 frames, 64 of which are a group of the index.
 type Trees = Small<3, 4>;
-type Engine = LLFree<'static, Trees>;
+const ENGINE: Engine = Engine::of::<LLFree<'static, Trees>>();
 
 /// More than two groups of trees.
 fn three_groups() -> ZoneConfig {
@@ -18,13 +18,13 @@ fn three_groups() -> ZoneConfig {
 
 #[test]
 fn random_calls_in_three_groups() {
-    checks::random::random_calls_on::<Engine>(&three_groups(), settings::seed());
+    checks::random::random_calls_on(ENGINE, &three_groups(), settings::seed());
 }
 
 /// A slot that has its tree in the last group finds what is free in the first.
 #[test]
 fn searches_go_round() {
-    let mut zone = Checked::<Engine>::new(&three_groups(), Init::Free);
+    let mut zone = Checked::new(ENGINE, &three_groups(), Init::Free);
     for order in [0, 2, 3, 4].map(Order) {
         let mut blocks: Vec<_> = zone.fill_all(Slot(0));
         blocks.retain(|&(frame, order)| {
@@ -47,7 +47,7 @@ fn searches_go_round() {
 fn a_run_behind_many_trees_without_one() {
     let trees = 20;
     let config = ZoneConfig::new(trees * Trees::TREE_FRAMES, 2);
-    let mut zone = Checked::<Engine>::new(&config, Init::Free);
+    let mut zone = Checked::new(ENGINE, &config, Init::Free);
     let frames = zone.fill(Order(0), Request::new(Order(0), Slot(0)).class, Slot(0));
     assert_eq!(frames.len(), config.frames);
     let last = (trees - 1) * Trees::TREE_FRAMES;
@@ -56,6 +56,6 @@ fn a_run_behind_many_trees_without_one() {
     }
     (0..2).for_each(|slot| zone.drain(Slot(slot)).expect("the slot exists"));
     assert_eq!(zone.take(Order(1), Slot(0)), FrameId(last));
-    assert_eq!(zone.engine().free_frames(), config.frames / 2 - 1);
+    assert_eq!(zone.allocator().free_frames(), config.frames / 2 - 1);
     zone.validate();
 }

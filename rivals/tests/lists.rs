@@ -7,13 +7,13 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use woodlot_frame::{
-    AllocError, Base4K, Base16K, Base64K, Class, Construct, FrameAllocator, FrameId, FreeError,
-    Geometry, Init, Order, Owned, Request, Slot, ZoneConfig,
+    AllocError, Base4K, Base16K, Base64K, Class, FrameAllocator, FrameId, FreeError, Geometry,
+    Init, Order, Owned, Request, Slot, ZoneConfig,
 };
 use woodlot_rivals::{ListCas, ListLocal, ListLocked};
 use woodlot_suite::checks::init;
 use woodlot_suite::threads::arena::Arena;
-use woodlot_suite::{Checked, settings, zones};
+use woodlot_suite::{Checked, Engine, settings, zones};
 
 /// Makes a module of tests for each list: the engine, the order that it serves, how many slots a
 /// check of one thread may use, and the checks that only some lists pass.
@@ -21,47 +21,47 @@ macro_rules! lists {
     ($($name:ident: $engine:ty, $order:expr, $slots:expr, [$($more:ident),*];)*) => {
         $(mod $name {
             use super::*;
-            type Engine = $engine;
+            const ENGINE: Engine = Engine::of::<$engine>();
             const ORDER: Order = Order($order as u8);
 
             #[test]
             fn bad_zones_are_refused() {
-                init::bad_zones_are_refused::<Engine>();
+                init::bad_zones_are_refused(ENGINE);
             }
 
             #[test]
             fn bad_metadata_is_refused_and_untouched() {
-                init::bad_metadata_is_refused_and_untouched::<Engine>();
+                init::bad_metadata_is_refused_and_untouched(ENGINE);
             }
 
             #[test]
             fn metadata_sizes_are_sensible() {
-                init::metadata_sizes_are_sensible::<Engine>();
+                init::metadata_sizes_are_sensible(ENGINE);
             }
 
             #[test]
             fn zones_are_used_to_the_last_block() {
-                super::zones_are_used_to_the_last_block::<Engine>(ORDER, $slots);
+                super::zones_are_used_to_the_last_block(ENGINE, ORDER, $slots);
             }
 
             #[test]
             fn wrong_calls_are_refused() {
-                super::wrong_calls_are_refused::<Engine>(ORDER, $slots);
+                super::wrong_calls_are_refused(ENGINE, ORDER, $slots);
             }
 
             #[test]
             fn random_calls_agree_with_the_model() {
-                super::random_calls_agree_with_the_model::<Engine>(ORDER, $slots);
+                super::random_calls_agree_with_the_model(ENGINE, ORDER, $slots);
             }
 
             #[test]
             fn nobody_owns_a_frame_twice() {
-                super::nobody_owns_a_frame_twice::<Engine>(ORDER);
+                super::nobody_owns_a_frame_twice(ENGINE, ORDER);
             }
 
             $(#[test]
             fn $more() {
-                super::$more::<Engine>(ORDER);
+                super::$more(ENGINE, ORDER);
             })*
         })*
     };
@@ -84,19 +84,19 @@ lists! {
 const THREADS: usize = 4;
 
 /// Zones of whole blocks: of any frames for order 0.
-fn whole_zones<A: Construct>(order: Order, slots: usize) -> Vec<ZoneConfig> {
+fn whole_zones(engine: Engine, order: Order, slots: usize) -> Vec<ZoneConfig> {
     let zones = match order {
-        Order(0) => zones::ragged::<A::Geometry>(),
-        _ => [1, 2, 7, 32, 40].map(|n| zones::huges::<A::Geometry>(n, slots)).into(),
+        Order(0) => zones::ragged(engine),
+        _ => [1, 2, 7, 32, 40].map(|n| zones::huges(engine, n, slots)).into(),
     };
     zones.into_iter().map(|config| ZoneConfig { slots, ..config }).collect()
 }
 
 /// Takes every block and gives them back in random order through random slots, in every zone.
-fn zones_are_used_to_the_last_block<A: Construct>(order: Order, slots: usize) {
+fn zones_are_used_to_the_last_block(engine: Engine, order: Order, slots: usize) {
     let mut rng = settings::rng(900);
-    for config in whole_zones::<A>(order, slots) {
-        let mut zone = Checked::<A>::new(&config, Init::Free);
+    for config in whole_zones(engine, order, slots) {
+        let mut zone = Checked::new(engine, &config, Init::Free);
         zone.validate();
         for class in config.classes.all() {
             let blocks = zone.fill(order, class, Slot(slots - 1));
@@ -109,15 +109,15 @@ fn zones_are_used_to_the_last_block<A: Construct>(order: Order, slots: usize) {
 }
 
 /// Every other order is unsupported, and what is wrong in the served order has its own error.
-fn wrong_calls_are_refused<A: Construct>(order: Order, slots: usize) {
-    let config = zones::huges::<A::Geometry>(6, slots);
-    let mut zone = Checked::<A>::new(&config, Init::Free);
+fn wrong_calls_are_refused(engine: Engine, order: Order, slots: usize) {
+    let config = zones::huges(engine, 6, slots);
+    let mut zone = Checked::new(engine, &config, Init::Free);
     let block = zone.take(order, Slot(0));
-    for other in Order::all::<A::Geometry>().filter(|&other| other != order) {
-        let answer = zone.engine().alloc(Request::new(other, Slot(0)));
+    for other in engine.orders().filter(|&other| other != order) {
+        let answer = zone.allocator().alloc(Request::new(other, Slot(0)));
         assert_eq!(answer, Err(AllocError::Unsupported));
         let around = FrameId(block.0 & !(other.frames() - 1));
-        assert_eq!(zone.engine().free(around, other, Slot(0)), Err(FreeError::Unsupported));
+        assert_eq!(zone.allocator().free(around, other, Slot(0)), Err(FreeError::Unsupported));
     }
     for frame in [config.end().0, config.end().0 - 1, block.0 + 1, usize::MAX, 1 << 62] {
         let _ = zone.free(FrameId(frame), order, Slot(0));
@@ -134,16 +134,16 @@ fn wrong_calls_are_refused<A: Construct>(order: Order, slots: usize) {
     assert_eq!(zone.free(block, order, Slot(0)), Err(FreeError::NotAllocated(block)));
     zone.validate();
     for init in [Init::Allocated, Init::Recover] {
-        let answer = Owned::<A>::new(&config, init).err();
+        let answer = engine.zone(&config, init).err();
         assert_eq!(answer, Some(woodlot_frame::InitError::Unsupported));
     }
 }
 
 /// Random calls, double frees among them, each judged.
-fn random_calls_agree_with_the_model<A: Construct>(order: Order, slots: usize) {
+fn random_calls_agree_with_the_model(engine: Engine, order: Order, slots: usize) {
     let mut rng = settings::rng(901);
-    for config in whole_zones::<A>(order, slots).into_iter().step_by(4) {
-        let mut zone = Checked::<A>::new(&config, Init::Free);
+    for config in whole_zones(engine, order, slots).into_iter().step_by(4) {
+        let mut zone = Checked::new(engine, &config, Init::Free);
         let mut blocks = Vec::new();
         for _ in 0..settings::ops() {
             let slot = Slot(rng.usize(..slots));
@@ -166,9 +166,9 @@ fn random_calls_agree_with_the_model<A: Construct>(order: Order, slots: usize) {
 }
 
 /// Threads on slots of their own; then everything is free, and each slot's share can be had.
-fn nobody_owns_a_frame_twice<A: Construct>(order: Order) {
+fn nobody_owns_a_frame_twice(engine: Engine, order: Order) {
     let blocks = 24 * THREADS;
-    let arena = Arena::<A>::new(&ZoneConfig::new(blocks << order.0, THREADS));
+    let arena = Arena::new(engine, &ZoneConfig::new(blocks << order.0, THREADS));
     let owned = arena.run(THREADS, |me| {
         let slot = Slot(me as usize - 1);
         let mut rng = settings::rng(910 + u64::from(me));
@@ -194,9 +194,9 @@ fn nobody_owns_a_frame_twice<A: Construct>(order: Order) {
 }
 
 /// Half of the threads allocates, the other half frees, through slots that they share.
-fn every_free_is_remote<A: Construct>(order: Order) {
+fn every_free_is_remote(engine: Engine, order: Order) {
     let blocks = 50;
-    let arena = Arena::<A>::new(&ZoneConfig::new(blocks << order.0, 2));
+    let arena = Arena::new(engine, &ZoneConfig::new(blocks << order.0, 2));
     arena.run(THREADS, |me| {
         let slot = Slot(me as usize % 2);
         for _ in 0..settings::ops() {
@@ -217,8 +217,8 @@ fn every_free_is_remote<A: Construct>(order: Order) {
 }
 
 /// What one slot freed any other can have.
-fn slots_share_all<A: Construct>(order: Order) {
-    let mut zone = Checked::<A>::new(&ZoneConfig::new(9 << order.0, 3), Init::Free);
+fn slots_share_all(engine: Engine, order: Order) {
+    let mut zone = Checked::new(engine, &ZoneConfig::new(9 << order.0, 3), Init::Free);
     let blocks = zone.fill(order, Class::MOVABLE, Slot(0));
     for (n, &block) in blocks.iter().enumerate() {
         zone.give(block, order, Slot(n % 3));
@@ -228,8 +228,10 @@ fn slots_share_all<A: Construct>(order: Order) {
 }
 
 /// Slots have equal shares; what one frees no other finds, drained or not.
-fn slots_keep_to_themselves<A: Construct>(order: Order) {
-    let a = Owned::<A>::new(&ZoneConfig::new(10 << order.0, 3), Init::Free).expect("it is legal");
+fn slots_keep_to_themselves(engine: Engine, order: Order) {
+    let config = ZoneConfig::new(10 << order.0, 3);
+    let zone = engine.zone(&config, Init::Free).expect("it is legal");
+    let a = zone.allocator();
     let shares = [0, 1, 2].map(|slot| {
         std::iter::from_fn(|| a.alloc(Request::new(order, Slot(slot))).ok()).collect::<Vec<_>>()
     });
@@ -243,8 +245,8 @@ fn slots_keep_to_themselves<A: Construct>(order: Order) {
 }
 
 /// Two threads free the same block at once: exactly one succeeds.
-fn of_two_racing_frees_one_succeeds<A: Construct>(order: Order) {
-    let arena = Arena::<A>::new(&ZoneConfig::new(60 << order.0, 2));
+fn of_two_racing_frees_one_succeeds(engine: Engine, order: Order) {
+    let arena = Arena::new(engine, &ZoneConfig::new(60 << order.0, 2));
     let take = |_| arena.alloc(1, Request::new(order, Slot(0))).expect("there is room");
     let blocks: Vec<_> = (0..60).map(take).collect();
     blocks.iter().for_each(|&block| arena.disown(1, block));
@@ -252,7 +254,7 @@ fn of_two_racing_frees_one_succeeds<A: Construct>(order: Order) {
     arena.run(2, |me| {
         for &(frame, _) in &blocks {
             barrier.wait();
-            match arena.engine().free(frame, order, Slot(me as usize - 1)) {
+            match arena.allocator().free(frame, order, Slot(me as usize - 1)) {
                 Ok(()) => drop(successes.fetch_add(1, Relaxed)),
                 Err(error) => assert_eq!(error, FreeError::NotAllocated(frame)),
             }

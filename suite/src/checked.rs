@@ -5,10 +5,11 @@ use std::fmt::{self, Debug};
 
 use fastrand::Rng;
 use woodlot_frame::{
-    AllocError, BadSlot, Batch, Class, Construct, FrameId, FreeBatchError, FreeError, HugeId, Init,
-    OfflineError, Order, Owned, Request, Slot, ZoneConfig,
+    AllocError, BadSlot, Batch, Class, FrameId, FreeBatchError, FreeError, HugeId, Init,
+    OfflineError, Order, Request, Slot, ZoneConfig,
 };
 
+use crate::engine::{Allocator, Engine, Zone};
 use crate::judge::Judged;
 use crate::model::Model;
 use crate::settings::{replay_line, seed};
@@ -57,8 +58,9 @@ const SHOWN: usize = 12;
 
 /// An allocator whose every answer is judged: a wrong one panics with the zone, the step, the
 /// calls that led there and a line that replays them.
-pub struct Checked<A: Construct> {
-    allocator: Owned<A>,
+pub struct Checked {
+    engine: Engine,
+    zone: Box<dyn Zone>,
     /// The judge.
     pub model: Model,
     seed: u64,
@@ -66,23 +68,23 @@ pub struct Checked<A: Construct> {
     recent: VecDeque<Call>,
 }
 
-impl<A: Construct> Checked<A> {
+impl Checked {
     /// A new zone. Panics if the engine refuses it.
-    pub fn new(config: &ZoneConfig, init: Init) -> Self {
-        Self::seeded(config, init, seed())
+    pub fn new(engine: Engine, config: &ZoneConfig, init: Init) -> Self {
+        Self::seeded(engine, config, init, seed())
     }
 
     /// A new zone for a test whose choices all follow from `seed`.
-    pub fn seeded(config: &ZoneConfig, init: Init, seed: u64) -> Self {
-        let allocator = match Owned::<A>::new(config, init) {
-            Ok(allocator) => allocator,
+    pub fn seeded(engine: Engine, config: &ZoneConfig, init: Init, seed: u64) -> Self {
+        let zone = match engine.zone(config, init) {
+            Ok(zone) => zone,
             Err(error) => {
                 let line = replay_line(seed);
-                panic!("{}: no zone {config:?} in mode {init:?}: {error}\n{line}", A::NAME)
+                panic!("{}: no zone {config:?} in mode {init:?}: {error}\n{line}", engine.name)
             }
         };
-        let model = Model::new::<A::Geometry>(config, init, A::UNSUPPORTED);
-        Self { allocator, model, seed, step: 0, recent: VecDeque::new() }
+        let model = Model::new(config, init, engine.huge_order, engine.unsupported);
+        Self { engine, zone, model, seed, step: 0, recent: VecDeque::new() }
     }
 
     /// How many calls were judged.
@@ -90,9 +92,14 @@ impl<A: Construct> Checked<A> {
         self.step
     }
 
-    /// The engine, for calls that change nothing.
-    pub fn engine(&self) -> &A {
-        &self.allocator
+    /// The engine.
+    pub fn engine(&self) -> Engine {
+        self.engine
+    }
+
+    /// The allocator, for calls that change nothing.
+    pub fn allocator(&self) -> &dyn Allocator {
+        self.zone.allocator()
     }
 
     /// Ends the test with all that is known.
@@ -101,7 +108,7 @@ impl<A: Construct> Checked<A> {
         let calls: String = self.recent.iter().map(|call| format!("\n    {call}")).collect();
         panic!(
             "{}: {why}\n  zone: {:?}\n  step {} of seed {}; the calls before:{calls}\n  {}",
-            A::NAME,
+            self.engine.name,
             self.model.config(),
             self.step,
             self.seed,
@@ -134,15 +141,15 @@ impl<A: Construct> Checked<A> {
     /// early, but not once every slot has been drained.
     #[track_caller]
     pub fn alloc(&mut self, request: Request) -> Result<FrameId, AllocError> {
-        let mut answer = self.allocator.alloc(request);
+        let mut answer = self.allocator().alloc(request);
         let early = answer == Err(AllocError::OutOfMemory)
-            && A::UNSUPPORTED.exact_exhaustion
+            && self.engine.unsupported.exact_exhaustion
             && self.model.has_free_block(request.order);
         if early {
             (0..self.model.config().slots).for_each(|slot| {
-                let _ = self.allocator.drain(Slot(slot));
+                let _ = self.allocator().drain(Slot(slot));
             });
-            answer = self.allocator.alloc(request);
+            answer = self.allocator().alloc(request);
         }
         let judged = self.model.alloc(request, answer);
         self.judge(Call::Alloc(request, answer), judged);
@@ -158,7 +165,7 @@ impl<A: Construct> Checked<A> {
         wanted: usize,
     ) -> Result<Vec<FrameId>, AllocError> {
         let mut out = vec![FrameId(usize::MAX); wanted];
-        let answer = self.allocator.alloc_batch(request, batch, &mut out);
+        let answer = self.allocator().alloc_batch(request, batch, &mut out);
         let judged = self.model.alloc_batch(request, batch, &out, answer);
         self.judge(Call::AllocBatch(request, batch, wanted, answer), judged);
         out.truncate(answer?);
@@ -168,7 +175,7 @@ impl<A: Construct> Checked<A> {
     /// [`FrameAllocator::free`](woodlot_frame::FrameAllocator::free).
     #[track_caller]
     pub fn free(&mut self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
-        let answer = self.allocator.free(frame, order, slot);
+        let answer = self.allocator().free(frame, order, slot);
         let judged = self.model.free(frame, order, slot, answer);
         self.judge(Call::Free(frame, order, slot, answer), judged);
         answer
@@ -182,7 +189,7 @@ impl<A: Construct> Checked<A> {
         order: Order,
         slot: Slot,
     ) -> Result<(), FreeBatchError> {
-        let answer = self.allocator.free_batch(frames, order, slot);
+        let answer = self.allocator().free_batch(frames, order, slot);
         let judged = self.model.free_batch(frames, order, slot, answer);
         self.judge(Call::FreeBatch(frames.len(), order, slot, answer), judged);
         answer
@@ -191,7 +198,7 @@ impl<A: Construct> Checked<A> {
     /// [`FrameAllocator::drain`](woodlot_frame::FrameAllocator::drain).
     #[track_caller]
     pub fn drain(&mut self, slot: Slot) -> Result<(), BadSlot> {
-        let answer = self.allocator.drain(slot);
+        let answer = self.allocator().drain(slot);
         let judged = self.model.drain(slot, answer);
         self.judge(Call::Drain(slot, answer), judged);
         answer
@@ -200,7 +207,7 @@ impl<A: Construct> Checked<A> {
     /// [`FrameAllocator::offline`](woodlot_frame::FrameAllocator::offline).
     #[track_caller]
     pub fn offline(&mut self, first: HugeId, count: usize) -> Result<(), OfflineError> {
-        let answer = self.allocator.offline(first, count);
+        let answer = self.allocator().offline(first, count);
         let judged = self.model.offline(first, count, answer);
         self.judge(Call::Offline(first, count, answer), judged);
         answer
@@ -209,7 +216,7 @@ impl<A: Construct> Checked<A> {
     /// [`FrameAllocator::online`](woodlot_frame::FrameAllocator::online).
     #[track_caller]
     pub fn online(&mut self, first: HugeId, count: usize) -> Result<(), OfflineError> {
-        let answer = self.allocator.online(first, count);
+        let answer = self.allocator().online(first, count);
         let judged = self.model.online(first, count, answer);
         self.judge(Call::Online(first, count, answer), judged);
         answer
@@ -219,7 +226,7 @@ impl<A: Construct> Checked<A> {
     #[track_caller]
     pub fn recover(&mut self) {
         let config = *self.model.config();
-        let answer = self.allocator.recover(&config);
+        let answer = self.zone.recover(&config);
         self.judge(Call::Recover, answer.map_err(|error| format!("no recovery: {error}")));
     }
 
@@ -257,7 +264,7 @@ impl<A: Construct> Checked<A> {
     #[track_caller]
     pub fn fill_all(&mut self, slot: Slot) -> Vec<(FrameId, Order)> {
         let mut blocks = Vec::new();
-        for order in Order::all::<A::Geometry>().rev() {
+        for order in self.engine.orders().rev() {
             let filled = self.fill(order, Class::MOVABLE, slot);
             blocks.extend(filled.into_iter().map(|frame| (frame, order)));
         }
@@ -291,7 +298,7 @@ impl<A: Construct> Checked<A> {
     /// Compares the counts with the model's.
     #[track_caller]
     pub fn validate_counts(&self) {
-        if let Err(why) = validate::counts(self.engine(), &self.model, History::Sequential) {
+        if let Err(why) = validate::counts(self.allocator(), &self.model, History::Sequential) {
             self.fail(&why);
         }
     }
@@ -299,7 +306,7 @@ impl<A: Construct> Checked<A> {
     /// Compares what calls have changed since the last comparison frame by frame, and all counts.
     #[track_caller]
     pub fn validate_touched(&mut self) {
-        if let Err(why) = validate::touched(self.engine(), &self.model, History::Sequential) {
+        if let Err(why) = validate::touched(self.allocator(), &self.model, History::Sequential) {
             self.fail(&why);
         }
         self.model.compared();
@@ -308,7 +315,7 @@ impl<A: Construct> Checked<A> {
     /// Compares everything with the model, frame by frame.
     #[track_caller]
     pub fn validate(&self) {
-        if let Err(why) = validate::everything(self.engine(), &self.model, History::Sequential) {
+        if let Err(why) = validate::everything(self.allocator(), &self.model, History::Sequential) {
             self.fail(&why);
         }
     }
@@ -316,17 +323,18 @@ impl<A: Construct> Checked<A> {
     /// Compares the map of free blocks too.
     #[track_caller]
     pub fn validate_free_blocks(&self) {
-        if let Err(why) = validate::free_blocks(self.engine(), &self.model) {
+        if let Err(why) = validate::free_blocks(self.allocator(), &self.model) {
             self.fail(&why);
         }
     }
 }
 
-impl<A: Construct> Drop for Checked<A> {
+impl Drop for Checked {
     /// Where the engine itself panicked, nothing has told yet how to replay it.
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("{} stopped after step {}; {}", A::NAME, self.step, replay_line(self.seed));
+            let line = replay_line(self.seed);
+            eprintln!("{} stopped after step {}; {line}", self.engine.name, self.step);
         }
     }
 }

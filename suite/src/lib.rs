@@ -15,6 +15,7 @@
 //!   checks, threads    what is tried            random, or every case there is
 //!   Checked, Arena     engine and judge in      one after the other, or with an owner word
 //!                      lock step                per frame
+//!   Engine             what is tested           a value that has the engine's calls behind it
 //!   Model              the judge                one byte per frame, nothing clever
 //! ```
 //!
@@ -27,6 +28,7 @@
 
 pub mod checked;
 pub mod checks;
+pub mod engine;
 pub mod judge;
 pub mod model;
 pub mod mutants;
@@ -38,11 +40,12 @@ pub mod validate;
 pub mod zones;
 
 pub use checked::Checked;
+pub use engine::Engine;
 pub use model::{Model, State};
 pub use reference::{Limited, Reference};
 
-/// A check by name.
-pub type Check = (&'static str, fn());
+/// A check by name, for any engine.
+pub type Check = (&'static str, fn(Engine));
 
 /// Calls the macro in the first brackets with the list of all checks, as
 /// `[arguments] kind::module: check, check; …`.
@@ -113,17 +116,17 @@ macro_rules! with_checks {
 }
 
 macro_rules! list {
-    ([$engine:ty] $($kind:ident :: $module:ident: $($check:ident),*;)*) => {
+    ([] $($kind:ident :: $module:ident: $($check:ident),*;)*) => {
         vec![$($((
             concat!(stringify!($module), "::", stringify!($check)),
-            $crate::$kind::$module::$check::<$engine> as fn(),
+            $crate::$kind::$module::$check as fn(Engine),
         ),)*)*]
     };
 }
 
-/// Every check of the suite for an engine, by name.
-pub fn all<A: woodlot_frame::Construct>() -> Vec<Check> {
-    with_checks!([list] A)
+/// Every check of the suite, by name.
+pub fn all() -> Vec<Check> {
+    with_checks!([list])
 }
 
 #[doc(hidden)]
@@ -133,7 +136,7 @@ macro_rules! as_tests {
         $(mod $module {
             $(#[test]
             fn $check() {
-                $crate::$kind::$module::$check::<super::Engine>();
+                $crate::$kind::$module::$check(super::ENGINE);
             })*
         })*
     };
@@ -147,7 +150,7 @@ macro_rules! contract_tests {
         $(mod $name {
             #[allow(unused_imports)]
             use super::*;
-            type Engine = $engine;
+            const ENGINE: $crate::Engine = $crate::Engine::of::<$engine>();
             $crate::with_checks! { [$crate::as_tests] }
         })+
     };

@@ -16,7 +16,7 @@
 
 use std::ops::Range;
 
-use woodlot_frame::{FrameId, Geometry, HugeId, Init, Order, Unsupported, ZoneConfig};
+use woodlot_frame::{FrameId, HugeId, Init, Order, Unsupported, ZoneConfig};
 
 /// What a frame is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,14 +55,15 @@ pub struct Model {
 }
 
 impl Model {
-    /// The model of a fresh zone.
-    pub fn new<G: Geometry>(config: &ZoneConfig, init: Init, unsupported: Unsupported) -> Model {
-        let first = config.start.huge::<G>().0;
-        let last = FrameId(config.end().0 - 1).huge::<G>().0;
+    /// The model of a fresh zone with huge frames of this order, of an engine that lacks these
+    /// abilities.
+    pub fn new(config: &ZoneConfig, init: Init, huge: Order, unsupported: Unsupported) -> Model {
+        let first = config.start.0 >> huge.0;
+        let last = (config.end().0 - 1) >> huge.0;
         let mut model = Model {
             config: *config,
             unsupported,
-            huge_order: G::HUGE_ORDER,
+            huge_order: huge.0.into(),
             state: vec![FREE; config.frames],
             blocks: vec![0; config.frames],
             free: 0,
@@ -77,12 +78,13 @@ impl Model {
     }
 
     /// A model with the states that `state` says, for zones that threads have worked on.
-    pub fn from_states<G: Geometry>(
+    pub fn from_states(
         config: &ZoneConfig,
+        huge: Order,
         unsupported: Unsupported,
         state: impl Fn(FrameId) -> State,
     ) -> Model {
-        let mut model = Model::new::<G>(config, Init::Free, unsupported);
+        let mut model = Model::new(config, Init::Free, huge, unsupported);
         for (index, entry) in model.state.iter_mut().enumerate() {
             *entry = match state(FrameId(config.start.0 + index)) {
                 State::Free => FREE,
@@ -122,6 +124,11 @@ impl Model {
     /// The largest order.
     pub fn max_order(&self) -> Order {
         Order(self.huge_order as u8 + 1)
+    }
+
+    /// Every order, smallest first.
+    pub(crate) fn orders(&self) -> impl DoubleEndedIterator<Item = Order> + use<> {
+        (0..=self.max_order().0).map(Order)
     }
 
     /// What a frame is; `None` outside the zone.

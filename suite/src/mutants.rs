@@ -2,7 +2,7 @@
 //!
 //! A checker that cannot fail is worthless: `tests/mutants.rs` runs the checks on a reference
 //! allocator with each of these in turn, and prints which check caught it. Which one is on is a
-//! global, so that the checks are compiled once and not once for each defect: a program that uses
+//! global, so that the allocator is compiled once and not once for each defect: a program that uses
 //! [`Wrong`](crate::reference::Wrong) runs one check at a time.
 
 use woodlot_frame::atomics::{AtomicU32, Ordering};

@@ -1,9 +1,10 @@
 //! A little of everything, on zones of a few hundred frames: what Miri and the sanitizers run, to
 //! which each step is expensive. `WOODLOT_OPS` says how many calls.
 
-use woodlot_frame::{Construct, FrameId, Geometry, ZoneConfig};
+use woodlot_frame::{FrameId, Geometry, ZoneConfig};
 
-use crate::checks::{huge, random, recovery, tree};
+use crate::checks::{random, recovery};
+use crate::engine::Engine;
 use crate::settings::{ops, seed};
 use crate::threads::cells::{self, Hands};
 
@@ -19,27 +20,29 @@ impl<const H: u32, const T: usize> Geometry for Small<H, T> {
 }
 
 /// Random calls on a ragged zone.
-pub fn random_calls<A: Construct>() {
-    let config = ZoneConfig::new(2 * huge::<A>() + 5, 2).starting_at(FrameId(3));
-    random::random_calls_on::<A>(&config, seed());
+pub fn random_calls(engine: Engine) {
+    let config = ZoneConfig::new(2 * engine.huge_frames + 5, 2).starting_at(FrameId(3));
+    random::random_calls_on(engine, &config, seed());
 }
 
 /// Threads write the frames that they own, where memory is short.
-pub fn owners_write_their_frames<A: Construct>() {
-    let config = ZoneConfig::new(huge::<A>() + 2, 2).starting_at(FrameId(huge::<A>() - 1));
-    cells::owners_write_their_frames::<A>(&config, 3, ops(), Hands::Own);
+pub fn owners_write_their_frames(engine: Engine) {
+    let config =
+        ZoneConfig::new(engine.huge_frames + 2, 2).starting_at(FrameId(engine.huge_frames - 1));
+    cells::owners_write_their_frames(engine, &config, 3, ops(), Hands::Own);
 }
 
 /// The same in a zone of more than a tree, where others free what they have written.
-pub fn owners_of_more_than_a_tree<A: Construct>() {
-    let config = ZoneConfig::new(tree::<A>() + huge::<A>() / 2, 3);
-    cells::owners_write_their_frames::<A>(&config, 3, ops(), Hands::Change);
+pub fn owners_of_more_than_a_tree(engine: Engine) {
+    let config = ZoneConfig::new(engine.tree_frames + engine.huge_frames / 2, 3);
+    cells::owners_write_their_frames(engine, &config, 3, ops(), Hands::Change);
 }
 
 /// Recovery of every kind of garbage.
-pub fn garbage_becomes_a_consistent_zone<A: Construct>() {
-    let config = ZoneConfig::new(huge::<A>() / 2 + 7, 2).starting_at(FrameId(huge::<A>() - 9));
-    recovery::garbage_in::<A>(&config, 700);
+pub fn garbage_becomes_a_consistent_zone(engine: Engine) {
+    let config =
+        ZoneConfig::new(engine.huge_frames / 2 + 7, 2).starting_at(FrameId(engine.huge_frames - 9));
+    recovery::garbage_in(engine, &config, 700);
 }
 
 /// Makes the short checks tests, for each named engine: `name: Type<Geometry>, …`.
@@ -50,16 +53,17 @@ macro_rules! short_tests {
             #[allow(unused_imports)]
             use super::*;
 
-            $crate::short_tests! { @ $engine:
+            const ENGINE: $crate::Engine = $crate::Engine::of::<$engine>();
+            $crate::short_tests! { @
                 random_calls, owners_write_their_frames, owners_of_more_than_a_tree,
                 garbage_becomes_a_consistent_zone
             }
         })+
     };
-    (@ $engine:ty: $($check:ident),+) => {
+    (@ $($check:ident),+) => {
         $(#[test]
         fn $check() {
-            $crate::short::$check::<$engine>();
+            $crate::short::$check(ENGINE);
         })+
     };
 }

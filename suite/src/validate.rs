@@ -2,20 +2,19 @@
 
 use std::ops::Range;
 
-use woodlot_frame::{
-    FrameAllocator, FrameId, FreeBlocks, Geometry, HugeId, Order, Stats, ZoneConfig,
-};
+use woodlot_frame::{FrameId, HugeId, Order, Stats};
 
+use crate::engine::Allocator;
 use crate::judge::Judged;
 use crate::model::Model;
 
-/// How far [`FrameAllocator::free_frames`] may be from the truth when no call is in flight.
+/// How far [`Allocator::free_frames`] may be from the truth when no call is in flight.
 ///
 /// It is only "about" right, and the contract does not say by how much. The suite's rule: it is
 /// exact as long as calls came one at a time, and where each thread had slots of its own, because
 /// nothing can have been lost then. Where threads shared a slot an engine may have lost counts (a
 /// plain counter per slot is enough for it), but not for ever: after a call of
-/// [`FrameAllocator::stats`], which is always exact, it is right again.
+/// [`Allocator::stats`], which is always exact, it is right again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum History {
     /// Every call so far returned before the next one began.
@@ -38,7 +37,7 @@ macro_rules! agree {
 ///
 /// # Errors
 /// The first difference.
-pub fn counts<A: FrameAllocator>(a: &A, model: &Model, history: History) -> Judged {
+pub fn counts(a: &dyn Allocator, model: &Model, history: History) -> Judged {
     let zone = model.config();
     agree!("the zone", a.zone(), zone);
     agree!("the class policy", a.classes(), &zone.classes);
@@ -56,34 +55,35 @@ pub fn counts<A: FrameAllocator>(a: &A, model: &Model, history: History) -> Judg
     agree!("stats().free_frames", stats.free_frames, model.free_frames());
     agree!("stats().free_huge", stats.free_huge, model.free_huge_frames().count());
     agree!("stats().offline_huge", stats.offline_huge, model.offline_huge_frames().count());
-    class_sums::<A>(&stats, zone)?;
+    class_sums(a, &stats, model)?;
 
     agree!("free_frames() after stats()", a.free_frames(), model.free_frames());
     availability(a, model)
 }
 
-fn class_sums<A: FrameAllocator>(stats: &Stats, zone: &ZoneConfig) -> Judged {
+fn class_sums(a: &dyn Allocator, stats: &Stats, model: &Model) -> Judged {
+    let zone = model.config();
     let sum = |count: fn(&woodlot_frame::ClassStats) -> usize| -> usize {
         stats.classes.iter().map(count).sum()
     };
     agree!("the sum of free frames by class", sum(|c| c.free_frames), stats.free_frames);
     agree!("the sum of free huge frames by class", sum(|c| c.free_huge), stats.free_huge);
-    let classes = if A::UNSUPPORTED.classes { 1 } else { zone.classes.count() };
+    let classes = if model.unsupported.classes { 1 } else { zone.classes.count() };
     let beyond = &stats.classes[classes..];
     if beyond.iter().any(|class| *class != Default::default()) {
         return Err(format!("classes that do not exist have counts: {:?}", stats.classes));
     }
     // Trees may be aligned to the zone or to zero.
     let trees = sum(|c| c.trees);
-    let most = zone.frames.div_ceil(A::Geometry::TREE_FRAMES) + 1;
-    if trees > most || (trees == 0 && !A::UNSUPPORTED.classes) {
+    let most = zone.frames.div_ceil(a.tree_frames()) + 1;
+    if trees > most || (trees == 0 && !model.unsupported.classes) {
         return Err(format!("the classes have {trees} trees, but should have 1 to {most}"));
     }
     Ok(())
 }
 
-fn availability<A: FrameAllocator>(a: &A, model: &Model) -> Judged {
-    for order in Order::all::<A::Geometry>() {
+fn availability(a: &dyn Allocator, model: &Model) -> Judged {
+    for order in model.orders() {
         let is = model.has_free_block(order);
         agree!(format!("is_available({order})"), a.is_available(order), is);
     }
@@ -97,7 +97,7 @@ fn availability<A: FrameAllocator>(a: &A, model: &Model) -> Judged {
 ///
 /// # Errors
 /// The first difference.
-pub fn everything<A: FrameAllocator>(a: &A, model: &Model, history: History) -> Judged {
+pub fn everything(a: &dyn Allocator, model: &Model, history: History) -> Judged {
     model.recount();
     blocks(a, model, model.config().start.0..model.config().end().0)?;
     for (frame, order) in no_blocks(model) {
@@ -112,7 +112,7 @@ pub fn everything<A: FrameAllocator>(a: &A, model: &Model, history: History) -> 
 ///
 /// # Errors
 /// The first difference.
-pub fn touched<A: FrameAllocator>(a: &A, model: &Model, history: History) -> Judged {
+pub fn touched(a: &dyn Allocator, model: &Model, history: History) -> Judged {
     for frames in model.touched() {
         let pair = FrameId(frames.start & !(model.max_order().frames() - 1));
         let (max, due) = (model.max_order(), model.is_free(pair, model.max_order()));
@@ -124,9 +124,9 @@ pub fn touched<A: FrameAllocator>(a: &A, model: &Model, history: History) -> Jud
 }
 
 /// Compares every block that lies wholly in these frames of the zone.
-fn blocks<A: FrameAllocator>(a: &A, model: &Model, frames: Range<usize>) -> Judged {
+fn blocks(a: &dyn Allocator, model: &Model, frames: Range<usize>) -> Judged {
     let (mut first, mut free) = (frames.start, model.are_free(frames));
-    for order in Order::all::<A::Geometry>() {
+    for order in model.orders() {
         for (n, &due) in free.iter().enumerate() {
             let frame = FrameId(first + (n << order.0));
             let is = a.is_free(frame, order);
@@ -164,28 +164,31 @@ fn no_blocks(model: &Model) -> Vec<(FrameId, Order)> {
     list
 }
 
-fn huge_map<A: FrameAllocator>(a: &A, model: &Model) -> Judged {
-    let first = model.config().start.huge::<A::Geometry>().0;
-    let last = FrameId(model.config().end().0 - 1).huge::<A::Geometry>().0;
+fn huge_map(a: &dyn Allocator, model: &Model) -> Judged {
+    let first = model.config().start.0 >> model.huge_order;
+    let last = (model.config().end().0 - 1) >> model.huge_order;
     let beyond = [first.wrapping_sub(1), last + 1, usize::MAX, usize::MAX >> 1];
     for huge in (first..=last).chain(beyond).map(HugeId) {
         let due = model.free_in_huge(huge);
         agree!(format!("free_in_huge({huge})"), a.free_in_huge(huge), due);
     }
-    let free: Vec<_> = a.free_huge_frames().collect();
-    agree!("free_huge_frames()", free, model.free_huge_frames().collect::<Vec<_>>());
+    agree!(
+        "free_huge_frames()",
+        a.free_huge_frames(),
+        model.free_huge_frames().collect::<Vec<_>>()
+    );
     Ok(())
 }
 
-/// Compares [`FreeBlocks`], counted here one frame at a time.
+/// Compares the map of free blocks, counted here one frame at a time.
 ///
 /// # Errors
 /// The first difference.
-pub fn free_blocks<A: FrameAllocator>(a: &A, model: &Model) -> Judged {
-    let blocks = FreeBlocks::of(a);
+pub fn free_blocks(a: &dyn Allocator, model: &Model) -> Judged {
+    let blocks = a.free_blocks();
     let zone = model.config().range();
     let largest = |frame: FrameId| {
-        let orders = Order::all::<A::Geometry>().rev();
+        let orders = model.orders().rev();
         orders
             .map(|order| (FrameId(frame.0 & !(order.frames() - 1)), order))
             .find(|&(first, order)| model.is_free(first, order))
@@ -201,7 +204,7 @@ pub fn free_blocks<A: FrameAllocator>(a: &A, model: &Model) -> Judged {
         }
         longest = longest.max(run);
     }
-    for order in Order::all::<A::Geometry>() {
+    for order in model.orders() {
         let due = frames[order.0 as usize] >> order.0;
         agree!(format!("the count of free blocks of {order}"), blocks.count(order), due);
     }

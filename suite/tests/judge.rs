@@ -2,8 +2,8 @@
 #![cfg(not(any(loom, woodlot_explore)))]
 
 use woodlot_frame::{
-    AllocError, Base4K, Batch, FrameId, FreeBatchError, FreeError, HugeId, Init, OfflineError,
-    Order, Request, Slot, Unsupported, ZoneConfig,
+    AllocError, Batch, FrameId, FreeBatchError, FreeError, HugeId, Init, OfflineError, Order,
+    Request, Slot, Unsupported, ZoneConfig,
 };
 use woodlot_suite::Model;
 
@@ -19,7 +19,7 @@ const NOTHING: Unsupported = Unsupported {
 /// Frames 1 to 1535, of which 8 to 15 are allocated and huge frame 2 is offline.
 fn model() -> Model {
     let config = ZoneConfig::new(1535, 2).starting_at(FrameId(1));
-    let mut model = Model::new::<Base4K>(&config, Init::Free, NOTHING);
+    let mut model = Model::new(&config, Init::Free, Order(9), NOTHING);
     let request = Request::new(Order(3), Slot(0));
     model.alloc(request, Ok(FrameId(8))).expect("the block is free");
     model.offline(HugeId(2), 1, Ok(())).expect("the huge frame is free");

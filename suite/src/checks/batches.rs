@@ -1,18 +1,17 @@
 //! Many blocks in one call: all or none, or as many as there are; errors in the middle.
 
 use woodlot_frame::{
-    AllocError, Batch, Class, Construct, FrameId, FreeError, Init, Order, Request, Slot,
-    ZoneConfig, alloc_each, free_each,
+    AllocError, Batch, Class, FrameId, FreeError, Init, Order, Request, Slot, ZoneConfig,
 };
 
-use super::{Checked, Geo, huge, rng, tree};
+use super::{Checked, Engine, rng};
 use crate::zones;
 
 /// Batches of every order and several sizes, freed as batches.
-pub fn batches_of_every_order<A: Construct>() {
-    let config = ZoneConfig::new(tree::<A>() + 3, 2).starting_at(FrameId(1));
-    let mut zone = Checked::<A>::new(&config, Init::Free);
-    for order in Order::all::<Geo<A>>() {
+pub fn batches_of_every_order(engine: Engine) {
+    let config = ZoneConfig::new(engine.tree_frames + 3, 2).starting_at(FrameId(1));
+    let mut zone = Checked::new(engine, &config, Init::Free);
+    for order in engine.orders() {
         for batch in [Batch::All, Batch::UpTo] {
             for wanted in [0, 1, 2, 15, 64, 65] {
                 // Not all sizes fit; the judge knows which.
@@ -29,11 +28,12 @@ pub fn batches_of_every_order<A: Construct>() {
 }
 
 /// More than the zone has: none with `All`, everything with `UpTo`.
-pub fn batches_larger_than_the_zone<A: Construct>() {
+pub fn batches_larger_than_the_zone(engine: Engine) {
     let mut rng = rng(60);
-    let config = ZoneConfig::new(3 * huge::<A>() + 1, 3).starting_at(FrameId(huge::<A>() - 1));
-    let mut zone = Checked::<A>::new(&config, Init::Free);
-    for order in Order::all::<Geo<A>>() {
+    let config =
+        ZoneConfig::new(3 * engine.huge_frames + 1, 3).starting_at(FrameId(engine.huge_frames - 1));
+    let mut zone = Checked::new(engine, &config, Init::Free);
+    for order in engine.orders() {
         // Free memory near every slot.
         for slot in (0..3).map(Slot) {
             let frame = zone.take(Order::BASE, slot);
@@ -47,14 +47,14 @@ pub fn batches_larger_than_the_zone<A: Construct>() {
             zone.validate_counts();
         }
         let all = zone.alloc_batch(request, Batch::UpTo, blocks + 1).unwrap_or_default();
-        if !A::UNSUPPORTED.exact_exhaustion {
+        if !engine.unsupported.exact_exhaustion {
             assert_eq!(all.len(), blocks);
             let none = zone.alloc_batch(request, Batch::UpTo, 5);
             assert_eq!(none, Err(AllocError::OutOfMemory));
         }
         zone.give_all(all.into_iter().map(|frame| (frame, order)).collect(), &mut rng);
         // Exactly all there is.
-        if blocks > 0 && !A::UNSUPPORTED.exact_exhaustion {
+        if blocks > 0 && !engine.unsupported.exact_exhaustion {
             let all = zone.alloc_batch(request, Batch::All, blocks).expect("exactly enough");
             zone.free_batch(&all, order, Slot(2)).expect("all of it is allocated");
         }
@@ -64,13 +64,13 @@ pub fn batches_larger_than_the_zone<A: Construct>() {
 }
 
 /// Runs at exact frames, with something in the way at the start, in the middle, or past the end.
-pub fn exact_batches<A: Construct>() {
-    if A::UNSUPPORTED.exact_frame {
+pub fn exact_batches(engine: Engine) {
+    if engine.unsupported.exact_frame {
         return;
     }
-    let config = ZoneConfig::new(6 * huge::<A>(), 2);
-    let mut zone = Checked::<A>::new(&config, Init::Free);
-    for order in Order::all::<Geo<A>>().take(4).chain([Order::huge::<Geo<A>>()]) {
+    let config = ZoneConfig::new(6 * engine.huge_frames, 2);
+    let mut zone = Checked::new(engine, &config, Init::Free);
+    for order in engine.orders().take(4).chain([engine.huge_order]) {
         let at = |n: usize| FrameId(n << order.0);
         let request = Request::new(order, Slot(0));
         let all = zone.alloc_batch(request.at(at(1)), Batch::All, 3).expect("all is free");
@@ -98,9 +98,9 @@ pub fn exact_batches<A: Construct>() {
 }
 
 /// A batch of frees stops at the first wrong block; those before it are free, the others not.
-pub fn a_batch_of_frees_stops_at_the_first_error<A: Construct>() {
-    let mut zone = Checked::<A>::new(&zones::huges::<Geo<A>>(24, 2), Init::Free);
-    for order in Order::all::<Geo<A>>() {
+pub fn a_batch_of_frees_stops_at_the_first_error(engine: Engine) {
+    let mut zone = Checked::new(engine, &zones::huges(engine, 24, 2), Init::Free);
+    for order in engine.orders() {
         for at in 0..4 {
             let good: Vec<_> = (0..4).map(|_| zone.take(order, Slot(0))).collect();
             let free = zone.model.free_blocks(order).next().expect("four of many are taken");
@@ -113,7 +113,7 @@ pub fn a_batch_of_frees_stops_at_the_first_error<A: Construct>() {
                 let error = zone.free_batch(&frames, order, Slot(1)).expect_err("one is wrong");
                 assert_eq!(error.freed, at);
                 zone.validate_counts();
-                if A::UNSUPPORTED.exact_frame {
+                if engine.unsupported.exact_frame {
                     break;
                 }
                 // Back to where it was.
@@ -129,9 +129,9 @@ pub fn a_batch_of_frees_stops_at_the_first_error<A: Construct>() {
 }
 
 /// The same block twice in one batch of frees is a double free.
-pub fn a_batch_with_a_block_twice<A: Construct>() {
-    let mut zone = Checked::<A>::new(&zones::huges::<Geo<A>>(8, 2), Init::Free);
-    for order in Order::all::<Geo<A>>() {
+pub fn a_batch_with_a_block_twice(engine: Engine) {
+    let mut zone = Checked::new(engine, &zones::huges(engine, 8, 2), Init::Free);
+    for order in engine.orders() {
         let (a, b) = (zone.take(order, Slot(0)), zone.take(order, Slot(0)));
         let error = zone.free_batch(&[a, a, b], order, Slot(0)).expect_err("a is named twice");
         assert_eq!((error.freed, error.cause), (1, FreeError::NotAllocated(a)));
@@ -141,16 +141,17 @@ pub fn a_batch_with_a_block_twice<A: Construct>() {
 }
 
 /// What an engine without batches of its own has: single calls, with the same promises.
-pub fn batches_one_by_one<A: Construct>() {
-    let mut zone = Checked::<A>::new(&ZoneConfig::new(2 * huge::<A>() + 3, 2), Init::Free);
-    for order in Order::all::<Geo<A>>() {
+pub fn batches_one_by_one(engine: Engine) {
+    let mut zone =
+        Checked::new(engine, &ZoneConfig::new(2 * engine.huge_frames + 3, 2), Init::Free);
+    for order in engine.orders() {
         let any = Request::new(order, Slot(0));
         let too_many = zone.model.free_blocks(order).count() + 1;
         for (wanted, batch) in
             [(0, Batch::All), (2, Batch::All), (too_many, Batch::All), (too_many, Batch::UpTo)]
         {
             one_by_one(&mut zone, any, batch, wanted);
-            if !A::UNSUPPORTED.exact_frame {
+            if !engine.unsupported.exact_frame {
                 one_by_one(&mut zone, any.at(FrameId(0)), batch, wanted.min(3));
             }
         }
@@ -158,14 +159,14 @@ pub fn batches_one_by_one<A: Construct>() {
     }
 }
 
-fn one_by_one<A: Construct>(zone: &mut Checked<A>, request: Request, batch: Batch, wanted: usize) {
+fn one_by_one(zone: &mut Checked, request: Request, batch: Batch, wanted: usize) {
     let mut out = vec![FrameId(usize::MAX); wanted];
-    let answer = alloc_each(zone.engine(), request, batch, &mut out);
+    let answer = zone.allocator().alloc_each(request, batch, &mut out);
     zone.model.alloc_batch(request, batch, &out, answer).unwrap_or_else(|why| zone.fail(&why));
     out.truncate(answer.unwrap_or(0));
     // The second time the first of them is refused.
     for _ in 0..2 {
-        let answer = free_each(zone.engine(), &out, request.order, Slot(1));
+        let answer = zone.allocator().free_each(&out, request.order, Slot(1));
         let judged = zone.model.free_batch(&out, request.order, Slot(1), answer);
         judged.unwrap_or_else(|why| zone.fail(&why));
     }

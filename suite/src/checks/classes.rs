@@ -2,11 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use woodlot_frame::{
-    Class, ClassPolicy, Construct, FrameId, Geometry, Init, Order, Request, Slot, ZoneConfig,
-};
+use woodlot_frame::{Class, ClassPolicy, FrameId, Init, Order, Request, Slot, ZoneConfig};
 
-use super::{Checked, Geo, huge, rng, tree};
+use super::{Checked, Engine, rng};
 use crate::zones;
 
 /// Which class a live block is of.
@@ -36,13 +34,14 @@ fn separate() -> ClassPolicy {
 
 /// Blocks of two classes in turn, of several orders, never freed, until two of twelve trees are
 /// full; `judge` sees each block before it is added to the others.
-fn grow<A: Construct>(
+fn grow(
+    engine: Engine,
     policy: ClassPolicy,
     slots: usize,
-    mut judge: impl FnMut(&Checked<A>, &Live, FrameId, Class),
-) -> (Checked<A>, Live) {
-    let config = zones::trees::<Geo<A>>(12, slots).with_classes(policy);
-    let mut zone = Checked::<A>::new(&config, Init::Free);
+    mut judge: impl FnMut(&Checked, &Live, FrameId, Class),
+) -> (Checked, Live) {
+    let config = zones::trees(engine, 12, slots).with_classes(policy);
+    let mut zone = Checked::new(engine, &config, Init::Free);
     let mut live: Live = Vec::new();
     for n in 0.. {
         let class = [Class::IMMOVABLE, Class::MOVABLE][n % 2];
@@ -51,7 +50,7 @@ fn grow<A: Construct>(
         let frame = zone.alloc(request).expect("most is free");
         judge(&zone, &live, frame, class);
         live.push((frame, order, class));
-        if zone.model.free_frames() < 10 * tree::<A>() {
+        if zone.model.free_frames() < 10 * engine.tree_frames {
             break;
         }
     }
@@ -59,13 +58,13 @@ fn grow<A: Construct>(
 }
 
 /// Where each class fills its own huge frames only, they share neither huge frame nor tree.
-pub fn classes_are_kept_apart_as_memory_fills<A: Construct>() {
-    if A::UNSUPPORTED.classes {
+pub fn classes_are_kept_apart_as_memory_fills(engine: Engine) {
+    if engine.unsupported.classes {
         return;
     }
     for slots in [1, 2] {
-        let (zone, live) = grow::<A>(separate(), slots, |_, _, _, _| {});
-        for (frames, unit) in [(huge::<A>(), "huge frames"), (tree::<A>(), "trees")] {
+        let (zone, live) = grow(engine, separate(), slots, |_, _, _, _| {});
+        for (frames, unit) in [(engine.huge_frames, "huge frames"), (engine.tree_frames, "trees")] {
             let (used, mixed) = used_and_mixed(&live, frames);
             if mixed > 0 {
                 zone.fail(&format!("{mixed} of {used} {unit} have blocks of both classes"));
@@ -76,15 +75,15 @@ pub fn classes_are_kept_apart_as_memory_fills<A: Construct>() {
 
 /// With the policy as shipped what can be moved may fill up around what cannot, but what cannot
 /// never goes where so far everything can.
-pub fn immovable_blocks_do_not_settle_among_movable_ones<A: Construct>() {
-    if A::UNSUPPORTED.classes {
+pub fn immovable_blocks_do_not_settle_among_movable_ones(engine: Engine) {
+    if engine.unsupported.classes {
         return;
     }
     for slots in [1, 2] {
         // Which classes are in each huge frame so far.
         let mut so_far: HashMap<usize, HashSet<Class>> = HashMap::new();
-        grow::<A>(ClassPolicy::SHIPPED, slots, |zone, _, frame, class| {
-            let there = so_far.entry(frame.0 / huge::<A>()).or_default();
+        grow(engine, ClassPolicy::SHIPPED, slots, |zone, _, frame, class| {
+            let there = so_far.entry(frame.0 / engine.huge_frames).or_default();
             let only_movable = there.len() == 1 && there.contains(&Class::MOVABLE);
             if only_movable && class == Class::IMMOVABLE {
                 zone.fail(&format!("the immovable block at {frame} is among movable ones"));
@@ -96,7 +95,7 @@ pub fn immovable_blocks_do_not_settle_among_movable_ones<A: Construct>() {
 
 /// Random churn of immovable and movable blocks in an eighth of the memory, each class filling its
 /// own huge frames only: seven eighths are free, so they need not mix.
-fn churn<A: Construct>(zone: &mut Checked<A>, salt: u64, slots: usize, orders: u8) -> Live {
+fn churn(zone: &mut Checked, salt: u64, slots: usize, orders: u8) -> Live {
     let mut rng = rng(salt);
     let limit = zone.model.config().frames / 8;
     let mut live: Live = Vec::new();
@@ -112,24 +111,24 @@ fn churn<A: Construct>(zone: &mut Checked<A>, salt: u64, slots: usize, orders: u
             live.push((zone.alloc(request).expect("most is free"), order, class));
         }
         if step % 100 == 99 {
-            let (used, mixed) = used_and_mixed(&live, huge::<A>());
+            let (used, mixed) = used_and_mixed(&live, zone.engine().huge_frames);
             if mixed > 0 {
                 zone.fail(&format!("{mixed} of {used} huge frames have blocks of both classes"));
             }
         }
     }
-    let (trees, mixed) = used_and_mixed(&live, tree::<A>());
-    println!("{}: both classes are in {mixed} of {trees} trees", A::NAME);
+    let (trees, mixed) = used_and_mixed(&live, zone.engine().tree_frames);
+    println!("{}: both classes are in {mixed} of {trees} trees", zone.engine().name);
     live
 }
 
 /// Random calls with most of the memory free, through two slots: no huge frame is shared.
-pub fn classes_are_kept_apart_while_there_is_room<A: Construct>() {
-    if A::UNSUPPORTED.classes {
+pub fn classes_are_kept_apart_while_there_is_room(engine: Engine) {
+    if engine.unsupported.classes {
         return;
     }
-    let config = zones::trees::<Geo<A>>(16, 2).with_classes(separate());
-    let mut zone = Checked::<A>::new(&config, Init::Free);
+    let config = zones::trees(engine, 16, 2).with_classes(separate());
+    let mut zone = Checked::new(engine, &config, Init::Free);
     let live = churn(&mut zone, 100, 2, 3);
     zone.validate_counts();
     for (frame, order, _) in live {
@@ -140,14 +139,14 @@ pub fn classes_are_kept_apart_while_there_is_room<A: Construct>() {
 
 /// The same through one slot, with blocks up to nearly a huge frame, and again where there was use
 /// before.
-pub fn classes_are_kept_apart_on_one_slot<A: Construct>() {
-    if A::UNSUPPORTED.classes {
+pub fn classes_are_kept_apart_on_one_slot(engine: Engine) {
+    if engine.unsupported.classes {
         return;
     }
-    let config = ZoneConfig::new(12 * tree::<A>() + 5, 1).with_classes(separate());
-    let mut zone = Checked::<A>::new(&config, Init::Free);
+    let config = ZoneConfig::new(12 * engine.tree_frames + 5, 1).with_classes(separate());
+    let mut zone = Checked::new(engine, &config, Init::Free);
     for salt in 101..103 {
-        let live = churn(&mut zone, salt, 1, (Geo::<A>::HUGE_ORDER as u8 - 1).min(5));
+        let live = churn(&mut zone, salt, 1, (engine.huge_order.0 - 1).min(5));
         for (frame, order, _) in live {
             zone.give(frame, order, Slot(0));
         }
@@ -156,10 +155,10 @@ pub fn classes_are_kept_apart_on_one_slot<A: Construct>() {
 }
 
 /// Each class alone can use the zone up, and what another class left over.
-pub fn every_class_may_take_the_last_frame<A: Construct>() {
-    let config = ZoneConfig::new(2 * tree::<A>() + 3, 2);
+pub fn every_class_may_take_the_last_frame(engine: Engine) {
+    let config = ZoneConfig::new(2 * engine.tree_frames + 3, 2);
     for policy in [ClassPolicy::SHIPPED, ClassPolicy::SINGLE, eight_classes()] {
-        let mut zone = Checked::<A>::new(&config.with_classes(policy), Init::Free);
+        let mut zone = Checked::new(engine, &config.with_classes(policy), Init::Free);
         for class in policy.all() {
             let mut blocks = Vec::new();
             // One block of every class keeps trees of every class.
@@ -168,7 +167,7 @@ pub fn every_class_may_take_the_last_frame<A: Construct>() {
                 let frame = zone.alloc(Request::new(order, Slot(1)).class(other));
                 blocks.push((frame.expect("the zone is empty"), order));
             }
-            for order in [Order::huge::<Geo<A>>(), Order(2), Order::BASE] {
+            for order in [engine.huge_order, Order(2), Order::BASE] {
                 let filled = zone.fill(order, class, Slot(0));
                 blocks.extend(filled.into_iter().map(|frame| (frame, order)));
             }
@@ -191,12 +190,12 @@ pub(crate) fn eight_classes() -> ClassPolicy {
 }
 
 /// The statistics by class follow what the classes did, and sum up.
-pub fn statistics_by_class_sum_up<A: Construct>() {
-    let mut zone = Checked::<A>::new(&zones::trees::<Geo<A>>(6, 2), Init::Free);
+pub fn statistics_by_class_sum_up(engine: Engine) {
+    let mut zone = Checked::new(engine, &zones::trees(engine, 6, 2), Init::Free);
     let mut blocks = Vec::new();
     for n in 0..400_usize {
         let class = Class(n as u8 % 4);
-        let order = if n % 50 == 0 { Order::huge::<Geo<A>>() } else { Order(n as u8 % 3) };
+        let order = if n % 50 == 0 { engine.huge_order } else { Order(n as u8 % 3) };
         let frame = zone.alloc(Request::new(order, Slot(n % 2)).class(class));
         blocks.push((frame.expect("much is free"), order));
         if n % 20 == 0 {

@@ -4,18 +4,19 @@
 //! nothing changed.
 
 use woodlot_frame::{
-    Batch, Class, Construct, FrameId, FreeError, HugeId, Init, Order, Request, Slot, ZoneConfig,
+    Batch, Class, FrameId, FreeError, HugeId, Init, Order, Request, Slot, ZoneConfig,
 };
 
-use super::{Checked, Geo, huge, rng, tree};
+use super::{Checked, Engine, rng};
 use crate::zones;
 
 /// A used zone that begins at frame 1: some blocks of every order are allocated.
-fn used<A: Construct>() -> (Checked<A>, Vec<(FrameId, Order)>) {
-    let config = ZoneConfig::new(tree::<A>() + huge::<A>() + 3, 3).starting_at(FrameId(1));
-    let mut zone = Checked::<A>::new(&config, Init::Free);
+fn used(engine: Engine) -> (Checked, Vec<(FrameId, Order)>) {
+    let config =
+        ZoneConfig::new(engine.tree_frames + engine.huge_frames + 3, 3).starting_at(FrameId(1));
+    let mut zone = Checked::new(engine, &config, Init::Free);
     let mut blocks = Vec::new();
-    for order in Order::all::<Geo<A>>().chain(Order::all::<Geo<A>>().rev()) {
+    for order in engine.orders().chain(engine.orders().rev()) {
         blocks.push((zone.take(order, Slot(0)), order));
     }
     (zone, blocks)
@@ -25,8 +26,8 @@ fn used<A: Construct>() -> (Checked<A>, Vec<(FrameId, Order)>) {
 const BAD_SLOTS: [usize; 5] = [3, 4, 255, 1 << 40, usize::MAX];
 
 /// Orders beyond the largest of every geometry.
-fn bad_orders<A: Construct>() -> impl Iterator<Item = Order> {
-    (<Geo<A> as woodlot_frame::Geometry>::MAX_ORDER as u8 + 1..=255).map(Order)
+fn bad_orders(engine: Engine) -> impl Iterator<Item = Order> {
+    (engine.max_order.0 + 1..=255).map(Order)
 }
 
 /// Frames near the ends of the zone and of the number space.
@@ -40,13 +41,13 @@ fn bad_frames(config: &ZoneConfig) -> Vec<FrameId> {
 }
 
 /// Slots, classes and orders that do not exist, in allocations.
-pub fn bad_requests_are_refused<A: Construct>() {
-    let (mut zone, blocks) = used::<A>();
+pub fn bad_requests_are_refused(engine: Engine) {
+    let (mut zone, blocks) = used(engine);
     let good = Request::new(Order::BASE, Slot(0));
     let classes = [4, 5, 7, 8, 128, 255].map(Class);
     let mut bad: Vec<_> = BAD_SLOTS.map(|n| Request { slot: Slot(n), ..good }).into();
     bad.extend(classes.map(|class| good.class(class)));
-    bad.extend(bad_orders::<A>().map(|order| Request { order, ..good }));
+    bad.extend(bad_orders(engine).map(|order| Request { order, ..good }));
     for request in bad {
         for request in [request, request.at(blocks[0].0), request.at(FrameId(0))] {
             assert!(zone.alloc(request).is_err());
@@ -64,10 +65,10 @@ pub fn bad_requests_are_refused<A: Construct>() {
 }
 
 /// Exact frames that are misaligned or outside, at every order.
-pub fn bad_exact_frames_are_refused<A: Construct>() {
-    let (mut zone, _) = used::<A>();
+pub fn bad_exact_frames_are_refused(engine: Engine) {
+    let (mut zone, _) = used(engine);
     let config = *zone.model.config();
-    for order in Order::all::<Geo<A>>() {
+    for order in engine.orders() {
         let misaligned = (order.0 > 0).then(|| FrameId((config.end().0 / 2) | 1));
         for frame in bad_frames(&config).into_iter().chain(misaligned) {
             let request = Request::new(order, Slot(1)).at(frame);
@@ -79,8 +80,8 @@ pub fn bad_exact_frames_are_refused<A: Construct>() {
 }
 
 /// Slots and orders that do not exist, frames outside and misaligned, in frees and drains.
-pub fn bad_frees_are_refused<A: Construct>() {
-    let (mut zone, blocks) = used::<A>();
+pub fn bad_frees_are_refused(engine: Engine) {
+    let (mut zone, blocks) = used(engine);
     let config = *zone.model.config();
     for &(frame, order) in &blocks {
         for slot in BAD_SLOTS.map(Slot) {
@@ -88,7 +89,7 @@ pub fn bad_frees_are_refused<A: Construct>() {
             assert!(zone.free_batch(&[frame], order, slot).is_err());
             assert!(zone.drain(slot).is_err());
         }
-        for bad in bad_orders::<A>() {
+        for bad in bad_orders(engine) {
             assert!(zone.free(frame, bad, Slot(0)).is_err());
         }
         if order.0 > 0 {
@@ -102,7 +103,7 @@ pub fn bad_frees_are_refused<A: Construct>() {
             assert!(zone.free(outside, order, Slot(0)).is_err());
         }
     }
-    for bad in bad_orders::<A>() {
+    for bad in bad_orders(engine) {
         for frame in bad_frames(&config) {
             assert!(zone.free(frame, bad, Slot(0)).is_err());
         }
@@ -113,14 +114,14 @@ pub fn bad_frees_are_refused<A: Construct>() {
 }
 
 /// Frees of what is free: never allocated, and freed before, at every order.
-pub fn double_frees_are_refused<A: Construct>() {
-    let mut zone = Checked::<A>::new(&zones::trees::<Geo<A>>(1, 2), Init::Free);
-    for order in Order::all::<Geo<A>>() {
+pub fn double_frees_are_refused(engine: Engine) {
+    let mut zone = Checked::new(engine, &zones::trees(engine, 1, 2), Init::Free);
+    for order in engine.orders() {
         let error = Err(FreeError::NotAllocated(FrameId(0)));
         assert_eq!(zone.free(FrameId(0), order, Slot(0)), error, "never allocated");
     }
     zone.validate();
-    for order in Order::all::<Geo<A>>() {
+    for order in engine.orders() {
         let others = [zone.take(order, Slot(0)), zone.take(order, Slot(0))];
         let frame = zone.take(order, Slot(0));
         zone.give(frame, order, Slot(0));
@@ -135,11 +136,11 @@ pub fn double_frees_are_refused<A: Construct>() {
 }
 
 /// A free of a larger block, of which some frames are free, must not release the others.
-pub fn too_large_an_order_releases_nothing<A: Construct>() {
-    for small in Order::all::<Geo<A>>() {
-        let mut zone = Checked::<A>::new(&zones::huges::<Geo<A>>(5, 2), Init::Free);
+pub fn too_large_an_order_releases_nothing(engine: Engine) {
+    for small in engine.orders() {
+        let mut zone = Checked::new(engine, &zones::huges(engine, 5, 2), Init::Free);
         let frame = zone.take(small, Slot(0));
-        for large in Order::all::<Geo<A>>().skip(small.0 as usize + 1) {
+        for large in engine.orders().skip(small.0 as usize + 1) {
             let block = FrameId(frame.0 & !(large.frames() - 1));
             assert!(zone.free(block, large, Slot(0)).is_err());
         }
@@ -150,23 +151,23 @@ pub fn too_large_an_order_releases_nothing<A: Construct>() {
 }
 
 /// A block in which exactly one frame, at any position, is free is not released.
-pub fn one_free_frame_protects_the_block<A: Construct>() {
-    if A::UNSUPPORTED.partial_free {
+pub fn one_free_frame_protects_the_block(engine: Engine) {
+    if engine.unsupported.partial_free {
         return;
     }
-    for order in Order::all::<Geo<A>>() {
+    for order in engine.orders() {
         let size = order.frames();
         let positions =
             [0, 1, 31, 32, 63, 64, 127, size / 4, (size / 2).saturating_sub(1), size / 2];
         for missing in positions.into_iter().chain([size - 1]).filter(|&n| n < size) {
-            let mut zone = Checked::<A>::new(&zones::huges::<Geo<A>>(4, 2), Init::Free);
+            let mut zone = Checked::new(engine, &zones::huges(engine, 4, 2), Init::Free);
             let frame = zone.take(order, Slot(0));
             zone.give(FrameId(frame.0 + missing), Order::BASE, Slot(1));
             assert!(zone.free(frame, order, Slot(0)).is_err());
             assert!(zone.free(FrameId(frame.0 + missing), Order::BASE, Slot(0)).is_err());
             zone.validate();
             // Its larger blocks are not released either.
-            for large in Order::all::<Geo<A>>().skip(order.0 as usize + 1) {
+            for large in engine.orders().skip(order.0 as usize + 1) {
                 assert!(
                     zone.free(FrameId(frame.0 & !(large.frames() - 1)), large, Slot(0)).is_err()
                 );
@@ -178,16 +179,16 @@ pub fn one_free_frame_protects_the_block<A: Construct>() {
 }
 
 /// The largest order in two halves, of which only one is allocated: whole, split or not at all.
-pub fn half_a_largest_block_stays_owned<A: Construct>() {
-    if A::UNSUPPORTED.exact_frame || A::UNSUPPORTED.partial_free {
+pub fn half_a_largest_block_stays_owned(engine: Engine) {
+    if engine.unsupported.exact_frame || engine.unsupported.partial_free {
         return;
     }
-    let max = Order::max::<Geo<A>>();
-    let (huge_order, half) = (Order::huge::<Geo<A>>(), FrameId(huge::<A>()));
+    let max = engine.max_order;
+    let (huge_order, half) = (engine.huge_order, FrameId(engine.huge_frames));
     for allocated in 0..2 {
         // How the owned half came to be, and what is missing in the other.
         for way in 0..4 {
-            let mut zone = Checked::<A>::new(&zones::huges::<Geo<A>>(2, 2), Init::Free);
+            let mut zone = Checked::new(engine, &zones::huges(engine, 2, 2), Init::Free);
             let halves = [FrameId(0), half];
             let (mine, other) = (halves[allocated], halves[1 - allocated]);
             match way {
@@ -198,9 +199,9 @@ pub fn half_a_largest_block_stays_owned<A: Construct>() {
                 }
                 2 => {
                     zone.claim(FrameId(0), max, Slot(0));
-                    zone.give(FrameId(other.0 + huge::<A>() / 2), Order::BASE, Slot(0));
+                    zone.give(FrameId(other.0 + engine.huge_frames / 2), Order::BASE, Slot(0));
                 }
-                _ => (0..huge::<A>()).for_each(|n| {
+                _ => (0..engine.huge_frames).for_each(|n| {
                     zone.claim(FrameId(mine.0 + n), Order::BASE, Slot(0));
                 }),
             }
@@ -218,19 +219,19 @@ pub fn half_a_largest_block_stays_owned<A: Construct>() {
 
 /// Huge frames outside the zone, partial ones, none, and numbers near the limit, for offline and
 /// online.
-pub fn bad_huge_frames_are_refused<A: Construct>() {
-    let (mut zone, _) = used::<A>();
+pub fn bad_huge_frames_are_refused(engine: Engine) {
+    let (mut zone, _) = used(engine);
     let end = zone.model.huge_range().end;
     let max = usize::MAX;
     // Huge frame 0 lacks the zone's frame 0; the last is partial too.
-    let firsts = [0, end, end + 1, max, max - 1, max / huge::<A>(), max / 2];
+    let firsts = [0, end, end + 1, max, max - 1, max / engine.huge_frames, max / 2];
     for first in firsts.map(HugeId) {
         for count in [0, 1, 2, max, max / 2] {
             assert!(zone.offline(first, count).is_err());
             assert!(zone.online(first, count).is_err());
         }
     }
-    for count in [0, 33, 64, max, max - 1, max / huge::<A>()] {
+    for count in [0, 33, 64, max, max - 1, max / engine.huge_frames] {
         assert!(zone.offline(HugeId(1), count).is_err());
         assert!(zone.online(HugeId(1), count).is_err());
     }
@@ -238,9 +239,9 @@ pub fn bad_huge_frames_are_refused<A: Construct>() {
 }
 
 /// Frees anywhere in a full zone with every wrong order, then all is still there.
-pub fn random_wrong_frees_change_nothing<A: Construct>() {
+pub fn random_wrong_frees_change_nothing(engine: Engine) {
     let mut rng = rng(31);
-    let (mut zone, blocks) = used::<A>();
+    let (mut zone, blocks) = used(engine);
     let config = *zone.model.config();
     let mut wrong = 0;
     for _ in 0..3000 {
@@ -255,5 +256,5 @@ pub fn random_wrong_frees_change_nothing<A: Construct>() {
     assert!(wrong > 1000, "only {wrong} wrong frees tried");
     zone.validate();
     zone.give_all(blocks, &mut rng);
-    assert_eq!(zone.engine().stats().free_frames, config.frames);
+    assert_eq!(zone.allocator().stats().free_frames, config.frames);
 }

@@ -1,21 +1,21 @@
 //! Requests for one very block: granted exactly when that block is free.
 
 use woodlot_frame::{
-    AllocError, Class, Construct, FrameId, FreeError, HugeId, Init, Order, Request, Slot,
-    ZoneConfig,
+    AllocError, Class, FrameId, FreeError, HugeId, Init, Order, Request, Slot, ZoneConfig,
 };
 
-use super::{Checked, Geo, huge, rng, tree};
+use super::{Checked, Engine, rng};
 use crate::zones;
 
 /// Every block of every order of a small zone is claimed, refused a second time, and freed.
-pub fn every_block_can_be_claimed<A: Construct>() {
-    if A::UNSUPPORTED.exact_frame {
+pub fn every_block_can_be_claimed(engine: Engine) {
+    if engine.unsupported.exact_frame {
         return;
     }
-    let config = ZoneConfig::new(5 * huge::<A>() + 3, 2).starting_at(FrameId(huge::<A>() - 1));
-    let mut zone = Checked::<A>::new(&config, Init::Free);
-    for order in Order::all::<Geo<A>>() {
+    let config =
+        ZoneConfig::new(5 * engine.huge_frames + 3, 2).starting_at(FrameId(engine.huge_frames - 1));
+    let mut zone = Checked::new(engine, &config, Init::Free);
+    for order in engine.orders() {
         let blocks: Vec<_> = zone.model.blocks(order).collect();
         for &frame in blocks.iter().rev() {
             zone.claim(frame, order, Slot(0));
@@ -33,17 +33,17 @@ pub fn every_block_can_be_claimed<A: Construct>() {
 
 /// One frame in use, at any position, refuses every block around it, and the refusal leaves no
 /// trace in the other words of the block.
-pub fn a_frame_in_use_refuses_the_blocks_around_it<A: Construct>() {
-    if A::UNSUPPORTED.exact_frame {
+pub fn a_frame_in_use_refuses_the_blocks_around_it(engine: Engine) {
+    if engine.unsupported.exact_frame {
         return;
     }
-    let size = huge::<A>();
+    let size = engine.huge_frames;
     let mut positions = vec![0, 1, 31, 32, 63, 64, 65, 127, 128, 255, 256, 448, 511, 512];
     positions.extend([size / 2 - 1, size / 2, size - 1, size, size + 1, 2 * size - 1]);
     for position in positions.into_iter().map(FrameId) {
-        let mut zone = Checked::<A>::new(&zones::huges::<Geo<A>>(18, 2), Init::Free);
+        let mut zone = Checked::new(engine, &zones::huges(engine, 18, 2), Init::Free);
         zone.claim(position, Order::BASE, Slot(0));
-        for order in Order::all::<Geo<A>>() {
+        for order in engine.orders() {
             let block = FrameId(position.0 & !(order.frames() - 1));
             let answer = zone.alloc(Request::new(order, Slot(1)).at(block));
             assert_eq!(answer, Err(AllocError::InUse(block)));
@@ -56,13 +56,13 @@ pub fn a_frame_in_use_refuses_the_blocks_around_it<A: Construct>() {
 }
 
 /// Random claims of every order, with and against ordinary allocations, and through every class.
-pub fn claims_and_allocations_mix<A: Construct>() {
-    if A::UNSUPPORTED.exact_frame {
+pub fn claims_and_allocations_mix(engine: Engine) {
+    if engine.unsupported.exact_frame {
         return;
     }
     let mut rng = rng(40);
-    let config = ZoneConfig::new(tree::<A>() + 9, 3).starting_at(FrameId(5));
-    let mut zone = Checked::<A>::new(&config, Init::Free);
+    let config = ZoneConfig::new(engine.tree_frames + 9, 3).starting_at(FrameId(5));
+    let mut zone = Checked::new(engine, &config, Init::Free);
     let mut blocks = Vec::new();
     for _ in 0..1500 {
         let order = Order(rng.u8(..=zone.model.max_order().0));
@@ -85,13 +85,13 @@ pub fn claims_and_allocations_mix<A: Construct>() {
 
 /// The last free block, wherever it is, can be claimed through every slot, though another slot
 /// holds its tree.
-pub fn the_last_block_can_be_claimed<A: Construct>() {
-    if A::UNSUPPORTED.exact_frame {
+pub fn the_last_block_can_be_claimed(engine: Engine) {
+    if engine.unsupported.exact_frame {
         return;
     }
     let mut rng = rng(41);
-    for order in Order::all::<Geo<A>>() {
-        let mut zone = Checked::<A>::new(&zones::huges::<Geo<A>>(6, 3), Init::Free);
+    for order in engine.orders() {
+        let mut zone = Checked::new(engine, &zones::huges(engine, 6, 3), Init::Free);
         let blocks = zone.fill(order, Class::MOVABLE, Slot(0));
         for n in 0..60 {
             let frame = blocks[rng.usize(..blocks.len())];
@@ -103,14 +103,14 @@ pub fn the_last_block_can_be_claimed<A: Construct>() {
 }
 
 /// What is offline is in use for claims.
-pub fn offline_frames_cannot_be_claimed<A: Construct>() {
-    if A::UNSUPPORTED.exact_frame || A::UNSUPPORTED.offline {
+pub fn offline_frames_cannot_be_claimed(engine: Engine) {
+    if engine.unsupported.exact_frame || engine.unsupported.offline {
         return;
     }
-    let mut zone = Checked::<A>::new(&zones::huges::<Geo<A>>(4, 2), Init::Free);
+    let mut zone = Checked::new(engine, &zones::huges(engine, 4, 2), Init::Free);
     zone.offline(HugeId(1), 1).expect("the huge frame is free");
-    for order in Order::all::<Geo<A>>() {
-        let frame = FrameId(huge::<A>() & !(order.frames() - 1));
+    for order in engine.orders() {
+        let frame = FrameId(engine.huge_frames & !(order.frames() - 1));
         let answer = zone.alloc(Request::new(order, Slot(0)).at(frame));
         assert_eq!(answer, Err(AllocError::InUse(frame)));
         assert!(matches!(

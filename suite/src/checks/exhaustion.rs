@@ -1,17 +1,17 @@
 //! Out of memory means that there is none: the last frame is found on every slot, for every
 //! class, wherever it was freed and whoever holds its tree.
 
-use woodlot_frame::{Class, Construct, FrameId, Geometry, Init, Order, Request, Slot, ZoneConfig};
+use woodlot_frame::{Class, FrameId, Init, Order, Request, Slot, ZoneConfig};
 
-use super::{Checked, Geo, huge, rng, tree};
+use super::{Checked, Engine, rng};
 use crate::zones;
 
 /// Every slot and class gets the one block that is left, whichever slot freed it.
-pub fn the_last_block_is_found_from_every_slot_and_class<A: Construct>() {
+pub fn the_last_block_is_found_from_every_slot_and_class(engine: Engine) {
     let mut rng = rng(20);
-    let config = ZoneConfig::new(2 * tree::<A>() - 3, 3).starting_at(FrameId(1));
-    for order in Order::all::<Geo<A>>() {
-        let mut zone = Checked::<A>::new(&config, Init::Free);
+    let config = ZoneConfig::new(2 * engine.tree_frames - 3, 3).starting_at(FrameId(1));
+    for order in engine.orders() {
+        let mut zone = Checked::new(engine, &config, Init::Free);
         let blocks = zone.fill(order, Class::MOVABLE, Slot(0));
         for freed_by in (0..config.slots).map(Slot) {
             for slot in (0..config.slots).map(Slot) {
@@ -29,10 +29,10 @@ pub fn the_last_block_is_found_from_every_slot_and_class<A: Construct>() {
 }
 
 /// One slot takes everything although the others hold trees of their own, of every class.
-pub fn trees_held_by_other_slots_are_found<A: Construct>() {
+pub fn trees_held_by_other_slots_are_found(engine: Engine) {
     let classes = ZoneConfig::new(1, 1).classes;
     for taker in 0..4 {
-        let mut zone = Checked::<A>::new(&zones::trees::<Geo<A>>(4, 4), Init::Free);
+        let mut zone = Checked::new(engine, &zones::trees(engine, 4, 4), Init::Free);
         let mut kept = Vec::new();
         for slot in (0..4).map(Slot) {
             for class in classes.all() {
@@ -55,11 +55,11 @@ pub fn trees_held_by_other_slots_are_found<A: Construct>() {
 }
 
 /// Frames that other slots freed in a row (which may move their reservation there) are found.
-pub fn frames_freed_by_other_slots_are_found<A: Construct>() {
+pub fn frames_freed_by_other_slots_are_found(engine: Engine) {
     let mut rng = rng(21);
-    let config = zones::trees::<Geo<A>>(3, 3);
-    let mut zone = Checked::<A>::new(&config, Init::Free);
-    let order = Order(Geo::<A>::HUGE_ORDER as u8 - 3);
+    let config = zones::trees(engine, 3, 3);
+    let mut zone = Checked::new(engine, &config, Init::Free);
+    let order = Order(engine.huge_order.0 - 3);
     let mut blocks = zone.fill(order, Class::MOVABLE, Slot(0));
     for round in 0..30 {
         // A run of neighbours, then some anywhere: eight frees in a tree move a reservation.
@@ -82,11 +82,11 @@ pub fn frames_freed_by_other_slots_are_found<A: Construct>() {
 
 /// A tree with exactly one fitting block left serves it, at every order (not "more than enough",
 /// but "enough").
-pub fn the_last_exact_fit_is_used<A: Construct>() {
-    for order in Order::all::<Geo<A>>() {
+pub fn the_last_exact_fit_is_used(engine: Engine) {
+    for order in engine.orders() {
         // As large as one block, and as two: the counters reach zero exactly.
         for blocks in 1..=2 {
-            let mut zone = Checked::<A>::new(&ZoneConfig::new(blocks << order.0, 2), Init::Free);
+            let mut zone = Checked::new(engine, &ZoneConfig::new(blocks << order.0, 2), Init::Free);
             for n in 0..blocks {
                 zone.take(order, Slot(n));
             }
@@ -94,13 +94,13 @@ pub fn the_last_exact_fit_is_used<A: Construct>() {
             zone.validate();
         }
         // The last huge frame of a tree holds exactly one block.
-        if order.frames() < huge::<A>() {
-            let mut zone = Checked::<A>::new(&zones::trees::<Geo<A>>(1, 2), Init::Free);
-            let huge_order = Order::huge::<Geo<A>>();
+        if order.frames() < engine.huge_frames {
+            let mut zone = Checked::new(engine, &zones::trees(engine, 1, 2), Init::Free);
+            let huge_order = engine.huge_order;
             zone.fill(huge_order, Class::MOVABLE, Slot(0));
             let last = zone.model.allocated().next_back().expect("the zone is full").0;
-            zone.give(FrameId(last + 1 - huge::<A>()), huge_order, Slot(0));
-            for slot in 0..huge::<A>() >> order.0 {
+            zone.give(FrameId(last + 1 - engine.huge_frames), huge_order, Slot(0));
+            for slot in 0..engine.huge_frames >> order.0 {
                 zone.take(order, Slot(slot & 1));
             }
             assert!(zone.alloc(Request::new(order, Slot(1))).is_err());
@@ -110,10 +110,10 @@ pub fn the_last_exact_fit_is_used<A: Construct>() {
 }
 
 /// More slots than trees, and more slots than frames.
-pub fn more_slots_than_memory<A: Construct>() {
+pub fn more_slots_than_memory(engine: Engine) {
     let slots = 8;
-    for frames in [1, 3, huge::<A>(), 3 * huge::<A>() + 1, tree::<A>()] {
-        let mut zone = Checked::<A>::new(&ZoneConfig::new(frames, slots), Init::Free);
+    for frames in [1, 3, engine.huge_frames, 3 * engine.huge_frames + 1, engine.tree_frames] {
+        let mut zone = Checked::new(engine, &ZoneConfig::new(frames, slots), Init::Free);
         let mut taken = Vec::new();
         let order = Order(if frames > 3 { 2 } else { 0 });
         for n in 0.. {
@@ -137,19 +137,19 @@ pub fn more_slots_than_memory<A: Construct>() {
 }
 
 /// Free frames that are no neighbours: each is found, and no larger block is.
-pub fn scattered_frames_are_found<A: Construct>() {
+pub fn scattered_frames_are_found(engine: Engine) {
     let mut rng = rng(24);
-    let config = ZoneConfig::new(tree::<A>() + 5, 2).starting_at(FrameId(2));
-    let mut zone = Checked::<A>::new(&config, Init::Free);
+    let config = ZoneConfig::new(engine.tree_frames + 5, 2).starting_at(FrameId(2));
+    let mut zone = Checked::new(engine, &config, Init::Free);
     let mut blocks = zone.fill(Order::BASE, Class::MOVABLE, Slot(0));
     rng.shuffle(&mut blocks);
     // One of each pair of neighbours, in one huge frame of four.
     for &frame in blocks.iter().filter(|frame| frame.0 % 2 == 1) {
-        if (frame.0 / huge::<A>()) % 4 == 1 {
+        if (frame.0 / engine.huge_frames) % 4 == 1 {
             zone.give(frame, Order::BASE, Slot(rng.usize(..2)));
         }
     }
-    for order in Order::all::<Geo<A>>().skip(1) {
+    for order in engine.orders().skip(1) {
         assert!(zone.alloc(Request::new(order, Slot(1))).is_err());
     }
     zone.validate();
@@ -159,10 +159,10 @@ pub fn scattered_frames_are_found<A: Construct>() {
 }
 
 /// Draining between any two calls changes what is near, never what is there.
-pub fn drains_lose_nothing<A: Construct>() {
+pub fn drains_lose_nothing(engine: Engine) {
     let mut rng = rng(25);
-    let config = zones::trees::<Geo<A>>(2, 3);
-    let mut zone = Checked::<A>::new(&config, Init::Free);
+    let config = zones::trees(engine, 2, 3);
+    let mut zone = Checked::new(engine, &config, Init::Free);
     let mut blocks = Vec::new();
     for _ in 0..300 {
         let slot = Slot(rng.usize(..3));

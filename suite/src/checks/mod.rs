@@ -1,9 +1,10 @@
-//! The sequential checks, by theme. Each is a function over any engine; what an engine declares
+//! The sequential checks, by theme. Each is a function of any engine; what an engine declares
 //! away is left out here and judged in [`unsupported`].
 
-use woodlot_frame::{Construct, FrameAllocator, Geometry, Init, InitError, Owned, ZoneConfig};
+use woodlot_frame::{Init, InitError, ZoneConfig};
 
 pub(crate) use crate::checked::Checked;
+pub(crate) use crate::engine::Engine;
 pub(crate) use crate::settings::rng;
 
 pub mod batches;
@@ -21,26 +22,13 @@ pub mod recovery;
 pub mod statistics;
 pub mod unsupported;
 
-/// An engine's geometry.
-pub(crate) type Geo<A> = <A as FrameAllocator>::Geometry;
-
-/// Frames in a huge frame.
-pub(crate) const fn huge<A: FrameAllocator>() -> usize {
-    <Geo<A> as Geometry>::HUGE_FRAMES
-}
-
-/// Frames in a tree.
-pub(crate) const fn tree<A: FrameAllocator>() -> usize {
-    <Geo<A> as Geometry>::TREE_FRAMES
-}
-
 /// A zone whose frames all begin allocated; `None` for an engine that cannot start so, which only
 /// one without partial frees may say: nobody has allocated those blocks.
-pub(crate) fn all_allocated<A: Construct>(config: &ZoneConfig) -> Option<Checked<A>> {
-    if A::UNSUPPORTED.partial_free
-        && Owned::<A>::new(config, Init::Allocated).err() == Some(InitError::Unsupported)
+pub(crate) fn all_allocated(engine: Engine, config: &ZoneConfig) -> Option<Checked> {
+    if engine.unsupported.partial_free
+        && engine.zone(config, Init::Allocated).err() == Some(InitError::Unsupported)
     {
         return None;
     }
-    Some(Checked::new(config, Init::Allocated))
+    Some(Checked::new(engine, config, Init::Allocated))
 }

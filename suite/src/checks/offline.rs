@@ -1,29 +1,28 @@
 //! Huge frames and trees taken out and put back.
 
 use woodlot_frame::{
-    Class, Construct, FrameId, FreeError, Geometry, HugeId, Init, OfflineError, Order, Request,
-    Slot, ZoneConfig,
+    Class, FrameId, FreeError, HugeId, Init, OfflineError, Order, Request, Slot, ZoneConfig,
 };
 
-use super::{Checked, Geo, huge, rng, tree};
+use super::{Checked, Engine, rng};
 use crate::zones;
 
 /// A ragged zone with whole huge frames 1 to 34.
-fn ragged<A: Construct>() -> ZoneConfig {
-    ZoneConfig::new(tree::<A>() + 3 * huge::<A>() - 2, 2).starting_at(FrameId(1))
+fn ragged(engine: Engine) -> ZoneConfig {
+    ZoneConfig::new(engine.tree_frames + 3 * engine.huge_frames - 2, 2).starting_at(FrameId(1))
 }
 
 /// Every huge frame, one at a time: nobody gets it, nobody can free it, then it is back.
-pub fn every_huge_frame_goes_and_comes_back<A: Construct>() {
-    if A::UNSUPPORTED.offline {
+pub fn every_huge_frame_goes_and_comes_back(engine: Engine) {
+    if engine.unsupported.offline {
         return;
     }
-    let mut zone = Checked::<A>::new(&ragged::<A>(), Init::Free);
+    let mut zone = Checked::new(engine, &ragged(engine), Init::Free);
     for huge_frame in zone.model.huge_range().map(HugeId) {
         zone.offline(huge_frame, 1).expect("the huge frame is free");
         assert_eq!(zone.offline(huge_frame, 1), Err(OfflineError::InUse), "twice");
-        let first = huge_frame.first::<Geo<A>>();
-        for order in Order::all::<Geo<A>>().take(Geo::<A>::HUGE_ORDER as usize + 1) {
+        let first = engine.first_of(huge_frame);
+        for order in engine.orders().take(usize::from(engine.huge_order.0) + 1) {
             assert_eq!(zone.free(first, order, Slot(0)), Err(FreeError::Offline(first)));
         }
         zone.validate_counts();
@@ -35,13 +34,13 @@ pub fn every_huge_frame_goes_and_comes_back<A: Construct>() {
 }
 
 /// What is offline is never handed out, though memory runs out.
-pub fn offline_frames_are_never_handed_out<A: Construct>() {
-    if A::UNSUPPORTED.offline {
+pub fn offline_frames_are_never_handed_out(engine: Engine) {
+    if engine.unsupported.offline {
         return;
     }
     let mut rng = rng(70);
-    let mut zone = Checked::<A>::new(&ragged::<A>(), Init::Free);
-    for order in [0, 1, 3, Geo::<A>::HUGE_ORDER as u8 - 1, Geo::<A>::HUGE_ORDER as u8].map(Order) {
+    let mut zone = Checked::new(engine, &ragged(engine), Init::Free);
+    for order in [0, 1, 3, engine.huge_order.0 - 1, engine.huge_order.0].map(Order) {
         let mut out = Vec::new();
         for n in zone.model.huge_range().filter(|n| n % 3 == 0) {
             zone.offline(HugeId(n), 1).expect("the huge frame is free");
@@ -53,7 +52,7 @@ pub fn offline_frames_are_never_handed_out<A: Construct>() {
         let back = out.pop().expect("some are offline");
         zone.online(back, 1).expect("it is offline");
         let found = zone.fill(order, Class::IMMOVABLE, Slot(1));
-        assert_eq!(found.len() << order.0, huge::<A>());
+        assert_eq!(found.len() << order.0, engine.huge_frames);
         let all = blocks.into_iter().chain(found).map(|frame| (frame, order)).collect();
         zone.give_all(all, &mut rng);
         out.into_iter().for_each(|n| zone.online(n, 1).expect("it is offline"));
@@ -62,12 +61,12 @@ pub fn offline_frames_are_never_handed_out<A: Construct>() {
 }
 
 /// Whole trees at once, and ranges across trees, also with a slot's reservation in them.
-pub fn whole_trees_go_and_come_back<A: Construct>() {
-    if A::UNSUPPORTED.offline {
+pub fn whole_trees_go_and_come_back(engine: Engine) {
+    if engine.unsupported.offline {
         return;
     }
-    let tree_huge = Geo::<A>::TREE_HUGE;
-    let mut zone = Checked::<A>::new(&zones::trees::<Geo<A>>(3, 2), Init::Free);
+    let tree_huge = engine.tree_huge;
+    let mut zone = Checked::new(engine, &zones::trees(engine, 3, 2), Init::Free);
     for (first, count) in [(0, 1), (1, 1), (2, 1), (0, 2), (0, 3)] {
         let (first, count) = (HugeId(first * tree_huge), count * tree_huge);
         // A reservation in whichever tree the engine likes.
@@ -88,14 +87,14 @@ pub fn whole_trees_go_and_come_back<A: Construct>() {
 }
 
 /// A range of which one frame is in use, or one huge frame offline, stays as it is: all or none.
-pub fn ranges_are_taken_all_or_none<A: Construct>() {
-    if A::UNSUPPORTED.offline || A::UNSUPPORTED.exact_frame {
+pub fn ranges_are_taken_all_or_none(engine: Engine) {
+    if engine.unsupported.offline || engine.unsupported.exact_frame {
         return;
     }
-    let mut zone = Checked::<A>::new(&zones::trees::<Geo<A>>(2, 2), Init::Free);
+    let mut zone = Checked::new(engine, &zones::trees(engine, 2, 2), Init::Free);
     for used in [0, 1, 7, 31, 32, 39] {
-        for frame in [0, huge::<A>() / 2, huge::<A>() - 1] {
-            let frame = FrameId(used * huge::<A>() + frame);
+        for frame in [0, engine.huge_frames / 2, engine.huge_frames - 1] {
+            let frame = FrameId(used * engine.huge_frames + frame);
             zone.claim(frame, Order::BASE, Slot(0));
             assert_eq!(zone.offline(HugeId(0), 40), Err(OfflineError::InUse));
             assert_eq!(zone.offline(HugeId(used), 1), Err(OfflineError::InUse));
@@ -116,20 +115,20 @@ pub fn ranges_are_taken_all_or_none<A: Construct>() {
 }
 
 /// Huge frames owned in part, as one block, split, or as part of a larger block, stay.
-pub fn used_huge_frames_stay<A: Construct>() {
-    if A::UNSUPPORTED.offline {
+pub fn used_huge_frames_stay(engine: Engine) {
+    if engine.unsupported.offline {
         return;
     }
-    let mut zone = Checked::<A>::new(&zones::huges::<Geo<A>>(4, 2), Init::Free);
-    for order in Order::all::<Geo<A>>() {
+    let mut zone = Checked::new(engine, &zones::huges(engine, 4, 2), Init::Free);
+    for order in engine.orders() {
         let frame = zone.take(order, Slot(0));
-        let first = frame.huge::<Geo<A>>();
+        let first = engine.huge_of(frame);
         assert_eq!(zone.offline(first, 1), Err(OfflineError::InUse));
         assert_eq!(zone.online(first, 1), Err(OfflineError::NotOffline));
-        if order > Order::BASE && !A::UNSUPPORTED.partial_free {
+        if order > Order::BASE && !engine.unsupported.partial_free {
             zone.give(frame, Order(order.0 - 1), Slot(0));
             let rest = FrameId(frame.0 + order.frames() / 2);
-            assert_eq!(zone.offline(rest.huge::<Geo<A>>(), 1), Err(OfflineError::InUse));
+            assert_eq!(zone.offline(engine.huge_of(rest), 1), Err(OfflineError::InUse));
             zone.validate_counts();
             zone.give(rest, Order(order.0 - 1), Slot(0));
         } else {
@@ -144,20 +143,20 @@ pub fn used_huge_frames_stay<A: Construct>() {
 }
 
 /// Everything offline: no memory at all, and no error but that.
-pub fn everything_offline<A: Construct>() {
-    if A::UNSUPPORTED.offline {
+pub fn everything_offline(engine: Engine) {
+    if engine.unsupported.offline {
         return;
     }
-    let config = zones::trees::<Geo<A>>(1, 2);
-    let mut zone = Checked::<A>::new(&config, Init::Free);
-    zone.offline(HugeId(0), Geo::<A>::TREE_HUGE).expect("all is free");
-    for order in Order::all::<Geo<A>>() {
+    let config = zones::trees(engine, 1, 2);
+    let mut zone = Checked::new(engine, &config, Init::Free);
+    zone.offline(HugeId(0), engine.tree_huge).expect("all is free");
+    for order in engine.orders() {
         assert!(zone.alloc(Request::new(order, Slot(0))).is_err());
     }
     zone.drain(Slot(0)).expect("the slot exists");
     zone.validate();
-    zone.online(HugeId(0), Geo::<A>::TREE_HUGE).expect("all is offline");
+    zone.online(HugeId(0), engine.tree_huge).expect("all is offline");
     zone.fill_all(Slot(1));
-    assert_eq!(zone.engine().stats().free_frames, 0);
+    assert_eq!(zone.allocator().stats().free_frames, 0);
     zone.validate();
 }

@@ -1,21 +1,21 @@
 //! Blocks freed in parts, in any order, and freed together though they were allocated apart.
 
 use woodlot_frame::{
-    AllocError, Class, Construct, FrameId, FreeError, Init, Order, Request, Slot, ZoneConfig,
+    AllocError, Class, FrameId, FreeError, Init, Order, Request, Slot, ZoneConfig,
 };
 
-use super::{Checked, Geo, all_allocated, huge, rng, tree};
+use super::{Checked, Engine, all_allocated, rng};
 use crate::zones;
 
 /// Every order freed in blocks of every smaller order, in random order.
-pub fn every_order_in_every_smaller_order<A: Construct>() {
-    if A::UNSUPPORTED.partial_free {
+pub fn every_order_in_every_smaller_order(engine: Engine) {
+    if engine.unsupported.partial_free {
         return;
     }
     let mut rng = rng(50);
-    let mut zone = Checked::<A>::new(&zones::huges::<Geo<A>>(6, 2), Init::Free);
-    for large in Order::all::<Geo<A>>() {
-        for small in Order::all::<Geo<A>>().take(large.0 as usize) {
+    let mut zone = Checked::new(engine, &zones::huges(engine, 6, 2), Init::Free);
+    for large in engine.orders() {
+        for small in engine.orders().take(large.0 as usize) {
             let neighbour = zone.take(large, Slot(0));
             let block = zone.take(large, Slot(1));
             let parts = 0..1usize << (large.0 - small.0);
@@ -34,13 +34,14 @@ pub fn every_order_in_every_smaller_order<A: Construct>() {
 }
 
 /// Every order freed in random parts of random orders, parts of it allocated again meanwhile.
-pub fn random_parts_return_and_come_back<A: Construct>() {
-    if A::UNSUPPORTED.partial_free {
+pub fn random_parts_return_and_come_back(engine: Engine) {
+    if engine.unsupported.partial_free {
         return;
     }
     let mut rng = rng(51);
-    let config = ZoneConfig::new(4 * huge::<A>() + 1, 2).starting_at(FrameId(huge::<A>()));
-    let mut zone = Checked::<A>::new(&config, Init::Free);
+    let config =
+        ZoneConfig::new(4 * engine.huge_frames + 1, 2).starting_at(FrameId(engine.huge_frames));
+    let mut zone = Checked::new(engine, &config, Init::Free);
     for round in 0..12 {
         zone.fill_all(Slot(0));
         for _ in 0..150 {
@@ -62,13 +63,13 @@ pub fn random_parts_return_and_come_back<A: Construct>() {
 }
 
 /// Small blocks freed as larger ones that were never allocated as such.
-pub fn small_blocks_are_freed_together<A: Construct>() {
-    if A::UNSUPPORTED.partial_free {
+pub fn small_blocks_are_freed_together(engine: Engine) {
+    if engine.unsupported.partial_free {
         return;
     }
-    for small in Order::all::<Geo<A>>() {
-        for large in Order::all::<Geo<A>>().skip(small.0 as usize + 1) {
-            let mut zone = Checked::<A>::new(&zones::huges::<Geo<A>>(4, 2), Init::Free);
+    for small in engine.orders() {
+        for large in engine.orders().skip(small.0 as usize + 1) {
+            let mut zone = Checked::new(engine, &zones::huges(engine, 4, 2), Init::Free);
             zone.fill(small, Class::IMMOVABLE, Slot(0));
             let blocks: Vec<_> = zone.model.blocks(large).collect();
             for frame in blocks {
@@ -81,13 +82,14 @@ pub fn small_blocks_are_freed_together<A: Construct>() {
 
 /// Boot memory: all allocated, then freed in blocks of one order that nobody ever allocated, some
 /// holes staying behind.
-pub fn boot_memory_is_freed_in_every_order<A: Construct>() {
-    if A::UNSUPPORTED.partial_free {
+pub fn boot_memory_is_freed_in_every_order(engine: Engine) {
+    if engine.unsupported.partial_free {
         return;
     }
-    let config = ZoneConfig::new(tree::<A>() + huge::<A>() + 5, 2).starting_at(FrameId(3));
-    for order in Order::all::<Geo<A>>() {
-        let Some(mut zone) = all_allocated::<A>(&config) else { return };
+    let config =
+        ZoneConfig::new(engine.tree_frames + engine.huge_frames + 5, 2).starting_at(FrameId(3));
+    for order in engine.orders() {
+        let Some(mut zone) = all_allocated(engine, &config) else { return };
         let blocks: Vec<_> = zone.model.blocks(order).collect();
         for (n, frame) in blocks.into_iter().enumerate() {
             if n % 7 != 3 {
@@ -108,14 +110,14 @@ pub fn boot_memory_is_freed_in_every_order<A: Construct>() {
 }
 
 /// The first part splits a block; at that moment nothing else of it is free.
-pub fn a_split_frees_only_the_part<A: Construct>() {
-    if A::UNSUPPORTED.partial_free {
+pub fn a_split_frees_only_the_part(engine: Engine) {
+    if engine.unsupported.partial_free {
         return;
     }
-    for large in Order::all::<Geo<A>>().skip(1) {
+    for large in engine.orders().skip(1) {
         let size = large.frames();
         for part in [0, 1, size / 2, size - 1] {
-            let mut zone = Checked::<A>::new(&ZoneConfig::new(2 * size, 2), Init::Free);
+            let mut zone = Checked::new(engine, &ZoneConfig::new(2 * size, 2), Init::Free);
             let block = zone.take(large, Slot(0));
             zone.take(large, Slot(0));
             let part = FrameId(block.0 + part);

@@ -1,17 +1,17 @@
 //! Zones of any size that begin anywhere: the last frame is used, none beyond it.
 
 use woodlot_frame::{
-    AllocError, Class, Construct, FrameId, Init, InitError, Order, Owned, Request, Slot, ZoneConfig,
+    AllocError, Class, FrameId, Init, InitError, Order, Request, Slot, ZoneConfig,
 };
 
-use super::{Checked, Geo, all_allocated, rng};
+use super::{Checked, Engine, all_allocated, rng};
 use crate::zones;
 
 /// Fills every ragged zone to the last frame, from the largest order down, and empties it.
-pub fn ragged_zones_are_used_to_the_last_frame<A: Construct>() {
+pub fn ragged_zones_are_used_to_the_last_frame(engine: Engine) {
     let mut rng = rng(10);
-    for config in zones::ragged::<Geo<A>>() {
-        let mut zone = Checked::<A>::new(&config, Init::Free);
+    for config in zones::ragged(engine) {
+        let mut zone = Checked::new(engine, &config, Init::Free);
         zone.validate();
         let blocks = zone.fill_all(Slot(1));
         zone.validate();
@@ -21,10 +21,10 @@ pub fn ragged_zones_are_used_to_the_last_frame<A: Construct>() {
 }
 
 /// Single frames only, which every small zone must hand out one by one.
-pub fn small_zones_are_used_frame_by_frame<A: Construct>() {
+pub fn small_zones_are_used_frame_by_frame(engine: Engine) {
     let mut rng = rng(11);
-    for config in zones::small::<Geo<A>>() {
-        let mut zone = Checked::<A>::new(&config, Init::Free);
+    for config in zones::small(engine) {
+        let mut zone = Checked::new(engine, &config, Init::Free);
         let frames = zone.fill(Order::BASE, Class::IMMOVABLE, Slot(0));
         assert_eq!(frames.len(), config.frames);
         zone.validate_counts();
@@ -34,9 +34,9 @@ pub fn small_zones_are_used_frame_by_frame<A: Construct>() {
 }
 
 /// Single frames only, in a large ragged zone.
-pub fn a_large_zone_is_used_frame_by_frame<A: Construct>() {
-    let config = zones::large::<Geo<A>>().pop().expect("there are large zones");
-    let mut zone = Checked::<A>::new(&config, Init::Free);
+pub fn a_large_zone_is_used_frame_by_frame(engine: Engine) {
+    let config = zones::large(engine).pop().expect("there are large zones");
+    let mut zone = Checked::new(engine, &config, Init::Free);
     let frames = zone.fill(Order::BASE, Class::MOVABLE, Slot(0));
     assert_eq!(frames.len(), config.frames);
     zone.validate();
@@ -45,12 +45,12 @@ pub fn a_large_zone_is_used_frame_by_frame<A: Construct>() {
 }
 
 /// Zones that begin allocated and are then handed over, in the largest blocks that fit.
-pub fn ragged_zones_begin_allocated<A: Construct>() {
-    for config in zones::ragged::<Geo<A>>() {
-        let Some(mut zone) = all_allocated::<A>(&config) else { return };
+pub fn ragged_zones_begin_allocated(engine: Engine) {
+    for config in zones::ragged(engine) {
+        let Some(mut zone) = all_allocated(engine, &config) else { return };
         zone.validate();
         assert_eq!(zone.alloc(Request::new(Order::BASE, Slot(0))), Err(AllocError::OutOfMemory));
-        if A::UNSUPPORTED.partial_free {
+        if engine.unsupported.partial_free {
             continue;
         }
         zone.give_rest(Slot(0));
@@ -62,11 +62,11 @@ pub fn ragged_zones_begin_allocated<A: Construct>() {
 }
 
 /// The frames just outside a ragged zone can be neither claimed nor freed.
-pub fn frames_beyond_the_ends_are_out_of_range<A: Construct>() {
-    for config in zones::ragged::<Geo<A>>() {
-        let mut zone = Checked::<A>::new(&config, Init::Free);
+pub fn frames_beyond_the_ends_are_out_of_range(engine: Engine) {
+    for config in zones::ragged(engine) {
+        let mut zone = Checked::new(engine, &config, Init::Free);
         let (start, end) = (config.start.0, config.end().0);
-        for order in Order::all::<Geo<A>>() {
+        for order in engine.orders() {
             let first = start & !(order.frames() - 1);
             let last = (end - 1) & !(order.frames() - 1);
             let next = end.next_multiple_of(order.frames());
@@ -85,15 +85,15 @@ pub fn frames_beyond_the_ends_are_out_of_range<A: Construct>() {
 
 /// Zones that end at the very end of the number space work or are refused as too large; zones that
 /// reach past it are refused.
-pub fn zones_near_the_end_of_the_number_space<A: Construct>() {
-    let huge = super::huge::<A>();
+pub fn zones_near_the_end_of_the_number_space(engine: Engine) {
+    let huge = engine.huge_frames;
     for frames in [1, 2, huge - 1, huge, huge + 1, 3 * huge] {
         for gap in [0, 1, huge / 2, huge, huge + 1] {
             let start = FrameId(usize::MAX - frames - gap);
             let config = ZoneConfig::new(frames, 2).starting_at(start);
-            match Owned::<A>::new(&config, Init::Free) {
+            match engine.zone(&config, Init::Free) {
                 Ok(_) => {
-                    let mut zone = Checked::<A>::new(&config, Init::Free);
+                    let mut zone = Checked::new(engine, &config, Init::Free);
                     zone.validate_counts();
                     let blocks = zone.fill_all(Slot(0));
                     zone.give_all(blocks, &mut rng(12));
@@ -103,20 +103,20 @@ pub fn zones_near_the_end_of_the_number_space<A: Construct>() {
             }
         }
         let past = ZoneConfig::new(frames + 1, 2).starting_at(FrameId(usize::MAX - frames));
-        assert_eq!(A::metadata_size(&past), Err(InitError::ZoneTooLarge), "{past:?}");
-        let error = Owned::<A>::new(&past, Init::Free).err();
+        assert_eq!(engine.metadata_size(&past), Err(InitError::ZoneTooLarge), "{past:?}");
+        let error = engine.zone(&past, Init::Free).err();
         assert_eq!(error, Some(InitError::ZoneTooLarge), "{past:?}");
     }
 }
 
 /// Holes are claimed where they are, and nothing else ever gets them.
-pub fn holes_are_never_handed_out<A: Construct>() {
-    if A::UNSUPPORTED.exact_frame {
+pub fn holes_are_never_handed_out(engine: Engine) {
+    if engine.unsupported.exact_frame {
         return;
     }
     let mut rng = rng(14);
-    let config = ZoneConfig::new(super::tree::<A>() + 7, 2).starting_at(FrameId(3));
-    let mut zone = Checked::<A>::new(&config, Init::Free);
+    let config = ZoneConfig::new(engine.tree_frames + 7, 2).starting_at(FrameId(3));
+    let mut zone = Checked::new(engine, &config, Init::Free);
     let mut holes = Vec::new();
     for _ in 0..60 {
         let order = Order(rng.u8(..zone.model.max_order().0));
@@ -132,5 +132,5 @@ pub fn holes_are_never_handed_out<A: Construct>() {
     zone.validate();
     zone.give_all(holes, &mut rng);
     zone.validate();
-    assert_eq!(zone.engine().stats().free_frames, config.frames);
+    assert_eq!(zone.allocator().stats().free_frames, config.frames);
 }

@@ -5,26 +5,26 @@
 
 use fastrand::Rng;
 use woodlot_frame::{
-    Batch, Class, ClassPolicy, Construct, FrameId, HugeId, Init, Order, Request, Slot, ZoneConfig,
+    Batch, Class, ClassPolicy, FrameId, HugeId, Init, Order, Request, Slot, ZoneConfig,
 };
 
-use super::{Checked, all_allocated, huge, tree};
+use super::{Checked, Engine, all_allocated};
 use crate::settings::{ops, seed, zones};
 
 /// Random calls on random zones; says how many calls were judged.
-pub fn random_calls_agree_with_the_model<A: Construct>() {
+pub fn random_calls_agree_with_the_model(engine: Engine) {
     let first = seed();
-    let calls: usize = (0..zones()).map(|n| Walk::<A>::new(first.wrapping_add(n)).run()).sum();
-    println!("{}: {calls} calls on {} zones agree with the model", A::NAME, zones());
+    let calls: usize = (0..zones()).map(|n| Walk::new(engine, first.wrapping_add(n)).run()).sum();
+    println!("{}: {calls} calls on {} zones agree with the model", engine.name, zones());
 }
 
 /// Random calls on one zone.
-pub fn random_calls_on<A: Construct>(config: &ZoneConfig, seed: u64) {
-    Walk::<A>::on(config, Init::Free, Rng::with_seed(seed), seed).run();
+pub fn random_calls_on(engine: Engine, config: &ZoneConfig, seed: u64) {
+    Walk::on(engine, config, Init::Free, Rng::with_seed(seed), seed).run();
 }
 
-struct Walk<A: Construct> {
-    zone: Checked<A>,
+struct Walk {
+    zone: Checked,
     rng: Rng,
     /// Blocks as they were allocated, as far as they still are.
     blocks: Vec<(FrameId, Order)>,
@@ -34,21 +34,21 @@ struct Walk<A: Construct> {
     appetite: u8,
 }
 
-impl<A: Construct> Walk<A> {
-    fn new(seed: u64) -> Self {
+impl Walk {
+    fn new(engine: Engine, seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
-        let huge = huge::<A>();
+        let huge = engine.huge_frames;
         let frames = match rng.u8(..6) {
             0 => rng.usize(1..=65),
             1 => rng.usize(huge - 1..=huge + 1),
             2 | 3 => rng.usize(huge..6 * huge),
-            4 => rng.usize(tree::<A>() - 2..tree::<A>() + 2),
-            _ => rng.usize(tree::<A>()..2 * tree::<A>() + huge),
+            4 => rng.usize(engine.tree_frames - 2..engine.tree_frames + 2),
+            _ => rng.usize(engine.tree_frames..2 * engine.tree_frames + huge),
         };
         let start = match rng.u8(..3) {
             0 => 0,
             1 => rng.usize(..4) * huge,
-            _ => rng.usize(..tree::<A>()),
+            _ => rng.usize(..engine.tree_frames),
         };
         let policy = match rng.u8(..4) {
             0 => ClassPolicy::SINGLE,
@@ -59,13 +59,13 @@ impl<A: Construct> Walk<A> {
             .starting_at(FrameId(start))
             .with_classes(policy);
         let allocated = rng.u8(..4) == 0;
-        let zone = allocated.then(|| all_allocated::<A>(&config)).flatten();
+        let zone = allocated.then(|| all_allocated(engine, &config)).flatten();
         let init = if zone.is_some() { Init::Allocated } else { Init::Free };
-        Self::on(&config, init, rng, seed)
+        Self::on(engine, &config, init, rng, seed)
     }
 
-    fn on(config: &ZoneConfig, init: Init, rng: Rng, seed: u64) -> Self {
-        let zone = Checked::seeded(config, init, seed);
+    fn on(engine: Engine, config: &ZoneConfig, init: Init, rng: Rng, seed: u64) -> Self {
+        let zone = Checked::seeded(engine, config, init, seed);
         let (blocks, offline) = (Vec::new(), Vec::new());
         Self { zone, rng, blocks, offline, appetite: 60 }
     }
@@ -131,7 +131,7 @@ impl<A: Construct> Walk<A> {
                 let _ = self.zone.drain(slot);
             }
             90..97 => self.toggle_offline(),
-            97..98 if !A::UNSUPPORTED.recovery => {
+            97..98 if !self.zone.engine().unsupported.recovery => {
                 self.zone.recover();
                 self.zone.validate_counts();
             }
@@ -229,9 +229,9 @@ impl<A: Construct> Walk<A> {
 
 /// The walk must reach what it is meant to: that it is deterministic, and that the geometry's
 /// zones are small enough to become full. (It tests the test.)
-pub fn random_calls_are_the_same_for_the_same_seed<A: Construct>() {
+pub fn random_calls_are_the_same_for_the_same_seed(engine: Engine) {
     let run = |seed| {
-        let mut walk = Walk::<A>::new(seed);
+        let mut walk = Walk::new(engine, seed);
         (0..100).for_each(|_| walk.step());
         (walk.zone.model.clone(), walk.rng.u64(..))
     };

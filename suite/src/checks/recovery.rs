@@ -2,23 +2,22 @@
 //! mean nothing, something consistent.
 
 use fastrand::Rng;
-use woodlot_frame::{
-    Construct, FrameId, Geometry, HugeId, Init, Order, Owned, Request, Slot, ZoneConfig,
-};
+use woodlot_frame::{FrameId, HugeId, Init, Order, Request, Slot, ZoneConfig};
 
-use super::{Checked, Geo, all_allocated, huge, rng, tree};
+use super::{Checked, Engine, all_allocated, rng};
+use crate::engine::{Allocator, Zone};
 use crate::model::{Model, State};
 use crate::settings::{replay_line, seed};
 use crate::zones;
 
 /// Fresh, full, and half full zones of every ragged shape come back as they were.
-pub fn ragged_zones_are_recovered<A: Construct>() {
-    if A::UNSUPPORTED.recovery {
+pub fn ragged_zones_are_recovered(engine: Engine) {
+    if engine.unsupported.recovery {
         return;
     }
     let mut rng = rng(80);
-    for config in zones::ragged::<Geo<A>>() {
-        let mut zone = Checked::<A>::new(&config, Init::Free);
+    for config in zones::ragged(engine) {
+        let mut zone = Checked::new(engine, &config, Init::Free);
         zone.recover();
         zone.validate_counts();
         let mut blocks = zone.fill_all(Slot(0));
@@ -38,18 +37,18 @@ pub fn ragged_zones_are_recovered<A: Construct>() {
 }
 
 /// A zone that began allocated, and was handed over in part.
-pub fn allocated_zones_are_recovered<A: Construct>() {
-    if A::UNSUPPORTED.recovery {
+pub fn allocated_zones_are_recovered(engine: Engine) {
+    if engine.unsupported.recovery {
         return;
     }
-    for config in zones::ragged::<Geo<A>>() {
-        let Some(mut zone) = all_allocated::<A>(&config) else { return };
+    for config in zones::ragged(engine) {
+        let Some(mut zone) = all_allocated(engine, &config) else { return };
         zone.recover();
         zone.validate_counts();
-        if A::UNSUPPORTED.partial_free {
+        if engine.unsupported.partial_free {
             continue;
         }
-        for order in Order::all::<Geo<A>>().rev().step_by(2) {
+        for order in engine.orders().rev().step_by(2) {
             let found = zone.model.blocks(order).find(|&f| zone.model.is_allocated(f, order));
             if let Some(frame) = found {
                 zone.give(frame, order, Slot(0));
@@ -63,14 +62,15 @@ pub fn allocated_zones_are_recovered<A: Construct>() {
 }
 
 /// Blocks of every order, split and merged ones, and a second recovery right after the first.
-pub fn splits_are_recovered<A: Construct>() {
-    if A::UNSUPPORTED.recovery || A::UNSUPPORTED.partial_free {
+pub fn splits_are_recovered(engine: Engine) {
+    if engine.unsupported.recovery || engine.unsupported.partial_free {
         return;
     }
     let mut rng = rng(81);
     // A whole tree, and two that the ends cut off.
-    let config = ZoneConfig::new(2 * tree::<A>() + huge::<A>() / 2, 2).starting_at(FrameId(7));
-    let mut zone = Checked::<A>::new(&config, Init::Free);
+    let config =
+        ZoneConfig::new(2 * engine.tree_frames + engine.huge_frames / 2, 2).starting_at(FrameId(7));
+    let mut zone = Checked::new(engine, &config, Init::Free);
     for round in 0..8 {
         for _ in 0..60 {
             let order = Order(rng.u8(..=zone.model.max_order().0));
@@ -93,12 +93,13 @@ pub fn splits_are_recovered<A: Construct>() {
 }
 
 /// What was offline stays offline.
-pub fn offline_frames_are_recovered<A: Construct>() {
-    if A::UNSUPPORTED.recovery || A::UNSUPPORTED.offline {
+pub fn offline_frames_are_recovered(engine: Engine) {
+    if engine.unsupported.recovery || engine.unsupported.offline {
         return;
     }
-    let config = ZoneConfig::new(tree::<A>() + 2 * huge::<A>(), 2).starting_at(FrameId(1));
-    let mut zone = Checked::<A>::new(&config, Init::Free);
+    let config =
+        ZoneConfig::new(engine.tree_frames + 2 * engine.huge_frames, 2).starting_at(FrameId(1));
+    let mut zone = Checked::new(engine, &config, Init::Free);
     zone.offline(HugeId(1), 1).expect("the huge frame is free");
     zone.offline(HugeId(4), 9).expect("the huge frames are free");
     let mut blocks = vec![(zone.take(Order::BASE, Slot(0)), Order::BASE)];
@@ -139,33 +140,33 @@ fn damage(bytes: &mut [u8], kind: usize, rng: &mut Rng) {
 const KINDS: usize = 7;
 
 /// Any bytes at all become a zone that agrees with itself, and of which every frame can be used.
-pub fn garbage_becomes_a_consistent_zone<A: Construct>() {
-    let huge = huge::<A>();
-    let sizes = [1, 65, huge - 1, huge, huge + 1, 3 * huge + 5, tree::<A>() + huge / 2 + 3];
+pub fn garbage_becomes_a_consistent_zone(engine: Engine) {
+    let huge = engine.huge_frames;
+    let sizes = [1, 65, huge - 1, huge, huge + 1, 3 * huge + 5, engine.tree_frames + huge / 2 + 3];
     for (n, frames) in sizes.into_iter().enumerate() {
         for start in [0, huge / 2 + 1] {
             let config = ZoneConfig::new(frames, 2).starting_at(FrameId(start));
-            garbage_in::<A>(&config, (90 + n * KINDS) as u64);
+            garbage_in(engine, &config, (90 + n * KINDS) as u64);
         }
     }
 }
 
 /// Every kind of damage to one zone.
-pub fn garbage_in<A: Construct>(config: &ZoneConfig, salt: u64) {
-    if A::UNSUPPORTED.recovery {
+pub fn garbage_in(engine: Engine, config: &ZoneConfig, salt: u64) {
+    if engine.unsupported.recovery {
         return;
     }
     for kind in 0..KINDS {
         let mut rng = rng(salt + kind as u64);
-        let mut owned = Owned::<A>::new(config, Init::Free).expect("the zone is legal");
+        let mut owned = engine.zone(config, Init::Free).expect("the zone is legal");
         // Something is in use, so that not all of a slightly damaged zone is zero.
         for _ in 0..config.frames.min(40) {
-            let _ = owned.alloc(Request::new(Order(rng.u8(..3)), Slot(0)));
+            let _ = owned.allocator().alloc(Request::new(Order(rng.u8(..3)), Slot(0)));
         }
         damage(owned.durable_bytes(), kind, &mut rng);
-        if let Err(why) = recovered_is_consistent(&mut owned, config, Order::BASE) {
+        if let Err(why) = recovered_is_consistent(engine, &mut *owned, config, Order::BASE) {
             let line = replay_line(seed());
-            panic!("{}: damage {kind} in {config:?}: {why}\n  {line}", A::NAME);
+            panic!("{}: damage {kind} in {config:?}: {why}\n  {line}", engine.name);
         }
     }
 }
@@ -175,28 +176,28 @@ pub fn garbage_in<A: Construct>(config: &ZoneConfig, salt: u64) {
 ///
 /// # Errors
 /// The first thing that is wrong.
-pub fn recovered_is_consistent<A: Construct>(
-    owned: &mut Owned<A>,
+pub fn recovered_is_consistent(
+    engine: Engine,
+    owned: &mut dyn Zone,
     config: &ZoneConfig,
     part: Order,
 ) -> Result<(), String> {
     owned.recover(config).map_err(|error| format!("no recovery: {error}"))?;
-    let a: &A = owned;
-    let offline = put_back_offline(a, config)?;
-    let model = Model::from_states::<Geo<A>>(config, A::UNSUPPORTED, |frame| {
-        match a.is_free(frame, Order::BASE) {
-            true => State::Free,
-            false => State::Allocated,
-        }
-    });
+    let a = owned.allocator();
+    let offline = put_back_offline(engine, a, config)?;
+    let state = |frame| match a.is_free(frame, Order::BASE) {
+        true => State::Free,
+        false => State::Allocated,
+    };
+    let model = Model::from_states(config, engine.huge_order, engine.unsupported, state);
     crate::validate::everything(a, &model, crate::validate::History::Sequential)?;
     // Whatever is allocated can be freed, each frame once.
     let mut from = config.start;
-    let next = |from: FrameId| match A::UNSUPPORTED.partial_free {
+    let next = |from: FrameId| match engine.unsupported.partial_free {
         true => {
             let mut rest = (from.0..config.end().0).map(FrameId);
             let frame = rest.find(|&frame| model.is_allocated(frame, Order::BASE))?;
-            Some(free_as_it_is(a, frame).map(|order| (frame, order)))
+            Some(free_as_it_is(engine, a, frame).map(|order| (frame, order)))
         }
         false => {
             let (frame, order) = model.next_allocated(from, part)?;
@@ -212,13 +213,13 @@ pub fn recovered_is_consistent<A: Construct>(
         }
         from = FrameId(frame.0 + order.frames());
     }
-    let free = Model::new::<Geo<A>>(config, Init::Free, A::UNSUPPORTED);
+    let free = Model::new(config, Init::Free, engine.huge_order, engine.unsupported);
     crate::validate::touched(a, &free, crate::validate::History::Sequential)
         .map_err(|why| format!("after all was freed ({offline} were offline): {why}"))?;
     // And every frame can be had, exactly once.
     let mut had = 0;
     let mut seen = free;
-    for order in Order::all::<Geo<A>>().rev() {
+    for order in engine.orders().rev() {
         let request = Request::new(order, Slot(0));
         while let Ok(frame) = a.alloc(request) {
             seen.alloc(request, Ok(frame))?;
@@ -232,28 +233,32 @@ pub fn recovered_is_consistent<A: Construct>(
 }
 
 /// Frees the block that begins at `frame`, whatever its order is, and returns that.
-fn free_as_it_is<A: Construct>(a: &A, frame: FrameId) -> Result<Order, String> {
-    let mut orders = Order::all::<Geo<A>>();
+fn free_as_it_is(engine: Engine, a: &dyn Allocator, frame: FrameId) -> Result<Order, String> {
+    let mut orders = engine.orders();
     let freed = orders.find(|&order| a.free(frame, order, Slot(0)).is_ok());
     freed.ok_or_else(|| format!("{frame} is allocated, and no block there can be freed"))
 }
 
 /// Onlines what the damage says is offline; the count must be what the statistics say.
-fn put_back_offline<A: Construct>(a: &A, config: &ZoneConfig) -> Result<usize, String> {
+fn put_back_offline(
+    engine: Engine,
+    a: &dyn Allocator,
+    config: &ZoneConfig,
+) -> Result<usize, String> {
     let due = a.stats().offline_huge;
-    if A::UNSUPPORTED.offline {
+    if engine.unsupported.offline {
         return if due == 0 { Ok(0) } else { Err(format!("{due} huge frames are offline")) };
     }
-    let range = config.huge_range::<Geo<A>>();
+    let range = engine.huge_range(config);
     let mut found = 0;
     for huge in (range.start.0..range.end.0).map(HugeId) {
-        let first = huge.first::<Geo<A>>();
+        let first = engine.first_of(huge);
         let was_free = a.free_in_huge(huge);
         if a.online(huge, 1).is_ok() {
             if was_free != 0 {
                 return Err(format!("{huge} was offline and had free frames"));
             }
-            if !a.is_free(first, Order(Geo::<A>::HUGE_ORDER as u8)) {
+            if !a.is_free(first, engine.huge_order) {
                 return Err(format!("{huge} was put online and is not free"));
             }
             found += 1;

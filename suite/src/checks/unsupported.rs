@@ -1,19 +1,19 @@
 //! What an engine declares away says so, in the error of the call, and changes nothing.
 
 use woodlot_frame::{
-    AllocError, Batch, Construct, FrameId, FreeError, HugeId, Init, InitError, OfflineError, Order,
-    Owned, Request, Slot,
+    AllocError, Batch, FrameId, FreeError, HugeId, Init, InitError, OfflineError, Order, Request,
+    Slot,
 };
 
-use super::{Checked, Geo};
+use super::{Checked, Engine};
 use crate::zones;
 
 /// Every call that needs a missing ability returns `Unsupported`.
-pub fn missing_abilities_are_said<A: Construct>() {
-    let config = zones::huges::<Geo<A>>(4, 2);
-    let mut zone = Checked::<A>::new(&config, Init::Free);
+pub fn missing_abilities_are_said(engine: Engine) {
+    let config = zones::huges(engine, 4, 2);
+    let mut zone = Checked::new(engine, &config, Init::Free);
     let block = zone.take(Order(2), Slot(0));
-    let missing = A::UNSUPPORTED;
+    let missing = engine.unsupported;
     if missing.exact_frame {
         let request = Request::new(Order::BASE, Slot(0)).at(FrameId(0));
         assert_eq!(zone.alloc(request), Err(AllocError::Unsupported));
@@ -31,9 +31,9 @@ pub fn missing_abilities_are_said<A: Construct>() {
         assert_eq!(zone.online(HugeId(3), 1), Err(OfflineError::Unsupported));
     }
     if missing.recovery {
-        let mut owned = Owned::<A>::new(&config, Init::Free).expect("the zone is legal");
+        let mut owned = engine.zone(&config, Init::Free).expect("the zone is legal");
         assert_eq!(owned.recover(&config), Err(InitError::Unsupported));
-        assert_eq!(owned.stats().free_frames, config.frames);
+        assert_eq!(owned.allocator().stats().free_frames, config.frames);
     }
     zone.validate();
     zone.give(block, Order(2), Slot(1));

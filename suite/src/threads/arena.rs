@@ -14,11 +14,10 @@ use std::sync::{Barrier, Mutex};
 
 use woodlot_frame::atomics::{AtomicU32, AtomicU64, Ordering};
 use woodlot_frame::{
-    AllocError, Batch, Class, Construct, FrameId, HugeId, Init, Order, Owned, Request, Slot,
-    ZoneConfig,
+    AllocError, Batch, Class, FrameId, HugeId, Init, Order, Request, Slot, ZoneConfig,
 };
 
-use crate::checks::Geo;
+use crate::engine::{Allocator, Engine, Zone};
 use crate::judge::Judged;
 use crate::model::{Model, State};
 use crate::settings::{replay_line, seed};
@@ -32,8 +31,9 @@ const IN_TRANSIT: u32 = u32::MAX;
 const OFFLINE: u32 = u32::MAX - 1;
 
 /// A zone, the owners of its frames, and a stack of blocks on their way from one thread to another.
-pub struct Arena<A: Construct> {
-    allocator: Owned<A>,
+pub struct Arena {
+    engine: Engine,
+    zone: Box<dyn Zone>,
     config: ZoneConfig,
     owners: Vec<AtomicU32>,
     transit: Mutex<Vec<Block>>,
@@ -43,19 +43,24 @@ pub struct Arena<A: Construct> {
     spurious: AtomicU64,
 }
 
-impl<A: Construct> Arena<A> {
+impl Arena {
     /// A new zone of which nobody owns anything.
-    pub fn new(config: &ZoneConfig) -> Self {
-        let allocator = Owned::new(config, Init::Free).expect("the zone is legal");
+    pub fn new(engine: Engine, config: &ZoneConfig) -> Self {
+        let zone = engine.zone(config, Init::Free).expect("the zone is legal");
         let owners = (0..config.frames).map(|_| AtomicU32::new(NOBODY)).collect();
         let transit = Mutex::new(Vec::new());
         let [calls, refused, spurious] = [0; 3].map(AtomicU64::new);
-        Self { allocator, config: *config, owners, transit, calls, refused, spurious }
+        Self { engine, zone, config: *config, owners, transit, calls, refused, spurious }
     }
 
     /// The engine.
-    pub fn engine(&self) -> &A {
-        &self.allocator
+    pub fn engine(&self) -> Engine {
+        self.engine
+    }
+
+    /// The allocator.
+    pub fn allocator(&self) -> &dyn Allocator {
+        self.zone.allocator()
     }
 
     /// The zone.
@@ -71,7 +76,7 @@ impl<A: Construct> Arena<A> {
                 was == from,
                 "{}: frame {} of the block at {frame} of {order} has owner {was}, not {from}, as \
                  it goes to {to}",
-                A::NAME,
+                self.engine.name,
                 FrameId(frame.0 + n)
             );
         }
@@ -79,7 +84,7 @@ impl<A: Construct> Arena<A> {
 
     fn own(&self, me: u32, frame: FrameId, order: Order) -> Block {
         let legal = frame.is_aligned(order) && self.config.contains(frame, order);
-        assert!(legal, "{}: {frame} of {order} is no block of the zone", A::NAME);
+        assert!(legal, "{}: {frame} of {order} is no block of the zone", self.engine.name);
         self.change((frame, order), NOBODY, me);
         (frame, order)
     }
@@ -88,20 +93,20 @@ impl<A: Construct> Arena<A> {
         self.refused.fetch_add(1, Ordering::Relaxed);
         match (error, request.frame) {
             (AllocError::OutOfMemory, None) => {
-                if self.engine().free_frames() > self.config.frames / 2 {
+                if self.allocator().free_frames() > self.config.frames / 2 {
                     self.spurious.fetch_add(1, Ordering::Relaxed);
                 }
             }
             (AllocError::InUse(_), Some(_)) => {}
-            (AllocError::Unsupported, Some(_)) if A::UNSUPPORTED.exact_frame => {}
-            _ => panic!("{}: {error:?} is no answer to {request:?}", A::NAME),
+            (AllocError::Unsupported, Some(_)) if self.engine.unsupported.exact_frame => {}
+            _ => panic!("{}: {error:?} is no answer to {request:?}", self.engine.name),
         }
     }
 
     /// Allocates for thread `me`; `None` where the allocator said that there is nothing.
     pub fn alloc(&self, me: u32, request: Request) -> Option<Block> {
         self.calls.fetch_add(1, Ordering::Relaxed);
-        match self.engine().alloc(request) {
+        match self.allocator().alloc(request) {
             Ok(frame) => {
                 assert!(request.frame.is_none_or(|asked| asked == frame));
                 Some(self.own(me, frame, request.order))
@@ -117,7 +122,7 @@ impl<A: Construct> Arena<A> {
     pub fn alloc_batch(&self, me: u32, request: Request, batch: Batch, n: usize) -> Vec<Block> {
         self.calls.fetch_add(1, Ordering::Relaxed);
         let mut out = vec![FrameId(0); n];
-        match self.engine().alloc_batch(request, batch, &mut out) {
+        match self.allocator().alloc_batch(request, batch, &mut out) {
             Ok(taken) => {
                 let legal = (1..=n).contains(&taken) && (batch == Batch::UpTo || taken == n);
                 assert!(legal, "{taken} of {n} blocks, {batch:?}");
@@ -135,8 +140,8 @@ impl<A: Construct> Arena<A> {
         self.calls.fetch_add(1, Ordering::Relaxed);
         self.change(block, me, NOBODY);
         let (frame, order) = block;
-        if let Err(error) = self.engine().free(frame, order, slot) {
-            panic!("{}: thread {me} owned {frame} of {order}: {error:?}", A::NAME);
+        if let Err(error) = self.allocator().free(frame, order, slot) {
+            panic!("{}: thread {me} owned {frame} of {order}: {error:?}", self.engine.name);
         }
     }
 
@@ -146,8 +151,8 @@ impl<A: Construct> Arena<A> {
         self.calls.fetch_add(1, Ordering::Relaxed);
         blocks.iter().for_each(|&block| self.change(block, me, NOBODY));
         let frames: Vec<_> = blocks.iter().map(|block| block.0).collect();
-        if let Err(error) = self.engine().free_batch(&frames, order, slot) {
-            panic!("{}: thread {me} owned all of the batch: {error:?}", A::NAME);
+        if let Err(error) = self.allocator().free_batch(&frames, order, slot) {
+            panic!("{}: thread {me} owned all of the batch: {error:?}", self.engine.name);
         }
     }
 
@@ -172,17 +177,17 @@ impl<A: Construct> Arena<A> {
 
     /// Takes a huge frame offline, if it is free.
     pub fn offline(&self, huge: HugeId) -> bool {
-        let done = self.engine().offline(huge, 1).is_ok();
+        let done = self.allocator().offline(huge, 1).is_ok();
         if done {
-            self.change((huge.first::<Geo<A>>(), Order::huge::<Geo<A>>()), NOBODY, OFFLINE);
+            self.change((self.engine.first_of(huge), self.engine.huge_order), NOBODY, OFFLINE);
         }
         done
     }
 
     /// Puts a huge frame that is offline back.
     pub fn online(&self, huge: HugeId) {
-        self.change((huge.first::<Geo<A>>(), Order::huge::<Geo<A>>()), OFFLINE, NOBODY);
-        self.engine().online(huge, 1).expect("the huge frame is offline");
+        self.change((self.engine.first_of(huge), self.engine.huge_order), OFFLINE, NOBODY);
+        self.allocator().online(huge, 1).expect("the huge frame is offline");
     }
 
     /// Runs `threads` threads at once, numbered from 1, and returns all blocks that they still own.
@@ -210,7 +215,8 @@ impl<A: Construct> Arena<A> {
                 match thread.join() {
                     Ok(blocks) => owned.extend(blocks.into_iter().map(|block| (me, block))),
                     Err(panic) => {
-                        eprintln!("{} in {:?}; {}", A::NAME, self.config, replay_line(seed()));
+                        let line = replay_line(seed());
+                        eprintln!("{} in {:?}; {line}", self.engine.name, self.config);
                         resume_unwind(panic);
                     }
                 }
@@ -221,7 +227,7 @@ impl<A: Construct> Arena<A> {
 
     /// What the owner words say, as a model.
     pub fn model(&self) -> Model {
-        Model::from_states::<Geo<A>>(&self.config, A::UNSUPPORTED, |frame| {
+        Model::from_states(&self.config, self.engine.huge_order, self.engine.unsupported, |frame| {
             match self.owners[frame.0 - self.config.start.0].load(Ordering::Acquire) {
                 NOBODY => State::Free,
                 OFFLINE => State::Offline,
@@ -233,25 +239,25 @@ impl<A: Construct> Arena<A> {
     /// Compares the zone with the owner words, frame by frame. No other thread may be running.
     #[track_caller]
     pub fn validate(&self) {
-        self.judge(validate::everything(self.engine(), &self.model(), History::SharedSlots));
+        self.judge(validate::everything(self.allocator(), &self.model(), History::SharedSlots));
     }
 
     #[track_caller]
     fn validate_counts(&self) {
-        self.judge(validate::counts(self.engine(), &self.model(), History::SharedSlots));
+        self.judge(validate::counts(self.allocator(), &self.model(), History::SharedSlots));
     }
 
     /// The counts, where every thread used slots of its own.
     #[track_caller]
     pub fn validate_own_slots(&self) {
-        self.judge(validate::counts(self.engine(), &self.model(), History::OwnSlots));
+        self.judge(validate::counts(self.allocator(), &self.model(), History::OwnSlots));
     }
 
     #[track_caller]
     fn judge(&self, judged: Judged) {
         if let Err(why) = judged {
-            let (config, line) = (self.config, replay_line(seed()));
-            panic!("{}: after all threads stopped: {why}\n  zone: {config:?}\n  {line}", A::NAME);
+            let (name, config, line) = (self.engine.name, self.config, replay_line(seed()));
+            panic!("{name}: after all threads stopped: {why}\n  zone: {config:?}\n  {line}");
         }
     }
 
@@ -263,9 +269,9 @@ impl<A: Construct> Arena<A> {
             owned.push((1, block));
         }
         self.validate();
-        if !A::UNSUPPORTED.recovery {
+        if !self.engine.unsupported.recovery {
             let config = self.config;
-            self.allocator.recover(&config).expect("recovery works");
+            self.zone.recover(&config).expect("recovery works");
             self.validate();
         }
         let slots = self.config.slots;
@@ -281,20 +287,20 @@ impl<A: Construct> Arena<A> {
         let (calls, refused, spurious) = (self.calls, self.refused, self.spurious);
         println!(
             "{}: {calls:?} calls, {refused:?} refused, {spurious:?} of them with half the zone free",
-            A::NAME
+            self.engine.name
         );
     }
 
     /// Nobody owns anything and no call is in flight: every frame can be had.
     #[track_caller]
     fn take_everything(&self) {
-        if A::UNSUPPORTED.exact_exhaustion {
+        if self.engine.unsupported.exact_exhaustion {
             for slot in (0..self.config.slots).map(Slot) {
-                self.engine().drain(slot).expect("the slot exists");
+                self.allocator().drain(slot).expect("the slot exists");
             }
         }
         let mut model = self.model();
-        for order in Order::all::<Geo<A>>().rev() {
+        for order in self.engine.orders().rev() {
             let possible = model.free_blocks(order).count();
             for n in 0..possible {
                 let class = self.config.classes.all().nth(n % self.config.classes.count());

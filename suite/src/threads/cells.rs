@@ -8,11 +8,10 @@
 use std::cell::UnsafeCell;
 use std::sync::Mutex;
 
-use woodlot_frame::{
-    Class, Construct, FrameId, Geometry, Init, Order, Owned, Request, Slot, ZoneConfig,
-};
+use woodlot_frame::{Class, FrameId, Init, Order, Request, Slot, ZoneConfig};
 
-use crate::checks::{Geo, rng};
+use crate::checks::rng;
+use crate::engine::{Allocator, Engine};
 
 /// The words of a zone's frames.
 struct Cells {
@@ -55,29 +54,31 @@ pub enum Hands {
 }
 
 /// Threads allocate, write, read again and free; each makes so many calls.
-pub fn owners_write_their_frames<A: Construct>(
+pub fn owners_write_their_frames(
+    engine: Engine,
     config: &ZoneConfig,
     threads: u32,
     calls: usize,
     hands: Hands,
 ) {
-    let zone = Owned::<A>::new(config, Init::Free).expect("the zone is legal");
+    let zone = engine.zone(config, Init::Free).expect("the zone is legal");
     let cells = Cells::new(config);
     let left = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for me in 1..=threads {
             let (zone, cells) = (&zone, &cells);
             let left = (hands == Hands::Change).then_some(&left);
-            scope.spawn(move || owner::<A>(zone, cells, me, calls, left));
+            scope.spawn(move || owner(engine, zone.allocator(), cells, me, calls, left));
         }
     });
     let left = left.into_inner().expect("no thread has failed");
-    left.into_iter().for_each(|block| give::<A>(&zone, &cells, block, Slot(0)));
-    assert_eq!(zone.stats().free_frames, config.frames, "someone kept frames");
+    left.into_iter().for_each(|block| give(zone.allocator(), &cells, block, Slot(0)));
+    assert_eq!(zone.allocator().stats().free_frames, config.frames, "someone kept frames");
 }
 
-fn owner<A: Construct>(
-    zone: &A,
+fn owner(
+    engine: Engine,
+    zone: &dyn Allocator,
     cells: &Cells,
     me: u32,
     calls: usize,
@@ -85,7 +86,7 @@ fn owner<A: Construct>(
 ) {
     let mut rng = rng(500 + u64::from(me));
     let (slots, classes) = (zone.zone().slots, zone.classes().count() as u8);
-    let max = Geo::<A>::MAX_ORDER as u8;
+    let max = engine.max_order.0;
     let mut blocks = Vec::new();
     for _ in 0..calls {
         let slot = Slot(rng.usize(..slots));
@@ -95,7 +96,7 @@ fn owner<A: Construct>(
                 let limit = rng.u8(..=max);
                 let order = Order(rng.u8(..=limit));
                 let mut request = Request::new(order, slot).class(Class(rng.u8(..classes)));
-                if kind == 1 && !A::UNSUPPORTED.exact_frame {
+                if kind == 1 && !engine.unsupported.exact_frame {
                     let frame = cells.start.0 + rng.usize(..cells.words.len());
                     request = request.at(FrameId(frame & !(order.frames() - 1)));
                 }
@@ -121,7 +122,7 @@ fn owner<A: Construct>(
 }
 
 /// Frees a block that is the caller's, and what its last owner wrote.
-fn give<A: Construct>(zone: &A, cells: &Cells, (frame, order, by): Written, slot: Slot) {
+fn give(zone: &dyn Allocator, cells: &Cells, (frame, order, by): Written, slot: Slot) {
     assert!(cells.change((frame, order), by, 0), "{frame} of {order} was written by another");
     zone.free(frame, order, slot).expect("the thread owns it");
 }

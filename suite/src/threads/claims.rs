@@ -1,25 +1,26 @@
 //! Exact claims that race: at most one wins each block, and what nobody won is still there.
 
 use woodlot_frame::atomics::{AtomicU64, Ordering};
-use woodlot_frame::{Construct, FrameId, Geometry, Order, Request, Slot};
+use woodlot_frame::{FrameId, Order, Request, Slot};
 
 use super::THREADS;
 use super::arena::Arena;
-use crate::checks::{Geo, huge, rng};
+use crate::checks::rng;
+use crate::engine::Engine;
 use crate::zones;
 
 /// All threads claim every block of a zone, each in an order of its own.
-pub fn each_block_is_claimed_once<A: Construct>() {
-    if A::UNSUPPORTED.exact_frame {
+pub fn each_block_is_claimed_once(engine: Engine) {
+    if engine.unsupported.exact_frame {
         return;
     }
-    for order in [0, 1, 3, Geo::<A>::HUGE_ORDER as u8 - 1, Geo::<A>::HUGE_ORDER as u8]
+    for order in [0, 1, 3, engine.huge_order.0 - 1, engine.huge_order.0]
         .into_iter()
-        .chain([Geo::<A>::MAX_ORDER as u8])
+        .chain([engine.max_order.0])
         .map(Order)
     {
-        let config = zones::huges::<Geo<A>>(if order.0 < 2 { 2 } else { 16 }, 3);
-        let arena = Arena::<A>::new(&config);
+        let config = zones::huges(engine, if order.0 < 2 { 2 } else { 16 }, 3);
+        let arena = Arena::new(engine, &config);
         let blocks = config.frames >> order.0;
         let owned = arena.run(THREADS, |me| {
             let mut numbers: Vec<_> = (0..blocks).collect();
@@ -46,20 +47,20 @@ pub fn each_block_is_claimed_once<A: Construct>() {
 }
 
 /// Claims of different sizes for the same place: large blocks against the frames inside.
-pub fn claims_of_different_sizes_race<A: Construct>() {
-    if A::UNSUPPORTED.exact_frame {
+pub fn claims_of_different_sizes_race(engine: Engine) {
+    if engine.unsupported.exact_frame {
         return;
     }
-    let config = zones::huges::<Geo<A>>(2, 2);
+    let config = zones::huges(engine, 2, 2);
     let won = AtomicU64::new(0);
     for round in 0..30 {
-        let arena = Arena::<A>::new(&config);
+        let arena = Arena::new(engine, &config);
         let owned = arena.run(THREADS, |me| {
             let mut rng = rng(410 + round * 16 + u64::from(me));
             let mut blocks = Vec::new();
             for _ in 0..20 {
-                let order = Order(rng.u8(..=Geo::<A>::MAX_ORDER as u8));
-                let frame = rng.usize(..2 * huge::<A>()) & !(order.frames() - 1);
+                let order = Order(rng.u8(..=engine.max_order.0));
+                let frame = rng.usize(..2 * engine.huge_frames) & !(order.frames() - 1);
                 let request = Request::new(order, Slot(me as usize % 2)).at(FrameId(frame));
                 blocks.extend(arena.alloc(me, request));
                 if rng.u8(..3) == 0

@@ -1,12 +1,12 @@
 //! Draining and stealing while others allocate: nothing is lost and nothing appears.
 
 use woodlot_frame::atomics::{AtomicU32, Ordering};
-use woodlot_frame::{Construct, Order, Request, Slot, ZoneConfig};
+use woodlot_frame::{Order, Request, Slot, ZoneConfig};
 
 use super::THREADS;
 use super::arena::{Arena, Block};
 use super::stress::{Mix, Worker};
-use crate::checks::{Geo, huge, tree};
+use crate::engine::Engine;
 use crate::settings::ops;
 use crate::zones;
 
@@ -26,8 +26,8 @@ impl Drop for Working<'_> {
 }
 
 /// Runs `THREADS` threads, of which the first `watchers` repeat `watch` until the others are done.
-pub(crate) fn watched<A: Construct>(
-    arena: &Arena<A>,
+pub(crate) fn watched(
+    arena: &Arena,
     watchers: usize,
     watch: impl Fn(u32) + Sync,
     work: impl Fn(u32) -> Vec<Block> + Sync,
@@ -47,20 +47,20 @@ pub(crate) fn watched<A: Construct>(
 }
 
 /// One thread does nothing but drain all slots.
-pub fn a_thread_drains_while_others_allocate<A: Construct>() {
+pub fn a_thread_drains_while_others_allocate(engine: Engine) {
     let mix = Mix { partial: 5, send: 20, small: 4, ..Mix::default() };
     for (n, config) in [
-        zones::trees::<Geo<A>>(2, 3),
-        zones::trees::<Geo<A>>(1, THREADS),
-        ZoneConfig::new(3 * huge::<A>() + 7, 2),
+        zones::trees(engine, 2, 3),
+        zones::trees(engine, 1, THREADS),
+        ZoneConfig::new(3 * engine.huge_frames + 7, 2),
     ]
     .into_iter()
     .enumerate()
     {
-        let arena = Arena::<A>::new(&config);
+        let arena = Arena::new(engine, &config);
         let drain = |_| {
             for slot in (0..config.slots).map(Slot) {
-                arena.engine().drain(slot).expect("the slot exists");
+                arena.allocator().drain(slot).expect("the slot exists");
             }
         };
         let owned = watched(&arena, 1, drain, |me| {
@@ -72,12 +72,12 @@ pub fn a_thread_drains_while_others_allocate<A: Construct>() {
 
 /// Threads fill the zone together, each through its own slot, so that the last of it is stolen
 /// from one another; then each frees what another took.
-pub fn slots_steal_from_each_other<A: Construct>() {
-    for frames in [tree::<A>(), tree::<A>() + 5, 2 * tree::<A>() - 1] {
+pub fn slots_steal_from_each_other(engine: Engine) {
+    for frames in [engine.tree_frames, engine.tree_frames + 5, 2 * engine.tree_frames - 1] {
         let config = ZoneConfig::new(frames, THREADS);
-        let order = Order((tree::<A>() / 1024).max(1).ilog2() as u8);
+        let order = Order((engine.tree_frames / 1024).max(1).ilog2() as u8);
         for round in 0..3 {
-            let arena = Arena::<A>::new(&config);
+            let arena = Arena::new(engine, &config);
             let take = |me: u32| {
                 let slot = Slot((me as usize + round) % THREADS);
                 let take = || arena.alloc(me, Request::new(order, slot));
@@ -100,16 +100,16 @@ pub fn slots_steal_from_each_other<A: Construct>() {
 }
 
 /// Two threads read every statistic while others work: never a panic, never more than there is.
-pub fn statistics_while_others_allocate<A: Construct>() {
-    let config = zones::trees::<Geo<A>>(2, 3);
-    let arena = Arena::<A>::new(&config);
+pub fn statistics_while_others_allocate(engine: Engine) {
+    let config = zones::trees(engine, 2, 3);
+    let arena = Arena::new(engine, &config);
     let mix = Mix { partial: 10, send: 10, drain: 5, small: 6, ..Mix::default() };
     let watch = |me: u32| {
-        let a = arena.engine();
+        let a = arena.allocator();
         // In passing, counts may be off: only that there is an answer can be asserted.
         std::hint::black_box(a.stats());
-        assert!(a.free_huge_frames().count() <= config.frames / huge::<A>());
-        for order in Order::all::<Geo<A>>() {
+        assert!(a.free_huge_frames().len() <= config.frames / engine.huge_frames);
+        for order in engine.orders() {
             std::hint::black_box(a.is_available(order));
         }
         std::hint::black_box((a.free_frames(), a.is_free(config.start, Order(me as u8))));

@@ -1,23 +1,24 @@
 //! Frees that race: parts of one block, the same block twice, and blocks of other threads.
 
 use woodlot_frame::atomics::{AtomicU32, Ordering};
-use woodlot_frame::{Construct, FrameId, FreeError, Geometry, Order, Request, Slot, ZoneConfig};
+use woodlot_frame::{FrameId, FreeError, Order, Request, Slot, ZoneConfig};
 
 use super::arena::{Arena, Block};
 use super::{THREADS, Turnstile};
-use crate::checks::{Geo, huge, rng, tree};
+use crate::checks::rng;
+use crate::engine::Engine;
 use crate::zones;
 
 /// Several threads free their shares of one block at once: all succeed, and it is whole again.
-pub fn shares_of_one_block_are_freed_at_once<A: Construct>() {
-    if A::UNSUPPORTED.partial_free {
+pub fn shares_of_one_block_are_freed_at_once(engine: Engine) {
+    if engine.unsupported.partial_free {
         return;
     }
-    let orders = [Geo::<A>::HUGE_ORDER as u8, Geo::<A>::MAX_ORDER as u8];
-    for large in orders.into_iter().chain([Geo::<A>::HUGE_ORDER as u8 - 1]).map(Order) {
+    let orders = [engine.huge_order.0, engine.max_order.0];
+    for large in orders.into_iter().chain([engine.huge_order.0 - 1]).map(Order) {
         for share in [0, 1, large.0 - 3].map(Order) {
             for round in 0..4 {
-                let arena = Arena::<A>::new(&zones::huges::<Geo<A>>(4, 3));
+                let arena = Arena::new(engine, &zones::huges(engine, 4, 3));
                 let block = arena.alloc(1, Request::new(large, Slot(0))).expect("all is free");
                 let parts = 1 << (large.0 - share.0);
                 // Every thread has every eighth part: neighbours race in one word.
@@ -41,12 +42,12 @@ pub fn shares_of_one_block_are_freed_at_once<A: Construct>() {
 }
 
 /// The same for many huge blocks in turn: whoever comes first splits it, the others follow.
-pub fn the_first_free_of_a_part_races_with_the_second<A: Construct>() {
-    if A::UNSUPPORTED.partial_free {
+pub fn the_first_free_of_a_part_races_with_the_second(engine: Engine) {
+    if engine.unsupported.partial_free {
         return;
     }
-    let arena = Arena::<A>::new(&zones::trees::<Geo<A>>(2, 2));
-    let huge_order = Order::huge::<Geo<A>>();
+    let arena = Arena::new(engine, &zones::trees(engine, 2, 2));
+    let huge_order = engine.huge_order;
     let half = Order(huge_order.0 - 1);
     let blocks: Vec<_> =
         (0..64).map(|_| arena.alloc(1, Request::new(huge_order, Slot(0)))).collect();
@@ -67,10 +68,10 @@ pub fn the_first_free_of_a_part_races_with_the_second<A: Construct>() {
 
 /// Two threads free the same block at the same time and nobody allocates: exactly one succeeds,
 /// the other is told that it is not allocated, and no count is wrong.
-pub fn of_two_racing_frees_one_succeeds<A: Construct>() {
-    for order in Order::all::<Geo<A>>() {
-        let config = zones::huges::<Geo<A>>(24, 2);
-        let arena = Arena::<A>::new(&config);
+pub fn of_two_racing_frees_one_succeeds(engine: Engine) {
+    for order in engine.orders() {
+        let config = zones::huges(engine, 24, 2);
+        let arena = Arena::new(engine, &config);
         let count = (config.frames >> order.0).min(60);
         for _ in 0..10 {
             let alloc = |_| arena.alloc(1, Request::new(order, Slot(0))).expect("there is room");
@@ -82,14 +83,14 @@ pub fn of_two_racing_frees_one_succeeds<A: Construct>() {
     }
 }
 
-fn free_twice<A: Construct>(arena: &Arena<A>, blocks: &[Block]) {
+fn free_twice(arena: &Arena, blocks: &[Block]) {
     let successes: Vec<_> = blocks.iter().map(|_| AtomicU32::new(0)).collect();
     let turnstile = Turnstile::new(2);
     arena.run(2, |me| {
         let mut way = turnstile.enter();
         for (&(frame, order), successes) in blocks.iter().zip(&successes) {
             way.wait();
-            match arena.engine().free(frame, order, Slot(me as usize - 1)) {
+            match arena.allocator().free(frame, order, Slot(me as usize - 1)) {
                 Ok(()) => drop(successes.fetch_add(1, Ordering::Relaxed)),
                 Err(error) => assert_eq!(error, FreeError::NotAllocated(frame)),
             }
@@ -104,9 +105,11 @@ fn free_twice<A: Construct>(arena: &Arena<A>, blocks: &[Block]) {
 
 /// One half of the threads allocates, the other half frees what those allocated: every free is
 /// remote, and slots come to hold trees that others fill.
-pub fn every_free_is_remote<A: Construct>() {
-    for (slots, frames) in [(THREADS, tree::<A>()), (2, 3 * huge::<A>() + 1), (THREADS, 40)] {
-        let arena = Arena::<A>::new(&ZoneConfig::new(frames, slots));
+pub fn every_free_is_remote(engine: Engine) {
+    for (slots, frames) in
+        [(THREADS, engine.tree_frames), (2, 3 * engine.huge_frames + 1), (THREADS, 40)]
+    {
+        let arena = Arena::new(engine, &ZoneConfig::new(frames, slots));
         let calls = crate::settings::ops();
         let owned = arena.run(THREADS, |me| {
             let slot = Slot(me as usize % slots);

@@ -1,25 +1,27 @@
 //! Huge frames go offline and come back while others allocate and free.
 
-use woodlot_frame::{Construct, FrameId, HugeId, Slot, ZoneConfig};
+use woodlot_frame::{FrameId, HugeId, Slot, ZoneConfig};
 
 use super::arena::Arena;
 use super::drains::watched;
 use super::stress::{Mix, Worker};
-use crate::checks::{huge, rng, tree};
+use crate::checks::rng;
+use crate::engine::Engine;
 use crate::settings::ops;
 
 /// Two threads take huge frames out and put them back; the others never get one that is out.
-pub fn huge_frames_go_and_come_back_while_others_allocate<A: Construct>() {
-    if A::UNSUPPORTED.offline {
+pub fn huge_frames_go_and_come_back_while_others_allocate(engine: Engine) {
+    if engine.unsupported.offline {
         return;
     }
     let mix = Mix { partial: 10, send: 10, batch: 3, drain: 3, exact: 5, small: 6 };
-    for (n, frames) in [6 * huge::<A>() + 1, tree::<A>() + 7].into_iter().enumerate() {
-        let config = ZoneConfig::new(frames, 3).starting_at(FrameId(huge::<A>() - 1));
-        let arena = Arena::<A>::new(&config);
-        let range = config.huge_range::<A::Geometry>();
+    for (n, frames) in [6 * engine.huge_frames + 1, engine.tree_frames + 7].into_iter().enumerate()
+    {
+        let config = ZoneConfig::new(frames, 3).starting_at(FrameId(engine.huge_frames - 1));
+        let arena = Arena::new(engine, &config);
+        let range = engine.huge_range(&config);
         let watch = |me: u32| {
-            let mut rng = rng(300 + u64::from(me) + arena.engine().free_frames() as u64);
+            let mut rng = rng(300 + u64::from(me) + arena.allocator().free_frames() as u64);
             // What is out is out until this very thread puts it back.
             let out: Vec<_> = (0..6)
                 .map(|_| HugeId(rng.usize(range.start.0..range.end.0)))
@@ -37,19 +39,19 @@ pub fn huge_frames_go_and_come_back_while_others_allocate<A: Construct>() {
 
 /// Threads race to take the same huge frames out: each is taken once. What is out stays out, and
 /// comes back when all have stopped.
-pub fn a_huge_frame_goes_offline_once<A: Construct>() {
-    if A::UNSUPPORTED.offline {
+pub fn a_huge_frame_goes_offline_once(engine: Engine) {
+    if engine.unsupported.offline {
         return;
     }
-    let config = ZoneConfig::new(tree::<A>(), 2);
-    let arena = Arena::<A>::new(&config);
+    let config = ZoneConfig::new(engine.tree_frames, 2);
+    let arena = Arena::new(engine, &config);
     arena.run(super::THREADS, |me| {
         // The owner words of the arena see a second taker.
         let first = me as usize * 5;
         for n in 0..32 {
             arena.offline(HugeId((first + n) % 32));
         }
-        arena.engine().drain(Slot(0)).expect("the slot exists");
+        arena.allocator().drain(Slot(0)).expect("the slot exists");
         Vec::new()
     });
     arena.validate();

@@ -2,11 +2,12 @@
 //! every count is exact.
 
 use fastrand::Rng;
-use woodlot_frame::{Batch, Class, Construct, FrameId, Geometry, Order, Request, Slot, ZoneConfig};
+use woodlot_frame::{Batch, Class, FrameId, Order, Request, Slot, ZoneConfig};
 
 use super::THREADS;
 use super::arena::{Arena, Block};
-use crate::checks::{Geo, huge, rng, tree};
+use crate::checks::rng;
+use crate::engine::Engine;
 use crate::settings::ops;
 use crate::zones;
 
@@ -31,8 +32,8 @@ pub(crate) struct Mix {
 pub(crate) const ALL: Mix = Mix { partial: 10, send: 20, batch: 6, exact: 6, drain: 4, small: 4 };
 
 /// One thread of a stress test.
-pub(crate) struct Worker<'a, A: Construct> {
-    pub arena: &'a Arena<A>,
+pub(crate) struct Worker<'a> {
+    pub arena: &'a Arena,
     pub me: u32,
     pub rng: Rng,
     pub blocks: Vec<Block>,
@@ -42,8 +43,8 @@ pub(crate) struct Worker<'a, A: Construct> {
     held: usize,
 }
 
-impl<'a, A: Construct> Worker<'a, A> {
-    pub fn new(arena: &'a Arena<A>, me: u32, salt: u64) -> Self {
+impl<'a> Worker<'a> {
+    pub fn new(arena: &'a Arena, me: u32, salt: u64) -> Self {
         let rng = rng(salt * 1000 + u64::from(me));
         Self { arena, me, rng, blocks: Vec::new(), own_slot: false, held: 0 }
     }
@@ -58,7 +59,7 @@ impl<'a, A: Construct> Worker<'a, A> {
     }
 
     fn order(&mut self, small: u8) -> Order {
-        let max = Geo::<A>::MAX_ORDER as u8;
+        let max = self.arena.engine().max_order.0;
         match self.rng.u8(..20) {
             0 => Order(self.rng.u8(..=max)),
             _ => Order(self.rng.u8(..small.clamp(1, max))),
@@ -95,7 +96,7 @@ impl<'a, A: Construct> Worker<'a, A> {
                 () if chosen(mix.exact) => self.claim(),
                 () if chosen(mix.drain) => {
                     let slot = self.slot();
-                    self.arena.engine().drain(slot).expect("the slot exists");
+                    self.arena.allocator().drain(slot).expect("the slot exists");
                 }
                 () if self.held < limit && self.rng.u8(..5) < 3 => self.alloc(mix.small),
                 () => self.free(),
@@ -121,7 +122,7 @@ impl<'a, A: Construct> Worker<'a, A> {
     }
 
     fn free_part(&mut self) {
-        if A::UNSUPPORTED.partial_free {
+        if self.arena.engine().unsupported.partial_free {
             return self.free();
         }
         let Some((frame, order)) = self.pick() else { return };
@@ -167,7 +168,7 @@ impl<'a, A: Construct> Worker<'a, A> {
     }
 
     fn claim(&mut self) {
-        if A::UNSUPPORTED.exact_frame {
+        if self.arena.engine().unsupported.exact_frame {
             return self.free();
         }
         let config = *self.arena.config();
@@ -183,75 +184,75 @@ impl<'a, A: Construct> Worker<'a, A> {
     }
 }
 
-fn stress<A: Construct>(config: &ZoneConfig, mix: Mix, salt: u64, share: usize) {
-    let arena = Arena::<A>::new(config);
+fn stress(engine: Engine, config: &ZoneConfig, mix: Mix, salt: u64, share: usize) {
+    let arena = Arena::new(engine, config);
     let limit = config.frames / share;
     let owned = arena.run(THREADS, |me| Worker::new(&arena, me, salt).work(ops(), mix, limit));
     arena.settle(owned);
 }
 
 /// Small zones, one slot for all, fewer slots than threads, and one each; half of it all in use.
-pub fn nobody_owns_a_frame_twice<A: Construct>() {
+pub fn nobody_owns_a_frame_twice(engine: Engine) {
     for (n, trees) in [1, 2, 4].into_iter().enumerate() {
         for (m, slots) in [1, 3, THREADS].into_iter().enumerate() {
-            let config = ZoneConfig::new(trees * tree::<A>() - 3, slots);
-            stress::<A>(&config.starting_at(FrameId(1)), ALL, (n * 3 + m) as u64, 16);
+            let config = ZoneConfig::new(trees * engine.tree_frames - 3, slots);
+            stress(engine, &config.starting_at(FrameId(1)), ALL, (n * 3 + m) as u64, 16);
         }
     }
 }
 
 /// So little memory that it is nearly always used up: stealing and refusals at every turn.
-pub fn nobody_owns_a_frame_twice_when_memory_is_short<A: Construct>() {
-    let small = huge::<A>();
+pub fn nobody_owns_a_frame_twice_when_memory_is_short(engine: Engine) {
+    let small = engine.huge_frames;
     for (n, frames) in [7, small / 2, small + 1, 2 * small, 5 * small].into_iter().enumerate() {
         for slots in [1, 2, THREADS] {
-            stress::<A>(&ZoneConfig::new(frames, slots), ALL, (20 + n * 3 + slots) as u64, 4);
+            stress(engine, &ZoneConfig::new(frames, slots), ALL, (20 + n * 3 + slots) as u64, 4);
         }
     }
 }
 
 /// Only middle and large orders, which take several words or children each, and their parts.
-pub fn large_blocks_under_stress<A: Construct>() {
-    let max = Geo::<A>::MAX_ORDER as u8;
+pub fn large_blocks_under_stress(engine: Engine) {
+    let max = engine.max_order.0;
     let mix = Mix { partial: 15, send: 10, small: max, ..Mix::default() };
     for (n, huges) in [2, 6, 32].into_iter().enumerate() {
         for slots in [1, 4] {
-            let config = zones::huges::<Geo<A>>(huges, slots);
-            stress::<A>(&config, mix, (40 + n * 2 + slots) as u64, 6);
+            let config = zones::huges(engine, huges, slots);
+            stress(engine, &config, mix, (40 + n * 2 + slots) as u64, 6);
         }
     }
 }
 
 /// Only single frames, from one slot: the shortest path, most contended.
-pub fn single_frames_under_stress<A: Construct>() {
+pub fn single_frames_under_stress(engine: Engine) {
     let mix = Mix { send: 20, small: 1, ..Mix::default() };
     for (n, slots) in [1, 2, THREADS].into_iter().enumerate() {
-        stress::<A>(&zones::trees::<Geo<A>>(1, slots), mix, 50 + n as u64, 8);
-        stress::<A>(&ZoneConfig::new(130, slots), mix, 60 + n as u64, 4);
+        stress(engine, &zones::trees(engine, 1, slots), mix, 50 + n as u64, 8);
+        stress(engine, &ZoneConfig::new(130, slots), mix, 60 + n as u64, 4);
     }
 }
 
 /// Batches above all.
-pub fn batches_under_stress<A: Construct>() {
+pub fn batches_under_stress(engine: Engine) {
     let mix = Mix { batch: 60, partial: 5, small: 3, ..Mix::default() };
     for (n, slots) in [1, 3].into_iter().enumerate() {
-        stress::<A>(&zones::huges::<Geo<A>>(8, slots), mix, 70 + n as u64, 8);
-        stress::<A>(&ZoneConfig::new(100, slots), mix, 80 + n as u64, 4);
+        stress(engine, &zones::huges(engine, 8, slots), mix, 70 + n as u64, 8);
+        stress(engine, &ZoneConfig::new(100, slots), mix, 80 + n as u64, 4);
     }
 }
 
 /// Exact claims race with allocations and with each other.
-pub fn claims_under_stress<A: Construct>() {
+pub fn claims_under_stress(engine: Engine) {
     let mix = Mix { exact: 50, partial: 5, small: 5, ..Mix::default() };
-    stress::<A>(&zones::huges::<Geo<A>>(4, 3), mix, 90, 10);
-    stress::<A>(&ZoneConfig::new(64, 2), mix, 91, 10);
+    stress(engine, &zones::huges(engine, 4, 3), mix, 90, 10);
+    stress(engine, &ZoneConfig::new(64, 2), mix, 91, 10);
 }
 
 /// Every thread keeps to a slot of its own, also for frames that others allocated: then even the
 /// approximate count is exact.
-pub fn slots_of_their_own_count_exactly<A: Construct>() {
-    let config = zones::trees::<Geo<A>>(2, THREADS);
-    let arena = Arena::<A>::new(&config);
+pub fn slots_of_their_own_count_exactly(engine: Engine) {
+    let config = zones::trees(engine, 2, THREADS);
+    let arena = Arena::new(engine, &config);
     let mix = Mix { drain: 0, ..ALL };
     let owned = arena.run(THREADS, |me| {
         let mut worker = Worker::new(&arena, me, 95);

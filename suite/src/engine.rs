@@ -1,0 +1,364 @@
+//! Engines without their types: an engine is a value, and its zones are behind one interface.
+//!
+//! ```text
+//!   Engine      which engine, and with which geometry     Engine::of::<LLFree<Base4K>>()
+//!   Zone        a zone of it, with its metadata           Owned<LLFree<Base4K>>
+//!   Allocator   the calls of the contract on it           LLFree<Base4K>
+//! ```
+//!
+//! So the checks and the judge are compiled once, in this crate, and a test compiles for each engine
+//! no more than the engine's own methods.
+
+use std::ops::Range;
+
+use woodlot_frame::{
+    AllocError, BadSlot, Batch, ClassPolicy, Construct, FrameAllocator, FrameId, FreeBatchError,
+    FreeBlocks, FreeError, Geometry, HugeId, Init, InitError, MetadataSize, OfflineError, Order,
+    Owned, RawMetadata, Request, Slot, Stats, Unsupported, ZoneConfig, alloc_each, free_each,
+};
+
+/// [`FrameAllocator`] as a trait of objects: each call is the engine's own.
+pub trait Allocator: Sync {
+    /// [`FrameAllocator::zone`].
+    fn zone(&self) -> &ZoneConfig;
+
+    /// [`FrameAllocator::classes`].
+    fn classes(&self) -> &ClassPolicy;
+
+    /// [`Geometry::TREE_FRAMES`].
+    fn tree_frames(&self) -> usize;
+
+    /// [`FrameAllocator::alloc`].
+    ///
+    /// # Errors
+    /// The engine's.
+    fn alloc(&self, request: Request) -> Result<FrameId, AllocError>;
+
+    /// [`FrameAllocator::free`].
+    ///
+    /// # Errors
+    /// The engine's.
+    fn free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError>;
+
+    /// [`FrameAllocator::alloc_batch`].
+    ///
+    /// # Errors
+    /// The engine's.
+    fn alloc_batch(
+        &self,
+        request: Request,
+        batch: Batch,
+        out: &mut [FrameId],
+    ) -> Result<usize, AllocError>;
+
+    /// [`FrameAllocator::free_batch`].
+    ///
+    /// # Errors
+    /// The engine's.
+    fn free_batch(
+        &self,
+        frames: &[FrameId],
+        order: Order,
+        slot: Slot,
+    ) -> Result<(), FreeBatchError>;
+
+    /// [`alloc_each`] on the engine.
+    ///
+    /// # Errors
+    /// The engine's.
+    fn alloc_each(
+        &self,
+        request: Request,
+        batch: Batch,
+        out: &mut [FrameId],
+    ) -> Result<usize, AllocError>;
+
+    /// [`free_each`] on the engine.
+    ///
+    /// # Errors
+    /// The engine's.
+    fn free_each(&self, frames: &[FrameId], order: Order, slot: Slot)
+    -> Result<(), FreeBatchError>;
+
+    /// [`FrameAllocator::drain`].
+    ///
+    /// # Errors
+    /// The engine's.
+    fn drain(&self, slot: Slot) -> Result<(), BadSlot>;
+
+    /// [`FrameAllocator::offline`].
+    ///
+    /// # Errors
+    /// The engine's.
+    fn offline(&self, first: HugeId, count: usize) -> Result<(), OfflineError>;
+
+    /// [`FrameAllocator::online`].
+    ///
+    /// # Errors
+    /// The engine's.
+    fn online(&self, first: HugeId, count: usize) -> Result<(), OfflineError>;
+
+    /// [`FrameAllocator::is_available`].
+    fn is_available(&self, order: Order) -> bool;
+
+    /// [`FrameAllocator::free_frames`].
+    fn free_frames(&self) -> usize;
+
+    /// [`FrameAllocator::stats`].
+    fn stats(&self) -> Stats;
+
+    /// [`FrameAllocator::is_free`].
+    fn is_free(&self, frame: FrameId, order: Order) -> bool;
+
+    /// [`FrameAllocator::free_in_huge`].
+    fn free_in_huge(&self, huge: HugeId) -> usize;
+
+    /// [`FrameAllocator::free_huge_frames`], as a list.
+    fn free_huge_frames(&self) -> Vec<HugeId>;
+
+    /// [`FreeBlocks::of`] the engine.
+    fn free_blocks(&self) -> FreeBlocks;
+}
+
+impl<A: FrameAllocator> Allocator for A {
+    fn zone(&self) -> &ZoneConfig {
+        A::zone(self)
+    }
+
+    fn classes(&self) -> &ClassPolicy {
+        A::classes(self)
+    }
+
+    fn tree_frames(&self) -> usize {
+        A::Geometry::TREE_FRAMES
+    }
+
+    fn alloc(&self, request: Request) -> Result<FrameId, AllocError> {
+        A::alloc(self, request)
+    }
+
+    fn free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
+        A::free(self, frame, order, slot)
+    }
+
+    fn alloc_batch(
+        &self,
+        request: Request,
+        batch: Batch,
+        out: &mut [FrameId],
+    ) -> Result<usize, AllocError> {
+        A::alloc_batch(self, request, batch, out)
+    }
+
+    fn free_batch(
+        &self,
+        frames: &[FrameId],
+        order: Order,
+        slot: Slot,
+    ) -> Result<(), FreeBatchError> {
+        A::free_batch(self, frames, order, slot)
+    }
+
+    fn alloc_each(
+        &self,
+        request: Request,
+        batch: Batch,
+        out: &mut [FrameId],
+    ) -> Result<usize, AllocError> {
+        alloc_each(self, request, batch, out)
+    }
+
+    fn free_each(
+        &self,
+        frames: &[FrameId],
+        order: Order,
+        slot: Slot,
+    ) -> Result<(), FreeBatchError> {
+        free_each(self, frames, order, slot)
+    }
+
+    fn drain(&self, slot: Slot) -> Result<(), BadSlot> {
+        A::drain(self, slot)
+    }
+
+    fn offline(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
+        A::offline(self, first, count)
+    }
+
+    fn online(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
+        A::online(self, first, count)
+    }
+
+    fn is_available(&self, order: Order) -> bool {
+        A::is_available(self, order)
+    }
+
+    fn free_frames(&self) -> usize {
+        A::free_frames(self)
+    }
+
+    fn stats(&self) -> Stats {
+        A::stats(self)
+    }
+
+    fn is_free(&self, frame: FrameId, order: Order) -> bool {
+        A::is_free(self, frame, order)
+    }
+
+    fn free_in_huge(&self, huge: HugeId) -> usize {
+        A::free_in_huge(self, huge)
+    }
+
+    fn free_huge_frames(&self) -> Vec<HugeId> {
+        A::free_huge_frames(self).collect()
+    }
+
+    fn free_blocks(&self) -> FreeBlocks {
+        FreeBlocks::of(self)
+    }
+}
+
+/// [`Owned`] as a trait of objects.
+pub trait Zone: Sync {
+    /// The allocator.
+    fn allocator(&self) -> &dyn Allocator;
+
+    /// [`Owned::recover`].
+    ///
+    /// # Errors
+    /// The engine's.
+    fn recover(&mut self, config: &ZoneConfig) -> Result<(), InitError>;
+
+    /// [`Owned::durable_bytes`].
+    fn durable_bytes(&mut self) -> &mut [u8];
+}
+
+impl<A: Construct> Zone for Owned<A> {
+    fn allocator(&self) -> &dyn Allocator {
+        &**self
+    }
+
+    fn recover(&mut self, config: &ZoneConfig) -> Result<(), InitError> {
+        Owned::recover(self, config)
+    }
+
+    fn durable_bytes(&mut self) -> &mut [u8] {
+        Owned::durable_bytes(self)
+    }
+}
+
+/// What was made, or why it could not be.
+type Made<T> = Result<Box<T>, InitError>;
+
+/// An engine compiled for a geometry: what it says of itself, and how zones of it are made.
+#[derive(Clone, Copy, Debug)]
+pub struct Engine {
+    /// [`FrameAllocator::NAME`].
+    pub name: &'static str,
+    /// [`FrameAllocator::UNSUPPORTED`].
+    pub unsupported: Unsupported,
+    /// The order of a huge frame.
+    pub huge_order: Order,
+    /// The largest order.
+    pub max_order: Order,
+    /// [`Geometry::HUGE_FRAMES`].
+    pub huge_frames: usize,
+    /// [`Geometry::TREE_HUGE`].
+    pub tree_huge: usize,
+    /// [`Geometry::TREE_FRAMES`].
+    pub tree_frames: usize,
+    metadata_size: fn(&ZoneConfig) -> Result<MetadataSize, InitError>,
+    zone: fn(&ZoneConfig, Init) -> Made<dyn Zone>,
+    construct: unsafe fn(&ZoneConfig, RawMetadata, Init) -> Made<dyn Allocator>,
+}
+
+impl Engine {
+    /// The engine of this type.
+    pub const fn of<A: Construct + 'static>() -> Engine {
+        Engine {
+            name: A::NAME,
+            unsupported: A::UNSUPPORTED,
+            huge_order: Order::huge::<A::Geometry>(),
+            max_order: Order::max::<A::Geometry>(),
+            huge_frames: A::Geometry::HUGE_FRAMES,
+            tree_huge: A::Geometry::TREE_HUGE,
+            tree_frames: A::Geometry::TREE_FRAMES,
+            metadata_size: A::metadata_size,
+            zone: owned::<A>,
+            construct: constructed::<A>,
+        }
+    }
+
+    // ---- Its geometry ----
+
+    /// Every order, smallest first.
+    pub fn orders(&self) -> impl DoubleEndedIterator<Item = Order> + Clone + use<> {
+        (0..=self.max_order.0).map(Order)
+    }
+
+    /// The huge frame that a frame lies in.
+    pub fn huge_of(&self, frame: FrameId) -> HugeId {
+        HugeId(frame.0 >> self.huge_order.0)
+    }
+
+    /// The first frame of a huge frame.
+    pub fn first_of(&self, huge: HugeId) -> FrameId {
+        FrameId(huge.0.saturating_mul(self.huge_frames))
+    }
+
+    /// The huge frames that lie wholly inside a zone.
+    pub fn huge_range(&self, config: &ZoneConfig) -> Range<HugeId> {
+        let first = config.start.0.div_ceil(self.huge_frames);
+        HugeId(first)..HugeId((config.end().0 >> self.huge_order.0).max(first))
+    }
+
+    // ---- How it is made ----
+
+    /// [`Construct::metadata_size`].
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn metadata_size(&self, config: &ZoneConfig) -> Result<MetadataSize, InitError> {
+        (self.metadata_size)(config)
+    }
+
+    /// [`Owned::new`].
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn zone(&self, config: &ZoneConfig, init: Init) -> Made<dyn Zone> {
+        (self.zone)(config, init)
+    }
+
+    /// [`Construct::construct`].
+    ///
+    /// # Errors
+    /// The engine's.
+    ///
+    /// # Safety
+    /// What [`Construct::construct`] asks for.
+    pub unsafe fn construct(
+        &self,
+        config: &ZoneConfig,
+        metadata: RawMetadata,
+        init: Init,
+    ) -> Made<dyn Allocator> {
+        // SAFETY: the caller promises the same.
+        unsafe { (self.construct)(config, metadata, init) }
+    }
+}
+
+fn owned<A: Construct + 'static>(config: &ZoneConfig, init: Init) -> Made<dyn Zone> {
+    Ok(Box::new(Owned::<A>::new(config, init)?))
+}
+
+/// # Safety
+/// What [`Construct::construct`] asks for.
+unsafe fn constructed<A: Construct + 'static>(
+    config: &ZoneConfig,
+    metadata: RawMetadata,
+    init: Init,
+) -> Made<dyn Allocator> {
+    // SAFETY: the caller promises the same.
+    Ok(Box::new(unsafe { A::construct(config, metadata, init) }?))
+}
