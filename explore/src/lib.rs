@@ -66,8 +66,10 @@ mod model;
 pub mod orderings;
 mod program;
 mod runtime;
+mod scenario;
 mod search;
 
 pub use failure::{Failure, Step};
 pub use model::{MAX_THREADS, Model, Options, Report, View, explore};
 pub use runtime::{note, settle, wait_until};
+pub use scenario::scenario;

@@ -10,7 +10,7 @@ pub const ENGINES: [&str; 2] = ["woodlot-llfree", "woodlot-nbbs"];
 
 /// Executions after which a short run cuts off a scenario under loom, for each thread that comes first: the
 /// same ones on every machine.
-const LOOM_SHORT: &str = "2000";
+const LOOM_SHORT: &str = "1000";
 
 /// What a checker looks at, and how far it goes.
 #[derive(Args)]

@@ -1,9 +1,8 @@
 //! The driver for the explorer: every interleaving, judged in every state.
 
-use std::println;
 use std::vec::Vec;
 
-use woodlot_explore::{Failure, Model, Options, Report, View};
+use woodlot_explore::{Model, Options, View};
 use woodlot_frame::Geometry;
 
 use super::machine::Level;
@@ -17,32 +16,13 @@ use super::{Scenario, std};
 const SOLO: [u16; 2] = [60, 300];
 /// The most states of a scenario, all of which must be explored.
 const STATES: usize = 15_000_000;
-/// How many are enough of a large one in a short run, and where coverage is measured.
-const PART: usize = if cfg!(coverage) { 10_000 } else { 1_000_000 };
 
-/// Explores a scenario completely, or says why it does not.
+/// Explores a scenario, or says why it does not.
 pub(super) fn check<G: Geometry>(scenario: &Scenario<G>) {
-    let short =
-        cfg!(coverage) || std::env::var_os("WOODLOT_FULL").is_some_and(|value| value == "0");
-    match explore(scenario, if short { PART } else { STATES }) {
-        Ok(report) => {
-            assert!(report.complete || short, "{}: cut off: {report}", scenario.name);
-            let Report { states, transitions, executions, .. } = report;
-            println!(
-                "model {}: {states} states, {transitions} transitions, {executions} executions, {}",
-                scenario.name,
-                if report.complete { "complete" } else { "in part" }
-            );
-        }
-        Err(failure) => panic!("{}: {failure}", scenario.name),
-    }
-}
-
-fn explore<G: Geometry>(scenario: &Scenario<G>, states: usize) -> Result<Report, Failure> {
     let world = World::new(scenario);
     let solo = SOLO[(scenario.machine.level != Level::Lower) as usize];
-    let options = Options::new().solo_progress(solo).max_states(states).max_steps(2000);
-    options.try_explore(|model| set_up(model, &world))
+    let options = Options::new().solo_progress(solo).max_steps(2000);
+    woodlot_explore::scenario(scenario.name, STATES, options, |model| set_up(model, &world));
 }
 
 fn set_up<'m, G: Geometry>(model: &mut Model<'m>, world: &'m World<G>) {

@@ -1,6 +1,6 @@
 //! The driver for the explorer: every interleaving, judged in every state.
 
-use std::println;
+use std::format;
 use std::vec::Vec;
 
 use woodlot_explore::{Failure, Model, Options, Report, View};
@@ -13,25 +13,14 @@ use super::{Scenario, std};
 
 /// Accesses within which a thread that runs alone has finished its script, from any state.
 const SOLO: u16 = 200;
-/// The most states of a scenario. Where coverage is measured, a part of each is enough: all of it is
-/// what `cargo xtask model` runs.
-const STATES: usize = if cfg!(coverage) { 10_000 } else { 5_000_000 };
+/// The most states of a scenario, all of which must be explored.
+const STATES: usize = 5_000_000;
 
-/// Explores a scenario completely, or says why it does not.
+/// Explores a scenario, or says why it does not.
 pub(super) fn check<G: Geometry, F: Cells>(scenario: &Scenario<G, F>) {
-    match explore(scenario, STATES) {
-        Ok(report) => {
-            assert!(report.complete || cfg!(coverage), "{}: cut off: {report}", scenario.name);
-            let Report { states, transitions, executions, .. } = report;
-            println!(
-                "model {} {}: {states} states, {transitions} transitions, {executions} executions, {}",
-                F::NAME,
-                scenario.name,
-                if report.complete { "complete" } else { "in part" }
-            );
-        }
-        Err(failure) => panic!("{}: {failure}", scenario.name),
-    }
+    let world = World::new(scenario);
+    let name = format!("{} {}", F::NAME, scenario.name);
+    woodlot_explore::scenario(&name, STATES, options(), |model| set_up(model, &world));
 }
 
 /// Explores a scenario, up to so many states.
@@ -40,8 +29,11 @@ pub(super) fn explore<G: Geometry, F: Cells>(
     states: usize,
 ) -> Result<Report, Failure> {
     let world = World::new(scenario);
-    let options = Options::new().solo_progress(SOLO).max_states(states).max_steps(2000);
-    options.try_explore(|model| set_up(model, &world))
+    options().max_states(states).try_explore(|model| set_up(model, &world))
+}
+
+fn options() -> Options {
+    Options::new().solo_progress(SOLO).max_steps(2000)
 }
 
 fn set_up<'m, G: Geometry, F: Cells>(model: &mut Model<'m>, world: &'m World<G, F>) {
