@@ -49,7 +49,7 @@ enum Verb {
     Contract,
     /// Check format, clippy (every cfg, warnings denied) and documentation (about 2 minutes)
     Lint,
-    /// Search interleavings and memory orderings with loom, 3 preemptions (half an hour; short: 3 minutes)
+    /// Search interleavings and memory orderings with loom, 3 preemptions (half an hour; short: 2 minutes)
     Loom(Models),
     /// Explore every interleaving under sequential consistency (10 minutes; short: 2)
     Model(Models),
@@ -61,7 +61,7 @@ enum Verb {
     Histories(Histories),
     /// Fuzz with coverage: 10^8 call histories, recoveries, trace files, command lines (1.5 hours; short: 2 minutes)
     Fuzz(Fuzz),
-    /// Interpret the core crates with Miri (half an hour; short: 4)
+    /// Interpret the core crates with Miri (half an hour; short: 3)
     Miri(Length),
     /// Run the tests with threads under the address and thread sanitizers (10 minutes; short: 2)
     Sanitize(Length),
