@@ -267,6 +267,9 @@ pub struct Engine {
     pub tree_huge: usize,
     /// [`Geometry::TREE_FRAMES`].
     pub tree_frames: usize,
+    huge_of: fn(FrameId) -> HugeId,
+    first_of: fn(HugeId) -> FrameId,
+    huge_range: fn(&ZoneConfig) -> Range<HugeId>,
     metadata_size: fn(&ZoneConfig) -> Result<MetadataSize, InitError>,
     zone: fn(&ZoneConfig, Init) -> Made<dyn Zone>,
     construct: unsafe fn(&ZoneConfig, RawMetadata, Init) -> Made<dyn Allocator>,
@@ -283,6 +286,9 @@ impl Engine {
             huge_frames: A::Geometry::HUGE_FRAMES,
             tree_huge: A::Geometry::TREE_HUGE,
             tree_frames: A::Geometry::TREE_FRAMES,
+            huge_of: FrameId::huge::<A::Geometry>,
+            first_of: HugeId::first::<A::Geometry>,
+            huge_range: ZoneConfig::huge_range::<A::Geometry>,
             metadata_size: A::metadata_size,
             zone: owned::<A>,
             construct: constructed::<A>,
@@ -298,18 +304,17 @@ impl Engine {
 
     /// The huge frame that a frame lies in.
     pub fn huge_of(&self, frame: FrameId) -> HugeId {
-        HugeId(frame.0 >> self.huge_order.0)
+        (self.huge_of)(frame)
     }
 
     /// The first frame of a huge frame.
     pub fn first_of(&self, huge: HugeId) -> FrameId {
-        FrameId(huge.0.saturating_mul(self.huge_frames))
+        (self.first_of)(huge)
     }
 
     /// The huge frames that lie wholly inside a zone.
     pub fn huge_range(&self, config: &ZoneConfig) -> Range<HugeId> {
-        let first = config.start.0.div_ceil(self.huge_frames);
-        HugeId(first)..HugeId((config.end().0 >> self.huge_order.0).max(first))
+        (self.huge_range)(config)
     }
 
     // ---- How it is made ----
