@@ -62,6 +62,7 @@ void __init woodlot_init(void)
 			panic("woodlot: no memory for the allocator of zone %s\n", zone->name);
 		for (i = 0; i < WOODLOT_RESERVE; i++)
 			wz->reserve[i] = WOODLOT_RS_NONE;
+		wz->scarce = NR_PAGE_ORDERS;
 		if (IS_ENABLED(CONFIG_PAGE_REPORTING)) {
 			size = BITS_TO_LONGS(nr_huge(zone)) * sizeof(long);
 			wz->reported = memblock_alloc_node(size, SMP_CACHE_BYTES, nid);
@@ -130,6 +131,17 @@ static unsigned long take_reserve(struct zone *zone, unsigned int order)
 	return WOODLOT_RS_NONE;
 }
 
+/* Has the allocator a block? What it says is remembered for woodlot_has_order(). */
+static bool is_available(struct zone *zone, unsigned int order)
+{
+	bool available = woodlot_rs_is_available(woodlot_rs(zone), order);
+	unsigned int *scarce = &zone->woodlot->scarce;
+
+	if (available != (order < READ_ONCE(*scarce)))
+		WRITE_ONCE(*scarce, available ? order + 1 : order);
+	return available;
+}
+
 /*
  * The allocator has found nothing. The reserve is there for high-order
  * allocations that cannot wait, so they go to it at once. The others try again
@@ -144,7 +156,7 @@ unsigned long woodlot_alloc_slow(struct zone *zone, unsigned int order, u8 class
 	if (alloc_flags & ALLOC_HIGHATOMIC)
 		pfn = take_reserve(zone, order);
 	for (i = 0; pfn == WOODLOT_RS_NONE && i < RETRIES; i++) {
-		if (!woodlot_rs_is_available(woodlot_rs(zone), order))
+		if (!is_available(zone, order))
 			break;
 		pfn = woodlot_take(zone, order, class);
 	}
@@ -202,10 +214,10 @@ void woodlot_bad_free(struct zone *zone, unsigned long pfn, unsigned int order, 
 	WARN_ON_ONCE(1);
 }
 
-/* Could an allocation with these flags succeed? */
-bool woodlot_has_order(struct zone *zone, unsigned int order, unsigned int alloc_flags)
+/* Could an allocation with these flags succeed, as far as the allocator knows? */
+bool woodlot_find_order(struct zone *zone, unsigned int order, unsigned int alloc_flags)
 {
-	if (woodlot_rs_is_available(woodlot_rs(zone), order))
+	if (is_available(zone, order))
 		return true;
 	return order <= WOODLOT_RESERVE_ORDER && READ_ONCE(zone->nr_free_highatomic) &&
 	       (alloc_flags & (ALLOC_HIGHATOMIC | ALLOC_OOM));
