@@ -131,14 +131,24 @@ static unsigned long take_reserve(struct zone *zone, unsigned int order)
 	return WOODLOT_RS_NONE;
 }
 
-/* Has the allocator a block? What it says is remembered for woodlot_has_order(). */
+/*
+ * Has the allocator a block? What it says is remembered for woodlot_has_order(),
+ * but good news not within a second of bad ones: to fail takes far longer than
+ * to ask, since all that other CPUs have reserved is drained.
+ */
 static bool is_available(struct zone *zone, unsigned int order)
 {
 	bool available = woodlot_rs_is_available(woodlot_rs(zone), order);
-	unsigned int *scarce = &zone->woodlot->scarce;
+	struct woodlot_zone *wz = zone->woodlot;
+	bool granted = order < READ_ONCE(wz->scarce);
 
-	if (available != (order < READ_ONCE(*scarce)))
-		WRITE_ONCE(*scarce, available ? order + 1 : order);
+	if (granted && !available) {
+		WRITE_ONCE(wz->scarce_since, jiffies);
+		WRITE_ONCE(wz->scarce, order);
+	} else if (!granted && available &&
+		   time_after(jiffies, READ_ONCE(wz->scarce_since) + HZ)) {
+		WRITE_ONCE(wz->scarce, order + 1);
+	}
 	return available;
 }
 
@@ -160,8 +170,9 @@ unsigned long woodlot_alloc_slow(struct zone *zone, unsigned int order, u8 class
 			break;
 		pfn = woodlot_take(zone, order, class);
 	}
-	/* Failing now is worse than failing an atomic block later. */
-	if (pfn == WOODLOT_RS_NONE && (alloc_flags & (ALLOC_OOM | ALLOC_NON_BLOCK)))
+	/* Failing these now is worse than failing an atomic block later. */
+	if (pfn == WOODLOT_RS_NONE &&
+	    ((alloc_flags & ALLOC_OOM) || (!order && (alloc_flags & ALLOC_NON_BLOCK))))
 		pfn = take_reserve(zone, order);
 	return pfn;
 }

@@ -31,6 +31,13 @@ struct page_reporting_dev_info;
 #define WOODLOT_RESERVE		16
 #define WOODLOT_RESERVE_ORDER	PAGE_ALLOC_COSTLY_ORDER
 
+/* One of a watermark check's alloc_flags: an allocation follows. */
+#ifdef CONFIG_WOODLOT_PAGE_ALLOC
+#define ALLOC_FOLLOWS		0x10000
+#else
+#define ALLOC_FOLLOWS		0
+#endif
+
 /**
  * struct woodlot_zone - what a zone has in the place of free lists
  * @reported: a bit for each huge frame that the hypervisor knows to be free;
@@ -39,14 +46,16 @@ struct page_reporting_dev_info;
  *	%WOODLOT_RS_NONE; each is put and taken by an exchange. They count as
  *	free pages, and in the zone's nr_free_highatomic and
  *	nr_reserved_highatomic
- * @scarce: the least order of which a block was looked for in vain, and none
- *	of a larger one found since
+ * @scarce: the orders from this on were lately looked for in vain, or have not
+ *	been looked for since
+ * @scarce_since: when that was, in jiffies
  * @rs: the allocator
  */
 struct woodlot_zone {
 	unsigned long *reported;
 	unsigned long reserve[WOODLOT_RESERVE];
 	unsigned int scarce;
+	unsigned long scarce_since;
 	u8 rs[] ____cacheline_aligned;
 };
 
@@ -78,16 +87,16 @@ static inline void *woodlot_rs(struct zone *zone)
 }
 
 /*
- * Could an allocation with these flags succeed? It is taken for granted until
- * one has found nothing; from then on the allocator is asked. That keeps the
- * question, which comes before every high-order allocation, from taking a third
- * of its time.
+ * Could an allocation with these flags succeed? Where one follows that is taken
+ * for granted until one has found nothing; from then on the allocator is asked.
+ * The question comes before every high-order allocation, and would take a
+ * quarter of its time.
  */
 static inline bool woodlot_has_order(struct zone *zone, unsigned int order,
 				     unsigned int alloc_flags)
 {
 #ifdef CONFIG_WOODLOT_PAGE_ALLOC
-	if (likely(order < READ_ONCE(zone->woodlot->scarce)))
+	if ((alloc_flags & ALLOC_FOLLOWS) && order < READ_ONCE(zone->woodlot->scarce))
 		return true;
 #endif
 	return woodlot_find_order(zone, order, alloc_flags);
