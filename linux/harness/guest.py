@@ -100,7 +100,7 @@ def boot(kernel: Kernel, machine: Machine, job: dict[str, object], seconds: floa
     result, verdict, complaints = Boot(), "", []
     started = time.monotonic()
     with open(log, "wb") as sink, begin(
-        words, stdout=subprocess.PIPE, env=environment_of(kernel, machine)
+        words, guest=True, stdout=subprocess.PIPE, env=environment_of(kernel, machine)
     ) as process:
         sink.write((" ".join(words) + "\n").encode())
         try:

@@ -16,6 +16,7 @@ from .layout import ARCHES, ROOT, Kernel
 from .lock import locked
 from .selftests import selftests
 from .packages import BOOT_X86, BUILD, BUILD_X86, FETCH, TARBALL, install_line, to_install
+from .shell import leave_real_time
 
 DESCRIPTION = """\
 Linux 6.12 with Woodlot's page allocator (or, with --buddy, with its own): built, booted, measured
@@ -224,6 +225,7 @@ def perform(asked) -> None:
 def main() -> int:
     # As Ctrl-C does, it ends what was started.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    leave_real_time()
     try:
         perform(parser().parse_args())
     except Failure as failure:

@@ -12,7 +12,7 @@ from statistics import median
 from .failure import Failure
 from .guest import Machine, boot
 from .layout import ROOT, Kernel
-from .shell import run
+from .shell import in_real_time, run
 
 FIGURES = ("alloc_ns_median", "alloc_ns_min", "free_ns_median", "free_ns_min",
            "pair_ns_median", "pair_ns_min")
@@ -62,11 +62,6 @@ def origin(kernel: Kernel, machine: Machine, load: float) -> list[str]:
         f"on {os.cpu_count()} CPUs of {processor}, load {load:.1f} before and "
         f"{os.getloadavg()[0]:.1f} after" + (", in real time" if in_real_time() else ""),
     ]
-
-
-def in_real_time() -> bool:
-    """Whether other programs of this machine wait for us (chrt -f)."""
-    return os.sched_getscheduler(0) in (os.SCHED_FIFO, os.SCHED_RR)
 
 
 def commit() -> str:

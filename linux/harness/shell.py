@@ -14,6 +14,9 @@ MIB = 1 << 20
 # Of linux/prctl.h.
 PR_SET_PDEATHSIG = 1
 
+# How we were started (chrt), before we left real time.
+_POLICY = os.sched_getscheduler(0), os.sched_getparam(0)
+
 # What a calling make or user may have set for builds of their own.
 FOREIGN = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "ARCH", "CROSS_COMPILE", "KBUILD_OUTPUT", "O")
 
@@ -23,15 +26,35 @@ def environment(**more: str) -> dict[str, str]:
     return {**own, "LC_ALL": "C", **more}
 
 
-def begin(command: list, **popen) -> subprocess.Popen:
+def in_real_time() -> bool:
+    """Whether other programs of this machine wait for guests (chrt -f)."""
+    return _POLICY[0] in (os.SCHED_FIFO, os.SCHED_RR)
+
+
+def leave_real_time() -> None:
+    """
+    Real time is for guests alone: a build in real time can keep a CPU from what it waits for itself,
+    the host's own threads too, and then neither goes on.
+    """
+    if in_real_time():
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+
+
+def begin(command: list, guest: bool = False, **popen) -> subprocess.Popen:
     """Starts a program that reads nothing, in a session of its own, and ends when we are killed."""
     libc = ctypes.CDLL(None)
+
+    def prepare() -> None:
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        if guest and in_real_time():
+            os.sched_setscheduler(0, *_POLICY)
+
     return subprocess.Popen(
         [str(word) for word in command],
         stdin=subprocess.DEVNULL,
         stderr=subprocess.STDOUT,
         start_new_session=True,
-        preexec_fn=lambda: libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM),
+        preexec_fn=prepare,
         **popen,
     )
 

@@ -141,6 +141,17 @@ class Shell(unittest.TestCase):
                 os.kill(started, 0)
                 time.sleep(0.05)
 
+    def test_real_time_is_for_guests(self):
+        script = ("import sys; from harness import shell; shell.leave_real_time()\n"
+                  "for guest in (False, True):\n"
+                  "    with shell.begin(['chrt', '-p', '0'], guest, stdout=sys.stdout) as run: pass")
+        begun = subprocess.run(["chrt", "-f", "1", sys.executable, "-Bc", script], cwd=LINUX,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        if "failed to set" in begun.stderr:
+            self.skipTest("no right to real time")
+        policies = [line.split()[-1] for line in begun.stdout.splitlines() if "policy" in line]
+        self.assertEqual(policies, ["SCHED_OTHER", "SCHED_FIFO"])
+
     def test_too_little_space_is_said_before(self):
         with self.assertRaisesRegex(Failure, "MiB are free"):
             shell.require_space(Path("/"), 1 << 40, "much")
