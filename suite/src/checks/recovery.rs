@@ -156,10 +156,10 @@ pub fn garbage_in(engine: Engine, config: &ZoneConfig, salt: u64) {
     if engine.unsupported.recovery {
         return;
     }
+    let size = engine.metadata_size(config).expect("the zone is legal");
     for kind in 0..KINDS {
         let mut rng = rng(salt + kind as u64);
         let mut owned = engine.zone(config, Init::Free).expect("the zone is legal");
-        let size = engine.metadata_size(config).expect("the zone is legal");
         assert_eq!(owned.durable_bytes().len(), size.durable, "{}: {config:?}", engine.name);
         // Something is in use, so that not all of a slightly damaged zone is zero.
         for _ in 0..config.frames.min(40) {

@@ -75,8 +75,7 @@ const CHANGED: [Changed; 3] = [
 /// longest and see least. Threads and a single row are in the short tests, too.
 const ONE_GEOMETRY: &str = "--cfg woodlot_one_geometry";
 
-/// Seconds for the first tests of a mutant, which take one, and for all of them, which take six: what takes longer
-/// hangs.
+/// Seconds for the first tests of a mutant, and for all of them: what takes longer hangs.
 const LIMITS: [&str; 2] = ["15", "120"];
 
 /// Calls of each of the short tests.
