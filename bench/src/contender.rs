@@ -60,9 +60,9 @@ impl<A: Construct + FrameAllocator<Geometry = Base4K> + Send> Contender for Cont
         let mut zone = zone.map_err(failed)?;
         // Initialising need not have written to every page of the durable part (it does to the
         // volatile one, in all engines): the first write would then be a page fault.
-        for byte in zone.durable_bytes().iter_mut().step_by(4096) {
-            *byte = black_box(*byte);
-        }
+        zone.edit_durable(|bytes| {
+            black_box(bytes);
+        });
         Ok(Self(zone))
     }
 

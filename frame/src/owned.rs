@@ -67,12 +67,17 @@ impl<A: Construct> Owned<A> {
         Ok(())
     }
 
-    /// The durable bytes, to look at or to damage.
-    pub fn durable_bytes(&mut self) -> &mut [u8] {
+    /// Writes over the durable bytes what `edit` makes of a copy of them: they are looked at, or
+    /// damaged, without a slice that would take them from the allocator.
+    pub fn edit_durable(&mut self, edit: impl FnOnce(&mut [u8])) {
         let (start, len) = self.metadata.durable;
+        let mut bytes = vec![0; len];
         // SAFETY: the memory is ours and initialised, and `&mut self` shows that no call is in
         // flight.
-        unsafe { std::slice::from_raw_parts_mut(start, len) }
+        unsafe { start.copy_to_nonoverlapping(bytes.as_mut_ptr(), len) };
+        edit(&mut bytes);
+        // SAFETY: as above; to the allocator it is atomics, for which all bytes are values.
+        unsafe { start.copy_from_nonoverlapping(bytes.as_ptr(), len) };
     }
 }
 

@@ -14,7 +14,7 @@ impl<'a> Bytes<'a> {
     }
 
     /// What is left.
-    pub fn rest(self) -> &'a [u8] {
+    pub fn rest(&self) -> &'a [u8] {
         self.0
     }
 

@@ -24,14 +24,14 @@ fn recovered(engine: Engine, mut bytes: Bytes) {
         let class = config.classes.all().next_back().expect("there is a class");
         let _ = zone.allocator().alloc(Request::new(order, Slot(0)).class(class));
     }
-    damage(zone.durable_bytes(), bytes);
+    zone.edit_durable(&mut |durable| damage(durable, &mut bytes));
     if let Err(why) = recovered_is_consistent(engine, &mut *zone, &config, part) {
         panic!("{config:?}: {why}");
     }
 }
 
 /// Runs of bytes are turned over or overwritten; what is left at the end goes over everything.
-fn damage(durable: &mut [u8], mut bytes: Bytes) {
+fn damage(durable: &mut [u8], bytes: &mut Bytes) {
     let len = durable.len();
     for _ in 0..bytes.byte() % 32 {
         let at = bytes.below(len);

@@ -229,8 +229,8 @@ pub trait Zone: Sync {
     /// The engine's.
     fn recover(&mut self, config: &ZoneConfig) -> Result<(), InitError>;
 
-    /// [`Owned::durable_bytes`].
-    fn durable_bytes(&mut self) -> &mut [u8];
+    /// [`Owned::edit_durable`].
+    fn edit_durable(&mut self, edit: &mut dyn FnMut(&mut [u8]));
 }
 
 impl<A: Construct> Zone for Owned<A> {
@@ -242,8 +242,8 @@ impl<A: Construct> Zone for Owned<A> {
         Owned::recover(self, config)
     }
 
-    fn durable_bytes(&mut self) -> &mut [u8] {
-        Owned::durable_bytes(self)
+    fn edit_durable(&mut self, edit: &mut dyn FnMut(&mut [u8])) {
+        Owned::edit_durable(self, edit);
     }
 }
 

@@ -160,12 +160,14 @@ pub fn garbage_in(engine: Engine, config: &ZoneConfig, salt: u64) {
     for kind in 0..KINDS {
         let mut rng = rng(salt + kind as u64);
         let mut owned = engine.zone(config, Init::Free).expect("the zone is legal");
-        assert_eq!(owned.durable_bytes().len(), size.durable, "{}: {config:?}", engine.name);
         // Something is in use, so that not all of a slightly damaged zone is zero.
         for _ in 0..config.frames.min(40) {
             let _ = owned.allocator().alloc(Request::new(Order(rng.u8(..3)), Slot(0)));
         }
-        damage(owned.durable_bytes(), kind, &mut rng);
+        owned.edit_durable(&mut |bytes| {
+            assert_eq!(bytes.len(), size.durable, "{}: {config:?}", engine.name);
+            damage(bytes, kind, &mut rng);
+        });
         if let Err(why) = recovered_is_consistent(engine, &mut *owned, config, Order::BASE) {
             let line = replay_line(seed());
             panic!("{}: damage {kind} in {config:?}: {why}\n  {line}", engine.name);
