@@ -470,7 +470,35 @@ mod tests {
         assert_eq!(zone.lower.give(1, 2, Surplus::Refuse), None);
         assert_eq!(zone.lower.credits(1), 511);
         let dropped = zone.lower.give(1, 2, Surplus::Drop).expect("they are dropped");
-        assert!(dropped.all && zone.lower.credits(1) == 0);
+        assert_eq!((dropped.all, zone.lower.credits(1)), (true, 0));
+    }
+
+    /// What is left of a refused free whose bits were turned by another one: the credits of the child become
+    /// what its bits say, wherever they are, and those of others stay where they are.
+    #[test]
+    fn credits_follow_the_bits_of_a_refused_free() {
+        let config = ZoneConfig::new(1024, 1).with_classes(ClassPolicy::SINGLE);
+        let zone = Owned::<LLFree<'static, Base4K>>::new(&config, Init::Free).expect("a zone");
+        let request = Request::new(Order(2), Slot(0));
+        zone.alloc(request.at(FrameId(512))).expect("it is free");
+        let polarity = zone.lower.split_polarity(1).expect("a part of it is allocated");
+        let other = Polarity(!polarity.0);
+        // Another call has turned them to free.
+        let refused = zone.take_back(FrameId(512), 1, polarity);
+        assert_eq!((refused, zone.lower.credits(1)), (Err(NotFreed::NotAllocated), 508 + 2));
+        zone.settle(1, 1, polarity);
+        assert_eq!(zone.lower.credits(1), 508 + 3);
+        // And to allocated, of the other meaning.
+        zone.settle(1, 2, other);
+        assert_eq!(zone.lower.credits(1), 508 + 1);
+        let word = zone.reservation(Slot(0), Class(0));
+        zone.alloc(request).expect("there are some");
+        let held = zone.read(word).held();
+        assert_eq!((held, zone.lower.credits(1)), (508 + 1 - 4, 0));
+        zone.settle(0, 1, polarity);
+        assert_eq!(zone.read(word).held(), held, "of a huge frame that is whole by now");
+        zone.settle(1, 3, other);
+        assert_eq!((zone.read(word).held(), zone.lower.credits(1)), (0, held - 3));
     }
 
     /// Two wrong frees of one frame, of which the first turns its bit under a polarity that is no longer

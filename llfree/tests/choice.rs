@@ -1,11 +1,15 @@
 //! Which of several places an allocation chooses: that is what leaves huge frames whole.
 #![cfg(not(any(loom, woodlot_explore)))]
 
+mod memory;
+
 use woodlot_frame::{
     Base4K, Batch, Class, ClassPolicy, FrameAllocator, FrameId, Geometry, Init, Order, Owned,
     Request, Slot, ZoneConfig,
 };
-use woodlot_llfree::LLFree;
+use woodlot_llfree::{LLFree, Tuning};
+
+use memory::Memory;
 
 const HUGE: usize = Base4K::HUGE_FRAMES;
 
@@ -21,12 +25,12 @@ fn halves_taken(halves: &[usize]) -> Owned<LLFree<'static, Base4K>> {
     zone
 }
 
-fn claim(zone: &Owned<LLFree<'static, Base4K>>, frame: usize, order: u8) {
+fn claim(zone: &LLFree<'_, Base4K>, frame: usize, order: u8) {
     let request = Request::new(Order(order), Slot(1)).class(Class(0)).at(FrameId(frame));
     zone.alloc(request).expect("it is free");
 }
 
-fn next(zone: &Owned<LLFree<'static, Base4K>>) -> usize {
+fn next(zone: &LLFree<'_, Base4K>) -> usize {
     zone.alloc(Request::new(Order(0), Slot(0)).class(Class(0))).expect("a frame").0
 }
 
@@ -79,19 +83,20 @@ fn a_batch_fills_one_huge_frame_after_the_other() {
     assert!(frames.iter().map(|frame| frame.0).eq(0..3 * HUGE));
 }
 
-/// Of two trees every frame is allocated as huge frames. Slot 0 frees one of tree 0 and four of tree 1, not
-/// in a row, and slot 1 so many blocks of tree 1 in a row. Which tree does slot 1 get its next huge frame
-/// from? By itself it would take the most used tree, number 0.
-fn next_after_frees_in_a_row(order: u8, frees: usize) -> usize {
+/// Of two trees all huge frames are allocated but one of tree 0 and four of tree 1, and slot 1 frees so many
+/// blocks of tree 1 in a row. Which tree does it get its next huge frame from? By itself it would take the
+/// most used tree, number 0.
+fn next_after_frees_in_a_row(tuning: Tuning, order: u8, frees: usize) -> usize {
     let config = ZoneConfig::new(2 * Base4K::TREE_FRAMES, 2).with_classes(ClassPolicy::SINGLE);
-    let zone = Owned::<LLFree<'static, Base4K>>::new(&config, Init::Free).expect("a zone");
-    (0..2 * Base4K::TREE_HUGE).for_each(|huge| claim(&zone, huge * HUGE, 9));
-    let free = |frame, order, slot| zone.free(FrameId(frame), Order(order), Slot(slot));
-    for huge in [32, 33, 0, 34, 35] {
-        free(huge * HUGE, 9, 0).expect("it is allocated");
-    }
+    let mut memory = Memory::of::<Base4K>(&config);
+    // SAFETY: the memory is aligned, initialised, and outlives the zone, which alone uses it.
+    let zone = unsafe { LLFree::with_tuning(&config, tuning, memory.metadata(), Init::Free) };
+    let zone = zone.expect("a zone");
+    let taken = (1..32).chain(36..64);
+    taken.for_each(|huge| claim(&zone, huge * HUGE, 9));
     for block in 0..frees {
-        free(40 * HUGE + (block << order), order, 1).expect("it is allocated");
+        let frame = FrameId(40 * HUGE + (block << order));
+        zone.free(frame, Order(order), Slot(1)).expect("it is allocated");
     }
     assert_eq!(zone.stats().free_frames, 5 * HUGE + (frees << order), "nothing is lost");
     let request = Request::new(Order(9), Slot(1)).class(Class(0));
@@ -100,8 +105,30 @@ fn next_after_frees_in_a_row(order: u8, frees: usize) -> usize {
 
 #[test]
 fn frees_in_a_row_reserve_their_tree() {
-    for (order, enough) in [(0, 4), (3, 4), (9, 4), (10, 2)] {
-        let tree = |frees| next_after_frees_in_a_row(order, frees);
-        assert_eq!((tree(enough - 1), tree(enough)), (0, 1), "frees of order {order}");
+    for after in 1..=4 {
+        let mut tuning = Tuning::DEFAULT;
+        tuning.reserve_after_frees = after as u8;
+        for (order, enough) in [(0, after), (3, after), (9, after), (10, after.min(2))] {
+            let tree = |frees| next_after_frees_in_a_row(tuning, order, frees);
+            let trees = (tree(enough - 1), tree(enough));
+            assert_eq!(trees, (0, 1), "{after} frees of order {order}");
+        }
+    }
+}
+
+/// Reserve-on-free turned off, and trees that are none of those it reserves: too little or too much of
+/// them is free.
+#[test]
+fn frees_in_a_row_reserve_no_other_tree() {
+    let never = |tuning: &mut Tuning| tuning.reserve_after_frees = 0;
+    let too_full = |tuning: &mut Tuning| tuning.allocated_below = 8;
+    let too_empty = |tuning: &mut Tuning| tuning.free_above = 0;
+    for turn in [never, too_full, too_empty] {
+        let mut tuning = Tuning::DEFAULT;
+        turn(&mut tuning);
+        for order in [0, 9, 10] {
+            let tree = next_after_frees_in_a_row(tuning, order, 8);
+            assert_eq!(tree, 0, "{tuning:?}, frees of order {order}");
+        }
     }
 }

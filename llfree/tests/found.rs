@@ -1,39 +1,30 @@
 //! What readers and checkers found, each as the call that showed it.
 #![cfg(not(any(loom, woodlot_explore)))]
 
+mod memory;
+
 use std::collections::BTreeSet;
 
 use woodlot_frame::{
-    Base4K, Construct, FrameAllocator, FrameId, Geometry, Init, Order, Owned, RawMetadata, Request,
-    Slot, ZoneConfig,
+    Base4K, Construct, FrameAllocator, FrameId, Geometry, Init, Order, Owned, Request, Slot,
+    ZoneConfig,
 };
 use woodlot_llfree::LLFree;
 use woodlot_suite::Engine;
 use woodlot_suite::checks::{init, recovery};
 use woodlot_suite::short::Small;
 
+use memory::Memory;
+
 /// Huge frames of eight base frames, `T` of them in a tree.
 type Trees<const T: usize> = Small<3, T>;
-
-/// A cache line of memory that was used for something else before.
-#[derive(Clone, Copy)]
-#[repr(align(64))]
-struct Used(#[expect(dead_code, reason = "read through a pointer")] [u8; 64]);
-
-/// So many bytes of it.
-fn used(bytes: usize) -> Vec<Used> {
-    vec![Used([0x5a; 64]); bytes.div_ceil(64)]
-}
 
 /// Every huge frame of four trees is had once.
 fn every_huge_frame_once<const T: usize>() {
     let config = ZoneConfig::new(4 * T * Trees::<T>::HUGE_FRAMES, 1);
-    let size = LLFree::<Trees<T>>::metadata_size(&config).expect("a zone");
-    let (mut durable, mut volatile) = (used(size.durable), used(size.volatile));
-    let part = |lines: &mut Vec<Used>| (lines.as_mut_ptr().cast::<u8>(), lines.len() * 64);
-    let metadata = RawMetadata { durable: part(&mut durable), volatile: part(&mut volatile) };
-    // SAFETY: the vectors are aligned, initialised, and outlive the zone, which alone uses them.
-    let zone = unsafe { LLFree::<Trees<T>>::construct(&config, metadata, Init::Free) };
+    let mut memory = Memory::of::<Trees<T>>(&config);
+    // SAFETY: the memory is aligned, initialised, and outlives the zone, which alone uses it.
+    let zone = unsafe { LLFree::<Trees<T>>::construct(&config, memory.metadata(), Init::Free) };
     let zone = zone.expect("a zone");
     let request = Request::new(Order(3), Slot(0));
     let frames: Vec<FrameId> = std::iter::from_fn(|| zone.alloc(request).ok()).collect();

@@ -83,7 +83,7 @@ enum Verb {
     Package,
     /// Build the workspace from nothing and say how long it took
     CleanBuild,
-    /// Everything that .ci/run does after the README's test command; it says what it leaves out
+    /// Everything that .ci/run does after the README's test command
     Checks,
     /// Every checker of the core crates at full length, its figure written to TESTING.md (a day)
     Trust(Trust),
@@ -103,10 +103,6 @@ const TRUST: [Check; 11] = [
     ("mutants", |length| mutants::mutants(&length.into())),
     ("coverage", coverage::coverage),
 ];
-
-/// What CI leaves to `trust`: the contract suite, which the README's test command has run with debug
-/// assertions, too; and what builds everything anew with a compiler of its own, for minutes.
-const LEFT_OUT: [&str; 3] = ["contract", "sanitize", "coverage"];
 
 /// What CI runs beside them, before and after.
 const BEFORE: [Check; 1] = [("lint", |_| lint::lint().map(|()| Outcome::done()))];
@@ -147,12 +143,8 @@ fn run(verb: Verb) -> Result<(), String> {
         Verb::Package => package::package(),
         Verb::CleanBuild => package::clean_build(),
         Verb::Checks => {
-            let checks = [&BEFORE[..], &TRUST, &AFTER].concat().into_iter();
-            println!("checks: left to cargo xtask trust: {}", LEFT_OUT.join(", "));
-            said(
-                "checks",
-                run_all(checks.filter(|(name, _)| !LEFT_OUT.contains(name)), Length::SHORT),
-            )
+            let checks = [&BEFORE[..], &TRUST, &AFTER].concat();
+            said("checks", run_all(checks, Length::SHORT))
         }
         Verb::Trust(trust) => said("trust", trust::trust(&trust, &TRUST)),
     }

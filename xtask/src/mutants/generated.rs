@@ -7,7 +7,7 @@
 //!
 //! What makes its tests hang counts as killed, and the last line says how many there are. What survives is either
 //! explained in `survivors.toml`, by a line for each, or an error. A run goes on where the one before was stopped,
-//! as long as the crates' sources are the same (`target/cargo-mutants`). Defects that need interleavings or weak
+//! as long as the sources of what is tested are the same (`target/cargo-mutants`). Defects that need interleavings or weak
 //! memory to show are not what these tests can see: they are what the table of seeded defects is for.
 
 use std::collections::BTreeSet;
@@ -80,9 +80,6 @@ const LIMITS: [&str; 2] = ["15", "120"];
 
 /// Calls of each of the short tests.
 const OPS: &str = "6000";
-
-/// What is changed. While that is the same, what an earlier run has found killed stays so: tests are only added.
-const SOURCES: [&str; 3] = ["frame/src", "llfree/src", "nbbs/src"];
 
 /// Where the explanations are.
 const SURVIVORS: &str = "xtask/src/mutants/survivors.toml";
@@ -160,7 +157,7 @@ fn mutate(
 ) -> Result<Found, String> {
     let Changed { package, tested, first } = changed;
     let out = root().join("target/cargo-mutants").join(package);
-    begin(&out)?;
+    begin(&out, tested)?;
     let first = ["--lib"].into_iter().chain(first.iter().flat_map(|test| ["--test", test]));
     for (tests, limit) in [first.collect(), vec!["--tests"]].into_iter().zip(LIMITS) {
         keep(&out)?;
@@ -192,14 +189,17 @@ fn mutate(
     Ok(Found { killed: kept(&out, "caught"), hung: kept(&out, "timeout"), survived })
 }
 
-/// A folder for what is found: that of an earlier run, if the sources are the same.
-fn begin(out: &Path) -> Result<(), String> {
+/// A folder for what is found: that of an earlier run, if the sources of what is tested are the same. What
+/// was found killed stays so: tests are only added.
+fn begin(out: &Path, tested: &[&str]) -> Result<(), String> {
+    let folder = |package: &&str| package.replacen("woodlot-", "", 1) + "/src";
+    let sources = ["frame/src".into()].into_iter().chain(tested.iter().map(folder));
     let mut files = Command::new("sh");
     files.args([
         "-c",
-        r#"git ls-files -co --exclude-standard ':!*/models/*' "$@" | git hash-object --stdin-paths"#,
+        r#"git ls-files -co --deduplicate --exclude-standard ':!*/models/*' "$@" | git hash-object --stdin-paths"#,
     ]);
-    let sources = capture(files.arg("sh").args(SOURCES).current_dir(root()))?;
+    let sources = capture(files.arg("sh").args(sources).current_dir(root()))?;
     let stamp = out.join("sources");
     if fs::read_to_string(&stamp).is_ok_and(|earlier| earlier == sources) {
         return Ok(());
