@@ -10,7 +10,7 @@
 //! as long as the sources of what is tested are the same (`target/cargo-mutants`). Defects that need interleavings or weak
 //! memory to show are not what these tests can see: they are what the table of seeded defects is for.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -78,6 +78,9 @@ const ONE_GEOMETRY: &str = "--cfg woodlot_one_geometry";
 /// Seconds for the first tests of a mutant, and for all of them: what takes longer hangs.
 const LIMITS: [&str; 2] = ["15", "120"];
 
+/// What is compiled for the checkers of interleavings only.
+const MODELS: &str = "**/models/**";
+
 /// Calls of each of the short tests.
 const OPS: &str = "6000";
 
@@ -86,10 +89,10 @@ const SURVIVORS: &str = "xtask/src/mutants/survivors.toml";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Survivor {
-    /// As cargo-mutants says it, without the place in the file.
-    mutant: String,
-    /// Why that is no defect, or is left to another checker.
+struct Survivors {
+    /// By their names: what cargo-mutants says, without the place in the file.
+    mutants: Vec<String>,
+    /// Why they are no defects, or are left to another checker.
     #[serde(rename = "why")]
     _why: String,
 }
@@ -125,15 +128,15 @@ pub fn generated(shard: Option<Shard>, file: Option<&str>) -> Result<String, Str
 fn explained() -> Result<BTreeSet<String>, String> {
     #[derive(Deserialize)]
     struct Table {
-        survivor: Vec<Survivor>,
+        survivors: Vec<Survivors>,
     }
     let text =
         fs::read_to_string(root().join(SURVIVORS)).map_err(|e| format!("{SURVIVORS}: {e}"))?;
     let table: Table = toml::from_str(&text).map_err(|e| format!("{SURVIVORS}: {e}"))?;
-    Ok(table.survivor.into_iter().map(|survivor| survivor.mutant).collect())
+    Ok(table.survivors.into_iter().flat_map(|survivors| survivors.mutants).collect())
 }
 
-/// What runs of cargo-mutants came to, in its words; `survived` without the places.
+/// What runs of cargo-mutants came to, in its words; `survived` by their names.
 #[derive(Default)]
 struct Found {
     killed: BTreeSet<String>,
@@ -165,7 +168,7 @@ fn mutate(
         command.args(["mutants", "--no-times", "--profile", "generated", "--iterate"]);
         command.args(["--timeout", limit, "--jobs"]);
         command.arg(available_parallelism().map_or(1, usize::from).to_string());
-        command.args(["--package", package, "--exclude", "**/models/**"]).arg("--output").arg(&out);
+        command.args(["--package", package, "--exclude", MODELS]).arg("--output").arg(&out);
         command.args(tested.iter().flat_map(|package| ["--test-package", package]));
         command.args(file.iter().flat_map(|file| ["--file", file]));
         if let Some(Shard { number, of }) = shard {
@@ -185,7 +188,12 @@ fn mutate(
         }
     }
     keep(&out)?;
-    let survived = listed(&out, "missed").iter().map(|line| without_place(line)).collect();
+    let mut command = this_cargo();
+    command.args(["mutants", "--list", "--package", package, "--exclude", MODELS]);
+    let all = capture(command.env("PATH", path).current_dir(root()))?;
+    let mut survived = listed(&out, "missed");
+    survived =
+        named(&all).filter(|(line, _)| survived.remove(*line)).map(|(_, name)| name).collect();
     Ok(Found { killed: kept(&out, "caught"), hung: kept(&out, "timeout"), survived })
 }
 
@@ -244,12 +252,19 @@ fn lines_of(path: &Path) -> BTreeSet<String> {
     text.lines().map(String::from).collect()
 }
 
-/// `llfree/src/rows.rs:70:24: replace < with == in row_mask`, without the numbers.
-fn without_place(line: &str) -> String {
-    match line.splitn(4, ':').collect::<Vec<_>>()[..] {
-        [file, _, _, what] => format!("{file}:{what}"),
-        _ => line.into(),
-    }
+/// All that cargo-mutants thinks of, with names that stay when the file changes elsewhere:
+/// `llfree/src/rows.rs:70:24: replace < with == in row_mask` without the place, and, if it has said that
+/// before, with how often: `(2)`.
+fn named(all: &str) -> impl Iterator<Item = (&str, String)> {
+    let mut times = BTreeMap::new();
+    all.lines().map(move |line| {
+        let name = match line.splitn(4, ':').collect::<Vec<_>>()[..] {
+            [file, _, _, what] => format!("{file}:{what}"),
+            _ => line.into(),
+        };
+        let times = times.entry(name.clone()).and_modify(|times| *times += 1).or_insert(1);
+        (line, if *times == 1 { name } else { format!("{name} ({times})") })
+    })
 }
 
 #[cfg(test)]
@@ -262,11 +277,17 @@ mod tests {
     }
 
     #[test]
-    fn lines_lose_their_places() {
-        let line = "llfree/src/rows.rs:70:24: replace < with == in row_mask";
-        assert_eq!(without_place(line), "llfree/src/rows.rs: replace < with == in row_mask");
-        let path = "a.rs:1:2: replace Some(a) -> b::C with c: d";
-        assert_eq!(without_place(path), "a.rs: replace Some(a) -> b::C with c: d");
+    fn names_have_no_places_and_are_different() {
+        let lines = "llfree/src/rows.rs:70:24: replace < with == in row_mask\n\
+                     llfree/src/rows.rs:71:24: replace < with == in row_mask\n\
+                     a.rs:1:2: replace Some(a) -> b::C with c: d";
+        let names: Vec<String> = named(lines).map(|(_, name)| name).collect();
+        let expected = [
+            "llfree/src/rows.rs: replace < with == in row_mask",
+            "llfree/src/rows.rs: replace < with == in row_mask (2)",
+            "a.rs: replace Some(a) -> b::C with c: d",
+        ];
+        assert_eq!(names, expected);
     }
 
     #[test]
