@@ -86,14 +86,19 @@ fn a_batch_fills_one_huge_frame_after_the_other() {
 /// Of two trees all huge frames are allocated but one of tree 0 and four of tree 1, and slot 1 frees so many
 /// blocks of tree 1 in a row. Which tree does it get its next huge frame from? By itself it would take the
 /// most used tree, number 0.
-fn next_after_frees_in_a_row(tuning: Tuning, order: u8, frees: usize) -> usize {
+fn next_after_frees_in_a_row(tuning: Tuning, parts: bool, order: u8, frees: usize) -> usize {
     let config = ZoneConfig::new(2 * Base4K::TREE_FRAMES, 2).with_classes(ClassPolicy::SINGLE);
     let mut memory = Memory::of::<Base4K>(&config);
     // SAFETY: the memory is aligned, initialised, and outlives the zone, which alone uses it.
     let zone = unsafe { LLFree::with_tuning(&config, tuning, memory.metadata(), Init::Free) };
     let zone = zone.expect("a zone");
-    let taken = (1..32).chain(36..64);
+    let taken = (1..32).chain(36..40).chain(42..64);
     taken.for_each(|huge| claim(&zone, huge * HUGE, 9));
+    // Of base frames the first free finds the huge frame split, or splits it.
+    match parts {
+        true => (0..4).for_each(|half| claim(&zone, 40 * HUGE + half * HUGE / 2, 8)),
+        false => claim(&zone, 40 * HUGE, 10),
+    }
     for block in 0..frees {
         let frame = FrameId(40 * HUGE + (block << order));
         zone.free(frame, Order(order), Slot(1)).expect("it is allocated");
@@ -108,10 +113,13 @@ fn frees_in_a_row_reserve_their_tree() {
     for after in 1..=4 {
         let mut tuning = Tuning::DEFAULT;
         tuning.reserve_after_frees = after as u8;
-        for (order, enough) in [(0, after), (3, after), (9, after), (10, after.min(2))] {
-            let tree = |frees| next_after_frees_in_a_row(tuning, order, frees);
+        let large = [(false, 9, after), (false, 10, after.min(2))];
+        let small = [(false, 0), (true, 0), (false, 3), (true, 3)];
+        let small = small.map(|(parts, order)| (parts, order, after));
+        for (parts, order, enough) in large.into_iter().chain(small) {
+            let tree = |frees| next_after_frees_in_a_row(tuning, parts, order, frees);
             let trees = (tree(enough - 1), tree(enough));
-            assert_eq!(trees, (0, 1), "{after} frees of order {order}");
+            assert_eq!(trees, (0, 1), "{after} frees of order {order}, in parts: {parts}");
         }
     }
 }
@@ -127,8 +135,27 @@ fn frees_in_a_row_reserve_no_other_tree() {
         let mut tuning = Tuning::DEFAULT;
         turn(&mut tuning);
         for order in [0, 9, 10] {
-            let tree = next_after_frees_in_a_row(tuning, order, 8);
+            let tree = next_after_frees_in_a_row(tuning, false, order, 8);
             assert_eq!(tree, 0, "{tuning:?}, frees of order {order}");
         }
+    }
+}
+
+/// A slot that frees so often in a row into another child of its own tree holds that child: it gets its
+/// next frame there. A sixteenth of a huge frame is enough at once.
+#[test]
+fn frees_in_a_row_hold_their_child() {
+    for (order, enough) in [(0, 4), (2, 4), (4, 4), (5, 1), (7, 1)] {
+        let holds = |frees| {
+            let zone = halves_taken(&[2]);
+            let other = 1 - next(&zone) / HUGE;
+            for block in 0..frees {
+                let frame = FrameId(other * HUGE + (block << order));
+                zone.free(frame, Order(order), Slot(0)).expect("it is allocated");
+            }
+            next(&zone) / HUGE == other
+        };
+        let held = (holds(enough - 1), holds(enough));
+        assert_eq!(held, (false, true), "frees of order {order}");
     }
 }
