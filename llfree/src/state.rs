@@ -255,6 +255,40 @@ mod tests {
     }
 
     #[test]
+    fn joins_are_announced_once_and_made_to_look_again() {
+        let word = States(0).with(Run::new(0, 16), Phase::Whole).turned(Run::new(3, 1));
+        let (joining, stopped) = (word.joining(), word.joining().not_joining());
+        let announced = [word, joining, stopped, stopped.joining()].map(States::is_joining);
+        assert_eq!(announced, [false, true, false, true]);
+        assert_eq!((joining.joining(), stopped.not_joining()), (joining, stopped));
+        assert_ne!(stopped, word, "who looked meanwhile sees that it was stopped");
+        for number in 0..16 {
+            let one = Run::new(number, 1);
+            let seen =
+                [word, joining, stopped].map(|states| (states.phase(one), states.polarity(one)));
+            assert_eq!(seen, [(Phase::Whole, Polarity(number == 3)); 3]);
+        }
+    }
+
+    #[test]
+    fn a_run_changes_if_it_and_the_joins_are_as_they_were() {
+        let (run, beside) = (Run::new(5, 2), Run::new(7, 1));
+        let from = States(0).with(run, Phase::Whole).joining();
+        let to = from.with(run, Phase::Free).turned(run).not_joining();
+        assert_eq!(from.of(run, from, to), Some(to));
+        for other in [from.with(beside, Phase::Offline), from.turned(beside)] {
+            let States(changed) = other;
+            assert_eq!(other.of(run, from, to), Some(States(to.0 ^ from.0 ^ changed)));
+        }
+        for member in run.each() {
+            assert_eq!(from.with(member, Phase::Split).of(run, from, to), None);
+            assert_eq!(from.with(member, Phase::Offline).of(run, from, to), None);
+            assert_eq!(from.turned(member).of(run, from, to), None);
+        }
+        assert_eq!(from.not_joining().of(run, from, to), None);
+    }
+
+    #[test]
     fn the_polarity_turns_the_meaning_of_every_bit() {
         let one = Run::new(3, 1);
         let turned = States(0).turned(one);

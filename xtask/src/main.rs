@@ -67,7 +67,7 @@ enum Verb {
     Sanitize(Length),
     /// Seed defects into the engines: the test named for each must fail (10 minutes; short: 3)
     Mutants(Mutants),
-    /// Measure which lines and branches of the core crates are tested (15 minutes; short: 10)
+    /// Measure which lines and branches of the core crates are tested (15 minutes; short: 4)
     Coverage(Length),
     /// Count instructions for an allocation and its free, with valgrind (about 1 minute)
     Callgrind {
