@@ -57,7 +57,7 @@ enum Verb {
     Shuttle(Shuttle),
     /// Look for panics, heap, locks, floats and divisions in what a kernel would link (half a minute)
     NoPanic,
-    /// Make 10^9 random calls that the naive model judges, on every engine (half an hour; short: 1 minute)
+    /// Make 10^9 random calls that the naive model judges, on every engine (half an hour; short: 20 s)
     Histories(Histories),
     /// Fuzz with coverage: 10^8 call histories, recoveries, trace files, command lines (1.5 hours; short: 2 minutes)
     Fuzz(Fuzz),
@@ -67,7 +67,7 @@ enum Verb {
     Sanitize(Length),
     /// Seed defects into the engines: the test named for each must fail (10 minutes; short: 3)
     Mutants(Mutants),
-    /// Measure which lines and branches of the core crates are tested (15 minutes; short: 4)
+    /// Measure which lines and branches of the core crates are tested (5 minutes; short: 3)
     Coverage(Length),
     /// Count instructions for an allocation and its free, with valgrind (about 1 minute)
     Callgrind {

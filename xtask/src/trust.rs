@@ -64,7 +64,11 @@ pub fn trust(trust: &Trust, checks: &[Check]) -> Result<Outcome, String> {
 
 /// The commit, the day and the machine.
 fn place() -> Result<String, String> {
-    let commit = capture(Command::new("git").args(["describe", "--always", "--dirty=+"]))?;
+    let git = |args: &[&str]| capture(Command::new("git").args(args).current_dir(root()));
+    let commit = git(&["rev-parse", "--short", "HEAD"])?;
+    // The rows that were written before are no change.
+    let changed = git(&["status", "--porcelain", "--untracked-files=no", "--", ":!TESTING.md"])?;
+    let mark = if changed.is_empty() { "" } else { "+" };
     let day = capture(Command::new("date").args(["-u", "+%F"]))?;
     let machine = capture(&mut Command::new("lscpu"))?;
     let field = |name: &str| {
@@ -72,7 +76,7 @@ fn place() -> Result<String, String> {
         values.next().map_or("unknown", str::trim).to_owned()
     };
     let (cpus, model) = (field("CPU(s):"), field("Model name:"));
-    Ok(format!("{}, {}, {cpus} CPUs of {model}", commit.trim(), day.trim()))
+    Ok(format!("{}{mark}, {}, {cpus} CPUs of {model}", commit.trim(), day.trim()))
 }
 
 /// What a checker said.
