@@ -61,7 +61,7 @@ enum Verb {
     Histories(Histories),
     /// Fuzz with coverage: 10^8 call histories, recoveries, trace files, command lines (1.5 hours; short: 2 minutes)
     Fuzz(Fuzz),
-    /// Interpret the core crates with Miri (half an hour; short: 3)
+    /// Interpret the core crates with Miri (15 minutes; short: 1.5)
     Miri(Length),
     /// Run the tests with threads under the address and thread sanitizers (10 minutes; short: 2)
     Sanitize(Length),

@@ -301,7 +301,7 @@ void woodlot_fill_reserve(struct zone *zone)
 		if (READ_ONCE(reserve[i]) == WOODLOT_RS_NONE)
 			break;
 	}
-	if (i == WOODLOT_RESERVE)
+	if (i == WOODLOT_RESERVE || !is_available(zone, WOODLOT_RESERVE_ORDER))
 		return;
 	pfn = woodlot_take(zone, WOODLOT_RESERVE_ORDER, WOODLOT_RS_UNMOVABLE);
 	if (pfn == WOODLOT_RS_NONE)
