@@ -381,7 +381,10 @@ impl<'a, G: Geometry> Rows<'a, G> {
 
 #[cfg(all(test, not(any(loom, woodlot_explore))))]
 mod tests {
+    extern crate std;
+
     use super::*;
+    use std::vec::Vec;
     use woodlot_frame::Base4K;
 
     /// Rows in which these frames are allocated.
@@ -424,6 +427,54 @@ mod tests {
         assert_eq!(values(&rows), [!0, !0, !0, !0, !0, 0, !0, !0]);
         assert_eq!(of(&rows).claim(7, Spot { row: 4, value: 0, starts: 0 }), Err(0));
         assert_eq!(values(&rows), [!0, !0, !0, !0, !0, 0, !0, !0]);
+    }
+
+    #[test]
+    fn several_frames_are_claimed_row_by_row() {
+        let rows = words([!0, !0b1011, 0, !0, !0, !0, !0, !0]);
+        let claim = |count, from| {
+            let mut taken = Vec::new();
+            assert_eq!(of(&rows).claim_many(count, from, |offset| taken.push(offset)), taken.len());
+            taken
+        };
+        assert_eq!(claim(4, 1), [64, 65, 67, 128], "no more of the last row than asked for");
+        assert_eq!(values(&rows), [!0, !0, 1, !0, !0, !0, !0, !0]);
+        assert_eq!(claim(2, 3), [129, 130], "the search goes round");
+        assert_eq!(claim(64, 2), Vec::from_iter(131..192), "what there is");
+        assert_eq!(values(&rows), [!0; 8]);
+    }
+
+    #[test]
+    fn some_frames_of_a_row_are_turned_together_or_not() {
+        let rows = words([!0, 0b1100, !0, !0, !0, !0, !0, !0]);
+        assert_eq!([of(&rows).release_in(1, 0b0110), of(&rows).claim_mask(1, 0b0110)], [false; 2]);
+        assert_eq!(values(&rows)[1], 0b1100);
+        assert!(of(&rows).release_in(1, 0b0100) && of(&rows).claim_mask(1, 0b0011));
+        assert_eq!(values(&rows)[1], 0b1011);
+    }
+
+    #[test]
+    fn a_search_comes_to_every_place_of_a_block() {
+        for order in 0..9 {
+            for start in (0..512).step_by(1 << order) {
+                for from in 0..8 {
+                    let rows = [(); 8].map(|()| AtomicU64::new(!0));
+                    of(&rows).release(start, order).expect("all are allocated");
+                    assert_eq!(of(&rows).claim_behind(order, from), Ok(start));
+                    assert_eq!(values(&rows), [!0; 8]);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_large_claim_says_which_rows_it_fills() {
+        let free = of(&[]);
+        let filled = |order, starts| free.filled(order, Spot { row: 0, value: 0, starts });
+        assert_eq!([6, 7, 8].map(|order| filled(order, 0)), [1, 2, 4]);
+        let last = [0, 3, 4, 5].map(|order| filled(order, 1 << 32));
+        let one_of_two = [0, 3, 4, 5].map(|order| filled(order, 1 << 32 | 1));
+        assert_eq!((last, one_of_two), ([0, 0, 1, 1], [0, 0, 0, 0]));
     }
 
     #[test]
