@@ -159,3 +159,89 @@ fn frees_in_a_row_hold_their_child() {
         assert_eq!(held, (false, true), "frees of order {order}");
     }
 }
+
+/// So many trees in which nothing is allocated but a huge frame of each of the first ones, by a slot of its
+/// own, which has reserved that tree: which trees those are.
+fn reserved<const SLOTS: usize>(trees: usize) -> (Owned<LLFree<'static, Base4K>>, [usize; SLOTS]) {
+    let config = ZoneConfig::new(trees * Base4K::TREE_FRAMES, SLOTS);
+    let zone = Owned::<LLFree<'static, Base4K>>::new(
+        &config.with_classes(ClassPolicy::SINGLE),
+        Init::Free,
+    );
+    let zone = zone.expect("a zone");
+    let own = std::array::from_fn(|slot| {
+        let request = Request::new(Order(9), Slot(slot)).class(Class(0));
+        zone.alloc(request).expect("a huge frame").0 / Base4K::TREE_FRAMES
+    });
+    (zone, own)
+}
+
+/// Half of the last huge frame of the tree is allocated; which it is.
+fn half_of_the_last(zone: &LLFree<'_, Base4K>, tree: usize) -> usize {
+    let huge = (tree + 1) * Base4K::TREE_HUGE - 1;
+    claim(zone, huge * HUGE, 8);
+    huge
+}
+
+/// One of four trees that nobody has reserved.
+fn neither_of(reserved: [usize; 2]) -> usize {
+    (0..4).find(|tree| !reserved.contains(tree)).expect("a tree")
+}
+
+#[test]
+fn a_huge_frame_in_part_allocated_of_another_tree_comes_before_a_free_one_of_the_own() {
+    let (zone, reserved) = reserved::<2>(4);
+    let huge = half_of_the_last(&zone, neither_of(reserved));
+    assert_eq!(next(&zone) / HUGE, huge);
+}
+
+#[test]
+fn a_huge_frame_in_part_allocated_of_a_reserved_tree_comes_before_a_free_one_of_the_own() {
+    let (zone, [own, other]) = reserved(4);
+    assert_ne!(own, other);
+    let huge = half_of_the_last(&zone, other);
+    assert_eq!(next(&zone) / HUGE, huge);
+}
+
+#[test]
+fn what_is_in_part_allocated_of_the_own_tree_comes_first() {
+    let (zone, [own, other]) = reserved(4);
+    let huge = half_of_the_last(&zone, own);
+    half_of_the_last(&zone, other);
+    half_of_the_last(&zone, neither_of([own, other]));
+    assert_eq!(next(&zone) / HUGE, huge);
+}
+
+/// While trees are entirely free each slot opens huge frames of its own; then it shares what others hold.
+#[test]
+fn what_other_slots_hold_is_shared_when_no_tree_is_free() {
+    for trees in [2, 3] {
+        let (zone, [own, other]) = reserved(trees);
+        assert_ne!(own, other);
+        let request = Request::new(Order(0), Slot(1)).class(Class(0));
+        let held = zone.alloc(request).expect("a frame").0 / HUGE;
+        assert_eq!(held / Base4K::TREE_HUGE, other);
+        assert_eq!(next(&zone) / HUGE == held, trees == 2, "{trees} trees");
+    }
+}
+
+#[test]
+fn a_huge_frame_whose_frames_all_came_back_is_the_next_one() {
+    let (zone, [own, _]) = reserved::<2>(3);
+    let frame = next(&zone);
+    let huge_frames = own * Base4K::TREE_HUGE + 2..(own + 1) * Base4K::TREE_HUGE;
+    huge_frames.for_each(|huge| claim(&zone, huge * HUGE, 9));
+    zone.free(FrameId(frame), Order(0), Slot(0)).expect("it is allocated");
+    let request = Request::new(Order(9), Slot(0)).class(Class(0));
+    assert_eq!(zone.alloc(request), Ok(FrameId(frame)));
+}
+
+#[test]
+fn huge_frames_come_from_the_most_used_tree() {
+    for order in [9, 10] {
+        let zone = halves_taken(&[4, 30, 20]);
+        let request = Request::new(Order(order), Slot(0)).class(Class(0));
+        let frame = zone.alloc(request).expect("a huge frame");
+        assert_eq!(frame.0 / Base4K::TREE_FRAMES, 1, "order {order}");
+    }
+}
