@@ -245,3 +245,43 @@ fn huge_frames_come_from_the_most_used_tree() {
         assert_eq!(frame.0 / Base4K::TREE_FRAMES, 1, "order {order}");
     }
 }
+
+/// Four trees, three slots, three classes of which none fills up what another has begun.
+fn apart() -> Owned<LLFree<'static, Base4K>> {
+    let classes = ClassPolicy::new(&[(1, &[0, 1, 2]), (1, &[1, 2, 0]), (1, &[2, 0, 1])]);
+    let config = ZoneConfig::new(4 * Base4K::TREE_FRAMES, 3);
+    let config = config.with_classes(classes.expect("a policy"));
+    Owned::new(&config, Init::Free).expect("a zone")
+}
+
+#[test]
+fn classes_have_trees_of_their_own() {
+    let zone = apart();
+    let tree = |class| {
+        let request = Request::new(Order(0), Slot(0)).class(Class(class));
+        zone.alloc(request).expect("a frame").0 / Base4K::TREE_FRAMES
+    };
+    let [first, second, third] = [0, 1, 2].map(tree);
+    assert!(first != second && second != third && third != first);
+}
+
+/// The first block of a free tree, claimed by its number, makes it one of the block's class.
+#[test]
+fn claims_begin_trees_of_their_class() {
+    let zone = apart();
+    let request =
+        |class, order| Request::new(Order(order), Slot(class as usize)).class(Class(class));
+    for (class, tree) in [(0, 2), (1, 0), (2, 3)] {
+        let first = FrameId(tree * Base4K::TREE_FRAMES);
+        zone.alloc(request(class, 8).at(first)).expect("it is free");
+    }
+    let trees = [0, 1, 2].map(|class| zone.alloc(request(class, 0)).expect("a frame"));
+    assert_eq!(trees.map(|frame| frame.0 / Base4K::TREE_FRAMES), [2, 0, 3]);
+}
+
+#[test]
+fn trees_are_compared_by_what_is_used_of_their_huge_frames() {
+    let zone = halves_taken(&[32, 32]);
+    (32..64).for_each(|huge| claim(&zone, huge * HUGE + HUGE / 2, 7));
+    assert_eq!(next(&zone) / Base4K::TREE_FRAMES, 1, "the most used tree is another");
+}
