@@ -65,7 +65,7 @@ enum Verb {
     Miri(Length),
     /// Run the tests with threads under the address and thread sanitizers (10 minutes; short: 2)
     Sanitize(Length),
-    /// Seed defects into the engines: the test named for each must fail (10 minutes; short: 3)
+    /// Seed defects into the engines: the test named for each must fail (half an hour; short: 1.5)
     Mutants(Mutants),
     /// Measure which lines and branches of the core crates are tested (5 minutes; short: 3)
     Coverage(Length),

@@ -164,10 +164,13 @@ pub fn garbage_in(engine: Engine, config: &ZoneConfig, salt: u64) {
         for _ in 0..config.frames.min(40) {
             let _ = owned.allocator().alloc(Request::new(Order(rng.u8(..3)), Slot(0)));
         }
+        let mut damaged = Vec::new();
         owned.edit_durable(&mut |bytes| {
-            assert_eq!(bytes.len(), size.durable, "{}: {config:?}", engine.name);
             damage(bytes, kind, &mut rng);
+            damaged = bytes.to_vec();
         });
+        assert_eq!(damaged.len(), size.durable, "{}: {config:?}", engine.name);
+        owned.edit_durable(&mut |bytes| assert!(bytes == damaged, "nothing was damaged"));
         if let Err(why) = recovered_is_consistent(engine, &mut *owned, config, Order::BASE) {
             let line = replay_line(seed());
             panic!("{}: damage {kind} in {config:?}: {why}\n  {line}", engine.name);
