@@ -331,3 +331,151 @@ impl<'a, G: Geometry> Index<'a, G> {
         self.update(index, None, load(index));
     }
 }
+
+#[cfg(all(test, not(any(loom, woodlot_explore))))]
+mod tests {
+    extern crate std;
+
+    use std::vec::Vec;
+
+    use woodlot_frame::Base4K;
+    use woodlot_suite::settings::rng;
+
+    use super::*;
+
+    const CLASSES: usize = 2;
+    /// Three groups, the last of which is not full.
+    const TREES: usize = 2 * GROUP + 50;
+
+    type Of<'a> = Index<'a, Base4K>;
+
+    fn memory() -> [Vec<AtomicU64>; 2] {
+        let (masks, leaves) = words(TREES, CLASSES);
+        [masks, leaves].map(|count| (0..count).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    /// Any tree: reserved or not, with credits in up to three children.
+    fn any(rng: &mut impl FnMut(usize) -> usize) -> Use {
+        let class = Class(rng(CLASSES) as u8);
+        let children = (0..rng(4)).map(|child| child * 7);
+        let full = Base4K::HUGE_FRAMES;
+        let tree = Tree::new(class);
+        let tree =
+            children.fold(tree, |tree, child| tree.follow::<Base4K>(child, 0, 1 + rng(full)));
+        let whole = [0, 0, 1, 20, 29, Base4K::TREE_HUGE][rng(6)];
+        match rng(3) {
+            0 => Use::new(tree.reserve().expect("it is not reserved"), 0),
+            _ if whole == Base4K::TREE_HUGE => Use::new(Tree::new(class), whole),
+            _ => Use::new(tree, whole),
+        }
+    }
+
+    /// The trees of a kind at these places, in the order in which a search that begins near tree `near`
+    /// is to come upon them.
+    fn expected(trees: &[Use], kind: Kind, places: Places, near: usize) -> Vec<usize> {
+        let at = |tree: &usize| trees[*tree].place::<Base4K>(kind).filter(|&at| places.has(at));
+        let first = near / GROUP;
+        let groups = (first..3).chain(0..first);
+        groups
+            .flat_map(|group| {
+                let group = group * GROUP..TREES.min((group + 1) * GROUP);
+                let mut found: Vec<usize> = group.filter(|tree| at(tree).is_some()).collect();
+                found.sort_by_key(|tree| at(tree));
+                found
+            })
+            .collect()
+    }
+
+    fn found(index: &Of<'_>, trees: &[Use], kind: Kind, places: Places, near: usize) -> Vec<usize> {
+        let mut found = Vec::new();
+        let none = index.search(
+            kind,
+            places,
+            near,
+            |tree| trees[tree],
+            |tree, entry| {
+                assert_eq!(entry, trees[tree].tree);
+                // One that has moved to an earlier place may come twice.
+                if !found.contains(&tree) {
+                    found.push(tree);
+                }
+                None::<()>
+            },
+        );
+        assert_eq!(none, None);
+        found
+    }
+
+    #[test]
+    fn a_tree_is_where_its_kind_class_and_use_say() {
+        let at = |tree, whole| Kind::ALL.map(|kind| Use::new(tree, whole).place::<Base4K>(kind));
+        let none = Tree::new(Class(2));
+        let some = none.follow::<Base4K>(9, 0, Base4K::HUGE_FRAMES / 2);
+        for whole in 0..Base4K::TREE_HUGE {
+            let level = 16 + (whole as u32 / 4).min(6);
+            let huge = (whole > 0).then_some(level);
+            assert_eq!(at(none, whole), [None, None, huge]);
+            // Half a huge frame is two of the 16 quarters of a level.
+            let partial = 16 + (whole as u32 * 4 + 2) / 16;
+            assert_eq!(at(some, whole), [Some(partial), None, huge.map(|_| partial.min(22))]);
+        }
+        assert_eq!(at(none, Base4K::TREE_HUGE), [None, None, Some(16 + 7)]);
+        let reserve = |tree: Tree| tree.reserve().expect("it is not reserved");
+        assert_eq!(at(reserve(none), 20), [None; 3]);
+        assert_eq!(at(reserve(some), 20), [None, Some(16), None]);
+        let full = (0..32).fold(none, |tree, child| tree.follow::<Base4K>(child, 0, 511));
+        assert_eq!(at(full, 0), [Some(16 + (32 * 3 / 16)), None, None]);
+    }
+
+    /// However trees change, a search finds those of its kind and places, in their order; and when it has
+    /// come to all of them, what the index says is true.
+    #[test]
+    fn searches_find_what_there_is_and_heal_the_rest() {
+        let mut rng = rng(170);
+        let mut below = |limit: usize| rng.usize(..limit);
+        let [masks, leaves] = memory();
+        let index = Of::new(&masks, &leaves, CLASSES);
+        let mut trees: Vec<Use> = (0..TREES).map(|_| Use::new(Tree::new(Class(0)), 0)).collect();
+        let of = |class| Places::of(Class(class));
+        let places =
+            [of(0), of(1), Places::FREE_TREES, of(1).but(Places::FREE_TREES), of(0).or(of(1))];
+        for round in 0..60 {
+            for _ in 0..[3, 200][round % 2] {
+                let (tree, now) = (below(TREES), any(&mut below));
+                let before = std::mem::replace(&mut trees[tree], now);
+                index.update(tree, (below(8) > 0).then_some(before), now);
+            }
+            for kind in Kind::ALL {
+                for places in places {
+                    let near = below(TREES);
+                    let due = expected(&trees, kind, places, near);
+                    assert!(due.is_empty() || index.may_have(kind, places));
+                    assert_eq!(found(&index, &trees, kind, places, near), due, "{kind:?}");
+                    let one =
+                        index.search(kind, places, near, |tree| trees[tree], |tree, _| Some(tree));
+                    assert_eq!(one, due.first().copied());
+                }
+                // The first search empties leaves, the second one sees that they are empty.
+                found(&index, &trees, kind, Places::ALL, 0);
+                found(&index, &trees, kind, Places::ALL, 0);
+                for places in places {
+                    let at = |near| expected(&trees, kind, places, near);
+                    assert_eq!(index.may_have(kind, places), !at(0).is_empty());
+                    for near in [0, GROUP + 1, TREES - 1] {
+                        let first =
+                            at(near).first().copied().filter(|tree| tree / GROUP == near / GROUP);
+                        assert_eq!(index.first(kind, places, near), first);
+                    }
+                }
+                let in_group = |group: usize| {
+                    let trees = expected(&trees, kind, Places::ALL, group * GROUP);
+                    trees.first().copied().filter(|tree| tree / GROUP == group)
+                };
+                let firsts: Vec<usize> = (0..3).filter_map(in_group).collect();
+                assert_eq!(index.firsts(kind).collect::<Vec<_>>(), firsts);
+            }
+        }
+        index.clear();
+        assert!(Kind::ALL.iter().all(|&kind| !index.may_have(kind, Places::ALL)));
+    }
+}
