@@ -46,6 +46,10 @@ fn children_with_little_left_are_filled_last() {
     let zone = halves_taken(&[2]);
     (HUGE / 2..HUGE - 8).for_each(|frame| claim(&zone, frame, 0));
     assert_eq!(next(&zone) / HUGE, 1, "the child with little left is not the last");
+    let zone = halves_taken(&[1]);
+    (HUGE / 2..HUGE - 60).for_each(|frame| claim(&zone, frame, 0));
+    claim(&zone, HUGE, 3);
+    assert_eq!(next(&zone) / HUGE, 1, "one with hardly anything allocated comes later");
 }
 
 #[test]
@@ -163,16 +167,23 @@ fn frees_in_a_row_hold_their_child() {
 /// So many trees in which nothing is allocated but a huge frame of each of the first ones, by a slot of its
 /// own, which has reserved that tree: which trees those are.
 fn reserved<const SLOTS: usize>(trees: usize) -> (Owned<LLFree<'static, Base4K>>, [usize; SLOTS]) {
-    let config = ZoneConfig::new(trees * Base4K::TREE_FRAMES, SLOTS);
+    let config = ZoneConfig::new(trees * Base4K::TREE_FRAMES, SLOTS + 1);
     let zone = Owned::<LLFree<'static, Base4K>>::new(
         &config.with_classes(ClassPolicy::SINGLE),
         Init::Free,
     );
     let zone = zone.expect("a zone");
-    let own = std::array::from_fn(|slot| {
+    let huge = |slot| {
         let request = Request::new(Order(9), Slot(slot)).class(Class(0));
-        zone.alloc(request).expect("a huge frame").0 / Base4K::TREE_FRAMES
-    });
+        zone.alloc(request).expect("a huge frame")
+    };
+    // If there is one more, it is the first, and free again, so that the index says so truly.
+    let first = (trees > SLOTS).then(|| huge(SLOTS));
+    let own = std::array::from_fn(|slot| huge(slot).0 / Base4K::TREE_FRAMES);
+    if let Some(frame) = first {
+        zone.free(frame, Order(9), Slot(SLOTS)).expect("it is allocated");
+        zone.drain(Slot(SLOTS)).expect("a slot");
+    }
     (zone, own)
 }
 
@@ -185,7 +196,7 @@ fn half_of_the_last(zone: &LLFree<'_, Base4K>, tree: usize) -> usize {
 
 /// One of four trees that nobody has reserved.
 fn neither_of(reserved: [usize; 2]) -> usize {
-    (0..4).find(|tree| !reserved.contains(tree)).expect("a tree")
+    (0..4).rfind(|tree| !reserved.contains(tree)).expect("a tree")
 }
 
 #[test]
@@ -205,11 +216,15 @@ fn a_huge_frame_in_part_allocated_of_a_reserved_tree_comes_before_a_free_one_of_
 
 #[test]
 fn what_is_in_part_allocated_of_the_own_tree_comes_first() {
-    let (zone, [own, other]) = reserved(4);
-    let huge = half_of_the_last(&zone, own);
-    half_of_the_last(&zone, other);
-    half_of_the_last(&zone, neither_of([own, other]));
-    assert_eq!(next(&zone) / HUGE, huge);
+    for others in [false, true] {
+        let (zone, [own, other]) = reserved(4);
+        let huge = half_of_the_last(&zone, own);
+        if others {
+            half_of_the_last(&zone, other);
+            half_of_the_last(&zone, neither_of([own, other]));
+        }
+        assert_eq!(next(&zone) / HUGE, huge, "others: {others}");
+    }
 }
 
 /// While trees are entirely free each slot opens huge frames of its own; then it shares what others hold.
@@ -274,6 +289,9 @@ fn claims_begin_trees_of_their_class() {
     for (class, tree) in [(0, 2), (1, 0), (2, 3)] {
         let first = FrameId(tree * Base4K::TREE_FRAMES);
         zone.alloc(request(class, 8).at(first)).expect("it is free");
+        // The next ones change nothing.
+        let second = FrameId(first.0 + HUGE / 2);
+        zone.alloc(request((class + 1) % 3, 7).at(second)).expect("it is free");
     }
     let trees = [0, 1, 2].map(|class| zone.alloc(request(class, 0)).expect("a frame"));
     assert_eq!(trees.map(|frame| frame.0 / Base4K::TREE_FRAMES), [2, 0, 3]);
