@@ -453,7 +453,8 @@ impl<G: Geometry> LLFree<'_, G> {
     }
 }
 
-#[cfg(all(test, not(any(loom, woodlot_explore))))]
+#[cfg(test)]
+#[cfg(not(any(loom, woodlot_explore)))]
 mod tests {
     use woodlot_frame::{
         AllocError, Base4K, Class, ClassPolicy, FrameAllocator, Init, Owned, Request, ZoneConfig,

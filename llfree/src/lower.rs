@@ -555,7 +555,8 @@ pub(crate) struct Given {
     pub(crate) all: bool,
 }
 
-#[cfg(all(test, not(any(loom, woodlot_explore))))]
+#[cfg(test)]
+#[cfg(not(any(loom, woodlot_explore)))]
 mod tests {
     use super::*;
     use crate::LLFree;

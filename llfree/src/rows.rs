@@ -379,7 +379,8 @@ impl<'a, G: Geometry> Rows<'a, G> {
     }
 }
 
-#[cfg(all(test, not(any(loom, woodlot_explore))))]
+#[cfg(test)]
+#[cfg(not(any(loom, woodlot_explore)))]
 mod tests {
     extern crate std;
 

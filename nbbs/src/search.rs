@@ -160,7 +160,8 @@ impl<G: Geometry, F: Form> Forest<'_, G, F> {
     }
 }
 
-#[cfg(all(test, not(any(loom, woodlot_explore))))]
+#[cfg(test)]
+#[cfg(not(any(loom, woodlot_explore)))]
 mod tests {
     use super::*;
     use crate::form::OneLevel;

@@ -139,7 +139,8 @@ fn unpack(late: u64) -> Option<Cell> {
     Some(Cell { group: group as u32, number: (late >> 8) as usize })
 }
 
-#[cfg(all(test, not(any(loom, woodlot_explore))))]
+#[cfg(test)]
+#[cfg(not(any(loom, woodlot_explore)))]
 mod tests {
     use super::*;
 
