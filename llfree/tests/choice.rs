@@ -13,11 +13,16 @@ use memory::Memory;
 
 const HUGE: usize = Base4K::HUGE_FRAMES;
 
+/// So many trees of one class, and so many slots.
+fn free_trees(trees: usize, slots: usize) -> Owned<LLFree<'static, Base4K>> {
+    let config = ZoneConfig::new(trees * Base4K::TREE_FRAMES, slots);
+    Owned::new(&config.with_classes(ClassPolicy::SINGLE), Init::Free).expect("a zone")
+}
+
 /// So many trees of one class and two slots, in which blocks of half a huge frame are allocated: of so
 /// many huge frames of each tree one half.
 fn halves_taken(halves: &[usize]) -> Owned<LLFree<'static, Base4K>> {
-    let config = ZoneConfig::new(halves.len() * Base4K::TREE_FRAMES, 2);
-    let zone = Owned::new(&config.with_classes(ClassPolicy::SINGLE), Init::Free).expect("a zone");
+    let zone = free_trees(halves.len(), 2);
     let trees = halves.iter().zip((0..).step_by(Base4K::TREE_FRAMES));
     for frame in trees.flat_map(|(&count, first)| (0..count).map(move |n| first + n * HUGE)) {
         claim(&zone, frame, 8);
@@ -167,12 +172,7 @@ fn frees_in_a_row_hold_their_child() {
 /// So many trees in which nothing is allocated but a huge frame of each of the first ones, by a slot of its
 /// own, which has reserved that tree: which trees those are.
 fn reserved<const SLOTS: usize>(trees: usize) -> (Owned<LLFree<'static, Base4K>>, [usize; SLOTS]) {
-    let config = ZoneConfig::new(trees * Base4K::TREE_FRAMES, SLOTS + 1);
-    let zone = Owned::<LLFree<'static, Base4K>>::new(
-        &config.with_classes(ClassPolicy::SINGLE),
-        Init::Free,
-    );
-    let zone = zone.expect("a zone");
+    let zone = free_trees(trees, SLOTS + 1);
     let huge = |slot| {
         let request = Request::new(Order(9), Slot(slot)).class(Class(0));
         zone.alloc(request).expect("a huge frame")

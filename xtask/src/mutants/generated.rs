@@ -6,9 +6,9 @@
 //! ```
 //!
 //! What makes its tests hang counts as killed, and the last line says how many there are. What survives is either
-//! explained in `survivors.toml`, by a line for each, or an error. A run goes on where the one before was stopped,
-//! as long as the sources of what is tested are the same (`target/cargo-mutants`). Defects that need interleavings or weak
-//! memory to show are not what these tests can see: they are what the table of seeded defects is for.
+//! given a reason in `survivors.toml`, or an error. A run goes on where the one before was stopped, as long as the
+//! sources of what is tested are the same (`target/cargo-mutants`). Defects that need interleavings or weak memory
+//! to show are not what these tests can see: they are what the table of seeded defects is for.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -272,7 +272,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_survivor_is_explained_in_a_line() {
+    fn every_survivor_has_a_reason() {
         assert!(explained().is_ok());
     }
 
