@@ -227,3 +227,21 @@ impl<'a, G: Geometry> LLFree<'a, G> {
 /// The class of trees that nobody has reserved yet. What lies in them after a recovery or a start
 /// with everything allocated is not known: movable frames, which may be anywhere, fill them up.
 const FIRST_CLASS: Class = Class::MOVABLE;
+
+#[cfg(test)]
+#[cfg(not(any(loom, woodlot_explore)))]
+mod tests {
+    use super::*;
+    use woodlot_frame::Base4K;
+
+    #[test]
+    fn the_largest_zone_and_the_most_slots() {
+        let frames = Reservation::<Base4K>::MAX_TREES * Base4K::TREE_FRAMES;
+        let counted = |frames, slots| {
+            counts::<Base4K>(&ZoneConfig::new(frames, slots)).map(|counts| counts.trees)
+        };
+        assert_eq!(counted(frames, MAX_SLOTS), Ok(Reservation::<Base4K>::MAX_TREES));
+        assert_eq!(counted(frames + 1, 1), Err(InitError::ZoneTooLarge));
+        assert_eq!(counted(1, MAX_SLOTS + 1), Err(InitError::TooManySlots));
+    }
+}
