@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn free_fields_are_found_as_naively() {
-        let fields = [0u64, 0, 1, 0x1E, 0x80, 0, 0, 0x61];
+        let fields = [0u64, 0xE1, 1, 0x1E, 0x80, 0, 0, 0x61];
         for seed in 0..4096usize {
             let value = (0..8).fold(0, |value, at| {
                 let field = if seed >> at & 1 == 0 { 0 } else { fields[(seed + at) % 8] };

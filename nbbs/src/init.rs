@@ -163,3 +163,23 @@ impl<G: Geometry, F: Form> Forest<'_, G, F> {
         atom.for_each(|atom| F::store(atom, value));
     }
 }
+
+#[cfg(test)]
+#[cfg(not(any(loom, woodlot_explore)))]
+mod tests {
+    use super::*;
+    use woodlot_frame::{Base4K, FrameId};
+
+    #[test]
+    fn the_largest_zone_and_the_most_slots() {
+        let of = |start, frames, slots| {
+            let zone = ZoneConfig::new(frames, slots).starting_at(FrameId(start));
+            Ground::of::<Base4K>(&zone).map(|ground| ground.roots)
+        };
+        let roots = MAX_FRAMES >> Base4K::MAX_ORDER;
+        assert_eq!(of(0, MAX_FRAMES, MAX_SLOTS), Ok(roots));
+        assert_eq!(of(0, MAX_FRAMES + 1, 1), Err(InitError::ZoneTooLarge));
+        assert_eq!(of(usize::MAX, 1, 1), Err(InitError::ZoneTooLarge));
+        assert_eq!(of(0, 1, MAX_SLOTS + 1), Err(InitError::TooManySlots));
+    }
+}

@@ -98,3 +98,73 @@ fn begin(byte: &AtomicU8, order: u8) -> bool {
     }
     false
 }
+
+#[cfg(test)]
+#[cfg(not(any(loom, woodlot_explore)))]
+mod tests {
+    use super::*;
+    use crate::form::OneLevel;
+    use crate::shape::Shape;
+    use woodlot_frame::Base4K;
+
+    const NOTHING: Found = Found::None(false);
+
+    /// A forest of one root, of which the byte says this.
+    fn with_byte(byte: u8, check: impl FnOnce(Forest<'_, Base4K, OneLevel>, &AtomicU8)) {
+        let spent = [AtomicU8::new(byte)];
+        check(Forest { cells: &[], spent: &spent, shape: Shape::new(1) }, &spent[0]);
+    }
+
+    #[test]
+    fn the_lowest_order_is_kept_until_something_is_free() {
+        with_byte(UNKNOWN, |forest, _| {
+            assert!(!forest.is_spent(0, Base4K::MAX_ORDER));
+            for (order, kept) in [(5, 5), (3, 3), (4, 3)] {
+                assert_eq!(forest.spend(0, order, || NOTHING), NOTHING);
+                assert_eq!(
+                    [kept - 1, kept, 10].map(|o| forest.is_spent(0, o)),
+                    [false, true, true]
+                );
+            }
+            forest.unspend(Node::around(77, 2));
+            assert!(!forest.is_spent(0, Base4K::MAX_ORDER));
+        });
+    }
+
+    #[test]
+    fn what_a_second_look_finds_takes_the_order_back() {
+        for found in [Found::None(true), Found::Block(Node::around(0, 1), false)] {
+            with_byte(3, |forest, byte| {
+                assert_eq!(forest.spend(0, 1, || found), found);
+                assert_eq!(load(byte), UNKNOWN);
+            });
+        }
+    }
+
+    #[test]
+    fn nobody_believes_who_is_still_looking() {
+        with_byte(3, |forest, byte| {
+            let looks = || {
+                assert_eq!(
+                    (load(byte), forest.is_spent(0, Base4K::MAX_ORDER)),
+                    (LOOKING | 1, false)
+                );
+                NOTHING
+            };
+            assert_eq!(forest.spend(0, 1, looks), NOTHING);
+            assert_eq!(load(byte), 1);
+        });
+    }
+
+    #[test]
+    fn no_more_look_than_can_be_counted() {
+        with_byte(15 * LOOKING | 3, |forest, byte| {
+            assert_eq!(forest.spend(0, 1, || unreachable!("one too many")), NOTHING);
+            assert_eq!(load(byte), 15 * LOOKING | 3);
+        });
+        with_byte(14 * LOOKING | 3, |forest, byte| {
+            assert_eq!(forest.spend(0, 1, || NOTHING), NOTHING);
+            assert_eq!(load(byte), 14 * LOOKING | 1);
+        });
+    }
+}

@@ -73,11 +73,14 @@ fn class_sums(a: &dyn Allocator, stats: &Stats, model: &Model) -> Judged {
     if beyond.iter().any(|class| *class != Default::default()) {
         return Err(format!("classes that do not exist have counts: {:?}", stats.classes));
     }
-    // Trees may be aligned to the zone or to zero.
+    // Trees may be counted from frame 0, or from the first block of the largest order. Not every engine has
+    // trees.
     let trees = sum(|c| c.trees);
-    let most = zone.frames.div_ceil(a.tree_frames()) + 1;
-    if trees > most || (trees == 0 && !model.unsupported.classes) {
-        return Err(format!("the classes have {trees} trees, but should have 1 to {most}"));
+    let from =
+        |block: usize| (zone.end().0 - zone.start.0 / block * block).div_ceil(a.tree_frames());
+    let right = [a.tree_frames(), model.max_order().frames()].map(from);
+    if !right.contains(&trees) && (trees > 0 || !model.unsupported.classes) {
+        return Err(format!("the classes have {trees} trees, but should have one of {right:?}"));
     }
     Ok(())
 }
