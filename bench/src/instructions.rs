@@ -53,16 +53,18 @@ fn program() -> Option<PathBuf> {
 }
 
 fn callgrind(program: &Path, engine: Engine, order: Order, pairs: u64) -> Result<u64, Failure> {
-    let failed = |cause: String| Failure::Failed(format!("not counted: valgrind: {cause}"));
+    let failed = |cause: &str| Failure::Failed(format!("not counted: {cause}"));
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
         .arg(program)
         .args([engine.name(), &order.0.to_string(), &pairs.to_string()])
         .output()
-        .map_err(|error| failed(error.to_string()))?;
+        .map_err(|error| failed(&format!("valgrind: {error}")))?;
     let text = String::from_utf8_lossy(&output.stderr);
     let counted = collected(&text).filter(|_| output.status.success());
-    counted.ok_or_else(|| failed(text.lines().last().unwrap_or("says nothing").to_string()))
+    // The program's own words, among those of valgrind.
+    let mut own = text.lines().filter_map(|line| line.strip_prefix("instructions: "));
+    counted.ok_or_else(|| failed(own.next().unwrap_or(&text)))
 }
 
 /// The number in callgrind's line `==123== Collected : 4567`.
