@@ -18,7 +18,7 @@ use crate::shell::{capture, root};
 pub struct Trust {
     /// At full length, with the figures written to TESTING.md; otherwise their short forms
     #[arg(long)]
-    full: bool,
+    pub full: bool,
     /// Only these checkers
     #[arg(value_name = "CHECKER")]
     only: Vec<String>,

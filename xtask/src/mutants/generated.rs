@@ -191,9 +191,12 @@ fn mutate(
     let mut command = this_cargo();
     command.args(["mutants", "--list", "--package", package, "--exclude", MODELS]);
     let all = capture(command.env("PATH", path).current_dir(root()))?;
-    let mut survived = listed(&out, "missed");
-    survived =
-        named(&all).filter(|(line, _)| survived.remove(*line)).map(|(_, name)| name).collect();
+    let mut missed = listed(&out, "missed");
+    let survived = named(&all).filter(|(line, _)| missed.remove(*line)).map(|(_, name)| name);
+    let survived = survived.collect();
+    if let Some(line) = missed.first() {
+        return Err(format!("cargo mutants missed what it does not list: {line}"));
+    }
     Ok(Found { killed: kept(&out, "caught"), hung: kept(&out, "timeout"), survived })
 }
 

@@ -21,6 +21,8 @@ use std::time::Instant;
 
 use clap::Args;
 
+pub use generated::generated;
+
 use generated::Shard;
 use judge::Verdict;
 use scratch::Scratch;
@@ -75,7 +77,7 @@ const MARKS: [&str; 2] = ["<!-- mutants: begin -->\n", "<!-- mutants: end -->\n"
 /// Seeds defects, or says which there are.
 pub fn mutants(options: &Mutants) -> Result<Outcome, String> {
     if options.generated {
-        return generated::generated(options.shard, options.file.as_deref()).map(Outcome::Ran);
+        return generated(options.shard, options.file.as_deref()).map(Outcome::Ran);
     }
     let all = table::read()?;
     if options.list {
