@@ -7,42 +7,55 @@ use woodlot_frame::{
 };
 
 macro_rules! defects {
-    ($($(#[$doc:meta])+ $name:ident,)*) => {
+    ($($(#[$doc:meta])+ $name:ident: $($words:literal)|+,)*) => {
         /// A defect.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         pub enum Defect {
+            /// None: where this is found, seeding is what is wrong.
+            Nothing,
             $($(#[$doc])+ $name,)*
         }
 
         /// Every defect.
         pub const ALL: &[Defect] = &[$(Defect::$name),*];
+
+        impl Defect {
+            /// Is this what it is found by?
+            pub fn is_found_by(self, why: &str) -> bool {
+                let words: &[&str] = match self {
+                    Defect::Nothing => &[],
+                    $(Defect::$name => &[$($words),+],)*
+                };
+                words.iter().any(|words| why.contains(words))
+            }
+        }
     };
 }
 
 defects! {
     /// An allocation looks for a free block, claims it, and does not ask whether it was first.
-    LostRaceSucceeds,
+    LostRaceSucceeds: ", not nobody's" | " was thread ",
     /// An allocation looks for a free block, claims it, and gives up if another one was first.
-    LostRaceIsOutOfMemory,
+    LostRaceIsOutOfMemory: " was refused, but was there all the time",
     /// An allocation gives up while two others are under way.
-    BusyIsOutOfMemory,
+    BusyIsOutOfMemory: " was refused, but was there all the time",
     /// A batch that cannot be had in full keeps its first block.
-    FailedBatchKeepsABlock,
+    FailedBatchKeepsABlock: ") is false, but should be true" | "free_frames",
     /// An allocation waits until no free is under way.
-    WaitsForFrees,
+    WaitsForFrees: " stands still",
     /// A free is refused while another one is under way in the same huge frame.
-    RacingFreeRefused,
+    RacingFreeRefused: ": NotAllocated(",
     /// The count of free frames is read, changed and written back in steps.
-    TornCount,
+    TornCount: "free_frames",
     /// A huge frame goes offline if it was free a moment ago.
-    OfflineTooLate,
+    OfflineTooLate: ", as it becomes offline" | ") is true, but should be false",
     /// A free of what is offline puts it back.
-    OfflineFreed,
+    OfflineFreed: ", not Offline(",
     /// A drain that meets an allocation loses a frame.
-    DrainLosesAFrame,
+    DrainLosesAFrame: ") is false, but should be true" | "free_frames",
     /// A freed block of order 2 is free in halves, one after the other, and the second half only if
-    /// no allocation is under way.
-    HalfFreed,
+    /// no allocation is under way. Where there are no partial frees none is.
+    HalfFreed: ") is false, but should be true" | "free_frames",
 }
 
 /// An allocator with a defect.
@@ -86,7 +99,11 @@ impl<A: FrameAllocator> Seeded<A> {
 
     fn allocate(&self, request: Request, others: u64) -> Result<FrameId, AllocError> {
         let found = || {
-            let legal = request.frame.is_none() && request.order <= Order::max::<A::Geometry>();
+            let zone = self.zone.zone();
+            let legal = request.frame.is_none()
+                && request.order <= Order::max::<A::Geometry>()
+                && request.slot.0 < zone.slots
+                && zone.classes.has(request.class);
             self.look(request.order).filter(|_| legal)
         };
         match self.defect {

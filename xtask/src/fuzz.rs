@@ -114,8 +114,8 @@ const OPTIONS: [&str; 3] = ["-entropic=0", "-reload=0", "-verbosity=0"];
 
 /// Fuzzes each target for its time, or replays one input.
 pub fn fuzz(fuzz: &Fuzz) -> Result<Outcome, String> {
-    if !succeeds(Command::new("c++").arg("--version")) {
-        return Outcome::missing(fuzz.length, "libFuzzer needs a C++ compiler (c++)".into());
+    if let Err(why) = compiler() {
+        return Outcome::missing(fuzz.length, why);
     }
     let targets: Vec<Target> = match fuzz.target {
         Some(target) => vec![target],
@@ -208,6 +208,14 @@ fn build(targets: &[Target]) -> Result<PathBuf, String> {
         args.extend(["--features", "command"]);
     }
     instrumented("build", &args)
+}
+
+/// Is there what it takes to build the fuzzers?
+pub fn compiler() -> Result<(), String> {
+    match succeeds(Command::new("c++").arg("--version")) {
+        true => Ok(()),
+        false => Err("libFuzzer needs a C++ compiler (c++)".into()),
+    }
 }
 
 /// Checks the fuzzers but for the command line's, which would take minutes. What both need, libFuzzer above all, is

@@ -29,7 +29,7 @@ use histories::Histories;
 use models::{ENGINES, Models, models};
 use mutants::Mutants;
 use outcome::{Check, Length, Outcome, run_all};
-use shell::{cargo, tee, this_cargo};
+use shell::{cargo, passed, this_cargo};
 use shuttle::Shuttle;
 use trust::Trust;
 
@@ -55,8 +55,8 @@ enum Verb {
     Model(Models),
     /// Run random histories of whole allocators under shuttle (half an hour; short: 1.5 minutes)
     Shuttle(Shuttle),
-    /// Look for panics, heap, locks, floats and divisions in what a kernel would link (half a minute)
-    NoPanic,
+    /// Look for panics, heap, locks, floats and divisions in what a kernel would link (half a minute, short or not)
+    NoPanic(Length),
     /// Make 10^9 random calls that the naive model judges, on every engine (half an hour; short: 20 s)
     Histories(Histories),
     /// Fuzz with coverage: 10^8 call histories, recoveries, trace files, command lines (1.5 hours; short: 2 minutes)
@@ -77,7 +77,7 @@ enum Verb {
     },
     /// Draw the report and open it in headless Chromium: both themes, desk and phone (6 minutes; short: 2)
     Report(Length),
-    /// Build Linux with this allocator, boot it, put it under stress (2 hours; short: 10 minutes, 2 warm)
+    /// Build Linux with this allocator, boot it, put it under stress (an hour; short: 10 minutes, 3 warm)
     Kernel(Length),
     /// Package every crate that is published
     Package,
@@ -133,7 +133,7 @@ fn run(verb: Verb) -> Result<(), String> {
         Verb::Loom(what) => said("loom", models("loom", &what)),
         Verb::Model(what) => said("model", models("woodlot_explore", &what)),
         Verb::Shuttle(what) => said("shuttle", shuttle::shuttle(&what)),
-        Verb::NoPanic => said("no-panic", no_panic::no_panic().map(Outcome::Ran)),
+        Verb::NoPanic(_) => said("no-panic", no_panic::no_panic().map(Outcome::Ran)),
         Verb::Histories(length) => said("histories", histories::histories(&length)),
         Verb::Fuzz(length) => said("fuzz", fuzz::fuzz(&length)),
         Verb::Miri(length) => said("miri", miri::miri(length)),
@@ -166,7 +166,6 @@ fn contract() -> Result<String, String> {
     let mut command = this_cargo();
     command.args(["test", "--profile", "checked", "--test", "contract"]);
     command.args(ENGINES.iter().flat_map(|krate| ["-p", krate]));
-    let said = tee(&mut command)?;
-    let passed = said.lines().filter(|line| line.starts_with("test ") && line.ends_with(" ok"));
-    Ok(format!("{} checks passed on {} engines", passed.count(), ENGINES.len()))
+    let passed = passed(&mut command)?;
+    Ok(format!("{passed} checks passed on {} engines", ENGINES.len()))
 }

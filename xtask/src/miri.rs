@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::models::ENGINES;
 use crate::nightly::{components, nightly};
 use crate::outcome::{Length, Outcome};
-use crate::shell::{run, two_at_a_time};
+use crate::shell::{passed, run, two_at_a_time};
 
 /// Without isolation, for `WOODLOT_OPS` and the clock.
 const FLAGS: &str =
@@ -37,7 +37,8 @@ pub fn miri(length: Length) -> Result<Outcome, String> {
     }
     let bounds = if length.short { SHORT } else { FULL };
     // A history is interpreted on one processor.
-    run(test(&bounds, FLAGS, 1, "woodlot-frame").args(["--features", "std", "--lib"]))?;
+    let frame =
+        passed(test(&bounds, FLAGS, 1, "woodlot-frame").args(["--features", "std", "--lib"]))?;
     let mut runs = Vec::new();
     // NBBS comes first: it takes the longest.
     for engine in ENGINES.into_iter().rev() {
@@ -52,10 +53,11 @@ pub fn miri(length: Length) -> Result<Outcome, String> {
             runs.extend(ALONE.map(|check| short(history(seed), &["--", check])));
         }
     }
-    two_at_a_time(runs, |mut command| run(&mut command))?;
+    let engines = two_at_a_time(runs, |mut command| passed(&mut command))?;
+    let tests = frame + engines.iter().sum::<u64>();
     Ok(Outcome::Ran(format!(
-        "0 findings; {} histories and {} schedules of {} calls on each of two geometries, of {} \
-         engines",
+        "0 findings in {tests} runs of tests; {} histories and {} schedules of {} calls on each of \
+         two geometries, of {} engines",
         bounds.histories,
         bounds.schedules,
         bounds.ops,

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use crate::outcome::{Length, Outcome};
-use crate::shell::{tee, this_cargo};
+use crate::shell::{passed_in, tee, this_cargo};
 
 /// The crates that keep the contract and have models.
 pub const ENGINES: [&str; 2] = ["woodlot-llfree", "woodlot-nbbs"];
@@ -41,26 +41,58 @@ pub fn models(cfg: &str, what: &Models) -> Result<Outcome, String> {
     if what.length.short {
         command.env("LOOM_MAX_PERMUTATIONS", LOOM_SHORT);
     }
-    totals(&tee(&mut command)?).map(Outcome::Ran)
+    let in_part = what.length.short || what.name.is_some();
+    totals(&tee(&mut command)?, if in_part { 0 } else { LEAST }).map(Outcome::Ran)
 }
 
-/// The sum of what the drivers say for each scenario; an error if there was none.
-fn totals(said: &str) -> Result<String, String> {
-    let of_scenario = |line: &&str| line.starts_with("model ") || line.starts_with("loom ");
-    let explored: Vec<&str> = said.lines().filter(of_scenario).collect();
-    let total = |unit: &str| -> u64 { explored.iter().filter_map(|line| count(line, unit)).sum() };
+/// The least executions or states of a full run: loom is cut off by the clock, which may be too early.
+const LEAST: u64 = 1_000_000;
+
+/// The sum of what the drivers say for each scenario; an error if there was none, or one is not told, or there
+/// are fewer executions or states than `least`.
+fn totals(said: &str, least: u64) -> Result<String, String> {
+    let of_driver = |line: &&str| line.starts_with("model ") || line.starts_with("loom ");
+    let (chance, explored): (Vec<&str>, Vec<&str>) =
+        said.lines().filter(of_driver).partition(|line| line.contains(CHANCE));
+    let total = |lines: &[&str], unit: &str| -> u64 {
+        lines.iter().filter_map(|line| count(line, unit)).sum()
+    };
     // The explorer takes states for all the executions that pass through them.
-    let figures = match total("states") {
-        0 => format!("{} executions", total("executions")),
-        states => format!("{states} states, {} transitions", total("transitions")),
+    let (size, figures) = match total(&explored, "states") {
+        0 => {
+            let executions = total(&explored, "executions");
+            (executions, format!("{executions} executions"))
+        }
+        states => {
+            let transitions = total(&explored, "transitions");
+            (states, format!("{states} states, {transitions} transitions"))
+        }
     };
     let ended = |how: &str| explored.iter().filter(|line| line.ends_with(how)).count();
     let (complete, not) = (ended(", complete"), ended(", cut off") + ended(", in part"));
-    if explored.is_empty() {
+    let (tests, told) = (passed_in(said), (complete + not + chance.len()) as u64);
+    if tests == 0 {
         return Err("no scenario has such a name".into());
     }
-    Ok(format!("{figures}; {complete} of {} scenarios complete", complete + not))
+    if told != tests {
+        return Err(format!("{tests} tests passed, of which {told} said how"));
+    }
+    if size < least {
+        return Err(format!("{figures}: fewer than {least}"));
+    }
+    let mut line = format!("{figures}; {complete} of {} scenarios complete", complete + not);
+    if !chance.is_empty() {
+        let [states, scripts, complete] =
+            ["states", "scripts", "complete"].map(|unit| total(&chance, unit));
+        line += &format!(
+            "; {states} more states of {scripts} scripts by chance, {complete} of them complete"
+        );
+    }
+    Ok(line)
 }
+
+/// In the lines of NBBS's scripts by chance, which are not part of the figures.
+const CHANCE: &str = " scripts by chance, ";
 
 /// The number before a word of the line.
 fn count(line: &str, unit: &str) -> Option<u64> {
@@ -76,15 +108,20 @@ mod tests {
     #[test]
     fn lines_of_scenarios_add_up() {
         let said = "model claim: 12 states, 20 transitions, 3 executions, complete\n\
-                    test ok\n\
+                    test result: ok. 1 passed; 0 failed\n\
                     model 1-level: 48 scripts by chance, 40 complete, 30 states\n\
-                    model long: 9 states, 12 transitions, 4 executions, in part";
-        let line = "51 states, 32 transitions; 1 of 2 scenarios complete";
-        assert_eq!(totals(said), Ok(line.into()));
+                    model long: 9 states, 12 transitions, 4 executions, in part\n\
+                    test result: ok. 2 passed; 0 failed";
+        let line = "21 states, 32 transitions; 1 of 2 scenarios complete; 30 more states of 48 \
+                    scripts by chance, 40 of them complete";
+        assert_eq!(totals(said, 0), Ok(line.into()));
         let said = "loom claim: 7 executions, 3 preemptions, complete\n\
-                    loom zone: 9 executions, 3 preemptions, cut off";
+                    loom zone: 9 executions, 3 preemptions, cut off\n\
+                    test result: ok. 2 passed; 0 failed";
         let line = "16 executions; 1 of 2 scenarios complete";
-        assert_eq!(totals(said), Ok(line.into()));
-        assert!(totals("test result: ok. 0 passed").is_err());
+        assert_eq!(totals(said, 16), Ok(line.into()));
+        assert!(totals(said, 17).is_err(), "too few");
+        assert!(totals(&said.replace("loom zone", "zone"), 0).is_err(), "one is not told");
+        assert!(totals("test result: ok. 0 passed", 0).is_err());
     }
 }

@@ -57,6 +57,21 @@ pub fn tee(command: &mut Command) -> Result<String, String> {
     }
 }
 
+/// Runs tests; how many passed, which is an error if there are none: a name may have changed.
+pub fn passed(command: &mut Command) -> Result<u64, String> {
+    match passed_in(&tee(command)?) {
+        0 => Err(format!("no test ran: {}", shown(command))),
+        some => Ok(some),
+    }
+}
+
+/// The sum of what the tests' runner says, for each file of tests.
+pub fn passed_in(said: &str) -> u64 {
+    let results = said.lines().filter_map(|line| line.split_once("test result: ok. "));
+    let passed = results.filter_map(|(_, counts)| counts.split(' ').next()?.parse::<u64>().ok());
+    passed.sum()
+}
+
 /// Does pieces of work in their order, two at a time, and returns what they gave. After a failure no
 /// further piece is begun.
 pub fn two_at_a_time<W: Send, T: Send>(
@@ -119,19 +134,32 @@ fn announce(command: &mut Command) -> String {
         .filter_map(|(name, value)| Some((name.to_string_lossy(), value?.to_string_lossy())))
         .map(|(name, value)| format!("{name}='{value}' "))
         .collect();
+    let shown = shown(command);
+    eprintln!("xtask: {env}{shown}");
+    shown
+}
+
+/// A command without its folder and environment.
+fn shown(command: &Command) -> String {
     let program = Path::new(command.get_program()).file_name().unwrap_or_default();
     let mut shown = program.to_string_lossy().into_owned();
     for arg in command.get_args() {
         shown.push(' ');
         shown.push_str(&arg.to_string_lossy());
     }
-    eprintln!("xtask: {env}{shown}");
     shown
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tests_that_passed_are_added_up() {
+        let said = "running 2 tests\ntest result: ok. 2 passed; 0 failed; 0 ignored\n\
+                    seed 3: test result: ok. 40 passed; 0 failed\n12 passed";
+        assert_eq!((passed_in(said), passed_in("test result: FAILED. 2 passed")), (42, 0));
+    }
 
     #[test]
     fn pieces_of_work_are_all_done_or_one_fails() {

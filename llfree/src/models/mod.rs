@@ -89,6 +89,8 @@ enum Op {
     FreeAgain(usize, u32),
     /// Drains a slot.
     Drain(usize),
+    /// Counts the zone, and makes the approximate count exact.
+    Stats,
     /// Takes a huge frame out; may be refused.
     Offline(usize),
     /// Puts a huge frame back that this thread has taken out, if it has.
@@ -173,8 +175,12 @@ impl Op {
 }
 
 impl<G: Geometry> Scenario<G> {
-    /// Is each slot's balance written by one thread only?
-    fn has_slots_apart(&self) -> bool {
+    /// Is the approximate count exact at the end? Each slot's balance is written by one thread only, and
+    /// nobody corrects the total meanwhile.
+    fn counts_exactly(&self) -> bool {
+        if self.threads.iter().any(|script| script.ops.contains(&Op::Stats)) {
+            return false;
+        }
         let counts = |script: &&Script| script.ops.iter().any(Op::counts);
         let mut slots = self.threads.iter().filter(counts).map(|script| script.at);
         let mut seen = 0u64;

@@ -137,6 +137,10 @@ impl<'a, G: Geometry> Thread<'a, G> {
                 self.say(step, &[]);
                 zone.drain(Slot(slot)).expect("a slot of the zone");
             }
+            Op::Stats => {
+                self.say(step, &[]);
+                _ = zone.stats();
+            }
             Op::Offline(huge) => {
                 let block = Block(huge << G::HUGE_ORDER, G::HUGE_ORDER);
                 self.say(step, &[Doing::TakingAt(block)]);

@@ -37,8 +37,12 @@ impl<G: Geometry> World<G> {
         if when == When::Returned && level == Level::Zone {
             self.judge_statistics();
         }
-        if level != Level::Index && law != Law::FreedByOthers {
-            self.judge_owners(states, when);
+        match (level, law) {
+            // No frames stand behind what the index says.
+            (Level::Index, _) => {}
+            // Whose the frames are nobody can say; a recovery must fit together all the same.
+            (_, Law::FreedByOthers) => _ = self.recovered(),
+            _ => self.judge_owners(states, when),
         }
     }
 
@@ -129,7 +133,7 @@ impl<G: Geometry> World<G> {
         let frees: Vec<usize> = frees.collect();
         let free = frees.iter().sum();
         // What was freed while another call was allocating it is counted by one of the two.
-        if self.scenario.has_slots_apart() && self.scenario.law != Law::FreedByOthers {
+        if self.scenario.counts_exactly() && self.scenario.law != Law::FreedByOthers {
             assert_eq!(self.zone.free_frames(), free, "the approximate count, of slots apart");
         }
         let stats = self.zone.stats();

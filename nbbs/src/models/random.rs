@@ -91,11 +91,19 @@ fn scripts<G: Geometry, F: Cells>() {
 #[test]
 fn scripts_by_chance() {
     scripts::<Tiny<1>, OneLevel>();
+}
+
+#[test]
+fn scripts_by_chance_in_three_levels() {
     scripts::<Tiny<2>, OneLevel>();
 }
 
 #[test]
 fn scripts_by_chance_in_words() {
     scripts::<Tiny<3>, FourLevels>();
+}
+
+#[test]
+fn scripts_by_chance_in_three_groups() {
     scripts::<Tiny<7>, FourLevels>();
 }

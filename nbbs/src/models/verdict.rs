@@ -2,7 +2,7 @@
 
 use std::vec::Vec;
 
-use woodlot_frame::Geometry;
+use woodlot_frame::{FrameAllocator, Geometry, Order};
 
 use super::script::{Doing, State};
 use super::world::{Cells, World};
@@ -120,9 +120,11 @@ impl<G: Geometry, F: Cells> World<G, F> {
     /// What a recovery finds is what is owned, up to one operation of each thread. Only for the
     /// explorer, which forgets the recovery afterwards.
     fn judge_crash(&self, owned: &[Block], states: &[&State], contested: &[Block]) {
-        let ground = crate::init::Ground::of::<G>(&self.zone.zone).expect("a zone");
-        self.zone.forest.recover(&ground);
+        let recovered = self.after_a_crash();
         self.judge_branches();
+        let free = recovered.forest.tally_all().free;
+        assert_eq!(recovered.free_frames(), free, "free frames by the count and by the tree");
+        assert_eq!(recovered.is_available(Order(0)), free > 0, "of {free} frames one is available");
         let mut found = Vec::new();
         for index in 0..self.scenario.roots {
             self.blocks(Node { order: G::MAX_ORDER, index }, &mut found);

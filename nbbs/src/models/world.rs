@@ -3,7 +3,7 @@
 use std::boxed::Box;
 use std::vec::Vec;
 
-use woodlot_frame::atomics::{AtomicU8, AtomicU64};
+use woodlot_frame::atomics::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use woodlot_frame::{Geometry, Init, ZoneConfig};
 
 use super::{Block, Scenario, std};
@@ -14,11 +14,8 @@ use crate::{Nbbs, Parts};
 pub(super) struct World<G: Geometry, F: Cells> {
     /// Borrows from the boxes, so it goes first.
     pub(super) zone: Nbbs<'static, G, F>,
-    #[cfg_attr(loom, expect(dead_code, reason = "kept for the zone"))]
     pub(super) cells: Box<[F::Atom]>,
-    #[cfg_attr(loom, expect(dead_code, reason = "kept for the zone"))]
     pub(super) slots: Box<[AtomicU64]>,
-    #[cfg_attr(loom, expect(dead_code, reason = "kept for the zone"))]
     pub(super) spent: Box<[AtomicU8]>,
     pub(super) scenario: Scenario<G, F>,
     /// What the setup has allocated and no thread owns.
@@ -102,6 +99,14 @@ impl<G: Geometry, F: Cells> World<G, F> {
                 None => self.background.push(block),
             }
         }
+    }
+
+    /// The zone as a recovery makes it, in place, from its cells; in all else is anything.
+    pub(super) fn after_a_crash(&self) -> Nbbs<'_, G, F> {
+        self.slots.iter().for_each(|word| word.store(0xa5a5_a5a5_a5a5_a5a5, Relaxed));
+        self.spent.iter().for_each(|byte| byte.store(0xa5, Relaxed));
+        let parts = Parts { cells: &self.cells, slots: &self.slots, spent: &self.spent };
+        Nbbs::from_parts(&self.zone.zone, parts, Init::Recover).expect("a zone")
     }
 
     /// A block changes hands: from its owner, or to one.

@@ -46,7 +46,7 @@ const LIMIT: u32 = 300;
 const SLOW_LIMIT: u32 = 1200;
 /// Kilobytes of memory, for a defect may allocate without end.
 const MEMORY: &str = "8388608";
-/// Of the thread sanitizer, which maps more than there is.
+/// Of the sanitizers, which map more than there is.
 const NO_LIMIT: &str = "unlimited";
 
 /// Lines that are shown of a test that did not kill its defect.
@@ -107,7 +107,7 @@ fn run(scratch: &Scratch, place: &Place, names: &[&str]) -> Result<Ran, String> 
     let tests = tests_of(place)?;
     let (limit, memory) = match place.checker {
         Checker::Miri => (SLOW_LIMIT, MEMORY),
-        Checker::Tsan => (SLOW_LIMIT, NO_LIMIT),
+        Checker::Tsan | Checker::Asan => (SLOW_LIMIT, NO_LIMIT),
         _ => (LIMIT, MEMORY),
     };
     let mut command = Command::new("sh");
@@ -140,11 +140,12 @@ fn tests_of(place: &Place) -> Result<Command, String> {
         Checker::Model => ours("model", "--cfg woodlot_explore"),
         Checker::Loom => ours("loom", "--cfg loom"),
         Checker::Miri => miri::schedules(package),
-        Checker::Tsan => sanitize::races(&host()?, package),
+        Checker::Tsan => sanitize::THREAD.test(&host()?, package),
+        Checker::Asan => sanitize::ADDRESS.test(&host()?, package),
     };
     match &place.checker {
         Checker::Unit | Checker::Model | Checker::Loom => command.arg("--lib"),
-        Checker::Miri | Checker::Tsan => command.args(["--test", "short"]),
+        Checker::Miri | Checker::Tsan | Checker::Asan => command.args(["--test", "short"]),
         Checker::File(file) => command.args(["--test", file]),
     };
     Ok(command)

@@ -91,6 +91,8 @@ pub enum Checker {
     Miri,
     /// `tsan`: the short tests under the thread sanitizer.
     Tsan,
+    /// `asan`: the same under the address sanitizer.
+    Asan,
     /// Any other word: that file of the crate's `tests`.
     File(String),
 }
@@ -103,6 +105,7 @@ impl Checker {
             "loom" => Checker::Loom,
             "miri" => Checker::Miri,
             "tsan" => Checker::Tsan,
+            "asan" => Checker::Asan,
             file => Checker::File(file.into()),
         }
     }
@@ -124,6 +127,7 @@ impl Display for Checker {
             Checker::Loom => "loom",
             Checker::Miri => "miri",
             Checker::Tsan => "tsan",
+            Checker::Asan => "asan",
             Checker::File(file) => file,
         })
     }

@@ -5,7 +5,7 @@
 use super::super::Class;
 use super::Op::{
     Alloc, AllocClass, At, Batch, Drain, Free, FreeBatch, FreeGot, FreeHalf, Offline, Online,
-    Reserve,
+    Reserve, Stats,
 };
 use super::*;
 
@@ -43,6 +43,21 @@ models! {
     drain_and_partial_frees_by_two = Scenario::new(ZONE, &[(0, Alloc(2))], &[
         thread!(at 0 owns [Block(0, 1)]: Free(0, 1)),
         thread!(at 1 owns [Block(2, 1)]: Drain(0), Free(2, 1)),
+    ]).slots(2).large_for_loom();
+    /// What calls on slots of their own count, beside somebody who adds it all up and corrects the total.
+    stats_and_free = Scenario::new(ZONE, &[(0, Alloc(1))], &[
+        thread!(at 0 owns [Block(0, 1)]: Free(0, 0), Free(1, 0)),
+        thread!(at 1: Stats),
+    ]).slots(2);
+    stats_and_two = Scenario::new(ZONE, &[(0, Alloc(1))], &[
+        thread!(at 0 owns [Block(0, 1)]: Free(0, 1)),
+        thread!(at 1: Alloc(0)),
+        thread!(at 1: Stats),
+    ]).slots(2).large_for_loom();
+    stats_twice = Scenario::new(ZONE, &[(0, Alloc(0))], &[
+        thread!(at 0 owns [Block(0, 0)]: Free(0, 0)),
+        thread!(at 0: Stats),
+        thread!(at 1: Stats),
     ]).slots(2).large_for_loom();
     /// Two classes on one slot, each with a reservation of its own, and one tree, which is entirely free.
     two_classes = Scenario::new(ZONE, &[], &[
