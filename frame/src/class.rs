@@ -152,6 +152,7 @@ impl Default for ClassPolicy {
 }
 
 #[cfg(test)]
+#[cfg_attr(coverage_nightly, coverage(off))]
 mod tests {
     extern crate std;
     use super::*;

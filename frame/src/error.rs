@@ -210,6 +210,7 @@ impl core::error::Error for BadSlot {}
 impl core::error::Error for InitError {}
 
 #[cfg(test)]
+#[cfg_attr(coverage_nightly, coverage(off))]
 mod tests {
     extern crate std;
     use super::*;

@@ -102,6 +102,7 @@ impl fmt::Display for Order {
 }
 
 #[cfg(test)]
+#[cfg_attr(coverage_nightly, coverage(off))]
 mod tests {
     use super::*;
     use crate::Base4K;

@@ -14,6 +14,7 @@
 //! Nothing in here uses a heap, takes a lock, or panics; there are no dependencies. The feature
 //! `std` adds [`Owned`], an allocator together with metadata from the heap.
 #![cfg_attr(not(feature = "std"), no_std)]
+#![cfg_attr(coverage_nightly, feature(coverage_attribute))]
 
 mod allocator;
 pub mod atomics;

@@ -54,6 +54,7 @@ impl RawMetadata {
 }
 
 #[cfg(test)]
+#[cfg_attr(coverage_nightly, coverage(off))]
 mod tests {
     use super::*;
     use core::ptr::without_provenance_mut as at;

@@ -121,6 +121,7 @@ fn release((start, len): (*mut u8, usize)) {
 }
 
 #[cfg(test)]
+#[cfg_attr(coverage_nightly, coverage(off))]
 mod tests {
     use super::*;
 

@@ -116,6 +116,7 @@ pub fn compaction_cost<G: Geometry>(free: &[usize]) -> usize {
 }
 
 #[cfg(test)]
+#[cfg_attr(coverage_nightly, coverage(off))]
 mod tests {
     extern crate std;
     use super::*;

@@ -455,6 +455,7 @@ impl<G: Geometry> LLFree<'_, G> {
 
 #[cfg(test)]
 #[cfg(not(any(loom, woodlot_explore)))]
+#[cfg_attr(coverage_nightly, coverage(off))]
 mod tests {
     use woodlot_frame::{
         AllocError, Base4K, Class, ClassPolicy, FrameAllocator, Init, Owned, Request, ZoneConfig,

@@ -230,6 +230,7 @@ const FIRST_CLASS: Class = Class::MOVABLE;
 
 #[cfg(test)]
 #[cfg(not(any(loom, woodlot_explore)))]
+#[cfg_attr(coverage_nightly, coverage(off))]
 mod tests {
     use super::*;
     use woodlot_frame::Base4K;

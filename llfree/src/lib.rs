@@ -36,6 +36,7 @@
 //! H-1, which change several words.
 #![no_std]
 #![deny(missing_docs)]
+#![cfg_attr(coverage_nightly, feature(coverage_attribute))]
 
 mod allocate;
 mod children;

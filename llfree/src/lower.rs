@@ -557,6 +557,7 @@ pub(crate) struct Given {
 
 #[cfg(test)]
 #[cfg(not(any(loom, woodlot_explore)))]
+#[cfg_attr(coverage_nightly, coverage(off))]
 mod tests {
     use super::*;
     use crate::LLFree;

@@ -215,6 +215,7 @@ impl<G: Geometry> Reservation<G> {
 }
 
 #[cfg(test)]
+#[cfg_attr(coverage_nightly, coverage(off))]
 mod tests {
     use super::*;
     use woodlot_frame::{Base4K, Base16K, Base64K};

@@ -381,6 +381,7 @@ impl<'a, G: Geometry> Rows<'a, G> {
 
 #[cfg(test)]
 #[cfg(not(any(loom, woodlot_explore)))]
+#[cfg_attr(coverage_nightly, coverage(off))]
 mod tests {
     extern crate std;
 

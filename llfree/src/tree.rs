@@ -116,6 +116,7 @@ const fn class_bits(class: Class) -> u64 {
 }
 
 #[cfg(test)]
+#[cfg_attr(coverage_nightly, coverage(off))]
 mod tests {
     use super::*;
     use woodlot_frame::{Base4K, Base16K, Base64K};

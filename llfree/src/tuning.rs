@@ -32,6 +32,7 @@ impl Default for Tuning {
 }
 
 #[cfg(test)]
+#[cfg_attr(coverage_nightly, coverage(off))]
 mod tests {
     use super::*;
 

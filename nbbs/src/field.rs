@@ -165,6 +165,7 @@ pub(crate) fn first_free(value: u64, from: usize, size: u32, log: u32) -> Option
 }
 
 #[cfg(test)]
+#[cfg_attr(coverage_nightly, coverage(off))]
 mod tests {
     use super::*;
 

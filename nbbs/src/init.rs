@@ -166,6 +166,7 @@ impl<G: Geometry, F: Form> Forest<'_, G, F> {
 
 #[cfg(test)]
 #[cfg(not(any(loom, woodlot_explore)))]
+#[cfg_attr(coverage_nightly, coverage(off))]
 mod tests {
     use super::*;
     use woodlot_frame::{Base4K, FrameId};

@@ -51,6 +51,7 @@
 //! under way has either happened or not.
 #![no_std]
 #![deny(missing_docs)]
+#![cfg_attr(coverage_nightly, feature(coverage_attribute))]
 
 mod climb;
 mod contract;

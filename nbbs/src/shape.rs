@@ -174,6 +174,7 @@ impl<G: Geometry, F: Form> Shape<G, F> {
 }
 
 #[cfg(test)]
+#[cfg_attr(coverage_nightly, coverage(off))]
 mod tests {
     use super::*;
     use crate::form::{FourLevels, OneLevel};

@@ -141,6 +141,7 @@ fn unpack(late: u64) -> Option<Cell> {
 
 #[cfg(test)]
 #[cfg(not(any(loom, woodlot_explore)))]
+#[cfg_attr(coverage_nightly, coverage(off))]
 mod tests {
     use super::*;
 

@@ -101,6 +101,7 @@ fn begin(byte: &AtomicU8, order: u8) -> bool {
 
 #[cfg(test)]
 #[cfg(not(any(loom, woodlot_explore)))]
+#[cfg_attr(coverage_nightly, coverage(off))]
 mod tests {
     use super::*;
     use crate::form::OneLevel;
@@ -158,13 +159,13 @@ mod tests {
 
     #[test]
     fn no_more_look_than_can_be_counted() {
-        with_byte(15 * LOOKING | 3, |forest, byte| {
+        with_byte((15 * LOOKING) | 3, |forest, byte| {
             assert_eq!(forest.spend(0, 1, || unreachable!("one too many")), NOTHING);
-            assert_eq!(load(byte), 15 * LOOKING | 3);
+            assert_eq!(load(byte), (15 * LOOKING) | 3);
         });
-        with_byte(14 * LOOKING | 3, |forest, byte| {
+        with_byte((14 * LOOKING) | 3, |forest, byte| {
             assert_eq!(forest.spend(0, 1, || NOTHING), NOTHING);
-            assert_eq!(load(byte), 14 * LOOKING | 1);
+            assert_eq!(load(byte), (14 * LOOKING) | 1);
         });
     }
 }

@@ -7,7 +7,7 @@
 //!             what only races reach                        ─┘
 //! ```
 //!
-//! A line or a branch of generic code is reached if it is for some geometry.
+//! Of generic code that instance counts of which most is reached. The tests themselves are not counted.
 
 use std::fs;
 
