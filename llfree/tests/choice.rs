@@ -240,6 +240,20 @@ fn what_other_slots_hold_is_shared_when_no_tree_is_free() {
     }
 }
 
+/// The same where the own tree has a huge frame in part allocated, in which there is no room.
+#[test]
+fn what_other_slots_hold_is_not_shared_because_there_is_no_room() {
+    let (zone, [own, other]) = reserved(3);
+    let last = ((own + 1) * Base4K::TREE_HUGE - 1) * HUGE;
+    // All but its last frame.
+    (0..9).rev().for_each(|order| claim(&zone, last + HUGE - (2 << order), order));
+    let alloc = |slot| {
+        let request = Request::new(Order(1), Slot(slot)).class(Class(0));
+        zone.alloc(request).expect("two frames").0 / Base4K::TREE_FRAMES
+    };
+    assert_eq!([alloc(1), alloc(0)], [other, own]);
+}
+
 #[test]
 fn a_huge_frame_whose_frames_all_came_back_is_the_next_one() {
     let (zone, [own, _]) = reserved::<2>(3);
