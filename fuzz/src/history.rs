@@ -1,10 +1,7 @@
 //! Calls of the contract, right and wrong, judged one by one by the suite's reference model.
 
-use std::sync::Once;
-
-use woodlot_frame::{Base64K, Batch, Class, FrameId, HugeId, Order, Request, Slot};
-use woodlot_suite::reference::Wrong;
-use woodlot_suite::{Checked, Engine, mutants};
+use woodlot_frame::{Batch, Class, FrameId, HugeId, Order, Request, Slot};
+use woodlot_suite::{Checked, Engine};
 
 use crate::bytes::Bytes;
 use crate::zone::{config, engine, init};
@@ -15,23 +12,11 @@ pub fn history(data: &[u8]) {
     judged(engine(&mut bytes), bytes);
 }
 
-/// The same on the suite's reference allocator, with one of its defects if the variable `WOODLOT_DEFECT`
-/// says its place in `woodlot_suite::mutants::ALL`.
-pub fn seeded(data: &[u8]) {
-    static SWITCHED: Once = Once::new();
-    SWITCHED.call_once(|| {
-        if let Ok(number) = std::env::var("WOODLOT_DEFECT") {
-            let number: usize = number.parse().expect("WOODLOT_DEFECT is a number");
-            mutants::switch_on(mutants::ALL[number]);
-        }
-    });
-    judged(Engine::of::<Wrong<Base64K>>(), Bytes::new(data));
-}
-
 /// The counts are compared after so many calls.
 const COUNTED: usize = 16;
 
-fn judged(engine: Engine, mut bytes: Bytes) {
+/// One history on this engine.
+pub fn judged(engine: Engine, mut bytes: Bytes) {
     let config = config(engine, &mut bytes);
     let init = init(engine, &mut bytes);
     let zone = Checked::new(engine, &config, init);

@@ -4,7 +4,7 @@
 //!   history    calls of the contract, on an engine and on the suite's reference model
 //!   recovery   damage to the durable bytes, and what a recovery makes of it
 //!   trace      files: text forms, lists, the compact form as it is and freshly packed
-//!   seeded     as history, on an allocator with a defect that must be found
+//!   seeded     as history or recovery, on an allocator with a defect that must be found
 //!   command    command lines of `woodlot`, which are only parsed
 //! ```
 //!
@@ -15,11 +15,13 @@ mod bytes;
 mod command;
 mod history;
 mod recovery;
+mod seeded;
 mod trace;
 mod zone;
 
 #[cfg(feature = "command")]
 pub use command::command;
-pub use history::{history, seeded};
+pub use history::history;
 pub use recovery::recovery;
+pub use seeded::seeded;
 pub use trace::trace;

@@ -14,7 +14,8 @@ pub fn recovery(data: &[u8]) {
     recovered(engine(&mut bytes), bytes);
 }
 
-fn recovered(engine: Engine, mut bytes: Bytes) {
+/// One damaged zone of this engine.
+pub fn recovered(engine: Engine, mut bytes: Bytes) {
     let config = config(engine, &mut bytes);
     let init = init(engine, &mut bytes);
     let mut zone = engine.zone(&config, init).expect("the zone is legal");

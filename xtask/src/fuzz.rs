@@ -10,7 +10,6 @@
 
 use std::fs::{self, File};
 use std::io::Write;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -139,7 +138,7 @@ pub fn fuzz(fuzz: &Fuzz) -> Result<Outcome, String> {
         "{} targets{left_out}, {executions} executions, 0 crashes; {seeded} of {seeded} seeded \
          defects found",
         targets.len(),
-        seeded = SEEDED.len()
+        seeded = SEEDED.iter().map(|seeded| seeded.defects.len()).sum::<usize>()
     )))
 }
 
@@ -236,40 +235,62 @@ fn instrumented(verb: &str, args: &[&str]) -> Result<PathBuf, String> {
     Ok(folder.join(&host).join("release"))
 }
 
-/// Of the suite's list, those that a history of calls must show.
-const SEEDED: Range<usize> = 1..10;
+/// The defects of the suite's list, by their places there, that a target must find, and what is said then:
+/// by the judge, or by the defect that panics itself.
+struct Seeded {
+    target: Target,
+    defects: &'static [usize],
+    found: [&'static str; 2],
+}
 
-/// What is said where a defect is found: by the judge of the history, and by the defect that panics itself.
-const FOUND: [&str; 2] = ["wrong reference: ", "index out of bounds: the slot is "];
+const SEEDED: [Seeded; 2] = [
+    Seeded {
+        target: Target::History,
+        defects: &[1, 2, 3, 4, 5, 6, 7, 8, 9],
+        found: ["wrong reference: ", "index out of bounds: the slot is "],
+    },
+    Seeded {
+        target: Target::Recovery,
+        defects: &[15, 17],
+        found: ["ZoneConfig", "index out of bounds: the last child"],
+    },
+];
 
 /// Fuzzes a wrong allocator: each defect must be found in the time that it gets, by what is wrong and not
 /// by some other failure; and nothing where there is none.
 fn seeded_defects_are_found(binaries: &Path) -> Result<(), String> {
-    let corpus = folder().join("seeded");
-    fs::create_dir_all(&corpus).map_err(|error| format!("{}: {error}", corpus.display()))?;
-    let run = |defect: Option<usize>, bound: Bound| {
-        let mut command = Command::new(binaries.join("seeded"));
-        command.args(OPTIONS).args([&bound.argument(), Target::History.max_len()]);
-        command.arg("-artifact_prefix=/dev/null");
-        command.args([&corpus, &root().join("fuzz/seeds/history")]);
-        command.env_remove("WOODLOT_DEFECT");
-        command.envs(defect.map(|defect| ("WOODLOT_DEFECT", defect.to_string())));
-        let output = command.output();
-        let output = output.map_err(|error| format!("seeded: {error}"))?;
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        Ok::<_, String>((output.status.success(), said))
-    };
-    let (passes, said) = run(None, Bound::Executions(2000))?;
-    if !passes {
-        return Err(format!("a defect was found where none is seeded: {said}"));
-    }
-    for defect in SEEDED {
-        let (passes, said) = run(Some(defect), Bound::Seconds(60))?;
-        if passes || !FOUND.iter().any(|words| said.contains(words)) {
-            return Err(format!("seeded defect {defect} was not found: {said}"));
+    SEEDED.iter().try_for_each(|seeded| seeded.are_found(binaries))
+}
+
+impl Seeded {
+    fn are_found(&self, binaries: &Path) -> Result<(), String> {
+        let name = self.target.name();
+        let corpus = folder().join("seeded").join(name);
+        fs::create_dir_all(&corpus).map_err(|error| format!("{}: {error}", corpus.display()))?;
+        let run = |defect: Option<usize>, bound: Bound| {
+            let mut command = Command::new(binaries.join("seeded"));
+            command.args(OPTIONS).args([&bound.argument(), self.target.max_len()]);
+            command.arg("-artifact_prefix=/dev/null");
+            command.args([&corpus, &root().join("fuzz/seeds").join(name)]);
+            command.env("WOODLOT_TARGET", name).env_remove("WOODLOT_DEFECT");
+            command.envs(defect.map(|defect| ("WOODLOT_DEFECT", defect.to_string())));
+            let output = command.output();
+            let output = output.map_err(|error| format!("seeded: {error}"))?;
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            Ok::<_, String>((output.status.success(), said))
+        };
+        let (passes, said) = run(None, Bound::Executions(2000))?;
+        if !passes {
+            return Err(format!("{name}: a defect was found where none is seeded: {said}"));
         }
+        for &defect in self.defects {
+            let (passes, said) = run(Some(defect), Bound::Seconds(60))?;
+            if passes || !self.found.iter().any(|words| said.contains(words)) {
+                return Err(format!("{name}: seeded defect {defect} was not found: {said}"));
+            }
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 fn folder() -> PathBuf {

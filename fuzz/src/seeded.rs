@@ -1,0 +1,29 @@
+//! The other targets on an allocator that may be wrong: that they bite.
+
+use std::env;
+use std::sync::LazyLock;
+
+use woodlot_frame::Base64K;
+use woodlot_suite::reference::Wrong;
+use woodlot_suite::{Engine, mutants};
+
+use crate::bytes::Bytes;
+use crate::history::judged;
+use crate::recovery::recovered;
+
+/// The target that the variable `WOODLOT_TARGET` names, on the suite's reference allocator, with one of its
+/// defects if `WOODLOT_DEFECT` says its place in `woodlot_suite::mutants::ALL`.
+pub fn seeded(data: &[u8]) {
+    static JUDGE: LazyLock<fn(Engine, Bytes)> = LazyLock::new(|| {
+        if let Ok(number) = env::var("WOODLOT_DEFECT") {
+            let number: usize = number.parse().expect("WOODLOT_DEFECT is a number");
+            mutants::switch_on(mutants::ALL[number]);
+        }
+        match env::var("WOODLOT_TARGET").as_deref() {
+            Ok("history") => judged,
+            Ok("recovery") => recovered,
+            other => panic!("WOODLOT_TARGET is {other:?}"),
+        }
+    });
+    JUDGE(Engine::of::<Wrong<Base64K>>(), Bytes::new(data));
+}
