@@ -12,12 +12,12 @@ use crate::history::judged;
 use crate::recovery::recovered;
 
 /// The target that the variable `WOODLOT_TARGET` names, on the suite's reference allocator, with one of its
-/// defects if `WOODLOT_DEFECT` says its place in `woodlot_suite::mutants::ALL`.
+/// defects if `WOODLOT_DEFECT` says its name in `woodlot_suite::mutants::Bug`.
 pub fn seeded(data: &[u8]) {
     static JUDGE: LazyLock<fn(Engine, Bytes)> = LazyLock::new(|| {
-        if let Ok(number) = env::var("WOODLOT_DEFECT") {
-            let number: usize = number.parse().expect("WOODLOT_DEFECT is a number");
-            mutants::switch_on(mutants::ALL[number]);
+        if let Ok(name) = env::var("WOODLOT_DEFECT") {
+            let defect = mutants::ALL.iter().find(|defect| format!("{defect:?}") == name);
+            mutants::switch_on(*defect.unwrap_or_else(|| panic!("WOODLOT_DEFECT is {name}")));
         }
         match env::var("WOODLOT_TARGET").as_deref() {
             Ok("history") => judged,

@@ -235,23 +235,33 @@ fn instrumented(verb: &str, args: &[&str]) -> Result<PathBuf, String> {
     Ok(folder.join(&host).join("release"))
 }
 
-/// The defects of the suite's list, by their places there, that a target must find, and what is said then:
+/// The defects of the suite's list (`woodlot_suite::mutants::Bug`) that a target must find, and what is said then:
 /// by the judge, or by the defect that panics itself.
 struct Seeded {
     target: Target,
-    defects: &'static [usize],
+    defects: &'static [&'static str],
     found: [&'static str; 2],
 }
 
 const SEEDED: [Seeded; 2] = [
     Seeded {
         target: Target::History,
-        defects: &[1, 2, 3, 4, 5, 6, 7, 8, 9],
+        defects: &[
+            "MoreThanEnough",
+            "DoubleFreeAccepted",
+            "OnlyFirstFrameChecked",
+            "OnlyEndsChecked",
+            "HalfOfLargestExposed",
+            "BadSlotPanics",
+            "BeyondTheEnd",
+            "OfflineFreeAccepted",
+            "RefusedFreeCounts",
+        ],
         found: ["wrong reference: ", "index out of bounds: the slot is "],
     },
     Seeded {
         target: Target::Recovery,
-        defects: &[15, 17],
+        defects: &["RecoveryPanicsOnRaggedZones", "RecoveryBelievesAnything"],
         found: ["ZoneConfig", "index out of bounds: the last child"],
     },
 ];
@@ -267,13 +277,13 @@ impl Seeded {
         let name = self.target.name();
         let corpus = folder().join("seeded").join(name);
         fs::create_dir_all(&corpus).map_err(|error| format!("{}: {error}", corpus.display()))?;
-        let run = |defect: Option<usize>, bound: Bound| {
+        let run = |defect: Option<&str>, bound: Bound| {
             let mut command = Command::new(binaries.join("seeded"));
             command.args(OPTIONS).args([&bound.argument(), self.target.max_len()]);
             command.arg("-artifact_prefix=/dev/null");
             command.args([&corpus, &root().join("fuzz/seeds").join(name)]);
             command.env("WOODLOT_TARGET", name).env_remove("WOODLOT_DEFECT");
-            command.envs(defect.map(|defect| ("WOODLOT_DEFECT", defect.to_string())));
+            command.envs(defect.map(|defect| ("WOODLOT_DEFECT", defect)));
             let output = command.output();
             let output = output.map_err(|error| format!("seeded: {error}"))?;
             let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -53,13 +53,13 @@ enum Verb {
     Loom(Models),
     /// Explore every interleaving under sequential consistency (10 minutes; short: 2)
     Model(Models),
-    /// Run random histories of whole allocators under shuttle (half an hour; short: 1.5 minutes)
+    /// Run random histories of whole allocators under shuttle (a quarter of an hour; short: 1.5 minutes)
     Shuttle(Shuttle),
     /// Look for panics, heap, locks, floats and divisions in what a kernel would link (half a minute, short or not)
     NoPanic(Length),
     /// Make 10^9 random calls that the naive model judges, on every engine (half an hour; short: 20 s)
     Histories(Histories),
-    /// Fuzz with coverage: 10^8 call histories, recoveries, trace files, command lines (1.5 hours; short: 2 minutes)
+    /// Fuzz with coverage: 10^8 call histories, recoveries, trace files, command lines (half an hour; short: 2 minutes)
     Fuzz(Fuzz),
     /// Interpret the core crates with Miri (15 minutes; short: 1.5)
     Miri(Length),
@@ -67,7 +67,7 @@ enum Verb {
     Sanitize(Length),
     /// Seed defects into the engines: the test named for each must fail (half an hour; short: 1.5)
     Mutants(Mutants),
-    /// Measure which lines and branches of the core crates are tested (5 minutes; short: 3)
+    /// Measure which lines and branches of the core crates are tested (10 minutes; short: 3)
     Coverage(Length),
     /// Count instructions for an allocation and its free, with valgrind (about 1 minute)
     Callgrind {
