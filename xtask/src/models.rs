@@ -128,6 +128,6 @@ mod tests {
         assert_eq!(totals(said, 16), Ok(line.into()));
         assert!(totals(said, 17).is_err(), "too few");
         assert!(totals(&said.replace("loom zone", "zone"), 0).is_err(), "one is not told");
-        assert!(totals("test result: ok. 0 passed", 0).is_err());
+        assert!(totals("test result: ok. 0 passed; 0 failed", 0).is_err());
     }
 }

@@ -65,11 +65,11 @@ pub fn passed(command: &mut Command) -> Result<u64, String> {
     }
 }
 
-/// The sum of what the tests' runner says, for each file of tests.
+/// The sum of what the tests' runner says of tests that passed, for each file of tests and each seed of Miri's.
+/// The runner writes a line piece by piece, and seeds run side by side, so that only a piece is whole.
 pub fn passed_in(said: &str) -> u64 {
-    let results = said.lines().filter_map(|line| line.split_once("test result: ok. "));
-    let passed = results.filter_map(|(_, counts)| counts.split(' ').next()?.parse::<u64>().ok());
-    passed.sum()
+    let counts = said.match_indices(" passed; 0 failed").map(|(at, _)| &said[..at]);
+    counts.filter_map(|until| until.rsplit(' ').next()?.parse::<u64>().ok()).sum()
 }
 
 /// Does pieces of work in their order, two at a time, and returns what they gave. After a failure no
@@ -159,6 +159,14 @@ mod tests {
         let said = "running 2 tests\ntest result: ok. 2 passed; 0 failed; 0 ignored\n\
                     seed 3: test result: ok. 40 passed; 0 failed\n12 passed";
         assert_eq!((passed_in(said), passed_in("test result: FAILED. 2 passed")), (42, 0));
+    }
+
+    #[test]
+    fn tests_that_passed_under_two_seeds_at_once_are_added_up() {
+        let said = ".......\ntest result: .\ntest result: okok. 4 passed; 0 failed; 0 ignored; 0 measured; \
+                    4 filtered out. 4 passed; 0 failed; 0 ignored; 0 measured; 4 filtered out; finished \
+                    in 10.00s\n\n; finished in 9.98s\n";
+        assert_eq!(passed_in(said), 8);
     }
 
     #[test]
