@@ -68,7 +68,7 @@ impl<A: Construct + FrameAllocator<Geometry = Base4K> + Send> Contender for Cont
 
     #[inline(always)]
     fn alloc(&self, order: Order, slot: Slot) -> Option<FrameId> {
-        self.0.alloc(Request::new(order, slot)).ok()
+        self.0.alloc(Request::movable(order, slot)).ok()
     }
 
     #[inline(always)]
@@ -78,7 +78,7 @@ impl<A: Construct + FrameAllocator<Geometry = Base4K> + Send> Contender for Cont
 
     #[inline(always)]
     fn alloc_batch(&self, order: Order, slot: Slot, out: &mut [FrameId]) -> bool {
-        self.0.alloc_batch(Request::new(order, slot), Batch::All, out).is_ok()
+        self.0.alloc_batch(Request::movable(order, slot), Batch::All, out).is_ok()
     }
 
     #[inline(always)]

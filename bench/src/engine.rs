@@ -131,6 +131,20 @@ impl Engine {
         })
     }
 
+    /// All of them, a line each: for `--help`.
+    pub fn list() -> String {
+        let line = |engine: &Engine| format!("\n  {engine:<14}{}", engine.about());
+        format!("Engines:{}", Engine::ALL.iter().map(line).collect::<String>())
+    }
+
+    fn among(name: &str, may: fn(Engine) -> bool) -> Result<Engine, String> {
+        let all = || Engine::ALL.iter().copied().filter(|&engine| may(engine));
+        all().find(|engine| engine.name() == name).ok_or_else(|| {
+            let names: Vec<_> = all().map(Engine::name).collect();
+            format!("expected one of {}, or all by itself, found `{name}`", names.join(", "))
+        })
+    }
+
     /// Does it keep the contract (`woodlot_frame::FrameAllocator`)?
     pub const fn keeps_contract(self) -> bool {
         !matches!(self, Engine::BuddySystem | Engine::Bitmap | Engine::FreeList)
@@ -147,11 +161,7 @@ impl FromStr for Engine {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Engine, String> {
-        let found = Engine::ALL.iter().find(|engine| engine.name() == text);
-        found.copied().ok_or_else(|| {
-            let names: Vec<_> = Engine::ALL.iter().map(|engine| engine.name()).collect();
-            format!("one of {} or all", names.join(", "))
-        })
+        Engine::among(text, |_| true)
     }
 }
 
@@ -177,10 +187,23 @@ impl FromStr for Engines {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Engines, String> {
+        Engines::among(text, |_| true)
+    }
+}
+
+impl Engines {
+    /// Those of a list that may be named there; `all` stands for all of them.
+    ///
+    /// # Errors
+    /// Which name is wrong, and which there are.
+    pub fn among(text: &str, may: fn(Engine) -> bool) -> Result<Engines, String> {
         if text == "all" {
-            return Ok(Engines(Engine::ALL.to_vec()));
+            return Ok(Engines(
+                Engine::ALL.iter().copied().filter(|&engine| may(engine)).collect(),
+            ));
         }
-        let mut engines = text.split(',').map(str::parse).collect::<Result<Vec<Engine>, _>>()?;
+        let named = text.split(',').map(|name| Engine::among(name, may));
+        let mut engines = named.collect::<Result<Vec<Engine>, _>>()?;
         engines.sort_unstable();
         engines.dedup();
         Ok(Engines(engines))

@@ -19,6 +19,14 @@ impl Failure {
         Failure::Failed(format!("{}: {what}", path.display()))
     }
 
+    /// The same with a remark.
+    pub(crate) fn with(self, remark: &str) -> Failure {
+        match self {
+            Failure::Usage(message) => Failure::Usage(format!("{message} {remark}")),
+            Failure::Failed(message) => Failure::Failed(format!("{message} {remark}")),
+        }
+    }
+
     /// What a program that stops because of it returns.
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {

@@ -1,12 +1,14 @@
 //! How many instructions a call takes: for a simulator that counts them.
 //!
-//! `examples/instructions.rs` does nothing but [`pairs`]. Under `valgrind --tool=callgrind` two runs
-//! with different numbers of pairs differ by the instructions of the pairs between them, the loop's
-//! own three or four included; everything else is in both.
+//! A program that called [`enable`] is started again, under `valgrind --tool=callgrind`, with [`VERB`] for
+//! its first argument: it then does nothing but [`pairs`]. Two runs with different numbers of pairs differ by
+//! the instructions of the pairs between them, the loop's own three or four included; everything else is in both.
 
 use std::env::current_exe;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 use woodlot_frame::Order;
 
@@ -28,28 +30,28 @@ pub fn pairs(engine: Engine, order: Order, pairs: usize) -> Result<(), Failure> 
 /// The two numbers of pairs whose difference is taken.
 const PAIRS: [u64; 2] = [1_000, 11_000];
 
-/// Counts the instructions of a pair with callgrind and the example program.
-///
-/// # Errors
-/// When there is no such program beside this one, or no valgrind.
-pub fn count(engine: Engine, order: Order) -> Result<f64, Failure> {
-    let program = program().ok_or_else(|| {
-        Failure::Failed(
-            "not counted: build it with cargo build --release -p woodlot-bench --example \
-             instructions"
-                .into(),
-        )
-    })?;
-    let [few, many] = PAIRS.map(|pairs| callgrind(&program, engine, order, pairs));
-    Ok((many? - few?) as f64 / (PAIRS[1] - PAIRS[0]) as f64)
+/// The first argument of a run that is counted; an engine, an order and a number of pairs follow.
+pub const VERB: &str = "instructions";
+
+/// The program that can be counted. A program that does not know [`VERB`] must not be started with it.
+static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+
+/// Says that this program runs [`pairs`] when it is started with [`VERB`]: from now on it can [`count`].
+pub fn enable() {
+    if let Ok(program) = current_exe() {
+        PROGRAM.get_or_init(|| program);
+    }
 }
 
-/// The example program, in the folder where cargo puts it beside this one.
-fn program() -> Option<PathBuf> {
-    let own = current_exe().ok()?;
-    let folders = own.ancestors().skip(1).take(2);
-    let mut programs = folders.map(|folder| folder.join("examples").join("instructions"));
-    programs.find(|program| program.is_file())
+/// Counts the instructions of a pair with callgrind.
+///
+/// # Errors
+/// When valgrind is not installed or fails, or when this program cannot be started again.
+pub fn count(engine: Engine, order: Order) -> Result<f64, Failure> {
+    let cannot = || Failure::Failed("not counted: this program cannot start itself again".into());
+    let program = PROGRAM.get().ok_or_else(cannot)?;
+    let [few, many] = PAIRS.map(|pairs| callgrind(program, engine, order, pairs));
+    Ok((many? - few?) as f64 / (PAIRS[1] - PAIRS[0]) as f64)
 }
 
 fn callgrind(program: &Path, engine: Engine, order: Order, pairs: u64) -> Result<u64, Failure> {
@@ -57,13 +59,16 @@ fn callgrind(program: &Path, engine: Engine, order: Order, pairs: u64) -> Result
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
         .arg(program)
-        .args([engine.name(), &order.0.to_string(), &pairs.to_string()])
+        .args([VERB, engine.name(), &order.0.to_string(), &pairs.to_string()])
         .output()
-        .map_err(|error| failed(&format!("valgrind: {error}")))?;
+        .map_err(|error| match error.kind() {
+            ErrorKind::NotFound => failed("valgrind is not installed"),
+            _ => failed(&format!("valgrind: {error}")),
+        })?;
     let text = String::from_utf8_lossy(&output.stderr);
     let counted = collected(&text).filter(|_| output.status.success());
     // The program's own words, among those of valgrind.
-    let mut own = text.lines().filter_map(|line| line.strip_prefix("instructions: "));
+    let mut own = text.lines().filter_map(|line| line.strip_prefix("woodlot: "));
     counted.ok_or_else(|| failed(own.next().unwrap_or(&text)))
 }
 

@@ -32,7 +32,6 @@
 //!   Which of them share a core or a socket is not asked.
 //! * On a virtual machine CPU time contains what the hypervisor took away unannounced.
 //! * Interrupts, page faults of the metadata (it is touched before) and TLB misses of the frames.
-#![cfg(not(any(loom, woodlot_explore)))]
 #![deny(missing_docs)]
 
 pub mod chart;
@@ -55,3 +54,8 @@ pub mod size;
 pub mod statistics;
 
 pub use failure::Failure;
+
+/// The example of this crate's README, compiled and run with the documentation's tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

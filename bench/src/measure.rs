@@ -6,6 +6,8 @@
 //!   …
 //! ```
 
+use std::time::{Duration, Instant};
+
 use crate::Failure;
 use crate::engine::Engine;
 use crate::floor::{Floor, Loop};
@@ -108,6 +110,12 @@ impl Under {
         Under { subject, outcome: runner.map(|runner| (runner, Vec::new())) }
     }
 
+    /// What came of it so far.
+    fn measured(&self) -> Measured {
+        let figures = self.outcome.as_ref().map(|(_, figures)| figures.clone());
+        Measured { subject: self.subject, outcome: figures.map_err(Failure::clone) }
+    }
+
     /// One repetition; the first failure is the last.
     fn repeat(&mut self, counts: bool) {
         let Ok((runner, figures)) = &mut self.outcome else { return };
@@ -137,23 +145,44 @@ impl Under {
 /// Measures subjects; `progress` is told how many steps of `(repetitions + 1) × subjects` are done.
 /// A subject that fails has its failure for an outcome, and the others go on.
 pub fn measure(subjects: &[Subject], options: Options, progress: &dyn Fn(usize)) -> Run {
+    measure_and_keep(subjects, options, progress, &mut |_, _| {})
+}
+
+/// At most so often is what was found given out in the middle of a run.
+const KEEP: Duration = Duration::from_secs(1);
+
+/// The same; `keep` is given what was found so far, and how many of the samples that count that are (of
+/// `repetitions × subjects`): after the first one, after the last one, and every second between.
+pub fn measure_and_keep(
+    subjects: &[Subject],
+    options: Options,
+    progress: &dyn Fn(usize),
+    keep: &mut dyn FnMut(usize, &Run),
+) -> Run {
     let mut floor = Floor::new(options.seed, options.floor_rounds);
     let mut under: Vec<Under> = subjects.iter().map(|&subject| Under::new(subject)).collect();
-    let mut floors = Loop::ALL.map(|which| (which, Vec::new()));
+    let floors = Loop::ALL.map(|which| (which, Vec::new())).to_vec();
+    let mut run = Run { floor: floors, measured: Vec::new() };
+    let samples = options.repetitions * subjects.len();
+    let mut kept: Option<Instant> = None;
     for repetition in 0..=options.repetitions {
         let tallies = on_one_thread(|| floor.sample());
         if repetition > 0 {
-            let with_samples = floors.iter_mut().zip(tallies);
+            let with_samples = run.floor.iter_mut().zip(tallies);
             with_samples.for_each(|((_, samples), tally)| samples.push(tally.cpu()));
         }
-        for (index, under) in under.iter_mut().enumerate() {
-            under.repeat(repetition > 0);
-            progress(repetition * subjects.len() + index + 1);
+        for index in 0..under.len() {
+            under[index].repeat(repetition > 0);
+            let steps = repetition * subjects.len() + index + 1;
+            progress(steps);
+            let counted = steps.saturating_sub(subjects.len());
+            let due = kept.is_none_or(|kept| kept.elapsed() > KEEP) || counted == samples;
+            if counted > 0 && due {
+                run.measured = under.iter().map(Under::measured).collect();
+                keep(counted, &run);
+                kept = Some(Instant::now());
+            }
         }
     }
-    let measured = under.into_iter().map(|Under { subject, outcome }| Measured {
-        subject,
-        outcome: outcome.map(|(_, figures)| figures),
-    });
-    Run { floor: floors.to_vec(), measured: measured.collect() }
+    run
 }

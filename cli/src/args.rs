@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use clap::builder::PathBufValueParser;
 use clap::{Args, Parser, Subcommand};
-use woodlot_bench::command::{BenchArgs, FragArgs};
+use woodlot_bench::command::{BenchArgs, FragArgs, InstructionsArgs};
+use woodlot_bench::engine::{Engine, Engines};
+use woodlot_bench::instructions;
 
-use crate::engine::Engine;
 use crate::replay::ZoneLayout;
 use crate::report::ReportArgs;
 
@@ -20,12 +21,16 @@ Examples:
       for beside it.
   woodlot replay --threads --zones linux trace.wtrace
       A thread for each CPU, an allocator for each of Linux's zones.
+  woodlot --engine llfree,nbbs,linux
+      The shipped traces on three engines, on one chart beside Linux's own curve.
   woodlot trace convert 2-build.trace.txt.xz build.wtrace
       Into the compact form: a tenth of the size, read in a tenth of a second.
   woodlot trace info build.wtrace
       What is in a trace.
   woodlot bench repeat --engine llfree,linux --order 0,9
       What a pair of calls costs, beside what the processor's atomics cost in the same run.
+  woodlot bench repeat --threads 1,2 --order 0-10 --fill 50,90 --csv sweep.csv
+      Every combination, in one run; what is finished is in the file while it goes on.
   woodlot bench thread-test --engine nbbs,linux-no-pcp --threads 2 --fill 50
       A benchmark of the NBBS paper, in a zone of which a random half is in use.
   woodlot bench --check
@@ -71,11 +76,16 @@ pub enum Command {
     #[command(subcommand)]
     Trace(TraceCommand),
     /// Measure allocators against the processor, each other and the targets
+    #[command(after_help = Engine::list())]
     Bench(Box<BenchArgs>),
     /// Fragment memory and see what recovers (LLFree section 5.6)
+    #[command(after_help = Engine::list())]
     Frag(FragArgs),
     /// Measure what the papers measure and draw their figures, as one page
     Report(ReportArgs),
+    /// Count the instructions of an allocation and its free (cargo xtask callgrind); bench --check runs it
+    #[command(name = instructions::VERB, hide = true)]
+    Instructions(InstructionsArgs),
 }
 
 /// What can be done with a trace.
@@ -119,15 +129,30 @@ pub struct Lists {
     pub curve: Option<PathBuf>,
 }
 
+/// The engines that can serve a trace.
+fn replayed(text: &str) -> Result<Engines, String> {
+    let foreign = |name: &str| name.parse::<Engine>().is_ok_and(|engine| !engine.keeps_contract());
+    let why = match text.split(',').find(|&name| foreign(name)) {
+        Some(name) => {
+            format!("{name} does not keep woodlot_frame's contract, which a replay needs: ")
+        }
+        None => String::new(),
+    };
+    Engines::among(text, Engine::keeps_contract).map_err(|expected| why + &expected)
+}
+
 /// How to replay.
 #[derive(Args, Debug)]
 pub struct ReplayArgs {
-    /// Where figures and data go; made if it is not there
+    /// Where figures and data go; made if it is not there. docs/csv.md in the repository has the
+    /// columns of the data
     #[arg(long, value_name = "DIR", default_value = "woodlot-out", value_parser = PathBufValueParser::new())]
     pub out: PathBuf,
-    /// The allocator
-    #[arg(long, value_enum, default_value_t)]
-    pub engine: Engine,
+    /// Who serves the trace, separated by commas, or all: llfree, nbbs, nbbs-4level, linux,
+    /// linux-no-pcp, list-locked, list-cas, list-local. What an engine cannot do is done otherwise,
+    /// and said
+    #[arg(long, value_name = "NAMES", default_value = "llfree", value_parser = replayed)]
+    pub engine: Engines,
     /// How frames are divided among allocators
     #[arg(long, value_enum, default_value_t)]
     pub zones: ZoneLayout,

@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use woodlot_bench::Failure;
+use woodlot_bench::contender::Contender;
+use woodlot_bench::engine::{Engine, Visit};
 use woodlot_bench::output::{OutDir, Screen, note, progress, write_files};
-use woodlot_frame::{Base4K, Construct, FrameAllocator};
+use woodlot_frame::{Base4K, Construct, FrameAllocator, Order};
 use woodlot_trace::{Sources, Trace, load, shipped, write_binary};
 
 use crate::args::{Lists, ReplayArgs, TraceCommand};
-use crate::engine::OnEngine;
 use crate::output::{Phase, describe_phase, describe_trace, write_all};
 use crate::replay::{Options, Plan, Report, ZoneLayout, replay};
 
@@ -59,16 +60,18 @@ fn replay_all(
     let mut phases = Vec::new();
     for named in traces {
         let (trace, about) = named?;
-        let report = replay_one(&trace, args)?;
-        let phase = Phase { name: trace.name, about, report };
+        let runs = replay_one(&trace, args)?;
+        let phase = Phase { name: trace.name, about, runs };
         screen.print(&format!("{}\n", describe_phase(&phase)))?;
         phases.push(phase);
     }
     for path in write_all(out.path(), &phases, zones_in_words(args.zones))? {
         screen.print(&format!("wrote {}\n", path.display()))?;
     }
-    let failed = phases.iter().filter(|phase| !phase.report.defects().is_empty());
-    match failed.map(|phase| phase.name.as_str()).collect::<Vec<_>>()[..] {
+    let runs = phases.iter().flat_map(|phase| phase.runs.iter().map(move |run| (phase, run)));
+    let failed = runs.filter(|(_, (_, report))| !report.defects().is_empty());
+    let failed = failed.map(|(phase, (_, report))| format!("{} ({})", phase.name, report.engine));
+    match failed.collect::<Vec<_>>()[..] {
         [] => Ok(()),
         ref names => Err(Failure::Failed(format!("checks failed: {}", names.join(", ")))),
     }
@@ -81,17 +84,28 @@ fn zones_in_words(layout: ZoneLayout) -> &'static str {
     }
 }
 
-fn replay_one(trace: &Trace, args: &ReplayArgs) -> Result<Report, Failure> {
+/// A trace on each of the engines; one that cannot manage such zones is noted, unless there is no other.
+fn replay_one(trace: &Trace, args: &ReplayArgs) -> Result<Vec<(Engine, Report)>, Failure> {
     let plan = Plan::new(trace, args.zones, args.every as usize);
-    let bar = progress(&trace.name, plan.steps.len());
-    let options = Options { threads: args.threads, rounds: args.rounds };
-    let report = args.engine.run(Work {
-        plan: &plan,
-        options,
-        progress: &|done| bar.set_position(done as u64),
-    });
-    bar.finish_and_clear();
-    report.map_err(|error| Failure::Failed(format!("{}: {error}", trace.name)))
+    let mut runs = Vec::new();
+    let mut failed = Ok(());
+    for &engine in &args.engine.0 {
+        let bar = progress(&format!("{}, {engine}", trace.name), plan.steps.len());
+        let base_frames = !engine.serves(Order(1));
+        let options = Options { threads: args.threads, rounds: args.rounds, base_frames };
+        let progress: &(dyn Fn(usize) + Sync) = &|done| bar.set_position(done as u64);
+        let report = engine.visit(Order::BASE, Work { plan: &plan, options, progress }).flatten();
+        bar.finish_and_clear();
+        match report.unwrap_or_else(|| Err("it cannot replay a trace".into())) {
+            Ok(report) => runs.push((engine, report)),
+            Err(why) => {
+                let why = format!("{}: {engine}: {why}", trace.name);
+                note(&why);
+                failed = Err(Failure::Failed(why));
+            }
+        }
+    }
+    if runs.is_empty() { failed.map(|()| runs) } else { Ok(runs) }
 }
 
 struct Work<'a> {
@@ -100,11 +114,20 @@ struct Work<'a> {
     progress: &'a (dyn Fn(usize) + Sync),
 }
 
-impl OnEngine for Work<'_> {
-    type Output = Result<Report, woodlot_frame::InitError>;
+impl Visit for Work<'_> {
+    /// `None` for an allocator that does not keep the contract.
+    type Output = Option<Result<Report, String>>;
 
-    fn on<A: Construct + FrameAllocator<Geometry = Base4K>>(self) -> Self::Output {
-        replay::<A>(self.plan, self.options, self.progress)
+    fn contract<A>(self) -> Self::Output
+    where
+        A: Construct + FrameAllocator<Geometry = Base4K> + Send + 'static,
+    {
+        let report = replay::<A>(self.plan, self.options, self.progress);
+        Some(report.map_err(|error| error.to_string()))
+    }
+
+    fn foreign<C: Contender + 'static>(self) -> Self::Output {
+        None
     }
 }
 

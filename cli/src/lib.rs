@@ -8,7 +8,6 @@
 //! ```
 
 mod args;
-mod engine;
 mod job;
 mod output;
 mod replay;
@@ -18,6 +17,7 @@ use std::process::ExitCode;
 
 use woodlot_bench::Failure;
 use woodlot_bench::command;
+use woodlot_bench::instructions;
 use woodlot_bench::output::Screen;
 
 pub use args::Cli;
@@ -28,6 +28,7 @@ use args::Command;
 /// # Errors
 /// Why it could not be done.
 pub fn run(cli: Cli) -> Result<ExitCode, Failure> {
+    instructions::enable();
     let mut screen = Screen::default();
     match cli.command {
         None => job::replay_shipped(&cli.replay, &mut screen)?,
@@ -37,6 +38,7 @@ pub fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Some(Command::Trace(command)) => job::trace_command(command, &mut screen)?,
         Some(Command::Bench(args)) => return command::bench(*args),
         Some(Command::Frag(args)) => return command::frag(args),
+        Some(Command::Instructions(args)) => return command::instructions(args),
         Some(Command::Report(args)) => report::report(&args, &mut screen)?,
     }
     Ok(ExitCode::SUCCESS)

@@ -4,7 +4,7 @@ use std::process::{ExitCode, exit};
 
 use clap::Parser;
 use woodlot_bench::Failure;
-use woodlot_bench::output::{Screen, note, remove_partial_files};
+use woodlot_bench::output::{Interrupted, Screen, note};
 use woodlot_cli::{Cli, run};
 
 /// The exit code after Ctrl-C: 128 and the number of the signal, as shells have it.
@@ -22,11 +22,18 @@ fn main() -> ExitCode {
     })
 }
 
-/// Ctrl-C and termination remove what is half written and end the process at once.
+/// Ctrl-C and termination remove what is half written, say what is kept and end the process at once.
 fn stop_cleanly_on_interrupt() -> Result<(), Failure> {
     let stop = || {
-        let _nothing_begins = remove_partial_files();
-        note("interrupted");
+        let interrupted = Interrupted::now();
+        match interrupted.found() {
+            None => note("interrupted"),
+            Some(found) => {
+                // The process ends whether the results can be printed or not.
+                let _ = Screen::default().print(&found.results);
+                note(&format!("interrupted {}", found.remark));
+            }
+        }
         exit(INTERRUPTED);
     };
     ctrlc::set_handler(stop)

@@ -29,8 +29,8 @@
 //!    after it. Exploring never changes what is stored in them.
 //!
 //! # What it does not see
-//! Weak memory (loom does: with `--cfg loom` the module `orderings` runs models under it), spurious failures of `compare_exchange_weak`, data races on ordinary
-//! memory. A body must be able to unwind (no `panic = "abort"`, no `extern "C"` frame in it).
+//! Weak memory (loom sees it: with `--cfg woodlot_loom` the module `orderings` runs models under loom), spurious
+//! failures of `compare_exchange_weak`, and data races on ordinary memory. A body must be able to unwind (no `panic = "abort"`, no `extern "C"` frame in it).
 //!
 //! # How large a model may be
 //! 2 to 7 million transitions a second (`--example speed`, release, one core), some 100 bytes a
@@ -59,17 +59,19 @@
 #![forbid(unsafe_code)]
 
 pub mod atomic;
+mod exploration;
 mod failure;
 mod learner;
 mod model;
-#[cfg(loom)]
+#[cfg(woodlot_loom)]
 pub mod orderings;
 mod program;
 mod runtime;
 mod scenario;
 mod search;
 
+pub use exploration::explore;
 pub use failure::{Failure, Step};
-pub use model::{MAX_THREADS, Model, Options, Report, View, explore};
+pub use model::{MAX_THREADS, Model, Options, Report, View};
 pub use runtime::{note, settle, wait_until};
 pub use scenario::scenario;

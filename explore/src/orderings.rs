@@ -1,4 +1,4 @@
-//! The same models under loom (`--cfg loom`): memory orderings, with a bound on preemptions.
+//! The same models under loom (`--cfg woodlot_loom`): memory orderings, with a bound on preemptions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,16 +1,18 @@
 //! The contract.
 
+use core::ops::Range;
+
 use crate::{
-    AllocError, BadSlot, Batch, ClassPolicy, FrameId, FreeBatchError, FreeError, Geometry, HugeId,
-    Init, InitError, MetadataSize, OfflineError, Order, RawMetadata, Request, Slot, Stats,
-    ZoneConfig,
+    AllocError, BadSlot, Batch, ClassPolicy, FrameId, FreeBatchError, FreeError, FreeRuns,
+    Geometry, HugeId, Init, InitError, MetadataSize, OfflineError, Order, Place, RangeRequest,
+    RawMetadata, Request, Slot, Stats, ZoneConfig, alloc_run, free_run,
 };
 
 /// What an engine declares that it cannot do. A call that needs it returns the call's
 /// `Unsupported` error; whatever is not declared away must work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Unsupported {
-    /// [`Request::frame`].
+    /// [`Place::At`] and [`Place::Within`], and runs of frames with them.
     pub exact_frame: bool,
     /// Freeing a block in parts, or blocks together.
     pub partial_free: bool,
@@ -69,9 +71,9 @@ pub trait FrameAllocator: Sync {
     /// Allocates one block.
     ///
     /// # Errors
-    /// [`AllocError::OutOfMemory`] where no block of the order is free; with
-    /// [`Request::frame`], [`AllocError::InUse`] where that very block is not free;
-    /// otherwise what is wrong with the request.
+    /// [`AllocError::OutOfMemory`] where no block of the order is free in the place asked for; with
+    /// [`Place::At`], [`AllocError::InUse`] where that very block is not free; otherwise what is wrong
+    /// with the request.
     fn alloc(&self, request: Request) -> Result<FrameId, AllocError>;
 
     /// Frees the block of `order` at `frame`.
@@ -82,7 +84,7 @@ pub trait FrameAllocator: Sync {
     fn free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError>;
 
     /// Allocates up to `out.len()` blocks and writes their first frames to `out`; returns how
-    /// many. Runs of neighbouring blocks are preferred. With [`Request::frame`] the blocks are
+    /// many. Runs of neighbouring blocks are preferred. With [`Place::At`] the blocks are
     /// those that follow one another from there. An empty `out` yields `Ok(0)`.
     ///
     /// # Errors
@@ -111,6 +113,59 @@ pub trait FrameAllocator: Sync {
         free_each(self, frames, order, slot)
     }
 
+    /// Allocates a run of neighbouring frames, of any length: more than a block of the largest order
+    /// has, or a number that is no power of two. The run is made of free memory, never by moving frames.
+    /// [`free_range`](Self::free_range) frees it, or single frees do: the run is as good as the largest
+    /// aligned blocks that it consists of.
+    ///
+    /// The first run is taken that is long enough, from the lowest frame on; one of less than a huge frame
+    /// breaks a free huge frame only where no run lies beside what is in use already.
+    ///
+    /// # Errors
+    /// [`AllocError::OutOfMemory`] where no such run is free. Exact when no other call is in flight. With
+    /// [`Place::At`], [`AllocError::InUse`] and [`AllocError::OutOfRange`] as for [`alloc`](Self::alloc);
+    /// [`AllocError::NoPlace`] where none could ever be free, otherwise what is wrong with the request.
+    ///
+    /// # Progress
+    /// As [`alloc`](Self::alloc). The search is linear in the huge frames of the place, and looks at the
+    /// frames of those in use in part. A run is claimed block by block, upwards; where another call was
+    /// faster, what was claimed is given back and the search goes on behind. Of several calls that are in
+    /// each other's way, the one with the highest claim goes on.
+    ///
+    /// # Crash
+    /// Blocks of a run that was being allocated may be allocated.
+    fn alloc_range(&self, request: RangeRequest) -> Result<Range<FrameId>, AllocError> {
+        alloc_run(self, request)
+    }
+
+    /// Frees a run of frames in the largest blocks that it consists of, whatever they were allocated as.
+    /// This is how boot memory is handed over, and what frees a run of
+    /// [`alloc_range`](Self::alloc_range). An engine without [partial
+    /// frees](Unsupported::partial_free) frees the blocks of the run as they were allocated. An empty range is
+    /// freed at once.
+    ///
+    /// # Errors
+    /// [`FreeError::NotAllocated`] with the first frame that is free already,
+    /// [`FreeError::Unsupported`] with an engine that cannot free a part of a block,
+    /// [`FreeError::OutOfRange`] with the first frame outside the zone, otherwise what is wrong with the
+    /// call. Nothing is freed then. (Only a call that frees frames of the same run at the same time, which
+    /// one of the two does not own, can stop this one half-way.)
+    ///
+    /// # Progress
+    /// As [`free`](Self::free), twice for each block: all are looked at before the first is freed.
+    ///
+    /// # Crash
+    /// Blocks of a run that was being freed may be free.
+    fn free_range(&self, frames: Range<FrameId>, slot: Slot) -> Result<(), FreeError> {
+        free_run(self, frames, slot)
+    }
+
+    /// Would [`free`](Self::free) succeed? Changes nothing.
+    ///
+    /// # Errors
+    /// What `free` would say at this moment.
+    fn can_free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError>;
+
     /// Gives back everything that `slot` holds for itself (reservations, caches), so that the
     /// statistics show where the free frames really are. Its next allocation starts afresh.
     ///
@@ -122,7 +177,7 @@ pub trait FrameAllocator: Sync {
     /// they are put back. All or none. A tree is `Geometry::TREE_HUGE` huge frames.
     ///
     /// # Errors
-    /// [`OfflineError::InUse`] where some frame is allocated or offline,
+    /// [`OfflineError::InUse`] with the first frame that is allocated or offline,
     /// [`OfflineError::OutOfRange`] where a huge frame is not wholly inside the zone or `count` is
     /// zero.
     fn offline(&self, first: HugeId, count: usize) -> Result<(), OfflineError>;
@@ -151,12 +206,27 @@ pub trait FrameAllocator: Sync {
     /// Is every frame of the block free at this moment? False for what is not a block of the zone.
     fn is_free(&self, frame: FrameId, order: Order) -> bool;
 
+    /// Which of the 64 frames around `frame` are free at this moment: bit *i* stands for the *i*-th frame
+    /// from `frame`, rounded down to a multiple of 64. Frames outside the zone are not free.
+    fn free_map(&self, frame: FrameId) -> u64 {
+        let first = frame.0 & !63;
+        (0..64)
+            .filter(|&bit| self.is_free(FrameId(first | bit), Order::BASE))
+            .fold(0, |map, bit| map | 1 << bit)
+    }
+
+    /// The runs of free frames among `frames`, in order, each as long as it goes at this moment. What
+    /// changes meanwhile may be seen before or after the change.
+    fn free_runs(&self, frames: Range<FrameId>) -> FreeRuns<'_, Self> {
+        FreeRuns::new(self, frames)
+    }
+
     /// How many frames of a huge frame are free at this moment: the map of free huge frames, and
     /// what compaction chooses by. 0 outside the zone and for huge frames that are offline.
     fn free_in_huge(&self, huge: HugeId) -> usize;
 
-    /// The free huge frames, in order.
-    fn free_huge_frames(&self) -> impl Iterator<Item = HugeId> + '_
+    /// The free huge frames, in order, from both ends.
+    fn free_huge_frames(&self) -> impl DoubleEndedIterator<Item = HugeId> + '_
     where
         Self: Sized,
     {
@@ -188,7 +258,9 @@ pub fn alloc_each<A: FrameAllocator + ?Sized>(
             }
         }
         taken += 1;
-        next.frame = next.frame.map(|f| FrameId(f.0.saturating_add(request.order.frames())));
+        if let Place::At(frame) = next.place {
+            next = next.at(FrameId(frame.0.saturating_add(request.order.frames())));
+        }
     }
     match refused {
         Some(error) if batch == Batch::All || taken == 0 => {

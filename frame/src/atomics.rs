@@ -1,28 +1,28 @@
 //! The atomic types of the whole project.
 //!
 //! Every atomic word of every engine is reached through this module, and nothing else names
-//! `core::sync::atomic`: by `cfg` it becomes the processor's atomics, loom's (`--cfg loom`: a
+//! `core::sync::atomic`: by `cfg` it becomes the processor's atomics, loom's (`--cfg woodlot_loom`: a
 //! search over interleavings *and* memory orderings), the explorer's (`--cfg woodlot_explore`: an
 //! exhaustive search over interleavings under sequential consistency) or shuttle's (`--cfg
-//! shuttle`: random interleavings under the same). A word is always accessed at one width.
+//! woodlot_shuttle`: random interleavings under the same). A word is always accessed at one width.
 
-#[cfg(not(any(loom, shuttle, woodlot_explore)))]
+#[cfg(not(any(woodlot_loom, woodlot_shuttle, woodlot_explore)))]
 pub use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 
-#[cfg(loom)]
+#[cfg(woodlot_loom)]
 pub use loom::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 
-#[cfg(all(woodlot_explore, not(loom)))]
+#[cfg(all(woodlot_explore, not(woodlot_loom)))]
 pub use woodlot_explore::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 
-#[cfg(all(shuttle, not(any(loom, woodlot_explore))))]
+#[cfg(all(woodlot_shuttle, not(any(woodlot_loom, woodlot_explore))))]
 pub use shuttle::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 
 /// Sets every word to zero, as fast as the memory takes it.
 ///
 /// # Safety
 /// Nobody else may access the words meanwhile.
-#[cfg(not(any(loom, shuttle, woodlot_explore)))]
+#[cfg(not(any(woodlot_loom, woodlot_shuttle, woodlot_explore)))]
 pub unsafe fn clear(words: &[AtomicU64]) {
     // SAFETY: atomics may be written through shared references and have any value; the caller
     // vouches that this races with nothing.
@@ -33,7 +33,7 @@ pub unsafe fn clear(words: &[AtomicU64]) {
 ///
 /// # Safety
 /// As above.
-#[cfg(any(loom, shuttle, woodlot_explore))]
+#[cfg(any(woodlot_loom, woodlot_shuttle, woodlot_explore))]
 pub unsafe fn clear(words: &[AtomicU64]) {
     words.iter().for_each(|word| word.store(0, Ordering::Relaxed));
 }

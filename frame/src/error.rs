@@ -8,7 +8,7 @@ use crate::{Class, FrameId, Order, Slot};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum AllocError {
-    /// No block of the order is free.
+    /// No such block or run is free.
     OutOfMemory,
     /// The order is larger than the geometry's largest.
     OrderTooLarge(Order),
@@ -20,8 +20,16 @@ pub enum AllocError {
     OutOfRange(FrameId),
     /// The frame asked for is not aligned to the order.
     Misaligned(FrameId, Order),
-    /// Some frame of the block asked for is allocated or offline.
+    /// Some frame of the block or run asked for is allocated or offline: this one, where a run was asked
+    /// for, otherwise one of the block that begins here.
     InUse(FrameId),
+    /// A run of no frames was asked for.
+    NoFrames,
+    /// The range asked for begins at this frame and ends before it.
+    Reversed(FrameId),
+    /// Between this frame, the first of the range asked for that lies in the zone, and the end of both there
+    /// is no aligned place of this size, whatever is free.
+    NoPlace(FrameId),
     /// This engine declares that it cannot do this: see
     /// [`FrameAllocator::UNSUPPORTED`](crate::FrameAllocator::UNSUPPORTED).
     Unsupported,
@@ -30,13 +38,18 @@ pub enum AllocError {
 impl fmt::Display for AllocError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::OutOfMemory => f.write_str("no block of this order is free"),
+            Self::OutOfMemory => f.write_str("no block or run of this size is free"),
             Self::OrderTooLarge(order) => write!(f, "{order} is larger than the largest"),
             Self::BadSlot(slot) => write!(f, "the zone has no slot {}", slot.0),
-            Self::BadClass(class) => write!(f, "the zone has no {class} class"),
+            Self::BadClass(class) => write!(f, "the zone has no class {}", class.0),
             Self::OutOfRange(frame) => write!(f, "the block at frame {frame} is outside the zone"),
             Self::Misaligned(frame, order) => write!(f, "frame {frame} is not aligned to {order}"),
             Self::InUse(frame) => write!(f, "a frame of the block at {frame} is in use"),
+            Self::NoFrames => f.write_str("a run of no frames"),
+            Self::Reversed(frame) => write!(f, "the range from frame {frame} on ends before it"),
+            Self::NoPlace(frame) => {
+                write!(f, "the range from frame {frame} on has no place of this size and alignment")
+            }
             Self::Unsupported => f.write_str("this engine cannot do this"),
         }
     }
@@ -58,6 +71,8 @@ pub enum FreeError {
     Misaligned(FrameId, Order),
     /// The block lies in a huge frame that is offline.
     Offline(FrameId),
+    /// The range to be freed begins at this frame and ends before it.
+    Reversed(FrameId),
     /// This engine declares that it cannot do this.
     Unsupported,
 }
@@ -73,6 +88,7 @@ impl fmt::Display for FreeError {
             Self::OutOfRange(frame) => write!(f, "the block at frame {frame} is outside the zone"),
             Self::Misaligned(frame, order) => write!(f, "frame {frame} is not aligned to {order}"),
             Self::Offline(frame) => write!(f, "the block at frame {frame} is offline"),
+            Self::Reversed(frame) => write!(f, "the range from frame {frame} on ends before it"),
             Self::Unsupported => f.write_str("this engine cannot do this"),
         }
     }
@@ -99,8 +115,8 @@ impl fmt::Display for FreeBatchError {
 pub enum OfflineError {
     /// Some huge frame does not lie wholly inside the zone, or none was named.
     OutOfRange,
-    /// Offline: some frame is allocated, or the huge frame is offline already.
-    InUse,
+    /// Offline: this frame is allocated, or its huge frame is offline already.
+    InUse(FrameId),
     /// Online: the huge frame is not offline.
     NotOffline,
     /// This engine declares that it cannot do this.
@@ -109,12 +125,12 @@ pub enum OfflineError {
 
 impl fmt::Display for OfflineError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::OutOfRange => "not whole huge frames of the zone",
-            Self::InUse => "some frame is allocated or offline already",
-            Self::NotOffline => "some huge frame is not offline",
-            Self::Unsupported => "this engine cannot do this",
-        })
+        match self {
+            Self::OutOfRange => f.write_str("not whole huge frames of the zone"),
+            Self::InUse(frame) => write!(f, "frame {frame} is allocated or offline already"),
+            Self::NotOffline => f.write_str("some huge frame is not offline"),
+            Self::Unsupported => f.write_str("this engine cannot do this"),
+        }
     }
 }
 
@@ -222,17 +238,23 @@ mod tests {
     #[test]
     fn messages_of_allocations() {
         for (error, message) in [
-            (AllocError::OutOfMemory, "no block of this order is free"),
+            (AllocError::OutOfMemory, "no block or run of this size is free"),
             (AllocError::OrderTooLarge(Order(11)), "order 11 is larger than the largest"),
             (AllocError::BadSlot(Slot(7)), "the zone has no slot 7"),
-            (AllocError::BadClass(Class(9)), "the zone has no class 9 class"),
-            (AllocError::BadClass(Class::IMMOVABLE), "the zone has no immovable class"),
-            (AllocError::BadClass(Class::MOVABLE), "the zone has no movable class"),
-            (AllocError::BadClass(Class::HUGE), "the zone has no huge class"),
-            (AllocError::BadClass(Class::LONG_LIVED), "the zone has no long-lived class"),
+            (AllocError::BadClass(Class(9)), "the zone has no class 9"),
+            (AllocError::BadClass(Class::IMMOVABLE), "the zone has no class 1"),
+            (AllocError::BadClass(Class::MOVABLE), "the zone has no class 0"),
+            (AllocError::BadClass(Class::HUGE), "the zone has no class 2"),
+            (AllocError::BadClass(Class::LONG_LIVED), "the zone has no class 3"),
             (AllocError::OutOfRange(FRAME), "the block at frame 0x20 is outside the zone"),
             (AllocError::Misaligned(FRAME, Order(6)), "frame 0x20 is not aligned to order 6"),
             (AllocError::InUse(FRAME), "a frame of the block at 0x20 is in use"),
+            (AllocError::NoFrames, "a run of no frames"),
+            (AllocError::Reversed(FRAME), "the range from frame 0x20 on ends before it"),
+            (
+                AllocError::NoPlace(FRAME),
+                "the range from frame 0x20 on has no place of this size and alignment",
+            ),
             (AllocError::Unsupported, "this engine cannot do this"),
         ] {
             assert_eq!(error.to_string(), message);
@@ -248,6 +270,7 @@ mod tests {
             (FreeError::OutOfRange(FRAME), "the block at frame 0x20 is outside the zone"),
             (FreeError::Misaligned(FRAME, Order(6)), "frame 0x20 is not aligned to order 6"),
             (FreeError::Offline(FRAME), "the block at frame 0x20 is offline"),
+            (FreeError::Reversed(FRAME), "the range from frame 0x20 on ends before it"),
             (FreeError::Unsupported, "this engine cannot do this"),
         ] {
             assert_eq!(error.to_string(), message);
@@ -261,7 +284,7 @@ mod tests {
     fn messages_of_huge_frames() {
         for (error, message) in [
             (OfflineError::OutOfRange, "not whole huge frames of the zone"),
-            (OfflineError::InUse, "some frame is allocated or offline already"),
+            (OfflineError::InUse(FRAME), "frame 0x20 is allocated or offline already"),
             (OfflineError::NotOffline, "some huge frame is not offline"),
             (OfflineError::Unsupported, "this engine cannot do this"),
         ] {

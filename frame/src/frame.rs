@@ -1,6 +1,7 @@
 //! Frame numbers and orders.
 
 use core::fmt;
+use core::ops::Range;
 
 use crate::Geometry;
 
@@ -22,6 +23,27 @@ impl FrameId {
     #[inline]
     pub const fn is_aligned(self, order: Order) -> bool {
         self.0.trailing_zeros() >= order.0 as u32
+    }
+
+    /// The physical address of the frame's first byte; saturates at the end of the address space.
+    pub const fn address<G: Geometry>(self) -> u64 {
+        (self.0 as u64).saturating_mul(1 << G::BASE_SHIFT)
+    }
+
+    /// The frame that an address lies in; saturates at the end of the number space.
+    pub const fn containing<G: Geometry>(address: u64) -> FrameId {
+        let frame = address >> G::BASE_SHIFT;
+        if frame > usize::MAX as u64 { FrameId(usize::MAX) } else { FrameId(frame as usize) }
+    }
+
+    /// The frames that lie wholly inside a range of addresses, as a memory map gives them; an empty
+    /// range where there is none.
+    pub const fn inside<G: Geometry>(addresses: Range<u64>) -> Range<FrameId> {
+        let end = Self::containing::<G>(addresses.end);
+        let first = Self::containing::<G>(addresses.start);
+        let cut = first.address::<G>() < addresses.start;
+        let first = FrameId(first.0.saturating_add(cut as usize));
+        if first.0 < end.0 { first..end } else { end..end }
     }
 
     /// The frame `frames` further on, or `None` past the end of the number space.
@@ -85,6 +107,15 @@ impl Order {
         (0..=G::MAX_ORDER as u8).map(Order)
     }
 
+    /// The smallest order whose block has room for `frames` frames. Above 2^63 frames that is an order
+    /// which every call refuses.
+    pub const fn containing(frames: usize) -> Order {
+        match frames {
+            0 | 1 => Order(0),
+            _ => Order((usize::BITS - (frames - 1).leading_zeros()) as u8),
+        }
+    }
+
     /// How many base frames a block of this order has; 0 when that number does not fit a `usize`.
     #[inline]
     pub const fn frames(self) -> usize {
@@ -120,6 +151,34 @@ mod tests {
         assert_eq!(FrameId(7).checked_add(5), Some(FrameId(12)));
         assert_eq!(FrameId(usize::MAX).checked_add(0), Some(FrameId(usize::MAX)));
         assert_eq!(FrameId(usize::MAX).checked_add(1), None);
+    }
+
+    #[test]
+    fn addresses_are_those_of_the_geometry() {
+        assert_eq!(FrameId(3).address::<Base4K>(), 0x3000);
+        assert_eq!(FrameId::containing::<Base4K>(0x3fff), FrameId(3));
+        assert_eq!(FrameId::containing::<crate::Base64K>(0x3fff), FrameId(0));
+        assert_eq!(FrameId(usize::MAX).address::<Base4K>(), u64::MAX);
+    }
+
+    #[test]
+    fn only_whole_frames_lie_inside() {
+        let inside = |range| FrameId::inside::<Base4K>(range);
+        assert_eq!(inside(0..0x9fc00), FrameId(0)..FrameId(0x9f));
+        assert_eq!(inside(0x1001..0x4000), FrameId(2)..FrameId(4));
+        assert!(inside(0x1001..0x2fff).is_empty());
+        #[allow(clippy::reversed_empty_ranges)]
+        let reversed = inside(0x4000..0x1000);
+        assert!(reversed.is_empty());
+        assert!(inside(u64::MAX..u64::MAX).is_empty());
+    }
+
+    #[test]
+    fn an_order_contains_what_fits() {
+        for (frames, order) in [(0, 0), (1, 0), (2, 1), (3, 2), (512, 9), (513, 10)] {
+            assert_eq!(Order::containing(frames), Order(order), "{frames} frames");
+        }
+        assert_eq!(Order::containing(usize::MAX).frames(), 0);
     }
 
     #[test]

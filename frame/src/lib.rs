@@ -20,21 +20,32 @@ mod allocator;
 pub mod atomics;
 mod class;
 mod error;
+mod fragmentation;
 mod frame;
 mod geometry;
 mod metadata;
-#[cfg(all(feature = "std", not(any(loom, woodlot_explore))))]
+#[cfg(all(feature = "std", not(any(woodlot_loom, woodlot_explore))))]
 mod owned;
+mod range;
 mod request;
+mod run;
 mod stats;
 
 pub use allocator::{Construct, FrameAllocator, Unsupported, alloc_each, free_each};
 pub use class::{Class, ClassPolicy, MAX_CLASSES};
 pub use error::{AllocError, BadSlot, FreeBatchError, FreeError, InitError, OfflineError, Region};
+pub use fragmentation::{FreeBlocks, compaction_cost};
 pub use frame::{FrameId, HugeId, Order};
 pub use geometry::{Base4K, Base16K, Base64K, Geometry};
 pub use metadata::{METADATA_ALIGN, MetadataSize, RawMetadata};
-#[cfg(all(feature = "std", not(any(loom, woodlot_explore))))]
+#[cfg(all(feature = "std", not(any(woodlot_loom, woodlot_explore))))]
 pub use owned::Owned;
-pub use request::{Batch, Init, Request, Slot, ZoneConfig};
-pub use stats::{ClassStats, FreeBlocks, Stats, compaction_cost};
+pub use range::{FreeRuns, alloc_run, alloc_within, free_run};
+pub use request::{Batch, Init, Place, RangeRequest, Request, Slot, ZoneConfig};
+pub use run::blocks;
+pub use stats::{ClassStats, Stats};
+
+/// The example of this crate's README, compiled and run with the documentation's tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -12,6 +12,30 @@ use crate::{Class, ClassPolicy, FrameId, HugeId, Order};
 #[repr(transparent)]
 pub struct Slot(pub usize);
 
+/// Where a block, or a run of frames, is to lie.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Place {
+    /// Wherever the allocator likes.
+    #[default]
+    Anywhere,
+    /// At this frame and nowhere else. A block must be aligned to its order there.
+    At(FrameId),
+    /// Wholly inside these frames, wherever there. What lies outside the zone is left out.
+    Within {
+        /// The first frame.
+        start: FrameId,
+        /// The frame after the last.
+        end: FrameId,
+    },
+}
+
+impl Place {
+    /// Inside a range of frames.
+    pub const fn within(frames: Range<FrameId>) -> Place {
+        Place::Within { start: frames.start, end: frames.end }
+    }
+}
+
 /// A request for a block of frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Request {
@@ -21,14 +45,24 @@ pub struct Request {
     pub class: Class,
     /// For which CPU.
     pub slot: Slot,
-    /// This very block and no other; it must be aligned to `order`.
-    pub frame: Option<FrameId>,
+    /// Where.
+    pub place: Place,
 }
 
 impl Request {
-    /// A movable block wherever the allocator likes.
-    pub const fn new(order: Order, slot: Slot) -> Request {
-        Request { order, class: Class::MOVABLE, slot, frame: None }
+    /// A block wherever the allocator likes.
+    pub const fn new(order: Order, class: Class, slot: Slot) -> Request {
+        Request { order, class, slot, place: Place::Anywhere }
+    }
+
+    /// A block whose frames can be moved: user memory, page cache.
+    pub const fn movable(order: Order, slot: Slot) -> Request {
+        Request::new(order, Class::MOVABLE, slot)
+    }
+
+    /// A block whose frames stay where they are: kernel objects, page tables, DMA buffers.
+    pub const fn immovable(order: Order, slot: Slot) -> Request {
+        Request::new(order, Class::IMMOVABLE, slot)
     }
 
     /// The same for another class.
@@ -38,7 +72,57 @@ impl Request {
 
     /// The same for the block that begins at `frame`.
     pub const fn at(self, frame: FrameId) -> Request {
-        Request { frame: Some(frame), ..self }
+        Request { place: Place::At(frame), ..self }
+    }
+
+    /// The same for a block inside of `frames`: below 4 GiB, say. Such a block is searched for from
+    /// the range's first frame on, in time linear in its huge frames.
+    pub const fn within(self, frames: Range<FrameId>) -> Request {
+        Request { place: Place::within(frames), ..self }
+    }
+
+    /// The same block as a run of frames.
+    pub(crate) const fn as_range(self) -> RangeRequest {
+        let Request { order, class, slot, place } = self;
+        RangeRequest { frames: order.frames(), align: order, class, slot, place }
+    }
+}
+
+/// A request for a run of frames, which may be of any length.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RangeRequest {
+    /// How many frames; at least one.
+    pub frames: usize,
+    /// The first frame's number is a multiple of this order's block size. The order may be above
+    /// the geometry's largest.
+    pub align: Order,
+    /// What for.
+    pub class: Class,
+    /// For which CPU.
+    pub slot: Slot,
+    /// Where.
+    pub place: Place,
+}
+
+impl RangeRequest {
+    /// A run of `frames` frames, wherever the allocator finds one.
+    pub const fn new(frames: usize, class: Class, slot: Slot) -> RangeRequest {
+        RangeRequest { frames, align: Order::BASE, class, slot, place: Place::Anywhere }
+    }
+
+    /// The same, aligned to a block of `align`.
+    pub const fn aligned(self, align: Order) -> RangeRequest {
+        RangeRequest { align, ..self }
+    }
+
+    /// The same, beginning at `frame`.
+    pub const fn at(self, frame: FrameId) -> RangeRequest {
+        RangeRequest { place: Place::At(frame), ..self }
+    }
+
+    /// The same, inside of `frames`.
+    pub const fn within(self, frames: Range<FrameId>) -> RangeRequest {
+        RangeRequest { place: Place::within(frames), ..self }
     }
 }
 

@@ -1,6 +1,8 @@
 //! Calls of the contract, right and wrong, judged one by one by the suite's reference model.
 
-use woodlot_frame::{Batch, Class, FrameId, HugeId, Order, Request, Slot};
+use std::ops::Range;
+
+use woodlot_frame::{Batch, Class, FrameId, HugeId, Order, Place, RangeRequest, Request, Slot};
 use woodlot_suite::{Checked, Engine};
 
 use crate::bytes::Bytes;
@@ -20,7 +22,7 @@ pub fn judged(engine: Engine, mut bytes: Bytes) {
     let config = config(engine, &mut bytes);
     let init = init(engine, &mut bytes);
     let zone = Checked::new(engine, &config, init);
-    let mut history = History { zone, blocks: Vec::new(), recovered: false };
+    let mut history = History { zone, blocks: Vec::new(), runs: Vec::new(), recovered: false };
     let mut calls = 0;
     while !bytes.is_empty() {
         history.call(&mut bytes);
@@ -36,13 +38,15 @@ struct History {
     zone: Checked,
     /// Blocks as they were allocated; they may have been freed since, in other shapes.
     blocks: Vec<(FrameId, Order)>,
+    /// Runs as they were allocated, likewise.
+    runs: Vec<Range<FrameId>>,
     /// The last call was a recovery: another one would find what that one left.
     recovered: bool,
 }
 
 impl History {
     fn call(&mut self, bytes: &mut Bytes) {
-        let choice = bytes.byte() % 16;
+        let choice = bytes.byte() % 20;
         let again = std::mem::replace(&mut self.recovered, choice == 15);
         match choice {
             0..=3 => self.alloc(bytes, false),
@@ -57,6 +61,9 @@ impl History {
             }
             13 => self.offline(bytes),
             14 => self.online(bytes),
+            16 | 17 => self.alloc_range(bytes),
+            18 => self.free_run(bytes),
+            19 => self.free_range(bytes),
             _ if again => {}
             _ => self.zone.recover(),
         }
@@ -93,7 +100,7 @@ impl History {
             255 => Class(255),
             byte => Class(byte % classes),
         };
-        let request = Request::new(order, self.slot(bytes)).class(class);
+        let request = Request::new(order, class, self.slot(bytes));
         if exact { request.at(self.frame(order, bytes)) } else { request }
     }
 
@@ -102,6 +109,62 @@ impl History {
         if let Ok(frame) = self.zone.alloc(request) {
             self.blocks.push((frame, request.order));
         }
+    }
+
+    /// Frames of the zone or just outside; sometimes reversed, or to the end of all numbers.
+    fn range(&self, bytes: &mut Bytes) -> Range<FrameId> {
+        let (one, other) = (self.frame(Order::BASE, bytes), self.frame(Order::BASE, bytes));
+        match bytes.byte() {
+            255 => one..FrameId(usize::MAX),
+            250..255 => one.max(other)..one.min(other),
+            _ => one.min(other)..one.max(other),
+        }
+    }
+
+    /// As a block where it has a block's length and alignment, now and then.
+    fn alloc_range(&mut self, bytes: &mut Bytes) {
+        let Request { order, class, slot, .. } = self.request(false, bytes);
+        let place = match bytes.byte() % 4 {
+            0 => Place::Anywhere,
+            1 => Place::At(self.frame(order, bytes)),
+            _ => Place::within(self.range(bytes)),
+        };
+        if bytes.byte().is_multiple_of(4) {
+            let allocated = self.zone.alloc(Request { order, class, slot, place });
+            self.blocks.extend(allocated.map(|frame| (frame, order)));
+            return;
+        }
+        let frames = match bytes.byte() {
+            255 => usize::MAX,
+            254 => order.frames(),
+            short @ ..128 => usize::from(short),
+            _ => bytes.below(self.zone.model.config().frames + 2),
+        };
+        let align = if bytes.byte().is_multiple_of(2) { order } else { Order::BASE };
+        let request =
+            RangeRequest { place, ..RangeRequest::new(frames, class, slot).aligned(align) };
+        self.runs.extend(self.zone.alloc_range(request));
+    }
+
+    /// A run as it was allocated, or a part of it.
+    fn free_run(&mut self, bytes: &mut Bytes) {
+        if self.runs.is_empty() {
+            return;
+        }
+        let at = bytes.below(self.runs.len());
+        let (run, slot) = (self.runs[at].clone(), self.slot(bytes));
+        if bytes.byte() < 192 {
+            self.runs.swap_remove(at);
+            let _ = self.zone.free_range(run, slot);
+        } else {
+            let start = FrameId(run.start.0 + bytes.below(run.end.0 - run.start.0));
+            let _ = self.zone.free_range(start..run.end, slot);
+        }
+    }
+
+    fn free_range(&mut self, bytes: &mut Bytes) {
+        let (frames, slot) = (self.range(bytes), self.slot(bytes));
+        let _ = self.zone.free_range(frames, slot);
     }
 
     fn alloc_batch(&mut self, bytes: &mut Bytes) {

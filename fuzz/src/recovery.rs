@@ -23,7 +23,7 @@ pub fn recovered(engine: Engine, mut bytes: Bytes) {
     for _ in 0..bytes.byte() % 16 {
         let order = Order(bytes.byte() % 12);
         let class = config.classes.all().next_back().expect("there is a class");
-        let _ = zone.allocator().alloc(Request::new(order, Slot(0)).class(class));
+        let _ = zone.allocator().alloc(Request::new(order, class, Slot(0)));
     }
     zone.edit_durable(&mut |durable| damage(durable, &mut bytes));
     if let Err(why) = recovered_is_consistent(engine, &mut *zone, &config, part) {

@@ -497,6 +497,48 @@ impl<G: Geometry> LLFree<'_, G> {
         None
     }
 
+    /// The child of the slot's own tree to fill next, from which `order` can be allocated: the most used
+    /// that is in part allocated, but for the one held, else, if it may be opened, one that is free as a
+    /// whole.
+    fn next_child(
+        &self,
+        tree: usize,
+        now: Reservation<G>,
+        order: u32,
+        open: Open,
+    ) -> Option<Child> {
+        let not = (now.held() > 0).then_some(now.huge_index());
+        let child = self.take_chosen(tree, order, not);
+        child.or_else(|| if open == Open::Yes { self.open(tree) } else { None })
+    }
+
+    /// Allocates from a child whose credits the caller has taken, and makes the rest of them the
+    /// reservation's.
+    #[inline(always)]
+    fn take_and_hold(
+        &self,
+        word: &AtomicU64,
+        tree: usize,
+        child: Child,
+        order: u32,
+    ) -> Option<FrameId> {
+        let Child { huge, credits, polarity, .. } = child;
+        let rows = self.lower.rows(huge, polarity);
+        let spot = match credits == G::HUGE_FRAMES {
+            true => rows.first(order),
+            false => match rows.find(order, 0) {
+                Some(spot) => spot,
+                None => {
+                    self.hold(word, tree, child);
+                    return None;
+                }
+            },
+        };
+        let row = spot.row + rows.filled(order, spot);
+        self.hold(word, tree, Child { credits: credits - (1 << order), row, ..child });
+        self.claim(word, Reservation::guest(huge, 0, polarity), order, spot)
+    }
+
     /// Allocates one huge frame, or two that make a pair, of a tree.
     fn take_whole(&self, tree: usize, count: usize) -> Option<FrameId> {
         let (huge, before) = self.lower.allocate_first(tree, count)?;

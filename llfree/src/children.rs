@@ -1,15 +1,14 @@
 //! Children: which one a slot fills next, and how its credits come to the slot's reservation.
 //!
-//! The most used child first, so that the others can become free as a whole; those with very few free
-//! frames at the end. A child's credits are taken all at once: by a swap of its counter, or by opening a
-//! huge frame that is free as a whole. They are in the hands of the call then, until it has installed
-//! them in the reservation.
+//! The most used child comes first, so that the other children can become free as a whole. Children with
+//! very few free frames come last. A call takes the credits of a child all at once: by a swap of its
+//! counter, or by opening a huge frame that is free as a whole. The call holds these credits until it has
+//! installed them in the reservation.
 
+use woodlot_frame::Geometry;
 use woodlot_frame::atomics::AtomicU64;
-use woodlot_frame::{FrameId, Geometry};
 
 use crate::LLFree;
-use crate::allocate::Open;
 use crate::reservation::Reservation;
 use crate::state::Polarity;
 
@@ -22,52 +21,10 @@ pub(crate) struct Child {
     pub(crate) credits: usize,
     pub(crate) polarity: Polarity,
     /// Where to look first.
-    row: usize,
+    pub(crate) row: usize,
 }
 
 impl<G: Geometry> LLFree<'_, G> {
-    /// The child of the slot's own tree to fill next, from which `order` can be allocated: the most used
-    /// that is in part allocated, but for the one held, else, if it may be opened, one that is free as a
-    /// whole.
-    pub(crate) fn next_child(
-        &self,
-        tree: usize,
-        now: Reservation<G>,
-        order: u32,
-        open: Open,
-    ) -> Option<Child> {
-        let not = (now.held() > 0).then_some(now.huge_index());
-        let child = self.take_chosen(tree, order, not);
-        child.or_else(|| if open == Open::Yes { self.open(tree) } else { None })
-    }
-
-    /// Allocates from a child whose credits the caller has taken, and makes the rest of them the
-    /// reservation's.
-    #[inline(always)]
-    pub(crate) fn take_and_hold(
-        &self,
-        word: &AtomicU64,
-        tree: usize,
-        child: Child,
-        order: u32,
-    ) -> Option<FrameId> {
-        let Child { huge, credits, polarity, .. } = child;
-        let rows = self.lower.rows(huge, polarity);
-        let spot = match credits == G::HUGE_FRAMES {
-            true => rows.first(order),
-            false => match rows.find(order, 0) {
-                Some(spot) => spot,
-                None => {
-                    self.hold(word, tree, child);
-                    return None;
-                }
-            },
-        };
-        let row = spot.row + rows.filled(order, spot);
-        self.hold(word, tree, Child { credits: credits - (1 << order), row, ..child });
-        self.claim(word, Reservation::guest(huge, 0, polarity), order, spot)
-    }
-
     /// Opens a huge frame of a tree that is free as a whole.
     pub(crate) fn open(&self, tree: usize) -> Option<Child> {
         let (huge, before) = self.lower.open_first(tree)?;
@@ -144,7 +101,7 @@ impl<G: Geometry> LLFree<'_, G> {
 
     /// Makes the credits of a child the reservation's, and gives back what it held before; if the
     /// reservation has moved to another tree, the credits go back themselves.
-    fn hold(&self, word: &AtomicU64, tree: usize, child: Child) {
+    pub(crate) fn hold(&self, word: &AtomicU64, tree: usize, child: Child) {
         let Child { huge, credits, polarity, row } = child;
         let hold = |now: Reservation<G>| {
             if now.owns(tree) { Some(now.holding(huge, credits, polarity, row)) } else { None }

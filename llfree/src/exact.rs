@@ -130,7 +130,7 @@ impl<G: Geometry> LLFree<'_, G> {
                 (run.start..huge).for_each(|huge| {
                     self.put_back(huge);
                 });
-                return Err(OfflineError::InUse);
+                return Err(OfflineError::in_use(self, self.frame(huge, 0).huge::<G>()));
             }
         }
         Ok(())

@@ -243,13 +243,10 @@ impl<G: Geometry> LLFree<'_, G> {
 
     #[cold]
     fn refused(&self, frame: FrameId, refusal: Refusal) -> NotFreed {
-        match refusal {
-            Refusal::Offline => NotFreed::Offline,
-            Refusal::NotAllocated(gone) => {
-                self.give_held(self.locate(frame).0, gone);
-                NotFreed::NotAllocated
-            }
+        if let Refusal::NotAllocated(gone) = refusal {
+            self.give_held(self.locate(frame).0, gone);
         }
+        refusal.into()
     }
 
     /// Gives the credits of released frames to the slot, if it holds credits of this child already.
@@ -454,7 +451,7 @@ impl<G: Geometry> LLFree<'_, G> {
 }
 
 #[cfg(test)]
-#[cfg(not(any(loom, woodlot_explore)))]
+#[cfg(not(any(woodlot_loom, woodlot_explore)))]
 #[cfg_attr(coverage_nightly, coverage(off))]
 mod tests {
     use woodlot_frame::{
@@ -468,7 +465,7 @@ mod tests {
     fn credits_for_which_there_is_no_room_are_refused() {
         let config = ZoneConfig::new(1024, 1);
         let zone = Owned::<LLFree<'static, Base4K>>::new(&config, Init::Free).expect("a zone");
-        zone.alloc(Request::new(Order(0), Slot(0)).at(FrameId(512))).expect("it is free");
+        zone.alloc(Request::movable(Order(0), Slot(0)).at(FrameId(512))).expect("it is free");
         assert_eq!(zone.lower.give(1, 2, Surplus::Refuse), None);
         assert_eq!(zone.lower.credits(1), 511);
         let dropped = zone.lower.give(1, 2, Surplus::Drop).expect("they are dropped");
@@ -481,7 +478,7 @@ mod tests {
     fn credits_follow_the_bits_of_a_refused_free() {
         let config = ZoneConfig::new(1024, 1).with_classes(ClassPolicy::SINGLE);
         let zone = Owned::<LLFree<'static, Base4K>>::new(&config, Init::Free).expect("a zone");
-        let request = Request::new(Order(2), Slot(0));
+        let request = Request::movable(Order(2), Slot(0));
         zone.alloc(request.at(FrameId(512))).expect("it is free");
         let polarity = zone.lower.split_polarity(1).expect("a part of it is allocated");
         let other = Polarity(!polarity.0);
@@ -509,7 +506,7 @@ mod tests {
     fn a_refused_free_leaves_no_credit() {
         let config = ZoneConfig::new(1024, 2).with_classes(ClassPolicy::SINGLE);
         let zone = Owned::<LLFree<'static, Base4K>>::new(&config, Init::Free).expect("a zone");
-        let request = |order, slot| Request::new(Order(order), Slot(slot));
+        let request = |order, slot| Request::movable(Order(order), Slot(slot));
         let free = |frame| zone.free(frame, Order(0), Slot(1)).expect("it is allocated");
         let frame = zone.alloc(request(0, 0)).expect("a frame");
         let (huge, offset) = zone.locate(frame);

@@ -12,36 +12,35 @@
 //!                  level 7 of kind Huge: the tree is entirely free
 //! ```
 //!
-//! Every bit is a hint, and heals itself:
+//! Every bit is a hint. Two rules heal the bits:
 //!
-//! 1. *Setter*: whoever makes a tree one of a kind, moves it to another level, reserves or
-//!    unreserves it sets the tree's bit in the leaf of its new place, then the leaf's bit in the mask.
-//! 2. *Clearer*: a search that finds a tree elsewhere than its bit says clears the bit, looks at
-//!    the tree again, and sets the bits of the place where it is then: the same again if it has
-//!    come back, another if whoever moved it was interrupted before it could. A mask bit whose
-//!    leaf is empty is cleared in the same way.
+//! 1. *Setter*: a call that changes the kind or the level of a tree, or reserves or unreserves the tree,
+//!    sets the tree's bit in the leaf of its new place, and then the leaf's bit in the mask.
+//! 2. *Clearer*: a search that finds a tree elsewhere than its bit says clears the bit and looks at the
+//!    tree again. It then sets the bits of the place where the tree is now. That is the same place if the
+//!    tree has come back, and another place if the call that moved the tree was interrupted before it could
+//!    set the bits. A search clears a mask bit whose leaf is empty in the same way.
 //!
-//! So a bit may be set for nothing, but a tree whose last change is complete is missing at most while a
-//! call is between two writes of its leaf or of its mask: a clearer before its second look, or a setter
-//! before its second word. One that stops there for ever hides what it was about, a tree or the trees
-//! of one leaf, until some tree comes to that leaf anew, or an allocation that finds nothing looks at
-//! every tree. Setting and clearing are read-modify-writes of one word. If the setter's comes first, the
-//! clearer's reads it, and the clearer's second look sees the tree as it was set; if it comes second, the
-//! bit stays. This needs acquire and release, no more.
+//! So a bit may be set for nothing. A tree whose last change is complete is missing at most while a call is
+//! between two writes of its leaf or of its mask: a clearer before its second look, or a setter before its
+//! second word. A call that stops there for ever hides one tree, or the trees of one leaf. They are found
+//! again when some tree comes to that leaf anew, or when an allocation that finds nothing looks at every
+//! tree. Setting and clearing are read-modify-writes of one word. If the setter's write comes first, the
+//! clearer's write reads it, and the clearer's second look sees the tree as it was set. If the setter's
+//! write comes second, the bit stays. This needs acquire and release, no more.
 //!
-//! Whether a tree lends is said by its entry alone. What one is that nobody has reserved depends on two
-//! words, its entry and its states: whether it has children with credits on the one, whether it has
-//! free huge frames on the other. Whoever changes
-//! the states looks at the entry after; whoever unreserves a tree or changes its class looks at its
-//! states after, by a read-modify-write, so that one of the two sees the other and sets the bit. Of
-//! the level both words are part, too, and there they may miss each other: so a search that finds a
-//! tree at a later place than its bit said comes back to it, and one that finds it at an earlier
-//! place takes it there and then.
+//! The entry of a tree alone says whether the tree lends. The place of a tree that nobody has reserved
+//! depends on two words. Its entry says whether it has children with credits, and its states say whether it
+//! has free huge frames. A call that changes the states looks at the entry afterwards. A call that
+//! unreserves the tree or changes its class looks at the states afterwards, by a read-modify-write. So one
+//! of two such calls sees the other, and sets the bit. The level depends on both words as well, and there
+//! two calls may miss each other. So a search that finds a tree at a later place than its bit said comes
+//! back to the tree, and a search that finds it at an earlier place takes it at once.
 //!
 //! *Progress*: lock-free. A search visits each bit at most once.
 //!
-//! Levels finer than an eighth gain nothing: in a simulation of the shipped pressure trace 2, 4 and
-//! 8 levels and exact order keep between 0.82 and 0.83 of the possible huge frames free.
+//! Levels finer than an eighth gain nothing: in a simulation of the shipped pressure trace, 2, 4 and 8
+//! levels and exact order keep between 0.82 and 0.83 of the possible huge frames free.
 
 use core::marker::PhantomData;
 
@@ -121,8 +120,8 @@ pub(crate) const fn words(trees: usize, classes: usize) -> (usize, usize) {
     (masks, masks * classes * LEVELS)
 }
 
-/// What a tree is: its entry, and how many of its huge frames are free as a whole. Of a reserved tree
-/// that is nobody else's business: none.
+/// What a tree is: its entry, and how many of its huge frames are free as a whole. For a reserved tree that
+/// number is zero, because only the slot that has reserved the tree may take them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Use {
     pub(crate) tree: Tree,
@@ -210,9 +209,9 @@ impl<'a, G: Geometry> Index<'a, G> {
         }
     }
 
-    /// Sets the bit of a tree in a leaf, and that of the leaf in the mask. If the place is not `new`,
-    /// whoever brought the tree there has done so, or was interrupted before it could: then a look is
-    /// enough. `None`: there is no such tree.
+    /// Sets the bit of a tree in a leaf, and the bit of the leaf in the mask. If the place is not `new`, the call
+    /// that brought the tree there sets the bits, unless it was interrupted; so it is enough to look first.
+    /// `None`: there is no such tree.
     fn set(&self, index: usize, kind: Kind, place: u32, new: bool) -> Option<()> {
         let (group, tree) = (index / GROUP, 1 << (index % GROUP));
         let (leaf, mask) = (self.leaf(group, kind, place)?, self.mask(group, kind)?);
@@ -298,7 +297,7 @@ impl<'a, G: Geometry> Index<'a, G> {
         None
     }
 
-    /// Where a tree is for which a leaf's bit is set; the bit is healed if that is elsewhere.
+    /// The place of a tree whose bit is set in a leaf. If the tree's place is elsewhere, the bit is healed.
     fn confirm(
         &self,
         leaf: &AtomicU64,
@@ -333,7 +332,7 @@ impl<'a, G: Geometry> Index<'a, G> {
 }
 
 #[cfg(test)]
-#[cfg(not(any(loom, woodlot_explore)))]
+#[cfg(not(any(woodlot_loom, woodlot_explore)))]
 #[cfg_attr(coverage_nightly, coverage(off))]
 mod tests {
     extern crate std;

@@ -49,8 +49,8 @@ pub(crate) struct Counts {
     pub(crate) children: usize,
 }
 
-/// The metadata of a zone as slices of words, for callers that do not have raw memory: a model
-/// checker's words are no plain memory. [`Parts::lengths`] says how long each must be.
+/// The metadata of a zone as slices of words. They are for callers that have no raw memory, such as model
+/// checkers, whose words are not plain memory. [`Parts::lengths`] says how long each slice must be.
 #[derive(Clone, Copy)]
 #[expect(missing_docs, reason = "the picture at the head of the crate names them")]
 pub struct Parts<'a> {
@@ -224,12 +224,12 @@ impl<'a, G: Geometry> LLFree<'a, G> {
     }
 }
 
-/// The class of trees that nobody has reserved yet. What lies in them after a recovery or a start
-/// with everything allocated is not known: movable frames, which may be anywhere, fill them up.
+/// The class of trees that nobody has reserved yet. After a recovery, or a start with everything allocated, the
+/// contents of such a tree are not known. Movable frames may lie anywhere, so they fill these trees up.
 const FIRST_CLASS: Class = Class::MOVABLE;
 
 #[cfg(test)]
-#[cfg(not(any(loom, woodlot_explore)))]
+#[cfg(not(any(woodlot_loom, woodlot_explore)))]
 #[cfg_attr(coverage_nightly, coverage(off))]
 mod tests {
     use super::*;

@@ -4,36 +4,36 @@
 //! USENIX ATC 2023, sections 3 and 4.2.1 and figure 14).
 //!
 //! ```text
-//!   slots   ┌ reservation: tree 7, child 3, credits ┐ …      per CPU and class    reservation.rs
+//!   slots   ┌ reservation: tree 7, child 3, credits ┐ …      per CPU and class
 //!           └──────────────┬────────────────────────┘
-//!   index   trees by class and level of use  ┊  hints        per 64 trees         index.rs
+//!   index   trees by class and level of use  ┊  hints        per 64 trees
 //!           ───────────────┼──────────────────────────
-//!   trees   │ class, reserved, which children have credits │ … per 32 huge frames tree.rs
+//!   trees   │ class, reserved, which children have credits │ … per 32 huge frames
 //!   ═══════════════════════╪══════════════════════════ upper level above, lower level below ═══
-//!   children│ credits │ …                                    per huge frame       lower.rs
-//!   states  │ free, whole, split; polarity │ × 16 …          per huge frame       state.rs
-//!   rows    │ 64 frames │ × 8 …                              per base frame       rows.rs
+//!   children│ credits │ …                                    per huge frame
+//!   states  │ free, whole, split; polarity │ × 16 …          per huge frame
+//!   rows    │ 64 frames │ × 8 …                              per base frame
 //! ```
 //!
-//! The *lower level* allocates: bits for base frames, states for huge ones. These two are all that a
-//! crash leaves. The *upper level* decides where, so that CPUs keep apart and huge frames stay whole;
-//! it is recomputed at every start, and so are the children's counters.
+//! The *lower level* hands out memory: bits stand for base frames, states for huge frames. Only bits and
+//! states survive a crash. The *upper level* decides where a block is taken from, so that CPUs keep apart
+//! and huge frames stay whole. Every start computes the upper level and the counters of the children anew.
 //!
-//! A **credit** is the right to take one free base frame of a child that is split; a huge frame that is
-//! free as a whole is taken by its state alone. An allocation takes credits before it touches a bit, a
-//! free gives them back after, so a counter never promises what is not there. What the trees and the
-//! index say only follows.
+//! A **credit** is the right to take one free base frame of a child that is split. A huge frame that is
+//! free as a whole is taken by its state alone. An allocation takes credits before it touches a bit. A free
+//! gives credits back after it has released the bit. So a counter never promises what is not there. The
+//! trees and the index only follow.
 //!
 //! # Progress
-//! Lock-free throughout: a swap fails only because another call succeeded, and every search is
-//! bounded. A call that stops half-way hides at most what it holds: the block it was taking or
-//! giving, and the credits of one child. (An allocation that would fail looks at every tree, whatever
-//! reservations and the index say of it.)
+//! Lock-free throughout: a swap fails only because another call succeeded, and every search is bounded. A
+//! call that stops half-way hides at most what it holds: the block that it was taking or giving, and the
+//! credits of one child. An allocation that would fail looks at every tree first, whatever reservations and
+//! the index say of the tree.
 //!
 //! # Crash
-//! See [`Init::Recover`](woodlot_frame::Init::Recover): what survives is exactly what the bits and
-//! the states say; a call that was under way has either happened or not, but for orders 7 to
-//! H-1, which change several words.
+//! See [`Init::Recover`](woodlot_frame::Init::Recover). Exactly what the bits and the states say survives.
+//! A call that was under way has either happened or not, except for orders 7 to H-1, which change several
+//! words.
 #![no_std]
 #![deny(missing_docs)]
 #![cfg_attr(coverage_nightly, feature(coverage_attribute))]
@@ -46,9 +46,9 @@ mod index;
 mod init;
 mod line;
 mod lower;
-#[cfg(all(test, any(loom, woodlot_explore)))]
+#[cfg(all(test, any(woodlot_loom, woodlot_explore)))]
 mod models;
-#[cfg(not(any(loom, shuttle, woodlot_explore)))]
+#[cfg(not(any(woodlot_loom, woodlot_shuttle, woodlot_explore)))]
 mod raw;
 mod refusal;
 mod reservation;
@@ -64,9 +64,9 @@ pub use line::Line;
 pub use lower::TreeStates;
 pub use tuning::Tuning;
 
-/// The example of the README, compiled and run with the documentation's tests.
+/// The example of this crate's README, compiled and run with the documentation's tests.
 #[cfg(doctest)]
-#[doc = include_str!("../../README.md")]
+#[doc = include_str!("../README.md")]
 struct Readme;
 
 use core::marker::PhantomData;

@@ -6,22 +6,22 @@
 //!   children   credits │ credits │ credits │ …             of split huge frames        volatile
 //! ```
 //!
-//! A huge frame is allocated and freed by one swap of a state word. A base-frame allocation has two
-//! steps: take credits from the child's counter, then claim free bits. The free releases the bits
-//! first and gives the credits back after. When all the credits of a huge frame have come back to
-//! its counter, whoever brought the last ones takes them all and *closes* it: it is free as a whole.
-//! The reverse is to *open* it, which gives all of its credits to one caller.
+//! One swap of a state word allocates or frees a huge frame. An allocation of base frames has two steps: it
+//! takes credits from the child's counter, and then claims free bits. The free releases the bits first, and
+//! gives the credits back after. When all credits of a huge frame have come back to its counter, the call
+//! that brought the last ones takes them all and *closes* the huge frame: it is then free as a whole. To
+//! *open* a huge frame is the reverse: one caller gets all of its credits.
 //!
 //! Huge frames are named by their index in the zone's metadata, not by their number.
 //!
 //! *Progress*: lock-free; a swap fails only because another one succeeded.
-//! *Ordering*: taking a credit acquires what the giver published, giving one releases; a huge
-//! frame's allocation acquires and its free releases. What makes a huge frame free acquires as well:
-//! it ends what many frees began, and must see whether its tree is in the index. Splits move no
-//! ownership between threads, the caller owns the frames before and after: they may be relaxed.
-//! *Crash*: the states and the bits of split huge frames are the truth; credits are recomputed. Each
-//! operation up to order 6, of order H and of order H+1 changes that truth by a single write; opening
-//! and closing do not change it at all.
+//! *Ordering*: taking a credit acquires what the giver published, and giving one releases. The allocation
+//! of a huge frame acquires, and its free releases. A call that makes a huge frame free acquires as well:
+//! it ends what many frees began, and must see whether the tree is in the index. Splits may be relaxed: the
+//! caller owns the frames before and after, so no frame changes hands.
+//! *Crash*: the states and the bits of split huge frames are the truth; a recovery computes credits anew.
+//! Each operation up to order 6, of order H and of order H+1 changes that truth by a single write. Opening
+//! and closing do not change it.
 
 mod start;
 
@@ -34,7 +34,7 @@ use woodlot_frame::Geometry;
 use woodlot_frame::atomics::{AtomicU32, AtomicU64, Ordering};
 
 use crate::line::Line;
-use crate::rows::{ROW_ORDER, Rows, row_count, row_order};
+use crate::rows::{ROW_ORDER, Rows, row_count, row_mask, row_order};
 use crate::state::{LANE, Phase, Polarity, Run, States};
 
 /// The state words of a tree, which has up to 32 huge frames.
@@ -51,9 +51,9 @@ pub(crate) struct Lower<'a, G> {
 /// Why the lower level freed nothing, or not what was named.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Refusal {
-    /// Some frame is not allocated. So many were set free all the same, by two frees of the same
-    /// frames that raced with an allocation, and their credits are to be given back; zero unless
-    /// the caller made that mistake.
+    /// Some frame is not allocated. The number is how many frames were set free all the same: their credits
+    /// are to be given back. It is zero unless two frees of the same frames raced with an allocation, which
+    /// is the callers' mistake.
     NotAllocated(usize),
     /// The huge frame is offline.
     Offline,
@@ -66,8 +66,8 @@ pub(crate) struct Credits {
     pub(crate) after: usize,
 }
 
-/// What is done with credits for which a counter has no room. Only frees of frames that their
-/// callers do not own can bring that about.
+/// What is done with credits for which a counter has no room. Only a free of frames that its caller does
+/// not own can bring such credits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Surplus {
     /// The free is refused.
@@ -202,18 +202,18 @@ impl<'a, G: Geometry> Lower<'a, G> {
         self.state_words(tree).iter().map(offline).sum()
     }
 
-    /// As [`count_whole`](Self::count_whole), so that of this call and a change of the states at the same
-    /// time at least one sees what the other did before: by a read-modify-write, which is ordered before
-    /// or after the change, and publishes what its caller did before. Weaker than this it would be a load.
+    /// As [`count_whole`](Self::count_whole), by a read-modify-write. If another call changes the states at the
+    /// same time, this access is ordered before or after that change, and publishes what its caller did
+    /// before. So at least one of the two calls sees what the other did. A plain load would not promise that.
     pub(crate) fn count_whole_in_order(&self, tree: usize) -> usize {
         let free = |word: &AtomicU64| States(word.fetch_or(0, Ordering::AcqRel)).count_free();
         self.state_words(tree).iter().map(free).sum()
     }
 
-    /// How many huge frames of its tree were and are free, when the word of huge frame `huge` was
-    /// `before`, and `gained` more are free in it now. When there were none in the word before, then
-    /// none in the tree: two words that begin to have some at the same time are both told of as the
-    /// first.
+    /// How many huge frames of a tree were free and are free now. The state word of huge frame `huge` was
+    /// `before`, and `gained` more of its huge frames are free now. If none was free in the word before, the
+    /// tree counts as having had none: of two words that gain their first at the same time, each is told of
+    /// as the first.
     pub(crate) fn count_changed(&self, huge: usize, before: States, gained: isize) -> [usize; 2] {
         let others = self.state_words(huge / G::TREE_HUGE).iter().enumerate();
         let others = others.filter(|&(at, _)| at != huge % G::TREE_HUGE / LANE);
@@ -285,11 +285,11 @@ impl<'a, G: Geometry> Lower<'a, G> {
         self.turn(huge, count, Phase::Whole, Phase::Free, Ordering::AcqRel)
     }
 
-    /// The same where some were allocated by their base frames (*join*). It is announced before their
-    /// bits are looked at. A free of a part, of which no credits are held, can be of the same frames only
-    /// by a wrong call; it looks for the announcement after it has released its bits
-    /// ([`still_means`](Self::still_means)): so either its bits are seen here, or it stops the join,
-    /// which looks again, or it is refused.
+    /// Frees huge frames some of which were allocated by their base frames (*join*). The join announces
+    /// itself before it looks at their bits. Only a wrong call can free a part of the same frames
+    /// meanwhile. Such a free looks for the announcement after it has released its bits
+    /// ([`still_means`](Self::still_means)). So the join sees those bits, or the free makes the join look
+    /// again, or the free is refused.
     #[cold]
     pub(crate) fn free_joined(&self, huge: usize, count: usize) -> Result<States, Refusal> {
         let run = Self::run(huge, count);
@@ -385,9 +385,9 @@ impl<'a, G: Geometry> Lower<'a, G> {
         }
     }
 
-    /// Do the bits of a huge frame mean what they did when some of them were released? They do for
-    /// the owner of those frames; a free of frames that the caller does not own may have turned
-    /// bits that had another meaning, and must turn them back.
+    /// Do the bits of a huge frame still have the meaning under which a free released some of them? They do if
+    /// the caller owned those frames. A free of frames that the caller does not own may have turned bits
+    /// that had another meaning, and must turn them back.
     #[inline(always)]
     pub(crate) fn still_means(&self, huge: usize, polarity: Polarity) -> bool {
         let (states, one) = (self.states(huge), Self::run(huge, 1));
@@ -412,6 +412,41 @@ impl<'a, G: Geometry> Lower<'a, G> {
         match states.phase(one) {
             Phase::Split => self.rows(huge, states.polarity(one)).is_free(offset, order),
             phase => phase == Phase::Free,
+        }
+    }
+
+    /// Is every frame of the block allocated?
+    ///
+    /// # Errors
+    /// What a free of the block would be refused for.
+    pub(crate) fn check_allocated(
+        &self,
+        huge: usize,
+        offset: usize,
+        order: u32,
+    ) -> Result<(), Refusal> {
+        let (count, order) = match order.checked_sub(G::HUGE_ORDER) {
+            Some(pair) => (1 << pair, G::HUGE_ORDER),
+            None => (1, order),
+        };
+        (huge..huge + count).try_for_each(|huge| {
+            let (states, one) = (self.states(huge), Self::run(huge, 1));
+            let some_free = match states.phase(one) {
+                Phase::Split => self.rows(huge, states.polarity(one)).has_free(offset, order),
+                Phase::Offline => return Err(Refusal::Offline),
+                phase => phase == Phase::Free,
+            };
+            if some_free { Err(Refusal::NotAllocated(0)) } else { Ok(()) }
+        })
+    }
+
+    /// The free frames of the row at `offset`.
+    pub(crate) fn free_in_row(&self, huge: usize, offset: usize) -> u64 {
+        let (states, one) = (self.states(huge), Self::run(huge, 1));
+        match states.phase(one) {
+            Phase::Split => self.rows(huge, states.polarity(one)).free_in_row(offset),
+            Phase::Free => row_mask::<G>(),
+            Phase::Whole | Phase::Offline => 0,
         }
     }
 
@@ -456,9 +491,9 @@ impl<G: Geometry> Lower<'_, G> {
         self.count(huge, Ordering::Acquire, |credits| credits.checked_sub(count))
     }
 
-    /// Gives credits to their counter. When that makes them all, they are the caller's instead,
-    /// who is to [`close`](Self::close) the huge frame. `None`, and nothing given: there is no room
-    /// for them.
+    /// Gives credits to their counter. If these are the last ones, the caller gets all credits of the huge frame
+    /// instead, and must [`close`](Self::close) it. `None`: the counter has no room for them, and is
+    /// unchanged.
     #[inline(always)]
     pub(crate) fn give(&self, huge: usize, count: usize, surplus: Surplus) -> Option<Given> {
         give::<G>(self.children.get(huge)?, count, surplus)
@@ -551,58 +586,11 @@ impl<'a, G: Geometry> Place<'a, G> {
 pub(crate) struct Given {
     /// How the counter changed.
     pub(crate) credits: Credits,
-    /// Has the giver got all the credits of the huge frame now, which it is to close?
+    /// Does the giver hold all credits of the huge frame now? It must then close the huge frame.
     pub(crate) all: bool,
 }
 
 #[cfg(test)]
-#[cfg(not(any(loom, woodlot_explore)))]
+#[cfg(not(any(woodlot_loom, woodlot_explore)))]
 #[cfg_attr(coverage_nightly, coverage(off))]
-mod tests {
-    use super::*;
-    use crate::LLFree;
-    use woodlot_frame::{
-        Base4K, FrameAllocator, FrameId, Init, Order, Owned, Request, Slot, ZoneConfig,
-    };
-
-    /// Two trees. In the second one huge frames 13 to 20 are free, on both sides of the border of its words;
-    /// all others are allocated.
-    fn eight_left() -> Owned<LLFree<'static, Base4K>> {
-        let config = ZoneConfig::new(2 * Base4K::TREE_FRAMES, 1);
-        let zone = Owned::<LLFree<'static, Base4K>>::new(&config, Init::Free).expect("a zone");
-        for huge in (0..32 + 13).chain(32 + 21..64) {
-            let request = Request::new(Order(9), Slot(0)).at(FrameId(huge * Base4K::HUGE_FRAMES));
-            zone.alloc(request).expect("it is free");
-        }
-        zone
-    }
-
-    #[test]
-    fn free_huge_frames_of_a_tree_are_counted_in_all_of_its_words() {
-        let zone = eight_left();
-        let lower = &zone.lower;
-        assert_eq!([0, 1].map(|tree| lower.count_whole(tree)), [0, 8]);
-        assert_eq!([0, 1].map(|tree| lower.count_whole_in_order(tree)), [0, 8]);
-        for (huge, gained) in [(32, -1), (32 + 15, 2), (32 + 16, -2), (63, 1)] {
-            let counts = lower.count_changed(huge, lower.states(huge), gained);
-            assert_eq!(counts, [8, 8usize.wrapping_add_signed(gained)], "{huge}, {gained}");
-        }
-        let none = lower.states(0);
-        assert_eq!(lower.count_changed(32, none, 1), [0, 5 + 1], "the first of its word");
-        assert_eq!(lower.count_changed(63, none, 2), [0, 3 + 2], "the first of its word");
-        assert_eq!(lower.count_changed(31, none, 1), [0, 1]);
-    }
-
-    #[test]
-    fn all_credits_are_taken_if_they_are_enough() {
-        let zone = eight_left();
-        let (lower, huge) = (&zone.lower, 32 + 14);
-        let frame = FrameId(huge * Base4K::HUGE_FRAMES);
-        zone.alloc(Request::new(Order(3), Slot(0)).at(frame)).expect("it is free");
-        let all = Base4K::HUGE_FRAMES - 8;
-        assert_eq!(lower.take_all(huge, all + 1), None);
-        let taken = lower.take_all(huge, all).expect("there are as many");
-        assert_eq!((taken.before, taken.after, lower.credits(huge)), (all, 0, 0));
-        assert_eq!(lower.take_all(huge, 0), None, "there are none");
-    }
-}
+mod tests;

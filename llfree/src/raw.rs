@@ -78,7 +78,7 @@ unsafe fn take<'a, W>(region: &mut *mut u8, words: usize) -> &'a [W] {
 }
 
 impl<'a, G: Geometry> LLFree<'a, G> {
-    /// Makes an allocator with other than the default tuning from raw memory.
+    /// Makes an allocator from raw memory, with this tuning in place of the default one.
     ///
     /// # Errors
     /// As [`Construct::construct`].

@@ -1,7 +1,8 @@
-//! Why a call is refused, without what it named: a register holds it, so the calls of the usual paths
-//! return in registers. The contract's errors are made of it and of the caller's own arguments, where
-//! the call came in.
+//! Why a call is refused, without the block that the call named. One register holds such a reason, so calls
+//! on the usual paths return in registers. The function that the caller called makes the contract's error
+//! of the reason and of its arguments.
 
+use crate::lower::Refusal;
 use woodlot_frame::{AllocError, FrameId, FreeError, Order, Request, Slot};
 
 /// Why no block was allocated; as wide as the number of a frame, in whose place it is returned.
@@ -36,6 +37,15 @@ pub(crate) enum NotFreed {
     OutOfRange,
     Misaligned,
     Offline,
+}
+
+impl From<Refusal> for NotFreed {
+    fn from(refusal: Refusal) -> NotFreed {
+        match refusal {
+            Refusal::Offline => NotFreed::Offline,
+            Refusal::NotAllocated(_) => NotFreed::NotAllocated,
+        }
+    }
 }
 
 impl NotFreed {

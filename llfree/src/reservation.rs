@@ -11,18 +11,19 @@
 //! * `g` (guest): the tree is not reserved for this slot; only the credits of the child are its own.
 //! * `child`, `row`: the start frame of the paper, where the last allocation was (last fit). Together with
 //!   the tree they are the number of a row in the zone.
-//! * `held`: credits of that child that the slot holds, with `p` the child's polarity under which
-//!   they were taken. They are what makes an allocation cheap: it pays by one swap of this word, and
-//!   then claims its bit by another.
+//! * `held`: the credits of that child that the slot holds, with `p`, the child's polarity under which they
+//!   were taken. They make an allocation cheap: it pays by one swap of this word, and then claims its bit
+//!   by another.
 //!
-//! Legal values: 0, or bit 0 set and `held` in range, and `held` > 0 only while those credits are
-//! missing from the child's counter. Everybody writes by a swap of the whole word, and whoever takes a
-//! reservation out of it gives it back: the slot's own calls, others that drain it or allocate from it.
+//! Legal values: 0, or bit 0 set and `held` in range. `held` > 0 only while those credits are missing from
+//! the child's counter. Every writer swaps the whole word. The writers are the slot's own calls, and others
+//! that drain the reservation or allocate from it. A call that takes a reservation out of the word gives it
+//! back.
 //!
-//! The paper has an in-transition flag here, which keeps a second call on the slot from reserving
-//! a tree while the first one does. A swap of the whole word needs none: whoever comes second
-//! finds the word changed, and gives back what it brought. So nobody ever waits for a transition
-//! that an interrupted call cannot finish.
+//! The paper has an in-transition flag here, which keeps a second call on the slot from reserving a tree
+//! while the first one does. A swap of the whole word needs no flag: the call that comes second finds the
+//! word changed, and gives back what it brought. So no call waits for a transition that an interrupted call
+//! cannot finish.
 
 use core::marker::PhantomData;
 

@@ -11,13 +11,13 @@
 //! Legal values: any. A geometry with fewer than 64 frames in a huge frame uses the low bits of
 //! one row; the others are never read for meaning.
 //!
-//! Orders up to 6 change one row by one compare-and-swap. Orders 7 to H-1 change 2^(o-6) rows one
-//! after the other; a claim that loses a row takes back the ones before it and looks elsewhere.
-//! Only a caller with credits claims, so what is taken back still belongs to it.
+//! Orders up to 6 change one row by one compare-and-swap. Orders 7 to H-1 change 2^(o-6) rows one after the
+//! other. A claim that loses a row takes back the rows before it and looks elsewhere. Only a caller with
+//! credits claims, so the rows that it takes back still belong to it.
 //!
 //! *Progress*: lock-free; every search is bounded by two passes over the field.
 //! *Ordering*: a claim acquires what the release of the same bit published. A release acquires as well:
-//! see [`Rows::is_full`].
+//! [`Rows::is_full`] says why.
 
 use core::marker::PhantomData;
 
@@ -143,8 +143,22 @@ impl<'a, G: Geometry> Rows<'a, G> {
             return self.all_are(self.run(offset, order), !0);
         }
         let mask = block_mask(order) << (offset & 63);
+        self.free_in_row(offset) & mask == mask
+    }
+
+    /// Is some frame of the block free?
+    pub(crate) fn has_free(&self, offset: usize, order: u32) -> bool {
+        if order > ROW_ORDER {
+            let free = |row: &AtomicU64| self.free_in(row.load(Ordering::Relaxed)) != 0;
+            return self.run(offset, order).iter().any(free);
+        }
+        self.free_in_row(offset) & block_mask(order) << (offset & 63) != 0
+    }
+
+    /// The free frames of the row at `offset`; none past the end.
+    pub(crate) fn free_in_row(&self, offset: usize) -> u64 {
         let row = self.rows.get(offset >> ROW_ORDER);
-        row.is_some_and(|row| self.free_in(row.load(Ordering::Relaxed)) & mask == mask)
+        row.map_or(0, |row| self.free_in(row.load(Ordering::Relaxed)))
     }
 
     /// Has every one of these rows exactly the frames `free` free? False for none.
@@ -380,7 +394,7 @@ impl<'a, G: Geometry> Rows<'a, G> {
 }
 
 #[cfg(test)]
-#[cfg(not(any(loom, woodlot_explore)))]
+#[cfg(not(any(woodlot_loom, woodlot_explore)))]
 #[cfg_attr(coverage_nightly, coverage(off))]
 mod tests {
     extern crate std;

@@ -1,4 +1,4 @@
-//! The state word: what is known of sixteen huge frames (LLFree section 3.2.1, child entries).
+//! The state word: the states of sixteen huge frames (LLFree section 3.2.1, child entries).
 //!
 //! ```text
 //!   64 bits in four lanes of 16; bit i of the lower three is for huge frame i
@@ -12,34 +12,34 @@
 //!     1 1  offline    taken out
 //! ```
 //!
-//! * `joins`: a number for all sixteen, odd while a join (below) may be looking at bits. It changes
-//!   whenever joins begin after that was not so, and whenever they are made to look again. Forgotten by
-//!   a recovery.
+//! * `joins`: one number for all sixteen huge frames. The number is odd while a join (below) may be looking
+//!   at bits. It changes when a first join begins, and whenever a free makes joins look again. A recovery
+//!   forgets it.
 //!
-//! Any value is legal. Every writer changes the whole word by one
-//! read-modify-write, so order H+1, which is two neighbours, is one write as well (the paper's
-//! 32-bit swap over two 16-bit entries, section 4.2.1). The states are durable, together with the
-//! bit fields; the credits of split huge frames are not, and have words of their own
-//! ([`lower`](crate::lower)): so a huge frame is allocated and freed by one write, and a search for
-//! a free one, or a pair, is arithmetic on two words for a whole tree.
+//! Any value is legal. Every writer changes the whole word by one read-modify-write. So order H+1, which is
+//! two neighbours, is one write as well (the paper's 32-bit swap over two 16-bit entries, section 4.2.1).
+//! The states are durable, together with the bit fields. The credits of split huge frames are not durable,
+//! and have words of their own ([`lower`](crate::lower)). So one write allocates or frees a huge frame, and
+//! arithmetic on two words finds a free huge frame, or a pair, in a whole tree.
 //!
 //! # Why a polarity
 //!
-//! While a huge frame is not split, its bits all have the *free* value. To free a part of one that
-//! is whole they must all mean *allocated* first. Writing 512 bits is not atomic; turning `p` is:
-//! the swap `(whole, p) → (split, !p)` (*split*) gives all bits the other meaning at once, with
-//! nobody to wait for, and a crash sees the one or the other. The reverse frees a huge frame whose
-//! base frames were allocated one by one: once every bit is seen to be allocated,
-//! `(split, p) → (free, !p)` (*join*) frees them all.
+//! While a huge frame is not split, its bits all have the *free* value. To free a part of a whole huge
+//! frame, all bits must first mean *allocated*. Writing 512 bits is not atomic, but turning `p` is. The
+//! swap `(whole, p) → (split, !p)` (*split*) gives all bits the other meaning at once. Nobody waits, and a
+//! crash leaves the state before or the state after. The reverse frees a huge frame whose base frames were
+//! allocated one by one: once every bit is seen to be allocated, the swap `(split, p) → (free, !p)`
+//! (*join*) frees them all.
 //!
 //! Invariants, numbered for the rest:
 //!
-//! 1. The credits of a huge frame, in its counter, in reservations and in flight, are 0 unless it
-//!    is split, and then as many as its free bits, whenever no multi-row claim is half done.
-//! 2. Whoever holds a credit may use the `p` that it loads after it got the credit: a huge frame
-//!    stops being split only by whoever holds all of its credits (*close*), or owns all of its
-//!    frames (*join*).
-//! 3. Whoever owns a frame may use the `p` it loads, until the frame's bit is given back.
+//! 1. The credits of a huge frame are in its counter, in reservations and in flight. They are 0 unless the
+//!    huge frame is split. They are then as many as its free bits, whenever no multi-row claim is half
+//!    done.
+//! 2. A caller that holds a credit may use the `p` that it loads after it got the credit. For a huge frame
+//!    stops being split only by a caller that holds all of its credits (*close*) or owns all of its frames
+//!    (*join*).
+//! 3. A caller that owns a frame may use the `p` that it loads, until it gives the frame's bit back.
 
 /// The meaning of the bits of one huge frame: which value a free frame's bit has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

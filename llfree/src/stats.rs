@@ -3,15 +3,17 @@
 use woodlot_frame::atomics::{AtomicU64, Ordering};
 use woodlot_frame::{
     AllocError, BadSlot, Batch, FrameAllocator, FrameId, FreeBatchError, FreeError, Geometry,
-    HugeId, OfflineError, Order, Request, Slot, Stats, Unsupported, ZoneConfig, alloc_each,
-    free_each,
+    HugeId, OfflineError, Order, Place, Request, Slot, Stats, Unsupported, ZoneConfig, alloc_each,
+    alloc_within, free_each,
 };
 
 use crate::LLFree;
 use crate::allocate::Caller;
 use crate::index::{Kind, Places};
 use crate::init::{SLOT_BALANCE, TOTAL_FREE, TOTAL_OFFLINE};
+use crate::refusal::NotFreed;
 use crate::reservation::Reservation;
+use crate::rows::row_order;
 
 impl<G: Geometry> FrameAllocator for LLFree<'_, G> {
     type Geometry = G;
@@ -33,12 +35,13 @@ impl<G: Geometry> FrameAllocator for LLFree<'_, G> {
 
     #[inline]
     fn alloc(&self, request: Request) -> Result<FrameId, AllocError> {
-        let Request { order, class, slot, frame } = request;
+        let Request { order, class, slot, place } = request;
         let caller = Caller { slot, class };
-        let block = match (frame, order) {
-            (Some(frame), _) => return self.allocate_exactly(&request, frame),
-            (None, Order::BASE) => self.allocate_order::<0>(caller),
-            (None, _) => self.allocate(order, caller),
+        let block = match (place, order) {
+            (Place::At(frame), _) => return self.allocate_exactly(&request, frame),
+            (Place::Within { .. }, _) => return alloc_within(self, request),
+            (Place::Anywhere, Order::BASE) => self.allocate_order::<0>(caller),
+            (Place::Anywhere, _) => self.allocate(order, caller),
         };
         block.map_err(|refusal| refusal.of(&request))
     }
@@ -58,7 +61,7 @@ impl<G: Geometry> FrameAllocator for LLFree<'_, G> {
         batch: Batch,
         out: &mut [FrameId],
     ) -> Result<usize, AllocError> {
-        if out.is_empty() || request.order != Order::BASE || request.frame.is_some() {
+        if out.is_empty() || request.order != Order::BASE || request.place != Place::Anywhere {
             return alloc_each(self, request, batch, out);
         }
         let caller = Caller { slot: request.slot, class: request.class };
@@ -111,6 +114,18 @@ impl<G: Geometry> FrameAllocator for LLFree<'_, G> {
             };
         }
         Ok(())
+    }
+
+    fn can_free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
+        if !Self::is_order(order) {
+            return Err(FreeError::OrderTooLarge(order));
+        }
+        let legal = self.check_free(frame, order, slot);
+        let freeable = legal.and_then(|()| {
+            let (huge, offset) = self.locate(frame);
+            self.lower.check_allocated(huge, offset, order.0 as u32).map_err(NotFreed::from)
+        });
+        freeable.map_err(|refusal| refusal.of(frame, order, slot))
     }
 
     fn drain(&self, slot: Slot) -> Result<(), BadSlot> {
@@ -186,6 +201,16 @@ impl<G: Geometry> FrameAllocator for LLFree<'_, G> {
         }
         let (huge, offset) = self.locate(frame);
         self.lower.is_free(huge, offset, order.0 as u32)
+    }
+
+    fn free_map(&self, frame: FrameId) -> u64 {
+        let rows = (0..64usize >> row_order::<G>()).map(|row| row << row_order::<G>());
+        rows.fold(0, |map, bit| {
+            let row = FrameId(frame.0 & !63 | bit);
+            let inside = row.0 >= self.base && row < self.zone.end();
+            let (huge, offset) = if inside { self.locate(row) } else { return map };
+            map | self.lower.free_in_row(huge, offset) << bit
+        })
     }
 
     fn free_in_huge(&self, huge: HugeId) -> usize {

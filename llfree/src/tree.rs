@@ -8,23 +8,23 @@
 //! ```
 //!
 //! * `children`: which children have credits in their counters.
-//! * `class`: what the frames are for; chosen anew when an entirely free tree is reserved, or a block of
-//!   one claimed by its number.
-//! * `r` (reserved): some slot's reservation draws from this tree; others keep away as long as
-//!   there are others.
-//! * `quarters`: the credits in the counters, in quarters of a huge frame, each child's rounded
-//!   down. Modulo 2^16, since it may be below zero for a moment.
+//! * `class`: what the frames are for. The class is chosen anew when an entirely free tree is reserved, or
+//!   when a block of one is claimed by its number.
+//! * `r` (reserved): the reservation of some slot draws from this tree. Other slots keep away as long as
+//!   there are other trees.
+//! * `quarters`: the credits in the counters, in quarters of a huge frame, each child's rounded down.
+//!   Modulo 2^16, because the number may be below zero for a moment.
 //!
-//! Legal values: any. Everybody writes, by compare-and-swap only.
+//! Legal values: any. Every writer uses compare-and-swap.
 //!
-//! Nothing here is a right to anything: the rights are the credits of the children and the states
-//! of the huge frames. The paper counts the free frames of a tree exactly, and takes from that
-//! counter first; a free then pays three words. Here the entry follows the children: it changes
-//! when a child's counter begins or ceases to be zero or passes a quarter. When no call is under way
-//! the quarters are exact, and every child with credits is known; one without may be said to have some,
-//! until somebody looks there. That saves the third write of nearly every free, and with it the
-//! paper's split counters: what others free into a reserved tree is in its children's counters,
-//! where the slot that has reserved it looks anyway.
+//! Nothing here is a right to anything. The rights are the credits of the children and the states of the
+//! huge frames. The paper counts the free frames of a tree exactly, and an allocation takes from that
+//! counter first; a free then writes three words. Here the entry follows the children. It changes when a
+//! child's counter begins or ceases to be zero, or passes a quarter. When no call is under way, the
+//! quarters are exact, and every child with credits is known. A child without credits may be said to have
+//! some, until a call looks there. This saves the third write of nearly every free. It also saves the
+//! paper's split counters: what others free into a reserved tree is in the counters of its children, where
+//! the slot that has reserved the tree looks anyway.
 
 use woodlot_frame::{Class, Geometry};
 

@@ -4,18 +4,18 @@
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Tuning {
-    /// A tree with less than this many eighths of its frames free is *allocated* in the terms of
-    /// LLFree section 3.2.2 and one with more than [`free_above`](Self::free_above) eighths is
-    /// *free*; what is between is *partial*. Only partial trees are reserved by frees.
+    /// A tree with fewer than this many eighths of its frames free is *allocated* in the terms of LLFree
+    /// section 3.2.2. A tree with more than [`free_above`](Self::free_above) eighths free is *free*. A tree in
+    /// between is *partial*. Frees reserve only partial trees.
     ///
     /// Default 1, the paper's 12.5 %.
     pub allocated_below: u8,
     /// See [`allocated_below`](Self::allocated_below). Default 7, the paper's 87.5 %.
     pub free_above: u8,
-    /// Reserve-on-free (section 3.2.2): a slot that frees this many times in a row into one
-    /// unreserved partial tree reserves it, and one that frees as often into one child of its own
-    /// tree holds that child. Blocks of a sixteenth of a huge frame or more are held at the first such
-    /// free, and pairs of huge frames reserve at the second. 0: never. Default 4, the paper's F.
+    /// Reserve-on-free (section 3.2.2): a slot that frees this many times in a row into one unreserved partial
+    /// tree reserves that tree. A slot that frees as often into one child of its own tree holds that child. A
+    /// block of a sixteenth of a huge frame or more holds the child at the first such free; a pair of huge
+    /// frames reserves the tree at the second. 0: never. Default 4, the paper's F.
     pub reserve_after_frees: u8,
 }
 

@@ -7,9 +7,9 @@
 //!             replaced or drained                       ── close: free as a whole
 //! ```
 //!
-//! Credits move between the counter of a child and a reservation; in between they belong to the call
-//! that moves them. The tree entry and the index only follow: every change of a counter that they
-//! should know of is told them afterwards, by whoever made it.
+//! Credits move between the counter of a child and a reservation. In between they belong to the call that
+//! moves them. The tree entry and the index only follow: the call that changes a counter tells them
+//! afterwards.
 
 use woodlot_frame::atomics::{AtomicU64, Ordering};
 use woodlot_frame::{Class, Geometry, MAX_CLASSES, Slot};
@@ -62,8 +62,8 @@ impl<G: Geometry> LLFree<'_, G> {
         unsafe { self.slot_words(slot).get_unchecked(..classes) }
     }
 
-    /// The reservations of every slot for every class: of a slot those whose frames stay longest first,
-    /// since what lies around them is least likely to become a huge frame again.
+    /// The reservations of every slot for every class. Of each slot, the classes whose frames stay longest come
+    /// first: the memory around such frames is least likely to become a huge frame again.
     pub(crate) fn reservations(&self) -> impl Iterator<Item = &AtomicU64> {
         (0..self.zone.slots).flat_map(|slot| self.slot_reservations(Slot(slot)).iter().rev())
     }
@@ -207,8 +207,8 @@ impl<G: Geometry> LLFree<'_, G> {
         }
     }
 
-    /// After the tree has been told that a child has no credits: it is told that it has, if they
-    /// came just before that.
+    /// Called after the tree was told that a child has no credits. If credits came just before that, the tree is
+    /// told of them.
     fn confirm_empty(&self, huge: usize) {
         if self.lower.credits(huge) > 0 {
             let (tree, child) = (huge / G::TREE_HUGE, huge % G::TREE_HUGE);
@@ -216,7 +216,8 @@ impl<G: Geometry> LLFree<'_, G> {
         }
     }
 
-    /// A child of which the tree says that it has credits has none: whoever told it so was late.
+    /// Tells the tree that a child has no credits, where the tree says otherwise: the call that told it so was
+    /// late.
     pub(crate) fn forget_child(&self, huge: usize) {
         let (tree, child) = (huge / G::TREE_HUGE, huge % G::TREE_HUGE);
         self.change_tree(tree, |entry| Some(entry.follow::<G>(child, 0, 0)));
@@ -335,9 +336,9 @@ impl<G: Geometry> LLFree<'_, G> {
         })
     }
 
-    /// The tree near which a slot begins that asks for huge frames: apart from others, so that they do
-    /// not write the same words of the index. For base frames all slots begin at the same place: they
-    /// are to fill up the same trees.
+    /// The tree near which a slot begins to look for huge frames. The slots begin apart from one another, so that
+    /// they do not write the same words of the index. For base frames all slots begin at the same place,
+    /// because they are to fill up the same trees.
     pub(crate) fn home(&self, slot: Slot) -> usize {
         slot.0 * self.home_distance
     }
@@ -354,8 +355,8 @@ impl<G: Geometry> LLFree<'_, G> {
         found.is_some()
     }
 
-    /// Counts frames into or out of a slot's balance. Plain load and store: two calls that use one
-    /// slot at once can lose a count, which the next exact count of the zone makes good.
+    /// Counts frames into or out of a slot's balance, by a plain load and store. Two calls that use one slot at
+    /// once can lose a count. The next exact count of the zone makes that good.
     pub(crate) fn count(&self, slot: Slot, frames: usize, freed: bool) {
         let balance = self.slot_word(slot, SLOT_BALANCE);
         let now = balance.load(Ordering::Relaxed);

@@ -1,5 +1,4 @@
 //! Which of several places an allocation chooses: that is what leaves huge frames whole.
-#![cfg(not(any(loom, woodlot_explore)))]
 
 mod memory;
 
@@ -31,12 +30,12 @@ fn halves_taken(halves: &[usize]) -> Owned<LLFree<'static, Base4K>> {
 }
 
 fn claim(zone: &LLFree<'_, Base4K>, frame: usize, order: u8) {
-    let request = Request::new(Order(order), Slot(1)).class(Class(0)).at(FrameId(frame));
+    let request = Request::new(Order(order), Class(0), Slot(1)).at(FrameId(frame));
     zone.alloc(request).expect("it is free");
 }
 
 fn next(zone: &LLFree<'_, Base4K>) -> usize {
-    zone.alloc(Request::new(Order(0), Slot(0)).class(Class(0))).expect("a frame").0
+    zone.alloc(Request::new(Order(0), Class(0), Slot(0))).expect("a frame").0
 }
 
 #[test]
@@ -77,7 +76,7 @@ fn blocks_fill_one_huge_frame_after_the_other() {
     for order in (0..9).map(Order) {
         let zone = halves_taken(&[0, 0, 0]);
         for first in (0..3 * HUGE).step_by(order.frames()) {
-            let request = Request::new(order, Slot(0)).class(Class(0));
+            let request = Request::new(order, Class(0), Slot(0));
             assert_eq!(zone.alloc(request), Ok(FrameId(first)), "{order}");
         }
     }
@@ -87,7 +86,7 @@ fn blocks_fill_one_huge_frame_after_the_other() {
 fn a_batch_fills_one_huge_frame_after_the_other() {
     let zone = halves_taken(&[0, 0, 0]);
     let mut frames = [FrameId(0); 3 * HUGE];
-    let request = Request::new(Order(0), Slot(0)).class(Class(0));
+    let request = Request::new(Order(0), Class(0), Slot(0));
     assert_eq!(zone.alloc_batch(request, Batch::All, &mut frames), Ok(3 * HUGE));
     assert!(frames.iter().map(|frame| frame.0).eq(0..3 * HUGE));
 }
@@ -113,7 +112,7 @@ fn next_after_frees_in_a_row(tuning: Tuning, parts: bool, order: u8, frees: usiz
         zone.free(frame, Order(order), Slot(1)).expect("it is allocated");
     }
     assert_eq!(zone.stats().free_frames, 5 * HUGE + (frees << order), "nothing is lost");
-    let request = Request::new(Order(9), Slot(1)).class(Class(0));
+    let request = Request::new(Order(9), Class(0), Slot(1));
     zone.alloc(request).expect("a huge frame").0 / Base4K::TREE_FRAMES
 }
 
@@ -174,7 +173,7 @@ fn frees_in_a_row_hold_their_child() {
 fn reserved<const SLOTS: usize>(trees: usize) -> (Owned<LLFree<'static, Base4K>>, [usize; SLOTS]) {
     let zone = free_trees(trees, SLOTS + 1);
     let huge = |slot| {
-        let request = Request::new(Order(9), Slot(slot)).class(Class(0));
+        let request = Request::new(Order(9), Class(0), Slot(slot));
         zone.alloc(request).expect("a huge frame")
     };
     // If there is one more, it is the first, and free again, so that the index says so truly.
@@ -233,7 +232,7 @@ fn what_other_slots_hold_is_shared_when_no_tree_is_free() {
     for trees in [2, 3] {
         let (zone, [own, other]) = reserved(trees);
         assert_ne!(own, other);
-        let request = Request::new(Order(0), Slot(1)).class(Class(0));
+        let request = Request::new(Order(0), Class(0), Slot(1));
         let held = zone.alloc(request).expect("a frame").0 / HUGE;
         assert_eq!(held / Base4K::TREE_HUGE, other);
         assert_eq!(next(&zone) / HUGE == held, trees == 2, "{trees} trees");
@@ -248,7 +247,7 @@ fn what_other_slots_hold_is_not_shared_because_there_is_no_room() {
     // All but its last frame.
     (0..9).rev().for_each(|order| claim(&zone, last + HUGE - (2 << order), order));
     let alloc = |slot| {
-        let request = Request::new(Order(1), Slot(slot)).class(Class(0));
+        let request = Request::new(Order(1), Class(0), Slot(slot));
         zone.alloc(request).expect("two frames").0 / Base4K::TREE_FRAMES
     };
     assert_eq!([alloc(1), alloc(0)], [other, own]);
@@ -261,7 +260,7 @@ fn a_huge_frame_whose_frames_all_came_back_is_the_next_one() {
     let huge_frames = own * Base4K::TREE_HUGE + 2..(own + 1) * Base4K::TREE_HUGE;
     huge_frames.for_each(|huge| claim(&zone, huge * HUGE, 9));
     zone.free(FrameId(frame), Order(0), Slot(0)).expect("it is allocated");
-    let request = Request::new(Order(9), Slot(0)).class(Class(0));
+    let request = Request::new(Order(9), Class(0), Slot(0));
     assert_eq!(zone.alloc(request), Ok(FrameId(frame)));
 }
 
@@ -269,7 +268,7 @@ fn a_huge_frame_whose_frames_all_came_back_is_the_next_one() {
 fn huge_frames_come_from_the_most_used_tree() {
     for order in [9, 10] {
         let zone = halves_taken(&[4, 30, 20]);
-        let request = Request::new(Order(order), Slot(0)).class(Class(0));
+        let request = Request::new(Order(order), Class(0), Slot(0));
         let frame = zone.alloc(request).expect("a huge frame");
         assert_eq!(frame.0 / Base4K::TREE_FRAMES, 1, "order {order}");
     }
@@ -287,7 +286,7 @@ fn apart() -> Owned<LLFree<'static, Base4K>> {
 fn classes_have_trees_of_their_own() {
     let zone = apart();
     let tree = |class| {
-        let request = Request::new(Order(0), Slot(0)).class(Class(class));
+        let request = Request::new(Order(0), Class(class), Slot(0));
         zone.alloc(request).expect("a frame").0 / Base4K::TREE_FRAMES
     };
     let [first, second, third] = [0, 1, 2].map(tree);
@@ -298,8 +297,7 @@ fn classes_have_trees_of_their_own() {
 #[test]
 fn claims_begin_trees_of_their_class() {
     let zone = apart();
-    let request =
-        |class, order| Request::new(Order(order), Slot(class as usize)).class(Class(class));
+    let request = |class, order| Request::new(Order(order), Class(class), Slot(class as usize));
     for (class, tree) in [(0, 2), (1, 0), (2, 3)] {
         let first = FrameId(tree * Base4K::TREE_FRAMES);
         zone.alloc(request(class, 8).at(first)).expect("it is free");

@@ -1,5 +1,4 @@
 //! What readers and checkers found, each as the call that showed it.
-#![cfg(not(any(loom, woodlot_explore)))]
 
 mod memory;
 
@@ -26,7 +25,7 @@ fn every_huge_frame_once<const T: usize>() {
     // SAFETY: the memory is aligned, initialised, and outlives the zone, which alone uses it.
     let zone = unsafe { LLFree::<Trees<T>>::construct(&config, memory.metadata(), Init::Free) };
     let zone = zone.expect("a zone");
-    let request = Request::new(Order(3), Slot(0));
+    let request = Request::movable(Order(3), Slot(0));
     let frames: Vec<FrameId> = std::iter::from_fn(|| zone.alloc(request).ok()).collect();
     let distinct: BTreeSet<FrameId> = frames.iter().copied().collect();
     assert_eq!((frames.len(), distinct.len()), (4 * T, 4 * T));
@@ -66,7 +65,7 @@ fn trees_of_any_size_in_any_memory() {
 fn available_in_parts() {
     let zone = Owned::<LLFree<'static, Base4K>>::new(&ZoneConfig::new(512, 4), Init::Free)
         .expect("a zone");
-    let alloc = |slot| zone.alloc(Request::new(Order(0), Slot(slot))).expect("a frame");
+    let alloc = |slot| zone.alloc(Request::movable(Order(0), Slot(slot))).expect("a frame");
     let free = |frame, slot| zone.free(frame, Order(0), Slot(slot)).expect("it is allocated");
     let frames: Vec<FrameId> = (0..512).map(|_| alloc(0)).collect();
     frames[..171].iter().for_each(|&frame| free(frame, 3));

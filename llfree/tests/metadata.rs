@@ -2,7 +2,6 @@
 //! slot and class, and 0.0003 % for the index.
 //!
 //! `cargo test -p woodlot-llfree --test metadata -- --nocapture` prints the figures.
-#![cfg(not(any(loom, woodlot_explore)))]
 
 use woodlot_frame::{Base4K, Base16K, Base64K, ClassPolicy, Construct, Geometry, ZoneConfig};
 use woodlot_llfree::{LLFree, Parts};

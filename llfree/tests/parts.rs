@@ -1,5 +1,4 @@
 //! A zone made of words instead of raw memory.
-#![cfg(not(any(loom, woodlot_explore)))]
 
 use woodlot_frame::atomics::{AtomicU32, AtomicU64};
 use woodlot_frame::{
@@ -36,7 +35,7 @@ fn a_zone_of_words() {
     let lengths = Parts::lengths::<Base4K>(&ZONE).expect("a zone");
     with_zone(lengths, |zone| {
         let zone = zone.expect("the words are enough");
-        let huge = Request::new(Order(Base4K::HUGE_ORDER as u8), Slot(1));
+        let huge = Request::movable(Order(Base4K::HUGE_ORDER as u8), Slot(1));
         let count = std::iter::from_fn(|| zone.alloc(huge).ok()).count();
         assert_eq!((count, zone.free_frames()), (3 * Base4K::TREE_HUGE / 2, 0));
     });

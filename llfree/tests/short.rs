@@ -1,5 +1,4 @@
 //! The short checks on LLFree, for huge frames of two rows and of half a row.
-#![cfg(not(any(loom, woodlot_explore)))]
 
 use woodlot_frame::Base64K;
 use woodlot_llfree::LLFree;

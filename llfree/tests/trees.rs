@@ -1,6 +1,5 @@
 //! Zones of many small trees: searches that go from one group of trees to the next, or look into
 //! more trees than they should.
-#![cfg(not(any(loom, woodlot_explore)))]
 
 use woodlot_frame::{FrameId, Geometry, Init, Order, Request, Slot, ZoneConfig};
 use woodlot_llfree::LLFree;
@@ -35,7 +34,7 @@ fn searches_go_round() {
             !first
         });
         zone.drain(Slot(1)).expect("the slot exists");
-        zone.fill(order, Request::new(order, Slot(0)).class, Slot(0));
+        zone.fill(order, Request::movable(order, Slot(0)).class, Slot(0));
         zone.give_rest(Slot(2));
         zone.validate();
     }
@@ -48,7 +47,7 @@ fn a_run_behind_many_trees_without_one() {
     let trees = 20;
     let config = ZoneConfig::new(trees * Trees::TREE_FRAMES, 2);
     let mut zone = Checked::new(ENGINE, &config, Init::Free);
-    let frames = zone.fill(Order(0), Request::new(Order(0), Slot(0)).class, Slot(0));
+    let frames = zone.fill(Order(0), Request::movable(Order(0), Slot(0)).class, Slot(0));
     assert_eq!(frames.len(), config.frames);
     let last = (trees - 1) * Trees::TREE_FRAMES;
     for frame in (0..config.frames).filter(|&n| n % 2 == 0 || n == last + 1) {

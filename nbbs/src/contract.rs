@@ -26,7 +26,7 @@
 
 use woodlot_frame::{
     AllocError, BadSlot, ClassStats, FrameAllocator, FrameId, FreeError, Geometry, HugeId,
-    OfflineError, Order, Request, Slot, Stats, Unsupported, ZoneConfig,
+    OfflineError, Order, Place, Request, Slot, Stats, Unsupported, ZoneConfig, alloc_within,
 };
 
 use crate::Nbbs;
@@ -135,8 +135,8 @@ impl<G: Geometry, F: Form> FrameAllocator for Nbbs<'_, G, F> {
     }
 
     /// # Progress
-    /// Lock-free; three times round the zone at most (`search.rs`), and three times more, once all slots
-    /// are settled (`deferred.rs`), before memory is said to be exhausted.
+    /// Lock-free; three times round the zone at most, and three times more, once the releases that slots have put
+    /// off are done, before memory is said to be exhausted.
     #[inline]
     fn alloc(&self, request: Request) -> Result<FrameId, AllocError> {
         let order = self.check(request.order, request.slot)?;
@@ -144,22 +144,23 @@ impl<G: Geometry, F: Form> FrameAllocator for Nbbs<'_, G, F> {
             return Err(AllocError::BadClass(request.class));
         }
         let slot = request.slot.0;
-        let node = match request.frame {
-            None => {
+        let node = match request.place {
+            Place::Anywhere => {
                 let found = self.find(order, self.slots.hint(slot));
                 let (node, crowded) = found.ok_or(AllocError::OutOfMemory)?;
                 let start = node.start();
                 self.slots.set_hint(slot, if crowded { self.forest.apart(start) } else { start });
                 node
             }
-            Some(frame) => self.alloc_exact(frame, request.order)?,
+            Place::At(frame) => self.alloc_exact(frame, request.order)?,
+            Place::Within { .. } => return alloc_within(self, request),
         };
         self.slots.count(slot, -(1 << order));
         Ok(self.frame(node))
     }
 
     /// # Progress
-    /// Lock-free (`climb.rs`).
+    /// Lock-free.
     #[inline]
     fn free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
         if slot.0 >= self.zone.slots {
@@ -171,6 +172,15 @@ impl<G: Geometry, F: Form> FrameAllocator for Nbbs<'_, G, F> {
         }
         self.slots.count(slot.0, 1 << order.0);
         Ok(())
+    }
+
+    fn can_free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
+        if slot.0 >= self.zone.slots {
+            return Err(FreeError::BadSlot(slot));
+        }
+        let node = self.node(frame, order)?;
+        let own = self.forest.is_block(node, 0) && !self.forest.lies_in_block(node);
+        if own { Ok(()) } else { Err(self.refusal(frame, node)) }
     }
 
     /// A slot holds no frames, only a release that it has put off.
@@ -186,8 +196,9 @@ impl<G: Geometry, F: Form> FrameAllocator for Nbbs<'_, G, F> {
         let nodes = self.huge_frames(first, count)?;
         let taken = nodes.clone().take_while(|&node| self.claim(node, OFFLINE)).count();
         if taken < count {
+            let in_use = first.0.saturating_add(taken);
             nodes.take(taken).for_each(|node| _ = self.forest.free(node, OFFLINE));
-            return Err(OfflineError::InUse);
+            return Err(OfflineError::in_use(self, HugeId(in_use)));
         }
         self.slots.add(((count << G::HUGE_ORDER) as u64).wrapping_neg());
         Ok(())
@@ -210,8 +221,8 @@ impl<G: Geometry, F: Form> FrameAllocator for Nbbs<'_, G, F> {
         Ok(())
     }
 
-    /// Exact for every order while no other call is under way. As fast as an allocation from slot 0: where nothing is free, a byte for
-    /// each root (`spent.rs`) and a word for each slot (`deferred.rs`) are looked at.
+    /// Exact for every order while no other call is under way. As fast as an allocation from slot 0: where nothing is
+    /// free, a byte for each block of the largest order and a word for each slot are looked at.
     fn is_available(&self, order: Order) -> bool {
         let order = u32::from(order.0);
         order <= G::MAX_ORDER && self.has(order, self.slots.hint(0))
@@ -246,6 +257,18 @@ impl<G: Geometry, F: Form> FrameAllocator for Nbbs<'_, G, F> {
     fn is_free(&self, frame: FrameId, order: Order) -> bool {
         let free = |node| self.forest.kind_within(node) == Kind::Free;
         self.node(frame, order).is_ok_and(|node| self.now_or_settled(|| free(node)))
+    }
+
+    fn free_map(&self, frame: FrameId) -> u64 {
+        let order = G::MAX_ORDER.min(6);
+        let nodes = (0..64usize >> order).map(|node| node << order);
+        nodes.fold(0, |map, bit| {
+            let offset = (frame.0 & !63 | bit).checked_sub(self.base);
+            match offset.filter(|&offset| offset < self.forest.shape.frames()) {
+                Some(offset) => map | self.forest.free_map(Node::around(offset, order)) << bit,
+                None => map,
+            }
+        })
     }
 
     fn free_in_huge(&self, huge: HugeId) -> usize {

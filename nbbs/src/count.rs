@@ -1,8 +1,7 @@
-//! What the tree says: how much of it is free, offline, in use, counted node by node.
+//! Counts of the tree, node by node: how much is free, how much is offline, whether a node is in use.
 //!
-//! Counting descends only where a node is in use in part, so that it takes time in proportion to the
-//! blocks in use, and none for what is below a block. What other calls do meanwhile may be seen in
-//! part.
+//! Counting descends only where a node is in use in part. So it takes time in proportion to the blocks in
+//! use, and none for the nodes below a block. A count beside other calls may see a part of what they do.
 
 use core::ops::Add;
 
@@ -27,16 +26,9 @@ impl Add for Tally {
     }
 }
 
-impl<G: Geometry, F: Form> Forest<'_, G, F> {
-    /// Counts a node, wherever it lies.
-    pub(crate) fn tally(&self, node: Node) -> Tally {
-        match self.kind_within(node) {
-            Kind::Parts => self.tally_halves(node),
-            kind => Self::tally_whole(node, kind),
-        }
-    }
-
-    fn tally_whole(node: Node, kind: Kind) -> Tally {
+impl Tally {
+    /// All of a node that is of one kind.
+    fn of(node: Node, kind: Kind) -> Tally {
         let frames = 1 << node.order;
         match kind {
             Kind::Free => Tally { free: frames, offline: 0 },
@@ -44,16 +36,45 @@ impl<G: Geometry, F: Form> Forest<'_, G, F> {
             Kind::Block { offline: false } | Kind::Parts => Tally::default(),
         }
     }
+}
 
-    fn tally_halves(&self, node: Node) -> Tally {
-        if node.order == 0 {
-            return Tally::default();
+impl<G: Geometry, F: Form> Forest<'_, G, F> {
+    /// Calls `each` with the largest nodes inside of one, wherever that lies, that are of one kind.
+    fn walk(&self, node: Node, each: &mut impl FnMut(Node, Kind)) {
+        match self.kind_within(node) {
+            Kind::Parts => self.walk_halves(node, each),
+            kind => each(node, kind),
         }
-        let [left, right] = node.halves().map(|half| match self.kind(half) {
-            Kind::Parts => self.tally_halves(half),
-            kind => Self::tally_whole(half, kind),
+    }
+
+    fn walk_halves(&self, node: Node, each: &mut impl FnMut(Node, Kind)) {
+        if node.order == 0 {
+            return;
+        }
+        for half in node.halves() {
+            match self.kind(half) {
+                Kind::Parts => self.walk_halves(half, each),
+                kind => each(half, kind),
+            }
+        }
+    }
+
+    /// Counts a node.
+    pub(crate) fn tally(&self, node: Node) -> Tally {
+        let mut tally = Tally::default();
+        self.walk(node, &mut |part, kind| tally = tally + Tally::of(part, kind));
+        tally
+    }
+
+    /// Which frames of a node of at most 64 are free: bit *i* stands for the *i*-th.
+    pub(crate) fn free_map(&self, node: Node) -> u64 {
+        let mut map = 0;
+        self.walk(node, &mut |part, kind| {
+            if kind == Kind::Free {
+                map |= (!0 >> (64 - (1u32 << part.order))) << (part.start() - node.start());
+            }
         });
-        left + right
+        map
     }
 
     /// Counts the forest.

@@ -6,24 +6,26 @@
 //!   cell  ● 0            alloc: finds the cell, and its way up marked
 //! ```
 //!
-//! In a tree that is otherwise empty, a pair of an allocation and a free would write every cell up to
-//! the root, and clear them all again. Here it writes the block's own cell twice: the free leaves the
-//! branches above as they are, the slot keeps the cell, and the allocation that follows climbs
-//! through branches that say *occupied* already.
+//! In a tree that is otherwise empty, an allocation and its free would write every cell up to the root, and
+//! clear them all again. Here the pair writes the block's own cell twice. The free leaves the branches
+//! above as they are, and the slot keeps the cell. The next allocation climbs through branches that say
+//! *occupied* already.
 //!
-//! To everybody else this is a release that has not begun yet: until it has ended, the nodes above are
-//! hidden from allocations as large as they are, and nothing else is. So a slot keeps one cell at
-//! most, and whoever does not find what it looks for *settles*, and looks again: it takes the cells of all
-//! slots and releases them. A search looks again also where there was nothing to settle: another call may
-//! have done it between the first look and the look at the slots. Any call may do that for any cell, in
-//! use or not: a release looks for itself whether the cell is zero (`climb.rs`, invariant 3, does not ask
-//! who made it so). While somebody settles, and if it stops there, it hides what the release does.
+//! To all other calls this is a release that has not begun yet. Until it has ended, it hides the nodes
+//! above from allocations of their own size, and nothing else. A slot keeps one cell at most. A call that
+//! does not find what it looks for *settles*: it takes the cells of all slots, releases them, and looks
+//! again. A search looks again even if there was nothing to settle, because another call may have settled
+//! between the first look and the look at the slots.
+//!
+//! Any call may settle any cell, in use or not. A release looks for itself whether the cell is zero, and
+//! does not ask who made it zero (`climb.rs`, invariant 3). While a call settles, it hides what its
+//! releases hide, also if it stops there.
 //!
 //! # Invariants
-//! 1. *What is put off is done.* A call that makes a cell zero releases it, or leaves it with a slot.
-//!    Who takes a cell from a slot releases it. A call that finds its cell with the slot already has
-//!    nothing to do: it loads that after the cell became zero, so whoever takes the cell away later
-//!    finds it zero, or another one's.
+//! 1. *What is put off is done.* A call that makes a cell zero releases it, or leaves it with a slot. A
+//!    call that takes a cell from a slot releases it. A call that finds its cell with the slot already has
+//!    nothing to do: it loads the slot's word after the cell became zero, so the call that takes the cell
+//!    away later finds it zero, or in use by another call.
 //! 2. *What is free is found* (`climb.rs`, 5), once all slots are settled.
 
 use woodlot_frame::Geometry;
@@ -49,16 +51,16 @@ impl<G: Geometry, F: Form> Nbbs<'_, G, F> {
         self.forest.search(order, from)
     }
 
-    /// Takes this very block; looks first whether it lies in another one, to leave no marks then. Does not
-    /// try again where there was nothing to settle: what another call is just releasing is in use.
+    /// Takes this very block. It looks first whether the block lies in another one, to leave no marks then. It does
+    /// not try again where there was nothing to settle: a block that another call is just releasing is in use.
     pub(crate) fn claim(&self, node: Node, flags: u64) -> bool {
         let above = self.forest.block_above(Shape::<G, F>::place(node).cell);
         let take = || self.forest.take(node, flags).is_ok();
         above.is_none() && (take() || self.settle() && take())
     }
 
-    /// Frees a block; false where there is no such block. If the slot has allocated it last, what
-    /// becomes free above it is made known later.
+    /// Frees a block; false if there is no such block. If the slot has allocated that block last, its release is
+    /// put off.
     #[inline(always)]
     pub(crate) fn give(&self, node: Node, slot: usize) -> bool {
         !self.forest.lies_in_block(node)
@@ -107,7 +109,7 @@ impl<G: Geometry, F: Form> Nbbs<'_, G, F> {
         (0..self.zone.slots).filter(|&slot| self.settle_slot(slot)).count() > 0
     }
 
-    /// Is this so now, or after all slots are settled?
+    /// Does `is` hold now, or after all slots are settled?
     pub(crate) fn now_or_settled(&self, is: impl Fn() -> bool) -> bool {
         is() || {
             self.settle();

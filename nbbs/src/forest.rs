@@ -1,13 +1,13 @@
 //! The forest: cells and their shape, and blocks in them.
 //!
-//! A block is taken by one atomic write, which occupies its fields, and by a climb to its root that
-//! makes it known to every node above; it is freed by one atomic write, and by a release that makes
-//! known what became free above. `climb.rs` has both ways up, and the proof.
+//! One atomic write takes a block: it occupies the block's fields. A climb to the root then tells every
+//! node above. One atomic write frees a block, and a release then tells the nodes above what became free.
+//! `climb.rs` has both ways up, and the proof.
 //!
 //! Invariants:
-//! 1. Every cell of the shape exists. Beyond them, everything is occupied.
-//! 2. What is occupied belongs to the call that wrote it, until its climb has ended well: then to
-//!    the caller. Nobody else clears it.
+//! 1. Every cell of the shape exists. Everything beyond the cells is occupied.
+//! 2. An occupied field belongs to the call that wrote it until the climb of that call has ended well, and
+//!    then to the caller. Nobody else clears it.
 
 use woodlot_frame::Geometry;
 use woodlot_frame::atomics::AtomicU8;
@@ -61,8 +61,8 @@ impl<G: Geometry, F: Form> Forest<'_, G, F> {
         }
     }
 
-    /// Takes the block that a node stands for; `flags` go into its fields. Was another call at the
-    /// same cell at the same time?
+    /// Takes the block that a node stands for; `flags` go into its fields. Returns whether another call was at the
+    /// same cell at the same time.
     ///
     /// # Progress
     /// Lock-free: a swap fails only because another call changed the cell.
@@ -106,8 +106,8 @@ impl<G: Geometry, F: Form> Forest<'_, G, F> {
         left.is_some()
     }
 
-    /// Clears the fields of the block that a node stands for; the value that its cell has then, or
-    /// `None` where there is no such block with these flags. Of zero everybody is yet to be told.
+    /// Clears the fields of the block that a node stands for. Returns the value that its cell has then, or `None`
+    /// if there is no such block with these flags. If the value is zero, the caller must release the cell.
     #[inline(always)]
     pub(crate) fn clear(&self, node: Node, flags: u64) -> Option<u64> {
         let place = Shape::<G, F>::place(node);
@@ -120,6 +120,13 @@ impl<G: Geometry, F: Form> Forest<'_, G, F> {
             }
         }
         None
+    }
+
+    /// Is a node a block with these flags, by its own fields?
+    pub(crate) fn is_block(&self, node: Node, flags: u64) -> bool {
+        let place = Shape::<G, F>::place(node);
+        let fields = self.load(place.cell) & mask(place.first, place.size);
+        fields == pattern(place.first, place.size, flags)
     }
 
     /// Changes the flags of a block; false where there is no such block with the old ones.
@@ -137,9 +144,9 @@ impl<G: Geometry, F: Form> Forest<'_, G, F> {
         false
     }
 
-    /// The block that all of a cell lies in, if there is one above it. Read only, so that no marks
-    /// are left by an allocation that must fail; stops where something beside the cell is in use,
-    /// because then there is none.
+    /// The block that all of a cell lies in, if there is one above it. This only reads, so that an allocation that
+    /// must fail leaves no marks. It stops where something beside the cell is in use, because then there is no
+    /// such block.
     #[inline(always)]
     pub(crate) fn block_above(&self, mut cell: Cell) -> Option<Node> {
         while let Some((above, branch)) = Shape::<G, F>::above(cell) {
@@ -185,16 +192,16 @@ impl<G: Geometry, F: Form> Forest<'_, G, F> {
         }
     }
 
-    /// Does a node lie in a block? If one does that is occupied itself, it is no block: an allocation
-    /// is there for a moment, until it finds the one above. What a caller owns or has taken out lies in
-    /// nothing (`climb.rs`, invariant 3).
+    /// Does a node lie in a block? An occupied node that lies in a block is no block: an allocation is there for a
+    /// moment, until it finds the block above. A block that a caller owns or has taken out lies in no other
+    /// (`climb.rs`, invariant 3).
     #[inline(always)]
     pub(crate) fn lies_in_block(&self, node: Node) -> bool {
         self.field_over(Shape::<G, F>::place(node).cell).is_some()
     }
 
-    /// A field of the block that all of a cell lies in, whatever is in use beside it. If there are
-    /// several it is the largest: in it the others are occupied for a moment only.
+    /// A field of the block that all of a cell lies in, whatever is in use beside the cell. If there are several
+    /// such blocks, it is the largest: the others are occupied for a moment only.
     #[inline(always)]
     fn field_over(&self, mut cell: Cell) -> Option<u64> {
         let mut largest = None;

@@ -13,22 +13,25 @@
 //! A *cell* is one such byte or word. Everything else is the same for both: the fields
 //! (`field.rs`), the shape (`shape.rs`), climbs and releases (`climb.rs`).
 //!
-//! What the derived nodes of a four-level cell are follows from the fields below them: free if
-//! those are all zero, (part of) a block if they are occupied, in use in part otherwise. To allocate
-//! one is to occupy all of these fields in one atomic write, each with the block's size.
+//! The derived nodes of a four-level cell follow from the fields below them. A derived node is free if
+//! those fields are all zero, a block or a part of one if they are occupied, and in use in part otherwise.
+//! To allocate a derived node is to occupy all of these fields in one atomic write, each with the size of
+//! the block.
 //!
 //! # Memory ordering
-//! Every access to a cell, to a root's byte (`spent.rs`) and to what a slot has put off (`deferred.rs`) is
-//! sequentially consistent, but for those of a zone's making; hints and counts, from which nothing
-//! follows, are relaxed. So an execution of the whole protocol is an interleaving of its accesses (C++
-//! memory model: programs that use nothing else behave so), and what the exhaustive explorer shows holds
-//! on every machine. It is needed: a climb writes one cell and then *reads* the next, a release writes
-//! that one and then reads the first (`climb.rs`, invariant 3). On x86 such a load is an ordinary one, and
-//! a swap is one in any case; on Arm they are `ldar` and `casal`.
+//! Every access to a cell, to the byte of a root (`spent.rs`) and to what a slot has put off
+//! (`deferred.rs`) is sequentially consistent, except while the zone is made. Hints and counts are relaxed,
+//! because nothing follows from them. So every execution of the protocol is an interleaving of its
+//! accesses: the C++ memory model promises that to programs that use nothing else. What the exhaustive
+//! explorer shows therefore holds on every machine.
 //!
-//! loom takes sequentially consistent loads for acquire loads, and would see stale values that no
-//! machine shows. Under it a load is therefore an addition of nothing, which reads the newest
-//! value as every read-modify-write does: see TESTING.md.
+//! The protocol needs this order. A climb writes one cell and then *reads* the next. A release writes that
+//! next cell and then reads the first (`climb.rs`, invariant 3). On x86 such a load is an ordinary load,
+//! and a swap is a swap in any case. On Arm they are `ldar` and `casal`.
+//!
+//! loom takes sequentially consistent loads for acquire loads, and would see stale values that no machine
+//! shows. Under loom a load is therefore an addition of zero, which reads the newest value, as every
+//! read-modify-write does.
 
 use woodlot_frame::atomics::{
     AtomicU8, AtomicU64,
@@ -59,7 +62,7 @@ pub trait Form: sealed::Sealed + Copy + Send + Sync + 'static {
     #[doc(hidden)]
     fn swap(atom: &Self::Atom, from: u64, to: u64) -> Result<(), u64>;
 
-    /// Writes: for who has the cell alone, as a zone that is being made.
+    /// Writes. The caller has the cell alone, because the zone is just being made.
     #[doc(hidden)]
     fn store(atom: &Self::Atom, value: u64);
 }
@@ -81,9 +84,9 @@ macro_rules! form {
 
             #[inline(always)]
             fn load(atom: &$atom) -> u64 {
-                #[cfg(not(loom))]
+                #[cfg(not(woodlot_loom))]
                 let value = atom.load(SeqCst);
-                #[cfg(loom)]
+                #[cfg(woodlot_loom)]
                 let value = atom.fetch_add(0, SeqCst);
                 u64::from(value)
             }

@@ -6,14 +6,14 @@
 //!   ▓▓▓▓▓▓▓▓▓▓▓                                    ▓▓▓     outside: occupied for ever
 //! ```
 //!
-//! The forest begins with the zone's first frame, rounded down to a block of the largest order, so
-//! that buddies are found by their numbers. Frames of it that lie outside the zone are occupied in
-//! the largest blocks that fit; no free reaches them, because those are checked against the zone.
+//! The forest begins with the first frame of the zone, rounded down to a block of the largest order, so
+//! that buddies are found by their numbers. Frames of the forest that lie outside the zone are occupied, in
+//! the largest blocks that fit. No free reaches them, because every free is checked against the zone.
 //!
 //! # Recovery
-//! The tree *is* the state, and all of it is durable. Of any bytes at all, what is occupied is
-//! believed, from the roots down: a block that lies in a larger one never came to be, and goes; one
-//! that reaches across the zone's ends goes, and its halves are looked at. Everything else follows.
+//! The tree *is* the state, and all of it is durable. A recovery accepts any bytes, and believes occupied
+//! fields from the roots down. A block within a larger block had not been allocated, and goes. A block that
+//! reaches across an end of the zone goes, and its halves are looked at. Everything else follows.
 
 use core::ops::Range;
 
@@ -165,7 +165,7 @@ impl<G: Geometry, F: Form> Forest<'_, G, F> {
 }
 
 #[cfg(test)]
-#[cfg(not(any(loom, woodlot_explore)))]
+#[cfg(not(any(woodlot_loom, woodlot_explore)))]
 #[cfg_attr(coverage_nightly, coverage(off))]
 mod tests {
     use super::*;

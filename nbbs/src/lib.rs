@@ -4,26 +4,27 @@
 //! (Marotta, Ianni, Scarselli, Pellegrini, Quaglia; poster extended abstract).
 //!
 //! ```text
-//!   slots    ┌ hint, count, late ┐ …                  per CPU                slots.rs, deferred.rs
-//!            └──────┬────────────┘                    where to look          search.rs
-//!                   ▼                                 and where not          spent.rs
+//!   slots    ┌ hint, count, late ┐ …                  per CPU
+//!            └──────┬────────────┘                    where to look
+//!                   ▼                                 and where not
 //!   roots    ●────────────●────────────● …            blocks of the largest order
-//!           ╱ ╲          ╱ ╲          ╱ ╲             climbs and releases    climb.rs
-//!          ●   ●        ●   ●        ●   ●            implicit binary trees  shape.rs
-//!         ╱ ╲ ╱ ╲      ╱ ╲ ╱ ╲      ╱ ╲ ╱ ╲           five bits a node       field.rs
+//!           ╱ ╲          ╱ ╲          ╱ ╲             climbs and releases
+//!          ●   ●        ●   ●        ●   ●            implicit binary trees
+//!         ╱ ╲ ╱ ╲      ╱ ╲ ╱ ╲      ╱ ╲ ╱ ╲           five bits a node
 //!   frames ░ ▓ ░ ░      ▓ ▓ ▓ ▓      ░ ░ ░ ░
 //! ```
 //!
 //! The zone is a forest of static binary trees, one for each block of the largest order. A node says
-//! whether it is allocated as a block, and of each of its halves whether something in it is in use.
-//! To allocate, a free node is occupied by one compare-and-swap and made known to every node above;
-//! if one of those is a block already, the allocation is undone and goes on behind that. To free, the
-//! node is cleared, and what has become free is made known upwards, as far as nothing else is in use.
-//! Splitting and merging happen by themselves; there are no lists and nothing is moved.
+//! whether it is allocated as a block, and for each of its halves whether something in the half is in use.
 //!
-//! There are two [forms](Form): [`Nbbs1`], in which a climb writes every level and a base frame costs
-//! two bytes, and [`Nbbs4`], in which a word holds four levels, a climb writes one word for each and a
-//! base frame costs little more than one byte. They are one implementation.
+//! To allocate, one compare-and-swap occupies a free node, and every node above is told. If one of the
+//! nodes above is a block already, the allocation is undone, and the search goes on behind that block. To
+//! free, the node is cleared, and the nodes above are told what became free, as far as nothing else in them
+//! is in use. Blocks split and merge by themselves. There are no lists, and nothing is moved.
+//!
+//! There are two [forms](Form) of one implementation. In [`Nbbs1`] a climb writes every level, and a base
+//! frame costs two bytes. In [`Nbbs4`] a word holds four levels, a climb writes one word for each, and a
+//! base frame costs little more than one byte.
 //!
 //! ```
 //! use woodlot_frame::{Base4K, FrameAllocator, Init, Order, Owned, Request, Slot, ZoneConfig};
@@ -31,7 +32,7 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let zone = Owned::<Nbbs4<Base4K>>::new(&ZoneConfig::new(1 << 18, 2), Init::Free)?;
-//! let block = zone.alloc(Request::new(Order(5), Slot(0)))?;
+//! let block = zone.alloc(Request::movable(Order(5), Slot(0)))?;
 //! zone.free(block, Order(5), Slot(1))?;
 //! assert_eq!(zone.stats().free_huge, 512);
 //! # Ok(())
@@ -39,16 +40,21 @@
 //! ```
 //!
 //! # What it cannot do
-//! Partial frees, zones that begin allocated, classes: `contract.rs` says why. Exact frames,
-//! offline and online, recovery and exact exhaustion are there.
+//! * *Free a block in parts.* What takes a block is one field of one node. To keep a part of it, fields of
+//!   several nodes would have to change at once.
+//! * *Begin with everything allocated* ([`Init::Allocated`]): without the sizes of the blocks nobody could
+//!   free them. Holes are claimed by exact frame, or taken offline.
+//! * *Keep classes apart.* Blocks lie where the search finds room.
+//!
+//! Exact frames, offline and online, recovery and exact exhaustion are there.
 //!
 //! # Progress
-//! Lock-free throughout; see `climb.rs` for allocations and frees. No frame is held for a slot; what
-//! a slot puts off, anybody does who needs it (`deferred.rs`).
+//! Lock-free throughout. No frame is held for a slot. A slot may put off the release of the block that it
+//! freed last; any call that needs that release does it.
 //!
 //! # Crash
-//! All cells are durable. What survives is exactly the blocks that were allocated; a call that was
-//! under way has either happened or not.
+//! All cells are durable. Exactly the blocks that were allocated survive. A call that was under way has
+//! either happened or not.
 #![no_std]
 #![deny(missing_docs)]
 #![cfg_attr(coverage_nightly, feature(coverage_attribute))]
@@ -61,9 +67,9 @@ mod field;
 mod forest;
 mod form;
 mod init;
-#[cfg(all(test, any(loom, woodlot_explore)))]
+#[cfg(all(test, any(woodlot_loom, woodlot_explore)))]
 mod models;
-#[cfg(not(any(loom, shuttle, woodlot_explore)))]
+#[cfg(not(any(woodlot_loom, woodlot_shuttle, woodlot_explore)))]
 mod raw;
 mod search;
 mod shape;
@@ -108,9 +114,9 @@ pub struct Nbbs<'a, G: Geometry, F: Form> {
 pub struct Parts<'a, F: Form> {
     /// The cells of the trees: durable.
     pub cells: &'a [F::Atom],
-    /// What the slots have: volatile.
+    /// The words of the slots: volatile.
     pub slots: &'a [AtomicU64],
-    /// What is known of the roots: volatile.
+    /// The notes about the roots, a byte for each: volatile.
     pub spent: &'a [AtomicU8],
 }
 
@@ -130,9 +136,9 @@ impl<'a, G: Geometry, F: Form> Nbbs<'a, G, F> {
     /// reads the cells.
     ///
     /// # Errors
-    /// What is wrong with the configuration, [`InitError::Short`] with lengths for sizes where there
-    /// are too few atomics, [`InitError::Unsupported`] for [`Init::Allocated`]. Nothing is written
-    /// then.
+    /// What is wrong with the configuration; [`InitError::Short`], which gives numbers of atomics instead of
+    /// bytes, if there are too few atomics; [`InitError::Unsupported`] for [`Init::Allocated`]. After an error
+    /// nothing has been written.
     pub fn from_parts(
         zone: &ZoneConfig,
         parts: Parts<'a, F>,

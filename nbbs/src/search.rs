@@ -6,20 +6,20 @@
 //!              then: where the slot last found something
 //! ```
 //!
-//! Where another call got in the way, the slot goes [`apart`](Forest::apart): two that are in one place
-//! would stay together, each write of the one taking the cache lines away from the other.
+//! A slot that meets another call at its cell goes [`apart`](Forest::apart). Two slots in one place would
+//! stay together, and each write of one slot would take the cache lines away from the other.
 //!
-//! The nodes of an order are looked at one after the other (section II a), in the four-level form all
-//! those of a cell at once. One that is free may still lie in a larger block: that is looked up
-//! before anything is written, and the search goes on behind that block.
+//! The search looks at the nodes of the order one after the other (section II a); in the four-level form it
+//! looks at all nodes of a cell at once. A free node may still lie in a larger block. The search looks for
+//! that block before it writes anything, and goes on behind it.
 //!
-//! Roots in which nothing of the order is free are passed over where that is known (`spent.rs`), so
-//! that a zone that is nearly full is searched by the root, not by the node.
+//! The search passes over a root if it is known that nothing of the order is free there (`spent.rs`). So a
+//! zone that is nearly full is searched by the root, not by the node.
 //!
 //! # Progress
-//! Bounded: at most [`ROUNDS`] times round. One round finds whatever was free all the time. Only if
-//! another call was in the way of this one are there more, because what it held may be free now and
-//! lie behind.
+//! Bounded: at most [`ROUNDS`] times round the zone. One round finds everything that was free all the time.
+//! The search makes another round only if another call was in its way: what that call held may be free now,
+//! and lie behind.
 
 use woodlot_frame::Geometry;
 
@@ -161,7 +161,7 @@ impl<G: Geometry, F: Form> Forest<'_, G, F> {
 }
 
 #[cfg(test)]
-#[cfg(not(any(loom, woodlot_explore)))]
+#[cfg(not(any(woodlot_loom, woodlot_explore)))]
 #[cfg_attr(coverage_nightly, coverage(off))]
 mod tests {
     use super::*;

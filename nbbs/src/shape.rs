@@ -9,13 +9,13 @@
 //!        2,1,0 ░░░░░░░░░
 //! ```
 //!
-//! A *group* is as many levels as a cell holds: every order by itself in the one-level form, orders
-//! 0–3, 4–7, 8–11 in the four-level form. The cells of a group are an array, the groups follow one
-//! another from the lowest up, and nothing in them points anywhere: a node is named by its order and
-//! its index among the nodes of that order, counted from the forest's first frame.
+//! A *group* is as many levels as a cell holds: one order in the one-level form; orders 0–3, 4–7 and 8–11
+//! in the four-level form. The cells of a group are an array. The groups follow one another from the lowest
+//! up, and hold no pointers. A node is named by its order and by its index among the nodes of that order,
+//! counted from the first frame of the forest.
 //!
-//! The largest order may lie anywhere in the top group; the nodes above the roots are then never
-//! used, and a cell of the top group holds several roots.
+//! The largest order may lie anywhere in the top group. The nodes above the roots are then never used, and
+//! a cell of the top group holds several roots.
 //!
 //! Invariants:
 //! 1. Below the top group every cell has all its fields. (A group is only followed by another one

@@ -1,5 +1,5 @@
-//! What a slot has: where its next search begins, its share of the count of free frames, and a
-//! release that it has put off.
+//! The words of a slot: where its next search begins, its share of the count of free frames, and a release
+//! that it has put off.
 //!
 //! ```text
 //!   one cache line for each slot, and one for the zone:
@@ -8,16 +8,16 @@
 //!   └──────┴───────┴──────┴─────────────┘
 //! ```
 //!
-//! * *hint*: the offset of the block that was last allocated through the slot, or where it is to look
+//! * *hint*: the offset of the block that the slot allocated last, or the offset at which it is to look
 //!   next. Any value will do. Slots begin apart from one another, and go apart where they meet.
-//! * *count*: what this slot has freed less what it has allocated, modulo 2^64. The sum over all is the
-//!   number of free frames. A slot's count is loaded and stored, not added to, which costs no atomic
-//!   operation and may lose a call's share where two calls use one slot at once. The zone's count is
-//!   added to: by offline and online, and by whoever counts the frames themselves and finds the sum
+//! * *count*: the frames that the slot has freed less the frames it has allocated, modulo 2^64. The sum of
+//!   all counts is the number of free frames. A slot's count is loaded and stored, which costs no atomic
+//!   operation; if two calls use one slot at once, the share of one call may be lost. The zone's own count
+//!   is added to by offline and online, and by a call that counts the frames themselves and finds the sum
 //!   wrong.
-//! * *late*: the cell whose release is put off (`deferred.rs`), as its number, then 8 bits for its
-//!   group and one; 0 for none. Sequentially consistent, as cells are (`form.rs`): what says that a
-//!   cell is there must not be older than the cell's own value.
+//! * *late*: the cell whose release is put off (`deferred.rs`): its number, then 8 bits for its group and
+//!   one; 0 for none. The word is sequentially consistent, as cells are (`form.rs`): a word that names a
+//!   cell must not be older than the cell's value.
 
 use woodlot_frame::atomics::{
     AtomicU64,
@@ -75,15 +75,14 @@ impl Slots<'_> {
     pub(crate) fn late(&self, slot: usize) -> Option<Cell> {
         let word = self.word(slot, LATE)?;
         // As for cells: see `form.rs`.
-        #[cfg(not(loom))]
+        #[cfg(not(woodlot_loom))]
         let late = word.load(SeqCst);
-        #[cfg(loom)]
+        #[cfg(woodlot_loom)]
         let late = word.fetch_add(0, SeqCst);
         unpack(late)
     }
 
-    /// Keeps another cell, or none; the one before. A cell that cannot be kept, as there is no such
-    /// slot, comes back.
+    /// Keeps another cell, or none, and returns the one before. If there is no such slot, the new cell comes back.
     #[inline(always)]
     pub(crate) fn swap_late(&self, slot: usize, cell: Option<Cell>) -> Option<Cell> {
         match self.word(slot, LATE) {
@@ -111,14 +110,14 @@ impl Slots<'_> {
         counts.fold(0, |sum, count| sum.wrapping_add(count.load(Relaxed)))
     }
 
-    /// How many frames are free by the counts, of `frames` in all. The sum may be outside that while other
-    /// calls change it, or after two of one slot.
+    /// How many frames are free by the counts, at most `frames`. The sum itself may be out of that range while
+    /// other calls change it, or after two calls used one slot at once.
     pub(crate) fn free(&self, frames: usize) -> usize {
         ((self.sum() as i64).max(0) as usize).min(frames)
     }
 
-    /// Makes the sum what was counted, unless another call changes the zone's count meanwhile: of
-    /// two that count at once only one puts the sum right.
+    /// Makes the sum equal to the count `free`, unless another call changes the zone's count meanwhile. So of two
+    /// calls that count at once, only one corrects the sum.
     pub(crate) fn heal(&self, free: u64) {
         self.word(self.zone(), COUNT).into_iter().for_each(|word| {
             let now = word.load(Relaxed);
@@ -140,7 +139,7 @@ fn unpack(late: u64) -> Option<Cell> {
 }
 
 #[cfg(test)]
-#[cfg(not(any(loom, woodlot_explore)))]
+#[cfg(not(any(woodlot_loom, woodlot_explore)))]
 #[cfg_attr(coverage_nightly, coverage(off))]
 mod tests {
     use super::*;

@@ -1,4 +1,4 @@
-//! What is known of roots in which nothing is free: one byte for each.
+//! Notes about the roots in which nothing is free: one byte for each root.
 //!
 //! ```text
 //!   root      0     1     2     3     4
@@ -6,10 +6,10 @@
 //!   looking[  0  │  0  │  0  │  0  │  1 ]    so many searches are not sure of it yet
 //! ```
 //!
-//! A node says whether something below it is in use, not whether something is free. Without more, a
-//! search in a zone that is nearly full would look at every node of the order. So a search that has
-//! found nothing in a root says so here, and later ones pass over it; any free in the root makes it
-//! forgotten, and so does a release there that was put off (`deferred.rs`).
+//! A node says whether something below it is in use, not whether something is free. A search in a zone that
+//! is nearly full would therefore look at every node of the order. So a search that finds nothing in a root
+//! notes that here, and later searches pass over the root. Any free in the root takes the note back, and so
+//! does a release there that was put off (`deferred.rs`).
 //!
 //! | bits | name | legal values | written by |
 //! |---|---|---|---|
@@ -17,15 +17,15 @@
 //! | 4–7 | looking | 0 to 15 | searches |
 //!
 //! # Invariant
-//! If nobody is looking, what a byte says is true, but for frees and failing allocations under way and for
-//! releases that are put off. A search writes its order and that it is looking, looks at the whole root
-//! again, takes the order back if it finds something, and says at last that it is not looking any more. A
-//! free changes the tree, and then loads the byte and takes the order back. As all of that is sequentially
-//! consistent, the one or the other sees it: a block that became free before the order was written is
-//! found by the second look, one that became free after that finds the order.
+//! While nobody is looking, a byte is true, except for frees and failing allocations under way and for
+//! releases that are put off. A search writes its order and that it is looking. It then looks at the whole
+//! root again, and takes the order back if it finds something. At last it writes that it is no longer
+//! looking. A free changes the tree, then loads the byte and takes the order back. All of these accesses
+//! are sequentially consistent, so one of the two sees the other: the second look finds a block that became
+//! free before the order was written, and the free of a later block finds the order.
 //!
-//! While somebody is looking, nobody believes the order: it may be wrong until the second look has
-//! ended, which is never if that call stops there.
+//! While somebody is looking, nobody believes the order. It may be wrong until the second look has ended,
+//! which never happens if that call stops there.
 
 use woodlot_frame::Geometry;
 use woodlot_frame::atomics::{AtomicU8, Ordering::SeqCst};
@@ -44,9 +44,9 @@ const LOOKING: u8 = 16;
 #[inline(always)]
 fn load(byte: &AtomicU8) -> u8 {
     // As for cells: see `form.rs`.
-    #[cfg(not(loom))]
+    #[cfg(not(woodlot_loom))]
     return byte.load(SeqCst);
-    #[cfg(loom)]
+    #[cfg(woodlot_loom)]
     byte.fetch_add(0, SeqCst)
 }
 
@@ -100,7 +100,7 @@ fn begin(byte: &AtomicU8, order: u8) -> bool {
 }
 
 #[cfg(test)]
-#[cfg(not(any(loom, woodlot_explore)))]
+#[cfg(not(any(woodlot_loom, woodlot_explore)))]
 #[cfg_attr(coverage_nightly, coverage(off))]
 mod tests {
     use super::*;

@@ -1,6 +1,5 @@
 //! The contract suite on both forms, for every geometry, or with `--cfg woodlot_one_geometry` for that which
 //! has the most orders.
-#![cfg(not(any(loom, woodlot_explore)))]
 
 use woodlot_frame::Base16K;
 #[cfg(not(woodlot_one_geometry))]

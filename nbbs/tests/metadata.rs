@@ -2,7 +2,6 @@
 //! 1.1 bytes with four levels a word, and two cache lines for each slot.
 //!
 //! `cargo test -p woodlot-nbbs --test metadata -- --nocapture` prints the figures.
-#![cfg(not(any(loom, woodlot_explore)))]
 
 use woodlot_frame::{Base4K, Base16K, Base64K, Construct, FrameAllocator, Geometry, ZoneConfig};
 use woodlot_nbbs::{Nbbs1, Nbbs4};

@@ -1,5 +1,4 @@
 //! What published code of this allocator is known to get wrong, each as a test of both forms.
-#![cfg(not(any(loom, woodlot_explore)))]
 
 use woodlot_frame::{
     AllocError, Base4K, Base16K, Base64K, Construct, FrameAllocator, FrameId, FreeError, Geometry,
@@ -16,7 +15,7 @@ fn zone<A: Construct>(frames: usize) -> Owned<A> {
 }
 
 fn claim<A: Construct>(zone: &Owned<A>, block: (usize, Order)) -> Result<(), AllocError> {
-    zone.alloc(Request::new(block.1, SLOT).at(FrameId(block.0))).map(drop)
+    zone.alloc(Request::movable(block.1, SLOT).at(FrameId(block.0))).map(drop)
 }
 
 macro_rules! of_both_forms {
@@ -49,9 +48,9 @@ mod checks {
         let max = Order::max::<Geo<A>>();
         for roots in [1, 2, 3, 7, 8, 9] {
             let zone = zone::<A>(roots * max.frames() + max.frames() / 2);
-            let all: Vec<_> = (0..roots).map(|_| zone.alloc(Request::new(max, SLOT))).collect();
+            let all: Vec<_> = (0..roots).map(|_| zone.alloc(Request::movable(max, SLOT))).collect();
             assert!(all.iter().all(Result::is_ok), "{all:?} of {roots} roots");
-            assert_eq!(zone.alloc(Request::new(max, SLOT)), Err(AllocError::OutOfMemory));
+            assert_eq!(zone.alloc(Request::movable(max, SLOT)), Err(AllocError::OutOfMemory));
             assert_eq!(zone.stats().free_frames, max.frames() / 2);
             for frame in all.into_iter().flatten() {
                 zone.free(frame, max, SLOT).expect("it was allocated");

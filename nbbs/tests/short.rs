@@ -1,6 +1,5 @@
 //! The short checks on both forms, of the one with levels for trees of two groups of words and of three.
 //! Roots are small: under Miri the time goes into cells.
-#![cfg(not(any(loom, woodlot_explore)))]
 
 use woodlot_nbbs::{Nbbs1, Nbbs4};
 use woodlot_suite::short::Small;

@@ -1,12 +1,13 @@
 //! What there is for each engine and geometry: the contract, and what an engine has besides.
 
 use core::hint::black_box;
+use core::ops::Range;
 
 use woodlot_frame::{
     AllocError, BadSlot, Base4K, Base16K, Base64K, Batch, ClassPolicy, Construct, FrameAllocator,
     FrameId, FreeBatchError, FreeBlocks, FreeError, HugeId, Init, InitError, MetadataSize,
-    OfflineError, Order, RawMetadata, Request, Slot, Stats, ZoneConfig, alloc_each,
-    compaction_cost, free_each,
+    OfflineError, Order, RangeRequest, RawMetadata, Request, Slot, Stats, ZoneConfig, alloc_each,
+    alloc_run, alloc_within, blocks, compaction_cost, free_each, free_run,
 };
 use woodlot_llfree::{LLFree, Tuning};
 use woodlot_nbbs::{FourLevels, Nbbs1, Nbbs4, OneLevel};
@@ -20,6 +21,7 @@ macro_rules! engine {
             type Engine = $engine<'static, $geometry>;
             type Parts = $parts;
             type Allocated = Result<FrameId, AllocError>;
+            type Run = Range<FrameId>;
             type Made = Result<Engine, InitError>;
 
             symbols! { hot $module:
@@ -34,12 +36,31 @@ macro_rules! engine {
                     -> Result<usize, AllocError> = alloc_each(a, request, batch, out);
                 free_one_by_one(a: &Engine, frames: &[FrameId], order: Order, slot: Slot)
                     -> Result<(), FreeBatchError> = free_each(a, frames, order, slot);
+                alloc_range(a: &Engine, request: RangeRequest) -> Result<Run, AllocError> =
+                    a.alloc_range(request);
+                free_range(a: &Engine, frames: Run, slot: Slot) -> Result<(), FreeError> =
+                    a.free_range(frames, slot);
+                run_by_blocks(a: &Engine, request: RangeRequest) -> Result<Run, AllocError> =
+                    alloc_run(a, request);
+                within_by_blocks(a: &Engine, request: Request) -> Allocated =
+                    alloc_within(a, request);
+                free_run_by_blocks(a: &Engine, frames: Run, slot: Slot) -> Result<(), FreeError> =
+                    free_run(a, frames, slot);
+                can_free(a: &Engine, frame: FrameId, order: Order, slot: Slot)
+                    -> Result<(), FreeError> = a.can_free(frame, order, slot);
+                free_map(a: &Engine, frame: FrameId) -> u64 = a.free_map(frame);
+                blocks_of_run(frames: Run) -> Option<(FrameId, Order)> =
+                    blocks::<$geometry>(frames).last();
                 is_available(a: &Engine, order: Order) -> bool = a.is_available(order);
                 is_free(a: &Engine, frame: FrameId, order: Order) -> bool =
                     a.is_free(frame, order);
                 free_in_huge(a: &Engine, huge: HugeId) -> usize = a.free_in_huge(huge);
                 frame_huge(frame: FrameId) -> HugeId = frame.huge::<$geometry>();
                 huge_first(huge: HugeId) -> FrameId = huge.first::<$geometry>();
+                frame_address(frame: FrameId) -> u64 = frame.address::<$geometry>();
+                frame_containing(address: u64) -> FrameId =
+                    FrameId::containing::<$geometry>(address);
+                frames_inside(addresses: Range<u64>) -> Run = FrameId::inside::<$geometry>(addresses);
             }
 
             symbols! { cold $module:
@@ -55,9 +76,14 @@ macro_rules! engine {
                 free_frames(a: &Engine) -> usize = a.free_frames();
                 stats(a: &Engine) -> Stats = a.stats();
                 free_huge_frames(a: &Engine) -> Option<HugeId> = a.free_huge_frames().last();
+                last_free_huge_frame(a: &Engine) -> Option<HugeId> =
+                    a.free_huge_frames().next_back();
+                free_runs(a: &Engine, frames: Run) -> Option<Run> = a.free_runs(frames).last();
+                first_in_use(a: &Engine, huge: HugeId) -> OfflineError =
+                    OfflineError::in_use(a, huge);
                 free_blocks(a: &Engine) -> FreeBlocks = FreeBlocks::of(a);
                 cost(free: &[usize]) -> usize = compaction_cost::<$geometry>(free);
-                huge_range(zone: &ZoneConfig) -> core::ops::Range<HugeId> =
+                huge_range(zone: &ZoneConfig) -> Range<HugeId> =
                     zone.huge_range::<$geometry>();
                 orders() -> Option<Order> = black_box(Order::all::<$geometry>()).next_back();
                 order_huge() -> Order = Order::huge::<$geometry>();

@@ -1,8 +1,9 @@
-//! Every method of the core crates, each as a symbol: what `cargo xtask no-panic` looks into.
+//! Every method of the core crates and the adapters, each as a symbol: what `cargo xtask no-panic` looks into.
 //!
 //! ```text
 //!   hot_llfree_base4k_alloc   called all the time: no division by a variable either
 //!   cold_nbbs4_base4k_stats   everything else
+//!   woodlot_alloc             the calls for C, as they are
 //!   hot_defect_…              seeded, with the feature `defects`: each must be found
 //! ```
 //!
@@ -27,12 +28,15 @@ macro_rules! symbols {
     };
 }
 
+mod adapters;
 #[cfg(feature = "defects")]
 mod defects;
 mod engine;
 mod plain;
 
 use core::panic::PanicInfo;
+
+use woodlot_capi as _;
 
 unsafe extern "Rust" {
     fn woodlot_panicked(info: &PanicInfo) -> !;

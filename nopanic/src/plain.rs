@@ -1,19 +1,27 @@
 //! What has no geometry.
 
 use core::fmt::{Display, Formatter, Result as Fmt};
+use core::ops::Range;
 
 use woodlot_frame::{
     AllocError, BadSlot, Class, ClassPolicy, FrameId, FreeBatchError, FreeBlocks, FreeError,
-    HugeId, InitError, MetadataSize, OfflineError, Order, RawMetadata, Region, Request, Slot,
-    ZoneConfig,
+    HugeId, InitError, MetadataSize, OfflineError, Order, Place, RangeRequest, RawMetadata, Region,
+    Request, Slot, ZoneConfig,
 };
 
 symbols! { hot plain:
     is_aligned(frame: FrameId, order: Order) -> bool = frame.is_aligned(order);
     checked_add(frame: FrameId, frames: usize) -> Option<FrameId> = frame.checked_add(frames);
     order_frames(order: Order) -> usize = order.frames();
+    order_containing(frames: usize) -> Order = Order::containing(frames);
     request(order: Order, slot: Slot, class: Class, frame: FrameId) -> Request =
-        Request::new(order, slot).class(class).at(frame);
+        Request::new(order, class, slot).at(frame);
+    request_within(request: Request, frames: Range<FrameId>) -> Request = request.within(frames);
+    place_within(frames: Range<FrameId>) -> Place = Place::within(frames);
+    run(frames: usize, slot: Slot, class: Class, align: Order, at: FrameId) -> RangeRequest =
+        RangeRequest::new(frames, class, slot).aligned(align).at(at);
+    run_within(request: RangeRequest, frames: Range<FrameId>) -> RangeRequest =
+        request.within(frames);
     zone_end(zone: &ZoneConfig) -> FrameId = zone.end();
     zone_contains(zone: &ZoneConfig, frame: FrameId, order: Order) -> bool =
         zone.contains(frame, order);
@@ -25,7 +33,7 @@ symbols! { hot plain:
 symbols! { cold plain:
     zone(frames: usize, slots: usize, start: FrameId, policy: ClassPolicy) -> ZoneConfig =
         ZoneConfig::new(frames, slots).starting_at(start).with_classes(policy);
-    zone_range(zone: &ZoneConfig) -> core::ops::Range<FrameId> = zone.range();
+    zone_range(zone: &ZoneConfig) -> Range<FrameId> = zone.range();
     policy(rows: &[(u8, &[u8])]) -> Option<ClassPolicy> = ClassPolicy::new(rows);
     policy_default() -> ClassPolicy = ClassPolicy::default();
     policy_count(policy: &ClassPolicy) -> usize = policy.count();

@@ -1,7 +1,7 @@
 //! What all rivals check alike: zones, requests, frees.
 
 use woodlot_frame::{
-    AllocError, FrameId, FreeError, Geometry, InitError, Order, Request, Slot, ZoneConfig,
+    AllocError, FrameId, FreeError, Geometry, InitError, Order, Place, Request, Slot, ZoneConfig,
 };
 
 /// The most slots.
@@ -41,9 +41,9 @@ pub(crate) fn check_request<G: Geometry>(
     if !zone.classes.has(request.class) {
         return Err(AllocError::BadClass(request.class));
     }
-    match request.frame {
-        Some(_) => Err(AllocError::Unsupported),
-        None => Ok(()),
+    match request.place {
+        Place::Anywhere => Ok(()),
+        Place::At(_) | Place::Within { .. } => Err(AllocError::Unsupported),
     }
 }
 

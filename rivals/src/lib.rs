@@ -10,7 +10,7 @@
 //!   ListCas           one list                                            lock-free (Treiber)
 //!   ListLocal         one list per slot                                   nothing at all
 //!   ────────────────────────────────────────────────────────────────────────────────
-//!   page array        64 bytes for each frame, as Linux's struct page     pages.rs
+//!   page array        64 bytes for each frame, as Linux's struct page
 //! ```
 //!
 //! All keep their state in the page array, so virtually every call touches the cache line of the
@@ -19,7 +19,6 @@
 //!
 //! Everything shared is atomic, relaxed where a lock orders it, so that a slot that is shared
 //! against a rival's documentation costs frames but is never undefined behaviour.
-#![cfg(not(any(loom, woodlot_explore)))]
 #![deny(missing_docs)]
 
 mod config;
@@ -30,3 +29,8 @@ mod pages;
 
 pub use linux::{Linux, LinuxBuddy, LinuxBuddyNoPcp};
 pub use list::{List, ListCas, ListLocal, ListLocked};
+
+/// The example of this crate's README, compiled and run with the documentation's tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

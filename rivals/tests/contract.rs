@@ -1,5 +1,4 @@
 //! The contract suite on both Linux allocators, for every geometry.
-#![cfg(not(any(loom, woodlot_explore)))]
 
 use woodlot_frame::{Base4K, Base16K, Base64K};
 use woodlot_rivals::{LinuxBuddy, LinuxBuddyNoPcp};

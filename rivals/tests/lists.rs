@@ -1,7 +1,6 @@
 //! The list allocators against the suite's judge. They serve one order, which the suite cannot
 //! leave out yet, so the checks that keep to it are made here; those of construction are the
 //! suite's own.
-#![cfg(not(any(loom, woodlot_explore)))]
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -114,7 +113,7 @@ fn wrong_calls_are_refused(engine: Engine, order: Order, slots: usize) {
     let mut zone = Checked::new(engine, &config, Init::Free);
     let block = zone.take(order, Slot(0));
     for other in engine.orders().filter(|&other| other != order) {
-        let answer = zone.allocator().alloc(Request::new(other, Slot(0)));
+        let answer = zone.allocator().alloc(Request::movable(other, Slot(0)));
         assert_eq!(answer, Err(AllocError::Unsupported));
         let around = FrameId(block.0 & !(other.frames() - 1));
         assert_eq!(zone.allocator().free(around, other, Slot(0)), Err(FreeError::Unsupported));
@@ -125,10 +124,10 @@ fn wrong_calls_are_refused(engine: Engine, order: Order, slots: usize) {
     let _ = zone.free(block, order, Slot(slots));
     let _ = zone.free(block, Order(255), Slot(0));
     let _ = zone.drain(Slot(slots));
-    let _ = zone.alloc(Request::new(order, Slot(slots)));
-    let _ = zone.alloc(Request::new(Order(255), Slot(0)));
-    let _ = zone.alloc(Request::new(order, Slot(0)).class(Class(9)));
-    let _ = zone.alloc(Request::new(order, Slot(0)).at(FrameId(0)));
+    let _ = zone.alloc(Request::movable(order, Slot(slots)));
+    let _ = zone.alloc(Request::movable(Order(255), Slot(0)));
+    let _ = zone.alloc(Request::new(order, Class(9), Slot(0)));
+    let _ = zone.alloc(Request::movable(order, Slot(0)).at(FrameId(0)));
     zone.validate();
     zone.give(block, order, Slot(0));
     assert_eq!(zone.free(block, order, Slot(0)), Err(FreeError::NotAllocated(block)));
@@ -158,7 +157,7 @@ fn random_calls_agree_with_the_model(engine: Engine, order: Order, slots: usize)
                 1 | 2 if !blocks.is_empty() => {
                     zone.give(blocks.swap_remove(rng.usize(..blocks.len())), order, slot);
                 }
-                _ => blocks.extend(zone.alloc(Request::new(order, slot))),
+                _ => blocks.extend(zone.alloc(Request::movable(order, slot))),
             }
         }
         zone.validate();
@@ -175,7 +174,7 @@ fn nobody_owns_a_frame_twice(engine: Engine, order: Order) {
         let mut mine = Vec::new();
         for _ in 0..settings::ops() {
             if rng.bool() {
-                mine.extend(arena.alloc(me, Request::new(order, slot)));
+                mine.extend(arena.alloc(me, Request::movable(order, slot)));
             } else if !mine.is_empty() {
                 arena.free(me, mine.swap_remove(rng.usize(..mine.len())), slot);
             }
@@ -187,7 +186,7 @@ fn nobody_owns_a_frame_twice(engine: Engine, order: Order) {
         arena.free(me, block, Slot(me as usize - 1));
     }
     arena.validate();
-    let request = |n: usize| Request::new(order, Slot(n % THREADS));
+    let request = |n: usize| Request::movable(order, Slot(n % THREADS));
     let all = (0..blocks).filter(|&n| arena.alloc(1, request(n)).is_some()).count();
     assert_eq!(all, blocks);
     arena.validate();
@@ -201,7 +200,7 @@ fn every_free_is_remote(engine: Engine, order: Order) {
         let slot = Slot(me as usize % 2);
         for _ in 0..settings::ops() {
             if me % 2 == 0 {
-                if let Some(block) = arena.alloc(me, Request::new(order, slot)) {
+                if let Some(block) = arena.alloc(me, Request::movable(order, slot)) {
                     arena.send(me, block);
                 }
             } else if let Some(block) = arena.receive(me) {
@@ -233,21 +232,21 @@ fn slots_keep_to_themselves(engine: Engine, order: Order) {
     let zone = engine.zone(&config, Init::Free).expect("it is legal");
     let a = zone.allocator();
     let shares = [0, 1, 2].map(|slot| {
-        std::iter::from_fn(|| a.alloc(Request::new(order, Slot(slot))).ok()).collect::<Vec<_>>()
+        std::iter::from_fn(|| a.alloc(Request::movable(order, Slot(slot))).ok()).collect::<Vec<_>>()
     });
     assert_eq!(shares.iter().map(Vec::len).collect::<Vec<_>>(), [3, 3, 4]);
     assert_eq!(a.free_frames(), 0);
     a.free(shares[0][0], order, Slot(2)).expect("it is allocated");
     a.drain(Slot(2)).expect("the slot exists");
-    assert_eq!(a.alloc(Request::new(order, Slot(0))), Err(AllocError::OutOfMemory));
+    assert_eq!(a.alloc(Request::movable(order, Slot(0))), Err(AllocError::OutOfMemory));
     assert!(a.is_available(order) && a.is_free(shares[0][0], order));
-    assert_eq!(a.alloc(Request::new(order, Slot(2))), Ok(shares[0][0]));
+    assert_eq!(a.alloc(Request::movable(order, Slot(2))), Ok(shares[0][0]));
 }
 
 /// Two threads free the same block at once: exactly one succeeds.
 fn of_two_racing_frees_one_succeeds(engine: Engine, order: Order) {
     let arena = Arena::new(engine, &ZoneConfig::new(60 << order.0, 2));
-    let take = |_| arena.alloc(1, Request::new(order, Slot(0))).expect("there is room");
+    let take = |_| arena.alloc(1, Request::movable(order, Slot(0))).expect("there is room");
     let blocks: Vec<_> = (0..60).map(take).collect();
     blocks.iter().for_each(|&block| arena.disown(1, block));
     let (barrier, successes) = (Barrier::new(2), AtomicUsize::new(0));
@@ -274,7 +273,7 @@ fn incomplete_blocks_are_never_free() {
     assert_eq!((a.free_frames(), a.stats().free_frames, a.stats().free_huge), (1024, 1024, 2));
     assert!(!a.is_free(FrameId(huge - 1), Order(0)));
     assert_eq!(a.free(FrameId(huge - 1), Order(0), Slot(0)), Err(FreeError::Unsupported));
-    let taken = [0, 1].map(|_| a.alloc(Request::new(Order(9), Slot(0))));
+    let taken = [0, 1].map(|_| a.alloc(Request::movable(Order(9), Slot(0))));
     assert_eq!(taken, [Ok(FrameId(huge)), Ok(FrameId(2 * huge))]);
-    assert_eq!(a.alloc(Request::new(Order(9), Slot(0))), Err(AllocError::OutOfMemory));
+    assert_eq!(a.alloc(Request::movable(Order(9), Slot(0))), Err(AllocError::OutOfMemory));
 }

@@ -2,11 +2,12 @@
 
 use std::collections::VecDeque;
 use std::fmt::{self, Debug};
+use std::ops::Range;
 
 use fastrand::Rng;
 use woodlot_frame::{
     AllocError, BadSlot, Batch, Class, FrameId, FreeBatchError, FreeError, HugeId, Init,
-    OfflineError, Order, Request, Slot, ZoneConfig,
+    OfflineError, Order, RangeRequest, Request, Slot, ZoneConfig,
 };
 
 use crate::engine::{Allocator, Engine, Zone};
@@ -22,6 +23,8 @@ enum Call {
     AllocBatch(Request, Batch, usize, Result<usize, AllocError>),
     Free(FrameId, Order, Slot, Result<(), FreeError>),
     FreeBatch(usize, Order, Slot, Result<(), FreeBatchError>),
+    AllocRange(RangeRequest, Result<(FrameId, FrameId), AllocError>),
+    FreeRange(FrameId, FrameId, Slot, Result<(), FreeError>),
     Drain(Slot, Result<(), BadSlot>),
     Offline(HugeId, usize, Result<(), OfflineError>),
     Online(HugeId, usize, Result<(), OfflineError>),
@@ -40,6 +43,12 @@ impl fmt::Display for Call {
             }
             Call::FreeBatch(blocks, order, slot, answer) => {
                 write!(f, "free_batch({blocks} blocks, {order}, {slot:?}) -> {answer:?}")
+            }
+            Call::AllocRange(request, answer) => {
+                write!(f, "alloc_range({request:?}) -> {answer:?}")
+            }
+            Call::FreeRange(start, end, slot, answer) => {
+                write!(f, "free_range({start}..{end}, {slot:?}) -> {answer:?}")
             }
             Call::Drain(slot, answer) => write!(f, "drain({slot:?}) -> {answer:?}"),
             Call::Offline(first, count, answer) => {
@@ -172,9 +181,33 @@ impl Checked {
         Ok(out)
     }
 
-    /// [`FrameAllocator::free`](woodlot_frame::FrameAllocator::free).
+    /// [`FrameAllocator::alloc_range`](woodlot_frame::FrameAllocator::alloc_range).
+    #[track_caller]
+    pub fn alloc_range(&mut self, request: RangeRequest) -> Result<Range<FrameId>, AllocError> {
+        let answer = self.allocator().alloc_range(request);
+        let judged = self.model.alloc_range(request, &answer);
+        let ends = answer.clone().map(|run| (run.start, run.end));
+        self.judge(Call::AllocRange(request, ends), judged);
+        answer
+    }
+
+    /// [`FrameAllocator::free_range`](woodlot_frame::FrameAllocator::free_range).
+    #[track_caller]
+    pub fn free_range(&mut self, frames: Range<FrameId>, slot: Slot) -> Result<(), FreeError> {
+        let answer = self.allocator().free_range(frames.clone(), slot);
+        let judged = self.model.free_range(frames.clone(), slot, answer);
+        self.judge(Call::FreeRange(frames.start, frames.end, slot, answer), judged);
+        answer
+    }
+
+    /// [`FrameAllocator::free`](woodlot_frame::FrameAllocator::free), after
+    /// [`FrameAllocator::can_free`](woodlot_frame::FrameAllocator::can_free), which must say the same.
     #[track_caller]
     pub fn free(&mut self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
+        let could = self.allocator().can_free(frame, order, slot);
+        if let Err(why) = self.model.can_free(frame, order, slot, could) {
+            self.fail(&why);
+        }
         let answer = self.allocator().free(frame, order, slot);
         let judged = self.model.free(frame, order, slot, answer);
         self.judge(Call::Free(frame, order, slot, answer), judged);
@@ -235,14 +268,14 @@ impl Checked {
     /// Allocates a block that must be there.
     #[track_caller]
     pub fn take(&mut self, order: Order, slot: Slot) -> FrameId {
-        let answer = self.alloc(Request::new(order, slot));
+        let answer = self.alloc(Request::movable(order, slot));
         self.must("an allocation", answer)
     }
 
     /// Allocates this very block, which must be free.
     #[track_caller]
     pub fn claim(&mut self, frame: FrameId, order: Order, slot: Slot) {
-        let answer = self.alloc(Request::new(order, slot).at(frame));
+        let answer = self.alloc(Request::movable(order, slot).at(frame));
         self.must("a claim", answer);
     }
 
@@ -256,7 +289,7 @@ impl Checked {
     /// Allocates blocks until there are no more (which the model confirms).
     #[track_caller]
     pub fn fill(&mut self, order: Order, class: Class, slot: Slot) -> Vec<FrameId> {
-        let request = Request::new(order, slot).class(class);
+        let request = Request::new(order, class, slot);
         std::iter::from_fn(|| self.alloc(request).ok()).collect()
     }
 

@@ -14,7 +14,8 @@ use std::ops::Range;
 use woodlot_frame::{
     AllocError, BadSlot, Batch, ClassPolicy, Construct, FrameAllocator, FrameId, FreeBatchError,
     FreeBlocks, FreeError, Geometry, HugeId, Init, InitError, MetadataSize, OfflineError, Order,
-    Owned, RawMetadata, Request, Slot, Stats, Unsupported, ZoneConfig, alloc_each, free_each,
+    Owned, RangeRequest, RawMetadata, Request, Slot, Stats, Unsupported, ZoneConfig, alloc_each,
+    blocks, free_each,
 };
 
 /// [`FrameAllocator`] as a trait of objects: each call is the engine's own.
@@ -61,6 +62,24 @@ pub trait Allocator: Sync {
         order: Order,
         slot: Slot,
     ) -> Result<(), FreeBatchError>;
+
+    /// [`FrameAllocator::alloc_range`].
+    ///
+    /// # Errors
+    /// The engine's.
+    fn alloc_range(&self, request: RangeRequest) -> Result<Range<FrameId>, AllocError>;
+
+    /// [`FrameAllocator::free_range`].
+    ///
+    /// # Errors
+    /// The engine's.
+    fn free_range(&self, frames: Range<FrameId>, slot: Slot) -> Result<(), FreeError>;
+
+    /// [`FrameAllocator::can_free`].
+    ///
+    /// # Errors
+    /// The engine's.
+    fn can_free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError>;
 
     /// [`alloc_each`] on the engine.
     ///
@@ -113,8 +132,17 @@ pub trait Allocator: Sync {
     /// [`FrameAllocator::free_in_huge`].
     fn free_in_huge(&self, huge: HugeId) -> usize;
 
+    /// [`FrameAllocator::free_map`].
+    fn free_map(&self, frame: FrameId) -> u64;
+
+    /// [`FrameAllocator::free_runs`], as a list.
+    fn free_runs(&self, frames: Range<FrameId>) -> Vec<Range<FrameId>>;
+
     /// [`FrameAllocator::free_huge_frames`], as a list.
     fn free_huge_frames(&self) -> Vec<HugeId>;
+
+    /// The same, from the last to the first.
+    fn free_huge_frames_back(&self) -> Vec<HugeId>;
 
     /// [`FreeBlocks::of`] the engine.
     fn free_blocks(&self) -> FreeBlocks;
@@ -157,6 +185,18 @@ impl<A: FrameAllocator> Allocator for A {
         slot: Slot,
     ) -> Result<(), FreeBatchError> {
         A::free_batch(self, frames, order, slot)
+    }
+
+    fn alloc_range(&self, request: RangeRequest) -> Result<Range<FrameId>, AllocError> {
+        A::alloc_range(self, request)
+    }
+
+    fn free_range(&self, frames: Range<FrameId>, slot: Slot) -> Result<(), FreeError> {
+        A::free_range(self, frames, slot)
+    }
+
+    fn can_free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
+        A::can_free(self, frame, order, slot)
     }
 
     fn alloc_each(
@@ -209,8 +249,20 @@ impl<A: FrameAllocator> Allocator for A {
         A::free_in_huge(self, huge)
     }
 
+    fn free_map(&self, frame: FrameId) -> u64 {
+        A::free_map(self, frame)
+    }
+
+    fn free_runs(&self, frames: Range<FrameId>) -> Vec<Range<FrameId>> {
+        A::free_runs(self, frames).collect()
+    }
+
     fn free_huge_frames(&self) -> Vec<HugeId> {
         A::free_huge_frames(self).collect()
+    }
+
+    fn free_huge_frames_back(&self) -> Vec<HugeId> {
+        A::free_huge_frames(self).rev().collect()
     }
 
     fn free_blocks(&self) -> FreeBlocks {
@@ -270,6 +322,7 @@ pub struct Engine {
     huge_of: fn(FrameId) -> HugeId,
     first_of: fn(HugeId) -> FrameId,
     huge_range: fn(&ZoneConfig) -> Range<HugeId>,
+    blocks: fn(Range<FrameId>) -> Vec<(FrameId, Order)>,
     metadata_size: fn(&ZoneConfig) -> Result<MetadataSize, InitError>,
     zone: fn(&ZoneConfig, Init) -> Made<dyn Zone>,
     construct: unsafe fn(&ZoneConfig, RawMetadata, Init) -> Made<dyn Allocator>,
@@ -289,6 +342,7 @@ impl Engine {
             huge_of: FrameId::huge::<A::Geometry>,
             first_of: HugeId::first::<A::Geometry>,
             huge_range: ZoneConfig::huge_range::<A::Geometry>,
+            blocks: |run| blocks::<A::Geometry>(run).collect(),
             metadata_size: A::metadata_size,
             zone: owned::<A>,
             construct: constructed::<A>,
@@ -315,6 +369,11 @@ impl Engine {
     /// The huge frames that lie wholly inside a zone.
     pub fn huge_range(&self, config: &ZoneConfig) -> Range<HugeId> {
         (self.huge_range)(config)
+    }
+
+    /// The largest blocks that a run consists of.
+    pub fn blocks(&self, run: Range<FrameId>) -> Vec<(FrameId, Order)> {
+        (self.blocks)(run)
     }
 
     // ---- How it is made ----

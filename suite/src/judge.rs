@@ -5,11 +5,13 @@
 //! several errors apply to one call the contract does not rank them: any of them is accepted, and
 //! none other. What an engine declares away must be refused with `Unsupported`.
 
+mod range;
+
 use std::fmt::Debug;
 
 use woodlot_frame::{
     AllocError, BadSlot, Batch, FrameId, FreeBatchError, FreeError, HugeId, OfflineError, Order,
-    Request, Slot,
+    Place, RangeRequest, Request, Slot,
 };
 
 use crate::model::{ALLOCATED_BLOCK, FREE, Model, OFFLINE, State};
@@ -32,13 +34,19 @@ fn wrong<T>(why: impl Into<String>) -> Result<T, String> {
     Err(why.into())
 }
 
+/// A block as a run of frames.
+fn as_run(request: Request) -> RangeRequest {
+    let Request { order, class, slot, place } = request;
+    RangeRequest { frames: order.frames(), align: order, class, slot, place }
+}
+
 impl Model {
     // ---- Allocation ----
 
     /// What is wrong with a request, whatever the zone holds.
     fn request_faults(&self, request: Request) -> Vec<AllocError> {
         let mut faults = Vec::new();
-        let Request { order, class, slot, frame } = request;
+        let Request { order, class, slot, .. } = request;
         if order > self.max_order() {
             faults.push(AllocError::OrderTooLarge(order));
         }
@@ -48,16 +56,9 @@ impl Model {
         if !self.config.classes.has(class) {
             faults.push(AllocError::BadClass(class));
         }
-        if let Some(frame) = frame {
-            if self.unsupported.exact_frame {
-                faults.push(AllocError::Unsupported);
-            }
-            if !frame.is_aligned(order) {
-                faults.push(AllocError::Misaligned(frame, order));
-            }
-            if !self.config.contains(frame, order) {
-                faults.push(AllocError::OutOfRange(frame));
-            }
+        // Anywhere there may be no place either: a zone is smaller than a block. That is no fault.
+        if request.place != Place::Anywhere && order <= self.max_order() {
+            faults.extend(self.place_faults(&as_run(request)));
         }
         faults
     }
@@ -92,20 +93,26 @@ impl Model {
             return judged;
         }
         let order = request.order;
-        match (answer, request.frame) {
-            (Ok(frame), Some(asked)) if frame != asked => {
+        match (answer, request.place) {
+            (Ok(frame), Place::At(asked)) if frame != asked => {
                 return wrong(format!("asked for frame {asked}, answered {frame}"));
             }
-            (Ok(frame), _) => {
+            (Ok(frame), place) => {
                 self.judge_block(frame, order)?;
+                if place != Place::Anywhere {
+                    self.judge_run(&as_run(request), &(frame..FrameId(frame.0 + order.frames())))?;
+                }
                 self.allocate(frame, order);
             }
-            (Err(AllocError::InUse(frame)), Some(asked)) if frame == asked => {
+            (Err(AllocError::InUse(frame)), Place::At(asked)) if frame == asked => {
                 if self.is_free(asked, order) {
                     return wrong(format!("the block at {asked} of {order} is free, not in use"));
                 }
             }
-            (Err(AllocError::OutOfMemory), None) => {
+            (Err(error), Place::Within { .. }) => {
+                return self.judge_refusal(&as_run(request), error);
+            }
+            (Err(AllocError::OutOfMemory), Place::Anywhere) => {
                 if let Some(frame) = self.free_blocks(order).next() {
                     return wrong(format!(
                         "out of memory while the block at {frame} of {order} is free ({} frames \
@@ -143,11 +150,18 @@ impl Model {
         }
         let order = request.order;
         let nth = |first: FrameId, n: usize| FrameId(first.0.saturating_add(n << order.0));
-        let possible = match request.frame {
-            Some(first) => (0..wanted).take_while(|&n| self.is_free(nth(first, n), order)).count(),
-            None if order.0 == 0 => self.free.min(wanted),
-            None => self.free_blocks(order).take(wanted).count(),
+        let possible = match request.place {
+            Place::At(first) => {
+                (0..wanted).take_while(|&n| self.is_free(nth(first, n), order)).count()
+            }
+            Place::Within { start, end } => {
+                let inside = |frame: &FrameId| start <= *frame && nth(*frame, 1) <= end;
+                self.free_blocks(order).filter(inside).take(wanted).count()
+            }
+            Place::Anywhere if order.0 == 0 => self.free.min(wanted),
+            Place::Anywhere => self.free_blocks(order).take(wanted).count(),
         };
+        let first = if let Place::At(first) = request.place { Some(first) } else { None };
         let due = if batch == Batch::All && possible < wanted { 0 } else { possible };
         match answer {
             Ok(taken) if taken > wanted || taken == 0 => {
@@ -158,10 +172,13 @@ impl Model {
             }
             Ok(taken) => {
                 for (n, &frame) in out.iter().enumerate().take(taken) {
-                    if request.frame.is_some_and(|first| frame != nth(first, n)) {
+                    if first.is_some_and(|first| frame != nth(first, n)) {
                         return wrong(format!("block {n} of the batch is {frame}"));
                     }
                     self.judge_block(frame, order)?;
+                    if let Place::Within { .. } = request.place {
+                        self.judge_run(&as_run(request), &(frame..nth(frame, 1)))?;
+                    }
                     self.allocate(frame, order);
                 }
                 match taken < due && !self.unsupported.exact_exhaustion {
@@ -169,14 +186,14 @@ impl Model {
                     false => Ok(()),
                 }
             }
-            Err(error) if due > 0 => match (error, request.frame) {
+            Err(error) if due > 0 => match (error, first) {
                 (AllocError::OutOfMemory, None) if self.unsupported.exact_exhaustion => Ok(()),
                 _ => wrong(format!("{error:?} where {due} blocks were to be had")),
             },
-            Err(AllocError::OutOfMemory) if request.frame.is_none() => Ok(()),
+            Err(AllocError::OutOfMemory) if first.is_none() => Ok(()),
             Err(error) => {
                 // The error of some block of the batch.
-                let applies = request.frame.is_some_and(|first| {
+                let applies = first.is_some_and(|first| {
                     (possible..wanted).map(|n| nth(first, n)).any(|frame| match error {
                         AllocError::InUse(f) => f == frame && !self.is_free(frame, order),
                         AllocError::OutOfRange(f) => {
@@ -224,6 +241,23 @@ impl Model {
             faults.push(FreeError::Unsupported);
         }
         faults
+    }
+
+    /// Was this a legal answer to `can_free`?
+    ///
+    /// # Errors
+    /// What is wrong with the answer.
+    pub fn can_free(
+        &self,
+        frame: FrameId,
+        order: Order,
+        slot: Slot,
+        answer: Result<(), FreeError>,
+    ) -> Judged {
+        if let Some(judged) = refused(&self.free_faults(frame, order, slot), &answer) {
+            return judged;
+        }
+        answer.or_else(|error| wrong(format!("can_free: {error:?}, but a free must succeed")))
     }
 
     /// Was this a legal answer to `free`? If so the model follows it.
@@ -292,7 +326,7 @@ impl Model {
         first: HugeId,
         count: usize,
         from: u8,
-        not: OfflineError,
+        not: impl Fn(FrameId) -> OfflineError,
     ) -> Vec<OfflineError> {
         let mut faults = Vec::new();
         if self.unsupported.offline {
@@ -306,13 +340,11 @@ impl Model {
         // The part of the range that lies in the zone.
         let end = end.unwrap_or(usize::MAX).min(range.end);
         let named = first.0.max(range.start)..end;
-        let is = |n: usize| {
-            let index = (n << self.huge_order) - self.config.start.0;
-            self.state[index..index + (1 << self.huge_order)].iter().all(|&state| state == from)
+        let other = |n: usize| {
+            let (first, zone) = (n << self.huge_order, self.config.start.0);
+            (first..first + (1 << self.huge_order)).find(|frame| self.state[frame - zone] != from)
         };
-        if named.into_iter().any(|n| !is(n)) {
-            faults.push(not);
-        }
+        faults.extend(named.into_iter().find_map(other).map(|frame| not(FrameId(frame))));
         faults
     }
 
@@ -340,7 +372,7 @@ impl Model {
         count: usize,
         answer: Result<(), OfflineError>,
     ) -> Judged {
-        let faults = self.huge_faults(first, count, OFFLINE, OfflineError::NotOffline);
+        let faults = self.huge_faults(first, count, OFFLINE, |_| OfflineError::NotOffline);
         self.switch(first, count, FREE, &faults, answer)
     }
 

@@ -22,9 +22,6 @@
 //! What an engine declares away in `FrameAllocator::UNSUPPORTED` must be refused as such, and the
 //! rest must work. [`settings`] says which environment variables there are; a failure prints one
 //! line that replays it. [`mutants`] holds the defects that the suite is known to catch.
-//!
-//! Under the model checkers' `cfg`s this crate is empty: it tests what runs on real atomics.
-#![cfg(not(any(loom, woodlot_explore)))]
 
 pub mod checked;
 pub mod checks;
@@ -78,6 +75,11 @@ macro_rules! with_checks {
             checks::batches: batches_of_every_order, batches_larger_than_the_zone, exact_batches,
                 a_batch_of_frees_stops_at_the_first_error, a_batch_with_a_block_twice,
                 batches_one_by_one;
+            checks::ranges: runs_of_every_length, the_only_run_is_found, runs_lie_where_they_are_asked_for,
+                blocks_lie_where_they_are_asked_for, small_runs_spare_free_huge_frames,
+                runs_across_used_huge_frames,
+                runs_at_a_frame, boot_memory_is_handed_over_by_ranges,
+                a_run_is_freed_whole_or_not_at_all, bad_runs_are_refused;
             checks::offline: every_huge_frame_goes_and_comes_back,
                 offline_frames_are_never_handed_out, whole_trees_go_and_come_back,
                 ranges_are_taken_all_or_none, used_huge_frames_stay, everything_offline;
@@ -107,6 +109,7 @@ macro_rules! with_checks {
             threads::hotplug: huge_frames_go_and_come_back_while_others_allocate,
                 a_huge_frame_goes_offline_once;
             threads::claims: each_block_is_claimed_once, claims_of_different_sizes_race;
+            threads::runs: runs_race_with_blocks, runs_race_for_one_place;
             threads::frees: shares_of_one_block_are_freed_at_once,
                 the_first_free_of_a_part_races_with_the_second, of_two_racing_frees_one_succeeds,
                 every_free_is_remote;

@@ -112,4 +112,18 @@ bugs! {
     OnlineLosesMemory = 37,
     /// Free frames of a huge frame that the zone's end cuts off are not counted.
     PartialHugeNotCounted = 38,
+    /// A run that cannot be claimed in full keeps its first blocks.
+    FailedRunKeepsPart = 39,
+    /// A run may end a frame behind the place that was asked for.
+    RunLeavesItsPlace = 40,
+    /// A run begins anywhere, whatever alignment was asked for.
+    RunMisaligned = 41,
+    /// `>` for `>=`: a run of exactly the length asked for is passed over.
+    ExactRunPassedOver = 42,
+    /// A free of a run is refused half-way, and what was freed before stays free.
+    RunFreedInPart = 43,
+    /// What is in use is not the frame that an error names.
+    WrongFrameInUse = 44,
+    /// "Can this be freed?" is always yes.
+    AnythingCanBeFreed = 45,
 }

@@ -103,6 +103,15 @@ fn availability(a: &dyn Allocator, model: &Model) -> Judged {
 pub fn everything(a: &dyn Allocator, model: &Model, history: History) -> Judged {
     model.recount();
     blocks(a, model, model.config().start.0..model.config().end().0)?;
+    let zone = model.config().range();
+    runs(a, model, zone.start.0..zone.end.0)?;
+    for outside in [FrameId(0)..zone.start, zone.end..FrameId(usize::MAX), zone.end..zone.start] {
+        agree!(
+            format!("free_runs({outside:?})"),
+            a.free_runs(outside.clone()),
+            Vec::<Range<FrameId>>::new()
+        );
+    }
     for (frame, order) in no_blocks(model) {
         agree!(format!("is_free({frame}, {order})"), a.is_free(frame, order), false);
     }
@@ -120,10 +129,33 @@ pub fn touched(a: &dyn Allocator, model: &Model, history: History) -> Judged {
         let pair = FrameId(frames.start & !(model.max_order().frames() - 1));
         let (max, due) = (model.max_order(), model.is_free(pair, model.max_order()));
         agree!(format!("is_free({pair}, {max})"), a.is_free(pair, max), due);
-        blocks(a, model, frames)?;
+        blocks(a, model, frames.clone())?;
+        runs(a, model, frames)?;
     }
     huge_map(a, model)?;
     counts(a, model, history)
+}
+
+/// Compares the maps of these frames of the zone, and the free runs among them.
+fn runs(a: &dyn Allocator, model: &Model, frames: Range<usize>) -> Judged {
+    let is_free = |frame: usize| model.is_free(FrameId(frame), Order::BASE);
+    for first in (frames.start & !63..frames.end).step_by(64) {
+        let due = (0..64).filter(|bit| is_free(first | bit)).fold(0, |map, bit| map | 1 << bit);
+        for frame in [first, first | 37].map(FrameId) {
+            agree!(format!("free_map({frame})"), a.free_map(frame), due);
+        }
+    }
+    let mut due: Vec<Range<FrameId>> = Vec::new();
+    for frame in frames.clone().filter(|&frame| is_free(frame)) {
+        let behind = FrameId(frame + 1);
+        match due.last_mut().filter(|run| run.end.0 == frame) {
+            Some(run) => run.end = behind,
+            None => due.push(FrameId(frame)..behind),
+        }
+    }
+    let inside = FrameId(frames.start)..FrameId(frames.end);
+    agree!(format!("free_runs({inside:?})"), a.free_runs(inside.clone()), due);
+    Ok(())
 }
 
 /// Compares every block that lies wholly in these frames of the zone.
@@ -175,11 +207,10 @@ fn huge_map(a: &dyn Allocator, model: &Model) -> Judged {
         let due = model.free_in_huge(huge);
         agree!(format!("free_in_huge({huge})"), a.free_in_huge(huge), due);
     }
-    agree!(
-        "free_huge_frames()",
-        a.free_huge_frames(),
-        model.free_huge_frames().collect::<Vec<_>>()
-    );
+    let mut due: Vec<_> = model.free_huge_frames().collect();
+    agree!("free_huge_frames()", a.free_huge_frames(), due);
+    due.reverse();
+    agree!("free_huge_frames() from the end", a.free_huge_frames_back(), due);
     Ok(())
 }
 

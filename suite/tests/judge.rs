@@ -1,5 +1,4 @@
 //! The judge itself: what it must call wrong, and what it must not.
-#![cfg(not(any(loom, woodlot_explore)))]
 
 use woodlot_frame::{
     AllocError, Batch, FrameId, FreeBatchError, FreeError, HugeId, Init, OfflineError, Order,
@@ -20,7 +19,7 @@ const NOTHING: Unsupported = Unsupported {
 fn model() -> Model {
     let config = ZoneConfig::new(1535, 2).starting_at(FrameId(1));
     let mut model = Model::new(&config, Init::Free, Order(9), NOTHING);
-    let request = Request::new(Order(3), Slot(0));
+    let request = Request::movable(Order(3), Slot(0));
     model.alloc(request, Ok(FrameId(8))).expect("the block is free");
     model.offline(HugeId(2), 1, Ok(())).expect("the huge frame is free");
     model.recount();
@@ -37,7 +36,7 @@ fn legal(judge: impl Fn(&mut Model) -> Result<(), String>) -> bool {
 
 #[test]
 fn allocations() {
-    let any = |order| Request::new(Order(order), Slot(0));
+    let any = |order| Request::movable(Order(order), Slot(0));
     let judged = |request, answer| legal(|model| model.alloc(request, answer));
     assert!(judged(any(0), Ok(FrameId(1))));
     assert!(judged(any(9), Ok(FrameId(512))));
@@ -62,7 +61,7 @@ fn allocations() {
 
 #[test]
 fn batches() {
-    let huge = Request::new(Order(9), Slot(0));
+    let huge = Request::movable(Order(9), Slot(0));
     let judged = |request, batch, out: &[usize], answer| {
         let out: Vec<_> = out.iter().copied().map(FrameId).collect();
         legal(|model| model.alloc_batch(request, batch, &out, answer))
@@ -74,7 +73,7 @@ fn batches() {
     assert!(!judged(huge, Batch::UpTo, &[512, 0], Err(AllocError::OutOfMemory)));
     assert!(!judged(huge, Batch::UpTo, &[512, 0], Ok(0)));
     assert!(!judged(huge, Batch::UpTo, &[512, 0], Ok(3)));
-    let base = Request::new(Order(0), Slot(0));
+    let base = Request::movable(Order(0), Slot(0));
     assert!(judged(base, Batch::All, &[5, 3], Ok(2)));
     assert!(!judged(base, Batch::All, &[5, 5], Ok(2)));
     assert!(!judged(base, Batch::All, &[5, 6, 7], Ok(2)));
@@ -123,13 +122,14 @@ fn offline_and_online() {
     let offline = |first, count, answer| legal(|m| m.offline(HugeId(first), count, answer));
     let online = |first, count, answer| legal(|m| m.online(HugeId(first), count, answer));
     assert!(offline(1, 1, Ok(())));
-    assert!(offline(1, 2, Err(OfflineError::InUse)));
+    assert!(offline(1, 2, Err(OfflineError::InUse(FrameId(1024)))));
     assert!(online(2, 1, Ok(())));
     assert!(offline(0, 1, Err(OfflineError::OutOfRange)));
     assert!(!offline(1, 2, Ok(())));
-    assert!(!offline(1, 1, Err(OfflineError::InUse)));
+    assert!(!offline(1, 1, Err(OfflineError::InUse(FrameId(1024)))));
     assert!(!online(1, 1, Ok(())));
     assert!(!online(2, 1, Err(OfflineError::NotOffline)));
+    assert!(!offline(1, 2, Err(OfflineError::InUse(FrameId(1025)))));
     assert!(!offline(1, 0, Ok(())));
     assert!(!offline(1, usize::MAX, Ok(())));
 }

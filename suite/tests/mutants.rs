@@ -1,5 +1,4 @@
 //! The suite on allocators that are wrong: each defect must be caught, and the table says by what.
-#![cfg(not(any(loom, woodlot_explore)))]
 
 use std::panic::catch_unwind;
 

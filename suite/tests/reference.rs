@@ -1,5 +1,4 @@
 //! The suite on allocators that are right: nothing may fail.
-#![cfg(not(any(loom, woodlot_explore)))]
 
 use woodlot_frame::{Base4K, Base16K, Base64K};
 use woodlot_suite::{Limited, Reference};

@@ -33,3 +33,8 @@ pub use model::{
 };
 pub use shipped::{Shipped, shipped};
 pub use text::{Skipped, read_curve, read_events, read_hidden_owned, read_start_owned};
+
+/// The example of this crate's README, compiled and run with the documentation's tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

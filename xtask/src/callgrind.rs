@@ -4,8 +4,5 @@ use crate::shell::cargo;
 
 /// Instructions of a repeat pair, by order.
 pub fn callgrind(engine: &str) -> Result<(), String> {
-    cargo(
-        ["run", "--release", "-p", "woodlot-bench", "--example", "instructions", "--", engine],
-        &[],
-    )
+    cargo(["run", "--release", "--", "instructions", engine], &[])
 }

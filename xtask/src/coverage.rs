@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::models::ENGINES;
 use crate::nightly::{components, nightly};
 use crate::outcome::{Length, Outcome};
-use crate::shell::{root, run};
+use crate::shell::{CHECKING, root, run};
 use crate::tools;
 
 /// What is not the core crates themselves.
@@ -54,12 +54,23 @@ pub fn coverage(length: Length) -> Result<Outcome, String> {
     }
     run(&mut tests)?;
     let models = ["--lib", "--", "--quiet", "--test-threads", "2", "models::scenarios"];
-    run(measured(&models).env("RUSTFLAGS", "--cfg woodlot_explore"))?;
+    let models = [&CHECKING[..], &models].concat();
+    run(measured(&models).env("RUSTFLAGS", explored()?))?;
     let mut summed = llvm_cov(&["report", "--branch", "--json"]);
     summed.args(MEASURED).args(ENGINES.iter().flat_map(|krate| ["-p", krate]));
     run(summed.args(["--ignore-filename-regex", LEFT_OUT, "--output-path"]).arg(&report))?;
     let text = fs::read_to_string(&report).map_err(|error| error.to_string())?;
     judged(&text).ok_or_else(|| format!("no summary in {}", report.display()))?
+}
+
+/// The explorer's atomics, and the names that the files of the core crates have outside of `checking/`: under
+/// others they would be counted twice.
+fn explored() -> Result<String, String> {
+    let root = root().canonicalize().map_err(|error| format!("{}: {error}", root().display()))?;
+    let root = root.display();
+    let names = ["frame", "llfree", "nbbs"]
+        .map(|krate| format!(" --remap-path-prefix={root}/checking/{krate}/../..={root}"));
+    Ok(format!("--cfg woodlot_explore{}", names.concat()))
 }
 
 /// Release with assertions, and the crate that the engines keep the contract of.

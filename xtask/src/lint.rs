@@ -1,36 +1,46 @@
-//! `cargo xtask lint`: format, warnings, documentation.
+//! `cargo xtask lint`: format, warnings, documentation, links between pages.
 
+use crate::docs;
 use crate::fuzz;
-use crate::shell::cargo;
-
-/// The crates whose concurrent code is model-checked, and what checks them.
-const CORE: [&str; 4] = ["woodlot-frame", "woodlot-llfree", "woodlot-nbbs", "woodlot-explore"];
+use crate::links::links;
+use crate::shell::{CHECKING, cargo};
 
 /// What is no part of the workspace, because it is built otherwise.
-const OUTSIDE: [&str; 2] = ["nopanic/Cargo.toml", "fuzz/Cargo.toml"];
+const OUTSIDE: [&str; 4] =
+    ["nopanic/Cargo.toml", "fuzz/Cargo.toml", "checking/Cargo.toml", "examples/kernel/Cargo.toml"];
 
-/// Checks format, clippy and documentation.
+/// Checks format, clippy, documentation and links between pages.
 pub fn lint() -> Result<(), String> {
+    println!("{}", links()?);
     cargo(["fmt", "--all", "--check"], &[])?;
     cargo(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"], &[])?;
     for manifest in OUTSIDE {
-        cargo(["fmt", "--check", "--manifest-path", manifest], &[])?;
+        cargo(["fmt", "--all", "--check", "--manifest-path", manifest], &[])?;
     }
     let clippy = ["clippy", "--release", "--manifest-path", "nopanic/Cargo.toml"];
     let clippy = clippy.into_iter().chain(["--features", "defects", "--", "-D", "warnings"]);
     cargo(clippy, &[("CARGO_TARGET_DIR", "target/no-panic")])?;
+    let clippy = ["clippy", "--release", "--manifest-path", "examples/kernel/Cargo.toml"];
+    let clippy = clippy.into_iter().chain(["--target", "x86_64-unknown-none"]);
+    cargo(clippy.chain(["--", "-D", "warnings"]), &[("CARGO_TARGET_DIR", "target/boot")])?;
     match fuzz::compiler() {
         Ok(()) => fuzz::clippy()?,
         Err(why) => println!("the fuzzers are not checked: {why}"),
     }
-    for cfg in ["loom", "woodlot_explore"] {
-        let core = CORE.iter().flat_map(|krate| ["-p", krate]);
-        let clippy = ["clippy", "--all-targets"].into_iter().chain(core);
-        cargo(clippy.chain(["--", "-D", "warnings"]), &[("RUSTFLAGS", &format!("--cfg {cfg}"))])?;
+    for cfg in ["woodlot_loom", "woodlot_explore"] {
+        let core = ["woodlot-frame", "woodlot-llfree", "woodlot-nbbs"].map(|krate| ["-p", krate]);
+        on(cfg, &[&CHECKING[..], &["--lib", "--tests"], core.as_flattened()].concat())?;
     }
-    // No tests are written for it but the histories.
-    let all = CORE.iter().chain(&["woodlot-histories"]).flat_map(|krate| ["-p", krate]);
-    let clippy = ["clippy"].into_iter().chain(all).chain(["--", "-D", "warnings"]);
-    cargo(clippy, &[("RUSTFLAGS", "--cfg shuttle")])?;
-    cargo(["doc", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")])
+    // A module of the explorer is for loom.
+    on("woodlot_loom", &["--all-targets", "-p", "woodlot-explore"])?;
+    on("woodlot_shuttle", &[&CHECKING[..], &["--workspace"]].concat())?;
+    let doc = ["doc", "--workspace", "--no-deps", "--all-features"];
+    cargo(doc, &[("RUSTDOCFLAGS", "-D warnings"), ("CARGO_TARGET_DIR", "target")])?;
+    docs::name_no_files()
+}
+
+/// Checks with the atomics of a checker of interleavings.
+fn on(cfg: &str, what: &[&str]) -> Result<(), String> {
+    let args = ["clippy"].iter().chain(what).chain(&["--", "-D", "warnings"]);
+    cargo(args, &[("RUSTFLAGS", &format!("--cfg {cfg}")), ("CARGO_TARGET_DIR", "target")])
 }

@@ -1,11 +1,16 @@
 //! Every habit of this repository, one verb each: `cargo xtask --help`.
 
+mod boot;
 mod callgrind;
+mod capi;
 mod coverage;
+mod docs;
 mod fuzz;
 mod histories;
 mod kernel;
+mod links;
 mod lint;
+mod minimum;
 mod miri;
 mod models;
 mod mutants;
@@ -14,6 +19,7 @@ mod no_panic;
 mod outcome;
 mod package;
 mod report;
+mod rings;
 mod sanitize;
 mod shell;
 mod shuttle;
@@ -24,6 +30,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use capi::Capi;
 use fuzz::Fuzz;
 use histories::Histories;
 use models::{ENGINES, Models, models};
@@ -47,7 +54,7 @@ enum Verb {
     Test,
     /// Run the contract suite on every engine in release with debug assertions (about 2 minutes)
     Contract,
-    /// Check format, clippy (every cfg, warnings denied) and documentation (about 2 minutes)
+    /// Check format, clippy (every cfg, warnings denied), documentation and links between pages (about 2 minutes)
     Lint,
     /// Search interleavings and memory orderings with loom, 3 preemptions (half an hour; short: 2 minutes)
     Loom(Models),
@@ -75,17 +82,25 @@ enum Verb {
         #[arg(default_value = "llfree")]
         engine: String,
     },
+    /// Build the library for C, install it, compile and run programs against it (2 minutes)
+    Capi(Capi),
     /// Draw the report and open it in headless Chromium: both themes, desk and phone (6 minutes; short: 2)
     Report(Length),
+    /// Boot the example kernel in QEMU, on several machines, and count its lines (1 minute; short: half)
+    Boot(Length),
     /// Build Linux with this allocator, boot it, put it under stress (an hour; short: 10 minutes, 3 warm)
     Kernel(Length),
-    /// Package every crate that is published
+    /// Package every crate that is published, and do with it what its README says (3 minutes)
     Package,
+    /// Look for files that import each other: no more than two may (a second)
+    Rings,
+    /// Build what is published with the oldest Rust that it states, installed where it is missing (2 minutes)
+    MinimumRust(Length),
     /// Build the workspace from nothing and say how long it took
     CleanBuild,
     /// Everything that .ci/run does after the README's test command
     Checks,
-    /// Every checker of the core crates at full length, its figure written to TESTING.md (6 hours)
+    /// Every checker of the core crates at full length, its figure written to docs/trust.md (6 hours)
     Trust(Trust),
 }
 
@@ -94,7 +109,7 @@ const TRUST: [Check; 11] = [
     ("no-panic", |_| no_panic::no_panic().map(Outcome::Ran)),
     ("contract", |_| contract().map(Outcome::Ran)),
     ("model", |length| models("woodlot_explore", &length.into())),
-    ("loom", |length| models("loom", &length.into())),
+    ("loom", |length| models("woodlot_loom", &length.into())),
     ("shuttle", |length| shuttle::shuttle(&length.into())),
     ("histories", |length| histories::histories(&length.into())),
     ("fuzz", |length| fuzz::fuzz(&length.into())),
@@ -108,11 +123,17 @@ const TRUST: [Check; 11] = [
 const LONG: [Check; 1] = [("cargo-mutants", |_| mutants::generated(None, None).map(Outcome::Ran))];
 
 /// What CI runs beside them, before and after.
-const BEFORE: [Check; 1] = [("lint", |_| lint::lint().map(|()| Outcome::done()))];
-const AFTER: [Check; 3] = [
+const BEFORE: [Check; 2] = [
+    ("rings", |_| rings::rings().map(Outcome::Ran)),
+    ("lint", |_| lint::lint().map(|()| Outcome::done())),
+];
+const AFTER: [Check; 6] = [
+    ("capi", capi::check),
+    ("boot", boot::boot),
     ("report", report::report),
     ("kernel", kernel::kernel),
-    ("package", |_| package::package().map(|()| Outcome::done())),
+    ("package", |_| package::package()),
+    ("minimum-rust", minimum::minimum_rust),
 ];
 
 fn main() -> ExitCode {
@@ -130,7 +151,7 @@ fn run(verb: Verb) -> Result<(), String> {
         Verb::Test => cargo(["test", "--workspace"], &[]),
         Verb::Contract => said("contract", contract().map(Outcome::Ran)),
         Verb::Lint => lint::lint(),
-        Verb::Loom(what) => said("loom", models("loom", &what)),
+        Verb::Loom(what) => said("loom", models("woodlot_loom", &what)),
         Verb::Model(what) => said("model", models("woodlot_explore", &what)),
         Verb::Shuttle(what) => said("shuttle", shuttle::shuttle(&what)),
         Verb::NoPanic(_) => said("no-panic", no_panic::no_panic().map(Outcome::Ran)),
@@ -141,9 +162,13 @@ fn run(verb: Verb) -> Result<(), String> {
         Verb::Mutants(options) => said("mutants", mutants::mutants(&options)),
         Verb::Coverage(length) => said("coverage", coverage::coverage(length)),
         Verb::Callgrind { engine } => callgrind::callgrind(&engine),
+        Verb::Capi(options) => said("capi", capi::capi(&options)),
         Verb::Report(length) => said("report", report::report(length)),
+        Verb::Boot(length) => said("boot", boot::boot(length)),
         Verb::Kernel(length) => said("kernel", kernel::kernel(length)),
-        Verb::Package => package::package(),
+        Verb::Rings => said("rings", rings::rings().map(Outcome::Ran)),
+        Verb::Package => said("package", package::package()),
+        Verb::MinimumRust(length) => said("minimum-rust", minimum::minimum_rust(length)),
         Verb::CleanBuild => package::clean_build(),
         Verb::Checks => {
             let checks = [&BEFORE[..], &TRUST, &AFTER].concat();

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use crate::outcome::{Length, Outcome};
-use crate::shell::{passed_in, tee, this_cargo};
+use crate::shell::{CHECKING, passed_in, tee, this_cargo};
 
 /// The crates that keep the contract and have models.
 pub const ENGINES: [&str; 2] = ["woodlot-llfree", "woodlot-nbbs"];
@@ -31,7 +31,7 @@ impl From<Length> for Models {
 /// changes every crate.
 pub fn models(cfg: &str, what: &Models) -> Result<Outcome, String> {
     let mut command = this_cargo();
-    command.args(["test", "--release", "--lib"]);
+    command.arg("test").args(CHECKING).args(["--release", "--lib"]);
     command.args(ENGINES.iter().flat_map(|krate| ["-p", krate]));
     command.args(["--", "--nocapture", "--test-threads", "2"]);
     command.arg(what.name.as_deref().unwrap_or("models"));

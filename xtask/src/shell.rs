@@ -1,4 +1,4 @@
-//! Running other programs at the root of the repository.
+//! Running other programs at the root of the repository, where they do not say another folder.
 
 use std::collections::VecDeque;
 use std::ffi::OsStr;
@@ -13,6 +13,10 @@ use std::thread;
 pub fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
+
+/// Tells cargo to take the workspace of the core crates on the atomics of the checkers of interleavings, which
+/// `--cfg woodlot_loom`, `woodlot_explore` and `shuttle` choose.
+pub const CHECKING: [&str; 2] = ["--manifest-path", "checking/Cargo.toml"];
 
 /// The cargo that runs this program.
 pub fn this_cargo() -> Command {
@@ -128,7 +132,9 @@ pub fn host() -> Result<String, String> {
 }
 
 fn announce(command: &mut Command) -> String {
-    command.current_dir(root());
+    if command.get_current_dir().is_none() {
+        command.current_dir(root());
+    }
     let env: String = command
         .get_envs()
         .filter_map(|(name, value)| Some((name.to_string_lossy(), value?.to_string_lossy())))

@@ -1,4 +1,4 @@
-//! `cargo xtask trust`: every checker of the core crates, and its figure in TESTING.md.
+//! `cargo xtask trust`: every checker of the core crates, and its figure in `docs/trust.md`.
 //!
 //! A row of the table there is written as soon as its checker has ended well, so a run that is
 //! stopped keeps what it has, and each row says where and when it was taken.
@@ -16,13 +16,16 @@ use crate::shell::{capture, root};
 /// Which checkers run, and how long.
 #[derive(Args)]
 pub struct Trust {
-    /// At full length, with the figures written to TESTING.md; otherwise their short forms
+    /// At full length, with the figures written to docs/trust.md; otherwise their short forms
     #[arg(long)]
     pub full: bool,
     /// Only these checkers
     #[arg(value_name = "CHECKER")]
     only: Vec<String>,
 }
+
+/// The page of what the checkers said, from the root of the repository.
+pub const PAGE: &str = "docs/trust.md";
 
 /// The line before the rows, and the line after them.
 const ROWS: [&str; 2] = ["| --- | --- | --- | --- |", "<!-- end of the figures -->"];
@@ -39,7 +42,7 @@ pub fn trust(trust: &Trust, checks: &[Check]) -> Result<Outcome, String> {
     if !trust.full {
         return run_all(checks, Length::SHORT);
     }
-    let document = Document(root().join("TESTING.md"));
+    let document = Document(root().join(PAGE));
     let place = place()?;
     let (mut ran, mut failures) = (0, Vec::new());
     for (name, check) in checks {
@@ -57,17 +60,18 @@ pub fn trust(trust: &Trust, checks: &[Check]) -> Result<Outcome, String> {
         }
     }
     match failures.is_empty() {
-        true => Ok(Outcome::Ran(format!("{ran} passed, figures in TESTING.md"))),
+        true => Ok(Outcome::Ran(format!("{ran} passed, figures in {PAGE}"))),
         false => Err(format!("{ran} passed, failed: {}", failures.join(", "))),
     }
 }
 
 /// The commit, the day and the machine.
-fn place() -> Result<String, String> {
+pub fn place() -> Result<String, String> {
     let git = |args: &[&str]| capture(Command::new("git").args(args).current_dir(root()));
     let commit = git(&["rev-parse", "--short", "HEAD"])?;
     // The rows that were written before are no change.
-    let changed = git(&["status", "--porcelain", "--untracked-files=no", "--", ":!TESTING.md"])?;
+    let but_this_page = format!(":!{PAGE}");
+    let changed = git(&["status", "--porcelain", "--untracked-files=no", "--", &but_this_page])?;
     let mark = if changed.is_empty() { "" } else { "+" };
     let day = capture(Command::new("date").args(["-u", "+%F"]))?;
     let machine = capture(&mut Command::new("lscpu"))?;

@@ -7,8 +7,9 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters_backend::{BackendCoord, DrawingErrorKind};
 
-use super::look::{GRID, PAPER, TEXT};
-use super::{Axis, Figure, Look, Mark, Panel, Point, Series, Shape};
+use super::axis::Axis;
+use super::figure::{Figure, Panel, Point, Series, Shape};
+use super::look::{GRID, Look, Mark, PAPER, TEXT};
 
 /// The font of all letters.
 pub const FONT: &str = "DejaVu Sans, Verdana, sans-serif";
@@ -18,7 +19,12 @@ const PANEL: (u32, u32) = (600, 300);
 const ALONE: (u32, u32) = (340, 260);
 /// Pixels of a panel by itself for each unit: plotters rounds to whole ones.
 const FINE: u32 = 2;
+/// Title and legend, where that is in the first line; more lines of it follow.
 const HEADER: u32 = 76;
+const KEYS: i32 = 56;
+const LINE: i32 = 22;
+/// A line below the panels.
+const NOTE: u32 = 20;
 const KEY: (u32, u32) = (30, 14);
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
@@ -47,11 +53,22 @@ fn on_paper(size: (u32, u32), draw: impl FnOnce(&Area) -> Drawn) -> Result<Strin
 pub(super) fn figure(figure: &Figure) -> Result<String, String> {
     let columns = figure.columns.max(1);
     let rows = figure.panels.len().div_ceil(columns);
-    let size = (PANEL.0 * columns as u32, HEADER + PANEL.1 * rows as u32);
-    on_paper(size, |root| {
-        let (header, body) = root.split_vertically(HEADER);
+    let panels = PANEL.1 * rows as u32;
+    // A margin below the last line.
+    let footer =
+        figure.notes.len() as u32 * NOTE + if figure.notes.is_empty() { 0 } else { NOTE / 2 };
+    let width = PANEL.0 * columns as u32;
+    let places = places(&figure.legend, width);
+    let header = HEADER + places.last().map_or(0, |last| (last.1 * LINE) as u32);
+    on_paper((width, header + panels + footer), |root| {
+        let (header, body) = root.split_vertically(header);
+        let (body, footer) = body.split_vertically(panels);
+        for (line, note) in (0..).zip(&figure.notes) {
+            let at = (20, line * NOTE as i32);
+            footer.draw(&Text::new(note.clone(), at, text(12))).map_err(failed)?;
+        }
         header.draw(&Text::new(figure.title.clone(), (20, 12), text(20))).map_err(failed)?;
-        legend(&header, &figure.legend)?;
+        legend(&header, &places, &figure.legend)?;
         let areas = body.split_evenly((rows, columns));
         areas.iter().zip(&figure.panels).try_for_each(|(area, panel)| draw(area, panel, 1))
     })
@@ -66,15 +83,32 @@ pub(super) fn key(look: Look, shape: Shape) -> Result<String, String> {
 }
 
 /// Names beside their keys, above all panels, where they cover nothing.
-fn legend(area: &Area, entries: &[(String, Look, Shape)]) -> Drawn {
-    let mut x = 20;
-    for (name, look, shape) in entries {
-        draw_key(area, (x, 56), *look, *shape)?;
+fn legend(area: &Area, places: &[Place], entries: &[(String, Look, Shape)]) -> Drawn {
+    for (&(x, line), (name, look, shape)) in places.iter().zip(entries) {
+        let y = KEYS + line * LINE;
+        draw_key(area, (x, y), *look, *shape)?;
         let style = text(14).pos(Pos::new(HPos::Left, VPos::Center));
-        area.draw(&Text::new(name.clone(), (x + 38, 56), style)).map_err(failed)?;
-        x += 38 + 9 * name.chars().count() as i32 + 24;
+        area.draw(&Text::new(name.clone(), (x + 38, y), style)).map_err(failed)?;
     }
     Ok(())
+}
+
+/// Where an entry of the legend begins, and in which line.
+type Place = (i32, i32);
+
+/// Side by side, in as many lines as that takes.
+fn places(entries: &[(String, Look, Shape)], width: u32) -> Vec<Place> {
+    let mut next = (20, 0);
+    let place = |(name, ..): &(String, Look, Shape)| {
+        let length = 38 + 9 * name.chars().count() as i32 + 24;
+        if next.0 > 20 && next.0 + length > width as i32 {
+            next = (20, next.1 + 1);
+        }
+        let place = next;
+        next.0 += length;
+        place
+    };
+    entries.iter().map(place).collect()
 }
 
 fn draw_key(area: &Area, (x, y): (i32, i32), look: Look, shape: Shape) -> Drawn {

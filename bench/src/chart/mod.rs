@@ -11,70 +11,15 @@
 
 mod axis;
 mod draw;
+mod figure;
 mod look;
 
 pub use axis::Axis;
 pub use draw::FONT;
+pub use figure::{Figure, Panel, Point, Series, Shape};
 pub use look::{INKS, Ink, Look, Mark, dark_theme};
 
 use crate::Failure;
-
-/// A point with its spread.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Point {
-    /// Where it is.
-    pub x: f64,
-    /// How high.
-    pub y: f64,
-    /// The lowest and the highest of what it stands for.
-    pub spread: Option<(f64, f64)>,
-    /// Drawn hollow: something about it is not as with the others.
-    pub hollow: bool,
-}
-
-impl Point {
-    /// A point that stands for itself.
-    pub fn new(x: f64, y: f64) -> Point {
-        Point { x, y, spread: None, hollow: false }
-    }
-}
-
-/// How a series is drawn.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Shape {
-    /// A line with a mark at each point.
-    Marked,
-    /// A line.
-    Line,
-    /// A thin line: what others are compared with.
-    Guide,
-    /// Everything below.
-    Area,
-}
-
-/// Points that belong together.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Series {
-    /// Colour and mark.
-    pub look: Look,
-    /// How it is drawn.
-    pub shape: Shape,
-    /// By rising x.
-    pub points: Vec<Point>,
-}
-
-/// One pair of axes.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Panel {
-    /// What it shows.
-    pub title: String,
-    /// From left to right.
-    pub x: Axis,
-    /// Upwards.
-    pub y: Axis,
-    /// Drawn one over the other.
-    pub series: Vec<Series>,
-}
 
 impl Panel {
     /// The panel by itself, as SVG for a page.
@@ -84,19 +29,6 @@ impl Panel {
     pub fn svg(&self) -> Result<String, Failure> {
         draw::panel(self).map_err(failed)
     }
-}
-
-/// Panels under a title and a legend.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Figure {
-    /// What it shows.
-    pub title: String,
-    /// Who is who.
-    pub legend: Vec<(String, Look, Shape)>,
-    /// How many panels lie side by side.
-    pub columns: usize,
-    /// Row by row.
-    pub panels: Vec<Panel>,
 }
 
 impl Figure {
@@ -172,8 +104,10 @@ mod tests {
             legend: vec![("somebody".into(), Look::of(0), Shape::Marked)],
             columns: 2,
             panels: vec![panel(false), panel(true), panel(false)],
+            notes: vec!["a note".into()],
         };
         let svg = figure.svg().unwrap();
+        assert!(svg.contains("a note"));
         assert_eq!(svg.matches("a panel").count(), 3);
         assert!(svg.contains("somebody") && svg.contains("a &lt;figure&gt;"));
         assert!(key(Look::of(1), Shape::Marked).unwrap().starts_with("<svg"));

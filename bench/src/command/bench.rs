@@ -1,19 +1,21 @@
 //! `bench`.
 
-use std::path::PathBuf;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
 use clap::builder::PathBufValueParser;
 use woodlot_frame::Order;
 
-use super::tenths;
+use super::values::{numbers, once, range, tenths};
 use crate::Failure;
 use crate::check;
 use crate::engine::Engines;
-use crate::measure::{Options, Subject, measure};
+use crate::measure::{Options, Run, Subject, measure_and_keep};
 use crate::output::{
-    Machine, Screen, check_writable, csv, describe, describe_floor, json, progress, write_files,
+    Found, Machine, Screen, check_writable, csv, describe, describe_floor, json, keep_files,
+    kept_in, progress,
 };
 use crate::patterns::{BURST, MOST_BLOCKS, Pattern, Placement, Setup};
 use crate::size::Size;
@@ -27,14 +29,15 @@ pub struct BenchArgs {
     /// Who is measured, separated by commas, or all
     #[arg(long, value_name = "NAMES", default_value = "llfree")]
     pub engine: Engines,
-    /// The sizes of blocks, separated by commas: 0 is 4 KiB, 5 is 128 KiB, 9 is 2 MiB, 10 is 4 MiB
-    /// [default: 0,5,9 for linux-scalability, thread-test, constant-occupancy and
-    /// cached-allocation, otherwise 0]
-    #[arg(long, value_name = "ORDERS", value_delimiter = ',', value_parser = clap::value_parser!(u8).range(..=10))]
-    pub order: Vec<u8>,
-    /// How many threads [default: 2 for remote, otherwise 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
-    pub threads: Option<u16>,
+    /// The sizes of blocks, separated by commas, or a range such as 0-10: 0 is 4 KiB, 5 is 128 KiB,
+    /// 9 is 2 MiB, 10 is 4 MiB [default: 0,5,9 for linux-scalability, thread-test,
+    /// constant-occupancy and cached-allocation, otherwise 0]
+    #[arg(long, value_name = "ORDERS", value_delimiter = ',', value_parser = range::<0, 10>)]
+    pub order: Vec<RangeInclusive<u16>>,
+    /// How many threads, separated by commas, or a range such as 1-4 [default: 2 for remote,
+    /// otherwise 1]
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', value_parser = range::<1, 4096>)]
+    pub threads: Vec<RangeInclusive<u16>>,
     /// How many slots; thread t uses slot t modulo this [default: one for each thread]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub slots: Option<u16>,
@@ -60,10 +63,11 @@ pub struct BenchArgs {
     /// What random choices follow from
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Write everything to a file, every repetition included
+    /// Write everything to a file, every repetition included; what is finished is in it while the
+    /// run goes on
     #[arg(long, value_name = "FILE", value_parser = PathBufValueParser::new())]
     pub json: Option<PathBuf>,
-    /// Write a row for each figure to a file
+    /// Write a row for each figure to a file, likewise; docs/csv.md in the repository has the columns
     #[arg(long, value_name = "FILE", value_parser = PathBufValueParser::new())]
     pub csv: Option<PathBuf>,
     /// Measure the targets instead and say which are met
@@ -98,24 +102,26 @@ pub fn bench(args: BenchArgs) -> Result<ExitCode, Failure> {
     }
     let pattern = args.pattern.ok_or_else(|| Failure::Usage("no pattern".into()))?;
     let subjects = subjects(pattern, &args)?;
-    check_writable([&args.json, &args.csv].into_iter().flatten())?;
+    let files = Files { json: args.json.as_deref(), csv: args.csv.as_deref() };
+    check_writable(files.paths())?;
     screen.print(&machine.describe())?;
-    screen.print(&describe_setup(&subjects[0].setup, args.repetitions))?;
+    screen.print(&describe_setups(&subjects, &args))?;
     let repetitions = args.repetitions as usize;
     let bar = progress(&pattern.to_string(), (repetitions + 1) * subjects.len());
     let options = Options { repetitions, seed: args.seed, floor_rounds: 1 };
-    let run = measure(&subjects, options, &|done| bar.set_position(done as u64));
+    // What cannot be written now may be at the end; until then the run goes on.
+    let mut kept = Ok(());
+    let samples = repetitions * subjects.len();
+    let mut keep = |done, run: &Run| {
+        let remark = format!("after {done} of {samples} measurements");
+        kept = files.keep(run, remark, (repetitions, &machine));
+    };
+    let run =
+        measure_and_keep(&subjects, options, &|done| bar.set_position(done as u64), &mut keep);
     bar.finish_and_clear();
-    screen.print(&format!("\n{}\n{}", describe_floor(&run), describe(&run)))?;
-    let mut files = Vec::new();
-    if let Some(path) = &args.json {
-        files.push((path.clone(), json(&run, &machine)?));
-    }
-    if let Some(path) = &args.csv {
-        files.push((path.clone(), csv(&run)?));
-    }
-    write_files(&files)?;
-    for (path, _) in &files {
+    screen.print(&results(&run))?;
+    kept?;
+    for path in files.paths() {
         screen.print(&format!("wrote {}\n", path.display()))?;
     }
     match run.measured.iter().any(|measured| measured.outcome.is_ok()) {
@@ -124,44 +130,98 @@ pub fn bench(args: BenchArgs) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Every engine with every order (and fill), engines next to each other.
+fn results(run: &Run) -> String {
+    format!("\n{}\n{}", describe_floor(run), describe(run))
+}
+
+/// Where the results go.
+struct Files<'a> {
+    json: Option<&'a Path>,
+    csv: Option<&'a Path>,
+}
+
+impl<'a> Files<'a> {
+    fn paths(&self) -> impl Iterator<Item = &'a Path> + use<'a> {
+        self.json.into_iter().chain(self.csv)
+    }
+
+    /// Writes what was found so far; a remark says how far that is.
+    fn keep(
+        &self,
+        run: &Run,
+        remark: String,
+        (repetitions, machine): (usize, &Machine),
+    ) -> Result<(), Failure> {
+        let mut files = Vec::new();
+        if let Some(path) = self.json {
+            files.push((path.to_path_buf(), json(run, repetitions, machine)?));
+        }
+        if let Some(path) = self.csv {
+            files.push((path.to_path_buf(), csv(run)?));
+        }
+        let remark = remark + &kept_in(self.paths());
+        keep_files(&files, Found { results: results(run), remark })
+    }
+}
+
+/// Every combination of threads, order, fill and engine, engines next to each other.
 fn subjects(pattern: Pattern, args: &BenchArgs) -> Result<Vec<Subject>, Failure> {
-    let threads = args.threads.unwrap_or(if pattern == Pattern::Remote { 2 } else { 1 }).into();
-    let orders = if args.order.is_empty() { pattern.orders() } else { &args.order };
-    let fills = if args.fill.is_empty() { pattern.fills() } else { &args.fill };
+    let threads = or(numbers(&args.threads), [if pattern == Pattern::Remote { 2 } else { 1 }]);
+    let orders = or(numbers(&args.order), pattern.orders().iter().map(|&order| order.into()));
+    let fills = or(once(args.fill.iter().copied()), pattern.fills().iter().copied());
+    let sweep = threads.len() * orders.len() * fills.len() > 1;
     let mut subjects = Vec::new();
-    for &order in orders {
-        for &fill in fills {
-            let setup = Setup {
-                threads,
-                slots: args.slots.map_or(threads, Into::into),
-                memory: args.memory,
-                fill: (fill * 10.0).round() as usize,
-                placement: args.placement,
-                burst: args.burst as usize,
-                seed: args.seed,
-                operations: args.operations as usize,
-                ..Setup::new(pattern, Order(order))
-            };
-            setup.check()?;
-            subjects.extend(args.engine.0.iter().map(|&engine| Subject { engine, setup }));
+    for &threads in &threads {
+        for &order in &orders {
+            for &fill in &fills {
+                let setup = setup(pattern, args, (threads, order, fill));
+                let which = || format!("(with {threads} threads, order {order}{})", setup.before());
+                setup.check().map_err(|why| if sweep { why.with(&which()) } else { why })?;
+                subjects.extend(args.engine.0.iter().map(|&engine| Subject { engine, setup }));
+            }
         }
     }
     Ok(subjects)
 }
 
-fn describe_setup(setup: &Setup, repetitions: u32) -> String {
-    let Setup { pattern, threads, slots, memory, seed, .. } = setup;
+/// What was named, or what is meant where nothing was.
+fn or<T>(named: Vec<T>, meant: impl IntoIterator<Item = T>) -> Vec<T> {
+    if named.is_empty() { meant.into_iter().collect() } else { named }
+}
+
+fn setup(pattern: Pattern, args: &BenchArgs, (threads, order, fill): (u16, u16, f64)) -> Setup {
+    Setup {
+        threads: threads.into(),
+        slots: args.slots.unwrap_or(threads).into(),
+        memory: args.memory,
+        fill: (fill * 10.0).round() as usize,
+        placement: args.placement,
+        burst: args.burst as usize,
+        seed: args.seed,
+        operations: args.operations as usize,
+        ..Setup::new(pattern, Order(order as u8))
+    }
+}
+
+/// What all subjects have in common, and what differs.
+fn describe_setups(subjects: &[Subject], args: &BenchArgs) -> String {
+    let Setup { pattern, memory, seed, .. } = subjects[0].setup;
+    let mut threads: Vec<_> = subjects.iter().map(|subject| subject.setup.threads).collect();
+    threads.dedup();
+    let threads: Vec<_> = threads.iter().map(ToString::to_string).collect();
+    let slots = args.slots.map_or("a slot for each".into(), |slots| format!("{slots} slots"));
     let mut text = format!(
-        "{pattern}: {memory}, {threads} threads, {slots} slots, {repetitions} repetitions, seed \
-         {seed}\n"
+        "{pattern}: {memory}, {} threads, {slots}, {} repetitions, seed {seed}\n",
+        threads.join(", "),
+        args.repetitions
     );
-    if setup.has_bursts() {
-        text += &format!("bursts of {} blocks\n", setup.burst);
+    if subjects[0].setup.has_bursts() {
+        text += &format!("bursts of {} blocks\n", args.burst);
     }
     let lists =
         matches!(pattern, Pattern::Bulk | Pattern::Batch | Pattern::Random | Pattern::ExitStorm);
-    if lists && memory.frames() >> (setup.order.0 + 1) > MOST_BLOCKS {
+    let many = |subject: &Subject| memory.frames() >> (subject.setup.order.0 + 1) > MOST_BLOCKS;
+    if lists && subjects.iter().any(many) {
         text += &format!("at most {MOST_BLOCKS} blocks are allocated at once\n");
     }
     text

@@ -1,16 +1,16 @@
 //! `frag`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
 use clap::builder::PathBufValueParser;
 
-use super::percent;
+use super::values::percent;
 use crate::Failure;
 use crate::engine::{Engine, Engines};
 use crate::frag::{FragSetup, State, csv, run, svg};
-use crate::output::{Machine, Screen, check_writable, note, progress, write_files};
+use crate::output::{Found, Machine, Screen, check_writable, keep_files, kept_in, note, progress};
 use crate::size::Size;
 
 /// How to fragment memory.
@@ -40,7 +40,7 @@ pub struct FragArgs {
     /// What random choices follow from
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Write the state after each iteration to a file
+    /// Write the state after each iteration to a file; docs/csv.md in the repository has the columns
     #[arg(long, value_name = "FILE", value_parser = PathBufValueParser::new())]
     pub csv: Option<PathBuf>,
     /// Draw it to a file
@@ -62,10 +62,11 @@ pub fn frag(args: FragArgs) -> Result<ExitCode, Failure> {
         churn: args.churn,
         seed: args.seed,
     };
-    check_writable([&args.csv, &args.svg].into_iter().flatten())?;
+    let files = Files { csv: args.csv.as_deref(), svg: args.svg.as_deref() };
+    check_writable(files.paths())?;
     let mut screen = Screen::default();
     screen.print(&Machine::here().describe())?;
-    let mut curves = Vec::new();
+    let (mut curves, mut kept) = (Vec::new(), Ok(()));
     for &engine in &args.engine.0 {
         let bar = progress(engine.name(), setup.iterations);
         let states = run(engine, &setup, &|done| bar.set_position(done as u64));
@@ -74,6 +75,7 @@ pub fn frag(args: FragArgs) -> Result<ExitCode, Failure> {
             Ok(states) => {
                 screen.print(&describe(engine, &states))?;
                 curves.push((engine, states));
+                kept = files.keep(&setup, &curves);
             }
             Err(failure) => note(&failure.to_string()),
         }
@@ -81,18 +83,40 @@ pub fn frag(args: FragArgs) -> Result<ExitCode, Failure> {
     if curves.is_empty() {
         return Err(Failure::Failed("nothing could be measured".into()));
     }
-    let mut files = Vec::new();
-    if let Some(path) = &args.csv {
-        files.push((path.clone(), csv(&setup, &curves)?));
-    }
-    if let Some(path) = &args.svg {
-        files.push((path.clone(), svg(&setup, &curves)?.into_bytes()));
-    }
-    write_files(&files)?;
-    for (path, _) in &files {
+    kept?;
+    for path in files.paths() {
         screen.print(&format!("wrote {}\n", path.display()))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Where the results go.
+struct Files<'a> {
+    csv: Option<&'a Path>,
+    svg: Option<&'a Path>,
+}
+
+impl<'a> Files<'a> {
+    fn paths(&self) -> impl Iterator<Item = &'a Path> + use<'a> {
+        self.csv.into_iter().chain(self.svg)
+    }
+
+    /// Writes the curves of the engines that are done, which are on the screen already.
+    fn keep(&self, setup: &FragSetup, curves: &[(Engine, Vec<State>)]) -> Result<(), Failure> {
+        let mut files = Vec::new();
+        if let Some(path) = self.csv {
+            files.push((path.to_path_buf(), csv(setup, curves)?));
+        }
+        if let Some(path) = self.svg {
+            files.push((path.to_path_buf(), svg(setup, curves)?.into_bytes()));
+        }
+        let engines: Vec<_> = curves.iter().map(|(engine, _)| engine.name()).collect();
+        let remark = format!("after {}", engines.join(", "));
+        keep_files(
+            &files,
+            Found { results: String::new(), remark: remark + &kept_in(self.paths()) },
+        )
+    }
 }
 
 /// Some of the states: about ten, the first and the last among them.

@@ -1,30 +1,15 @@
-//! The commands `bench` and `frag`: their arguments and what they do. The program around them
+//! The commands `bench`, `frag` and `instructions`: their arguments and what they do. The program around them
 //! adds them to its own, prints a [`Failure`](crate::Failure) to standard error and ends with its
 //! exit code.
 
 mod bench;
 mod frag;
+mod instructions;
+mod values;
 
 pub use bench::{BenchArgs, bench};
 pub use frag::{FragArgs, frag};
-
-/// A percentage.
-fn percent(text: &str) -> Result<f64, String> {
-    let number: f64 = text.parse().map_err(|_| "a number of percent")?;
-    match (0.0..=100.0).contains(&number) {
-        true => Ok(number),
-        false => Err("0 to 100 percent".into()),
-    }
-}
-
-/// The same in steps of 0.1.
-fn tenths(text: &str) -> Result<f64, String> {
-    let number = percent(text)?;
-    match (number * 10.0).round() / 10.0 == number {
-        true => Ok(number),
-        false => Err("percent in steps of 0.1".into()),
-    }
-}
+pub use instructions::{InstructionsArgs, instructions};
 
 #[cfg(test)]
 mod tests {
@@ -51,7 +36,14 @@ mod tests {
             "bench slab",
             "bench bulk --engine slab",
             "bench bulk --order 11",
+            "bench bulk --order 3-11",
+            "bench bulk --order 3-",
+            "bench bulk --order 9-0",
+            "bench bulk --order 1,,2",
+            "bench bulk --order 1;2",
             "bench bulk --threads 0",
+            "bench bulk --threads 1,0",
+            "bench bulk --threads 4097",
             "bench bulk --memory 1KiB",
             "bench bulk --repetitions 0",
             "bench bulk --fill 101",
@@ -76,6 +68,7 @@ mod tests {
             "bench --check --quick",
             "bench bulk --engine all --order 0,9",
             "bench bulk --fill 99.9,0.3,100",
+            "bench bulk --order 0-3,9 --threads 1,2-4 --fill 50,90",
             "frag",
         ] {
             assert!(parse(line).is_ok(), "{line}");
@@ -86,7 +79,7 @@ mod tests {
     fn what_only_makes_no_sense_together_is_a_usage_failure_too() {
         for (line, cause) in [
             ("bench remote --threads 3", "twos"),
-            ("bench bulk --memory 4MiB --threads 4096", "too little"),
+            ("bench bulk --memory 4MiB --threads 4096", "too few blocks"),
             ("bench repeat --fill 100", "no block of order 0 is free in 8GiB that is 100 % full"),
             ("bench near-full --placement row", "random"),
             ("bench near-full --fill 0", "--fill above 0"),

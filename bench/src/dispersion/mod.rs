@@ -142,7 +142,7 @@ where
 /// Allocates every frame and frees half of them, chosen at random.
 fn fragment<A: FrameAllocator>(zone: &A) -> Result<(), woodlot_frame::FreeError> {
     let mut random = Random::new(1);
-    let request = Request::new(Order::BASE, Slot(0));
+    let request = Request::movable(Order::BASE, Slot(0));
     let owned: Vec<FrameId> = std::iter::from_fn(|| zone.alloc(request).ok()).collect();
     for &frame in owned.iter() {
         if random.bits() & 1 == 0 {

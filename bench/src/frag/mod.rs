@@ -164,7 +164,7 @@ impl<A: Construct + FrameAllocator<Geometry = Base4K>> Load<A> {
     fn alloc(&mut self, count: usize) -> Result<(), Failure> {
         for _ in 0..count {
             let slot = self.slot();
-            let frame = self.zone.alloc(Request::new(Order::BASE, slot));
+            let frame = self.zone.alloc(Request::movable(Order::BASE, slot));
             let frame = frame.map_err(|error| Failure::Failed(format!("{}: {error}", A::NAME)))?;
             self.owned.push(frame);
         }

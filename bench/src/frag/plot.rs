@@ -22,7 +22,7 @@ pub fn svg(setup: &FragSetup, curves: &[Curve]) -> Result<String, Failure> {
     let engines =
         curves.iter().map(|(engine, _)| (engine.name().into(), engine.look(), Shape::Line));
     let legend = engines.chain([("possible".into(), Look::GUIDE, Shape::Guide)]).collect();
-    Figure { title, legend, columns: 2, panels: panels(curves) }.svg()
+    Figure { title, legend, columns: 2, panels: panels(curves), notes: Vec::new() }.svg()
 }
 
 /// Both panels.

@@ -49,6 +49,8 @@ struct Detail {
 struct Document<'a> {
     machine: &'a Machine,
     note: &'static str,
+    /// As many as were asked for; each result says how many it is of.
+    repetitions: usize,
     results: Vec<Detail>,
 }
 
@@ -137,12 +139,12 @@ pub fn csv(run: &Run) -> Result<Vec<u8>, Failure> {
     csv.into_inner().map_err(|error| failed(&error))
 }
 
-/// Everything, with the machine.
+/// Everything, with the machine and how many repetitions were asked for.
 ///
 /// # Errors
 /// When it cannot be written down, which is a defect.
-pub fn json(run: &Run, machine: &Machine) -> Result<Vec<u8>, Failure> {
-    let document = Document { machine, note: NOTE, results: details(run) };
+pub fn json(run: &Run, repetitions: usize, machine: &Machine) -> Result<Vec<u8>, Failure> {
+    let document = Document { machine, note: NOTE, repetitions, results: details(run) };
     let mut bytes = serde_json::to_vec_pretty(&document)
         .map_err(|error| Failure::Failed(format!("as JSON: {error}")))?;
     bytes.push(b'\n');

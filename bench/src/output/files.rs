@@ -4,8 +4,11 @@
 //! A list of the unfinished ones, and of the output folder if it is new, lets a Ctrl-C handler
 //! remove them. The handler keeps the list locked until the process is gone, so that no file can be
 //! begun behind its back.
+//!
+//! A long run writes what it found again and again ([`keep_files`]). So whatever ends it, Ctrl-C, a kill or
+//! the machine, leaves the results up to there, or those of the run before.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,22 +17,49 @@ use tempfile::NamedTempFile;
 
 use crate::Failure;
 
-static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
-
-fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
-    // The list stays usable whatever happened to the thread that held it.
-    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
+/// What a run that is interrupted leaves.
+#[derive(Default)]
+struct Left {
+    /// Files that are not complete, and a folder that was made for files.
+    unfinished: Vec<PathBuf>,
+    /// What was found so far.
+    found: Option<Found>,
 }
 
-/// Removes what is unfinished. While the answer is held, no file is begun or finished: a handler
-/// keeps it until the process is gone.
-pub fn remove_partial_files() -> impl Sized {
-    let list = unfinished();
-    for path in list.iter().rev() {
-        // It may be gone already, and a folder may hold something: there is nobody left to tell.
-        let _ = fs::remove_file(path).or_else(|_| fs::remove_dir(path));
+/// What a run found so far: its files hold that already.
+pub struct Found {
+    /// For standard output.
+    pub results: String,
+    /// How far the run came, and where the results are.
+    pub remark: String,
+}
+
+static LEFT: Mutex<Left> = Mutex::new(Left { unfinished: Vec::new(), found: None });
+
+fn left() -> MutexGuard<'static, Left> {
+    // The list stays usable whatever happened to the thread that held it.
+    LEFT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// An interrupted run. While this is held, no file is begun or finished: a handler keeps it until the
+/// process is gone.
+pub struct Interrupted(MutexGuard<'static, Left>);
+
+impl Interrupted {
+    /// Ends the run and removes what is unfinished.
+    pub fn now() -> Interrupted {
+        let left = left();
+        for path in left.unfinished.iter().rev() {
+            // It may be gone already, and a folder may hold something: there is nobody left to tell.
+            let _ = fs::remove_file(path).or_else(|_| fs::remove_dir(path));
+        }
+        Interrupted(left)
     }
-    list
+
+    /// What the run found so far, if it keeps that.
+    pub fn found(&self) -> Option<&Found> {
+        self.0.found.as_ref()
+    }
 }
 
 /// Writes files; what was there before is replaced. All of them are complete before the first one
@@ -38,7 +68,7 @@ pub fn remove_partial_files() -> impl Sized {
 /// # Errors
 /// Why not, with the file's name. Nothing is left behind then.
 pub fn write_files(files: &[(PathBuf, Vec<u8>)]) -> Result<(), Failure> {
-    replace_files(files, &[])
+    publish(files, &[], None)
 }
 
 /// The same; those of `others` that are not among the files are removed, so that what an earlier run
@@ -47,11 +77,39 @@ pub fn write_files(files: &[(PathBuf, Vec<u8>)]) -> Result<(), Failure> {
 /// # Errors
 /// As [`write_files`], or what could not be removed.
 pub fn replace_files(files: &[(PathBuf, Vec<u8>)], others: &[PathBuf]) -> Result<(), Failure> {
+    publish(files, others, None)
+}
+
+/// Writes what was found so far, in the middle of a run; after an interrupt it is there, and said.
+///
+/// # Errors
+/// As [`write_files`].
+pub fn keep_files(files: &[(PathBuf, Vec<u8>)], found: Found) -> Result<(), Failure> {
+    publish(files, &[], Some(found))
+}
+
+/// The files that results are kept in, for a remark; nothing where there are none.
+pub(crate) fn kept_in<'a>(paths: impl Iterator<Item = &'a Path>) -> String {
+    let names: Vec<_> = paths.map(|path| path.display().to_string()).collect();
+    if names.is_empty() {
+        String::new()
+    } else {
+        format!("; what is finished is in {}", names.join(" and "))
+    }
+}
+
+/// `found` takes the place of what was found before, at the moment at which the files do.
+fn publish(
+    files: &[(PathBuf, Vec<u8>)],
+    others: &[PathBuf],
+    found: Option<Found>,
+) -> Result<(), Failure> {
     let complete = files.iter().map(|(path, bytes)| Ok((complete(path, bytes)?, path)));
     let complete = complete.collect::<Result<Vec<_>, Failure>>()?;
-    let mut list = unfinished();
+    let mut left = left();
+    left.found = found;
     for (file, path) in complete {
-        list.retain(|unfinished| unfinished != file.path());
+        left.unfinished.retain(|unfinished| unfinished != file.path());
         file.persist(path).map_err(|error| cannot_write(path, error.error))?;
     }
     for stale in others.iter().filter(|other| files.iter().all(|(path, _)| path != *other)) {
@@ -81,10 +139,8 @@ fn folder(path: &Path) -> &Path {
 ///
 /// # Errors
 /// Why not, with the file's name; that one is named twice.
-pub(crate) fn check_writable<'a>(
-    paths: impl IntoIterator<Item = &'a PathBuf>,
-) -> Result<(), Failure> {
-    let mut known: Vec<&PathBuf> = Vec::new();
+pub(crate) fn check_writable<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Result<(), Failure> {
+    let mut known: Vec<&Path> = Vec::new();
     paths.into_iter().try_for_each(|path| {
         if known.contains(&path) {
             return Err(Failure::Usage(format!("{}: named for two results", path.display())));
@@ -110,26 +166,23 @@ fn check(path: &Path) -> Result<(), Failure> {
 /// Writes what is to be `path` under another name in its folder.
 fn complete(path: &Path, bytes: &[u8]) -> Result<NamedTempFile, Failure> {
     check(path)?;
-    let written = begin(path).and_then(|mut file| {
-        file.write_all(bytes)?;
+    let written = begin(path).and_then(|file| {
+        // Through the file itself: what `tempfile` says of an error has its own name in it.
+        file.as_file().write_all(bytes)?;
         file.as_file().sync_data()?;
         Ok(file)
     });
     written.map_err(|cause| cannot_write(path, cause))
 }
 
+/// A new file as any program makes it: the user's mask applies.
 fn begin(path: &Path) -> std::io::Result<NamedTempFile> {
+    let mut options = File::options();
+    options.write(true).create_new(true);
     let mut builder = tempfile::Builder::new();
-    builder.prefix(".woodlot-");
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        // What any new file gets: the user's mask applies.
-        builder.permissions(fs::Permissions::from_mode(0o666));
-    }
-    let mut list = unfinished();
-    let file = builder.tempfile_in(folder(path))?;
-    list.push(file.path().to_path_buf());
+    let mut left = left();
+    let file = builder.prefix(".woodlot-").make_in(folder(path), |path| options.open(path))?;
+    left.unfinished.push(file.path().to_path_buf());
     Ok(file)
 }
 
@@ -148,12 +201,12 @@ impl OutDir {
     pub fn prepare(path: &Path) -> Result<OutDir, Failure> {
         let made = !path.exists();
         let fail = |cause| Failure::at(path, format!("cannot be used for output: {cause}"));
-        let mut list = unfinished();
+        let mut left = left();
         fs::create_dir_all(path).map_err(fail)?;
         if made {
-            list.push(path.to_path_buf());
+            left.unfinished.push(path.to_path_buf());
         }
-        drop(list);
+        drop(left);
         let out = OutDir { path: path.to_path_buf(), made };
         tempfile::tempfile_in(path).map_err(fail)?;
         Ok(out)
@@ -168,7 +221,7 @@ impl OutDir {
 impl Drop for OutDir {
     fn drop(&mut self) {
         if self.made {
-            unfinished().retain(|unfinished| *unfinished != self.path);
+            left().unfinished.retain(|unfinished| *unfinished != self.path);
             // Refused where it holds something, which is what is wanted.
             let _ = fs::remove_dir(&self.path);
         }
@@ -204,7 +257,7 @@ mod tests {
     fn one_file_cannot_hold_two_results() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
-        let Err(Failure::Usage(why)) = check_writable([&path, &path]) else { panic!() };
+        let Err(Failure::Usage(why)) = check_writable([&*path, &path]) else { panic!() };
         assert!(why.ends_with("named for two results"), "{why}");
     }
 
@@ -215,7 +268,7 @@ mod tests {
         let [real, link] = ["real", "link"].map(|name| folder.path().join(name));
         fs::write(&real, [1]).unwrap();
         std::os::unix::fs::symlink(&real, &link).unwrap();
-        for bad in [check_writable([&link]), write_files(&[(link.clone(), vec![2])])] {
+        for bad in [check_writable([&*link]), write_files(&[(link.clone(), vec![2])])] {
             assert!(bad.unwrap_err().to_string().contains("symbolic link"));
         }
         assert!(link.is_symlink() && fs::read(&real).unwrap() == [1]);

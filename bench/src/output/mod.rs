@@ -8,8 +8,8 @@ mod screen;
 mod table;
 
 pub use data::{csv, json};
-pub(crate) use files::check_writable;
-pub use files::{OutDir, remove_partial_files, replace_files, write_files};
+pub use files::{Found, Interrupted, OutDir, keep_files, replace_files, write_files};
+pub(crate) use files::{check_writable, kept_in};
 pub use indicatif::ProgressBar;
 pub use machine::{Machine, available_bytes};
 pub use screen::{Screen, note, progress};

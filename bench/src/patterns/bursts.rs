@@ -4,10 +4,11 @@ use std::sync::Barrier;
 
 use woodlot_frame::{FrameId, Order};
 
+use super::kinds::Metric;
 use super::loops::{alternate, bursts, fill, release};
-use super::prepared::Part;
+use super::runner::Part;
+use super::setup::Setup;
 use super::threads::on_threads;
-use super::{Metric, Setup};
 use crate::clock::Tally;
 use crate::contender::Contender;
 

@@ -8,8 +8,10 @@ use woodlot_frame::{
     Slot, ZoneConfig,
 };
 
+use super::kinds::Metric;
+use super::runner::{Runner, Sample};
+use super::setup::Setup;
 use super::threads::on_threads;
-use super::{Metric, Runner, Sample, Setup};
 use crate::Failure;
 use crate::clock::Tally;
 use crate::contender::fits;
@@ -64,7 +66,7 @@ impl<A: Construct + FrameAllocator<Geometry = Base4K> + Send> Starting<A> {
     fn use_half(&mut self, zone: &A) {
         let frames = self.config.frames;
         let order = if frames <= MOST_BASE_FRAMES { Order::BASE } else { Order(9) };
-        let request = Request::new(order, Slot(0));
+        let request = Request::movable(order, Slot(0));
         let blocks = std::iter::from_fn(|| zone.alloc(request).ok()).count();
         for block in 0..blocks {
             if self.random.bits() & 1 == 0 {

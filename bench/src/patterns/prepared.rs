@@ -6,10 +6,12 @@ use std::sync::Barrier;
 use woodlot_frame::{FrameId, Order, Slot};
 
 use super::bursts::{constant_occupancy, in_bursts};
+use super::kinds::{Metric, Pattern, Placement};
 use super::loops::{ask_in_vain, fill, fill_batches, release, release_batches, repeat, replace};
+use super::runner::{Part, Runner, Sample};
+use super::setup::Setup;
 use super::shared::{exit_storm, remote};
 use super::threads::on_threads;
-use super::{Metric, Pattern, Placement, Runner, Sample, Setup};
 use crate::Failure;
 use crate::clock::Tally;
 use crate::contender::Contender;
@@ -24,13 +26,6 @@ pub struct Prepared<C> {
     lists: Vec<Vec<FrameId>>,
     /// Where *near-full* goes on in each list.
     next: usize,
-}
-
-/// What a thread has to say after a repetition.
-pub(super) struct Part {
-    pub(super) tallies: Sample,
-    /// Calls that were refused although they must not be.
-    pub(super) refused: usize,
 }
 
 /// A loop over a list of blocks.

@@ -4,10 +4,11 @@ use std::sync::{Barrier, Mutex, PoisonError};
 
 use woodlot_frame::FrameId;
 
+use super::kinds::Metric;
 use super::loops::{fill, release, release_runs};
-use super::prepared::Part;
+use super::runner::Part;
+use super::setup::Setup;
 use super::threads::on_threads;
-use super::{Metric, Setup};
 use crate::clock::Tally;
 use crate::contender::Contender;
 

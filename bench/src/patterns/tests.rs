@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
 use std::thread::{self, ThreadId};
 
+use clap::ValueEnum;
 use woodlot_frame::{FrameId, Order, Slot};
 
 use super::*;

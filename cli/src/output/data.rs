@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use super::Phase;
-use crate::replay::{Checks, Failures, Means, Row, Timing};
+use super::phase::Phase;
+use crate::replay::{Checks, Failures, Means, Report, Row, Timing};
 use woodlot_bench::Failure;
 use woodlot_bench::output::Machine;
 
@@ -27,14 +27,14 @@ struct CurveLine<'a> {
 }
 
 impl<'a> CurveLine<'a> {
-    fn new(phase: &'a Phase, row: &'a Row) -> Self {
+    fn new(phase: &'a Phase, report: &Report, row: &'a Row) -> Self {
         Self {
             trace: &phase.name,
             operations: row.after,
             time_s: row.time_us as f64 / 1e6,
             label: &row.label,
             in_mean: row.regular,
-            engine: phase.report.engine,
+            engine: report.engine,
             engine_free_huge: row.ours.free_huge,
             engine_free_frames: row.ours.free_frames,
             engine_ratio: row.ours.ratio(),
@@ -53,8 +53,11 @@ pub fn curve_csv(phases: &[Phase]) -> Result<Vec<u8>, Failure> {
     let fail =
         |error: &dyn std::fmt::Display| Failure::Failed(format!("the curve as CSV: {error}"));
     for phase in phases {
-        for row in &phase.report.rows {
-            csv.serialize(CurveLine::new(phase, row)).map_err(|error| fail(&error))?;
+        for (_, report) in &phase.runs {
+            for row in &report.rows {
+                let line = CurveLine::new(phase, report, row);
+                csv.serialize(line).map_err(|error| fail(&error))?;
+            }
         }
     }
     csv.into_inner().map_err(|error| fail(&error))
@@ -75,7 +78,10 @@ struct PhaseSummary<'a> {
     frees: usize,
     failures_by_order: &'a Failures,
     linux_failures_by_order: &'a Failures,
+    linux_failures_tried: usize,
     linux_failures_served: usize,
+    done_otherwise: &'a [&'static str],
+    most_frames_held: isize,
     engine_means: Option<Means>,
     linux_means: Option<Means>,
     checks: &'a Checks,
@@ -85,7 +91,8 @@ struct PhaseSummary<'a> {
 
 /// What each replay found, and where it was made.
 pub fn summary_json(phases: &[Phase], zones: &str) -> Result<Vec<u8>, Failure> {
-    let phases = phases.iter().map(|Phase { name, report, .. }| {
+    let runs = phases.iter().flat_map(|phase| phase.runs.iter().map(move |run| (phase, run)));
+    let phases = runs.map(|(Phase { name, .. }, (_, report))| {
         let curve = (!report.rows.is_empty()).then_some(report);
         PhaseSummary {
             trace: name,
@@ -94,7 +101,10 @@ pub fn summary_json(phases: &[Phase], zones: &str) -> Result<Vec<u8>, Failure> {
             frees: report.frees,
             failures_by_order: &report.failures,
             linux_failures_by_order: &report.linux_failures,
+            linux_failures_tried: report.probes,
             linux_failures_served: report.probes_served,
+            done_otherwise: &report.remarks,
+            most_frames_held: report.most_held,
             engine_means: curve.map(|report| report.means(|row| row.ours)),
             linux_means: curve.map(|report| report.means(|row| row.linux)),
             checks: &report.checks,

@@ -2,26 +2,17 @@
 
 mod data;
 mod figure;
+mod phase;
 mod png;
 mod summary;
 
+pub use phase::Phase;
 pub use summary::{describe_phase, describe_trace};
 
 use std::path::{Path, PathBuf};
 
-use crate::replay::Report;
 use woodlot_bench::Failure;
 use woodlot_bench::output::replace_files;
-
-/// A replayed trace.
-pub struct Phase {
-    /// What the trace is called.
-    pub name: String,
-    /// What runs in it, where that is known.
-    pub about: Option<&'static str>,
-    /// What the replay found.
-    pub report: Report,
-}
 
 const FIGURE: [&str; 2] = ["free-huge.svg", "free-huge.png"];
 /// What the figure is drawn from. Not `curve.csv`: beside a trace that is Linux's recorded curve.
@@ -35,7 +26,7 @@ const SUMMARY: &str = "summary.json";
 /// The first file that could not be written; none of them appears then.
 pub fn write_all(out: &Path, phases: &[Phase], zones: &str) -> Result<Vec<PathBuf>, Failure> {
     let mut files = Vec::new();
-    if phases.iter().any(|phase| !phase.report.rows.is_empty()) {
+    if phases.iter().any(|phase| !phase.rows().is_empty()) {
         let svg = figure::draw(phases)?;
         let png = png::render(&svg).map_err(Failure::Failed)?;
         let drawn = [svg.into_bytes(), png];

@@ -2,76 +2,100 @@
 
 use std::fmt::Write;
 
+use woodlot_bench::engine::Engine;
 use woodlot_trace::{EventKind, Source, Trace};
 
-use super::Phase;
-use crate::replay::{Failures, Report};
+use super::phase::Phase;
+use crate::replay::{Failures, Means, Report};
 
-/// What a replay found.
+/// What a trace's replays found.
 pub fn describe_phase(phase: &Phase) -> String {
-    let Phase { name, about, report } = phase;
+    let Phase { name, about, runs } = phase;
     let mut text = String::new();
     // Writing to a string does not fail.
     let _ = writeln!(text, "{name}{}", about.map(|a| format!(": {a}")).unwrap_or_default());
+    for (_, report) in runs {
+        text.push_str(&describe_run(report));
+    }
+    text + &curve(runs)
+}
+
+/// What a replay found on an engine, without the curve.
+fn describe_run(report: &Report) -> String {
+    let mut text = String::new();
     let _ = writeln!(
         text,
-        "  {} operations ({} allocations, {} frees){}",
+        "  {}: {} operations ({} allocations, {} frees){}",
+        report.engine,
         grouped(report.operations()),
         grouped(report.allocs),
         grouped(report.frees),
         time(report)
     );
-    let _ = writeln!(text, "  failures: {}", failures(&report.failures));
+    for remark in &report.remarks {
+        let _ = writeln!(text, "    it {remark}");
+    }
+    if report.most_held > 0 {
+        let most = grouped(report.most_held as usize);
+        let _ =
+            writeln!(text, "    frames that wait for the last part of their block: at most {most}");
+    }
+    let _ = writeln!(text, "    failures: {}", failures(&report.failures));
     let linux_failed: usize = report.linux_failures.values().sum();
     if linux_failed > 0 {
-        let _ = writeln!(
-            text,
-            "  failed in Linux: {}, of which {} {} would have served",
-            failures(&report.linux_failures),
-            report.probes_served,
-            report.engine
-        );
+        let of_which = match report.probes {
+            0 => "not tried".into(),
+            _ => format!("of which {} {} would have served", report.probes_served, report.engine),
+        };
+        let failed = failures(&report.linux_failures);
+        let _ = writeln!(text, "    failed in Linux: {failed}, {of_which}");
     }
-    text.push_str(&curve(report));
-    text.push_str(&checks(report));
-    text
+    text + &checks(report)
 }
 
 fn time(report: &Report) -> String {
     match &report.timing {
-        Some(timing) => format!(", {:.1} ns each", timing.median()),
+        Some(timing) => format!(", {:.1} ns each call", timing.median()),
         None => format!(", {:.2} s with all checks", report.seconds),
     }
 }
 
-/// The curve in three numbers, ours beside Linux's.
-fn curve(report: &Report) -> String {
-    let Some(last) = report.rows.last() else { return String::new() };
-    let (ours, linux) = (report.means(|row| row.ours), report.means(|row| row.linux));
+/// The curve in three numbers, those of the engines beside Linux's.
+fn curve(runs: &[(Engine, Report)]) -> String {
+    let reports: Vec<&Report> = runs.iter().map(|(_, report)| report).collect();
+    let [first, ..] = reports[..] else { return String::new() };
+    let Some(linux) = first.rows.last().map(|last| last.linux) else { return String::new() };
+    let widths = reports.iter().map(|report| report.engine.chars().count() + 2);
+    let width = widths.fold(10, usize::max);
     let mut text = String::new();
-    let mut line = |what: &str, ours: &str, linux: &str| {
-        let _ = writeln!(text, "  {what:<48}{ours:>10}{linux:>10}");
+    let mut line = |what: &str, of_engine: &dyn Fn(&Report) -> String, of_linux: String| {
+        let _ = write!(text, "  {what:<48}");
+        reports.iter().for_each(|report| _ = write!(text, "{:>width$}", of_engine(report)));
+        let _ = writeln!(text, "{of_linux:>10}");
     };
-    line("", report.engine, "Linux");
-    let mean = format!("free memory in free huge frames, mean of {}", ours.rows);
-    line(&mean, &format!("{:.3}", ours.ratio), &format!("{:.3}", linux.ratio));
-    let at_end = [last.ours.ratio(), last.linux.ratio()].map(|ratio| format!("{ratio:.3}"));
-    line("  at the end", &at_end[0], &at_end[1]);
-    let huge = [last.ours.free_huge, last.linux.free_huge].map(grouped);
-    line("free huge frames at the end", &huge[0], &huge[1]);
-    let moves = [ours.moves, linux.moves].map(|moves| grouped(moves.round() as usize));
-    line("compaction cost in frame moves, mean", &moves[0], &moves[1]);
+    let ours = |report: &Report| report.means(|row| row.ours);
+    let last = |report: &Report| report.rows.last().map_or(linux, |row| row.ours);
+    let theirs = first.means(|row| row.linux);
+    let moves = |means: Means| grouped(means.moves.round() as usize);
+    line("", &|report| report.engine.into(), "Linux".into());
+    let mean = format!("free memory in free huge frames, mean of {}", theirs.rows);
+    line(&mean, &|report| format!("{:.3}", ours(report).ratio), format!("{:.3}", theirs.ratio));
+    line("  at the end", &|r| format!("{:.3}", last(r).ratio()), format!("{:.3}", linux.ratio()));
+    let huge = "free huge frames at the end";
+    line(huge, &|report| grouped(last(report).free_huge), grouped(linux.free_huge));
+    line("compaction cost in frame moves, mean", &|report| moves(ours(report)), moves(theirs));
     text
 }
 
 fn checks(report: &Report) -> String {
     match &report.defects()[..] {
-        [] => "  checks: no frame lost or handed out twice, every count exact\n".into(),
-        wrong => format!("  CHECKS FAILED: {}\n", wrong.join(", ")),
+        [] => "    checks: no frame lost or handed out twice, every count exact\n".into(),
+        wrong => format!("    CHECKS FAILED: {}\n", wrong.join(", ")),
     }
 }
 
-fn failures(failures: &Failures) -> String {
+/// How many of each order.
+pub fn failures(failures: &Failures) -> String {
     let each = failures.iter().map(|(order, n)| format!("{} of order {order}", grouped(*n)));
     match failures.is_empty() {
         true => "none".into(),

@@ -1,7 +1,7 @@
 //! Replaying a trace on an allocator.
 //!
 //! ```text
-//!   Trace ──► Plan ──► sequential: one thread, verified, the curve, the list of calls ──► timing
+//!   Trace ──► Plan ──► sequential: one thread, verified, the curve; then the list of calls ──► timing
 //!                 └──► threads: one for each CPU, verified at the end
 //! ```
 //!
@@ -19,7 +19,9 @@
 //! * CPUs become slots, migrate types become classes ([`plan::class_of`]).
 //! * What failed in Linux is tried, given back at once if it succeeds, and counted apart.
 //! * What we cannot serve is counted by order; its later frees are skipped.
+//! * What an engine cannot do is done otherwise and said ([`manner`]).
 
+mod manner;
 mod plan;
 mod report;
 mod sequential;
@@ -29,6 +31,8 @@ mod threads;
 mod timing;
 mod worker;
 mod zones;
+
+use manner::Manner;
 
 pub use plan::{Plan, ZoneLayout};
 pub use report::{Checks, Failures, Means, Report, Row, Side, Timing};
@@ -42,6 +46,8 @@ pub struct Options {
     pub threads: bool,
     /// How often the calls are made again to measure their time.
     pub rounds: u32,
+    /// Does the engine have base frames only?
+    pub base_frames: bool,
 }
 
 /// Replays a plan. `progress` is told now and then how many steps are done.
@@ -53,12 +59,17 @@ pub fn replay<A: Construct + FrameAllocator<Geometry = Base4K>>(
     options: Options,
     progress: &(dyn Fn(usize) + Sync),
 ) -> Result<Report, InitError> {
-    if options.threads {
-        return threads::replay::<A>(plan, progress);
-    }
-    let (mut report, calls) = sequential::replay::<A>(plan, progress)?;
-    if options.rounds > 0 && !calls.is_empty() {
-        report.timing = Some(timing::measure::<A>(plan, &calls, options.rounds)?);
+    let manner = Manner::of::<A>(options.base_frames);
+    let mut report = match options.threads {
+        true => threads::replay::<A>(plan, manner, progress)?,
+        false => sequential::replay::<A>(plan, manner, progress)?,
+    };
+    report.remarks = manner.remarks();
+    if !options.threads && options.rounds > 0 {
+        let calls = sequential::calls::<A>(plan, manner)?;
+        if !calls.is_empty() {
+            report.timing = Some(timing::measure::<A>(plan, manner, &calls, options.rounds)?);
+        }
     }
     Ok(report)
 }

@@ -141,8 +141,8 @@ pub struct Plan {
     pub steps: Vec<Step>,
     /// What frees free.
     pub pieces: Vec<Piece>,
-    /// How many blocks are allocated.
-    pub blocks: usize,
+    /// The order of each block that is allocated.
+    pub orders: Vec<u8>,
     /// When to compare.
     pub rows: Vec<GridRow>,
     /// Frames by which the trace contradicts itself: allocated while owned, freed while free.
@@ -275,7 +275,7 @@ impl Planner {
             claims,
             steps: Vec::with_capacity(trace.events.len()),
             pieces: Vec::new(),
-            blocks: 0,
+            orders: Vec::new(),
             rows: Vec::new(),
             conflicts: 0,
             unconfirmed_rows: 0,
@@ -316,8 +316,8 @@ impl Planner {
     }
 
     fn alloc(&mut self, pfn: Pfn, order: u8) -> u32 {
-        let number = self.plan.blocks as u32;
-        self.plan.blocks += 1;
+        let number = self.plan.orders.len() as u32;
+        self.plan.orders.push(order);
         self.bases.push(pfn.0);
         self.owners[pfn.0 as usize..][..1 << order].fill(Owner::block(number));
         number

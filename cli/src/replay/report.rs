@@ -96,7 +96,7 @@ pub struct Timing {
     pub ns_per_call: Vec<f64>,
     /// Nanoseconds for each entry of the list when it is only walked, at best: included above.
     pub ns_walk: f64,
-    /// Answers that differed from those of the replay, over all rounds; 0 for a deterministic engine.
+    /// Answers that differed from those that were written down, over all rounds; 0 for a deterministic engine.
     pub different: usize,
 }
 
@@ -120,8 +120,16 @@ pub struct Report {
     pub failures: Failures,
     /// Allocations that failed in Linux, by order.
     pub linux_failures: Failures,
+    /// How many of those were tried on our engine.
+    pub probes: usize,
     /// How many of those we would have served.
     pub probes_served: usize,
+    /// What was done otherwise because the engine cannot do it, in words.
+    pub remarks: Vec<&'static str>,
+    /// Frames that the trace has freed and the engine holds until all of their block are freed.
+    pub held: isize,
+    /// The most of them at any row of the curve.
+    pub most_held: isize,
     /// The curve.
     pub rows: Vec<Row>,
     /// What must be zero.
@@ -154,7 +162,11 @@ impl Report {
             frees: 0,
             failures: Failures::new(),
             linux_failures: Failures::new(),
+            probes: 0,
             probes_served: 0,
+            remarks: Vec::new(),
+            held: 0,
+            most_held: 0,
             rows: Vec::new(),
             checks: Checks::default(),
             first_error: None,
@@ -167,7 +179,9 @@ impl Report {
     pub fn add(&mut self, part: Report) {
         self.allocs += part.allocs;
         self.frees += part.frees;
+        self.probes += part.probes;
         self.probes_served += part.probes_served;
+        self.held += part.held;
         self.checks.overlapping_frames += part.checks.overlapping_frames;
         self.checks.refused_frees += part.checks.refused_frees;
         self.first_error = self.first_error.take().or(part.first_error);

@@ -5,27 +5,28 @@ use std::time::Instant;
 use woodlot_frame::{Base4K, Construct, FrameAllocator, FrameId, InitError, compaction_cost};
 use woodlot_trace::{FrameSet, HUGE_FRAMES};
 
+use super::manner::Manner;
 use super::plan::{GridRow, Plan};
 use super::report::{Report, Row, Side};
 use super::timing::Call;
-use super::worker::{Ledger, PROGRESS, Worker, check_end, start};
+use super::worker::{Ledger, PROGRESS, Scene, Worker, check_end};
 use super::zones::Zones;
 
-/// Replays; returns the list of allocator calls that were made, too.
+/// Replays, and asks the engine at every row of the curve and in the end.
 pub fn replay<A: Construct + FrameAllocator<Geometry = Base4K>>(
     plan: &Plan,
+    manner: Manner,
     progress: &dyn Fn(usize),
-) -> Result<(Report, Vec<Call>), InitError> {
-    let (zones, owned, refused) = start::<A>(plan)?;
-    let calls = Vec::with_capacity(plan.steps.len());
-    let book = Book { owned, places: vec![None; plan.blocks], calls };
-    let mut worker = Worker::new(plan, &zones, book);
+) -> Result<Report, InitError> {
+    let (scene, owned, refused) = Scene::<A>::new(plan, manner)?;
+    let zones = &scene.zones;
+    let mut worker = Worker::new(plan, &scene, Book::new(plan, owned));
     worker.report.checks.of_plan(plan, refused);
     let started = Instant::now();
     let mut rows = plan.rows.iter().peekable();
     for (done, step) in plan.steps.iter().enumerate() {
         while let Some(row) = rows.next_if(|row| row.after <= done) {
-            compare(row, &zones, &worker.ledger.owned, &mut worker.report);
+            compare(row, zones, &worker.ledger.owned, &mut worker.report);
         }
         if done % PROGRESS == 0 {
             progress(done);
@@ -33,10 +34,22 @@ pub fn replay<A: Construct + FrameAllocator<Geometry = Base4K>>(
         worker.step(step.slot, step.action);
     }
     let Worker { ledger, mut report, .. } = worker;
-    rows.for_each(|row| compare(row, &zones, &ledger.owned, &mut report));
+    rows.for_each(|row| compare(row, zones, &ledger.owned, &mut report));
     report.seconds = started.elapsed().as_secs_f64();
-    check_end(&zones, &ledger.owned, &mut report.checks);
-    Ok((report, ledger.calls))
+    check_end(zones, &ledger.owned, &mut report.checks);
+    Ok(report)
+}
+
+/// Replays without a question in between, for some engines put work off until they are asked: the list of
+/// the allocator calls that are made then.
+pub fn calls<A: Construct + FrameAllocator<Geometry = Base4K>>(
+    plan: &Plan,
+    manner: Manner,
+) -> Result<Vec<Call>, InitError> {
+    let (scene, owned, _) = Scene::<A>::new(plan, manner)?;
+    let mut worker = Worker::new(plan, &scene, Book::new(plan, owned));
+    plan.steps.iter().for_each(|step| worker.step(step.slot, step.action));
+    Ok(worker.ledger.calls)
 }
 
 /// The ledger of one thread, with every call in order.
@@ -44,6 +57,13 @@ struct Book {
     owned: FrameSet,
     places: Vec<Option<FrameId>>,
     calls: Vec<Call>,
+}
+
+impl Book {
+    fn new(plan: &Plan, owned: FrameSet) -> Book {
+        let calls = Vec::with_capacity(plan.steps.len());
+        Book { owned, places: vec![None; plan.orders.len()], calls }
+    }
 }
 
 impl Ledger for Book {
@@ -81,6 +101,7 @@ fn compare<A: Construct + FrameAllocator<Geometry = Base4K>>(
     let huge = owned.frames() / HUGE_FRAMES;
     let by_huge: Vec<usize> = (0..huge).map(|huge| zones.free_in_huge(huge)).collect();
     let moves = compaction_cost::<Base4K>(&by_huge);
+    report.most_held = report.most_held.max(report.held);
     report.rows.push(Row {
         after: row.after,
         time_us: row.time_us,

@@ -5,9 +5,11 @@ use std::sync::Mutex;
 
 use woodlot_frame::{
     AllocError, BadSlot, Base4K, Construct, FrameAllocator, FrameId, FreeError, HugeId, Init,
-    InitError, MetadataSize, OfflineError, Order, RawMetadata, Request, Slot, Stats, Unsupported,
-    ZoneConfig,
+    InitError, MetadataSize, OfflineError, Order, Place, RawMetadata, Request, Slot, Stats,
+    Unsupported, ZoneConfig,
 };
+use woodlot_nbbs::Nbbs4;
+use woodlot_rivals::{LinuxBuddy, ListCas};
 use woodlot_trace::{FrameSet, shipped};
 
 use super::{Options, Plan, Report, ZoneLayout, replay};
@@ -56,10 +58,11 @@ impl<const DEFECT: u8> FrameAllocator for NextFit<DEFECT> {
         let mut state = self.state.lock().expect("no panic while locked");
         let order = request.order;
         state.calls += 1;
-        let found = match request.frame {
-            Some(frame) if state.is_free(frame.0, order) => frame.0,
-            Some(frame) => return Err(AllocError::InUse(frame)),
-            None => {
+        let found = match request.place {
+            Place::At(frame) if state.is_free(frame.0, order) => frame.0,
+            Place::At(frame) => return Err(AllocError::InUse(frame)),
+            Place::Within { .. } => return Err(AllocError::Unsupported),
+            Place::Anywhere => {
                 let step = order.frames();
                 let (start, end) = (self.zone.start.0, self.zone.end().0);
                 let cursor = state.cursor.next_multiple_of(step);
@@ -86,6 +89,14 @@ impl<const DEFECT: u8> FrameAllocator for NextFit<DEFECT> {
             state.owned.give(range);
         }
         Ok(())
+    }
+
+    fn can_free(&self, frame: FrameId, order: Order, _slot: Slot) -> Result<(), FreeError> {
+        let state = self.state.lock().expect("no panic while locked");
+        match (frame.0..frame.0 + order.frames()).all(|frame| state.owned.contains(frame)) {
+            true => Ok(()),
+            false => Err(FreeError::NotAllocated(frame)),
+        }
     }
 
     fn drain(&self, _slot: Slot) -> Result<(), BadSlot> {
@@ -148,7 +159,7 @@ impl<const DEFECT: u8> Construct for NextFit<DEFECT> {
 fn replay_boot<const DEFECT: u8>(layout: ZoneLayout, threads: bool) -> Report {
     let trace = shipped()[0].trace().expect("the shipped trace is whole");
     let plan = Plan::new(&trace, layout, 20000);
-    let options = Options { threads, rounds: 0 };
+    let options = Options { threads, rounds: 0, base_frames: false };
     replay::<NextFit<DEFECT>>(&plan, options, &|_| {}).expect("the zone is fine")
 }
 
@@ -160,6 +171,45 @@ fn a_correct_allocator_passes_every_check() {
             assert_eq!(report.defects(), [""; 0], "{layout:?} threads={threads}");
             assert_eq!((report.allocs, report.frees), (69755, 53611), "320 hidden frees ignored");
         }
+    }
+}
+
+/// A boot on an engine that cannot do all of it.
+fn with_less<A: Construct + FrameAllocator<Geometry = Base4K>>(
+    base_frames: bool,
+    threads: bool,
+) -> Report {
+    let trace = shipped()[0].trace().expect("the shipped trace is whole");
+    let plan = Plan::new(&trace, ZoneLayout::One, 20000);
+    let options = Options { threads, rounds: u32::from(!threads), base_frames };
+    let report = replay::<A>(&plan, options, &|_| {}).expect("the zone is fine");
+    assert_eq!(report.defects(), [""; 0], "{} threads={threads}", A::NAME);
+    report
+}
+
+#[test]
+fn engines_that_can_do_less_pass_every_check_and_hold_no_less() {
+    let all = replay_boot::<NOTHING>(ZoneLayout::One, false);
+    for threads in [false, true] {
+        let whole = with_less::<Nbbs4<'static, Base4K>>(false, threads);
+        let inexact = with_less::<LinuxBuddy<Base4K>>(false, threads);
+        let frames = with_less::<ListCas<Base4K, 0>>(true, threads);
+        for report in [&whole, &inexact, &frames] {
+            assert_eq!(
+                (report.allocs, report.failures.len()),
+                (all.allocs, 0),
+                "{}",
+                report.engine
+            );
+            let pairs = report.rows.iter().zip(&all.rows);
+            let mut held =
+                pairs.map(|(row, all)| all.ours.free_frames.checked_sub(row.ours.free_frames));
+            assert!(held.all(|held| held.is_some()), "{} holds less than the trace", report.engine);
+        }
+        assert!(whole.remarks[0].contains("parts of a block"));
+        // Only an engine that frees blocks as a whole holds more.
+        assert!(threads || whole.most_held > 0);
+        assert_eq!((inexact.held, frames.held), (0, 0));
     }
 }
 
@@ -202,7 +252,7 @@ fn wrong_statistics_are_seen_at_every_row() {
 fn the_list_of_calls_gives_the_same_answers_again() {
     let trace = shipped()[0].trace().expect("the shipped trace is whole");
     let plan = Plan::new(&trace, ZoneLayout::One, 20000);
-    let options = Options { threads: false, rounds: 2 };
+    let options = Options { threads: false, rounds: 2, base_frames: false };
     let report = replay::<NextFit<NOTHING>>(&plan, options, &|_| {}).expect("the zone is fine");
     let timing = report.timing.expect("rounds were asked for");
     assert_eq!((timing.different, timing.ns_per_call.len()), (0, 2));

@@ -19,10 +19,10 @@ use woodlot_frame::atomics::{AtomicU32, AtomicU64, Ordering};
 use woodlot_frame::{Base4K, Construct, FrameAllocator, FrameId, InitError, Slot};
 use woodlot_trace::FrameSet;
 
+use super::manner::Manner;
 use super::plan::{Plan, Step};
 use super::report::Report;
-use super::worker::{Ledger, PROGRESS, Worker, check_end, start};
-use super::zones::Zones;
+use super::worker::{Ledger, PROGRESS, Scene, Worker, check_end};
 
 /// How many steps of the trace threads may be apart.
 const WINDOW: usize = 1024;
@@ -37,14 +37,15 @@ const FAILED: u32 = u32::MAX - 1;
 /// Replays and checks the end.
 pub fn replay<A: Construct + FrameAllocator<Geometry = Base4K>>(
     plan: &Plan,
+    manner: Manner,
     progress: &(dyn Fn(usize) + Sync),
 ) -> Result<Report, InitError> {
-    let (zones, owned, refused) = start::<A>(plan)?;
+    let (scene, owned, refused) = Scene::<A>::new(plan, manner)?;
     let shared = Shared::new(plan, &owned);
     let started = Instant::now();
     let parts: Vec<Report> = thread::scope(|scope| {
-        let (zones, shared) = (&zones, &shared);
-        let start = |slot| scope.spawn(move || run(plan, zones, shared, Slot(slot), progress));
+        let (scene, shared) = (&scene, &shared);
+        let start = |slot| scope.spawn(move || run(plan, scene, shared, Slot(slot), progress));
         let threads: Vec<_> = (0..plan.slots).map(start).collect();
         threads.into_iter().map(|t| t.join().expect("a replay thread does not panic")).collect()
     });
@@ -52,19 +53,19 @@ pub fn replay<A: Construct + FrameAllocator<Geometry = Base4K>>(
     report.seconds = started.elapsed().as_secs_f64();
     report.checks.of_plan(plan, refused);
     parts.into_iter().for_each(|part| report.add(part));
-    check_end(&zones, &shared.owned_now(plan), &mut report.checks);
+    check_end(&scene.zones, &shared.owned_now(plan), &mut report.checks);
     Ok(report)
 }
 
 /// One thread: the steps of one slot.
 fn run<A: Construct + FrameAllocator<Geometry = Base4K>>(
     plan: &Plan,
-    zones: &Zones<A>,
+    scene: &Scene<A>,
     shared: &Shared,
     slot: Slot,
     progress: &(dyn Fn(usize) + Sync),
 ) -> Report {
-    let mut worker = Worker::new(plan, zones, shared);
+    let mut worker = Worker::new(plan, scene, shared);
     let mine = |(_, step): &(usize, &Step)| step.slot == slot;
     for (index, step) in plan.steps.iter().enumerate().filter(mine) {
         shared.next[slot.0].store(index as u64, Ordering::Release);
@@ -95,7 +96,7 @@ impl Shared {
             AtomicU64::new((0..64).map(bit).sum())
         };
         Self {
-            places: (0..plan.blocks).map(|_| AtomicU32::new(PENDING)).collect(),
+            places: (0..plan.orders.len()).map(|_| AtomicU32::new(PENDING)).collect(),
             owned: (0..plan.frames().div_ceil(64)).map(word).collect(),
             next: (0..plan.slots).map(|_| AtomicU64::new(0)).collect(),
         }

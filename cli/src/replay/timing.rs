@@ -1,6 +1,7 @@
 //! How long the allocator calls of a replay take.
 //!
-//! The replay writes down every call that it makes. The list is then walked on a fresh allocator,
+//! The trace is replayed once more, without a question to the engine in between, and every call is written
+//! down. The list is then walked on a fresh allocator,
 //! with the same claims, making the same calls and nothing else between them; the clock is read
 //! before the first and after the last. What is measured is therefore the calls with the cost of
 //! walking the list (12 bytes an entry, in order) and of finding the zone, and without the replay's
@@ -16,6 +17,7 @@ use std::time::Instant;
 
 use woodlot_frame::{Base4K, Class, Construct, FrameAllocator, FrameId, InitError, Order, Slot};
 
+use super::manner::Manner;
 use super::plan::{Plan, Want};
 use super::report::Timing;
 use super::zones::Zones;
@@ -62,6 +64,7 @@ impl Call {
 /// Makes the calls, of which there are some, again, `rounds` times.
 pub fn measure<A: Construct + FrameAllocator<Geometry = Base4K>>(
     plan: &Plan,
+    manner: Manner,
     calls: &[Call],
     rounds: u32,
 ) -> Result<Timing, InitError> {
@@ -69,7 +72,7 @@ pub fn measure<A: Construct + FrameAllocator<Geometry = Base4K>>(
     let mut ns_walk = f64::INFINITY;
     let mut different = 0;
     for _ in 0..rounds {
-        let (zones, _) = Zones::<A>::claimed(plan)?;
+        let (zones, _) = Zones::<A>::claimed(plan, manner)?;
         ns_walk = ns_walk.min(per_call(calls, |call| _ = black_box(call)));
         ns_per_call.push(per_call(calls, |call| different += usize::from(!call.make(&zones))));
     }

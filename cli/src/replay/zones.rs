@@ -1,11 +1,16 @@
 //! The allocators of a replay: one for each zone, used as one.
 
+use std::ops::Range;
+
 use woodlot_frame::{
     AllocError, Base4K, Class, Construct, FrameAllocator, FrameId, FreeError, HugeId, Init,
     InitError, Order, Owned, Request, Slot, ZoneConfig,
 };
 
-use super::plan::{Plan, Want};
+use woodlot_trace::{FrameSet, aligned_pieces};
+
+use super::manner::{Blocks, Manner};
+use super::plan::{Claim, Plan, Want};
 
 /// Zones in rising order of their frames.
 pub struct Zones<A> {
@@ -13,19 +18,69 @@ pub struct Zones<A> {
 }
 
 impl<A: Construct + FrameAllocator<Geometry = Base4K>> Zones<A> {
-    /// Everything free, then the plan's claims. Returns how many claims were refused, too.
-    pub fn claimed(plan: &Plan) -> Result<(Self, usize), InitError> {
+    /// With the plan's claims made. Returns how many claims were refused, too.
+    pub fn claimed(plan: &Plan, manner: Manner) -> Result<(Self, usize), InitError> {
         let zones = plan.zones.iter().map(|zone| {
             let config = ZoneConfig::new(zone.frames.len(), plan.slots);
             Owned::new(&config.starting_at(FrameId(zone.frames.start)), Init::Free)
         });
         let zones = Self { zones: zones.collect::<Result<_, _>>()? };
-        let claim = |claim: &&super::plan::Claim| {
-            let request = request(claim.order, claim.class, Slot(0)).at(FrameId(claim.frame));
-            zones.at(FrameId(claim.frame)).and_then(|zone| zone.alloc(request).ok()).is_none()
+        let refused = match (manner.exact, manner.blocks) {
+            (true, Blocks::InParts) => zones.claim(plan.claims.iter().copied()),
+            // As blocks they could not be freed in parts.
+            (true, _) => {
+                let frames = |claim: &Claim| claim.frame..claim.frame + (1 << claim.order);
+                let base = |claim| frames(claim).map(|frame| Claim { frame, order: 0, ..*claim });
+                zones.claim(plan.claims.iter().flat_map(base))
+            }
+            (false, blocks) => zones.leave(plan, blocks),
         };
-        let refused = plan.claims.iter().filter(claim).count();
         Ok((zones, refused))
+    }
+
+    /// Claims blocks by their numbers; how many were refused.
+    fn claim(&self, claims: impl Iterator<Item = Claim>) -> usize {
+        let refused = |claim: &Claim| {
+            let request = request(claim.order, claim.class, Slot(0)).at(FrameId(claim.frame));
+            self.at(FrameId(claim.frame)).and_then(|zone| zone.alloc(request).ok()).is_none()
+        };
+        claims.filter(refused).count()
+    }
+
+    /// Allocates everything and frees all but what is claimed, the last first; how many claims were not
+    /// to be had.
+    fn leave(&self, plan: &Plan, blocks: Blocks) -> usize {
+        let mut claimed = FrameSet::new(plan.frames());
+        plan.claims.iter().for_each(|claim| _ = claimed.take(frames(claim.frame, claim.order)));
+        let largest = if blocks == Blocks::InParts { Order::max::<Base4K>().0 } else { 0 };
+        let mut all = Vec::new();
+        for (zone, slot) in
+            self.zones.iter().flat_map(|zone| (0..plan.slots).map(move |s| (zone, s)))
+        {
+            for order in (0..=largest).rev() {
+                let request = request(order, Class::MOVABLE, Slot(slot));
+                let blocks = std::iter::from_fn(|| zone.alloc(request).ok());
+                all.extend(blocks.map(|frame| (frame.0, order, Slot(slot))));
+            }
+        }
+        for &(first, order, slot) in all.iter().rev() {
+            for run in free_runs(&claimed, frames(first, order)) {
+                for (frame, order) in aligned_pieces(run, largest) {
+                    // It was allocated above; if it is refused, the check of the statistics says so.
+                    let _ = self.free(FrameId(frame), Order(order), slot);
+                }
+            }
+        }
+        for (zone, slot) in
+            self.zones.iter().flat_map(|zone| (0..plan.slots).map(move |s| (zone, s)))
+        {
+            // The zone has these slots.
+            let _ = zone.drain(Slot(slot));
+        }
+        all.iter().for_each(|&(first, order, _)| _ = claimed.give(frames(first, order)));
+        let missing =
+            |claim: &&Claim| frames(claim.frame, claim.order).any(|f| claimed.contains(f));
+        plan.claims.iter().filter(missing).count()
     }
 
     fn at(&self, frame: FrameId) -> Option<&Owned<A>> {
@@ -68,6 +123,23 @@ impl<A: Construct + FrameAllocator<Geometry = Base4K>> Zones<A> {
     }
 }
 
+/// The frames of a block.
+fn frames(first: usize, order: u8) -> Range<usize> {
+    first..first + (1 << order)
+}
+
+/// The frames of a range that are not in a set, in runs.
+fn free_runs(set: &FrameSet, range: Range<usize>) -> Vec<Range<usize>> {
+    let mut runs: Vec<Range<usize>> = Vec::new();
+    for frame in range.filter(|&frame| !set.contains(frame)) {
+        match runs.last_mut() {
+            Some(run) if run.end == frame => run.end += 1,
+            _ => runs.push(frame..frame + 1),
+        }
+    }
+    runs
+}
+
 fn request(order: u8, class: Class, slot: Slot) -> Request {
-    Request::new(Order(order), slot).class(class)
+    Request::new(Order(order), class, slot)
 }

@@ -5,13 +5,15 @@
 use woodlot_bench::engine::Engine;
 use woodlot_bench::frag::State;
 use woodlot_bench::patterns::{Metric, Pattern};
-use woodlot_bench::size::Size;
 
-use super::claims::{cost_after, extremes, gain, random_frees, recovered_percent};
 use super::data::Data;
+use super::facts::{
+    BULK_AND_REPEAT, Times, cost_after, extremes, gain, random_frees, recovered_percent, start_us,
+    steady,
+};
 use super::papers;
-use super::section::{count, mib, number, percent};
-use super::suite::thread_counts;
+use super::scope::thread_counts;
+use super::words::{count, mib, number, percent};
 
 /// A value that a paper gives, and the same of this run.
 #[derive(Clone, Debug)]
@@ -34,15 +36,6 @@ fn beside(
 ) -> Beside {
     Beside { what, paper, here: here.unwrap_or("not measured".into()), source }
 }
-
-/// The median of an engine at a pattern, a metric and an order, with some number of threads.
-pub type Times<'a> = dyn Fn(Engine, Pattern, Metric, u8) -> Option<f64> + 'a;
-
-const BULK_AND_REPEAT: [(Pattern, Metric); 3] = [
-    (Pattern::Bulk, Metric::Alloc),
-    (Pattern::Bulk, Metric::Free),
-    (Pattern::Repeat, Metric::Pair),
-];
 
 const RANDOM: [(Pattern, Metric); 1] = [(Pattern::Random, Metric::Free)];
 
@@ -179,21 +172,6 @@ pub fn by_cores(one: &Times, all: &Times) -> Vec<Beside> {
             source,
         ),
     ]
-}
-
-/// By how much LLFree slows down at most with a thread on every CPU, and at what.
-pub fn steady(one: &Times, all: &Times) -> Option<(f64, String)> {
-    let mut worst = (0.0, String::new());
-    for order in [0, 9] {
-        for (pattern, metric) in BULK_AND_REPEAT {
-            let of = |times: &Times| times(Engine::Llfree, pattern, metric, order);
-            let ratio = of(all)? / of(one)?;
-            if ratio > worst.0 {
-                worst = (ratio, format!("{pattern} {metric}, order {order}"));
-            }
-        }
-    }
-    Some(worst)
 }
 
 /// Figure 9.
@@ -343,12 +321,6 @@ pub fn dispersed(data: &Data) -> Vec<Beside> {
             "LLFree, section 5.5",
         ),
     ]
-}
-
-/// How long a start of a zone of 128 GiB takes, in microseconds.
-pub fn start_us(data: &Data, metric: Metric) -> Option<f64> {
-    let mut times = data.times.iter().filter(|timed| timed.memory == Size::gib(128));
-    Some(times.find(|timed| timed.metric == metric)?.cpu()?.median / 1e3)
 }
 
 /// Recovery.

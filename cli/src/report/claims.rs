@@ -7,14 +7,13 @@
 use woodlot_bench::engine::Engine;
 use woodlot_bench::frag::State;
 use woodlot_bench::patterns::{Metric, Pattern};
-use woodlot_bench::statistics::Summary;
 
-use super::beside;
 use super::data::{Data, Form};
+use super::facts::{self, cost_after, extremes, gain, random_frees, recovered_percent};
 use super::kernel::Kernel;
 use super::papers;
-use super::section::{count, number, percent};
-use super::suite::LISTS;
+use super::scope::LISTS;
+use super::words::{count, number, percent};
 
 /// What came of a claim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -299,11 +298,6 @@ fn by_order(data: &Data, pattern: Pattern, metric: Metric, orders: &[u8]) -> Opt
     orders.iter().map(at).collect()
 }
 
-/// The least and the most.
-pub fn extremes(times: &[f64]) -> (f64, f64) {
-    times.iter().fold((f64::INFINITY, 0.0), |(low, high), &time| (low.min(time), high.max(time)))
-}
-
 fn flat(data: &Data, pattern: Pattern, metric: Metric) -> Found {
     let (low, high) = extremes(&by_order(data, pattern, metric, &[0, 1, 2, 3, 4, 5, 6])?);
     let ratio = high / low;
@@ -354,15 +348,9 @@ fn at_most_threads(
 
 fn steady(data: &Data) -> Found {
     at_most_threads(data, Pattern::Bulk, Metric::Alloc, |data, cpus| {
-        let (worst, which) = beside::steady(&data.with_threads(1), &data.with_threads(cpus))?;
+        let (worst, which) = facts::steady(&data.with_threads(1), &data.with_threads(cpus))?;
         Some((format!("at most {} × ({which})", number(worst)), worst <= 1.25))
     })
-}
-
-/// Random frees of order 0.
-pub fn random_frees(data: &Data, engine: Engine, threads: usize) -> Option<Summary> {
-    let mut times = data.of(engine, Pattern::Random, Metric::Free);
-    times.find(|timed| (timed.order, timed.threads) == (0, threads))?.cpu()
 }
 
 fn random_grows(data: &Data) -> Found {
@@ -408,23 +396,11 @@ fn faster_at_random(data: &Data, lists: &[Engine]) -> Found {
     })
 }
 
-/// By how much less the first time is than the second, in percent.
-pub fn gain(less: f64, more: f64) -> f64 {
-    100.0 * (1.0 - less / more)
-}
-
 fn burst(data: &Data, pattern: Pattern) -> Found {
     let (nbbs, linux) = data.burst(pattern)?;
     let gain = gain(nbbs, linux);
     let found = format!("{} and {} ns: a gain of {gain:.0} %", number(nbbs), number(linux));
     Some((found, nbbs < linux))
-}
-
-/// What share of the huge frames that were not free at first is free at the end, in percent.
-pub fn recovered_percent(states: &[State]) -> Option<f64> {
-    let (first, last) = (states.first()?.free_huge, states.last()?);
-    let polluted = last.possible_huge.saturating_sub(first).max(1);
-    Some(100.0 * last.free_huge.saturating_sub(first) as f64 / polluted as f64)
 }
 
 fn recovered(data: &Data, engine: Engine, rule: fn(f64) -> bool) -> Found {
@@ -439,13 +415,6 @@ fn recovered(data: &Data, engine: Engine, rule: fn(f64) -> bool) -> Found {
         ),
         rule(percent),
     ))
-}
-
-/// The compaction cost after an iteration, in percent of that at first.
-pub fn cost_after(states: &[State], iteration: usize) -> Option<f64> {
-    let first = states.first()?.moves;
-    let then = states.iter().find(|state| state.iteration == iteration)?.moves;
-    (first > 0).then(|| 100.0 * then as f64 / first as f64)
 }
 
 fn cost(data: &Data) -> Found {
@@ -481,7 +450,7 @@ fn beyond_lists(data: &Data) -> Found {
 }
 
 fn recovery(data: &Data) -> Found {
-    let us = beside::start_us(data, Metric::Recover)?;
+    let us = facts::start_us(data, Metric::Recover)?;
     Some((format!("{} µs", number(us)), us <= papers::RECOVERY_US))
 }
 

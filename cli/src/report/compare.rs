@@ -18,8 +18,7 @@ use woodlot_bench::floor::Loop;
 use woodlot_bench::statistics::Summary;
 
 use super::data::{Data, Timed};
-use super::section::{number, size};
-use super::suite::threads_of;
+use super::words::{number, size, threads_of};
 
 /// The least difference that counts.
 const LEAST: f64 = 0.05;

@@ -14,7 +14,7 @@ use woodlot_bench::size::Size;
 use woodlot_bench::statistics::Summary;
 
 use super::kernel::Kernel;
-use super::suite::BURST_ORDER;
+use super::scope::BURST_ORDER;
 
 /// The form of the file. Another number means that this program cannot read it.
 pub const FORMAT: u32 = 2;

@@ -11,8 +11,9 @@ use woodlot_bench::statistics::Summary;
 use super::beside::{self, Beside};
 use super::data::{Data, Replayed, Timed};
 use super::papers;
-use super::section::{Plot, Section, Table, count, legend, mib, number, size, spread, table_of};
-use super::suite::{BUDDIES, BURST_ORDER, BURSTS, ENGINES, LISTS, threads_of};
+use super::scope::{BUDDIES, BURST_ORDER, BURSTS, ENGINES, LISTS};
+use super::section::{Plot, Section, Table, legend, table_of};
+use super::words::{count, mib, number, size, spread, threads_of};
 
 /// All of them, in the order of the page.
 pub fn sections(data: &Data) -> Vec<Section> {

@@ -1,25 +1,31 @@
 //! `woodlot report`: the papers' figures, redrawn on this machine.
 //!
 //! ```text
-//!   suite ──► data ──┬─► figures ──► section ─┐
-//!   (measures)       ├─► claims ──────────────┼─► page (HTML)
-//!                    └─► files (JSON, CSV)    └─► figure-*.svg
+//!   suite ──► data ──┬─► figures ──► section ─────┐
+//!   (measures)       ├─► facts ──► claims, beside ┼─► page (HTML)
+//!                    └─► files (JSON, CSV)        └─► figure-*.svg
 //!                        compare (two report.json)
 //! ```
+//!
+//! Above all of them stand `scope` (who is compared, at what), `words` (numbers as people read them) and
+//! `papers` (what the papers give). What was measured in a kernel (`kernel`) is a part of the data.
 
 mod beside;
 mod claims;
 mod compare;
 mod data;
+mod facts;
 mod figures;
 mod files;
 mod kernel;
 mod page;
 mod papers;
+mod scope;
 mod section;
 mod suite;
 #[cfg(test)]
 mod tests;
+mod words;
 
 use std::path::PathBuf;
 
@@ -33,7 +39,8 @@ use data::{Data, Form};
 /// What to report.
 #[derive(Args, Debug)]
 pub struct ReportArgs {
-    /// Where the page and its data go; made if it is not there
+    /// Where the page and its data go; made if it is not there. docs/csv.md in the repository has
+    /// the columns of the data
     #[arg(long, value_name = "DIR", default_value = "woodlot-report", value_parser = PathBufValueParser::new())]
     out: PathBuf,
     /// Few repetitions on small zones: three minutes

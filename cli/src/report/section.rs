@@ -2,11 +2,11 @@
 
 use woodlot_bench::chart::{Axis, Figure, Look, Panel, Point, Series, Shape};
 use woodlot_bench::engine::Engine;
-use woodlot_bench::size::Size;
 use woodlot_bench::statistics::Summary;
 
 use super::beside::Beside;
 use super::data::{Data, Timed};
+use super::words::number;
 
 /// A table in words: a heading for each column, and rows.
 #[derive(Clone, Debug, Default)]
@@ -49,54 +49,8 @@ impl Section {
             legend: self.legend.clone(),
             columns,
             panels: self.panels.clone(),
+            notes: Vec::new(),
         }
-    }
-}
-
-/// Two significant digits at least: `0.052`, `4.7`, `183`.
-pub fn number(value: f64) -> String {
-    let digits = match value.abs() {
-        value if value >= 100.0 || value == 0.0 => 0,
-        value if value >= 10.0 => 1,
-        value if value >= 1.0 => 2,
-        value if value.is_finite() => (1.0 - value.log10().floor()).clamp(0.0, 9.0) as usize,
-        _ => return "–".into(),
-    };
-    format!("{value:.digits$}")
-}
-
-/// A size as people write it: `8 GiB`.
-pub fn size(size: Size) -> String {
-    let text = size.to_string();
-    let unit = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
-    format!("{} {}", &text[..unit], &text[unit..])
-}
-
-/// A number of things, its digits in threes: `33 555 169`.
-pub fn count(number: usize) -> String {
-    let digits = number.to_string();
-    let threes = digits.as_bytes().rchunks(3).rev();
-    threes.map(String::from_utf8_lossy).collect::<Vec<_>>().join("\u{202f}")
-}
-
-/// Percent with a digit, and no minus before nothing: `46.6 %`.
-pub fn percent(value: f64) -> String {
-    // Adding zero turns a negative zero into the other one.
-    format!("{:.1} %", (10.0 * value).round() / 10.0 + 0.0)
-}
-
-/// Bytes in MiB: `4.13 MiB`.
-pub fn mib(bytes: usize) -> String {
-    format!("{} MiB", number(bytes as f64 / f64::from(1 << 20)))
-}
-
-/// Median and spread: `4.7 (4.6 – 5.1)`.
-pub fn spread(summary: Option<Summary>) -> String {
-    match summary {
-        Some(Summary { median, min, max }) => {
-            format!("{} ({} – {})", number(median), number(min), number(max))
-        }
-        None => "not measured".into(),
     }
 }
 
@@ -193,20 +147,4 @@ impl Plot<'_> {
 /// Engines in a legend.
 pub fn legend(engines: &[Engine]) -> Vec<(String, Look, Shape)> {
     engines.iter().map(|engine| (engine.name().into(), engine.look(), Shape::Marked)).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_have_two_digits_that_say_something() {
-        let said = [0.0521, 0.52, 4.713, 47.13, 183.2, 33_555_169.0, 0.0].map(number);
-        assert_eq!(said, ["0.052", "0.52", "4.71", "47.1", "183", "33555169", "0"]);
-        assert_eq!(number(f64::NAN), "–");
-        assert_eq!(spread(None), "not measured");
-        assert_eq!([0, 999, 33_555_169].map(count), ["0", "999", "33\u{202f}555\u{202f}169"]);
-        assert_eq!([-0.04, 46.61].map(percent), ["0.0 %", "46.6 %"]);
-        assert_eq!([Size::gib(8), Size::mib(128)].map(size), ["8 GiB", "128 MiB"]);
-    }
 }

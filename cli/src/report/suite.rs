@@ -20,6 +20,8 @@ use woodlot_trace::shipped;
 
 use super::data::{Data, FORMAT, FloorLoop, Form, Fragmented, Held, Moment, Replayed, Timed};
 use super::kernel::Kernel;
+use super::scope::{BUDDIES, BURST_ORDER, BURSTS, ENGINES, LISTS, thread_counts};
+use super::words::threads_of;
 use crate::replay::{self, Plan, Row, Side, ZoneLayout};
 
 /// How much of everything.
@@ -70,21 +72,6 @@ impl Scale {
     }
 }
 
-/// Who is in the figures by order and by cores, and who in the figure of lists besides.
-pub const ENGINES: [Engine; 3] = [Engine::Llfree, Engine::Nbbs4, Engine::Linux];
-/// The lists, which serve orders 0 and 9 only.
-pub const LISTS: [Engine; 3] = [Engine::ListLocal, Engine::ListCas, Engine::ListLocked];
-/// Who is in NBBS's benchmarks.
-pub const BUDDIES: [Engine; 4] = [Engine::Nbbs, Engine::Nbbs4, Engine::Llfree, Engine::LinuxNoPcp];
-/// Those benchmarks (Marotta et al., section III), with the order of its table I and two others.
-pub const BURSTS: [Pattern; 4] = [
-    Pattern::ThreadTest,
-    Pattern::LinuxScalability,
-    Pattern::ConstantOccupancy,
-    Pattern::CachedAllocation,
-];
-/// 128 KiB, as in table I.
-pub const BURST_ORDER: u8 = 5;
 /// Whose state is looked at.
 const DISPERSED: [Engine; 5] =
     [Engine::Llfree, Engine::Nbbs, Engine::Nbbs4, Engine::Linux, Engine::ListCas];
@@ -92,17 +79,6 @@ const DISPERSED: [Engine; 5] =
 const PAPER_ZONE: (u64, usize) = (128, 52);
 /// The patterns of LLFree's section 5.1.
 const PATTERNS: [Pattern; 3] = [Pattern::Bulk, Pattern::Random, Pattern::Repeat];
-
-/// How many threads: powers of two up to what the machine has, that, and twice that.
-pub fn thread_counts(cpus: usize) -> Vec<usize> {
-    let powers = (0..).map(|power| 1 << power).take_while(|&threads| threads < cpus);
-    powers.chain([cpus, 2 * cpus]).collect()
-}
-
-/// How many threads, in words.
-pub fn threads_of(count: usize) -> String {
-    format!("{count} thread{}", if count == 1 { "" } else { "s" })
-}
 
 /// Subjects that take turns in one run.
 struct Group {
@@ -297,7 +273,7 @@ fn replay_shipped() -> Result<Vec<Replayed>, Failure> {
     let replayed = shipped.into_iter().map(|shipped| {
         let trace = shipped.trace().map_err(|error| Failure::Failed(error.to_string()))?;
         let plan = Plan::new(&trace, ZoneLayout::default(), 20_000);
-        let options = replay::Options { threads: false, rounds: 0 };
+        let options = replay::Options { threads: false, rounds: 0, base_frames: false };
         let report = replay::replay::<LLFree<Base4K>>(&plan, options, &|_| {});
         let report = report.map_err(|error| Failure::Failed(format!("{}: {error}", trace.name)))?;
         bar.inc(1);

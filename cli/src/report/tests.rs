@@ -13,7 +13,7 @@ use super::figures::sections;
 use super::files;
 use super::kernel::Kernel;
 use super::page::{GENERATOR, page};
-use super::suite::thread_counts;
+use super::scope::thread_counts;
 
 /// A smoke run, thinned out, and taken for a quick one: the claims of a smoke run are not judged.
 fn data() -> Data {

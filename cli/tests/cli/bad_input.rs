@@ -1,6 +1,7 @@
 //! Whatever is wrong, the message names it, and nothing half-done stays.
 
 use std::fs::{self, File};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::common::{Ended, Folder, TRACE, interrupted};
@@ -97,18 +98,49 @@ fn shell(folder: &Folder, script: &str) -> Ended {
     Ended(shell.args(["-c", script, program]).current_dir(folder.path(".")).output().unwrap())
 }
 
-/// A limit on the size of files stands in for a disk that is full: the write fails half-way.
+/// A limit on the size of files stands in for a disk that is full: the write fails half-way. The message
+/// names the file that was asked for, and not the one that takes its place until it is whole.
 #[cfg(unix)]
 #[test]
 fn a_write_that_fails_half_way_leaves_nothing() {
     let folder = Folder::new();
+    let bench =
+        "bench repeat --engine all --order 0-10 --memory 64MiB --operations 10 --repetitions 1";
+    let report = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/report.json");
     // In blocks of 512 bytes: the SVG fails, or it fits and the PNG fails.
-    for (limit, file) in [(4, "free-huge.svg"), (60, "free-huge.png")] {
-        let program = "exec \"$0\" replay a.trace.txt --rounds 0";
-        let ended = shell(&folder, &format!("trap '' XFSZ; ulimit -f {limit}; {program}"));
-        ended.failed(1, &format!("woodlot-out/{file}: cannot be written: "));
-        assert_eq!(folder.names("."), ["a.start-owned.txt", "a.trace.txt"]);
+    for (limit, program, failure) in [
+        (4, "replay a.trace.txt --rounds 0", "woodlot-out/free-huge.svg: cannot be written: "),
+        (60, "replay a.trace.txt --rounds 0", "woodlot-out/free-huge.png: cannot be written: "),
+        (4, &format!("{bench} --csv a.csv"), "a.csv: cannot be written: "),
+        (4, &format!("{bench} --json ./a.json"), "./a.json: cannot be written: "),
+        (1, "frag --memory 64MiB --iterations 50 --csv a.csv", "a.csv: cannot be written: "),
+        (1, "frag --memory 64MiB --iterations 50 --svg a.svg", "a.svg: cannot be written: "),
+        (0, "trace convert a.trace.txt a.wtrace", "a.wtrace: cannot be written: "),
+        (
+            9,
+            &format!("report --from {} --out new", report.display()),
+            "new: has no room for a report: ",
+        ),
+    ] {
+        let ended =
+            shell(&folder, &format!("trap '' XFSZ; ulimit -f {limit}; exec \"$0\" {program}"));
+        ended.failed(1, failure);
+        assert!(!ended.stderr().contains(".woodlot-"), "{}", ended.stderr());
+        assert_eq!(folder.names("."), ["a.start-owned.txt", "a.trace.txt"], "{program}");
     }
+}
+
+/// What a sweep could not write does not keep it from the screen.
+#[cfg(unix)]
+#[test]
+fn results_that_cannot_be_written_are_printed_all_the_same() {
+    let folder = Folder::new();
+    fs::write(folder.path("a.csv"), "older").unwrap();
+    let program = "bench repeat --memory 64MiB --operations 10 --repetitions 2 --csv a.csv";
+    let ended = shell(&folder, &format!("trap '' XFSZ; ulimit -f 0; exec \"$0\" {program}"));
+    ended.failed(1, "a.csv: cannot be written: ");
+    assert!(ended.stdout().contains("llfree       order 0 pair"), "{}", ended.stdout());
+    assert_eq!(fs::read_to_string(folder.path("a.csv")).unwrap(), "older");
 }
 
 #[cfg(target_os = "linux")]

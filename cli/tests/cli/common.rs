@@ -95,11 +95,19 @@ pub fn png_size(path: &Path) -> (u32, u32) {
     (number(16), number(20))
 }
 
-/// Runs the program until its output folder is there, sends a signal, and sees that it ends as it
-/// should.
+/// Runs the program until its output is there, sends a signal, and sees that it ends as it should.
 #[cfg(unix)]
 #[track_caller]
-pub fn interrupted(folder: &Folder, signal: &str, args: &[&str], out: &str) {
+pub fn interrupted(folder: &Folder, signal: &str, args: &[&str], out: &str) -> Ended {
+    let ended = signalled(folder, signal, args, out);
+    ended.failed(130, "interrupted");
+    ended
+}
+
+/// Runs the program until its output is there, and sends a signal.
+#[cfg(unix)]
+#[track_caller]
+pub fn signalled(folder: &Folder, signal: &str, args: &[&str], out: &str) -> Ended {
     let mut command = folder.woodlot(args);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let started = Instant::now();
@@ -110,5 +118,5 @@ pub fn interrupted(folder: &Folder, signal: &str, args: &[&str], out: &str) {
     }
     let kill = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
     assert!(kill.success());
-    Ended(child.wait_with_output().unwrap()).failed(130, "interrupted");
+    Ended(child.wait_with_output().unwrap())
 }

@@ -88,3 +88,70 @@ fn help_teaches() {
     }
     folder.run(&["--version"]).succeeded();
 }
+
+/// The engines that keep the contract, as they call themselves.
+const ENGINES: [&str; 8] = [
+    "llfree",
+    "nbbs",
+    "nbbs-4level",
+    "LinuxBuddy",
+    "LinuxBuddyNoPcp",
+    "ListLocked",
+    "ListCas",
+    "ListLocal",
+];
+
+#[test]
+fn every_engine_is_on_one_chart_and_what_it_cannot_do_is_said() {
+    let folder = Folder::new();
+    let args = ["replay", "a.trace.txt", "--rounds", "1", "--engine", "all"];
+    let said = folder.run(&args).succeeded();
+    assert_eq!(said.matches("checks: no frame lost").count(), ENGINES.len(), "{said}");
+    // Half of the block of eight frames is freed.
+    assert!(
+        said.contains("frames that wait for the last part of their block: at most 4"),
+        "{said}"
+    );
+    assert!(said.contains("failed in Linux: 1 of order 9, not tried"), "{said}");
+    let text = fs::read_to_string(folder.path("woodlot-out/free-huge.csv")).unwrap();
+    let free_at_end = |engine: &str| {
+        let mut own = text.lines().filter(|line| line.split(',').nth(5) == Some(engine));
+        own.next_back().unwrap().split(',').nth(7).unwrap().parse::<usize>().unwrap()
+    };
+    let svg = fs::read_to_string(folder.path("woodlot-out/free-huge.svg")).unwrap();
+    for engine in ENGINES {
+        let held = if engine.starts_with("nbbs") { 4 } else { 0 };
+        assert_eq!(free_at_end(engine) + held, free_at_end("llfree"), "{engine}");
+        assert!(svg.contains(engine), "{engine} is in the legend");
+    }
+    for note in [
+        "nbbs, nbbs-4level: cannot free parts of a block: the whole block stays allocated",
+        "ListLocked, ListCas, ListLocal: has base frames only",
+        "ListLocked, ListCas, ListLocal: cannot allocate frames by number",
+    ] {
+        assert!(svg.contains(note), "{note}");
+    }
+    // Alone, LLFree does all that the trace asks.
+    let alone = folder.run(&["replay", "a.trace.txt", "--rounds", "0"]).succeeded();
+    assert!(!alone.contains("    it "), "{alone}");
+}
+
+#[test]
+fn every_engine_replays_with_threads_and_zones_too() {
+    let folder = Folder::new();
+    let args = ["replay", "a.trace.txt", "--threads", "--zones", "linux", "--engine", "all"];
+    let said = folder.run(&args).succeeded();
+    assert_eq!(said.matches("checks: no frame lost").count(), ENGINES.len(), "{said}");
+}
+
+#[test]
+fn an_engine_that_cannot_replay_is_refused_in_words() {
+    let folder = Folder::new();
+    for engine in ["bitmap", "llfree,bitmap"] {
+        let words = "bitmap does not keep woodlot_frame's contract, which a replay needs: expected one of \
+            llfree, nbbs, nbbs-4level, linux, linux-no-pcp, list-locked, list-cas, list-local, or all";
+        folder.run(&["replay", "a.trace.txt", "--engine", engine]).failed(2, words);
+    }
+    let slab = "'slab' for '--engine <NAMES>': expected one of llfree, nbbs,";
+    folder.run(&["--engine", "slab"]).failed(2, slab);
+}

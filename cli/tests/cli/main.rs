@@ -2,6 +2,8 @@
 //! returns.
 
 mod bad_input;
+mod bench;
 mod common;
+mod csv;
 mod jobs;
 mod report;

@@ -137,19 +137,19 @@ fn cause(freed: Result<(), FreeError>) -> u32 {
 /// Allocates one base frame.
 #[unsafe(no_mangle)]
 pub extern "C" fn woodlot_rs_alloc_page(zone: &Zone, class: u8, slot: usize) -> usize {
-    number(zone.alloc(Request::new(Order::BASE, Slot(slot)).class(Class(class))))
+    number(zone.alloc(Request::new(Order::BASE, Class(class), Slot(slot))))
 }
 
 /// Allocates a block.
 #[unsafe(no_mangle)]
 pub extern "C" fn woodlot_rs_alloc(zone: &Zone, order: u8, class: u8, slot: usize) -> usize {
-    number(zone.alloc(Request::new(Order(order), Slot(slot)).class(Class(class))))
+    number(zone.alloc(Request::new(Order(order), Class(class), Slot(slot))))
 }
 
 /// Allocates this very block, if it is free.
 #[unsafe(no_mangle)]
 pub extern "C" fn woodlot_rs_alloc_at(zone: &Zone, frame: usize, order: u8, slot: usize) -> bool {
-    zone.alloc(Request::new(Order(order), Slot(slot)).at(FrameId(frame))).is_ok()
+    zone.alloc(Request::movable(Order(order), Slot(slot)).at(FrameId(frame))).is_ok()
 }
 
 /// Allocates up to `count` base frames; returns how many there were.
@@ -166,7 +166,7 @@ pub unsafe extern "C" fn woodlot_rs_alloc_pages(
 ) -> usize {
     // SAFETY: as the caller promises; a frame is a number.
     let frames = unsafe { core::slice::from_raw_parts_mut(frames, count) };
-    let request = Request::new(Order::BASE, Slot(slot)).class(Class(class));
+    let request = Request::new(Order::BASE, Class(class), Slot(slot));
     zone.alloc_batch(request, Batch::UpTo, frames).unwrap_or(0)
 }
 

@@ -1,9 +1,9 @@
 //! Starting up the lower level: from nothing, or from what an earlier life has left.
 //!
-//! A zone that begins free or allocated is two words for each tree and zeroes for its bit fields: a huge
-//! frame that is not split has bits of the free value. A recovery keeps the states and the bits of split
-//! huge frames, whatever they are, and makes everything else agree with them. What an end of the zone
-//! cuts off is always split, and what is outside is allocated.
+//! A zone that begins free or allocated is two words for each tree, and zeroes for its bit fields, because
+//! a huge frame that is not split has bits of the free value. A recovery keeps the states, and the bits of
+//! split huge frames, whatever they are, and makes everything else agree with them. A huge frame that an
+//! end of the zone cuts off is always split, and its frames outside are allocated.
 
 use core::ops::Range;
 

@@ -1,6 +1,5 @@
-//! Sets of frames.
+//! Blocks, sets of frames, and what an operation under way may have done to them.
 
-use super::script::Doing;
 use std::vec::Vec;
 
 use super::std;
@@ -14,6 +13,17 @@ pub(super) struct Frames(pub(super) [u64; WORDS]);
 /// An aligned block, by its first frame and its order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Block(pub(super) usize, pub(super) u32);
+
+/// What an operation under way may have done to the durable words.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Doing {
+    /// Allocates some block of this order.
+    Taking(u32),
+    /// Allocates this block.
+    TakingAt(Block),
+    /// Frees this block.
+    Giving(Block),
+}
 
 impl Block {
     /// The block of `order` that this frame lies in.

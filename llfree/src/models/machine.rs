@@ -1,14 +1,17 @@
 //! What the operations of a script are run on.
 
 use woodlot_frame::atomics::Ordering;
-use woodlot_frame::{Class, FrameAllocator, FrameId, Geometry, Request, Slot};
+use woodlot_frame::{Class, FrameAllocator, FrameId, Geometry, Place, Request, Slot};
 
 use super::frames::Block;
-use super::world::World;
 
+use crate::LLFree;
 use crate::index::{Kind, Places};
 use crate::lower::{Refusal, Surplus};
 use crate::state::{Phase, States};
+
+/// What the operations run on. Its words outlive it (`World`).
+type Zone<G> = LLFree<'static, G>;
 
 /// How much of the engine takes part, so what can be judged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,13 +30,13 @@ pub(super) struct Machine<G: Geometry> {
     pub(super) level: Level,
     pub(super) reserve_after_frees: u8,
     /// The block of the request, if it was allocated.
-    pub(super) alloc: fn(&World<G>, Request) -> Option<FrameId>,
+    pub(super) alloc: fn(&Zone<G>, Request) -> Option<FrameId>,
     /// Was this block freed, on this slot?
-    pub(super) free: fn(&World<G>, Block, Slot) -> bool,
+    pub(super) free: fn(&Zone<G>, Block, Slot) -> bool,
     /// Takes all the credits of a child: how many.
-    pub(super) take_all: fn(&World<G>, usize) -> usize,
+    pub(super) take_all: fn(&Zone<G>, usize) -> usize,
     /// Gives credits that it took back to a child.
-    pub(super) give_back: fn(&World<G>, usize, usize),
+    pub(super) give_back: fn(&Zone<G>, usize, usize),
 }
 
 impl<G: Geometry> Machine<G> {
@@ -41,20 +44,20 @@ impl<G: Geometry> Machine<G> {
     pub(super) const ZONE: Self = Machine {
         level: Level::Zone,
         reserve_after_frees: 0,
-        alloc: |world, request| world.zone.alloc(request).ok(),
-        free: |world, block, slot| {
+        alloc: |zone, request| zone.alloc(request).ok(),
+        free: |zone, block, slot| {
             let order = woodlot_frame::Order(block.1 as u8);
-            world.zone.free(FrameId(block.0), order, slot).is_ok()
+            zone.free(FrameId(block.0), order, slot).is_ok()
         },
-        take_all: |world, huge| {
-            let taken = world.zone.take_child(huge, 1);
+        take_all: |zone, huge| {
+            let taken = zone.take_child(huge, 1);
             taken.map_or(0, |(held, polarity)| {
                 // The credits keep the polarity: what was said with them is what the bits mean.
-                assert_eq!(polarity, world.zone.lower.polarity(huge), "of huge frame {huge}");
+                assert_eq!(polarity, zone.lower.polarity(huge), "of huge frame {huge}");
                 held
             })
         },
-        give_back: |world, huge, count| world.zone.give_held(huge, count),
+        give_back: |zone, huge, count| zone.give_held(huge, count),
     };
 
     /// The same with reserve-on-free after the second free in a row.
@@ -66,11 +69,9 @@ impl<G: Geometry> Machine<G> {
         level: Level::Lower,
         alloc: lower_alloc::<G>,
         free: lower_free::<G>,
-        take_all: |world, huge| {
-            world.zone.lower.take_all(huge, 1).map_or(0, |credits| credits.before)
-        },
-        give_back: |world, huge, count| {
-            give(world, huge, count, Surplus::Drop);
+        take_all: |zone, huge| zone.lower.take_all(huge, 1).map_or(0, |credits| credits.before),
+        give_back: |zone, huge, count| {
+            give(zone, huge, count, Surplus::Drop);
         },
         ..Self::ZONE
     };
@@ -81,8 +82,8 @@ impl<G: Geometry> Machine<G> {
 
 /// Gives credits to a child, and closes it with the last ones: `give_child` and `close` where no
 /// tree is told.
-fn give<G: Geometry>(world: &World<G>, huge: usize, count: usize, surplus: Surplus) -> bool {
-    let lower = &world.zone.lower;
+fn give<G: Geometry>(zone: &Zone<G>, huge: usize, count: usize, surplus: Surplus) -> bool {
+    let lower = &zone.lower;
     let given = lower.give(huge, count, surplus);
     if given.is_some_and(|given| given.all) {
         lower.close(huge);
@@ -92,8 +93,8 @@ fn give<G: Geometry>(world: &World<G>, huge: usize, count: usize, surplus: Surpl
 
 /// Pays for a block of base frames: by credits of the child, or by opening it. How many credits the
 /// caller has then.
-fn pay<G: Geometry>(world: &World<G>, huge: usize, count: usize) -> Option<usize> {
-    let lower = &world.zone.lower;
+fn pay<G: Geometry>(zone: &Zone<G>, huge: usize, count: usize) -> Option<usize> {
+    let lower = &zone.lower;
     let open = || lower.turn(huge, 1, Phase::Free, Phase::Split, Ordering::Acquire);
     match open() {
         Some(_) => Some(G::HUGE_FRAMES),
@@ -102,14 +103,17 @@ fn pay<G: Geometry>(world: &World<G>, huge: usize, count: usize) -> Option<usize
 }
 
 /// Allocates from one child, as an allocation that has chosen it does.
-fn lower_alloc<G: Geometry>(world: &World<G>, request: Request) -> Option<FrameId> {
-    let zone = &world.zone;
+fn lower_alloc<G: Geometry>(zone: &Zone<G>, request: Request) -> Option<FrameId> {
     let lower = &zone.lower;
     let order = u32::from(request.order.0);
-    let (huge, offset) = request.frame.map_or((request.slot.0, 0), |frame| zone.locate(frame));
+    let exact = match request.place {
+        Place::At(frame) => Some(frame),
+        _ => None,
+    };
+    let (huge, offset) = exact.map_or((request.slot.0, 0), |frame| zone.locate(frame));
     if order >= G::HUGE_ORDER {
         let count = 1 << (order - G::HUGE_ORDER);
-        return match request.frame {
+        return match exact {
             Some(_) => {
                 let turned = lower.turn(huge, count, Phase::Free, Phase::Whole, Ordering::AcqRel);
                 turned.map(|_| zone.frame(huge, 0))
@@ -121,37 +125,36 @@ fn lower_alloc<G: Geometry>(world: &World<G>, request: Request) -> Option<FrameI
         };
     }
     let count = 1 << order;
-    let held = pay(world, huge, count)?;
+    let held = pay(zone, huge, count)?;
     let rows = lower.rows(huge, lower.polarity(huge));
-    let claimed = match request.frame {
+    let claimed = match exact {
         Some(_) => rows.claim_at(offset, order).map(|()| offset),
         None => rows.claim_behind(order, 0),
     };
     let spent = claimed.err().unwrap_or(count);
     if held > spent {
-        give(world, huge, held - spent, Surplus::Drop);
+        give(zone, huge, held - spent, Surplus::Drop);
     }
     claimed.ok().map(|offset| zone.frame(huge, offset))
 }
 
-fn lower_free<G: Geometry>(world: &World<G>, block: Block, _: Slot) -> bool {
-    let zone = &world.zone;
+fn lower_free<G: Geometry>(zone: &Zone<G>, block: Block, _: Slot) -> bool {
     let (huge, offset) = zone.locate(FrameId(block.0));
     if block.1 >= G::HUGE_ORDER {
-        return free_huge(world, huge, 1 << (block.1 - G::HUGE_ORDER)).is_some();
+        return free_huge(zone, huge, 1 << (block.1 - G::HUGE_ORDER)).is_some();
     }
     let polarity = match zone.lower.release(huge, offset, block.1) {
         Ok(polarity) => polarity,
         Err(Refusal::NotAllocated(gone)) => {
             if gone > 0 {
-                give(world, huge, gone, Surplus::Drop);
+                give(zone, huge, gone, Surplus::Drop);
             }
             return false;
         }
         Err(Refusal::Offline) => return false,
     };
     let given =
-        zone.lower.still_means(huge, polarity) && give(world, huge, 1 << block.1, Surplus::Refuse);
+        zone.lower.still_means(huge, polarity) && give(zone, huge, 1 << block.1, Surplus::Refuse);
     if !given && zone.lower.rows(huge, polarity).claim_at(offset, block.1).is_err() {
         zone.settle(huge, 1 << block.1, polarity);
     }
@@ -159,14 +162,13 @@ fn lower_free<G: Geometry>(world: &World<G>, block: Block, _: Slot) -> bool {
 }
 
 /// Frees huge frames, however they were allocated.
-fn free_huge<G: Geometry>(world: &World<G>, huge: usize, count: usize) -> Option<States> {
-    let lower = &world.zone.lower;
+fn free_huge<G: Geometry>(zone: &Zone<G>, huge: usize, count: usize) -> Option<States> {
+    let lower = &zone.lower;
     lower.free_whole(huge, count).or_else(|| lower.free_joined(huge, count).ok())
 }
 
 /// Looks at every tree of the index, and heals it.
-pub(super) fn search<G: Geometry>(world: &World<G>) {
-    let zone = &world.zone;
+pub(super) fn search<G: Geometry>(zone: &Zone<G>) {
     for kind in Kind::ALL {
         let look = |tree| zone.look_at(tree);
         let found = zone.index.search(kind, Places::ALL, 0, look, |_, _| None::<()>);
@@ -175,10 +177,9 @@ pub(super) fn search<G: Geometry>(world: &World<G>) {
 }
 
 /// Turns a huge frame from one phase to another, without its frames: was it in the first?
-pub(super) fn turn<G: Geometry>(world: &World<G>, huge: usize, from: Phase, to: Phase) -> bool {
-    let zone = &world.zone;
+pub(super) fn turn<G: Geometry>(zone: &Zone<G>, huge: usize, from: Phase, to: Phase) -> bool {
     let before = match (from, to) {
-        (Phase::Whole, Phase::Free) => free_huge(world, huge, 1),
+        (Phase::Whole, Phase::Free) => free_huge(zone, huge, 1),
         (Phase::Split, Phase::Free) => zone.lower.close(huge),
         _ => zone.lower.turn(huge, 1, from, to, Ordering::AcqRel),
     };
@@ -190,23 +191,23 @@ pub(super) fn turn<G: Geometry>(world: &World<G>, huge: usize, from: Phase, to: 
 }
 
 /// Reserves a tree with free huge frames for a slot.
-pub(super) fn reserve<G: Geometry>(world: &World<G>, slot: Slot) {
-    let (zone, class) = (&world.zone, Class(0));
+pub(super) fn reserve<G: Geometry>(zone: &Zone<G>, slot: Slot) {
+    let class = Class(0);
     let word = zone.reservation(slot, class);
     zone.move_to(word, class, (Kind::Huge, Places::ALL, 0), |_| true);
 }
 
 /// Tells a tree that the counter of a child went from `before` to `after`.
-pub(super) fn credit<G: Geometry>(world: &World<G>, huge: usize, before: usize, after: usize) {
+pub(super) fn credit<G: Geometry>(zone: &Zone<G>, huge: usize, before: usize, after: usize) {
     let (tree, child) = (huge / G::TREE_HUGE, huge % G::TREE_HUGE);
-    world.zone.change_tree(tree, |entry| Some(entry.follow::<G>(child, before, after)));
+    zone.change_tree(tree, |entry| Some(entry.follow::<G>(child, before, after)));
 }
 
 /// Takes a child for empty, as a search for a child does that finds no credits in it although the
 /// tree says so.
-pub(super) fn heal<G: Geometry>(world: &World<G>, huge: usize) {
-    let told = world.zone.tree(huge / G::TREE_HUGE).children() >> (huge % G::TREE_HUGE) & 1 != 0;
-    if told && world.zone.lower.credits(huge) == 0 {
-        world.zone.forget_child(huge);
+pub(super) fn heal<G: Geometry>(zone: &Zone<G>, huge: usize) {
+    let told = zone.tree(huge / G::TREE_HUGE).children() >> (huge % G::TREE_HUGE) & 1 != 0;
+    if told && zone.lower.credits(huge) == 0 {
+        zone.forget_child(huge);
     }
 }

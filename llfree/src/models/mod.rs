@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   scenarios   lower  several_rows  children  reservations  whole_zone    tables of scripts
-//!               whole_rows  index  mistakes
+//!               whole_rows  index  mistakes  runs
 //!                  │
 //!   script      a thread: what it owns, its operations        ──►  says what it owns and does
 //!                  │                   │                                     │
@@ -21,7 +21,7 @@
 //!   exact, trees know of every child with credits and of its quarters, every tree is findable, and
 //!   what is free can be allocated to the last frame, from every slot. From every state every thread
 //!   finishes alone.
-//! * `--cfg loom`: the memory orderings, with up to three preemptions. Who owns a frame writes to a
+//! * `--cfg woodlot_loom`: the memory orderings, with up to three preemptions. Who owns a frame writes to a
 //!   cell of it, so an edge that is missing between a free and the next allocation of the frame is
 //!   a data race.
 //!
@@ -34,7 +34,7 @@ extern crate std;
 #[cfg(woodlot_explore)]
 mod explored;
 mod frames;
-#[cfg(loom)]
+#[cfg(woodlot_loom)]
 mod loomed;
 mod machine;
 mod scenarios;
@@ -50,7 +50,7 @@ use crate::state::Phase;
 
 #[cfg(woodlot_explore)]
 use explored as driver;
-#[cfg(loom)]
+#[cfg(woodlot_loom)]
 use loomed as driver;
 
 /// A geometry with huge frames of 2^`H` base frames and trees of `T` huge frames.
@@ -79,6 +79,12 @@ enum Op {
     Batch(u32, usize),
     /// Frees this many base frames from this one on in one batch.
     FreeBatch(usize, usize),
+    /// Allocates a run of so many frames; may find none.
+    Run(usize),
+    /// Allocates the run of so many frames that begins with this one; may be refused.
+    RunAt(usize, usize),
+    /// Frees so many frames from this one on as one run, if the thread has them all.
+    FreeRun(usize, usize),
     /// Frees what this thread allocated by its n-th allocation, if that found anything.
     FreeGot(usize),
     /// Frees the first half of that, and keeps the other.
@@ -150,14 +156,16 @@ struct Scenario<G: Geometry> {
     /// What the threads may do to each other.
     law: Law,
     /// Does loom run it every day with the full bound, or with one preemption?
-    #[cfg_attr(not(loom), expect(dead_code, reason = "for loom"))]
+    #[cfg_attr(not(woodlot_loom), expect(dead_code, reason = "for loom"))]
     loom: bool,
 }
 
 impl Op {
     /// Does it count frames into or out of the balance of its thread's slot?
     fn counts(&self) -> bool {
-        use Op::{Alloc, AllocClass, AllocSure, At, Batch, Free, FreeAgain, FreeBatch, FreeGot};
+        use Op::{
+            Alloc, AllocClass, AllocSure, At, Batch, Free, FreeAgain, FreeBatch, FreeGot, FreeRun,
+        };
         matches!(
             self,
             Alloc(_)
@@ -169,7 +177,10 @@ impl Op {
                 | FreeAgain(..)
                 | FreeBatch(..)
                 | FreeGot(_)
+                | FreeRun(..)
                 | Op::FreeHalf(_)
+                | Op::Run(_)
+                | Op::RunAt(..)
         )
     }
 }
@@ -236,7 +247,7 @@ impl<G: Geometry> Scenario<G> {
     }
 }
 
-#[cfg(loom)]
+#[cfg(woodlot_loom)]
 fn full() -> bool {
     std::env::var_os("WOODLOT_FULL").is_some_and(|value| value == "1")
 }

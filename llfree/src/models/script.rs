@@ -2,23 +2,14 @@
 
 use std::vec::Vec;
 
-use woodlot_frame::{Batch, Class, FrameAllocator, FrameId, Geometry, HugeId, Order, Slot};
+use woodlot_frame::{
+    Batch, Class, FrameAllocator, FrameId, Geometry, HugeId, Order, RangeRequest, Slot,
+};
 
-use super::frames::{Block, Frames};
+use super::frames::{Block, Doing, Frames};
 use super::machine::Level;
 use super::world::World;
 use super::{Op, Script, machine, std};
-
-/// What an operation under way may have done to the durable words.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Doing {
-    /// Allocates some block of this order.
-    Taking(u32),
-    /// Allocates this block.
-    TakingAt(Block),
-    /// Frees this block.
-    Giving(Block),
-}
 
 /// What a thread says of itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -84,7 +75,7 @@ impl<'a, G: Geometry> Thread<'a, G> {
                 // On weak memory a search may see rows as they were. A whole allocation then gives its
                 // credits back, which shows it what came before, and looks again.
                 let found = self.got.last().is_some_and(Option::is_some);
-                assert!(found || cfg!(loom), "nothing found of what is free");
+                assert!(found || cfg!(woodlot_loom), "nothing found of what is free");
             }
             Op::AllocClass(order, class) => self.alloc(step, order, class),
             Op::At(frame, order) => {
@@ -92,7 +83,7 @@ impl<'a, G: Geometry> Thread<'a, G> {
                 // Of the last class: where there are several, a tree that is entirely free turns to it.
                 let class = zone.zone.classes.all().next_back().expect("a policy has a class");
                 let request = World::<G>::request(order, at).class(class).at(FrameId(frame));
-                let found = (self.world.scenario.machine.alloc)(self.world, request);
+                let found = (self.world.scenario.machine.alloc)(&self.world.zone, request);
                 self.take(found, order);
             }
             Op::Batch(order, count) => {
@@ -109,6 +100,28 @@ impl<'a, G: Geometry> Thread<'a, G> {
                 let giving = |frame: &FrameId| Doing::Giving(Block(frame.0, 0));
                 self.say(step, &frames.iter().map(giving).collect::<Vec<_>>());
                 let freed = zone.free_batch(&frames, Order::BASE, Slot(at));
+                assert_eq!(freed, Ok(()), "they are allocated, yet their free is refused");
+            }
+            Op::Run(count) => {
+                self.say(step, &std::vec![Doing::Taking(0); count]);
+                self.alloc_run(RangeRequest::new(count, Class(0), Slot(at)));
+            }
+            Op::RunAt(first, count) => {
+                let taking = (first..first + count).map(|frame| Doing::TakingAt(Block(frame, 0)));
+                self.say(step, &taking.collect::<Vec<_>>());
+                let request = RangeRequest::new(count, Class(0), Slot(at));
+                self.alloc_run(request.at(FrameId(first)));
+            }
+            Op::FreeRun(first, count) => {
+                let frames = first..first + count;
+                if !frames.clone().all(|frame| self.state.owned.has(frame)) {
+                    return;
+                }
+                self.pause(step);
+                frames.clone().for_each(|frame| self.disown(Block(frame, 0)));
+                let giving = frames.clone().map(|frame| Doing::Giving(Block(frame, 0)));
+                self.say(step, &giving.collect::<Vec<_>>());
+                let freed = zone.free_range(FrameId(frames.start)..FrameId(frames.end), Slot(at));
                 assert_eq!(freed, Ok(()), "they are allocated, yet their free is refused");
             }
             Op::FreeGot(number) => {
@@ -129,7 +142,7 @@ impl<'a, G: Geometry> Thread<'a, G> {
             Op::FreeAgain(frame, order) => {
                 let block = Block(frame, order);
                 self.say(step, &[Doing::Giving(block)]);
-                if (self.world.scenario.machine.free)(self.world, block, Slot(at)) {
+                if (self.world.scenario.machine.free)(&self.world.zone, block, Slot(at)) {
                     self.state.freed.push(block);
                 }
             }
@@ -162,11 +175,11 @@ impl<'a, G: Geometry> Thread<'a, G> {
             }
             Op::Reserve(slot) => {
                 self.say(step, &[]);
-                machine::reserve(self.world, Slot(slot));
+                machine::reserve(zone, Slot(slot));
             }
             Op::TakeAll(huge) => {
                 self.say(step, &[]);
-                let held = (self.world.scenario.machine.take_all)(self.world, huge);
+                let held = (self.world.scenario.machine.take_all)(&self.world.zone, huge);
                 self.state.credits = (huge, held);
             }
             Op::TakeSome(huge, count) => {
@@ -185,24 +198,24 @@ impl<'a, G: Geometry> Thread<'a, G> {
                 self.say(step, &[]);
                 let (huge, held) = std::mem::take(&mut self.returning);
                 if held > 0 {
-                    (self.world.scenario.machine.give_back)(self.world, huge, held);
+                    (self.world.scenario.machine.give_back)(&self.world.zone, huge, held);
                 }
             }
             Op::Heal(huge) => {
                 self.say(step, &[]);
-                machine::heal(self.world, huge);
+                machine::heal(zone, huge);
             }
             Op::Credit(huge, before, after) => {
                 self.say(step, &[]);
-                machine::credit(self.world, huge, before, after);
+                machine::credit(zone, huge, before, after);
             }
             Op::Turn(huge, from, to) => {
                 self.say(step, &[]);
-                assert!(machine::turn(self.world, huge, from, to));
+                assert!(machine::turn(zone, huge, from, to));
             }
             Op::Search => {
                 self.say(step, &[]);
-                machine::search(self.world);
+                machine::search(zone);
             }
         }
     }
@@ -210,8 +223,16 @@ impl<'a, G: Geometry> Thread<'a, G> {
     fn alloc(&mut self, step: usize, order: u32, class: Class) {
         self.say(step, &[Doing::Taking(order)]);
         let request = World::<G>::request(order, self.script.at).class(class);
-        let found = (self.world.scenario.machine.alloc)(self.world, request);
+        let found = (self.world.scenario.machine.alloc)(&self.world.zone, request);
         self.take(found, order);
+    }
+
+    /// A run as single frames: as good as any other blocks that it consists of.
+    fn alloc_run(&mut self, request: RangeRequest) {
+        if let Ok(run) = self.world.zone.alloc_range(request) {
+            assert_eq!(run.end.0 - run.start.0, request.frames, "as long as it was asked for");
+            (run.start.0..run.end.0).for_each(|frame| self.own(Block(frame, 0)));
+        }
     }
 
     fn take(&mut self, found: Option<FrameId>, order: u32) {
@@ -225,7 +246,8 @@ impl<'a, G: Geometry> Thread<'a, G> {
     fn free(&mut self, step: usize, block: Block) {
         self.disown(block);
         self.say(step, &[Doing::Giving(block)]);
-        let freed = (self.world.scenario.machine.free)(self.world, block, Slot(self.script.at));
+        let freed =
+            (self.world.scenario.machine.free)(&self.world.zone, block, Slot(self.script.at));
         assert!(freed, "{block:?} is allocated, yet its free is refused");
     }
 

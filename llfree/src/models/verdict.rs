@@ -238,7 +238,7 @@ impl<G: Geometry> World<G> {
     #[cfg(woodlot_explore)]
     pub(super) fn exhaust(&self, order: u32, slot: usize) {
         let mut taken = 0;
-        while (self.scenario.machine.alloc)(self, Self::request(order, slot)).is_some() {
+        while (self.scenario.machine.alloc)(&self.zone, Self::request(order, slot)).is_some() {
             taken += 1;
             assert!(taken <= self.scenario.frames, "more allocated than there is");
         }

@@ -31,7 +31,7 @@ pub(super) struct World<G: Geometry> {
     #[cfg(woodlot_explore)]
     pub(super) recoveries: RefCell<HashMap<Vec<u64>, Frames>>,
     /// What the owner of a frame writes to.
-    #[cfg(loom)]
+    #[cfg(woodlot_loom)]
     cells: Vec<loom::cell::UnsafeCell<Option<usize>>>,
 }
 
@@ -189,7 +189,7 @@ impl<G: Geometry> World<G> {
             pause: AtomicU64::new(0),
             #[cfg(woodlot_explore)]
             recoveries: RefCell::default(),
-            #[cfg(loom)]
+            #[cfg(woodlot_loom)]
             cells: (0..scenario.frames).map(|_| loom::cell::UnsafeCell::new(None)).collect(),
         }
     }
@@ -212,7 +212,7 @@ impl<G: Geometry> World<G> {
     }
 
     /// A block changes hands: from its owner, or to one.
-    #[cfg(loom)]
+    #[cfg(woodlot_loom)]
     pub(super) fn hand_over(&self, block: Block, from: Option<usize>, to: Option<usize>) {
         if self.scenario.law == super::Law::FreedByOthers {
             return;
@@ -227,11 +227,11 @@ impl<G: Geometry> World<G> {
         }
     }
 
-    #[cfg(not(loom))]
+    #[cfg(not(woodlot_loom))]
     pub(super) fn hand_over(&self, _: Block, _: Option<usize>, _: Option<usize>) {}
 
     /// A request on a slot, of class 0.
     pub(super) fn request(order: u32, slot: usize) -> Request {
-        Request::new(woodlot_frame::Order(order as u8), Slot(slot))
+        Request::movable(woodlot_frame::Order(order as u8), Slot(slot))
     }
 }

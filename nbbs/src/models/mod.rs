@@ -18,7 +18,7 @@
 //!   yields what is owned, up to one operation a thread. At the end every free block of every order can
 //!   be allocated; and there are no marks, and every branch says what is below it, once slots are
 //!   settled. From every state every thread finishes alone.
-//! * `--cfg loom`: preemptions up to three. Who owns a frame writes to a cell of it, so an edge that is
+//! * `--cfg woodlot_loom`: preemptions up to three. Who owns a frame writes to a cell of it, so an edge that is
 //!   missing between a free and the next allocation of the frame is a data race.
 //!
 //! `random` has scripts by chance, for the explorer. That a scenario can fail is shown by
@@ -27,7 +27,7 @@ extern crate std;
 
 #[cfg(woodlot_explore)]
 mod explored;
-#[cfg(loom)]
+#[cfg(woodlot_loom)]
 mod loomed;
 #[cfg(woodlot_explore)]
 mod random;
@@ -43,7 +43,7 @@ use crate::shape::Node;
 
 #[cfg(woodlot_explore)]
 use explored as driver;
-#[cfg(loom)]
+#[cfg(woodlot_loom)]
 use loomed as driver;
 
 /// A geometry with the largest order `H + 1`.

@@ -14,7 +14,7 @@ use crate::shape::{Cell, Node, Shape};
 /// The threads' calls are under way, or have all returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum When {
-    #[cfg_attr(loom, expect(dead_code, reason = "for the explorer"))]
+    #[cfg_attr(woodlot_loom, expect(dead_code, reason = "for the explorer"))]
     UnderWay,
     Returned,
 }

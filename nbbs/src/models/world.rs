@@ -24,7 +24,7 @@ pub(super) struct World<G: Geometry, F: Cells> {
     #[cfg(woodlot_explore)]
     pub(super) pause: AtomicU64,
     /// What the owner of a frame writes to.
-    #[cfg(loom)]
+    #[cfg(woodlot_loom)]
     frames: Vec<loom::cell::UnsafeCell<Option<usize>>>,
 }
 
@@ -83,7 +83,7 @@ impl<G: Geometry, F: Cells> World<G, F> {
             background: Vec::new(),
             #[cfg(woodlot_explore)]
             pause: AtomicU64::new(0),
-            #[cfg(loom)]
+            #[cfg(woodlot_loom)]
             frames: (0..config.frames).map(|_| loom::cell::UnsafeCell::new(None)).collect(),
         };
         world.set_up();
@@ -110,7 +110,7 @@ impl<G: Geometry, F: Cells> World<G, F> {
     }
 
     /// A block changes hands: from its owner, or to one.
-    #[cfg(loom)]
+    #[cfg(woodlot_loom)]
     pub(super) fn hand_over(&self, block: Block, from: Option<usize>, to: Option<usize>) {
         // Of a large block the first frames of each half will do.
         let half = 1 << block.1.saturating_sub(1);
@@ -123,6 +123,6 @@ impl<G: Geometry, F: Cells> World<G, F> {
         }
     }
 
-    #[cfg(not(loom))]
+    #[cfg(not(woodlot_loom))]
     pub(super) fn hand_over(&self, _: Block, _: Option<usize>, _: Option<usize>) {}
 }

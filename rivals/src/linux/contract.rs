@@ -7,8 +7,8 @@ use woodlot_frame::{
 };
 
 use super::Linux;
-use super::state::{self, LISTED};
-use crate::config::{check_free, check_request};
+use super::state::{self, ALLOCATED, LISTED};
+use crate::config::{check_free, check_request, is_block};
 
 impl<G: Geometry, const PCP: bool> Linux<G, PCP> {
     /// From the buddy lists, behind the zone lock (`rmqueue_buddy`).
@@ -99,6 +99,12 @@ impl<G: Geometry, const PCP: bool> FrameAllocator for Linux<G, PCP> {
         Ok(())
     }
 
+    fn can_free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
+        check_free::<G>(&self.zone, frame, order, slot)?;
+        let allocated = self.all_are(frame, order, |state| state::kind(state) == ALLOCATED);
+        if allocated { Ok(()) } else { Err(FreeError::NotAllocated(frame)) }
+    }
+
     fn drain(&self, slot: Slot) -> Result<(), BadSlot> {
         if slot.0 >= self.zone.slots {
             return Err(BadSlot(slot));
@@ -128,7 +134,7 @@ impl<G: Geometry, const PCP: bool> FrameAllocator for Linux<G, PCP> {
     }
 
     fn is_free(&self, frame: FrameId, order: Order) -> bool {
-        self.all_free(frame, order)
+        is_block::<G>(&self.zone, frame, order) && self.all_are(frame, order, state::is_free)
     }
 
     fn free_in_huge(&self, huge: HugeId) -> usize {

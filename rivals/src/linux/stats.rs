@@ -4,7 +4,6 @@ use woodlot_frame::{ClassStats, FrameId, Geometry, HugeId, MAX_CLASSES, Order, S
 
 use super::Linux;
 use super::state;
-use crate::config::is_block;
 
 impl<G: Geometry, const PCP: bool> Linux<G, PCP> {
     /// Free frames from `frame` to `end`, both in the zone.
@@ -57,16 +56,14 @@ impl<G: Geometry, const PCP: bool> Linux<G, PCP> {
         stats
     }
 
-    pub(super) fn all_free(&self, frame: FrameId, order: Order) -> bool {
-        if !is_block::<G>(&self.zone, frame, order) {
-            return false;
-        }
+    /// Is something true of the state of every block that has frames of this one, a block of the zone?
+    pub(super) fn all_are(&self, frame: FrameId, order: Order, is: impl Fn(u32) -> bool) -> bool {
         let _held = self.central.lock.lock();
         let mut at = self.page(frame);
         let end = at + (1 << order.0);
         while at < end {
             match self.block_of(at) {
-                Some((head, state)) if state::is_free(state) => {
+                Some((head, state)) if is(state) => {
                     at = head + (1 << state::order(state));
                 }
                 _ => return false,

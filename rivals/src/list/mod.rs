@@ -152,6 +152,16 @@ impl<G: Geometry, D: Discipline, const ORDER: u32> List<G, D, ORDER> {
         (frame >> ORDER..=(end - 1) >> ORDER).map(of_block).sum()
     }
 
+    /// The block that a free names, or what is wrong with the call.
+    #[inline(always)]
+    fn block(&self, frame: FrameId, order: Order, slot: Slot) -> Result<u32, FreeError> {
+        check_free::<G>(&self.zone, frame, order, slot)?;
+        if order != Self::ORDER {
+            return Err(FreeError::Unsupported);
+        }
+        Ok(((frame.0 >> ORDER) - self.first) as u32)
+    }
+
     /// Free frames of the part of a huge frame that lies in the zone.
     fn free_in(&self, huge: usize) -> usize {
         let first = (huge << G::HUGE_ORDER).max(self.zone.start.0);
@@ -195,14 +205,18 @@ impl<G: Geometry, D: Discipline, const ORDER: u32> FrameAllocator for List<G, D,
 
     #[inline]
     fn free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
-        check_free::<G>(&self.zone, frame, order, slot)?;
-        if order != Self::ORDER {
-            return Err(FreeError::Unsupported);
-        }
-        let block = ((frame.0 >> ORDER) - self.first) as u32;
+        let block = self.block(frame, order, slot)?;
         match self.discipline.push(&self.blocks, slot.0, block) {
             true => Ok(()),
             false => Err(FreeError::NotAllocated(frame)),
+        }
+    }
+
+    fn can_free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
+        let block = self.block(frame, order, slot)?;
+        match self.blocks.at(block).state() {
+            FREE => Err(FreeError::NotAllocated(frame)),
+            _ => Ok(()),
         }
     }
 

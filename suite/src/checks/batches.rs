@@ -16,7 +16,7 @@ pub fn batches_of_every_order(engine: Engine) {
             for wanted in [0, 1, 2, 15, 64, 65] {
                 // Not all sizes fit; the judge knows which.
                 let class = Class(wanted as u8 % 4);
-                let request = Request::new(order, Slot(0)).class(class);
+                let request = Request::new(order, class, Slot(0));
                 let Ok(frames) = zone.alloc_batch(request, batch, wanted) else { continue };
                 zone.validate_counts();
                 zone.free_batch(&frames, order, Slot(1)).expect("all of it is allocated");
@@ -40,7 +40,7 @@ pub fn batches_larger_than_the_zone(engine: Engine) {
             zone.give(frame, Order::BASE, slot);
         }
         let blocks = zone.model.free_blocks(order).count();
-        let request = Request::new(order, Slot(1));
+        let request = Request::movable(order, Slot(1));
         for wanted in [blocks + 1, blocks + 500] {
             let none = zone.alloc_batch(request, Batch::All, wanted);
             assert_eq!(none, Err(AllocError::OutOfMemory));
@@ -72,7 +72,7 @@ pub fn exact_batches(engine: Engine) {
     let mut zone = Checked::new(engine, &config, Init::Free);
     for order in engine.orders().take(4).chain([engine.huge_order]) {
         let at = |n: usize| FrameId(n << order.0);
-        let request = Request::new(order, Slot(0));
+        let request = Request::movable(order, Slot(0));
         let all = zone.alloc_batch(request.at(at(1)), Batch::All, 3).expect("all is free");
         assert_eq!(all, [at(1), at(2), at(3)]);
         zone.free_batch(&all, order, Slot(1)).expect("all of it is allocated");
@@ -145,7 +145,7 @@ pub fn batches_one_by_one(engine: Engine) {
     let mut zone =
         Checked::new(engine, &ZoneConfig::new(2 * engine.huge_frames + 3, 2), Init::Free);
     for order in engine.orders() {
-        let any = Request::new(order, Slot(0));
+        let any = Request::movable(order, Slot(0));
         let too_many = zone.model.free_blocks(order).count() + 1;
         for (wanted, batch) in
             [(0, Batch::All), (2, Batch::All), (too_many, Batch::All), (too_many, Batch::UpTo)]

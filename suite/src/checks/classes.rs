@@ -46,7 +46,7 @@ fn grow(
     for n in 0.. {
         let class = [Class::IMMOVABLE, Class::MOVABLE][n % 2];
         let order = Order((n / 2 % 4) as u8);
-        let request = Request::new(order, Slot(n / 8 % slots)).class(class);
+        let request = Request::new(order, class, Slot(n / 8 % slots));
         let frame = zone.alloc(request).expect("most is free");
         judge(&zone, &live, frame, class);
         live.push((frame, order, class));
@@ -107,7 +107,7 @@ fn churn(zone: &mut Checked, salt: u64, slots: usize, orders: u8) -> Live {
         } else {
             let order = Order(rng.u8(..=orders));
             let class = [Class::IMMOVABLE, Class::MOVABLE][rng.usize(..2)];
-            let request = Request::new(order, Slot(rng.usize(..slots))).class(class);
+            let request = Request::new(order, class, Slot(rng.usize(..slots)));
             live.push((zone.alloc(request).expect("most is free"), order, class));
         }
         if step % 100 == 99 {
@@ -164,7 +164,7 @@ pub fn every_class_may_take_the_last_frame(engine: Engine) {
             // One block of every class keeps trees of every class.
             for other in policy.all() {
                 let order = Order(2);
-                let frame = zone.alloc(Request::new(order, Slot(1)).class(other));
+                let frame = zone.alloc(Request::new(order, other, Slot(1)));
                 blocks.push((frame.expect("the zone is empty"), order));
             }
             for order in [engine.huge_order, Order(2), Order::BASE] {
@@ -196,7 +196,7 @@ pub fn statistics_by_class_sum_up(engine: Engine) {
     for n in 0..400_usize {
         let class = Class(n as u8 % 4);
         let order = if n % 50 == 0 { engine.huge_order } else { Order(n as u8 % 3) };
-        let frame = zone.alloc(Request::new(order, Slot(n % 2)).class(class));
+        let frame = zone.alloc(Request::new(order, class, Slot(n % 2)));
         blocks.push((frame.expect("much is free"), order));
         if n % 20 == 0 {
             zone.validate_counts();

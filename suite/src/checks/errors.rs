@@ -4,7 +4,7 @@
 //! nothing changed.
 
 use woodlot_frame::{
-    Batch, Class, FrameId, FreeError, HugeId, Init, Order, Request, Slot, ZoneConfig,
+    Batch, Class, FrameId, FreeError, HugeId, Init, Order, Place, Request, Slot, ZoneConfig,
 };
 
 use super::{Checked, Engine, rng};
@@ -43,7 +43,7 @@ fn bad_frames(config: &ZoneConfig) -> Vec<FrameId> {
 /// Slots, classes and orders that do not exist, in allocations.
 pub fn bad_requests_are_refused(engine: Engine) {
     let (mut zone, blocks) = used(engine);
-    let good = Request::new(Order::BASE, Slot(0));
+    let good = Request::movable(Order::BASE, Slot(0));
     let classes = [4, 5, 7, 8, 128, 255].map(Class);
     let mut bad: Vec<_> = BAD_SLOTS.map(|n| Request { slot: Slot(n), ..good }).into();
     bad.extend(classes.map(|class| good.class(class)));
@@ -58,7 +58,8 @@ pub fn bad_requests_are_refused(engine: Engine) {
         }
     }
     // All at once: any of the errors will do, but one of them.
-    let worst = Request { order: Order(255), slot: Slot(9), class: Class(9), frame: None };
+    let worst =
+        Request { order: Order(255), slot: Slot(9), class: Class(9), place: Place::Anywhere };
     assert!(zone.alloc(worst).is_err());
     assert!(zone.alloc(worst.at(FrameId(usize::MAX))).is_err());
     zone.validate();
@@ -71,7 +72,7 @@ pub fn bad_exact_frames_are_refused(engine: Engine) {
     for order in engine.orders() {
         let misaligned = (order.0 > 0).then(|| FrameId((config.end().0 / 2) | 1));
         for frame in bad_frames(&config).into_iter().chain(misaligned) {
-            let request = Request::new(order, Slot(1)).at(frame);
+            let request = Request::movable(order, Slot(1)).at(frame);
             assert!(zone.alloc(request).is_err());
             assert!(zone.alloc_batch(request, Batch::UpTo, 2).is_err());
         }

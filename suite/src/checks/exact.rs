@@ -19,7 +19,7 @@ pub fn every_block_can_be_claimed(engine: Engine) {
         let blocks: Vec<_> = zone.model.blocks(order).collect();
         for &frame in blocks.iter().rev() {
             zone.claim(frame, order, Slot(0));
-            let again = zone.alloc(Request::new(order, Slot(1)).at(frame));
+            let again = zone.alloc(Request::movable(order, Slot(1)).at(frame));
             assert_eq!(again, Err(AllocError::InUse(frame)));
         }
         zone.validate_counts();
@@ -45,7 +45,7 @@ pub fn a_frame_in_use_refuses_the_blocks_around_it(engine: Engine) {
         zone.claim(position, Order::BASE, Slot(0));
         for order in engine.orders() {
             let block = FrameId(position.0 & !(order.frames() - 1));
-            let answer = zone.alloc(Request::new(order, Slot(1)).at(block));
+            let answer = zone.alloc(Request::movable(order, Slot(1)).at(block));
             assert_eq!(answer, Err(AllocError::InUse(block)));
         }
         zone.validate();
@@ -67,7 +67,7 @@ pub fn claims_and_allocations_mix(engine: Engine) {
     for _ in 0..1500 {
         let order = Order(rng.u8(..=zone.model.max_order().0));
         let frame = FrameId(rng.usize(5..config.end().0) & !(order.frames() - 1));
-        let request = Request::new(order, Slot(rng.usize(..3))).class(Class(rng.u8(..4)));
+        let request = Request::new(order, Class(rng.u8(..4)), Slot(rng.usize(..3)));
         let request = if rng.bool() { request.at(frame) } else { request };
         match zone.alloc(request) {
             Ok(frame) => blocks.push((frame, order)),
@@ -111,7 +111,7 @@ pub fn offline_frames_cannot_be_claimed(engine: Engine) {
     zone.offline(HugeId(1), 1).expect("the huge frame is free");
     for order in engine.orders() {
         let frame = FrameId(engine.huge_frames & !(order.frames() - 1));
-        let answer = zone.alloc(Request::new(order, Slot(0)).at(frame));
+        let answer = zone.alloc(Request::movable(order, Slot(0)).at(frame));
         assert_eq!(answer, Err(AllocError::InUse(frame)));
         assert!(matches!(
             zone.free(frame, order, Slot(0)),

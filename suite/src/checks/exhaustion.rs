@@ -18,9 +18,9 @@ pub fn the_last_block_is_found_from_every_slot_and_class(engine: Engine) {
                 for class in config.classes.all() {
                     let last = blocks[rng.usize(..blocks.len())];
                     zone.give(last, order, freed_by);
-                    let again = zone.alloc(Request::new(order, slot).class(class));
+                    let again = zone.alloc(Request::new(order, class, slot));
                     assert_eq!(again, Ok(last), "the only free block of {order}");
-                    assert!(zone.alloc(Request::new(order, slot).class(class)).is_err());
+                    assert!(zone.alloc(Request::new(order, class, slot)).is_err());
                 }
             }
         }
@@ -37,7 +37,7 @@ pub fn trees_held_by_other_slots_are_found(engine: Engine) {
         for slot in (0..4).map(Slot) {
             for class in classes.all() {
                 let order = Order(class.0);
-                let frame = zone.alloc(Request::new(order, slot).class(class));
+                let frame = zone.alloc(Request::new(order, class, slot));
                 kept.push((frame.expect("the zone is empty"), order));
             }
         }
@@ -90,7 +90,7 @@ pub fn the_last_exact_fit_is_used(engine: Engine) {
             for n in 0..blocks {
                 zone.take(order, Slot(n));
             }
-            assert!(zone.alloc(Request::new(order, Slot(0))).is_err());
+            assert!(zone.alloc(Request::movable(order, Slot(0))).is_err());
             zone.validate();
         }
         // The last huge frame of a tree holds exactly one block.
@@ -103,7 +103,7 @@ pub fn the_last_exact_fit_is_used(engine: Engine) {
             for slot in 0..engine.huge_frames >> order.0 {
                 zone.take(order, Slot(slot & 1));
             }
-            assert!(zone.alloc(Request::new(order, Slot(1))).is_err());
+            assert!(zone.alloc(Request::movable(order, Slot(1))).is_err());
             zone.validate_counts();
         }
     }
@@ -118,7 +118,7 @@ pub fn more_slots_than_memory(engine: Engine) {
         let order = Order(if frames > 3 { 2 } else { 0 });
         for n in 0.. {
             let class = Class(n as u8 / 8 % 4);
-            match zone.alloc(Request::new(order, Slot(n % slots)).class(class)) {
+            match zone.alloc(Request::new(order, class, Slot(n % slots))) {
                 Ok(frame) => taken.push((frame, order)),
                 Err(_) => break,
             }
@@ -150,7 +150,7 @@ pub fn scattered_frames_are_found(engine: Engine) {
         }
     }
     for order in engine.orders().skip(1) {
-        assert!(zone.alloc(Request::new(order, Slot(1))).is_err());
+        assert!(zone.alloc(Request::movable(order, Slot(1))).is_err());
     }
     zone.validate();
     zone.fill(Order::BASE, Class::LONG_LIVED, Slot(1));

@@ -58,7 +58,7 @@ pub fn many_slots_and_classes_work(engine: Engine) {
         }
         let mut zone = Checked::new(engine, &config, Init::Free);
         let last = policy.all().next_back().expect("a policy has a class");
-        let frame = zone.alloc(Request::new(Order(0), Slot(1)).class(last));
+        let frame = zone.alloc(Request::new(Order(0), last, Slot(1)));
         zone.give(frame.expect("the zone is empty"), Order(0), Slot(0));
         zone.validate();
     }
@@ -204,7 +204,7 @@ pub fn dirty_metadata_is_as_good_as_new(engine: Engine) {
             if let Err(why) = crate::validate::everything(&*a, &model, history) {
                 panic!("{} on dirty metadata, {config:?} {init:?}: {why}", engine.name);
             }
-            while a.alloc(Request::new(Order(0), Slot(0))).is_ok() {}
+            while a.alloc(Request::movable(Order(0), Slot(0))).is_ok() {}
             assert_eq!(a.stats().free_frames, 0);
         }
         assert!(durable.untouched_but(0, size.durable), "wrote beside the durable part");

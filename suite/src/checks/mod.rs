@@ -18,6 +18,7 @@ pub mod orders;
 pub mod partial;
 pub mod ragged;
 pub mod random;
+pub mod ranges;
 pub mod recovery;
 pub mod statistics;
 pub mod unsupported;

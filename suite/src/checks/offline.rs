@@ -20,8 +20,8 @@ pub fn every_huge_frame_goes_and_comes_back(engine: Engine) {
     let mut zone = Checked::new(engine, &ragged(engine), Init::Free);
     for huge_frame in zone.model.huge_range().map(HugeId) {
         zone.offline(huge_frame, 1).expect("the huge frame is free");
-        assert_eq!(zone.offline(huge_frame, 1), Err(OfflineError::InUse), "twice");
         let first = engine.first_of(huge_frame);
+        assert_eq!(zone.offline(huge_frame, 1), Err(OfflineError::InUse(first)), "twice");
         for order in engine.orders().take(usize::from(engine.huge_order.0) + 1) {
             assert_eq!(zone.free(first, order, Slot(0)), Err(FreeError::Offline(first)));
         }
@@ -96,13 +96,14 @@ pub fn ranges_are_taken_all_or_none(engine: Engine) {
         for frame in [0, engine.huge_frames / 2, engine.huge_frames - 1] {
             let frame = FrameId(used * engine.huge_frames + frame);
             zone.claim(frame, Order::BASE, Slot(0));
-            assert_eq!(zone.offline(HugeId(0), 40), Err(OfflineError::InUse));
-            assert_eq!(zone.offline(HugeId(used), 1), Err(OfflineError::InUse));
+            assert_eq!(zone.offline(HugeId(0), 40), Err(OfflineError::InUse(frame)));
+            assert_eq!(zone.offline(HugeId(used), 1), Err(OfflineError::InUse(frame)));
             zone.validate_counts();
             zone.give(frame, Order::BASE, Slot(0));
         }
         zone.offline(HugeId(used), 1).expect("the huge frame is free");
-        assert_eq!(zone.offline(HugeId(0), 40), Err(OfflineError::InUse));
+        let taken = Err(OfflineError::InUse(engine.first_of(HugeId(used))));
+        assert_eq!(zone.offline(HugeId(0), 40), taken);
         assert_eq!(zone.online(HugeId(0), 40), Err(OfflineError::NotOffline));
         zone.validate_counts();
         zone.online(HugeId(used), 1).expect("it is offline");
@@ -123,12 +124,12 @@ pub fn used_huge_frames_stay(engine: Engine) {
     for order in engine.orders() {
         let frame = zone.take(order, Slot(0));
         let first = engine.huge_of(frame);
-        assert_eq!(zone.offline(first, 1), Err(OfflineError::InUse));
+        assert_eq!(zone.offline(first, 1), Err(OfflineError::InUse(frame)));
         assert_eq!(zone.online(first, 1), Err(OfflineError::NotOffline));
         if order > Order::BASE && !engine.unsupported.partial_free {
             zone.give(frame, Order(order.0 - 1), Slot(0));
             let rest = FrameId(frame.0 + order.frames() / 2);
-            assert_eq!(zone.offline(engine.huge_of(rest), 1), Err(OfflineError::InUse));
+            assert_eq!(zone.offline(engine.huge_of(rest), 1), Err(OfflineError::InUse(rest)));
             zone.validate_counts();
             zone.give(rest, Order(order.0 - 1), Slot(0));
         } else {
@@ -151,7 +152,7 @@ pub fn everything_offline(engine: Engine) {
     let mut zone = Checked::new(engine, &config, Init::Free);
     zone.offline(HugeId(0), engine.tree_huge).expect("all is free");
     for order in engine.orders() {
-        assert!(zone.alloc(Request::new(order, Slot(0))).is_err());
+        assert!(zone.alloc(Request::movable(order, Slot(0))).is_err());
     }
     zone.drain(Slot(0)).expect("the slot exists");
     zone.validate();

@@ -18,7 +18,7 @@ pub fn one_block_of_every_order(engine: Engine) {
         for order in engine.orders() {
             for class in config.classes.all() {
                 for slot in (0..config.slots).map(Slot) {
-                    let frame = zone.alloc(Request::new(order, slot).class(class));
+                    let frame = zone.alloc(Request::new(order, class, slot));
                     let frame = frame.expect("the zone is empty");
                     zone.validate_counts();
                     zone.give(frame, order, slot);
@@ -55,7 +55,7 @@ pub fn mixed_orders_fill_the_zone(engine: Engine) {
         loop {
             let order = Order(rng.u8(..=largest));
             let slot = Slot(rng.usize(..3));
-            match zone.alloc(Request::new(order, slot)) {
+            match zone.alloc(Request::movable(order, slot)) {
                 Ok(frame) => blocks.push((frame, order)),
                 Err(_) if order.0 == 0 => break,
                 Err(_) => largest = order.0 - 1,

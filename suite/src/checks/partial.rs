@@ -50,7 +50,7 @@ pub fn random_parts_return_and_come_back(engine: Engine) {
             // Most of these are allocated in full; the others must be refused.
             let _ = zone.free(FrameId(frame), order, Slot(rng.usize(..2)));
             if rng.u8(..4) == 0 {
-                let _ = zone.alloc(Request::new(Order(rng.u8(..=order.0)), Slot(1)));
+                let _ = zone.alloc(Request::movable(Order(rng.u8(..=order.0)), Slot(1)));
             }
         }
         zone.validate_counts();
@@ -123,8 +123,8 @@ pub fn a_split_frees_only_the_part(engine: Engine) {
             let part = FrameId(block.0 + part);
             zone.give(part, Order::BASE, Slot(1));
             zone.validate();
-            assert_eq!(zone.alloc(Request::new(Order::BASE, Slot(1))), Ok(part));
-            let none = zone.alloc(Request::new(Order::BASE, Slot(0)));
+            assert_eq!(zone.alloc(Request::movable(Order::BASE, Slot(1))), Ok(part));
+            let none = zone.alloc(Request::movable(Order::BASE, Slot(0)));
             assert_eq!(none, Err(AllocError::OutOfMemory));
             // All is allocated again, so the block may go back as one.
             zone.give(block, large, Slot(0));

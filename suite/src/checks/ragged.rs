@@ -49,7 +49,10 @@ pub fn ragged_zones_begin_allocated(engine: Engine) {
     for config in zones::ragged(engine) {
         let Some(mut zone) = all_allocated(engine, &config) else { return };
         zone.validate();
-        assert_eq!(zone.alloc(Request::new(Order::BASE, Slot(0))), Err(AllocError::OutOfMemory));
+        assert_eq!(
+            zone.alloc(Request::movable(Order::BASE, Slot(0))),
+            Err(AllocError::OutOfMemory)
+        );
         if engine.unsupported.partial_free {
             continue;
         }
@@ -73,7 +76,7 @@ pub fn frames_beyond_the_ends_are_out_of_range(engine: Engine) {
             let before = start.wrapping_sub(1) & !(order.frames() - 1);
             for frame in [first, last, next, before].map(FrameId) {
                 if !config.contains(frame, order) {
-                    let claim = zone.alloc(Request::new(order, Slot(0)).at(frame));
+                    let claim = zone.alloc(Request::movable(order, Slot(0)).at(frame));
                     assert!(claim.is_err(), "{frame} {order}");
                     assert!(zone.free(frame, order, Slot(0)).is_err(), "{frame} {order}");
                 }

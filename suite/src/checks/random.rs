@@ -3,9 +3,12 @@
 //! Every zone has a seed of its own; a failure prints it, and with it as `WOODLOT_SEED` that zone
 //! comes first. `WOODLOT_OPS` sets the calls per zone, `WOODLOT_ZONES` the zones.
 
+use std::ops::Range;
+
 use fastrand::Rng;
 use woodlot_frame::{
-    Batch, Class, ClassPolicy, FrameId, HugeId, Init, Order, Request, Slot, ZoneConfig,
+    Batch, Class, ClassPolicy, FrameId, HugeId, Init, Order, RangeRequest, Request, Slot,
+    ZoneConfig,
 };
 
 use super::{Checked, Engine, all_allocated};
@@ -28,6 +31,8 @@ struct Walk {
     rng: Rng,
     /// Blocks as they were allocated, as far as they still are.
     blocks: Vec<(FrameId, Order)>,
+    /// Runs as they were allocated, as far as they still are.
+    runs: Vec<Range<FrameId>>,
     offline: Vec<(HugeId, usize)>,
     /// How likely the next change of memory is an allocation, of 100: it swings, so that zones
     /// become full and empty.
@@ -66,8 +71,8 @@ impl Walk {
 
     fn on(engine: Engine, config: &ZoneConfig, init: Init, rng: Rng, seed: u64) -> Self {
         let zone = Checked::seeded(engine, config, init, seed);
-        let (blocks, offline) = (Vec::new(), Vec::new());
-        Self { zone, rng, blocks, offline, appetite: 60 }
+        let (blocks, runs, offline) = (Vec::new(), Vec::new(), Vec::new());
+        Self { zone, rng, blocks, runs, offline, appetite: 60 }
     }
 
     /// Runs to the end; returns how many calls were judged.
@@ -101,9 +106,29 @@ impl Walk {
         let order = self.order();
         let class = self.rng.u8(..self.zone.model.config().classes.count() as u8);
         let class = if self.rng.u8(..100) == 0 { Class(self.rng.u8(..)) } else { Class(class) };
-        let request = Request::new(order, self.slot()).class(class);
+        let request = Request::new(order, class, self.slot());
         match self.rng.u8(..8) {
             0 => request.at(self.frame(order)),
+            1 => request.within(self.window()),
+            _ => request,
+        }
+    }
+
+    /// A range of frames of the zone and around it; now and then one that ends before it begins.
+    fn window(&mut self) -> Range<FrameId> {
+        let ends = [0, 1].map(|_| self.frame(Order::BASE));
+        let forwards = self.rng.u8(..20) > 0;
+        if forwards { ends[0].min(ends[1])..ends[0].max(ends[1]) } else { ends[0]..ends[1] }
+    }
+
+    fn range_request(&mut self) -> RangeRequest {
+        let Request { order, class, slot, .. } = self.request();
+        let most = self.rng.usize(..=2 * order.frames().min(self.zone.model.config().frames));
+        let align = if self.rng.bool() { Order::BASE } else { self.order() };
+        let request = RangeRequest::new(most, class, slot).aligned(align);
+        match self.rng.u8(..4) {
+            0 => request.at(self.frame(align)),
+            1 => request.within(self.window()),
             _ => request,
         }
     }
@@ -123,7 +148,9 @@ impl Walk {
         match self.rng.u8(..100) {
             0..70 if self.rng.u8(..100) < self.appetite => self.alloc(),
             0..70 => self.free_block(),
-            70..78 => self.free_anywhere(),
+            70..74 => self.free_anywhere(),
+            74..76 => self.alloc_range(),
+            76..78 => self.free_range(),
             78..83 => self.alloc_batch(),
             83..86 => self.free_batch(),
             86..90 => {
@@ -144,6 +171,21 @@ impl Walk {
         if let Ok(frame) = self.zone.alloc(request) {
             self.blocks.push((frame, request.order));
         }
+    }
+
+    fn alloc_range(&mut self) {
+        let request = self.range_request();
+        self.runs.extend(self.zone.alloc_range(request));
+    }
+
+    fn free_range(&mut self) {
+        let slot = self.slot();
+        let run = match self.rng.u8(..4) {
+            0 => self.window(),
+            _ if self.runs.is_empty() => return,
+            _ => self.runs.swap_remove(self.rng.usize(..self.runs.len())),
+        };
+        let _ = self.zone.free_range(run, slot);
     }
 
     fn free_block(&mut self) {

@@ -74,7 +74,7 @@ pub fn splits_are_recovered(engine: Engine) {
     for round in 0..8 {
         for _ in 0..60 {
             let order = Order(rng.u8(..=zone.model.max_order().0));
-            if let Ok(block) = zone.alloc(Request::new(order, Slot(0))) {
+            if let Ok(block) = zone.alloc(Request::movable(order, Slot(0))) {
                 let part = Order(rng.u8(..=order.0));
                 let inside = rng.usize(..order.frames()) & !(part.frames() - 1);
                 zone.give(FrameId(block.0 + inside), part, Slot(1));
@@ -162,7 +162,7 @@ pub fn garbage_in(engine: Engine, config: &ZoneConfig, salt: u64) {
         let mut owned = engine.zone(config, Init::Free).expect("the zone is legal");
         // Something is in use, so that not all of a slightly damaged zone is zero.
         for _ in 0..config.frames.min(40) {
-            let _ = owned.allocator().alloc(Request::new(Order(rng.u8(..3)), Slot(0)));
+            let _ = owned.allocator().alloc(Request::movable(Order(rng.u8(..3)), Slot(0)));
         }
         let mut damaged = Vec::new();
         owned.edit_durable(&mut |bytes| {
@@ -227,7 +227,7 @@ pub fn recovered_is_consistent(
     let mut had = 0;
     let mut seen = free;
     for order in engine.orders().rev() {
-        let request = Request::new(order, Slot(0));
+        let request = Request::movable(order, Slot(0));
         while let Ok(frame) = a.alloc(request) {
             seen.alloc(request, Ok(frame))?;
             had += order.frames();

@@ -22,7 +22,7 @@ pub fn counts_are_exact_after_every_call(engine: Engine) {
                 let (frame, order) = blocks.swap_remove(rng.usize(..blocks.len()));
                 zone.give(frame, order, slot);
             }
-            _ => blocks.extend(zone.alloc(Request::new(order, slot)).map(|f| (f, order))),
+            _ => blocks.extend(zone.alloc(Request::movable(order, slot)).map(|f| (f, order))),
         }
         zone.validate_counts();
     }
@@ -37,11 +37,11 @@ pub fn availability_near_exhaustion(engine: Engine) {
     let mut zone = Checked::new(engine, &config, Init::Free);
     let huge_order = engine.huge_order;
     let mut held = Vec::new();
-    while let Ok(frame) = zone.alloc(Request::new(huge_order, Slot(0))) {
+    while let Ok(frame) = zone.alloc(Request::movable(huge_order, Slot(0))) {
         held.push((frame, huge_order));
         zone.validate_counts();
     }
-    while let Ok(frame) = zone.alloc(Request::new(Order::BASE, Slot(1))) {
+    while let Ok(frame) = zone.alloc(Request::movable(Order::BASE, Slot(1))) {
         held.push((frame, Order::BASE));
         zone.validate_counts();
     }
@@ -63,7 +63,7 @@ pub fn the_largest_order_needs_an_aligned_pair(engine: Engine) {
         frames.into_iter().for_each(|frame| zone.give(frame, huge_order, Slot(1)));
         zone.validate_counts();
         assert_eq!(zone.allocator().is_available(engine.max_order), b == a + 1 && a % 2 == 0);
-        let pair = zone.alloc(Request::new(engine.max_order, Slot(1)));
+        let pair = zone.alloc(Request::movable(engine.max_order, Slot(1)));
         if let Ok(frame) = pair {
             zone.give(frame, engine.max_order, Slot(0));
         }
@@ -80,7 +80,7 @@ pub fn drained_statistics(engine: Engine) {
     for n in 0..1000 {
         let class = Class(n as u8 % 4);
         let order = Order(n as u8 % 5);
-        let frame = zone.alloc(Request::new(order, Slot(n % 4)).class(class));
+        let frame = zone.alloc(Request::new(order, class, Slot(n % 4)));
         blocks.extend(frame.map(|frame| (frame, order)));
     }
     let half = blocks.split_off(blocks.len() / 2);

@@ -1,8 +1,8 @@
 //! What an engine declares away says so, in the error of the call, and changes nothing.
 
 use woodlot_frame::{
-    AllocError, Batch, FrameId, FreeError, HugeId, Init, InitError, OfflineError, Order, Request,
-    Slot,
+    AllocError, Batch, Class, FrameId, FreeError, HugeId, Init, InitError, OfflineError, Order,
+    RangeRequest, Request, Slot,
 };
 
 use super::{Checked, Engine};
@@ -15,16 +15,22 @@ pub fn missing_abilities_are_said(engine: Engine) {
     let block = zone.take(Order(2), Slot(0));
     let missing = engine.unsupported;
     if missing.exact_frame {
-        let request = Request::new(Order::BASE, Slot(0)).at(FrameId(0));
+        let request = Request::movable(Order::BASE, Slot(0)).at(FrameId(0));
         assert_eq!(zone.alloc(request), Err(AllocError::Unsupported));
         let batch = zone.alloc_batch(request, Batch::All, 1);
         assert_eq!(batch, Err(AllocError::Unsupported));
+        let within = Request::movable(Order::BASE, Slot(0)).within(FrameId(0)..FrameId(9));
+        assert_eq!(zone.alloc(within), Err(AllocError::Unsupported));
+        let run = zone.alloc_range(RangeRequest::new(3, Class::MOVABLE, Slot(0)));
+        assert_eq!(run, Err(AllocError::Unsupported));
     }
     if missing.partial_free {
         let smaller = zone.free(block, Order(1), Slot(0));
         assert_eq!(smaller, Err(FreeError::Unsupported));
         let inside = zone.free(FrameId(block.0 + 2), Order(1), Slot(0));
         assert_eq!(inside, Err(FreeError::Unsupported));
+        let part = zone.free_range(block..FrameId(block.0 + 3), Slot(0));
+        assert_eq!(part, Err(FreeError::Unsupported));
     }
     if missing.offline {
         assert_eq!(zone.offline(HugeId(3), 1), Err(OfflineError::Unsupported));

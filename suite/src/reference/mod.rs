@@ -16,8 +16,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use woodlot_frame::{
     AllocError, BadSlot, Batch, Class, Construct, FrameAllocator, FrameId, FreeError, Geometry,
-    HugeId, Init, InitError, MAX_CLASSES, MetadataSize, OfflineError, Order, RawMetadata, Request,
-    Slot, Stats, Unsupported, ZoneConfig,
+    HugeId, Init, InitError, MAX_CLASSES, MetadataSize, OfflineError, Order, Place, RangeRequest,
+    RawMetadata, Request, Slot, Stats, Unsupported, ZoneConfig, alloc_run, alloc_within, blocks,
+    free_run,
 };
 
 use crate::mutants::Bug;
@@ -141,6 +142,24 @@ impl<G: Geometry, const LIMITED: bool, const WRONG: bool> Reference<G, LIMITED, 
         Ok(())
     }
 
+    /// What is wrong with a free, whatever the block's state.
+    fn check_free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
+        if order > Order::max::<G>() {
+            return Err(FreeError::OrderTooLarge(order));
+        }
+        self.check_slot(slot).map_err(|BadSlot(slot)| FreeError::BadSlot(slot))?;
+        if !frame.is_aligned(order) {
+            return Err(FreeError::Misaligned(frame, order));
+        }
+        if is::<WRONG>(Bug::FrameNearLimitPanics) {
+            frame.checked_add(order.frames()).expect("attempt to add with overflow");
+        }
+        if !self.config.contains(frame, order) {
+            return Err(FreeError::OutOfRange(frame));
+        }
+        Ok(())
+    }
+
     fn free_block(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
         let mut zone = self.lock();
         if is::<WRONG>(Bug::HalfOfLargestExposed) && order == Order::max::<G>() {
@@ -217,7 +236,7 @@ impl<G: Geometry, const LIMITED: bool, const WRONG: bool> FrameAllocator
     }
 
     fn alloc(&self, request: Request) -> Result<FrameId, AllocError> {
-        let Request { order, class, slot, frame } = request;
+        let Request { order, class, slot, place } = request;
         if order > Order::max::<G>() {
             return Err(AllocError::OrderTooLarge(order));
         }
@@ -226,10 +245,13 @@ impl<G: Geometry, const LIMITED: bool, const WRONG: bool> FrameAllocator
             assert!(!is::<WRONG>(Bug::BadClassPanics), "index out of bounds: {class}");
             return Err(AllocError::BadClass(class));
         }
-        if let Some(frame) = frame {
-            if LIMITED {
-                return Err(AllocError::Unsupported);
-            }
+        if LIMITED && place != Place::Anywhere {
+            return Err(AllocError::Unsupported);
+        }
+        if let Place::Within { .. } = place {
+            return alloc_within(self, request);
+        }
+        if let Place::At(frame) = place {
             if !frame.is_aligned(order) && !is::<WRONG>(Bug::MisalignedClaimAccepted) {
                 return Err(AllocError::Misaligned(frame, order));
             }
@@ -278,27 +300,61 @@ impl<G: Geometry, const LIMITED: bool, const WRONG: bool> FrameAllocator
                 }
             }
             taken += 1;
-            let step = request.order.frames();
-            next.frame = next.frame.map(|frame| FrameId(frame.0.saturating_add(step)));
+            if let Place::At(frame) = next.place {
+                next = next.at(FrameId(frame.0.saturating_add(request.order.frames())));
+            }
         }
         Ok(taken)
     }
 
     fn free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
-        if order > Order::max::<G>() {
-            return Err(FreeError::OrderTooLarge(order));
-        }
-        self.check_slot(slot).map_err(|BadSlot(slot)| FreeError::BadSlot(slot))?;
-        if !frame.is_aligned(order) {
-            return Err(FreeError::Misaligned(frame, order));
-        }
-        if is::<WRONG>(Bug::FrameNearLimitPanics) {
-            frame.checked_add(order.frames()).expect("attempt to add with overflow");
-        }
-        if !self.config.contains(frame, order) {
-            return Err(FreeError::OutOfRange(frame));
-        }
+        self.check_free(frame, order, slot)?;
         self.free_block(frame, order, slot)
+    }
+
+    fn can_free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
+        if is::<WRONG>(Bug::AnythingCanBeFreed) {
+            return Ok(());
+        }
+        self.check_free(frame, order, slot)?;
+        self.refuse_free(&self.lock(), frame, order)
+    }
+
+    fn alloc_range(&self, request: RangeRequest) -> Result<Range<FrameId>, AllocError> {
+        match request.place {
+            Place::At(frame) if is::<WRONG>(Bug::FailedRunKeepsPart) => {
+                let blocks = blocks::<G>(frame..FrameId(frame.0.saturating_add(request.frames)));
+                let claim = Request::new(Order::BASE, request.class, request.slot);
+                for (frame, order) in blocks {
+                    self.alloc(Request { order, ..claim }.at(frame))?;
+                }
+                Ok(frame..FrameId(frame.0 + request.frames))
+            }
+            Place::Within { start, end } if is::<WRONG>(Bug::RunLeavesItsPlace) => {
+                let wider = Place::Within { start, end: FrameId(end.0.saturating_add(1)) };
+                alloc_run(self, RangeRequest { place: wider, ..request })
+            }
+            _ if is::<WRONG>(Bug::RunMisaligned) && request.align.0 < 63 => {
+                alloc_run(self, RangeRequest { align: Order::BASE, ..request })
+            }
+            _ if is::<WRONG>(Bug::ExactRunPassedOver) && request.frames > 1 => {
+                let longer = RangeRequest { frames: request.frames.saturating_add(1), ..request };
+                let Range { start, end } = alloc_run(self, longer)?;
+                let end = FrameId(end.0 - 1);
+                self.free(end, Order::BASE, request.slot).expect("it was just allocated");
+                Ok(start..end)
+            }
+            _ => alloc_run(self, request),
+        }
+    }
+
+    fn free_range(&self, frames: Range<FrameId>, slot: Slot) -> Result<(), FreeError> {
+        let in_zone = self.config.start <= frames.start && frames.end <= self.config.end();
+        if is::<WRONG>(Bug::RunFreedInPart) && in_zone && frames.start < frames.end {
+            return blocks::<G>(frames)
+                .try_for_each(|(frame, order)| self.free(frame, order, slot));
+        }
+        free_run(self, frames, slot)
     }
 
     fn drain(&self, slot: Slot) -> Result<(), BadSlot> {
@@ -324,8 +380,13 @@ impl<G: Geometry, const LIMITED: bool, const WRONG: bool> FrameAllocator
         let range = self.huge_frames(first, count)?;
         match () {
             () if LIMITED && !is::<WRONG>(Bug::DeclaredAwayWorks) => Err(OfflineError::Unsupported),
-            () if self.switch(range, FREE, OFFLINE) => Ok(()),
-            () => Err(OfflineError::InUse),
+            () if self.switch(range.clone(), FREE, OFFLINE) => Ok(()),
+            () => {
+                let used = self.lock().frames()[range.clone()].iter().position(|&s| s != FREE);
+                let used = used.filter(|_| !is::<WRONG>(Bug::WrongFrameInUse));
+                let index = range.start + used.unwrap_or(0);
+                Err(OfflineError::InUse(FrameId(self.config.start.0 + index)))
+            }
         }
     }
 

@@ -14,7 +14,8 @@ use std::sync::{Barrier, Mutex};
 
 use woodlot_frame::atomics::{AtomicU32, AtomicU64, Ordering};
 use woodlot_frame::{
-    AllocError, Batch, Class, FrameId, HugeId, Init, Order, Request, Slot, ZoneConfig,
+    AllocError, Batch, Class, FrameId, HugeId, Init, Order, Place, RangeRequest, Request, Slot,
+    ZoneConfig,
 };
 
 use crate::engine::{Allocator, Engine, Zone};
@@ -91,14 +92,16 @@ impl Arena {
 
     fn refuse(&self, error: AllocError, request: Request) {
         self.refused.fetch_add(1, Ordering::Relaxed);
-        match (error, request.frame) {
-            (AllocError::OutOfMemory, None) => {
+        match (error, request.place) {
+            (AllocError::OutOfMemory, Place::Within { .. }) => {}
+            (AllocError::OutOfMemory, Place::Anywhere) => {
                 if self.allocator().free_frames() > self.config.frames / 2 {
                     self.spurious.fetch_add(1, Ordering::Relaxed);
                 }
             }
-            (AllocError::InUse(_), Some(_)) => {}
-            (AllocError::Unsupported, Some(_)) if self.engine.unsupported.exact_frame => {}
+            (AllocError::InUse(_), Place::At(_)) => {}
+            (AllocError::Unsupported, Place::At(_) | Place::Within { .. })
+                if self.engine.unsupported.exact_frame => {}
             _ => panic!("{}: {error:?} is no answer to {request:?}", self.engine.name),
         }
     }
@@ -108,13 +111,57 @@ impl Arena {
         self.calls.fetch_add(1, Ordering::Relaxed);
         match self.allocator().alloc(request) {
             Ok(frame) => {
-                assert!(request.frame.is_none_or(|asked| asked == frame));
+                let asked_for = match request.place {
+                    Place::Anywhere => true,
+                    Place::At(asked) => asked == frame,
+                    Place::Within { start, end } => {
+                        start <= frame && frame.0 + request.order.frames() <= end.0
+                    }
+                };
+                assert!(asked_for, "{}: {frame} is no answer to {request:?}", self.engine.name);
                 Some(self.own(me, frame, request.order))
             }
             Err(error) => {
                 self.refuse(error, request);
                 None
             }
+        }
+    }
+
+    /// Allocates a run for thread `me`, as its largest blocks.
+    pub fn alloc_range(&self, me: u32, request: RangeRequest) -> Option<Vec<Block>> {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        match self.allocator().alloc_range(request) {
+            Ok(run) => {
+                let fits = run.end.0 - run.start.0 == request.frames
+                    && run.start.is_aligned(request.align)
+                    && match request.place {
+                        Place::Anywhere => true,
+                        Place::At(frame) => run.start == frame,
+                        Place::Within { start, end } => start <= run.start && run.end <= end,
+                    };
+                assert!(fits, "{}: {run:?} is no answer to {request:?}", self.engine.name);
+                let blocks = self.engine.blocks(run);
+                Some(blocks.into_iter().map(|(frame, order)| self.own(me, frame, order)).collect())
+            }
+            Err(AllocError::OutOfMemory | AllocError::InUse(_)) => {
+                self.refused.fetch_add(1, Ordering::Relaxed);
+                None
+            }
+            Err(error) => panic!("{}: {error:?} is no answer to {request:?}", self.engine.name),
+        }
+    }
+
+    /// Frees a run that thread `me` owns, given as its blocks, which must succeed.
+    pub fn free_range(&self, me: u32, blocks: &[Block], slot: Slot) {
+        let [(first, _), .., (last, order)] = blocks else {
+            return blocks.iter().for_each(|&block| self.free(me, block, slot));
+        };
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        blocks.iter().for_each(|&block| self.change(block, me, NOBODY));
+        let run = *first..FrameId(last.0 + order.frames());
+        if let Err(error) = self.allocator().free_range(run.clone(), slot) {
+            panic!("{}: thread {me} owned {run:?}: {error:?}", self.engine.name);
         }
     }
 
@@ -305,7 +352,7 @@ impl Arena {
             for n in 0..possible {
                 let class = self.config.classes.all().nth(n % self.config.classes.count());
                 let slot = Slot(n % self.config.slots);
-                let request = Request::new(order, slot).class(class.unwrap_or(Class::MOVABLE));
+                let request = Request::new(order, class.unwrap_or(Class::MOVABLE), slot);
                 match self.alloc(1, request) {
                     Some((frame, _)) => model.alloc(request, Ok(frame)).expect("nobody had it"),
                     None => panic!("block {n} of {possible} of {order} is not to be had"),

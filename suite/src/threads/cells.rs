@@ -95,7 +95,7 @@ fn owner(
             kind @ 1..=11 => {
                 let limit = rng.u8(..=max);
                 let order = Order(rng.u8(..=limit));
-                let mut request = Request::new(order, slot).class(Class(rng.u8(..classes)));
+                let mut request = Request::new(order, Class(rng.u8(..classes)), slot);
                 if kind == 1 && !engine.unsupported.exact_frame {
                     let frame = cells.start.0 + rng.usize(..cells.words.len());
                     request = request.at(FrameId(frame & !(order.frames() - 1)));

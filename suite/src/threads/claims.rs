@@ -27,7 +27,7 @@ pub fn each_block_is_claimed_once(engine: Engine) {
             rng(400 + u64::from(me)).shuffle(&mut numbers);
             let slot = Slot(me as usize % 3);
             let claim = |n: usize| {
-                let request = Request::new(order, slot).at(FrameId(n << order.0));
+                let request = Request::movable(order, slot).at(FrameId(n << order.0));
                 arena.alloc(me, request)
             };
             numbers.into_iter().filter_map(claim).collect()
@@ -39,7 +39,7 @@ pub fn each_block_is_claimed_once(engine: Engine) {
         arena.validate();
         let mut owned = owned;
         for frame in left {
-            let block = arena.alloc(1, Request::new(order, Slot(0)).at(frame));
+            let block = arena.alloc(1, Request::movable(order, Slot(0)).at(frame));
             owned.push((1, block.expect("it is free and no other call is in flight")));
         }
         arena.settle(owned);
@@ -61,7 +61,7 @@ pub fn claims_of_different_sizes_race(engine: Engine) {
             for _ in 0..20 {
                 let order = Order(rng.u8(..=engine.max_order.0));
                 let frame = rng.usize(..2 * engine.huge_frames) & !(order.frames() - 1);
-                let request = Request::new(order, Slot(me as usize % 2)).at(FrameId(frame));
+                let request = Request::movable(order, Slot(me as usize % 2)).at(FrameId(frame));
                 blocks.extend(arena.alloc(me, request));
                 if rng.u8(..3) == 0
                     && let Some(block) = blocks.pop()

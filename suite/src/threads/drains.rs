@@ -80,7 +80,7 @@ pub fn slots_steal_from_each_other(engine: Engine) {
             let arena = Arena::new(engine, &config);
             let take = |me: u32| {
                 let slot = Slot((me as usize + round) % THREADS);
-                let take = || arena.alloc(me, Request::new(order, slot));
+                let take = || arena.alloc(me, Request::movable(order, slot));
                 let blocks: Vec<_> = std::iter::from_fn(take).collect();
                 blocks.into_iter().for_each(|block| arena.send(me, block));
                 Vec::new()

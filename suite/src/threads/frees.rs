@@ -19,7 +19,7 @@ pub fn shares_of_one_block_are_freed_at_once(engine: Engine) {
         for share in [0, 1, large.0 - 3].map(Order) {
             for round in 0..4 {
                 let arena = Arena::new(engine, &zones::huges(engine, 4, 3));
-                let block = arena.alloc(1, Request::new(large, Slot(0))).expect("all is free");
+                let block = arena.alloc(1, Request::movable(large, Slot(0))).expect("all is free");
                 let parts = 1 << (large.0 - share.0);
                 // Every thread has every eighth part: neighbours race in one word.
                 let mut shares: Vec<Vec<Block>> = vec![Vec::new(); THREADS];
@@ -50,7 +50,7 @@ pub fn the_first_free_of_a_part_races_with_the_second(engine: Engine) {
     let huge_order = engine.huge_order;
     let half = Order(huge_order.0 - 1);
     let blocks: Vec<_> =
-        (0..64).map(|_| arena.alloc(1, Request::new(huge_order, Slot(0)))).collect();
+        (0..64).map(|_| arena.alloc(1, Request::movable(huge_order, Slot(0)))).collect();
     let blocks: Vec<Block> = blocks.into_iter().flatten().collect();
     assert_eq!(blocks.len(), 64);
     let turnstile = Turnstile::new(2);
@@ -74,7 +74,8 @@ pub fn of_two_racing_frees_one_succeeds(engine: Engine) {
         let arena = Arena::new(engine, &config);
         let count = (config.frames >> order.0).min(60);
         for _ in 0..10 {
-            let alloc = |_| arena.alloc(1, Request::new(order, Slot(0))).expect("there is room");
+            let alloc =
+                |_| arena.alloc(1, Request::movable(order, Slot(0))).expect("there is room");
             let blocks: Vec<_> = (0..count).map(alloc).collect();
             blocks.iter().for_each(|&block| arena.disown(1, block));
             free_twice(&arena, &blocks);
@@ -117,7 +118,7 @@ pub fn every_free_is_remote(engine: Engine) {
             for _ in 0..calls {
                 if me % 2 == 0 {
                     let order = Order(rng.u8(..3));
-                    if let Some(block) = arena.alloc(me, Request::new(order, slot)) {
+                    if let Some(block) = arena.alloc(me, Request::movable(order, slot)) {
                         arena.send(me, block);
                     }
                 } else if let Some(block) = arena.receive(me) {

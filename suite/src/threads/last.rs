@@ -19,7 +19,7 @@ pub fn more_threads_than_blocks(engine: Engine) {
                 let arena = Arena::new(engine, &ZoneConfig::new(frames, slots));
                 let mut owned = arena.run(THREADS, |me| {
                     let slot = Slot(me as usize % slots);
-                    let request = Request::new(order, slot).class(Class(me as u8 % 4));
+                    let request = Request::new(order, Class(me as u8 % 4), slot);
                     arena.alloc(me, request).into_iter().collect()
                 });
                 assert!(owned.len() <= left, "{} winners of {left} blocks", owned.len());
@@ -27,10 +27,10 @@ pub fn more_threads_than_blocks(engine: Engine) {
                 // No call is in flight now: the rest is to be had, through any slot.
                 if !engine.unsupported.exact_exhaustion {
                     for n in owned.len()..left {
-                        let block = arena.alloc(1, Request::new(order, Slot(n % slots)));
+                        let block = arena.alloc(1, Request::movable(order, Slot(n % slots)));
                         owned.push((1, block.expect("it is free")));
                     }
-                    assert!(arena.alloc(1, Request::new(order, Slot(0))).is_none());
+                    assert!(arena.alloc(1, Request::movable(order, Slot(0))).is_none());
                 }
                 arena.settle(owned);
             }
@@ -46,12 +46,12 @@ pub fn one_frame_for_all(engine: Engine) {
             let arena = Arena::new(engine, &ZoneConfig::new(frames, slots));
             // All but one frame stay in use.
             let take =
-                |_| (1, arena.alloc(1, Request::new(Order(0), Slot(0))).expect("it is free"));
+                |_| (1, arena.alloc(1, Request::movable(Order(0), Slot(0))).expect("it is free"));
             let kept: Vec<_> = (1..frames).map(take).collect();
             arena.run(THREADS, |me| {
                 let slot = Slot(me as usize % slots);
                 for _ in 0..crate::settings::ops() / 4 {
-                    if let Some(block) = arena.alloc(me, Request::new(Order(0), slot)) {
+                    if let Some(block) = arena.alloc(me, Request::movable(Order(0), slot)) {
                         arena.free(me, block, Slot((me as usize + 1) % slots));
                     }
                 }

@@ -14,6 +14,7 @@ pub mod drains;
 pub mod frees;
 pub mod hotplug;
 pub mod last;
+pub mod runs;
 pub mod stress;
 
 /// Threads of the stress tests: more than the two cores of the smallest machine.

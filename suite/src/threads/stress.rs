@@ -107,7 +107,7 @@ impl<'a> Worker<'a> {
 
     fn alloc(&mut self, small: u8) {
         let class = Class(self.rng.u8(..4));
-        let request = Request::new(self.order(small), self.slot()).class(class);
+        let request = Request::new(self.order(small), class, self.slot());
         match self.arena.alloc(self.me, request) {
             Some(block) => self.keep(block),
             None => self.free(),
@@ -155,7 +155,7 @@ impl<'a> Worker<'a> {
         if self.rng.bool() {
             let batch = if self.rng.bool() { Batch::All } else { Batch::UpTo };
             let wanted = self.rng.usize(1..20);
-            let request = Request::new(order, slot);
+            let request = Request::movable(order, slot);
             let blocks = self.arena.alloc_batch(self.me, request, batch, wanted);
             blocks.into_iter().for_each(|block| self.keep(block));
         } else {
@@ -176,7 +176,7 @@ impl<'a> Worker<'a> {
         let frame = config.start.0 + self.rng.usize(..config.frames);
         let frame = FrameId(frame & !(order.frames() - 1));
         if config.contains(frame, order) {
-            let request = Request::new(order, self.slot()).at(frame);
+            let request = Request::movable(order, self.slot()).at(frame);
             if let Some(block) = self.arena.alloc(self.me, request) {
                 self.keep(block);
             }

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use super::scratch::Scratch;
 use super::table::{Checker, Mutant, Place, Test};
-use crate::shell::{host, this_cargo};
+use crate::shell::{CHECKING, host, this_cargo};
 use crate::{miri, sanitize};
 
 /// What became of a defect.
@@ -137,10 +137,15 @@ fn tests_of(place: &Place) -> Result<Command, String> {
         command.env("CARGO_TARGET_DIR", format!("target/{target}")).env("RUSTFLAGS", flags);
         command
     };
+    let checked = |target: &str, cfg: &str| {
+        let mut command = ours(target, &format!("--cfg {cfg}"));
+        command.args(CHECKING);
+        command
+    };
     let mut command = match &place.checker {
         Checker::Unit | Checker::File(_) => ours("plain", ""),
-        Checker::Model => ours("model", "--cfg woodlot_explore"),
-        Checker::Loom => ours("loom", "--cfg loom"),
+        Checker::Model => checked("model", "woodlot_explore"),
+        Checker::Loom => checked("loom", "woodlot_loom"),
         Checker::Miri => miri::schedules(package),
         Checker::Tsan => sanitize::THREAD.test(&host()?, package),
         Checker::Asan => sanitize::ADDRESS.test(&host()?, package),

@@ -1,8 +1,8 @@
 //! `cargo xtask mutants`: the checkers must bite. Each defect of the table is seeded into a copy of the
-//! engines' sources, and the test that is named for it must fail there.
+//! core crates' sources, and the test that is named for it must fail there.
 //!
 //! ```text
-//!   llfree.toml, nbbs.toml ── table: what is changed, and which test dies of it
+//!   frame.toml, llfree.toml, nbbs.toml ── table: what is changed, and which test dies of it
 //!        scratch ── the copy: apply ─► judge: build, run the one test ─► killed or survived
 //!        survivors.toml ◄─ generated: what cargo-mutants thinks of, and nothing kills
 //! ```
@@ -30,6 +30,7 @@ use table::{Mutant, Test};
 
 use crate::outcome::{Length, Outcome};
 use crate::shell::root;
+use crate::trust::PAGE;
 
 /// Which defects are seeded.
 #[derive(Args)]
@@ -39,10 +40,10 @@ pub struct Mutants {
     /// Only the defect of this name; may be given again
     #[arg(long, value_name = "NAME", conflicts_with = "short")]
     only: Vec<String>,
-    /// Print the table as it stands in TESTING.md, and run nothing
+    /// Print the table as it stands in docs/trust.md, and run nothing
     #[arg(long, conflicts_with_all = ["short", "only"])]
     list: bool,
-    /// Write the table into TESTING.md, and run nothing
+    /// Write the table into docs/trust.md, and run nothing
     #[arg(long, conflicts_with_all = ["short", "only", "list"])]
     write: bool,
     /// What cargo-mutants thinks of, instead: hours
@@ -71,7 +72,7 @@ impl From<Length> for Mutants {
     }
 }
 
-/// Where the table stands in TESTING.md.
+/// Where the table stands in `docs/trust.md`.
 const MARKS: [&str; 2] = ["<!-- mutants: begin -->\n", "<!-- mutants: end -->\n"];
 
 /// Seeds defects, or says which there are.
@@ -85,7 +86,7 @@ pub fn mutants(options: &Mutants) -> Result<Outcome, String> {
         return Ok(Outcome::done());
     }
     if options.write {
-        let path = root().join("TESTING.md");
+        let path = root().join(PAGE);
         let error = |error| format!("{}: {error}", path.display());
         let text = fs::read_to_string(&path).map_err(error)?;
         fs::write(&path, with_table(&text, &markdown(&all))?).map_err(error)?;
@@ -163,7 +164,7 @@ fn with_table(document: &str, table: &str) -> Result<String, String> {
         let (_, after) = rest.split_once(end)?;
         Some(format!("{before}{begin}{table}{end}{after}"))
     });
-    parts.ok_or_else(|| format!("TESTING.md has not the lines {begin}{end}"))
+    parts.ok_or_else(|| format!("{PAGE} has not the lines {begin}{end}"))
 }
 
 #[cfg(test)]
@@ -171,8 +172,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn testing_md_has_this_table() {
-        let text = fs::read_to_string(root().join("TESTING.md")).expect("it is there");
+    fn the_page_has_this_table() {
+        let text = fs::read_to_string(root().join(PAGE)).expect("it is there");
         let table = markdown(&table::read().expect("the tables can be read"));
         let right = with_table(&text, &table).expect("the marks are there");
         assert!(right == text, "cargo xtask mutants --write");

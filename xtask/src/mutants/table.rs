@@ -12,8 +12,9 @@
 //! ```
 //!
 //! Each edit is a text that stands exactly once in the file, and what takes its place; `also` has those in
-//! a second file. The test is the checker (see [`Checker`]) and the name of the test; `says` is a part of
-//! what it must say when it fails.
+//! a second file. The test is the checker (see [`Checker`]) and the name of the test; it is one of the crate
+//! that is changed, unless `tests` names another (`llfree`). `says` is a part of what it must say when it
+//! fails.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
@@ -25,8 +26,12 @@ use serde::Deserialize;
 
 use crate::shell::root;
 
-/// The tables, by engine.
-const TABLES: [&str; 2] = ["xtask/src/mutants/llfree.toml", "xtask/src/mutants/nbbs.toml"];
+/// The tables, by the crate that is changed.
+const TABLES: [&str; 3] = [
+    "xtask/src/mutants/frame.toml",
+    "xtask/src/mutants/llfree.toml",
+    "xtask/src/mutants/nbbs.toml",
+];
 
 /// One defect.
 #[derive(Deserialize, Debug)]
@@ -42,6 +47,8 @@ pub struct Mutant {
     also: Option<Change>,
     #[serde(rename = "test")]
     said: String,
+    /// The crate whose test it is, if that is another one.
+    tests: Option<String>,
     #[serde(skip)]
     pub test: Test,
     /// What the test says when it fails.
@@ -169,7 +176,8 @@ pub fn read() -> Result<Vec<Mutant>, String> {
 
 fn test(mutant: &Mutant) -> Option<Test> {
     let (checker, name) = mutant.said.split_once(' ')?;
-    let (folder, _) = mutant.file.split_once('/')?;
+    let (changed, _) = mutant.file.split_once('/')?;
+    let folder = mutant.tests.as_deref().unwrap_or(changed);
     let place = Place { checker: Checker::named(checker), package: format!("woodlot-{folder}") };
     Some(Test { place, name: name.into() })
 }
@@ -223,6 +231,7 @@ mod tests {
         }
         let of = |folder: &str| all.iter().filter(|m| m.file.starts_with(folder)).count();
         assert!(of("llfree/src/") >= 25 && of("nbbs/src/") >= 8, "as many as are asked for");
+        assert!(of("frame/src/") >= 12, "as many as are asked for");
         assert!(all.iter().filter(|mutant| mutant.short).count() >= 8);
     }
 

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::instructions;
 use super::library::{Edge, Library, Node, Target};
+use super::{HOT, instructions};
 
 /// What the library's panic handler calls and nothing defines.
 const PANICKED: &str = "woodlot_panicked";
@@ -89,7 +89,7 @@ impl<'l, 'a> Walk<'l, 'a> {
 
     /// Everything that is wrong with what one root reaches. Divisions only count on hot paths.
     pub fn judge(&self, root: &(String, Node), findings: &mut Findings) {
-        let hot = root.0.starts_with("hot_");
+        let hot = HOT.iter().any(|begin| root.0.starts_with(begin));
         let (mut seen, mut todo) = (HashSet::from([root.1]), vec![root.1]);
         let mut found = Vec::new();
         while let Some(node) = todo.pop() {

@@ -32,6 +32,7 @@ mod index;
 mod lower;
 mod mistakes;
 mod reservations;
+mod runs;
 mod several_rows;
 mod whole_rows;
 mod whole_zone;

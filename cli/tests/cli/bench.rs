@@ -1,0 +1,152 @@
+//! `woodlot bench` and `woodlot frag`: sweeps, results that are kept, the count of instructions.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use crate::common::Folder;
+#[cfg(unix)]
+use crate::common::{interrupted, signalled};
+
+/// As little work as there can be.
+const LITTLE: [&str; 6] = ["--memory", "256MiB", "--operations", "100", "--repetitions", "1"];
+
+/// The rows of a CSV file as maps from column to value, all of them whole.
+fn rows(folder: &Folder, name: &str) -> Vec<csv::StringRecord> {
+    let text = fs::read_to_string(folder.path(name)).unwrap();
+    assert!(text.ends_with('\n'), "the last row is whole");
+    let mut csv = csv::Reader::from_reader(text.as_bytes());
+    csv.records().map(|row| row.unwrap()).collect()
+}
+
+/// Where a column is.
+fn column(folder: &Folder, name: &str, column: &str) -> usize {
+    let text = fs::read_to_string(folder.path(name)).unwrap();
+    text.lines().next().unwrap().split(',').position(|found| found == column).unwrap()
+}
+
+#[test]
+fn a_sweep_has_every_combination_once() {
+    let folder = Folder::new();
+    let sweep = ["bench", "repeat", "--engine", "llfree,list-cas", "--threads", "1,2"];
+    let more = ["--order", "0-1,9,1", "--fill", "50,90,50", "--csv", "a.csv", "--json", "a.json"];
+    let said = folder.run(&[&sweep[..], &more, &LITTLE].concat()).succeeded();
+    assert!(said.contains("order 9 90 % at random, 2 threads pair"), "{said}");
+    let rows = rows(&folder, "a.csv");
+    let columns = ["engine", "threads", "order", "fill_percent"];
+    let columns = columns.map(|name| column(&folder, "a.csv", name));
+    let found: BTreeSet<_> = rows.iter().map(|row| columns.map(|at| row[at].to_string())).collect();
+    let of_floor = 6;
+    assert_eq!(
+        (rows.len() - of_floor, found.len() - 1),
+        (2 * 2 * 3 * 2, 2 * 2 * 3 * 2),
+        "{found:?}"
+    );
+    let json: serde_json::Value =
+        serde_json::from_slice(&fs::read(folder.path("a.json")).unwrap()).unwrap();
+    assert_eq!(json["results"].as_array().unwrap().len(), rows.len());
+}
+
+#[test]
+fn a_wrong_list_is_named_with_what_was_expected() {
+    let folder = Folder::new();
+    for (args, words) in [
+        (["--order", "11"], "'11' for '--order <ORDERS>': expected a number from 0 to 10"),
+        (["--order", "0,3-"], "'3-' for '--order <ORDERS>': expected a number from 0 to 10"),
+        (["--order", "9-0"], "'9-0' for '--order <ORDERS>': expected the lower number first: 0-9"),
+        (["--order", "0,,1"], "'' for '--order <ORDERS>': expected a number"),
+        (["--threads", "1,0"], "'0' for '--threads <NUMBERS>': expected a number from 1 to 4096"),
+        (["--threads", "1-5000"], "'1-5000' for '--threads <NUMBERS>': expected"),
+        (["--fill", "50-90"], "'50-90' for '--fill <PERCENT>': expected a number of percent"),
+        (["--fill", "50,101"], "'101' for '--fill <PERCENT>': expected 0 to 100 percent"),
+        (["--engine", "llfree,slab"], "or all by itself, found `slab`"),
+    ] {
+        folder.run(&[&["bench", "repeat"], &args[..]].concat()).failed(2, words);
+    }
+    let one_is_wrong = ["bench", "remote", "--threads", "2,3", "--csv", "a.csv"];
+    folder.run(&one_is_wrong).failed(2, "the other frees (with 3 threads, order 0)");
+    assert!(!folder.path("a.csv").exists());
+}
+
+#[test]
+fn help_lists_the_engines() {
+    let folder = Folder::new();
+    for args in [["bench", "--help"], ["bench", "-h"], ["frag", "--help"]] {
+        let help = folder.run(&args).succeeded();
+        for name in ["llfree ", "nbbs ", "nbbs-4level ", "linux-no-pcp ", "list-cas ", "bitmap "] {
+            assert!(help.contains(&format!("\n  {name}")), "{name}: {help}");
+        }
+    }
+}
+
+/// So much that it does not end by itself.
+#[cfg(unix)]
+const ENDLESS: [&str; 9] = [
+    "bench",
+    "repeat",
+    "--memory",
+    "64MiB",
+    "--operations",
+    "1000",
+    "--repetitions",
+    "10000",
+    "--csv",
+];
+
+#[cfg(unix)]
+#[test]
+fn an_interrupted_bench_keeps_the_measurements_that_are_finished() {
+    let folder = Folder::new();
+    let ended = interrupted(&folder, "-INT", &[&ENDLESS[..], &["a.csv"]].concat(), "a.csv");
+    let said = ended.stderr();
+    let done = said.split("interrupted after ").nth(1).and_then(|rest| rest.split(' ').next());
+    let done: usize = done.unwrap().parse().unwrap();
+    assert!(said.contains(" of 10000 measurements; what is finished is in a.csv"), "{said}");
+    assert!(ended.stdout().contains("llfree       order 0 pair"), "{}", ended.stdout());
+    let (rows, at) = (rows(&folder, "a.csv"), column(&folder, "a.csv", "repetitions"));
+    assert_eq!(rows.len(), 6 + 1);
+    assert!(rows.iter().all(|row| row[at] == done.to_string()), "{done}: {rows:?}");
+    assert_eq!(folder.names("."), ["a.csv", "a.start-owned.txt", "a.trace.txt"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_killed_sweep_leaves_a_whole_file() {
+    let folder = Folder::new();
+    for _ in 0..3 {
+        let _ = fs::remove_file(folder.path("a.csv"));
+        let sweep = ["a.csv", "--engine", "llfree,nbbs,linux", "--order", "0-10"];
+        signalled(&folder, "-KILL", &[&ENDLESS[..], &sweep].concat(), "a.csv");
+        // The floor, and as many of the combinations as were measured until the file was written.
+        assert!((6 + 1..=6 + 3 * 11).contains(&rows(&folder, "a.csv").len()));
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupted_frag_keeps_the_engines_that_are_finished() {
+    let folder = Folder::new();
+    let args =
+        "frag --memory 64MiB --iterations 40 --engine llfree,nbbs,linux,linux-no-pcp --csv a.csv";
+    let ended = signalled(&folder, "-INT", &args.split(' ').collect::<Vec<_>>(), "a.csv");
+    // On a machine that is fast enough all of it is done before.
+    if ended.code() == Some(130) {
+        assert!(ended.stderr().contains("interrupted after llfree"), "{}", ended.stderr());
+    }
+    assert_eq!(rows(&folder, "a.csv").len() % 41, 0);
+}
+
+/// Where there is no valgrind, that is said; where there is, the count comes from this very program.
+#[test]
+fn instructions_are_counted_or_it_is_said_why_not() {
+    let folder = Folder::new();
+    let mut command = folder.woodlot(&["bench", "--check", "--only", "llfree order 0 pair"]);
+    let said = String::from_utf8(command.env("PATH", "").output().unwrap().stdout).unwrap();
+    assert!(said.contains("not counted: valgrind is not installed"), "{said}");
+    folder.run(&["instructions", "llfree", "0", "100"]).succeeded();
+    folder.run(&["instructions", "list-cas", "3", "100"]).failed(1, "order 3");
+    folder.run(&["instructions", "llfree", "0"]).failed(2, "<PAIRS>");
+    if std::process::Command::new("valgrind").arg("--version").output().is_ok() {
+        let said = folder.run(&["bench", "--check", "--only", "llfree order 0 pair"]).stdout();
+        assert!(said.contains("instructions") && !said.contains("not counted"), "{said}");
+    }
+}

@@ -1,0 +1,53 @@
+//! The blocks that a run of frames consists of.
+
+use core::iter;
+use core::ops::Range;
+
+use crate::{FrameId, Geometry, Order};
+
+/// The fewest aligned blocks that a run of frames consists of, from the first to the last.
+pub fn blocks<G: Geometry>(
+    frames: Range<FrameId>,
+) -> impl Iterator<Item = (FrameId, Order)> + Clone {
+    let Range { start: mut next, end } = frames;
+    iter::from_fn(move || {
+        let block = (next, largest::<G>(next, end)?);
+        next = FrameId(next.0 + block.1.frames());
+        Some(block)
+    })
+}
+
+/// The order of the largest block that begins at `start` and ends at `end` or before.
+pub(crate) fn largest<G: Geometry>(start: FrameId, end: FrameId) -> Option<Order> {
+    let fits = end.0.checked_sub(start.0)?.checked_ilog2()?;
+    Some(Order(start.0.trailing_zeros().min(fits).min(G::MAX_ORDER) as u8))
+}
+
+/// The first frame of a block of which something is true; the block's first where that has just changed.
+pub(crate) fn first(block: FrameId, order: Order, is: impl Fn(FrameId) -> bool) -> FrameId {
+    (0..order.frames()).map(|n| FrameId(block.0 + n)).find(|&frame| is(frame)).unwrap_or(block)
+}
+
+#[cfg(test)]
+#[cfg_attr(coverage_nightly, coverage(off))]
+mod tests {
+    extern crate std;
+    use super::*;
+    use crate::{Base4K, Base64K};
+    use std::vec::Vec;
+
+    fn orders<G: Geometry>(start: usize, end: usize) -> Vec<(usize, u8)> {
+        let blocks = blocks::<G>(FrameId(start)..FrameId(end));
+        blocks.map(|(frame, order)| (frame.0, order.0)).collect()
+    }
+
+    #[test]
+    fn a_run_is_the_fewest_blocks() {
+        assert_eq!(orders::<Base4K>(5, 16), [(5, 0), (6, 1), (8, 3)]);
+        assert_eq!(orders::<Base4K>(0, 2049), [(0, 10), (1024, 10), (2048, 0)]);
+        assert_eq!(orders::<Base64K>(0, 129), [(0, 6), (64, 6), (128, 0)]);
+        assert_eq!(orders::<Base4K>(7, 7), []);
+        assert_eq!(orders::<Base4K>(8, 7), []);
+        assert_eq!(orders::<Base4K>(usize::MAX - 1, usize::MAX), [(usize::MAX - 1, 0)]);
+    }
+}

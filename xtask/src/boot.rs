@@ -1,0 +1,187 @@
+//! `cargo xtask boot`: the example kernel, built, its lines counted, booted in QEMU with several sizes of memory
+//! and numbers of CPUs, and what it says of its frames held against what the machine has.
+
+use std::fs;
+use std::process::Command;
+
+use crate::outcome::{Length, Outcome};
+use crate::shell::{capture, root, succeeds, this_cargo};
+
+const KERNEL: &str = "examples/kernel";
+
+/// The page that quotes the kernel.
+const PAGE: &str = "PORTING.md";
+
+/// The lines that the kernel may have beside the adapters: of Rust and assembly, neither empty nor comments.
+const MOST_LINES: usize = 150;
+
+/// What no machine may take longer than, in seconds, the build included.
+const LIMIT: &str = "240";
+
+/// MiB of memory, and CPUs. The second has one range of memory above 4 GiB, and a hole from 3 GiB on.
+const SHORT: [(usize, usize); 3] = [(128, 1), (6 << 10, 2), (128, 4)];
+const FULL: [(usize, usize); 5] = [(8, 1), (1 << 10, 2), (3 << 10, 8), (5 << 10, 3), (16 << 10, 2)];
+
+/// MiB of a machine whose memory is too small for the DMA buffer, and what the kernel says there.
+const TOO_SMALL: (usize, &str) = (4, "3 MiB below 16 MiB: OutOfMemory");
+
+/// Builds, counts and boots.
+pub fn boot(length: Length) -> Result<Outcome, String> {
+    let lines = count_lines()?;
+    if lines > MOST_LINES {
+        return Err(format!("{KERNEL} has {lines} lines, which may be {MOST_LINES}"));
+    }
+    quoted()?;
+    if !succeeds(Command::new("qemu-system-x86_64").arg("--version")) {
+        let why = format!("qemu-system-x86_64 is not there ({lines} of {MOST_LINES} lines)");
+        return Outcome::missing(length, why);
+    }
+    let full = if length.short { &[] } else { &FULL[..] };
+    let machines: Vec<_> = SHORT.iter().chain(full).collect();
+    for &&(mib, cpus) in &machines {
+        let said = capture(&mut run(mib, cpus))?;
+        judge(&said, mib, cpus).map_err(|why| format!("{mib} MiB, {cpus} CPUs: {why}\n{said}"))?;
+    }
+    let (mib, says) = TOO_SMALL;
+    match capture(&mut run(mib, 1)) {
+        Err(why) if why.contains(says) => {}
+        other => return Err(format!("{mib} MiB: the kernel should have said {says:?}: {other:?}")),
+    }
+    Ok(Outcome::Ran(format!(
+        "{lines} of {MOST_LINES} lines, {} machines booted",
+        machines.len() + 1
+    )))
+}
+
+/// The README's command, with a time limit. Cargo looks for its configuration from where it is run; here it is
+/// told.
+fn run(mib: usize, cpus: usize) -> Command {
+    let mut command = Command::new("timeout");
+    command.arg(LIMIT).arg(this_cargo().get_program());
+    command.args(["--config", &format!("{KERNEL}/.cargo/config.toml"), "run", "--release"]);
+    command.args(["--locked", "--manifest-path", &format!("{KERNEL}/Cargo.toml")]);
+    command.env("MEM", format!("{mib}M")).env("CPUS", cpus.to_string());
+    command
+}
+
+/// The lines of the kernel's sources.
+fn count_lines() -> Result<usize, String> {
+    let folder = root().join(KERNEL).join("src");
+    let failed = |error| format!("{}: {error}", folder.display());
+    let mut lines = 0;
+    for entry in fs::read_dir(&folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        let comment = if path.extension().is_some_and(|kind| kind == "rs") { "//" } else { "#" };
+        lines += lines_of(&fs::read_to_string(&path).map_err(failed)?, comment);
+    }
+    Ok(lines)
+}
+
+/// Is every piece of code that PORTING.md quotes from the kernel in there, as it stands?
+fn quoted() -> Result<(), String> {
+    let read = |path: &str| {
+        fs::read_to_string(root().join(path)).map_err(|error| format!("{path}: {error}"))
+    };
+    let (page, kernel) = (read(PAGE)?, read(&format!("{KERNEL}/src/main.rs"))?);
+    let mut quotes = quotes(&page).peekable();
+    quotes.peek().ok_or(format!("{PAGE} quotes nothing of the kernel"))?;
+    match quotes.find(|quote| !kernel.contains(*quote)) {
+        None => Ok(()),
+        Some(quote) => Err(format!("{PAGE} quotes what is not in the kernel:\n{quote}")),
+    }
+}
+
+/// The pieces of code in a page that are marked as not to be compiled by themselves.
+fn quotes(page: &str) -> impl Iterator<Item = &str> {
+    let pieces = page.split("```rust,ignore\n").skip(1);
+    pieces.map(|piece| piece.split("```").next().unwrap_or(piece))
+}
+
+/// Lines that are neither empty nor comments.
+fn lines_of(text: &str, comment: &str) -> usize {
+    let lines = text.lines().map(str::trim);
+    lines.filter(|line| !line.is_empty() && !line.starts_with(comment)).count()
+}
+
+/// Is what the kernel said true of such a machine?
+fn judge(said: &str, mib: usize, cpus: usize) -> Result<(), String> {
+    let [bytes, frames, _, _] = numbers(said, "metadata: ")?;
+    let [first, end] = numbers(said, "dma: ")?;
+    let [taken, on, free] = numbers(said, "frames: ")?;
+    let [huge, lowest, highest] = numbers(said, "huge frames: ")?;
+    // The kernel and its stacks take less than 2 MiB, the firmware less than 1.
+    let there = mib << 8;
+    let rules = [
+        ("the frames of the machine are free", frames + 768 > there && frames < there),
+        ("metadata are less than 1/20000 of the memory", bytes * 5 < frames || mib < 128),
+        ("3 MiB below 16 MiB", end == first + 768 && end <= 4096),
+        // The heap keeps a byte for each frame's address, among which the hole's are, and some slabs.
+        ("every frame is taken", taken < frames && taken + 2 * frames / 4096 + 300 > frames),
+        ("every frame is free again", free == taken),
+        ("every CPU takes part", on == cpus),
+        ("huge frames are left", huge < mib / 2 && huge + 6 > mib / 2),
+        ("huge frames lie in the memory", lowest < highest || huge == 1),
+    ];
+    match rules.iter().find(|rule| !rule.1) {
+        None => Ok(()),
+        Some((rule, _)) => Err(format!("not so: {rule}")),
+    }
+}
+
+/// The numbers in the line that begins so, decimal or hexadecimal.
+fn numbers<const N: usize>(said: &str, begin: &str) -> Result<[usize; N], String> {
+    let line = said.lines().find_map(|line| line.strip_prefix(begin));
+    let line = line.ok_or(format!("no line \"{begin}\""))?;
+    let words = line.split(|c: char| !c.is_ascii_alphanumeric());
+    let number = |word: &str| match word.strip_prefix("0x") {
+        Some(hex) => usize::from_str_radix(hex, 16).ok(),
+        None => word.parse().ok(),
+    };
+    let numbers: Vec<usize> = words.filter_map(number).collect();
+    let count = numbers.len();
+    numbers.try_into().map_err(|_| format!("{count} numbers, not {N}, in \"{begin}{line}\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAID: &str = "metadata: 5632 bytes for 32474 frames, 1 byte for 23617\n\
+                        dma: frames 0x1a2 to 0x4a2\n\
+                        frames: 32465 taken by 1 CPUs, 32465 free\n\
+                        huge frames: 62 free, from Some(HugeId(1)) to Some(HugeId(62))\n";
+
+    #[test]
+    fn what_is_not_so_is_found() {
+        assert_eq!(judge(SAID, 128, 1), Ok(()));
+        for (from, to, why) in [
+            ("32474", "29000", "the frames of the machine are free"),
+            ("5632", "7000", "metadata are less than 1/20000 of the memory"),
+            ("0x4a2", "0x4a1", "3 MiB below 16 MiB"),
+            ("dma: frames 0x1a2 to 0x4a2", "dma: frames 0x1000 to 0x1300", "3 MiB below 16 MiB"),
+            ("32465 taken", "32000 taken", "every frame is taken"),
+            ("32465 free", "32464 free", "every frame is free again"),
+            ("by 1 CPUs", "by 2 CPUs", "every CPU takes part"),
+            ("62 free", "50 free", "huge frames are left"),
+            ("HugeId(1)", "HugeId(62)", "huge frames lie in the memory"),
+        ] {
+            let said = SAID.replace(from, to);
+            assert_eq!(judge(&said, 128, 1), Err(format!("not so: {why}")), "{to}");
+        }
+        assert_eq!(judge("frames: 1\n", 128, 1), Err("no line \"metadata: \"".into()));
+        let short = numbers::<3>("frames: 1 of 2\n", "frames: ");
+        assert_eq!(short, Err("2 numbers, not 3, in \"frames: 1 of 2\"".into()));
+    }
+
+    #[test]
+    fn quotes_are_found() {
+        let page = "a\n```rust\nb\n```\n```rust,ignore\nc\nd\n```\ne\n```rust,ignore\nf\n```\n";
+        assert_eq!(quotes(page).collect::<Vec<_>>(), ["c\nd\n", "f\n"]);
+    }
+
+    #[test]
+    fn lines_are_counted_without_comments_and_gaps() {
+        assert_eq!(lines_of("// a\n\nb();\n    // c\n    d(); // e\n", "//"), 2);
+        assert_eq!(lines_of("# a\n    mov $1, %eax # b\n", "#"), 1);
+    }
+}

@@ -1,0 +1,26 @@
+//! Which crates are published.
+
+/// A crate that is published.
+pub struct Published {
+    pub name: &'static str,
+    /// Its folder, from the root of the repository.
+    pub folder: &'static str,
+    /// It needs no crate of others.
+    pub alone: bool,
+}
+
+/// The crates that are published, each after those that it depends on.
+pub const PUBLISHED: [Published; 12] = [
+    Published { name: "woodlot-frame", folder: "frame", alone: true },
+    Published { name: "woodlot-llfree", folder: "llfree", alone: true },
+    Published { name: "woodlot-nbbs", folder: "nbbs", alone: true },
+    Published { name: "woodlot", folder: "woodlot", alone: true },
+    Published { name: "woodlot-ostd", folder: "adapters/ostd", alone: true },
+    Published { name: "woodlot-x86_64", folder: "adapters/x86_64", alone: false },
+    Published { name: "woodlot-heap", folder: "adapters/heap", alone: false },
+    Published { name: "woodlot-capi", folder: "capi", alone: true },
+    Published { name: "woodlot-rivals", folder: "rivals", alone: true },
+    Published { name: "woodlot-trace", folder: "trace", alone: false },
+    Published { name: "woodlot-bench", folder: "bench", alone: false },
+    Published { name: "woodlot-cli", folder: "cli", alone: false },
+];
