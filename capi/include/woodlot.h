@@ -29,7 +29,8 @@
  *
  * PROGRESS. Every call on a zone is lock-free: a call never waits for another one, and a CPU that stops for
  * ever inside a call delays nobody. No call uses a heap, takes a lock, makes a system call or ends the
- * program. Calls that are linear in something say so; the others take constant time.
+ * program. Calls that are linear in something say so; the others take constant time, which means here: a time
+ * that grows neither with the zone nor with the other calls; with NBBS some look at each block of a huge frame.
  *
  * INTERRUPTS. Every call may be made from an interrupt, an NMI or a signal handler, also from one that
  * interrupts a call with the same zone and slot. woodlot_init is the exception: it ends before anybody else

@@ -8,7 +8,7 @@ use woodlot_frame::{
 
 use crate::alloc::order;
 use crate::error::Error;
-use crate::memory::write;
+use crate::memory::{check, write};
 use crate::types::{Blocks, ClassCounts, Count, Counts, Huge, Map, ORDERS, Run};
 use crate::zone::{Zone, on_zone};
 
@@ -114,6 +114,9 @@ fn free_huge<A: FrameAllocator>(
 /// See the header, under "Memory".
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn woodlot_stats(zone: *const Zone, out: *mut Counts) -> c_int {
+    if let Err(error) = check(out) {
+        return error.into();
+    }
     let Stats { free_frames, free_huge, offline_huge, classes } =
         on_zone!(zone, engine => engine.stats());
     let class = |of: ClassStats| {
@@ -132,6 +135,9 @@ pub unsafe extern "C" fn woodlot_stats(zone: *const Zone, out: *mut Counts) -> c
 /// See the header, under "Memory".
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn woodlot_free_blocks(zone: *const Zone, out: *mut Blocks) -> c_int {
+    if let Err(error) = check(out) {
+        return error.into();
+    }
     let blocks = on_zone!(zone, engine => FreeBlocks::of(engine));
     let mut counts = [0; ORDERS];
     for (count, order) in counts.iter_mut().zip(0..) {

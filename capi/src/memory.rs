@@ -56,15 +56,19 @@ pub(crate) unsafe fn array<'a, T>(start: *const T, len: usize) -> Result<&'a [T]
     Ok(unsafe { core::slice::from_raw_parts(start, len) })
 }
 
-/// An array that is written.
+/// An array that is written: zeros at first, for a C program need not have written anything there.
 ///
 /// # Safety
-/// Unless it is null or misaligned, `start` leads to so many values, which nobody else uses for `'a`.
+/// Unless it is null or misaligned, `start` leads to memory for so many values, which nobody else uses for
+/// `'a`; a `T` of zeros is a value.
 pub(crate) unsafe fn array_mut<'a, T>(start: *mut T, len: usize) -> Result<&'a mut [T], Error> {
     check_array(start, len)?;
     if len == 0 {
         return Ok(&mut []);
     }
-    // SAFETY: as in `read`; the length fits.
-    Ok(unsafe { core::slice::from_raw_parts_mut(start, len) })
+    // SAFETY: as in `read`; the length fits, and zeros are values.
+    Ok(unsafe {
+        start.write_bytes(0, len);
+        core::slice::from_raw_parts_mut(start, len)
+    })
 }

@@ -8,7 +8,8 @@
 //!
 //! A run is claimed upwards. Where two claims meet, the one that comes to the other's first block gives
 //! back what it has, and the other goes on. A third may stand in the other's way, and so on upwards; the
-//! highest has nobody in its way but calls that have succeeded. So one of them succeeds.
+//! highest has nobody in its way but calls that have succeeded, and single blocks. So claims alone do not keep
+//! each other from success for ever.
 
 use core::ops::Range;
 
@@ -35,7 +36,13 @@ pub fn alloc_run<A: FrameAllocator + ?Sized>(
     match request.place {
         Place::At(frame) => {
             let run = run_at(zone, &request, frame)?;
-            claim(allocator, &request, run.clone()).map_err(|block| in_use(allocator, block))?;
+            let used = |&(frame, order): &_| !allocator.is_free(frame, order);
+            // Looked at first: a call that is refused changes no tree's class, either.
+            match blocks::<A::Geometry>(run.clone()).find(used) {
+                Some(block) => Err(block),
+                None => claim(allocator, &request, run.clone()),
+            }
+            .map_err(|block| in_use(allocator, block))?;
             Ok(run)
         }
         Place::Anywhere => search(allocator, &request, zone.range()),

@@ -77,6 +77,13 @@ impl Parts<'_> {
     }
 }
 
+/// The most trees of a zone: a reservation can name each, and the sizes of their metadata can be counted.
+fn most_trees<G: Geometry>() -> usize {
+    // States, entry, and what the index has for eight classes are less than 256 bytes.
+    let bytes = 256 + G::TREE_HUGE * (8 * row_count::<G>() + 4);
+    Reservation::<G>::MAX_TREES.min(isize::MAX as usize / 2 / bytes)
+}
+
 fn base<G: Geometry>(zone: &ZoneConfig) -> usize {
     zone.start.0 & !(G::MAX_FRAMES - 1)
 }
@@ -102,7 +109,7 @@ pub(crate) fn counts<G: Geometry>(zone: &ZoneConfig) -> Result<Counts, InitError
     let frames = end - base::<G>(zone);
     let children = frames.div_ceil(G::MAX_FRAMES) * 2;
     let trees = frames.div_ceil(G::TREE_FRAMES);
-    if trees > Reservation::<G>::MAX_TREES {
+    if trees > most_trees::<G>() {
         return Err(InitError::ZoneTooLarge);
     }
     let (masks, leaves) = index::words(trees, zone.classes.count());

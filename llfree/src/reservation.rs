@@ -80,7 +80,8 @@ impl<G: Geometry> Reservation<G> {
     };
 
     /// How many trees the word can name.
-    pub(crate) const MAX_TREES: usize = 1 << Self::TREE.bits;
+    pub(crate) const MAX_TREES: usize =
+        if Self::TREE.bits < usize::BITS { 1 << Self::TREE.bits } else { usize::MAX };
 
     /// No tree.
     pub(crate) const NONE: Self = Self::from_word(0);

@@ -18,18 +18,18 @@ impl Run {
     pub fn of<A: FrameAllocator>(layout: Layout) -> Run {
         let align = Order::containing(layout.align() >> A::Geometry::BASE_SHIFT);
         let frames = layout.size().div_ceil(A::Geometry::BASE_BYTES).max(1);
-        let block = Order::containing(frames);
+        let block = Order::containing(frames).max(align);
         match A::UNSUPPORTED.partial_free && block <= Order::max::<A::Geometry>() {
-            true => Run { frames: block.max(align).frames(), align },
+            true => Run { frames: block.frames(), align },
             false => Run { frames, align },
         }
     }
 
     /// Allocates the run: the smallest block that has room, whose rest is given back; or, if there is no such
     /// block, any frames that lie together.
-    pub fn alloc<A: FrameAllocator>(self, zone: &A, slot: Slot) -> Option<FrameId> {
+    pub fn alloc<A: FrameAllocator>(self, zone: &A, class: Class, slot: Slot) -> Option<FrameId> {
         let order = Order::containing(self.frames).max(self.align);
-        match zone.alloc(Request::immovable(order, slot)) {
+        match zone.alloc(Request::new(order, class, slot)) {
             Ok(block) => {
                 let end = |frames| block.checked_add(frames).unwrap_or(block);
                 // The rest is this call's own, so the free succeeds.
@@ -43,7 +43,7 @@ impl Run {
                 None
             }
             Err(_) => {
-                let request = RangeRequest::new(self.frames, Class::IMMOVABLE, slot);
+                let request = RangeRequest::new(self.frames, class, slot);
                 zone.alloc_range(request.aligned(self.align)).ok().map(|run| run.start)
             }
         }

@@ -30,7 +30,7 @@ use core::ptr::{self, NonNull};
 
 use allocator_api2::alloc::{AllocError, Allocator};
 use woodlot_frame::atomics::{AtomicU8, Ordering};
-use woodlot_frame::{FrameAllocator, FrameId, Geometry, Slot};
+use woodlot_frame::{Class, FrameAllocator, FrameId, Geometry, Slot};
 
 use frames::Run;
 use pieces::Places;
@@ -39,7 +39,7 @@ use slab::PieceSize;
 /// A heap over the frames of a zone.
 ///
 /// It hands out nothing until [`start`](Self::start) gives it a zone. Memory of the heap is
-/// [immovable](woodlot_frame::Class::IMMOVABLE) to the zone.
+/// [immovable](Class::IMMOVABLE) to the zone, or [movable](Class::MOVABLE) where the zone has that class only.
 ///
 /// A request that has no memory gets what its trait says: null from `GlobalAlloc`, an error from `Allocator`.
 pub struct Heap<'a, A: FrameAllocator> {
@@ -64,6 +64,8 @@ unsafe impl<A: FrameAllocator> Send for Heap<'_, A> {}
 /// Where the heap's memory comes from.
 struct Memory<'a, A> {
     zone: &'a A,
+    /// Of every request of the heap.
+    class: Class,
     /// Where physical address zero is mapped, or would be.
     base: *mut u8,
 }
@@ -115,13 +117,16 @@ impl<'a, A: FrameAllocator> Heap<'a, A> {
     /// # Safety
     /// * Every frame that the zone hands out is mapped there, readable and writable, for `'a`; none at the
     ///   null pointer.
+    /// * `base` is aligned to a base frame. Memory aligned more than `base` is not handed out.
     /// * Nobody else uses memory that the zone hands to the heap.
     pub unsafe fn start(&self, zone: &'a A, base: *mut u8) -> Result<(), AlreadyStarted> {
         let ordering = Ordering::Relaxed;
         let claim = self.state.compare_exchange(NEW, STARTING, ordering, ordering);
         claim.map_err(|_| AlreadyStarted)?;
+        let immovable = zone.zone().classes.has(Class::IMMOVABLE);
+        let class = if immovable { Class::IMMOVABLE } else { Class::MOVABLE };
         // SAFETY: only one call comes here, and nobody reads this before the state says so.
-        unsafe { *self.memory.get() = Some(Memory { zone, base }) };
+        unsafe { *self.memory.get() = Some(Memory { zone, class, base }) };
         self.state.store(STARTED, Ordering::Release);
         Ok(())
     }
@@ -146,10 +151,13 @@ impl<'a, A: FrameAllocator> Heap<'a, A> {
 
     fn alloc_bytes(&self, layout: Layout) -> Option<NonNull<u8>> {
         let memory = self.memory()?;
+        if memory.base.addr() & (layout.align() - 1) != 0 {
+            return None;
+        }
         let slot = self.slot(memory);
         NonNull::new(match Kind::of::<A>(layout) {
             Kind::Piece(size) => self.places.alloc(memory, size, slot)?,
-            Kind::Frames(run) => memory.pointer(run.alloc(memory.zone, slot)?),
+            Kind::Frames(run) => memory.pointer(run.alloc(memory.zone, memory.class, slot)?),
         })
     }
 

@@ -143,7 +143,7 @@ fn new_slab<A: FrameAllocator>(
     size: PieceSize,
     slot: Slot,
 ) -> Option<FrameId> {
-    let frame = memory.zone.alloc(Request::immovable(Order::BASE, slot)).ok()?;
+    let frame = memory.zone.alloc(Request::new(Order::BASE, memory.class, slot)).ok()?;
     // SAFETY: the frame is mapped, writable, and this call's alone, as the caller of `Heap::start` promised.
     unsafe { memory.pointer(frame).cast::<Slab>().write(Slab::new(size)) };
     Some(frame)

@@ -7,7 +7,8 @@ use allocator_api2::alloc::Allocator;
 use allocator_api2::boxed::Box;
 use allocator_api2::vec::Vec;
 use woodlot_frame::{
-    Base4K, Base16K, Base64K, Construct, FrameAllocator, FrameId, Geometry, Init, Owned, ZoneConfig,
+    Base4K, Base16K, Base64K, ClassPolicy, Construct, FrameAllocator, FrameId, Geometry, Init,
+    Owned, ZoneConfig,
 };
 use woodlot_heap::{AlreadyStarted, Heap};
 use woodlot_llfree::LLFree;
@@ -25,7 +26,12 @@ struct Arena<A> {
 
 impl<A: Construct> Arena<A> {
     fn new(frames: usize) -> Self {
-        let config = ZoneConfig::new(frames, 4).starting_at(FrameId(START));
+        Self::with_classes(frames, ClassPolicy::SHIPPED)
+    }
+
+    fn with_classes(frames: usize, classes: ClassPolicy) -> Self {
+        let config = ZoneConfig { classes, ..ZoneConfig::new(frames, 4) };
+        let config = config.starting_at(FrameId(START));
         let zone = Owned::new(&config, Init::Free).expect("the zone is made");
         let bytes = frames * A::Geometry::BASE_BYTES;
         let layout = Layout::from_size_align(bytes, 2 << 20).expect("a layout");
@@ -189,6 +195,50 @@ fn what_cannot_be_served_is_refused_and_changes_nothing() {
     assert!(filled(&unstarted, layout(8, 8), 0).is_null());
     assert!(unstarted.allocate(layout(8, 8)).is_err());
     assert_eq!(unstarted.trim(), 0);
+}
+
+#[test]
+fn memory_is_no_more_aligned_than_the_base() {
+    let arena = Arena::<LLFree<Base4K>>::new(1024);
+    let heap = Heap::new(cpu);
+    let base = arena.memory.wrapping_sub((START - 1) * 4096);
+    // SAFETY: what is handed out is not written to.
+    unsafe { heap.start(&*arena.zone, base) }.expect("it starts");
+    for refused in [layout(1, 8192), layout(8192, 8192), layout(1 << 20, 1 << 20)] {
+        assert!(heap.allocate(refused).is_err(), "{refused:?}");
+    }
+    assert_eq!(arena.free(), 1024);
+    for served in [layout(1, 4096), layout(64, 64), layout(3 << 12, 4096)] {
+        let memory = heap.allocate(served).expect("there is memory");
+        assert!(memory.as_ptr().addr().is_multiple_of(served.align()), "{served:?}");
+    }
+}
+
+#[test]
+fn a_zone_of_one_class_serves_a_heap() {
+    let arena = Arena::<LLFree<Base4K>>::with_classes(1024, ClassPolicy::SINGLE);
+    let heap = arena.heap();
+    for layout in [layout(10, 8), layout(5000, 8), layout(3 << 20, 4096)] {
+        let start = filled(&heap, layout, 1);
+        assert!(!start.is_null(), "{layout:?}");
+        emptied(&heap, start, layout, 1);
+    }
+    heap.trim();
+    assert_eq!(arena.free(), 1024);
+}
+
+/// More aligned than a block can be: the run is had all the same, or refused, and comes back as it was.
+#[test]
+fn whole_blocks_are_no_larger_than_there_are() {
+    let arena = Arena::<Nbbs4<Base4K>>::new(4096);
+    let heap = arena.heap();
+    for layout in [layout(4096, 8 << 20), layout(5 << 20, 4096), layout(3 << 12, 4 << 20)] {
+        let start = filled(&heap, layout, 1);
+        if !start.is_null() {
+            emptied(&heap, start, layout, 1);
+        }
+        assert_eq!(arena.free(), 4096, "{layout:?}");
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! # Progress
 //! Lock-free, and every call may be made from interrupt context, from the first added range on. The call that
 //! adds the first range makes the zone; another one that adds memory at that moment waits until the zone is
-//! made.
+//! made. So memory is first added where no interrupt of the same CPU adds any.
 #![no_std]
 #![deny(missing_docs)]
 
@@ -95,7 +95,8 @@ impl Frames {
         zone.free_range(frames, self.slot()).map_err(refused)
     }
 
-    /// Adds memory, at any time.
+    /// Adds memory, at any time. Of two calls at once with ranges that overlap, each may add some frames and
+    /// be refused.
     ///
     /// # Errors
     /// [`Refused::Start`] and [`Refused::StorageTaken`] where the zone cannot be made,
