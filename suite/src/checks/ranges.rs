@@ -214,6 +214,20 @@ pub fn runs_at_a_frame(engine: Engine) {
         zone.validate_counts();
     }
     zone.validate();
+    refused_runs_leave_classes(engine);
+}
+
+/// What a run in the way of which something stands would have taken first keeps its class.
+fn refused_runs_leave_classes(engine: Engine) {
+    let mut zone = Checked::new(engine, &zones::trees(engine, 3, 2), Init::Free);
+    let used = FrameId(2 * engine.tree_frames + 1);
+    zone.claim(used, Order::BASE, Slot(0));
+    zone.claim(FrameId(0), Order::BASE, Slot(0));
+    let before = zone.allocator().stats();
+    let request = RangeRequest::new(used.0, Class::IMMOVABLE, Slot(1)).at(FrameId(1));
+    assert_eq!(zone.alloc_range(request), Err(AllocError::InUse(used)));
+    assert_eq!(zone.allocator().stats(), before, "{}: refused, but not nothing", engine.name);
+    zone.validate();
 }
 
 /// A zone that begins allocated is handed over range by range; its holes stay.
