@@ -23,6 +23,12 @@
 //! rest must work. [`settings`] says which environment variables there are; a failure prints one
 //! line that replays it. [`mutants`] holds the defects that the suite is known to catch.
 
+/// The example of PORTING.md, compiled and run with the documentation's tests. The crates that PORTING.md is
+/// about are published without that page.
+#[cfg(doctest)]
+#[doc = include_str!("../../PORTING.md")]
+struct Porting;
+
 pub mod checked;
 pub mod checks;
 pub mod engine;

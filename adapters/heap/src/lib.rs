@@ -14,11 +14,6 @@
 #![no_std]
 #![deny(missing_docs)]
 
-/// The example of PORTING.md, compiled and run with the documentation's tests.
-#[cfg(doctest)]
-#[doc = include_str!("../../../PORTING.md")]
-struct Porting;
-
 mod frames;
 mod pieces;
 mod slab;
