@@ -3,6 +3,7 @@
 //! `cargo run --release -p woodlot-pool --example compare` prints the tables of the crate's README.
 
 use std::error::Error;
+use std::fmt;
 use std::fs;
 use std::hint::black_box;
 use std::process::Command;
@@ -43,7 +44,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("|---|---|---|---|---|---|---|---|---|---|");
     for (order, many) in [(0, 1024), (4, 64), (9, 32)] {
         let order = Order(order);
-        for (touch, held) in [(Touch::Pages, 1), (Touch::Pages, many), (Touch::Bytes, 1)] {
+        for (touch, held) in [
+            (Touch::Pages, Held::One),
+            (Touch::Pages, Held::Chance(many)),
+            (Touch::Pages, Held::All(many)),
+            (Touch::Bytes, Held::One),
+        ] {
             for threads in [1, 2] {
                 row(Load { order, touch, threads, held }, &sources);
             }
@@ -116,13 +122,42 @@ enum Touch {
     Bytes,
 }
 
+/// Which blocks a thread holds.
+#[derive(Clone, Copy, PartialEq)]
+enum Held {
+    /// One, which is freed at once.
+    One,
+    /// So many, which are then freed, the first one first.
+    All(usize),
+    /// So many always: a block that is chosen by chance makes room for each new one.
+    Chance(usize),
+}
+
+impl Held {
+    fn blocks(self) -> usize {
+        match self {
+            Held::One => 1,
+            Held::All(blocks) | Held::Chance(blocks) => blocks,
+        }
+    }
+}
+
+impl fmt::Display for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Held::One => f.write_str("1"),
+            Held::All(blocks) => write!(f, "{blocks}, freed in order"),
+            Held::Chance(blocks) => write!(f, "{blocks}, freed by chance"),
+        }
+    }
+}
+
 #[derive(Clone, Copy)]
 struct Load {
     order: Order,
     touch: Touch,
     threads: usize,
-    /// Blocks that a thread holds before it frees them, the first one first.
-    held: usize,
+    held: Held,
 }
 
 /// ns for each block.
@@ -232,27 +267,39 @@ fn run(source: Source, load: Load, least: Duration) -> Cost {
     }
 }
 
-fn rounds<B>(held: usize, least: Duration, take: impl Fn() -> B, free: impl Fn(B)) -> Cost {
-    let mut blocks = Vec::with_capacity(held);
+fn rounds<B>(held: Held, least: Duration, take: impl Fn() -> B, free: impl Fn(B)) -> Cost {
+    let mut blocks = Vec::with_capacity(held.blocks());
+    if let Held::Chance(count) = held {
+        blocks.extend((0..count).map(|_| take()));
+    }
     let (began, cpu) = (Instant::now(), cpu_time());
-    let (mut done, mut rounds) = (0, 1);
-    loop {
+    let (mut done, mut rounds, mut chance) = (0, 1, 1u64);
+    let cost = loop {
         for _ in 0..rounds {
-            if held == 1 {
-                free(take());
-            } else {
-                blocks.extend((0..held).map(|_| take()));
-                blocks.drain(..).for_each(&free);
+            match held {
+                Held::One => free(take()),
+                Held::All(count) => {
+                    blocks.extend((0..count).map(|_| take()));
+                    blocks.drain(..).for_each(&free);
+                }
+                Held::Chance(count) => {
+                    chance =
+                        chance.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                    free(blocks.swap_remove((chance >> 33) as usize % count));
+                    blocks.push(take());
+                }
             }
         }
-        done += rounds * held;
+        done += rounds * if let Held::All(count) = held { count } else { 1 };
         let wall = began.elapsed();
         if wall >= least {
             let each = |time: Duration| time.as_nanos() as f64 / done as f64;
-            return Cost { wall: each(wall), cpu: each(cpu_time() - cpu) };
+            break Cost { wall: each(wall), cpu: each(cpu_time() - cpu) };
         }
         rounds = (rounds * 2).min(1 << 10);
-    }
+    };
+    blocks.drain(..).for_each(&free);
+    cost
 }
 
 #[inline]

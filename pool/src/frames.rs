@@ -185,17 +185,17 @@ impl Frames {
 impl Frames {
     #[inline]
     pub(crate) fn alloc(&self, order: Order) -> Result<FrameId, PoolError> {
-        let request = self.request(order);
-        match self.engine.alloc(request) {
+        // The slow way makes its own request: one that is kept for it would be copied here each time.
+        match self.engine.alloc(self.request(order)) {
             Ok(frame) if self.is_backed(frame, order) => Ok(frame),
             Ok(frame) => self.back(frame, order),
-            Err(_) => self.alloc_more(request),
+            Err(_) => self.alloc_more(order),
         }
     }
 
     #[cold]
-    fn alloc_more(&self, request: Request) -> Result<FrameId, PoolError> {
-        let order = request.order;
+    fn alloc_more(&self, order: Order) -> Result<FrameId, PoolError> {
+        let request = self.request(order);
         if u32::from(order.0) > Base4K::MAX_ORDER {
             return Err(PoolError::OrderTooLarge(order));
         }

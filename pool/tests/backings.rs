@@ -5,7 +5,7 @@ use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use woodlot_pool::{BuildError, FrameId, HugePage, Options, Order, Pool, Quantity};
+use woodlot_pool::{BuildError, FrameId, HugePage, Options, Order, Pool, PoolError, Quantity};
 
 const MIB: usize = 1 << 20;
 const HUGE: usize = 2 * MIB;
@@ -205,4 +205,50 @@ fn nodes_that_are_not_there() {
         assert!(matches!(error, BuildError::NoNode { .. }), "{said}");
         assert!(said.starts_with(&format!("no NUMA node {node} with memory; this system has 0")));
     }
+}
+
+#[test]
+fn memory_that_the_system_does_not_take_stays() {
+    let pool = Options::new(8 * MIB).build().expect("a pool");
+    drop(pool.alloc_batch(Order(9), 4).expect("all of it"));
+    // The system does not take what is locked.
+    let locked = pool.pointer(FrameId(512 + 7)).expect("a frame of the pool");
+    // SAFETY: a lock changes nothing but where the memory may be.
+    unsafe { rustix::mm::mlock(locked.cast(), 4096) }.expect("a page can be locked");
+    let error = pool.give_back(usize::MAX).expect_err("a page is locked");
+    assert!(matches!(error, PoolError::NotTaken { given: 0, .. }), "{error}");
+    assert_eq!((pool.resident(), pool.free_bytes()), (8 * MIB, 8 * MIB));
+    // Above the locked page it takes all, and says how much if it then meets the page.
+    let block = pool.alloc_at(FrameId(1024), Order(0)).expect("it is free");
+    let error = pool.give_back(usize::MAX).expect_err("a page is locked");
+    assert!(matches!(error, PoolError::NotTaken { given: HUGE, .. }), "{error}");
+    assert_eq!(pool.resident(), 3 * HUGE);
+    drop(block);
+    // SAFETY: as above.
+    unsafe { rustix::mm::munlock(locked.cast(), 4096) }.expect("it was locked");
+    assert_eq!(pool.give_back(usize::MAX).expect("the system takes memory"), 3 * HUGE);
+    assert_eq!(pool.alloc_batch(Order(9), 4).map(|blocks| blocks.len()).ok(), Some(4));
+}
+
+#[test]
+fn memory_that_the_system_does_not_provide() {
+    use rustix::mm::{MprotectFlags, mprotect};
+    let pool = Options::new(2 * HUGE).populate().build().expect("a pool");
+    let start = pool.pointer(FrameId(0)).expect("a frame of the pool").cast();
+    // SAFETY: nobody has any memory of the pool.
+    unsafe { mprotect(start, 2 * HUGE, MprotectFlags::READ) }.expect("nobody writes");
+    let errors = [
+        pool.alloc(Order(0)).map(drop),
+        pool.alloc(Order(10)).map(drop),
+        pool.alloc_run(3 * MIB).map(drop),
+        pool.alloc_at(FrameId(3), Order(0)).map(drop),
+        pool.claim(Order(1), 2).map(drop),
+    ];
+    for error in errors {
+        assert!(matches!(error, Err(PoolError::NotProvided { bytes: HUGE, .. })), "{error:?}");
+    }
+    assert_eq!((pool.resident(), pool.free_bytes()), (0, 0));
+    // SAFETY: as above.
+    unsafe { mprotect(start, 2 * HUGE, MprotectFlags::READ | MprotectFlags::WRITE) }.expect("now");
+    pool.alloc(Order(10)).expect("nothing was lost").fill(1);
 }
