@@ -58,10 +58,10 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     println!("\nAsk for the slot and nothing else, ns: {}.", slots());
     println!(
-        "\nGive 1 GiB back and take it again, touching a byte of each page. ms, median of {REPETITIONS} (least)."
+        "\nGive 1 GiB back and take it again, touching a byte of each page. ms: wall, thread CPU (median of {REPETITIONS}; least)."
     );
     println!(
-        "\n| memory | madvise | give_back | touch | alloc and touch | both alone / both with the pool |"
+        "\n| memory | madvise | give_back | touch | alloc and touch | both alone / both with the pool, by CPU time |"
     );
     println!("|---|---|---|---|---|---|");
     give_and_take("4 KiB pages", Options::new(GIB))?;
@@ -160,7 +160,7 @@ struct Load {
     held: Held,
 }
 
-/// ns for each block.
+/// ns for each block, or ms.
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
 struct Cost {
     wall: f64,
@@ -188,7 +188,12 @@ fn summary(costs: &[Cost]) -> (f64, String) {
     let (walls, cpus) =
         (sorted(costs.iter().map(|cost| cost.wall)), sorted(costs.iter().map(|cost| cost.cpu)));
     let (wall, cpu) = (walls[walls.len() / 2], cpus[cpus.len() / 2]);
-    (cpu, format!("{wall:.0}, {cpu:.0} ({:.0}, {:.0})", walls[0], cpus[0]))
+    (cpu, format!("{}, {} ({}, {})", short(wall), short(cpu), short(walls[0]), short(cpus[0])))
+}
+
+/// Three digits where there are fewer.
+fn short(number: f64) -> String {
+    if number < 10.0 { format!("{number:.2}") } else { format!("{number:.0}") }
 }
 
 fn sorted(numbers: impl Iterator<Item = f64>) -> Vec<f64> {
@@ -347,35 +352,40 @@ fn slots() -> String {
 /// One memory, both ways in turn, on the same range.
 fn give_and_take(memory: &str, options: Options) -> Result<(), Box<dyn Error>> {
     let pool = options.build()?;
-    let mut times: [Vec<f64>; 4] = Default::default();
+    let mut costs: [Vec<Cost>; 4] = Default::default();
     // The first touch of all is not measured.
     drop(touched(&pool)?);
     for _ in 0..REPETITIONS {
         let mut run = pool.alloc_run(GIB)?;
         let (start, len) = (run.as_mut_ptr(), run.len());
-        let began = Instant::now();
-        // SAFETY: the run is ours; what it held is not needed.
-        unsafe { rustix::mm::madvise(start.cast(), len, Advice::LinuxDontNeed) }?;
-        times[0].push(since(began));
-        let began = Instant::now();
-        touch(start, len, Touch::Pages);
-        times[2].push(since(began));
+        let (cost, advised) = timed(|| {
+            // SAFETY: the run is ours; what it held is not needed.
+            unsafe { rustix::mm::madvise(start.cast(), len, Advice::LinuxDontNeed) }
+        });
+        advised?;
+        costs[0].push(cost);
+        costs[2].push(timed(|| touch(start, len, Touch::Pages)).0);
         drop(run);
 
-        let began = Instant::now();
-        assert_eq!(pool.give_back(GIB)?, GIB);
-        times[1].push(since(began));
-        let began = Instant::now();
-        let blocks = touched(&pool)?;
-        times[3].push(since(began));
-        drop(blocks);
+        let (cost, given) = timed(|| pool.give_back(GIB));
+        assert_eq!(given?, GIB);
+        costs[1].push(cost);
+        let (cost, blocks) = timed(|| touched(&pool));
+        costs[3].push(cost);
+        drop(blocks?);
     }
-    let times = times.map(|times| sorted(times.into_iter()));
-    print!("| {memory} |");
-    times.iter().for_each(|times| print!(" {:.2} ({:.2}) |", times[REPETITIONS / 2], times[0]));
-    let [madvise, give_back, touch, alloc] = times.map(|times| times[REPETITIONS / 2]);
-    println!(" {:.3} |", (madvise + touch) / (give_back + alloc));
+    let [madvise, give_back, touch, alloc] = costs.map(|costs| summary(&costs));
+    print!("| {memory} | {} | {} | {} | {} |", madvise.1, give_back.1, touch.1, alloc.1);
+    println!(" {:.3} |", (madvise.0 + touch.0) / (give_back.0 + alloc.0));
     Ok(())
+}
+
+/// What a call costs, in ms, and what it returns.
+fn timed<T>(call: impl FnOnce() -> T) -> (Cost, T) {
+    let (began, cpu) = (Instant::now(), cpu_time());
+    let result = call();
+    let (wall, cpu) = (began.elapsed(), cpu_time() - cpu);
+    (Cost { wall: wall.as_secs_f64() * 1e3, cpu: cpu.as_secs_f64() * 1e3 }, result)
 }
 
 /// All huge frames of the pool, touched.
@@ -383,8 +393,4 @@ fn touched(pool: &Pool) -> Result<Vec<Block<'_>>, PoolError> {
     let mut blocks = pool.alloc_batch(Order(9), pool.size() >> 21)?;
     blocks.iter_mut().for_each(|block| touch(block.as_mut_ptr(), block.len(), Touch::Pages));
     Ok(blocks)
-}
-
-fn since(began: Instant) -> f64 {
-    began.elapsed().as_secs_f64() * 1e3
 }
