@@ -8,12 +8,12 @@
 //!
 //! A *unit* is what the system takes and gives: a huge frame, or 1 GiB with pages of that size.
 //!
-//! 1. A unit whose bit in [`Given`] is set is offline in the engine, and the system has its memory. The bits are as many
-//!    as the pool has units above its cap.
-//! 2. A unit whose bit in `resident` is clear is not in use, or in use only by calls that are about to set the bit. A call
-//!    sets the bit before it returns memory of the unit.
-//! 3. Only the holder of the lock takes units offline, puts them online, and clears bits. It clears the bit of a unit that
-//!    it has taken offline: all of the unit is free then, and nobody can allocate it.
+//! 1. A unit whose bit in [`Given`] is set is offline in the engine, and the system has its memory. The bits are as
+//!    many as the pool has units above its cap.
+//! 2. A unit whose bit in `resident` is clear is not in use, or in use only by calls that are about to set the bit. A
+//!    call sets the bit before it returns memory of the unit.
+//! 3. Only the holder of the lock takes units offline, puts them online, and clears bits. It clears the bit of a unit
+//!    that it has taken offline: all of the unit is free then, and nobody can allocate it.
 //!
 //! An allocation takes the lock only if the engine has nothing. Then no unit is on its way to the system, so that an
 //! allocation fails only if the memory is not there.
