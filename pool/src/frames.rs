@@ -1,0 +1,480 @@
+//! The frames of a pool: an engine, the memory behind it, and the traffic of memory with the system.
+//!
+//! ```text
+//!   engine    free, allocated ◀──▶ offline       as many units are online as the cap allows
+//!   memory    the system's ──▶ resident          by the first allocation in a unit
+//!             the system's ◀── resident          by giving back, under the lock
+//! ```
+//!
+//! A *unit* is what the system takes and gives: a huge frame, or 1 GiB with pages of that size.
+//!
+//! 1. A unit whose bit in [`Given`] is set is offline in the engine, and the system has its memory. The bits are as
+//!    many as the pool has units above its cap.
+//! 2. A unit whose bit in `resident` is clear is not in use, or in use only by calls that are about to set the bit. A
+//!    call sets the bit before it returns memory of the unit.
+//! 3. Only the holder of the lock takes units offline, puts them online, and clears bits. It clears the bit of a unit
+//!    that it has taken offline: all of the unit is free then, and nobody can allocate it.
+//!
+//! An allocation takes the lock only if the engine has nothing. Then no unit is on its way to the system, so that an
+//! allocation fails only if the memory is not there.
+
+use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+
+use woodlot_frame::atomics::{AtomicU64, Ordering};
+use woodlot_frame::{
+    AllocError, Base4K, Class, FrameAllocator, FrameId, Geometry, HugeId, Init, Order, Owned,
+    RangeRequest, Request, ZoneConfig,
+};
+use woodlot_llfree::LLFree;
+
+use crate::error::{BuildError, PoolError};
+use crate::given::Given;
+use crate::mapping::Mapping;
+use crate::options::{Backing, Options, Quantity};
+use crate::slots::Slots;
+
+/// The bytes of a frame.
+pub(crate) const FRAME: usize = 1 << Base4K::BASE_SHIFT;
+/// The frames of a huge frame.
+const HUGE: usize = Base4K::HUGE_FRAMES;
+
+/// The frames of one pool, and their memory.
+pub(crate) struct Frames {
+    engine: Owned<LLFree<'static, Base4K>>,
+    mapping: Mapping,
+    slots: Slots,
+    /// A unit has 2^this frames.
+    unit_order: u32,
+    cap_units: usize,
+    /// A bit for each unit.
+    resident: Box<[AtomicU64]>,
+    /// How many of them are set.
+    resident_units: AtomicU64,
+    given: Mutex<Given>,
+    mark: Option<Mark>,
+}
+
+/// When to give back without being asked.
+struct Mark {
+    /// Above so many free frames.
+    frames: usize,
+    /// For each slot: the frames freed since a thread last looked. A line of its own each.
+    freed: Box<[Freed]>,
+}
+
+#[repr(align(128))]
+struct Freed(AtomicU64);
+
+/// Huge frames in a row that an allocation needs, all free.
+#[derive(Clone, Copy)]
+struct Window {
+    huge: usize,
+    align: usize,
+}
+
+impl Frames {
+    pub(crate) fn new(options: &Options) -> Result<Frames, BuildError> {
+        let unit_bytes = match options.backing {
+            Backing::Reserved(page) => page.bytes(),
+            _ => HUGE * FRAME,
+        };
+        let check = |quantity, bytes: usize| match bytes {
+            0 => Err(BuildError::Zero(quantity)),
+            _ if !bytes.is_multiple_of(unit_bytes) => {
+                Err(BuildError::NotMultiple { quantity, bytes, unit: unit_bytes })
+            }
+            _ => Ok(bytes),
+        };
+        let size = check(Quantity::Size, options.size)?;
+        let cap = check(Quantity::Cap, options.cap.unwrap_or(size))?;
+        if cap > size {
+            return Err(BuildError::CapAboveSize { cap, size });
+        }
+        let slots = match options.slots.unwrap_or_else(Slots::all_cpus) {
+            0 => return Err(BuildError::Zero(Quantity::Slots)),
+            slots => slots,
+        };
+        let mapping = Mapping::new(options, cap)?;
+        let config = ZoneConfig::new(size / FRAME, slots);
+        let engine = Owned::<LLFree<Base4K>>::new(&config, Init::Free).map_err(BuildError::Zone)?;
+        let (units, cap_units) = (size / unit_bytes, cap / unit_bytes);
+        let frames = Frames {
+            engine,
+            mapping,
+            slots: Slots::new(slots, options.slot_by),
+            unit_order: (unit_bytes / FRAME).trailing_zeros(),
+            cap_units,
+            resident: (0..units.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
+            resident_units: AtomicU64::new(0),
+            given: Mutex::new(Given::new(units, cap_units..units)),
+            mark: options.mark.map(|bytes| Mark {
+                frames: bytes / FRAME,
+                freed: (0..slots).map(|_| Freed(AtomicU64::new(0))).collect(),
+            }),
+        };
+        let above = cap_units..units;
+        let (first, count) = frames.huge(&above);
+        let offline = count == 0 || frames.engine.offline(first, count).is_ok();
+        debug_assert!(offline, "all is free at first");
+        Ok(frames)
+    }
+
+    pub(crate) fn mapping(&self) -> &Mapping {
+        &self.mapping
+    }
+
+    /// The address of a frame of the pool.
+    #[inline]
+    pub(crate) fn address(&self, frame: FrameId) -> *mut u8 {
+        // SAFETY: the callers have the frame from this pool, so it lies in the mapping.
+        unsafe { self.mapping.base().add(frame.0 * FRAME) }
+    }
+
+    pub(crate) fn cap(&self) -> usize {
+        self.cap_units * self.unit_bytes()
+    }
+
+    pub(crate) fn resident(&self) -> usize {
+        self.resident_units.load(Ordering::Relaxed) as usize * self.unit_bytes()
+    }
+
+    pub(crate) fn free_bytes(&self) -> usize {
+        self.free_resident() * FRAME
+    }
+
+    /// How many frames are free and resident. Units that are not resident are free.
+    fn free_resident(&self) -> usize {
+        let resident = self.resident_units.load(Ordering::Relaxed) as usize;
+        let not_resident = self.cap_units.saturating_sub(resident) << self.unit_order;
+        self.engine.free_frames().saturating_sub(not_resident)
+    }
+
+    fn unit_bytes(&self) -> usize {
+        FRAME << self.unit_order
+    }
+
+    fn units(&self) -> usize {
+        self.mapping.len() / self.unit_bytes()
+    }
+
+    /// The units that some frames lie in.
+    #[inline]
+    fn units_of(&self, first: FrameId, frames: usize) -> Range<usize> {
+        first.0 >> self.unit_order..((first.0 + frames - 1) >> self.unit_order) + 1
+    }
+
+    /// The first huge frame of some units, and how many huge frames they have.
+    fn huge(&self, units: &Range<usize>) -> (HugeId, usize) {
+        let more = self.unit_order - Base4K::HUGE_ORDER;
+        (HugeId(units.start << more), units.len() << more)
+    }
+
+    #[inline]
+    fn is_resident(&self, unit: usize) -> bool {
+        let word = self.resident.get(unit / 64);
+        word.is_some_and(|word| word.load(Ordering::Relaxed) >> (unit % 64) & 1 == 1)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Given> {
+        self.given.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Allocating and freeing.
+impl Frames {
+    #[inline]
+    pub(crate) fn alloc(&self, order: Order) -> Result<FrameId, PoolError> {
+        // The slow way makes its own request: one that is kept for it would be copied here each time.
+        match self.engine.alloc(self.request(order)) {
+            Ok(frame) if self.is_backed(frame, order) => Ok(frame),
+            Ok(frame) => self.back(frame, order),
+            Err(_) => self.alloc_more(order),
+        }
+    }
+
+    #[cold]
+    fn alloc_more(&self, order: Order) -> Result<FrameId, PoolError> {
+        let request = self.request(order);
+        if u32::from(order.0) > Base4K::MAX_ORDER {
+            return Err(PoolError::OrderTooLarge(order));
+        }
+        let huge = order.frames().div_ceil(HUGE);
+        let window = Window { huge, align: huge };
+        let frame = self.with_more(order.frames(), window, || self.engine.alloc(request))?;
+        self.back(frame, order)
+    }
+
+    pub(crate) fn alloc_run(&self, frames: usize) -> Result<Range<FrameId>, PoolError> {
+        if frames == 0 {
+            return Err(PoolError::NoBytes);
+        }
+        let class = if frames >= HUGE { Class::HUGE } else { Class::MOVABLE };
+        let request = RangeRequest::new(frames, class, self.slots.current());
+        let window = Window { huge: frames.div_ceil(HUGE), align: 1 };
+        let run = match self.engine.alloc_range(request) {
+            Ok(run) => run,
+            Err(_) => self.with_more(frames, window, || self.engine.alloc_range(request))?,
+        };
+        let backed = self.back_units(self.units_of(run.start, frames));
+        backed.inspect_err(|_| self.free_run(run.clone()))?;
+        Ok(run)
+    }
+
+    pub(crate) fn alloc_at(&self, frame: FrameId, order: Order) -> Result<FrameId, PoolError> {
+        let request = self.request(order).at(frame);
+        match self.engine.alloc(request) {
+            Ok(frame) => return self.back(frame, order),
+            Err(AllocError::InUse(_)) => {}
+            Err(refusal) => return Err(PoolError::Place(refusal)),
+        }
+        let mut given = self.lock();
+        let units = self.units_of(frame, order.frames());
+        if !self.exchange(&mut given, units)? {
+            return Err(self.out_of_memory(order.frames()));
+        }
+        let frame = self.engine.alloc(request).map_err(PoolError::Place)?;
+        self.back(frame, order)
+    }
+
+    #[inline]
+    fn is_backed(&self, first: FrameId, order: Order) -> bool {
+        let units = self.units_of(first, order.frames());
+        self.is_resident(units.start)
+            && (units.len() == 1 || units.skip(1).all(|unit| self.is_resident(unit)))
+    }
+
+    /// Sees to it that a block that was just allocated has memory; frees it otherwise.
+    #[cold]
+    fn back(&self, first: FrameId, order: Order) -> Result<FrameId, PoolError> {
+        let backed = self.back_units(self.units_of(first, order.frames()));
+        backed.inspect_err(|_| self.free(first, order))?;
+        Ok(first)
+    }
+
+    #[inline]
+    pub(crate) fn free(&self, frame: FrameId, order: Order) {
+        let slot = self.slots.current();
+        let freed = self.engine.free(frame, order, slot);
+        debug_assert!(freed.is_ok(), "{freed:?}: a block is freed once");
+        if let Some(mark) = &self.mark {
+            self.look(mark, slot.0, order.frames());
+        }
+    }
+
+    pub(crate) fn free_run(&self, frames: Range<FrameId>) {
+        let (slot, count) = (self.slots.current(), frames.end.0 - frames.start.0);
+        let freed = self.engine.free_range(frames, slot);
+        debug_assert!(freed.is_ok(), "{freed:?}: a run is freed once");
+        if let Some(mark) = &self.mark {
+            self.look(mark, slot.0, count);
+        }
+    }
+
+    pub(crate) fn check_allocated(&self, frame: FrameId, order: Order) -> Result<(), PoolError> {
+        let slot = self.slots.current();
+        self.engine.can_free(frame, order, slot).map_err(PoolError::NotAllocated)
+    }
+
+    #[inline]
+    fn request(&self, order: Order) -> Request {
+        let huge = u32::from(order.0) >= Base4K::HUGE_ORDER;
+        let class = if huge { Class::HUGE } else { Class::MOVABLE };
+        Request::new(order, class, self.slots.current())
+    }
+}
+
+/// Memory from the system, and back.
+impl Frames {
+    /// Makes a call again that found no memory, each time with more.
+    fn with_more<T>(
+        &self,
+        frames: usize,
+        wanted: Window,
+        call: impl Fn() -> Result<T, AllocError>,
+    ) -> Result<T, PoolError> {
+        let mut given = self.lock();
+        loop {
+            match call() {
+                Ok(block) => return Ok(block),
+                Err(AllocError::OutOfMemory) => {}
+                // A run that is longer than the pool.
+                Err(AllocError::NoPlace(_)) => return Err(self.out_of_memory(frames)),
+                Err(refusal) => return Err(PoolError::Place(refusal)),
+            }
+            if !self.take_for(&mut given, wanted)? {
+                return Err(self.out_of_memory(frames));
+            }
+        }
+    }
+
+    fn out_of_memory(&self, frames: usize) -> PoolError {
+        PoolError::OutOfMemory {
+            bytes: frames.saturating_mul(FRAME),
+            free: self.free_bytes(),
+            resident: self.resident(),
+            cap: self.cap(),
+        }
+    }
+
+    /// Sees to it that units have memory in which the caller has frames.
+    fn back_units(&self, units: Range<usize>) -> Result<(), PoolError> {
+        for unit in units.filter(|&unit| !self.is_resident(unit)) {
+            let provided = self.mapping.provide(self.bytes(&(unit..unit + 1)));
+            let bytes = self.unit_bytes();
+            provided.map_err(|cause| PoolError::NotProvided { bytes, cause })?;
+            let (word, bit) = (&self.resident[unit / 64], 1 << (unit % 64));
+            if word.fetch_or(bit, Ordering::Relaxed) & bit == 0 {
+                self.resident_units.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a window online, in place of free units elsewhere.
+    fn take_for(&self, given: &mut Given, wanted: Window) -> Result<bool, PoolError> {
+        // A free huge frame elsewhere would have served the call itself.
+        let units = if wanted.huge > 1 { self.window(given, wanted) } else { None };
+        units.map_or(Ok(false), |units| self.exchange(given, units))
+    }
+
+    /// The units of the lowest window that is free, and in part offline.
+    fn window(&self, given: &Given, wanted: Window) -> Option<Range<usize>> {
+        let unit_of = |huge: usize| huge >> (self.unit_order - Base4K::HUGE_ORDER);
+        let is_free = |huge: usize| {
+            given.has(unit_of(huge)) || self.engine.free_in_huge(HugeId(huge)) == HUGE
+        };
+        let (mut first, end) = (0, self.mapping.len() / FRAME / HUGE);
+        while end.checked_sub(first).is_some_and(|left| left >= wanted.huge) {
+            let window = first..first + wanted.huge;
+            let units = unit_of(first)..unit_of(window.end - 1) + 1;
+            match window.rev().find(|&huge| !is_free(huge)) {
+                Some(used) => first = (used + 1).next_multiple_of(wanted.align),
+                None if given.count(units.clone()) > 0 => return Some(units),
+                None => first += wanted.align,
+            }
+        }
+        None
+    }
+
+    /// Puts those of the units online that are offline, and as many free ones elsewhere offline. False, and nothing has
+    /// changed, if there are too few.
+    fn exchange(&self, given: &mut Given, units: Range<usize>) -> Result<bool, PoolError> {
+        let needed = given.runs(units.clone());
+        let count = needed.iter().map(Range::len).sum();
+        let mut others = Given::new(self.units(), 0..0);
+        let elsewhere = (0..self.units()).rev().filter(|unit| !units.contains(unit));
+        let out = elsewhere.filter(|&unit| !given.has(unit) && self.take_offline(unit));
+        let found = out.take(count).map(|unit| others.insert(unit..unit + 1)).count();
+        let others = others.runs(0..self.units());
+        let discarded = if found == count { self.discard(&others) } else { Ok(0) };
+        if found < count || discarded.is_err() {
+            others.iter().for_each(|run| self.online(run));
+            return discarded.map(|_| false);
+        }
+        others.into_iter().for_each(|run| given.insert(run));
+        for run in needed {
+            given.remove(run.clone());
+            self.online(&run);
+        }
+        Ok(true)
+    }
+
+    /// Gives up to `bytes` to the system, rounded down to units.
+    pub(crate) fn give_back(&self, bytes: usize) -> Result<usize, PoolError> {
+        let _given = self.lock();
+        Ok(self.give(bytes / self.unit_bytes())? * self.unit_bytes())
+    }
+
+    /// Gives up to `wanted` free units to the system, the highest first, in runs. The caller has the lock.
+    fn give(&self, wanted: usize) -> Result<usize, PoolError> {
+        let (mut done, mut run) = (0, 0..0);
+        for unit in (0..self.units()).rev() {
+            if done + run.len() == wanted {
+                break;
+            }
+            if self.is_resident(unit) && self.take_offline(unit) {
+                run = unit..if run.is_empty() { unit + 1 } else { run.end };
+            } else {
+                done += self.give_run(&run, done)?;
+                run = 0..0;
+            }
+        }
+        Ok(done + self.give_run(&run, done)?)
+    }
+
+    /// Gives the units to the system, which are offline, and puts them online again. `done` are gone before.
+    fn give_run(&self, run: &Range<usize>, done: usize) -> Result<usize, PoolError> {
+        if run.is_empty() {
+            return Ok(0);
+        }
+        let discarded = self.discard(std::slice::from_ref(run));
+        self.online(run);
+        discarded.map_err(|refusal| match refusal {
+            PoolError::NotTaken { given, cause } => {
+                PoolError::NotTaken { given: given + done * self.unit_bytes(), cause }
+            }
+            other => other,
+        })
+    }
+
+    /// Gives the memory of units to the system that are offline. How many units had some.
+    fn discard(&self, runs: &[Range<usize>]) -> Result<usize, PoolError> {
+        let mut done = 0;
+        for run in runs.iter().filter(|run| (run.start..run.end).any(|unit| self.is_resident(unit)))
+        {
+            let discarded = self.mapping.discard(self.bytes(run));
+            let given = done * self.unit_bytes();
+            discarded.map_err(|cause| PoolError::NotTaken { given, cause })?;
+            for unit in run.clone() {
+                let (word, bit) = (&self.resident[unit / 64], 1 << (unit % 64));
+                if word.fetch_and(!bit, Ordering::Relaxed) & bit != 0 {
+                    self.resident_units.fetch_sub(1, Ordering::Relaxed);
+                    done += 1;
+                }
+            }
+        }
+        Ok(done)
+    }
+
+    /// Takes a unit offline that is free.
+    fn take_offline(&self, unit: usize) -> bool {
+        let (first, count) = self.huge(&(unit..unit + 1));
+        self.engine.free_in_huge(first) == HUGE && self.engine.offline(first, count).is_ok()
+    }
+
+    fn online(&self, run: &Range<usize>) {
+        let (first, count) = self.huge(run);
+        let online = self.engine.online(first, count);
+        debug_assert!(online.is_ok(), "{online:?}: only the holder of the lock puts units online");
+    }
+
+    fn bytes(&self, units: &Range<usize>) -> Range<usize> {
+        units.start * self.unit_bytes()..units.end * self.unit_bytes()
+    }
+
+    /// Gives back what is above the mark. A thread looks when it has freed as much as a huge frame.
+    #[inline]
+    fn look(&self, mark: &Mark, slot: usize, frames: usize) {
+        let Some(Freed(freed)) = mark.freed.get(slot) else { return };
+        let now = freed.load(Ordering::Relaxed) + frames as u64;
+        // Two threads on one slot can lose a count of each other; they look a little later then.
+        freed.store(if now < HUGE as u64 { now } else { 0 }, Ordering::Relaxed);
+        if now >= HUGE as u64 && self.free_resident() > mark.frames {
+            self.give_above(mark);
+        }
+    }
+
+    #[cold]
+    fn give_above(&self, mark: &Mark) {
+        // Whoever has the lock moves memory already.
+        let _given = match self.given.try_lock() {
+            Ok(given) => given,
+            Err(TryLockError::Poisoned(error)) => error.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        let above = self.free_resident().saturating_sub(mark.frames / 2);
+        // A free has nobody to tell: memory that the system does not take stays the pool's.
+        let _ = self.give(above >> self.unit_order);
+    }
+}

@@ -1,0 +1,35 @@
+#![doc = include_str!("../README.md")]
+//!
+//! # How it works
+//!
+//! ```text
+//!   Block, Run, Claim     handles that borrow the pool
+//!   Pool                  what a program calls
+//!   Frames                the engine LLFree, and which memory the system has
+//!   Mapping               one range of addresses; mmap, madvise, mbind, fallocate
+//! ```
+//!
+//! # Why threads can share it
+//! The engine hands each frame to one caller until it is freed. A handle has its frames from the engine and frees them
+//! once, so no two handles share a byte, and a handle is as safe to send and to share as a boxed slice. The memory of a
+//! frame returns to the system only after the pool has taken its huge frame offline in the engine, which succeeds only
+//! while all of the huge frame is free. Nobody can allocate it before it is online again.
+#![cfg(target_os = "linux")]
+#![deny(missing_docs)]
+
+mod block;
+mod claim;
+mod error;
+mod frames;
+mod given;
+mod mapping;
+mod options;
+mod pool;
+mod slots;
+
+pub use block::{Block, Run};
+pub use claim::Claim;
+pub use error::{BuildError, PoolError};
+pub use options::{HugePage, Options, Quantity, SlotBy};
+pub use pool::Pool;
+pub use woodlot_frame::{FrameId, Order};

@@ -1,0 +1,274 @@
+//! The memory of a pool: one range of addresses, and what the system has behind it.
+
+use std::ffi::c_void;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::ptr::{NonNull, null_mut};
+
+use rustix::fs::{FallocateFlags, FlockOperation, MemfdFlags, SealFlags};
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, ProtFlags};
+
+use crate::error::BuildError;
+use crate::options::{Backing, HugePage, Options};
+
+/// Every block is aligned to its size in memory as it is in frames: the largest has 4 MiB.
+const ALIGN: usize = 4 << 20;
+
+/// A range of mapped memory, all of it readable and writable.
+pub(crate) struct Mapping {
+    base: NonNull<u8>,
+    len: usize,
+    file: Option<File>,
+    /// The file is on a disk, which can be full.
+    on_disk: bool,
+    populate: bool,
+}
+
+// SAFETY: the mapping is a range of addresses of the process; no thread has a special part in it.
+unsafe impl Send for Mapping {}
+// SAFETY: all methods only hand the range to the system, which orders such calls.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    pub(crate) fn new(options: &Options, cap: usize) -> Result<Mapping, BuildError> {
+        let node = options.node.map(|node| check_node(node).map(|()| node)).transpose()?;
+        let file = match &options.backing {
+            Backing::MemoryFile => Some(memory_file(options.size)?),
+            Backing::File(path) => Some(open(path, options.size, cap)?),
+            _ => None,
+        };
+        let mapping = Mapping {
+            base: map(options, file.as_ref())?,
+            len: options.size,
+            file,
+            on_disk: matches!(options.backing, Backing::File(_)),
+            populate: options.populate,
+        };
+        if options.backing == Backing::Transparent {
+            let advised = mapping.advise(0..options.size, Advice::LinuxHugepage);
+            advised.map_err(|cause| BuildError::Map { bytes: options.size, cause })?;
+        }
+        if let Some(node) = node {
+            mapping.bind(node).map_err(|cause| BuildError::Bind { node, cause })?;
+        }
+        Ok(mapping)
+    }
+
+    /// The first byte.
+    #[inline]
+    pub(crate) fn base(&self) -> *mut u8 {
+        self.base.as_ptr()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.file.as_ref().map(File::as_fd)
+    }
+
+    /// Sees to it that there is memory for these bytes.
+    pub(crate) fn provide(&self, bytes: Range<usize>) -> io::Result<()> {
+        if let (Some(file), true) = (&self.file, self.on_disk) {
+            allocate(file, &bytes)?;
+        }
+        if self.populate { self.advise(bytes, Advice::LinuxPopulateWrite) } else { Ok(()) }
+    }
+
+    /// Gives the memory of these bytes to the system. They are zero when they are next touched.
+    pub(crate) fn discard(&self, bytes: Range<usize>) -> io::Result<()> {
+        let shared = self.file.is_some();
+        self.advise(bytes, if shared { Advice::LinuxRemove } else { Advice::LinuxDontNeed })
+    }
+
+    fn advise(&self, bytes: Range<usize>, advice: Advice) -> io::Result<()> {
+        debug_assert!(bytes.start <= bytes.end && bytes.end <= self.len);
+        // SAFETY: the range lies in the mapping. What discards the contents comes from `discard` alone, whose
+        // caller owns the frames.
+        let advised = unsafe {
+            let start = self.base.as_ptr().add(bytes.start);
+            rustix::mm::madvise(start.cast(), bytes.len(), advice)
+        };
+        advised.map_err(io::Error::from)
+    }
+
+    fn bind(&self, node: usize) -> io::Result<()> {
+        let mut nodes = vec![0usize; node / usize::BITS as usize + 1];
+        nodes[node / usize::BITS as usize] = 1 << (node % usize::BITS as usize);
+        // The system takes one bit less than it is told.
+        let bits = nodes.len() * usize::BITS as usize + 1;
+        // SAFETY: the range is the mapping, and `nodes` has `bits` - 1 bits.
+        let bound = unsafe {
+            let (start, mask) = (self.base.as_ptr(), nodes.as_ptr());
+            libc::syscall(libc::SYS_mbind, start, self.len, libc::MPOL_BIND, mask, bits, 0)
+        };
+        if bound == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        unmap(self.base.as_ptr(), self.len);
+    }
+}
+
+/// Maps the memory, aligned.
+fn map(options: &Options, file: Option<&File>) -> Result<NonNull<u8>, BuildError> {
+    let size = options.size;
+    let failed = |cause: Errno| BuildError::Map { bytes: size, cause: cause.into() };
+    let align = match options.backing {
+        Backing::Reserved(page) => ALIGN.max(page.bytes()),
+        _ => ALIGN,
+    };
+    let room = size.checked_add(align).ok_or_else(|| failed(Errno::NOMEM))?;
+    // SAFETY: the system chooses addresses that nobody has.
+    let start = unsafe {
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        rustix::mm::mmap_anonymous(null_mut(), room, ProtFlags::empty(), flags)
+    };
+    let start = start.map_err(failed)?.cast::<u8>();
+    let skip = start.align_offset(align);
+    // SAFETY: `room` has `align` bytes more than `size`.
+    let (base, end) = unsafe { (start.add(skip), start.add(skip + size)) };
+    unmap(start, skip);
+    unmap(end, align - skip);
+    // SAFETY: the addresses were just reserved, and nobody else knows them.
+    let mapped = unsafe { map_at(base.cast(), options, file) };
+    match mapped {
+        Ok(()) => Ok(NonNull::new(base).expect("a mapping is not at address zero")),
+        Err(errno) => {
+            unmap(base, size);
+            Err(match options.backing {
+                Backing::Reserved(page) => too_few(page, size, failed(errno)),
+                _ => failed(errno),
+            })
+        }
+    }
+}
+
+/// Maps the memory over a reservation.
+///
+/// # Safety
+/// The reservation at `base` is the caller's and has the pool's size.
+unsafe fn map_at(
+    base: *mut c_void,
+    options: &Options,
+    file: Option<&File>,
+) -> rustix::io::Result<()> {
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    let private = MapFlags::FIXED | MapFlags::PRIVATE;
+    let (size, flags) = (
+        options.size,
+        match options.backing {
+            // The cap says how much memory there is to be, not the size.
+            Backing::Anonymous | Backing::Transparent => private | MapFlags::NORESERVE,
+            Backing::Reserved(HugePage::Mib2) => private | MapFlags::HUGETLB | MapFlags::HUGE_2MB,
+            Backing::Reserved(HugePage::Gib1) => private | MapFlags::HUGETLB | MapFlags::HUGE_1GB,
+            Backing::MemoryFile | Backing::File(_) => MapFlags::FIXED | MapFlags::SHARED,
+        },
+    );
+    // SAFETY: as the caller promises.
+    unsafe {
+        match file {
+            Some(file) => rustix::mm::mmap(base, size, protection, flags, file, 0)?,
+            None => rustix::mm::mmap_anonymous(base, size, protection, flags)?,
+        }
+    };
+    Ok(())
+}
+
+fn unmap(start: *mut u8, len: usize) {
+    if len > 0 {
+        // SAFETY: the range is a part of a mapping of this module that nobody uses any more.
+        let unmapped = unsafe { rustix::mm::munmap(start.cast(), len) };
+        debug_assert!(unmapped.is_ok(), "a mapping is unmapped once");
+    }
+}
+
+/// Says how many huge pages there are, if too few are why they were not mapped.
+fn too_few(page: HugePage, size: usize, otherwise: BuildError) -> BuildError {
+    let count = |file| {
+        let text = fs::read_to_string(page.counts().join(file)).ok()?;
+        text.trim().parse::<usize>().ok()
+    };
+    let free = count("free_hugepages");
+    let free = free.map(|free| free.saturating_sub(count("resv_hugepages").unwrap_or(0)));
+    let needed = size / page.bytes();
+    if free.is_some_and(|free| free >= needed) {
+        return otherwise;
+    }
+    BuildError::HugePages { page, needed, free }
+}
+
+fn memory_file(size: usize) -> Result<File, BuildError> {
+    let failed = |doing| {
+        move |cause: Errno| BuildError::File { path: "memfd".into(), doing, cause: cause.into() }
+    };
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let file = rustix::fs::memfd_create("woodlot-pool", flags).map_err(failed("make it"))?;
+    rustix::fs::ftruncate(&file, size as u64).map_err(failed("set its length"))?;
+    let seals = SealFlags::SHRINK | SealFlags::GROW;
+    rustix::fs::fcntl_add_seals(&file, seals).map_err(failed("seal its length"))?;
+    Ok(file.into())
+}
+
+/// Opens the file, locks it, and reserves its first `cap` bytes on the disk.
+fn open(path: &Path, size: usize, cap: usize) -> Result<File, BuildError> {
+    let failed = |doing| {
+        move |cause: io::Error| BuildError::File { path: PathBuf::from(path), doing, cause }
+    };
+    let mut how = OpenOptions::new();
+    let file = how.read(true).write(true).create(true).truncate(false).open(path);
+    let file = file.map_err(failed("open it"))?;
+    let locked = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
+    locked.map_err(|errno| match errno {
+        Errno::WOULDBLOCK => BuildError::FileInUse(path.into()),
+        errno => failed("lock it")(errno.into()),
+    })?;
+    let bytes = file.metadata().map_err(failed("read its length"))?.len();
+    if bytes != 0 && bytes != size as u64 {
+        return Err(BuildError::FileLength { path: path.into(), bytes, size });
+    }
+    let reserved = has_room(&file, cap)
+        .and_then(|()| file.set_len(size as u64))
+        .and_then(|()| allocate(&file, &(0..cap)));
+    reserved.map_err(|cause| {
+        if bytes == 0 {
+            // What the disk had no room for is not left behind.
+            let _ = file.set_len(0);
+        }
+        failed("reserve disk space for the cap")(cause)
+    })?;
+    Ok(file)
+}
+
+/// Is there disk space to make the file as large as `cap`? A disk would be full for a moment without this look.
+fn has_room(file: &File, cap: usize) -> io::Result<()> {
+    let disk = rustix::fs::fstatvfs(file)?;
+    let room = disk.f_bavail.saturating_add(file.metadata()?.blocks() * 512 / disk.f_frsize.max(1));
+    let enough = cap as u64 / disk.f_frsize.max(1) <= room;
+    if enough { Ok(()) } else { Err(Errno::NOSPC.into()) }
+}
+
+fn allocate(file: &File, bytes: &Range<usize>) -> io::Result<()> {
+    let (offset, len) = (bytes.start as u64, bytes.len() as u64);
+    rustix::fs::fallocate(file, FallocateFlags::empty(), offset, len).map_err(io::Error::from)
+}
+
+/// Is the node one that has memory? The list is like `0-1,4`.
+fn check_node(node: usize) -> Result<(), BuildError> {
+    let list = fs::read_to_string("/sys/devices/system/node/has_memory");
+    let nodes = list.map_or_else(|_| "no nodes".to_owned(), |list| list.trim().to_owned());
+    let found = nodes.split(',').any(|part| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let bounds = (first.parse::<usize>(), last.parse::<usize>());
+        matches!(bounds, (Ok(first), Ok(last)) if (first..=last).contains(&node))
+    });
+    if found { Ok(()) } else { Err(BuildError::NoNode { node, nodes }) }
+}

@@ -1,0 +1,189 @@
+//! What a pool is to be.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// The size of a reserved huge page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HugePage {
+    /// 2 MiB.
+    Mib2,
+    /// 1 GiB.
+    Gib1,
+}
+
+impl HugePage {
+    /// Its bytes.
+    pub const fn bytes(self) -> usize {
+        match self {
+            HugePage::Mib2 => 2 << 20,
+            HugePage::Gib1 => 1 << 30,
+        }
+    }
+
+    /// The folder of the system's counts of such pages.
+    pub(crate) fn counts(self) -> PathBuf {
+        format!("/sys/kernel/mm/hugepages/hugepages-{}kB", self.bytes() >> 10).into()
+    }
+
+    /// The file that reserves such pages.
+    pub(crate) fn setting(self) -> &'static str {
+        match self {
+            HugePage::Mib2 => "/proc/sys/vm/nr_hugepages",
+            HugePage::Gib1 => "/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages",
+        }
+    }
+}
+
+impl fmt::Display for HugePage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            HugePage::Mib2 => "2 MiB",
+            HugePage::Gib1 => "1 GiB",
+        })
+    }
+}
+
+/// What the memory of a pool is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Backing {
+    Anonymous,
+    Transparent,
+    Reserved(HugePage),
+    MemoryFile,
+    File(PathBuf),
+}
+
+/// A number that a pool is made from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Quantity {
+    /// [`Options::new`].
+    Size,
+    /// [`Options::cap`].
+    Cap,
+    /// [`Options::slots`].
+    Slots,
+}
+
+impl fmt::Display for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Quantity::Size => "size",
+            Quantity::Cap => "cap",
+            Quantity::Slots => "number of slots",
+        })
+    }
+}
+
+/// What keeps threads apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum SlotBy {
+    /// The CPU that a call begins on, as the C library knows it (rseq; without rseq, the vDSO).
+    Cpu,
+    /// A number of the thread, given at its first call.
+    #[default]
+    Thread,
+}
+
+/// What a pool is to be. [`build`](Self::build) makes it.
+///
+/// ```
+/// use woodlot_pool::Options;
+///
+/// // 1 GiB of addresses, of which at most 64 MiB are memory at any time.
+/// let pool = Options::new(1 << 30).huge_pages().cap(64 << 20).build()?;
+/// assert_eq!((pool.size(), pool.cap(), pool.resident()), (1 << 30, 64 << 20, 0));
+/// # Ok::<(), woodlot_pool::BuildError>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Options {
+    pub(crate) size: usize,
+    pub(crate) cap: Option<usize>,
+    pub(crate) mark: Option<usize>,
+    pub(crate) backing: Backing,
+    pub(crate) node: Option<usize>,
+    pub(crate) slots: Option<usize>,
+    pub(crate) slot_by: SlotBy,
+    pub(crate) populate: bool,
+}
+
+impl Options {
+    /// A pool of `size` bytes of anonymous memory in pages of 4 KiB. The size is a multiple of 2 MiB, or of
+    /// 1 GiB with pages of 1 GiB. The size costs addresses and 1/4000 of metadata; memory is taken as it is
+    /// needed.
+    pub fn new(size: usize) -> Options {
+        Options {
+            size,
+            cap: None,
+            mark: None,
+            backing: Backing::Anonymous,
+            node: None,
+            slots: None,
+            slot_by: SlotBy::default(),
+            populate: false,
+        }
+    }
+
+    /// Anonymous memory that the system may back with huge pages (`madvise(MADV_HUGEPAGE)`), if
+    /// `/sys/kernel/mm/transparent_hugepage/enabled` is `madvise` or `always`.
+    pub fn huge_pages(self) -> Options {
+        Options { backing: Backing::Transparent, ..self }
+    }
+
+    /// Huge pages that the administrator has reserved (`MAP_HUGETLB`). The whole size must be reserved.
+    pub fn reserved_huge_pages(self, page: HugePage) -> Options {
+        Options { backing: Backing::Reserved(page), ..self }
+    }
+
+    /// A memory file (`memfd_create`), which [`Pool::descriptor`](crate::Pool::descriptor) passes on. Nobody can
+    /// make it shorter or longer.
+    pub fn memory_file(self) -> Options {
+        Options { backing: Backing::MemoryFile, ..self }
+    }
+
+    /// A file. It is made if it is not there, and is empty or as long as the pool; what it holds stays. Disk space
+    /// for the cap is reserved by [`build`](Self::build), so that a full disk is an error there and no signal
+    /// later. The file is locked (`flock`) against other pools.
+    ///
+    /// Which frames are in use is not in the file: who opens it again takes them with
+    /// [`Pool::alloc_at`](crate::Pool::alloc_at).
+    ///
+    /// # Safety
+    /// While the pool lives, nobody else writes to the file, or makes it shorter.
+    pub unsafe fn file(self, path: impl Into<PathBuf>) -> Options {
+        Options { backing: Backing::File(path.into()), ..self }
+    }
+
+    /// At most so many bytes are resident. The size, unless this is called. A multiple as the size is.
+    pub fn cap(self, bytes: usize) -> Options {
+        Options { cap: Some(bytes), ..self }
+    }
+
+    /// More than so many bytes that are free and resident are given back without being asked for, until half as
+    /// many are left. A thread looks after every 2 MiB that it has freed. The pool keeps memory that the system does
+    /// not take; [`Pool::give_back`](crate::Pool::give_back) says why.
+    pub fn give_back_above(self, bytes: usize) -> Options {
+        Options { mark: Some(bytes), ..self }
+    }
+
+    /// Memory of this NUMA node only (`mbind(MPOL_BIND)`).
+    pub fn numa_node(self, node: usize) -> Options {
+        Options { node: Some(node), ..self }
+    }
+
+    /// How many slots keep threads apart. As many as the system has CPUs, unless this is called.
+    pub fn slots(self, slots: usize) -> Options {
+        Options { slots: Some(slots), ..self }
+    }
+
+    /// What chooses the slot of a call. The thread, unless this is called.
+    pub fn slot_by(self, slot_by: SlotBy) -> Options {
+        Options { slot_by, ..self }
+    }
+
+    /// Memory is there before it is handed out (`MADV_POPULATE_WRITE`), so that a touch never waits for the system,
+    /// and too little memory is an error of the call and no signal.
+    pub fn populate(self) -> Options {
+        Options { populate: true, ..self }
+    }
+}

@@ -1,0 +1,173 @@
+//! The pool.
+
+use std::fmt;
+use std::os::fd::BorrowedFd;
+
+use woodlot_frame::{FrameId, Order};
+
+use crate::block::{Block, Run};
+use crate::claim::Claim;
+use crate::error::{BuildError, PoolError};
+use crate::frames::{FRAME, Frames};
+use crate::options::Options;
+
+impl Options {
+    /// Makes the pool.
+    ///
+    /// # Errors
+    /// What is wrong with the options, or what the system refused. Nothing is kept then; a file that was not there
+    /// may be left, empty.
+    pub fn build(&self) -> Result<Pool, BuildError> {
+        Ok(Pool { frames: Frames::new(self)? })
+    }
+}
+
+/// A range of memory, handed out in blocks of 4 KiB to 4 MiB and in runs.
+///
+/// Any thread may call anything. Blocks borrow the pool, so all of them are gone when the pool is dropped, which gives
+/// the memory to the system.
+///
+/// # Progress
+/// An allocation or a free takes no lock as long as the pool has memory. An allocation that finds none takes memory
+/// from the system, up to the cap, one thread at a time; it waits for a [`give_back`](Self::give_back) under way.
+pub struct Pool {
+    frames: Frames,
+}
+
+impl Pool {
+    /// What a pool of `size` bytes is to be: the same as [`Options::new`].
+    pub fn builder(size: usize) -> Options {
+        Options::new(size)
+    }
+
+    /// A block of 2^`order` frames.
+    ///
+    /// # Errors
+    /// [`PoolError::OutOfMemory`] where no such block is free and the cap leaves no room, or
+    /// [`PoolError::NotProvided`] where the system has no more memory; [`PoolError::OrderTooLarge`] above 10.
+    #[inline]
+    pub fn alloc(&self, order: Order) -> Result<Block<'_>, PoolError> {
+        Ok(Block::new(&self.frames, self.frames.alloc(order)?, order))
+    }
+
+    /// The same, filled with zeros. The pool writes them: it does not know which memory is fresh.
+    ///
+    /// # Errors
+    /// As [`alloc`](Self::alloc).
+    pub fn alloc_zeroed(&self, order: Order) -> Result<Block<'_>, PoolError> {
+        let mut block = self.alloc(order)?;
+        block.fill(0);
+        Ok(block)
+    }
+
+    /// The block at a frame: one that an earlier program kept in the file of the pool, say.
+    ///
+    /// # Errors
+    /// [`PoolError::Place`] where it is not free or not a block of the pool; otherwise as [`alloc`](Self::alloc).
+    pub fn alloc_at(&self, frame: FrameId, order: Order) -> Result<Block<'_>, PoolError> {
+        Ok(Block::new(&self.frames, self.frames.alloc_at(frame, order)?, order))
+    }
+
+    /// `count` blocks, or none.
+    ///
+    /// # Errors
+    /// As [`alloc`](Self::alloc).
+    pub fn alloc_batch(&self, order: Order, count: usize) -> Result<Vec<Block<'_>>, PoolError> {
+        (0..count).map(|_| self.alloc(order)).collect()
+    }
+
+    /// At least so many neighbouring bytes, rounded up to frames. Memory that the system has is taken for a run in
+    /// whole huge frames: beside frames that are in use only free memory of the pool counts.
+    ///
+    /// # Errors
+    /// As [`alloc`](Self::alloc), or [`PoolError::NoBytes`].
+    pub fn alloc_run(&self, bytes: usize) -> Result<Run<'_>, PoolError> {
+        let range = self.frames.alloc_run(bytes.div_ceil(FRAME))?;
+        Ok(Run::new(&self.frames, range))
+    }
+
+    /// Sets `blocks` blocks aside, for allocations that must not fail. All or none.
+    ///
+    /// # Errors
+    /// As [`alloc`](Self::alloc).
+    pub fn claim(&self, order: Order, blocks: usize) -> Result<Claim<'_>, PoolError> {
+        Claim::new(&self.frames, order, blocks)
+    }
+
+    /// The handle of a block whose [`into_frame`](Block::into_frame) gave its number. It may name a part of such a
+    /// block; each part is freed by itself then.
+    ///
+    /// # Errors
+    /// [`PoolError::NotAllocated`] where the pool has not handed out all of it.
+    ///
+    /// # Safety
+    /// No other handle and no reference has any of these frames.
+    pub unsafe fn adopt(&self, frame: FrameId, order: Order) -> Result<Block<'_>, PoolError> {
+        self.frames.check_allocated(frame, order)?;
+        Ok(Block::new(&self.frames, frame, order))
+    }
+
+    /// Gives free memory to the system, at most so many bytes, in whole huge frames (or pages of 1 GiB); returns how
+    /// many. Allocations take the memory again when they need it.
+    ///
+    /// # Errors
+    /// [`PoolError::NotTaken`] where the system refuses.
+    ///
+    /// # Progress
+    /// The highest free huge frames go first, and neighbours go together. Other threads go on; those that find no
+    /// memory wait for the end of this call.
+    pub fn give_back(&self, bytes: usize) -> Result<usize, PoolError> {
+        self.frames.give_back(bytes)
+    }
+
+    /// How many bytes are resident: those of all huge frames (or pages of 1 GiB) that are not given back, in use or
+    /// free. The system has no more than these behind the pool's addresses, and less where nothing has been
+    /// touched.
+    pub fn resident(&self) -> usize {
+        self.frames.resident()
+    }
+
+    /// How many of the resident bytes are free. Exact if no call is under way.
+    pub fn free_bytes(&self) -> usize {
+        self.frames.free_bytes()
+    }
+
+    /// The most bytes that are resident at any time.
+    pub fn cap(&self) -> usize {
+        self.frames.cap()
+    }
+
+    /// The bytes of the pool's range.
+    pub fn size(&self) -> usize {
+        self.frames.mapping().len()
+    }
+
+    /// The first byte of a frame, or `None` outside of the pool. The pointer is good for a block that the caller owns,
+    /// and for nothing else.
+    pub fn pointer(&self, frame: FrameId) -> Option<*mut u8> {
+        (frame.0 < self.size() / FRAME).then(|| self.frames.address(frame))
+    }
+
+    /// The frame that an address lies in, or `None` outside of the pool.
+    pub fn frame_of(&self, pointer: *const u8) -> Option<FrameId> {
+        let offset = pointer.addr().checked_sub(self.frames.mapping().base().addr())?;
+        (offset < self.size()).then_some(FrameId(offset / FRAME))
+    }
+
+    /// The memory file or file of the pool. Frame *f* lies at byte 4096·*f* of it.
+    ///
+    /// # Safety
+    /// Whoever gets the descriptor must not write where a block of this process is borrowed, nor make the file shorter,
+    /// nor unlock it.
+    pub unsafe fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.frames.mapping().descriptor()
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut pool = f.debug_struct("Pool");
+        pool.field("size", &self.size()).field("cap", &self.cap());
+        pool.field("resident", &self.resident()).field("free", &self.free_bytes()).finish()
+    }
+}
