@@ -7,8 +7,8 @@
 
 use core::ops::Range;
 
-use woodlot_frame::Geometry;
 use woodlot_frame::atomics::{Ordering, clear};
+use woodlot_frame::{Geometry, Persistence};
 
 use crate::rows::row_count;
 use crate::state::{LANE, Phase, Polarity, Run, States};
@@ -24,7 +24,7 @@ pub(crate) enum Start {
 }
 
 /// Starting up. No other call is under way.
-impl<G: Geometry> Lower<'_, G> {
+impl<G: Geometry, P: Persistence> Lower<'_, G, P> {
     /// Begins to start up.
     ///
     /// # Safety
@@ -77,12 +77,15 @@ impl<G: Geometry> Lower<'_, G> {
     /// How many frames of a huge frame are free, and what it is, after an earlier life.
     #[inline(always)]
     fn recover(&self, huge: usize, phase: Phase, polarity: Polarity) -> (usize, Phase) {
-        if phase == Phase::Split {
-            let free = self.rows(huge, polarity).count_free();
-            return (free, if free == G::HUGE_FRAMES { Phase::Free } else { Phase::Split });
-        }
+        let phase = match phase {
+            Phase::Split => match self.rows(huge, polarity).count_free() {
+                free if free < G::HUGE_FRAMES => return (free, Phase::Split),
+                _ => Phase::Free,
+            },
+            phase => phase,
+        };
         // The bits of a huge frame that is not split have the free value, always: its opening and its
-        // split rely on it.
+        // split rely on it. So have the bits that stand for no frame, for a second recovery to find nothing to do.
         self.set_rows(huge, |_, _| polarity.all_free());
         (if phase == Phase::Free { G::HUGE_FRAMES } else { 0 }, phase)
     }
@@ -109,7 +112,10 @@ impl<G: Geometry> Lower<'_, G> {
         let (free, phase) = if inside.len() == G::HUGE_FRAMES {
             self.recover(huge, phase, polarity)
         } else {
-            (self.cut_off(huge, inside, phase, polarity), Phase::Split)
+            let free = self.cut_off(huge, inside, phase, polarity);
+            // A crash must not show the state without the bits: they were made of the state before.
+            self.persist_rows(huge);
+            (free, Phase::Split)
         };
         self.set_state(huge, phase, polarity);
         self.set_credits(huge, if phase == Phase::Split { free } else { 0 });
@@ -141,6 +147,13 @@ impl<G: Geometry> Lower<'_, G> {
             row & keep | all_taken & !keep
         });
         self.rows(huge, polarity).count_free()
+    }
+
+    fn persist_rows(&self, huge: usize) {
+        let first = huge * row_count::<G>();
+        let rows = self.rows.get(first..first + row_count::<G>()).unwrap_or_default();
+        self.persistence.write_back_all(rows);
+        self.persistence.fence();
     }
 
     fn set_state(&self, huge: usize, phase: Phase, polarity: Polarity) {
