@@ -10,7 +10,7 @@ use core::ops::Range;
 use woodlot_frame::Geometry;
 use woodlot_frame::atomics::{AtomicU64, Ordering, clear};
 
-use crate::rows::row_count;
+use crate::rows::{row_count, row_mask};
 use crate::state::{LANE, Phase, Polarity, Run, States};
 
 use super::Lower;
@@ -220,7 +220,7 @@ impl<G: Geometry> Lower<'_, G> {
             row & keep | all_taken & !keep
         };
         let rows = || self.row_words(huge).iter().map(|row| row.load(Ordering::Relaxed));
-        let free = |row| polarity.free_in(row).count_ones() as usize;
+        let free = |row| (polarity.free_in(row) & row_mask::<G>()).count_ones() as usize;
         if phase == Phase::Split {
             let outside = |(index, row)| free(row) - free(set(index, row));
             found.outside += rows().enumerate().map(outside).sum::<usize>();
@@ -244,14 +244,15 @@ impl<G: Geometry> Lower<'_, G> {
         self.rows.get(first..first + row_count::<G>()).unwrap_or_default()
     }
 
-    /// Sets the rows of a huge frame, unless nothing is to be written; returns how many had another value.
+    /// Sets the rows of a huge frame, unless nothing is to be written; returns how many said something else.
+    /// Bits that stand for no frame say nothing.
     #[inline(always)]
     fn set_rows<const WRITE: bool>(&self, huge: usize, value: impl Fn(usize, u64) -> u64) -> usize {
         let mut changed = 0;
         for (index, row) in self.row_words(huge).iter().enumerate() {
             let before = row.load(Ordering::Relaxed);
             let after = value(index, before);
-            if before != after {
+            if (before ^ after) & row_mask::<G>() != 0 {
                 changed += 1;
                 if WRITE {
                     row.store(after, Ordering::Relaxed);
