@@ -4,10 +4,12 @@
 //! looked at. Besides, the time of a compare-and-swap, which other machines' figures can be scaled by.
 
 use std::alloc::{Layout, alloc_zeroed};
-use std::hint::black_box;
+use std::fmt::{self, Display, Formatter};
+use std::hint::{black_box, spin_loop};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use woodlot_frame::{
     Base4K, FrameAllocator, FrameId, Geometry, Init, Order, Request, Slot, ZoneConfig,
@@ -39,46 +41,79 @@ fn main() {
 
     // SAFETY: the zone before is not used any more.
     let open = |check| unsafe { Zone::<Base4K, _>::open(memory(), None, check, Shared) };
-    let dirty = median(repetitions, || {}, || open(Check::Quick).expect("it opens"));
-    println!("dirty, one thread      {dirty:8.3} ms");
-    let two = median(repetitions, || {}, two_threads_open(memory()));
-    println!("dirty, two threads     {two:8.3} ms, {:.2} times as fast", dirty / two);
+    let dirty = Times::of(repetitions, || {}, || timed(|| open(Check::Quick).expect("it opens")));
+    println!("dirty, one thread      {dirty}");
+    let two = Times::of(repetitions, || {}, || two_threads_open(memory()));
+    let [median, least] = [dirty.median / two.median, dirty.least / two.least];
+    println!("dirty, two threads     {two}: {median:.2} times as fast, least {least:.2}");
     let close = || open(Check::Quick).expect("it opens").0.close().expect("nothing fails");
-    let clean = median(repetitions, close, || open(Check::Quick).expect("it opens"));
-    println!("clean                  {clean:8.3} ms");
-    let full = median(repetitions, close, || open(Check::Full).expect("it opens"));
-    println!("clean, all compared    {full:8.3} ms");
+    for (name, check) in
+        [("clean                 ", Check::Quick), ("clean, all compared   ", Check::Full)]
+    {
+        let clean = Times::of(repetitions, close, || timed(|| open(check).expect("it opens")));
+        println!("{name} {clean}");
+    }
 
     let (zone, _) = open(Check::Quick).expect("it opens");
     assert_eq!(zone.stats().free_frames, free);
     zone.alloc(Request::movable(Order::BASE, Slot(1))).expect("half of it is free");
 }
 
-fn two_threads_open(memory: Memory<'static>) -> impl Fn() -> Found<'static> {
-    move || {
+/// The second thread is there already, and waits for something to do.
+fn two_threads_open(memory: Memory<'static>) -> (Found<'static>, Duration) {
+    let opening = OnceLock::new();
+    let is_there = AtomicU64::new(0);
+    let start = thread::scope(|scope| {
+        scope.spawn(|| {
+            is_there.store(1, Ordering::Release);
+            while opening.get().is_none() {
+                spin_loop();
+            }
+            opening.get().into_iter().for_each(Opening::help);
+        });
+        while is_there.load(Ordering::Acquire) == 0 {
+            spin_loop();
+        }
+        let start = Instant::now();
         // SAFETY: the zone before is not used any more.
         let begin = unsafe { Opening::begin(memory, None, Check::Quick, Shared) };
-        let opening = begin.expect("it opens");
-        thread::scope(|scope| {
-            scope.spawn(|| opening.help());
-            opening.help();
-        });
-        opening.finish().expect("it opens")
+        opening.get_or_init(|| begin.expect("it opens")).help();
+        start
+    });
+    let opening = opening.into_inner().expect("it was begun");
+    let opened = opening.finish().expect("it opens");
+    (opened, start.elapsed())
+}
+
+/// Times of `what` in ms, each after `before`: the median and the least.
+struct Times {
+    median: f64,
+    least: f64,
+}
+
+impl Times {
+    fn of<T>(repetitions: usize, before: impl Fn(), what: impl Fn() -> (T, Duration)) -> Times {
+        let one = |_| {
+            before();
+            what().1.as_secs_f64() * 1e3
+        };
+        let mut times: Vec<f64> = (0..repetitions.max(1)).map(one).collect();
+        times.sort_by(f64::total_cmp);
+        let [first, .., median] = [0, 0, times.len() / 2].map(|at| times.get(at).copied());
+        Times { median: median.unwrap_or_default(), least: first.unwrap_or_default() }
     }
 }
 
-/// The median time of `what` in ms, each after `before`.
-fn median<'a>(repetitions: usize, before: impl Fn(), what: impl Fn() -> Found<'a>) -> f64 {
-    let mut times: Vec<f64> = (0..repetitions.max(1))
-        .map(|_| {
-            before();
-            let start = Instant::now();
-            let _opened = black_box(what());
-            start.elapsed().as_secs_f64() * 1e3
-        })
-        .collect();
-    times.sort_by(f64::total_cmp);
-    times.get(times.len() / 2).copied().unwrap_or_default()
+impl Display for Times {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{:8.3} ms, least {:.3} ms", self.median, self.least)
+    }
+}
+
+fn timed<T>(what: impl FnOnce() -> T) -> (T, Duration) {
+    let start = Instant::now();
+    let done = black_box(what());
+    (done, start.elapsed())
 }
 
 /// One on a word that nobody else uses, in ns: the least of several runs.
