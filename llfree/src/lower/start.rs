@@ -23,7 +23,6 @@ pub(crate) enum Start {
     Allocated,
     Recover,
     /// As a recovery, but nothing is written.
-    #[cfg_attr(any(woodlot_loom, woodlot_shuttle, woodlot_explore), expect(dead_code))]
     Inspect,
 }
 
