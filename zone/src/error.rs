@@ -127,3 +127,66 @@ impl From<NotDurable> for ZoneError {
         Self::NotDurable(error)
     }
 }
+
+#[cfg(test)]
+#[cfg_attr(coverage_nightly, coverage(off))]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::string::ToString;
+
+    #[test]
+    fn messages() {
+        let mismatch = |field| ZoneError::Mismatch { field, expected: 16, found: 0x1f };
+        for (error, message) in [
+            (
+                ZoneError::Misaligned { address: 0x40 },
+                "the memory begins at 0x40, which is no multiple of 4096 above 0",
+            ),
+            (
+                ZoneError::Short { needed: 9, given: 8 },
+                "the memory has 8 bytes and the zone needs 9",
+            ),
+            (ZoneError::Empty, "there is no zone: its page is all zero"),
+            (
+                ZoneError::Foreign { magic: 1 },
+                "this is no zone: it begins with 0x0000000000000001, not 0x1a746f6c646f6f57",
+            ),
+            (ZoneError::Unfinished, "this zone was not formatted to the end"),
+            (ZoneError::Exists, "there is a zone already"),
+            (
+                ZoneError::Checksum { expected: 1, found: 2 },
+                "the zone page is damaged: its words have the checksum 0x0000000000000001, and it says \
+                 0x0000000000000002",
+            ),
+            (
+                ZoneError::Features { unknown: 6 },
+                "the zone has features that are not known here: 0x6",
+            ),
+            (mismatch(Field::Frames), "number of frames: expected 0x10, and the zone has 0x1f"),
+            (
+                mismatch(Field::VolatileVersion),
+                "version of the volatile part: expected 0x10, and the zone has 0x1f",
+            ),
+            (ZoneError::Classes, "the classes of the zone contradict each other"),
+            (InitError::EmptyZone.into(), "the zone has no frames"),
+            (
+                ZoneError::NotInUse(Some(Phase::Opening)),
+                "nobody has the zone in use: it is being opened",
+            ),
+            (ZoneError::NotInUse(Some(Phase::Clean)), "nobody has the zone in use: it is closed"),
+            (
+                ZoneError::NotInUse(None),
+                "nobody has the zone in use: the word of its state is damaged",
+            ),
+            (
+                ZoneError::Damaged { expected: 1, found: 2 },
+                "the durable part has changed since the zone was closed: its checksum was \
+                 0x0000000000000001 and is 0x0000000000000002",
+            ),
+            (NotDurable(28).into(), "the memory could not be synchronised (error 28)"),
+        ] {
+            assert_eq!(error.to_string(), message);
+        }
+    }
+}
