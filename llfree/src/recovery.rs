@@ -20,7 +20,7 @@ use crate::lower::Start;
 use crate::repairs::COUNTS;
 use crate::{LLFree, Parts, Repairs, Tuning};
 
-/// The version of the durable part's layout, as LAYOUT.md counts it.
+/// The version of the durable part's layout.
 pub const DURABLE_VERSION: u32 = 1;
 
 /// The version of the volatile part's layout. Programs whose numbers are the same may share a zone, or go on

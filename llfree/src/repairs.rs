@@ -1,11 +1,9 @@
 //! What a recovery finds, and what it repairs.
 
-/// What a recovery found in the durable part, and what it changed there. LAYOUT.md says what each repair is.
+/// What a recovery found in the durable part, and what it changed there.
 ///
-/// A zone that nobody used when its owner stopped needs no repair but the joins. A recovery that follows
-/// another one finds nothing to repair.
-///
-
+/// A zone whose slots were drained and in which no call was under way needs no repair but the joins. A recovery
+/// that follows another one finds nothing to repair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Repairs {
