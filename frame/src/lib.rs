@@ -26,6 +26,7 @@ mod geometry;
 mod metadata;
 #[cfg(all(feature = "std", not(any(woodlot_loom, woodlot_explore))))]
 mod owned;
+mod persistence;
 mod range;
 mod request;
 mod run;
@@ -40,6 +41,9 @@ pub use geometry::{Base4K, Base16K, Base64K, Geometry};
 pub use metadata::{METADATA_ALIGN, MetadataSize, RawMetadata};
 #[cfg(all(feature = "std", not(any(woodlot_loom, woodlot_explore))))]
 pub use owned::Owned;
+#[cfg(not(any(woodlot_loom, woodlot_shuttle, woodlot_explore)))]
+pub use persistence::{Adr, WriteBack};
+pub use persistence::{Persistence, Volatile};
 pub use range::{FreeRuns, alloc_run, alloc_within, free_run};
 pub use request::{Batch, Init, Place, RangeRequest, Request, Slot, ZoneConfig};
 pub use run::blocks;

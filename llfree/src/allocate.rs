@@ -26,7 +26,7 @@
 //! that was reserved and is in no reservation, one of which the index was not told.
 
 use woodlot_frame::atomics::AtomicU64;
-use woodlot_frame::{AllocError, Class, FrameId, Geometry, Order, Request, Slot};
+use woodlot_frame::{AllocError, Class, FrameId, Geometry, Order, Persistence, Request, Slot};
 
 use crate::LLFree;
 use crate::children::Child;
@@ -60,7 +60,7 @@ pub(crate) struct Caller {
     pub(crate) class: Class,
 }
 
-impl<G: Geometry> LLFree<'_, G> {
+impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     /// Are the slot and the class those of the zone?
     #[inline(always)]
     pub(crate) fn check(&self, caller: Caller) -> Result<(), NoBlock> {

@@ -5,8 +5,8 @@
 //! counter, or by opening a huge frame that is free as a whole. The call holds these credits until it has
 //! installed them in the reservation.
 
-use woodlot_frame::Geometry;
 use woodlot_frame::atomics::AtomicU64;
+use woodlot_frame::{Geometry, Persistence};
 
 use crate::LLFree;
 use crate::reservation::Reservation;
@@ -24,7 +24,7 @@ pub(crate) struct Child {
     pub(crate) row: usize,
 }
 
-impl<G: Geometry> LLFree<'_, G> {
+impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     /// Opens a huge frame of a tree that is free as a whole.
     pub(crate) fn open(&self, tree: usize) -> Option<Child> {
         let (huge, before) = self.lower.open_first(tree)?;

@@ -4,7 +4,9 @@
 //! whoever has something of the tree is drained, so that they come back.
 
 use woodlot_frame::atomics::Ordering;
-use woodlot_frame::{AllocError, Class, FrameId, Geometry, HugeId, OfflineError, Order};
+use woodlot_frame::{
+    AllocError, Class, FrameId, Geometry, HugeId, OfflineError, Order, Persistence,
+};
 
 use crate::LLFree;
 use crate::init::{TOTAL_FREE, TOTAL_OFFLINE};
@@ -14,7 +16,7 @@ use crate::state::Phase;
 /// block itself is seen to be free.
 const ATTEMPTS: usize = 8;
 
-impl<G: Geometry> LLFree<'_, G> {
+impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     /// Allocates the block at `frame`. An entirely free tree changes to `class`.
     pub(crate) fn allocate_at(
         &self,

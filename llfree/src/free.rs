@@ -1,7 +1,7 @@
 //! Free: figure 14(b) of LLFree, from the bits up to the counters.
 
 use woodlot_frame::atomics::{AtomicU64, Ordering};
-use woodlot_frame::{FrameId, Geometry, Order, Slot};
+use woodlot_frame::{FrameId, Geometry, Order, Persistence, Slot};
 
 use crate::LLFree;
 use crate::index::Use;
@@ -12,7 +12,7 @@ use crate::reservation::Reservation;
 use crate::rows::ROW_ORDER;
 use crate::state::{Polarity, States};
 
-impl<G: Geometry> LLFree<'_, G> {
+impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     /// Base frames of a child that the slot holds, or of any other. Each case is a call in tail position,
     /// so that nothing has to be kept across calls.
     #[inline(never)]
@@ -65,6 +65,7 @@ impl<G: Geometry> LLFree<'_, G> {
         if let Err(gone) = rows.release(offset, ORDER) {
             return Err(self.refused(frame, Refusal::NotAllocated(gone)));
         }
+        self.lower.persist_released();
         let repaid = now.repay(now.huge_index(), 1 << ORDER, now.polarity());
         if repaid.is_none_or(|repaid| self.swap(word, now, repaid).is_err()) {
             return self.credit(frame, ORDER, now.polarity(), slot);
@@ -161,7 +162,10 @@ impl<G: Geometry> LLFree<'_, G> {
         };
         let (offset, rows) = place.row_of(index, polarity);
         match rows.release(offset, ORDER) {
-            Ok(()) => self.credit_unreserved::<ORDER>(index, slot, states),
+            Ok(()) => {
+                place.persist_states();
+                self.credit_unreserved::<ORDER>(index, slot, states)
+            }
             Err(gone) => self.not_allocated(FrameId(self.base + index), gone),
         }
     }
@@ -221,7 +225,10 @@ impl<G: Geometry> LLFree<'_, G> {
             return self.free_split(frame, ORDER, slot);
         };
         match self.lower.rows(huge, polarity).release(offset, ORDER) {
-            Ok(()) => self.credit(frame, ORDER, polarity, slot),
+            Ok(()) => {
+                self.lower.persist_states(huge);
+                self.credit(frame, ORDER, polarity, slot)
+            }
             Err(gone) => self.not_allocated(frame, gone),
         }
     }

@@ -6,7 +6,8 @@ use core::ops::Range;
 
 use woodlot_frame::atomics::{AtomicU32, AtomicU64, Ordering};
 use woodlot_frame::{
-    Class, FrameId, Geometry, HugeId, Init, InitError, MAX_CLASSES, Region, ZoneConfig,
+    Class, FrameId, Geometry, HugeId, Init, InitError, MAX_CLASSES, Persistence, Region, Volatile,
+    ZoneConfig,
 };
 
 use crate::index::{self, Index, Places, Use};
@@ -128,18 +129,34 @@ fn exactly<W>(words: &[W], needed: usize, region: Region) -> Result<&[W], InitEr
 }
 
 impl<'a, G: Geometry> LLFree<'a, G> {
-    /// Makes an allocator from words.
+    /// Makes an allocator from words. Nothing is written back.
     ///
     /// # Errors
-    /// What is wrong with the configuration, or [`InitError::Short`] where a slice is shorter than
-    /// [`Parts::lengths`] says.
+    /// As [`persistent_from_parts`](LLFree::persistent_from_parts).
     pub fn from_parts(
         zone: &ZoneConfig,
         tuning: Tuning,
         parts: Parts<'a>,
         init: Init,
     ) -> Result<Self, InitError> {
-        let allocator = Self::over(zone, tuning, parts)?;
+        Self::persistent_from_parts(zone, tuning, Volatile, parts, init)
+    }
+}
+
+impl<'a, G: Geometry, P: Persistence> LLFree<'a, G, P> {
+    /// Makes an allocator from words, which makes the rows and states persistent by `persistence`.
+    ///
+    /// # Errors
+    /// What is wrong with the configuration, or [`InitError::Short`] where a slice is shorter than
+    /// [`Parts::lengths`] says.
+    pub fn persistent_from_parts(
+        zone: &ZoneConfig,
+        tuning: Tuning,
+        persistence: P,
+        parts: Parts<'a>,
+        init: Init,
+    ) -> Result<Self, InitError> {
+        let allocator = Self::over(zone, tuning, persistence, parts)?;
         let start = match init {
             Init::Free => Start::Free,
             Init::Allocated => Start::Allocated,
@@ -154,6 +171,7 @@ impl<'a, G: Geometry> LLFree<'a, G> {
     pub(crate) fn over(
         zone: &ZoneConfig,
         tuning: Tuning,
+        persistence: P,
         parts: Parts<'a>,
     ) -> Result<Self, InitError> {
         let counts = counts::<G>(zone)?;
@@ -171,7 +189,7 @@ impl<'a, G: Geometry> LLFree<'a, G> {
             zone: *zone,
             tuning,
             base: base::<G>(zone),
-            lower: Lower::new(parts.rows, parts.states, parts.children),
+            lower: Lower::new(parts.rows, parts.states, parts.children, persistence),
             trees: parts.trees,
             index: Index::new(parts.masks, parts.leaves, zone.classes.count()),
             filled: core::array::from_fn(|class| {
@@ -233,6 +251,9 @@ impl<'a, G: Geometry> LLFree<'a, G> {
 
     /// Ends starting up, by what was found in all trees.
     pub(crate) fn end_start(&self, found: Repairs) {
+        // All that the calls to come rest on, also what was right already: an earlier life may have ended between
+        // a write and its write-back.
+        self.lower.persist_all();
         self.total(TOTAL_FREE).store(found.free_frames as u64, Ordering::Relaxed);
         self.total(TOTAL_OFFLINE).store(found.offline_huge as u64, Ordering::Relaxed);
     }

@@ -77,7 +77,7 @@ struct Readme;
 
 use core::marker::PhantomData;
 use woodlot_frame::atomics::AtomicU64;
-use woodlot_frame::{FrameId, Geometry, MAX_CLASSES, Order, ZoneConfig};
+use woodlot_frame::{FrameId, Geometry, MAX_CLASSES, Order, Persistence, Volatile, ZoneConfig};
 
 use init::SLOT_WORDS;
 
@@ -86,13 +86,13 @@ use init::SLOT_WORDS;
 /// Made by [`Construct::construct`](woodlot_frame::Construct::construct) from raw memory or by
 /// [`from_parts`](Self::from_parts) from words; used through
 /// [`FrameAllocator`](woodlot_frame::FrameAllocator).
-pub struct LLFree<'a, G: Geometry> {
+pub struct LLFree<'a, G: Geometry, P = Volatile> {
     zone: ZoneConfig,
     tuning: Tuning,
     /// The frame that the metadata begins with: the zone's first, rounded down to a pair of huge
     /// frames.
     base: usize,
-    lower: lower::Lower<'a, G>,
+    lower: lower::Lower<'a, G, P>,
     trees: &'a [Line<AtomicU64>],
     index: index::Index<'a, G>,
     /// For each class, where the index has the trees that it may fill up.
@@ -104,7 +104,7 @@ pub struct LLFree<'a, G: Geometry> {
     geometry: PhantomData<G>,
 }
 
-impl<G: Geometry> LLFree<'_, G> {
+impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     /// Where a frame of the zone lies: the index of its huge frame, and its offset in it.
     #[inline]
     fn locate(&self, frame: FrameId) -> (usize, usize) {

@@ -22,6 +22,9 @@
 //! *Crash*: the states and the bits of split huge frames are the truth; a recovery computes credits anew.
 //! Each operation up to order 6, of order H and of order H+1 changes that truth by a single write. Opening
 //! and closing do not change it.
+//! With a [`Persistence`] that writes back, each such write is persistent before the call returns, and before
+//! anybody gets what rests on it: the opening before its credits, a release before its credit. The close is not
+//! written back. A later write to the same word takes it along, and the rows that it follows are persistent.
 
 mod start;
 
@@ -30,8 +33,8 @@ pub(crate) use start::Start;
 use core::marker::PhantomData;
 use core::slice;
 
-use woodlot_frame::Geometry;
 use woodlot_frame::atomics::{AtomicU32, AtomicU64, Ordering};
+use woodlot_frame::{Geometry, Persistence};
 
 use crate::line::Line;
 use crate::rows::{ROW_ORDER, Rows, row_count, row_mask, row_order};
@@ -41,10 +44,11 @@ use crate::state::{LANE, Phase, Polarity, Run, States};
 pub type TreeStates = Line<[AtomicU64; 2]>;
 
 /// The words of a zone by which frames are owned.
-pub(crate) struct Lower<'a, G> {
+pub(crate) struct Lower<'a, G, P> {
     rows: &'a [AtomicU64],
     states: &'a [TreeStates],
     children: &'a [AtomicU32],
+    persistence: P,
     geometry: PhantomData<G>,
 }
 
@@ -76,15 +80,16 @@ pub(crate) enum Surplus {
     Drop,
 }
 
-impl<'a, G: Geometry> Lower<'a, G> {
+impl<'a, G: Geometry, P: Persistence> Lower<'a, G, P> {
     pub(crate) fn new(
         rows: &'a [AtomicU64],
         states: &'a [TreeStates],
         children: &'a [AtomicU32],
+        persistence: P,
     ) -> Self {
         debug_assert!(rows.len() >= children.len() * row_count::<G>());
         debug_assert!(states.len() * G::TREE_HUGE >= children.len());
-        Self { rows, states, children, geometry: PhantomData }
+        Self { rows, states, children, persistence, geometry: PhantomData }
     }
 
     /// The states past the end: nothing can be taken, freed or split.
@@ -97,10 +102,10 @@ impl<'a, G: Geometry> Lower<'a, G> {
 
     /// The bit field of a huge frame, read with `polarity`.
     #[inline(always)]
-    pub(crate) fn rows(&self, huge: usize, polarity: Polarity) -> Rows<'a, G> {
+    pub(crate) fn rows(&self, huge: usize, polarity: Polarity) -> Rows<'a, G, P> {
         let first = huge * row_count::<G>();
         let rows = self.rows.get(first..first + row_count::<G>());
-        Rows::new(rows.unwrap_or_default(), polarity)
+        Rows::new(rows.unwrap_or_default(), polarity, self.persistence)
     }
 
     /// The rows in which the block of `order` at frame `index` of the zone lies, and the offset of the frame
@@ -111,14 +116,14 @@ impl<'a, G: Geometry> Lower<'a, G> {
         index: usize,
         order: u32,
         polarity: Polarity,
-    ) -> (usize, Rows<'a, G>) {
+    ) -> (usize, Rows<'a, G, P>) {
         if order > ROW_ORDER {
             let offset = index & (G::HUGE_FRAMES - 1);
             return (offset, self.rows(index >> G::HUGE_ORDER, polarity));
         }
         let one = self.rows.get(index >> row_order::<G>()).map(slice::from_ref);
         let offset = index & ((1 << row_order::<G>()) - 1);
-        (offset, Rows::new(one.unwrap_or_default(), polarity))
+        (offset, Rows::new(one.unwrap_or_default(), polarity, self.persistence))
     }
 
     /// Huge frames side by side, in their state word.
@@ -189,6 +194,34 @@ impl<'a, G: Geometry> Lower<'a, G> {
         }
     }
 
+    /// Makes a state word persistent, and what was written back before.
+    #[inline(always)]
+    fn persist(&self, word: &AtomicU64) {
+        self.persistence.write_back(word);
+        self.persistence.fence();
+    }
+
+    /// Makes the state of a huge frame persistent, and the bits that were written back. A free of a part of a
+    /// huge frame does so even if another call has split it: that call's write may not be persistent yet.
+    #[inline(always)]
+    pub(crate) fn persist_states(&self, huge: usize) {
+        self.state_word(huge).into_iter().for_each(|word| self.persist(word));
+    }
+
+    /// Makes the bits persistent that the caller has released in a huge frame of which it saw credits. There are
+    /// credits only of a huge frame whose split or opening is persistent.
+    #[inline(always)]
+    pub(crate) fn persist_released(&self) {
+        self.persistence.fence();
+    }
+
+    /// Makes all states and rows persistent.
+    pub(crate) fn persist_all(&self) {
+        self.persistence.write_back_all(self.rows);
+        self.states.iter().for_each(|line| self.persistence.write_back_all(&line.0));
+        self.persistence.fence();
+    }
+
     /// How many huge frames of a tree are free as a whole.
     #[inline(always)]
     pub(crate) fn count_whole(&self, tree: usize) -> usize {
@@ -238,7 +271,10 @@ impl<'a, G: Geometry> Lower<'a, G> {
                 let next = states.turn(Run::new(first, count), Phase::Free, to);
                 match word.compare_exchange(states.0, next.0, Ordering::Acquire, Ordering::Relaxed)
                 {
-                    Ok(_) => return Some((tree * G::TREE_HUGE + at * LANE + first, states)),
+                    Ok(_) => {
+                        self.persist(word);
+                        return Some((tree * G::TREE_HUGE + at * LANE + first, states));
+                    }
                     Err(now) => states = States(now),
                 }
             }
@@ -265,12 +301,16 @@ impl<'a, G: Geometry> Lower<'a, G> {
         success: Ordering,
     ) -> Option<States> {
         let run = Self::run(huge, count);
-        self.update(huge, success, |states| states.change(run, from, to)).ok()
+        let before = self.update(huge, success, |states| states.change(run, from, to)).ok()?;
+        self.persist_states(huge);
+        Some(before)
     }
 
-    /// Makes a huge frame free as a whole, of which the caller has all the credits.
+    /// Makes a huge frame free as a whole, of which the caller has all the credits. A crash may undo that: its
+    /// bits say the same.
     pub(crate) fn close(&self, huge: usize) -> Option<States> {
-        self.turn(huge, 1, Phase::Split, Phase::Free, Ordering::AcqRel)
+        let close = |states: States| states.change(Self::run(huge, 1), Phase::Split, Phase::Free);
+        self.update(huge, Ordering::AcqRel, close).ok()
     }
 
     /// Frees `count` huge frames, one or the two of a pair, that were allocated as a whole.
@@ -308,6 +348,7 @@ impl<'a, G: Geometry> Lower<'a, G> {
             let free = whole.with(run, Phase::Free).joining();
             let join = |now: States| now.of(run, announced, free);
             if let Ok(before) = self.update(huge, Ordering::AcqRel, join) {
+                self.persist_states(huge);
                 return Ok(before);
             }
         }
@@ -332,7 +373,8 @@ impl<'a, G: Geometry> Lower<'a, G> {
         self.split_polarity(huge).map_or_else(|| self.split(huge), Ok)
     }
 
-    /// Splits a huge frame that is allocated as a whole.
+    /// Splits a huge frame that is allocated as a whole. The caller makes that persistent, with the bits that it
+    /// releases.
     #[cold]
     fn split(&self, huge: usize) -> Result<Polarity, Refusal> {
         let one = Self::run(huge, 1);
@@ -360,7 +402,10 @@ impl<'a, G: Geometry> Lower<'a, G> {
     ) -> Result<Polarity, Refusal> {
         let polarity = self.splittable(huge)?;
         match self.rows(huge, polarity).release(offset, order) {
-            Ok(()) => Ok(polarity),
+            Ok(()) => {
+                self.persist_states(huge);
+                Ok(polarity)
+            }
             Err(gone) => Err(Refusal::NotAllocated(gone)),
         }
     }
@@ -374,7 +419,10 @@ impl<'a, G: Geometry> Lower<'a, G> {
     ) -> Result<Polarity, Refusal> {
         let polarity = self.splittable(huge)?;
         match self.rows(huge, polarity).release_in(row, mask) {
-            true => Ok(polarity),
+            true => {
+                self.persist_states(huge);
+                Ok(polarity)
+            }
             false => Err(Refusal::NotAllocated(0)),
         }
     }
@@ -456,7 +504,7 @@ impl<'a, G: Geometry> Lower<'a, G> {
 }
 
 /// The counters of the children.
-impl<G: Geometry> Lower<'_, G> {
+impl<G: Geometry, P: Persistence> Lower<'_, G, P> {
     /// The credits in the counter of a huge frame.
     #[inline(always)]
     pub(crate) fn credits(&self, huge: usize) -> usize {
@@ -524,20 +572,21 @@ fn give<G: Geometry>(child: &AtomicU32, given: usize, surplus: Surplus) -> Optio
 }
 
 /// The words of the huge frame and of the row in which a frame lies.
-pub(crate) struct Place<'a, G> {
+pub(crate) struct Place<'a, G, P> {
     states: &'a AtomicU64,
     row: &'a [AtomicU64],
     child: &'a AtomicU32,
+    persistence: P,
     geometry: PhantomData<G>,
 }
 
-impl<'a, G: Geometry> Lower<'a, G> {
+impl<'a, G: Geometry, P: Persistence> Lower<'a, G, P> {
     /// The words for the frame `index`, counted from the first that the metadata is for.
     ///
     /// # Safety
     /// There is such a frame.
     #[inline(always)]
-    pub(crate) unsafe fn place(&self, index: usize) -> Place<'a, G> {
+    pub(crate) unsafe fn place(&self, index: usize) -> Place<'a, G, P> {
         let huge = index >> G::HUGE_ORDER;
         let within = huge % G::TREE_HUGE / LANE;
         let row = index >> row_order::<G>();
@@ -549,13 +598,14 @@ impl<'a, G: Geometry> Lower<'a, G> {
                 states: self.states.get_unchecked(huge / G::TREE_HUGE).0.get_unchecked(within),
                 row: self.rows.get_unchecked(row..row + 1),
                 child: self.children.get_unchecked(huge),
+                persistence: self.persistence,
                 geometry: PhantomData,
             }
         }
     }
 }
 
-impl<'a, G: Geometry> Place<'a, G> {
+impl<'a, G: Geometry, P: Persistence> Place<'a, G, P> {
     /// What the huge frame is, beside its neighbours.
     #[inline(always)]
     pub(crate) fn states(&self) -> States {
@@ -564,8 +614,15 @@ impl<'a, G: Geometry> Place<'a, G> {
 
     /// The row of the frame `index`, and the frame's offset in it.
     #[inline(always)]
-    pub(crate) fn row_of(&self, index: usize, polarity: Polarity) -> (usize, Rows<'a, G>) {
-        (index & ((1 << row_order::<G>()) - 1), Rows::new(self.row, polarity))
+    pub(crate) fn row_of(&self, index: usize, polarity: Polarity) -> (usize, Rows<'a, G, P>) {
+        (index & ((1 << row_order::<G>()) - 1), Rows::new(self.row, polarity, self.persistence))
+    }
+
+    /// As [`Lower::persist_states`].
+    #[inline(always)]
+    pub(crate) fn persist_states(&self) {
+        self.persistence.write_back(self.states);
+        self.persistence.fence();
     }
 
     /// As [`Lower::give`].

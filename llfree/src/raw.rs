@@ -8,7 +8,8 @@
 use core::mem::size_of;
 
 use woodlot_frame::{
-    Construct, Geometry, Init, InitError, METADATA_ALIGN, MetadataSize, RawMetadata, ZoneConfig,
+    Construct, Geometry, Init, InitError, METADATA_ALIGN, MetadataSize, Persistence, RawMetadata,
+    Volatile, ZoneConfig,
 };
 
 use crate::init::{Counts, counts};
@@ -92,12 +93,35 @@ impl<'a, G: Geometry> LLFree<'a, G> {
         init: Init,
     ) -> Result<Self, InitError> {
         // SAFETY: as the caller promises.
-        let parts = unsafe { Parts::carve::<G>(zone, metadata) }?;
-        Self::from_parts(zone, tuning, parts, init)
+        unsafe { Self::with_persistence(zone, tuning, Volatile, metadata, init) }
     }
 }
 
-impl<G: Geometry> Construct for LLFree<'_, G> {
+impl<'a, G: Geometry, P: Persistence> LLFree<'a, G, P> {
+    /// Makes an allocator from raw memory, which makes the durable part persistent by `persistence`.
+    ///
+    /// # Errors
+    /// As [`Construct::construct`].
+    ///
+    /// # Safety
+    /// As [`Construct::construct`], for `'a`.
+    ///
+    /// # Crash
+    /// The durable part is persistent when this returns.
+    pub unsafe fn with_persistence(
+        zone: &ZoneConfig,
+        tuning: Tuning,
+        persistence: P,
+        metadata: RawMetadata,
+        init: Init,
+    ) -> Result<Self, InitError> {
+        // SAFETY: as the caller promises.
+        let parts = unsafe { Parts::carve::<G>(zone, metadata) }?;
+        Self::persistent_from_parts(zone, tuning, persistence, parts, init)
+    }
+}
+
+impl<G: Geometry, P: Persistence> Construct for LLFree<'_, G, P> {
     fn metadata_size(config: &ZoneConfig) -> Result<MetadataSize, InitError> {
         Ok(counts::<G>(config)?.size())
     }
@@ -107,7 +131,8 @@ impl<G: Geometry> Construct for LLFree<'_, G> {
         metadata: RawMetadata,
         init: Init,
     ) -> Result<Self, InitError> {
+        let persistence = P::detect().ok_or(InitError::Unsupported)?;
         // SAFETY: as the caller promises.
-        unsafe { Self::with_tuning(config, Tuning::DEFAULT, metadata, init) }
+        unsafe { Self::with_persistence(config, Tuning::DEFAULT, persistence, metadata, init) }
     }
 }

@@ -14,7 +14,7 @@
 //! speaks of are written before that state.
 
 use woodlot_frame::atomics::{AtomicU64, Ordering};
-use woodlot_frame::{Geometry, InitError, RawMetadata, ZoneConfig};
+use woodlot_frame::{Geometry, InitError, Persistence, RawMetadata, Volatile, ZoneConfig};
 
 use crate::lower::Start;
 use crate::repairs::COUNTS;
@@ -32,14 +32,14 @@ const SHARE: usize = 64;
 
 /// A recovery under way. Any number of threads may [`help`](Self::help); then one of them
 /// [finishes](Self::finish) it.
-pub struct Recovery<'a, G: Geometry> {
-    zone: LLFree<'a, G>,
+pub struct Recovery<'a, G: Geometry, P = Volatile> {
+    zone: LLFree<'a, G, P>,
     /// The first tree that nobody has taken.
     next: AtomicU64,
     found: [AtomicU64; COUNTS],
 }
 
-impl<'a, G: Geometry> Recovery<'a, G> {
+impl<'a, G: Geometry, P: Persistence> Recovery<'a, G, P> {
     /// Recovers trees until none is left that nobody has taken. Others may be at their last ones then.
     ///
     /// # Progress
@@ -63,7 +63,7 @@ impl<'a, G: Geometry> Recovery<'a, G> {
     ///
     /// # Progress
     /// As [`help`](Self::help). That nobody helps any more is shown by the type.
-    pub fn finish(self) -> (LLFree<'a, G>, Repairs) {
+    pub fn finish(self) -> (LLFree<'a, G, P>, Repairs) {
         self.help();
         let found = self.found.each_ref().map(|sum| sum.load(Ordering::Relaxed) as usize);
         let found = Repairs::of(found);
@@ -72,7 +72,7 @@ impl<'a, G: Geometry> Recovery<'a, G> {
     }
 }
 
-impl<'a, G: Geometry> LLFree<'a, G> {
+impl<'a, G: Geometry, P: Persistence> LLFree<'a, G, P> {
     /// Begins to recover a zone.
     ///
     /// # Errors
@@ -83,11 +83,12 @@ impl<'a, G: Geometry> LLFree<'a, G> {
     pub unsafe fn recovery(
         zone: &ZoneConfig,
         tuning: Tuning,
+        persistence: P,
         metadata: RawMetadata,
-    ) -> Result<Recovery<'a, G>, InitError> {
+    ) -> Result<Recovery<'a, G, P>, InitError> {
         // SAFETY: as the caller promises.
         let parts = unsafe { Parts::carve::<G>(zone, metadata) }?;
-        let zone = Self::over(zone, tuning, parts)?;
+        let zone = Self::over(zone, tuning, persistence, parts)?;
         zone.begin_start(Start::Recover);
         let found = [const { AtomicU64::new(0) }; COUNTS];
         Ok(Recovery { zone, next: AtomicU64::new(0), found })
@@ -107,13 +108,16 @@ impl<'a, G: Geometry> LLFree<'a, G> {
     pub unsafe fn attach(
         zone: &ZoneConfig,
         tuning: Tuning,
+        persistence: P,
         metadata: RawMetadata,
     ) -> Result<Self, InitError> {
         // SAFETY: as the caller promises; what allocators share, they access by atomics.
         let parts = unsafe { Parts::carve::<G>(zone, metadata) }?;
-        Self::over(zone, tuning, parts)
+        Self::over(zone, tuning, persistence, parts)
     }
+}
 
+impl<G: Geometry> LLFree<'_, G> {
     /// What a recovery would find; nothing is written. The volatile part is not looked at. While others use the
     /// zone, the counts are those of no one moment.
     ///
@@ -126,7 +130,7 @@ impl<'a, G: Geometry> LLFree<'a, G> {
     pub unsafe fn inspect(zone: &ZoneConfig, metadata: RawMetadata) -> Result<Repairs, InitError> {
         // SAFETY: as the caller promises; `Start::Inspect` writes nothing.
         let parts = unsafe { Parts::carve::<G>(zone, metadata) }?;
-        let zone = LLFree::<G>::over(zone, Tuning::DEFAULT, parts)?;
+        let zone = LLFree::<G>::over(zone, Tuning::DEFAULT, Volatile, parts)?;
         Ok(zone.start_trees(0..zone.trees.len(), Start::Inspect))
     }
 }

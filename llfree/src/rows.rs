@@ -18,11 +18,16 @@
 //! *Progress*: lock-free; every search is bounded by two passes over the field.
 //! *Ordering*: a claim acquires what the release of the same bit published. A release acquires as well:
 //! [`Rows::is_full`] says why.
+//! *Crash*: a claim is persistent when it returns, and so is what a call turned back: only then do its credits
+//! go back. A release is written back; it is persistent after a fence, which its caller makes before it gives
+//! the credits. So a credit is never one of a frame that a crash could show as allocated, and the rows of a
+//! huge frame that is closed have the free value in the durable memory as well.
 
 use core::marker::PhantomData;
+use core::slice;
 
-use woodlot_frame::Geometry;
 use woodlot_frame::atomics::{AtomicU64, Ordering};
+use woodlot_frame::{Geometry, Persistence};
 
 use crate::state::Polarity;
 
@@ -31,9 +36,10 @@ pub(crate) const ROW_ORDER: u32 = 6;
 
 /// The rows of one huge frame, read with one polarity.
 #[derive(Clone, Copy)]
-pub(crate) struct Rows<'a, G> {
+pub(crate) struct Rows<'a, G, P> {
     rows: &'a [AtomicU64],
     polarity: Polarity,
+    persistence: P,
     geometry: PhantomData<G>,
 }
 
@@ -114,10 +120,10 @@ fn lowest(bits: u64, count: usize) -> u64 {
     bits ^ rest
 }
 
-impl<'a, G: Geometry> Rows<'a, G> {
+impl<'a, G: Geometry, P: Persistence> Rows<'a, G, P> {
     /// `rows` are the [`row_count`] rows of one huge frame.
-    pub(crate) fn new(rows: &'a [AtomicU64], polarity: Polarity) -> Self {
-        Self { rows, polarity, geometry: PhantomData }
+    pub(crate) fn new(rows: &'a [AtomicU64], polarity: Polarity, persistence: P) -> Self {
+        Self { rows, polarity, persistence, geometry: PhantomData }
     }
 
     fn free_in(&self, row: u64) -> u64 {
@@ -251,7 +257,10 @@ impl<'a, G: Geometry> Rows<'a, G> {
             let at = starts.trailing_zeros();
             let claimed = value ^ block_mask(order) << at;
             match word.compare_exchange(value, claimed, Ordering::Acquire, Ordering::Relaxed) {
-                Ok(_) => return Ok(row << ROW_ORDER | at as usize),
+                Ok(_) => {
+                    self.persist(slice::from_ref(word));
+                    return Ok(row << ROW_ORDER | at as usize);
+                }
                 Err(now) => value = now,
             }
             starts = block_starts(self.free_in(value), order);
@@ -287,7 +296,10 @@ impl<'a, G: Geometry> Rows<'a, G> {
                     Ordering::Acquire,
                     Ordering::Relaxed,
                 ) {
-                    Ok(_) => break some,
+                    Ok(_) => {
+                        self.persistence.write_back(row);
+                        break some;
+                    }
                     Err(now) => value = now,
                 }
             };
@@ -296,6 +308,9 @@ impl<'a, G: Geometry> Rows<'a, G> {
                 take(index << ROW_ORDER | claimed.trailing_zeros() as usize);
                 claimed &= claimed - 1;
             }
+        }
+        if left < count {
+            self.persistence.fence();
         }
         count - left
     }
@@ -357,6 +372,7 @@ impl<'a, G: Geometry> Rows<'a, G> {
                 return Err(self.turn_all_back(rows, done, turn));
             }
         }
+        self.turned(rows, turn);
         Ok(())
     }
 
@@ -369,16 +385,38 @@ impl<'a, G: Geometry> Rows<'a, G> {
         let mut value = row.load(Ordering::Relaxed);
         while self.free_in(value) & mask == free {
             match row.compare_exchange(value, value ^ mask, success, Ordering::Relaxed) {
-                Ok(_) => return true,
+                Ok(_) => {
+                    self.turned(slice::from_ref(row), turn);
+                    return true;
+                }
                 Err(now) => value = now,
             }
         }
         false
     }
 
+    /// Rows were turned. A claim is persistent when it returns. What else a release has to make persistent
+    /// its caller knows, and fences.
+    #[inline(always)]
+    fn turned(&self, rows: &[AtomicU64], turn: Turn) {
+        match turn {
+            Turn::Claim => self.persist(rows),
+            Turn::Release => self.persistence.write_back_all(rows),
+        }
+    }
+
+    #[inline(always)]
+    fn persist(&self, rows: &[AtomicU64]) {
+        self.persistence.write_back_all(rows);
+        self.persistence.fence();
+    }
+
     #[cold]
     fn turn_all_back(&self, rows: &[AtomicU64], count: usize, turn: Turn) -> usize {
-        rows.iter().take(count).map(|row| self.turn_back(row, turn)).sum()
+        let rows = rows.get(..count).unwrap_or_default();
+        let lost = rows.iter().map(|row| self.turn_back(row, turn)).sum();
+        self.persist(rows);
+        lost
     }
 
     /// Undoes a turn of a whole row; returns how many of its frames were otherwise already.
@@ -401,15 +439,15 @@ mod tests {
 
     use super::*;
     use std::vec::Vec;
-    use woodlot_frame::Base4K;
+    use woodlot_frame::{Base4K, Volatile};
 
     /// Rows in which these frames are allocated.
     fn words<const N: usize>(rows: [u64; N]) -> [AtomicU64; N] {
         rows.map(AtomicU64::new)
     }
 
-    fn of(rows: &[AtomicU64]) -> Rows<'_, Base4K> {
-        Rows::new(rows, Polarity(false))
+    fn of(rows: &[AtomicU64]) -> Rows<'_, Base4K, Volatile> {
+        Rows::new(rows, Polarity(false), Volatile)
     }
 
     fn values<const N: usize>(rows: &[AtomicU64; N]) -> [u64; N] {

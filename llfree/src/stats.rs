@@ -3,8 +3,8 @@
 use woodlot_frame::atomics::{AtomicU64, Ordering};
 use woodlot_frame::{
     AllocError, BadSlot, Batch, FrameAllocator, FrameId, FreeBatchError, FreeError, Geometry,
-    HugeId, OfflineError, Order, Place, Request, Slot, Stats, Unsupported, ZoneConfig, alloc_each,
-    alloc_within, free_each,
+    HugeId, OfflineError, Order, Persistence, Place, Request, Slot, Stats, Unsupported, ZoneConfig,
+    alloc_each, alloc_within, free_each,
 };
 
 use crate::LLFree;
@@ -15,7 +15,7 @@ use crate::refusal::NotFreed;
 use crate::reservation::Reservation;
 use crate::rows::row_order;
 
-impl<G: Geometry> FrameAllocator for LLFree<'_, G> {
+impl<G: Geometry, P: Persistence> FrameAllocator for LLFree<'_, G, P> {
     type Geometry = G;
 
     const NAME: &'static str = "llfree";
@@ -221,7 +221,7 @@ impl<G: Geometry> FrameAllocator for LLFree<'_, G> {
     }
 }
 
-impl<G: Geometry> LLFree<'_, G> {
+impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     /// Frames freed less frames allocated, by the slots' own counts; modulo 2^64.
     fn balances(&self) -> u64 {
         (0..self.zone.slots).map(Slot).fold(0, |sum: u64, slot| {

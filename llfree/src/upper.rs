@@ -12,7 +12,7 @@
 //! afterwards.
 
 use woodlot_frame::atomics::{AtomicU64, Ordering};
-use woodlot_frame::{Class, Geometry, MAX_CLASSES, Slot};
+use woodlot_frame::{Class, Geometry, MAX_CLASSES, Persistence, Slot};
 
 use crate::LLFree;
 use crate::index::{Kind, Places, Use};
@@ -22,7 +22,7 @@ use crate::reservation::Reservation;
 use crate::state::{Polarity, States};
 use crate::tree::{Tree, quarters};
 
-impl<G: Geometry> LLFree<'_, G> {
+impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     /// A word of the zone's totals.
     pub(crate) fn total(&self, word: usize) -> &AtomicU64 {
         // SAFETY: `from_parts` checked that there are `TOTAL_WORDS` of them, and every caller

@@ -7,7 +7,7 @@ use std::thread;
 use memory::Memory;
 use woodlot_frame::{
     Base64K, Construct, FrameAllocator, FrameId, Geometry, Init, InitError, Order, RawMetadata,
-    Region, Request, Slot, Stats, ZoneConfig,
+    Region, Request, Slot, Stats, Volatile, ZoneConfig,
 };
 use woodlot_llfree::{LLFree, Repairs, Tuning};
 
@@ -42,7 +42,8 @@ fn inspect(raw: RawMetadata) -> Repairs {
 /// Recovers with some threads.
 fn recover(raw: RawMetadata, threads: usize) -> (Stats, Repairs) {
     // SAFETY: as above.
-    let recovery = unsafe { Zone::recovery(&ZONE, Tuning::DEFAULT, raw) }.expect("a zone");
+    let recovery =
+        unsafe { Zone::recovery(&ZONE, Tuning::DEFAULT, Volatile, raw) }.expect("a zone");
     thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| recovery.help());
@@ -152,7 +153,8 @@ fn who_attaches_writes_nothing_and_shares_everything() {
     let one = used(raw);
     let before = one.stats();
     // SAFETY: the metadata is that of a zone in use.
-    let two: Zone = unsafe { LLFree::attach(&ZONE, Tuning::DEFAULT, raw) }.expect("a zone");
+    let two: Zone =
+        unsafe { LLFree::attach(&ZONE, Tuning::DEFAULT, Volatile, raw) }.expect("a zone");
     assert_eq!((one.stats(), two.stats()), (before, before));
     let block = one.alloc(Request::movable(Order(3), Slot(0))).expect("most is free");
     assert!(!two.is_free(block, Order::BASE));
@@ -163,8 +165,8 @@ fn who_attaches_writes_nothing_and_shares_everything() {
     let refused = InitError::Short { region: Region::Durable, needed, given: 64 };
     // SAFETY: the metadata is refused.
     let none = unsafe {
-        let attached = Zone::attach(&ZONE, Tuning::DEFAULT, short).map(|_| ());
-        let recovery = Zone::recovery(&ZONE, Tuning::DEFAULT, short).map(|_| ());
+        let attached = Zone::attach(&ZONE, Tuning::DEFAULT, Volatile, short).map(|_| ());
+        let recovery = Zone::recovery(&ZONE, Tuning::DEFAULT, Volatile, short).map(|_| ());
         [attached, recovery, Zone::inspect(&ZONE, short).map(|_| ())]
     };
     assert_eq!(none, [Err(refused); 3]);

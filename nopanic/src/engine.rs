@@ -4,10 +4,11 @@ use core::hint::black_box;
 use core::ops::Range;
 
 use woodlot_frame::{
-    AllocError, BadSlot, Base4K, Base16K, Base64K, Batch, ClassPolicy, Construct, FrameAllocator,
-    FrameId, FreeBatchError, FreeBlocks, FreeError, HugeId, Init, InitError, MetadataSize,
-    OfflineError, Order, RangeRequest, RawMetadata, Request, Slot, Stats, ZoneConfig, alloc_each,
-    alloc_run, alloc_within, blocks, compaction_cost, free_each, free_run,
+    Adr, AllocError, BadSlot, Base4K, Base16K, Base64K, Batch, ClassPolicy, Construct,
+    FrameAllocator, FrameId, FreeBatchError, FreeBlocks, FreeError, HugeId, Init, InitError,
+    MetadataSize, OfflineError, Order, Persistence, RangeRequest, RawMetadata, Request, Slot,
+    Stats, ZoneConfig, alloc_each, alloc_run, alloc_within, blocks, compaction_cost, free_each,
+    free_run,
 };
 use woodlot_llfree::{LLFree, Tuning};
 use woodlot_nbbs::{FourLevels, Nbbs1, Nbbs4, OneLevel};
@@ -140,6 +141,17 @@ macro_rules! nbbs {
         } }
     };
 }
+
+/// LLFree with write-backs.
+type OnAdr<'a, G> = LLFree<'a, G, Adr>;
+
+engine! { llfree_adr_base4k: OnAdr<Base4K>, woodlot_llfree::Parts<'static>, {
+    symbols! { cold llfree_adr_base4k:
+        from_parts(zone: &ZoneConfig, adr: Adr, parts: Parts, init: Init) -> Made =
+            Engine::persistent_from_parts(zone, Tuning::DEFAULT, adr, parts, init);
+        detect() -> Option<Adr> = Adr::detect();
+    }
+} }
 
 llfree!(llfree_base4k, Base4K);
 llfree!(llfree_base16k, Base16K);

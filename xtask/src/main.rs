@@ -18,6 +18,7 @@ mod nightly;
 mod no_panic;
 mod outcome;
 mod package;
+mod persist;
 mod report;
 mod rings;
 mod sanitize;
@@ -36,6 +37,7 @@ use histories::Histories;
 use models::{ENGINES, Models, models};
 use mutants::Mutants;
 use outcome::{Check, Length, Outcome, run_all};
+use persist::Persist;
 use shell::{cargo, passed, this_cargo};
 use shuttle::Shuttle;
 use trust::Trust;
@@ -62,6 +64,8 @@ enum Verb {
     Model(Models),
     /// Run random histories of whole allocators under shuttle (a quarter of an hour; short: 1.5 minutes)
     Shuttle(Shuttle),
+    /// Enumerate what a crash leaves in persistent memory, and recover it (5 minutes; short: 40 s)
+    Persist(Persist),
     /// Look for panics, heap, locks, floats and divisions in what a kernel would link (half a minute, short or not)
     NoPanic(Length),
     /// Make 10^9 random calls that the naive model judges, on every engine (half an hour; short: 20 s)
@@ -105,12 +109,13 @@ enum Verb {
 }
 
 /// The checkers of the core crates, the quickest first: what `trust` runs.
-const TRUST: [Check; 11] = [
+const TRUST: [Check; 12] = [
     ("no-panic", |_| no_panic::no_panic().map(Outcome::Ran)),
     ("contract", |_| contract().map(Outcome::Ran)),
     ("model", |length| models("woodlot_explore", &length.into())),
     ("loom", |length| models("woodlot_loom", &length.into())),
     ("shuttle", |length| shuttle::shuttle(&length.into())),
+    ("persist", |length| persist::persist(&length.into())),
     ("histories", |length| histories::histories(&length.into())),
     ("fuzz", |length| fuzz::fuzz(&length.into())),
     ("miri", miri::miri),
@@ -154,6 +159,7 @@ fn run(verb: Verb) -> Result<(), String> {
         Verb::Loom(what) => said("loom", models("woodlot_loom", &what)),
         Verb::Model(what) => said("model", models("woodlot_explore", &what)),
         Verb::Shuttle(what) => said("shuttle", shuttle::shuttle(&what)),
+        Verb::Persist(what) => said("persist", persist::persist(&what)),
         Verb::NoPanic(_) => said("no-panic", no_panic::no_panic().map(Outcome::Ran)),
         Verb::Histories(length) => said("histories", histories::histories(&length)),
         Verb::Fuzz(length) => said("fuzz", fuzz::fuzz(&length)),

@@ -12,6 +12,7 @@ use woodlot_frame::{Construct, Geometry, InitError, RawMetadata, ZoneConfig};
 use woodlot_llfree::LLFree;
 
 use crate::ZoneError;
+use crate::medium::{Medium, NotDurable};
 
 /// The bytes of the zone page, and what the parts are aligned to.
 pub const PAGE: usize = 4096;
@@ -98,6 +99,16 @@ impl<'a> Memory<'a> {
     pub(crate) fn part(&self, bytes: &Range<usize>) -> &'a [AtomicU64] {
         let word = size_of::<AtomicU64>();
         self.words.get(bytes.start / word..bytes.end / word).unwrap_or_default()
+    }
+
+    /// Makes bytes durable.
+    pub(crate) fn persist<M: Medium>(
+        &self,
+        medium: &M,
+        bytes: Range<usize>,
+    ) -> Result<(), NotDurable> {
+        let words = self.part(&bytes);
+        medium.persist(bytes, words)
     }
 
     /// The parts as an allocator takes them.

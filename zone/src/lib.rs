@@ -22,7 +22,8 @@
 //! | [`Info::read`], [`verify`] | look at it without changing it |
 //!
 //! Whether a medium loses what was written is its [`Medium`]'s to say. On [`Shared`] and [`Eadr`] memory nothing is
-//! lost; a [`File`] is durable up to its last synchronisation.
+//! lost, and on [`Adr`] memory nothing of a call that has returned; a [`File`] is durable up to its last
+//! synchronisation.
 //!
 //! # Invariants
 //! 1. The magic number is there only if the rest of the constant page is, and the durable part is set up.
@@ -50,7 +51,7 @@ mod zone;
 pub use error::ZoneError;
 pub use field::{Field, MAGIC};
 pub use layout::{Layout, Memory, PAGE};
-pub use medium::{Eadr, File, Medium, NotDurable, Persistence, Shared};
+pub use medium::{Adr, Eadr, File, Medium, NotDurable, Persistence, Shared};
 pub use open::{Cause, Check, Opened, Opening};
 pub use page::Info;
 pub use phase::Phase;

@@ -3,7 +3,8 @@
 use core::fmt;
 use core::ops::Range;
 
-use woodlot_frame::atomics::{Ordering, fence};
+use woodlot_frame::Volatile;
+use woodlot_frame::atomics::{AtomicU64, Ordering, fence};
 
 /// A persistence model, as the zone page names it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,18 +53,25 @@ impl core::error::Error for NotDurable {}
 
 /// What makes parts of a zone's memory durable.
 ///
-/// A zone calls it for the zone page, and for all of a part when the zone is formatted, recovered, closed or
-/// [synchronised](crate::Zone::sync); never in an allocation or free.
+/// A zone calls [`persist`](Self::persist) for the zone page, and for all of a part when the zone is formatted, recovered,
+/// closed or [synchronised](crate::Zone::sync); never in an allocation or free. Those write back by
+/// [`WriteBack`](Self::WriteBack).
 pub trait Medium {
     /// The model that a zone on this medium has.
     const MODEL: Persistence;
 
-    /// Makes durable what was written before to these bytes, counted from the zone page. Both ends are multiples
-    /// of 4096.
+    /// How allocations and frees make durable what they write.
+    type WriteBack: woodlot_frame::Persistence;
+
+    /// The same.
+    fn write_back(&self) -> Self::WriteBack;
+
+    /// Makes durable what was written before to these bytes, counted from the zone page, which are these words. Both
+    /// ends are multiples of 4096.
     ///
     /// # Errors
     /// [`NotDurable`]: nothing is known then of what was written to these bytes since they were last made durable.
-    fn persist(&self, bytes: Range<usize>) -> Result<(), NotDurable>;
+    fn persist(&self, bytes: Range<usize>, words: &[AtomicU64]) -> Result<(), NotDurable>;
 }
 
 /// Memory that outlives processes at most.
@@ -73,7 +81,13 @@ pub struct Shared;
 impl Medium for Shared {
     const MODEL: Persistence = Persistence::None;
 
-    fn persist(&self, _: Range<usize>) -> Result<(), NotDurable> {
+    type WriteBack = Volatile;
+
+    fn write_back(&self) -> Volatile {
+        Volatile
+    }
+
+    fn persist(&self, _: Range<usize>, _: &[AtomicU64]) -> Result<(), NotDurable> {
         fence(Ordering::SeqCst);
         Ok(())
     }
@@ -86,8 +100,36 @@ pub struct Eadr;
 impl Medium for Eadr {
     const MODEL: Persistence = Persistence::Eadr;
 
-    fn persist(&self, _: Range<usize>) -> Result<(), NotDurable> {
+    type WriteBack = Volatile;
+
+    fn write_back(&self) -> Volatile {
+        Volatile
+    }
+
+    fn persist(&self, _: Range<usize>, _: &[AtomicU64]) -> Result<(), NotDurable> {
         fence(Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+/// Persistent memory whose caches are lost when power fails, with what writes a line back:
+/// [`woodlot_frame::Adr`], which a machine [detects](woodlot_frame::Persistence::detect).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Adr<W>(pub W);
+
+impl<W: woodlot_frame::Persistence> Medium for Adr<W> {
+    const MODEL: Persistence = Persistence::Adr;
+
+    type WriteBack = W;
+
+    fn write_back(&self) -> W {
+        self.0
+    }
+
+    fn persist(&self, _: Range<usize>, words: &[AtomicU64]) -> Result<(), NotDurable> {
+        fence(Ordering::SeqCst);
+        self.0.write_back_all(words);
+        self.0.fence();
         Ok(())
     }
 }
@@ -104,7 +146,13 @@ pub struct File<S>(pub S);
 impl<S: Fn(Range<usize>) -> Result<(), NotDurable>> Medium for File<S> {
     const MODEL: Persistence = Persistence::File;
 
-    fn persist(&self, bytes: Range<usize>) -> Result<(), NotDurable> {
+    type WriteBack = Volatile;
+
+    fn write_back(&self) -> Volatile {
+        Volatile
+    }
+
+    fn persist(&self, bytes: Range<usize>, _: &[AtomicU64]) -> Result<(), NotDurable> {
         (self.0)(bytes)
     }
 }

@@ -75,13 +75,13 @@ impl fmt::Display for Cause {
 }
 
 /// A zone that is being opened. If it must be recovered, any number of threads may [`help`](Self::help).
-pub struct Opening<'a, G: Geometry, M> {
+pub struct Opening<'a, G: Geometry, M: Medium> {
     zone: ZoneConfig,
     memory: Memory<'a>,
     medium: M,
     state: State,
     /// `None`: it was closed, and goes on as it is.
-    recovery: Option<(Recovery<'a, G>, Cause)>,
+    recovery: Option<(Recovery<'a, G, M::WriteBack>, Cause)>,
 }
 
 impl<'a, G: Geometry, M: Medium> Opening<'a, G, M> {
@@ -108,10 +108,12 @@ impl<'a, G: Geometry, M: Medium> Opening<'a, G, M> {
         };
         let state = before.next(Phase::Opening);
         state.store(memory.page());
-        medium.persist(0..PAGE)?;
+        memory.persist(&medium, 0..PAGE)?;
         // SAFETY: `check` found that the memory holds both parts, and the caller vouches that nobody else has it.
-        let recovery =
-            unsafe { LLFree::recovery(&zone, Tuning::DEFAULT, memory.metadata(&layout)) }?;
+        let recovery = unsafe {
+            let metadata = memory.metadata(&layout);
+            LLFree::recovery(&zone, Tuning::DEFAULT, medium.write_back(), metadata)
+        }?;
         Ok(Self { zone, memory, medium, state, recovery: Some((recovery, cause)) })
     }
 
@@ -134,8 +136,10 @@ impl<'a, G: Geometry, M: Medium> Opening<'a, G, M> {
                 let layout = Layout::of::<G>(&zone)?;
                 // SAFETY: the bytes are those that the allocator of this configuration and version had when it
                 // was closed, by their checksum, and nobody else has them.
-                let allocator =
-                    unsafe { LLFree::attach(&zone, Tuning::DEFAULT, memory.metadata(&layout)) }?;
+                let allocator = unsafe {
+                    let metadata = memory.metadata(&layout);
+                    LLFree::attach(&zone, Tuning::DEFAULT, medium.write_back(), metadata)
+                }?;
                 (allocator, Opened::Clean)
             }
             Some((recovery, cause)) => {

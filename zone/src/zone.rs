@@ -2,7 +2,7 @@
 
 use core::ops::Deref;
 
-use woodlot_frame::{Construct, FrameAllocator, Geometry, Init, InitError, Slot, ZoneConfig};
+use woodlot_frame::{FrameAllocator, Geometry, Init, InitError, Slot, ZoneConfig};
 use woodlot_llfree::{LLFree, Tuning, VOLATILE_VERSION};
 
 use crate::layout::{Layout, Memory, PAGE};
@@ -18,8 +18,8 @@ use crate::{Field, ZoneError, checksum};
 ///
 /// A zone that is dropped is not closed, and is recovered when it is opened again. That is also what happens to
 /// it when its process dies.
-pub struct Zone<'a, G: Geometry, M> {
-    allocator: LLFree<'a, G>,
+pub struct Zone<'a, G: Geometry, M: Medium> {
+    allocator: LLFree<'a, G, M::WriteBack>,
     memory: Memory<'a>,
     layout: Layout,
     medium: M,
@@ -56,16 +56,20 @@ impl<'a, G: Geometry, M: Medium> Zone<'a, G, M> {
             return Err(ZoneError::Exists);
         }
         page::mark(page);
-        medium.persist(0..PAGE)?;
+        memory.persist(&medium, 0..PAGE)?;
+        let write_back = medium.write_back();
         // SAFETY: `check` found that the memory holds both parts, and the caller vouches that nobody else has it.
-        let allocator = unsafe { LLFree::construct(config, memory.metadata(&layout), init) }?;
+        let allocator = unsafe {
+            let metadata = memory.metadata(&layout);
+            LLFree::with_persistence(config, Tuning::DEFAULT, write_back, metadata, init)
+        }?;
         let state = State { phase: Phase::InUse, generation: 1 };
         let zone = Self::over(allocator, memory, medium, state)?;
         zone.sync()?;
         page::fill(page, &Constants::of::<G>(config, M::MODEL, &layout), state);
-        zone.medium.persist(0..PAGE)?;
+        memory.persist(&zone.medium, 0..PAGE)?;
         page::finish(page);
-        zone.medium.persist(0..PAGE)?;
+        memory.persist(&zone.medium, 0..PAGE)?;
         Ok(zone)
     }
 
@@ -122,13 +126,15 @@ impl<'a, G: Geometry, M: Medium> Zone<'a, G, M> {
         }
         // SAFETY: `check` found that the memory holds both parts of this configuration, and they are in use, so they
         // are set up, as the caller vouches too.
-        let allocator =
-            unsafe { LLFree::attach(&config, Tuning::DEFAULT, memory.metadata(&layout)) }?;
+        let allocator = unsafe {
+            let metadata = memory.metadata(&layout);
+            LLFree::attach(&config, Tuning::DEFAULT, medium.write_back(), metadata)
+        }?;
         Self::over(allocator, memory, medium, state)
     }
 
     pub(crate) fn over(
-        allocator: LLFree<'a, G>,
+        allocator: LLFree<'a, G, M::WriteBack>,
         memory: Memory<'a>,
         medium: M,
         state: State,
@@ -140,7 +146,7 @@ impl<'a, G: Geometry, M: Medium> Zone<'a, G, M> {
     /// Says that the zone is in use.
     pub(crate) fn enter(&self) -> Result<(), ZoneError> {
         self.state.store(self.memory.page());
-        Ok(self.medium.persist(0..PAGE)?)
+        Ok(self.memory.persist(&self.medium, 0..PAGE)?)
     }
 
     /// Makes all durable that calls have done which returned before.
@@ -148,7 +154,7 @@ impl<'a, G: Geometry, M: Medium> Zone<'a, G, M> {
     /// # Errors
     /// [`ZoneError::NotDurable`]
     pub fn sync(&self) -> Result<(), ZoneError> {
-        Ok(self.medium.persist(Layout::pages(&self.layout.durable))?)
+        Ok(self.memory.persist(&self.medium, Layout::pages(&self.layout.durable))?)
     }
 
     /// Gives back what the slots hold, and closes the zone: the next one who opens it need not recover it.
@@ -167,12 +173,12 @@ impl<'a, G: Geometry, M: Medium> Zone<'a, G, M> {
             durable: part(&self.layout.durable),
         };
         self.sync()?;
-        self.medium.persist(Layout::pages(&self.layout.volatile))?;
+        self.memory.persist(&self.medium, Layout::pages(&self.layout.volatile))?;
         let (page, closed) = (self.memory.page(), self.state.to(Phase::Clean));
         seal.store(page, closed);
-        self.medium.persist(0..PAGE)?;
+        self.memory.persist(&self.medium, 0..PAGE)?;
         closed.store(page);
-        Ok(self.medium.persist(0..PAGE)?)
+        Ok(self.memory.persist(&self.medium, 0..PAGE)?)
     }
 
     /// How often the zone was opened, formatting included; modulo 2^30.
@@ -186,10 +192,10 @@ impl<'a, G: Geometry, M: Medium> Zone<'a, G, M> {
     }
 }
 
-impl<'a, G: Geometry, M> Deref for Zone<'a, G, M> {
-    type Target = LLFree<'a, G>;
+impl<'a, G: Geometry, M: Medium> Deref for Zone<'a, G, M> {
+    type Target = LLFree<'a, G, M::WriteBack>;
 
-    fn deref(&self) -> &LLFree<'a, G> {
+    fn deref(&self) -> &LLFree<'a, G, M::WriteBack> {
         &self.allocator
     }
 }

@@ -11,8 +11,8 @@ use woodlot_frame::{
     Request, Slot, ZoneConfig,
 };
 use woodlot_zone::{
-    Cause, Check, Eadr, Field, File, Info, Layout, Memory, Opened, Opening, Persistence, Phase,
-    Shared, Zone, ZoneError, verify,
+    Adr, Cause, Check, Eadr, Field, File, Info, Layout, Memory, Opened, Opening, Persistence,
+    Phase, Shared, Zone, ZoneError, verify,
 };
 
 fn format<'b>(buffer: &'b Buffer, config: &ZoneConfig) -> Zone<'b, G, Shared> {
@@ -260,6 +260,37 @@ fn what_does_not_match_is_said() {
     assert_eq!(said, (config(), 16, 5, 32, Some(Persistence::None)));
     assert_eq!((info.phase, info.generation), (Some(Phase::Clean), 1));
     assert_eq!(info.layout, Layout::of::<G>(&config()).expect("a zone"));
+}
+
+/// Where the processor can write lines back.
+#[test]
+fn a_zone_whose_writes_are_written_back() {
+    let Some(adr) = <woodlot_frame::Adr as woodlot_frame::Persistence>::detect().map(Adr) else {
+        return;
+    };
+    let buffer = Buffer::of::<G>(&config());
+    let (mut owned, mut rng) = (Blocks::new(), Rng::with_seed(30));
+    // SAFETY: the buffer is the test's.
+    let zone = unsafe { Zone::<G, _>::format(buffer.memory(), &config(), Init::Free, adr) };
+    let zone = zone.expect("a zone");
+    churn(&*zone, &mut owned, 300, &mut rng);
+    // SAFETY: the buffer is the memory of a zone from its beginning.
+    let other = unsafe { Zone::<G, _>::attach(buffer.memory(), None, adr) }.expect("it is in use");
+    churn(&*other, &mut owned, 300, &mut rng);
+    let (opened, causes) = (|| open(&buffer, Check::Full, adr), [Some(Cause::InUse), None]);
+    for cause in causes {
+        let (zone, opened) = opened().expect("it opens");
+        let found = match opened {
+            Opened::Recovered { cause, .. } => Some(cause),
+            Opened::Clean => None,
+        };
+        assert_eq!(found, cause);
+        churn(&*zone, &mut owned, 300, &mut rng);
+        zone.close().expect("nothing fails");
+    }
+    let mismatch = ZoneError::Mismatch { field: Field::Persistence, expected: 0, found: 2 };
+    assert_eq!(open(&buffer, Check::Full, Shared).err(), Some(mismatch));
+    judge(&*opened().expect("it opens").0, &owned, true);
 }
 
 #[test]

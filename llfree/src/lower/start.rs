@@ -7,8 +7,8 @@
 
 use core::ops::Range;
 
-use woodlot_frame::Geometry;
 use woodlot_frame::atomics::{AtomicU64, Ordering, clear};
+use woodlot_frame::{Geometry, Persistence};
 
 use crate::rows::{row_count, row_mask};
 use crate::state::{LANE, Phase, Polarity, Run, States};
@@ -34,7 +34,7 @@ impl Start {
 }
 
 /// Starting up. No other call is under way.
-impl<G: Geometry> Lower<'_, G> {
+impl<G: Geometry, P: Persistence> Lower<'_, G, P> {
     /// Begins to start up.
     ///
     /// # Safety
@@ -118,14 +118,17 @@ impl<G: Geometry> Lower<'_, G> {
         polarity: Polarity,
         reset: &mut usize,
     ) -> (usize, Phase) {
-        if phase == Phase::Split {
-            let free = self.rows(huge, polarity).count_free();
-            return (free, if free == G::HUGE_FRAMES { Phase::Free } else { Phase::Split });
-        }
+        let (phase, was_split) = match phase {
+            Phase::Split => match self.rows(huge, polarity).count_free() {
+                free if free < G::HUGE_FRAMES => return (free, Phase::Split),
+                _ => (Phase::Free, true),
+            },
+            phase => (phase, false),
+        };
         // The bits of a huge frame that is not split have the free value, always: its opening and its
-        // split rely on it.
+        // split rely on it. So have the bits that stand for no frame, for a second recovery to find nothing to do.
         let changed = self.set_rows::<WRITE>(huge, |_, _| polarity.all_free());
-        *reset += (changed != 0) as usize;
+        *reset += (changed != 0 && !was_split) as usize;
         (if phase == Phase::Free { G::HUGE_FRAMES } else { 0 }, phase)
     }
 
@@ -177,7 +180,10 @@ impl<G: Geometry> Lower<'_, G> {
             (false, _) => {
                 let mut ignored = Repairs::default();
                 let found = if start.is_of_old() { &mut *found } else { &mut ignored };
-                (self.cut_off::<true>(huge, inside, before, polarity, found), Phase::Split)
+                let free = self.cut_off::<true>(huge, inside, before, polarity, found);
+                // A crash must not show the state without the bits: they were made of the state before.
+                self.persist_rows(huge);
+                (free, Phase::Split)
             }
         };
         if start.is_of_old() {
@@ -229,6 +235,11 @@ impl<G: Geometry> Lower<'_, G> {
         count
     }
 
+    fn persist_rows(&self, huge: usize) {
+        self.persistence.write_back_all(self.row_words(huge));
+        self.persistence.fence();
+    }
+
     fn set_state(&self, huge: usize, phase: Phase, polarity: Polarity) {
         let one = Self::run(huge, 1);
         let states = self.states(huge).with(one, phase);
@@ -251,11 +262,9 @@ impl<G: Geometry> Lower<'_, G> {
         for (index, row) in self.row_words(huge).iter().enumerate() {
             let before = row.load(Ordering::Relaxed);
             let after = value(index, before);
-            if (before ^ after) & row_mask::<G>() != 0 {
-                changed += 1;
-                if WRITE {
-                    row.store(after, Ordering::Relaxed);
-                }
+            changed += ((before ^ after) & row_mask::<G>() != 0) as usize;
+            if WRITE && before != after {
+                row.store(after, Ordering::Relaxed);
             }
         }
         changed

@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use fastrand::Rng;
+use woodlot_frame::atomics::AtomicU64;
 use woodlot_frame::{
-    Base64K, Class, FrameAllocator, FrameId, Geometry, Order, Request, Slot, ZoneConfig,
+    Base64K, Class, FrameAllocator, FrameId, Geometry, Order, Request, Slot, Volatile, ZoneConfig,
 };
 use woodlot_zone::{Check, Medium, Memory, NotDurable, Opened, PAGE, Persistence, Zone, ZoneError};
 
@@ -176,7 +177,13 @@ impl<'b> Recorder<'b> {
 impl Medium for &Recorder<'_> {
     const MODEL: Persistence = Persistence::File;
 
-    fn persist(&self, bytes: Range<usize>) -> Result<(), NotDurable> {
+    type WriteBack = Volatile;
+
+    fn write_back(&self) -> Volatile {
+        Volatile
+    }
+
+    fn persist(&self, bytes: Range<usize>, _: &[AtomicU64]) -> Result<(), NotDurable> {
         assert!([bytes.start, bytes.end].iter().all(|end| end.is_multiple_of(PAGE)));
         let now = self.buffer.image();
         let mut images = self.images.borrow_mut();

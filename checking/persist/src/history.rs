@@ -1,0 +1,348 @@
+//! Random calls of one thread, and the calls of all of them as the judge has to know them.
+
+use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use fastrand::Rng;
+use woodlot_frame::{
+    AllocError, Batch, Class, FrameAllocator, FrameId, Geometry, HugeId, Order, RangeRequest,
+    Request, Slot, blocks,
+};
+use woodlot_recorder::mark;
+
+use crate::judge::Call;
+use crate::memory::Zone;
+
+/// A block that a thread owns.
+pub type Block = (FrameId, Order);
+
+/// What the threads of a history share.
+#[derive(Default)]
+pub struct Books {
+    calls: Mutex<Vec<Call>>,
+    /// Blocks that one thread has left for another one to free.
+    left: Mutex<Vec<Block>>,
+}
+
+fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Books {
+    pub fn into_calls(self) -> Vec<Call> {
+        self.calls.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A thread of a history.
+pub struct Hand<'h, 'm, G: Geometry> {
+    zone: &'h Zone<'m, G>,
+    books: &'h Books,
+    rng: Rng,
+    slot: Slot,
+    owned: Vec<Block>,
+    offline: Vec<(HugeId, usize)>,
+    /// A part of a block that was freed, and is to be taken again so that the block can be joined.
+    again: Option<Block>,
+}
+
+impl<'h, 'm, G: Geometry> Hand<'h, 'm, G> {
+    pub fn new(zone: &'h Zone<'m, G>, books: &'h Books, seed: u64, owned: Vec<Block>) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        let slot = Slot(rng.usize(..zone.zone().slots));
+        Self { zone, books, rng, slot, owned, offline: Vec::new(), again: None }
+    }
+
+    /// Frees so many blocks, and then makes so many calls.
+    ///
+    /// # Errors
+    /// A free was refused.
+    pub fn run(mut self, frees: usize, calls: usize) -> Result<(), String> {
+        for _ in 0..frees {
+            self.free_part()?;
+        }
+        for _ in 0..calls {
+            if self.rng.u8(..8) == 0 {
+                self.slot = Slot(self.rng.usize(..self.zone.zone().slots));
+            }
+            if let Some(block) = self.again.take() {
+                self.claim(block);
+                continue;
+            }
+            match self.rng.u8(..32) {
+                0..9 => self.alloc(),
+                9..11 => self.alloc_batch(),
+                11 => self.alloc_range(),
+                12 => {
+                    let at = self.any_block();
+                    self.claim(at);
+                }
+                13..19 => self.free()?,
+                19..24 => self.free_part()?,
+                24..26 => self.free_batch()?,
+                26 => self.leave(),
+                27 => self.free_left()?,
+                28 => self.offline(),
+                29 => self.online()?,
+                _ => self.drain(),
+            }
+        }
+        Ok(())
+    }
+
+    /// The frames of a block, from the first of the zone.
+    fn range(&self, (frame, order): Block) -> Range<usize> {
+        let first = frame.0 - self.zone.zone().start.0;
+        first..first + order.frames()
+    }
+
+    fn call<T>(&self, call: Call, make: impl FnOnce() -> T, then: impl FnOnce(&mut Call, &T)) -> T {
+        let number = {
+            let mut calls = locked(&self.books.calls);
+            calls.push(call);
+            calls.len() - 1
+        };
+        mark(2 * number);
+        let answer = make();
+        then(&mut locked(&self.books.calls)[number], &answer);
+        mark(2 * number + 1);
+        answer
+    }
+
+    fn class(&mut self) -> Class {
+        let classes: Vec<Class> = self.zone.classes().all().collect();
+        self.rng.choice(classes).unwrap_or(Class::MOVABLE)
+    }
+
+    fn order(&mut self) -> Order {
+        Order(if self.rng.bool() { self.rng.u8(..3) } else { self.rng.u8(..=G::MAX_ORDER as u8) })
+    }
+
+    /// Is an allocation or free of this order one write?
+    fn one_write(order: Order) -> bool {
+        order.0 <= 6 || u32::from(order.0) >= G::HUGE_ORDER
+    }
+
+    fn any_block(&mut self) -> Block {
+        let (order, zone) = (self.order(), self.zone.zone().range());
+        let frame = self.rng.usize(zone.start.0..zone.end.0) & !(order.frames() - 1);
+        let frame = FrameId(frame);
+        let fits = self.zone.zone().contains(frame, order);
+        if fits { (frame, order) } else { (FrameId(zone.start.0), Order(0)) }
+    }
+
+    fn alloc(&mut self) {
+        let (order, class) = (self.order(), self.class());
+        let request = Request::new(order, class, self.slot);
+        self.alloc_as(request, order);
+    }
+
+    fn claim(&mut self, (frame, order): Block) {
+        let request = Request::new(order, self.class(), self.slot).at(frame);
+        self.alloc_as(request, order);
+    }
+
+    fn alloc_as(&mut self, request: Request, order: Order) {
+        let one_write = Self::one_write(order);
+        let call = Call {
+            text: format!("alloc({order}, {:?}, slot {})", request.place, self.slot.0),
+            one_write,
+            stray: if one_write { 0 } else { order.frames() },
+            ..Call::default()
+        };
+        let took = |call: &mut Call, answer: &Result<FrameId, AllocError>| {
+            call.took.extend(answer.iter().map(|&frame| self.range((frame, order))));
+        };
+        if let Ok(frame) = self.call(call, || self.zone.alloc(request), took) {
+            self.owned.push((frame, order));
+        }
+    }
+
+    fn alloc_batch(&mut self) {
+        let order = Order(if self.rng.u8(..4) > 0 { 0 } else { self.order().0 });
+        let count = self.rng.usize(1..if order.0 == 0 { 90 } else { 4 });
+        let batch = if self.rng.bool() { Batch::All } else { Batch::UpTo };
+        let request = Request::new(order, self.class(), self.slot);
+        let mut out = vec![FrameId(0); count];
+        let call = Call {
+            text: format!("alloc_batch({order}, {batch:?} {count}, slot {})", self.slot.0),
+            stray: count * order.frames(),
+            ..Call::default()
+        };
+        let make = || {
+            let taken = self.zone.alloc_batch(request, batch, &mut out).unwrap_or(0);
+            out.truncate(taken);
+            out
+        };
+        let taken = self.call(call, make, |call, taken| {
+            call.took.extend(taken.iter().map(|&frame| self.range((frame, order))));
+        });
+        self.owned.extend(taken.into_iter().map(|frame| (frame, order)));
+    }
+
+    fn alloc_range(&mut self) {
+        let frames = self.rng.usize(1..3 * G::HUGE_FRAMES);
+        let request = RangeRequest::new(frames, self.class(), self.slot);
+        let call = Call {
+            text: format!("alloc_range({frames}, slot {})", self.slot.0),
+            stray: frames,
+            ..Call::default()
+        };
+        let start = self.zone.zone().start.0;
+        let run = self.call(
+            call,
+            || self.zone.alloc_range(request),
+            |call, answer| {
+                let frames = answer.iter().map(|run| run.start.0 - start..run.end.0 - start);
+                call.took.extend(frames);
+            },
+        );
+        self.owned.extend(run.into_iter().flat_map(blocks::<G>));
+    }
+
+    fn pick(&mut self) -> Option<Block> {
+        let pick = self.rng.usize(..self.owned.len().max(1));
+        (pick < self.owned.len()).then(|| self.owned.swap_remove(pick))
+    }
+
+    /// The largest block that the thread owns and that this one is a part of.
+    fn merged(&mut self, (mut frame, mut order): Block) -> Block {
+        while u32::from(order.0) < G::MAX_ORDER {
+            let buddy = (FrameId(frame.0 ^ order.frames()), order);
+            let Some(at) = self.owned.iter().position(|&other| other == buddy) else {
+                break;
+            };
+            self.owned.swap_remove(at);
+            (frame, order) = (FrameId(frame.0 & buddy.0.0), Order(order.0 + 1));
+        }
+        (frame, order)
+    }
+
+    fn free(&mut self) -> Result<(), String> {
+        let Some(mut block) = self.pick() else { return Ok(()) };
+        if self.rng.bool() {
+            block = self.merged(block);
+        }
+        self.free_block(block)
+    }
+
+    fn free_block(&mut self, (frame, order): Block) -> Result<(), String> {
+        let slot = self.slot;
+        let call = Call {
+            text: format!("free({frame}, {order}, slot {})", slot.0),
+            gave: vec![self.range((frame, order))],
+            one_write: Self::one_write(order),
+            ..Call::default()
+        };
+        let text = call.text.clone();
+        let freed = self.call(call, || self.zone.free(frame, order, slot), |_, _| {});
+        freed.map_err(|why| format!("{text}: {why}"))
+    }
+
+    fn free_part(&mut self) -> Result<(), String> {
+        let Some(block) = self.pick() else { return Ok(()) };
+        let (frame, order) = self.merged(block);
+        let part = Order(self.rng.u8(..=order.0.min(8)));
+        let at =
+            FrameId(frame.0 + self.rng.usize(..order.frames() / part.frames()) * part.frames());
+        // What is left, in the largest blocks.
+        let (mut rest, mut left) = (frame, order);
+        while left > part {
+            left = Order(left.0 - 1);
+            let upper = FrameId(rest.0 + left.frames());
+            let other = if at.0 < upper.0 { upper } else { std::mem::replace(&mut rest, upper) };
+            self.owned.push((other, left));
+        }
+        self.again = (left < order && self.rng.u8(..3) == 0).then_some((at, part));
+        self.free_block((at, part))
+    }
+
+    fn free_batch(&mut self) -> Result<(), String> {
+        let order = self.owned.last().map_or(Order(0), |&(_, order)| order);
+        let most = self.rng.usize(1..80);
+        let mut frames = Vec::new();
+        self.owned.retain(|&(frame, its)| {
+            let goes = its == order && frames.len() < most;
+            if goes {
+                frames.push(frame);
+            }
+            !goes
+        });
+        let slot = self.slot;
+        let call = Call {
+            text: format!("free_batch({} of {order}, slot {})", frames.len(), slot.0),
+            gave: frames.iter().map(|&frame| self.range((frame, order))).collect(),
+            ..Call::default()
+        };
+        let make = || self.zone.free_batch(&frames, order, slot);
+        self.call(call, make, |_, _| {}).map_err(|why| format!("free_batch: {why}"))
+    }
+
+    fn leave(&mut self) {
+        if let Some(block) = self.pick() {
+            // A huge frame in halves: two threads may free its parts at once.
+            let (frame, order) = block;
+            if order.0 > 0 && self.rng.bool() {
+                let half = Order(order.0 - 1);
+                self.owned.push((FrameId(frame.0 + half.frames()), half));
+                locked(&self.books.left).push((frame, half));
+            } else {
+                locked(&self.books.left).push(block);
+            }
+        }
+    }
+
+    fn free_left(&mut self) -> Result<(), String> {
+        let block = locked(&self.books.left).pop();
+        block.map_or(Ok(()), |block| self.free_block(block))
+    }
+
+    fn offline(&mut self) {
+        let huge = self.zone.zone().huge_range::<G>();
+        if huge.is_empty() {
+            return;
+        }
+        let (first, count) = (self.rng.usize(huge.start.0..huge.end.0), self.rng.usize(1..3));
+        let run = self.huge_frames(HugeId(first), count);
+        let call = Call {
+            text: format!("offline({first}, {count})"),
+            tried: run.clone(),
+            ..Call::default()
+        };
+        let make = || self.zone.offline(HugeId(first), count);
+        let done = self.call(call, make, |call, answer| {
+            if answer.is_ok() {
+                call.outside = std::mem::take(&mut call.tried);
+            }
+        });
+        if done.is_ok() {
+            self.offline.push((HugeId(first), count));
+        }
+    }
+
+    /// The frames of huge frames that lie in the zone.
+    fn huge_frames(&self, first: HugeId, count: usize) -> Vec<Range<usize>> {
+        let zone = self.zone.zone();
+        let huge =
+            (first.0..first.0 + count).map(|huge| (HugeId(huge).first::<G>(), Order::huge::<G>()));
+        huge.filter(|&(frame, order)| zone.contains(frame, order)).map(|b| self.range(b)).collect()
+    }
+
+    fn online(&mut self) -> Result<(), String> {
+        let Some((first, count)) = self.offline.pop() else { return Ok(()) };
+        let call = Call {
+            text: format!("online({first}, {count})"),
+            gave: self.huge_frames(first, count),
+            ..Call::default()
+        };
+        let make = || self.zone.online(first, count);
+        self.call(call, make, |_, _| {}).map_err(|why| format!("online: {why}"))
+    }
+
+    fn drain(&mut self) {
+        let slot = Slot(self.rng.usize(..self.zone.zone().slots));
+        let call = Call { text: format!("drain(slot {})", slot.0), ..Call::default() };
+        // The slot exists.
+        let _ = self.call(call, || self.zone.drain(slot), |_, _| {});
+    }
+}

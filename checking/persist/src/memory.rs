@@ -1,0 +1,119 @@
+//! The memory of a zone: lines of words, the last of which is the caller's zone page.
+
+use std::ops::Range;
+
+use woodlot_frame::atomics::{AtomicU64, Ordering::Relaxed};
+use woodlot_frame::{Construct, Geometry, Init, Persistence, RawMetadata, ZoneConfig};
+use woodlot_llfree::{LLFree, Tuning};
+use woodlot_recorder::LINE_WORDS;
+
+use crate::defects::{Defect, Simulated};
+
+/// A zone on simulated memory.
+pub type Zone<'a, G> = LLFree<'a, G, Simulated>;
+
+/// What is in the volatile memory after a crash.
+const FORGOTTEN: u64 = 0xa5a5_a5a5_a5a5_a5a5;
+
+#[derive(Default)]
+#[repr(align(64))]
+struct Line([AtomicU64; LINE_WORDS]);
+
+pub struct Memory {
+    pub config: ZoneConfig,
+    durable: Box<[Line]>,
+    volatile: Box<[Line]>,
+    /// The line in which the states begin, and the line of the zone page.
+    states: usize,
+    page: usize,
+    /// How many words of such a line hold states.
+    used: usize,
+    /// How many bytes of counters stand at the end of the volatile memory.
+    children: usize,
+}
+
+impl Memory {
+    pub fn new<G: Geometry>(config: &ZoneConfig) -> Self {
+        let size = <Zone<'_, G>>::metadata_size(config).expect("plans have legal zones");
+        let lengths = woodlot_llfree::Parts::lengths::<G>(config).expect("as above");
+        let [rows, .., children] = lengths;
+        let lines = |bytes: usize| (0..bytes / 64).map(|_| Line::default()).collect();
+        Self {
+            config: *config,
+            durable: lines(size.durable + 64),
+            volatile: lines(size.volatile),
+            states: (rows * 8).div_ceil(64),
+            page: size.durable / 64,
+            used: G::TREE_HUGE.div_ceil(16),
+            children: children * 4,
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &AtomicU64> {
+        self.durable.iter().flat_map(|line| &line.0)
+    }
+
+    /// What is in the durable memory, and in the zone page.
+    pub fn words(&self) -> Vec<u64> {
+        self.all().map(|word| word.load(Relaxed)).collect()
+    }
+
+    pub fn set(&self, words: &[u64]) {
+        self.all().zip(words).for_each(|(word, &value)| word.store(value, Relaxed));
+    }
+
+    pub fn addresses(&self) -> Range<usize> {
+        let start = self.durable.as_ptr().addr();
+        start..start + size_of_val(&*self.durable)
+    }
+
+    /// The words that hold states: one or two of each line.
+    pub fn state_words(&self) -> impl Iterator<Item = usize> + use<> {
+        let used = self.used;
+        (self.states..self.page).flat_map(move |line| (0..used).map(move |n| line * LINE_WORDS + n))
+    }
+
+    /// The word that says that the zone is whole.
+    pub fn page(&self) -> &AtomicU64 {
+        &self.durable[self.page].0[0]
+    }
+
+    pub fn page_word(&self) -> usize {
+        self.page * LINE_WORDS
+    }
+
+    /// The counters of credits, two in each word.
+    pub fn counters(&self) -> impl Iterator<Item = &AtomicU64> {
+        let lines = self.children.div_ceil(64);
+        let last = &self.volatile[self.volatile.len() - lines..];
+        last.iter().flat_map(|line| &line.0).take(self.children / 8)
+    }
+
+    /// Makes the zone on the durable memory; the volatile memory is forgotten before.
+    pub fn zone<G: Geometry>(&self, init: Init, defect: Defect) -> Zone<'_, G> {
+        let words = self.volatile.iter().flat_map(|line| &line.0);
+        words.for_each(|word| word.store(FORGOTTEN, Relaxed));
+        let states = self.durable[self.states..].as_ptr().addr();
+        let simulated = Simulated { defect, durable: self.addresses().start, states };
+        let part = |lines: &[Line], count: usize| (lines.as_ptr().cast_mut().cast(), count * 64);
+        let metadata = RawMetadata {
+            durable: part(&self.durable, self.page),
+            volatile: part(&self.volatile, self.volatile.len()),
+        };
+        let tuning = Tuning::DEFAULT;
+        // SAFETY: the lines are words in cells, aligned, of the sizes asked for, and live as long as the zone;
+        // nobody uses another zone on them at the same time.
+        let zone =
+            unsafe { Zone::with_persistence(&self.config, tuning, simulated, metadata, init) };
+        zone.expect("the memory suffices")
+    }
+
+    /// The zone page says that the zone is whole.
+    pub fn finish(&self, defect: Defect) {
+        let durable = self.addresses().start;
+        let simulated = Simulated { defect, durable, states: usize::MAX };
+        self.page().store(1, Relaxed);
+        simulated.write_back(self.page());
+        simulated.fence();
+    }
+}

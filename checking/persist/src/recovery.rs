@@ -1,0 +1,281 @@
+//! Recoveries of images, and of the images that a crash of a recovery leaves.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use fastrand::Rng;
+use woodlot_frame::atomics::Ordering::Relaxed;
+use woodlot_frame::{
+    Batch, FrameAllocator, FrameId, FreeError, Geometry, Init, Order, Request, Slot,
+};
+use woodlot_recorder::{Event, LINE_WORDS, record};
+
+use crate::defects::Defect;
+use crate::images::{Points, Power};
+use crate::judge::Found;
+use crate::memory::{Memory, Zone};
+use crate::run::{Figures, Model, Phase};
+
+/// Of zones above this, only one image of some has everything allocated and freed.
+const SMALL: usize = 4096;
+const SOME: u64 = 16;
+
+/// What a recovery has made of an image.
+pub struct Recovered {
+    /// The durable memory afterwards.
+    pub words: Vec<u64>,
+    pub found: Found,
+}
+
+pub type Verdict = Result<Rc<Recovered>, String>;
+
+/// Recovers images of one zone, each once.
+pub struct Recoveries<'m> {
+    memory: &'m Memory,
+    defect: Defect,
+    known: HashMap<Vec<u64>, Verdict>,
+}
+
+/// The lanes of a state word: see LAYOUT.md.
+const LANE: u32 = 16;
+const ALL: u64 = 0xffff;
+
+impl<'m> Recoveries<'m> {
+    pub fn new(memory: &'m Memory, defect: Defect) -> Self {
+        Self { memory, defect, known: HashMap::new() }
+    }
+
+    pub fn count(&self) -> u64 {
+        self.known.len() as u64
+    }
+
+    /// What a recovery makes of an image.
+    ///
+    /// # Errors
+    /// What is wrong with the zone that it makes, or with a second recovery.
+    pub fn of<G: Geometry>(&mut self, image: &[u64]) -> Verdict {
+        if let Some(known) = self.known.get(image) {
+            return known.clone();
+        }
+        let verdict = self.recover::<G>(image).map(Rc::new);
+        self.known.insert(image.to_vec(), verdict.clone());
+        verdict
+    }
+
+    /// A zone on the image, with the seeded defect in its recovery.
+    fn zone<G: Geometry>(&self) -> Zone<'m, G> {
+        let before = self.memory.words();
+        let zone = self.memory.zone::<G>(Init::Recover, self.defect);
+        self.defect.spoil::<G>(self.memory, &before);
+        zone
+    }
+
+    fn recover<G: Geometry>(&self, image: &[u64]) -> Result<Recovered, String> {
+        self.memory.set(image);
+        let zone = self.zone::<G>();
+        let found = look(&zone);
+        let words = self.memory.words();
+        if self.memory.state_words().any(|word| words[word] >> (3 * LANE) != 0) {
+            return Err("the recovery left joins".into());
+        }
+        counts_agree(&zone, &found)?;
+        let again = self.zone::<G>();
+        if self.memory.words() != words {
+            return Err("a second recovery changed the durable memory".into());
+        }
+        let sum = words.iter().fold(0u64, |sum, word| sum.rotate_left(7) ^ word);
+        let seed = sum.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        if self.memory.config.frames <= SMALL || seed.is_multiple_of(SOME) {
+            take_everything(&again, &found, seed)?;
+            free_everything(&again, &found)?;
+        }
+        Ok(Recovered { words, found })
+    }
+
+    /// Every image that a crash of a recovery leaves is recovered to what the recovery leads to. The recovery
+    /// begins from `power`; what is dirty there was written by threads that are gone.
+    ///
+    /// # Errors
+    /// Which image is not.
+    pub fn interrupted<G: Geometry>(
+        &mut self,
+        mut power: Power,
+        rng: &mut Rng,
+        figures: &mut Figures,
+    ) -> Result<(), String> {
+        power.abandon();
+        let due = self.of::<G>(&power.visible)?;
+        let clean = power.uncertain().is_none();
+        self.memory.set(&power.visible);
+        let events = self.recorded::<G>();
+        let mut wrong = Ok(());
+        let mut judge = |this: &mut Self, image: &[u64], model, figures: &mut Figures| {
+            figures.images[model as usize][Phase::Recovery as usize] += 1;
+            let same = |recovered: Rc<Recovered>| match recovered.words == due.words {
+                true => Ok(()),
+                false => Err("an interrupted recovery leads to something else".to_owned()),
+            };
+            if wrong.is_ok() {
+                wrong = this.of::<G>(image).and_then(same);
+            }
+        };
+        for event in &events {
+            // What the threads that are gone had not fenced may be lost as well: that is another beginning.
+            if clean && matches!(event, Event::Fence { .. }) {
+                let mut points = Points::default();
+                let all = |image: &[u64]| judge(self, image, Model::Adr, figures);
+                power.images(rng, &mut points, all);
+                figures.points += points;
+            }
+            power.apply(event);
+            if matches!(event, Event::Store(_)) {
+                judge(self, &power.visible.clone(), Model::Eadr, figures);
+            }
+        }
+        wrong?;
+        match power.uncertain() {
+            Some(line) => {
+                Err(format!("line {line} is not persistent when the recovery has returned"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn recorded<G: Geometry>(&self) -> Vec<Event> {
+        let (memory, defect) = (self.memory, self.defect);
+        let body = || {
+            memory.zone::<G>(Init::Recover, defect);
+        };
+        record::<()>(memory.addresses(), 0, vec![Box::new(body)]).1
+    }
+}
+
+/// Which frames are allocated or offline.
+fn look<G: Geometry>(zone: &Zone<'_, G>) -> Found {
+    let frames = || (0..zone.zone().frames).map(|frame| FrameId(zone.zone().start.0 + frame));
+    let offline = |frame| zone.can_free(frame, Order(0), Slot(0)) == Err(FreeError::Offline(frame));
+    Found {
+        allocated: frames().map(|frame| !zone.is_free(frame, Order(0))).collect(),
+        offline: frames().map(offline).collect(),
+    }
+}
+
+/// Do all counts agree with the bits?
+fn counts_agree<G: Geometry>(zone: &Zone<'_, G>, found: &Found) -> Result<(), String> {
+    let free = found.allocated.iter().filter(|&&allocated| !allocated).count();
+    let (stats, quick) = (zone.stats(), zone.free_frames());
+    let huge = |first: usize| {
+        let block = found.allocated.get(first..first + G::HUGE_FRAMES);
+        block.is_some_and(|block| !block.contains(&true))
+    };
+    let start = zone.zone().start.0;
+    let first = start.next_multiple_of(G::HUGE_FRAMES) - start;
+    let free_huge =
+        (first..zone.zone().frames).step_by(G::HUGE_FRAMES).filter(|&first| huge(first));
+    let offline = found.offline.iter().filter(|&&offline| offline).count() / G::HUGE_FRAMES;
+    let due = (free, free, free_huge.count(), offline);
+    let said = (stats.free_frames, quick, stats.free_huge, stats.offline_huge);
+    if said == due { Ok(()) } else { Err(format!("counts {said:?}, by the bits {due:?}")) }
+}
+
+/// Allocates every free frame, and nothing else.
+fn take_everything<G: Geometry>(
+    zone: &Zone<'_, G>,
+    found: &Found,
+    seed: u64,
+) -> Result<(), String> {
+    let mut taken = found.allocated.clone();
+    let mut take = |frame: FrameId, order: Order| {
+        let first = frame.0 - zone.zone().start.0;
+        taken[first..first + order.frames()].iter_mut().try_for_each(|taken| {
+            if std::mem::replace(taken, true) {
+                Err(format!("frame {frame} has two owners"))
+            } else {
+                Ok(())
+            }
+        })
+    };
+    let slot = Slot(seed as usize % zone.zone().slots);
+    if !seed.is_multiple_of(3) {
+        // Large blocks first; otherwise base frames break every huge frame.
+        for order in Order::all::<G>().rev() {
+            while let Ok(frame) = zone.alloc(Request::movable(order, slot)) {
+                take(frame, order)?;
+            }
+        }
+    }
+    let mut some = [FrameId(0); 32];
+    while let Ok(count) = zone.alloc_batch(Request::movable(Order(0), slot), Batch::UpTo, &mut some)
+    {
+        some[..count].iter().try_for_each(|&frame| take(frame, Order(0)))?;
+    }
+    match taken.iter().filter(|&&taken| !taken).count() {
+        0 => Ok(()),
+        left => Err(format!("{left} free frames cannot be allocated")),
+    }
+}
+
+/// Frees every frame, each alone.
+fn free_everything<G: Geometry>(zone: &Zone<'_, G>, found: &Found) -> Result<(), String> {
+    let start = zone.zone().start.0;
+    for (frame, _) in found.offline.iter().enumerate().filter(|&(_, &offline)| !offline) {
+        let freed = zone.free(FrameId(start + frame), Order(0), Slot(frame % zone.zone().slots));
+        freed.map_err(|why| format!("frame +{frame} cannot be freed: {why}"))?;
+    }
+    let all = found.offline.iter().filter(|&&offline| !offline).count();
+    let free = zone.stats().free_frames;
+    if free == all { Ok(()) } else { Err(format!("{free} of {all} frames are free in the end")) }
+}
+
+impl Defect {
+    /// Does to a recovered zone what a recovery with this defect would have done.
+    fn spoil<G: Geometry>(self, memory: &Memory, before: &[u64]) {
+        let mut words = memory.words();
+        let huge_rows = G::HUGE_FRAMES.div_ceil(64);
+        // For each huge frame: its state word, its bit there, its rows.
+        let huge_frames = memory.state_words().enumerate().flat_map(|(number, word)| {
+            let lanes = G::TREE_HUGE.min(LANE as usize);
+            let first = number * lanes;
+            (0..lanes).map(move |bit| {
+                let rows = (first + bit) * huge_rows;
+                (word, bit as u32, rows..rows + huge_rows)
+            })
+        });
+        let split = |word: u64, bit: u32| (word >> bit | word >> (bit + LANE)) & 1 == 0;
+        let end = memory.state_words().next().unwrap_or(0);
+        let huge_frames = huge_frames.filter(|(_, _, rows)| rows.end <= end);
+        match self {
+            Defect::RecoveryKeepsRowsOfWhole => {
+                for (_, _, rows) in huge_frames.filter(|&(word, bit, _)| !split(before[word], bit))
+                {
+                    words[rows.clone()].copy_from_slice(&before[rows]);
+                }
+            }
+            Defect::RecoveryTurnsPolarity => {
+                for (word, bit, rows) in huge_frames {
+                    words[word] ^= 1 << (bit + 2 * LANE);
+                    let used = if G::HUGE_FRAMES < 64 { (1 << G::HUGE_FRAMES) - 1 } else { !0 };
+                    words[rows].iter_mut().for_each(|row| *row ^= used);
+                }
+            }
+            Defect::RecoveryKeepsJoins => {
+                for word in memory.state_words() {
+                    words[word] |= before[word] & ALL << (3 * LANE);
+                }
+            }
+            Defect::RecoveryOnlinesOffline => {
+                for (word, bit, _) in huge_frames {
+                    if words[word] >> bit & words[word] >> (bit + LANE) & 1 == 1 {
+                        words[word] &= !(1 << (bit + LANE));
+                    }
+                }
+            }
+            Defect::RecoveryTrustsCredits => {
+                memory.counters().for_each(|word| word.store(0, Relaxed));
+            }
+            _ => return,
+        }
+        words.truncate(words.len() - LINE_WORDS);
+        memory.set(&words);
+    }
+}

@@ -1,0 +1,335 @@
+//! One history, and everything that a crash could make of it.
+
+use std::fmt::{self, Display, Formatter};
+use std::ops::AddAssign;
+
+use fastrand::Rng;
+use woodlot_frame::{
+    Base4K, Base64K, ClassPolicy, FrameId, Geometry, Init, Order, ZoneConfig, blocks,
+};
+use woodlot_recorder::{Event, record};
+
+use crate::defects::Defect;
+use crate::history::{Block, Books, Hand};
+use crate::images::{Points, Power};
+use crate::judge::Owners;
+use crate::memory::Memory;
+use crate::recovery::Recoveries;
+
+/// What is persistent when.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Model {
+    /// What is visible.
+    Eadr,
+    /// What was written back and fenced.
+    Adr,
+}
+
+/// What a crash interrupts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Phase {
+    /// Calls on a zone.
+    Operation,
+    /// The start of a new zone.
+    Start,
+    /// A recovery.
+    Recovery,
+}
+
+/// How much was done.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Figures {
+    /// Histories, and their calls.
+    pub histories: u64,
+    /// Calls.
+    pub calls: u64,
+    /// Images, by model and phase.
+    pub images: [[u64; 3]; 2],
+    /// Images that differ from one another in their history, each of which was recovered.
+    pub recovered: u64,
+    /// Points with ADR.
+    pub points: Points,
+}
+
+impl Figures {
+    /// All images.
+    pub fn all(&self) -> u64 {
+        self.images.as_flattened().iter().sum()
+    }
+}
+
+impl AddAssign for Figures {
+    fn add_assign(&mut self, other: Self) {
+        self.histories += other.histories;
+        self.calls += other.calls;
+        self.recovered += other.recovered;
+        self.points += other.points;
+        let counts = self.images.as_flattened_mut().iter_mut();
+        counts.zip(other.images.as_flattened()).for_each(|(sum, more)| *sum += more);
+    }
+}
+
+impl Display for Figures {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let [eadr, adr] = self.images;
+        let Points { whole, sampled } = self.points;
+        writeln!(f, "{} calls in {} histories; images of a crash in", self.calls, self.histories)?;
+        writeln!(f, "  {:<8}{:>12}{:>12}{:>12}", "", "operation", "start", "recovery")?;
+        for (name, [operation, start, recovery]) in [("eADR", eadr), ("ADR", adr)] {
+            writeln!(f, "  {name:<8}{operation:>12}{start:>12}{recovery:>12}")?;
+        }
+        write!(f, "ADR: every image at {whole} points, a sample at {sampled}; ")?;
+        write!(f, "{} images with {} recoveries, 0 violations", self.all(), self.recovered)
+    }
+}
+
+/// A geometry with huge frames of 2^`H` base frames and trees of `T` huge frames.
+#[derive(Clone, Copy, Debug)]
+struct Tiny<const H: u32, const T: usize>;
+
+impl<const H: u32, const T: usize> Geometry for Tiny<H, T> {
+    const BASE_SHIFT: u32 = 12;
+    const HUGE_ORDER: u32 = H;
+    const NAME: &'static str = "tiny";
+    const TREE_HUGE: usize = T;
+}
+
+/// One in so many histories has a whole tree of 4 KiB frames.
+const WHOLE_TREE: u64 = 64;
+
+/// The history that follows from a seed.
+///
+/// # Errors
+/// What a crash would have spoiled.
+pub fn history(seed: u64, defect: Defect) -> Result<Figures, String> {
+    let mut rng = Rng::with_seed(seed);
+    let ended = match rng.u64(..WHOLE_TREE) {
+        0 => one::<Base4K>(&mut rng, defect),
+        n => match n % 8 {
+            0 => one::<Tiny<3, 4>>(&mut rng, defect),
+            1 => one::<Tiny<7, 4>>(&mut rng, defect),
+            2 => one::<Tiny<8, 2>>(&mut rng, defect),
+            3 | 4 => one::<Tiny<9, 2>>(&mut rng, defect),
+            5 => one::<Tiny<10, 2>>(&mut rng, defect),
+            6 => one::<Tiny<6, 32>>(&mut rng, defect),
+            _ => one::<Base64K>(&mut rng, defect),
+        },
+    };
+    ended.map_err(|why| format!("{why}\nreplay: cargo xtask persist --replay {seed}"))
+}
+
+fn config<G: Geometry>(rng: &mut Rng) -> ZoneConfig {
+    let start = if rng.bool() { 0 } else { rng.usize(..3 * G::MAX_FRAMES) };
+    // A whole tree, or some pairs of huge frames, whole or cut off.
+    let trees = if rng.u8(..4) == 0 { G::TREE_FRAMES } else { 0 };
+    let most = if G::TREE_FRAMES > 1 << 12 { G::TREE_FRAMES } else { 2 * G::TREE_FRAMES };
+    let frames = trees.max(rng.usize(1..=most));
+    let frames = if rng.bool() { frames.next_multiple_of(G::MAX_FRAMES) } else { frames };
+    let classes = if rng.bool() { ClassPolicy::SINGLE } else { ClassPolicy::SHIPPED };
+    ZoneConfig { start: FrameId(start), frames, slots: rng.usize(1..4), classes }
+}
+
+fn one<G: Geometry>(rng: &mut Rng, defect: Defect) -> Result<Figures, String> {
+    let config = config::<G>(rng);
+    let memory = Memory::new::<G>(&config);
+    let mut figures = Figures { histories: 1, ..Figures::default() };
+    let init = if rng.u8(..4) == 0 { Init::Allocated } else { Init::Free };
+    let about = |why| format!("{why}\n{config:?}, {}, tree of {}", G::NAME, G::TREE_HUGE);
+    // A start writes each line of a zone. One in some histories is enough.
+    if rng.u8(..4) == 0 {
+        start::<G>(&memory, init, defect, rng, &mut figures).map_err(about)?;
+    }
+    calls::<G>(&memory, init, defect, rng, &mut figures).map_err(about)?;
+    Ok(figures)
+}
+
+/// The start of a new zone on memory that holds anything. An image whose zone page says that the zone is whole is
+/// that of the new zone; any other is started again, and recovered it is at least consistent.
+fn start<G: Geometry>(
+    memory: &Memory,
+    init: Init,
+    defect: Defect,
+    rng: &mut Rng,
+    figures: &mut Figures,
+) -> Result<(), String> {
+    let mut garbage = memory.words();
+    let zeros = rng.bool();
+    garbage.iter_mut().for_each(|word| *word = if zeros { 0 } else { rng.u64(..) });
+    garbage[memory.page_word()] = 0;
+    memory.set(&garbage);
+    let defect = defect.during(Phase::Start);
+    let body = || {
+        if defect == Defect::PageFirst {
+            memory.finish(defect);
+        }
+        memory.zone::<G>(init, defect);
+        memory.finish(defect);
+    };
+    let (_, events) = record::<()>(memory.addresses(), 0, vec![Box::new(body)]);
+    let due = memory.words();
+    let mut power = Power::on(garbage);
+    let mut recoveries = Recoveries::new(memory, Defect::Nothing);
+    let mut wrong = Ok(());
+    // Of each sort of image only some: a start has more stores than a history.
+    let every = (events.len() / 6).max(1);
+    for (number, event) in events.iter().enumerate() {
+        let page = memory.page_word();
+        let mut judge = |image: &[u64], model: Model, images: &mut [[u64; 3]; 2]| {
+            images[model as usize][Phase::Start as usize] += 1;
+            if wrong.is_err() {
+                return;
+            }
+            let zone = image.len() - woodlot_recorder::LINE_WORDS;
+            if image[page] == 1 {
+                if image[..zone] != due[..zone] {
+                    wrong = Err("the zone page says whole, and the zone is not as started".into());
+                }
+                return;
+            }
+            memory.set(image);
+            memory.zone::<G>(init, Defect::Nothing);
+            if memory.words()[..zone] != due[..zone] {
+                wrong = Err("a start after a crash in a start makes another zone".into());
+            }
+            wrong = std::mem::replace(&mut wrong, Ok(()))
+                .and_then(|()| recoveries.of::<G>(image).map(drop));
+        };
+        if matches!(event, Event::Fence { .. }) || number % every == 0 {
+            let mut points = Points::default();
+            power.images(rng, &mut points, |image| {
+                judge(image, Model::Adr, &mut figures.images);
+            });
+            figures.points += points;
+        }
+        power.apply(event);
+        if matches!(event, Event::Store(_)) && number % every == 0 {
+            judge(&power.visible, Model::Eadr, &mut figures.images);
+        }
+    }
+    power.images(rng, &mut figures.points, |image| {
+        figures.images[Model::Adr as usize][Phase::Start as usize] += 1;
+        if image != due && wrong.is_ok() {
+            wrong = Err("the start has returned, and is not persistent".into());
+        }
+    });
+    figures.recovered += recoveries.count();
+    wrong?;
+    memory.set(&due);
+    Ok(())
+}
+
+/// Calls, and every crash beside them.
+fn calls<G: Geometry>(
+    memory: &Memory,
+    init: Init,
+    defect: Defect,
+    rng: &mut Rng,
+    figures: &mut Figures,
+) -> Result<(), String> {
+    let zone = memory.zone::<G>(init, defect.during(Phase::Operation));
+    let begin = memory.words();
+    let threads = rng.usize(1..4);
+    let (mut owned, mut frees) = (vec![Vec::new(); threads], 0);
+    if init == Init::Allocated {
+        // Whole blocks, or parts: then several threads free parts of one huge frame.
+        let in_parts = rng.bool();
+        let most = if in_parts { Order(G::HUGE_ORDER as u8 - 1) } else { Order::max::<G>() };
+        frees = if in_parts { 6 } else { 0 };
+        let parts = |(frame, order): Block| {
+            let part = order.min(most);
+            let starts = (frame.0..frame.0 + order.frames()).step_by(part.frames());
+            starts.map(move |frame| (FrameId(frame), part))
+        };
+        let all = blocks::<G>(memory.config.range()).flat_map(parts).enumerate();
+        all.for_each(|(number, block): (usize, Block)| owned[number % threads].push(block));
+    }
+    let books = Books::default();
+    let count = rng.usize(4..40) / threads + 1;
+    let bodies = owned.into_iter().map(|owned| {
+        let hand = Hand::new(&zone, &books, rng.u64(..), owned);
+        let body: Box<dyn FnOnce() -> Result<(), String> + Send> =
+            Box::new(move || hand.run(frees, count));
+        body
+    });
+    let bodies: Vec<_> = bodies.collect();
+    let (ended, events) = record(memory.addresses(), rng.u64(..), bodies);
+    let calls = books.into_calls();
+    figures.calls += calls.len() as u64;
+    ended.into_iter().collect::<Result<(), String>>()?;
+    let mut crashes = Crashes {
+        recoveries: Recoveries::new(memory, defect.during(Phase::Recovery)),
+        owners: Owners::new(memory.config.frames, &calls, init == Init::Allocated),
+        power: Power::on(begin),
+        figures,
+    };
+    let ended = crashes.all::<G>(&events, rng);
+    let recovered = crashes.recoveries.count();
+    figures.recovered += recovered;
+    ended
+}
+
+/// The crashes of a history.
+struct Crashes<'c> {
+    recoveries: Recoveries<'c>,
+    owners: Owners<'c>,
+    power: Power,
+    figures: &'c mut Figures,
+}
+
+impl Crashes<'_> {
+    fn all<G: Geometry>(&mut self, events: &[Event], rng: &mut Rng) -> Result<(), String> {
+        let interrupted = events.len() / 3;
+        for (number, event) in events.iter().enumerate() {
+            if matches!(event, Event::Fence { .. } | Event::Mark { .. }) {
+                self.lose_power::<G>(rng)?;
+            }
+            if interrupted > 0 && rng.usize(..interrupted) == 0 {
+                // The recovery of what a crash leaves is interrupted by a second crash.
+                let beginnings = self.beginnings(rng);
+                for beginning in beginnings {
+                    let recovered = self.recoveries.interrupted::<G>(beginning, rng, self.figures);
+                    recovered.map_err(|why| self.said(&why, number))?;
+                }
+            }
+            self.power.apply(event);
+            if let Event::Mark { what, .. } = *event {
+                self.owners.mark(what);
+            }
+            if matches!(event, Event::Store(_) | Event::Mark { .. }) {
+                let visible = self.power.visible.clone();
+                let judged = self.judge::<G>(&visible, Model::Eadr);
+                judged.map_err(|why| self.said(&why, number))?;
+            }
+        }
+        self.lose_power::<G>(rng)
+    }
+
+    /// From what recoveries begin: the visible memory, with lines of threads that are gone; and an image of ADR.
+    fn beginnings(&self, rng: &mut Rng) -> Vec<Power> {
+        let mut images = Vec::new();
+        self.power.images(rng, &mut Points::default(), |image| images.push(image.to_vec()));
+        let image = rng.choice(images).map(Power::on);
+        image.into_iter().chain([self.power.clone()]).collect()
+    }
+
+    fn lose_power<G: Geometry>(&mut self, rng: &mut Rng) -> Result<(), String> {
+        let (mut images, mut points) = (Vec::new(), Points::default());
+        self.power.images(rng, &mut points, |image| images.push(image.to_vec()));
+        self.figures.points += points;
+        for image in images {
+            self.judge::<G>(&image, Model::Adr).map_err(|why| self.said(&why, 0))?;
+        }
+        Ok(())
+    }
+
+    fn judge<G: Geometry>(&mut self, image: &[u64], model: Model) -> Result<(), String> {
+        self.figures.images[model as usize][Phase::Operation as usize] += 1;
+        let recovered = self.recoveries.of::<G>(image);
+        let judged = recovered.and_then(|recovered| self.owners.judge(&recovered.found));
+        judged.map_err(|why| format!("{model:?}: {why}"))
+    }
+
+    fn said(&self, why: &str, number: usize) -> String {
+        format!("{why}; under way at event {number}: {}", self.owners.under_way())
+    }
+}

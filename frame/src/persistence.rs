@@ -1,0 +1,125 @@
+//! Persistence: what it takes until a write to the durable part outlives a loss of power.
+//!
+//! ```text
+//!   memory                          a write is persistent            the model
+//!   none, or a file with sync       when the caller says so          Volatile
+//!   caches outlive a crash (eADR)   when it is visible               Volatile
+//!   caches do not, memory does      when its line is written back    Adr
+//!   (ADR)                           and a fence has followed
+//! ```
+//!
+//! LLFree section 3.2.3: each operation's authoritative change is one write to one cache line. So a model needs two
+//! steps: to write a line back, and to wait for what was written back.
+
+use crate::atomics::AtomicU64;
+
+#[cfg(not(any(woodlot_loom, woodlot_shuttle, woodlot_explore)))]
+mod adr;
+
+#[cfg(not(any(woodlot_loom, woodlot_shuttle, woodlot_explore)))]
+pub use adr::{Adr, WriteBack};
+
+/// Words in a cache line.
+const LINE_WORDS: usize = 8;
+
+/// How an engine makes its durable words persistent.
+///
+/// A write is *persistent* after the line was [written back](Self::write_back) after it, and the same thread
+/// then made a [fence](Self::fence). A write that is not persistent may be so all the same: caches write lines
+/// back when they like. The writes to one line become persistent in their order.
+///
+/// # Progress
+/// Wait-free.
+pub trait Persistence: Copy + Send + Sync {
+    /// The model's name, for reports.
+    const NAME: &'static str;
+
+    /// The model as this machine can do it; `None` if it cannot.
+    fn detect() -> Option<Self>;
+
+    /// Begins to write back the cache line that holds the word.
+    fn write_back(self, word: &AtomicU64);
+
+    /// Waits until all lines are persistent that this thread has begun to write back.
+    fn fence(self);
+
+    /// Begins to write back every line of words that lie side by side.
+    #[inline(always)]
+    fn write_back_all(self, words: &[AtomicU64]) {
+        // The last one is in a line of its own where the words do not begin with a line.
+        let lines = words.iter().step_by(LINE_WORDS);
+        lines.chain(words.last()).for_each(|word| self.write_back(word));
+    }
+}
+
+/// Nothing is written back.
+///
+/// This is for memory that does not outlive a crash, for machines whose caches do (eADR), and for files: what a
+/// file holds is right after a sync that no call was under way beside.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Volatile;
+
+impl Persistence for Volatile {
+    const NAME: &'static str = "no write-back";
+
+    #[inline(always)]
+    fn detect() -> Option<Self> {
+        Some(Self)
+    }
+
+    #[inline(always)]
+    fn write_back(self, _: &AtomicU64) {}
+
+    #[inline(always)]
+    fn fence(self) {}
+
+    #[inline(always)]
+    fn write_back_all(self, _: &[AtomicU64]) {}
+}
+
+#[cfg(test)]
+#[cfg(not(any(woodlot_loom, woodlot_explore)))]
+#[cfg_attr(coverage_nightly, coverage(off))]
+mod tests {
+    extern crate std;
+
+    use core::cell::RefCell;
+    use std::collections::BTreeSet;
+    use std::vec::Vec;
+
+    use super::*;
+
+    std::thread_local! {
+        static LINES: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+    }
+
+    /// Notes the lines.
+    #[derive(Clone, Copy)]
+    struct Noting;
+
+    impl Persistence for Noting {
+        const NAME: &'static str = "noting";
+
+        fn detect() -> Option<Self> {
+            Some(Self)
+        }
+
+        fn write_back(self, word: &AtomicU64) {
+            LINES.with_borrow_mut(|lines| lines.push(core::ptr::from_ref(word).addr() / 64));
+        }
+
+        fn fence(self) {}
+    }
+
+    #[test]
+    fn every_line_of_a_run_of_words_is_written_back() {
+        let words: Vec<AtomicU64> = (0..40).map(AtomicU64::new).collect();
+        for (first, last) in (0..9).flat_map(|first| (first..40).map(move |last| (first, last))) {
+            LINES.take();
+            Noting::write_back_all(Noting, &words[first..last]);
+            let lines = words[first..last].iter().map(|word| core::ptr::from_ref(word).addr() / 64);
+            let written = BTreeSet::from_iter(LINES.take());
+            assert_eq!(written, BTreeSet::from_iter(lines), "words {first} to {last}");
+        }
+    }
+}
