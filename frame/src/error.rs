@@ -195,7 +195,7 @@ pub enum InitError {
         /// The bytes that were asked for.
         bytes: usize,
     },
-    /// This engine cannot start in the mode asked for.
+    /// This engine cannot start in the mode asked for, or this processor not with the persistence asked for.
     Unsupported,
 }
 
@@ -213,7 +213,9 @@ impl fmt::Display for InitError {
             Self::Misaligned(region) => write!(f, "the {region} metadata is misaligned"),
             Self::Overlap => f.write_str("the durable and the volatile metadata overlap"),
             Self::OutOfMemory { bytes } => write!(f, "no {bytes} bytes to be had for the metadata"),
-            Self::Unsupported => f.write_str("this engine cannot start in this mode"),
+            Self::Unsupported => {
+                f.write_str("this engine or this processor cannot start in this mode")
+            }
         }
     }
 }
@@ -306,7 +308,7 @@ mod tests {
             (InitError::Misaligned(Region::Durable), "the durable metadata is misaligned"),
             (InitError::Overlap, "the durable and the volatile metadata overlap"),
             (InitError::OutOfMemory { bytes: 7 }, "no 7 bytes to be had for the metadata"),
-            (InitError::Unsupported, "this engine cannot start in this mode"),
+            (InitError::Unsupported, "this engine or this processor cannot start in this mode"),
         ] {
             assert_eq!(error.to_string(), message);
         }

@@ -33,7 +33,7 @@
 //! # Crash
 //! See [`Init::Recover`](woodlot_frame::Init::Recover). Exactly what the bits and the states say survives.
 //! A call that was under way has either happened or not, except for orders 7 to H-1, which change several
-//! words.
+//! words. What it takes until a write survives is the type parameter [`Persistence`].
 #![no_std]
 #![deny(missing_docs)]
 #![cfg_attr(coverage_nightly, feature(coverage_attribute))]
@@ -86,6 +86,10 @@ use init::SLOT_WORDS;
 /// Made by [`Construct::construct`](woodlot_frame::Construct::construct) from raw memory or by
 /// [`from_parts`](Self::from_parts) from words; used through
 /// [`FrameAllocator`](woodlot_frame::FrameAllocator).
+///
+/// `P` says how writes to the durable part become persistent. With [`Volatile`] nothing is written back;
+/// [`with_persistence`](Self::with_persistence) takes another model. Where the processor cannot do what the model
+/// needs, `construct` refuses with [`InitError::Unsupported`](woodlot_frame::InitError::Unsupported).
 pub struct LLFree<'a, G: Geometry, P = Volatile> {
     zone: ZoneConfig,
     tuning: Tuning,

@@ -6,7 +6,7 @@ use woodlot_frame::Persistence;
 use woodlot_frame::atomics::AtomicU64;
 use woodlot_recorder::{Store, fence, recent_stores, write_back};
 
-use crate::run::Phase;
+use crate::figures::Phase;
 
 macro_rules! defects {
     ($($(#[$doc:meta])+ $name:ident,)*) => {

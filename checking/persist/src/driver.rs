@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use fastrand::Rng;
 use woodlot_persist::defects::{ALL, Defect};
-use woodlot_persist::run::{Figures, history};
+use woodlot_persist::figures::Figures;
+use woodlot_persist::run::history;
 
 /// Enumerates what a crash could leave of random histories, and recovers it.
 #[derive(Parser)]
@@ -33,7 +34,7 @@ const PROGRESS: Duration = Duration::from_secs(30);
 pub fn main() -> ExitCode {
     let args = Args::parse();
     let ended = match args.replay {
-        Some(seed) => history(seed, Defect::Nothing),
+        Some(seed) => history(seed, Defect::Nothing).map(|figures| figures.to_string()),
         None => run(&args),
     };
     match ended {
@@ -48,15 +49,16 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn run(args: &Args) -> Result<Figures, String> {
+fn run(args: &Args) -> Result<String, String> {
     println!("seed {}", args.seed);
     let first = Rng::with_seed(args.seed).u64(..) >> 16;
-    defects_are_found(first)?;
-    search(first, args.images)
+    let found = defects_are_found(first)?;
+    let figures = search(first, args.images)?;
+    Ok(format!("{figures}; {found} of {found} seeded defects found"))
 }
 
-/// Every seeded defect is found.
-fn defects_are_found(first: u64) -> Result<(), String> {
+/// Every seeded defect is found; how many there are.
+fn defects_are_found(first: u64) -> Result<usize, String> {
     for &defect in ALL {
         let found = (first..first + DEFECT_HISTORIES).enumerate();
         let mut found = found.filter_map(|(n, seed)| Some((n + 1, history(seed, defect).err()?)));
@@ -66,8 +68,7 @@ fn defects_are_found(first: u64) -> Result<(), String> {
         let why = why.lines().next().unwrap_or_default();
         println!("{defect:?}: found in {histories} histories: {why}");
     }
-    println!("{} of {} seeded defects found", ALL.len(), ALL.len());
-    Ok(())
+    Ok(ALL.len())
 }
 
 /// Runs histories on all cores until there are so many images.

@@ -1,9 +1,9 @@
 //! The images that a crash could leave.
 
-use std::ops::AddAssign;
-
 use fastrand::Rng;
 use woodlot_recorder::{Event, LINE_WORDS};
+
+use crate::figures::Points;
 
 /// At one point so many images of ADR are looked at; if there are more, a sample of as many.
 pub const BOUND: usize = 24;
@@ -27,20 +27,6 @@ pub struct Power {
     lines: Vec<Line>,
     /// What each thread has written back: lines, and how many of their stores.
     written: Vec<Vec<(usize, usize)>>,
-}
-
-/// How many points had all of their images looked at, and how many a sample.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct Points {
-    pub whole: u64,
-    pub sampled: u64,
-}
-
-impl AddAssign for Points {
-    fn add_assign(&mut self, other: Self) {
-        self.whole += other.whole;
-        self.sampled += other.sampled;
-    }
 }
 
 impl Power {

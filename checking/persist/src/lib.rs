@@ -22,6 +22,7 @@
 //! changes no byte; so does a recovery after a crash in the first one, at any of its stores.
 
 pub mod defects;
+pub mod figures;
 mod history;
 mod images;
 mod judge;

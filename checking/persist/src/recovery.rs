@@ -11,10 +11,10 @@ use woodlot_frame::{
 use woodlot_recorder::{Event, LINE_WORDS, record};
 
 use crate::defects::Defect;
-use crate::images::{Points, Power};
+use crate::figures::{Figures, Model, Phase, Points};
+use crate::images::Power;
 use crate::judge::Found;
 use crate::memory::{Memory, Zone};
-use crate::run::{Figures, Model, Phase};
 
 /// Of zones above this, only one image of some has everything allocated and freed.
 const SMALL: usize = 4096;
