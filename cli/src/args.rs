@@ -10,6 +10,8 @@ use woodlot_bench::instructions;
 
 use crate::replay::ZoneLayout;
 use crate::report::ReportArgs;
+#[cfg(target_os = "linux")]
+use crate::zone::ZoneCommand;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -41,6 +43,8 @@ Examples:
       The papers' figures on this machine, in three minutes: open report/index.html.
   woodlot report --compare old/report.json new/report.json
       What is faster and slower, as far as the noise lets one say.
+  woodlot zone create pool.zone --memory 128GiB
+      A file with the metadata of a zone that survives; then zone info, verify and repair.
 
 Exit code: 0 when all is well, 1 when something failed, 2 for a wrong command line, 130 for Ctrl-C.";
 
@@ -83,6 +87,10 @@ pub enum Command {
     Frag(FragArgs),
     /// Measure what the papers measure and draw their figures, as one page
     Report(ReportArgs),
+    /// Make, inspect and repair files that hold a zone
+    #[cfg(target_os = "linux")]
+    #[command(subcommand)]
+    Zone(ZoneCommand),
     /// Count the instructions of an allocation and its free (cargo xtask callgrind); bench --check runs it
     #[command(name = instructions::VERB, hide = true)]
     Instructions(InstructionsArgs),

@@ -3,6 +3,7 @@
 //! ```text
 //!   main ── args ─┬► job ──► replay (plan, sequential or threads, timing) ──► output (screen, files)
 //!                 │      └─► woodlot-trace (text and binary traces)
+//!                 ├► zone ──► woodlot-zone (files that hold a zone; Linux)
 //!                 ├► report ──► woodlot-bench, replay ──► output (page, data)
 //!                 └► woodlot-bench (bench, frag)
 //! ```
@@ -12,6 +13,8 @@ mod job;
 mod output;
 mod replay;
 mod report;
+#[cfg(target_os = "linux")]
+mod zone;
 
 use std::process::ExitCode;
 
@@ -40,6 +43,8 @@ pub fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Some(Command::Frag(args)) => return command::frag(args),
         Some(Command::Instructions(args)) => return command::instructions(args),
         Some(Command::Report(args)) => report::report(&args, &mut screen)?,
+        #[cfg(target_os = "linux")]
+        Some(Command::Zone(command)) => zone::zone_command(command, &mut screen)?,
     }
     Ok(ExitCode::SUCCESS)
 }

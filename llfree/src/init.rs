@@ -2,6 +2,7 @@
 
 use core::marker::PhantomData;
 use core::mem::size_of;
+use core::ops::Range;
 
 use woodlot_frame::atomics::{AtomicU32, AtomicU64, Ordering};
 use woodlot_frame::{
@@ -15,7 +16,7 @@ use crate::lower::{Lower, Start, TreeStates};
 use crate::reservation::Reservation;
 use crate::rows::row_count;
 use crate::tree::{self, Tree};
-use crate::{LLFree, Tuning};
+use crate::{LLFree, Repairs, Tuning};
 
 /// Words of a slot: eight reservations, by class, in one cache line; then its statistics.
 pub(crate) const SLOT_WORDS: usize = 16;
@@ -155,6 +156,24 @@ impl<'a, G: Geometry, P: Persistence> LLFree<'a, G, P> {
         parts: Parts<'a>,
         init: Init,
     ) -> Result<Self, InitError> {
+        let allocator = Self::over(zone, tuning, persistence, parts)?;
+        let start = match init {
+            Init::Free => Start::Free,
+            Init::Allocated => Start::Allocated,
+            Init::Recover => Start::Recover,
+        };
+        allocator.begin_start(start);
+        allocator.end_start(allocator.start_trees(0..allocator.trees.len(), start));
+        Ok(allocator)
+    }
+
+    /// An allocator over words, of which none is read or written yet.
+    pub(crate) fn over(
+        zone: &ZoneConfig,
+        tuning: Tuning,
+        persistence: P,
+        parts: Parts<'a>,
+    ) -> Result<Self, InitError> {
         let counts = counts::<G>(zone)?;
         let parts = Parts {
             rows: exactly(parts.rows, counts.rows, Region::Durable)?,
@@ -166,7 +185,7 @@ impl<'a, G: Geometry, P: Persistence> LLFree<'a, G, P> {
             trees: exactly(parts.trees, counts.trees, Region::Volatile)?,
             children: exactly(parts.children, counts.children, Region::Volatile)?,
         };
-        let zone_allocator = Self {
+        Ok(Self {
             zone: *zone,
             tuning,
             base: base::<G>(zone),
@@ -181,16 +200,11 @@ impl<'a, G: Geometry, P: Persistence> LLFree<'a, G, P> {
             slots: parts.slots.as_chunks().0,
             totals: parts.totals,
             geometry: PhantomData,
-        };
-        zone_allocator.start(match init {
-            Init::Free => Start::Free,
-            Init::Allocated => Start::Allocated,
-            Init::Recover => Start::Recover,
-        });
-        Ok(zone_allocator)
+        })
     }
 
-    fn start(&self, start: Start) {
+    /// Begins to start up: what does not depend on the trees.
+    pub(crate) fn begin_start(&self, start: Start) {
         self.slots
             .as_flattened()
             .iter()
@@ -199,18 +213,28 @@ impl<'a, G: Geometry, P: Persistence> LLFree<'a, G, P> {
         self.index.clear();
         // SAFETY: the allocator that uses the words is just being made.
         unsafe { self.lower.start(start) };
-        let (mut total, mut offline) = (0, 0);
-        for (index, entry) in self.trees.iter().enumerate() {
+    }
+
+    /// Sets trees up. Each tree is set up once; several threads may set up trees of different groups.
+    pub(crate) fn start_trees(&self, trees: Range<usize>, start: Start) -> Repairs {
+        let mut found = Repairs::default();
+        for (index, entry) in self.trees.iter().enumerate().take(trees.end).skip(trees.start) {
             let first = index * G::TREE_HUGE;
             let last = (first + G::TREE_HUGE).min(self.lower.len());
             let free = if self.is_inside(first) {
-                self.lower.start_inside(index, start)
+                self.lower.start_inside(index, start, &mut found)
             } else {
-                self.lower.start_tree(index, last - first);
+                self.lower.start_tree(index, last - first, &mut found, start);
                 let parts = (first..last).map(|huge| (huge, self.inside(huge)));
-                parts.map(|(huge, inside)| self.lower.start_huge(huge, inside, start)).sum()
+                parts
+                    .map(|(huge, inside)| self.lower.start_huge(huge, inside, start, &mut found))
+                    .sum()
             };
-            total += free;
+            found.trees += 1;
+            found.free_frames += free;
+            if start == Start::Inspect {
+                continue;
+            }
             let mut tree = Tree::new(FIRST_CLASS);
             if free > 0 && free < G::TREE_FRAMES {
                 tree = (first..last).fold(tree, |tree, huge| {
@@ -218,16 +242,20 @@ impl<'a, G: Geometry, P: Persistence> LLFree<'a, G, P> {
                     tree.follow::<G>(huge % G::TREE_HUGE, 0, credits)
                 });
             }
-            offline += self.lower.count_offline(index);
             entry.store(tree.0, Ordering::Relaxed);
             let whole = self.lower.count_whole(index);
             self.index.update(index, None, Use::new(tree, whole));
         }
+        found
+    }
+
+    /// Ends starting up, by what was found in all trees.
+    pub(crate) fn end_start(&self, found: Repairs) {
         // All that the calls to come rest on, also what was right already: an earlier life may have ended between
         // a write and its write-back.
         self.lower.persist_all();
-        self.total(TOTAL_FREE).store(total as u64, Ordering::Relaxed);
-        self.total(TOTAL_OFFLINE).store(offline as u64, Ordering::Relaxed);
+        self.total(TOTAL_FREE).store(found.free_frames as u64, Ordering::Relaxed);
+        self.total(TOTAL_OFFLINE).store(found.offline_huge as u64, Ordering::Relaxed);
     }
 
     /// Does the tree that begins with huge frame `first` lie wholly in the zone?
@@ -238,7 +266,7 @@ impl<'a, G: Geometry, P: Persistence> LLFree<'a, G, P> {
     }
 
     /// Which of the frames of a huge frame lie in the zone, as offsets.
-    fn inside(&self, huge: usize) -> core::ops::Range<usize> {
+    fn inside(&self, huge: usize) -> Range<usize> {
         let first = self.frame(huge, 0).0;
         let offset = |frame: FrameId| frame.0.saturating_sub(first).min(G::HUGE_FRAMES);
         offset(self.zone.start)..offset(self.zone.end())

@@ -50,7 +50,10 @@ mod lower;
 mod models;
 #[cfg(not(any(woodlot_loom, woodlot_shuttle, woodlot_explore)))]
 mod raw;
+#[cfg(not(any(woodlot_loom, woodlot_shuttle, woodlot_explore)))]
+mod recovery;
 mod refusal;
+mod repairs;
 mod reservation;
 mod rows;
 mod state;
@@ -62,6 +65,9 @@ mod upper;
 pub use init::Parts;
 pub use line::Line;
 pub use lower::TreeStates;
+#[cfg(not(any(woodlot_loom, woodlot_shuttle, woodlot_explore)))]
+pub use recovery::{DURABLE_VERSION, Recovery, VOLATILE_VERSION};
+pub use repairs::Repairs;
 pub use tuning::Tuning;
 
 /// The example of this crate's README, compiled and run with the documentation's tests.

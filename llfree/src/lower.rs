@@ -229,12 +229,6 @@ impl<'a, G: Geometry, P: Persistence> Lower<'a, G, P> {
         self.state_words(tree).iter().map(free).sum()
     }
 
-    /// How many huge frames of a tree are offline.
-    pub(crate) fn count_offline(&self, tree: usize) -> usize {
-        let offline = |word: &AtomicU64| States(word.load(Ordering::Acquire)).count_offline();
-        self.state_words(tree).iter().map(offline).sum()
-    }
-
     /// As [`count_whole`](Self::count_whole), by a read-modify-write. If another call changes the states at the
     /// same time, this access is ordered before or after that change, and publishes what its caller did
     /// before. So at least one of the two calls sees what the other did. A plain load would not promise that.

@@ -149,6 +149,11 @@ impl States {
         States(self.0 & (lane | lane << B | lane << P))
     }
 
+    /// Without the number of joins.
+    pub(crate) const fn without_joins(self) -> States {
+        States(self.0 & !(ALL << (3 * LANE)))
+    }
+
     /// With the bits of the run meaning the opposite.
     pub(crate) const fn turned(self, run: Run) -> States {
         States(self.0 ^ run.0 << P)

@@ -33,6 +33,7 @@ mod adapters;
 mod defects;
 mod engine;
 mod plain;
+mod zone;
 
 use core::panic::PanicInfo;
 

@@ -7,3 +7,5 @@ mod common;
 mod csv;
 mod jobs;
 mod report;
+#[cfg(target_os = "linux")]
+mod zone;

@@ -7,13 +7,14 @@
 
 use core::ops::Range;
 
-use woodlot_frame::atomics::{Ordering, clear};
+use woodlot_frame::atomics::{AtomicU64, Ordering, clear};
 use woodlot_frame::{Geometry, Persistence};
 
-use crate::rows::row_count;
+use crate::rows::{row_count, row_mask};
 use crate::state::{LANE, Phase, Polarity, Run, States};
 
 use super::Lower;
+use crate::Repairs;
 
 /// What a huge frame is at the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,6 +22,15 @@ pub(crate) enum Start {
     Free,
     Allocated,
     Recover,
+    /// As a recovery, but nothing is written.
+    Inspect,
+}
+
+impl Start {
+    /// Does it begin with what an earlier life has left?
+    fn is_of_old(self) -> bool {
+        matches!(self, Start::Recover | Start::Inspect)
+    }
 }
 
 /// Starting up. No other call is under way.
@@ -38,7 +48,7 @@ impl<G: Geometry, P: Persistence> Lower<'_, G, P> {
     }
 
     /// Sets up a tree that lies wholly in the zone; returns how many of its frames are free.
-    pub(crate) fn start_inside(&self, tree: usize, start: Start) -> usize {
+    pub(crate) fn start_inside(&self, tree: usize, start: Start, found: &mut Repairs) -> usize {
         let all = Run::new(0, G::TREE_HUGE.min(LANE));
         let alike = |phase| {
             let states = States(0).with(all, phase);
@@ -47,78 +57,145 @@ impl<G: Geometry, P: Persistence> Lower<'_, G, P> {
         match start {
             Start::Free => {
                 alike(Phase::Free);
+                found.free_huge += G::TREE_HUGE;
                 G::TREE_FRAMES
             }
             Start::Allocated => {
                 alike(Phase::Whole);
                 0
             }
-            Start::Recover => self.recover_tree(tree),
+            Start::Recover => self.recover_tree::<true>(tree, found),
+            Start::Inspect => self.recover_tree::<false>(tree, found),
         }
     }
 
-    fn recover_tree(&self, tree: usize) -> usize {
+    fn recover_tree<const WRITE: bool>(&self, tree: usize, found: &mut Repairs) -> usize {
         let count = G::TREE_HUGE.min(LANE);
-        let mut free = 0;
+        let (mut free, mut reset) = (0, 0);
         for (at, word) in self.state_words(tree).iter().enumerate() {
-            let mut states = States(word.load(Ordering::Relaxed)).first(count);
+            let mut states = Self::existing(word, count, found);
+            let before = states.count_free();
             let first = tree * G::TREE_HUGE + at * LANE;
             for (one, huge) in Run::new(0, count).each().zip(first..) {
-                let (frames, phase) = self.recover(huge, states.phase(one), states.polarity(one));
+                let (frames, phase) = self.recover::<WRITE>(
+                    huge,
+                    states.phase(one),
+                    states.polarity(one),
+                    &mut reset,
+                );
                 free += frames;
                 states = states.with(one, phase);
-                self.set_credits(huge, if phase == Phase::Split { frames } else { 0 });
+                if WRITE {
+                    self.set_credits(huge, if phase == Phase::Split { frames } else { 0 });
+                }
             }
-            word.store(states.0, Ordering::Relaxed);
+            if WRITE {
+                word.store(states.0, Ordering::Relaxed);
+            }
+            found.closed += states.count_free() - before;
+            found.free_huge += states.count_free();
+            found.offline_huge += states.count_offline();
         }
+        found.rows_reset += reset;
         free
+    }
+
+    /// A state word without what stands for no huge frame, of which `count` exist.
+    fn existing(word: &AtomicU64, count: usize, found: &mut Repairs) -> States {
+        let before = States(word.load(Ordering::Relaxed));
+        let states = before.first(count);
+        found.joins_cleared += (before.without_joins() != before) as usize;
+        found.states_cleared += (before.without_joins() != states) as usize;
+        states
     }
 
     /// How many frames of a huge frame are free, and what it is, after an earlier life.
     #[inline(always)]
-    fn recover(&self, huge: usize, phase: Phase, polarity: Polarity) -> (usize, Phase) {
-        let phase = match phase {
+    fn recover<const WRITE: bool>(
+        &self,
+        huge: usize,
+        phase: Phase,
+        polarity: Polarity,
+        reset: &mut usize,
+    ) -> (usize, Phase) {
+        let (phase, was_split) = match phase {
             Phase::Split => match self.rows(huge, polarity).count_free() {
                 free if free < G::HUGE_FRAMES => return (free, Phase::Split),
-                _ => Phase::Free,
+                _ => (Phase::Free, true),
             },
-            phase => phase,
+            phase => (phase, false),
         };
         // The bits of a huge frame that is not split have the free value, always: its opening and its
         // split rely on it. So have the bits that stand for no frame, for a second recovery to find nothing to do.
-        self.set_rows(huge, |_, _| polarity.all_free());
+        let changed = self.set_rows::<WRITE>(huge, |_, _| polarity.all_free());
+        *reset += (changed != 0 && !was_split) as usize;
         (if phase == Phase::Free { G::HUGE_FRAMES } else { 0 }, phase)
     }
 
     /// Begins to set up a tree at an end of the zone, of which only so many huge frames exist: the
     /// others cannot be taken.
-    pub(crate) fn start_tree(&self, tree: usize, huge_frames: usize) {
+    pub(crate) fn start_tree(
+        &self,
+        tree: usize,
+        huge_frames: usize,
+        found: &mut Repairs,
+        start: Start,
+    ) {
+        // What a fresh zone's words were before means nothing.
+        let mut ignored = Repairs::default();
+        let found = if start.is_of_old() { found } else { &mut ignored };
         for (at, word) in self.state_words(tree).iter().enumerate() {
             let here = huge_frames.saturating_sub(at * LANE).min(LANE);
-            let states = States(word.load(Ordering::Relaxed)).first(here);
-            word.store(states.0, Ordering::Relaxed);
+            let states = Self::existing(word, here, found);
+            if start != Start::Inspect {
+                word.store(states.0, Ordering::Relaxed);
+            }
         }
     }
 
     /// Sets up one huge frame, of which only the frames `inside` lie in the zone; returns how many
     /// of its frames are free.
-    pub(crate) fn start_huge(&self, huge: usize, inside: Range<usize>, start: Start) -> usize {
+    pub(crate) fn start_huge(
+        &self,
+        huge: usize,
+        inside: Range<usize>,
+        start: Start,
+        found: &mut Repairs,
+    ) -> usize {
         let (states, one) = (self.states(huge), Self::run(huge, 1));
-        let (phase, polarity) = match start {
+        let (before, polarity) = match start {
             Start::Free => (Phase::Free, Polarity(false)),
             Start::Allocated => (Phase::Whole, Polarity(false)),
-            Start::Recover => (states.phase(one), states.polarity(one)),
+            Start::Recover | Start::Inspect => (states.phase(one), states.polarity(one)),
         };
-        let (free, phase) = if inside.len() == G::HUGE_FRAMES {
-            self.recover(huge, phase, polarity)
-        } else {
-            let free = self.cut_off(huge, inside, phase, polarity);
-            // A crash must not show the state without the bits: they were made of the state before.
-            self.persist_rows(huge);
-            (free, Phase::Split)
+        let is_whole = inside.len() == G::HUGE_FRAMES;
+        let (free, phase) = match (is_whole, start) {
+            (true, Start::Inspect) => {
+                self.recover::<false>(huge, before, polarity, &mut found.rows_reset)
+            }
+            (true, _) => self.recover::<true>(huge, before, polarity, &mut found.rows_reset),
+            (false, Start::Inspect) => {
+                (self.cut_off::<false>(huge, inside, before, polarity, found), Phase::Split)
+            }
+            (false, _) => {
+                let mut ignored = Repairs::default();
+                let found = if start.is_of_old() { &mut *found } else { &mut ignored };
+                let free = self.cut_off::<true>(huge, inside, before, polarity, found);
+                // A crash must not show the state without the bits: they were made of the state before.
+                self.persist_rows(huge);
+                (free, Phase::Split)
+            }
         };
-        self.set_state(huge, phase, polarity);
-        self.set_credits(huge, if phase == Phase::Split { free } else { 0 });
+        if start.is_of_old() {
+            found.closed += (is_whole && before != phase) as usize;
+            found.cut_open += (!is_whole && before != phase) as usize;
+        }
+        found.free_huge += (phase == Phase::Free) as usize;
+        found.offline_huge += (phase == Phase::Offline) as usize;
+        if start != Start::Inspect {
+            self.set_state(huge, phase, polarity);
+            self.set_credits(huge, if phase == Phase::Split { free } else { 0 });
+        }
         free
     }
 
@@ -129,15 +206,16 @@ impl<G: Geometry, P: Persistence> Lower<'_, G, P> {
 
     /// Sets up the bits of a huge frame that is cut off by an end of the zone: nothing outside is
     /// free. Returns how many are.
-    fn cut_off(
+    fn cut_off<const WRITE: bool>(
         &self,
         huge: usize,
         inside: Range<usize>,
         phase: Phase,
         polarity: Polarity,
+        found: &mut Repairs,
     ) -> usize {
         let (all_free, all_taken) = (polarity.all_free(), !polarity.all_free());
-        self.set_rows(huge, |index, row| {
+        let set = |index, row: u64| {
             let keep = inside_mask(&inside, index);
             let row = match phase {
                 Phase::Split => row,
@@ -145,14 +223,20 @@ impl<G: Geometry, P: Persistence> Lower<'_, G, P> {
                 Phase::Whole | Phase::Offline => all_taken,
             };
             row & keep | all_taken & !keep
-        });
-        self.rows(huge, polarity).count_free()
+        };
+        let rows = || self.row_words(huge).iter().map(|row| row.load(Ordering::Relaxed));
+        let free = |row| (polarity.free_in(row) & row_mask::<G>()).count_ones() as usize;
+        if phase == Phase::Split {
+            let outside = |(index, row)| free(row) - free(set(index, row));
+            found.outside += rows().enumerate().map(outside).sum::<usize>();
+        }
+        let count = rows().enumerate().map(|(index, row)| free(set(index, row))).sum();
+        self.set_rows::<WRITE>(huge, set);
+        count
     }
 
     fn persist_rows(&self, huge: usize) {
-        let first = huge * row_count::<G>();
-        let rows = self.rows.get(first..first + row_count::<G>()).unwrap_or_default();
-        self.persistence.write_back_all(rows);
+        self.persistence.write_back_all(self.row_words(huge));
         self.persistence.fence();
     }
 
@@ -165,17 +249,25 @@ impl<G: Geometry, P: Persistence> Lower<'_, G, P> {
         word.for_each(|word| word.store(states.0, Ordering::Relaxed));
     }
 
-    #[inline(always)]
-    fn set_rows(&self, huge: usize, value: impl Fn(usize, u64) -> u64) {
+    fn row_words(&self, huge: usize) -> &[AtomicU64] {
         let first = huge * row_count::<G>();
-        let rows = self.rows.get(first..first + row_count::<G>()).unwrap_or_default();
-        for (index, row) in rows.iter().enumerate() {
+        self.rows.get(first..first + row_count::<G>()).unwrap_or_default()
+    }
+
+    /// Sets the rows of a huge frame, unless nothing is to be written; returns how many said something else.
+    /// Bits that stand for no frame say nothing.
+    #[inline(always)]
+    fn set_rows<const WRITE: bool>(&self, huge: usize, value: impl Fn(usize, u64) -> u64) -> usize {
+        let mut changed = 0;
+        for (index, row) in self.row_words(huge).iter().enumerate() {
             let before = row.load(Ordering::Relaxed);
             let after = value(index, before);
-            if before != after {
+            changed += ((before ^ after) & row_mask::<G>() != 0) as usize;
+            if WRITE && before != after {
                 row.store(after, Ordering::Relaxed);
             }
         }
+        changed
     }
 }
 

@@ -55,7 +55,7 @@ const CHANGED: [Changed; 3] = [
     Changed {
         package: "woodlot-llfree",
         tested: &["woodlot-llfree"],
-        first: &["short", "choice", "found", "trees"],
+        first: &["short", "choice", "found", "trees", "recovery"],
     },
     Changed {
         package: "woodlot-nbbs",

@@ -1,0 +1,110 @@
+//! A zone file: mapped, locked, and long enough.
+//!
+//! The blocks of a new file are allocated before it is mapped: a full disk is an error then, and never a signal. One
+//! program opens a zone file at a time: it holds an exclusive lock (`flock`) for as long as it has it open; who only
+//! looks holds a shared one.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::ops::Range;
+use std::path::Path;
+use std::ptr::null_mut;
+
+use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, MsyncFlags, ProtFlags, mmap, msync, munmap};
+use woodlot_bench::Failure;
+use woodlot_zone::{Memory, NotDurable};
+
+/// What a file is opened for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    Look,
+    Change,
+}
+
+/// A file with all of its bytes mapped. The lock goes with the file.
+pub struct Mapped {
+    start: *mut u8,
+    len: usize,
+    /// Kept open for its lock.
+    _file: File,
+}
+
+impl Mapped {
+    /// Makes a new file of `len` bytes, all zero and with blocks of their own.
+    pub fn create(path: &Path, len: usize) -> Result<Mapped, Failure> {
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path);
+        let file = file.map_err(|cause| Failure::at(path, cause))?;
+        let made = Self::fill(file, len).map_err(|cause| Failure::at(path, cause));
+        made.inspect_err(|_| remove(path))
+    }
+
+    fn fill(file: File, len: usize) -> io::Result<Mapped> {
+        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        fallocate(&file, FallocateFlags::empty(), 0, len as u64)?;
+        file.sync_all()?;
+        Self::map(file, len, Access::Change)
+    }
+
+    /// Maps a file that is there.
+    pub fn open(path: &Path, access: Access) -> Result<Mapped, Failure> {
+        let at = |cause: io::Error| Failure::at(path, cause);
+        let file = OpenOptions::new().read(true).write(access == Access::Change).open(path);
+        let file = file.map_err(at)?;
+        let about = file.metadata().map_err(at)?;
+        if !about.is_file() {
+            return Err(Failure::at(path, "is no regular file"));
+        }
+        let lock = match access {
+            Access::Look => FlockOperation::NonBlockingLockShared,
+            Access::Change => FlockOperation::NonBlockingLockExclusive,
+        };
+        match flock(&file, lock) {
+            Err(Errno::WOULDBLOCK) => return Err(Failure::at(path, "another program has it open")),
+            locked => locked.map_err(|cause| at(cause.into()))?,
+        }
+        let len = usize::try_from(about.len()).unwrap_or(usize::MAX);
+        if len == 0 {
+            return Err(Failure::at(path, "is empty"));
+        }
+        Self::map(file, len, access).map_err(at)
+    }
+
+    fn map(file: File, len: usize, access: Access) -> io::Result<Mapped> {
+        let protection = match access {
+            Access::Look => ProtFlags::READ,
+            Access::Change => ProtFlags::READ | ProtFlags::WRITE,
+        };
+        // SAFETY: the system chooses where, so nothing that is mapped is replaced.
+        let start = unsafe { mmap(null_mut(), len, protection, MapFlags::SHARED, &file, 0) }?;
+        Ok(Mapped { start: start.cast(), len, _file: file })
+    }
+
+    /// The memory of a zone.
+    pub fn memory(&self, path: &Path) -> Result<Memory<'_>, Failure> {
+        // SAFETY: it is mapped until `drop`; the lock keeps those away who keep it, and looking needs reads alone.
+        unsafe { Memory::new(self.start, self.len) }.map_err(|cause| Failure::at(path, cause))
+    }
+
+    /// Writes bytes of the mapping to the file.
+    pub fn sync(&self, bytes: Range<usize>) -> Result<(), NotDurable> {
+        let end = bytes.end.min(self.len);
+        let start = bytes.start.min(end);
+        // SAFETY: the bytes lie in the mapping.
+        let done = unsafe { msync(self.start.add(start).cast(), end - start, MsyncFlags::SYNC) };
+        done.map_err(|error| NotDurable(error.raw_os_error()))
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // SAFETY: it was mapped so, and whatever used it borrowed it. Nothing can be done about an error.
+        let _ = unsafe { munmap(self.start.cast(), self.len) };
+    }
+}
+
+/// Removes a file that was made in vain. That it cannot be removed is not worth more than why it was in vain.
+pub fn remove(path: &Path) {
+    let _ = fs::remove_file(path);
+}

@@ -1,0 +1,186 @@
+//! `woodlot zone`: files that hold a zone.
+//!
+//! ```text
+//!   create   allocate, map, Zone::format, close
+//!   info     Info::read
+//!   verify   verify
+//!   repair   verify, and unless all is well Zone::open with a recovery, close
+//! ```
+
+mod file;
+mod words;
+
+use std::path::{Path, PathBuf};
+
+use clap::builder::PathBufValueParser;
+use clap::{Args, Subcommand, ValueEnum};
+use woodlot_bench::Failure;
+use woodlot_bench::output::Screen;
+use woodlot_bench::size::Size;
+use woodlot_frame::{Base4K, Base16K, Base64K, FrameId, Geometry, Init, ZoneConfig};
+use woodlot_zone::{
+    Check, Eadr, File, Info, Layout, Medium, Opened, Persistence, Repairs, Shared, Verdict, Zone,
+    verify,
+};
+
+use file::{Access, Mapped, remove};
+
+/// What can be done with a zone file.
+#[derive(Subcommand, Debug)]
+pub enum ZoneCommand {
+    /// Make a new zone file
+    Create(CreateArgs),
+    /// Say what the zone page says
+    Info(FileArg),
+    /// Look at all of a zone, and change nothing; exit code 0 if it was closed and is as it was then
+    Verify(FileArg),
+    /// Recover a zone unless it is clean, say what was repaired, and close it
+    Repair(FileArg),
+}
+
+/// Which file.
+#[derive(Args, Debug)]
+pub struct FileArg {
+    /// The zone file
+    #[arg(value_parser = PathBufValueParser::new())]
+    file: PathBuf,
+}
+
+/// What a new zone is to be.
+#[derive(Args, Debug)]
+pub struct CreateArgs {
+    /// The file to make; it must not be there
+    #[arg(value_parser = PathBufValueParser::new())]
+    file: PathBuf,
+    /// How much memory the zone is to manage. The file has its metadata only, 0.004 % of it
+    #[arg(long, value_name = "SIZE")]
+    memory: Size,
+    /// The size of a base frame
+    #[arg(long, value_enum, default_value_t)]
+    base: Base,
+    /// The number of the first frame
+    #[arg(long, value_name = "FRAME", default_value_t = 0)]
+    start: usize,
+    /// How many slots: one for each CPU is best
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    slots: usize,
+    /// All frames begin as allocated, not as free
+    #[arg(long)]
+    allocated: bool,
+}
+
+/// The sizes of base frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+enum Base {
+    #[default]
+    #[value(name = "4KiB")]
+    KiB4,
+    #[value(name = "16KiB")]
+    KiB16,
+    #[value(name = "64KiB")]
+    KiB64,
+}
+
+/// Does what is to be done.
+pub fn zone_command(command: ZoneCommand, screen: &mut Screen) -> Result<(), Failure> {
+    match command {
+        ZoneCommand::Create(args) => match args.base {
+            Base::KiB4 => create::<Base4K>(&args, screen),
+            Base::KiB16 => create::<Base16K>(&args, screen),
+            Base::KiB64 => create::<Base64K>(&args, screen),
+        },
+        ZoneCommand::Info(FileArg { file }) => {
+            let mapped = Mapped::open(&file, Access::Look)?;
+            let info = read(&mapped, &file)?;
+            screen.print(&words::of_info(&info))
+        }
+        ZoneCommand::Verify(FileArg { file }) => {
+            let mapped = Mapped::open(&file, Access::Look)?;
+            let verdict = look(&mapped, &file)?;
+            screen.print(&words::of_verdict(&verdict))?;
+            match verdict.is_clean() {
+                true => Ok(()),
+                false => Err(Failure::at(&file, "is not clean")),
+            }
+        }
+        ZoneCommand::Repair(FileArg { file }) => repair(&file, screen),
+    }
+}
+
+fn create<G: Geometry>(args: &CreateArgs, screen: &mut Screen) -> Result<(), Failure> {
+    let usage = |cause: &dyn std::fmt::Display| Failure::Usage(cause.to_string());
+    let frames = args.memory.frames() >> (G::BASE_SHIFT - Base4K::BASE_SHIFT);
+    let config = ZoneConfig::new(frames, args.slots).starting_at(FrameId(args.start));
+    let layout = Layout::of::<G>(&config).map_err(|cause| usage(&cause))?;
+    let init = if args.allocated { Init::Allocated } else { Init::Free };
+    let mapped = Mapped::create(&args.file, layout.len)?;
+    let made = mapped.memory(&args.file).and_then(|memory| {
+        // SAFETY: the file is new and locked.
+        let zone = unsafe {
+            Zone::<G, _>::format(memory, &config, init, File(|bytes| mapped.sync(bytes)))
+        };
+        zone.and_then(Zone::close).map_err(|cause| Failure::at(&args.file, cause))
+    });
+    made.inspect_err(|_| remove(&args.file))?;
+    let info = read(&mapped, &args.file)?;
+    screen.print(&format!("made {}\n{}", args.file.display(), words::of_info(&info)))
+}
+
+fn read(mapped: &Mapped, path: &Path) -> Result<Info, Failure> {
+    Info::read(mapped.memory(path)?).map_err(|cause| Failure::at(path, cause))
+}
+
+/// A zone of any geometry, without changing it.
+fn look(mapped: &Mapped, path: &Path) -> Result<Verdict, Failure> {
+    let memory = mapped.memory(path)?;
+    // SAFETY: the lock keeps those away who would open, format or close it.
+    let verdict = unsafe {
+        match read(mapped, path)?.base_shift as u32 {
+            Base16K::BASE_SHIFT => verify::<Base16K>(memory, None),
+            Base64K::BASE_SHIFT => verify::<Base64K>(memory, None),
+            _ => verify::<Base4K>(memory, None),
+        }
+    };
+    verdict.map_err(|cause| Failure::at(path, cause))
+}
+
+fn repair(path: &Path, screen: &mut Screen) -> Result<(), Failure> {
+    let mapped = Mapped::open(path, Access::Change)?;
+    let verdict = look(&mapped, path)?;
+    if verdict.is_clean() {
+        return screen.print("the zone is clean: nothing to repair\n");
+    }
+    let reason = words::of_cause(&verdict);
+    let repairs = match verdict.info.base_shift as u32 {
+        Base16K::BASE_SHIFT => recover::<Base16K>(&mapped, path, &verdict.info),
+        Base64K::BASE_SHIFT => recover::<Base64K>(&mapped, path, &verdict.info),
+        _ => recover::<Base4K>(&mapped, path, &verdict.info),
+    }?;
+    screen.print(&format!("{reason}\n{}the zone is closed\n", words::of_repairs(&repairs)))
+}
+
+/// Recovers a zone and closes it, by the persistence that it has.
+fn recover<G: Geometry>(mapped: &Mapped, path: &Path, info: &Info) -> Result<Repairs, Failure> {
+    let sync = File(|bytes| mapped.sync(bytes));
+    match info.persistence {
+        Some(Persistence::None) => recover_on::<G, _>(mapped, path, Shared),
+        Some(Persistence::Eadr) => recover_on::<G, _>(mapped, path, Eadr),
+        // Any other one is refused by what the zone page says of it.
+        _ => recover_on::<G, _>(mapped, path, sync),
+    }
+}
+
+fn recover_on<G: Geometry, M: Medium>(
+    mapped: &Mapped,
+    path: &Path,
+    medium: M,
+) -> Result<Repairs, Failure> {
+    let memory = mapped.memory(path)?;
+    // SAFETY: the lock keeps those away who would use it.
+    let opened = unsafe { Zone::<G, M>::open(memory, None, Check::Recover, medium) };
+    let closed = opened.and_then(|(zone, opened)| zone.close().map(|()| opened));
+    match closed.map_err(|cause| Failure::at(path, cause))? {
+        Opened::Recovered { repairs, .. } => Ok(repairs),
+        Opened::Clean => Ok(Repairs::default()),
+    }
+}

@@ -1,0 +1,134 @@
+//! `woodlot zone`: files that hold a zone, whole and damaged.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{Seek, SeekFrom, Write};
+
+use super::common::Folder;
+
+const CREATE: [&str; 7] = ["zone", "create", "a.zone", "--memory", "1GiB", "--slots", "2"];
+
+fn created() -> Folder {
+    let folder = Folder::new();
+    folder.run(&CREATE).succeeded();
+    folder
+}
+
+/// Writes bytes into the zone file.
+fn change(folder: &Folder, at: u64, bytes: &[u8]) {
+    let mut file = OpenOptions::new().write(true).open(folder.path("a.zone")).unwrap();
+    file.seek(SeekFrom::Start(at)).unwrap();
+    file.write_all(bytes).unwrap();
+}
+
+#[test]
+fn a_new_zone_is_clean_and_says_what_it_is() {
+    let folder = created();
+    let info = folder.run(&["zone", "info", "a.zone"]).succeeded();
+    for words in
+        ["262144 from frame 0x0 on, 1 GiB", "4 KiB, huge frames of order 9", "slots        2"]
+    {
+        assert!(info.contains(words), "{info}");
+    }
+    assert!(info.contains("persistence  file") && info.contains("closed, generation 1"), "{info}");
+    let before = fs::read(folder.path("a.zone")).unwrap();
+    let verdict = folder.run(&["zone", "verify", "a.zone"]).succeeded();
+    assert!(
+        verdict.contains("clean: the zone was closed") && verdict.contains("262144 frames free")
+    );
+    assert!(folder.run(&["zone", "repair", "a.zone"]).succeeded().contains("nothing to repair"));
+    assert_eq!(before, fs::read(folder.path("a.zone")).unwrap(), "nothing was changed");
+    folder.run(&CREATE).failed(1, "a.zone: File exists");
+    assert_eq!(before, fs::read(folder.path("a.zone")).unwrap(), "nothing was changed");
+}
+
+#[test]
+fn every_base_frame_and_what_is_allocated() {
+    let folder = Folder::new();
+    for (base, frames) in [("4KiB", 16384), ("16KiB", 4096), ("64KiB", 1024)] {
+        let create = ["zone", "create", base, "--memory", "64MiB", "--base", base, "--start", "77"];
+        folder.run(&[&create[..], &["--allocated"]].concat()).succeeded();
+        let verdict = folder.run(&["zone", "verify", base]).succeeded();
+        assert!(verdict.contains(&format!("{frames} from frame 0x4d on, 64 MiB")), "{verdict}");
+        assert!(verdict.contains(" 0 frames free"), "{verdict}");
+        fs::rename(folder.path(base), folder.path("a.zone")).unwrap();
+        // The word of the state is damaged.
+        change(&folder, 512, &[0xff; 8]);
+        folder.run(&["zone", "verify", "a.zone"]).failed(1, "a.zone: is not clean");
+        let repaired = folder.run(&["zone", "repair", "a.zone"]).succeeded();
+        assert!(repaired.contains("the word of the state is damaged"), "{repaired}");
+        folder.run(&["zone", "verify", "a.zone"]).succeeded();
+    }
+}
+
+#[test]
+fn damage_is_found_and_repaired() {
+    let folder = created();
+    // A row of the tenth huge frame, which is free.
+    change(&folder, 4096 + 10 * 64, &[0x55; 16]);
+    let ended = folder.run(&["zone", "verify", "a.zone"]);
+    ended.failed(1, "is not clean");
+    let said = ended.stdout();
+    assert!(said.contains("the durable part has changed since the zone was closed"), "{said}");
+    assert!(said.contains("1 huge frames whose rows were damaged"), "{said}");
+    let repaired = folder.run(&["zone", "repair", "a.zone"]).succeeded();
+    assert!(repaired.contains("1 huge frames whose rows were damaged"), "{repaired}");
+    folder.run(&["zone", "verify", "a.zone"]).succeeded();
+}
+
+#[test]
+fn what_is_no_zone_is_refused_by_its_name() {
+    let folder = created();
+    let whole = fs::read(folder.path("a.zone")).unwrap();
+    let short = format!("the memory has 32768 bytes and the zone needs {}", whole.len());
+    type Damage<'a> = (&'a str, &'a dyn Fn(&mut Vec<u8>));
+    let damages: [Damage<'_>; 7] = [
+        ("is empty", &|bytes| bytes.clear()),
+        ("the memory has 100 bytes and the zone needs 4096", &|bytes| bytes.truncate(100)),
+        (&short, &|bytes| bytes.truncate(32768)),
+        ("there is no zone: its page is all zero", &|bytes| bytes.fill(0)),
+        ("this is no zone: it begins with 0x2121212121212121", &|bytes| bytes.fill(b'!')),
+        ("the zone page is damaged", &|bytes| bytes[96] ^= 1),
+        ("this zone was not formatted to the end", &|bytes| {
+            bytes[..8].copy_from_slice(b"woodlot?")
+        }),
+    ];
+    for (words, damage) in damages {
+        let mut bytes = whole.clone();
+        damage(&mut bytes);
+        fs::write(folder.path("a.zone"), &bytes).unwrap();
+        for verb in ["verify", "repair"] {
+            folder.run(&["zone", verb, "a.zone"]).failed(1, words);
+        }
+        assert_eq!(fs::read(folder.path("a.zone")).unwrap(), bytes, "nothing was changed");
+    }
+    // Grown is no matter.
+    let mut bytes = whole;
+    bytes.resize(bytes.len() + 10_000, 7);
+    fs::write(folder.path("a.zone"), &bytes).unwrap();
+    folder.run(&["zone", "verify", "a.zone"]).succeeded();
+}
+
+#[test]
+fn files_that_cannot_be_had() {
+    let folder = created();
+    for verb in ["info", "verify", "repair"] {
+        folder.run(&["zone", verb, "none.zone"]).failed(1, "none.zone: No such file");
+        folder.run(&["zone", verb]).failed(2, "<FILE>");
+    }
+    folder.run(&["zone", "info", "."]).failed(1, ".: is no regular file");
+    folder.run(&["zone", "create", "b.zone"]).failed(2, "--memory");
+    let of =
+        |more: &[&str]| folder.run(&[&["zone", "create", "b.zone", "--memory"], more].concat());
+    of(&["3MiB"]).failed(2, "a size from 4MiB to 16TiB");
+    of(&["1GiB", "--slots", "0"]).failed(2, "the zone has no slots");
+    of(&["1GiB", "--start", &usize::MAX.to_string()]).failed(2, "larger than the engine can name");
+    of(&["1GiB", "--base", "8KiB"]).failed(2, "8KiB");
+    assert!(!folder.path("b.zone").exists());
+    folder.run(&["zone", "create", "none/b.zone", "--memory", "1GiB"]).failed(1, "No such file");
+    // Somebody has it open.
+    let file = File::open(folder.path("a.zone")).unwrap();
+    rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    for verb in ["verify", "repair"] {
+        folder.run(&["zone", verb, "a.zone"]).failed(1, "another program has it open");
+    }
+}

@@ -1,0 +1,136 @@
+//! Three ways to come back to a zone that lies in memory: recover it by several threads, go on with it as it
+//! is, or only look.
+//!
+//! ```text
+//!   recovery ── help, help, …  each takes the next 64 trees ── finish ── LLFree, Repairs
+//!   attach   ── nothing is written
+//!   inspect  ── nothing is written: what a recovery would find
+//! ```
+//!
+//! Sixty-four trees are a group of the index. So no two helpers write one line of anything but the masks.
+//!
+//! *Crash*: a recovery that stops anywhere leaves a durable part from which another recovery comes to the same end.
+//! For no write of a recovery changes the meaning of a frame in the zone, and the rows that a new state
+//! speaks of are written before that state.
+
+use woodlot_frame::atomics::{AtomicU64, Ordering};
+use woodlot_frame::{Geometry, InitError, Persistence, RawMetadata, Volatile, ZoneConfig};
+
+use crate::lower::Start;
+use crate::repairs::COUNTS;
+use crate::{LLFree, Parts, Repairs, Tuning};
+
+/// The version of the durable part's layout.
+pub const DURABLE_VERSION: u32 = 1;
+
+/// The version of the volatile part's layout. Programs whose numbers are the same may share a zone, or go on
+/// with what another one has left.
+pub const VOLATILE_VERSION: u32 = 1;
+
+/// Trees that a helper takes at once: a group of the index.
+const SHARE: usize = 64;
+
+/// A recovery under way. Any number of threads may [`help`](Self::help); then one of them
+/// [finishes](Self::finish) it.
+pub struct Recovery<'a, G: Geometry, P = Volatile> {
+    zone: LLFree<'a, G, P>,
+    /// The first tree that nobody has taken.
+    next: AtomicU64,
+    found: [AtomicU64; COUNTS],
+}
+
+impl<'a, G: Geometry, P: Persistence> Recovery<'a, G, P> {
+    /// Recovers trees until none is left that nobody has taken. Others may be at their last ones then.
+    ///
+    /// # Progress
+    /// Wait-free: linear in the trees.
+    pub fn help(&self) {
+        let mut found = Repairs::default();
+        loop {
+            let first = self.next.fetch_add(SHARE as u64, Ordering::Relaxed) as usize;
+            let end = first.saturating_add(SHARE).min(self.zone.trees.len());
+            if first >= end {
+                break;
+            }
+            found = found.and(self.zone.start_trees(first..end, Start::Recover));
+        }
+        for (sum, count) in self.found.iter().zip(found.counts()) {
+            sum.fetch_add(count as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// Recovers what is left, and returns the allocator and what was found.
+    ///
+    /// # Progress
+    /// As [`help`](Self::help). That nobody helps any more is shown by the type.
+    pub fn finish(self) -> (LLFree<'a, G, P>, Repairs) {
+        self.help();
+        let found = self.found.each_ref().map(|sum| sum.load(Ordering::Relaxed) as usize);
+        let found = Repairs::of(found);
+        self.zone.end_start(found);
+        (self.zone, found)
+    }
+}
+
+impl<'a, G: Geometry, P: Persistence> LLFree<'a, G, P> {
+    /// Begins to recover a zone.
+    ///
+    /// # Errors
+    /// As [`Construct::construct`](woodlot_frame::Construct::construct).
+    ///
+    /// # Safety
+    /// As [`Construct::construct`](woodlot_frame::Construct::construct), for `'a`.
+    pub unsafe fn recovery(
+        zone: &ZoneConfig,
+        tuning: Tuning,
+        persistence: P,
+        metadata: RawMetadata,
+    ) -> Result<Recovery<'a, G, P>, InitError> {
+        // SAFETY: as the caller promises.
+        let parts = unsafe { Parts::carve::<G>(zone, metadata) }?;
+        let zone = Self::over(zone, tuning, persistence, parts)?;
+        zone.begin_start(Start::Recover);
+        let found = [const { AtomicU64::new(0) }; COUNTS];
+        Ok(Recovery { zone, next: AtomicU64::new(0), found })
+    }
+
+    /// An allocator over metadata that is in use already, or that an earlier user has left with no call under
+    /// way: nothing is written.
+    ///
+    /// # Errors
+    /// As [`Construct::construct`](woodlot_frame::Construct::construct).
+    ///
+    /// # Safety
+    /// Each part of `metadata` must be valid for reads and writes of its length for `'a`, and hold what an
+    /// allocator of the same configuration, geometry and [`VOLATILE_VERSION`] has made and keeps in it. Others may
+    /// use it by such allocators only. (No bytes lead to undefined behaviour in this crate; but bytes that
+    /// contradict each other may hand out a frame twice, or end no search.)
+    pub unsafe fn attach(
+        zone: &ZoneConfig,
+        tuning: Tuning,
+        persistence: P,
+        metadata: RawMetadata,
+    ) -> Result<Self, InitError> {
+        // SAFETY: as the caller promises; what allocators share, they access by atomics.
+        let parts = unsafe { Parts::carve::<G>(zone, metadata) }?;
+        Self::over(zone, tuning, persistence, parts)
+    }
+}
+
+impl<G: Geometry> LLFree<'_, G> {
+    /// What a recovery would find; nothing is written. The volatile part is not looked at. While others use the
+    /// zone, the counts are those of no one moment.
+    ///
+    /// # Errors
+    /// As [`Construct::construct`](woodlot_frame::Construct::construct).
+    ///
+    /// # Safety
+    /// Each part of `metadata` must be initialised memory of any value, valid for reads of its length, and
+    /// written by atomic accesses only meanwhile.
+    pub unsafe fn inspect(zone: &ZoneConfig, metadata: RawMetadata) -> Result<Repairs, InitError> {
+        // SAFETY: as the caller promises; `Start::Inspect` writes nothing.
+        let parts = unsafe { Parts::carve::<G>(zone, metadata) }?;
+        let zone = LLFree::<G>::over(zone, Tuning::DEFAULT, Volatile, parts)?;
+        Ok(zone.start_trees(0..zone.trees.len(), Start::Inspect))
+    }
+}

@@ -1,0 +1,262 @@
+//! The zone page: what lies in the memory, and how it is to be read.
+//!
+//! ```text
+//!   word 0      magic, or the mark of a zone that is being formatted
+//!   word 1      checksum of words 2 to 63
+//!   words 2–63  constant: written once, before the magic
+//!   word 64 …   the state, which changes
+//! ```
+//!
+//! Magic, checksum and version keep their places and their meaning in every version. So a version that is not
+//! known is told apart from damage.
+
+use woodlot_frame::atomics::AtomicU64;
+use woodlot_frame::{Class, ClassPolicy, FrameId, Geometry, InitError, MAX_CLASSES, ZoneConfig};
+use woodlot_llfree::{DURABLE_VERSION, VOLATILE_VERSION};
+
+use crate::ZoneError;
+use crate::checksum;
+use crate::field::{Field, MAGIC};
+use crate::layout::{Layout, Memory, PAGE_WORDS};
+use crate::medium::Persistence;
+use crate::phase::Phase;
+use crate::state::{self, State, load, store};
+
+/// Words that are written once.
+const CONSTANT: usize = 64;
+/// Where those begin that the checksum is of.
+const SUMMED: usize = Field::Version as usize;
+
+/// The engine LLFree.
+const LLFREE: u64 = 1;
+/// The version of the zone page.
+const VERSION: u64 = 1;
+/// What the first word is while a zone is being formatted.
+const MARK: u64 = u64::from_le_bytes(*b"woodlot?");
+/// The features that must be known and are.
+const KNOWN: u64 = 0;
+
+/// The constant words of a zone page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Constants([u64; CONSTANT]);
+
+impl Constants {
+    /// Those of a new zone.
+    pub(crate) fn of<G: Geometry>(
+        config: &ZoneConfig,
+        persistence: Persistence,
+        layout: &Layout,
+    ) -> Constants {
+        let mut words = Constants([0; CONSTANT]);
+        let policy = &config.classes;
+        let bytes = |at: fn(&ClassPolicy, Class) -> u8| {
+            let bytes: [u8; MAX_CLASSES] =
+                core::array::from_fn(|class| at(policy, Class(class as u8)));
+            u64::from_le_bytes(bytes)
+        };
+        for (field, value) in [
+            (Field::Magic, MAGIC),
+            (Field::Version, VERSION),
+            (Field::Engine, LLFREE),
+            (Field::EngineVersion, DURABLE_VERSION as u64),
+            (Field::BaseShift, G::BASE_SHIFT as u64),
+            (Field::HugeOrder, G::HUGE_ORDER as u64),
+            (Field::TreeHuge, G::TREE_HUGE as u64),
+            (Field::Persistence, persistence as u64),
+            (Field::Start, config.start.0 as u64),
+            (Field::Frames, config.frames as u64),
+            (Field::Slots, config.slots as u64),
+            (Field::Classes, policy.count() as u64),
+            (Field::Fills, bytes(|policy, class| policy.fills(class).count() as u8)),
+            (Field::Length, layout.len as u64),
+            (Field::DurableOffset, layout.durable.start as u64),
+            (Field::DurableBytes, layout.durable.len() as u64),
+            (Field::VolatileOffset, layout.volatile.start as u64),
+            (Field::VolatileBytes, layout.volatile.len() as u64),
+        ] {
+            words.set(field, value);
+        }
+        for (class, field) in policy.all().zip(Field::TURNS) {
+            let mut turns = [0; MAX_CLASSES];
+            turns.iter_mut().zip(policy.turns(class)).for_each(|(byte, turn)| *byte = turn.0);
+            words.set(field, u64::from_le_bytes(turns));
+        }
+        words.set(Field::Checksum, words.checksum());
+        words
+    }
+
+    fn load(page: &[AtomicU64; PAGE_WORDS]) -> Constants {
+        Constants(core::array::from_fn(|at| load(page, at)))
+    }
+
+    fn get(&self, field: Field) -> u64 {
+        self.0.get(field as usize).copied().unwrap_or_default()
+    }
+
+    fn set(&mut self, field: Field, value: u64) {
+        self.0.get_mut(field as usize).into_iter().for_each(|word| *word = value);
+    }
+
+    /// By the words.
+    fn checksum(&self) -> u64 {
+        checksum::of_words(self.0.get(SUMMED..).unwrap_or_default())
+    }
+
+    /// Is the checksum right, whatever else is wrong?
+    fn is_whole(&self) -> bool {
+        self.checksum() == self.get(Field::Checksum)
+    }
+
+    /// A number of the page, as this machine counts.
+    fn number(&self, field: Field) -> Result<usize, ZoneError> {
+        usize::try_from(self.get(field)).map_err(|_| InitError::ZoneTooLarge.into())
+    }
+
+    fn classes(&self) -> Result<ClassPolicy, ZoneError> {
+        let count = self.number(Field::Classes)?;
+        let turns = Field::TURNS.map(|field| self.get(field).to_le_bytes());
+        let fills = self.get(Field::Fills).to_le_bytes();
+        let mut rows: [(u8, &[u8]); MAX_CLASSES] = [(0, &[]); MAX_CLASSES];
+        for ((row, turns), fills) in rows.iter_mut().zip(&turns).zip(fills) {
+            *row = (fills, turns.get(..count).ok_or(ZoneError::Classes)?);
+        }
+        rows.get(..count).and_then(ClassPolicy::new).ok_or(ZoneError::Classes)
+    }
+
+    /// # Errors
+    /// [`ZoneError::Mismatch`] with the first field that is not as in `expected`.
+    fn compare(&self, expected: &Constants) -> Result<(), ZoneError> {
+        let differs = |&field: &Field| self.get(field) != expected.get(field);
+        match Field::COMPARED.into_iter().find(differs) {
+            Some(field) => Err(mismatch(field, expected.get(field), self.get(field))),
+            None => Ok(()),
+        }
+    }
+}
+
+fn mismatch(field: Field, expected: u64, found: u64) -> ZoneError {
+    ZoneError::Mismatch { field, expected, found }
+}
+
+/// What a zone page says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Info {
+    /// The zone.
+    pub config: ZoneConfig,
+    /// The size of a base frame is 2 to the power of this, in bytes.
+    pub base_shift: u64,
+    /// The order of a huge frame.
+    pub huge_order: u64,
+    /// How many huge frames a tree has.
+    pub tree_huge: u64,
+    /// `None`: a model that this version does not know.
+    pub persistence: Option<Persistence>,
+    /// Where the parts lie.
+    pub layout: Layout,
+    /// What the zone is at this moment. `None`: the word is damaged, and the zone must be recovered.
+    pub phase: Option<Phase>,
+    /// How often the zone was opened, formatting included; modulo 2^30. 0 if that is not known.
+    pub generation: u32,
+}
+
+impl Info {
+    /// Reads the zone page of a zone of any geometry. Nothing is written.
+    ///
+    /// # Errors
+    /// What is wrong with the zone page: no zone, an unfinished one, damage, an unknown version or feature, an
+    /// unknown allocator, contradicting classes.
+    pub fn read(memory: Memory<'_>) -> Result<Info, ZoneError> {
+        let page = memory.page();
+        let words = Constants::load(page);
+        match words.get(Field::Magic) {
+            MAGIC => {}
+            MARK => return Err(ZoneError::Unfinished),
+            0 if (0..PAGE_WORDS).all(|at| load(page, at) == 0) => return Err(ZoneError::Empty),
+            found if words.is_whole() => return Err(mismatch(Field::Magic, MAGIC, found)),
+            magic => return Err(ZoneError::Foreign { magic }),
+        }
+        if !words.is_whole() {
+            let (expected, found) = (words.checksum(), words.get(Field::Checksum));
+            return Err(ZoneError::Checksum { expected, found });
+        }
+        let unknown = words.get(Field::Incompatible) & !KNOWN;
+        for (field, expected) in [(Field::Version, VERSION), (Field::Engine, LLFREE)] {
+            let found = words.get(field);
+            if found != expected {
+                return Err(mismatch(field, expected, found));
+            }
+            if unknown != 0 {
+                return Err(ZoneError::Features { unknown });
+            }
+        }
+        let config = ZoneConfig {
+            start: FrameId(words.number(Field::Start)?),
+            frames: words.number(Field::Frames)?,
+            slots: words.number(Field::Slots)?,
+            classes: words.classes()?,
+        };
+        let part = |offset, bytes| {
+            let start = words.number(offset)?;
+            let end = start.checked_add(words.number(bytes)?).ok_or(InitError::ZoneTooLarge)?;
+            Ok::<_, ZoneError>(start..end)
+        };
+        let layout = Layout {
+            durable: part(Field::DurableOffset, Field::DurableBytes)?,
+            volatile: part(Field::VolatileOffset, Field::VolatileBytes)?,
+            len: words.number(Field::Length)?,
+        };
+        let state = State::load(page);
+        Ok(Info {
+            config,
+            base_shift: words.get(Field::BaseShift),
+            huge_order: words.get(Field::HugeOrder),
+            tree_huge: words.get(Field::TreeHuge),
+            persistence: Persistence::of(words.get(Field::Persistence)),
+            layout,
+            phase: state.map(|state| state.phase),
+            generation: state.map_or(0, |state| state.generation),
+        })
+    }
+
+    /// Reads the zone page, and checks that the zone is `expected`, or at least one of this geometry; and, if a
+    /// persistence model is given, of that.
+    pub(crate) fn check<G: Geometry>(
+        memory: Memory<'_>,
+        expected: Option<&ZoneConfig>,
+        model: Option<Persistence>,
+    ) -> Result<Info, ZoneError> {
+        let info = Info::read(memory)?;
+        let found = Constants::load(memory.page());
+        let config = expected.unwrap_or(&info.config);
+        let layout = Layout::of::<G>(config)?;
+        let model = model.or(info.persistence).unwrap_or(Persistence::None);
+        found.compare(&Constants::of::<G>(config, model, &layout))?;
+        memory.check(&layout)?;
+        Ok(info)
+    }
+}
+
+/// Is there a zone, of whatever version?
+pub(crate) fn is_there(page: &[AtomicU64; PAGE_WORDS]) -> bool {
+    let words = Constants::load(page);
+    words.get(Field::Magic) == MAGIC && words.is_whole()
+}
+
+/// Marks the page as one of a zone that is being formatted.
+pub(crate) fn mark(page: &[AtomicU64; PAGE_WORDS]) {
+    store(page, Field::Magic as usize, MARK);
+}
+
+/// Writes all of the page but the magic.
+pub(crate) fn fill(page: &[AtomicU64; PAGE_WORDS], constants: &Constants, opened: State) {
+    let words = constants.0.iter().copied().chain(core::iter::repeat(0));
+    words.take(PAGE_WORDS).enumerate().skip(1).for_each(|(at, word)| store(page, at, word));
+    state::set_volatile_version(page, VOLATILE_VERSION as u64);
+    opened.store(page);
+}
+
+/// Says that the zone is whole.
+pub(crate) fn finish(page: &[AtomicU64; PAGE_WORDS]) {
+    store(page, Field::Magic as usize, MAGIC);
+}

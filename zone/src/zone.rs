@@ -1,0 +1,201 @@
+//! A zone that is in use: format, attach, synchronise, close.
+
+use core::ops::Deref;
+
+use woodlot_frame::{FrameAllocator, Geometry, Init, InitError, Slot, ZoneConfig};
+use woodlot_llfree::{LLFree, Tuning, VOLATILE_VERSION};
+
+use crate::layout::{Layout, Memory, PAGE};
+use crate::medium::Medium;
+use crate::open::{Check, Opened, Opening};
+use crate::page::{self, Constants, Info};
+use crate::phase::Phase;
+use crate::state::{self, Seal, State};
+use crate::{Field, ZoneError, checksum};
+
+/// A zone in use. It is the allocator that lies in its memory: call
+/// [`FrameAllocator`] on it.
+///
+/// A zone that is dropped is not closed, and is recovered when it is opened again. That is also what happens to
+/// it when its process dies.
+pub struct Zone<'a, G: Geometry, M: Medium> {
+    allocator: LLFree<'a, G, M::WriteBack>,
+    memory: Memory<'a>,
+    layout: Layout,
+    medium: M,
+    state: State,
+}
+
+impl<'a, G: Geometry, M: Medium> Zone<'a, G, M> {
+    /// Makes a new zone. Its frames are free ([`Init::Free`]) or allocated ([`Init::Allocated`]).
+    ///
+    /// # Errors
+    /// [`ZoneError::Exists`] where a zone is already, [`ZoneError::Short`], [`ZoneError::Config`], or
+    /// [`ZoneError::NotDurable`].
+    ///
+    /// # Crash
+    /// The zone is there or not: the magic number is written last, when all else is durable. A format that did not
+    /// come to its end leaves what was there before, or what [`Info::read`] calls [`ZoneError::Unfinished`].
+    ///
+    /// # Safety
+    /// Nobody else may use the memory meanwhile; then by [`attach`](Self::attach) only, until this zone is closed or
+    /// dropped.
+    pub unsafe fn format(
+        memory: Memory<'a>,
+        config: &ZoneConfig,
+        init: Init,
+        medium: M,
+    ) -> Result<Self, ZoneError> {
+        if init == Init::Recover {
+            return Err(InitError::Unsupported.into());
+        }
+        let layout = Layout::of::<G>(config)?;
+        memory.check(&layout)?;
+        let page = memory.page();
+        if page::is_there(page) {
+            return Err(ZoneError::Exists);
+        }
+        page::mark(page);
+        memory.persist(&medium, 0..PAGE)?;
+        let write_back = medium.write_back();
+        // SAFETY: `check` found that the memory holds both parts, and the caller vouches that nobody else has it.
+        let allocator = unsafe {
+            let metadata = memory.metadata(&layout);
+            LLFree::with_persistence(config, Tuning::DEFAULT, write_back, metadata, init)
+        }?;
+        let state = State { phase: Phase::InUse, generation: 1 };
+        let zone = Self::over(allocator, memory, medium, state)?;
+        zone.sync()?;
+        page::fill(page, &Constants::of::<G>(config, M::MODEL, &layout), state);
+        memory.persist(&zone.medium, 0..PAGE)?;
+        page::finish(page);
+        memory.persist(&zone.medium, 0..PAGE)?;
+        Ok(zone)
+    }
+
+    /// Opens a zone that nobody uses. A zone that was closed goes on as it was; any other one is recovered.
+    /// [`Opening`] does the same by several threads.
+    ///
+    /// # Errors
+    /// What does not match: see [`ZoneError`]. With [`Check::Full`] also [`ZoneError::Damaged`].
+    ///
+    /// # Progress
+    /// Linear in the volatile part if the zone was closed, otherwise in the durable part.
+    ///
+    /// # Crash
+    /// A zone whose opening does not come to its end is recovered by the next one, with the same result.
+    ///
+    /// # Safety
+    /// Nobody else may use the memory meanwhile; then by [`attach`](Self::attach) only, until this zone is closed or
+    /// dropped. A closed zone whose durable part was changed since by something else may hand out a frame twice, or
+    /// end no search, if that is not [checked](Check::Full).
+    pub unsafe fn open(
+        memory: Memory<'a>,
+        expected: Option<&ZoneConfig>,
+        check: Check,
+        medium: M,
+    ) -> Result<(Self, Opened), ZoneError> {
+        // SAFETY: as the caller promises.
+        unsafe { Opening::begin(memory, expected, check, medium) }?.finish()
+    }
+
+    /// Joins those who have the zone in use. Nothing is written. It does not matter whether who opened the zone still
+    /// lives: all that the allocator knows lies in the memory.
+    ///
+    /// # Errors
+    /// [`ZoneError::NotInUse`], and what does not match: see [`ZoneError`].
+    ///
+    /// # Safety
+    /// Since the zone was opened last, its memory was always there (no loss of power, no other mapping of
+    /// private pages), and nobody but such zones has written to it. Nobody may close, open or format the zone until all
+    /// who have attached to it are dropped.
+    pub unsafe fn attach(
+        memory: Memory<'a>,
+        expected: Option<&ZoneConfig>,
+        medium: M,
+    ) -> Result<Self, ZoneError> {
+        let Info { config, layout, .. } = Info::check::<G>(memory, expected, Some(M::MODEL))?;
+        let state = State::load(memory.page());
+        let Some(state @ State { phase: Phase::InUse, .. }) = state else {
+            return Err(ZoneError::NotInUse(state.map(|state| state.phase)));
+        };
+        let (expected, found) = (VOLATILE_VERSION as u64, state::volatile_version(memory.page()));
+        if expected != found {
+            let field = Field::VolatileVersion;
+            return Err(ZoneError::Mismatch { field, expected, found });
+        }
+        // SAFETY: `check` found that the memory holds both parts of this configuration, and they are in use, so they
+        // are set up, as the caller vouches too.
+        let allocator = unsafe {
+            let metadata = memory.metadata(&layout);
+            LLFree::attach(&config, Tuning::DEFAULT, medium.write_back(), metadata)
+        }?;
+        Self::over(allocator, memory, medium, state)
+    }
+
+    pub(crate) fn over(
+        allocator: LLFree<'a, G, M::WriteBack>,
+        memory: Memory<'a>,
+        medium: M,
+        state: State,
+    ) -> Result<Self, ZoneError> {
+        let layout = Layout::of::<G>(allocator.zone())?;
+        Ok(Self { allocator, memory, layout, medium, state })
+    }
+
+    /// Says that the zone is in use.
+    pub(crate) fn enter(&self) -> Result<(), ZoneError> {
+        self.state.store(self.memory.page());
+        Ok(self.memory.persist(&self.medium, 0..PAGE)?)
+    }
+
+    /// Makes all durable that calls have done which returned before.
+    ///
+    /// # Errors
+    /// [`ZoneError::NotDurable`]
+    pub fn sync(&self) -> Result<(), ZoneError> {
+        Ok(self.memory.persist(&self.medium, Layout::pages(&self.layout.durable))?)
+    }
+
+    /// Gives back what the slots hold, and closes the zone: the next one who opens it need not recover it.
+    ///
+    /// # Errors
+    /// [`ZoneError::NotDurable`]. The zone may not be closed then, and is recovered when it is opened again.
+    pub fn close(self) -> Result<(), ZoneError> {
+        for slot in 0..self.allocator.zone().slots {
+            // The zone has the slot.
+            let _ = self.allocator.drain(Slot(slot));
+        }
+        let part = |bytes| checksum::of_atomics(self.memory.part(bytes));
+        let seal = Seal {
+            version: VOLATILE_VERSION as u64,
+            volatile: part(&self.layout.volatile),
+            durable: part(&self.layout.durable),
+        };
+        self.sync()?;
+        self.memory.persist(&self.medium, Layout::pages(&self.layout.volatile))?;
+        let (page, closed) = (self.memory.page(), self.state.to(Phase::Clean));
+        seal.store(page, closed);
+        self.memory.persist(&self.medium, 0..PAGE)?;
+        closed.store(page);
+        Ok(self.memory.persist(&self.medium, 0..PAGE)?)
+    }
+
+    /// How often the zone was opened, formatting included; modulo 2^30.
+    pub fn generation(&self) -> u32 {
+        self.state.generation
+    }
+
+    /// Where the parts lie in the memory.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+}
+
+impl<'a, G: Geometry, M: Medium> Deref for Zone<'a, G, M> {
+    type Target = LLFree<'a, G, M::WriteBack>;
+
+    fn deref(&self) -> &LLFree<'a, G, M::WriteBack> {
+        &self.allocator
+    }
+}
