@@ -139,15 +139,21 @@ impl Frames {
         self.resident_units.load(Ordering::Relaxed) as usize * self.unit_bytes()
     }
 
+    /// By the engine's trees: threads that share a slot lose counts of each other in its quick sum.
     pub(crate) fn free_bytes(&self) -> usize {
-        self.free_resident() * FRAME
+        self.resident_of(self.engine.stats().free_frames) * FRAME
     }
 
-    /// How many frames are free and resident. Units that are not resident are free.
+    /// About how many frames are free and resident.
     fn free_resident(&self) -> usize {
+        self.resident_of(self.engine.free_frames())
+    }
+
+    /// How many of so many free frames are resident. Units that are not resident are free.
+    fn resident_of(&self, free_frames: usize) -> usize {
         let resident = self.resident_units.load(Ordering::Relaxed) as usize;
         let not_resident = self.cap_units.saturating_sub(resident) << self.unit_order;
-        self.engine.free_frames().saturating_sub(not_resident)
+        free_frames.saturating_sub(not_resident)
     }
 
     fn unit_bytes(&self) -> usize {

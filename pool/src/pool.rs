@@ -127,7 +127,7 @@ impl Pool {
         self.frames.resident()
     }
 
-    /// How many of the resident bytes are free. Exact if no call is under way.
+    /// How many of the resident bytes are free. Exact if no call is under way. Linear in the pool's size.
     pub fn free_bytes(&self) -> usize {
         self.frames.free_bytes()
     }
