@@ -18,8 +18,8 @@ symbols! { cold zone:
     error_of_config(error: InitError) -> ZoneError = error.into();
     error_of_medium(error: NotDurable) -> ZoneError = error.into();
     check_default() -> Check = Check::default();
-    eadr_default() -> Eadr = Eadr::default();
-    shared_default() -> Shared = Shared::default();
+    eadr_default() -> Eadr = Default::default();
+    shared_default() -> Shared = Default::default();
     read(memory: Memory<'static>) -> Result<Info, ZoneError> = Info::read(memory);
     is_clean(verdict: &Verdict) -> bool = verdict.is_clean();
     is_nothing(repairs: &Repairs) -> bool = repairs.is_nothing();
