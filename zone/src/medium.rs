@@ -153,6 +153,8 @@ impl<S: Fn(Range<usize>) -> Result<(), NotDurable>> Medium for File<S> {
     }
 
     fn persist(&self, bytes: Range<usize>, _: &[AtomicU64]) -> Result<(), NotDurable> {
+        // Where nothing is to be synchronised, the writes that follow still come after those before.
+        fence(Ordering::SeqCst);
         (self.0)(bytes)
     }
 }

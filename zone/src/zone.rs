@@ -159,6 +159,9 @@ impl<'a, G: Geometry, M: Medium> Zone<'a, G, M> {
 
     /// Gives back what the slots hold, and closes the zone: the next one who opens it need not recover it.
     ///
+    /// What the calls of processes held that died in the middle of one stays hidden, also from a clean opening. Who
+    /// knows of such a death opens the zone with [`Check::Recover`], or drops it in place of closing it.
+    ///
     /// # Errors
     /// [`ZoneError::NotDurable`]. The zone may not be closed then, and is recovered when it is opened again.
     pub fn close(self) -> Result<(), ZoneError> {
