@@ -79,6 +79,11 @@ mod processor {
         let (last, basic) = unsafe { (__cpuid(0).eax, __cpuid(1).edx) };
         // SAFETY: as above.
         let extended = if last >= 7 { unsafe { __cpuid_count(7, 0) }.ebx } else { 0 };
+        best(extended, basic)
+    }
+
+    /// The best of the instructions that EBX of leaf 7 and EDX of leaf 1 tell of.
+    pub(super) fn best(extended: u32, basic: u32) -> Option<WriteBack> {
         if extended & 1 << 24 != 0 {
             Some(WriteBack::Clwb)
         } else if extended & 1 << 23 != 0 {
@@ -168,6 +173,26 @@ mod processor {
 #[cfg_attr(coverage_nightly, coverage(off))]
 mod tests {
     use super::*;
+
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[test]
+    fn the_best_instruction_is_chosen() {
+        let all = u32::MAX;
+        for (extended, basic, found) in [
+            (all, all, Some(WriteBack::Clwb)),
+            (all & !(1 << 24), all, Some(WriteBack::Clflushopt)),
+            (all & !(3 << 23), all, Some(WriteBack::Clflush)),
+            (0, all & !(1 << 19), None),
+        ] {
+            assert_eq!(processor::best(extended, basic), found);
+        }
+        // SAFETY: every x86-64 processor has it.
+        let oldest = unsafe { Adr::with(WriteBack::Clflush) };
+        let word = AtomicU64::new(7);
+        oldest.write_back(&word);
+        oldest.fence();
+        assert_eq!((oldest.instruction(), word.into_inner()), (WriteBack::Clflush, 7));
+    }
 
     /// A fault would end the test.
     #[test]
