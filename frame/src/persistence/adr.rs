@@ -78,8 +78,8 @@ mod processor {
         // SAFETY: every x86-64 processor has CPUID, and answers leaf 0 with the number of its last leaf.
         let (last, basic) = unsafe { (__cpuid(0).eax, __cpuid(1).edx) };
         // SAFETY: as above.
-        let extended = if last >= 7 { unsafe { __cpuid_count(7, 0) }.ebx } else { 0 };
-        best(extended, basic)
+        let extended = (last >= 7).then(|| unsafe { __cpuid_count(7, 0) }.ebx);
+        best(extended.unwrap_or(0), basic)
     }
 
     /// The best of the instructions that EBX of leaf 7 and EDX of leaf 1 tell of.

@@ -89,9 +89,7 @@ impl<G: Geometry, P: Persistence> Lower<'_, G, P> {
                     self.set_credits(huge, if phase == Phase::Split { frames } else { 0 });
                 }
             }
-            if WRITE {
-                word.store(states.0, Ordering::Relaxed);
-            }
+            put::<WRITE>(word, states.0);
             found.closed += states.count_free() - before;
             found.free_huge += states.count_free();
             found.offline_huge += states.count_offline();
@@ -263,11 +261,19 @@ impl<G: Geometry, P: Persistence> Lower<'_, G, P> {
             let before = row.load(Ordering::Relaxed);
             let after = value(index, before);
             changed += ((before ^ after) & row_mask::<G>() != 0) as usize;
-            if WRITE && before != after {
-                row.store(after, Ordering::Relaxed);
+            if before != after {
+                put::<WRITE>(row, after);
             }
         }
         changed
+    }
+}
+
+/// Writes a word, unless nothing is to be written.
+#[inline(always)]
+fn put<const WRITE: bool>(word: &AtomicU64, value: u64) {
+    if WRITE {
+        word.store(value, Ordering::Relaxed);
     }
 }
 
