@@ -11,7 +11,7 @@ use crate::open::{Check, Opened, Opening};
 use crate::page::{self, Constants, Info};
 use crate::phase::Phase;
 use crate::state::{self, Seal, State};
-use crate::{Field, ZoneError, checksum};
+use crate::{Field, MAGIC, ZoneError, checksum};
 
 /// A zone in use. It is the allocator that lies in its memory: call
 /// [`FrameAllocator`] on it.
@@ -30,8 +30,9 @@ impl<'a, G: Geometry, M: Medium> Zone<'a, G, M> {
     /// Makes a new zone. Its frames are free ([`Init::Free`]) or allocated ([`Init::Allocated`]).
     ///
     /// # Errors
-    /// [`ZoneError::Exists`] where a zone is already, [`ZoneError::Short`], [`ZoneError::Config`], or
-    /// [`ZoneError::NotDurable`].
+    /// [`ZoneError::Exists`] where a zone is already, and [`ZoneError::Checksum`] or [`ZoneError::Mismatch`] where one is
+    /// whose page is damaged; who does not want it any more [erases](crate::erase) its page first. Otherwise
+    /// [`ZoneError::Short`], [`ZoneError::Config`], or [`ZoneError::NotDurable`].
     ///
     /// # Crash
     /// The zone is there or not: the magic number is written last, when all else is durable. A format that did not
@@ -50,11 +51,9 @@ impl<'a, G: Geometry, M: Medium> Zone<'a, G, M> {
             return Err(InitError::Unsupported.into());
         }
         let layout = Layout::of::<G>(config)?;
-        memory.check(&layout)?;
+        memory.check(layout.len)?;
         let page = memory.page();
-        if page::is_there(page) {
-            return Err(ZoneError::Exists);
-        }
+        page::vacant(page, MAGIC)?;
         page::mark(page);
         memory.persist(&medium, 0..PAGE)?;
         let write_back = medium.write_back();
@@ -68,7 +67,7 @@ impl<'a, G: Geometry, M: Medium> Zone<'a, G, M> {
         zone.sync()?;
         page::fill(page, &Constants::of::<G>(config, M::MODEL, &layout), state);
         memory.persist(&zone.medium, 0..PAGE)?;
-        page::finish(page);
+        page::finish(page, MAGIC);
         memory.persist(&zone.medium, 0..PAGE)?;
         Ok(zone)
     }
