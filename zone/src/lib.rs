@@ -58,8 +58,8 @@ pub use owners::{Member, Owners, OwnersError, Swept, Tagged};
 pub use page::{Info, erase};
 pub use phase::Phase;
 pub use verify::{Verdict, verify};
-pub use woodlot_llfree::Repairs;
-pub use zone::Zone;
+pub use woodlot_llfree::{Hidden, Repairs};
+pub use zone::{Closed, Zone};
 
 /// The example of this crate's README, compiled and run with the documentation's tests.
 #[cfg(doctest)]

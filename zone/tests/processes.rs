@@ -18,12 +18,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
 use std::time::Duration;
 
-use common::{G, config};
+use common::{G, close, config};
 use fastrand::Rng;
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use woodlot_frame::{Class, FrameAllocator, FrameId, Geometry, Init, Order, Request, Slot};
 use woodlot_llfree::LLFree;
-use woodlot_zone::{Check, Layout, Memory, Opened, Owners, Shared, Tagged, Zone, verify};
+use woodlot_zone::{
+    Check, Closed, Hidden, Layout, Memory, Opened, Owners, Shared, Tagged, Zone, verify,
+};
 
 /// Where a child finds the file.
 const CHILD: &str = "WOODLOT_ZONE_CHILD";
@@ -158,14 +160,22 @@ fn who_is_killed_takes_nothing_but_what_it_owned() {
     assert!(given_back > KILLS, "they did something before they were killed: {given_back}");
     let of_owner = owner.blocks.clone();
 
+    // Who lives on closes it, if the dead have hidden nothing.
+    let closed = zone.close().expect("nothing fails");
     // SAFETY: all children have ended, and the zone here is not used any more.
     let (verdict, opened) = unsafe {
         let verdict = verify::<G>(memory, None).expect("a zone");
         (verdict, Zone::<G, _>::open(memory, None, Check::Quick, Shared))
     };
     let (zone, opened) = opened.expect("it opens");
-    let Opened::Recovered { repairs, .. } = opened else { panic!("{opened:?}") };
-    assert_eq!(repairs, verdict.repairs);
+    let repairs = verdict.repairs;
+    match opened {
+        Opened::Clean => assert!(closed == Closed::Clean && verdict.is_clean(), "{verdict:?}"),
+        Opened::Recovered { repairs: found, .. } => {
+            assert!(found == repairs && closed != Closed::Clean, "{closed:?}, {found:?}");
+        }
+    }
+    assert_eq!(zone.hidden(), Hidden::default());
     assert_eq!(
         [repairs.rows_reset, repairs.outside, repairs.cut_open, repairs.states_cleared],
         [0; 4]
@@ -184,7 +194,7 @@ fn who_is_killed_takes_nothing_but_what_it_owned() {
     for (first, order) in of_owner {
         zone.free(FrameId(first), Order(order), Slot(0)).expect("it is owned");
     }
-    zone.close().expect("nothing fails");
+    close(zone);
 }
 
 /// Releases every member whose process is not there any more; returns how many frames became free.
@@ -279,5 +289,5 @@ fn what_the_dead_owned_is_released_while_others_go_on() {
     }
     assert_eq!(tagged.leave(Slot(0)), Ok(0));
     assert_eq!(zone.stats().free_frames, config().frames, "nothing is lost");
-    zone.close().expect("nothing fails");
+    close(zone);
 }
