@@ -1,9 +1,12 @@
 //! Owners against a naive model: a table of who owns each frame.
 
+#[path = "common/between.rs"]
+mod between;
 mod common;
 
 use std::collections::BTreeMap;
 
+use between::{Between, Step, dies, until_it_dies};
 use common::{Buffer, G, config, die};
 use fastrand::Rng;
 use woodlot_frame::{
@@ -367,4 +370,167 @@ fn a_table_that_is_not_what_it_must_be_is_refused() {
         Owners::format::<G>(behind(&buffer), &config(), MEMBERS)
     };
     assert_eq!(anew.expect("a table").members().count(), 0, "what was there is gone");
+}
+
+/// No frame that is being freed or was just allocated has an owner.
+#[test]
+fn tags_are_marked_before_a_free_and_set_after_an_allocation() {
+    let buffer = buffer();
+    let (zone, owners) = format(&buffer);
+    let nobody = |step, frame: FrameId, order: Order| {
+        let owner =
+            (frame.0..frame.0 + order.frames()).find_map(|frame| owners.owner(FrameId(frame)));
+        assert_eq!(owner, None, "{step:?}: frame {frame} of {order} has an owner");
+    };
+    let between = Between { engine: &*zone, happens: &nobody };
+    let [one, two] = [1, 2].map(|identity| owners.join(identity).expect("there is room"));
+    let [one, two] = [one, two].map(|one| Tagged::new(&between, owners, one).expect("it fits"));
+    for order in (0..=G::MAX_ORDER as u8).map(Order) {
+        let request = Request::movable(order, Slot(0));
+        let block = one.alloc(request).expect("there is room");
+        one.free(block, order, Slot(0)).expect("it is allocated");
+        let mut out = [FrameId(0); 3];
+        assert_eq!(one.alloc_batch(request, Batch::All, &mut out), Ok(3));
+        two.free(out[0], order, Slot(1)).expect("it is allocated");
+        one.free_batch(&out[1..], order, Slot(0)).expect("they are allocated");
+        one.alloc(request).expect("there is room");
+    }
+    let left = (1 << (G::MAX_ORDER + 1)) - 1;
+    assert_eq!(two.release_owner(one.member(), Slot(1)), Ok(left));
+    assert_eq!(zone.stats().free_frames, config().frames);
+}
+
+/// Another member gets the frames before the call has returned that frees them.
+#[test]
+fn a_free_leaves_the_tags_of_the_next_owner_alone() {
+    let buffer = buffer();
+    let (zone, owners) = format(&buffer);
+    let [one, two] = [1, 2].map(|identity| owners.join(identity).expect("there is room"));
+    let taken = |step, frame, order| {
+        if step == Step::Freed {
+            let two = Tagged::new(&*zone, owners, two).expect("it fits");
+            two.alloc(Request::movable(order, Slot(1)).at(frame)).expect("it is free");
+        }
+    };
+    let between = Between { engine: &*zone, happens: &taken };
+    let one = Tagged::new(&between, owners, one).expect("it fits");
+    for order in (0..=G::MAX_ORDER as u8).map(Order) {
+        let block = one.alloc(Request::movable(order, Slot(0))).expect("there is room");
+        one.free(block, order, Slot(0)).expect("it is allocated");
+        let all = block.0..block.0 + order.frames();
+        assert!(all.clone().all(|frame| owners.owner(FrameId(frame)) == Some(two)), "{order}");
+    }
+}
+
+/// Two frees of one frame at once: the one that is refused does not make the frame its own again.
+#[test]
+fn a_refused_free_leaves_no_tag_on_a_free_frame() {
+    let buffer = buffer();
+    let (zone, owners) = format(&buffer);
+    let twice = |step, frame, order| {
+        if step == Step::Freeing {
+            zone.free(frame, order, Slot(1)).expect("it is allocated");
+        }
+    };
+    let between = Between { engine: &*zone, happens: &twice };
+    let one = owners.join(1).expect("there is room");
+    let one = Tagged::new(&between, owners, one).expect("it fits");
+    let block = one.alloc(Request::movable(Order(1), Slot(0))).expect("there is room");
+    let refused = one.free(block, Order(1), Slot(0));
+    assert_eq!(refused, Err(FreeError::NotAllocated(block)));
+    assert_eq!(owners.owner(block), None);
+}
+
+/// Deaths between the two steps of a call hide its block, and nothing else, until a sweep; whether the member is
+/// released or kept.
+#[test]
+fn a_death_in_the_middle_hides_one_block() {
+    for dies_at in [Step::Allocated, Step::Freeing] {
+        for order in (0..=G::MAX_ORDER as u8).map(Order) {
+            die_in_the_middle(dies_at, order, false);
+            die_in_the_middle(dies_at, order, true);
+        }
+    }
+}
+
+fn die_in_the_middle(dies_at: Step, order: Order, kept: bool) {
+    let buffer = buffer();
+    let (zone, owners) = format(&buffer);
+    let [one, two] = [1, 2].map(|identity| owners.join(identity).expect("there is room"));
+    let request = Request::movable(order, Slot(0));
+    let death = |step, _, _| {
+        if step == dies_at {
+            dies();
+        }
+    };
+    let between = Between { engine: &*zone, happens: &death };
+    let living = Tagged::new(&*zone, owners, one).expect("it fits");
+    let dying = Tagged::new(&between, owners, one).expect("it fits");
+    let had = [(); 3].map(|()| living.alloc(request).expect("there is room"));
+    until_it_dies(|| {
+        let _ = dying.alloc(request);
+        let _ = dying.free(had[0], order, Slot(0));
+    });
+    // Who died after an allocation had three blocks before; who died before a free had four, of which it marked one.
+    let left = 3 * order.frames();
+    if !kept {
+        let survivor = Tagged::new(&*zone, owners, two).expect("it fits");
+        assert_eq!(survivor.release_owner(one, Slot(1)), Ok(left), "{dies_at:?}, {order}");
+    }
+    let left = if kept { left } else { 0 };
+    assert_eq!(zone.stats().free_frames + order.frames() + left, config().frames);
+    let swept = owners.sweep(&*zone, |_| true).expect("it fits");
+    assert_eq!((swept.frames, swept.members), (order.frames(), 0), "{dies_at:?}, {order}");
+    assert_eq!(zone.stats().free_frames + left, config().frames);
+}
+
+/// A member that dies while it releases another one is released itself; then the other one can be.
+#[test]
+fn a_release_that_stops_is_taken_over() {
+    let buffer = buffer();
+    let (zone, owners) = format(&buffer);
+    let [one, two, three] = [1, 2, 3].map(|id| owners.join(id).expect("there is room"));
+    let [first, second, third] =
+        [one, two, three].map(|one| Tagged::new(&*zone, owners, one).expect("it fits"));
+    let request = Request::movable(Order(2), Slot(0));
+    for tagged in [first, second].iter().cycle().take(20) {
+        tagged.alloc(request).expect("there is room");
+    }
+    let others = |step, _, _| {
+        if step == Step::Freeing {
+            let by = Some(two.identity());
+            let refused = third.release_owner(one, Slot(0));
+            assert_eq!(refused, Err(OwnersError::BeingReleased { by }));
+            let joined = owners.join(4).expect("there is room");
+            assert_ne!(joined.id(), one.id(), "its frames are not free yet");
+            dies();
+        }
+    };
+    let between = Between { engine: &*zone, happens: &others };
+    let dying = Tagged::new(&between, owners, two).expect("it fits");
+    until_it_dies(|| {
+        let _ = dying.release_owner(one, Slot(0));
+    });
+    assert_eq!(third.release_owner(two, Slot(0)), Ok(40));
+    assert!(owners.members().any(|member| member == one), "it can be released again");
+    // One block was marked by the member that died in the middle.
+    let released = third.release_owner(one, Slot(0)).expect("it is dead");
+    let hidden = 40 - released;
+    assert!((1..=1 << G::MAX_ORDER).contains(&hidden), "{hidden}");
+    // A member that dies while it leaves is released like any other.
+    let leaver = owners.join(5).expect("there is room");
+    let happens = |step, _, _| {
+        if step == Step::Freeing {
+            dies()
+        }
+    };
+    let between = Between { engine: &*zone, happens: &happens };
+    let leaving = Tagged::new(&between, owners, leaver).expect("it fits");
+    (0..3).for_each(|_| assert!(leaving.alloc(request).is_ok()));
+    until_it_dies(|| assert!(leaving.leave(Slot(0)).is_ok()));
+    third.release_owner(leaver, Slot(0)).expect("it is dead");
+    let swept = owners.sweep(&*zone, |member| member == three).expect("it fits");
+    assert!(swept.frames >= hidden, "{swept:?}");
+    assert_eq!((zone.stats().free_frames, swept.members), (config().frames, 1));
+    assert_eq!(owners.members().collect::<Vec<_>>(), [three]);
 }

@@ -23,8 +23,7 @@ impl<A: FrameAllocator> Tagged<'_, '_, A> {
     /// entry free. Others go on meanwhile. Returns the number of frames.
     ///
     /// The caller vouches that the member is dead: none of its threads will do anything any more, in this zone or in
-    /// its frames. Whoever was to free frames of it, because it gave them away, frees them as before, or
-    /// [adopts](Self::adopt) them in time.
+    /// its frames. What the member has given to others is freed too, unless they have [adopted](Self::adopt) it before.
     ///
     /// What a call of the member that was under way had in its hands stays hidden until the next
     /// [`sweep`](Owners::sweep).
@@ -49,8 +48,8 @@ impl<A: FrameAllocator> Tagged<'_, '_, A> {
             return Err(OwnersError::Gone(me));
         }
         owners.members.begin_release(dead, me)?;
-        let owned = owners.tags.runs(owners.tags.frames()).filter(|&(id, _)| id == dead.id());
-        let freed = owned.map(|(_, run)| self.free_owned(run, dead, slot)).sum();
+        let free = |first, order| allocator.free(first, order, slot).is_ok();
+        let freed = owners.tags.free_owned::<A::Geometry>(dead.id(), free);
         for slot in owners.members.slots_of(dead) {
             // The zone has the slot.
             let _ = allocator.drain(slot);
@@ -72,28 +71,6 @@ impl<A: FrameAllocator> Tagged<'_, '_, A> {
     pub fn leave(self, slot: Slot) -> Result<usize, OwnersError> {
         self.release_owner(self.me, slot)
     }
-
-    /// Frees frames of a run that are still a dead member's.
-    fn free_owned(&self, run: Range<FrameId>, dead: Member, slot: Slot) -> usize {
-        let (mut next, mut freed) = (run.start, 0);
-        while let Some((first, order)) = blocks::<A::Geometry>(next..run.end).next() {
-            let block = first..FrameId(first.0 + order.frames());
-            let taken = self.owners.tags.take(&block, dead.id());
-            next = FrameId(first.0 + taken);
-            let ours = blocks::<A::Geometry>(first..next);
-            freed += ours.map(|block| free(self.allocator, block, slot)).sum::<usize>();
-            if taken == 0 {
-                // Somebody whom the dead one gave the frame is just freeing it.
-                next = FrameId(first.0 + 1);
-            }
-        }
-        freed
-    }
-}
-
-/// Frees a block that is the caller's; returns how many frames.
-fn free<A: FrameAllocator>(allocator: &A, (first, order): (FrameId, Order), slot: Slot) -> usize {
-    if allocator.free(first, order, slot).is_ok() { order.frames() } else { 0 }
 }
 
 impl Owners<'_> {
@@ -148,7 +125,9 @@ impl Owners<'_> {
         let sweep = |run: Range<FrameId>| {
             self.tags.disown(&run);
             let parts = blocks::<A::Geometry>(run).flat_map(in_huge);
-            parts.map(|block| free(allocator, block, Slot(0))).sum::<usize>()
+            let freed =
+                parts.filter(|&(first, order)| allocator.free(first, order, Slot(0)).is_ok());
+            freed.map(|(_, order)| order.frames()).sum::<usize>()
         };
         self.tags.runs(frames).filter(lost).map(|(_, run)| sweep(run)).sum()
     }

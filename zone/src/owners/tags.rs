@@ -26,8 +26,8 @@
 use core::iter;
 use core::ops::Range;
 
-use woodlot_frame::FrameId;
 use woodlot_frame::atomics::{AtomicU16, Ordering};
+use woodlot_frame::{FrameId, Geometry, Order, blocks};
 
 /// The most members: an id has 15 bits.
 pub(crate) const MOST_IDS: usize = FREEING as usize - 1;
@@ -98,8 +98,32 @@ impl<'a> Tags<'a> {
         self.of(frames).iter().take_while(|tag| mark(tag, id)).count()
     }
 
-    /// The same of frames that are `id`'s, which is dead.
-    pub(crate) fn take(&self, frames: &Range<FrameId>, id: u16) -> usize {
+    /// Frees every frame that is `id`'s, which is dead, in the largest blocks; returns how many. `free` frees a block
+    /// that nobody else can free or allocate meanwhile, and says whether that succeeded.
+    pub(crate) fn free_owned<G: Geometry>(
+        self,
+        id: u16,
+        free: impl Fn(FrameId, Order) -> bool,
+    ) -> usize {
+        let mut freed = 0;
+        for (_, run) in self.runs(self.frames()).filter(|run| run.0 == id) {
+            let mut next = run.start;
+            while let Some((first, order)) = blocks::<G>(next..run.end).next() {
+                let taken = self.take(&(first..FrameId(first.0 + order.frames())), id);
+                next = FrameId(first.0 + taken);
+                let ours = blocks::<G>(first..next).filter(|&(first, order)| free(first, order));
+                freed += ours.map(|(_, order)| order.frames()).sum::<usize>();
+                if taken == 0 {
+                    // Somebody whom the dead one gave the frame is just freeing it.
+                    next = FrameId(first.0 + 1);
+                }
+            }
+        }
+        freed
+    }
+
+    /// Marks frames that are `id`'s, which is dead; returns how many. The next one is no more.
+    fn take(&self, frames: &Range<FrameId>, id: u16) -> usize {
         let take = |tag: &&AtomicU16| {
             let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
             tag.compare_exchange(id, id | FREEING, success, failure).is_ok()
