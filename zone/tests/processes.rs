@@ -69,6 +69,34 @@ fn attach(memory: Memory<'static>) -> Zone<'static, G, Shared> {
     unsafe { Zone::attach(memory, Some(&config()), Shared) }.expect("it is in use")
 }
 
+/// A zone that can only be read is verified like any other.
+#[test]
+fn a_mapping_that_can_only_be_read_is_verified() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let Mapped { memory, owners, .. } = map(file.path());
+    // SAFETY: the file is the test's.
+    let zone = unsafe { Zone::<G, _>::format(memory, &config(), Init::Free, Shared) };
+    let zone = zone.expect("a zone");
+    let mut owner = Owner::new(&*zone, owners, 7);
+    (0..2000).for_each(|_| owner.call());
+    let file = File::open(file.path()).expect("the file");
+    let len = zone.layout().len;
+    // SAFETY: as in `map`. A write would end the process.
+    let read = unsafe {
+        let start = mmap(null_mut(), len, ProtFlags::READ, MapFlags::SHARED, file, 0);
+        Memory::new(start.expect("a mapping").cast(), len).expect("it is aligned")
+    };
+    // SAFETY: nobody opens, formats or closes the zone meanwhile.
+    let verdicts = || unsafe { [memory, read].map(|memory| verify::<G>(memory, Some(&config()))) };
+    let [written, read_only] = verdicts();
+    assert_eq!(written, read_only);
+    assert!(!read_only.expect("a zone").is_clean());
+    close(zone);
+    let [written, read_only] = verdicts();
+    assert_eq!(written, read_only);
+    assert!(read_only.expect("a zone").is_clean());
+}
+
 /// Allocates and frees what it has, as `me`.
 struct Owner<'a, A> {
     zone: &'a A,
