@@ -42,6 +42,7 @@ mod allocate;
 mod children;
 mod exact;
 mod free;
+mod hidden;
 mod index;
 mod init;
 mod line;
@@ -62,6 +63,7 @@ mod tree;
 mod tuning;
 mod upper;
 
+pub use hidden::Hidden;
 pub use init::Parts;
 pub use line::Line;
 pub use lower::TreeStates;

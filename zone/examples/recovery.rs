@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use woodlot_frame::{
     Base4K, FrameAllocator, FrameId, Geometry, Init, Order, Request, Slot, ZoneConfig,
 };
-use woodlot_zone::{Check, Memory, Opened, Opening, PAGE, Shared, Zone};
+use woodlot_zone::{Check, Closed, Memory, Opened, Opening, PAGE, Shared, Zone};
 
 type Found<'a> = (Zone<'a, Base4K, Shared>, Opened);
 
@@ -46,7 +46,7 @@ fn main() {
     let two = Times::of(repetitions, || {}, || two_threads_open(memory()));
     let [median, least] = [dirty.median / two.median, dirty.least / two.least];
     println!("dirty, two threads     {two}: {median:.2} times as fast, least {least:.2}");
-    let close = || open(Check::Quick).expect("it opens").0.close().expect("nothing fails");
+    let close = || assert_eq!(open(Check::Quick).expect("it opens").0.close(), Ok(Closed::Clean));
     for (name, check) in
         [("clean                 ", Check::Quick), ("clean, all compared   ", Check::Full)]
     {

@@ -36,6 +36,10 @@ impl Verdict {
 /// Looks at all of a zone. Nothing is written, and reading is enough. While others use the zone, the counts are
 /// those of no one moment.
 ///
+/// Every access is a relaxed load of 8 bytes. Rust promises that such loads work in memory that is mapped for reading
+/// only, on x86-64, AArch64, RISC-V and every other 64-bit machine that it lists with [`core::sync::atomic`]; so a file
+/// that may not be written, or a guest's zone that its hypervisor maps so, can be verified.
+///
 /// # Errors
 /// Where [`Zone::open`](crate::Zone::open) would refuse the zone, but for its persistence model.
 ///
