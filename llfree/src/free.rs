@@ -111,6 +111,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
             return self.free_joined::<COUNT>(frame, slot);
         };
         self.count(slot, COUNT << G::HUGE_ORDER, true);
+        self.tell_freed();
         if self.tree(huge / G::TREE_HUGE).is_reserved() {
             return Ok(());
         }
@@ -124,6 +125,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         match self.lower.free_joined(huge, COUNT) {
             Ok(before) => {
                 self.count(slot, COUNT << G::HUGE_ORDER, true);
+                self.tell_freed();
                 self.freed_unreserved(huge, before, COUNT, slot)
             }
             Err(refusal) => Err(self.refused(frame, refusal)),
