@@ -291,21 +291,35 @@ impl<'a, G: Geometry, P: Persistence> Lower<'a, G, P> {
         to: Phase,
         may: impl Fn(&AtomicU64) -> Run,
     ) -> Option<(usize, States, Flags)> {
-        let Line([a, b, c, d]) = self.states.get(tree)?;
-        for (at, (word, flags)) in [(a, c), (b, d)].into_iter().take(Self::WORDS).enumerate() {
-            let mut states = States(word.load(Ordering::Relaxed));
-            while let Some(first) = states.first_free_of(may(flags), count) {
-                let run = Run::new(first, count);
-                let next = states.turn(run, Phase::Free, to);
-                match word.compare_exchange(states.0, next.0, Ordering::Acquire, Ordering::Relaxed)
-                {
-                    Ok(_) => {
-                        self.persist(word);
-                        let huge = tree * G::TREE_HUGE + at * LANE + first;
-                        return Some((huge, states, Self::taken(flags, run)));
-                    }
-                    Err(now) => states = States(now),
+        let first = tree * G::TREE_HUGE;
+        let Line([low, high, flags_of_low, flags_of_high]) = self.states.get(tree)?;
+        let take = |states, flags, huge| self.take_in((states, flags), huge, count, to, &may);
+        match take(low, flags_of_low, first) {
+            None if Self::WORDS > 1 => take(high, flags_of_high, first + LANE),
+            taken => taken,
+        }
+    }
+
+    /// The same of a state word, of which `huge` is the first.
+    #[inline(always)]
+    fn take_in(
+        &self,
+        (word, flags): (&AtomicU64, &AtomicU64),
+        huge: usize,
+        count: usize,
+        to: Phase,
+        may: impl Fn(&AtomicU64) -> Run,
+    ) -> Option<(usize, States, Flags)> {
+        let mut states = States(word.load(Ordering::Relaxed));
+        while let Some(first) = states.first_free_of(may(flags), count) {
+            let run = Run::new(first, count);
+            let next = states.turn(run, Phase::Free, to);
+            match word.compare_exchange(states.0, next.0, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => {
+                    self.persist(word);
+                    return Some((huge + first, states, Self::taken(flags, run)));
                 }
+                Err(now) => states = States(now),
             }
         }
         None

@@ -28,7 +28,7 @@ use crate::init::TOTAL_NEWS;
 
 /// What was asked for by [`LLFree::ask_for_news`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct News(u64);
+pub struct News(pub(crate) u64);
 
 impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     /// Asks to be told when a huge frame becomes free. Returns what [`has_news`](Self::has_news) is to be asked with,
@@ -54,20 +54,24 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         self.total(TOTAL_NEWS).load(Ordering::Acquire) != news.0
     }
 
+    /// Has somebody asked, and was not told yet? Looked at after a huge frame became free.
+    #[inline(always)]
+    pub(crate) fn is_asked(&self) -> bool {
+        self.total(TOTAL_NEWS).load(Ordering::Relaxed) & 1 != 0
+    }
+
     /// Called after a huge frame became free.
     #[inline(always)]
     pub(crate) fn tell_freed(&self) {
-        let number = self.total(TOTAL_NEWS).load(Ordering::Relaxed);
-        if number & 1 != 0 {
-            self.tell(number);
+        if self.is_asked() {
+            self.tell();
         }
     }
 
-    /// If that fails, another call has told it, of a free that counts for this one.
     #[cold]
-    fn tell(&self, number: u64) {
-        let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
-        let told = number.wrapping_add(1);
-        let _ = self.total(TOTAL_NEWS).compare_exchange(number, told, success, failure);
+    fn tell(&self) {
+        let tell = |number: u64| (number & 1 != 0).then(|| number.wrapping_add(1));
+        // It fails if another call came first: who asked before that has news.
+        let _ = self.total(TOTAL_NEWS).fetch_update(Ordering::AcqRel, Ordering::Relaxed, tell);
     }
 }

@@ -27,6 +27,7 @@ use crate::allocate::Caller;
 use crate::flags::{Flagged, Flags, HugeFlags, Prefer};
 use crate::index::{Kind, Places};
 use crate::state::{EVERY, LANE, Phase, Run};
+use crate::tree::Tree;
 
 /// How many trees, besides the slot's own, an allocation looks into for a huge frame that it prefers.
 const CANDIDATES: usize = 8;
@@ -158,17 +159,21 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         of_own(Some(prefer))
             .or_else(|| {
                 let near = if own.is_some() { own.tree() } else { self.home(caller.slot) };
-                let places = Places::of(caller.class).or(Places::FREE_TREES);
+                let class = Places::of(caller.class).but(Places::FREE_TREES);
                 let (look, mut left) = (|tree| self.look_at(tree), CANDIDATES);
-                self.index.search(Kind::Huge, places, near, look, |tree, entry| {
-                    left = left.checked_sub(1)?;
+                // Some: the search is over.
+                let mut accept = |tree, entry: Tree| {
+                    left = left.saturating_sub(1);
                     let is_free = self.lower.count_whole(tree) == G::TREE_HUGE;
-                    let taken = take(tree, Some(prefer))?;
-                    if is_free && entry.class() != caller.class {
+                    let taken = take(tree, Some(prefer));
+                    if taken.is_some() && is_free && entry.class() != caller.class {
                         self.turn_to(tree, caller.class);
                     }
-                    Some(taken)
-                })
+                    (taken.is_some() || left == 0).then_some(taken)
+                };
+                let mut search =
+                    |places| self.index.search(Kind::Huge, places, near, look, &mut accept);
+                [class, Places::FREE_TREES].into_iter().find_map(&mut search).flatten()
             })
             .or_else(|| of_own(None))
     }

@@ -5,7 +5,7 @@ use woodlot_frame::{Geometry, Persistence};
 
 use super::Lower;
 use crate::flags::{Flags, HugeFlags};
-use crate::state::{LANE, Phase, Run, States};
+use crate::state::{EVERY, LANE, Phase, Run, States};
 
 impl<'a, G: Geometry, P: Persistence> Lower<'a, G, P> {
     /// State words of a tree: two, or one where a tree has up to sixteen huge frames.
@@ -38,15 +38,17 @@ impl<'a, G: Geometry, P: Persistence> Lower<'a, G, P> {
     #[inline(always)]
     pub(super) fn taken(word: &AtomicU64, run: Run) -> Flags {
         let flags = Flags(word.load(Ordering::Relaxed));
-        if flags.has_zeroed(run) {
-            Self::forget_zeroed(word, run);
+        if flags.has_zeroed(EVERY) {
+            Self::forget_zeroed(word, flags, run);
         }
         flags
     }
 
     #[cold]
-    fn forget_zeroed(word: &AtomicU64, run: Run) {
-        word.fetch_and(Flags::but_zeroed(run), Ordering::Relaxed);
+    fn forget_zeroed(word: &AtomicU64, flags: Flags, run: Run) {
+        if flags.has_zeroed(run) {
+            word.fetch_and(Flags::but_zeroed(run), Ordering::Relaxed);
+        }
     }
 
     /// The same of a run in the word of `huge`.
