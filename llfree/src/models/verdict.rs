@@ -68,7 +68,10 @@ impl<G: Geometry> World<G> {
             let frames = Block(huge << G::HUGE_ORDER, G::HUGE_ORDER).frames();
             let writes = |state: &&State| !frames.and(state.owned.but(state.offline)).is_empty();
             let zeroed = self.zone.flags(HugeId(huge)).zeroed;
-            assert!(!zeroed || !states.iter().any(writes), "huge frame {huge} is in use, and zeroed");
+            assert!(
+                !zeroed || !states.iter().any(writes),
+                "huge frame {huge} is in use, and zeroed"
+            );
             let told = states.iter().filter(|state| !frames.and(state.softly).is_empty()).count();
             let again = self.scenario.threads.iter().any(|script| script.ops.contains(&Op::Give));
             let fits = told < 2 || again || when == When::UnderWay;
@@ -78,7 +81,8 @@ impl<G: Geometry> World<G> {
 
     /// Who asked for news when fewer huge frames were free has some.
     fn judge_news(&self, states: &[&State]) {
-        let free = || (0..self.words.trees.len()).map(|tree| self.zone.lower.count_whole(tree)).sum();
+        let free =
+            || (0..self.words.trees.len()).map(|tree| self.zone.lower.count_whole(tree)).sum();
         for (news, counted) in states.iter().filter_map(|state| state.asked) {
             let free: usize = free();
             let told = free <= counted || self.zone.has_news(news);

@@ -2,7 +2,9 @@
 //!
 //! A tree is two huge frames of four base frames; the scripts' numbers are slots.
 
-use super::Op::{Alloc, Ask, At, Drain, Free, FreeGot, FreeHalf, FreeZeroed, Give, Offline, Online};
+use super::Op::{
+    Alloc, Ask, At, Drain, Free, FreeGot, FreeHalf, FreeZeroed, Give, Offline, Online, Reclaim,
+};
 use super::*;
 use crate::Reclaim::{Hard, Soft};
 
@@ -10,53 +12,48 @@ type Small = Tiny<2, 2>;
 
 const ZONE: Machine<Small> = Machine::ZONE;
 
-/// Reclaims so many.
-const fn reclaim(mode: crate::Reclaim, most: usize) -> Op {
-    Op::Reclaim(mode, most)
-}
-
 models! {
     /// Free huge frames are marked while others are taken.
     soft_and_alloc = Scenario::new(ZONE, &[], &[
-        thread!(at 0: reclaim(Soft, 2)),
+        thread!(at 0: Reclaim(Soft, 2)),
         thread!(at 0: Alloc(2), FreeGot(0)),
     ]).large_for_loom();
     soft_and_open = Scenario::new(ZONE, &[(0, At(0, 2))], &[
-        thread!(at 0: reclaim(Soft, 2)),
+        thread!(at 0: Reclaim(Soft, 2)),
         thread!(at 0: Alloc(0)),
     ]).large_for_loom();
     soft_and_free = Scenario::new(ZONE, &[(0, At(0, 2))], &[
-        thread!(at 0: reclaim(Soft, 2)),
+        thread!(at 0: Reclaim(Soft, 2)),
         thread!(at 0 owns [Block(0, 2)]: Free(0, 2)),
     ]);
     soft_twice = Scenario::new(ZONE, &[], &[
-        thread!(at 0: reclaim(Soft, 2)),
-        thread!(at 0: reclaim(Soft, 1)),
+        thread!(at 0: Reclaim(Soft, 2)),
+        thread!(at 0: Reclaim(Soft, 1)),
     ]).large_for_loom();
     /// Each is taken out once, and comes back.
     hard_twice = Scenario::new(ZONE, &[], &[
-        thread!(at 0: reclaim(Hard, 2), Give),
-        thread!(at 0: reclaim(Hard, 1)),
+        thread!(at 0: Reclaim(Hard, 2), Give),
+        thread!(at 0: Reclaim(Hard, 1)),
     ]).large_for_loom();
     hard_and_soft = Scenario::new(ZONE, &[], &[
-        thread!(at 0: reclaim(Hard, 1)),
-        thread!(at 0: reclaim(Soft, 2)),
+        thread!(at 0: Reclaim(Hard, 1)),
+        thread!(at 0: Reclaim(Soft, 2)),
     ]).large_for_loom();
     hard_and_alloc = Scenario::new(ZONE, &[(0, Alloc(2))], &[
-        thread!(at 0: reclaim(Hard, 1), Give),
+        thread!(at 0: Reclaim(Hard, 1), Give),
         thread!(at 0: Alloc(2), FreeGot(0)),
     ]).large_for_loom();
     hard_and_open = Scenario::new(ZONE, &[(0, At(0, 2))], &[
-        thread!(at 0: reclaim(Hard, 1), Give),
+        thread!(at 0: Reclaim(Hard, 1), Give),
         thread!(at 0: Alloc(0)),
     ]).large_for_loom();
     /// What is wanted comes back by a free, or by the last of its base frames.
     hard_and_free = Scenario::new(ZONE, &[(0, At(0, 3))], &[
-        thread!(at 0: reclaim(Hard, 1), Give),
+        thread!(at 0: Reclaim(Hard, 1), Give),
         thread!(at 0 owns [Block(0, 3)]: Free(0, 3)),
     ]);
     hard_and_close = Scenario::new(ZONE, &[(0, Alloc(0)), (0, Drain(0)), (0, At(4, 2))], &[
-        thread!(at 0: reclaim(Hard, 1), Give),
+        thread!(at 0: Reclaim(Hard, 1), Give),
         thread!(at 0 owns [Block(0, 0)]: Free(0, 0)),
     ]);
     /// A huge frame that is zeroed is taken as a whole, and opened; and zeroed by its owner, and freed in parts.
@@ -96,11 +93,11 @@ models! {
     ]);
     news_and_give = Scenario::new(ZONE, &[], &[
         thread!(at 0: Ask),
-        thread!(at 0: reclaim(Hard, 2), Give),
+        thread!(at 0: Reclaim(Hard, 2), Give),
     ]).large_for_loom();
     news_and_soft = Scenario::new(ZONE, &[], &[
         thread!(at 0: Ask),
-        thread!(at 0: reclaim(Soft, 2)),
+        thread!(at 0: Reclaim(Soft, 2)),
     ]).large_for_loom();
     /// Two ask, one of them again, while two huge frames become free.
     news_twice = Scenario::new(ZONE, &[(0, At(0, 2)), (0, At(4, 2))], &[
