@@ -288,17 +288,21 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
             Some(_) => Ok(()),
         };
         frames.iter().try_for_each(offline)?;
-        let word = |huge: HugeId| huge.0.wrapping_sub(self.first_huge()) / LANE * LANE;
-        for chunk in frames.chunk_by(|&one, &next| word(one) == word(next)) {
-            let word = chunk.first().map_or(0, |&first| word(first));
-            let one = |&huge: &HugeId| Run::new(huge.0.wrapping_sub(self.first_huge()) % LANE, 1);
-            let run = chunk.iter().map(one).fold(Run::of(0), Run::or);
+        let mut rest = frames;
+        while let Some(&first) = rest.first() {
+            let index = |huge: &HugeId| huge.0.wrapping_sub(self.first_huge());
+            let word = index(&first) / LANE * LANE;
+            let together = rest.iter().map(index).take_while(|index| index / LANE * LANE == word);
+            let (count, run) = together.fold((0, Run::of(0)), |(count, run), index| {
+                (count + 1, run.or(Run::new(index % LANE, 1)))
+            });
             self.lower.set_flags(word, run, flags);
             let freed = self.free_offline(word, run);
             self.count_offline(-(freed as isize));
-            if freed < chunk.len() {
+            if freed < count {
                 return Err(OfflineError::NotOffline);
             }
+            rest = rest.get(count..).unwrap_or_default();
         }
         Ok(())
     }
