@@ -66,8 +66,8 @@ mod tree;
 mod tuning;
 mod upper;
 
-pub use hidden::Hidden;
 pub use flags::{Flagged, HugeFlags, Prefer};
+pub use hidden::Hidden;
 pub use init::Parts;
 pub use line::Line;
 pub use lower::TreeStates;
