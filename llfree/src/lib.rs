@@ -66,7 +66,9 @@ pub use init::Parts;
 pub use line::Line;
 pub use lower::TreeStates;
 #[cfg(not(any(woodlot_loom, woodlot_shuttle, woodlot_explore)))]
-pub use recovery::{DURABLE_VERSION, Recovery, VOLATILE_VERSION};
+pub use recovery::{
+    DURABLE_VERSION, HugeUse, HugeView, Recovery, SlotView, VOLATILE_VERSION, View,
+};
 pub use repairs::Repairs;
 pub use tuning::Tuning;
 

@@ -19,7 +19,7 @@
 //! | [`Opening`] | the same by several threads |
 //! | [`Zone::attach`] | joins who uses a zone |
 //! | [`Zone::sync`], [`Zone::close`] | make it durable, end its use |
-//! | [`Info::read`], [`verify`] | look at it without changing it |
+//! | [`Info::read`], [`verify`], [`view`] | look at it without changing it |
 //!
 //! Whether a medium loses what was written is its [`Medium`]'s to say. On [`Shared`] and [`Eadr`] memory nothing is
 //! lost, and on [`Adr`] memory nothing of a call that has returned; a [`File`] is durable up to its last
@@ -55,8 +55,8 @@ pub use medium::{Adr, Eadr, File, Medium, NotDurable, Persistence, Shared};
 pub use open::{Cause, Check, Opened, Opening};
 pub use page::Info;
 pub use phase::Phase;
-pub use verify::{Verdict, verify};
-pub use woodlot_llfree::Repairs;
+pub use verify::{Verdict, in_use, verify, view};
+pub use woodlot_llfree::{HugeUse, HugeView, Repairs, SlotView, View};
 pub use zone::Zone;
 
 /// The example of this crate's README, compiled and run with the documentation's tests.

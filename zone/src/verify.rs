@@ -1,15 +1,15 @@
 //! Looking at a zone without changing it.
 
 use woodlot_frame::{Geometry, ZoneConfig};
-use woodlot_llfree::{LLFree, Repairs, VOLATILE_VERSION};
+use woodlot_llfree::{LLFree, Repairs, VOLATILE_VERSION, View};
 
-use crate::ZoneError;
 use crate::checksum;
 use crate::layout::Memory;
 use crate::open::Cause;
 use crate::page::Info;
 use crate::phase::Phase;
-use crate::state::{Seal, State};
+use crate::state::{self, Seal, State};
+use crate::{Field, ZoneError};
 
 /// What is known of a zone without opening it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -66,4 +66,40 @@ pub unsafe fn verify<G: Geometry>(
     // SAFETY: `check` found that the memory holds both parts; the durable part is written by atomics only.
     let repairs = unsafe { LLFree::<G>::inspect(&info.config, memory.metadata(&info.layout)) }?;
     Ok(Verdict { info, cause, repairs, durable })
+}
+
+/// Looks at what a zone is used for, beside those who use it. Nothing is written, and reading is enough. Of a zone that
+/// is not [in use](in_use) the durable part is to be trusted at most: its huge frames, and not its slots.
+///
+/// # Errors
+/// Where [`Zone::open`](crate::Zone::open) would refuse the zone, but for its persistence model.
+///
+/// # Safety
+/// Nobody may format the zone for as long as `'a`, nor may the memory end.
+pub unsafe fn view<'a, G: Geometry>(memory: Memory<'a>) -> Result<(Info, View<'a, G>), ZoneError> {
+    let info = Info::check::<G>(memory, None, None)?;
+    // SAFETY: `check` found that the memory holds both parts, which are written by atomics only.
+    let view = unsafe { View::of(&info.config, memory.metadata(&info.layout)) }?;
+    Ok((info, view))
+}
+
+/// Is the zone in use, by programs whose volatile part looks as it does here?
+///
+/// # Errors
+/// [`ZoneError::NotInUse`], or [`ZoneError::Mismatch`] with the version of the volatile part.
+pub fn in_use(memory: Memory<'_>) -> Result<(), ZoneError> {
+    used_by(memory).map(drop)
+}
+
+/// The same; with the state of who opened the zone.
+pub(crate) fn used_by(memory: Memory<'_>) -> Result<State, ZoneError> {
+    let state = State::load(memory.page());
+    let Some(state @ State { phase: Phase::InUse, .. }) = state else {
+        return Err(ZoneError::NotInUse(state.map(|state| state.phase)));
+    };
+    let (expected, found) = (VOLATILE_VERSION as u64, state::volatile_version(memory.page()));
+    match expected == found {
+        true => Ok(state),
+        false => Err(ZoneError::Mismatch { field: Field::VolatileVersion, expected, found }),
+    }
 }
