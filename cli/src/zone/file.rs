@@ -2,7 +2,7 @@
 //!
 //! The blocks of a new file are allocated before it is mapped: a full disk is an error then, and never a signal. One
 //! program opens a zone file at a time: it holds an exclusive lock (`flock`) for as long as it has it open; who only
-//! looks holds a shared one.
+//! looks holds a shared one, and who watches what others do holds none.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -19,7 +19,11 @@ use woodlot_zone::{Memory, NotDurable};
 /// What a file is opened for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Access {
+    /// To read it while others use it: it is not locked.
+    Watch,
+    /// To read it while nobody changes it.
     Look,
+    /// To change it while nobody else has it open.
     Change,
 }
 
@@ -27,8 +31,8 @@ pub enum Access {
 pub struct Mapped {
     start: *mut u8,
     len: usize,
-    /// Kept open for its lock.
-    _file: File,
+    /// Kept open for its lock, and for its length.
+    file: File,
 }
 
 impl Mapped {
@@ -57,10 +61,11 @@ impl Mapped {
             return Err(Failure::at(path, "is no regular file"));
         }
         let lock = match access {
-            Access::Look => FlockOperation::NonBlockingLockShared,
-            Access::Change => FlockOperation::NonBlockingLockExclusive,
+            Access::Watch => None,
+            Access::Look => Some(FlockOperation::NonBlockingLockShared),
+            Access::Change => Some(FlockOperation::NonBlockingLockExclusive),
         };
-        match flock(&file, lock) {
+        match lock.map_or(Ok(()), |lock| flock(&file, lock)) {
             Err(Errno::WOULDBLOCK) => return Err(Failure::at(path, "another program has it open")),
             locked => locked.map_err(|cause| at(cause.into()))?,
         }
@@ -73,12 +78,24 @@ impl Mapped {
 
     fn map(file: File, len: usize, access: Access) -> io::Result<Mapped> {
         let protection = match access {
-            Access::Look => ProtFlags::READ,
+            Access::Watch | Access::Look => ProtFlags::READ,
             Access::Change => ProtFlags::READ | ProtFlags::WRITE,
         };
         // SAFETY: the system chooses where, so nothing that is mapped is replaced.
         let start = unsafe { mmap(null_mut(), len, protection, MapFlags::SHARED, &file, 0) }?;
-        Ok(Mapped { start: start.cast(), len, _file: file })
+        Ok(Mapped { start: start.cast(), len, file })
+    }
+
+    /// Is the file still as long as what is mapped of it? Reading behind its end would be a signal.
+    pub fn check_length(&self, path: &Path) -> Result<(), Failure> {
+        let about = self.file.metadata().map_err(|cause| Failure::at(path, cause))?;
+        match about.len() < self.len as u64 {
+            true => {
+                let (now, before) = (about.len(), self.len);
+                Err(Failure::at(path, format!("was truncated: it has {now} bytes, and had {before}")))
+            }
+            false => Ok(()),
+        }
     }
 
     /// The memory of a zone.
