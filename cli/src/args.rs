@@ -11,6 +11,8 @@ use woodlot_bench::instructions;
 use crate::replay::ZoneLayout;
 use crate::report::ReportArgs;
 #[cfg(target_os = "linux")]
+use crate::crash::{self, ChildArgs, CrashArgs};
+#[cfg(target_os = "linux")]
 use crate::zone::ZoneCommand;
 
 const EXAMPLES: &str = "\
@@ -91,6 +93,13 @@ pub enum Command {
     #[cfg(target_os = "linux")]
     #[command(subcommand)]
     Zone(ZoneCommand),
+    /// Kill processes that share a zone, at random moments, and compare what is left with a log
+    #[cfg(target_os = "linux")]
+    Crash(CrashArgs),
+    /// A process of crash
+    #[cfg(target_os = "linux")]
+    #[command(name = crash::VERB, hide = true)]
+    CrashProcess(ChildArgs),
     /// Count the instructions of an allocation and its free (cargo xtask callgrind); bench --check runs it
     #[command(name = instructions::VERB, hide = true)]
     Instructions(InstructionsArgs),
