@@ -14,7 +14,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use woodlot_frame::atomics::{AtomicU64, Ordering};
-use woodlot_frame::{Base4K, FrameAllocator, FrameId, Geometry, Init, InitError, Order, Slot, ZoneConfig};
+use woodlot_frame::{
+    Base4K, FrameAllocator, FrameId, Geometry, Init, InitError, Order, Slot, ZoneConfig,
+};
 use woodlot_zone::{Check, Medium, Memory, Opened, Opening, PAGE, Shared, Zone, ZoneError};
 
 use crate::random::Random;
@@ -44,8 +46,7 @@ pub fn measure(memory: Size, repetitions: usize, seed: u64) -> Result<Recovery, 
     // SAFETY: the buffer outlives all zones in it, and nothing else uses it.
     let memory = || unsafe { Memory::new(buffer.start, buffer.layout.size()) };
     // SAFETY: nobody else has the memory.
-    let zone =
-        unsafe { Zone::<Base4K, _>::format(memory()?, &config, Init::Allocated, Shared) }?;
+    let zone = unsafe { Zone::<Base4K, _>::format(memory()?, &config, Init::Allocated, Shared) }?;
     let mut random = Random::new(seed);
     for frame in (0..config.frames).filter(|_| random.bits() & 1 == 0) {
         // Each is freed once.

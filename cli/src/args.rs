@@ -8,10 +8,10 @@ use woodlot_bench::command::{BenchArgs, FragArgs, InstructionsArgs};
 use woodlot_bench::engine::{Engine, Engines};
 use woodlot_bench::instructions;
 
-use crate::replay::ZoneLayout;
-use crate::report::ReportArgs;
 #[cfg(target_os = "linux")]
 use crate::crash::{self, ChildArgs, CrashArgs};
+use crate::replay::ZoneLayout;
+use crate::report::ReportArgs;
 #[cfg(target_os = "linux")]
 use crate::zone::ZoneCommand;
 

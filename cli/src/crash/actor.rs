@@ -225,7 +225,8 @@ impl<'a> Actor<'a> {
         let freed = match *blocks {
             [Block { first, order }] => self.zone.free(FrameId(first), Order(order), slot),
             _ => {
-                let firsts: Vec<FrameId> = blocks.iter().map(|block| FrameId(block.first)).collect();
+                let firsts: Vec<FrameId> =
+                    blocks.iter().map(|block| FrameId(block.first)).collect();
                 let freed = self.zone.free_batch(&firsts, Order(order), slot);
                 freed.map_err(|error| error.cause)
             }

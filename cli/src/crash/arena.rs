@@ -1,6 +1,7 @@
 //! The file that the processes share: a zone, and the log of its frames behind it.
 
 use std::fs::File;
+use std::io;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process;
@@ -56,9 +57,8 @@ impl Arena {
         let failed = |cause: &dyn std::fmt::Display| Failure::Failed(cause.to_string());
         let zone = Layout::of::<G>(&config).map_err(|cause| failed(&cause))?.len;
         let len = zone + Log::bytes(config.frames);
-        let fill = |path: &Path, file| {
-            Mapped::fill(file, len).map_err(|cause| Failure::at(path, cause))
-        };
+        let fill =
+            |path: &Path, file| Mapped::fill(file, len).map_err(|cause| Failure::at(path, cause));
         let (path, keeper, mapped) = match place {
             Place::File(path) => {
                 let mapped = Mapped::create(path, len)?;
@@ -66,19 +66,22 @@ impl Arena {
             }
             Place::Temporary => {
                 let made = NamedTempFile::new();
-                let made = made.map_err(|cause| Failure::Failed(format!("a temporary file: {cause}")))?;
+                let made =
+                    made.map_err(|cause| Failure::Failed(format!("a temporary file: {cause}")))?;
                 let (file, path) = made.into_parts();
                 let mapped = fill(&path, file)?;
                 (path.to_path_buf(), Keeper::Temporary(path), mapped)
             }
             Place::Memory => {
-                let path = PathBuf::from("memfd");
                 let made = memfd_create("woodlot-crash", MemfdFlags::CLOEXEC);
-                let file = File::from(made.map_err(|cause| Failure::at(&path, cause))?);
-                let kept = file.try_clone().map_err(|cause| Failure::at(&path, cause))?;
+                let at = |cause: io::Error| Failure::at(Path::new("memfd"), cause);
+                let kept = File::from(made.map_err(|cause| at(cause.into()))?);
+                let path: PathBuf =
+                    format!("/proc/{}/fd/{}", process::id(), kept.as_raw_fd()).into();
+                // Opened anew, as everybody else does: a lock belongs to an opening.
+                let file = File::options().read(true).write(true).open(&path).map_err(at)?;
                 let mapped = fill(&path, file)?;
-                let path = format!("/proc/{}/fd/{}", process::id(), kept.as_raw_fd());
-                (path.into(), Keeper::Memory(kept), mapped)
+                (path, Keeper::Memory(kept), mapped)
             }
         };
         let arena = Arena { path, config, zone, _keeper: keeper };

@@ -56,12 +56,14 @@ pub fn recover(
         return Ok(found);
     }
     // What the dead were about to free and have freed is nobody's.
-    let clear = |(frame, owner)| log.change(frame, owner, Owner::Nobody);
-    let freeing = log.owners().filter(|(_, owner)| matches!(owner, Owner::Freeing(_)));
-    freeing.map(clear).for_each(drop);
+    for (frame, owner) in log.owners().filter(|(_, owner)| matches!(owner, Owner::Freeing(_))) {
+        let _ = log.change(frame, owner, Owner::Nobody);
+    }
     let mut judge = judge(&zone, log, Random::new(random.bits()));
-    let owned = lost.iter().map(|&frame| (frame, Owner::Owned(JUDGE)));
-    owned.for_each(|(frame, owner)| drop(log.change(frame, Owner::Nobody, owner)));
+    for &frame in &lost {
+        // Nobody else is there to change it.
+        let _ = log.change(frame, Owner::Nobody, Owner::Owned(JUDGE));
+    }
     let keep = if at_the_end { 0 } else { random.below(3) as u32 };
     let buried = judge.give_frames(&lost).and_then(|()| judge.bury(|id| id % 3 >= keep));
     if let Err(finding) = buried {
@@ -70,7 +72,10 @@ pub fn recover(
     if at_the_end {
         let free = zone.stats().free_frames;
         if free != arena.config.frames {
-            found.wrong.push(format!("{free} of {} frames are free when all are freed", arena.config.frames));
+            found.wrong.push(format!(
+                "{free} of {} frames are free when all are freed",
+                arena.config.frames
+            ));
         }
         zone.close().map_err(at)?;
     }

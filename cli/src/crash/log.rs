@@ -66,9 +66,13 @@ impl Finding {
         let whose = describe(word);
         match wrong {
             Wrong::Overlap => format!("process {by} was given frame {frame:#x}, which was {whose}"),
-            Wrong::Taken => format!("process {by} was to free its frame {frame:#x}, which was {whose}"),
+            Wrong::Taken => {
+                format!("process {by} was to free its frame {frame:#x}, which was {whose}")
+            }
             Wrong::Refused => {
-                format!("process {by} could not free its frame {frame:#x}: the zone says it is not allocated")
+                format!(
+                    "process {by} could not free its frame {frame:#x}: the zone says it is not allocated"
+                )
             }
         }
     }

@@ -17,13 +17,13 @@ mod log;
 mod run;
 mod words;
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::builder::PathBufValueParser;
 use clap::{Args, ValueEnum};
-use std::ops::RangeInclusive;
 use woodlot_bench::Failure;
 use woodlot_bench::command::values::{numbers, range};
 use woodlot_bench::output::{Screen, note, progress};
@@ -112,12 +112,15 @@ const INTERRUPTED: u8 = 130;
 impl CrashArgs {
     /// The options that choose what is done, but for the seed.
     fn again(&self) -> String {
-        let ranges = self.processes.iter().map(|range| format!("{}-{}", range.start(), range.end()));
+        let ranges =
+            self.processes.iter().map(|range| format!("{}-{}", range.start(), range.end()));
         let on = match (&self.file, self.on) {
             (None, On::Memfd) => " --on memfd",
             _ => "",
         };
         let processes = ranges.collect::<Vec<_>>().join(",");
-        format!("--processes {processes} --kills {}{on}", self.kills)
+        let defect = self.defect.and_then(|defect| defect.to_possible_value());
+        let defect = defect.map_or(String::new(), |name| format!(" --defect {}", name.get_name()));
+        format!("--processes {processes} --kills {}{on}{defect}", self.kills)
     }
 }

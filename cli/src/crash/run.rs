@@ -53,6 +53,8 @@ pub struct Tally {
     /// Processes that were killed while they recovered.
     pub recoverers: usize,
     pub overlaps: usize,
+    /// Recoveries that found frames lost, how many frames, and in how many pieces.
+    pub with_losses: usize,
     pub lost: usize,
     pub pieces: usize,
     /// How many frames the calls of the killed concerned: no more may be lost.
@@ -115,7 +117,8 @@ pub fn run(plan: &Plan, progress: &dyn Fn(usize)) -> Result<Ended, Failure> {
     let (begun, phases) = (Instant::now(), plan.processes.len());
     for (index, &processes) in plan.processes.iter().enumerate() {
         let until = |part: usize| plan.kills * part / phases;
-        let share = plan.limit.map(|limit| begun + limit.mul_f64((index + 1) as f64 / phases as f64));
+        let share =
+            plan.limit.map(|limit| begun + limit.mul_f64((index + 1) as f64 / phases as f64));
         let mut phase = Phase {
             arena: &arena,
             plan,
@@ -210,6 +213,7 @@ impl Phase<'_> {
         let (tally, bound) = (&mut self.tally, self.bound);
         tally.recoveries.push(time.as_secs_f64() * 1e6);
         tally.overlaps += overlaps;
+        tally.with_losses += usize::from(lost > 0);
         tally.lost += lost;
         tally.pieces += pieces;
         if overlaps > 0 {
@@ -243,12 +247,7 @@ impl Phase<'_> {
     }
 
     /// Starts this program again.
-    fn spawn(
-        &mut self,
-        seat: usize,
-        quota: usize,
-        recover: bool,
-    ) -> Result<Running, Failure> {
+    fn spawn(&mut self, seat: usize, quota: usize, recover: bool) -> Result<Running, Failure> {
         *self.last += 1;
         let (id, seed) = (*self.last, self.random.bits());
         let cannot = |cause| Failure::Failed(format!("a process cannot be started: {cause}"));
@@ -331,9 +330,10 @@ impl Phase<'_> {
 
     /// Has somebody found a defect?
     fn is_wrong(&mut self, log: &Log<'_>) -> bool {
-        if let Some(finding) = log.finding() {
+        let found = log.finding().map(|finding| finding.describe());
+        if let Some(found) = found.filter(|found| !self.wrong.contains(found)) {
             self.tally.overlaps += 1;
-            self.wrong.push(finding.describe());
+            self.wrong.push(found);
         }
         !self.wrong.is_empty()
     }

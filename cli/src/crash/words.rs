@@ -21,7 +21,8 @@ const HEADINGS: [&str; 11] = [
 /// The table, and the sums in a sentence.
 pub fn describe(ended: &Ended) -> String {
     let rows = ended.tallies.iter().map(row);
-    let rows: Vec<[String; HEADINGS.len()]> = [HEADINGS.map(String::from)].into_iter().chain(rows).collect();
+    let rows: Vec<[String; HEADINGS.len()]> =
+        [HEADINGS.map(String::from)].into_iter().chain(rows).collect();
     let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
     let widths: [usize; HEADINGS.len()] = std::array::from_fn(width);
     let line = |row: &[String; HEADINGS.len()]| {
@@ -32,14 +33,15 @@ pub fn describe(ended: &Ended) -> String {
     let per_kill = all.lost as f64 / all.kills.max(1) as f64;
     rows.iter().map(line).collect::<String>()
         + &format!(
-            "{} kills, {} of them in a call; {} recoveries, {} of them after a recovery that was killed as well\n\
-             {} overlaps; {} frames lost in {} pieces, {per_kill:.2} for each kill; the calls of the killed concerned \
-             {} frames\n",
+            "{} kills, {} of them in a call; {} recoveries, {} of them after one that was killed as well\n\
+             {} overlaps; {} recoveries found frames lost, {} frames in {} pieces: {per_kill:.1} for each kill, and the \
+             calls of the killed concerned {}\n",
             all.kills,
             all.in_a_call,
             all.recoveries.len(),
             all.recoverers,
             all.overlaps,
+            all.with_losses,
             all.lost,
             all.pieces,
             all.bound,
@@ -74,6 +76,7 @@ pub fn sum(tallies: &[Tally]) -> Tally {
         sum.recoveries.extend(&one.recoveries);
         sum.recoverers += one.recoverers;
         sum.overlaps += one.overlaps;
+        sum.with_losses += one.with_losses;
         sum.lost += one.lost;
         sum.pieces += one.pieces;
         sum.bound += one.bound;

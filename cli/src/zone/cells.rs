@@ -39,9 +39,8 @@ impl Shade {
             return alike;
         }
         let online = group.iter().filter(|huge| huge.used_as != HugeUse::Offline);
-        let (used, frames) = online.fold((0, 0), |(used, frames), huge| {
-            (used + used_frames(huge), frames + huge.frames)
-        });
+        let (used, frames) = online
+            .fold((0, 0), |(used, frames), huge| (used + used_frames(huge), frames + huge.frames));
         let tenths = used * usize::from(Self::TENTHS) / frames.max(1);
         Shade::Split(tenths.min(usize::from(Self::TENTHS) - 1) as u8)
     }

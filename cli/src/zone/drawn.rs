@@ -266,7 +266,9 @@ mod tests {
             2 => HugeUse::Whole,
             _ => HugeUse::Offline,
         };
-        (0..count).map(|id| HugeView { id: HugeId(id), frames: 512, used_as: used_as(id) }).collect()
+        (0..count)
+            .map(|id| HugeView { id: HugeId(id), frames: 512, used_as: used_as(id) })
+            .collect()
     }
 
     #[test]

@@ -117,7 +117,10 @@ impl Mapped {
         match about.len() < self.len as u64 {
             true => {
                 let (now, before) = (about.len(), self.len);
-                Err(Failure::at(path, format!("was truncated: it has {now} bytes, and had {before}")))
+                Err(Failure::at(
+                    path,
+                    format!("was truncated: it has {now} bytes, and had {before}"),
+                ))
             }
             false => Ok(()),
         }

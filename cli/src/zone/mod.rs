@@ -14,8 +14,6 @@ pub mod file;
 mod map;
 mod words;
 
-pub use cells::{Grid, Shade};
-
 use std::path::{Path, PathBuf};
 
 use clap::builder::PathBufValueParser;
