@@ -3,6 +3,7 @@
 use woodlot_bench::statistics::Summary;
 
 use super::run::{Ended, Tally};
+use crate::top::table;
 
 const HEADINGS: [&str; 11] = [
     "processes",
@@ -20,18 +21,9 @@ const HEADINGS: [&str; 11] = [
 
 /// The table, and the sums in a sentence.
 pub fn describe(ended: &Ended) -> String {
-    let rows = ended.tallies.iter().map(row);
-    let rows: Vec<[String; HEADINGS.len()]> =
-        [HEADINGS.map(String::from)].into_iter().chain(rows).collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
-    let widths: [usize; HEADINGS.len()] = std::array::from_fn(width);
-    let line = |row: &[String; HEADINGS.len()]| {
-        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:>width$}"));
-        cells.collect::<Vec<_>>().join("  ") + "\n"
-    };
     let all = sum(&ended.tallies);
     let per_kill = all.lost as f64 / all.kills.max(1) as f64;
-    rows.iter().map(line).collect::<String>()
+    table(HEADINGS, ended.tallies.iter().map(row))
         + &format!(
             "{} kills, {} of them in a call; {} recoveries, {} of them after one that was killed as well\n\
              {} overlaps; {} recoveries found frames lost, {} frames in {} pieces: {per_kill:.1} for each kill, and the \

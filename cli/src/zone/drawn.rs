@@ -76,7 +76,7 @@ impl Shade {
 }
 
 /// What a legend says: a shade and what it is, with as many as there are.
-fn legend(counts: &Counts) -> [(Shade, String); 4] {
+pub fn legend(counts: &Counts) -> [(Shade, String); 4] {
     let Counts { free, split, split_frames, split_used, whole, offline } = counts;
     let used = match *split_frames {
         0 => String::new(),

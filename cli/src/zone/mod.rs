@@ -8,11 +8,11 @@
 //!   map      view ── cells ── drawn in characters, or as a picture
 //! ```
 
-mod cells;
-mod drawn;
+pub mod cells;
+pub mod drawn;
 pub mod file;
 mod map;
-mod words;
+pub mod words;
 
 use std::path::{Path, PathBuf};
 
