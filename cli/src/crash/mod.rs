@@ -33,7 +33,7 @@ use crate::stop;
 pub use actor::Defect;
 pub use arena::Place;
 pub use child::{ChildArgs, FOUND, VERB, child};
-pub use run::{Ended, Plan, Tally, run};
+pub use run::{Plan, run};
 pub use words::sum;
 
 /// What the zone lies in.

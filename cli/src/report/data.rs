@@ -15,6 +15,7 @@ use woodlot_bench::statistics::Summary;
 
 use super::kernel::Kernel;
 use super::scope::BURST_ORDER;
+use super::survived::{Crashes, Openings};
 
 /// The form of the file. Another number means that this program cannot read it.
 pub const FORMAT: u32 = 2;
@@ -145,6 +146,12 @@ pub struct Data {
     pub traces: Vec<Replayed>,
     /// Targets.
     pub targets: Vec<Held>,
+    /// How long a zone takes to open.
+    #[serde(default)]
+    pub openings: Option<Openings>,
+    /// Processes that were killed.
+    #[serde(default)]
+    pub crashes: Option<Crashes>,
     /// What was measured inside a kernel, from files.
     #[serde(default)]
     pub kernel: Kernel,

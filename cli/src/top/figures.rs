@@ -138,7 +138,8 @@ pub mod tests {
                     zone.alloc(Request::movable(Order::BASE, Slot(slot))).unwrap();
                 }
             }
-            let (look, at) = (file.look().unwrap(), begun + Duration::from_secs(second as u64));
+            let (look, at) =
+                (file.look().unwrap().unwrap(), begun + Duration::from_secs(second as u64));
             match &mut figures {
                 Some(figures) => figures.add(look, at),
                 None => figures = Some(Figures::new("a.zone".into(), look, at)),

@@ -57,10 +57,10 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// When the file cannot be read, holds no zone, or nobody has it in use, at the beginning or later on.
 pub fn top(args: &TopArgs, screen: &mut Screen) -> Result<(), Failure> {
     let file = ZoneFile::open(&args.file)?;
-    let mut figures = Figures::new(file.name(), file.look()?, Instant::now());
+    let mut figures = Figures::new(file.name(), file.first()?, Instant::now());
     if args.once || !io::stdout().is_terminal() {
         std::thread::sleep(args.interval);
-        figures.add(file.look()?, Instant::now());
+        figures.add(file.first()?, Instant::now());
         return screen.print(&words::text(&figures));
     }
     stop::listen();
@@ -97,7 +97,9 @@ fn watch(
                 return Ok(());
             }
         }
-        figures.add(file.look()?, Instant::now());
+        if let Some(look) = file.look()? {
+            figures.add(look, Instant::now());
+        }
     }
 }
 

@@ -11,7 +11,7 @@
 //! ```
 
 use ratatui::Frame;
-use ratatui::layout::{Alignment, Constraint, Layout, Rect};
+use ratatui::layout::{Alignment, Constraint, Flex, Layout, Rect};
 use ratatui::style::{Color, Style, Stylize};
 use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::{Block, Paragraph, Row, Sparkline, Table};
@@ -79,9 +79,16 @@ fn table<const N: usize>(
     headings: [&str; N],
     rows: impl Iterator<Item = [String; N]>,
 ) {
+    let rows: Vec<[String; N]> = rows.collect();
+    let longest = |column: usize| {
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        cells.chain([headings[column].len()]).max().unwrap_or(0) as u16
+    };
+    let widths: [Constraint; N] = std::array::from_fn(|column| Constraint::Length(longest(column)));
     let right = |cell: String| Text::from(cell).alignment(Alignment::Right);
     let cells = |row: [String; N]| Row::new(row.map(right));
-    let table = Table::new(rows.map(cells), [Constraint::Fill(1); N])
+    let table = Table::new(rows.into_iter().map(cells), widths)
+        .flex(Flex::SpaceBetween)
         .header(cells(headings.map(String::from)).dim())
         .block(Block::bordered().title(name.to_string()));
     frame.render_widget(table, area);
@@ -103,12 +110,13 @@ fn draw_map(frame: &mut Frame<'_>, area: Rect, figures: &Figures) {
         rows.iter().take(1).flatten().enumerate().map(cell).collect::<Line<'_>>()
     };
     let lines: Vec<Line<'_>> = grid.rows.chunks(2).map(line).collect();
-    let mut title = vec![Span::raw(format!("huge frames, {} in a cell: ", grid.group))];
+    let title = format!("huge frames, {} in a cell", grid.group);
+    let mut legend = Vec::new();
     for (shade, what) in drawn::legend(&Counts::of(huge)) {
-        title.push(Span::styled("█", Style::new().fg(color(&shade))));
-        title.push(Span::raw(format!(" {what}  ")));
+        legend.push(Span::styled("█", Style::new().fg(color(&shade))));
+        legend.push(Span::raw(format!(" {what}  ")));
     }
-    let block = Block::bordered().title(Line::from(title));
+    let block = Block::bordered().title(title).title_bottom(Line::from(legend));
     frame.render_widget(Paragraph::new(lines).block(block), area);
 }
 
@@ -136,7 +144,7 @@ mod tests {
         {
             assert!(has(words), "{words}: {lines:#?}");
         }
-        assert!(has("huge frames, 1 in a cell: █ 508 free"), "{lines:#?}");
+        assert!(has("huge frames, 1 in a cell") && has("█ 508 free"), "{lines:#?}");
         let cells: usize = lines.iter().map(|line| line.matches('▀').count()).sum();
         assert_eq!(cells, 256, "two huge frames in each");
     }

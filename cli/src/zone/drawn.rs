@@ -202,7 +202,10 @@ pub fn svg(title: &str, huge: &[HugeView], counts: &Counts) -> String {
 /// The rows that have a number, and where it stands: as many as there is room for.
 fn numbered(grid: &Grid, size: usize) -> Vec<(usize, usize)> {
     let every = (LETTERS + 2).div_ceil(size).max(grid.rows.len().div_ceil(16)).next_power_of_two();
-    (0..grid.rows.len()).step_by(every).map(|row| (row, row * size + size.max(10))).collect()
+    (0..grid.rows.len())
+        .step_by(every)
+        .map(|row| (row, row * size + (size / 2 + 4).max(10)))
+        .collect()
 }
 
 /// All cells of one shade, those side by side as one piece where no line is between them.
