@@ -105,7 +105,7 @@ impl Mapped {
     /// # Panics
     /// Where the part does not lie in the mapping or is not aligned, which is a defect.
     pub fn words(&self, bytes: Range<usize>) -> &[AtomicU32] {
-        assert!(bytes.start % 4 == 0 && bytes.start <= bytes.end && bytes.end <= self.len);
+        assert!(bytes.start.is_multiple_of(4) && bytes.start <= bytes.end && bytes.end <= self.len);
         // SAFETY: it lies in the mapping, which begins at a page; atomics may have any value. Who shares the file
         // accesses these words by atomics only.
         unsafe { from_raw_parts(self.start.add(bytes.start).cast(), bytes.len() / 4) }
