@@ -3,13 +3,13 @@
 use woodlot_frame::{Geometry, ZoneConfig};
 use woodlot_llfree::{LLFree, Repairs, VOLATILE_VERSION, View};
 
+use crate::ZoneError;
 use crate::checksum;
 use crate::layout::Memory;
 use crate::open::Cause;
 use crate::page::Info;
 use crate::phase::Phase;
-use crate::state::{self, Seal, State};
-use crate::{Field, ZoneError};
+use crate::state::{Seal, State};
 
 /// What is known of a zone without opening it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -88,18 +88,5 @@ pub unsafe fn view<'a, G: Geometry>(memory: Memory<'a>) -> Result<(Info, View<'a
 /// # Errors
 /// [`ZoneError::NotInUse`], or [`ZoneError::Mismatch`] with the version of the volatile part.
 pub fn in_use(memory: Memory<'_>) -> Result<(), ZoneError> {
-    used_by(memory).map(drop)
-}
-
-/// The same; with the state of who opened the zone.
-pub(crate) fn used_by(memory: Memory<'_>) -> Result<State, ZoneError> {
-    let state = State::load(memory.page());
-    let Some(state @ State { phase: Phase::InUse, .. }) = state else {
-        return Err(ZoneError::NotInUse(state.map(|state| state.phase)));
-    };
-    let (expected, found) = (VOLATILE_VERSION as u64, state::volatile_version(memory.page()));
-    match expected == found {
-        true => Ok(state),
-        false => Err(ZoneError::Mismatch { field: Field::VolatileVersion, expected, found }),
-    }
+    State::of_user(memory.page()).map(drop)
 }

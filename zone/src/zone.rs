@@ -11,7 +11,7 @@ use crate::open::{Check, Opened, Opening};
 use crate::page::{self, Constants, Info};
 use crate::phase::Phase;
 use crate::state::{Seal, State};
-use crate::{ZoneError, checksum, verify};
+use crate::{ZoneError, checksum};
 
 /// A zone in use. It is the allocator that lies in its memory: call
 /// [`FrameAllocator`] on it.
@@ -115,7 +115,7 @@ impl<'a, G: Geometry, M: Medium> Zone<'a, G, M> {
         medium: M,
     ) -> Result<Self, ZoneError> {
         let Info { config, layout, .. } = Info::check::<G>(memory, expected, Some(M::MODEL))?;
-        let state = verify::used_by(memory)?;
+        let state = State::of_user(memory.page())?;
         // SAFETY: `check` found that the memory holds both parts of this configuration, and they are in use, so they
         // are set up, as the caller vouches too.
         let allocator = unsafe {

@@ -20,11 +20,12 @@ use woodlot_frame::{Base4K, Order};
 use woodlot_llfree::LLFree;
 use woodlot_trace::shipped;
 
-use super::data::{Data, FORMAT, FloorLoop, Form, Fragmented, Held, Moment, Replayed, Timed};
+use super::data::{
+    Crashes, Data, FORMAT, FloorLoop, Form, Fragmented, Held, Moment, Openings, Replayed, Timed,
+};
 use super::kernel::Kernel;
 use super::papers;
 use super::scope::{BUDDIES, BURST_ORDER, BURSTS, ENGINES, LISTS, thread_counts};
-use super::survived::{Crashes, Openings};
 use super::words::threads_of;
 #[cfg(target_os = "linux")]
 use crate::crash;

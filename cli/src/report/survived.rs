@@ -1,56 +1,12 @@
 //! Section 5.7 of LLFree's paper: how long a zone takes to open, and what processes leave that are killed.
 
-use serde::{Deserialize, Serialize};
-use woodlot_bench::size::Size;
 use woodlot_bench::statistics::Summary;
 
 use super::beside::{Beside, beside};
-use super::data::Data;
+use super::data::{Crashes, Data, Openings};
 use super::papers;
 use super::section::{Section, Table};
 use super::words::{count, number, percent, size, spread};
-
-/// Openings of a zone of which a random half is allocated, in microseconds, one for each repetition.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Openings {
-    /// The zone.
-    pub memory: Size,
-    /// After a crash: one thread recovers it.
-    pub dirty_us: Vec<f64>,
-    /// The same by two threads.
-    pub dirty_two_us: Vec<f64>,
-    /// After a clean shutdown.
-    pub clean_us: Vec<f64>,
-    /// The same; what survived is compared with its checksum.
-    pub clean_compared_us: Vec<f64>,
-}
-
-/// What was found of processes that were killed.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Crashes {
-    /// How many processes shared the zone, one number after the other.
-    pub processes: Vec<usize>,
-    /// Processes that were killed, and how many of them in a call.
-    pub kills: usize,
-    pub in_a_call: usize,
-    /// Recoveries, and how many of them found frames lost.
-    pub recoveries: usize,
-    pub with_losses: usize,
-    /// Frames with two owners, or free and owned.
-    pub overlaps: usize,
-    /// Frames lost, and the frames that the calls of the killed concerned.
-    pub lost: usize,
-    pub bound: usize,
-    /// What else was wrong.
-    pub wrong: Vec<String>,
-}
-
-impl Crashes {
-    /// Was everything recovered, and no more lost than may be?
-    fn is_right(&self) -> bool {
-        self.overlaps == 0 && self.lost <= self.bound && self.wrong.is_empty()
-    }
-}
 
 /// This run's figures and whether they keep the rule, as a claim takes them.
 type Found = Option<(String, bool)>;

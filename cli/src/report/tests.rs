@@ -9,13 +9,12 @@ use woodlot_bench::size::Size;
 
 use super::claims::{Verdict, claims};
 use super::compare::compare;
-use super::data::{Data, Form, Timed};
+use super::data::{Crashes, Data, Form, Openings, Timed};
 use super::figures::sections;
 use super::files;
 use super::kernel::Kernel;
 use super::page::{GENERATOR, page};
 use super::scope::thread_counts;
-use super::survived::{Crashes, Openings};
 
 /// A smoke run, thinned out, and taken for a quick one: the claims of a smoke run are not judged.
 fn data() -> Data {
