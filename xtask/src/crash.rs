@@ -13,7 +13,7 @@ const KILLS_SHORT: u32 = 200;
 /// The mistakes, as `woodlot crash --defect` names them, and what is said of each.
 const DEFECTS: [(&str, &str); 3] = [
     ("free-twice", "process"),
-    ("claim", "owned by process"),
+    ("claim", "process"),
     ("forget", "frames are lost, and the calls of the killed processes concerned"),
 ];
 

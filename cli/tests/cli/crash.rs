@@ -41,7 +41,7 @@ fn mistakes_are_found() {
     let folder = Folder::new();
     for (defect, words) in [
         ("free-twice", "process"),
-        ("claim", "owned by process"),
+        ("claim", "process"),
         ("forget", "frames are lost, and the calls of the killed processes concerned"),
     ] {
         let run = ["crash", "--kills", "400", "--processes", "2-3", "--defect", defect];
