@@ -17,7 +17,7 @@ use woodlot_frame::atomics::{AtomicU64, Ordering};
 use woodlot_frame::{
     Base4K, FrameAllocator, FrameId, Geometry, Init, InitError, Order, Slot, ZoneConfig,
 };
-use woodlot_zone::{Check, Medium, Memory, Opened, Opening, PAGE, Shared, Zone, ZoneError};
+use woodlot_zone::{Check, Closed, Medium, Memory, Opened, Opening, PAGE, Shared, Zone, ZoneError};
 
 use crate::random::Random;
 use crate::size::Size;
@@ -67,7 +67,8 @@ pub fn measure(memory: Size, repetitions: usize, seed: u64) -> Result<Recovery, 
         for (check, times) in
             [(Check::Quick, &mut found.clean), (Check::Full, &mut found.clean_compared)]
         {
-            open(1, Check::Quick)?.0.close()?;
+            let closed = open(1, Check::Quick)?.0.close()?;
+            assert_eq!(closed, Closed::Clean, "nobody has died in the middle of a call");
             let (zone, _, time) = open(1, check)?;
             times.push(in_us(time));
             black_box(&zone);

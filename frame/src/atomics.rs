@@ -8,19 +8,19 @@
 //! the processor's, and every write is recorded). A word is always accessed at one width.
 
 #[cfg(not(any(woodlot_loom, woodlot_shuttle, woodlot_explore, woodlot_persist)))]
-pub use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
+pub use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 
 #[cfg(woodlot_loom)]
-pub use loom::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
+pub use loom::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 
 #[cfg(all(woodlot_explore, not(woodlot_loom)))]
-pub use woodlot_explore::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
+pub use woodlot_explore::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 
 #[cfg(all(woodlot_shuttle, not(any(woodlot_loom, woodlot_explore))))]
-pub use shuttle::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
+pub use shuttle::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 
 #[cfg(all(woodlot_persist, not(any(woodlot_loom, woodlot_explore, woodlot_shuttle))))]
-pub use woodlot_recorder::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
+pub use woodlot_recorder::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 
 /// Sets every word to zero, as fast as the memory takes it.
 ///

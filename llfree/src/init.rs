@@ -38,6 +38,9 @@ pub(crate) const TOTAL_FREE: usize = 0;
 /// Of the totals: huge frames that are offline.
 pub(crate) const TOTAL_OFFLINE: usize = 1;
 
+/// Of the totals: how often somebody asked to be told of free huge frames, and was ([`news`](crate::news)).
+pub(crate) const TOTAL_NEWS: usize = 2;
+
 /// How many words of each kind a zone needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Counts {
@@ -272,10 +275,20 @@ impl<'a, G: Geometry, P: Persistence> LLFree<'a, G, P> {
         offset(self.zone.start)..offset(self.zone.end())
     }
 
+    /// The number of the huge frame that the metadata begins with.
+    pub(crate) fn first_huge(&self) -> usize {
+        self.base >> G::HUGE_ORDER
+    }
+
+    /// The huge frame at an index.
+    pub(crate) fn huge_id(&self, huge: usize) -> HugeId {
+        HugeId(self.first_huge() + huge)
+    }
+
     /// The index of a huge frame that lies wholly in the zone.
     pub(crate) fn huge_index(&self, huge: HugeId) -> Option<usize> {
         let within = self.zone.huge_range::<G>().contains(&huge);
-        within.then(|| huge.0 - (self.base >> G::HUGE_ORDER))
+        within.then(|| huge.0 - self.first_huge())
     }
 }
 

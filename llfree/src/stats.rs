@@ -236,7 +236,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     }
 
     /// The huge frames of a tree.
-    fn children(&self, tree: usize) -> core::ops::Range<usize> {
+    pub(crate) fn children(&self, tree: usize) -> core::ops::Range<usize> {
         let first = tree * G::TREE_HUGE;
         first..(first + G::TREE_HUGE).min(self.lower.len())
     }

@@ -4,8 +4,8 @@ use core::fmt::{Display, Formatter, Result as Fmt};
 
 use woodlot_frame::{Base4K, Base16K, Base64K, Init, InitError, ZoneConfig};
 use woodlot_zone::{
-    Cause, Check, Eadr, Field, Info, Layout, Memory, NotDurable, Opened, Opening, Persistence,
-    Phase, Repairs, Shared, Verdict, Zone, ZoneError,
+    Cause, Check, Closed, Eadr, Field, Hidden, Info, Layout, Memory, NotDurable, Opened, Opening,
+    Persistence, Phase, Repairs, Shared, Verdict, Zone, ZoneError,
 };
 
 symbols! { cold zone:
@@ -23,6 +23,9 @@ symbols! { cold zone:
     read(memory: Memory<'static>) -> Result<Info, ZoneError> = Info::read(memory);
     is_clean(verdict: &Verdict) -> bool = verdict.is_clean();
     is_nothing(repairs: &Repairs) -> bool = repairs.is_nothing();
+    nothing_hidden(hidden: &Hidden) -> bool = hidden.is_nothing();
+    behind(memory: Memory<'static>, bytes: usize) -> Result<Memory<'static>, ZoneError> =
+        memory.behind(bytes);
     and(repairs: Repairs, other: Repairs) -> Repairs = repairs.and(other);
 }
 
@@ -32,6 +35,14 @@ symbols! { cold zone:
 pub unsafe fn memory(start: *mut u8, len: usize) -> Result<Memory<'static>, ZoneError> {
     // SAFETY: as the caller promises.
     unsafe { Memory::new(start, len) }
+}
+
+/// # Safety
+/// As [`woodlot_zone::erase`].
+#[unsafe(export_name = "cold_zone_erase")]
+pub unsafe fn erase(memory: Memory<'static>) -> Result<(), NotDurable> {
+    // SAFETY: as the caller promises.
+    unsafe { woodlot_zone::erase(memory, &Eadr) }
 }
 
 /// What there is for each geometry.
@@ -50,7 +61,8 @@ macro_rules! zone {
                 help(opening: &Begun) -> () = opening.help();
                 finish(opening: Begun) -> Result<(Of, Opened), ZoneError> = opening.finish();
                 sync(zone: &Of) -> Result<(), ZoneError> = zone.sync();
-                close(zone: Of) -> Result<(), ZoneError> = zone.close();
+                close(zone: Of) -> Result<Closed, ZoneError> = zone.close();
+                hidden(zone: &Of) -> Hidden = zone.hidden();
                 generation(zone: &Of) -> u32 = zone.generation();
                 layout_of(zone: &Of) -> &Layout = zone.layout();
                 slots(zone: &Of) -> usize = woodlot_frame::FrameAllocator::zone(&**zone).slots;

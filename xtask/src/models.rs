@@ -8,6 +8,9 @@ use crate::shell::{CHECKING, passed_in, tee, this_cargo};
 /// The crates that keep the contract and have models.
 pub const ENGINES: [&str; 2] = ["woodlot-llfree", "woodlot-nbbs"];
 
+/// What has models beside them: the tags of a zone's owners.
+const MODELS: [&str; 1] = ["woodlot-owners"];
+
 /// Executions after which a short run cuts off a scenario under loom, for each thread that comes first: the
 /// same ones on every machine.
 const LOOM_SHORT: &str = "1000";
@@ -32,7 +35,7 @@ impl From<Length> for Models {
 pub fn models(cfg: &str, what: &Models) -> Result<Outcome, String> {
     let mut command = this_cargo();
     command.arg("test").args(CHECKING).args(["--release", "--lib"]);
-    command.args(ENGINES.iter().flat_map(|krate| ["-p", krate]));
+    command.args(ENGINES.iter().chain(&MODELS).flat_map(|krate| ["-p", krate]));
     command.args(["--", "--nocapture", "--test-threads", "2"]);
     command.arg(what.name.as_deref().unwrap_or("models"));
     command.env("RUSTFLAGS", format!("--cfg {cfg}"));

@@ -33,7 +33,7 @@ pub enum ZoneError {
     },
     /// Someone began to format a zone here, or to format another one over it, and did not come to the end.
     Unfinished,
-    /// A zone is here already. Who wants another one clears the zone page first.
+    /// A zone is here already. Who wants another one [erases](crate::erase) the zone page first.
     Exists,
     /// The constant part of the zone page is damaged.
     Checksum {

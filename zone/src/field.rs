@@ -1,11 +1,11 @@
-//! The constant words of the zone page, by their places. LAYOUT.md has the same table.
+//! The constant words of the zone page, and of the page of an owner table, by their places. LAYOUT.md has the same table.
 
 use core::fmt;
 
 /// The first word of a zone: `Woodlot` and a byte that no text has.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"Woodlot\x1a");
 
-/// A word of the zone page, and what it says. The number is its place in the page.
+/// A word of the zone page, or of the page of an owner table, and what it says. The number is its place in the page.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 #[repr(usize)]
@@ -68,6 +68,14 @@ pub enum Field {
     VolatileOffset = 27,
     /// The bytes of the volatile part.
     VolatileBytes = 28,
+    /// Of an owner table: for how many members it has room.
+    Members = 48,
+    /// Of an owner table: where the members begin, in bytes from its page.
+    MembersOffset = 49,
+    /// Of an owner table: where the slots begin.
+    SlotsOffset = 50,
+    /// Of an owner table: where the tags begin.
+    TagsOffset = 51,
     /// The version of the volatile part. Not constant: whoever opens the zone writes it.
     VolatileVersion = 65,
 }
@@ -144,6 +152,10 @@ impl Field {
             Field::DurableBytes => "length of the durable part",
             Field::VolatileOffset => "place of the volatile part",
             Field::VolatileBytes => "length of the volatile part",
+            Field::Members => "room for members",
+            Field::MembersOffset => "place of the members",
+            Field::SlotsOffset => "place of the slots",
+            Field::TagsOffset => "place of the tags",
             Field::VolatileVersion => "version of the volatile part",
         }
     }

@@ -120,10 +120,29 @@ impl<'a> Memory<'a> {
         RawMetadata { durable: raw(&layout.durable), volatile: raw(&layout.volatile) }
     }
 
+    /// The memory behind the first `bytes` of it, a multiple of [`PAGE`]: behind a zone, whose length its
+    /// [`Layout`] says.
+    ///
+    /// # Errors
+    /// [`ZoneError::Misaligned`] where `bytes` is not a multiple of [`PAGE`], and [`ZoneError::Short`] where no page is
+    /// behind them.
+    pub fn behind(&self, bytes: usize) -> Result<Self, ZoneError> {
+        if bytes & (PAGE - 1) != 0 {
+            return Err(ZoneError::Misaligned {
+                address: self.words.as_ptr().addr().wrapping_add(bytes),
+            });
+        }
+        let words = self.words.get(bytes / size_of::<u64>()..).unwrap_or_default();
+        match words.first_chunk() {
+            Some(page) => Ok(Memory { words, page }),
+            None => Err(ZoneError::Short { needed: bytes.saturating_add(PAGE), given: self.len() }),
+        }
+    }
+
     /// # Errors
     /// [`ZoneError::Short`]
-    pub(crate) fn check(&self, layout: &Layout) -> Result<(), ZoneError> {
-        let (needed, given) = (layout.len, self.len());
+    pub(crate) fn check(&self, needed: usize) -> Result<(), ZoneError> {
+        let given = self.len();
         if given < needed { Err(ZoneError::Short { needed, given }) } else { Ok(()) }
     }
 }

@@ -42,6 +42,7 @@ mod field;
 mod layout;
 mod medium;
 mod open;
+mod owners;
 mod page;
 mod phase;
 mod state;
@@ -53,11 +54,12 @@ pub use field::{Field, MAGIC};
 pub use layout::{Layout, Memory, PAGE};
 pub use medium::{Adr, Eadr, File, Medium, NotDurable, Persistence, Shared};
 pub use open::{Cause, Check, Opened, Opening};
-pub use page::Info;
+pub use owners::{Member, Owners, OwnersError, Swept, Tagged};
+pub use page::{Info, erase};
 pub use phase::Phase;
 pub use verify::{Verdict, in_use, verify, view};
-pub use woodlot_llfree::{HugeUse, HugeView, Repairs, SlotView, View};
-pub use zone::Zone;
+pub use woodlot_llfree::{Hidden, HugeUse, HugeView, Repairs, SlotView, View};
+pub use zone::{Closed, Zone};
 
 /// The example of this crate's README, compiled and run with the documentation's tests.
 #[cfg(doctest)]

@@ -17,8 +17,8 @@ use woodlot_llfree::{DURABLE_VERSION, VOLATILE_VERSION};
 use crate::ZoneError;
 use crate::checksum;
 use crate::field::{Field, MAGIC};
-use crate::layout::{Layout, Memory, PAGE_WORDS};
-use crate::medium::Persistence;
+use crate::layout::{Layout, Memory, PAGE, PAGE_WORDS};
+use crate::medium::{Medium, NotDurable, Persistence};
 use crate::phase::Phase;
 use crate::state::{self, State, load, store};
 
@@ -47,14 +47,13 @@ impl Constants {
         persistence: Persistence,
         layout: &Layout,
     ) -> Constants {
-        let mut words = Constants([0; CONSTANT]);
         let policy = &config.classes;
         let bytes = |at: fn(&ClassPolicy, Class) -> u8| {
             let bytes: [u8; MAX_CLASSES] =
                 core::array::from_fn(|class| at(policy, Class(class as u8)));
             u64::from_le_bytes(bytes)
         };
-        for (field, value) in [
+        let mut words = Constants::of_fields(&[
             (Field::Magic, MAGIC),
             (Field::Version, VERSION),
             (Field::Engine, LLFREE),
@@ -73,9 +72,7 @@ impl Constants {
             (Field::DurableBytes, layout.durable.len() as u64),
             (Field::VolatileOffset, layout.volatile.start as u64),
             (Field::VolatileBytes, layout.volatile.len() as u64),
-        ] {
-            words.set(field, value);
-        }
+        ]);
         for (class, field) in policy.all().zip(Field::TURNS) {
             let mut turns = [0; MAX_CLASSES];
             turns.iter_mut().zip(policy.turns(class)).for_each(|(byte, turn)| *byte = turn.0);
@@ -83,6 +80,49 @@ impl Constants {
         }
         words.set(Field::Checksum, words.checksum());
         words
+    }
+
+    /// These words and their checksum; all others are zero.
+    pub(crate) fn of_fields(fields: &[(Field, u64)]) -> Constants {
+        let mut words = Constants([0; CONSTANT]);
+        fields.iter().for_each(|&(field, value)| words.set(field, value));
+        words.set(Field::Checksum, words.checksum());
+        words
+    }
+
+    /// Those of a page that begins with `magic`.
+    ///
+    /// # Errors
+    /// That it does not, or that the checksum is wrong.
+    pub(crate) fn whole(
+        page: &[AtomicU64; PAGE_WORDS],
+        magic: u64,
+    ) -> Result<Constants, ZoneError> {
+        let words = Constants::load(page);
+        match words.get(Field::Magic) {
+            found if found == magic => {}
+            MARK => return Err(ZoneError::Unfinished),
+            0 if (0..PAGE_WORDS).all(|at| load(page, at) == 0) => return Err(ZoneError::Empty),
+            found if words.is_whole() => return Err(mismatch(Field::Magic, magic, found)),
+            magic => return Err(ZoneError::Foreign { magic }),
+        }
+        if !words.is_whole() {
+            let (expected, found) = (words.checksum(), words.get(Field::Checksum));
+            return Err(ZoneError::Checksum { expected, found });
+        }
+        Ok(words)
+    }
+
+    /// # Errors
+    /// [`ZoneError::Mismatch`] where the page is of another version, otherwise [`ZoneError::Features`] with those that
+    /// are not in `known`.
+    pub(crate) fn version(&self, version: u64, known: u64) -> Result<(), ZoneError> {
+        let (found, unknown) = (self.get(Field::Version), self.get(Field::Incompatible) & !known);
+        match unknown {
+            _ if found != version => Err(mismatch(Field::Version, version, found)),
+            0 => Ok(()),
+            unknown => Err(ZoneError::Features { unknown }),
+        }
     }
 
     fn load(page: &[AtomicU64; PAGE_WORDS]) -> Constants {
@@ -108,7 +148,7 @@ impl Constants {
     }
 
     /// A number of the page, as this machine counts.
-    fn number(&self, field: Field) -> Result<usize, ZoneError> {
+    pub(crate) fn number(&self, field: Field) -> Result<usize, ZoneError> {
         usize::try_from(self.get(field)).map_err(|_| InitError::ZoneTooLarge.into())
     }
 
@@ -125,10 +165,10 @@ impl Constants {
 
     /// # Errors
     /// [`ZoneError::Mismatch`] with the first field that is not as in `expected`.
-    fn compare(&self, expected: &Constants) -> Result<(), ZoneError> {
-        let differs = |&field: &Field| self.get(field) != expected.get(field);
-        match Field::COMPARED.into_iter().find(differs) {
-            Some(field) => Err(mismatch(field, expected.get(field), self.get(field))),
+    pub(crate) fn compare(&self, expected: &Constants, fields: &[Field]) -> Result<(), ZoneError> {
+        let differs = |&&field: &&Field| self.get(field) != expected.get(field);
+        match fields.iter().find(differs) {
+            Some(&field) => Err(mismatch(field, expected.get(field), self.get(field))),
             None => Ok(()),
         }
     }
@@ -168,27 +208,11 @@ impl Info {
     /// unknown allocator, contradicting classes.
     pub fn read(memory: Memory<'_>) -> Result<Info, ZoneError> {
         let page = memory.page();
-        let words = Constants::load(page);
-        match words.get(Field::Magic) {
-            MAGIC => {}
-            MARK => return Err(ZoneError::Unfinished),
-            0 if (0..PAGE_WORDS).all(|at| load(page, at) == 0) => return Err(ZoneError::Empty),
-            found if words.is_whole() => return Err(mismatch(Field::Magic, MAGIC, found)),
-            magic => return Err(ZoneError::Foreign { magic }),
-        }
-        if !words.is_whole() {
-            let (expected, found) = (words.checksum(), words.get(Field::Checksum));
-            return Err(ZoneError::Checksum { expected, found });
-        }
-        let unknown = words.get(Field::Incompatible) & !KNOWN;
-        for (field, expected) in [(Field::Version, VERSION), (Field::Engine, LLFREE)] {
-            let found = words.get(field);
-            if found != expected {
-                return Err(mismatch(field, expected, found));
-            }
-            if unknown != 0 {
-                return Err(ZoneError::Features { unknown });
-            }
+        let words = Constants::whole(page, MAGIC)?;
+        words.version(VERSION, KNOWN)?;
+        let engine = words.get(Field::Engine);
+        if engine != LLFREE {
+            return Err(mismatch(Field::Engine, LLFREE, engine));
         }
         let config = ZoneConfig {
             start: FrameId(words.number(Field::Start)?),
@@ -231,16 +255,36 @@ impl Info {
         let config = expected.unwrap_or(&info.config);
         let layout = Layout::of::<G>(config)?;
         let model = model.or(info.persistence).unwrap_or(Persistence::None);
-        found.compare(&Constants::of::<G>(config, model, &layout))?;
-        memory.check(&layout)?;
+        found.compare(&Constants::of::<G>(config, model, &layout), &Field::COMPARED)?;
+        memory.check(layout.len)?;
         Ok(info)
     }
 }
 
-/// Is there a zone, of whatever version?
-pub(crate) fn is_there(page: &[AtomicU64; PAGE_WORDS]) -> bool {
-    let words = Constants::load(page);
-    words.get(Field::Magic) == MAGIC && words.is_whole()
+/// Is there room for what begins with `magic`: nothing, something else, or one that was not made to the end?
+///
+/// # Errors
+/// [`ZoneError::Exists`] where there is one, of whatever version; what is damaged of it, if it can still be told that
+/// it was one.
+pub(crate) fn vacant(page: &[AtomicU64; PAGE_WORDS], magic: u64) -> Result<(), ZoneError> {
+    match Constants::whole(page, magic) {
+        Ok(_) => Err(ZoneError::Exists),
+        Err(ZoneError::Empty | ZoneError::Unfinished | ZoneError::Foreign { .. }) => Ok(()),
+        Err(damage) => Err(damage),
+    }
+}
+
+/// Clears the page of a zone or of an owner table, whatever it holds: what lay there is gone, and another one can be
+/// made.
+///
+/// # Errors
+/// [`NotDurable`]
+///
+/// # Safety
+/// Nobody uses what lies in the memory, or will.
+pub unsafe fn erase<M: Medium>(memory: Memory<'_>, medium: &M) -> Result<(), NotDurable> {
+    (0..PAGE_WORDS).for_each(|at| store(memory.page(), at, 0));
+    memory.persist(medium, 0..PAGE)
 }
 
 /// Marks the page as one of a zone that is being formatted.
@@ -248,15 +292,20 @@ pub(crate) fn mark(page: &[AtomicU64; PAGE_WORDS]) {
     store(page, Field::Magic as usize, MARK);
 }
 
-/// Writes all of the page but the magic.
-pub(crate) fn fill(page: &[AtomicU64; PAGE_WORDS], constants: &Constants, opened: State) {
+/// Writes all of the page but the magic: the constants, and zeroes behind them.
+pub(crate) fn write(page: &[AtomicU64; PAGE_WORDS], constants: &Constants) {
     let words = constants.0.iter().copied().chain(core::iter::repeat(0));
     words.take(PAGE_WORDS).enumerate().skip(1).for_each(|(at, word)| store(page, at, word));
+}
+
+/// The same of a zone page, with its state.
+pub(crate) fn fill(page: &[AtomicU64; PAGE_WORDS], constants: &Constants, opened: State) {
+    write(page, constants);
     state::set_volatile_version(page, VOLATILE_VERSION as u64);
     opened.store(page);
 }
 
-/// Says that the zone is whole.
-pub(crate) fn finish(page: &[AtomicU64; PAGE_WORDS]) {
-    store(page, Field::Magic as usize, MAGIC);
+/// Says that all of it is there.
+pub(crate) fn finish(page: &[AtomicU64; PAGE_WORDS], magic: u64) {
+    store(page, Field::Magic as usize, magic);
 }

@@ -16,7 +16,7 @@
 //!                                       format ──────┘
 //! ```
 
-use woodlot_frame::atomics::{AtomicU64, Ordering};
+use woodlot_frame::atomics::{AtomicU64, Ordering, fence};
 
 use crate::checksum;
 use crate::layout::PAGE_WORDS;
@@ -127,8 +127,12 @@ impl Seal {
     }
 }
 
+/// A relaxed load and a fence, not an acquiring load: of the two, Rust promises only for the first that it works
+/// where the memory cannot be written.
 pub(crate) fn load(page: &[AtomicU64; PAGE_WORDS], at: usize) -> u64 {
-    page.get(at).map_or(0, |word| word.load(Ordering::Acquire))
+    let value = page.get(at).map_or(0, |word| word.load(Ordering::Relaxed));
+    fence(Ordering::Acquire);
+    value
 }
 
 pub(crate) fn store(page: &[AtomicU64; PAGE_WORDS], at: usize, value: u64) {

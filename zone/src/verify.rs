@@ -36,6 +36,10 @@ impl Verdict {
 /// Looks at all of a zone. Nothing is written, and reading is enough. While others use the zone, the counts are
 /// those of no one moment.
 ///
+/// Every access is a relaxed load of 8 bytes. Rust promises that such loads work in memory that is mapped for reading
+/// only, on x86-64, AArch64, RISC-V and every other 64-bit machine that it lists with [`core::sync::atomic`]; so a file
+/// that may not be written, or a guest's zone that its hypervisor maps so, can be verified.
+///
 /// # Errors
 /// Where [`Zone::open`](crate::Zone::open) would refuse the zone, but for its persistence model.
 ///
@@ -70,6 +74,10 @@ pub unsafe fn verify<G: Geometry>(
 
 /// Looks at what a zone is used for, beside those who use it. Nothing is written, and reading is enough. Of a zone that
 /// is not [in use](in_use) the durable part is to be trusted at most: its huge frames, and not its slots.
+///
+/// Every access is a load, of at most 8 bytes; some of them acquire. Such loads are plain instructions on x86-64, AArch64
+/// and RISC-V, so memory that is mapped for reading only will do there. (Rust itself promises that of relaxed loads
+/// alone, as [`verify`] makes them.)
 ///
 /// # Errors
 /// Where [`Zone::open`](crate::Zone::open) would refuse the zone, but for its persistence model.

@@ -3,7 +3,7 @@
 use core::ops::Deref;
 
 use woodlot_frame::{FrameAllocator, Geometry, Init, InitError, Slot, ZoneConfig};
-use woodlot_llfree::{LLFree, Tuning, VOLATILE_VERSION};
+use woodlot_llfree::{Hidden, LLFree, Tuning, VOLATILE_VERSION};
 
 use crate::layout::{Layout, Memory, PAGE};
 use crate::medium::Medium;
@@ -11,7 +11,7 @@ use crate::open::{Check, Opened, Opening};
 use crate::page::{self, Constants, Info};
 use crate::phase::Phase;
 use crate::state::{Seal, State};
-use crate::{ZoneError, checksum};
+use crate::{MAGIC, ZoneError, checksum};
 
 /// A zone in use. It is the allocator that lies in its memory: call
 /// [`FrameAllocator`] on it.
@@ -26,12 +26,24 @@ pub struct Zone<'a, G: Geometry, M: Medium> {
     state: State,
 }
 
+/// What became of a zone that was to be closed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use = "a zone that is not closed is recovered when it is opened again"]
+pub enum Closed {
+    /// It is closed: the next one who opens it need not recover it.
+    Clean,
+    /// It is not closed: a process has died in the middle of a call, and this is what that call has hidden. The next one
+    /// who opens the zone recovers it, and finds it.
+    ToRecover(Hidden),
+}
+
 impl<'a, G: Geometry, M: Medium> Zone<'a, G, M> {
     /// Makes a new zone. Its frames are free ([`Init::Free`]) or allocated ([`Init::Allocated`]).
     ///
     /// # Errors
-    /// [`ZoneError::Exists`] where a zone is already, [`ZoneError::Short`], [`ZoneError::Config`], or
-    /// [`ZoneError::NotDurable`].
+    /// [`ZoneError::Exists`] where a zone is already, and [`ZoneError::Checksum`] or [`ZoneError::Mismatch`] where one is
+    /// whose page is damaged; who does not want it any more [erases](crate::erase) its page first. Otherwise
+    /// [`ZoneError::Short`], [`ZoneError::Config`], or [`ZoneError::NotDurable`].
     ///
     /// # Crash
     /// The zone is there or not: the magic number is written last, when all else is durable. A format that did not
@@ -50,11 +62,9 @@ impl<'a, G: Geometry, M: Medium> Zone<'a, G, M> {
             return Err(InitError::Unsupported.into());
         }
         let layout = Layout::of::<G>(config)?;
-        memory.check(&layout)?;
+        memory.check(layout.len)?;
         let page = memory.page();
-        if page::is_there(page) {
-            return Err(ZoneError::Exists);
-        }
+        page::vacant(page, MAGIC)?;
         page::mark(page);
         memory.persist(&medium, 0..PAGE)?;
         let write_back = medium.write_back();
@@ -68,7 +78,7 @@ impl<'a, G: Geometry, M: Medium> Zone<'a, G, M> {
         zone.sync()?;
         page::fill(page, &Constants::of::<G>(config, M::MODEL, &layout), state);
         memory.persist(&zone.medium, 0..PAGE)?;
-        page::finish(page);
+        page::finish(page, MAGIC);
         memory.persist(&zone.medium, 0..PAGE)?;
         Ok(zone)
     }
@@ -151,15 +161,27 @@ impl<'a, G: Geometry, M: Medium> Zone<'a, G, M> {
 
     /// Gives back what the slots hold, and closes the zone: the next one who opens it need not recover it.
     ///
-    /// What the calls of processes held that died in the middle of one stays hidden, also from a clean opening. Who
-    /// knows of such a death opens the zone with [`Check::Recover`], or drops it in place of closing it.
+    /// Where a process has died in the middle of a call, that call may have hidden something. A zone that was closed
+    /// so would hide it for ever, since a clean opening repairs nothing. So the two parts are compared; if they differ,
+    /// the zone is made durable and not closed, and the next one who opens it recovers it. (A block that such a
+    /// call had taken, and that nobody got, is no difference: it is allocated. A [sweep](crate::Owners::sweep)
+    /// finds it.)
     ///
     /// # Errors
     /// [`ZoneError::NotDurable`]. The zone may not be closed then, and is recovered when it is opened again.
-    pub fn close(self) -> Result<(), ZoneError> {
+    ///
+    /// # Progress
+    /// Linear in the zone's metadata. No other call may be under way, as the caller of
+    /// [`open`](Self::open) or [`attach`](Self::attach) has promised.
+    pub fn close(self) -> Result<Closed, ZoneError> {
         for slot in 0..self.allocator.zone().slots {
             // The zone has the slot.
             let _ = self.allocator.drain(Slot(slot));
+        }
+        let hidden = self.allocator.hidden();
+        if !hidden.is_nothing() {
+            self.sync()?;
+            return Ok(Closed::ToRecover(hidden));
         }
         let part = |bytes| checksum::of_atomics(self.memory.part(bytes));
         let seal = Seal {
@@ -173,7 +195,8 @@ impl<'a, G: Geometry, M: Medium> Zone<'a, G, M> {
         seal.store(page, closed);
         self.memory.persist(&self.medium, 0..PAGE)?;
         closed.store(page);
-        Ok(self.memory.persist(&self.medium, 0..PAGE)?)
+        self.memory.persist(&self.medium, 0..PAGE)?;
+        Ok(Closed::Clean)
     }
 
     /// How often the zone was opened, formatting included; modulo 2^30.

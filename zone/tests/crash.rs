@@ -5,10 +5,12 @@ mod common;
 
 use std::cell::RefCell;
 
-use common::{Blocks, Buffer, G, Recorder, churn, config, die, judge};
+use common::{Blocks, Buffer, G, Recorder, churn, close, config, die, judge};
 use fastrand::Rng;
 use woodlot_frame::Init;
-use woodlot_zone::{Cause, Check, Info, NotDurable, Opened, Opening, PAGE, Phase, Zone, ZoneError};
+use woodlot_zone::{
+    Cause, Check, Closed, Info, NotDurable, Opened, Opening, PAGE, Phase, Zone, ZoneError,
+};
 
 /// What a crash could have left between `before` and `after`: each line, or each word of the zone page, is that of
 /// the one or the other. The first and the last are the two themselves.
@@ -125,7 +127,7 @@ fn a_close_and_an_opening_that_crash_lose_nothing() {
         churn(&*zone, &mut owned, 50 * round, &mut rng);
         zone.sync().expect("nothing fails");
         let from = medium.images.borrow().len() - 1;
-        zone.close().expect("nothing fails");
+        close(zone);
         let (zone, opened) = begin(&buffer, &medium).and_then(Opening::finish).expect("it opens");
         assert_eq!(opened, Opened::Clean);
         die(zone);
@@ -186,7 +188,7 @@ fn a_medium_that_fails_is_reported_and_loses_nothing() {
             let zone =
                 unsafe { Zone::<G, _>::format(buffer.memory(), &config(), Init::Free, &medium) }?;
             churn(&*zone, &mut owned.borrow_mut(), 100, &mut Rng::with_seed(23));
-            zone.close()?;
+            assert_eq!(zone.close()?, Closed::Clean);
             let (zone, _) = begin(&buffer, &medium)?.finish()?;
             die(zone);
             let (zone, _) = begin(&buffer, &medium)?.finish()?;

@@ -3,23 +3,24 @@
 
 mod common;
 
-use common::{Blocks, Buffer, G, churn, config, die, frames, judge, open};
+use common::{Blocks, Buffer, G, churn, close, config, die, frames, judge, open};
 use fastrand::Rng;
 use woodlot_frame::{FrameAllocator, Init};
 use woodlot_zone::{
-    Cause, Check, Field, Info, MAGIC, Opened, PAGE, Phase, Repairs, Shared, Zone, ZoneError, verify,
+    Cause, Check, Field, Info, MAGIC, Opened, PAGE, Phase, Repairs, Shared, Zone, ZoneError, erase,
+    verify,
 };
 
 /// A zone with some frames in use, closed or not.
-fn image(close: bool) -> (Vec<u8>, Blocks) {
+fn image(closed: bool) -> (Vec<u8>, Blocks) {
     let buffer = Buffer::of::<G>(&config());
     let mut owned = Blocks::new();
     // SAFETY: the buffer is this function's.
     let zone = unsafe { Zone::<G, _>::format(buffer.memory(), &config(), Init::Free, Shared) };
     let zone = zone.expect("a zone");
     churn(&*zone, &mut owned, 300, &mut Rng::with_seed(7));
-    if close {
-        zone.close().expect("nothing fails");
+    if closed {
+        close(zone);
     }
     (buffer.image(), owned)
 }
@@ -225,6 +226,36 @@ fn foreign_bytes_are_no_zone() {
     text.flip(0, b'#');
     text.flip(4095, 1);
     assert_eq!(Info::read(text.memory()), Err(ZoneError::Foreign { magic: 0 }));
+}
+
+/// Whoever formats a zone does not destroy one that can still be told to be one.
+#[test]
+fn a_damaged_zone_is_not_formatted_over() {
+    let (image, owned) = image(true);
+    let mut buffer = Buffer::of_image(&image);
+    let format = |buffer: &Buffer| {
+        // SAFETY: the buffer is this test's.
+        let zone = unsafe { Zone::<G, _>::format(buffer.memory(), &config(), Init::Free, Shared) };
+        zone.map(die)
+    };
+    let mut rng = Rng::with_seed(14);
+    for at in 0..512 {
+        buffer.set_image(&image);
+        buffer.flip(at, rng.u8(1..));
+        let before = buffer.image();
+        let refused = Info::read(buffer.memory()).err();
+        assert!(refused.is_some(), "byte {at}");
+        assert_eq!(format(&buffer).err(), refused, "byte {at}");
+        assert_eq!(before, buffer.image(), "nothing is changed");
+    }
+    buffer.set_image(&image);
+    let (zone, _) = open(&buffer, Check::Full, Shared).expect("it opens");
+    judge(&*zone, &owned, true);
+    assert_eq!(format(&buffer), Err(ZoneError::Exists));
+    // SAFETY: nobody uses the zone.
+    unsafe { erase(buffer.memory(), &Shared) }.expect("nothing fails");
+    assert_eq!(Info::read(buffer.memory()), Err(ZoneError::Empty));
+    assert_eq!(format(&buffer), Ok(()));
 }
 
 /// The page of a zone that a program of another version wrote, with the right checksum.

@@ -4,15 +4,15 @@ mod common;
 
 use std::thread;
 
-use common::{Blocks, Buffer, G, churn, config, die, frames, judge, open};
+use common::{Blocks, Buffer, G, churn, close, config, die, frames, judge, open};
 use fastrand::Rng;
 use woodlot_frame::{
     Base4K, Base16K, Class, ClassPolicy, FrameAllocator, FrameId, Geometry, HugeId, Init,
     InitError, Order, Request, Slot, ZoneConfig,
 };
 use woodlot_zone::{
-    Adr, Cause, Check, Eadr, Field, File, HugeUse, Info, Layout, Memory, Opened, Opening,
-    Persistence, Phase, Shared, Zone, ZoneError, in_use, verify, view,
+    Adr, Cause, Check, Closed, Eadr, Field, File, Hidden, HugeUse, Info, Layout, Memory, Opened,
+    Opening, Persistence, Phase, Repairs, Shared, Zone, ZoneError, in_use, verify, view,
 };
 
 fn format<'b>(buffer: &'b Buffer, config: &ZoneConfig) -> Zone<'b, G, Shared> {
@@ -35,7 +35,7 @@ fn a_closed_zone_goes_on_as_it_was() {
         churn(&*zone, &mut owned, 300, &mut rng);
         (0..3).for_each(|slot| zone.drain(Slot(slot)).expect("a slot"));
         let (free, before) = (zone.free_frames(), zone.stats());
-        zone.close().expect("nothing fails");
+        close(zone);
         // SAFETY: nobody uses the zone.
         let verdict = unsafe { verify::<G>(buffer.memory(), None) }.expect("a zone");
         assert!(verdict.is_clean(), "{verdict:?}");
@@ -150,7 +150,7 @@ fn who_attaches_sees_what_the_others_do() {
         scope.spawn(|| at_once(&three, 1, Rng::with_seed(6)));
     });
     die(three);
-    two.close().expect("nothing fails");
+    close(two);
     assert_eq!(attach(&buffer).err(), Some(ZoneError::NotInUse(Some(Phase::Clean))));
     let (zone, opened) = open(&buffer, Check::Full, Shared).expect("it opens");
     assert_eq!(opened, Opened::Clean);
@@ -174,7 +174,7 @@ fn a_zone_lies_anywhere_and_in_more_memory_than_it_needs() {
     let huge = Order::huge::<Base4K>();
     assert_eq!(zone.stats().free_frames, 0);
     zone.free(FrameId(512), huge, Slot(1)).expect("all are allocated");
-    zone.close().expect("nothing fails");
+    close(zone);
     assert_eq!(make(buffer.memory()).err(), Some(ZoneError::Exists));
     // Grown: harmless. Truncated: refused.
     let opened = |len| {
@@ -183,7 +183,8 @@ fn a_zone_lies_anywhere_and_in_more_memory_than_it_needs() {
         let (zone, opened) = unsafe { Zone::<Base4K, _>::open(memory, None, Check::Quick, Eadr) }?;
         assert_eq!((zone.stats().free_frames, opened), (512, Opened::Clean));
         assert_eq!(zone.zone(), &config);
-        zone.close()
+        close(zone);
+        Ok(())
     };
     assert_eq!(opened(layout.len + 3 * 4096), Ok(()));
     assert_eq!(opened(layout.len - 4096), Err(short));
@@ -216,7 +217,7 @@ fn expecting<G: Geometry>(buffer: &Buffer, config: Option<ZoneConfig>) -> Option
 #[test]
 fn what_does_not_match_is_said() {
     let buffer = Buffer::of::<G>(&config());
-    format(&buffer, &config()).close().expect("nothing fails");
+    close(format(&buffer, &config()));
     let before = buffer.image();
     let mismatch = |field, expected, found| Some(ZoneError::Mismatch { field, expected, found });
     assert_eq!(expecting::<Base4K>(&buffer, None), mismatch(Field::BaseShift, 12, 16));
@@ -286,7 +287,7 @@ fn a_zone_whose_writes_are_written_back() {
         };
         assert_eq!(found, cause);
         churn(&*zone, &mut owned, 300, &mut rng);
-        zone.close().expect("nothing fails");
+        close(zone);
     }
     let mismatch = ZoneError::Mismatch { field: Field::Persistence, expected: 0, found: 2 };
     assert_eq!(open(&buffer, Check::Full, Shared).err(), Some(mismatch));
@@ -303,7 +304,7 @@ fn classes_of_trees_outlive_a_close() {
     (0..3).for_each(|slot| zone.drain(Slot(slot)).expect("a slot"));
     let before = zone.stats();
     assert!(before.classes[Class::IMMOVABLE.0 as usize].trees > 0);
-    zone.close().expect("nothing fails");
+    close(zone);
     let (zone, _) = open(&buffer, Check::Quick, Shared).expect("it opens");
     assert_eq!(zone.stats().classes, before.classes);
     die(zone);
@@ -358,7 +359,62 @@ fn who_looks_sees_what_is_there_and_writes_nothing() {
     }
     assert!(look.slots().all(|slot| slot.held.iter().all(|&held| held == 0)));
 
-    zone.close().expect("nothing fails");
+    close(zone);
     let closed = Err(ZoneError::NotInUse(Some(Phase::Clean)));
     assert_eq!(in_use(buffer.memory()), closed);
+}
+
+/// A zone whose volatile part a call has changed that died in the middle: `change` has the counters of the children, or
+/// the words of the trees. It is closed by who lives on.
+fn closed_after_a_death(change: impl FnOnce(&Layout, &mut [u8])) -> (Hidden, Repairs) {
+    let mut buffer = Buffer::of::<G>(&config());
+    let (mut owned, mut rng) = (Blocks::new(), Rng::with_seed(31));
+    let zone = format(&buffer, &config());
+    churn(&*zone, &mut owned, 300, &mut rng);
+    (0..3).for_each(|slot| zone.drain(Slot(slot)).expect("a slot"));
+    assert_eq!(zone.hidden(), Hidden::default());
+    let layout = zone.layout().clone();
+    die(zone);
+    let mut image = buffer.image();
+    change(&layout, &mut image);
+    buffer.set_image(&image);
+    let survivor = attach(&buffer).expect("it is in use");
+    let hidden = survivor.hidden();
+    assert!(!hidden.is_nothing());
+    assert_eq!(survivor.close(), Ok(Closed::ToRecover(hidden)));
+    assert_eq!(Info::read(buffer.memory()).expect("a zone").phase, Some(Phase::InUse));
+    let (zone, opened) = open(&buffer, Check::Quick, Shared).expect("it opens");
+    let Opened::Recovered { cause: Cause::InUse, repairs } = opened else { panic!("{opened:?}") };
+    assert_eq!(zone.hidden(), Hidden::default());
+    close(zone);
+    let (zone, opened) = open(&buffer, Check::Full, Shared).expect("it opens");
+    assert_eq!(opened, Opened::Clean);
+    judge(&*zone, &owned, true);
+    (hidden, repairs)
+}
+
+#[test]
+fn a_close_does_not_seal_what_a_death_has_hidden() {
+    // At the end of the volatile part: three trees, a line each, and a word for each of the 68 huge frames.
+    let (trees, counters) = (|layout: &Layout| layout.volatile.end - 320 - 192, 320);
+    // The credits of a child are in the hands of a call.
+    let mut taken = 0;
+    let (hidden, _) = closed_after_a_death(|layout, image| {
+        let words =
+            image[layout.volatile.end - counters..layout.volatile.end].as_chunks_mut::<4>().0;
+        let word = words.iter_mut().find(|word| **word != [0; 4]).expect("a split huge frame");
+        taken = u32::from_le_bytes(std::mem::take(word)) as usize;
+    });
+    assert!(hidden.frames == taken && taken > 0, "{hidden:?}, {taken}");
+    // A tree is reserved for nobody.
+    let (hidden, _) = closed_after_a_death(|layout, image| image[trees(layout) + 4] ^= 8);
+    assert_eq!((hidden.frames, hidden.trees), (0, 1));
+    // No child of a tree is known to have credits.
+    let (hidden, _) = closed_after_a_death(|layout, image| {
+        image[trees(layout)..][..4].fill(0);
+    });
+    assert_eq!((hidden.frames, hidden.trees), (0, 1));
+    // A huge frame went offline, and was not counted.
+    let (hidden, _) = closed_after_a_death(|layout, image| image[layout.volatile.start + 8] += 1);
+    assert_eq!((hidden.frames, hidden.offline_huge), (0, 1));
 }

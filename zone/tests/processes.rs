@@ -3,6 +3,8 @@
 //! Behind the zone lies a word for each frame, which says what process owns it. Its owner sets the word after the
 //! allocation and clears it before the free. So two owners of a frame meet there, and what a killed process owned
 //! can be counted.
+//!
+//! Behind that lies the owner table, by which the others free what a killed process owned.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -16,50 +18,99 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
 use std::time::Duration;
 
-use common::{G, config};
+use common::{G, close, config};
 use fastrand::Rng;
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use woodlot_frame::{Class, FrameAllocator, FrameId, Geometry, Init, Order, Request, Slot};
-use woodlot_zone::{Check, Layout, Memory, Opened, Shared, Zone, verify};
+use woodlot_llfree::LLFree;
+use woodlot_zone::{
+    Check, Closed, Hidden, Layout, Memory, Opened, Owners, Shared, Tagged, Zone, verify,
+};
 
 /// Where a child finds the file.
 const CHILD: &str = "WOODLOT_ZONE_CHILD";
 
-type Shared64 = Zone<'static, G, Shared>;
+type Engine = LLFree<'static, G>;
 
-/// The memory of the zone, and the owners of its frames.
-fn map(path: &Path) -> (Memory<'static>, &'static [AtomicU32]) {
+/// Members that the owner table has room for.
+const MEMBERS: usize = 6;
+
+/// The file, mapped.
+#[derive(Clone, Copy)]
+struct Mapped {
+    memory: Memory<'static>,
+    owners: &'static [AtomicU32],
+    /// Where the owner table is.
+    table: Memory<'static>,
+}
+
+fn map(path: &Path) -> Mapped {
     let file: File = OpenOptions::new().read(true).write(true).open(path).expect("the file");
     let len = Layout::of::<G>(&config()).expect("a zone").len;
     let frames = config().end().0;
-    let all = len + frames * 4;
+    let (words, table) = (frames * 4, Owners::len(&config(), MEMBERS).expect("a table"));
+    let at = (len + words).next_multiple_of(4096);
+    let all = at + table;
     file.set_len(all as u64).expect("it grows");
     let protection = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: the system chooses the place, and nobody unmaps it. The file is the test's, and written by zones in its
-    // first part and by atomics in its second.
+    // first part, by atomics in its second, and by owner tables in its last.
     unsafe {
         let start =
             mmap(null_mut(), all, protection, MapFlags::SHARED, file, 0).expect("a mapping");
         let owners = std::slice::from_raw_parts(start.cast::<u8>().add(len).cast(), frames);
-        (Memory::new(start.cast(), len).expect("it is aligned"), owners)
+        let table = Memory::new(start.cast::<u8>().add(at), table).expect("it is aligned");
+        Mapped { memory: Memory::new(start.cast(), len).expect("it is aligned"), owners, table }
     }
 }
 
-fn attach(memory: Memory<'static>) -> Shared64 {
+fn attach(memory: Memory<'static>) -> Zone<'static, G, Shared> {
     // SAFETY: the parent keeps the zone open while it has children.
     unsafe { Zone::attach(memory, Some(&config()), Shared) }.expect("it is in use")
 }
 
+/// A zone that can only be read is verified like any other.
+#[test]
+fn a_mapping_that_can_only_be_read_is_verified() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let Mapped { memory, owners, .. } = map(file.path());
+    // SAFETY: the file is the test's.
+    let zone = unsafe { Zone::<G, _>::format(memory, &config(), Init::Free, Shared) };
+    let zone = zone.expect("a zone");
+    let mut owner = Owner::new(&*zone, owners, 7);
+    (0..2000).for_each(|_| owner.call());
+    let file = File::open(file.path()).expect("the file");
+    let len = zone.layout().len;
+    // SAFETY: as in `map`. A write would end the process.
+    let read = unsafe {
+        let start = mmap(null_mut(), len, ProtFlags::READ, MapFlags::SHARED, file, 0);
+        Memory::new(start.expect("a mapping").cast(), len).expect("it is aligned")
+    };
+    // SAFETY: nobody opens, formats or closes the zone meanwhile.
+    let verdicts = || unsafe { [memory, read].map(|memory| verify::<G>(memory, Some(&config()))) };
+    let [written, read_only] = verdicts();
+    assert_eq!(written, read_only);
+    assert!(!read_only.expect("a zone").is_clean());
+    close(zone);
+    let [written, read_only] = verdicts();
+    assert_eq!(written, read_only);
+    assert!(read_only.expect("a zone").is_clean());
+}
+
 /// Allocates and frees what it has, as `me`.
-struct Owner<'a> {
-    zone: &'a Shared64,
+struct Owner<'a, A> {
+    zone: &'a A,
     owners: &'a [AtomicU32],
     me: u32,
     blocks: Vec<(usize, u8)>,
     rng: Rng,
 }
 
-impl Owner<'_> {
+impl<'a, A: FrameAllocator<Geometry = G>> Owner<'a, A> {
+    fn new(zone: &'a A, owners: &'a [AtomicU32], me: u32) -> Self {
+        Self { zone, owners, me, blocks: Vec::new(), rng: Rng::with_seed(me as u64) }
+    }
+
     fn set(&self, first: usize, order: u8, from: u32, to: u32) {
         for owner in &self.owners[first..first + (1 << order)] {
             assert_eq!(owner.swap(to, Ordering::AcqRel), from, "frame {first}, order {order}");
@@ -85,18 +136,18 @@ impl Owner<'_> {
 
 /// Calls until it is killed, or meets another owner.
 fn live(path: &str) -> ! {
-    let (memory, owners) = map(Path::new(path));
-    let (zone, me) = (attach(memory), process::id());
-    let rng = Rng::with_seed(me as u64);
-    let mut owner = Owner { zone: &zone, owners, me, blocks: Vec::new(), rng };
+    let Mapped { memory, owners, .. } = map(Path::new(path));
+    let zone = attach(memory);
+    let mut owner = Owner::new(&*zone, owners, process::id());
     loop {
         owner.call();
     }
 }
 
-fn spawn(path: &Path) -> Child {
+/// This program once more, as a child in this test.
+fn spawn(path: &Path, test: &str) -> Child {
     let mut command = Command::new(env::current_exe().expect("this program"));
-    command.args(["--exact", "who_is_killed_takes_nothing_but_what_it_owned"]);
+    command.args(["--exact", test]);
     command.env(CHILD, path).spawn().expect("a child")
 }
 
@@ -105,17 +156,17 @@ fn who_is_killed_takes_nothing_but_what_it_owned() {
     if let Ok(path) = env::var(CHILD) {
         live(&path);
     }
+    const NAME: &str = "who_is_killed_takes_nothing_but_what_it_owned";
     const KILLS: usize = 24;
     let file = tempfile::NamedTempFile::new().expect("a file");
-    let (memory, owners) = map(file.path());
+    let Mapped { memory, owners, .. } = map(file.path());
     // SAFETY: there are no children yet.
     let zone = unsafe { Zone::<G, _>::format(memory, &config(), Init::Free, Shared) };
     let zone = zone.expect("a zone");
-    let rng = Rng::with_seed(12);
-    let mut owner = Owner { zone: &zone, owners, me: 1, blocks: Vec::new(), rng };
+    let mut owner = Owner::new(&*zone, owners, 1);
     let mut given_back = 0;
     for round in 0..KILLS / 2 {
-        let mut children = [spawn(file.path()), spawn(file.path())];
+        let mut children = [spawn(file.path(), NAME), spawn(file.path(), NAME)];
         sleep(Duration::from_millis(30 + 7 * round as u64));
         for child in &mut children {
             (0..500).for_each(|_| owner.call());
@@ -137,14 +188,22 @@ fn who_is_killed_takes_nothing_but_what_it_owned() {
     assert!(given_back > KILLS, "they did something before they were killed: {given_back}");
     let of_owner = owner.blocks.clone();
 
+    // Who lives on closes it, if the dead have hidden nothing.
+    let closed = zone.close().expect("nothing fails");
     // SAFETY: all children have ended, and the zone here is not used any more.
     let (verdict, opened) = unsafe {
         let verdict = verify::<G>(memory, None).expect("a zone");
         (verdict, Zone::<G, _>::open(memory, None, Check::Quick, Shared))
     };
     let (zone, opened) = opened.expect("it opens");
-    let Opened::Recovered { repairs, .. } = opened else { panic!("{opened:?}") };
-    assert_eq!(repairs, verdict.repairs);
+    let repairs = verdict.repairs;
+    match opened {
+        Opened::Clean => assert!(closed == Closed::Clean && verdict.is_clean(), "{verdict:?}"),
+        Opened::Recovered { repairs: found, .. } => {
+            assert!(found == repairs && closed != Closed::Clean, "{closed:?}, {found:?}");
+        }
+    }
+    assert_eq!(zone.hidden(), Hidden::default());
     assert_eq!(
         [repairs.rows_reset, repairs.outside, repairs.cut_open, repairs.states_cleared],
         [0; 4]
@@ -163,5 +222,100 @@ fn who_is_killed_takes_nothing_but_what_it_owned() {
     for (first, order) in of_owner {
         zone.free(FrameId(first), Order(order), Slot(0)).expect("it is owned");
     }
-    zone.close().expect("nothing fails");
+    close(zone);
+}
+
+/// Releases every member whose process is not there any more; returns how many frames became free.
+fn release_dead(tagged: &Tagged<'_, '_, Engine>, owners: &[AtomicU32]) -> usize {
+    let dead = |identity: u64| !Path::new(&format!("/proc/{identity}")).exists();
+    let gone = tagged.owners().members().filter(|member| dead(member.identity()));
+    gone.map(|member| {
+        for word in owners {
+            let pid = member.identity() as u32;
+            let _ = word.compare_exchange(pid, 0, Ordering::AcqRel, Ordering::Relaxed);
+        }
+        // Somebody else may be doing it, or have done it.
+        tagged.release_owner(member, Slot(0)).unwrap_or(0)
+    })
+    .sum()
+}
+
+/// The same as [`live`] with owners; now and then it releases who has died.
+fn live_tagged(path: &str) -> ! {
+    let Mapped { memory, owners, table } = map(Path::new(path));
+    let zone = attach(memory);
+    // SAFETY: it is the table of this zone.
+    let tags = unsafe { Owners::open::<G>(table, &config()) }.expect("a table");
+    let member = tags.join(process::id().into()).expect("there is room");
+    let _ = tags.claim_free_slot(member);
+    let tagged = Tagged::new(&*zone, tags, member).expect("it is this zone's");
+    let mut owner = Owner::new(&tagged, owners, process::id());
+    loop {
+        (0..300).for_each(|_| owner.call());
+        release_dead(&tagged, owners);
+    }
+}
+
+#[test]
+fn what_the_dead_owned_is_released_while_others_go_on() {
+    if let Ok(path) = env::var(CHILD) {
+        live_tagged(&path);
+    }
+    const NAME: &str = "what_the_dead_owned_is_released_while_others_go_on";
+    const KILLS: usize = 24;
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let Mapped { memory, owners, table } = map(file.path());
+    // SAFETY: there are no children yet.
+    let (zone, tags) = unsafe {
+        let zone = Zone::<G, _>::format(memory, &config(), Init::Free, Shared);
+        let tags = Owners::format::<G>(table, &config(), MEMBERS);
+        (zone.expect("a zone"), tags.expect("a table"))
+    };
+    let me = process::id();
+    let member = tags.join(me.into()).expect("there is room");
+    let tagged = Tagged::new(&*zone, tags, member).expect("it is this zone's");
+    let mut owner = Owner::new(&tagged, owners, me);
+    let mut released = 0;
+    for round in 0..KILLS / 3 {
+        let mut children = [(); 3].map(|()| spawn(file.path(), NAME));
+        sleep(Duration::from_millis(30 + 7 * round as u64));
+        for child in &mut children {
+            (0..500).for_each(|_| owner.call());
+            child.kill().expect("it lives");
+            let ended = child.wait().expect("it ends");
+            assert_eq!(ended.code(), None, "it met another owner, and was not killed");
+            released += release_dead(&tagged, owners);
+        }
+        // One that died while it released another one was released itself, and so the other one can be.
+        while tags.members().count() > 1 {
+            released += release_dead(&tagged, owners);
+        }
+    }
+    (0..500).for_each(|_| owner.call());
+    let (of_owner, mine) =
+        (owner.blocks.clone(), |word: &&AtomicU32| word.load(Ordering::Acquire) == me);
+    let owned = owners.iter().filter(mine).count();
+
+    // SAFETY: all children have ended, and the zone here is not used any more.
+    let opened = unsafe { Zone::<G, _>::open(memory, None, Check::Quick, Shared) };
+    let (zone, opened) = opened.expect("it opens");
+    let Opened::Recovered { repairs, .. } = opened else { panic!("{opened:?}") };
+    // SAFETY: it is the table of this zone.
+    let tags = unsafe { Owners::open::<G>(table, &config()) }.expect("a table");
+    let swept = tags.sweep(&*zone, |member| member.identity() == me.into()).expect("it fits");
+    println!(
+        "{KILLS} processes killed, {released} frames released by this one, {} hidden until the sweep",
+        swept.frames
+    );
+    assert!(released > KILLS, "they had something: {released}");
+    assert!(swept.frames <= (2 * KILLS) << G::MAX_ORDER, "two blocks for each at most: {swept:?}");
+    assert_eq!(repairs.free_frames + swept.frames + owned, config().frames, "nothing is lost");
+    assert_eq!(zone.stats().free_frames + owned, config().frames);
+    let tagged = Tagged::new(&*zone, tags, member).expect("it is this zone's");
+    for (first, order) in of_owner {
+        tagged.free(FrameId(first), Order(order), Slot(0)).expect("it is owned");
+    }
+    assert_eq!(tagged.leave(Slot(0)), Ok(0));
+    assert_eq!(zone.stats().free_frames, config().frames, "nothing is lost");
+    close(zone);
 }

@@ -107,6 +107,8 @@ macro_rules! atomics {
 atomics! {
     /// A byte.
     AtomicU8, core::sync::atomic::AtomicU8, u8;
+    /// Sixteen bits.
+    AtomicU16, core::sync::atomic::AtomicU16, u16;
     /// A word of 32 bits.
     AtomicU32, core::sync::atomic::AtomicU32, u32;
     /// A word of 64 bits.

@@ -6,7 +6,7 @@ use woodlot_bench::Failure;
 use woodlot_bench::random::Random;
 use woodlot_bench::recovery::opened;
 use woodlot_frame::{FrameAllocator, FrameId};
-use woodlot_zone::{Check, Opened, Repairs, Shared, Zone, verify};
+use woodlot_zone::{Check, Closed, Hidden, Opened, Repairs, Shared, Zone, verify};
 
 use super::actor::{Actor, G};
 use super::arena::Arena;
@@ -77,7 +77,10 @@ pub fn recover(
                 arena.config.frames
             ));
         }
-        zone.close().map_err(at)?;
+        let closed = zone.close().map_err(at)?;
+        if closed != Closed::Clean {
+            found.wrong.push(format!("the zone cannot be closed after a recovery: {closed:?}"));
+        }
     }
     Ok(found)
 }
@@ -120,6 +123,10 @@ fn doubts(how: &Opened, before: &Repairs, zone: &Zone<'_, G, Shared>) -> Vec<Str
     let damage = [repairs.rows_reset, repairs.outside, repairs.cut_open, repairs.states_cleared];
     if damage != [0; 4] {
         wrong.push(format!("the recovery repaired damage: {repairs:?}"));
+    }
+    let hidden = zone.hidden();
+    if hidden != Hidden::default() {
+        wrong.push(format!("the recovery has left something hidden: {hidden:?}"));
     }
     let stats = zone.stats();
     if (stats.free_frames, stats.free_huge) != (repairs.free_frames, repairs.free_huge) {

@@ -23,8 +23,8 @@ use woodlot_bench::output::Screen;
 use woodlot_bench::size::Size;
 use woodlot_frame::{Base4K, Base16K, Base64K, FrameId, Geometry, Init, ZoneConfig};
 use woodlot_zone::{
-    Check, Eadr, File, Info, Layout, Medium, Opened, Persistence, Repairs, Shared, Verdict, Zone,
-    verify,
+    Check, Closed, Eadr, File, Info, Layout, Medium, Opened, Persistence, Repairs, Shared, Verdict,
+    Zone, verify,
 };
 
 use file::{Access, Mapped, remove};
@@ -126,7 +126,8 @@ fn create<G: Geometry>(args: &CreateArgs, screen: &mut Screen) -> Result<(), Fai
         let zone = unsafe {
             Zone::<G, _>::format(memory, &config, init, File(|bytes| mapped.sync(bytes)))
         };
-        zone.and_then(Zone::close).map_err(|cause| Failure::at(&args.file, cause))
+        let closed = zone.and_then(Zone::close);
+        closed.map(drop).map_err(|cause| Failure::at(&args.file, cause))
     });
     made.inspect_err(|_| remove(&args.file))?;
     let info = read(&mapped, &args.file)?;
@@ -185,9 +186,11 @@ fn recover_on<G: Geometry, M: Medium>(
     let memory = mapped.memory(path)?;
     // SAFETY: the lock keeps those away who would use it.
     let opened = unsafe { Zone::<G, M>::open(memory, None, Check::Recover, medium) };
-    let closed = opened.and_then(|(zone, opened)| zone.close().map(|()| opened));
+    let closed = opened.and_then(|(zone, opened)| zone.close().map(|closed| (opened, closed)));
     match closed.map_err(|cause| Failure::at(path, cause))? {
-        Opened::Recovered { repairs, .. } => Ok(repairs),
-        Opened::Clean => Ok(Repairs::default()),
+        // Nobody else uses it: nothing can be hidden again.
+        (Opened::Recovered { repairs, .. }, Closed::Clean) => Ok(repairs),
+        (_, Closed::ToRecover(_)) => Err(Failure::at(path, "could not be closed")),
+        (Opened::Clean, Closed::Clean) => Ok(Repairs::default()),
     }
 }

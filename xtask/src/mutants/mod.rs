@@ -2,7 +2,7 @@
 //! core crates' sources, and the test that is named for it must fail there.
 //!
 //! ```text
-//!   frame.toml, llfree.toml, nbbs.toml ── table: what is changed, and which test dies of it
+//!   frame.toml, llfree.toml, … ── table: what is changed, and which test dies of it
 //!        scratch ── the copy: apply ─► judge: build, run the one test ─► killed or survived
 //!        survivors.toml ◄─ generated: what cargo-mutants thinks of, and nothing kills
 //! ```

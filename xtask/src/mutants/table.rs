@@ -27,10 +27,11 @@ use serde::Deserialize;
 use crate::shell::root;
 
 /// The tables, by the crate that is changed.
-const TABLES: [&str; 3] = [
+const TABLES: [&str; 4] = [
     "xtask/src/mutants/frame.toml",
     "xtask/src/mutants/llfree.toml",
     "xtask/src/mutants/nbbs.toml",
+    "xtask/src/mutants/zone.toml",
 ];
 
 /// One defect.
@@ -232,6 +233,7 @@ mod tests {
         let of = |folder: &str| all.iter().filter(|m| m.file.starts_with(folder)).count();
         assert!(of("llfree/src/") >= 25 && of("nbbs/src/") >= 8, "as many as are asked for");
         assert!(of("frame/src/") >= 12, "as many as are asked for");
+        assert!(of("zone/src/") >= 10, "as many as are asked for");
         assert!(all.iter().filter(|mutant| mutant.short).count() >= 8);
     }
 

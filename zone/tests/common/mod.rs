@@ -10,7 +10,9 @@ use woodlot_frame::atomics::AtomicU64;
 use woodlot_frame::{
     Base64K, Class, FrameAllocator, FrameId, Geometry, Order, Request, Slot, Volatile, ZoneConfig,
 };
-use woodlot_zone::{Check, Medium, Memory, NotDurable, Opened, PAGE, Persistence, Zone, ZoneError};
+use woodlot_zone::{
+    Check, Closed, Medium, Memory, NotDurable, Opened, PAGE, Persistence, Zone, ZoneError,
+};
 
 /// Huge frames of 32 base frames, so that all of a zone is small.
 pub type G = Base64K;
@@ -95,6 +97,11 @@ impl Drop for Buffer {
 
 /// The end of a process that has not closed its zone, or not opened it to the end.
 pub fn die<T>(_: T) {}
+
+/// Closes a zone in which nobody died.
+pub fn close<G: Geometry, M: Medium>(zone: Zone<'_, G, M>) {
+    assert_eq!(zone.close(), Ok(Closed::Clean));
+}
 
 /// Blocks that a test owns: first frame and order.
 pub type Blocks = BTreeMap<usize, u8>;

@@ -1,0 +1,222 @@
+//! An allocator as one member uses it.
+
+use woodlot_frame::{
+    AllocError, BadSlot, Batch, ClassPolicy, FrameAllocator, FrameId, FreeBatchError, FreeError,
+    Geometry, HugeId, OfflineError, Order, Request, Slot, Stats, Unsupported, ZoneConfig,
+};
+
+use core::ops::Range;
+
+use super::Owners;
+use super::error::OwnersError;
+use super::members::Member;
+
+/// An allocator as one member uses it: what it allocates is tagged as its own.
+///
+/// Whoever shares the zone must allocate and free by such a value, with a member of its own. Frames that were allocated
+/// before, without tags, can be freed by anybody; who keeps them [adopts](Self::adopt) them.
+///
+/// The calls are those of the allocator, and so are their results. A free of a frame that another member has allocated
+/// succeeds, if that member is to free it no more.
+pub struct Tagged<'z, 'a, A> {
+    pub(super) allocator: &'z A,
+    pub(super) owners: Owners<'a>,
+    pub(super) me: Member,
+}
+
+impl<A> Clone for Tagged<'_, '_, A> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<A> Copy for Tagged<'_, '_, A> {}
+
+/// The frames of a block that lies in the zone.
+fn frames(first: FrameId, order: Order) -> Range<FrameId> {
+    first..FrameId(first.0.saturating_add(order.frames()))
+}
+
+impl<'z, 'a, A: FrameAllocator> Tagged<'z, 'a, A> {
+    /// The allocator as `me` uses it, which has [joined](Owners::join).
+    ///
+    /// # Errors
+    /// [`OwnersError::OtherZone`] where the table is not that of the allocator's zone.
+    pub fn new(allocator: &'z A, owners: Owners<'a>, me: Member) -> Result<Self, OwnersError> {
+        owners.check(allocator)?;
+        Ok(Self { allocator, owners, me })
+    }
+
+    /// The allocator without tags: for all that neither allocates nor frees.
+    pub fn allocator(&self) -> &'z A {
+        self.allocator
+    }
+
+    /// The owner table.
+    pub fn owners(&self) -> Owners<'a> {
+        self.owners
+    }
+
+    /// Who it is that calls.
+    pub fn member(&self) -> Member {
+        self.me
+    }
+
+    /// Makes frames the member's own, which were allocated without tags, or by a member that hands them over and uses
+    /// them no more. False: some frame is free, being freed or outside of the zone; those before it are the
+    /// member's.
+    pub fn adopt(&self, frames: Range<FrameId>) -> bool {
+        let all = frames.end.0.checked_sub(frames.start.0);
+        let (zone, free) =
+            (self.allocator.zone(), |frame| !self.allocator.is_free(frame, Order::BASE));
+        let inside = frames.start >= zone.start && frames.end <= zone.end();
+        inside && all.is_some_and(|all| self.owners.tags.adopt(&frames, self.me.id(), free) == all)
+    }
+
+    #[inline]
+    fn own(&self, first: FrameId, order: Order) {
+        self.owners.tags.own(frames(first, order), self.me.id());
+    }
+
+    /// Marks a block as one that is being freed. False: the allocator will say what is wrong with the free, or a frame
+    /// is free already.
+    #[inline]
+    fn mark(&self, first: FrameId, order: Order) -> bool {
+        let block = frames(first, order);
+        let marked = self.owners.tags.mark(&block, self.me.id());
+        if marked < order.frames() {
+            self.unmark(first..FrameId(first.0 + marked));
+        }
+        marked == order.frames()
+    }
+
+    #[cold]
+    fn unmark(&self, frames: Range<FrameId>) {
+        self.owners.tags.unmark(frames, |frame| self.allocator.is_free(frame, Order::BASE));
+    }
+
+    /// Is there such a block?
+    #[inline]
+    fn is_block(&self, frame: FrameId, order: Order) -> bool {
+        u32::from(order.0) <= A::Geometry::MAX_ORDER
+            && frame.is_aligned(order)
+            && self.allocator.zone().contains(frame, order)
+    }
+
+    /// Why a block cannot be freed of which a frame is marked, or which is none.
+    #[cold]
+    fn refusal(&self, frame: FrameId, order: Order, slot: Slot) -> FreeError {
+        let refused = self.allocator.can_free(frame, order, slot);
+        refused.err().unwrap_or(FreeError::NotAllocated(frame))
+    }
+}
+
+impl<A: FrameAllocator> FrameAllocator for Tagged<'_, '_, A> {
+    type Geometry = A::Geometry;
+
+    const NAME: &'static str = A::NAME;
+
+    const UNSUPPORTED: Unsupported = A::UNSUPPORTED;
+
+    fn zone(&self) -> &ZoneConfig {
+        self.allocator.zone()
+    }
+
+    fn classes(&self) -> &ClassPolicy {
+        self.allocator.classes()
+    }
+
+    #[inline]
+    fn alloc(&self, request: Request) -> Result<FrameId, AllocError> {
+        let frame = self.allocator.alloc(request)?;
+        self.own(frame, request.order);
+        Ok(frame)
+    }
+
+    #[inline]
+    fn free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
+        if !self.is_block(frame, order) || !self.mark(frame, order) {
+            return Err(self.refusal(frame, order, slot));
+        }
+        let freed = self.allocator.free(frame, order, slot);
+        if freed.is_err() {
+            self.unmark(frames(frame, order));
+        }
+        freed
+    }
+
+    fn alloc_batch(
+        &self,
+        request: Request,
+        batch: Batch,
+        out: &mut [FrameId],
+    ) -> Result<usize, AllocError> {
+        let count = self.allocator.alloc_batch(request, batch, out)?;
+        out.iter().take(count).for_each(|&frame| self.own(frame, request.order));
+        Ok(count)
+    }
+
+    fn free_batch(
+        &self,
+        blocks: &[FrameId],
+        order: Order,
+        slot: Slot,
+    ) -> Result<(), FreeBatchError> {
+        let mark = |&&frame: &&FrameId| self.is_block(frame, order) && self.mark(frame, order);
+        let marked = blocks.iter().take_while(mark).count();
+        let (ours, others) = blocks.split_at_checked(marked).unwrap_or((blocks, &[]));
+        let freed = self.allocator.free_batch(ours, order, slot);
+        if let Err(error) = freed {
+            let kept = ours.iter().skip(error.freed);
+            kept.for_each(|&frame| self.unmark(frames(frame, order)));
+            return Err(error);
+        }
+        others.first().map_or(Ok(()), |&frame| {
+            Err(FreeBatchError { freed: marked, cause: self.refusal(frame, order, slot) })
+        })
+    }
+
+    fn can_free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
+        self.allocator.can_free(frame, order, slot)?;
+        match self.owners.tags.is_marked(&frames(frame, order)) {
+            true => Err(FreeError::NotAllocated(frame)),
+            false => Ok(()),
+        }
+    }
+
+    fn drain(&self, slot: Slot) -> Result<(), BadSlot> {
+        self.allocator.drain(slot)
+    }
+
+    fn offline(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
+        self.allocator.offline(first, count)
+    }
+
+    fn online(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
+        self.allocator.online(first, count)
+    }
+
+    fn is_available(&self, order: Order) -> bool {
+        self.allocator.is_available(order)
+    }
+
+    fn free_frames(&self) -> usize {
+        self.allocator.free_frames()
+    }
+
+    fn stats(&self) -> Stats {
+        self.allocator.stats()
+    }
+
+    fn is_free(&self, frame: FrameId, order: Order) -> bool {
+        self.allocator.is_free(frame, order)
+    }
+
+    fn free_map(&self, frame: FrameId) -> u64 {
+        self.allocator.free_map(frame)
+    }
+
+    fn free_in_huge(&self, huge: HugeId) -> usize {
+        self.allocator.free_in_huge(huge)
+    }
+}

@@ -1,0 +1,116 @@
+//! An allocator in which something happens between the two steps of a tagged call: right after an allocation, right
+//! before a free, or right after it.
+
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use woodlot_frame::{
+    AllocError, BadSlot, FrameAllocator, FrameId, FreeError, HugeId, OfflineError, Order, Request,
+    Slot, Stats, Unsupported, ZoneConfig,
+};
+
+/// Where in a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    Allocated,
+    Freeing,
+    Freed,
+}
+
+/// What happens there, with the block.
+type Happens<'a> = dyn Fn(Step, FrameId, Order) + Sync + 'a;
+
+pub struct Between<'a, A> {
+    pub engine: &'a A,
+    pub happens: &'a Happens<'a>,
+}
+
+thread_local! {
+    /// What happens does not happen again in what it calls.
+    static HAPPENING: Cell<bool> = const { Cell::new(false) };
+}
+
+impl<A> Between<'_, A> {
+    fn at(&self, step: Step, frame: FrameId, order: Order) {
+        if !HAPPENING.replace(true) {
+            (self.happens)(step, frame, order);
+            HAPPENING.set(false);
+        }
+    }
+}
+
+/// The end of a process.
+struct Death;
+
+/// Dies here, and says nothing.
+pub fn dies() {
+    resume_unwind(Box::new(Death));
+}
+
+/// Does something as a process that dies in the middle of it.
+pub fn until_it_dies(what: impl FnOnce()) {
+    let end = catch_unwind(AssertUnwindSafe(what));
+    HAPPENING.set(false);
+    assert!(end.is_err_and(|end| end.is::<Death>()), "it should have died");
+}
+
+impl<A: FrameAllocator> FrameAllocator for Between<'_, A> {
+    type Geometry = A::Geometry;
+
+    const NAME: &'static str = A::NAME;
+
+    const UNSUPPORTED: Unsupported = A::UNSUPPORTED;
+
+    fn zone(&self) -> &ZoneConfig {
+        self.engine.zone()
+    }
+
+    fn alloc(&self, request: Request) -> Result<FrameId, AllocError> {
+        let frame = self.engine.alloc(request)?;
+        self.at(Step::Allocated, frame, request.order);
+        Ok(frame)
+    }
+
+    fn free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
+        self.at(Step::Freeing, frame, order);
+        self.engine.free(frame, order, slot)?;
+        self.at(Step::Freed, frame, order);
+        Ok(())
+    }
+
+    fn can_free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
+        self.engine.can_free(frame, order, slot)
+    }
+
+    fn drain(&self, slot: Slot) -> Result<(), BadSlot> {
+        self.engine.drain(slot)
+    }
+
+    fn offline(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
+        self.engine.offline(first, count)
+    }
+
+    fn online(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
+        self.engine.online(first, count)
+    }
+
+    fn is_available(&self, order: Order) -> bool {
+        self.engine.is_available(order)
+    }
+
+    fn free_frames(&self) -> usize {
+        self.engine.free_frames()
+    }
+
+    fn stats(&self) -> Stats {
+        self.engine.stats()
+    }
+
+    fn is_free(&self, frame: FrameId, order: Order) -> bool {
+        self.engine.is_free(frame, order)
+    }
+
+    fn free_in_huge(&self, huge: HugeId) -> usize {
+        self.engine.free_in_huge(huge)
+    }
+}
