@@ -269,7 +269,7 @@ impl<'a, G: Geometry, P: Persistence> LLFree<'a, G, P> {
     }
 
     /// Which of the frames of a huge frame lie in the zone, as offsets.
-    fn inside(&self, huge: usize) -> Range<usize> {
+    pub(crate) fn inside(&self, huge: usize) -> Range<usize> {
         let first = self.frame(huge, 0).0;
         let offset = |frame: FrameId| frame.0.saturating_sub(first).min(G::HUGE_FRAMES);
         offset(self.zone.start)..offset(self.zone.end())

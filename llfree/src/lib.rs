@@ -74,7 +74,9 @@ pub use lower::TreeStates;
 pub use news::News;
 pub use reclaim::Reclaim;
 #[cfg(not(any(woodlot_loom, woodlot_shuttle, woodlot_explore)))]
-pub use recovery::{DURABLE_VERSION, Recovery, VOLATILE_VERSION};
+pub use recovery::{
+    DURABLE_VERSION, HugeUse, HugeView, Recovery, SlotView, VOLATILE_VERSION, View,
+};
 pub use repairs::Repairs;
 pub use tuning::Tuning;
 
