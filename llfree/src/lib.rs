@@ -33,7 +33,9 @@
 //! # Crash
 //! See [`Init::Recover`](woodlot_frame::Init::Recover). Exactly what the bits and the states say survives.
 //! A call that was under way has either happened or not, except for orders 7 to H-1, which change several
-//! words. What it takes until a write survives is the type parameter [`Persistence`].
+//! words. What it takes until a write survives is the type parameter [`Persistence`]. With
+//! [`Intents`](woodlot_frame::Intents) a record of each slot names what is in doubt, and every order and every batch
+//! of single frames has happened or not, but for one write that is named ([`LLFree::last_operations`]).
 #![no_std]
 #![deny(missing_docs)]
 #![cfg_attr(coverage_nightly, feature(coverage_attribute))]
@@ -44,6 +46,7 @@ mod exact;
 mod free;
 mod index;
 mod init;
+mod intents;
 mod line;
 mod lower;
 #[cfg(all(test, any(woodlot_loom, woodlot_explore)))]
@@ -63,6 +66,7 @@ mod tuning;
 mod upper;
 
 pub use init::Parts;
+pub use intents::{End, LastOperation, NamedFrames, Operation, Record};
 pub use line::Line;
 pub use lower::TreeStates;
 #[cfg(not(any(woodlot_loom, woodlot_shuttle, woodlot_explore)))]
@@ -105,6 +109,7 @@ pub struct LLFree<'a, G: Geometry, P = Volatile> {
     home_distance: usize,
     slots: &'a [[AtomicU64; SLOT_WORDS]],
     totals: &'a [AtomicU64],
+    records: &'a [Record],
     geometry: PhantomData<G>,
 }
 

@@ -36,8 +36,9 @@ use core::slice;
 use woodlot_frame::atomics::{AtomicU32, AtomicU64, Ordering};
 use woodlot_frame::{Geometry, Persistence};
 
+use crate::intents::{Intent, Operation};
 use crate::line::Line;
-use crate::rows::{ROW_ORDER, Rows, row_count, row_mask, row_order};
+use crate::rows::{ROW_ORDER, Rows, claiming, row_count, row_mask, row_order};
 use crate::state::{LANE, Phase, Polarity, Run, States};
 
 /// The state words of a tree, which has up to 32 huge frames.
@@ -181,6 +182,18 @@ impl<'a, G: Geometry, P: Persistence> Lower<'a, G, P> {
         success: Ordering,
         change: impl Fn(States) -> Option<States>,
     ) -> Result<States, States> {
+        self.update_or(huge, success, change, || {})
+    }
+
+    /// The same; `lost` is told whenever another call's change comes between.
+    #[inline(always)]
+    fn update_or(
+        &self,
+        huge: usize,
+        success: Ordering,
+        change: impl Fn(States) -> Option<States>,
+        lost: impl Fn(),
+    ) -> Result<States, States> {
         let word = self.state_word(huge).ok_or(Self::NOTHING)?;
         let mut states = States(word.load(Ordering::Relaxed));
         loop {
@@ -189,7 +202,10 @@ impl<'a, G: Geometry, P: Persistence> Lower<'a, G, P> {
             };
             match word.compare_exchange(states.0, next.0, success, Ordering::Relaxed) {
                 Ok(_) => return Ok(states),
-                Err(now) => states = States(now),
+                Err(now) => {
+                    lost();
+                    states = States(now);
+                }
             }
         }
     }
@@ -213,6 +229,12 @@ impl<'a, G: Geometry, P: Persistence> Lower<'a, G, P> {
     #[inline(always)]
     pub(crate) fn persist_released(&self) {
         self.persistence.fence();
+    }
+
+    /// What makes a write persistent.
+    #[inline(always)]
+    pub(crate) fn persistence(&self) -> P {
+        self.persistence
     }
 
     /// Makes all states and rows persistent.
@@ -254,28 +276,44 @@ impl<'a, G: Geometry, P: Persistence> Lower<'a, G, P> {
     /// Allocates `count` huge frames of a tree, one or an aligned pair: the first that are free.
     /// Returns which, and their states before.
     #[inline(always)]
-    pub(crate) fn allocate_first(&self, tree: usize, count: usize) -> Option<(usize, States)> {
-        self.take_first(tree, count, Phase::Whole)
+    pub(crate) fn allocate_first(
+        &self,
+        tree: usize,
+        count: usize,
+        intent: Intent<'_, G, P>,
+    ) -> Option<(usize, States)> {
+        self.take_first(tree, count, Phase::Whole, intent)
     }
 
     /// Opens a huge frame of a tree that is free as a whole: all of its credits are the caller's.
     pub(crate) fn open_first(&self, tree: usize) -> Option<(usize, States)> {
-        self.take_first(tree, 1, Phase::Split)
+        self.take_first(tree, 1, Phase::Split, Intent::none())
     }
 
     #[inline(always)]
-    fn take_first(&self, tree: usize, count: usize, to: Phase) -> Option<(usize, States)> {
+    fn take_first(
+        &self,
+        tree: usize,
+        count: usize,
+        to: Phase,
+        intent: Intent<'_, G, P>,
+    ) -> Option<(usize, States)> {
         for (at, word) in self.state_words(tree).iter().enumerate() {
             let mut states = States(word.load(Ordering::Relaxed));
             while let Some(first) = states.first_free(count) {
                 let next = states.turn(Run::new(first, count), Phase::Free, to);
-                match word.compare_exchange(states.0, next.0, Ordering::Acquire, Ordering::Relaxed)
-                {
+                let huge = tree * G::TREE_HUGE + at * LANE + first;
+                Self::say(intent, huge, count, Phase::Free, to);
+                let success = claiming::<P>();
+                match word.compare_exchange(states.0, next.0, success, Ordering::Relaxed) {
                     Ok(_) => {
                         self.persist(word);
-                        return Some((tree * G::TREE_HUGE + at * LANE + first, states));
+                        return Some((huge, states));
                     }
-                    Err(now) => states = States(now),
+                    Err(now) => {
+                        intent.withdraw();
+                        states = States(now);
+                    }
                 }
             }
         }
@@ -299,11 +337,28 @@ impl<'a, G: Geometry, P: Persistence> Lower<'a, G, P> {
         from: Phase,
         to: Phase,
         success: Ordering,
+        intent: Intent<'_, G, P>,
     ) -> Option<States> {
         let run = Self::run(huge, count);
-        let before = self.update(huge, success, |states| states.change(run, from, to)).ok()?;
+        let change = |states: States| {
+            let next = states.change(run, from, to)?;
+            Self::say(intent, huge, count, from, to);
+            Some(next)
+        };
+        let before = self.update_or(huge, success, change, || intent.withdraw()).ok()?;
         self.persist_states(huge);
         Some(before)
+    }
+
+    /// Says that huge frames are about to change, if that allocates or frees them for a slot.
+    #[inline(always)]
+    fn say(intent: Intent<'_, G, P>, huge: usize, count: usize, from: Phase, to: Phase) {
+        let operation = match (from, to) {
+            (Phase::Free, Phase::Whole) => Operation::Alloc,
+            (Phase::Whole, Phase::Free) => Operation::Free,
+            _ => return,
+        };
+        intent.write(operation, G::HUGE_ORDER + count.trailing_zeros(), huge << G::HUGE_ORDER);
     }
 
     /// Makes a huge frame free as a whole, of which the caller has all the credits. A crash may undo that: its
@@ -315,8 +370,13 @@ impl<'a, G: Geometry, P: Persistence> Lower<'a, G, P> {
 
     /// Frees `count` huge frames, one or the two of a pair, that were allocated as a whole.
     #[inline(always)]
-    pub(crate) fn free_whole(&self, huge: usize, count: usize) -> Option<States> {
-        self.turn(huge, count, Phase::Whole, Phase::Free, Ordering::AcqRel)
+    pub(crate) fn free_whole(
+        &self,
+        huge: usize,
+        count: usize,
+        intent: Intent<'_, G, P>,
+    ) -> Option<States> {
+        self.turn(huge, count, Phase::Whole, Phase::Free, Ordering::AcqRel, intent)
     }
 
     /// Frees huge frames some of which were allocated by their base frames (*join*). The join announces
@@ -325,7 +385,12 @@ impl<'a, G: Geometry, P: Persistence> Lower<'a, G, P> {
     /// ([`still_means`](Self::still_means)). So the join sees those bits, or the free makes the join look
     /// again, or the free is refused.
     #[cold]
-    pub(crate) fn free_joined(&self, huge: usize, count: usize) -> Result<States, Refusal> {
+    pub(crate) fn free_joined(
+        &self,
+        huge: usize,
+        count: usize,
+        intent: Intent<'_, G, P>,
+    ) -> Result<States, Refusal> {
         let run = Self::run(huge, count);
         loop {
             let seen = self.states(huge);
@@ -346,8 +411,13 @@ impl<'a, G: Geometry, P: Persistence> Lower<'a, G, P> {
                 return Err(Refusal::NotAllocated(0));
             }
             let free = whole.with(run, Phase::Free).joining();
-            let join = |now: States| now.of(run, announced, free);
-            if let Ok(before) = self.update(huge, Ordering::AcqRel, join) {
+            let join = |now: States| {
+                let next = now.of(run, announced, free)?;
+                Self::say(intent, huge, count, Phase::Whole, Phase::Free);
+                Some(next)
+            };
+            let joined = self.update_or(huge, Ordering::AcqRel, join, || intent.withdraw());
+            if let Ok(before) = joined {
                 self.persist_states(huge);
                 return Ok(before);
             }
@@ -399,14 +469,25 @@ impl<'a, G: Geometry, P: Persistence> Lower<'a, G, P> {
         huge: usize,
         offset: usize,
         order: u32,
+        intent: Intent<'_, G, P>,
     ) -> Result<Polarity, Refusal> {
         let polarity = self.splittable(huge)?;
-        match self.rows(huge, polarity).release(offset, order) {
+        self.persist_split(huge, order);
+        match self.rows(huge, polarity).release(offset, order, intent) {
             Ok(()) => {
                 self.persist_states(huge);
                 Ok(polarity)
             }
             Err(gone) => Err(Refusal::NotAllocated(gone)),
+        }
+    }
+
+    /// Before a block of several rows is released step by step: what was released must not be whole again after a
+    /// crash.
+    #[inline(always)]
+    pub(crate) fn persist_split(&self, huge: usize, order: u32) {
+        if P::INTENTS && order > ROW_ORDER {
+            self.persist_states(huge);
         }
     }
 
