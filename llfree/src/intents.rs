@@ -341,8 +341,15 @@ impl<'a, G: Geometry, P: Persistence> Intent<'a, G, P> {
     }
 
     /// What was said last does not happen.
-    #[cold]
+    #[inline(always)]
     pub(crate) fn withdraw(&self) {
+        if P::INTENTS {
+            self.take_back();
+        }
+    }
+
+    #[cold]
+    fn take_back(&self) {
         if let Some((record, persistence)) = self.record() {
             let step = record.header().step();
             let without = Header::batch(Operation::Alloc, step).at(step);
@@ -351,7 +358,6 @@ impl<'a, G: Geometry, P: Persistence> Intent<'a, G, P> {
     }
 
     /// Before the write that came before the one said last is undone, since that did not happen.
-    #[cold]
     pub(crate) fn step_back(&self) {
         if let Some((record, persistence)) = self.record() {
             let (header, step) = (record.header(), record.header().step());
@@ -404,19 +410,31 @@ impl<'a, G: Geometry, P: Persistence> LLFree<'a, G, P> {
         }
     }
 
-    /// Frees what the batch has allocated so far.
+    /// Frees what the batch has allocated so far: these frames, in the order of its entries.
     #[cold]
-    pub(crate) fn undo_batch(&self, slot: Slot) {
+    pub(crate) fn undo_batch(&self, slot: Slot, mut frames: &[FrameId]) {
         let Some(record) = self.record(slot) else {
             return;
         };
         let header = Header::batch(Operation::Free, record.header().index());
         for step in 0..header.count::<G>() {
             record.put(header.at(step), self.lower.persistence());
-            let freed = self.release_write(record.write::<G>(header, step));
-            self.count(slot, freed, true);
+            let Write::Frames { mask, .. } = record.write::<G>(header, step) else { continue };
+            let some = frames.split_at_checked(mask.count_ones() as usize);
+            let (some, rest) = some.unwrap_or((frames, &[]));
+            self.free_own(some, slot);
+            frames = rest;
         }
+        // There are more if two calls have used the slot at once, which spoils what the record says and nothing else.
+        self.free_own(frames, slot);
         record.put(Header::NONE, self.lower.persistence());
+    }
+
+    /// Frees frames of which the call is the owner, so each is freed; nothing is said of them.
+    fn free_own(&self, mut frames: &[FrameId], slot: Slot) {
+        while let Some(freed) = self.free_row(frames, slot) {
+            frames = frames.get(freed..).unwrap_or_default();
+        }
     }
 
     /// Begins to free a batch: says which frames, of as many of the first of `frames` as the record has room for.

@@ -302,13 +302,13 @@ impl<'a, G: Geometry, P: Persistence> Lower<'a, G, P> {
             let mut states = States(word.load(Ordering::Relaxed));
             while let Some(first) = states.first_free(count) {
                 let next = states.turn(Run::new(first, count), Phase::Free, to);
-                let huge = tree * G::TREE_HUGE + at * LANE + first;
-                Self::say(intent, huge, count, Phase::Free, to);
+                let huge = || tree * G::TREE_HUGE + at * LANE + first;
+                Self::say(intent, huge(), count, Phase::Free, to);
                 let success = claiming::<P>();
                 match word.compare_exchange(states.0, next.0, success, Ordering::Relaxed) {
                     Ok(_) => {
                         self.persist(word);
-                        return Some((huge, states));
+                        return Some((huge(), states));
                     }
                     Err(now) => {
                         intent.withdraw();

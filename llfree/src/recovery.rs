@@ -11,7 +11,8 @@
 //!
 //! *Crash*: a recovery that stops anywhere leaves a durable part from which another recovery comes to the same end.
 //! For no write of a recovery changes the meaning of a frame in the zone, and the rows that a new state
-//! speaks of are written before that state.
+//! speaks of are written before that state. What calls with intents have left half done is released at the end;
+//! their records say so when that is persistent.
 
 use woodlot_frame::atomics::{AtomicU64, Ordering};
 use woodlot_frame::{Geometry, InitError, Persistence, RawMetadata, Volatile, ZoneConfig};

@@ -432,6 +432,7 @@ impl<'a, G: Geometry, P: Persistence> Rows<'a, G, P> {
         for (done, row) in rows.iter().enumerate() {
             intent.row(turn.operation(), order, offset, done);
             if row.compare_exchange(before, !before, success, Ordering::Relaxed).is_err() {
+                let intent = if P::INTENTS { Some(&intent) } else { None };
                 return Err(self.turn_all_back(rows, done, turn, intent));
             }
             if P::INTENTS && matches!(turn, Turn::Release) {
@@ -488,28 +489,28 @@ impl<'a, G: Geometry, P: Persistence> Rows<'a, G, P> {
         self.persistence.fence();
     }
 
+    /// Turns rows back, the last first, and makes each persistent before the next: with an intent the step says which
+    /// of them are still ours. What a wrong free had released, others may own by now: nothing is said of that.
     #[cold]
     fn turn_all_back(
         &self,
         rows: &[AtomicU64],
         count: usize,
         turn: Turn,
-        intent: Intent<'_, G, P>,
+        intent: Option<&Intent<'_, G, P>>,
     ) -> usize {
-        let rows = rows.get(..count).unwrap_or_default();
-        // The last first, and each is persistent before the next: the step says which of them are still ours.
-        // What a wrong free had released, others may own by now: nothing is said of that.
         let back = |row: &AtomicU64| {
-            match turn {
-                Turn::Claim => intent.step_back(),
-                Turn::Release => intent.withdraw(),
+            match (turn, intent) {
+                (Turn::Claim, Some(intent)) => intent.step_back(),
+                (Turn::Release, Some(intent)) => intent.withdraw(),
+                _ => {}
             }
             let lost = self.turn_back(row, turn);
             self.persist(slice::from_ref(row));
             lost
         };
-        let lost = rows.iter().rev().map(back).sum();
-        intent.withdraw();
+        let lost = rows.get(..count).unwrap_or_default().iter().rev().map(back).sum();
+        intent.into_iter().for_each(Intent::withdraw);
         lost
     }
 

@@ -75,14 +75,12 @@ impl<G: Geometry, P: Persistence> FrameAllocator for LLFree<'_, G, P> {
                 self.take_many(caller, out.get_mut(taken..end).unwrap_or_default());
             match refused {
                 Some(refusal) if batch == Batch::All || taken + some == 0 => {
-                    self.undo_batch(request.slot);
-                    let kept = if P::INTENTS { taken } else { taken + some };
+                    let own = out.get(..taken + some).unwrap_or_default();
+                    let said = if P::INTENTS { own.get(taken..).unwrap_or_default() } else { &[] };
+                    self.undo_batch(request.slot, said);
                     // They are the caller's to be, so the frees succeed.
-                    let _ = self.free_batch(
-                        out.get(..kept).unwrap_or_default(),
-                        Order::BASE,
-                        request.slot,
-                    );
+                    let others = own.get(..own.len() - said.len()).unwrap_or_default();
+                    let _ = self.free_batch(others, Order::BASE, request.slot);
                     return Err(refusal.of(&request));
                 }
                 _ => self.end_batch(request.slot),

@@ -20,10 +20,13 @@
 //! | [`Zone::attach`] | joins who uses a zone |
 //! | [`Zone::sync`], [`Zone::close`] | make it durable, end its use |
 //! | [`Info::read`], [`verify`] | look at it without changing it |
+//! | [`Intents`] | the last operation of each slot is named, and no frame is lost: see [`LLFree::last_operations`] |
 //!
 //! Whether a medium loses what was written is its [`Medium`]'s to say. On [`Shared`] and [`Eadr`] memory nothing is
 //! lost, and on [`Adr`] memory nothing of a call that has returned; a [`File`] is durable up to its last
 //! synchronisation.
+//!
+//! [`LLFree::last_operations`]: woodlot_llfree::LLFree::last_operations
 //!
 //! # Invariants
 //! 1. The magic number is there only if the rest of the constant page is, and the durable part is set up.
@@ -51,12 +54,12 @@ mod zone;
 pub use error::ZoneError;
 pub use field::{Field, MAGIC};
 pub use layout::{Layout, Memory, PAGE};
-pub use medium::{Adr, Eadr, File, Medium, NotDurable, Persistence, Shared};
+pub use medium::{Adr, Eadr, File, Intents, Medium, NotDurable, Persistence, Shared};
 pub use open::{Cause, Check, Opened, Opening};
 pub use page::Info;
 pub use phase::Phase;
 pub use verify::{Verdict, verify};
-pub use woodlot_llfree::Repairs;
+pub use woodlot_llfree::{End, LastOperation, NamedFrames, Operation, Repairs};
 pub use zone::Zone;
 
 /// The example of this crate's README, compiled and run with the documentation's tests.

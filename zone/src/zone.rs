@@ -3,12 +3,12 @@
 use core::ops::Deref;
 
 use woodlot_frame::{FrameAllocator, Geometry, Init, InitError, Slot, ZoneConfig};
-use woodlot_llfree::{LLFree, Tuning, VOLATILE_VERSION};
+use woodlot_llfree::{End, LLFree, Tuning, VOLATILE_VERSION};
 
 use crate::layout::{Layout, Memory, PAGE};
 use crate::medium::Medium;
 use crate::open::{Check, Opened, Opening};
-use crate::page::{self, Constants, Info};
+use crate::page::{self, Constants, Info, Kind};
 use crate::phase::Phase;
 use crate::state::{self, Seal, State};
 use crate::{Field, ZoneError, checksum};
@@ -49,7 +49,7 @@ impl<'a, G: Geometry, M: Medium> Zone<'a, G, M> {
         if init == Init::Recover {
             return Err(InitError::Unsupported.into());
         }
-        let layout = Layout::of::<G>(config)?;
+        let layout = Layout::on::<G, M::WriteBack>(config)?;
         memory.check(&layout)?;
         let page = memory.page();
         if page::is_there(page) {
@@ -66,7 +66,7 @@ impl<'a, G: Geometry, M: Medium> Zone<'a, G, M> {
         let state = State { phase: Phase::InUse, generation: 1 };
         let zone = Self::over(allocator, memory, medium, state)?;
         zone.sync()?;
-        page::fill(page, &Constants::of::<G>(config, M::MODEL, &layout), state);
+        page::fill(page, &Constants::of::<G>(config, Kind::of::<M>(), &layout), state);
         memory.persist(&zone.medium, 0..PAGE)?;
         page::finish(page);
         memory.persist(&zone.medium, 0..PAGE)?;
@@ -114,7 +114,8 @@ impl<'a, G: Geometry, M: Medium> Zone<'a, G, M> {
         expected: Option<&ZoneConfig>,
         medium: M,
     ) -> Result<Self, ZoneError> {
-        let Info { config, layout, .. } = Info::check::<G>(memory, expected, Some(M::MODEL))?;
+        let Info { config, layout, .. } =
+            Info::check::<G>(memory, expected, Some(Kind::of::<M>()))?;
         let state = State::load(memory.page());
         let Some(state @ State { phase: Phase::InUse, .. }) = state else {
             return Err(ZoneError::NotInUse(state.map(|state| state.phase)));
@@ -139,7 +140,7 @@ impl<'a, G: Geometry, M: Medium> Zone<'a, G, M> {
         medium: M,
         state: State,
     ) -> Result<Self, ZoneError> {
-        let layout = Layout::of::<G>(allocator.zone())?;
+        let layout = Layout::on::<G, M::WriteBack>(allocator.zone())?;
         Ok(Self { allocator, memory, layout, medium, state })
     }
 
@@ -160,7 +161,9 @@ impl<'a, G: Geometry, M: Medium> Zone<'a, G, M> {
     /// Gives back what the slots hold, and closes the zone: the next one who opens it need not recover it.
     ///
     /// What the calls of processes held that died in the middle of one stays hidden, also from a clean opening. Who
-    /// knows of such a death opens the zone with [`Check::Recover`], or drops it in place of closing it.
+    /// knows of such a death opens the zone with [`Check::Recover`], or drops it in place of closing it. With
+    /// [`Intents`](crate::Intents) a zone is not closed, but synchronised only, if a death has cut off a call of several
+    /// writes.
     ///
     /// # Errors
     /// [`ZoneError::NotDurable`]. The zone may not be closed then, and is recovered when it is opened again.
@@ -168,6 +171,10 @@ impl<'a, G: Geometry, M: Medium> Zone<'a, G, M> {
         for slot in 0..self.allocator.zone().slots {
             // The zone has the slot.
             let _ = self.allocator.drain(Slot(slot));
+        }
+        // Only a recovery takes that back, and no other call may come before it.
+        if self.allocator.last_operations().any(|last| last.end == End::UnderWay) {
+            return self.sync();
         }
         let part = |bytes| checksum::of_atomics(self.memory.part(bytes));
         let seal = Seal {
