@@ -43,7 +43,7 @@ pub use metadata::{METADATA_ALIGN, MetadataSize, RawMetadata};
 pub use owned::Owned;
 #[cfg(not(any(woodlot_loom, woodlot_shuttle, woodlot_explore)))]
 pub use persistence::{Adr, WriteBack};
-pub use persistence::{Persistence, Volatile};
+pub use persistence::{Intents, Persistence, Volatile};
 pub use range::{FreeRuns, alloc_run, alloc_within, free_run};
 pub use request::{Batch, Init, Place, RangeRequest, Request, Slot, ZoneConfig};
 pub use run::blocks;

@@ -36,6 +36,9 @@ pub trait Persistence: Copy + Send + Sync {
     /// The model's name, for reports.
     const NAME: &'static str;
 
+    /// Does an engine name each authoritative write in a durable record before it makes it? See [`Intents`].
+    const INTENTS: bool = false;
+
     /// The model as this machine can do it; `None` if it cannot.
     fn detect() -> Option<Self>;
 
@@ -80,6 +83,40 @@ impl Persistence for Volatile {
 
     #[inline(always)]
     fn write_back_all(self, _: &[AtomicU64]) {}
+}
+
+/// `P`, and before each authoritative write the engine names it in a durable record of the slot: an *intent*.
+///
+/// After a crash at most one write for each slot is in doubt, and its frames are named. A call of several writes has
+/// happened entirely or not at all, but for that write. Slots are then exclusive: a slot has one call at a time, and
+/// an interrupt handler has a slot of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Intents<P>(pub P);
+
+impl<P: Persistence> Persistence for Intents<P> {
+    const NAME: &'static str = "intents";
+
+    const INTENTS: bool = true;
+
+    #[inline(always)]
+    fn detect() -> Option<Self> {
+        P::detect().map(Self)
+    }
+
+    #[inline(always)]
+    fn write_back(self, word: &AtomicU64) {
+        self.0.write_back(word);
+    }
+
+    #[inline(always)]
+    fn fence(self) {
+        self.0.fence();
+    }
+
+    #[inline(always)]
+    fn write_back_all(self, words: &[AtomicU64]) {
+        self.0.write_back_all(words);
+    }
 }
 
 #[cfg(test)]

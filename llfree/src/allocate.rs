@@ -31,6 +31,7 @@ use woodlot_frame::{AllocError, Class, FrameId, Geometry, Order, Persistence, Re
 use crate::LLFree;
 use crate::children::Child;
 use crate::index::{Kind, Places};
+use crate::intents::By;
 use crate::lower::Surplus;
 use crate::refusal::NoBlock;
 use crate::reservation::Reservation;
@@ -96,7 +97,8 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         if self.swap(word, now, paid).is_err() {
             return self.allocate_behind::<ORDER>(caller);
         }
-        match rows.claim_in(spot, ORDER) {
+        let intent = self.intent(By::alone(caller.slot), start - offset);
+        match rows.claim_in(spot, ORDER, intent) {
             Ok(found) => {
                 self.count(caller.slot, 1 << ORDER, false);
                 Ok(FrameId(self.base + start - offset + found))
@@ -134,7 +136,8 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         self.check(caller)?;
         let now = self.read(self.reservation(caller.slot, caller.class));
         if let Some(tree) = now.own_tree()
-            && let Some((huge, before)) = self.lower.allocate_first(tree, COUNT)
+            && let Some((huge, before)) =
+                self.lower.allocate_first(tree, COUNT, self.intent(By::alone(caller.slot), 0))
         {
             self.count(caller.slot, COUNT << G::HUGE_ORDER, false);
             if !self.tree(tree).is_reserved() {
@@ -161,7 +164,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     #[inline(never)]
     fn allocate_behind<const ORDER: u32>(&self, caller: Caller) -> Result<FrameId, NoBlock> {
         let word = self.reservation(caller.slot, caller.class);
-        match self.take_held(word, ORDER) {
+        match self.take_held(word, ORDER, By::alone(caller.slot)) {
             Some(frame) => {
                 self.count(caller.slot, 1 << ORDER, false);
                 Ok(frame)
@@ -178,7 +181,8 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         if let Some(tree) = self.read(word).own_tree()
             && self.only_free_frames(tree, caller)
             && let Some(child) = self.open(tree)
-            && let Some(frame) = self.take_and_hold(word, tree, child, ORDER)
+            && let Some(frame) =
+                self.take_and_hold(word, tree, child, ORDER, By::alone(caller.slot))
         {
             self.count(caller.slot, 1 << ORDER, false);
             return Ok(frame);
@@ -212,7 +216,8 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         let word = self.reservation(caller.slot, caller.class);
         let (huge, count) = (paid.huge_index(), 1 << order);
         let rows = self.lower.rows(huge, paid.polarity());
-        match if lost > 0 { Err(lost) } else { rows.claim_behind(order, paid.row()) } {
+        let intent = self.intent(By::alone(caller.slot), huge << G::HUGE_ORDER);
+        match if lost > 0 { Err(lost) } else { rows.claim_behind(order, paid.row(), intent) } {
             Ok(offset) => {
                 self.count(caller.slot, count, false);
                 Ok(self.frame(huge, offset))
@@ -236,14 +241,14 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
             return Err(AllocError::OrderTooLarge(order));
         }
         self.check(Caller { slot, class }).map_err(|refusal| refusal.of(request))?;
-        self.allocate_at(frame, order, class)?;
+        self.allocate_at(frame, order, class, slot)?;
         self.count(slot, order.frames(), false);
         Ok(frame)
     }
 
     /// A block of any order of base frames from the child that the slot holds.
     #[inline(always)]
-    fn take_held(&self, word: &AtomicU64, order: u32) -> Option<FrameId> {
+    fn take_held(&self, word: &AtomicU64, order: u32, by: By) -> Option<FrameId> {
         let now = self.read(word);
         if now.held() < 1 << order {
             return None;
@@ -252,7 +257,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         let spot = rows.find(order, now.row())?;
         let paid = now.pay(1 << order).at_row(spot.row).behind(rows.filled(order, spot));
         self.swap(word, now, paid).ok()?;
-        self.claim(word, now, order, spot)
+        self.claim(word, now, order, spot, by)
     }
 
     /// Allocates up to `out.len()` base frames of the child that the slot holds, by one swap of the
@@ -272,7 +277,8 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
             return 0;
         };
         let mut entries = out.iter_mut();
-        let taken = rows.claim_many(count, spot.row, |offset| {
+        let intent = self.intent(By::batch(slot), now.huge_index() << G::HUGE_ORDER);
+        let taken = rows.claim_many(count, spot.row, intent, |offset| {
             // There is one for each.
             let entry = entries.next().into_iter();
             entry.for_each(|entry| *entry = self.frame(now.huge_index(), offset));
@@ -292,9 +298,11 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         paid: Reservation<G>,
         order: u32,
         spot: Spot,
+        by: By,
     ) -> Option<FrameId> {
         let huge = paid.huge_index();
-        match self.lower.rows(huge, paid.polarity()).claim(order, spot) {
+        let intent = self.intent(by, huge << G::HUGE_ORDER);
+        match self.lower.rows(huge, paid.polarity()).claim(order, spot, intent) {
             Ok(offset) => Some(self.frame(huge, offset)),
             Err(lost) => {
                 self.repay(word, paid, (1 << order) - lost);
@@ -314,19 +322,32 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
 
     #[inline(never)]
     fn allocate_slowly(&self, caller: Caller, order: u32) -> Result<FrameId, NoBlock> {
+        self.allocate_anywhere(caller, order, By::alone(caller.slot))
+    }
+
+    /// One frame of a batch, from wherever there is one. With intents it is another entry of the slot's record.
+    pub(crate) fn allocate_in_batch(&self, caller: Caller) -> Result<FrameId, NoBlock> {
+        match P::INTENTS {
+            true => self.allocate_anywhere(caller, 0, By::batch(caller.slot)),
+            false => self.allocate_order::<0>(caller),
+        }
+    }
+
+    fn allocate_anywhere(&self, caller: Caller, order: u32, by: By) -> Result<FrameId, NoBlock> {
         let Caller { slot, class } = caller;
         for _ in 0..ROUNDS {
             let found = if order < G::HUGE_ORDER {
-                self.find_base(order, class, slot)
+                self.find_base(order, class, slot, by)
             } else {
-                self.find_huge(order, class, slot)
+                self.find_huge(order, class, slot, by)
             };
             let found = found
                 .or_else(|| {
-                    self.reservations().find_map(|other| self.take_from(other, order, Open::Yes))
+                    let take = |other| self.take_from(other, order, Open::Yes, by);
+                    self.reservations().find_map(take)
                 })
                 .or_else(|| {
-                    self.all_that_serve(order).find_map(|tree| self.take_of_tree(tree, order))
+                    self.all_that_serve(order).find_map(|tree| self.take_of_tree(tree, order, by))
                 });
             if let Some(frame) = found {
                 self.count(slot, 1 << order, false);
@@ -341,13 +362,14 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
 
     /// Allocates from a tree, whoever has reserved it; what is left of a child's credits goes back.
     #[cold]
-    fn take_of_tree(&self, tree: usize, order: u32) -> Option<FrameId> {
+    fn take_of_tree(&self, tree: usize, order: u32, by: By) -> Option<FrameId> {
         if order >= G::HUGE_ORDER {
-            return self.take_whole(tree, 1 << (order - G::HUGE_ORDER));
+            return self.take_whole(tree, 1 << (order - G::HUGE_ORDER), by);
         }
         let child = self.take_chosen(tree, order, None).or_else(|| self.open(tree))?;
         let Child { huge, credits, polarity, .. } = child;
-        let claimed = self.lower.rows(huge, polarity).claim_behind(order, 0);
+        let intent = self.intent(by, huge << G::HUGE_ORDER);
+        let claimed = self.lower.rows(huge, polarity).claim_behind(order, 0, intent);
         self.give_held(huge, credits - claimed.err().unwrap_or(1 << order));
         claimed.ok().map(|offset| self.frame(huge, offset))
     }
@@ -358,9 +380,9 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     }
 
     /// Steps 1 to 4.
-    fn find_base(&self, order: u32, class: Class, slot: Slot) -> Option<FrameId> {
+    fn find_base(&self, order: u32, class: Class, slot: Slot, by: By) -> Option<FrameId> {
         let word = self.reservation(slot, class);
-        let take = |word, open| self.take_base(word, order, open);
+        let take = |word, open| self.take_base(word, order, open, by);
         if let Some(frame) = take(word, Open::No) {
             return Some(frame);
         }
@@ -442,11 +464,11 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         }
     }
 
-    fn find_huge(&self, order: u32, class: Class, slot: Slot) -> Option<FrameId> {
+    fn find_huge(&self, order: u32, class: Class, slot: Slot, by: By) -> Option<FrameId> {
         let word = self.reservation(slot, class);
         self.let_go(slot);
         let count = 1 << (order - G::HUGE_ORDER);
-        let take = || self.take_whole(self.read(word).own_tree()?, count);
+        let take = || self.take_whole(self.read(word).own_tree()?, count, by);
         take().or_else(|| {
             let fits = |tree| self.lower.has_free(tree, order);
             let moved = self.move_to_huge(word, class, self.home(slot), fits);
@@ -473,24 +495,24 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     }
 
     /// Allocates from a reservation, whoever's it is.
-    fn take_from(&self, word: &AtomicU64, order: u32, open: Open) -> Option<FrameId> {
+    fn take_from(&self, word: &AtomicU64, order: u32, open: Open, by: By) -> Option<FrameId> {
         if order < G::HUGE_ORDER {
-            self.take_base(word, order, open)
+            self.take_base(word, order, open, by)
         } else {
-            self.take_whole(self.read(word).own_tree()?, 1 << (order - G::HUGE_ORDER))
+            self.take_whole(self.read(word).own_tree()?, 1 << (order - G::HUGE_ORDER), by)
         }
     }
 
-    fn take_base(&self, word: &AtomicU64, order: u32, open: Open) -> Option<FrameId> {
+    fn take_base(&self, word: &AtomicU64, order: u32, open: Open, by: By) -> Option<FrameId> {
         // A claim that finds no bit for its credits met a claim of another call that is half done.
         for _ in 0..2 {
-            if let Some(frame) = self.take_held(word, order) {
+            if let Some(frame) = self.take_held(word, order, by) {
                 return Some(frame);
             }
             let now = self.read(word);
             let tree = now.own_tree()?;
             let child = self.next_child(tree, now, order, open)?;
-            if let Some(frame) = self.take_and_hold(word, tree, child, order) {
+            if let Some(frame) = self.take_and_hold(word, tree, child, order, by) {
                 return Some(frame);
             }
         }
@@ -521,6 +543,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         tree: usize,
         child: Child,
         order: u32,
+        by: By,
     ) -> Option<FrameId> {
         let Child { huge, credits, polarity, .. } = child;
         let rows = self.lower.rows(huge, polarity);
@@ -536,12 +559,12 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         };
         let row = spot.row + rows.filled(order, spot);
         self.hold(word, tree, Child { credits: credits - (1 << order), row, ..child });
-        self.claim(word, Reservation::guest(huge, 0, polarity), order, spot)
+        self.claim(word, Reservation::guest(huge, 0, polarity), order, spot, by)
     }
 
     /// Allocates one huge frame, or two that make a pair, of a tree.
-    fn take_whole(&self, tree: usize, count: usize) -> Option<FrameId> {
-        let (huge, before) = self.lower.allocate_first(tree, count)?;
+    fn take_whole(&self, tree: usize, count: usize, by: By) -> Option<FrameId> {
+        let (huge, before) = self.lower.allocate_first(tree, count, self.intent(by, 0))?;
         self.states_changed(huge, before, -(count as isize));
         Some(self.frame(huge, 0))
     }

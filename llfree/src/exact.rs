@@ -5,11 +5,12 @@
 
 use woodlot_frame::atomics::Ordering;
 use woodlot_frame::{
-    AllocError, Class, FrameId, Geometry, HugeId, OfflineError, Order, Persistence,
+    AllocError, Class, FrameId, Geometry, HugeId, OfflineError, Order, Persistence, Slot,
 };
 
 use crate::LLFree;
 use crate::init::{TOTAL_FREE, TOTAL_OFFLINE};
+use crate::intents::{By, Intent};
 use crate::state::Phase;
 
 /// How often a claim starts again because other calls moved the credits that it needs, while the
@@ -17,12 +18,13 @@ use crate::state::Phase;
 const ATTEMPTS: usize = 8;
 
 impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
-    /// Allocates the block at `frame`. An entirely free tree changes to `class`.
+    /// Allocates the block at `frame` for a slot. An entirely free tree changes to `class`.
     pub(crate) fn allocate_at(
         &self,
         frame: FrameId,
         order: Order,
         class: Class,
+        slot: Slot,
     ) -> Result<(), AllocError> {
         if !frame.is_aligned(order) {
             return Err(AllocError::Misaligned(frame, order));
@@ -36,9 +38,11 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
             let tree = huge / G::TREE_HUGE;
             let whole = self.lower.count_whole(tree) == G::TREE_HUGE;
             let claimed = if order < G::HUGE_ORDER {
-                self.claim_at(huge, offset, order)
+                self.claim_at(huge, offset, order, slot)
             } else {
-                self.turn(huge, 1 << (order - G::HUGE_ORDER), Phase::Free, Phase::Whole)
+                let (count, intent) =
+                    (1 << (order - G::HUGE_ORDER), self.intent(By::alone(slot), 0));
+                self.turn(huge, count, Phase::Free, Phase::Whole, intent)
             };
             if claimed && whole {
                 self.turn_to(tree, class);
@@ -49,23 +53,31 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     }
 
     /// Claims a block of base frames: of a huge frame that is free as a whole, after opening it.
-    fn claim_at(&self, huge: usize, offset: usize, order: u32) -> bool {
+    fn claim_at(&self, huge: usize, offset: usize, order: u32, slot: Slot) -> bool {
         let count = 1 << order;
-        let (held, polarity) = if self.turn(huge, 1, Phase::Free, Phase::Split) {
+        let (held, polarity) = if self.turn(huge, 1, Phase::Free, Phase::Split, Intent::none()) {
             (G::HUGE_FRAMES, self.lower.polarity(huge))
         } else if let Some(polarity) = self.take_some(huge, count) {
             (count, polarity)
         } else {
             return false;
         };
-        let claimed = self.lower.rows(huge, polarity).claim_at(offset, order);
+        let intent = self.intent(By::alone(slot), huge << G::HUGE_ORDER);
+        let claimed = self.lower.rows(huge, polarity).claim_at(offset, order, intent);
         self.give_held(huge, held - claimed.err().unwrap_or(count));
         claimed.is_ok()
     }
 
     /// Changes `count` huge frames, one or a pair, from one phase to another.
-    fn turn(&self, huge: usize, count: usize, from: Phase, to: Phase) -> bool {
-        let before = self.lower.turn(huge, count, from, to, Ordering::AcqRel);
+    fn turn(
+        &self,
+        huge: usize,
+        count: usize,
+        from: Phase,
+        to: Phase,
+        intent: Intent<'_, G, P>,
+    ) -> bool {
+        let before = self.lower.turn(huge, count, from, to, Ordering::AcqRel, intent);
         before.is_some_and(|before| {
             let gained = (to == Phase::Free) as isize - (from == Phase::Free) as isize;
             self.states_changed(huge, before, gained * count as isize);
@@ -97,8 +109,8 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
 
     /// Takes one huge frame out.
     fn take_out(&self, huge: usize) -> bool {
-        let out = self
-            .attempt(huge, 0, G::HUGE_ORDER, || self.turn(huge, 1, Phase::Free, Phase::Offline));
+        let turn = || self.turn(huge, 1, Phase::Free, Phase::Offline, Intent::none());
+        let out = self.attempt(huge, 0, G::HUGE_ORDER, turn);
         if out {
             self.count_offline(1);
         }
@@ -113,7 +125,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     }
 
     fn put_back(&self, huge: usize) -> bool {
-        let put = self.turn(huge, 1, Phase::Offline, Phase::Free);
+        let put = self.turn(huge, 1, Phase::Offline, Phase::Free, Intent::none());
         if put {
             self.count_offline(-1);
             self.tell_freed();

@@ -6,10 +6,11 @@ use woodlot_frame::{FrameId, Geometry, Order, Persistence, Slot};
 use crate::LLFree;
 use crate::index::Use;
 use crate::init::{SLOT_LAST_CHILD, SLOT_LAST_FREE};
+use crate::intents::{By, Intent};
 use crate::lower::{Credits, Given, Refusal, Surplus};
 use crate::refusal::NotFreed;
 use crate::reservation::Reservation;
-use crate::rows::ROW_ORDER;
+use crate::rows::{ROW_ORDER, row_order};
 use crate::state::{Polarity, States};
 
 impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
@@ -62,7 +63,8 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
             // SAFETY: `check_free` has said that the frame lies in the zone.
             unsafe { self.lower.place(index) }.row_of(index, now.polarity())
         };
-        if let Err(gone) = rows.release(offset, ORDER) {
+        let intent = self.intent(By::alone(slot), index - offset);
+        if let Err(gone) = rows.release(offset, ORDER, intent) {
             return Err(self.refused(frame, Refusal::NotAllocated(gone)));
         }
         self.lower.persist_released();
@@ -107,7 +109,8 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         let order = Order(G::HUGE_ORDER as u8 + COUNT.trailing_zeros() as u8);
         self.check_free(frame, order, slot)?;
         let huge = self.locate(frame).0;
-        let Some(before) = self.lower.free_whole(huge, COUNT) else {
+        let intent = self.intent(By::alone(slot), 0);
+        let Some(before) = self.lower.free_whole(huge, COUNT, intent) else {
             return self.free_joined::<COUNT>(frame, slot);
         };
         self.count(slot, COUNT << G::HUGE_ORDER, true);
@@ -121,7 +124,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     #[cold]
     fn free_joined<const COUNT: usize>(&self, frame: FrameId, slot: Slot) -> Result<(), NotFreed> {
         let huge = self.locate(frame).0;
-        match self.lower.free_joined(huge, COUNT) {
+        match self.lower.free_joined(huge, COUNT, self.intent(By::alone(slot), 0)) {
             Ok(before) => {
                 self.count(slot, COUNT << G::HUGE_ORDER, true);
                 self.freed_unreserved(huge, before, COUNT, slot)
@@ -162,7 +165,8 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
             return self.free_split(FrameId(self.base + index), ORDER, slot);
         };
         let (offset, rows) = place.row_of(index, polarity);
-        match rows.release(offset, ORDER) {
+        let intent = self.intent(By::alone(slot), index - offset);
+        match rows.release(offset, ORDER, intent) {
             Ok(()) => {
                 place.persist_states();
                 self.credit_unreserved::<ORDER>(index, slot, states)
@@ -225,7 +229,9 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         let Some(polarity) = self.lower.split_polarity(huge) else {
             return self.free_split(frame, ORDER, slot);
         };
-        match self.lower.rows(huge, polarity).release(offset, ORDER) {
+        self.lower.persist_split(huge, ORDER);
+        let intent = self.intent(By::alone(slot), huge << G::HUGE_ORDER);
+        match self.lower.rows(huge, polarity).release(offset, ORDER, intent) {
             Ok(()) => {
                 self.lower.persist_states(huge);
                 self.credit(frame, ORDER, polarity, slot)
@@ -243,7 +249,8 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     #[cold]
     fn free_split(&self, frame: FrameId, order: u32, slot: Slot) -> Result<(), NotFreed> {
         let (huge, offset) = self.locate(frame);
-        match self.lower.release(huge, offset, order) {
+        let intent = self.intent(By::alone(slot), huge << G::HUGE_ORDER);
+        match self.lower.release(huge, offset, order, intent) {
             Ok(polarity) => self.credit(frame, order, polarity, slot),
             Err(refusal) => Err(self.refused(frame, refusal)),
         }
@@ -303,7 +310,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     #[cold]
     fn take_back(&self, frame: FrameId, order: u32, polarity: Polarity) -> Result<(), NotFreed> {
         let (huge, offset) = self.locate(frame);
-        if self.lower.rows(huge, polarity).claim_at(offset, order).is_err() {
+        if self.lower.rows(huge, polarity).claim_at(offset, order, Intent::none()).is_err() {
             self.settle(huge, 1 << order, polarity);
         }
         Err(NotFreed::NotAllocated)
@@ -360,20 +367,9 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     /// Frees as many of the base frames as lie in one row, from the first on, by one swap; returns
     /// how many. None where a single free would do better, or has an error to tell.
     pub(crate) fn free_row(&self, frames: &[FrameId], slot: Slot) -> Option<usize> {
-        let &first = frames.first()?;
-        self.check_free(first, Order::BASE, slot).ok()?;
-        let (huge, offset) = self.locate(first);
+        let (row, mask, count) = self.row_of(frames, slot)?;
+        let (huge, offset) = Self::place_of_row(row);
         let row = offset >> ROW_ORDER;
-        let mut mask = 0;
-        let mut joins = |frame: FrameId| {
-            let within = self.zone.contains(frame, Order::BASE);
-            let (its_huge, offset) = if within { self.locate(frame) } else { (usize::MAX, 0) };
-            let bit = 1u64 << (offset & 63);
-            let joins = its_huge == huge && offset >> ROW_ORDER == row && mask & bit == 0;
-            mask |= if joins { bit } else { 0 };
-            joins
-        };
-        let count = frames.iter().take_while(|&&frame| joins(frame)).count();
         let polarity = self.lower.release_in(huge, row, mask).ok()?;
         let given = self.repay_held(huge, count, polarity, slot)
             || self.lower.still_means(huge, polarity)
@@ -389,6 +385,41 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         }
         self.count(slot, count, true);
         Some(count)
+    }
+
+    /// The same for several rows, which the slot's record names before; returns how many frames were freed. None if
+    /// a single free of the first would do better.
+    pub(crate) fn free_rows(&self, frames: &[FrameId], slot: Slot) -> Option<usize> {
+        let count = self.begin_frees(frames, slot);
+        let (mut step, mut freed) = (0, 0);
+        while step < count {
+            self.free_step(slot, count, step);
+            let rest = frames.get(freed..).unwrap_or_default();
+            let Some(some) = self.free_row(rest, slot) else { break };
+            (step, freed) = (step + 1, freed + some);
+        }
+        self.end_frees(slot, step);
+        (freed > 0).then_some(freed)
+    }
+
+    /// The row of the first frame, which of its frames the first of `frames` are, and how many these are. None if
+    /// the first cannot be freed.
+    pub(crate) fn row_of(&self, frames: &[FrameId], slot: Slot) -> Option<(usize, u64, usize)> {
+        let &first = frames.first()?;
+        self.check_free(first, Order::BASE, slot).ok()?;
+        let (huge, offset) = self.locate(first);
+        let row = offset >> ROW_ORDER;
+        let mut mask = 0;
+        let mut joins = |frame: FrameId| {
+            let within = self.zone.contains(frame, Order::BASE);
+            let (its_huge, offset) = if within { self.locate(frame) } else { (usize::MAX, 0) };
+            let bit = 1u64 << (offset & 63);
+            let joins = its_huge == huge && offset >> ROW_ORDER == row && mask & bit == 0;
+            mask |= if joins { bit } else { 0 };
+            joins
+        };
+        let count = frames.iter().take_while(|&&frame| joins(frame)).count();
+        Some(((first.0 - self.base) >> row_order::<G>(), mask, count))
     }
 
     /// Are these frames the last of several frees in a row into one child of a reserved tree, or into
@@ -527,7 +558,10 @@ mod tests {
         zone.alloc(request(9, 1).at(first)).expect("it is free");
         zone.drain(Slot(1)).expect("a slot");
         free(frame);
-        zone.lower.rows(huge, polarity).release(offset, 0).expect("under the old polarity");
+        zone.lower
+            .rows(huge, polarity)
+            .release(offset, 0, Intent::none())
+            .expect("under the old polarity");
         let other = FrameId(first.0 + 100);
         free(other);
         // What is left of the two is allocated on slot 1, which holds a credit, and freed wrongly there.

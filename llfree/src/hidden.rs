@@ -12,6 +12,7 @@
 use woodlot_frame::{FrameAllocator, Geometry, Persistence};
 
 use crate::LLFree;
+use crate::intents::End;
 use crate::lower::Start;
 use crate::tree::Tree;
 
@@ -25,6 +26,9 @@ pub struct Hidden {
     pub trees: usize,
     /// By how many huge frames the count of those that are offline is wrong.
     pub offline_huge: usize,
+    /// Calls of several writes, each of a slot, that were cut off: a recovery takes them back, or brings them to their end,
+    /// by the slots' [intents](woodlot_frame::Intents).
+    pub cut_off: usize,
 }
 
 impl Hidden {
@@ -48,6 +52,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
             frames: durable.free_frames.saturating_sub(stats.free_frames),
             trees: (0..self.trees.len()).filter(|&tree| !self.is_true(tree)).count(),
             offline_huge: durable.offline_huge.abs_diff(stats.offline_huge),
+            cut_off: self.last_operations().filter(|last| last.end == End::UnderWay).count(),
         }
     }
 

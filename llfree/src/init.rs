@@ -16,7 +16,7 @@ use crate::lower::{Lower, Start, TreeStates};
 use crate::reservation::Reservation;
 use crate::rows::row_count;
 use crate::tree::{self, Tree};
-use crate::{LLFree, Repairs, Tuning};
+use crate::{LLFree, Record, Repairs, Tuning};
 
 /// Words of a slot: eight reservations, by class, in one cache line; then its statistics.
 pub(crate) const SLOT_WORDS: usize = 16;
@@ -67,6 +67,7 @@ pub struct Parts<'a> {
     pub leaves: &'a [AtomicU64],
     pub trees: &'a [Line<AtomicU64>],
     pub children: &'a [AtomicU32],
+    pub intents: &'a [Record],
 }
 
 impl Parts<'_> {
@@ -79,6 +80,11 @@ impl Parts<'_> {
         let Counts { rows, states, totals, slots, masks, leaves, trees, children } =
             counts::<G>(zone)?;
         Ok([rows, states, totals, slots, masks, leaves, trees, children])
+    }
+
+    /// The length of `intents` for a zone that `lengths` accepts: a record for each slot, or none.
+    pub const fn records<P: Persistence>(zone: &ZoneConfig) -> usize {
+        if P::INTENTS { zone.slots } else { 0 }
     }
 }
 
@@ -187,6 +193,7 @@ impl<'a, G: Geometry, P: Persistence> LLFree<'a, G, P> {
             leaves: exactly(parts.leaves, counts.leaves, Region::Volatile)?,
             trees: exactly(parts.trees, counts.trees, Region::Volatile)?,
             children: exactly(parts.children, counts.children, Region::Volatile)?,
+            intents: exactly(parts.intents, Parts::records::<P>(zone), Region::Durable)?,
         };
         Ok(Self {
             zone: *zone,
@@ -202,6 +209,7 @@ impl<'a, G: Geometry, P: Persistence> LLFree<'a, G, P> {
             home_distance: counts.trees / zone.slots,
             slots: parts.slots.as_chunks().0,
             totals: parts.totals,
+            records: parts.intents,
             geometry: PhantomData,
         })
     }
@@ -214,6 +222,9 @@ impl<'a, G: Geometry, P: Persistence> LLFree<'a, G, P> {
             .chain(self.totals)
             .for_each(|word| word.store(0, Ordering::Relaxed));
         self.index.clear();
+        if start != Start::Recover {
+            self.clear_intents();
+        }
         // SAFETY: the allocator that uses the words is just being made.
         unsafe { self.lower.start(start) };
     }
@@ -252,13 +263,17 @@ impl<'a, G: Geometry, P: Persistence> LLFree<'a, G, P> {
         found
     }
 
-    /// Ends starting up, by what was found in all trees.
-    pub(crate) fn end_start(&self, found: Repairs) {
+    /// Ends starting up, by what was found in all trees; returns it with what calls of an earlier life have left
+    /// half done.
+    pub(crate) fn end_start(&self, mut found: Repairs) -> Repairs {
+        self.resolve_intents(&mut found);
         // All that the calls to come rest on, also what was right already: an earlier life may have ended between
         // a write and its write-back.
         self.lower.persist_all();
         self.total(TOTAL_FREE).store(found.free_frames as u64, Ordering::Relaxed);
         self.total(TOTAL_OFFLINE).store(found.offline_huge as u64, Ordering::Relaxed);
+        self.seal_intents();
+        found
     }
 
     /// Does the tree that begins with huge frame `first` lie wholly in the zone?

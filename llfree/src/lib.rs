@@ -33,7 +33,9 @@
 //! # Crash
 //! See [`Init::Recover`](woodlot_frame::Init::Recover). Exactly what the bits and the states say survives.
 //! A call that was under way has either happened or not, except for orders 7 to H-1, which change several
-//! words. What it takes until a write survives is the type parameter [`Persistence`].
+//! words. What it takes until a write survives is the type parameter [`Persistence`]. With
+//! [`Intents`](woodlot_frame::Intents) a record of each slot names what is in doubt, and every order and every batch
+//! of single frames has happened or not, but for one write that is named ([`LLFree::last_operations`]).
 #![no_std]
 #![deny(missing_docs)]
 #![cfg_attr(coverage_nightly, feature(coverage_attribute))]
@@ -46,6 +48,7 @@ mod free;
 mod hidden;
 mod index;
 mod init;
+mod intents;
 mod line;
 mod lower;
 #[cfg(all(test, any(woodlot_loom, woodlot_explore)))]
@@ -69,6 +72,7 @@ mod upper;
 pub use flags::{Flagged, HugeFlags, Prefer};
 pub use hidden::Hidden;
 pub use init::Parts;
+pub use intents::{End, LastOperation, NamedFrames, Operation, Record};
 pub use line::Line;
 pub use lower::TreeStates;
 pub use news::News;
@@ -115,6 +119,7 @@ pub struct LLFree<'a, G: Geometry, P = Volatile> {
     home_distance: usize,
     slots: &'a [[AtomicU64; SLOT_WORDS]],
     totals: &'a [AtomicU64],
+    records: &'a [Record],
     geometry: PhantomData<G>,
 }
 

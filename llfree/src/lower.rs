@@ -39,8 +39,9 @@ use woodlot_frame::atomics::{AtomicU32, AtomicU64, Ordering};
 use woodlot_frame::{Geometry, Persistence};
 
 use crate::flags::{Flags, HugeFlags, Prefer};
+use crate::intents::{Intent, Operation};
 use crate::line::Line;
-use crate::rows::{ROW_ORDER, Rows, row_count, row_mask, row_order};
+use crate::rows::{ROW_ORDER, Rows, claiming, row_count, row_mask, row_order};
 use crate::state::{EVERY, LANE, Phase, Polarity, Run, States};
 
 /// The words of a tree, which has up to 32 huge frames: two of states, and two of flags.
@@ -183,6 +184,18 @@ impl<'a, G: Geometry, P: Persistence> Lower<'a, G, P> {
         success: Ordering,
         change: impl Fn(States) -> Option<States>,
     ) -> Result<States, States> {
+        self.update_or(huge, success, change, || {})
+    }
+
+    /// The same; `lost` is told whenever another call's change comes between.
+    #[inline(always)]
+    fn update_or(
+        &self,
+        huge: usize,
+        success: Ordering,
+        change: impl Fn(States) -> Option<States>,
+        lost: impl Fn(),
+    ) -> Result<States, States> {
         let word = self.state_word(huge).ok_or(Self::NOTHING)?;
         let mut states = States(word.load(Ordering::Relaxed));
         loop {
@@ -191,7 +204,10 @@ impl<'a, G: Geometry, P: Persistence> Lower<'a, G, P> {
             };
             match word.compare_exchange(states.0, next.0, success, Ordering::Relaxed) {
                 Ok(_) => return Ok(states),
-                Err(now) => states = States(now),
+                Err(now) => {
+                    lost();
+                    states = States(now);
+                }
             }
         }
     }
@@ -215,6 +231,12 @@ impl<'a, G: Geometry, P: Persistence> Lower<'a, G, P> {
     #[inline(always)]
     pub(crate) fn persist_released(&self) {
         self.persistence.fence();
+    }
+
+    /// What makes a write persistent.
+    #[inline(always)]
+    pub(crate) fn persistence(&self) -> P {
+        self.persistence
     }
 
     /// Makes all states and rows persistent.
@@ -256,8 +278,13 @@ impl<'a, G: Geometry, P: Persistence> Lower<'a, G, P> {
     /// Allocates `count` huge frames of a tree, one or an aligned pair: the first that are free.
     /// Returns which, and their states before.
     #[inline(always)]
-    pub(crate) fn allocate_first(&self, tree: usize, count: usize) -> Option<(usize, States)> {
-        let (huge, before, _) = self.take_first(tree, count, Phase::Whole, |_| EVERY)?;
+    pub(crate) fn allocate_first(
+        &self,
+        tree: usize,
+        count: usize,
+        intent: Intent<'_, G, P>,
+    ) -> Option<(usize, States)> {
+        let (huge, before, _) = self.take_first(tree, count, Phase::Whole, |_| EVERY, intent)?;
         Some((huge, before))
     }
 
@@ -267,18 +294,21 @@ impl<'a, G: Geometry, P: Persistence> Lower<'a, G, P> {
         tree: usize,
         count: usize,
         prefer: Option<Prefer>,
+        intent: Intent<'_, G, P>,
     ) -> Option<(usize, States, HugeFlags)> {
         let preferred = |flags: &AtomicU64| {
             let flags = Flags(flags.load(Ordering::Acquire));
             prefer.map_or(EVERY, |prefer| flags.preferred(prefer))
         };
-        let (huge, before, flags) = self.take_first(tree, count, Phase::Whole, preferred)?;
+        let (huge, before, flags) =
+            self.take_first(tree, count, Phase::Whole, preferred, intent)?;
         Some((huge, before, flags.of(Self::run(huge, count))))
     }
 
     /// Opens a huge frame of a tree that is free as a whole: all of its credits are the caller's.
     pub(crate) fn open_first(&self, tree: usize) -> Option<(usize, States)> {
-        let (huge, before, _) = self.take_first(tree, 1, Phase::Split, |_| EVERY)?;
+        let (huge, before, _) =
+            self.take_first(tree, 1, Phase::Split, |_| EVERY, Intent::none())?;
         Some((huge, before))
     }
 
@@ -290,10 +320,12 @@ impl<'a, G: Geometry, P: Persistence> Lower<'a, G, P> {
         count: usize,
         to: Phase,
         may: impl Fn(&AtomicU64) -> Run,
+        intent: Intent<'_, G, P>,
     ) -> Option<(usize, States, Flags)> {
         let first = tree * G::TREE_HUGE;
         let Line([low, high, flags_of_low, flags_of_high]) = self.states.get(tree)?;
-        let take = |states, flags, huge| self.take_in((states, flags), huge, count, to, &may);
+        let take =
+            |states, flags, huge| self.take_in((states, flags), huge, count, to, &may, intent);
         match take(low, flags_of_low, first) {
             None if Self::WORDS > 1 => take(high, flags_of_high, first + LANE),
             taken => taken,
@@ -309,17 +341,22 @@ impl<'a, G: Geometry, P: Persistence> Lower<'a, G, P> {
         count: usize,
         to: Phase,
         may: impl Fn(&AtomicU64) -> Run,
+        intent: Intent<'_, G, P>,
     ) -> Option<(usize, States, Flags)> {
         let mut states = States(word.load(Ordering::Relaxed));
         while let Some(first) = states.first_free_of(may(flags), count) {
             let run = Run::new(first, count);
             let next = states.turn(run, Phase::Free, to);
-            match word.compare_exchange(states.0, next.0, Ordering::Acquire, Ordering::Relaxed) {
+            Self::say(intent, huge + first, count, Phase::Free, to);
+            match word.compare_exchange(states.0, next.0, claiming::<P>(), Ordering::Relaxed) {
                 Ok(_) => {
                     self.persist(word);
                     return Some((huge + first, states, Self::taken(flags, run)));
                 }
-                Err(now) => states = States(now),
+                Err(now) => {
+                    intent.withdraw();
+                    states = States(now);
+                }
             }
         }
         None
@@ -342,8 +379,9 @@ impl<'a, G: Geometry, P: Persistence> Lower<'a, G, P> {
         from: Phase,
         to: Phase,
         success: Ordering,
+        intent: Intent<'_, G, P>,
     ) -> Option<States> {
-        self.turn_run(huge, Self::run(huge, count), from, to, success)
+        self.turn_run(huge, Self::run(huge, count), from, to, success, intent)
     }
 
     /// The same of any huge frames in the word of `huge`.
@@ -355,13 +393,30 @@ impl<'a, G: Geometry, P: Persistence> Lower<'a, G, P> {
         from: Phase,
         to: Phase,
         success: Ordering,
+        intent: Intent<'_, G, P>,
     ) -> Option<States> {
-        let before = self.update(huge, success, |states| states.change(run, from, to)).ok()?;
+        let change = |states: States| {
+            let next = states.change(run, from, to)?;
+            Self::say(intent, huge, run.count(), from, to);
+            Some(next)
+        };
+        let before = self.update_or(huge, success, change, || intent.withdraw()).ok()?;
         self.persist_states(huge);
         if from == Phase::Free && to != Phase::Offline {
             self.taken_of(huge, run);
         }
         Some(before)
+    }
+
+    /// Says that huge frames are about to change, if that allocates or frees them for a slot.
+    #[inline(always)]
+    fn say(intent: Intent<'_, G, P>, huge: usize, count: usize, from: Phase, to: Phase) {
+        let operation = match (from, to) {
+            (Phase::Free, Phase::Whole) => Operation::Alloc,
+            (Phase::Whole, Phase::Free) => Operation::Free,
+            _ => return,
+        };
+        intent.write(operation, G::HUGE_ORDER + count.trailing_zeros(), huge << G::HUGE_ORDER);
     }
 
     /// Makes a huge frame free as a whole, of which the caller has all the credits. A crash may undo that: its
@@ -373,8 +428,13 @@ impl<'a, G: Geometry, P: Persistence> Lower<'a, G, P> {
 
     /// Frees `count` huge frames, one or the two of a pair, that were allocated as a whole.
     #[inline(always)]
-    pub(crate) fn free_whole(&self, huge: usize, count: usize) -> Option<States> {
-        self.turn(huge, count, Phase::Whole, Phase::Free, Ordering::AcqRel)
+    pub(crate) fn free_whole(
+        &self,
+        huge: usize,
+        count: usize,
+        intent: Intent<'_, G, P>,
+    ) -> Option<States> {
+        self.turn(huge, count, Phase::Whole, Phase::Free, Ordering::AcqRel, intent)
     }
 
     /// Frees huge frames some of which were allocated by their base frames (*join*). The join announces
@@ -383,7 +443,12 @@ impl<'a, G: Geometry, P: Persistence> Lower<'a, G, P> {
     /// ([`still_means`](Self::still_means)). So the join sees those bits, or the free makes the join look
     /// again, or the free is refused.
     #[cold]
-    pub(crate) fn free_joined(&self, huge: usize, count: usize) -> Result<States, Refusal> {
+    pub(crate) fn free_joined(
+        &self,
+        huge: usize,
+        count: usize,
+        intent: Intent<'_, G, P>,
+    ) -> Result<States, Refusal> {
         let run = Self::run(huge, count);
         loop {
             let seen = self.states(huge);
@@ -404,8 +469,13 @@ impl<'a, G: Geometry, P: Persistence> Lower<'a, G, P> {
                 return Err(Refusal::NotAllocated(0));
             }
             let free = whole.with(run, Phase::Free).joining();
-            let join = |now: States| now.of(run, announced, free);
-            if let Ok(before) = self.update(huge, Ordering::AcqRel, join) {
+            let join = |now: States| {
+                let next = now.of(run, announced, free)?;
+                Self::say(intent, huge, count, Phase::Whole, Phase::Free);
+                Some(next)
+            };
+            let joined = self.update_or(huge, Ordering::AcqRel, join, || intent.withdraw());
+            if let Ok(before) = joined {
                 self.persist_states(huge);
                 return Ok(before);
             }
@@ -461,14 +531,25 @@ impl<'a, G: Geometry, P: Persistence> Lower<'a, G, P> {
         huge: usize,
         offset: usize,
         order: u32,
+        intent: Intent<'_, G, P>,
     ) -> Result<Polarity, Refusal> {
         let polarity = self.splittable(huge)?;
-        match self.rows(huge, polarity).release(offset, order) {
+        self.persist_split(huge, order);
+        match self.rows(huge, polarity).release(offset, order, intent) {
             Ok(()) => {
                 self.persist_states(huge);
                 Ok(polarity)
             }
             Err(gone) => Err(Refusal::NotAllocated(gone)),
+        }
+    }
+
+    /// Before a block of several rows is released step by step: what was released must not be whole again after a
+    /// crash.
+    #[inline(always)]
+    pub(crate) fn persist_split(&self, huge: usize, order: u32) {
+        if P::INTENTS && order > ROW_ORDER {
+            self.persist_states(huge);
         }
     }
 

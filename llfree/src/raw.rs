@@ -1,7 +1,7 @@
 //! The words of a zone in raw memory that the caller supplies.
 //!
 //! ```text
-//!   durable    rows │ states
+//!   durable    rows │ states │ intents, if there are any: a record for each slot
 //!   volatile   totals │ slots │ masks │ leaves │ trees │ children      each from a cache line of its own
 //! ```
 
@@ -15,7 +15,7 @@ use woodlot_frame::{
 use crate::init::{Counts, counts};
 use crate::line::Line;
 use crate::lower::TreeStates;
-use crate::{LLFree, Parts, Tuning};
+use crate::{LLFree, Parts, Record, Tuning};
 
 /// The bytes that `words` words take, rounded up to a cache line.
 fn bytes<W>(words: usize) -> usize {
@@ -23,11 +23,13 @@ fn bytes<W>(words: usize) -> usize {
 }
 
 impl Counts {
-    fn size(&self) -> MetadataSize {
+    fn size(&self, records: usize) -> MetadataSize {
         let volatile = [self.totals, self.slots, self.masks, self.leaves].map(bytes::<u64>);
         let entries = bytes::<Line<u64>>(self.trees) + bytes::<u32>(self.children);
         MetadataSize {
-            durable: bytes::<u64>(self.rows) + bytes::<TreeStates>(self.states),
+            durable: bytes::<u64>(self.rows)
+                + bytes::<TreeStates>(self.states)
+                + bytes::<Record>(records),
             volatile: volatile.iter().sum::<usize>() + entries,
         }
     }
@@ -38,12 +40,13 @@ impl<'a> Parts<'a> {
     ///
     /// # Safety
     /// As for [`Construct::construct`], for `'a`.
-    pub(crate) unsafe fn carve<G: Geometry>(
+    pub(crate) unsafe fn carve<G: Geometry, P: Persistence>(
         zone: &ZoneConfig,
         metadata: RawMetadata,
     ) -> Result<Self, InitError> {
         let counts = counts::<G>(zone)?;
-        metadata.check(counts.size())?;
+        let records = Parts::records::<P>(zone);
+        metadata.check(counts.size(records))?;
         let mut durable = metadata.durable.0;
         let mut volatile = metadata.volatile.0;
         // SAFETY: `check` found both parts aligned to a cache line and at least as long as the
@@ -53,6 +56,7 @@ impl<'a> Parts<'a> {
             Ok(Parts {
                 rows: take(&mut durable, counts.rows),
                 states: take(&mut durable, counts.states),
+                intents: take(&mut durable, records),
                 totals: take(&mut volatile, counts.totals),
                 slots: take(&mut volatile, counts.slots),
                 masks: take(&mut volatile, counts.masks),
@@ -116,14 +120,14 @@ impl<'a, G: Geometry, P: Persistence> LLFree<'a, G, P> {
         init: Init,
     ) -> Result<Self, InitError> {
         // SAFETY: as the caller promises.
-        let parts = unsafe { Parts::carve::<G>(zone, metadata) }?;
+        let parts = unsafe { Parts::carve::<G, P>(zone, metadata) }?;
         Self::persistent_from_parts(zone, tuning, persistence, parts, init)
     }
 }
 
 impl<G: Geometry, P: Persistence> Construct for LLFree<'_, G, P> {
     fn metadata_size(config: &ZoneConfig) -> Result<MetadataSize, InitError> {
-        Ok(counts::<G>(config)?.size())
+        Ok(counts::<G>(config)?.size(Parts::records::<P>(config)))
     }
 
     unsafe fn construct(

@@ -19,13 +19,14 @@
 use woodlot_frame::atomics::Ordering;
 use woodlot_frame::{
     AllocError, FrameAllocator, FrameId, Geometry, HugeId, OfflineError, Persistence, Place,
-    Request,
+    Request, Slot,
 };
 
 use crate::LLFree;
 use crate::allocate::Caller;
 use crate::flags::{Flagged, Flags, HugeFlags, Prefer};
 use crate::index::{Kind, Places};
+use crate::intents::{By, Intent};
 use crate::state::{EVERY, LANE, Phase, Run};
 use crate::tree::Tree;
 
@@ -154,7 +155,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         prefer: Prefer,
     ) -> Option<(usize, HugeFlags)> {
         let own = self.read(self.reservation(caller.slot, caller.class));
-        let take = |tree, prefer| self.take_flagged(tree, count, prefer);
+        let take = |tree, prefer| self.take_flagged(tree, count, prefer, caller.slot);
         let of_own = |prefer| take(own.own_tree()?, prefer);
         of_own(Some(prefer))
             .or_else(|| {
@@ -183,8 +184,10 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         tree: usize,
         count: usize,
         prefer: Option<Prefer>,
+        slot: Slot,
     ) -> Option<(usize, HugeFlags)> {
-        let (huge, before, flags) = self.lower.allocate_preferred(tree, count, prefer)?;
+        let intent = self.intent(By::alone(slot), 0);
+        let (huge, before, flags) = self.lower.allocate_preferred(tree, count, prefer, intent)?;
         self.states_changed(huge, before, -(count as isize));
         Some((huge, flags))
     }
@@ -310,7 +313,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     /// Makes those of a run in the word of `huge` free that are offline; returns how many.
     fn free_offline(&self, huge: usize, run: Run) -> usize {
         let (from, to) = (Phase::Offline, Phase::Free);
-        match self.lower.turn_run(huge, run, from, to, Ordering::AcqRel) {
+        match self.lower.turn_run(huge, run, from, to, Ordering::AcqRel, Intent::none()) {
             Some(before) => {
                 self.states_changed(huge, before, run.count() as isize);
                 self.tell_freed();

@@ -12,7 +12,8 @@
 //!
 //! *Crash*: a recovery that stops anywhere leaves a durable part from which another recovery comes to the same end.
 //! For no write of a recovery changes the meaning of a frame in the zone, and the rows that a new state
-//! speaks of are written before that state.
+//! speaks of are written before that state. What calls with intents have left half done is released at the end;
+//! their records say so when that is persistent.
 
 use woodlot_frame::atomics::{AtomicU64, Ordering};
 use woodlot_frame::{
@@ -72,8 +73,7 @@ impl<'a, G: Geometry, P: Persistence> Recovery<'a, G, P> {
     pub fn finish(self) -> (LLFree<'a, G, P>, Repairs) {
         self.help();
         let found = self.found.each_ref().map(|sum| sum.load(Ordering::Relaxed) as usize);
-        let found = Repairs::of(found);
-        self.zone.end_start(found);
+        let found = self.zone.end_start(Repairs::of(found));
         (self.zone, found)
     }
 }
@@ -93,7 +93,7 @@ impl<'a, G: Geometry, P: Persistence> LLFree<'a, G, P> {
         metadata: RawMetadata,
     ) -> Result<Recovery<'a, G, P>, InitError> {
         // SAFETY: as the caller promises.
-        let parts = unsafe { Parts::carve::<G>(zone, metadata) }?;
+        let parts = unsafe { Parts::carve::<G, P>(zone, metadata) }?;
         let zone = Self::over(zone, tuning, persistence, parts)?;
         zone.begin_start(Start::Recover);
         let found = [const { AtomicU64::new(0) }; COUNTS];
@@ -118,14 +118,15 @@ impl<'a, G: Geometry, P: Persistence> LLFree<'a, G, P> {
         metadata: RawMetadata,
     ) -> Result<Self, InitError> {
         // SAFETY: as the caller promises; what allocators share, they access by atomics.
-        let parts = unsafe { Parts::carve::<G>(zone, metadata) }?;
+        let parts = unsafe { Parts::carve::<G, P>(zone, metadata) }?;
         Self::over(zone, tuning, persistence, parts)
     }
 }
 
-impl<G: Geometry> LLFree<'_, G> {
+impl<G: Geometry, P: Persistence + Default> LLFree<'_, G, P> {
     /// What a recovery would find; nothing is written. The volatile part is not looked at. While others use the
-    /// zone, the counts are those of no one moment.
+    /// zone, the counts are those of no one moment. Of what calls with intents have left half done, each write is
+    /// looked at by itself: a huge frame that several of them together make free does not count as free.
     ///
     /// # Errors
     /// As [`Construct::construct`](woodlot_frame::Construct::construct).
@@ -135,9 +136,11 @@ impl<G: Geometry> LLFree<'_, G> {
     /// written by atomic accesses only meanwhile.
     pub unsafe fn inspect(zone: &ZoneConfig, metadata: RawMetadata) -> Result<Repairs, InitError> {
         // SAFETY: as the caller promises; `Start::Inspect` writes nothing.
-        let parts = unsafe { Parts::carve::<G>(zone, metadata) }?;
-        let zone = LLFree::<G>::over(zone, Tuning::DEFAULT, Volatile, parts)?;
-        Ok(zone.start_trees(0..zone.trees.len(), Start::Inspect))
+        let parts = unsafe { Parts::carve::<G, P>(zone, metadata) }?;
+        let zone = Self::over(zone, Tuning::DEFAULT, P::default(), parts)?;
+        let mut found = zone.start_trees(0..zone.trees.len(), Start::Inspect);
+        zone.inspect_intents(&mut found);
+        Ok(found)
     }
 }
 
@@ -193,7 +196,7 @@ impl<'a, G: Geometry> View<'a, G> {
     /// written by atomic accesses only.
     pub unsafe fn of(zone: &ZoneConfig, metadata: RawMetadata) -> Result<Self, InitError> {
         // SAFETY: as the caller promises; no method writes.
-        let parts = unsafe { Parts::carve::<G>(zone, metadata) }?;
+        let parts = unsafe { Parts::carve::<G, Volatile>(zone, metadata) }?;
         Ok(View(LLFree::over(zone, Tuning::DEFAULT, Volatile, parts)?))
     }
 

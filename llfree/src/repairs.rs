@@ -30,12 +30,17 @@ pub struct Repairs {
     /// State words whose number of joins became zero. Every free of a split huge frame as a whole counts it up,
     /// so this is no damage.
     pub joins_cleared: usize,
+    /// Calls of several writes that were cut off: see [`Intents`](woodlot_frame::Intents).
+    pub cut_off: usize,
+    /// Frames that such allocations had taken, and such frees were still to free: they became free.
+    pub released: usize,
 }
 
 impl Repairs {
     /// Did no call stop half-way, and is nothing damaged? Joins are no matter.
     pub fn is_nothing(&self) -> bool {
-        [self.closed, self.rows_reset, self.cut_open, self.outside, self.states_cleared] == [0; 5]
+        let damage = [self.rows_reset, self.cut_open, self.outside, self.states_cleared];
+        damage == [0; 4] && [self.closed, self.cut_off] == [0; 2]
     }
 
     /// The two together.
@@ -59,12 +64,15 @@ impl Repairs {
             self.outside,
             self.states_cleared,
             self.joins_cleared,
+            self.cut_off,
+            self.released,
         ]
     }
 
     pub(crate) const fn of(counts: [usize; COUNTS]) -> Repairs {
         let [trees, free_frames, free_huge, offline_huge, closed, ..] = counts;
-        let [.., rows_reset, cut_open, outside, states_cleared, joins_cleared] = counts;
+        let [.., rows_reset, cut_open, outside, states_cleared, _, _, _] = counts;
+        let [.., joins_cleared, cut_off, released] = counts;
         Repairs {
             trees,
             free_frames,
@@ -76,12 +84,14 @@ impl Repairs {
             outside,
             states_cleared,
             joins_cleared,
+            cut_off,
+            released,
         }
     }
 }
 
 /// How many counts there are.
-pub(crate) const COUNTS: usize = 10;
+pub(crate) const COUNTS: usize = 12;
 
 #[cfg(test)]
 #[cfg_attr(coverage_nightly, coverage(off))]

@@ -29,6 +29,7 @@ use core::slice;
 use woodlot_frame::atomics::{AtomicU64, Ordering};
 use woodlot_frame::{Geometry, Persistence};
 
+use crate::intents::{Intent, Operation};
 use crate::state::Polarity;
 
 /// log₂ of the frames in a row.
@@ -53,11 +54,29 @@ pub(crate) struct Spot {
     starts: u64,
 }
 
+/// Of a write that no record is to name.
+const NOTHING: (fn(), fn()) = (|| {}, || {});
+
 /// Which way bits are turned.
 #[derive(Clone, Copy)]
 enum Turn {
     Claim,
     Release,
+}
+
+impl Turn {
+    const fn operation(self) -> Operation {
+        match self {
+            Turn::Claim => Operation::Alloc,
+            Turn::Release => Operation::Free,
+        }
+    }
+}
+
+/// The ordering of a claim that succeeds. With intents it releases as well: what names it comes first.
+#[inline(always)]
+pub(crate) const fn claiming<P: Persistence>() -> Ordering {
+    if P::INTENTS { Ordering::AcqRel } else { Ordering::Acquire }
 }
 
 /// The bits of a row that stand for frames.
@@ -220,22 +239,32 @@ impl<'a, G: Geometry, P: Persistence> Rows<'a, G, P> {
     /// Claims a block of `order` where one was found, or elsewhere; the caller holds its credits.
     /// Returns the offset of the block's first frame, or how many of the credits are lost (see
     /// [`toggle`](Self::toggle)).
-    pub(crate) fn claim(&self, order: u32, spot: Spot) -> Result<usize, usize> {
-        match self.claim_in(spot, order) {
-            Err(0) => self.claim_behind(order, spot.row),
+    pub(crate) fn claim(
+        &self,
+        order: u32,
+        spot: Spot,
+        intent: Intent<'_, G, P>,
+    ) -> Result<usize, usize> {
+        match self.claim_in(spot, order, intent) {
+            Err(0) => self.claim_behind(order, spot.row, intent),
             done => done,
         }
     }
 
     /// Claims a block of `order` wherever there is one.
     #[cold]
-    pub(crate) fn claim_behind(&self, order: u32, from: usize) -> Result<usize, usize> {
+    pub(crate) fn claim_behind(
+        &self,
+        order: u32,
+        from: usize,
+        intent: Intent<'_, G, P>,
+    ) -> Result<usize, usize> {
         // Twice: bits that a claim took and then took back while the search passed, and bits that
         // were released behind it, are found by the second pass.
         for step in 0..2 * row_count::<G>() / rows_of(order) {
             let row = (from + step * rows_of(order)) % row_count::<G>();
             if let Some(spot) = self.look(order, row) {
-                match self.claim_in(spot, order) {
+                match self.claim_in(spot, order, intent) {
                     Err(0) => {}
                     done => return done,
                 }
@@ -247,21 +276,30 @@ impl<'a, G: Geometry, P: Persistence> Rows<'a, G, P> {
     /// Claims a block where one was found, and nowhere else; returns its offset, or how many of the
     /// credits are lost.
     #[inline(always)]
-    pub(crate) fn claim_in(&self, spot: Spot, order: u32) -> Result<usize, usize> {
+    pub(crate) fn claim_in(
+        &self,
+        spot: Spot,
+        order: u32,
+        intent: Intent<'_, G, P>,
+    ) -> Result<usize, usize> {
         let Spot { row, mut value, mut starts } = spot;
         if order > ROW_ORDER {
-            return self.claim_at(row << ROW_ORDER, order).map(|()| row << ROW_ORDER);
+            return self.claim_at(row << ROW_ORDER, order, intent).map(|()| row << ROW_ORDER);
         }
         let word = self.rows.get(row).ok_or(0usize)?;
         loop {
             let at = starts.trailing_zeros();
             let claimed = value ^ block_mask(order) << at;
-            match word.compare_exchange(value, claimed, Ordering::Acquire, Ordering::Relaxed) {
+            intent.write(Operation::Alloc, order, row << ROW_ORDER | at as usize);
+            match word.compare_exchange(value, claimed, claiming::<P>(), Ordering::Relaxed) {
                 Ok(_) => {
                     self.persist(slice::from_ref(word));
                     return Ok(row << ROW_ORDER | at as usize);
                 }
-                Err(now) => value = now,
+                Err(now) => {
+                    intent.withdraw();
+                    value = now;
+                }
             }
             starts = block_starts(self.free_in(value), order);
             if starts == 0 {
@@ -276,6 +314,7 @@ impl<'a, G: Geometry, P: Persistence> Rows<'a, G, P> {
         &self,
         count: usize,
         from: usize,
+        intent: Intent<'_, G, P>,
         mut take: impl FnMut(usize),
     ) -> usize {
         let mut left = count;
@@ -290,17 +329,17 @@ impl<'a, G: Geometry, P: Persistence> Rows<'a, G, P> {
                 if some == 0 {
                     break 0;
                 }
-                match row.compare_exchange(
-                    value,
-                    value ^ some,
-                    Ordering::Acquire,
-                    Ordering::Relaxed,
-                ) {
+                intent.frames(index << ROW_ORDER, some);
+                let claimed = value ^ some;
+                match row.compare_exchange(value, claimed, claiming::<P>(), Ordering::Relaxed) {
                     Ok(_) => {
                         self.persistence.write_back(row);
                         break some;
                     }
-                    Err(now) => value = now,
+                    Err(now) => {
+                        intent.withdraw();
+                        value = now;
+                    }
                 }
             };
             left -= claimed.count_ones() as usize;
@@ -317,19 +356,24 @@ impl<'a, G: Geometry, P: Persistence> Rows<'a, G, P> {
 
     /// Releases the frames `mask` of row `index`, all of which must be allocated, or none of them.
     pub(crate) fn release_in(&self, index: usize, mask: u64) -> bool {
-        self.rows.get(index).is_some_and(|row| self.toggle_row(row, mask, Turn::Release))
+        self.rows.get(index).is_some_and(|row| self.toggle_row(row, mask, Turn::Release, NOTHING))
     }
 
     /// Claims the frames `mask` of row `index`, all of which must be free, or none of them.
     pub(crate) fn claim_mask(&self, index: usize, mask: u64) -> bool {
-        self.rows.get(index).is_some_and(|row| self.toggle_row(row, mask, Turn::Claim))
+        self.rows.get(index).is_some_and(|row| self.toggle_row(row, mask, Turn::Claim, NOTHING))
     }
 
     /// Claims this very block; the caller holds its credits. Fails with the number of credits that
     /// are lost.
     #[inline(always)]
-    pub(crate) fn claim_at(&self, offset: usize, order: u32) -> Result<(), usize> {
-        self.toggle(offset, order, Turn::Claim)
+    pub(crate) fn claim_at(
+        &self,
+        offset: usize,
+        order: u32,
+        intent: Intent<'_, G, P>,
+    ) -> Result<(), usize> {
+        self.toggle(offset, order, Turn::Claim, intent)
     }
 
     /// Releases a block, all of whose frames must be allocated. Fails with the number of frames
@@ -338,11 +382,16 @@ impl<'a, G: Geometry, P: Persistence> Rows<'a, G, P> {
     /// Every frame is looked at before the first one is released, so that a wrong free changes
     /// nothing; after that only a second free of the same frames can come between.
     #[inline(always)]
-    pub(crate) fn release(&self, offset: usize, order: u32) -> Result<(), usize> {
+    pub(crate) fn release(
+        &self,
+        offset: usize,
+        order: u32,
+        intent: Intent<'_, G, P>,
+    ) -> Result<(), usize> {
         if order > ROW_ORDER && !self.all_are(self.run(offset, order), 0) {
             return Err(0);
         }
-        self.toggle(offset, order, Turn::Release)
+        self.toggle(offset, order, Turn::Release, intent)
     }
 
     /// Turns the bits of a block, which must all be free or all allocated. When a row turns out
@@ -350,46 +399,75 @@ impl<'a, G: Geometry, P: Persistence> Rows<'a, G, P> {
     /// which that came too late: a wrong free of frames that were just being claimed, or a claim of
     /// frames that were being freed twice. 0 when nobody made such a mistake.
     #[inline(always)]
-    fn toggle(&self, offset: usize, order: u32, turn: Turn) -> Result<(), usize> {
+    fn toggle(
+        &self,
+        offset: usize,
+        order: u32,
+        turn: Turn,
+        intent: Intent<'_, G, P>,
+    ) -> Result<(), usize> {
         if order > ROW_ORDER {
-            return self.toggle_rows(offset, order, turn);
+            return self.toggle_rows(offset, order, turn, intent);
         }
         let mask = block_mask(order) << (offset & 63);
         let row = self.rows.get(offset >> ROW_ORDER).ok_or(0usize)?;
-        if self.toggle_row(row, mask, turn) { Ok(()) } else { Err(0) }
+        let said = (|| intent.write(turn.operation(), order, offset), || intent.withdraw());
+        if self.toggle_row(row, mask, turn, said) { Ok(()) } else { Err(0) }
     }
 
     #[inline(always)]
-    fn toggle_rows(&self, offset: usize, order: u32, turn: Turn) -> Result<(), usize> {
+    fn toggle_rows(
+        &self,
+        offset: usize,
+        order: u32,
+        turn: Turn,
+        intent: Intent<'_, G, P>,
+    ) -> Result<(), usize> {
         let (rows, all_free) = (self.run(offset, order), self.polarity.all_free());
         // A whole row has but one value that is right.
         let (before, success) = match turn {
-            Turn::Claim => (all_free, Ordering::Acquire),
+            Turn::Claim => (all_free, claiming::<P>()),
             Turn::Release => (!all_free, Ordering::AcqRel),
         };
         for (done, row) in rows.iter().enumerate() {
+            intent.row(turn.operation(), order, offset, done);
             if row.compare_exchange(before, !before, success, Ordering::Relaxed).is_err() {
-                return Err(self.turn_all_back(rows, done, turn));
+                let intent = if P::INTENTS { Some(&intent) } else { None };
+                return Err(self.turn_all_back(rows, done, turn, intent));
+            }
+            if P::INTENTS && matches!(turn, Turn::Release) {
+                self.persist(slice::from_ref(row));
             }
         }
         self.turned(rows, turn);
+        intent.done(turn.operation(), order, offset);
         Ok(())
     }
 
     #[inline(always)]
-    fn toggle_row(&self, row: &AtomicU64, mask: u64, turn: Turn) -> bool {
+    fn toggle_row(
+        &self,
+        row: &AtomicU64,
+        mask: u64,
+        turn: Turn,
+        (say, withdraw): (impl Fn(), impl Fn()),
+    ) -> bool {
         let (free, success) = match turn {
-            Turn::Claim => (mask, Ordering::Acquire),
+            Turn::Claim => (mask, claiming::<P>()),
             Turn::Release => (0, Ordering::AcqRel),
         };
         let mut value = row.load(Ordering::Relaxed);
         while self.free_in(value) & mask == free {
+            say();
             match row.compare_exchange(value, value ^ mask, success, Ordering::Relaxed) {
                 Ok(_) => {
                     self.turned(slice::from_ref(row), turn);
                     return true;
                 }
-                Err(now) => value = now,
+                Err(now) => {
+                    withdraw();
+                    value = now;
+                }
             }
         }
         false
@@ -411,11 +489,28 @@ impl<'a, G: Geometry, P: Persistence> Rows<'a, G, P> {
         self.persistence.fence();
     }
 
+    /// Turns rows back, the last first, and makes each persistent before the next: with an intent the step says which
+    /// of them are still ours. What a wrong free had released, others may own by now: nothing is said of that.
     #[cold]
-    fn turn_all_back(&self, rows: &[AtomicU64], count: usize, turn: Turn) -> usize {
-        let rows = rows.get(..count).unwrap_or_default();
-        let lost = rows.iter().map(|row| self.turn_back(row, turn)).sum();
-        self.persist(rows);
+    fn turn_all_back(
+        &self,
+        rows: &[AtomicU64],
+        count: usize,
+        turn: Turn,
+        intent: Option<&Intent<'_, G, P>>,
+    ) -> usize {
+        let back = |row: &AtomicU64| {
+            match (turn, intent) {
+                (Turn::Claim, Some(intent)) => intent.step_back(),
+                (Turn::Release, Some(intent)) => intent.withdraw(),
+                _ => {}
+            }
+            let lost = self.turn_back(row, turn);
+            self.persist(slice::from_ref(row));
+            lost
+        };
+        let lost = rows.get(..count).unwrap_or_default().iter().rev().map(back).sum();
+        intent.into_iter().for_each(Intent::withdraw);
         lost
     }
 
@@ -441,6 +536,8 @@ mod tests {
     use std::vec::Vec;
     use woodlot_frame::{Base4K, Volatile};
 
+    const NONE: Intent<'_, Base4K, Volatile> = Intent::none();
+
     /// Rows in which these frames are allocated.
     fn words<const N: usize>(rows: [u64; N]) -> [AtomicU64; N] {
         rows.map(AtomicU64::new)
@@ -460,11 +557,11 @@ mod tests {
         for order in 0..9 {
             assert!(!none.is_free(0, order));
             assert_eq!(none.find(order, 0), None);
-            assert_eq!(none.claim_behind(order, 3), Err(0));
-            assert_eq!(none.release(0, order), Err(0));
+            assert_eq!(none.claim_behind(order, 3, NONE), Err(0));
+            assert_eq!(none.release(0, order, NONE), Err(0));
         }
-        assert_eq!(none.claim(0, none.first(0)), Err(0));
-        assert_eq!(none.claim_many(5, 0, |_| unreachable!("nothing is claimed")), 0);
+        assert_eq!(none.claim(0, none.first(0), NONE), Err(0));
+        assert_eq!(none.claim_many(5, 0, NONE, |_| unreachable!("nothing is claimed")), 0);
         assert_eq!([none.claim_mask(0, 1), none.release_in(0, 1)], [false, false]);
     }
 
@@ -473,13 +570,13 @@ mod tests {
         let rows = words([!0, 0, !0, !0, 0, 0, !0, !0]);
         let found = of(&rows).find(6, 0).expect("row 1 is free");
         // Somebody is quicker, and leaves a half.
-        assert_eq!(of(&rows).claim_at(64, 5), Ok(()));
-        assert_eq!(of(&rows).claim_in(found, 6), Err(0));
-        assert_eq!(of(&rows).claim(6, found), Ok(4 * 64));
+        assert_eq!(of(&rows).claim_at(64, 5, NONE), Ok(()));
+        assert_eq!(of(&rows).claim_in(found, 6, NONE), Err(0));
+        assert_eq!(of(&rows).claim(6, found, NONE), Ok(4 * 64));
         let half = Spot { row: 1, value: 0, starts: 1 };
-        assert_eq!(of(&rows).claim(5, half), Ok(64 + 32));
+        assert_eq!(of(&rows).claim(5, half, NONE), Ok(64 + 32));
         assert_eq!(values(&rows), [!0, !0, !0, !0, !0, 0, !0, !0]);
-        assert_eq!(of(&rows).claim(7, Spot { row: 4, value: 0, starts: 0 }), Err(0));
+        assert_eq!(of(&rows).claim(7, Spot { row: 4, value: 0, starts: 0 }, NONE), Err(0));
         assert_eq!(values(&rows), [!0, !0, !0, !0, !0, 0, !0, !0]);
     }
 
@@ -488,7 +585,10 @@ mod tests {
         let rows = words([!0, !0b1011, 0, !0, !0, !0, !0, !0]);
         let claim = |count, from| {
             let mut taken = Vec::new();
-            assert_eq!(of(&rows).claim_many(count, from, |offset| taken.push(offset)), taken.len());
+            assert_eq!(
+                of(&rows).claim_many(count, from, NONE, |offset| taken.push(offset)),
+                taken.len()
+            );
             taken
         };
         assert_eq!(claim(4, 1), [64, 65, 67, 128], "no more of the last row than asked for");
@@ -513,8 +613,8 @@ mod tests {
             for start in (0..512).step_by(1 << order) {
                 for from in 0..8 {
                     let rows = [(); 8].map(|()| AtomicU64::new(!0));
-                    of(&rows).release(start, order).expect("all are allocated");
-                    assert_eq!(of(&rows).claim_behind(order, from), Ok(start));
+                    of(&rows).release(start, order, NONE).expect("all are allocated");
+                    assert_eq!(of(&rows).claim_behind(order, from, NONE), Ok(start));
                     assert_eq!(values(&rows), [!0; 8]);
                 }
             }
@@ -535,13 +635,13 @@ mod tests {
     fn blocks_of_several_rows_are_turned_as_a_whole_or_not() {
         let before = [0, 0, 0, 1, !0, !0, !0, !1];
         let rows = words(before);
-        assert_eq!(of(&rows).claim_at(0, 8), Err(0));
-        assert_eq!(of(&rows).release(256, 8), Err(0));
+        assert_eq!(of(&rows).claim_at(0, 8, NONE), Err(0));
+        assert_eq!(of(&rows).release(256, 8, NONE), Err(0));
         // The same after it was looked at, as a second free of the same frames may come upon it.
-        assert_eq!(of(&rows).toggle(256, 8, Turn::Release), Err(0));
+        assert_eq!(of(&rows).toggle(256, 8, Turn::Release, NONE), Err(0));
         assert_eq!(values(&rows), before);
-        assert_eq!(of(&rows).claim_at(0, 7), Ok(()));
-        assert_eq!(of(&rows).release(256, 7), Ok(()));
+        assert_eq!(of(&rows).claim_at(0, 7, NONE), Ok(()));
+        assert_eq!(of(&rows).release(256, 7, NONE), Ok(()));
         assert_eq!(values(&rows), [!0, !0, 0, 1, 0, 0, !0, !1]);
     }
 

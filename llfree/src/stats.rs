@@ -11,7 +11,8 @@ use crate::LLFree;
 use crate::allocate::Caller;
 use crate::index::{Kind, Places};
 use crate::init::{SLOT_BALANCE, TOTAL_FREE, TOTAL_OFFLINE};
-use crate::refusal::NotFreed;
+use crate::intents::ENTRIES;
+use crate::refusal::{NoBlock, NotFreed};
 use crate::reservation::Reservation;
 use crate::rows::row_order;
 
@@ -66,28 +67,27 @@ impl<G: Geometry, P: Persistence> FrameAllocator for LLFree<'_, G, P> {
         }
         let caller = Caller { slot: request.slot, class: request.class };
         self.check(caller).map_err(|refusal| refusal.of(&request))?;
-        let word = self.reservation(request.slot, request.class);
         let mut taken = 0;
-        while let Some(rest) = out.get_mut(taken..).filter(|rest| !rest.is_empty()) {
-            match self.take_held_many(word, request.slot, rest) {
-                // The child is used up: the next frame is found where single ones are.
-                0 => match self.allocate_order::<0>(caller) {
-                    Ok(frame) => {
-                        rest.iter_mut().take(1).for_each(|entry| *entry = frame);
-                        taken += 1;
-                    }
-                    Err(_) if batch == Batch::UpTo && taken > 0 => break,
-                    Err(refusal) => {
-                        // They are the caller's to be, so the frees succeed.
-                        let _ = self.free_batch(
-                            out.get(..taken).unwrap_or_default(),
-                            Order::BASE,
-                            request.slot,
-                        );
-                        return Err(refusal.of(&request));
-                    }
-                },
-                some => taken += some,
+        while taken < out.len() {
+            let end = if P::INTENTS { out.len().min(taken + ENTRIES) } else { out.len() };
+            self.begin_batch(request.slot);
+            let (some, refused) =
+                self.take_many(caller, out.get_mut(taken..end).unwrap_or_default());
+            match refused {
+                Some(refusal) if batch == Batch::All || taken + some == 0 => {
+                    let own = out.get(..taken + some).unwrap_or_default();
+                    let said = if P::INTENTS { own.get(taken..).unwrap_or_default() } else { &[] };
+                    self.undo_batch(request.slot, said);
+                    // They are the caller's to be, so the frees succeed.
+                    let others = own.get(..own.len() - said.len()).unwrap_or_default();
+                    let _ = self.free_batch(others, Order::BASE, request.slot);
+                    return Err(refusal.of(&request));
+                }
+                _ => self.end_batch(request.slot),
+            }
+            taken += some;
+            if refused.is_some() {
+                break;
             }
         }
         Ok(taken)
@@ -104,7 +104,9 @@ impl<G: Geometry, P: Persistence> FrameAllocator for LLFree<'_, G, P> {
         }
         let mut freed = 0;
         while let Some(rest @ [first, ..]) = frames.get(freed..) {
-            freed += match self.free_row(rest, slot) {
+            let freed_some =
+                if P::INTENTS { self.free_rows(rest, slot) } else { self.free_row(rest, slot) };
+            freed += match freed_some {
                 Some(count) => count,
                 None => {
                     let freed_one = self.free(*first, order, slot);
@@ -226,6 +228,26 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         stats.free_frames = stats.classes.iter().map(|class| class.free_frames).sum();
         stats.free_huge = stats.classes.iter().map(|class| class.free_huge).sum();
         stats
+    }
+
+    /// Allocates as many base frames as there are; how many, and why not more.
+    fn take_many(&self, caller: Caller, out: &mut [FrameId]) -> (usize, Option<NoBlock>) {
+        let word = self.reservation(caller.slot, caller.class);
+        let mut taken = 0;
+        while let Some(rest) = out.get_mut(taken..).filter(|rest| !rest.is_empty()) {
+            taken += match self.take_held_many(word, caller.slot, rest) {
+                // The child is used up: the next frame is found where single ones are.
+                0 => match self.allocate_in_batch(caller) {
+                    Ok(frame) => {
+                        rest.iter_mut().take(1).for_each(|entry| *entry = frame);
+                        1
+                    }
+                    Err(refusal) => return (taken, Some(refusal)),
+                },
+                some => some,
+            };
+        }
+        (taken, None)
     }
 
     /// Frames freed less frames allocated, by the slots' own counts; modulo 2^64.

@@ -96,7 +96,7 @@ fn a_batch_fills_one_huge_frame_after_the_other() {
 /// most used tree, number 0.
 fn next_after_frees_in_a_row(tuning: Tuning, parts: bool, order: u8, frees: usize) -> usize {
     let config = ZoneConfig::new(2 * Base4K::TREE_FRAMES, 2).with_classes(ClassPolicy::SINGLE);
-    let mut memory = Memory::of::<Base4K>(&config);
+    let mut memory = Memory::of::<LLFree<Base4K>>(&config);
     // SAFETY: the memory is aligned, initialised, and outlives the zone, which alone uses it.
     let zone = unsafe { LLFree::with_tuning(&config, tuning, memory.metadata(), Init::Free) };
     let zone = zone.expect("a zone");

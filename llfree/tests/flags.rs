@@ -460,7 +460,7 @@ fn made(raw: RawMetadata, init: Init) -> LLFree<'static, Base4K> {
 
 #[test]
 fn a_recovery_keeps_what_is_gone_and_forgets_what_is_zero() {
-    let mut memory = Memory::of::<Base4K>(&ENDING);
+    let mut memory = Memory::of::<LLFree<Base4K>>(&ENDING);
     let raw = memory.metadata();
     let zone = made(raw, Init::Free);
     assert_eq!(zone.flagged(), Flagged::default(), "whatever was in the memory before");
@@ -486,7 +486,7 @@ fn a_recovery_keeps_what_is_gone_and_forgets_what_is_zero() {
 
 #[test]
 fn flags_that_no_call_writes_are_damage() {
-    let mut memory = Memory::of::<Base4K>(&ENDING);
+    let mut memory = Memory::of::<LLFree<Base4K>>(&ENDING);
     let raw = memory.metadata();
     let states = (54 * 64usize).next_multiple_of(64);
     for (word, damage, is_damage) in [

@@ -21,7 +21,7 @@ type Trees<const T: usize> = Small<3, T>;
 /// Every huge frame of four trees is had once.
 fn every_huge_frame_once<const T: usize>() {
     let config = ZoneConfig::new(4 * T * Trees::<T>::HUGE_FRAMES, 1);
-    let mut memory = Memory::of::<Trees<T>>(&config);
+    let mut memory = Memory::of::<LLFree<Trees<T>>>(&config);
     // SAFETY: the memory is aligned, initialised, and outlives the zone, which alone uses it.
     let zone = unsafe { LLFree::<Trees<T>>::construct(&config, memory.metadata(), Init::Free) };
     let zone = zone.expect("a zone");

@@ -26,6 +26,7 @@ fn with_zone<T>(
         leaves: &words(leaves),
         trees: &(0..trees).map(|_| Line(word())).collect::<Vec<_>>(),
         children: &(0..children).map(|_| AtomicU32::new(0x5a)).collect::<Vec<_>>(),
+        intents: &[],
     };
     use_it(LLFree::from_parts(&ZONE, Tuning::default(), parts, Init::Free))
 }

@@ -81,7 +81,7 @@ fn used(raw: RawMetadata) -> Zone {
 
 #[test]
 fn however_many_recover_the_end_is_the_same() {
-    let mut memory = Memory::of::<G>(&ZONE);
+    let mut memory = Memory::of::<Zone>(&ZONE);
     let raw = memory.metadata();
     let before = used(raw).stats();
     let looked = inspect(raw);
@@ -99,7 +99,7 @@ fn however_many_recover_the_end_is_the_same() {
 
 #[test]
 fn each_repair_has_its_count() {
-    let mut memory = Memory::of::<G>(&ZONE);
+    let mut memory = Memory::of::<Zone>(&ZONE);
     let raw = memory.metadata();
     construct(raw, Init::Free);
     assert_eq!(repaired(inspect(raw)), [0; 6]);
@@ -148,7 +148,7 @@ fn each_repair_has_its_count() {
 
 #[test]
 fn who_attaches_writes_nothing_and_shares_everything() {
-    let mut memory = Memory::of::<G>(&ZONE);
+    let mut memory = Memory::of::<Zone>(&ZONE);
     let raw = memory.metadata();
     let one = used(raw);
     let before = one.stats();

@@ -47,6 +47,11 @@ pub enum ZoneError {
         /// Those that are not known, one bit each.
         unknown: u64,
     },
+    /// The zone keeps [intents](crate::Intents) and was opened without them, or the other way round.
+    Intents {
+        /// Does the zone keep them?
+        kept: bool,
+    },
     /// The zone is not what this program expects, or not what it can handle.
     Mismatch {
         /// In what.
@@ -94,6 +99,12 @@ impl fmt::Display for ZoneError {
             ),
             Self::Features { unknown } => {
                 write!(f, "the zone has features that are not known here: {unknown:#x}")
+            }
+            Self::Intents { kept: true } => {
+                f.write_str("the zone keeps intents, and was opened without them")
+            }
+            Self::Intents { kept: false } => {
+                f.write_str("the zone keeps no intents, and was opened with them")
             }
             Self::Mismatch { field, expected, found } => {
                 write!(f, "{field}: expected {expected:#x}, and the zone has {found:#x}")
@@ -162,6 +173,14 @@ mod tests {
             (
                 ZoneError::Features { unknown: 6 },
                 "the zone has features that are not known here: 0x6",
+            ),
+            (
+                ZoneError::Intents { kept: true },
+                "the zone keeps intents, and was opened without them",
+            ),
+            (
+                ZoneError::Intents { kept: false },
+                "the zone keeps no intents, and was opened with them",
             ),
             (mismatch(Field::Frames), "number of frames: expected 0x10, and the zone has 0x1f"),
             (

@@ -8,7 +8,9 @@
 use core::ops::Range;
 
 use woodlot_frame::atomics::AtomicU64;
-use woodlot_frame::{Construct, Geometry, InitError, RawMetadata, ZoneConfig};
+use woodlot_frame::{
+    Construct, Geometry, InitError, Intents, Persistence, RawMetadata, Volatile, ZoneConfig,
+};
 use woodlot_llfree::LLFree;
 
 use crate::ZoneError;
@@ -32,12 +34,27 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The layout of a zone.
+    /// The layout of a zone without [intents](crate::Intents).
     ///
     /// # Errors
     /// What is wrong with the configuration.
     pub fn of<G: Geometry>(config: &ZoneConfig) -> Result<Layout, InitError> {
-        let size = LLFree::<G>::metadata_size(config)?;
+        Self::on::<G, Volatile>(config)
+    }
+
+    /// The layout of a zone with [intents](crate::Intents).
+    ///
+    /// # Errors
+    /// What is wrong with the configuration.
+    pub fn with_intents<G: Geometry>(config: &ZoneConfig) -> Result<Layout, InitError> {
+        Self::on::<G, Intents<Volatile>>(config)
+    }
+
+    /// The layout of a zone whose allocator makes its writes persistent so.
+    pub(crate) fn on<G: Geometry, P: Persistence>(
+        config: &ZoneConfig,
+    ) -> Result<Layout, InitError> {
+        let size = LLFree::<G, P>::metadata_size(config)?;
         let after = |at: usize, bytes| {
             let end = at.checked_add(bytes)?;
             Some((at..end, end.checked_next_multiple_of(PAGE)?))

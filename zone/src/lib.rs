@@ -21,10 +21,13 @@
 //! | [`Zone::sync`], [`Zone::close`] | make it durable, end its use |
 //! | [`Info::read`], [`verify`], [`view`] | look at it without changing it |
 //! | [`Owners`], [`Tagged`] | who owns which frames of a shared zone, and what the dead have left |
+//! | [`Intents`] | the last operation of each slot is named, and no frame is lost: see [`LLFree::last_operations`] |
 //!
 //! Whether a medium loses what was written is its [`Medium`]'s to say. On [`Shared`] and [`Eadr`] memory nothing is
 //! lost, and on [`Adr`] memory nothing of a call that has returned; a [`File`] is durable up to its last
 //! synchronisation.
+//!
+//! [`LLFree::last_operations`]: woodlot_llfree::LLFree::last_operations
 //!
 //! # Invariants
 //! 1. The magic number is there only if the rest of the constant page is, and the durable part is set up.
@@ -53,13 +56,15 @@ mod zone;
 pub use error::ZoneError;
 pub use field::{Field, MAGIC};
 pub use layout::{Layout, Memory, PAGE};
-pub use medium::{Adr, Eadr, File, Medium, NotDurable, Persistence, Shared};
+pub use medium::{Adr, Eadr, File, Intents, Medium, NotDurable, Persistence, Shared};
 pub use open::{Cause, Check, Opened, Opening};
 pub use owners::{Member, Owners, OwnersError, Swept, Tagged};
 pub use page::{Info, erase};
 pub use phase::Phase;
 pub use verify::{Verdict, in_use, verify, view};
-pub use woodlot_llfree::{Hidden, HugeUse, HugeView, Repairs, SlotView, View};
+pub use woodlot_llfree::{
+    End, Hidden, HugeUse, HugeView, LastOperation, NamedFrames, Operation, Repairs, SlotView, View,
+};
 pub use zone::{Closed, Zone};
 
 /// The example of this crate's README, compiled and run with the documentation's tests.

@@ -134,6 +134,28 @@ impl<W: woodlot_frame::Persistence> Medium for Adr<W> {
     }
 }
 
+/// `M`, and the zone keeps [intents](woodlot_frame::Intents): each slot has a record of 4 KiB behind the states, which
+/// names what the slot is about to write. A slot has one call at a time then.
+///
+/// A zone either keeps them or not, from its format on; who opens it otherwise is refused. On a [`File`] the records are
+/// as durable as all else: after the death of a process at once, after a loss of power up to the last synchronisation.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Intents<M>(pub M);
+
+impl<M: Medium> Medium for Intents<M> {
+    const MODEL: Persistence = M::MODEL;
+
+    type WriteBack = woodlot_frame::Intents<M::WriteBack>;
+
+    fn write_back(&self) -> Self::WriteBack {
+        woodlot_frame::Intents(self.0.write_back())
+    }
+
+    fn persist(&self, bytes: Range<usize>, words: &[AtomicU64]) -> Result<(), NotDurable> {
+        self.0.persist(bytes, words)
+    }
+}
+
 /// A mapping of a file, with what synchronises a range of its bytes: `msync` with `MS_SYNC`, or `fdatasync`.
 ///
 /// A process that dies loses nothing: its pages stay with the system. When power fails, or the system stops, each

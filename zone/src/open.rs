@@ -9,7 +9,7 @@ use crate::ZoneError;
 use crate::checksum;
 use crate::layout::{Layout, Memory, PAGE};
 use crate::medium::Medium;
-use crate::page::Info;
+use crate::page::{Info, Kind};
 use crate::phase::Phase;
 use crate::state::{self, Seal, State};
 use crate::zone::Zone;
@@ -98,7 +98,8 @@ impl<'a, G: Geometry, M: Medium> Opening<'a, G, M> {
         check: Check,
         medium: M,
     ) -> Result<Self, ZoneError> {
-        let Info { config: zone, layout, .. } = Info::check::<G>(memory, expected, Some(M::MODEL))?;
+        let Info { config: zone, layout, .. } =
+            Info::check::<G>(memory, expected, Some(Kind::of::<M>()))?;
         let before = State::load(memory.page());
         let cause = must_recover(memory, &layout, before, check)?;
         let before = before.unwrap_or(State { phase: Phase::Opening, generation: 0 });
@@ -133,7 +134,7 @@ impl<'a, G: Geometry, M: Medium> Opening<'a, G, M> {
         let Self { zone, memory, medium, state, recovery } = self;
         let (allocator, opened) = match recovery {
             None => {
-                let layout = Layout::of::<G>(&zone)?;
+                let layout = Layout::on::<G, M::WriteBack>(&zone)?;
                 // SAFETY: the bytes are those that the allocator of this configuration and version had when it
                 // was closed, by their checksum, and nobody else has them.
                 let allocator = unsafe {

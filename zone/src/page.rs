@@ -33,8 +33,24 @@ const LLFREE: u64 = 1;
 const VERSION: u64 = 1;
 /// What the first word is while a zone is being formatted.
 const MARK: u64 = u64::from_le_bytes(*b"woodlot?");
+/// Of the features that must be known: the zone keeps intents.
+const INTENTS: u64 = 1;
 /// The features that must be known and are.
-const KNOWN: u64 = 0;
+const KNOWN: u64 = INTENTS;
+
+/// What a zone is by its medium.
+#[derive(Clone, Copy)]
+pub(crate) struct Kind {
+    persistence: Persistence,
+    intents: bool,
+}
+
+impl Kind {
+    pub(crate) const fn of<M: Medium>() -> Kind {
+        let intents = <M::WriteBack as woodlot_frame::Persistence>::INTENTS;
+        Kind { persistence: M::MODEL, intents }
+    }
+}
 
 /// The constant words of a zone page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,7 +60,7 @@ impl Constants {
     /// Those of a new zone.
     pub(crate) fn of<G: Geometry>(
         config: &ZoneConfig,
-        persistence: Persistence,
+        Kind { persistence, intents }: Kind,
         layout: &Layout,
     ) -> Constants {
         let policy = &config.classes;
@@ -56,6 +72,7 @@ impl Constants {
         let mut words = Constants::of_fields(&[
             (Field::Magic, MAGIC),
             (Field::Version, VERSION),
+            (Field::Incompatible, if intents { INTENTS } else { 0 }),
             (Field::Engine, LLFREE),
             (Field::EngineVersion, DURABLE_VERSION as u64),
             (Field::BaseShift, G::BASE_SHIFT as u64),
@@ -192,6 +209,8 @@ pub struct Info {
     pub tree_huge: u64,
     /// `None`: a model that this version does not know.
     pub persistence: Option<Persistence>,
+    /// Does the zone keep [intents](crate::Intents)?
+    pub intents: bool,
     /// Where the parts lie.
     pub layout: Layout,
     /// What the zone is at this moment. `None`: the word is damaged, and the zone must be recovered.
@@ -237,6 +256,7 @@ impl Info {
             huge_order: words.get(Field::HugeOrder),
             tree_huge: words.get(Field::TreeHuge),
             persistence: Persistence::of(words.get(Field::Persistence)),
+            intents: words.get(Field::Incompatible) & INTENTS != 0,
             layout,
             phase: state.map(|state| state.phase),
             generation: state.map_or(0, |state| state.generation),
@@ -244,18 +264,25 @@ impl Info {
     }
 
     /// Reads the zone page, and checks that the zone is `expected`, or at least one of this geometry; and, if a
-    /// persistence model is given, of that.
+    /// kind is given, of that.
     pub(crate) fn check<G: Geometry>(
         memory: Memory<'_>,
         expected: Option<&ZoneConfig>,
-        model: Option<Persistence>,
+        kind: Option<Kind>,
     ) -> Result<Info, ZoneError> {
         let info = Info::read(memory)?;
         let found = Constants::load(memory.page());
         let config = expected.unwrap_or(&info.config);
-        let layout = Layout::of::<G>(config)?;
-        let model = model.or(info.persistence).unwrap_or(Persistence::None);
-        found.compare(&Constants::of::<G>(config, model, &layout), &Field::COMPARED)?;
+        let persistence = info.persistence.unwrap_or(Persistence::None);
+        let kind = kind.unwrap_or(Kind { persistence, intents: info.intents });
+        if kind.intents != info.intents {
+            return Err(ZoneError::Intents { kept: info.intents });
+        }
+        let layout = match info.intents {
+            false => Layout::of::<G>(config),
+            true => Layout::with_intents::<G>(config),
+        }?;
+        found.compare(&Constants::of::<G>(config, kind, &layout), &Field::COMPARED)?;
         memory.check(layout.len)?;
         Ok(info)
     }

@@ -1,6 +1,6 @@
 //! Looking at a zone without changing it.
 
-use woodlot_frame::{Geometry, ZoneConfig};
+use woodlot_frame::{Geometry, Intents, Volatile, ZoneConfig};
 use woodlot_llfree::{LLFree, Repairs, VOLATILE_VERSION, View};
 
 use crate::ZoneError;
@@ -68,7 +68,13 @@ pub unsafe fn verify<G: Geometry>(
         },
     };
     // SAFETY: `check` found that the memory holds both parts; the durable part is written by atomics only.
-    let repairs = unsafe { LLFree::<G>::inspect(&info.config, memory.metadata(&info.layout)) }?;
+    let repairs = unsafe {
+        let metadata = memory.metadata(&info.layout);
+        match info.intents {
+            false => LLFree::<G>::inspect(&info.config, metadata),
+            true => LLFree::<G, Intents<Volatile>>::inspect(&info.config, metadata),
+        }
+    }?;
     Ok(Verdict { info, cause, repairs, durable })
 }
 

@@ -8,7 +8,7 @@ use woodlot_llfree::{Hidden, LLFree, Tuning, VOLATILE_VERSION};
 use crate::layout::{Layout, Memory, PAGE};
 use crate::medium::Medium;
 use crate::open::{Check, Opened, Opening};
-use crate::page::{self, Constants, Info};
+use crate::page::{self, Constants, Info, Kind};
 use crate::phase::Phase;
 use crate::state::{Seal, State};
 use crate::{MAGIC, ZoneError, checksum};
@@ -61,7 +61,7 @@ impl<'a, G: Geometry, M: Medium> Zone<'a, G, M> {
         if init == Init::Recover {
             return Err(InitError::Unsupported.into());
         }
-        let layout = Layout::of::<G>(config)?;
+        let layout = Layout::on::<G, M::WriteBack>(config)?;
         memory.check(layout.len)?;
         let page = memory.page();
         page::vacant(page, MAGIC)?;
@@ -76,7 +76,7 @@ impl<'a, G: Geometry, M: Medium> Zone<'a, G, M> {
         let state = State { phase: Phase::InUse, generation: 1 };
         let zone = Self::over(allocator, memory, medium, state)?;
         zone.sync()?;
-        page::fill(page, &Constants::of::<G>(config, M::MODEL, &layout), state);
+        page::fill(page, &Constants::of::<G>(config, Kind::of::<M>(), &layout), state);
         memory.persist(&zone.medium, 0..PAGE)?;
         page::finish(page, MAGIC);
         memory.persist(&zone.medium, 0..PAGE)?;
@@ -131,7 +131,8 @@ impl<'a, G: Geometry, M: Medium> Zone<'a, G, M> {
         expected: Option<&ZoneConfig>,
         medium: M,
     ) -> Result<Self, ZoneError> {
-        let Info { config, layout, .. } = Info::check::<G>(memory, expected, Some(M::MODEL))?;
+        let Info { config, layout, .. } =
+            Info::check::<G>(memory, expected, Some(Kind::of::<M>()))?;
         let state = State::of_user(memory.page())?;
         // SAFETY: `check` found that the memory holds both parts of this configuration, and they are in use, so they
         // are set up, as the caller vouches too.
@@ -148,7 +149,7 @@ impl<'a, G: Geometry, M: Medium> Zone<'a, G, M> {
         medium: M,
         state: State,
     ) -> Result<Self, ZoneError> {
-        let layout = Layout::of::<G>(allocator.zone())?;
+        let layout = Layout::on::<G, M::WriteBack>(allocator.zone())?;
         Ok(Self { allocator, memory, layout, medium, state })
     }
 
@@ -170,9 +171,9 @@ impl<'a, G: Geometry, M: Medium> Zone<'a, G, M> {
     ///
     /// Where a process has died in the middle of a call, that call may have hidden something. A zone that was closed
     /// so would hide it for ever, since a clean opening repairs nothing. So the two parts are compared; if they differ,
-    /// the zone is made durable and not closed, and the next one who opens it recovers it. (A block that such a
-    /// call had taken, and that nobody got, is no difference: it is allocated. A [sweep](crate::Owners::sweep)
-    /// finds it.)
+    /// or if a death has cut off a call that [intents](crate::Intents) would take back, the zone is made durable and not
+    /// closed, and the next one who opens it recovers it. (A block that such a call had taken, and that nobody got, is no
+    /// difference: it is allocated. A [sweep](crate::Owners::sweep) finds it.)
     ///
     /// # Errors
     /// [`ZoneError::NotDurable`]. The zone may not be closed then, and is recovered when it is opened again.

@@ -23,8 +23,8 @@ use woodlot_bench::output::Screen;
 use woodlot_bench::size::Size;
 use woodlot_frame::{Base4K, Base16K, Base64K, FrameId, Geometry, Init, ZoneConfig};
 use woodlot_zone::{
-    Check, Closed, Eadr, File, Info, Layout, Medium, Opened, Persistence, Repairs, Shared, Verdict,
-    Zone, verify,
+    Check, Closed, Eadr, File, Info, Intents, Layout, Medium, Opened, Persistence, Repairs, Shared,
+    Verdict, Zone, verify,
 };
 
 use file::{Access, Mapped, remove};
@@ -73,6 +73,9 @@ pub struct CreateArgs {
     /// All frames begin as allocated, not as free
     #[arg(long)]
     allocated: bool,
+    /// Each slot has a record that names what it is about to write, so that a crash loses no frame; 4 KiB a slot
+    #[arg(long)]
+    intents: bool,
 }
 
 /// The sizes of base frames.
@@ -118,16 +121,24 @@ fn create<G: Geometry>(args: &CreateArgs, screen: &mut Screen) -> Result<(), Fai
     let usage = |cause: &dyn std::fmt::Display| Failure::Usage(cause.to_string());
     let frames = args.memory.frames() >> (G::BASE_SHIFT - Base4K::BASE_SHIFT);
     let config = ZoneConfig::new(frames, args.slots).starting_at(FrameId(args.start));
-    let layout = Layout::of::<G>(&config).map_err(|cause| usage(&cause))?;
+    let layout = match args.intents {
+        false => Layout::of::<G>(&config),
+        true => Layout::with_intents::<G>(&config),
+    };
+    let layout = layout.map_err(|cause| usage(&cause))?;
     let init = if args.allocated { Init::Allocated } else { Init::Free };
     let mapped = Mapped::create(&args.file, layout.len)?;
     let made = mapped.memory(&args.file).and_then(|memory| {
+        let medium = File(|bytes| mapped.sync(bytes));
         // SAFETY: the file is new and locked.
-        let zone = unsafe {
-            Zone::<G, _>::format(memory, &config, init, File(|bytes| mapped.sync(bytes)))
+        let made = unsafe {
+            match args.intents {
+                false => Zone::<G, _>::format(memory, &config, init, medium).and_then(Zone::close),
+                true => Zone::<G, _>::format(memory, &config, init, Intents(medium))
+                    .and_then(Zone::close),
+            }
         };
-        let closed = zone.and_then(Zone::close);
-        closed.map(drop).map_err(|cause| Failure::at(&args.file, cause))
+        made.map(drop).map_err(|cause| Failure::at(&args.file, cause))
     });
     made.inspect_err(|_| remove(&args.file))?;
     let info = read(&mapped, &args.file)?;
@@ -171,10 +182,23 @@ fn repair(path: &Path, screen: &mut Screen) -> Result<(), Failure> {
 fn recover<G: Geometry>(mapped: &Mapped, path: &Path, info: &Info) -> Result<Repairs, Failure> {
     let sync = File(|bytes| mapped.sync(bytes));
     match info.persistence {
-        Some(Persistence::None) => recover_on::<G, _>(mapped, path, Shared),
-        Some(Persistence::Eadr) => recover_on::<G, _>(mapped, path, Eadr),
+        Some(Persistence::None) => recover_with::<G, _>(mapped, path, info, Shared),
+        Some(Persistence::Eadr) => recover_with::<G, _>(mapped, path, info, Eadr),
         // Any other one is refused by what the zone page says of it.
-        _ => recover_on::<G, _>(mapped, path, sync),
+        _ => recover_with::<G, _>(mapped, path, info, sync),
+    }
+}
+
+/// The same, with intents if it keeps them.
+fn recover_with<G: Geometry, M: Medium>(
+    mapped: &Mapped,
+    path: &Path,
+    info: &Info,
+    medium: M,
+) -> Result<Repairs, Failure> {
+    match info.intents {
+        false => recover_on::<G, M>(mapped, path, medium),
+        true => recover_on::<G, Intents<M>>(mapped, path, Intents(medium)),
     }
 }
 

@@ -8,10 +8,11 @@ pub fn of_info(info: &Info) -> String {
     let base = 1u64.checked_shl(info.base_shift as u32).unwrap_or_default();
     let memory = in_units((config.frames as u64).saturating_mul(base));
     let persistence = info.persistence.map_or("not known here".into(), |model| model.to_string());
+    let intents = if info.intents { ", with intents" } else { "" };
     let phase = info.phase.map_or("damaged".into(), |phase| phase.to_string());
     format!(
         "  frames       {} from frame {:#x} on, {memory}\n  base frame   {}, huge frames of order {}\n  slots        {}, \
-         classes {}\n  persistence  {persistence}\n  state        {phase}, generation {}\n  durable      {} bytes from \
+         classes {}\n  persistence  {persistence}{intents}\n  state        {phase}, generation {}\n  durable      {} bytes from \
          {:#x} on\n  volatile     {} bytes from {:#x} on\n",
         config.frames,
         config.start.0,
@@ -68,6 +69,8 @@ pub fn of_repairs(repairs: &Repairs) -> String {
         (repairs.cut_open, "huge frames at the ends of the zone whose state was damaged"),
         (repairs.outside, "frames outside of the zone that were free"),
         (repairs.states_cleared, "words that spoke of huge frames that do not exist"),
+        (repairs.cut_off, "calls cut off: allocations taken back, frees brought to their end"),
+        (repairs.released, "frames of such calls became free"),
     ];
     let told = counts.iter().filter(|(count, _)| *count > 0);
     told.fold(found, |text, (count, what)| text + &format!("  {count} {what}\n"))

@@ -7,6 +7,7 @@ use super::frames::Block;
 
 use crate::LLFree;
 use crate::index::{Kind, Places};
+use crate::intents::Intent;
 use crate::lower::{Refusal, Surplus};
 use crate::state::{Phase, States};
 
@@ -95,7 +96,7 @@ fn give<G: Geometry>(zone: &Zone<G>, huge: usize, count: usize, surplus: Surplus
 /// caller has then.
 fn pay<G: Geometry>(zone: &Zone<G>, huge: usize, count: usize) -> Option<usize> {
     let lower = &zone.lower;
-    let open = || lower.turn(huge, 1, Phase::Free, Phase::Split, Ordering::Acquire);
+    let open = || lower.turn(huge, 1, Phase::Free, Phase::Split, Ordering::Acquire, Intent::none());
     match open() {
         Some(_) => Some(G::HUGE_FRAMES),
         None => lower.take(huge, count).map(|_| count),
@@ -115,11 +116,12 @@ fn lower_alloc<G: Geometry>(zone: &Zone<G>, request: Request) -> Option<FrameId>
         let count = 1 << (order - G::HUGE_ORDER);
         return match exact {
             Some(_) => {
-                let turned = lower.turn(huge, count, Phase::Free, Phase::Whole, Ordering::AcqRel);
+                let (from, to) = (Phase::Free, Phase::Whole);
+                let turned = lower.turn(huge, count, from, to, Ordering::AcqRel, Intent::none());
                 turned.map(|_| zone.frame(huge, 0))
             }
             None => {
-                let found = lower.allocate_first(huge / G::TREE_HUGE, count);
+                let found = lower.allocate_first(huge / G::TREE_HUGE, count, Intent::none());
                 found.map(|(huge, _)| zone.frame(huge, 0))
             }
         };
@@ -128,8 +130,8 @@ fn lower_alloc<G: Geometry>(zone: &Zone<G>, request: Request) -> Option<FrameId>
     let held = pay(zone, huge, count)?;
     let rows = lower.rows(huge, lower.polarity(huge));
     let claimed = match exact {
-        Some(_) => rows.claim_at(offset, order).map(|()| offset),
-        None => rows.claim_behind(order, 0),
+        Some(_) => rows.claim_at(offset, order, Intent::none()).map(|()| offset),
+        None => rows.claim_behind(order, 0, Intent::none()),
     };
     let spent = claimed.err().unwrap_or(count);
     if held > spent {
@@ -143,7 +145,7 @@ fn lower_free<G: Geometry>(zone: &Zone<G>, block: Block, _: Slot) -> bool {
     if block.1 >= G::HUGE_ORDER {
         return free_huge(zone, huge, 1 << (block.1 - G::HUGE_ORDER)).is_some();
     }
-    let polarity = match zone.lower.release(huge, offset, block.1) {
+    let polarity = match zone.lower.release(huge, offset, block.1, Intent::none()) {
         Ok(polarity) => polarity,
         Err(Refusal::NotAllocated(gone)) => {
             if gone > 0 {
@@ -155,7 +157,8 @@ fn lower_free<G: Geometry>(zone: &Zone<G>, block: Block, _: Slot) -> bool {
     };
     let given =
         zone.lower.still_means(huge, polarity) && give(zone, huge, 1 << block.1, Surplus::Refuse);
-    if !given && zone.lower.rows(huge, polarity).claim_at(offset, block.1).is_err() {
+    if !given && zone.lower.rows(huge, polarity).claim_at(offset, block.1, Intent::none()).is_err()
+    {
         zone.settle(huge, 1 << block.1, polarity);
     }
     given
@@ -164,7 +167,9 @@ fn lower_free<G: Geometry>(zone: &Zone<G>, block: Block, _: Slot) -> bool {
 /// Frees huge frames, however they were allocated.
 fn free_huge<G: Geometry>(zone: &Zone<G>, huge: usize, count: usize) -> Option<States> {
     let lower = &zone.lower;
-    lower.free_whole(huge, count).or_else(|| lower.free_joined(huge, count).ok())
+    let none = Intent::none();
+    let whole = lower.free_whole(huge, count, none);
+    whole.or_else(|| lower.free_joined(huge, count, none).ok())
 }
 
 /// Looks at every tree of the index, and heals it.
@@ -181,7 +186,7 @@ pub(super) fn turn<G: Geometry>(zone: &Zone<G>, huge: usize, from: Phase, to: Ph
     let before = match (from, to) {
         (Phase::Whole, Phase::Free) => free_huge(zone, huge, 1),
         (Phase::Split, Phase::Free) => zone.lower.close(huge),
-        _ => zone.lower.turn(huge, 1, from, to, Ordering::AcqRel),
+        _ => zone.lower.turn(huge, 1, from, to, Ordering::AcqRel, Intent::none()),
     };
     before.is_some_and(|before| {
         let gained = (to == Phase::Free) as isize - (from == Phase::Free) as isize;

@@ -98,6 +98,7 @@ impl Words {
                 leaves: forever(&self.leaves),
                 trees: forever(&self.trees),
                 children: forever(&self.children),
+                intents: &[],
             }
         }
     }

@@ -1,7 +1,6 @@
 //! Memory for the metadata of one zone.
 
-use woodlot_frame::{Construct, Geometry, RawMetadata, ZoneConfig};
-use woodlot_llfree::LLFree;
+use woodlot_frame::{Construct, RawMetadata, ZoneConfig};
 
 /// A cache line of memory that was used for something else before.
 #[derive(Clone, Copy)]
@@ -12,9 +11,9 @@ struct Used(#[expect(dead_code, reason = "read through a pointer")] [u8; 64]);
 pub struct Memory([Vec<Used>; 2]);
 
 impl Memory {
-    /// For a legal zone.
-    pub fn of<G: Geometry>(config: &ZoneConfig) -> Self {
-        let size = LLFree::<G>::metadata_size(config).expect("a zone");
+    /// For a legal zone of such allocators.
+    pub fn of<A: Construct>(config: &ZoneConfig) -> Self {
+        let size = A::metadata_size(config).expect("a zone");
         let used = |bytes: usize| vec![Used([0x5a; 64]); bytes.div_ceil(64)];
         Self([used(size.durable), used(size.volatile)])
     }

@@ -1,0 +1,185 @@
+//! Intents: the last operation of a slot is named, whatever it is; and the contract holds with them.
+//!
+//! What a crash leaves is simulated: `cargo xtask persist`.
+
+mod memory;
+
+use memory::Memory;
+use woodlot_frame::{
+    AllocError, Base4K, Base64K, Batch, Construct, FrameAllocator, FrameId, Geometry, Init,
+    Intents, Order, Owned, RawMetadata, Request, Slot, Volatile, ZoneConfig,
+};
+use woodlot_llfree::{End, LLFree, NamedFrames, Operation, Repairs, Tuning};
+
+type Zone<G> = LLFree<'static, G, Intents<Volatile>>;
+
+#[cfg(not(woodlot_one_geometry))]
+woodlot_suite::contract_tests! {
+    base64k: LLFree<'static, Base64K, Intents<Volatile>>,
+}
+woodlot_suite::contract_tests! {
+    base4k: LLFree<'static, Base4K, Intents<Volatile>>,
+}
+
+const ZONE: ZoneConfig =
+    ZoneConfig::new(2 * Base4K::TREE_FRAMES + 100, 3).starting_at(FrameId(700));
+
+/// What the record of a slot says: operation, end, frames, and how many of them are free.
+fn said<G: Geometry>(zone: &Zone<G>, slot: usize) -> (Operation, End, Vec<(usize, usize, usize)>) {
+    let last = zone.last_operation(Slot(slot)).expect("it has one");
+    assert_eq!(last.slot, Slot(slot));
+    let mut runs: Vec<(usize, usize, usize)> = Vec::new();
+    for NamedFrames { start, count, free, .. } in zone.frames_of(last) {
+        match runs.last_mut() {
+            // The rows of one block.
+            Some((first, frames, of)) if *first + *frames == start.0 => {
+                *frames += count;
+                *of += free;
+            }
+            _ => runs.push((start.0, count, free)),
+        }
+    }
+    (last.operation, last.end, runs)
+}
+
+#[test]
+fn every_order_is_named() {
+    let zone = Owned::<Zone<Base4K>>::new(&ZONE, Init::Free).expect("a zone");
+    assert_eq!(zone.last_operations().count(), 0);
+    for order in 0..=10 {
+        let frames = 1 << order;
+        let block = zone.alloc(Request::movable(Order(order), Slot(1))).expect("most is free");
+        let exact = Request::movable(Order(order), Slot(2)).at(FrameId(20 * 1024));
+        let exact = zone.alloc(exact).expect("it is free");
+        assert_eq!(said(&zone, 1), (Operation::Alloc, End::Whole, vec![(block.0, frames, 0)]));
+        assert_eq!(said(&zone, 2), (Operation::Alloc, End::Whole, vec![(exact.0, frames, 0)]));
+        zone.free(block, Order(order), Slot(2)).expect("it is allocated");
+        assert_eq!(said(&zone, 1), (Operation::Alloc, End::Whole, vec![(block.0, frames, frames)]));
+        assert_eq!(said(&zone, 2), (Operation::Free, End::Whole, vec![(block.0, frames, frames)]));
+        // A huge frame is split, or joined.
+        zone.free(exact, Order(order), Slot(1)).expect("it is allocated");
+        assert_eq!(said(&zone, 1).2, [(exact.0, frames, frames)]);
+    }
+    let huge = zone.alloc(Request::movable(Order(9), Slot(0))).expect("most is free");
+    for part in 0..2 {
+        let half = FrameId(huge.0 + part * 256);
+        zone.free(half, Order(8), Slot(0)).expect("it is allocated");
+        assert_eq!(said(&zone, 0), (Operation::Free, End::Whole, vec![(half.0, 256, 256)]));
+    }
+    assert_eq!(zone.last_operations().count(), 3);
+    assert_eq!(zone.last_operation(Slot(3)), None);
+}
+
+#[test]
+fn a_batch_is_named_as_one() {
+    let zone = Owned::<Zone<Base4K>>::new(&ZONE, Init::Free).expect("a zone");
+    let request = Request::movable(Order(0), Slot(0));
+    let mut out = [FrameId(0); 255];
+    assert_eq!(zone.alloc_batch(request, Batch::All, &mut out), Ok(255));
+    let (operation, end, runs) = said(&zone, 0);
+    assert_eq!((operation, end), (Operation::Alloc, End::Whole));
+    let named = |runs: &[(usize, usize, usize)]| -> Vec<usize> {
+        runs.iter().flat_map(|&(first, count, _)| first..first + count).collect()
+    };
+    assert_eq!(named(&runs), out.map(|frame| frame.0));
+    assert!(runs.iter().all(|&(.., free)| free == 0));
+    // One in each row, so that each is a write of its own.
+    for frame in out {
+        zone.free(frame, Order(0), Slot(1)).expect("it is allocated");
+    }
+    let apart: [FrameId; 255] = std::array::from_fn(|at| FrameId(ZONE.start.0 + 64 * at));
+    for frame in apart {
+        zone.alloc(request.at(frame)).expect("it is free");
+    }
+    zone.free_batch(&apart, Order(0), Slot(0)).expect("all are allocated");
+    let (operation, end, runs) = said(&zone, 0);
+    assert_eq!((operation, end, runs.len()), (Operation::Free, End::Whole, 255));
+    assert_eq!(named(&runs), apart.map(|frame| frame.0));
+    assert!(runs.iter().all(|&(.., free)| free == 1));
+    assert_eq!(zone.free_frames(), ZONE.frames);
+}
+
+/// A batch that fails, or that meets a frame which is not allocated, says nothing that is not so.
+#[test]
+fn a_batch_that_fails_leaves_nothing() {
+    let config = ZoneConfig::new(1000, 1);
+    let zone = Owned::<Zone<Base4K>>::new(&config, Init::Free).expect("a zone");
+    let request = Request::movable(Order(0), Slot(0));
+    let mut out = [FrameId(0); 1001];
+    assert_eq!(zone.alloc_batch(request, Batch::All, &mut out), Err(AllocError::OutOfMemory));
+    assert_eq!((zone.free_frames(), zone.stats().free_frames), (1000, 1000));
+    assert_eq!(zone.alloc_batch(request, Batch::UpTo, &mut out), Ok(1000));
+    assert_eq!(said(&zone, 0).2.iter().map(|run| run.1).sum::<usize>(), 1000 % 255);
+    zone.free(FrameId(5), Order(0), Slot(0)).expect("it is allocated");
+    let frames: Vec<FrameId> = (0..10).map(FrameId).collect();
+    let refused = zone.free_batch(&frames, Order(0), Slot(0)).expect_err("one is free");
+    assert_eq!(refused.freed, 5);
+    zone.free_batch(&frames[6..], Order(0), Slot(0)).expect("they are allocated");
+    assert_eq!(said(&zone, 0).2, [(6, 4, 4)]);
+    assert_eq!(zone.stats().free_frames, 10);
+}
+
+fn construct(raw: RawMetadata, init: Init) -> Zone<Base4K> {
+    // SAFETY: the callers have the memory to themselves, and use one allocator at a time.
+    unsafe { Construct::construct(&ZONE, raw, init) }.expect("a zone")
+}
+
+fn inspect(raw: RawMetadata) -> Repairs {
+    // SAFETY: as above.
+    unsafe { Zone::<Base4K>::inspect(&ZONE, raw) }.expect("a zone")
+}
+
+fn recover(raw: RawMetadata) -> (Zone<Base4K>, Repairs) {
+    // SAFETY: as above.
+    let recovery = unsafe { LLFree::recovery(&ZONE, Tuning::DEFAULT, Intents(Volatile), raw) }
+        .expect("a zone");
+    recovery.finish()
+}
+
+/// Whatever the records hold, a recovery accepts it, says what it released, and does it once.
+#[test]
+fn any_record_is_accepted() {
+    let mut memory = Memory::of::<Zone<Base4K>>(&ZONE);
+    let raw = memory.metadata();
+    let plain = <LLFree<'static, Base4K>>::metadata_size(&ZONE).expect("a zone").durable;
+    assert_eq!(raw.durable.1, plain + 3 * 4096, "a record for each slot");
+    let mut rng = fastrand::Rng::with_seed(3);
+    let mut released = 0;
+    for _ in 0..if cfg!(miri) { 4 } else { 400 } {
+        let zone = construct(raw, Init::Free);
+        for _ in 0..20 {
+            let request = Request::movable(Order(rng.u8(..=10)), Slot(rng.usize(..3)));
+            zone.alloc(request).expect("most is free");
+        }
+        for slot in 0..3 {
+            // SAFETY: the records are the last of the durable part, and no call is under way.
+            let record = unsafe {
+                let start = raw.durable.0.add(plain + slot * 4096);
+                std::slice::from_raw_parts_mut(start.cast::<u64>(), 512)
+            };
+            record.fill_with(|| rng.u64(..) >> rng.u8(..64));
+            // Half of them are under way, of an order that is.
+            if rng.bool() {
+                let index = rng.u64(..ZONE.frames as u64 + 2048);
+                record[0] = index << 16 | rng.u64(..0x1000) << 4 | 4 | rng.u64(1..3);
+            }
+        }
+        let before = zone.stats().free_frames;
+        let named = zone.last_operations().flat_map(|last| zone.frames_of(last));
+        assert!(
+            named.into_iter().all(|named| named.start >= ZONE.start && named.free <= named.count)
+        );
+        let looked = inspect(raw);
+        let (zone, repairs) = recover(raw);
+        assert_eq!(repairs.cut_off, looked.cut_off);
+        assert!(repairs.released <= looked.released, "two records may name the same frames");
+        assert_eq!(repairs.free_frames, before + repairs.released);
+        let stats = zone.stats();
+        assert_eq!((repairs.free_frames, repairs.free_huge), (stats.free_frames, stats.free_huge));
+        let again = inspect(raw);
+        assert_eq!((again.cut_off, again.released, again.is_nothing()), (0, 0, true));
+        assert!(zone.last_operations().all(|last| last.end != End::UnderWay));
+        released += repairs.released;
+    }
+    assert!(released > 1000 || cfg!(miri), "{released}");
+}
