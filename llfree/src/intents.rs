@@ -239,6 +239,33 @@ impl Record {
         entry.iter().take(1).for_each(|word| persistence.write_back(word));
     }
 
+    /// The next write of a batch, which is no longer than the record. Here and below, arguments are such as fit into
+    /// registers: who says something keeps nothing in memory for it.
+    #[inline(never)]
+    fn append<P: Persistence>(&self, write: Write, persistence: P) {
+        let step = self.header().index();
+        self.set_entry(step, write, persistence);
+        self.put(Header::batch(Operation::Alloc, step + 1).at(step), persistence);
+    }
+
+    /// The write said last does not happen.
+    #[cold]
+    #[inline(never)]
+    fn withdraw<P: Persistence>(&self, batch: bool, persistence: P) {
+        let step = self.header().step();
+        let without = Header::batch(Operation::Alloc, step).at(step);
+        self.put(if batch { without } else { Header::NONE }, persistence);
+    }
+
+    /// The write before the one said last is undone.
+    #[cold]
+    #[inline(never)]
+    fn step_back<P: Persistence>(&self, batch: bool, persistence: P) {
+        let (header, step) = (self.header(), self.header().step());
+        let header = if batch { Header::batch(Operation::Alloc, step) } else { header };
+        self.put(header.at(step.saturating_sub(1)), persistence);
+    }
+
     /// The write number `step` of the operation.
     fn write<G: Geometry>(&self, header: Header, step: usize) -> Write {
         if header.order() != BATCH {
@@ -300,7 +327,7 @@ impl<'a, G: Geometry, P: Persistence> Intent<'a, G, P> {
         };
         let index = self.first + offset;
         if self.batch {
-            self.append(Write::of_block::<G>(order, index, 0));
+            record.append(Write::of_block::<G>(order, index, 0), persistence);
         } else {
             record.put(Header::block(operation, order, index), persistence);
         }
@@ -314,7 +341,7 @@ impl<'a, G: Geometry, P: Persistence> Intent<'a, G, P> {
         };
         let index = self.first + offset;
         if self.batch {
-            self.append(Write::of_block::<G>(order, index, step));
+            record.append(Write::of_block::<G>(order, index, step), persistence);
         } else {
             let block = Header::block(operation, order, index).ended(End::UnderWay);
             record.put(block.at(step), persistence);
@@ -324,45 +351,34 @@ impl<'a, G: Geometry, P: Persistence> Intent<'a, G, P> {
     /// Before some frames of a row are taken, as a part of a batch.
     #[inline(always)]
     pub(crate) fn frames(&self, offset: usize, mask: u64) {
-        if self.record().is_some() {
-            self.append(Write::Frames { row: (self.first + offset) >> row_order::<G>(), mask });
-        }
-    }
-
-    /// The next write of a batch.
-    #[inline(never)]
-    fn append(&self, write: Write) {
         if let Some((record, persistence)) = self.record() {
-            // A batch is no longer than the record.
-            let step = record.header().index();
-            record.set_entry(step, write, persistence);
-            record.put(Header::batch(Operation::Alloc, step + 1).at(step), persistence);
+            let row = (self.first + offset) >> row_order::<G>();
+            record.append(Write::Frames { row, mask }, persistence);
         }
     }
 
-    /// What was said last does not happen.
+    /// What was said last does not happen. Of a batch it is no longer an entry; the header of a single write stays
+    /// until the call says something else.
     #[inline(always)]
     pub(crate) fn withdraw(&self) {
-        if P::INTENTS {
-            self.take_back();
+        if let Some((record, persistence)) = self.record().filter(|_| self.batch) {
+            record.withdraw(true, persistence);
         }
     }
 
-    #[cold]
-    fn take_back(&self) {
+    /// All writes of a block of several rows were undone.
+    #[inline(always)]
+    pub(crate) fn undone(&self) {
         if let Some((record, persistence)) = self.record() {
-            let step = record.header().step();
-            let without = Header::batch(Operation::Alloc, step).at(step);
-            record.put(if self.batch { without } else { Header::NONE }, persistence);
+            record.withdraw(self.batch, persistence);
         }
     }
 
     /// Before the write that came before the one said last is undone, since that did not happen.
+    #[inline(always)]
     pub(crate) fn step_back(&self) {
         if let Some((record, persistence)) = self.record() {
-            let (header, step) = (record.header(), record.header().step());
-            let header = if self.batch { Header::batch(Operation::Alloc, step) } else { header };
-            record.put(header.at(step.saturating_sub(1)), persistence);
+            record.step_back(self.batch, persistence);
         }
     }
 
@@ -579,12 +595,16 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         }
     }
 
-    /// Says in the records what was resolved, so that it is never undone again. All else is persistent before.
+    /// Says in the records what was resolved, so that it is never undone again. All else is persistent before, and what
+    /// records say is then.
     pub(crate) fn seal_intents(&self) {
+        let persistence = self.lower.persistence();
         for record in self.records.iter().filter(|_| P::INTENTS) {
             let header = record.header();
+            persistence.write_back_all(&record.0);
+            persistence.fence();
             if header.end() == End::UnderWay {
-                record.put(header.ended(End::CutOff), self.lower.persistence());
+                record.put(header.ended(End::CutOff), persistence);
             }
         }
     }

@@ -6,11 +6,13 @@ use core::ops::Range;
 use woodlot_frame::{
     Adr, AllocError, BadSlot, Base4K, Base16K, Base64K, Batch, ClassPolicy, Construct,
     FrameAllocator, FrameId, FreeBatchError, FreeBlocks, FreeError, HugeId, Init, InitError,
-    MetadataSize, OfflineError, Order, Persistence, RangeRequest, RawMetadata, Request, Slot,
-    Stats, ZoneConfig, alloc_each, alloc_run, alloc_within, blocks, compaction_cost, free_each,
-    free_run,
+    Intents, MetadataSize, OfflineError, Order, Persistence, RangeRequest, RawMetadata, Request,
+    Slot, Stats, Volatile, ZoneConfig, alloc_each, alloc_run, alloc_within, blocks,
+    compaction_cost, free_each, free_run,
 };
-use woodlot_llfree::{Flagged, HugeFlags, LLFree, News, Prefer, Reclaim, Tuning};
+use woodlot_llfree::{
+    Flagged, HugeFlags, LLFree, LastOperation, NamedFrames, News, Prefer, Reclaim, Tuning,
+};
 use woodlot_nbbs::{FourLevels, Nbbs1, Nbbs4, OneLevel};
 
 /// The contract of an engine for one geometry, and what is behind the braces.
@@ -165,6 +167,21 @@ engine! { llfree_adr_base4k: OnAdr<Base4K>, woodlot_llfree::Parts<'static>, {
         from_parts(zone: &ZoneConfig, adr: Adr, parts: Parts, init: Init) -> Made =
             Engine::persistent_from_parts(zone, Tuning::DEFAULT, adr, parts, init);
         detect() -> Option<Adr> = Adr::detect();
+    }
+} }
+
+/// LLFree that names what it is about to write.
+type WithIntents<'a, G> = LLFree<'a, G, Intents<Volatile>>;
+
+engine! { llfree_intents_base4k: WithIntents<Base4K>, woodlot_llfree::Parts<'static>, {
+    symbols! { cold llfree_intents_base4k:
+        from_parts(zone: &ZoneConfig, parts: Parts, init: Init) -> Made =
+            Engine::persistent_from_parts(zone, Tuning::DEFAULT, Intents(Volatile), parts, init);
+        records(zone: &ZoneConfig) -> usize = Parts::records::<Intents<Volatile>>(zone);
+        last_operation(a: &Engine, slot: Slot) -> Option<LastOperation> = a.last_operation(slot);
+        last_operations(a: &Engine) -> Option<LastOperation> = a.last_operations().last();
+        frames_of(a: &Engine, last: LastOperation) -> Option<NamedFrames> = a.frames_of(last).last();
+        detect() -> Option<Intents<Volatile>> = Intents::detect();
     }
 } }
 

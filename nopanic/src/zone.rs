@@ -58,6 +58,8 @@ macro_rules! zone {
             symbols! { cold $module:
                 layout(config: &ZoneConfig) -> Result<Layout, InitError> =
                     Layout::of::<$geometry>(config);
+                layout_with_intents(config: &ZoneConfig) -> Result<Layout, InitError> =
+                    Layout::with_intents::<$geometry>(config);
                 help(opening: &Begun) -> () = opening.help();
                 finish(opening: Begun) -> Result<(Of, Opened), ZoneError> = opening.finish();
                 sync(zone: &Of) -> Result<(), ZoneError> = zone.sync();

@@ -11,8 +11,8 @@ use woodlot_frame::{
     InitError, Order, Request, Slot, ZoneConfig,
 };
 use woodlot_zone::{
-    Adr, Cause, Check, Closed, Eadr, Field, File, Hidden, HugeUse, Info, Layout, Memory, Opened,
-    Opening, Persistence, Phase, Repairs, Shared, Zone, ZoneError, in_use, verify, view,
+    Adr, Cause, Check, Closed, Eadr, Field, File, Hidden, HugeUse, Info, Intents, Layout, Memory,
+    Opened, Opening, Persistence, Phase, Repairs, Shared, Zone, ZoneError, in_use, verify, view,
 };
 
 fn format<'b>(buffer: &'b Buffer, config: &ZoneConfig) -> Zone<'b, G, Shared> {
@@ -253,6 +253,9 @@ fn what_does_not_match_is_said() {
     let other = unsafe { Zone::<G, _>::open(buffer.memory(), None, Check::Quick, file) };
     assert_eq!(other.err(), mismatch(Field::Persistence, 3, 0));
     // SAFETY: the buffer is the test's.
+    let other = unsafe { Zone::<G, _>::open(buffer.memory(), None, Check::Quick, Intents(Shared)) };
+    assert_eq!(other.err(), Some(ZoneError::Intents { kept: false }));
+    // SAFETY: the buffer is the test's.
     let recover = unsafe { Zone::<G, _>::format(buffer.memory(), &config(), Init::Recover, Eadr) };
     assert_eq!(recover.err(), Some(ZoneError::Config(InitError::Unsupported)));
     assert_eq!(before, buffer.image(), "what is refused changes nothing");
@@ -417,4 +420,34 @@ fn a_close_does_not_seal_what_a_death_has_hidden() {
     // A huge frame went offline, and was not counted.
     let (hidden, _) = closed_after_a_death(|layout, image| image[layout.volatile.start + 8] += 1);
     assert_eq!((hidden.frames, hidden.offline_huge), (0, 1));
+}
+
+/// A zone keeps intents from its format on, and names what its slots did also after it was closed.
+#[test]
+fn a_zone_with_intents() {
+    let layout = Layout::with_intents::<G>(&config()).expect("a zone");
+    assert_eq!(
+        layout.durable.len(),
+        Layout::of::<G>(&config()).expect("a zone").durable.len() + config().slots * 4096
+    );
+    let buffer = Buffer::new(layout.len);
+    // SAFETY: the buffer is the test's.
+    let zone =
+        unsafe { Zone::<G, _>::format(buffer.memory(), &config(), Init::Free, Intents(Shared)) };
+    let zone = zone.expect("a zone");
+    let block = zone.alloc(Request::movable(Order(3), Slot(2))).expect("most is free");
+    close(zone);
+    assert!(Info::read(buffer.memory()).expect("a zone").intents);
+    // SAFETY: nobody uses the zone.
+    let verdict = unsafe { verify::<G>(buffer.memory(), None) };
+    assert!(verdict.expect("a zone").is_clean());
+    let before = buffer.image();
+    assert_eq!(open(&buffer, Check::Quick, Shared).err(), Some(ZoneError::Intents { kept: true }));
+    assert_eq!(before, buffer.image(), "what is refused changes nothing");
+    let (zone, opened) = open(&buffer, Check::Quick, Intents(Shared)).expect("it opens");
+    assert_eq!(opened, Opened::Clean);
+    let last = zone.last_operation(Slot(2)).expect("there was one");
+    let named = zone.frames_of(last).next().expect("it names a block");
+    assert_eq!((named.start, named.count, named.free), (block, 8, 0));
+    assert_eq!(zone.last_operations().count(), 1);
 }

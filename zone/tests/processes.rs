@@ -4,7 +4,8 @@
 //! allocation and clears it before the free. So two owners of a frame meet there, and what a killed process owned
 //! can be counted.
 //!
-//! Behind that lies the owner table, by which the others free what a killed process owned.
+//! Behind that lies the owner table, by which the others free what a killed process owned. With intents another word for
+//! each slot says what block its owner is about to free.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -24,11 +25,13 @@ use rustix::mm::{MapFlags, ProtFlags, mmap};
 use woodlot_frame::{Class, FrameAllocator, FrameId, Geometry, Init, Order, Request, Slot};
 use woodlot_llfree::LLFree;
 use woodlot_zone::{
-    Check, Closed, Hidden, Layout, Memory, Opened, Owners, Shared, Tagged, Zone, verify,
+    Check, Closed, Hidden, Intents, Layout, Medium, Memory, Opened, Owners, Shared, Tagged, Zone,
+    verify,
 };
 
-/// Where a child finds the file.
+/// Where a child finds the file, and with intents the slot that it uses.
 const CHILD: &str = "WOODLOT_ZONE_CHILD";
+const SLOT: &str = "WOODLOT_ZONE_SLOT";
 
 type Engine = LLFree<'static, G>;
 
@@ -40,15 +43,21 @@ const MEMBERS: usize = 6;
 struct Mapped {
     memory: Memory<'static>,
     owners: &'static [AtomicU32],
+    /// What each slot is about to free.
+    freeing: &'static [AtomicU32],
     /// Where the owner table is.
     table: Memory<'static>,
 }
 
 fn map(path: &Path) -> Mapped {
+    map_for(path, &Layout::of::<G>(&config()).expect("a zone"))
+}
+
+fn map_for(path: &Path, layout: &Layout) -> Mapped {
     let file: File = OpenOptions::new().read(true).write(true).open(path).expect("the file");
-    let len = Layout::of::<G>(&config()).expect("a zone").len;
-    let frames = config().end().0;
-    let (words, table) = (frames * 4, Owners::len(&config(), MEMBERS).expect("a table"));
+    let (len, frames) = (layout.len, config().end().0);
+    let (words, table) =
+        ((frames + config().slots) * 4, Owners::len(&config(), MEMBERS).expect("a table"));
     let at = (len + words).next_multiple_of(4096);
     let all = at + table;
     file.set_len(all as u64).expect("it grows");
@@ -58,15 +67,17 @@ fn map(path: &Path) -> Mapped {
     unsafe {
         let start =
             mmap(null_mut(), all, protection, MapFlags::SHARED, file, 0).expect("a mapping");
-        let owners = std::slice::from_raw_parts(start.cast::<u8>().add(len).cast(), frames);
+        let owners = std::slice::from_raw_parts(start.cast::<u8>().add(len).cast(), words / 4);
+        let (owners, freeing) = owners.split_at(frames);
         let table = Memory::new(start.cast::<u8>().add(at), table).expect("it is aligned");
-        Mapped { memory: Memory::new(start.cast(), len).expect("it is aligned"), owners, table }
+        let memory = Memory::new(start.cast(), len).expect("it is aligned");
+        Mapped { memory, owners, freeing, table }
     }
 }
 
-fn attach(memory: Memory<'static>) -> Zone<'static, G, Shared> {
+fn attach<M: Medium>(memory: Memory<'static>, medium: M) -> Zone<'static, G, M> {
     // SAFETY: the parent keeps the zone open while it has children.
-    unsafe { Zone::attach(memory, Some(&config()), Shared) }.expect("it is in use")
+    unsafe { Zone::attach(memory, Some(&config()), medium) }.expect("it is in use")
 }
 
 /// A zone that can only be read is verified like any other.
@@ -102,13 +113,15 @@ struct Owner<'a, A> {
     zone: &'a A,
     owners: &'a [AtomicU32],
     me: u32,
+    /// The only slot that it uses, and the word that says what it is about to free.
+    own: Option<(Slot, &'a AtomicU32)>,
     blocks: Vec<(usize, u8)>,
     rng: Rng,
 }
 
 impl<'a, A: FrameAllocator<Geometry = G>> Owner<'a, A> {
     fn new(zone: &'a A, owners: &'a [AtomicU32], me: u32) -> Self {
-        Self { zone, owners, me, blocks: Vec::new(), rng: Rng::with_seed(me as u64) }
+        Self { zone, owners, me, own: None, blocks: Vec::new(), rng: Rng::with_seed(me as u64) }
     }
 
     fn set(&self, first: usize, order: u8, from: u32, to: u32) {
@@ -117,8 +130,13 @@ impl<'a, A: FrameAllocator<Geometry = G>> Owner<'a, A> {
         }
     }
 
+    fn say_freeing(&self, block: u32) {
+        self.own.into_iter().for_each(|(_, word)| word.store(block, Ordering::Release));
+    }
+
     fn call(&mut self) {
-        let slot = Slot(self.rng.usize(..config().slots));
+        let any = Slot(self.rng.usize(..config().slots));
+        let slot = self.own.map_or(any, |(own, _)| own);
         if self.blocks.is_empty() || self.rng.u8(..5) < 3 && self.blocks.len() < 200 {
             let order = self.rng.u8(..=G::MAX_ORDER as u8);
             let request = Request::new(Order(order), Class(self.rng.u8(..4)), slot);
@@ -128,8 +146,10 @@ impl<'a, A: FrameAllocator<Geometry = G>> Owner<'a, A> {
             }
         } else {
             let (first, order) = self.blocks.swap_remove(self.rng.usize(..self.blocks.len()));
+            self.say_freeing((first as u32) << 4 | order as u32 | 1 << 31);
             self.set(first, order, self.me, 0);
             self.zone.free(FrameId(first), Order(order), slot).expect("it is owned");
+            self.say_freeing(0);
         }
     }
 }
@@ -137,7 +157,7 @@ impl<'a, A: FrameAllocator<Geometry = G>> Owner<'a, A> {
 /// Calls until it is killed, or meets another owner.
 fn live(path: &str) -> ! {
     let Mapped { memory, owners, .. } = map(Path::new(path));
-    let zone = attach(memory);
+    let zone = attach(memory, Shared);
     let mut owner = Owner::new(&*zone, owners, process::id());
     loop {
         owner.call();
@@ -145,10 +165,14 @@ fn live(path: &str) -> ! {
 }
 
 /// This program once more, as a child in this test.
-fn spawn(path: &Path, test: &str) -> Child {
+fn child(path: &Path, test: &str) -> Command {
     let mut command = Command::new(env::current_exe().expect("this program"));
-    command.args(["--exact", test]);
-    command.env(CHILD, path).spawn().expect("a child")
+    command.args(["--exact", test]).env(CHILD, path);
+    command
+}
+
+fn spawn(path: &Path, test: &str) -> Child {
+    child(path, test).spawn().expect("a child")
 }
 
 #[test]
@@ -242,8 +266,8 @@ fn release_dead(tagged: &Tagged<'_, '_, Engine>, owners: &[AtomicU32]) -> usize 
 
 /// The same as [`live`] with owners; now and then it releases who has died.
 fn live_tagged(path: &str) -> ! {
-    let Mapped { memory, owners, table } = map(Path::new(path));
-    let zone = attach(memory);
+    let Mapped { memory, owners, table, .. } = map(Path::new(path));
+    let zone = attach(memory, Shared);
     // SAFETY: it is the table of this zone.
     let tags = unsafe { Owners::open::<G>(table, &config()) }.expect("a table");
     let member = tags.join(process::id().into()).expect("there is room");
@@ -264,7 +288,7 @@ fn what_the_dead_owned_is_released_while_others_go_on() {
     const NAME: &str = "what_the_dead_owned_is_released_while_others_go_on";
     const KILLS: usize = 24;
     let file = tempfile::NamedTempFile::new().expect("a file");
-    let Mapped { memory, owners, table } = map(file.path());
+    let Mapped { memory, owners, table, .. } = map(file.path());
     // SAFETY: there are no children yet.
     let (zone, tags) = unsafe {
         let zone = Zone::<G, _>::format(memory, &config(), Init::Free, Shared);
@@ -318,4 +342,73 @@ fn what_the_dead_owned_is_released_while_others_go_on() {
     assert_eq!(tagged.leave(Slot(0)), Ok(0));
     assert_eq!(zone.stats().free_frames, config().frames, "nothing is lost");
     close(zone);
+}
+
+/// Each process has a slot of its own. After their death the zone is recovered, and what the records name, what is
+/// allocated and nobody's is freed, and what was about to be freed: then every frame that nobody owns is free.
+#[test]
+fn with_intents_nothing_is_lost() {
+    const NAME: &str = "with_intents_nothing_is_lost";
+    /// Of the last one nobody looks what is lost.
+    const ROUNDS: u64 = 16;
+    let layout = Layout::with_intents::<G>(&config()).expect("a zone");
+    if let Ok(path) = env::var(CHILD) {
+        let Mapped { memory, owners, freeing, .. } = map_for(Path::new(&path), &layout);
+        let zone = attach(memory, Intents(Shared));
+        let slot: usize = env::var(SLOT).expect("a slot").parse().expect("a number");
+        let own = Some((Slot(slot), &freeing[slot]));
+        let mut owner = Owner { own, ..Owner::new(&*zone, owners, process::id()) };
+        loop {
+            owner.call();
+        }
+    }
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let Mapped { memory, owners, freeing, .. } = map_for(file.path(), &layout);
+    // SAFETY: there are no children yet.
+    let zone = unsafe { Zone::<G, _>::format(memory, &config(), Init::Free, Intents(Shared)) };
+    drop(zone.expect("a zone"));
+    let (mut resolved, mut given_back) = (0, 0);
+    for round in 0..ROUNDS {
+        // SAFETY: all children have ended.
+        let opened = unsafe { Zone::<G, _>::open(memory, None, Check::Recover, Intents(Shared)) };
+        let (zone, _) = opened.expect("it opens");
+        let nobodys = |frame: usize| {
+            owners[frame].load(Ordering::Acquire) == 0 && !zone.is_free(FrameId(frame), Order(0))
+        };
+        let named = zone.last_operations().flat_map(|last| zone.frames_of(last));
+        let named = named.flat_map(|run| run.start.0..run.start.0 + run.count);
+        let about = freeing.iter().map(|word| word.swap(0, Ordering::AcqRel) as usize);
+        let about = about.filter(|&about| about != 0);
+        let about = about.flat_map(|about| {
+            let first = about >> 4 & 0x7ff_ffff;
+            first..first + (1 << (about & 15))
+        });
+        let in_doubt: Vec<usize> = named.chain(about).collect();
+        for frame in in_doubt {
+            if nobodys(frame) {
+                zone.free(FrameId(frame), Order(0), Slot(0)).expect("it is allocated");
+                resolved += 1;
+            }
+        }
+        let owned = owners.iter().filter(|owner| owner.load(Ordering::Acquire) != 0).count();
+        assert_eq!(zone.stats().free_frames + owned, config().frames, "round {round}");
+        for (frame, word) in owners.iter().enumerate() {
+            if word.swap(0, Ordering::AcqRel) != 0 {
+                zone.free(FrameId(frame), Order(0), Slot(1)).expect("a killed process owned it");
+                given_back += 1;
+            }
+        }
+        let mut children = [0, 1, 2].map(|slot| {
+            child(file.path(), NAME).env(SLOT, slot.to_string()).spawn().expect("a child")
+        });
+        sleep(Duration::from_millis(20 + 3 * round));
+        for child in &mut children {
+            child.kill().expect("it lives");
+            let ended = child.wait().expect("it ends");
+            assert_eq!(ended.code(), None, "it met another owner, and was not killed");
+        }
+    }
+    assert!(given_back > 100, "they did something before they were killed: {given_back}");
+    let killed = 3 * (ROUNDS - 1);
+    println!("{killed} processes killed, {resolved} frames in doubt freed, none lost");
 }

@@ -95,6 +95,7 @@ impl Family for OfLLFree {
             leaves: &words.leaves,
             trees: &words.trees,
             children: &words.children,
+            intents: &[],
         };
         let mut tuning = Tuning::DEFAULT;
         tuning.reserve_after_frees = reserve_after_frees;

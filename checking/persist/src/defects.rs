@@ -1,12 +1,15 @@
 //! Seeded defects, each of which the simulator must find; and the model of persistence that makes them.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ops::Range;
 
 use woodlot_frame::Persistence;
 use woodlot_frame::atomics::AtomicU64;
-use woodlot_recorder::{Store, fence, recent_stores, write_back};
+use woodlot_recorder::{Event, Store, fence, recent_stores, write_back};
 
 use crate::figures::Phase;
+use crate::memory::RECORD_WORDS;
 
 macro_rules! defects {
     ($($(#[$doc:meta])+ $name:ident,)*) => {
@@ -76,6 +79,28 @@ defects! {
     NewRowsNotWrittenBack,
     /// The states of a new zone are not written back.
     NewStatesNotWrittenBack,
+    /// The record names a write after it was made.
+    IntentAfterWrite,
+    /// No record is written back.
+    IntentNotWrittenBack,
+    /// A record is written back after the fence.
+    IntentAfterFence,
+    /// The record names the frame beside the right one.
+    IntentNamesNeighbour,
+    /// The record of a batch counts an entry before the entry is there.
+    EntryAfterHeader,
+    /// Nothing says that a call of several writes has come to its end.
+    EndNotWritten,
+    /// The recovery does not look at the records.
+    RecoveryIgnoresIntents,
+    /// The recovery does not say in a record what it has resolved.
+    RecoveryNotSealed,
+    /// The recovery releases the write in doubt as well.
+    RecoveryReleasesTooMuch,
+    /// The recovery leaves one of the writes that are to be released.
+    RecoveryReleasesTooLittle,
+    /// The recovery takes a free back as if it were an allocation.
+    RecoveryTakesFreesBack,
 }
 
 impl Defect {
@@ -91,10 +116,81 @@ impl Defect {
             | Defect::RecoveryOnlinesOffline
             | Defect::RecoveryForgetsReclaimed
             | Defect::RecoveryTrustsCredits
-            | Defect::RecoveryNotWrittenBack => Phase::Recovery,
+            | Defect::RecoveryNotWrittenBack
+            | Defect::RecoveryIgnoresIntents
+            | Defect::RecoveryNotSealed
+            | Defect::RecoveryReleasesTooMuch
+            | Defect::RecoveryReleasesTooLittle
+            | Defect::RecoveryTakesFreesBack => Phase::Recovery,
             _ => Phase::Operation,
         };
         if its == phase { self } else { Defect::Nothing }
+    }
+
+    /// Is this one of intents?
+    pub(crate) fn needs_intents(self) -> bool {
+        self as usize >= Defect::IntentAfterWrite as usize
+    }
+
+    /// The events as a history with this defect has them.
+    pub(crate) fn events(self, events: Vec<Event>, records: &Range<usize>) -> Vec<Event> {
+        // Stores that each thread has put off.
+        let mut late: BTreeMap<usize, Vec<Event>> = BTreeMap::new();
+        let mut all = Vec::new();
+        for event in events {
+            let said = Said::of(&event, records);
+            match (self, event, said) {
+                (Defect::IntentAfterWrite, Event::Store(store), Some(Said::Header)) => {
+                    late.entry(store.thread).or_default().push(event);
+                }
+                (Defect::IntentAfterWrite, Event::Store(store), None) => {
+                    all.push(event);
+                    all.append(late.entry(store.thread).or_default());
+                }
+                (Defect::EntryAfterHeader, Event::Store(store), Some(Said::Entry)) => {
+                    late.entry(store.thread).or_default().push(event);
+                }
+                (Defect::EntryAfterHeader, Event::Store(store), Some(Said::Header)) => {
+                    all.push(event);
+                    all.append(late.entry(store.thread).or_default());
+                }
+                (Defect::IntentNamesNeighbour, Event::Store(mut store), Some(Said::Header)) => {
+                    let batch = store.after >> 4 & 15 == 15;
+                    store.after += if batch || store.after == 0 { 0 } else { 1 << 16 };
+                    all.push(Event::Store(store));
+                }
+                (Defect::EndNotWritten, Event::Store(store), Some(Said::Header))
+                    if store.before >> 2 & 3 == 1
+                        && store.after & 15 != 0
+                        && store.after >> 2 & 3 == 0 => {}
+                (_, Event::Mark { thread, .. }, _) => {
+                    all.append(late.entry(thread).or_default());
+                    all.push(event);
+                }
+                _ => all.push(event),
+            }
+        }
+        all
+    }
+}
+
+/// A word of a record.
+#[derive(Clone, Copy)]
+enum Said {
+    Header,
+    Entry,
+}
+
+impl Said {
+    /// What a store writes to, if to a record.
+    fn of(event: &Event, records: &Range<usize>) -> Option<Said> {
+        match event {
+            Event::Store(store) if records.contains(&store.word) => {
+                let header = (store.word - records.start).is_multiple_of(RECORD_WORDS);
+                Some(if header { Said::Header } else { Said::Entry })
+            }
+            _ => None,
+        }
     }
 }
 
@@ -102,9 +198,10 @@ impl Defect {
 #[derive(Clone, Copy, Debug)]
 pub struct Simulated {
     pub(crate) defect: Defect,
-    /// The addresses of the durable memory and of the first state.
+    /// The addresses of the durable memory, of the first state and of the first record.
     pub(crate) durable: usize,
     pub(crate) states: usize,
+    pub(crate) records: usize,
 }
 
 thread_local! {
@@ -127,9 +224,16 @@ const OFFLINE: (u64, u64) = (1, 1);
 impl Simulated {
     /// Does the defect leave this line as it is?
     fn forgets(self, address: usize) -> bool {
+        if address >= self.records {
+            return matches!(
+                self.defect,
+                Defect::IntentNotWrittenBack | Defect::RecoveryNotWrittenBack
+            );
+        }
         let is_state = |address| address >= self.states;
         let state = is_state(address);
-        let recent = recent_stores();
+        let mut recent = recent_stores();
+        recent.retain(|store| self.durable + store.word * 8 < self.records);
         let (states, rows): (Vec<Store>, Vec<Store>) =
             recent.into_iter().partition(|store| is_state(self.durable + store.word * 8));
         let turned = |from, to| state && states.iter().any(|&store| turns(store, from, to));
@@ -179,6 +283,9 @@ impl Persistence for Simulated {
                     write_back(address, 0);
                 }
             }),
+            Defect::IntentAfterFence if address >= self.records => {
+                LATE.with_borrow_mut(|late| late.push(address));
+            }
             Defect::WrongLine => write_back(address + 64, 0),
             _ if self.forgets(address) => {}
             _ => write_back(address, 0),
@@ -189,7 +296,7 @@ impl Persistence for Simulated {
         let late = LATE.take();
         match self.defect {
             Defect::NoFence => {}
-            Defect::WriteBackAfterFence => {
+            Defect::WriteBackAfterFence | Defect::IntentAfterFence => {
                 fence();
                 late.iter().for_each(|&address| write_back(address, 0));
             }

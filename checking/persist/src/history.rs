@@ -12,7 +12,7 @@ use woodlot_llfree::Reclaim;
 use woodlot_recorder::mark;
 
 use crate::judge::Call;
-use crate::memory::Zone;
+use crate::memory::{Kind, Zone};
 
 /// A block that a thread owns.
 pub type Block = (FrameId, Order);
@@ -36,8 +36,8 @@ impl Books {
 }
 
 /// A thread of a history.
-pub struct Hand<'h, 'm, G: Geometry> {
-    zone: &'h Zone<'m, G>,
+pub struct Hand<'h, 'm, G: Geometry, P: Kind> {
+    zone: &'h Zone<'m, G, P>,
     books: &'h Books,
     rng: Rng,
     slot: Slot,
@@ -47,10 +47,17 @@ pub struct Hand<'h, 'm, G: Geometry> {
     again: Option<Block>,
 }
 
-impl<'h, 'm, G: Geometry> Hand<'h, 'm, G> {
-    pub fn new(zone: &'h Zone<'m, G>, books: &'h Books, seed: u64, owned: Vec<Block>) -> Self {
+impl<'h, 'm, G: Geometry, P: Kind> Hand<'h, 'm, G, P> {
+    pub fn new(
+        zone: &'h Zone<'m, G, P>,
+        books: &'h Books,
+        number: usize,
+        seed: u64,
+        owned: Vec<Block>,
+    ) -> Self {
         let mut rng = Rng::with_seed(seed);
-        let slot = Slot(rng.usize(..zone.zone().slots));
+        let slot = if P::INTENTS { number } else { rng.usize(..zone.zone().slots) };
+        let slot = Slot(slot);
         Self { zone, books, rng, slot, owned, offline: Vec::new(), again: None }
     }
 
@@ -63,7 +70,8 @@ impl<'h, 'm, G: Geometry> Hand<'h, 'm, G> {
             self.free_part()?;
         }
         for _ in 0..calls {
-            if self.rng.u8(..8) == 0 {
+            // With intents a slot has one call at a time.
+            if !P::INTENTS && self.rng.u8(..8) == 0 {
                 self.slot = Slot(self.rng.usize(..self.zone.zone().slots));
             }
             if let Some(block) = self.again.take() {
@@ -150,6 +158,7 @@ impl<'h, 'm, G: Geometry> Hand<'h, 'm, G> {
             text: format!("alloc({order}, {:?}, slot {})", request.place, self.slot.0),
             one_write,
             stray: if one_write { 0 } else { order.frames() },
+            atomic: P::INTENTS,
             ..Call::default()
         };
         let took = |call: &mut Call, answer: &Result<FrameId, AllocError>| {
@@ -169,6 +178,7 @@ impl<'h, 'm, G: Geometry> Hand<'h, 'm, G> {
         let call = Call {
             text: format!("alloc_batch({order}, {batch:?} {count}, slot {})", self.slot.0),
             stray: count * order.frames(),
+            atomic: P::INTENTS && order.0 == 0,
             ..Call::default()
         };
         let make = || {
@@ -234,6 +244,7 @@ impl<'h, 'm, G: Geometry> Hand<'h, 'm, G> {
             text: format!("free({frame}, {order}, slot {})", slot.0),
             gave: vec![self.range((frame, order))],
             one_write: Self::one_write(order),
+            atomic: P::INTENTS,
             ..Call::default()
         };
         let text = call.text.clone();
@@ -274,6 +285,7 @@ impl<'h, 'm, G: Geometry> Hand<'h, 'm, G> {
         let call = Call {
             text: format!("free_batch({} of {order}, slot {})", frames.len(), slot.0),
             gave: frames.iter().map(|&frame| self.range((frame, order))).collect(),
+            atomic: P::INTENTS && order.0 == 0,
             ..Call::default()
         };
         let make = || self.zone.free_batch(&frames, order, slot);

@@ -19,6 +19,8 @@ pub struct Call {
     pub tried: Vec<Range<usize>>,
     /// It has either happened or not.
     pub one_write: bool,
+    /// With intents: it has either happened or not, but for one write that is named.
+    pub atomic: bool,
     /// So many more frames it may take for a time.
     pub stray: usize,
 }
@@ -48,6 +50,18 @@ pub struct Found {
     pub allocated: Vec<bool>,
     pub offline: Vec<bool>,
     pub reclaimed: Vec<bool>,
+    /// With intents: what records name each frame.
+    pub named: Option<Vec<Named>>,
+}
+
+/// How a frame is named.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Named {
+    Not,
+    /// By an operation that has happened entirely or not at all.
+    Whole,
+    /// By one that was cut off.
+    CutOff,
 }
 
 /// Who owns what, at some point of a history; frames are counted from the first of the zone.
@@ -92,8 +106,14 @@ impl<'h> Owners<'h> {
     pub fn judge(&self, found: &Found) -> Result<(), String> {
         let calls = || self.under_way.iter().map(|&number| &self.calls[number]);
         let mut may = vec![false; self.owners.len()];
+        let named = |frame: usize| match &found.named {
+            Some(named) => named[frame],
+            None => Named::Not,
+        };
         for call in calls() {
-            let frames = call.took.iter().chain(call.out_of_use());
+            // What a call with intents takes must be named.
+            let took = if call.atomic { &[][..] } else { &call.took };
+            let frames = took.iter().chain(call.out_of_use());
             let frames = frames.flat_map(Range::clone);
             frames.for_each(|frame| may[frame] = true);
         }
@@ -106,7 +126,9 @@ impl<'h> Owners<'h> {
                         "frame +{frame} is owned, and free or offline: two owners"
                     ));
                 }
-                Owner::Nobody if allocated && !may[frame] => stray += 1,
+                Owner::Nobody if allocated && !may[frame] => {
+                    stray += (named(frame) == Named::Not) as usize;
+                }
                 Owner::Nobody if offline && !may[frame] => {
                     return Err(format!("frame +{frame} is offline, and should be free"));
                 }
@@ -121,11 +143,12 @@ impl<'h> Owners<'h> {
                 _ => {}
             }
         }
-        let most: usize = calls().map(|call| call.stray).sum();
+        let most: usize = calls().filter(|call| !call.atomic).map(|call| call.stray).sum();
         if stray > most {
             return Err(format!("{stray} frames are lost, {most} could be"));
         }
-        calls().filter(|call| call.one_write).try_for_each(|call| self.judge_write(call, found))
+        calls().filter(|call| call.one_write).try_for_each(|call| self.judge_write(call, found))?;
+        calls().filter(|call| call.atomic).try_for_each(|call| self.judge_free(call, found))
     }
 
     /// A call of one write has either happened or not, if nobody else has to do with its frames.
@@ -160,6 +183,24 @@ impl<'h> Owners<'h> {
             }
         }
         Ok(())
+    }
+
+    /// A free with intents has happened entirely or not at all, but for frames that are named.
+    fn judge_free(&self, call: &Call, found: &Found) -> Result<(), String> {
+        let Some(named) = &found.named else { return Ok(()) };
+        let frames = || call.gave.iter().flat_map(Range::clone);
+        let left = || frames().filter(|&frame| found.allocated[frame]);
+        // Others may have taken again what was freed, and then name it.
+        let least = if self.under_way.len() == 1 { Named::CutOff } else { Named::Whole };
+        let own = |frame: &usize| {
+            matches!(self.owners[*frame], Owner::InDoubt(number)
+                if std::ptr::eq(&raw const self.calls[number], call))
+        };
+        let partly = frames().all(|frame| own(&frame)) && left().count() < frames().count();
+        match left().find(|&frame| partly && named[frame] < least) {
+            Some(frame) => Err(format!("frame +{frame} is left of a free that was cut off")),
+            None => Ok(()),
+        }
     }
 
     /// The calls that are under way.

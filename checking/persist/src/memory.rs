@@ -3,14 +3,34 @@
 use std::ops::Range;
 
 use woodlot_frame::atomics::{AtomicU64, Ordering::Relaxed};
-use woodlot_frame::{Construct, Geometry, Init, Persistence, RawMetadata, ZoneConfig};
+use woodlot_frame::{Construct, Geometry, Init, Intents, Persistence, RawMetadata, ZoneConfig};
 use woodlot_llfree::{LLFree, Tuning};
 use woodlot_recorder::LINE_WORDS;
 
 use crate::defects::{Defect, Simulated};
 
 /// A zone on simulated memory.
-pub type Zone<'a, G> = LLFree<'a, G, Simulated>;
+pub type Zone<'a, G, P> = LLFree<'a, G, P>;
+
+/// The kinds of zones: with intents and without.
+pub trait Kind: Persistence {
+    fn of(simulated: Simulated) -> Self;
+}
+
+impl Kind for Simulated {
+    fn of(simulated: Simulated) -> Self {
+        simulated
+    }
+}
+
+impl Kind for Intents<Simulated> {
+    fn of(simulated: Simulated) -> Self {
+        Intents(simulated)
+    }
+}
+
+/// Words of a record: see LAYOUT.md.
+pub const RECORD_WORDS: usize = 512;
 
 /// What is in the volatile memory after a crash.
 const FORGOTTEN: u64 = 0xa5a5_a5a5_a5a5_a5a5;
@@ -23,8 +43,9 @@ pub struct Memory {
     pub config: ZoneConfig,
     durable: Box<[Line]>,
     volatile: Box<[Line]>,
-    /// The line in which the states begin, and the line of the zone page.
+    /// The lines in which the states and the records begin, and the line of the zone page.
     states: usize,
+    records: usize,
     page: usize,
     /// How many words of such a line hold states.
     used: usize,
@@ -33,16 +54,18 @@ pub struct Memory {
 }
 
 impl Memory {
-    pub fn new<G: Geometry>(config: &ZoneConfig) -> Self {
-        let size = <Zone<'_, G>>::metadata_size(config).expect("plans have legal zones");
+    pub fn new<G: Geometry, P: Kind>(config: &ZoneConfig) -> Self {
+        let size = <Zone<'_, G, P>>::metadata_size(config).expect("plans have legal zones");
         let lengths = woodlot_llfree::Parts::lengths::<G>(config).expect("as above");
-        let [rows, .., children] = lengths;
+        let [rows, states, .., children] = lengths;
+        let first_state = (rows * 8).div_ceil(64);
         let lines = |bytes: usize| (0..bytes / 64).map(|_| Line::default()).collect();
         Self {
             config: *config,
             durable: lines(size.durable + 64),
             volatile: lines(size.volatile),
-            states: (rows * 8).div_ceil(64),
+            states: first_state,
+            records: first_state + states,
             page: size.durable / 64,
             used: G::TREE_HUGE.div_ceil(16),
             children: children * 4,
@@ -70,7 +93,13 @@ impl Memory {
     /// The words that hold states: one or two of each line.
     pub fn state_words(&self) -> impl Iterator<Item = usize> + use<> {
         let used = self.used;
-        (self.states..self.page).flat_map(move |line| (0..used).map(move |n| line * LINE_WORDS + n))
+        (self.states..self.records)
+            .flat_map(move |line| (0..used).map(move |n| line * LINE_WORDS + n))
+    }
+
+    /// The words of the records.
+    pub fn record_words(&self) -> Range<usize> {
+        self.records * LINE_WORDS..self.page * LINE_WORDS
     }
 
     /// The words that hold flags, beside those.
@@ -95,11 +124,12 @@ impl Memory {
     }
 
     /// Makes the zone on the durable memory; the volatile memory is forgotten before.
-    pub fn zone<G: Geometry>(&self, init: Init, defect: Defect) -> Zone<'_, G> {
+    pub fn zone<G: Geometry, P: Kind>(&self, init: Init, defect: Defect) -> Zone<'_, G, P> {
         let words = self.volatile.iter().flat_map(|line| &line.0);
         words.for_each(|word| word.store(FORGOTTEN, Relaxed));
-        let states = self.durable[self.states..].as_ptr().addr();
-        let simulated = Simulated { defect, durable: self.addresses().start, states };
+        let [states, records] =
+            [self.states, self.records].map(|line| self.durable[line..].as_ptr().addr());
+        let simulated = Simulated { defect, durable: self.addresses().start, states, records };
         let part = |lines: &[Line], count: usize| (lines.as_ptr().cast_mut().cast(), count * 64);
         let metadata = RawMetadata {
             durable: part(&self.durable, self.page),
@@ -108,15 +138,16 @@ impl Memory {
         let tuning = Tuning::DEFAULT;
         // SAFETY: the lines are words in cells, aligned, of the sizes asked for, and live as long as the zone;
         // nobody uses another zone on them at the same time.
-        let zone =
-            unsafe { Zone::with_persistence(&self.config, tuning, simulated, metadata, init) };
+        let zone = unsafe {
+            Zone::with_persistence(&self.config, tuning, P::of(simulated), metadata, init)
+        };
         zone.expect("the memory suffices")
     }
 
     /// The zone page says that the zone is whole.
     pub fn finish(&self, defect: Defect) {
         let durable = self.addresses().start;
-        let simulated = Simulated { defect, durable, states: usize::MAX };
+        let simulated = Simulated { defect, durable, states: usize::MAX, records: usize::MAX };
         self.page().store(1, Relaxed);
         simulated.write_back(self.page());
         simulated.fence();

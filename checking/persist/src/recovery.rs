@@ -8,13 +8,14 @@ use woodlot_frame::atomics::Ordering::Relaxed;
 use woodlot_frame::{
     Batch, FrameAllocator, FrameId, FreeError, Geometry, Init, Order, Request, Slot,
 };
+use woodlot_llfree::End;
 use woodlot_recorder::{Event, LINE_WORDS, record};
 
 use crate::defects::Defect;
 use crate::figures::{Figures, Model, Phase, Points};
 use crate::images::Power;
-use crate::judge::Found;
-use crate::memory::{Memory, Zone};
+use crate::judge::{Found, Named};
+use crate::memory::{Kind, Memory, RECORD_WORDS, Zone};
 
 /// Of zones above this, only one image of some has everything allocated and freed.
 const SMALL: usize = 4096;
@@ -53,33 +54,34 @@ impl<'m> Recoveries<'m> {
     ///
     /// # Errors
     /// What is wrong with the zone that it makes, or with a second recovery.
-    pub fn of<G: Geometry>(&mut self, image: &[u64]) -> Verdict {
+    pub fn of<G: Geometry, P: Kind>(&mut self, image: &[u64]) -> Verdict {
         if let Some(known) = self.known.get(image) {
             return known.clone();
         }
-        let verdict = self.recover::<G>(image).map(Rc::new);
+        let verdict = self.recover::<G, P>(image).map(Rc::new);
         self.known.insert(image.to_vec(), verdict.clone());
         verdict
     }
 
     /// A zone on the image, with the seeded defect in its recovery.
-    fn zone<G: Geometry>(&self) -> Zone<'m, G> {
+    fn zone<G: Geometry, P: Kind>(&self) -> Zone<'m, G, P> {
         let before = self.memory.words();
-        let zone = self.memory.zone::<G>(Init::Recover, self.defect);
-        self.defect.spoil::<G>(self.memory, &before);
+        self.defect.mislead(self.memory);
+        let zone = self.memory.zone::<G, P>(Init::Recover, self.defect);
+        self.defect.spoil::<G, P>(self.memory, &before);
         zone
     }
 
-    fn recover<G: Geometry>(&self, image: &[u64]) -> Result<Recovered, String> {
+    fn recover<G: Geometry, P: Kind>(&self, image: &[u64]) -> Result<Recovered, String> {
         self.memory.set(image);
-        let zone = self.zone::<G>();
+        let zone = self.zone::<G, P>();
         let found = look(&zone);
         let words = self.memory.words();
         if self.memory.state_words().any(|word| words[word] >> (3 * LANE) != 0) {
             return Err("the recovery left joins".into());
         }
         counts_agree(&zone, &found)?;
-        let again = self.zone::<G>();
+        let again = self.zone::<G, P>();
         if self.memory.words() != words {
             return Err("a second recovery changed the durable memory".into());
         }
@@ -87,6 +89,12 @@ impl<'m> Recoveries<'m> {
         let seed = sum.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         if self.memory.config.frames <= SMALL || seed.is_multiple_of(SOME) {
             take_everything(&again, &found, seed)?;
+            if P::INTENTS {
+                let last = look(&self.zone::<G, P>());
+                if last.allocated.contains(&false) {
+                    return Err("a later recovery frees what has an owner".into());
+                }
+            }
             free_everything(&again, &found)?;
         }
         Ok(Recovered { words, found })
@@ -97,17 +105,21 @@ impl<'m> Recoveries<'m> {
     ///
     /// # Errors
     /// Which image is not.
-    pub fn interrupted<G: Geometry>(
+    pub fn interrupted<G: Geometry, P: Kind>(
         &mut self,
         mut power: Power,
         rng: &mut Rng,
         figures: &mut Figures,
     ) -> Result<(), String> {
+        // A record that misleads a recovery would mislead the second one further.
+        if self.defect.needs_intents() {
+            return Ok(());
+        }
         power.abandon();
-        let due = self.of::<G>(&power.visible)?;
+        let due = self.of::<G, P>(&power.visible)?;
         let clean = power.uncertain().is_none();
         self.memory.set(&power.visible);
-        let events = self.recorded::<G>();
+        let events = self.recorded::<G, P>();
         let mut wrong = Ok(());
         let mut judge = |this: &mut Self, image: &[u64], model, figures: &mut Figures| {
             figures.images[model as usize][Phase::Recovery as usize] += 1;
@@ -116,7 +128,7 @@ impl<'m> Recoveries<'m> {
                 false => Err("an interrupted recovery leads to something else".to_owned()),
             };
             if wrong.is_ok() {
-                wrong = this.of::<G>(image).and_then(same);
+                wrong = this.of::<G, P>(image).and_then(same);
             }
         };
         for event in &events {
@@ -141,28 +153,37 @@ impl<'m> Recoveries<'m> {
         }
     }
 
-    fn recorded<G: Geometry>(&self) -> Vec<Event> {
+    fn recorded<G: Geometry, P: Kind>(&self) -> Vec<Event> {
         let (memory, defect) = (self.memory, self.defect);
         let body = || {
-            memory.zone::<G>(Init::Recover, defect);
+            memory.zone::<G, P>(Init::Recover, defect);
         };
         record::<()>(memory.addresses(), 0, vec![Box::new(body)]).1
     }
 }
 
 /// Which frames are allocated or offline.
-fn look<G: Geometry>(zone: &Zone<'_, G>) -> Found {
+fn look<G: Geometry, P: Kind>(zone: &Zone<'_, G, P>) -> Found {
     let frames = || (0..zone.zone().frames).map(|frame| FrameId(zone.zone().start.0 + frame));
     let offline = |frame| zone.can_free(frame, Order(0), Slot(0)) == Err(FreeError::Offline(frame));
+    let mut named = vec![Named::Not; zone.zone().frames];
+    for last in zone.last_operations() {
+        let how = if last.end == End::CutOff { Named::CutOff } else { Named::Whole };
+        for run in zone.frames_of(last) {
+            let first = run.start.0 - zone.zone().start.0;
+            named[first..first + run.count].iter_mut().for_each(|named| *named = how.max(*named));
+        }
+    }
     Found {
         allocated: frames().map(|frame| !zone.is_free(frame, Order(0))).collect(),
         offline: frames().map(offline).collect(),
         reclaimed: frames().map(|frame| zone.flags(frame.huge::<G>()).reclaimed).collect(),
+        named: P::INTENTS.then_some(named),
     }
 }
 
 /// Do all counts agree with the bits?
-fn counts_agree<G: Geometry>(zone: &Zone<'_, G>, found: &Found) -> Result<(), String> {
+fn counts_agree<G: Geometry, P: Kind>(zone: &Zone<'_, G, P>, found: &Found) -> Result<(), String> {
     let free = found.allocated.iter().filter(|&&allocated| !allocated).count();
     let (stats, quick) = (zone.stats(), zone.free_frames());
     let huge = |first: usize| {
@@ -180,8 +201,8 @@ fn counts_agree<G: Geometry>(zone: &Zone<'_, G>, found: &Found) -> Result<(), St
 }
 
 /// Allocates every free frame, and nothing else.
-fn take_everything<G: Geometry>(
-    zone: &Zone<'_, G>,
+fn take_everything<G: Geometry, P: Kind>(
+    zone: &Zone<'_, G, P>,
     found: &Found,
     seed: u64,
 ) -> Result<(), String> {
@@ -217,7 +238,10 @@ fn take_everything<G: Geometry>(
 }
 
 /// Frees every frame, each alone.
-fn free_everything<G: Geometry>(zone: &Zone<'_, G>, found: &Found) -> Result<(), String> {
+fn free_everything<G: Geometry, P: Kind>(
+    zone: &Zone<'_, G, P>,
+    found: &Found,
+) -> Result<(), String> {
     let start = zone.zone().start.0;
     for (frame, _) in found.offline.iter().enumerate().filter(|&(_, &offline)| !offline) {
         let freed = zone.free(FrameId(start + frame), Order(0), Slot(frame % zone.zone().slots));
@@ -229,8 +253,31 @@ fn free_everything<G: Geometry>(zone: &Zone<'_, G>, found: &Found) -> Result<(),
 }
 
 impl Defect {
+    /// Changes the records under way so that the recovery does what one with this defect would do.
+    fn mislead(self, memory: &Memory) {
+        let mut words = memory.words();
+        for at in memory.record_words().step_by(RECORD_WORDS) {
+            let (header, alloc) = (words[at], words[at] & 3 == 1);
+            if header >> 2 & 3 != 1 {
+                continue;
+            }
+            let step = header >> 8 & 0xff;
+            let stepped = |step: u64| header & !0xff00 | step << 8;
+            words[at] = match self {
+                Defect::RecoveryIgnoresIntents => 0,
+                Defect::RecoveryReleasesTooMuch if alloc => stepped(step + 1),
+                Defect::RecoveryReleasesTooMuch if step > 0 => stepped(step - 1),
+                Defect::RecoveryReleasesTooLittle if !alloc => stepped(step + 1),
+                Defect::RecoveryReleasesTooLittle if step > 0 => stepped(step - 1),
+                Defect::RecoveryTakesFreesBack if !alloc => header ^ 3,
+                _ => header,
+            };
+        }
+        memory.set(&words[..words.len() - LINE_WORDS]);
+    }
+
     /// Does to a recovered zone what a recovery with this defect would have done.
-    fn spoil<G: Geometry>(self, memory: &Memory, before: &[u64]) {
+    fn spoil<G: Geometry, P: Kind>(self, memory: &Memory, before: &[u64]) {
         let mut words = memory.words();
         let huge_rows = G::HUGE_FRAMES.div_ceil(64);
         // For each huge frame: its state word, its bit there, its rows.
@@ -273,6 +320,11 @@ impl Defect {
             }
             Defect::RecoveryForgetsReclaimed => {
                 memory.flags_words().for_each(|word| words[word] = 0);
+            }
+            Defect::RecoveryNotSealed => {
+                for at in memory.record_words().step_by(RECORD_WORDS) {
+                    words[at] = before[at];
+                }
             }
             Defect::RecoveryTrustsCredits => {
                 memory.counters().for_each(|word| word.store(0, Relaxed));

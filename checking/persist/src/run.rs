@@ -2,16 +2,16 @@
 
 use fastrand::Rng;
 use woodlot_frame::{
-    Base4K, Base64K, ClassPolicy, FrameId, Geometry, Init, Order, ZoneConfig, blocks,
+    Base4K, Base64K, ClassPolicy, FrameId, Geometry, Init, Intents, Order, ZoneConfig, blocks,
 };
 use woodlot_recorder::{Event, record};
 
-use crate::defects::Defect;
+use crate::defects::{Defect, Simulated};
 use crate::figures::{Figures, Model, Phase, Points};
 use crate::history::{Block, Books, Hand};
 use crate::images::Power;
 use crate::judge::Owners;
-use crate::memory::Memory;
+use crate::memory::{Kind, Memory};
 use crate::recovery::Recoveries;
 
 /// A geometry with huge frames of 2^`H` base frames and trees of `T` huge frames.
@@ -34,22 +34,32 @@ const WHOLE_TREE: u64 = 64;
 /// What a crash would have spoiled.
 pub fn history(seed: u64, defect: Defect) -> Result<Figures, String> {
     let mut rng = Rng::with_seed(seed);
-    let ended = match rng.u64(..WHOLE_TREE) {
-        0 => one::<Base4K>(&mut rng, defect),
-        n => match n % 8 {
-            0 => one::<Tiny<3, 4>>(&mut rng, defect),
-            1 => one::<Tiny<7, 4>>(&mut rng, defect),
-            2 => one::<Tiny<8, 2>>(&mut rng, defect),
-            3 | 4 => one::<Tiny<9, 2>>(&mut rng, defect),
-            5 => one::<Tiny<10, 2>>(&mut rng, defect),
-            6 => one::<Tiny<6, 32>>(&mut rng, defect),
-            _ => one::<Base64K>(&mut rng, defect),
-        },
+    let ended = match rng.u8(..4) == 0 || defect.needs_intents() {
+        true => of_kind::<Intents<Simulated>>(&mut rng, defect),
+        false => of_kind::<Simulated>(&mut rng, defect),
     };
     ended.map_err(|why| format!("{why}\nreplay: cargo xtask persist --replay {seed}"))
 }
 
-fn config<G: Geometry>(rng: &mut Rng) -> ZoneConfig {
+fn of_kind<P: Kind>(rng: &mut Rng, defect: Defect) -> Result<Figures, String> {
+    match rng.u64(..WHOLE_TREE) {
+        0 => one::<Base4K, P>(rng, defect),
+        n => match n % 8 {
+            0 => one::<Tiny<3, 4>, P>(rng, defect),
+            1 => one::<Tiny<7, 4>, P>(rng, defect),
+            2 => one::<Tiny<8, 2>, P>(rng, defect),
+            3 | 4 => one::<Tiny<9, 2>, P>(rng, defect),
+            5 => one::<Tiny<10, 2>, P>(rng, defect),
+            6 => one::<Tiny<6, 32>, P>(rng, defect),
+            _ => one::<Base64K, P>(rng, defect),
+        },
+    }
+}
+
+/// The most threads of a history.
+const THREADS: usize = 3;
+
+fn config<G: Geometry, P: Kind>(rng: &mut Rng) -> ZoneConfig {
     let start = if rng.bool() { 0 } else { rng.usize(..3 * G::MAX_FRAMES) };
     // A whole tree, or some pairs of huge frames, whole or cut off.
     let trees = if rng.u8(..4) == 0 { G::TREE_FRAMES } else { 0 };
@@ -57,26 +67,27 @@ fn config<G: Geometry>(rng: &mut Rng) -> ZoneConfig {
     let frames = trees.max(rng.usize(1..=most));
     let frames = if rng.bool() { frames.next_multiple_of(G::MAX_FRAMES) } else { frames };
     let classes = if rng.bool() { ClassPolicy::SINGLE } else { ClassPolicy::SHIPPED };
-    ZoneConfig { start: FrameId(start), frames, slots: rng.usize(1..4), classes }
+    let slots = if P::INTENTS { THREADS } else { rng.usize(1..4) };
+    ZoneConfig { start: FrameId(start), frames, slots, classes }
 }
 
-fn one<G: Geometry>(rng: &mut Rng, defect: Defect) -> Result<Figures, String> {
-    let config = config::<G>(rng);
-    let memory = Memory::new::<G>(&config);
+fn one<G: Geometry, P: Kind>(rng: &mut Rng, defect: Defect) -> Result<Figures, String> {
+    let config = config::<G, P>(rng);
+    let memory = Memory::new::<G, P>(&config);
     let mut figures = Figures { histories: 1, ..Figures::default() };
     let init = if rng.u8(..4) == 0 { Init::Allocated } else { Init::Free };
     let about = |why| format!("{why}\n{config:?}, {}, tree of {}", G::NAME, G::TREE_HUGE);
     // A start writes each line of a zone. One in some histories is enough.
     if rng.u8(..4) == 0 {
-        start::<G>(&memory, init, defect, rng, &mut figures).map_err(about)?;
+        start::<G, P>(&memory, init, defect, rng, &mut figures).map_err(about)?;
     }
-    calls::<G>(&memory, init, defect, rng, &mut figures).map_err(about)?;
+    calls::<G, P>(&memory, init, defect, rng, &mut figures).map_err(about)?;
     Ok(figures)
 }
 
 /// The start of a new zone on memory that holds anything. An image whose zone page says that the zone is whole is
 /// that of the new zone; any other is started again, and recovered it is at least consistent.
-fn start<G: Geometry>(
+fn start<G: Geometry, P: Kind>(
     memory: &Memory,
     init: Init,
     defect: Defect,
@@ -93,7 +104,7 @@ fn start<G: Geometry>(
         if defect == Defect::PageFirst {
             memory.finish(defect);
         }
-        memory.zone::<G>(init, defect);
+        memory.zone::<G, P>(init, defect);
         memory.finish(defect);
     };
     let (_, events) = record::<()>(memory.addresses(), 0, vec![Box::new(body)]);
@@ -118,12 +129,12 @@ fn start<G: Geometry>(
                 return;
             }
             memory.set(image);
-            memory.zone::<G>(init, Defect::Nothing);
+            memory.zone::<G, P>(init, Defect::Nothing);
             if memory.words()[..zone] != due[..zone] {
                 wrong = Err("a start after a crash in a start makes another zone".into());
             }
             wrong = std::mem::replace(&mut wrong, Ok(()))
-                .and_then(|()| recoveries.of::<G>(image).map(drop));
+                .and_then(|()| recoveries.of::<G, P>(image).map(drop));
         };
         if matches!(event, Event::Fence { .. }) || number % every == 0 {
             let mut points = Points::default();
@@ -150,16 +161,16 @@ fn start<G: Geometry>(
 }
 
 /// Calls, and every crash beside them.
-fn calls<G: Geometry>(
+fn calls<G: Geometry, P: Kind>(
     memory: &Memory,
     init: Init,
     defect: Defect,
     rng: &mut Rng,
     figures: &mut Figures,
 ) -> Result<(), String> {
-    let zone = memory.zone::<G>(init, defect.during(Phase::Operation));
+    let zone = memory.zone::<G, P>(init, defect.during(Phase::Operation));
     let begin = memory.words();
-    let threads = rng.usize(1..4);
+    let threads = rng.usize(1..=THREADS);
     let (mut owned, mut frees) = (vec![Vec::new(); threads], 0);
     if init == Init::Allocated {
         // Whole blocks, or parts: then several threads free parts of one huge frame.
@@ -176,8 +187,8 @@ fn calls<G: Geometry>(
     }
     let books = Books::default();
     let count = rng.usize(4..40) / threads + 1;
-    let bodies = owned.into_iter().map(|owned| {
-        let hand = Hand::new(&zone, &books, rng.u64(..), owned);
+    let bodies = owned.into_iter().enumerate().map(|(number, owned)| {
+        let hand = Hand::new(&zone, &books, number, rng.u64(..), owned);
         let body: Box<dyn FnOnce() -> Result<(), String> + Send> =
             Box::new(move || hand.run(frees, count));
         body
@@ -187,13 +198,14 @@ fn calls<G: Geometry>(
     let calls = books.into_calls();
     figures.calls += calls.len() as u64;
     ended.into_iter().collect::<Result<(), String>>()?;
+    let events = defect.events(events, &memory.record_words());
     let mut crashes = Crashes {
         recoveries: Recoveries::new(memory, defect.during(Phase::Recovery)),
         owners: Owners::new(memory.config.frames, &calls, init == Init::Allocated),
         power: Power::on(begin),
         figures,
     };
-    let ended = crashes.all::<G>(&events, rng);
+    let ended = crashes.all::<G, P>(&events, rng);
     let recovered = crashes.recoveries.count();
     figures.recovered += recovered;
     ended
@@ -208,17 +220,18 @@ struct Crashes<'c> {
 }
 
 impl Crashes<'_> {
-    fn all<G: Geometry>(&mut self, events: &[Event], rng: &mut Rng) -> Result<(), String> {
+    fn all<G: Geometry, P: Kind>(&mut self, events: &[Event], rng: &mut Rng) -> Result<(), String> {
         let interrupted = events.len() / 6;
         for (number, event) in events.iter().enumerate() {
             if matches!(event, Event::Fence { .. } | Event::Mark { .. }) {
-                self.lose_power::<G>(rng)?;
+                self.lose_power::<G, P>(rng)?;
             }
             if interrupted > 0 && rng.usize(..interrupted) == 0 {
                 // The recovery of what a crash leaves is interrupted by a second crash.
                 let beginnings = self.beginnings(rng);
                 for beginning in beginnings {
-                    let recovered = self.recoveries.interrupted::<G>(beginning, rng, self.figures);
+                    let recovered =
+                        self.recoveries.interrupted::<G, P>(beginning, rng, self.figures);
                     recovered.map_err(|why| self.said(&why, number))?;
                 }
             }
@@ -228,11 +241,11 @@ impl Crashes<'_> {
             }
             if matches!(event, Event::Store(_) | Event::Mark { .. }) {
                 let visible = self.power.visible.clone();
-                let judged = self.judge::<G>(&visible, Model::Eadr);
+                let judged = self.judge::<G, P>(&visible, Model::Eadr);
                 judged.map_err(|why| self.said(&why, number))?;
             }
         }
-        self.lose_power::<G>(rng)
+        self.lose_power::<G, P>(rng)
     }
 
     /// From what recoveries begin: the visible memory, with lines of threads that are gone; and an image of ADR.
@@ -243,19 +256,19 @@ impl Crashes<'_> {
         image.into_iter().chain([self.power.clone()]).collect()
     }
 
-    fn lose_power<G: Geometry>(&mut self, rng: &mut Rng) -> Result<(), String> {
+    fn lose_power<G: Geometry, P: Kind>(&mut self, rng: &mut Rng) -> Result<(), String> {
         let (mut images, mut points) = (Vec::new(), Points::default());
         self.power.images(rng, &mut points, |image| images.push(image.to_vec()));
         self.figures.points += points;
         for image in images {
-            self.judge::<G>(&image, Model::Adr).map_err(|why| self.said(&why, 0))?;
+            self.judge::<G, P>(&image, Model::Adr).map_err(|why| self.said(&why, 0))?;
         }
         Ok(())
     }
 
-    fn judge<G: Geometry>(&mut self, image: &[u64], model: Model) -> Result<(), String> {
+    fn judge<G: Geometry, P: Kind>(&mut self, image: &[u64], model: Model) -> Result<(), String> {
         self.figures.images[model as usize][Phase::Operation as usize] += 1;
-        let recovered = self.recoveries.of::<G>(image);
+        let recovered = self.recoveries.of::<G, P>(image);
         let judged = recovered.and_then(|recovered| self.owners.judge(&recovered.found));
         judged.map_err(|why| format!("{model:?}: {why}"))
     }
