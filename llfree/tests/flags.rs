@@ -433,9 +433,9 @@ fn random_calls_and_a_model() {
     let seed = woodlot_suite::settings::seed();
     println!("seed {seed}");
     let mut rng = Rng::with_seed(seed);
-    for _ in 0..if cfg!(miri) { 1 } else { 20 } {
+    for _ in 0..20 {
         let mut model = Model::new();
-        for _ in 0..if cfg!(miri) { 60 } else { 600 } {
+        for _ in 0..600 {
             model.step(&mut rng);
             model.judge();
         }
@@ -523,7 +523,7 @@ struct Memory2M {
 #[test]
 fn guests_and_a_host_lose_nothing() {
     const HUGE_FRAMES: usize = 96;
-    let rounds = if cfg!(miri) { 20 } else { 3000 };
+    let rounds = 3000;
     let zone = zone(HUGE_FRAMES, 2);
     let machine: Vec<Memory2M> = (0..HUGE_FRAMES).map(|_| Memory2M::default()).collect();
     let huge_of = |frame: FrameId| frame.0 / Base4K::HUGE_FRAMES;
@@ -612,7 +612,7 @@ fn guests_and_a_host_lose_nothing() {
 #[test]
 fn who_waits_for_free_huge_frames_is_told() {
     let zone = zone(4, 2);
-    let rounds = if cfg!(miri) { 20 } else { 20_000 };
+    let rounds = 20_000;
     let held = Mutex::new(Vec::new());
     thread::scope(|scope| {
         scope.spawn(|| {
