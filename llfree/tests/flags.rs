@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
+use std::time::Instant;
 
 use fastrand::Rng;
 use memory::Memory;
@@ -614,13 +615,18 @@ fn who_waits_for_free_huge_frames_is_told() {
     let zone = zone(4, 2);
     let rounds = 20_000;
     let held = Mutex::new(Vec::new());
+    let start = Instant::now();
+    let wait = || {
+        assert!(start.elapsed().as_secs() < 300, "nobody is told");
+        thread::yield_now();
+    };
     thread::scope(|scope| {
         scope.spawn(|| {
             for _ in 0..rounds {
                 let (news, free) = zone.ask_for_news();
                 if free == 0 {
                     while !zone.has_news(news) {
-                        thread::yield_now();
+                        wait();
                     }
                     continue;
                 }
@@ -634,7 +640,7 @@ fn who_waits_for_free_huge_frames_is_told() {
             match frame {
                 Some(FrameId(usize::MAX)) => break,
                 Some(frame) => zone.free(frame, HUGE, Slot(0)).expect("it is in use"),
-                None => thread::yield_now(),
+                None => wait(),
             }
         }
     });
