@@ -207,8 +207,9 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     /// Lock-free; linear in the trees.
     ///
     /// # Crash
-    /// A crash, or the end of a process, inside this call leaves up to sixteen huge frames offline that are in no list;
-    /// [`online`](FrameAllocator::online) brings them back. All else has happened or not.
+    /// A crash, or the end of a process, inside this call leaves huge frames offline that are in no list: what a hard
+    /// reclaim has taken so far, or up to sixteen of a soft one. [`online`](FrameAllocator::online) brings them back.
+    /// When this has returned, what it did is persistent.
     pub fn reclaim(&self, mode: Reclaim, out: &mut [HugeId]) -> usize {
         let mut taken = Taken { out, count: 0 };
         let backed = |flags: Flags| flags.preferred(Prefer::Backed);

@@ -25,7 +25,7 @@ pub struct Repairs {
     pub cut_open: usize,
     /// Frames outside of the zone that were free: they became allocated.
     pub outside: usize,
-    /// State words that stood for huge frames that do not exist.
+    /// Words of states or flags that stood for huge frames that do not exist, or said what no call writes.
     pub states_cleared: usize,
     /// State words whose number of joins became zero. Every free of a split huge frame as a whole counts it up,
     /// so this is no damage.

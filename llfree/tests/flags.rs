@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
+use std::time::Instant;
 
 use fastrand::Rng;
 use memory::Memory;
@@ -433,9 +434,9 @@ fn random_calls_and_a_model() {
     let seed = woodlot_suite::settings::seed();
     println!("seed {seed}");
     let mut rng = Rng::with_seed(seed);
-    for _ in 0..if cfg!(miri) { 1 } else { 20 } {
+    for _ in 0..20 {
         let mut model = Model::new();
-        for _ in 0..if cfg!(miri) { 60 } else { 600 } {
+        for _ in 0..600 {
             model.step(&mut rng);
             model.judge();
         }
@@ -523,7 +524,7 @@ struct Memory2M {
 #[test]
 fn guests_and_a_host_lose_nothing() {
     const HUGE_FRAMES: usize = 96;
-    let rounds = if cfg!(miri) { 20 } else { 3000 };
+    let rounds = 3000;
     let zone = zone(HUGE_FRAMES, 2);
     let machine: Vec<Memory2M> = (0..HUGE_FRAMES).map(|_| Memory2M::default()).collect();
     let huge_of = |frame: FrameId| frame.0 / Base4K::HUGE_FRAMES;
@@ -612,15 +613,20 @@ fn guests_and_a_host_lose_nothing() {
 #[test]
 fn who_waits_for_free_huge_frames_is_told() {
     let zone = zone(4, 2);
-    let rounds = if cfg!(miri) { 20 } else { 20_000 };
+    let rounds = 20_000;
     let held = Mutex::new(Vec::new());
+    let start = Instant::now();
+    let wait = || {
+        assert!(start.elapsed().as_secs() < 300, "nobody is told");
+        thread::yield_now();
+    };
     thread::scope(|scope| {
         scope.spawn(|| {
             for _ in 0..rounds {
                 let (news, free) = zone.ask_for_news();
                 if free == 0 {
                     while !zone.has_news(news) {
-                        thread::yield_now();
+                        wait();
                     }
                     continue;
                 }
@@ -634,7 +640,7 @@ fn who_waits_for_free_huge_frames_is_told() {
             match frame {
                 Some(FrameId(usize::MAX)) => break,
                 Some(frame) => zone.free(frame, HUGE, Slot(0)).expect("it is in use"),
-                None => thread::yield_now(),
+                None => wait(),
             }
         }
     });
