@@ -49,6 +49,7 @@ pub mod measure;
 pub mod output;
 pub mod patterns;
 pub mod random;
+pub mod recovery;
 pub mod registry;
 pub mod size;
 pub mod statistics;

@@ -8,8 +8,12 @@ use woodlot_bench::command::{BenchArgs, FragArgs, InstructionsArgs};
 use woodlot_bench::engine::{Engine, Engines};
 use woodlot_bench::instructions;
 
+#[cfg(target_os = "linux")]
+use crate::crash::{self, ChildArgs, CrashArgs};
 use crate::replay::ZoneLayout;
 use crate::report::ReportArgs;
+#[cfg(target_os = "linux")]
+use crate::top::TopArgs;
 #[cfg(target_os = "linux")]
 use crate::zone::ZoneCommand;
 
@@ -45,6 +49,12 @@ Examples:
       What is faster and slower, as far as the noise lets one say.
   woodlot zone create pool.zone --memory 128GiB
       A file with the metadata of a zone that survives; then zone info, verify and repair.
+  woodlot zone map pool.zone --out map.png
+      Every huge frame of a zone as a cell; without --out in the terminal.
+  woodlot top pool.zone
+      A zone in use, live.
+  woodlot crash --kills 10000
+      Processes that share a zone, killed at any moment; what is left is compared with a log.
 
 Exit code: 0 when all is well, 1 when something failed, 2 for a wrong command line, 130 for Ctrl-C.";
 
@@ -91,6 +101,16 @@ pub enum Command {
     #[cfg(target_os = "linux")]
     #[command(subcommand)]
     Zone(ZoneCommand),
+    /// Watch a zone file that is in use: free memory, classes, slots and huge frames, live
+    #[cfg(target_os = "linux")]
+    Top(TopArgs),
+    /// Kill processes that share a zone, at random moments, and compare what is left with a log
+    #[cfg(target_os = "linux")]
+    Crash(CrashArgs),
+    /// A process of crash
+    #[cfg(target_os = "linux")]
+    #[command(name = crash::VERB, hide = true)]
+    CrashProcess(ChildArgs),
     /// Count the instructions of an allocation and its free (cargo xtask callgrind); bench --check runs it
     #[command(name = instructions::VERB, hide = true)]
     Instructions(InstructionsArgs),

@@ -4,15 +4,22 @@
 //!   main ── args ─┬► job ──► replay (plan, sequential or threads, timing) ──► output (screen, files)
 //!                 │      └─► woodlot-trace (text and binary traces)
 //!                 ├► zone ──► woodlot-zone (files that hold a zone; Linux)
+//!                 ├► top ──► zone (a zone file in use; Linux)
+//!                 ├► crash ─► zone, processes of this program (Linux)
 //!                 ├► report ──► woodlot-bench, replay ──► output (page, data)
 //!                 └► woodlot-bench (bench, frag)
 //! ```
 
 mod args;
+#[cfg(target_os = "linux")]
+mod crash;
 mod job;
 mod output;
 mod replay;
 mod report;
+pub mod stop;
+#[cfg(target_os = "linux")]
+mod top;
 #[cfg(target_os = "linux")]
 mod zone;
 
@@ -45,6 +52,15 @@ pub fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Some(Command::Report(args)) => report::report(&args, &mut screen)?,
         #[cfg(target_os = "linux")]
         Some(Command::Zone(command)) => zone::zone_command(command, &mut screen)?,
+        #[cfg(target_os = "linux")]
+        Some(Command::Top(args)) => top::top(&args, &mut screen)?,
+        #[cfg(target_os = "linux")]
+        Some(Command::Crash(args)) => return crash::crash(&args, &mut screen),
+        #[cfg(target_os = "linux")]
+        Some(Command::CrashProcess(args)) => {
+            let found = crash::child(&args)?;
+            return Ok(if found { ExitCode::from(crash::FOUND) } else { ExitCode::SUCCESS });
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -5,7 +5,7 @@ use std::process::{ExitCode, exit};
 use clap::Parser;
 use woodlot_bench::Failure;
 use woodlot_bench::output::{Interrupted, Screen, note};
-use woodlot_cli::{Cli, run};
+use woodlot_cli::{Cli, run, stop};
 
 /// The exit code after Ctrl-C: 128 and the number of the signal, as shells have it.
 const INTERRUPTED: i32 = 130;
@@ -22,9 +22,13 @@ fn main() -> ExitCode {
     })
 }
 
-/// Ctrl-C and termination remove what is half written, say what is kept and end the process at once.
+/// Ctrl-C and termination remove what is half written, say what is kept and end the process at once; unless the
+/// command ends by itself.
 fn stop_cleanly_on_interrupt() -> Result<(), Failure> {
-    let stop = || {
+    let interrupt = || {
+        if stop::ask() {
+            return;
+        }
         let interrupted = Interrupted::now();
         match interrupted.found() {
             None => note("interrupted"),
@@ -36,6 +40,6 @@ fn stop_cleanly_on_interrupt() -> Result<(), Failure> {
         }
         exit(INTERRUPTED);
     };
-    ctrlc::set_handler(stop)
+    ctrlc::set_handler(interrupt)
         .map_err(|error| Failure::Failed(format!("Ctrl-C cannot be handled: {error}")))
 }

@@ -353,7 +353,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     }
 
     /// Gives up every reservation of every slot. False: there was none.
-    fn drain_all(&self) -> bool {
+    pub(crate) fn drain_all(&self) -> bool {
         self.reservations().filter(|word| self.drain_word(word)).count() > 0
     }
 

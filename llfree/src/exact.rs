@@ -100,17 +100,23 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         let out = self
             .attempt(huge, 0, G::HUGE_ORDER, || self.turn(huge, 1, Phase::Free, Phase::Offline));
         if out {
-            self.total(TOTAL_FREE).fetch_sub(G::HUGE_FRAMES as u64, Ordering::Relaxed);
-            self.total(TOTAL_OFFLINE).fetch_add(1, Ordering::Relaxed);
+            self.count_offline(1);
         }
         out
+    }
+
+    /// So many more huge frames are offline, which were free.
+    pub(crate) fn count_offline(&self, gained: isize) {
+        let frames = (gained as u64) << G::HUGE_ORDER;
+        self.total(TOTAL_FREE).fetch_sub(frames, Ordering::Relaxed);
+        self.total(TOTAL_OFFLINE).fetch_add(gained as u64, Ordering::Relaxed);
     }
 
     fn put_back(&self, huge: usize) -> bool {
         let put = self.turn(huge, 1, Phase::Offline, Phase::Free);
         if put {
-            self.total(TOTAL_OFFLINE).fetch_sub(1, Ordering::Relaxed);
-            self.total(TOTAL_FREE).fetch_add(G::HUGE_FRAMES as u64, Ordering::Relaxed);
+            self.count_offline(-1);
+            self.tell_freed();
         }
         put
     }

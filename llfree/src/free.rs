@@ -111,7 +111,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
             return self.free_joined::<COUNT>(frame, slot);
         };
         self.count(slot, COUNT << G::HUGE_ORDER, true);
-        if self.tree(huge / G::TREE_HUGE).is_reserved() {
+        if self.tree(huge / G::TREE_HUGE).is_reserved() && !self.is_asked() {
             return Ok(());
         }
         self.freed_unreserved(huge, before, COUNT, slot)
@@ -130,7 +130,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         }
     }
 
-    /// Huge frames were freed in a tree that may be in the index.
+    /// Huge frames were freed in a tree that may be in the index, or somebody has asked for news of them.
     #[inline(never)]
     fn freed_unreserved(
         &self,
@@ -139,6 +139,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         count: usize,
         slot: Slot,
     ) -> Result<(), NotFreed> {
+        self.tell_freed();
         self.follow_states(huge, before, count as isize);
         // Of pairs a tree has so few that it does not pay to wait for more than the second.
         let (tree, after) = (huge / G::TREE_HUGE, self.tuning.reserve_after_frees);

@@ -38,6 +38,9 @@ pub(crate) const TOTAL_FREE: usize = 0;
 /// Of the totals: huge frames that are offline.
 pub(crate) const TOTAL_OFFLINE: usize = 1;
 
+/// Of the totals: how often somebody asked to be told of free huge frames, and was ([`news`](crate::news)).
+pub(crate) const TOTAL_NEWS: usize = 2;
+
 /// How many words of each kind a zone needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Counts {
@@ -266,16 +269,26 @@ impl<'a, G: Geometry, P: Persistence> LLFree<'a, G, P> {
     }
 
     /// Which of the frames of a huge frame lie in the zone, as offsets.
-    fn inside(&self, huge: usize) -> Range<usize> {
+    pub(crate) fn inside(&self, huge: usize) -> Range<usize> {
         let first = self.frame(huge, 0).0;
         let offset = |frame: FrameId| frame.0.saturating_sub(first).min(G::HUGE_FRAMES);
         offset(self.zone.start)..offset(self.zone.end())
     }
 
+    /// The number of the huge frame that the metadata begins with.
+    pub(crate) fn first_huge(&self) -> usize {
+        self.base >> G::HUGE_ORDER
+    }
+
+    /// The huge frame at an index.
+    pub(crate) fn huge_id(&self, huge: usize) -> HugeId {
+        HugeId(self.first_huge() + huge)
+    }
+
     /// The index of a huge frame that lies wholly in the zone.
     pub(crate) fn huge_index(&self, huge: HugeId) -> Option<usize> {
         let within = self.zone.huge_range::<G>().contains(&huge);
-        within.then(|| huge.0 - (self.base >> G::HUGE_ORDER))
+        within.then(|| huge.0 - self.first_huge())
     }
 }
 

@@ -41,6 +41,7 @@
 mod allocate;
 mod children;
 mod exact;
+mod flags;
 mod free;
 mod hidden;
 mod index;
@@ -49,8 +50,10 @@ mod line;
 mod lower;
 #[cfg(all(test, any(woodlot_loom, woodlot_explore)))]
 mod models;
+mod news;
 #[cfg(not(any(woodlot_loom, woodlot_shuttle, woodlot_explore)))]
 mod raw;
+mod reclaim;
 #[cfg(not(any(woodlot_loom, woodlot_shuttle, woodlot_explore)))]
 mod recovery;
 mod refusal;
@@ -63,12 +66,17 @@ mod tree;
 mod tuning;
 mod upper;
 
+pub use flags::{Flagged, HugeFlags, Prefer};
 pub use hidden::Hidden;
 pub use init::Parts;
 pub use line::Line;
 pub use lower::TreeStates;
+pub use news::News;
+pub use reclaim::Reclaim;
 #[cfg(not(any(woodlot_loom, woodlot_shuttle, woodlot_explore)))]
-pub use recovery::{DURABLE_VERSION, Recovery, VOLATILE_VERSION};
+pub use recovery::{
+    DURABLE_VERSION, HugeUse, HugeView, Recovery, SlotView, VOLATILE_VERSION, View,
+};
 pub use repairs::Repairs;
 pub use tuning::Tuning;
 

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   states     a line for each tree                        what each huge frame is     durable
+//!   flags      in the same line                            what its memory is          durable
 //!   rows       8 rows  │ 8 rows  │ 8 rows  │ …             its base frames             durable
 //!   children   credits │ credits │ credits │ …             of split huge frames        volatile
 //! ```
@@ -26,6 +27,7 @@
 //! anybody gets what rests on it: the opening before its credits, a release before its credit. The close is not
 //! written back. A later write to the same word takes it along, and the rows that it follows are persistent.
 
+mod flags;
 mod start;
 
 pub(crate) use start::Start;
@@ -36,12 +38,13 @@ use core::slice;
 use woodlot_frame::atomics::{AtomicU32, AtomicU64, Ordering};
 use woodlot_frame::{Geometry, Persistence};
 
+use crate::flags::{Flags, HugeFlags, Prefer};
 use crate::line::Line;
 use crate::rows::{ROW_ORDER, Rows, row_count, row_mask, row_order};
-use crate::state::{LANE, Phase, Polarity, Run, States};
+use crate::state::{EVERY, LANE, Phase, Polarity, Run, States};
 
-/// The state words of a tree, which has up to 32 huge frames.
-pub type TreeStates = Line<[AtomicU64; 2]>;
+/// The words of a tree, which has up to 32 huge frames: two of states, and two of flags.
+pub type TreeStates = Line<[AtomicU64; 4]>;
 
 /// The words of a zone by which frames are owned.
 pub(crate) struct Lower<'a, G, P> {
@@ -128,7 +131,7 @@ impl<'a, G: Geometry, P: Persistence> Lower<'a, G, P> {
 
     /// Huge frames side by side, in their state word.
     #[inline(always)]
-    const fn run(huge: usize, count: usize) -> Run {
+    pub(crate) const fn run(huge: usize, count: usize) -> Run {
         Run::new(huge % G::TREE_HUGE, count)
     }
 
@@ -136,8 +139,7 @@ impl<'a, G: Geometry, P: Persistence> Lower<'a, G, P> {
     #[inline(always)]
     fn state_words(&self, tree: usize) -> &'a [AtomicU64] {
         let words = self.states.get(tree).map_or(&[][..], |line| line.0.as_slice());
-        // A tree of up to sixteen huge frames has but one.
-        if G::TREE_HUGE > LANE { words } else { words.get(..1).unwrap_or_default() }
+        words.get(..Self::WORDS).unwrap_or_default()
     }
 
     /// The word that a huge frame's state is in.
@@ -255,28 +257,69 @@ impl<'a, G: Geometry, P: Persistence> Lower<'a, G, P> {
     /// Returns which, and their states before.
     #[inline(always)]
     pub(crate) fn allocate_first(&self, tree: usize, count: usize) -> Option<(usize, States)> {
-        self.take_first(tree, count, Phase::Whole)
+        let (huge, before, _) = self.take_first(tree, count, Phase::Whole, |_| EVERY)?;
+        Some((huge, before))
+    }
+
+    /// The same of those that are preferred, if anything is. Returns their flags as well.
+    pub(crate) fn allocate_preferred(
+        &self,
+        tree: usize,
+        count: usize,
+        prefer: Option<Prefer>,
+    ) -> Option<(usize, States, HugeFlags)> {
+        let preferred = |flags: &AtomicU64| {
+            let flags = Flags(flags.load(Ordering::Acquire));
+            prefer.map_or(EVERY, |prefer| flags.preferred(prefer))
+        };
+        let (huge, before, flags) = self.take_first(tree, count, Phase::Whole, preferred)?;
+        Some((huge, before, flags.of(Self::run(huge, count))))
     }
 
     /// Opens a huge frame of a tree that is free as a whole: all of its credits are the caller's.
     pub(crate) fn open_first(&self, tree: usize) -> Option<(usize, States)> {
-        self.take_first(tree, 1, Phase::Split)
+        let (huge, before, _) = self.take_first(tree, 1, Phase::Split, |_| EVERY)?;
+        Some((huge, before))
     }
 
+    /// Takes the first free huge frames of a tree that are of those which `may` says by the flags.
     #[inline(always)]
-    fn take_first(&self, tree: usize, count: usize, to: Phase) -> Option<(usize, States)> {
-        for (at, word) in self.state_words(tree).iter().enumerate() {
-            let mut states = States(word.load(Ordering::Relaxed));
-            while let Some(first) = states.first_free(count) {
-                let next = states.turn(Run::new(first, count), Phase::Free, to);
-                match word.compare_exchange(states.0, next.0, Ordering::Acquire, Ordering::Relaxed)
-                {
-                    Ok(_) => {
-                        self.persist(word);
-                        return Some((tree * G::TREE_HUGE + at * LANE + first, states));
-                    }
-                    Err(now) => states = States(now),
+    fn take_first(
+        &self,
+        tree: usize,
+        count: usize,
+        to: Phase,
+        may: impl Fn(&AtomicU64) -> Run,
+    ) -> Option<(usize, States, Flags)> {
+        let first = tree * G::TREE_HUGE;
+        let Line([low, high, flags_of_low, flags_of_high]) = self.states.get(tree)?;
+        let take = |states, flags, huge| self.take_in((states, flags), huge, count, to, &may);
+        match take(low, flags_of_low, first) {
+            None if Self::WORDS > 1 => take(high, flags_of_high, first + LANE),
+            taken => taken,
+        }
+    }
+
+    /// The same of a state word, of which `huge` is the first.
+    #[inline(always)]
+    fn take_in(
+        &self,
+        (word, flags): (&AtomicU64, &AtomicU64),
+        huge: usize,
+        count: usize,
+        to: Phase,
+        may: impl Fn(&AtomicU64) -> Run,
+    ) -> Option<(usize, States, Flags)> {
+        let mut states = States(word.load(Ordering::Relaxed));
+        while let Some(first) = states.first_free_of(may(flags), count) {
+            let run = Run::new(first, count);
+            let next = states.turn(run, Phase::Free, to);
+            match word.compare_exchange(states.0, next.0, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => {
+                    self.persist(word);
+                    return Some((huge + first, states, Self::taken(flags, run)));
                 }
+                Err(now) => states = States(now),
             }
         }
         None
@@ -300,9 +343,24 @@ impl<'a, G: Geometry, P: Persistence> Lower<'a, G, P> {
         to: Phase,
         success: Ordering,
     ) -> Option<States> {
-        let run = Self::run(huge, count);
+        self.turn_run(huge, Self::run(huge, count), from, to, success)
+    }
+
+    /// The same of any huge frames in the word of `huge`.
+    #[inline(always)]
+    pub(crate) fn turn_run(
+        &self,
+        huge: usize,
+        run: Run,
+        from: Phase,
+        to: Phase,
+        success: Ordering,
+    ) -> Option<States> {
         let before = self.update(huge, success, |states| states.change(run, from, to)).ok()?;
         self.persist_states(huge);
+        if from == Phase::Free && to != Phase::Offline {
+            self.taken_of(huge, run);
+        }
         Some(before)
     }
 
@@ -381,7 +439,11 @@ impl<'a, G: Geometry, P: Persistence> Lower<'a, G, P> {
         let split =
             |states: States| Some(states.change(one, Phase::Whole, Phase::Split)?.turned(one));
         match self.update(huge, Ordering::Relaxed, split) {
-            Ok(whole) => Ok(whole.turned(one).polarity(one)),
+            Ok(whole) => {
+                // Before the caller releases its part: others may write to that, and the whole may become free.
+                self.taken_of(huge, one);
+                Ok(whole.turned(one).polarity(one))
+            }
             Err(now) => match now.phase(one) {
                 // Another free of a part came first.
                 Phase::Split => Ok(now.polarity(one)),

@@ -1,10 +1,11 @@
-//! Three ways to come back to a zone that lies in memory: recover it by several threads, go on with it as it
-//! is, or only look.
+//! Four ways to come back to a zone that lies in memory: recover it by several threads, go on with it as it
+//! is, or only look, at what a recovery would find or at what it is used for.
 //!
 //! ```text
 //!   recovery ── help, help, …  each takes the next 64 trees ── finish ── LLFree, Repairs
 //!   attach   ── nothing is written
 //!   inspect  ── nothing is written: what a recovery would find
+//!   view     ── nothing is ever written: huge frames, slots, counts, while others go on
 //! ```
 //!
 //! Sixty-four trees are a group of the index. So no two helpers write one line of anything but the masks.
@@ -14,10 +15,15 @@
 //! speaks of are written before that state.
 
 use woodlot_frame::atomics::{AtomicU64, Ordering};
-use woodlot_frame::{Geometry, InitError, Persistence, RawMetadata, Volatile, ZoneConfig};
+use woodlot_frame::{
+    Geometry, HugeId, InitError, MAX_CLASSES, Persistence, RawMetadata, Slot, Stats, Volatile,
+    ZoneConfig,
+};
 
+use crate::init::SLOT_BALANCE;
 use crate::lower::Start;
 use crate::repairs::COUNTS;
+use crate::state::Phase;
 use crate::{LLFree, Parts, Repairs, Tuning};
 
 /// The version of the durable part's layout.
@@ -132,5 +138,97 @@ impl<G: Geometry> LLFree<'_, G> {
         let parts = unsafe { Parts::carve::<G>(zone, metadata) }?;
         let zone = LLFree::<G>::over(zone, Tuning::DEFAULT, Volatile, parts)?;
         Ok(zone.start_trees(0..zone.trees.len(), Start::Inspect))
+    }
+}
+
+/// A zone that is only looked at, beside those who use it: memory that can be read is enough. What is seen while
+/// others go on is that of no one moment.
+pub struct View<'a, G: Geometry>(LLFree<'a, G>);
+
+/// A huge frame, as somebody sees it who looks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HugeView {
+    /// Which.
+    pub id: HugeId,
+    /// How many of its base frames lie in the zone: less than all at the ends of the zone.
+    pub frames: usize,
+    /// What it is used as.
+    pub used_as: HugeUse,
+}
+
+/// What a huge frame is used as.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HugeUse {
+    /// It is free as a whole.
+    Free,
+    /// Its base frames are allocated one by one.
+    Split {
+        /// So many are free. That can be all of them, where a slot holds the huge frame.
+        free: usize,
+    },
+    /// It is allocated as a whole.
+    Whole,
+    /// It is taken out of use.
+    Offline,
+}
+
+/// A slot, as somebody sees it who looks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SlotView {
+    /// Frames allocated through it less frames freed through it, since the zone was formatted or recovered. Below
+    /// zero where it frees what others have allocated. Not exact where two calls used the slot at once.
+    pub balance: i64,
+    /// The free frames that it holds for itself, by class.
+    pub held: [usize; MAX_CLASSES],
+}
+
+impl<'a, G: Geometry> View<'a, G> {
+    /// Looks at metadata.
+    ///
+    /// # Errors
+    /// As [`Construct::construct`](woodlot_frame::Construct::construct).
+    ///
+    /// # Safety
+    /// For `'a`, each part of `metadata` must be initialised memory of any value, valid for reads of its length, and
+    /// written by atomic accesses only.
+    pub unsafe fn of(zone: &ZoneConfig, metadata: RawMetadata) -> Result<Self, InitError> {
+        // SAFETY: as the caller promises; no method writes.
+        let parts = unsafe { Parts::carve::<G>(zone, metadata) }?;
+        Ok(View(LLFree::over(zone, Tuning::DEFAULT, Volatile, parts)?))
+    }
+
+    /// Every huge frame that lies in the zone, or of which a part does, in order.
+    pub fn huge_frames(&self) -> impl Iterator<Item = HugeView> {
+        let zone = &self.0;
+        let each = (0..zone.lower.len()).map(|index| {
+            let (id, frames) =
+                (HugeId((zone.base >> G::HUGE_ORDER) + index), zone.inside(index).len());
+            let used_as = match zone.lower.phase(index) {
+                Phase::Free => HugeUse::Free,
+                Phase::Split => HugeUse::Split { free: zone.lower.count_free(index) },
+                Phase::Whole => HugeUse::Whole,
+                Phase::Offline => HugeUse::Offline,
+            };
+            HugeView { id, frames, used_as }
+        });
+        each.filter(|huge| huge.frames > 0)
+    }
+
+    /// Counts the zone in O(trees + slots), by its volatile part.
+    pub fn stats(&self) -> Stats {
+        self.0.survey()
+    }
+
+    /// Every slot, in order, by the zone's volatile part.
+    pub fn slots(&self) -> impl Iterator<Item = SlotView> {
+        (0..self.0.zone.slots).map(Slot).map(|slot| {
+            let freed = self.0.slot_word(slot, SLOT_BALANCE).load(Ordering::Relaxed);
+            let mut held = [0; MAX_CLASSES];
+            let reservations = self.0.slot_reservations(slot).iter();
+            for (held, word) in held.iter_mut().zip(reservations) {
+                *held = self.0.read(word).held();
+            }
+            SlotView { balance: (freed as i64).wrapping_neg(), held }
+        })
     }
 }

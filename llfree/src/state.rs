@@ -74,6 +74,9 @@ pub(crate) struct Run(u64);
 pub(crate) const LANE: usize = 16;
 
 const ALL: u64 = (1 << LANE) - 1;
+
+/// Every huge frame of a word.
+pub(crate) const EVERY: Run = Run(ALL);
 const B: u32 = LANE as u32;
 const P: u32 = 2 * LANE as u32;
 /// One in the number of joins.
@@ -84,6 +87,41 @@ impl Run {
     #[inline(always)]
     pub(crate) const fn new(first: usize, count: usize) -> Run {
         Run(((1 << count) - 1) << (first % LANE))
+    }
+
+    /// Those of sixteen huge frames whose bit is set in the lowest lane of `bits`.
+    pub(crate) const fn of(bits: u64) -> Run {
+        Run(bits & ALL)
+    }
+
+    /// A bit for each member, in the lowest lane.
+    #[inline(always)]
+    pub(crate) const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// How many members it has.
+    pub(crate) const fn count(self) -> usize {
+        self.0.count_ones() as usize
+    }
+
+    pub(crate) const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Those that are in either.
+    pub(crate) const fn or(self, other: Run) -> Run {
+        Run(self.0 | other.0)
+    }
+
+    /// Those that are not in `other`.
+    pub(crate) const fn but(self, other: Run) -> Run {
+        Run(self.0 & !other.0)
+    }
+
+    /// The numbers of the members, the lowest first.
+    pub(crate) fn numbers(self) -> impl Iterator<Item = usize> {
+        (0..LANE).filter(move |bit| self.0 >> bit & 1 != 0)
     }
 
     /// What the lanes a and b say of the run in a phase.
@@ -208,9 +246,26 @@ impl States {
     /// The first `count` huge frames, side by side and aligned, that are free: 1 or 2.
     #[inline(always)]
     pub(crate) const fn first_free(self, count: usize) -> Option<usize> {
-        let free = self.free();
+        self.first_free_of(EVERY, count)
+    }
+
+    /// The same of those in `run`.
+    #[inline(always)]
+    pub(crate) const fn first_free_of(self, run: Run, count: usize) -> Option<usize> {
+        let free = self.free() & run.0;
         let starts = if count == 1 { free } else { free & free >> 1 & 0x5555 };
         if starts == 0 { None } else { Some(starts.trailing_zeros() as usize) }
+    }
+
+    /// Those of `run` that are free, the first `most` of them.
+    pub(crate) fn free_of(self, run: Run, most: usize) -> Run {
+        let mut free = self.free() & run.0;
+        let mut beyond = free;
+        for _ in 0..most.min(LANE) {
+            beyond &= beyond.wrapping_sub(1);
+        }
+        free ^= beyond;
+        Run(free)
     }
 
     #[inline(always)]

@@ -160,31 +160,7 @@ impl<G: Geometry, P: Persistence> FrameAllocator for LLFree<'_, G, P> {
 
     fn stats(&self) -> Stats {
         let (total, balances) = (self.total(TOTAL_FREE).load(Ordering::Relaxed), self.balances());
-        let mut stats = Stats {
-            offline_huge: self.total(TOTAL_OFFLINE).load(Ordering::Relaxed) as usize,
-            ..Stats::default()
-        };
-        for index in 0..self.trees.len() {
-            let (tree, whole) = (self.tree(index), self.lower.count_whole(index));
-            let credits: usize = self.children(index).map(|huge| self.lower.credits(huge)).sum();
-            // Every class has its statistics.
-            stats.classes.get_mut(tree.class().0 as usize).into_iter().for_each(|class| {
-                class.trees += 1;
-                class.free_frames += credits + (whole << G::HUGE_ORDER);
-                class.free_huge += whole;
-            });
-        }
-        for word in self.reservations() {
-            let now = self.read(word);
-            let class = self.tree(now.tree()).class();
-            if let Some(class) = stats.classes.get_mut(class.0 as usize).filter(|_| now.is_some()) {
-                let counted = self.holds_free_huge(now) && self.is_first_holder(word, now);
-                class.free_frames += now.held();
-                class.free_huge += counted as usize;
-            }
-        }
-        stats.free_frames = stats.classes.iter().map(|class| class.free_frames).sum();
-        stats.free_huge = stats.classes.iter().map(|class| class.free_huge).sum();
+        let stats = self.survey();
         // The approximate count has lost what was counted twice at once in one slot; now it is
         // known. Not if something has changed meanwhile: the next call will do.
         if self.balances() == balances {
@@ -222,6 +198,36 @@ impl<G: Geometry, P: Persistence> FrameAllocator for LLFree<'_, G, P> {
 }
 
 impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
+    /// The zone counted in O(trees + slots). Nothing is written.
+    pub(crate) fn survey(&self) -> Stats {
+        let mut stats = Stats {
+            offline_huge: self.total(TOTAL_OFFLINE).load(Ordering::Relaxed) as usize,
+            ..Stats::default()
+        };
+        for index in 0..self.trees.len() {
+            let (tree, whole) = (self.tree(index), self.lower.count_whole(index));
+            let credits: usize = self.children(index).map(|huge| self.lower.credits(huge)).sum();
+            // Every class has its statistics.
+            stats.classes.get_mut(tree.class().0 as usize).into_iter().for_each(|class| {
+                class.trees += 1;
+                class.free_frames += credits + (whole << G::HUGE_ORDER);
+                class.free_huge += whole;
+            });
+        }
+        for word in self.reservations() {
+            let now = self.read(word);
+            let class = self.tree(now.tree()).class();
+            if let Some(class) = stats.classes.get_mut(class.0 as usize).filter(|_| now.is_some()) {
+                let counted = self.holds_free_huge(now) && self.is_first_holder(word, now);
+                class.free_frames += now.held();
+                class.free_huge += counted as usize;
+            }
+        }
+        stats.free_frames = stats.classes.iter().map(|class| class.free_frames).sum();
+        stats.free_huge = stats.classes.iter().map(|class| class.free_huge).sum();
+        stats
+    }
+
     /// Frames freed less frames allocated, by the slots' own counts; modulo 2^64.
     fn balances(&self) -> u64 {
         (0..self.zone.slots).map(Slot).fold(0, |sum: u64, slot| {

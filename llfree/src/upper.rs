@@ -247,6 +247,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     pub(crate) fn close(&self, huge: usize) {
         if let Some(before) = self.lower.close(huge) {
             self.states_changed(huge, before, 1);
+            self.tell_freed();
         }
     }
 

@@ -19,7 +19,7 @@ fn with_zone<T>(
     let words = |length: usize| (0..length).map(|_| word()).collect::<Vec<_>>();
     let parts = Parts {
         rows: &words(rows),
-        states: &(0..states).map(|_| Line([word(), word()])).collect::<Vec<_>>(),
+        states: &(0..states).map(|_| Line([word(), word(), word(), word()])).collect::<Vec<_>>(),
         totals: &words(totals),
         slots: &words(slots),
         masks: &words(masks),

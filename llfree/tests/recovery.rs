@@ -128,7 +128,7 @@ fn each_repair_has_its_count() {
         (last + 8, 1 << 6, [0, 0, 0, 0, 1, 0], 0),
         (last + 8, 1 << (32 + 6) | 1 << 63, [0, 0, 0, 0, 1, 1], 0),
         // The other words of a line mean nothing.
-        (tree + 64 + 16, !0, [0; 6], 0),
+        (tree + 64 + 32, !0, [0; 6], 0),
         // A huge frame that is offline instead of free.
         (tree + 64, 1 << (16 + 9), [0; 6], -32),
     ] {

@@ -10,7 +10,7 @@ use woodlot_frame::{
     Stats, ZoneConfig, alloc_each, alloc_run, alloc_within, blocks, compaction_cost, free_each,
     free_run,
 };
-use woodlot_llfree::{LLFree, Tuning};
+use woodlot_llfree::{Flagged, HugeFlags, LLFree, News, Prefer, Reclaim, Tuning};
 use woodlot_nbbs::{FourLevels, Nbbs1, Nbbs4, OneLevel};
 
 /// The contract of an engine for one geometry, and what is behind the braces.
@@ -113,6 +113,21 @@ macro_rules! llfree {
                 from_parts(zone: &ZoneConfig, tuning: Tuning, parts: Parts, init: Init) -> Made =
                     Engine::from_parts(zone, tuning, parts, init);
                 tuning_default() -> Tuning = Tuning::default();
+                flags(a: &Engine, huge: HugeId) -> HugeFlags = a.flags(huge);
+                set_flags(a: &Engine, huge: HugeId, flags: HugeFlags) -> Result<(), OfflineError> =
+                    a.set_flags(huge, flags);
+                set_backed(a: &Engine, huge: HugeId) -> Result<(), OfflineError> =
+                    a.set_backed(huge);
+                flagged(a: &Engine) -> Flagged = a.flagged();
+                alloc_preferring(a: &Engine, request: Request, prefer: Prefer)
+                    -> Result<(FrameId, HugeFlags), AllocError> =
+                    a.alloc_preferring(request, prefer);
+                reclaim(a: &Engine, mode: Reclaim, out: &mut [HugeId]) -> usize =
+                    a.reclaim(mode, out);
+                give(a: &Engine, frames: &[HugeId], flags: HugeFlags)
+                    -> Result<(), OfflineError> = a.give(frames, flags);
+                ask_for_news(a: &Engine) -> (News, usize) = a.ask_for_news();
+                has_news(a: &Engine, news: News) -> bool = a.has_news(news);
             }
 
             /// # Safety

@@ -125,6 +125,23 @@ macro_rules! zone {
                 // SAFETY: as the caller promises.
                 unsafe { woodlot_zone::verify::<$geometry>(memory, expected) }
             }
+
+            /// # Safety
+            /// As [`woodlot_zone::view`].
+            #[unsafe(export_name = concat!("cold_", stringify!($module), "_view"))]
+            pub unsafe fn view(memory: Memory<'static>) -> Result<[usize; 3], ZoneError> {
+                // SAFETY: as the caller promises.
+                let (_, view) = unsafe { woodlot_zone::view::<$geometry>(memory) }?;
+                let frames = view.huge_frames().map(|huge| huge.frames);
+                let held = view.slots().map(|slot| slot.held.iter().sum::<usize>());
+                let add = |sum: usize, count: usize| sum.wrapping_add(count);
+                Ok([view.stats().free_frames, frames.fold(0, add), held.fold(0, add)])
+            }
+
+            #[unsafe(export_name = concat!("cold_", stringify!($module), "_in_use"))]
+            pub fn in_use(memory: Memory<'static>) -> Result<(), ZoneError> {
+                woodlot_zone::in_use(memory)
+            }
         }
     };
 }

@@ -4,6 +4,7 @@ mod boot;
 mod callgrind;
 mod capi;
 mod coverage;
+mod crash;
 mod docs;
 mod fuzz;
 mod histories;
@@ -66,6 +67,8 @@ enum Verb {
     Shuttle(Shuttle),
     /// Enumerate what a crash leaves in persistent memory, and recover it (5 minutes; short: 40 s)
     Persist(Persist),
+    /// Kill processes that share a zone at any moment, and compare what is left with a log (10 minutes; short: 20 s)
+    Crash(Length),
     /// Look for panics, heap, locks, floats and divisions in what a kernel would link (half a minute, short or not)
     NoPanic(Length),
     /// Make 10^9 random calls that the naive model judges, on every engine (half an hour; short: 20 s)
@@ -109,13 +112,14 @@ enum Verb {
 }
 
 /// The checkers of the core crates, the quickest first: what `trust` runs.
-const TRUST: [Check; 12] = [
+const TRUST: [Check; 13] = [
     ("no-panic", |_| no_panic::no_panic().map(Outcome::Ran)),
     ("contract", |_| contract().map(Outcome::Ran)),
     ("model", |length| models("woodlot_explore", &length.into())),
     ("loom", |length| models("woodlot_loom", &length.into())),
     ("shuttle", |length| shuttle::shuttle(&length.into())),
     ("persist", |length| persist::persist(&length.into())),
+    ("crash", crash::crash),
     ("histories", |length| histories::histories(&length.into())),
     ("fuzz", |length| fuzz::fuzz(&length.into())),
     ("miri", miri::miri),
@@ -160,6 +164,7 @@ fn run(verb: Verb) -> Result<(), String> {
         Verb::Model(what) => said("model", models("woodlot_explore", &what)),
         Verb::Shuttle(what) => said("shuttle", shuttle::shuttle(&what)),
         Verb::Persist(what) => said("persist", persist::persist(&what)),
+        Verb::Crash(length) => said("crash", crash::crash(length)),
         Verb::NoPanic(_) => said("no-panic", no_panic::no_panic().map(Outcome::Ran)),
         Verb::Histories(length) => said("histories", histories::histories(&length)),
         Verb::Fuzz(length) => said("fuzz", fuzz::fuzz(&length)),

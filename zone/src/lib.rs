@@ -19,7 +19,7 @@
 //! | [`Opening`] | the same by several threads |
 //! | [`Zone::attach`] | joins who uses a zone |
 //! | [`Zone::sync`], [`Zone::close`] | make it durable, end its use |
-//! | [`Info::read`], [`verify`] | look at it without changing it |
+//! | [`Info::read`], [`verify`], [`view`] | look at it without changing it |
 //! | [`Owners`], [`Tagged`] | who owns which frames of a shared zone, and what the dead have left |
 //!
 //! Whether a medium loses what was written is its [`Medium`]'s to say. On [`Shared`] and [`Eadr`] memory nothing is
@@ -58,8 +58,8 @@ pub use open::{Cause, Check, Opened, Opening};
 pub use owners::{Member, Owners, OwnersError, Swept, Tagged};
 pub use page::{Info, erase};
 pub use phase::Phase;
-pub use verify::{Verdict, verify};
-pub use woodlot_llfree::{Hidden, Repairs};
+pub use verify::{Verdict, in_use, verify, view};
+pub use woodlot_llfree::{Hidden, HugeUse, HugeView, Repairs, SlotView, View};
 pub use zone::{Closed, Zone};
 
 /// The example of this crate's README, compiled and run with the documentation's tests.

@@ -21,6 +21,7 @@ use woodlot_frame::atomics::{AtomicU64, Ordering, fence};
 use crate::checksum;
 use crate::layout::PAGE_WORDS;
 use crate::phase::Phase;
+use crate::{Field, ZoneError};
 
 /// The word of the state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,6 +68,22 @@ impl State {
 
     pub(crate) fn load(page: &[AtomicU64; PAGE_WORDS]) -> Option<State> {
         Self::of(load(page, STATE))
+    }
+
+    /// The state of a zone that is in use by programs whose volatile part looks as it does here.
+    ///
+    /// # Errors
+    /// [`ZoneError::NotInUse`], or [`ZoneError::Mismatch`] with the version of the volatile part.
+    pub(crate) fn of_user(page: &[AtomicU64; PAGE_WORDS]) -> Result<State, ZoneError> {
+        let state = State::load(page);
+        let Some(state @ State { phase: Phase::InUse, .. }) = state else {
+            return Err(ZoneError::NotInUse(state.map(|state| state.phase)));
+        };
+        let (expected, found) = (woodlot_llfree::VOLATILE_VERSION as u64, volatile_version(page));
+        match expected == found {
+            true => Ok(state),
+            false => Err(ZoneError::Mismatch { field: Field::VolatileVersion, expected, found }),
+        }
     }
 
     pub(crate) fn store(self, page: &[AtomicU64; PAGE_WORDS]) {

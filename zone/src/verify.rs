@@ -1,7 +1,7 @@
 //! Looking at a zone without changing it.
 
 use woodlot_frame::{Geometry, ZoneConfig};
-use woodlot_llfree::{LLFree, Repairs, VOLATILE_VERSION};
+use woodlot_llfree::{LLFree, Repairs, VOLATILE_VERSION, View};
 
 use crate::ZoneError;
 use crate::checksum;
@@ -70,4 +70,31 @@ pub unsafe fn verify<G: Geometry>(
     // SAFETY: `check` found that the memory holds both parts; the durable part is written by atomics only.
     let repairs = unsafe { LLFree::<G>::inspect(&info.config, memory.metadata(&info.layout)) }?;
     Ok(Verdict { info, cause, repairs, durable })
+}
+
+/// Looks at what a zone is used for, beside those who use it. Nothing is written, and reading is enough. Of a zone that
+/// is not [in use](in_use) the durable part is to be trusted at most: its huge frames, and not its slots.
+///
+/// Every access is a load, of at most 8 bytes; some of them acquire. Such loads are plain instructions on x86-64, AArch64
+/// and RISC-V, so memory that is mapped for reading only will do there. (Rust itself promises that of relaxed loads
+/// alone, as [`verify`] makes them.)
+///
+/// # Errors
+/// Where [`Zone::open`](crate::Zone::open) would refuse the zone, but for its persistence model.
+///
+/// # Safety
+/// Nobody may format the zone for as long as `'a`, nor may the memory end.
+pub unsafe fn view<'a, G: Geometry>(memory: Memory<'a>) -> Result<(Info, View<'a, G>), ZoneError> {
+    let info = Info::check::<G>(memory, None, None)?;
+    // SAFETY: `check` found that the memory holds both parts, which are written by atomics only.
+    let view = unsafe { View::of(&info.config, memory.metadata(&info.layout)) }?;
+    Ok((info, view))
+}
+
+/// Is the zone in use, by programs whose volatile part looks as it does here?
+///
+/// # Errors
+/// [`ZoneError::NotInUse`], or [`ZoneError::Mismatch`] with the version of the volatile part.
+pub fn in_use(memory: Memory<'_>) -> Result<(), ZoneError> {
+    State::of_user(memory.page()).map(drop)
 }

@@ -10,8 +10,8 @@ use crate::medium::Medium;
 use crate::open::{Check, Opened, Opening};
 use crate::page::{self, Constants, Info};
 use crate::phase::Phase;
-use crate::state::{self, Seal, State};
-use crate::{Field, MAGIC, ZoneError, checksum};
+use crate::state::{Seal, State};
+use crate::{MAGIC, ZoneError, checksum};
 
 /// A zone in use. It is the allocator that lies in its memory: call
 /// [`FrameAllocator`] on it.
@@ -132,15 +132,7 @@ impl<'a, G: Geometry, M: Medium> Zone<'a, G, M> {
         medium: M,
     ) -> Result<Self, ZoneError> {
         let Info { config, layout, .. } = Info::check::<G>(memory, expected, Some(M::MODEL))?;
-        let state = State::load(memory.page());
-        let Some(state @ State { phase: Phase::InUse, .. }) = state else {
-            return Err(ZoneError::NotInUse(state.map(|state| state.phase)));
-        };
-        let (expected, found) = (VOLATILE_VERSION as u64, state::volatile_version(memory.page()));
-        if expected != found {
-            let field = Field::VolatileVersion;
-            return Err(ZoneError::Mismatch { field, expected, found });
-        }
+        let state = State::of_user(memory.page())?;
         // SAFETY: `check` found that the memory holds both parts of this configuration, and they are in use, so they
         // are set up, as the caller vouches too.
         let allocator = unsafe {

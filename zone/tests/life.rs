@@ -7,12 +7,12 @@ use std::thread;
 use common::{Blocks, Buffer, G, churn, close, config, die, frames, judge, open};
 use fastrand::Rng;
 use woodlot_frame::{
-    Base4K, Base16K, Class, ClassPolicy, FrameAllocator, FrameId, Geometry, Init, InitError, Order,
-    Request, Slot, ZoneConfig,
+    Base4K, Base16K, Class, ClassPolicy, FrameAllocator, FrameId, Geometry, HugeId, Init,
+    InitError, Order, Request, Slot, ZoneConfig,
 };
 use woodlot_zone::{
-    Adr, Cause, Check, Closed, Eadr, Field, File, Hidden, Info, Layout, Memory, Opened, Opening,
-    Persistence, Phase, Repairs, Shared, Zone, ZoneError, verify,
+    Adr, Cause, Check, Closed, Eadr, Field, File, Hidden, HugeUse, Info, Layout, Memory, Opened,
+    Opening, Persistence, Phase, Repairs, Shared, Zone, ZoneError, in_use, verify, view,
 };
 
 fn format<'b>(buffer: &'b Buffer, config: &ZoneConfig) -> Zone<'b, G, Shared> {
@@ -310,6 +310,58 @@ fn classes_of_trees_outlive_a_close() {
     die(zone);
     let (zone, _) = open(&buffer, Check::Quick, Shared).expect("it opens");
     assert_eq!(zone.stats().classes[Class::MOVABLE.0 as usize].trees, 3, "they are not durable");
+}
+
+/// A look at a zone says of every huge frame, slot and class what the allocator says, and writes nothing.
+#[test]
+fn who_looks_sees_what_is_there_and_writes_nothing() {
+    let buffer = Buffer::of::<G>(&config());
+    let (mut owned, mut rng) = (Blocks::new(), Rng::with_seed(8));
+    let zone = format(&buffer, &config());
+    let whole = zone.alloc(Request::movable(Order::huge::<G>(), Slot(0))).expect("one is free");
+    let offline = zone.free_huge_frames().next_back().expect("one is free");
+    zone.offline(offline, 1).expect("it is free");
+    churn(&*zone, &mut owned, 900, &mut rng);
+    let before = buffer.image();
+    in_use(buffer.memory()).expect("it is in use");
+    // SAFETY: the buffer stays, and is written by the zone.
+    let (info, look) = unsafe { view::<G>(buffer.memory()) }.expect("a zone");
+    let (stats, slots): (_, Vec<_>) = (look.stats(), look.slots().collect());
+    let huge: Vec<_> = look.huge_frames().collect();
+    assert!(buffer.image() == before, "nothing was written");
+    assert_eq!((info.config, stats), (config(), zone.stats()));
+
+    let containing = |frame: FrameId| HugeId(frame.0 >> G::HUGE_ORDER);
+    let mut next = config().start;
+    for huge in &huge {
+        assert_eq!(huge.id, containing(next), "one after the other");
+        let used_as = match huge.used_as {
+            HugeUse::Free => G::HUGE_FRAMES,
+            HugeUse::Split { free } => free,
+            HugeUse::Whole | HugeUse::Offline => 0,
+        };
+        assert_eq!(used_as, zone.free_in_huge(huge.id), "{huge:?}");
+        assert_eq!(huge.used_as == HugeUse::Offline, huge.id == offline, "{huge:?}");
+        next.0 += huge.frames;
+    }
+    assert_eq!(next, config().end(), "every frame once");
+    let of = |frame: FrameId| huge.iter().find(|huge| huge.id == containing(frame));
+    assert_eq!(of(whole).map(|huge| huge.used_as), Some(HugeUse::Whole));
+
+    let balance: i64 = slots.iter().map(|slot| slot.balance).sum();
+    // What is offline is free no more, and no slot has allocated it.
+    let used = config().frames - stats.free_frames - G::HUGE_FRAMES;
+    assert_eq!((slots.len(), balance), (3, used as i64));
+    let held: usize = slots.iter().flat_map(|slot| slot.held).sum();
+    assert!(held > 0 && held <= stats.free_frames, "{slots:?}");
+    for slot in 0..3 {
+        zone.drain(Slot(slot)).expect("a slot");
+    }
+    assert!(look.slots().all(|slot| slot.held.iter().all(|&held| held == 0)));
+
+    close(zone);
+    let closed = Err(ZoneError::NotInUse(Some(Phase::Clean)));
+    assert_eq!(in_use(buffer.memory()), closed);
 }
 
 /// A zone whose volatile part a call has changed that died in the middle: `change` has the counters of the children, or

@@ -5,7 +5,7 @@
 mod bench;
 mod frag;
 mod instructions;
-mod values;
+pub mod values;
 
 pub use bench::{BenchArgs, bench};
 pub use frag::{FragArgs, frag};

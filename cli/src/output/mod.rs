@@ -3,7 +3,7 @@
 mod data;
 mod figure;
 mod phase;
-mod png;
+pub mod png;
 mod summary;
 
 pub use phase::Phase;

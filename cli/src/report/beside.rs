@@ -28,7 +28,8 @@ pub struct Beside {
     pub source: &'static str,
 }
 
-fn beside(
+/// A value of a paper, beside this run's if there is one.
+pub fn beside(
     what: &'static str,
     paper: &'static str,
     here: Option<String>,

@@ -107,6 +107,48 @@ pub struct Replayed {
     pub moments: Vec<Moment>,
 }
 
+/// Openings of a zone of which a random half is allocated, in microseconds, one for each repetition.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Openings {
+    /// The zone.
+    pub memory: Size,
+    /// After a crash: one thread recovers it.
+    pub dirty_us: Vec<f64>,
+    /// The same by two threads.
+    pub dirty_two_us: Vec<f64>,
+    /// After a clean shutdown.
+    pub clean_us: Vec<f64>,
+    /// The same; what survived is compared with its checksum.
+    pub clean_compared_us: Vec<f64>,
+}
+
+/// What was found of processes that were killed.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Crashes {
+    /// How many processes shared the zone, one number after the other.
+    pub processes: Vec<usize>,
+    /// Processes that were killed, and how many of them in a call.
+    pub kills: usize,
+    pub in_a_call: usize,
+    /// Recoveries, and how many of them found frames lost.
+    pub recoveries: usize,
+    pub with_losses: usize,
+    /// Frames with two owners, or free and owned.
+    pub overlaps: usize,
+    /// Frames lost, and the frames that the calls of the killed concerned.
+    pub lost: usize,
+    pub bound: usize,
+    /// What else was wrong.
+    pub wrong: Vec<String>,
+}
+
+impl Crashes {
+    /// Was everything recovered, and no more lost than may be?
+    pub fn is_right(&self) -> bool {
+        self.overlaps == 0 && self.lost <= self.bound && self.wrong.is_empty()
+    }
+}
+
 /// A target and what came of it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Held {
@@ -145,6 +187,12 @@ pub struct Data {
     pub traces: Vec<Replayed>,
     /// Targets.
     pub targets: Vec<Held>,
+    /// How long a zone takes to open.
+    #[serde(default)]
+    pub openings: Option<Openings>,
+    /// Processes that were killed.
+    #[serde(default)]
+    pub crashes: Option<Crashes>,
     /// What was measured inside a kernel, from files.
     #[serde(default)]
     pub kernel: Kernel,

@@ -13,6 +13,7 @@ use super::data::{Data, Replayed, Timed};
 use super::papers;
 use super::scope::{BUDDIES, BURST_ORDER, BURSTS, ENGINES, LISTS};
 use super::section::{Plot, Section, Table, legend, table_of};
+use super::survived;
 use super::words::{count, mib, number, size, spread, threads_of};
 
 /// All of them, in the order of the page.
@@ -29,6 +30,7 @@ pub fn sections(data: &Data) -> Vec<Section> {
         fragmentation(data),
         dispersion(data),
         starting(data),
+        survived::section(data),
         traces(data),
     ];
     sections.extend(data.kernel.sections());

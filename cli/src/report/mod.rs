@@ -23,6 +23,7 @@ mod papers;
 mod scope;
 mod section;
 mod suite;
+mod survived;
 #[cfg(test)]
 mod tests;
 mod words;

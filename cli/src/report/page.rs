@@ -111,8 +111,7 @@ fn judged(claims: &[Claim], in_the_kernel: bool) -> Markup {
                 }
             }
             p {
-                "Not drawn: figures 11 and 12 (memcached, and mappings populated), NVRAM, and \
-                processes killed at random for section 5.7."
+                "Not drawn: figures 11 and 12 (memcached, and mappings populated), and NVRAM."
                 @if !in_the_kernel {
                     " Figures 6 and 8 are below with both algorithms in user space; those of a kernel \
                     are joined by " code { "--kernel" } "."

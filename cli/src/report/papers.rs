@@ -1,6 +1,8 @@
 //! What the papers' machines were, and those of their values that verdicts hang on: LLFree (Wrenger et
 //! al., USENIX ATC 2023) and NBBS (Marotta et al., poster, 2018).
 
+use woodlot_bench::size::Size;
+
 /// What LLFree was measured on.
 pub const LLFREE_MACHINE: &str = "2 × Intel Xeon Gold 5320 (Ice Lake, 26 cores each, 2.2 GHz, \
     hyper-threading off), 256 GiB of DRAM and 1 TiB of Optane, Linux 6.0, one NUMA node used; \
@@ -22,3 +24,7 @@ pub const LLFREE_LINES: f64 = 67_754.0;
 pub const LINUX_LINES: f64 = 33_555_169.0;
 /// LLFree, section 5.7: recovery of 128 GiB, in microseconds.
 pub const RECOVERY_US: f64 = 2460.0;
+/// The same after a clean shutdown.
+pub const CLEAN_US: f64 = 477.0;
+/// The zone of that section.
+pub const SURVIVING: Size = Size::gib(128);

@@ -1,6 +1,7 @@
 //! What is measured, and how much of it.
 
 use std::io::IsTerminal;
+use std::ops::RangeInclusive;
 use std::time::Instant;
 
 use woodlot_bench::Failure;
@@ -13,15 +14,21 @@ use woodlot_bench::frag::{self, FragSetup};
 use woodlot_bench::measure::{Measured, Options, Run, Subject, measure};
 use woodlot_bench::output::{Machine, ProgressBar, note, progress};
 use woodlot_bench::patterns::{Pattern, Setup};
+use woodlot_bench::recovery::{self, Recovery};
 use woodlot_bench::size::Size;
 use woodlot_frame::{Base4K, Order};
 use woodlot_llfree::LLFree;
 use woodlot_trace::shipped;
 
-use super::data::{Data, FORMAT, FloorLoop, Form, Fragmented, Held, Moment, Replayed, Timed};
+use super::data::{
+    Crashes, Data, FORMAT, FloorLoop, Form, Fragmented, Held, Moment, Openings, Replayed, Timed,
+};
 use super::kernel::Kernel;
+use super::papers;
 use super::scope::{BUDDIES, BURST_ORDER, BURSTS, ENGINES, LISTS, thread_counts};
 use super::words::threads_of;
+#[cfg(target_os = "linux")]
+use crate::crash;
 use crate::replay::{self, Plan, Row, Side, ZoneLayout};
 
 /// How much of everything.
@@ -32,6 +39,11 @@ struct Scale {
     frag_memory: Size,
     /// Zones that are started anew.
     starts_gib: &'static [u64],
+    /// The zone that is opened again and again, and how often.
+    opened: (Size, usize),
+    /// How often a process is killed, and how many there are at once.
+    kills: usize,
+    processes: RangeInclusive<usize>,
     /// The zone whose state is scanned: each access costs two signals.
     scanned: Size,
     targets: Option<Effort>,
@@ -47,6 +59,9 @@ impl Scale {
                 operations: 1 << 12,
                 frag_memory: Size::gib(1),
                 starts_gib: &[1, 2],
+                opened: (Size::gib(1), 2),
+                kills: 6,
+                processes: 2..=2,
                 scanned: Size::mib(32),
                 targets: None,
             },
@@ -56,6 +71,9 @@ impl Scale {
                 operations: 1 << 17,
                 frag_memory: Size::gib(8),
                 starts_gib: &[1, 8, 32, 128],
+                opened: (papers::SURVIVING, 21),
+                kills: 100,
+                processes: 1..=4,
                 scanned: Size::mib(128),
                 targets: Some(effort(3, true)),
             },
@@ -65,6 +83,9 @@ impl Scale {
                 operations: 1 << 20,
                 frag_memory: Size::gib(125),
                 starts_gib: &[1, 8, 32, 128, 512],
+                opened: (papers::SURVIVING, 51),
+                kills: 1000,
+                processes: 1..=8,
                 scanned: Size::mib(256),
                 targets: Some(effort(7, false)),
             },
@@ -154,12 +175,16 @@ pub fn run(form: Form) -> Result<Data, Failure> {
         dispersion: Vec::new(),
         traces: replay_shipped()?,
         targets: Vec::new(),
+        openings: None,
+        crashes: None,
         kernel: Kernel::default(),
         missing: Vec::new(),
     };
     times(&mut data, &scale, &groups(&scale, cpus));
     fragment(&mut data, &scale);
     disperse(&mut data, &scale);
+    open_again(&mut data, &scale);
+    kill(&mut data, &scale);
     if let Some(effort) = scale.targets {
         hold_targets(&mut data, effort)?;
     }
@@ -246,6 +271,61 @@ fn disperse(data: &mut Data, scale: &Scale) {
         bar.inc(1);
     }
     bar.finish_and_clear();
+}
+
+/// Opens a zone after a shutdown and after a crash.
+fn open_again(data: &mut Data, scale: &Scale) {
+    let (memory, repetitions) = scale.opened;
+    let bar = progress("openings", 1);
+    begin(&bar, "openings");
+    match recovery::measure(memory, repetitions, 1) {
+        Ok(Recovery { dirty, dirty_two, clean, clean_compared }) => {
+            data.openings = Some(Openings {
+                memory,
+                dirty_us: dirty,
+                dirty_two_us: dirty_two,
+                clean_us: clean,
+                clean_compared_us: clean_compared,
+            });
+        }
+        Err(why) => data.missing.push(format!("opening a zone: {why}")),
+    }
+    bar.finish_and_clear();
+}
+
+/// Kills processes that share a zone.
+#[cfg(target_os = "linux")]
+fn kill(data: &mut Data, scale: &Scale) {
+    let processes: Vec<usize> = scale.processes.clone().collect();
+    let (place, kills) = (crash::Place::Memory, scale.kills);
+    let plan = crash::Plan { place, processes, kills, limit: None, seed: 1, defect: None };
+    let bar = progress("crashes", kills);
+    begin(&bar, "crashes");
+    match crash::run(&plan, &|kills| bar.set_position(kills as u64)) {
+        Ok(ended) => {
+            let all = crash::sum(&ended.tallies);
+            data.crashes = Some(Crashes {
+                processes: plan.processes,
+                kills: all.kills,
+                in_a_call: all.in_a_call,
+                recoveries: all.recoveries.len(),
+                with_losses: all.with_losses,
+                overlaps: all.overlaps,
+                lost: all.lost,
+                bound: all.bound,
+                wrong: ended.wrong,
+            });
+        }
+        Err(why) => data.missing.push(format!("processes that are killed: {why}")),
+    }
+    bar.finish_and_clear();
+}
+
+/// Processes share a zone by what Linux has.
+#[cfg(not(target_os = "linux"))]
+fn kill(data: &mut Data, scale: &Scale) {
+    let (kills, most) = (scale.kills, scale.processes.end());
+    data.missing.push(format!("{kills} kills of up to {most} processes: only on Linux"));
 }
 
 fn hold_targets(data: &mut Data, effort: Effort) -> Result<(), Failure> {

@@ -5,10 +5,11 @@ use std::fs;
 use woodlot_bench::engine::Engine;
 use woodlot_bench::floor::Loop;
 use woodlot_bench::patterns::{Metric, Pattern};
+use woodlot_bench::size::Size;
 
 use super::claims::{Verdict, claims};
 use super::compare::compare;
-use super::data::{Data, Form, Timed};
+use super::data::{Crashes, Data, Form, Openings, Timed};
 use super::figures::sections;
 use super::files;
 use super::kernel::Kernel;
@@ -134,6 +135,57 @@ fn verdicts_follow_the_figures() {
     assert_eq!(verdict(&data, "LLFree is flat over orders 0 to 6 (repeat)"), Verdict::Differs);
     data.times.retain(|timed| !at_order_3(timed));
     assert_eq!(verdict(&data, "LLFree is flat over orders 0 to 6 (repeat)"), Verdict::Unknown);
+}
+
+#[test]
+fn section_5_7_is_judged_by_what_was_found() {
+    let mut data = data();
+    let claims = ["after a clean shutdown", "recovery can be parallelised", "whoever is killed"];
+    let verdicts = |data: &Data| claims.map(|claim| verdict(data, claim));
+    assert_eq!(verdicts(&data), [Verdict::Unknown; 3], "a report from before has nothing of it");
+    let openings = Openings {
+        memory: Size::gib(128),
+        dirty_us: vec![900.0, 1000.0],
+        dirty_two_us: vec![500.0, 600.0],
+        clean_us: vec![100.0],
+        clean_compared_us: vec![300.0],
+    };
+    let crashes = Crashes {
+        processes: vec![1, 2],
+        kills: 1000,
+        in_a_call: 700,
+        recoveries: 90,
+        with_losses: 45,
+        overlaps: 0,
+        lost: 2500,
+        bound: 9000,
+        wrong: Vec::new(),
+    };
+    (data.openings, data.crashes) = (Some(openings.clone()), Some(crashes.clone()));
+    assert_eq!(verdicts(&data), [Verdict::Holds; 3]);
+    let page = drawn(&data);
+    for words in [
+        "50.0 % of the recoveries",
+        "2.50 frames for each kill",
+        "950 µs",
+        "processes killed (at once: 1, 2)",
+    ] {
+        assert!(page.contains(words), "{words}");
+    }
+    data.openings =
+        Some(Openings { clean_us: vec![500.0], dirty_two_us: vec![951.0], ..openings.clone() });
+    for wrong in [
+        Crashes { overlaps: 1, ..crashes.clone() },
+        Crashes { lost: 9001, ..crashes.clone() },
+        Crashes { wrong: vec!["it counts wrongly".into()], ..crashes.clone() },
+    ] {
+        data.crashes = Some(wrong);
+        assert_eq!(verdicts(&data), [Verdict::Differs; 3]);
+        assert!(drawn(&data).contains("not all of 90 recoveries"));
+    }
+    // The times of a small zone say nothing of a large one.
+    data.openings = Some(Openings { memory: Size::gib(1), ..openings });
+    assert_eq!(verdict(&data, claims[0]), Verdict::Unknown);
 }
 
 /// Repetitions that are apart from one another by little.

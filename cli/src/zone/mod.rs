@@ -5,10 +5,14 @@
 //!   info     Info::read
 //!   verify   verify
 //!   repair   verify, and unless all is well Zone::open with a recovery, close
+//!   map      view ── cells ── drawn in characters, or as a picture
 //! ```
 
-mod file;
-mod words;
+pub mod cells;
+pub mod drawn;
+pub mod file;
+mod map;
+pub mod words;
 
 use std::path::{Path, PathBuf};
 
@@ -36,6 +40,8 @@ pub enum ZoneCommand {
     Verify(FileArg),
     /// Recover a zone unless it is clean, say what was repaired, and close it
     Repair(FileArg),
+    /// Draw what every huge frame is used as, also while others use the zone; nothing is changed
+    Map(map::MapArgs),
 }
 
 /// Which file.
@@ -104,6 +110,7 @@ pub fn zone_command(command: ZoneCommand, screen: &mut Screen) -> Result<(), Fai
             }
         }
         ZoneCommand::Repair(FileArg { file }) => repair(&file, screen),
+        ZoneCommand::Map(args) => map::map(&args, screen),
     }
 }
 

@@ -28,7 +28,7 @@ pub fn of_info(info: &Info) -> String {
 }
 
 /// Bytes in the largest unit of which they are a whole number.
-fn in_units(bytes: u64) -> String {
+pub fn in_units(bytes: u64) -> String {
     let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
     let whole = units.iter().find(|(_, shift)| bytes != 0 && bytes.is_multiple_of(1 << shift));
     whole.map_or_else(

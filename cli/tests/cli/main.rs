@@ -4,6 +4,8 @@
 mod bad_input;
 mod bench;
 mod common;
+#[cfg(target_os = "linux")]
+mod crash;
 mod csv;
 mod jobs;
 mod report;

@@ -3,7 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
 
-use super::common::Folder;
+use super::common::{Folder, png_size};
 
 const CREATE: [&str; 7] = ["zone", "create", "a.zone", "--memory", "1GiB", "--slots", "2"];
 
@@ -131,4 +131,64 @@ fn files_that_cannot_be_had() {
     for verb in ["verify", "repair"] {
         folder.run(&["zone", verb, "a.zone"]).failed(1, "another program has it open");
     }
+}
+
+#[test]
+fn a_map_has_a_cell_for_every_huge_frame() {
+    let folder = created();
+    let before = fs::read(folder.path("a.zone")).unwrap();
+    let said = folder.run(&["zone", "map", "a.zone"]).succeeded();
+    assert!(said.starts_with("a.zone: 512 huge frames of 2 MiB; the zone is closed\n"), "{said}");
+    let cells: usize = said.lines().skip(1).take(8).map(|line| line.matches('.').count()).sum();
+    assert_eq!(cells, 512, "{said}");
+    assert!(said.contains("512 free") && !said.contains('\x1b'), "{said}");
+    folder.run(&["zone", "map", "a.zone", "--out", "a.png"]).succeeded();
+    folder.run(&["zone", "map", "a.zone", "--out", "a.svg"]).succeeded();
+    assert!(png_size(&folder.path("a.png")).0 > 1000);
+    assert!(fs::read_to_string(folder.path("a.svg")).unwrap().contains("512 free"));
+    assert_eq!(before, fs::read(folder.path("a.zone")).unwrap(), "nothing was changed");
+    // Also while somebody has it open, and where it cannot be written to.
+    let file = File::open(folder.path("a.zone")).unwrap();
+    rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let mut mode = file.metadata().unwrap().permissions();
+    mode.set_readonly(true);
+    fs::set_permissions(folder.path("a.zone"), mode).unwrap();
+    assert_eq!(folder.run(&["zone", "map", "a.zone"]).succeeded(), said);
+}
+
+#[test]
+fn the_ends_of_a_zone_and_what_is_allocated_are_on_the_map() {
+    let folder = Folder::new();
+    // A page of the first huge frame and one of the third are not in the zone.
+    let create = ["zone", "create", "b.zone", "--memory", "6MiB", "--start", "1", "--allocated"];
+    folder.run(&create).succeeded();
+    let said = folder.run(&["zone", "map", "b.zone"]).succeeded();
+    assert!(said.contains("b.zone: 4 huge frames") && said.contains("0x0 9##9\n"), "{said}");
+    for (base, huge) in
+        [("16KiB", "8 huge frames of 32 MiB"), ("64KiB", "128 huge frames of 2 MiB")]
+    {
+        let create = ["zone", "create", base, "--memory", "256MiB", "--base", base];
+        folder.run(&create).succeeded();
+        assert!(folder.run(&["zone", "map", base]).succeeded().contains(huge));
+    }
+}
+
+#[test]
+fn what_cannot_be_drawn_is_said() {
+    let folder = created();
+    folder.run(&["zone", "map", "a.zone", "--out", "a.jpg"]).failed(2, "ends in .png or .svg");
+    folder
+        .run(&["zone", "map", "a.zone", "--out", "none/a.png"])
+        .failed(1, "none/a.png: cannot be written");
+    folder.run(&["zone", "map", "none.zone"]).failed(1, "none.zone: No such file");
+    folder.run(&["zone", "map", "."]).failed(1, ".: is no regular file");
+    let whole = fs::read(folder.path("a.zone")).unwrap();
+    fs::write(folder.path("a.zone"), &whole[..32768]).unwrap();
+    folder.run(&["zone", "map", "a.zone"]).failed(1, "a.zone: the memory has 32768 bytes");
+    fs::write(folder.path("a.zone"), vec![0; 8192]).unwrap();
+    folder.run(&["zone", "map", "a.zone"]).failed(1, "a.zone: there is no zone");
+    fs::write(folder.path("a.zone"), "").unwrap();
+    folder.run(&["zone", "map", "a.zone"]).failed(1, "a.zone: is empty");
+    fs::write(folder.path("a.zone"), vec![b'!'; 8192]).unwrap();
+    folder.run(&["zone", "map", "a.zone"]).failed(1, "a.zone: this is no zone");
 }

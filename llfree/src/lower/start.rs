@@ -15,6 +15,7 @@ use crate::state::{LANE, Phase, Polarity, Run, States};
 
 use super::Lower;
 use crate::Repairs;
+use crate::flags::Flags;
 
 /// What a huge frame is at the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,6 +54,7 @@ impl<G: Geometry, P: Persistence> Lower<'_, G, P> {
         let alike = |phase| {
             let states = States(0).with(all, phase);
             self.state_words(tree).iter().for_each(|word| word.store(states.0, Ordering::Relaxed));
+            self.flags_words(tree).iter().for_each(|word| word.store(0, Ordering::Relaxed));
         };
         match start {
             Start::Free => {
@@ -72,6 +74,7 @@ impl<G: Geometry, P: Persistence> Lower<'_, G, P> {
     fn recover_tree<const WRITE: bool>(&self, tree: usize, found: &mut Repairs) -> usize {
         let count = G::TREE_HUGE.min(LANE);
         let (mut free, mut reset) = (0, 0);
+        self.recover_flags::<WRITE>(tree, G::TREE_HUGE, found);
         for (at, word) in self.state_words(tree).iter().enumerate() {
             let mut states = Self::existing(word, count, found);
             let before = states.count_free();
@@ -105,6 +108,24 @@ impl<G: Geometry, P: Persistence> Lower<'_, G, P> {
         found.joins_cleared += (before.without_joins() != before) as usize;
         found.states_cleared += (before.without_joins() != states) as usize;
         states
+    }
+
+    /// Forgets the flags of a tree that do not outlive a crash, and those of huge frames that do not exist.
+    fn recover_flags<const WRITE: bool>(
+        &self,
+        tree: usize,
+        huge_frames: usize,
+        found: &mut Repairs,
+    ) {
+        for (at, word) in self.flags_words(tree).iter().enumerate() {
+            let existing = Run::new(0, huge_frames.saturating_sub(at * LANE).min(LANE));
+            let before = Flags(word.load(Ordering::Relaxed));
+            let flags = before.recovered(existing);
+            found.states_cleared += before.is_damaged(existing) as usize;
+            if flags != before {
+                put::<WRITE>(word, flags.0);
+            }
+        }
     }
 
     /// How many frames of a huge frame are free, and what it is, after an earlier life.
@@ -142,6 +163,11 @@ impl<G: Geometry, P: Persistence> Lower<'_, G, P> {
         // What a fresh zone's words were before means nothing.
         let mut ignored = Repairs::default();
         let found = if start.is_of_old() { found } else { &mut ignored };
+        match start {
+            Start::Free | Start::Allocated => self.recover_flags::<true>(tree, 0, found),
+            Start::Recover => self.recover_flags::<true>(tree, huge_frames, found),
+            Start::Inspect => self.recover_flags::<false>(tree, huge_frames, found),
+        }
         for (at, word) in self.state_words(tree).iter().enumerate() {
             let here = huge_frames.saturating_sub(at * LANE).min(LANE);
             let states = Self::existing(word, here, found);

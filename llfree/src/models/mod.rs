@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   scenarios   lower  several_rows  children  reservations  whole_zone    tables of scripts
-//!               whole_rows  index  mistakes  runs
+//!               whole_rows  index  mistakes  runs  reclaim
 //!                  │
 //!   script      a thread: what it owns, its operations        ──►  says what it owns and does
 //!                  │                   │                                     │
@@ -46,6 +46,7 @@ use frames::Block;
 use machine::Machine;
 use woodlot_frame::{Class, ClassPolicy, Geometry};
 
+use crate::Reclaim;
 use crate::state::Phase;
 
 #[cfg(woodlot_explore)]
@@ -101,6 +102,14 @@ enum Op {
     Offline(usize),
     /// Puts a huge frame back that this thread has taken out, if it has.
     Online(usize),
+    /// Reclaims up to so many huge frames; those that are offline then are the thread's.
+    Reclaim(Reclaim, usize),
+    /// Gives back what the thread has reclaimed or taken out.
+    Give,
+    /// Frees a whole huge frame that the thread owns and says is zeroed.
+    FreeZeroed(usize),
+    /// Asks for news of free huge frames.
+    Ask,
     /// Reserves a tree for a slot, as an allocation does that finds none there.
     Reserve(usize),
     /// Takes all the credits of a child, as a slot does that will hold it.
@@ -165,6 +174,7 @@ impl Op {
     fn counts(&self) -> bool {
         use Op::{
             Alloc, AllocClass, AllocSure, At, Batch, Free, FreeAgain, FreeBatch, FreeGot, FreeRun,
+            FreeZeroed,
         };
         matches!(
             self,
@@ -178,6 +188,7 @@ impl Op {
                 | FreeBatch(..)
                 | FreeGot(_)
                 | FreeRun(..)
+                | FreeZeroed(_)
                 | Op::FreeHalf(_)
                 | Op::Run(_)
                 | Op::RunAt(..)

@@ -10,6 +10,7 @@ use super::frames::{Block, Doing, Frames};
 use super::machine::Level;
 use super::world::World;
 use super::{Op, Script, machine, std};
+use crate::{HugeFlags, News, Reclaim};
 
 /// What a thread says of itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -21,6 +22,12 @@ pub(super) struct State {
     pub(super) freed: Vec<Block>,
     /// A huge frame, and how many of its credits it has.
     pub(super) credits: (usize, usize),
+    /// Which of the frames are offline.
+    pub(super) offline: Frames,
+    /// What it has reclaimed softly.
+    pub(super) softly: Frames,
+    /// The news that it has asked for, and how many huge frames were free then.
+    pub(super) asked: Option<(News, usize)>,
 }
 
 /// A thread that runs.
@@ -31,7 +38,6 @@ pub(super) struct Thread<'a, G: Geometry> {
     state: State,
     /// What each allocation found.
     got: Vec<Option<Block>>,
-    offline: Frames,
     /// Credits that it is giving back.
     returning: (usize, usize),
 }
@@ -50,9 +56,16 @@ impl<'a, G: Geometry> Thread<'a, G> {
         script: &'a Script,
         owned: Frames,
     ) -> Self {
-        let state = State { owned, doing: Vec::new(), freed: Vec::new(), credits: (0, 0) };
-        let offline = Frames::default();
-        Thread { world, number, script, state, got: Vec::new(), offline, returning: (0, 0) }
+        let state = State {
+            owned,
+            doing: Vec::new(),
+            freed: Vec::new(),
+            credits: (0, 0),
+            offline: Frames::default(),
+            softly: Frames::default(),
+            asked: None,
+        };
+        Thread { world, number, script, state, got: Vec::new(), returning: (0, 0) }
     }
 
     /// Runs the script; returns what the thread says at the end.
@@ -158,20 +171,62 @@ impl<'a, G: Geometry> Thread<'a, G> {
                 let block = Block(huge << G::HUGE_ORDER, G::HUGE_ORDER);
                 self.say(step, &[Doing::TakingAt(block)]);
                 if zone.offline(HugeId(huge), 1).is_ok() {
-                    self.own(block);
-                    self.offline = self.offline.or(block.frames());
+                    self.own_offline(block);
                 }
             }
             Op::Online(huge) => {
                 let block = Block(huge << G::HUGE_ORDER, G::HUGE_ORDER);
-                if !self.offline.has(block.0) {
+                if !self.state.offline.has(block.0) {
                     return;
                 }
                 self.pause(step);
                 self.disown(block);
                 self.say(step, &[Doing::Giving(block)]);
                 zone.online(HugeId(huge), 1).expect("it was taken out");
-                self.offline = self.offline.but(block.frames());
+            }
+            Op::Reclaim(mode, most) => {
+                self.say(step, &std::vec![Doing::Taking(G::HUGE_ORDER); most]);
+                let mut out = std::vec![HugeId(0); most];
+                let count = zone.reclaim(mode, &mut out);
+                for &huge in out.iter().take(count) {
+                    let block = Block(huge.0 << G::HUGE_ORDER, G::HUGE_ORDER);
+                    match mode {
+                        Reclaim::Hard => {
+                            self.own_offline(block);
+                            assert_eq!(zone.flags(huge), HugeFlags::RECLAIMED, "{huge:?}");
+                        }
+                        Reclaim::Soft => {
+                            self.state.softly = self.state.softly.or(block.frames());
+                        }
+                    }
+                }
+            }
+            Op::Give => {
+                let huge = |block: Block| HugeId(block.0 >> G::HUGE_ORDER);
+                let first = |frame: &usize| frame.is_multiple_of(G::HUGE_FRAMES);
+                let frames = self.state.offline.iter().filter(first);
+                let blocks: Vec<_> = frames.map(|frame| Block(frame, G::HUGE_ORDER)).collect();
+                if blocks.is_empty() {
+                    return;
+                }
+                self.pause(step);
+                blocks.iter().for_each(|&block| self.disown(block));
+                let giving: Vec<_> = blocks.iter().map(|&block| Doing::Giving(block)).collect();
+                self.say(step, &giving);
+                let all: Vec<_> = blocks.into_iter().map(huge).collect();
+                zone.give(&all, HugeFlags::ZEROED).expect("they were taken out");
+            }
+            Op::FreeZeroed(huge) => {
+                let block = Block(huge << G::HUGE_ORDER, G::HUGE_ORDER);
+                self.disown(block);
+                self.say(step, &[Doing::Giving(block)]);
+                zone.set_flags(HugeId(huge), HugeFlags::ZEROED).expect("it is whole");
+                let order = Order(G::HUGE_ORDER as u8);
+                zone.free(FrameId(block.0), order, Slot(at)).expect("it is allocated");
+            }
+            Op::Ask => {
+                self.say(step, &[]);
+                self.state.asked = Some(zone.ask_for_news());
             }
             Op::Reserve(slot) => {
                 self.say(step, &[]);
@@ -256,9 +311,15 @@ impl<'a, G: Geometry> Thread<'a, G> {
         self.world.hand_over(block, None, Some(self.number));
     }
 
+    fn own_offline(&mut self, block: Block) {
+        self.own(block);
+        self.state.offline = self.state.offline.or(block.frames());
+    }
+
     fn disown(&mut self, block: Block) {
         assert!(block.frames().but(self.state.owned).is_empty(), "not this thread's to free");
         self.state.owned = self.state.owned.but(block.frames());
+        self.state.offline = self.state.offline.but(block.frames());
         self.world.hand_over(block, Some(self.number), None);
     }
 
@@ -273,7 +334,10 @@ impl<'a, G: Geometry> Thread<'a, G> {
             all.extend(self.state.owned.0);
             all.extend(self.got.iter().map(|got| got.as_ref().map_or(0, pack)));
             all.push(self.got.len() as u64);
-            all.extend(self.offline.0);
+            all.extend(self.state.offline.0);
+            all.extend(self.state.softly.0);
+            let asked = self.state.asked.map(|(News(number), free)| [number, free as u64]);
+            all.extend(asked.unwrap_or_default());
             all.extend(self.state.freed.iter().map(pack));
             let credits = [self.state.credits, self.returning];
             all.extend(credits.iter().flat_map(|&(huge, count)| [huge as u64, count as u64]));

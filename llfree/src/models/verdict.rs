@@ -36,6 +36,10 @@ impl<G: Geometry> World<G> {
         }
         if when == When::Returned && level == Level::Zone {
             self.judge_statistics();
+            self.judge_news(states);
+        }
+        if level == Level::Zone {
+            self.judge_flags(states, when);
         }
         match (level, law) {
             // No frames stand behind what the index says.
@@ -55,6 +59,35 @@ impl<G: Geometry> World<G> {
         let words = self.zone.reservations().map(|word| self.zone.read(word));
         let held = words.filter(|now| now.is_some() && now.huge_index() == huge);
         held.map(|now| now.held()).sum()
+    }
+
+    /// Who owns a frame may write to it: its huge frame is not zeroed. And what was reclaimed softly is told to one
+    /// caller.
+    fn judge_flags(&self, states: &[&State], when: When) {
+        for huge in self.huge_frames() {
+            let frames = Block(huge << G::HUGE_ORDER, G::HUGE_ORDER).frames();
+            let writes = |state: &&State| !frames.and(state.owned.but(state.offline)).is_empty();
+            let zeroed = self.zone.flags(HugeId(huge)).zeroed;
+            assert!(
+                !zeroed || !states.iter().any(writes),
+                "huge frame {huge} is in use, and zeroed"
+            );
+            let told = states.iter().filter(|state| !frames.and(state.softly).is_empty()).count();
+            let again = self.scenario.threads.iter().any(|script| script.ops.contains(&Op::Give));
+            let fits = told < 2 || again || when == When::UnderWay;
+            assert!(fits, "huge frame {huge} was reclaimed {told} times");
+        }
+    }
+
+    /// Who asked for news when fewer huge frames were free has some.
+    fn judge_news(&self, states: &[&State]) {
+        let free =
+            || (0..self.words.trees.len()).map(|tree| self.zone.lower.count_whole(tree)).sum();
+        for (news, counted) in states.iter().filter_map(|state| state.asked) {
+            let free: usize = free();
+            let told = free <= counted || self.zone.has_news(news);
+            assert!(told, "{free} huge frames are free, {counted} were, and nobody is told");
+        }
     }
 
     /// A child never promises more than its bits hold, and in the end all of it; one that is not

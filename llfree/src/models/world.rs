@@ -74,7 +74,7 @@ impl Words {
         let long = |length: usize| (0..length).map(|_| zero()).collect();
         Words {
             rows: long(rows),
-            states: (0..states).map(|_| Line([zero(), zero()])).collect(),
+            states: (0..states).map(|_| Line([zero(), zero(), zero(), zero()])).collect(),
             totals: long(totals),
             slots: long(slots),
             masks: long(masks),

@@ -31,6 +31,7 @@ mod children;
 mod index;
 mod lower;
 mod mistakes;
+mod reclaim;
 mod reservations;
 mod runs;
 mod several_rows;

@@ -1,0 +1,132 @@
+//! The file that the processes share: a zone, and the log of its frames behind it.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::process;
+
+use rustix::fs::{MemfdFlags, memfd_create};
+use tempfile::{NamedTempFile, TempPath};
+use woodlot_bench::Failure;
+use woodlot_frame::{FrameId, Geometry, Init, ZoneConfig};
+use woodlot_zone::{Layout, Memory, Shared, Zone};
+
+use super::actor::G;
+use super::log::Log;
+use crate::zone::file::{Access, Mapped, remove};
+
+/// What the zone lies in.
+pub enum Place {
+    /// A file that stays.
+    File(PathBuf),
+    /// A file that goes.
+    Temporary,
+    /// Memory without a name.
+    Memory,
+}
+
+/// Keeps the file there.
+enum Keeper {
+    Stays,
+    Temporary(#[expect(dead_code, reason = "it removes the file when it is dropped")] TempPath),
+    Memory(#[expect(dead_code, reason = "it is reached through this process")] File),
+}
+
+/// Where the processes find the zone, and what it is.
+pub struct Arena {
+    path: PathBuf,
+    pub config: ZoneConfig,
+    zone: usize,
+    _keeper: Keeper,
+}
+
+/// A zone that begins and ends in the middle of a huge frame, with a whole tree within: small, so that all of it is used
+/// and looked at often.
+fn config(slots: usize) -> ZoneConfig {
+    ZoneConfig::new(3 * G::TREE_FRAMES - 333, slots).starting_at(FrameId(77))
+}
+
+impl Arena {
+    /// Makes the file and the zone in it.
+    ///
+    /// # Errors
+    /// What is in the way. Nothing is left behind then.
+    pub fn make(place: &Place, slots: usize) -> Result<Arena, Failure> {
+        let config = config(slots);
+        let failed = |cause: &dyn std::fmt::Display| Failure::Failed(cause.to_string());
+        let zone = Layout::of::<G>(&config).map_err(|cause| failed(&cause))?.len;
+        let len = zone + Log::bytes(config.frames);
+        let fill =
+            |path: &Path, file| Mapped::fill(file, len).map_err(|cause| Failure::at(path, cause));
+        let (path, keeper, mapped) = match place {
+            Place::File(path) => {
+                let mapped = Mapped::create(path, len)?;
+                (path.clone(), Keeper::Stays, mapped)
+            }
+            Place::Temporary => {
+                let made = NamedTempFile::new();
+                let made =
+                    made.map_err(|cause| Failure::Failed(format!("a temporary file: {cause}")))?;
+                let (file, path) = made.into_parts();
+                let mapped = fill(&path, file)?;
+                (path.to_path_buf(), Keeper::Temporary(path), mapped)
+            }
+            Place::Memory => {
+                let made = memfd_create("woodlot-crash", MemfdFlags::CLOEXEC);
+                let at = |cause: io::Error| Failure::at(Path::new("memfd"), cause);
+                let kept = File::from(made.map_err(|cause| at(cause.into()))?);
+                let path: PathBuf =
+                    format!("/proc/{}/fd/{}", process::id(), kept.as_raw_fd()).into();
+                // Opened anew, as everybody else does: a lock belongs to an opening.
+                let file = File::options().read(true).write(true).open(&path).map_err(at)?;
+                let mapped = fill(&path, file)?;
+                (path, Keeper::Memory(kept), mapped)
+            }
+        };
+        let arena = Arena { path, config, zone, _keeper: keeper };
+        let made = arena.format(&mapped);
+        if let (Err(_), Keeper::Stays) = (&made, &arena._keeper) {
+            remove(&arena.path);
+        }
+        made.map(|()| arena)
+    }
+
+    fn format(&self, mapped: &Mapped) -> Result<(), Failure> {
+        let memory = mapped.memory(&self.path)?;
+        // SAFETY: the file is new and locked.
+        let zone = unsafe { Zone::<G, _>::format(memory, &self.config, Init::Free, Shared) };
+        zone.map(drop).map_err(|cause| Failure::at(&self.path, cause))
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Maps the file anew, at a place of its own.
+    ///
+    /// # Errors
+    /// What is in the way: another program that has it open.
+    pub fn map(&self, access: Access) -> Result<Mapped, Failure> {
+        Mapped::open(&self.path, access)
+    }
+
+    /// The memory of the zone, and the log.
+    ///
+    /// # Errors
+    /// When the mapping is too short.
+    pub fn parts<'a>(&self, mapped: &'a Mapped) -> Result<(Memory<'a>, Log<'a>), Failure> {
+        let frames = self.config.start.0..self.config.end().0;
+        Ok((mapped.memory(&self.path)?, Log::of(mapped, self.zone, frames)?))
+    }
+
+    /// Joins those who use the zone.
+    ///
+    /// # Errors
+    /// When nobody has it in use.
+    pub fn attach<'a>(&self, memory: Memory<'a>) -> Result<Zone<'a, G, Shared>, Failure> {
+        // SAFETY: this program alone opens the zone, and only while nobody is attached.
+        let zone = unsafe { Zone::attach(memory, Some(&self.config), Shared) };
+        zone.map_err(|cause| Failure::at(&self.path, cause))
+    }
+}

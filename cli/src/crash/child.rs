@@ -1,0 +1,85 @@
+//! A process of the test: this program, started again. It makes calls until it is killed, or recovers the zone
+//! again and again.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::PathBufValueParser;
+use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+use woodlot_bench::Failure;
+use woodlot_bench::random::Random;
+use woodlot_zone::{Check, Info, Shared, Zone};
+
+use super::actor::{Actor, Defect, G};
+use super::log::{Log, SEATS};
+use crate::zone::file::{Access, Mapped};
+
+/// The verb that a process is started with.
+pub const VERB: &str = "crash-process";
+
+/// The exit code of a process that has found a defect.
+pub const FOUND: u8 = 3;
+
+/// What a process is told.
+#[derive(Args, Debug)]
+pub struct ChildArgs {
+    #[arg(value_parser = PathBufValueParser::new())]
+    file: PathBuf,
+    /// Who started it
+    #[arg(long)]
+    parent: i32,
+    #[arg(long)]
+    seat: usize,
+    #[arg(long)]
+    id: u32,
+    #[arg(long)]
+    seed: u64,
+    #[arg(long, default_value_t = 0)]
+    quota: usize,
+    #[arg(long)]
+    defect: Option<Defect>,
+    /// Recover the zone, in place of using it
+    #[arg(long)]
+    recover: bool,
+}
+
+/// Lives until it is killed. True: it has found a defect, and the log says which.
+pub fn child(args: &ChildArgs) -> Result<bool, Failure> {
+    // Who started it may die at any moment as well, also before this.
+    set_parent_process_death_signal(Some(Signal::KILL))
+        .map_err(|error| Failure::Failed(error.to_string()))?;
+    if getppid().map(|parent| parent.as_raw_pid()) != Some(args.parent) {
+        return Ok(false);
+    }
+    if args.seat >= SEATS {
+        return Err(Failure::Usage(format!("there are {SEATS} seats")));
+    }
+    let access = if args.recover { Access::Change } else { Access::Join };
+    let mapped = Mapped::open(&args.file, access)?;
+    let memory = mapped.memory(&args.file)?;
+    let at = |cause| Failure::at(&args.file, cause);
+    let info = Info::read(memory).map_err(at)?;
+    let frames = info.config.start.0..info.config.end().0;
+    let log = Log::of(&mapped, info.layout.len, frames)?;
+    let seat = log.seat(args.seat);
+    seat.take(args.id);
+    if args.recover {
+        loop {
+            // SAFETY: the lock keeps everybody else away; the zone before was dropped.
+            unsafe { Zone::<G, _>::open(memory, None, Check::Recover, Shared) }.map_err(at)?;
+            seat.end();
+        }
+    }
+    // SAFETY: who started it keeps the zone open for as long as it lives.
+    let zone = unsafe { Zone::<G, _>::attach(memory, None, Shared) }.map_err(at)?;
+    let random = Random::new(args.seed);
+    let slot = args.seat % info.config.slots;
+    let mut actor = Actor::new(&zone, log, seat, (args.id, slot), args.quota, random);
+    actor.defect = args.defect;
+    loop {
+        if let Err(finding) = actor.step() {
+            log.report(finding);
+            return Ok(true);
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Where the figures come from: a zone file that others use, looked at again and again.
+
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
+
+use woodlot_bench::Failure;
+use woodlot_frame::{Base4K, Base16K, Base64K, Geometry, Stats};
+use woodlot_zone::{HugeView, Info, Memory, Phase, SlotView, ZoneError, in_use, view};
+
+use crate::zone::file::{Access, Mapped};
+
+/// A zone at about one moment.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Look {
+    pub info: Info,
+    pub stats: Stats,
+    pub huge: Vec<HugeView>,
+    pub slots: Vec<SlotView>,
+}
+
+/// A zone file, mapped so that it can be read alone. It is not locked: who uses it need not know.
+pub struct ZoneFile {
+    path: PathBuf,
+    mapped: Mapped,
+}
+
+impl ZoneFile {
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn open(path: &Path) -> Result<ZoneFile, Failure> {
+        Ok(ZoneFile { path: path.into(), mapped: Mapped::open(path, Access::Watch)? })
+    }
+
+    pub fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    /// Looks at the zone. `None`: it is just being opened, which takes no time that anybody would notice.
+    ///
+    /// # Errors
+    /// When the file was truncated, when there is no zone, or nobody uses it.
+    pub fn look(&self) -> Result<Option<Look>, Failure> {
+        self.mapped.check_length(&self.path)?;
+        let memory = self.mapped.memory(&self.path)?;
+        let look = || {
+            let info = Info::read(memory)?;
+            match in_use(memory) {
+                Err(ZoneError::NotInUse(Some(Phase::Opening))) => return Ok(None),
+                used => used?,
+            }
+            let look = match info.base_shift as u32 {
+                Base16K::BASE_SHIFT => look_as::<Base16K>(memory),
+                Base64K::BASE_SHIFT => look_as::<Base64K>(memory),
+                _ => look_as::<Base4K>(memory),
+            };
+            look.map(Some)
+        };
+        look().map_err(|cause| Failure::at(&self.path, cause))
+    }
+}
+
+impl ZoneFile {
+    /// The first look: a zone that is being opened is waited for.
+    ///
+    /// # Errors
+    /// As [`look`](Self::look), or when it is being opened for longer than a second.
+    pub fn first(&self) -> Result<Look, Failure> {
+        for _ in 0..20 {
+            if let Some(look) = self.look()? {
+                return Ok(look);
+            }
+            sleep(Duration::from_millis(50));
+        }
+        Err(Failure::at(&self.path, ZoneError::NotInUse(Some(Phase::Opening))))
+    }
+}
+
+fn look_as<G: Geometry>(memory: Memory<'_>) -> Result<Look, ZoneError> {
+    // SAFETY: a zone that is there is formatted by nobody, and the memory stays for as long as it is borrowed.
+    let (info, view) = unsafe { view::<G>(memory) }?;
+    let (huge, slots) = (view.huge_frames().collect(), view.slots().collect());
+    Ok(Look { info, stats: view.stats(), huge, slots })
+}

@@ -1,0 +1,339 @@
+//! Reclaim: huge frames whose memory goes to somebody else, and comes back.
+//!
+//! ```text
+//!   free ── hard ──▶ offline, reclaimed ── give ──▶ free
+//!   free ── soft ──▶ free, reclaimed    ── alloc ──▶ in use, reclaimed ── set_backed ──▶ in use
+//! ```
+//!
+//! After HyperAlloc's two ways to shrink a guest (Wrenger et al., EuroSys 2025). A state word is changed as a whole:
+//! one swap takes up to sixteen huge frames out, one marks them, and where the reclaim is soft, one puts them back. In
+//! between they are offline. So no allocation gets one of which the flags are about to change.
+//!
+//! Huge frames of trees that are entirely free come first, then those of other trees that no slot has reserved, then
+//! all others. So a slot keeps what it is about to allocate, as long as there is something else.
+//!
+//! *Progress*: lock-free, beside any other call. A pass looks at each tree once.
+//! *Ordering*: as offline and online. Who takes a huge frame out acquires what its last owner did, and who puts it
+//! back releases, flags included.
+
+use woodlot_frame::atomics::Ordering;
+use woodlot_frame::{
+    AllocError, FrameAllocator, FrameId, Geometry, HugeId, OfflineError, Persistence, Place,
+    Request,
+};
+
+use crate::LLFree;
+use crate::allocate::Caller;
+use crate::flags::{Flagged, Flags, HugeFlags, Prefer};
+use crate::index::{Kind, Places};
+use crate::state::{EVERY, LANE, Phase, Run};
+use crate::tree::Tree;
+
+/// How many trees, besides the slot's own, an allocation looks into for a huge frame that it prefers.
+const CANDIDATES: usize = 8;
+
+/// What becomes of a huge frame that is reclaimed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reclaim {
+    /// It stays free. Who allocates it sees by its flags that memory must be put there first.
+    Soft,
+    /// It is offline: nobody can allocate it before it is given back.
+    Hard,
+}
+
+/// Where the reclaimed huge frames are written to.
+struct Taken<'a> {
+    out: &'a mut [HugeId],
+    count: usize,
+}
+
+impl Taken<'_> {
+    fn left(&self) -> usize {
+        self.out.len() - self.count
+    }
+
+    fn push(&mut self, huge: HugeId) {
+        if let Some(entry) = self.out.get_mut(self.count) {
+            *entry = huge;
+            self.count += 1;
+        }
+    }
+}
+
+impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
+    /// What is known of the memory of a huge frame; that it is [`BACKED`](HugeFlags::BACKED) of one that does not
+    /// lie wholly in the zone. Who owns a frame in it, or has it offline, is told what is so. To others it is a hint.
+    ///
+    /// # Progress
+    /// Wait-free: a load.
+    pub fn flags(&self, huge: HugeId) -> HugeFlags {
+        self.huge_index(huge).map_or(HugeFlags::BACKED, |huge| self.lower.flags(huge))
+    }
+
+    /// Sets the flags of a huge frame that the caller has for itself: it has allocated the huge frame as a whole, or
+    /// taken it offline. An owner that has filled it with zeros says so before it frees it.
+    ///
+    /// # Errors
+    /// * [`OfflineError::OutOfRange`]: it does not lie wholly in the zone.
+    /// * [`OfflineError::InUse`]: it is neither offline nor allocated as a whole.
+    ///
+    /// # Progress
+    /// Lock-free.
+    ///
+    /// # Crash
+    /// *reclaimed* is persistent when this returns. *zeroed* does not survive a recovery.
+    pub fn set_flags(&self, huge: HugeId, flags: HugeFlags) -> Result<(), OfflineError> {
+        let index = self.huge_index(huge).ok_or(OfflineError::OutOfRange)?;
+        if !matches!(self.lower.phase(index), Phase::Whole | Phase::Offline) {
+            return Err(OfflineError::InUse(huge.first::<G>()));
+        }
+        self.lower.set_flags(index, Run::new(index % LANE, 1), flags);
+        self.lower.persist_states(index);
+        Ok(())
+    }
+
+    /// Says of a huge frame that it is no longer reclaimed: there is memory now. The caller owns a frame in it, or
+    /// has it offline. If several owners put memory there at the same time, each may say so.
+    ///
+    /// # Errors
+    /// [`OfflineError::OutOfRange`]: it does not lie wholly in the zone.
+    ///
+    /// # Progress
+    /// Wait-free: one read-modify-write.
+    ///
+    /// # Crash
+    /// Persistent when this returns.
+    pub fn set_backed(&self, huge: HugeId) -> Result<(), OfflineError> {
+        let index = self.huge_index(huge).ok_or(OfflineError::OutOfRange)?;
+        self.lower.set_backed(index);
+        Ok(())
+    }
+
+    /// Allocates as [`alloc`](FrameAllocator::alloc). Of huge frames it takes one that is preferred, or a pair of
+    /// such, if there is one in the slot's tree or in one of a few others. Returns what is known of the memory, for a
+    /// pair of both: *reclaimed* if one is, *zeroed* if both are. A block of base frames is allocated as always, and the
+    /// flags are those of its huge frame.
+    ///
+    /// *zeroed* is told to nobody else: from now on the owner may write there. A huge frame from far away may be
+    /// zeroed although it is not said to be.
+    ///
+    /// # Errors
+    /// As [`alloc`](FrameAllocator::alloc). What is not preferred is allocated before memory is exhausted.
+    ///
+    /// # Progress
+    /// As [`alloc`](FrameAllocator::alloc).
+    ///
+    /// # Crash
+    /// As [`alloc`](FrameAllocator::alloc).
+    pub fn alloc_preferring(
+        &self,
+        request: Request,
+        prefer: Prefer,
+    ) -> Result<(FrameId, HugeFlags), AllocError> {
+        let caller = Caller { slot: request.slot, class: request.class };
+        self.check(caller).map_err(|refusal| refusal.of(&request))?;
+        let pair = (request.order.0 as u32).checked_sub(G::HUGE_ORDER).filter(|&pair| pair <= 1);
+        if let Some(pair) = pair.filter(|_| request.place == Place::Anywhere)
+            && let Some((huge, flags)) = self.take_preferred(caller, 1 << pair, prefer)
+        {
+            self.count(caller.slot, request.order.frames(), false);
+            return Ok((self.frame(huge, 0), flags));
+        }
+        let frame = self.alloc(request)?;
+        let huge = self.locate(frame).0;
+        let count = pair.map_or(1, |pair| 1 << pair);
+        let reclaimed = (huge..huge + count).any(|huge| self.lower.flags(huge).reclaimed);
+        Ok((frame, HugeFlags { reclaimed, zeroed: false }))
+    }
+
+    /// Huge frames that are preferred from the slot's tree or others, or any from the slot's tree.
+    fn take_preferred(
+        &self,
+        caller: Caller,
+        count: usize,
+        prefer: Prefer,
+    ) -> Option<(usize, HugeFlags)> {
+        let own = self.read(self.reservation(caller.slot, caller.class));
+        let take = |tree, prefer| self.take_flagged(tree, count, prefer);
+        let of_own = |prefer| take(own.own_tree()?, prefer);
+        of_own(Some(prefer))
+            .or_else(|| {
+                let near = if own.is_some() { own.tree() } else { self.home(caller.slot) };
+                let class = Places::of(caller.class).but(Places::FREE_TREES);
+                let (look, mut left) = (|tree| self.look_at(tree), CANDIDATES);
+                // Some: the search is over.
+                let mut accept = |tree, entry: Tree| {
+                    left = left.saturating_sub(1);
+                    let is_free = self.lower.count_whole(tree) == G::TREE_HUGE;
+                    let taken = take(tree, Some(prefer));
+                    if taken.is_some() && is_free && entry.class() != caller.class {
+                        self.turn_to(tree, caller.class);
+                    }
+                    (taken.is_some() || left == 0).then_some(taken)
+                };
+                let mut search =
+                    |places| self.index.search(Kind::Huge, places, near, look, &mut accept);
+                [class, Places::FREE_TREES].into_iter().find_map(&mut search).flatten()
+            })
+            .or_else(|| of_own(None))
+    }
+
+    fn take_flagged(
+        &self,
+        tree: usize,
+        count: usize,
+        prefer: Option<Prefer>,
+    ) -> Option<(usize, HugeFlags)> {
+        let (huge, before, flags) = self.lower.allocate_preferred(tree, count, prefer)?;
+        self.states_changed(huge, before, -(count as isize));
+        Some((huge, flags))
+    }
+
+    /// Reclaims as many free huge frames as `out` has room for, or as there are; returns how many, and writes them to
+    /// the beginning of `out`. Their flags are [`RECLAIMED`](HugeFlags::RECLAIMED) then.
+    ///
+    /// [`Hard`](Reclaim::Hard) takes them offline. Those that are reclaimed already come last. If that is not enough,
+    /// every slot is drained, so that all that is free is found. [`Soft`](Reclaim::Soft) takes those that are free as a
+    /// whole and not reclaimed yet. They are offline for a moment, so an allocation beside it may find no memory.
+    ///
+    /// The caller may give their memory away when this has returned. Where the reclaim was soft, somebody may have
+    /// allocated one by then: that owner sees the flag, and both must agree on whose the memory is (a hypervisor locks
+    /// the huge frame, and looks whether memory was put there again).
+    ///
+    /// # Progress
+    /// Lock-free; linear in the trees.
+    ///
+    /// # Crash
+    /// A crash, or the end of a process, inside this call leaves up to sixteen huge frames offline that are in no list;
+    /// [`online`](FrameAllocator::online) brings them back. All else has happened or not.
+    pub fn reclaim(&self, mode: Reclaim, out: &mut [HugeId]) -> usize {
+        let mut taken = Taken { out, count: 0 };
+        let backed = |flags: Flags| flags.preferred(Prefer::Backed);
+        let mut all = self.reclaim_in_all(mode, backed, &mut taken);
+        if mode == Reclaim::Hard {
+            let mut any = || self.reclaim_in_all(mode, |_| EVERY, &mut taken);
+            all = all.or_else(&mut any);
+            if all.is_none() && self.drain_all() {
+                any();
+            }
+        }
+        taken.count
+    }
+
+    /// Reclaims in all trees what `may` says by the flags. Some: there is no room for more.
+    fn reclaim_in_all(
+        &self,
+        mode: Reclaim,
+        may: impl Fn(Flags) -> Run,
+        taken: &mut Taken<'_>,
+    ) -> Option<()> {
+        let mut reclaim = |tree| self.reclaim_in(tree, mode, &may, taken);
+        let look = |tree| self.look_at(tree);
+        let mut search =
+            |places| self.index.search(Kind::Huge, places, 0, look, |tree, _| reclaim(tree));
+        [Places::FREE_TREES, Places::ALL]
+            .into_iter()
+            .find_map(&mut search)
+            .or_else(|| (0..self.trees.len()).find_map(&mut reclaim))
+    }
+
+    /// The same in a tree, word by word.
+    fn reclaim_in(
+        &self,
+        tree: usize,
+        mode: Reclaim,
+        may: impl Fn(Flags) -> Run,
+        taken: &mut Taken<'_>,
+    ) -> Option<()> {
+        let first = tree * G::TREE_HUGE;
+        for word in (first..first + G::TREE_HUGE).step_by(LANE) {
+            let Some((run, before)) = self.lower.take_out(word, taken.left(), &may) else {
+                continue;
+            };
+            self.states_changed(word, before, -(run.count() as isize));
+            let flags = self.lower.set_flags(word, run, HugeFlags::RECLAIMED);
+            let new = match mode {
+                Reclaim::Hard => {
+                    self.lower.persist_states(word);
+                    self.count_offline(run.count() as isize);
+                    run
+                }
+                Reclaim::Soft => {
+                    self.free_offline(word, run);
+                    run.but(flags.reclaimed())
+                }
+            };
+            new.numbers().for_each(|number| taken.push(self.huge_id(word + number)));
+        }
+        (taken.left() == 0).then_some(())
+    }
+
+    /// Gives huge frames back that the caller has offline: they are free again, with these flags. Any order will do;
+    /// those of one state word that follow one another are given by one write.
+    ///
+    /// # Errors
+    /// * [`OfflineError::OutOfRange`]: one does not lie wholly in the zone. Nothing has changed.
+    /// * [`OfflineError::NotOffline`]: one is not offline. Nothing has changed, unless one is named twice, or another call
+    ///   brings it back meanwhile. Those before it are given back then.
+    ///
+    /// # Progress
+    /// Lock-free.
+    ///
+    /// # Crash
+    /// A crash inside this call leaves some given back, and the others offline.
+    pub fn give(&self, frames: &[HugeId], flags: HugeFlags) -> Result<(), OfflineError> {
+        let offline = |&huge: &HugeId| match self.huge_index(huge) {
+            None => Err(OfflineError::OutOfRange),
+            Some(huge) if self.lower.phase(huge) != Phase::Offline => Err(OfflineError::NotOffline),
+            Some(_) => Ok(()),
+        };
+        frames.iter().try_for_each(offline)?;
+        let mut rest = frames;
+        while let Some(&first) = rest.first() {
+            let index = |huge: &HugeId| huge.0.wrapping_sub(self.first_huge());
+            let word = index(&first) / LANE * LANE;
+            let together = rest.iter().map(index).take_while(|index| index / LANE * LANE == word);
+            let (count, run) = together.fold((0, Run::of(0)), |(count, run), index| {
+                (count + 1, run.or(Run::new(index % LANE, 1)))
+            });
+            self.lower.set_flags(word, run, flags);
+            let freed = self.free_offline(word, run);
+            self.count_offline(-(freed as isize));
+            if freed < count {
+                return Err(OfflineError::NotOffline);
+            }
+            rest = rest.get(count..).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    /// Makes those of a run in the word of `huge` free that are offline; returns how many.
+    fn free_offline(&self, huge: usize, run: Run) -> usize {
+        let (from, to) = (Phase::Offline, Phase::Free);
+        match self.lower.turn_run(huge, run, from, to, Ordering::AcqRel) {
+            Some(before) => {
+                self.states_changed(huge, before, run.count() as isize);
+                self.tell_freed();
+                run.count()
+            }
+            // Only a wrong call has brought one back meanwhile. The others must not stay.
+            None if run.count() > 1 => run.each().map(|one| self.free_offline(huge, one)).sum(),
+            None => 0,
+        }
+    }
+
+    /// How many huge frames have flags.
+    ///
+    /// # Progress
+    /// Wait-free; linear in the trees.
+    pub fn flagged(&self) -> Flagged {
+        let mut sum = Flagged::default();
+        for (states, flags) in (0..self.trees.len()).flat_map(|tree| self.lower.words_of(tree)) {
+            let free = |run: Run| states.free_of(run, LANE).count();
+            sum.reclaimed += flags.reclaimed().count();
+            sum.free_reclaimed += free(flags.reclaimed());
+            sum.free_zeroed += free(flags.zeroed());
+        }
+        sum
+    }
+}
