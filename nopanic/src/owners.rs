@@ -64,6 +64,7 @@ macro_rules! owners {
             symbols! { cold $module:
                 tagged(a: &'static Engine, owners: Table, me: Member)
                     -> Result<Of<'static>, OwnersError> = Tagged::new(a, owners, me);
+                tag(a: &Of, frames: Run) -> () = a.tag(frames);
                 adopt(a: &Of, frames: Run) -> bool = a.adopt(frames);
                 release_owner(a: &Of, dead: Member, slot: Slot) -> Result<usize, OwnersError> =
                     a.release_owner(dead, slot);

@@ -49,7 +49,7 @@
 //! meanwhile.
 //!
 //! *Crash*: the table outlives processes, and a loss of power only where all stores do (eADR). Elsewhere, after a
-//! loss of power, keep nobody in the sweep.
+//! loss of power, keep nobody in the sweep; if the table's page is damaged, [erase](crate::erase) and format it before.
 
 mod error;
 mod members;

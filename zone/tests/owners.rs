@@ -260,8 +260,13 @@ fn frames_change_hands() {
     assert!(!two.adopt(config().end()..FrameId(config().end().0 + 1)));
     one.free(kept, Order(1), Slot(0)).expect("it is allocated");
     assert!(!two.adopt(kept..FrameId(kept.0 + 1)), "it is free");
+    // It had an owner before, and is allocated by a call without tags.
+    let again = zone.alloc(Request::movable(Order(1), Slot(0)).at(kept)).expect("it is free");
+    assert!(!two.adopt(again..FrameId(again.0 + 2)), "its free may not have come to an end");
+    assert_eq!(two.free(again, Order(1), Slot(0)), Err(FreeError::NotAllocated(again)));
+    two.tag(again..FrameId(again.0 + 2));
     assert_eq!(two.release_owner(one.member(), Slot(0)), Ok(0), "all of it is the other one's");
-    assert_eq!(two.leave(Slot(0)), Ok(24));
+    assert_eq!(two.leave(Slot(0)), Ok(26));
     assert_eq!(zone.stats().free_frames, config().frames);
 }
 

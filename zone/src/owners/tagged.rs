@@ -62,6 +62,12 @@ impl<'z, 'a, A: FrameAllocator> Tagged<'z, 'a, A> {
         self.me
     }
 
+    /// Makes frames the member's own that it has just allocated by a call of the allocator which is not here:
+    /// [`LLFree::alloc_preferring`](woodlot_llfree::LLFree::alloc_preferring), say. Frames outside of the zone are none.
+    pub fn tag(&self, frames: Range<FrameId>) {
+        self.owners.tags.own(frames, self.me.id());
+    }
+
     /// Makes frames the member's own, which were allocated without tags, or by a member that hands them over and uses
     /// them no more. False: some frame is free, being freed or outside of the zone; those before it are the
     /// member's.

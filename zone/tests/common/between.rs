@@ -5,8 +5,8 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use woodlot_frame::{
-    AllocError, BadSlot, FrameAllocator, FrameId, FreeError, HugeId, OfflineError, Order, Request,
-    Slot, Stats, Unsupported, ZoneConfig,
+    AllocError, BadSlot, Batch, FrameAllocator, FrameId, FreeBatchError, FreeError, HugeId,
+    OfflineError, Order, Request, Slot, Stats, Unsupported, ZoneConfig,
 };
 
 /// Where in a call.
@@ -78,6 +78,29 @@ impl<A: FrameAllocator> FrameAllocator for Between<'_, A> {
         Ok(())
     }
 
+    fn alloc_batch(
+        &self,
+        request: Request,
+        batch: Batch,
+        out: &mut [FrameId],
+    ) -> Result<usize, AllocError> {
+        let count = self.engine.alloc_batch(request, batch, out)?;
+        out[..count].iter().for_each(|&frame| self.at(Step::Allocated, frame, request.order));
+        Ok(count)
+    }
+
+    fn free_batch(
+        &self,
+        frames: &[FrameId],
+        order: Order,
+        slot: Slot,
+    ) -> Result<(), FreeBatchError> {
+        frames.iter().for_each(|&frame| self.at(Step::Freeing, frame, order));
+        self.engine.free_batch(frames, order, slot)?;
+        frames.iter().for_each(|&frame| self.at(Step::Freed, frame, order));
+        Ok(())
+    }
+
     fn can_free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
         self.engine.can_free(frame, order, slot)
     }
@@ -108,6 +131,10 @@ impl<A: FrameAllocator> FrameAllocator for Between<'_, A> {
 
     fn is_free(&self, frame: FrameId, order: Order) -> bool {
         self.engine.is_free(frame, order)
+    }
+
+    fn free_map(&self, frame: FrameId) -> u64 {
+        self.engine.free_map(frame)
     }
 
     fn free_in_huge(&self, huge: HugeId) -> usize {
