@@ -70,8 +70,12 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
 
     #[cold]
     fn tell(&self) {
-        let tell = |number: u64| (number & 1 != 0).then(|| number.wrapping_add(1));
-        // It fails if another call came first: who asked before that has news.
-        let _ = self.total(TOTAL_NEWS).fetch_update(Ordering::AcqRel, Ordering::Relaxed, tell);
+        let word = self.total(TOTAL_NEWS);
+        let number = word.load(Ordering::Relaxed);
+        if number & 1 != 0 {
+            let (told, relaxed) = (number.wrapping_add(1), Ordering::Relaxed);
+            // It fails if another call has told it. Who has asked again since counts what is free now.
+            let _ = word.compare_exchange(number, told, Ordering::AcqRel, relaxed);
+        }
     }
 }

@@ -20,6 +20,7 @@
 //! | [`Zone::attach`] | joins who uses a zone |
 //! | [`Zone::sync`], [`Zone::close`] | make it durable, end its use |
 //! | [`Info::read`], [`verify`], [`view`] | look at it without changing it |
+//! | [`Owners`], [`Tagged`] | who owns which frames of a shared zone, and what the dead have left |
 //!
 //! Whether a medium loses what was written is its [`Medium`]'s to say. On [`Shared`] and [`Eadr`] memory nothing is
 //! lost, and on [`Adr`] memory nothing of a call that has returned; a [`File`] is durable up to its last

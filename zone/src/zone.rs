@@ -110,7 +110,8 @@ impl<'a, G: Geometry, M: Medium> Zone<'a, G, M> {
     }
 
     /// Joins those who have the zone in use. Nothing is written. It does not matter whether who opened the zone still
-    /// lives: all that the allocator knows lies in the memory.
+    /// lives: all that the allocator knows lies in the memory. Any number of processes may do so, or a hypervisor beside
+    /// its guest; each may use any slot.
     ///
     /// # Errors
     /// [`ZoneError::NotInUse`], and what does not match: see [`ZoneError`].
@@ -118,7 +119,13 @@ impl<'a, G: Geometry, M: Medium> Zone<'a, G, M> {
     /// # Safety
     /// Since the zone was opened last, its memory was always there (no loss of power, no other mapping of
     /// private pages), and nobody but such zones has written to it. Nobody may close, open or format the zone until all
-    /// who have attached to it are dropped.
+    /// who have attached to it are dropped, or dead.
+    ///
+    /// # Crash
+    /// A process that dies delays nobody. The frames that it owned stay allocated, until [owners](crate::Owners) are
+    /// asked for them; what its slots had reserved, others take. A call of it that was under way has happened or not, but
+    /// for orders 7 to H-1 and batches. It may have hidden its block, and free frames of one more huge frame: see
+    /// [`close`](Self::close).
     pub unsafe fn attach(
         memory: Memory<'a>,
         expected: Option<&ZoneConfig>,

@@ -64,6 +64,8 @@ defects! {
     RecoveryKeepsJoins,
     /// The recovery puts what was offline back.
     RecoveryOnlinesOffline,
+    /// The recovery forgets whose memory is gone.
+    RecoveryForgetsReclaimed,
     /// The recovery does not count the credits, and takes the counters as it finds them.
     RecoveryTrustsCredits,
     /// The recovery writes nothing back: it trusts that what it reads is persistent.
@@ -87,6 +89,7 @@ impl Defect {
             | Defect::RecoveryTurnsPolarity
             | Defect::RecoveryKeepsJoins
             | Defect::RecoveryOnlinesOffline
+            | Defect::RecoveryForgetsReclaimed
             | Defect::RecoveryTrustsCredits
             | Defect::RecoveryNotWrittenBack => Phase::Recovery,
             _ => Phase::Operation,

@@ -8,6 +8,7 @@ use woodlot_frame::{
     AllocError, Batch, Class, FrameAllocator, FrameId, Geometry, HugeId, Order, RangeRequest,
     Request, Slot, blocks,
 };
+use woodlot_llfree::Reclaim;
 use woodlot_recorder::mark;
 
 use crate::judge::Call;
@@ -84,6 +85,7 @@ impl<'h, 'm, G: Geometry> Hand<'h, 'm, G> {
                 27 => self.free_left()?,
                 28 => self.offline(),
                 29 => self.online()?,
+                30 => self.reclaim(),
                 _ => self.drain(),
             }
         }
@@ -317,6 +319,33 @@ impl<'h, 'm, G: Geometry> Hand<'h, 'm, G> {
         });
         if done.is_ok() {
             self.offline.push((HugeId(first), count));
+        }
+    }
+
+    fn reclaim(&mut self) {
+        let mode = if self.rng.bool() { Reclaim::Hard } else { Reclaim::Soft };
+        let most = self.rng.usize(1..6);
+        let huge = self.zone.zone().huge_range::<G>();
+        let all = self.huge_frames(huge.start, huge.end.0.saturating_sub(huge.start.0));
+        let call = Call {
+            text: format!("reclaim({mode:?}, {most})"),
+            tried: if mode == Reclaim::Soft { all } else { Vec::new() },
+            ..Call::default()
+        };
+        let make = || {
+            let mut out = vec![HugeId(0); most];
+            let count = self.zone.reclaim(mode, &mut out);
+            out.truncate(count);
+            out
+        };
+        let taken = self.call(call, make, |call, taken| {
+            if mode == Reclaim::Hard {
+                let frames = taken.iter().flat_map(|&huge| self.huge_frames(huge, 1));
+                call.reclaimed = frames.collect();
+            }
+        });
+        if mode == Reclaim::Hard {
+            self.offline.extend(taken.into_iter().map(|huge| (huge, 1)));
         }
     }
 

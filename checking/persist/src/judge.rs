@@ -13,6 +13,8 @@ pub struct Call {
     pub gave: Vec<Range<usize>>,
     /// The frames that it takes out of use.
     pub outside: Vec<Range<usize>>,
+    /// The frames that it takes out of use, and whose memory is gone.
+    pub reclaimed: Vec<Range<usize>>,
     /// The frames that it tried to take out of use, and put back.
     pub tried: Vec<Range<usize>>,
     /// It has either happened or not.
@@ -21,12 +23,21 @@ pub struct Call {
     pub stray: usize,
 }
 
+impl Call {
+    /// The frames that it takes out of use, for a time or for good.
+    fn out_of_use(&self) -> impl Iterator<Item = &Range<usize>> {
+        self.outside.iter().chain(&self.reclaimed).chain(&self.tried)
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Owner {
     Nobody,
     Somebody,
     /// Out of use.
     Offline,
+    /// Out of use, and without memory.
+    Reclaimed,
     /// A call under way gives it back, takes it out, or puts it back.
     InDoubt(usize),
 }
@@ -36,6 +47,7 @@ enum Owner {
 pub struct Found {
     pub allocated: Vec<bool>,
     pub offline: Vec<bool>,
+    pub reclaimed: Vec<bool>,
 }
 
 /// Who owns what, at some point of a history; frames are counted from the first of the zone.
@@ -54,7 +66,7 @@ impl<'h> Owners<'h> {
     /// A call begins, or has returned: twice its number, and one more.
     pub fn mark(&mut self, what: usize) {
         let (number, ended) = (what / 2, what % 2 == 1);
-        let Call { took, gave, outside, .. } = &self.calls[number];
+        let Call { took, gave, outside, reclaimed, .. } = &self.calls[number];
         if ended {
             self.under_way.retain(|&other| other != number);
             for frame in gave.iter().flat_map(Range::clone) {
@@ -67,6 +79,8 @@ impl<'h> Owners<'h> {
                 .for_each(|frame| self.owners[frame] = Owner::Somebody);
             let outside = outside.iter().flat_map(Range::clone);
             outside.for_each(|frame| self.owners[frame] = Owner::Offline);
+            let reclaimed = reclaimed.iter().flat_map(Range::clone);
+            reclaimed.for_each(|frame| self.owners[frame] = Owner::Reclaimed);
         } else {
             self.under_way.push(number);
             let doubt = gave.iter().flat_map(Range::clone);
@@ -79,7 +93,7 @@ impl<'h> Owners<'h> {
         let calls = || self.under_way.iter().map(|&number| &self.calls[number]);
         let mut may = vec![false; self.owners.len()];
         for call in calls() {
-            let frames = call.took.iter().chain(&call.outside).chain(&call.tried);
+            let frames = call.took.iter().chain(call.out_of_use());
             let frames = frames.flat_map(Range::clone);
             frames.for_each(|frame| may[frame] = true);
         }
@@ -96,7 +110,12 @@ impl<'h> Owners<'h> {
                 Owner::Nobody if offline && !may[frame] => {
                     return Err(format!("frame +{frame} is offline, and should be free"));
                 }
-                Owner::Offline if !offline => {
+                Owner::Reclaimed if !found.reclaimed[frame] => {
+                    return Err(format!(
+                        "frame +{frame} has no memory, and is not said to have none"
+                    ));
+                }
+                Owner::Offline | Owner::Reclaimed if !offline => {
                     return Err(format!("frame +{frame} was taken out, and is not offline"));
                 }
                 _ => {}
@@ -130,8 +149,7 @@ impl<'h> Owners<'h> {
             let takes = |other: &Call| {
                 let meets =
                     |range: &Range<usize>| range.start < block.end && block.start < range.end;
-                let taken = other.took.iter().chain(&other.outside).chain(&other.tried);
-                other.stray > 0 || taken.into_iter().any(meets)
+                other.stray > 0 || other.took.iter().chain(other.out_of_use()).any(meets)
             };
             let met = others.filter(|&other| !std::ptr::eq(other, call)).any(takes);
             if alone(block, taken) && !met && count != 0 && count != block.len() {

@@ -73,6 +73,11 @@ impl Memory {
         (self.states..self.page).flat_map(move |line| (0..used).map(move |n| line * LINE_WORDS + n))
     }
 
+    /// The words that hold flags, beside those.
+    pub fn flags_words(&self) -> impl Iterator<Item = usize> + use<> {
+        self.state_words().map(|word| word + 2)
+    }
+
     /// The word that says that the zone is whole.
     pub fn page(&self) -> &AtomicU64 {
         &self.durable[self.page].0[0]

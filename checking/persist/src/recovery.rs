@@ -157,6 +157,7 @@ fn look<G: Geometry>(zone: &Zone<'_, G>) -> Found {
     Found {
         allocated: frames().map(|frame| !zone.is_free(frame, Order(0))).collect(),
         offline: frames().map(offline).collect(),
+        reclaimed: frames().map(|frame| zone.flags(frame.huge::<G>()).reclaimed).collect(),
     }
 }
 
@@ -269,6 +270,9 @@ impl Defect {
                         words[word] &= !(1 << (bit + LANE));
                     }
                 }
+            }
+            Defect::RecoveryForgetsReclaimed => {
+                memory.flags_words().for_each(|word| words[word] = 0);
             }
             Defect::RecoveryTrustsCredits => {
                 memory.counters().for_each(|word| word.store(0, Relaxed));

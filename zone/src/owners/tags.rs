@@ -61,10 +61,7 @@ impl<'a> Tags<'a> {
 
     /// Who owns a frame: an id, or 0.
     pub(crate) fn owner(&self, frame: FrameId) -> u16 {
-        match self.of(&(frame..FrameId(frame.0.saturating_add(1)))) {
-            [tag] => owner_in(tag.load(Ordering::Acquire)),
-            _ => 0,
-        }
+        self.one(frame).map_or(0, |tag| owner_in(tag.load(Ordering::Acquire)))
     }
 
     /// The runs of frames that have one owner, or none (0), by their numbers.
@@ -85,15 +82,30 @@ impl<'a> Tags<'a> {
         })
     }
 
-    /// Makes frames `id`'s, which has just allocated them.
-    #[inline]
+    /// The tag of a frame, if it has one.
+    #[inline(always)]
+    fn one(&self, frame: FrameId) -> Option<&'a AtomicU16> {
+        self.words.get(frame.0.wrapping_sub(self.start.0))
+    }
+
+    /// Makes a frame `id`'s, which has just allocated it.
+    #[inline(always)]
+    pub(crate) fn own_one(&self, frame: FrameId, id: u16) {
+        self.one(frame).into_iter().for_each(|tag| tag.store(id, Ordering::Release));
+    }
+
+    /// The same of several.
     pub(crate) fn own(&self, frames: Range<FrameId>, id: u16) {
         self.of(&frames).iter().for_each(|tag| tag.store(id, Ordering::Release));
     }
 
-    /// Says that a free of frames begins, which `id` asks for; returns how many were marked. The next one is being
-    /// freed already, or free.
-    #[inline]
+    /// Says that a free of a frame begins, which `id` asks for. False: it is being freed already, or free, or none.
+    #[inline(always)]
+    pub(crate) fn mark_one(&self, frame: FrameId, id: u16) -> bool {
+        self.one(frame).is_some_and(|tag| mark(tag, id))
+    }
+
+    /// The same of several; returns how many were marked. The next one is being freed already, or free.
     pub(crate) fn mark(&self, frames: &Range<FrameId>, id: u16) -> usize {
         self.of(frames).iter().take_while(|tag| mark(tag, id)).count()
     }
@@ -184,7 +196,7 @@ const fn owner_in(tag: u16) -> u16 {
 }
 
 /// Marks one tag. False: it is marked already.
-#[inline]
+#[inline(always)]
 fn mark(tag: &AtomicU16, id: u16) -> bool {
     let mut now = tag.load(Ordering::Acquire);
     if now == id {
