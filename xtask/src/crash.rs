@@ -9,6 +9,8 @@ use crate::shell::{capture, capture_both, this_cargo};
 /// Kills of a run.
 const KILLS: u32 = 10_000;
 const KILLS_SHORT: u32 = 200;
+/// With a table of the owners, one in so many of these.
+const OWNED: u32 = 5;
 
 /// The mistakes, as `woodlot crash --defect` names them, and what is said of each.
 const DEFECTS: [(&str, &str); 3] = [
@@ -30,11 +32,16 @@ pub fn crash(length: Length) -> Result<Outcome, String> {
     let kills = if length.short { KILLS_SHORT } else { KILLS };
     let said = capture(&mut woodlot(&["--kills", &kills.to_string()]))?;
     print!("{said}");
+    let owned = capture(&mut woodlot(&["--owners", "--kills", &(kills / OWNED).to_string()]))?;
+    print!("{owned}");
+    let with_owners = owned.lines().rev().nth(1).unwrap_or_default();
     // The last two lines are of the whole run.
     let mut lines = said.lines().rev();
     let [second, first] = [lines.next(), lines.next()].map(Option::unwrap_or_default);
     let all = DEFECTS.len();
-    Ok(Outcome::Ran(format!("{first}; {second}; {all} of {all} seeded defects found")))
+    Ok(Outcome::Ran(format!(
+        "{first}; {second}; with owners {with_owners}; {all} of {all} seeded defects found"
+    )))
 }
 
 fn woodlot(args: &[&str]) -> Command {

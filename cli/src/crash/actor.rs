@@ -7,7 +7,6 @@ use woodlot_frame::atomics::Ordering;
 use woodlot_frame::{
     Base4K, Batch, Class, FrameAllocator, FrameId, FreeError, Geometry, Order, Request, Slot,
 };
-use woodlot_zone::{Shared, Zone};
 
 use super::log::{Finding, Log, Owner, Seat, Wrong};
 
@@ -44,8 +43,8 @@ impl Block {
 }
 
 /// A process at its seat.
-pub struct Actor<'a> {
-    pub zone: &'a Zone<'a, G, Shared>,
+pub struct Actor<'a, A> {
+    pub zone: &'a A,
     pub log: Log<'a>,
     pub seat: Seat<'a>,
     pub me: u32,
@@ -63,9 +62,9 @@ pub struct Actor<'a> {
 
 type Done = Result<(), Finding>;
 
-impl<'a> Actor<'a> {
+impl<'a, A: FrameAllocator<Geometry = G>> Actor<'a, A> {
     pub fn new(
-        zone: &'a Zone<'a, G, Shared>,
+        zone: &'a A,
         log: Log<'a>,
         seat: Seat<'a>,
         (me, slot): (u32, usize),

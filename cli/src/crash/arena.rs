@@ -1,4 +1,4 @@
-//! The file that the processes share: a zone, and the log of its frames behind it.
+//! The file that the processes share: a zone, behind it the table of its owners if there is one, and the log of its frames.
 
 use std::fs::File;
 use std::io;
@@ -10,7 +10,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use tempfile::{NamedTempFile, TempPath};
 use woodlot_bench::Failure;
 use woodlot_frame::{FrameId, Geometry, Init, ZoneConfig};
-use woodlot_zone::{Layout, Memory, Shared, Zone};
+use woodlot_zone::{Layout, Memory, Owners, Shared, Zone};
 
 use super::actor::G;
 use super::log::Log;
@@ -38,6 +38,7 @@ pub struct Arena {
     path: PathBuf,
     pub config: ZoneConfig,
     zone: usize,
+    owners: bool,
     _keeper: Keeper,
 }
 
@@ -47,16 +48,46 @@ fn config(slots: usize) -> ZoneConfig {
     ZoneConfig::new(3 * G::TREE_FRAMES - 333, slots).starting_at(FrameId(77))
 }
 
+/// The members that the table of the owners has room for: those who died since the last recovery as well.
+const MEMBERS: usize = 1024;
+
+/// Where the log begins, behind a zone of `zone` bytes.
+///
+/// # Errors
+/// When there can be no such table of owners, which is a defect.
+pub fn log_at(config: &ZoneConfig, zone: usize, owners: bool) -> Result<usize, Failure> {
+    let table = if owners { Owners::len(config, MEMBERS) } else { Ok(0) };
+    table.map(|table| zone + table).map_err(|cause| Failure::Failed(cause.to_string()))
+}
+
+/// The table of the owners, behind a zone of `zone` bytes.
+///
+/// # Errors
+/// When it is not there.
+pub fn open_owners<'a>(
+    memory: Memory<'a>,
+    config: &ZoneConfig,
+    zone: usize,
+) -> Result<Owners<'a>, Failure> {
+    // SAFETY: whoever has the file uses this part as the table of this zone's owners.
+    let table = unsafe { Owners::open::<G>(behind(memory, zone)?, config) };
+    table.map_err(|cause| Failure::Failed(cause.to_string()))
+}
+
+fn behind(memory: Memory<'_>, zone: usize) -> Result<Memory<'_>, Failure> {
+    memory.behind(zone).map_err(|cause| Failure::Failed(cause.to_string()))
+}
+
 impl Arena {
     /// Makes the file and the zone in it.
     ///
     /// # Errors
     /// What is in the way. Nothing is left behind then.
-    pub fn make(place: &Place, slots: usize) -> Result<Arena, Failure> {
+    pub fn make(place: &Place, slots: usize, owners: bool) -> Result<Arena, Failure> {
         let config = config(slots);
         let failed = |cause: &dyn std::fmt::Display| Failure::Failed(cause.to_string());
         let zone = Layout::of::<G>(&config).map_err(|cause| failed(&cause))?.len;
-        let len = zone + Log::bytes(config.frames);
+        let len = log_at(&config, zone, owners)? + Log::bytes(config.frames);
         let fill =
             |path: &Path, file| Mapped::fill(file, len).map_err(|cause| Failure::at(path, cause));
         let (path, keeper, mapped) = match place {
@@ -84,7 +115,7 @@ impl Arena {
                 (path, Keeper::Memory(kept), mapped)
             }
         };
-        let arena = Arena { path, config, zone, _keeper: keeper };
+        let arena = Arena { path, config, zone, owners, _keeper: keeper };
         let made = arena.format(&mapped);
         if let (Err(_), Keeper::Stays) = (&made, &arena._keeper) {
             remove(&arena.path);
@@ -96,7 +127,14 @@ impl Arena {
         let memory = mapped.memory(&self.path)?;
         // SAFETY: the file is new and locked.
         let zone = unsafe { Zone::<G, _>::format(memory, &self.config, Init::Free, Shared) };
-        zone.map(drop).map_err(|cause| Failure::at(&self.path, cause))
+        zone.map(drop).map_err(|cause| Failure::at(&self.path, cause))?;
+        if self.owners {
+            // SAFETY: as above, and the table is used as that of this zone.
+            let table = behind(memory, self.zone)
+                .map(|memory| unsafe { Owners::format::<G>(memory, &self.config, MEMBERS) });
+            table?.map(drop).map_err(|cause| Failure::at(&self.path, cause))?;
+        }
+        Ok(())
     }
 
     pub fn path(&self) -> &Path {
@@ -117,7 +155,16 @@ impl Arena {
     /// When the mapping is too short.
     pub fn parts<'a>(&self, mapped: &'a Mapped) -> Result<(Memory<'a>, Log<'a>), Failure> {
         let frames = self.config.start.0..self.config.end().0;
-        Ok((mapped.memory(&self.path)?, Log::of(mapped, self.zone, frames)?))
+        let log = log_at(&self.config, self.zone, self.owners)?;
+        Ok((mapped.memory(&self.path)?, Log::of(mapped, log, frames)?))
+    }
+
+    /// The table of the owners, if there is one.
+    ///
+    /// # Errors
+    /// When there is to be one and is not.
+    pub fn owners<'a>(&self, memory: Memory<'a>) -> Result<Option<Owners<'a>>, Failure> {
+        self.owners.then(|| open_owners(memory, &self.config, self.zone)).transpose()
     }
 
     /// Joins those who use the zone.

@@ -8,9 +8,11 @@ use clap::builder::PathBufValueParser;
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use woodlot_bench::Failure;
 use woodlot_bench::random::Random;
-use woodlot_zone::{Check, Info, Shared, Zone};
+use woodlot_frame::FrameAllocator;
+use woodlot_zone::{Check, Info, OwnersError, Shared, Tagged, Zone};
 
 use super::actor::{Actor, Defect, G};
+use super::arena::{log_at, open_owners};
 use super::log::{Log, SEATS};
 use crate::zone::file::{Access, Mapped};
 
@@ -38,6 +40,9 @@ pub struct ChildArgs {
     quota: usize,
     #[arg(long)]
     defect: Option<Defect>,
+    /// The zone has a table of its owners
+    #[arg(long)]
+    owners: bool,
     /// Recover the zone, in place of using it
     #[arg(long)]
     recover: bool,
@@ -60,7 +65,8 @@ pub fn child(args: &ChildArgs) -> Result<bool, Failure> {
     let at = |cause| Failure::at(&args.file, cause);
     let info = Info::read(memory).map_err(at)?;
     let frames = info.config.start.0..info.config.end().0;
-    let log = Log::of(&mapped, info.layout.len, frames)?;
+    let log_at = log_at(&info.config, info.layout.len, args.owners)?;
+    let log = Log::of(&mapped, log_at, frames)?;
     let seat = log.seat(args.seat);
     seat.take(args.id);
     if args.recover {
@@ -73,13 +79,29 @@ pub fn child(args: &ChildArgs) -> Result<bool, Failure> {
     // SAFETY: who started it keeps the zone open for as long as it lives.
     let zone = unsafe { Zone::<G, _>::attach(memory, None, Shared) }.map_err(at)?;
     let random = Random::new(args.seed);
-    let slot = args.seat % info.config.slots;
-    let mut actor = Actor::new(&zone, log, seat, (args.id, slot), args.quota, random);
-    actor.defect = args.defect;
+    let zone = &*zone;
+    if !args.owners {
+        let slot = args.seat % info.config.slots;
+        let actor = Actor::new(zone, log, seat, (args.id, slot), args.quota, random);
+        return Ok(live(actor, args.defect));
+    }
+    let refused = |cause: OwnersError| Failure::at(&args.file, cause);
+    let owners = open_owners(memory, &info.config, info.layout.len)?;
+    let me = owners.join(args.id.into()).map_err(refused)?;
+    // The slots of those who were killed may not be free yet. To have none is no matter.
+    let slot = owners.claim_free_slot(me).unwrap_or_default();
+    let tagged = Tagged::new(zone, owners, me).map_err(refused)?;
+    let actor = Actor::new(&tagged, log, seat, (args.id, slot.0), args.quota, random);
+    Ok(live(actor, args.defect))
+}
+
+/// Makes calls until it is killed, or finds a defect.
+fn live<A: FrameAllocator<Geometry = G>>(mut actor: Actor<'_, A>, defect: Option<Defect>) -> bool {
+    actor.defect = defect;
     loop {
         if let Err(finding) = actor.step() {
-            log.report(finding);
-            return Ok(true);
+            actor.log.report(finding);
+            return true;
         }
     }
 }

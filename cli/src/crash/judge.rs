@@ -5,13 +5,17 @@ use std::time::Duration;
 use woodlot_bench::Failure;
 use woodlot_bench::random::Random;
 use woodlot_bench::recovery::opened;
-use woodlot_frame::{FrameAllocator, FrameId};
-use woodlot_zone::{Check, Closed, Hidden, Opened, Repairs, Shared, Zone, verify};
+use woodlot_frame::{FrameAllocator, FrameId, Slot, Volatile};
+use woodlot_llfree::LLFree;
+use woodlot_zone::{Check, Closed, Hidden, Opened, Owners, Repairs, Shared, Tagged, Zone, verify};
 
 use super::actor::{Actor, G};
 use super::arena::Arena;
 use super::log::{Log, Owner, SEATS};
 use crate::zone::file::Access;
+
+/// The allocator of the zone.
+pub type Allocator<'a> = LLFree<'a, G, Volatile>;
 
 /// The number of who judges, and frees what the dead have owned: no other process has it.
 pub const JUDGE: u32 = 1;
@@ -59,24 +63,16 @@ pub fn recover(
     for (frame, owner) in log.owners().filter(|(_, owner)| matches!(owner, Owner::Freeing(_))) {
         let _ = log.change(frame, owner, Owner::Nobody);
     }
-    let mut judge = judge(&zone, log, Random::new(random.bits()));
-    for &frame in &lost {
-        // Nobody else is there to change it.
-        let _ = log.change(frame, Owner::Nobody, Owner::Owned(JUDGE));
+    match arena.owners(memory)? {
+        Some(owners) => found.wrong.extend(sweep(&zone, &log, owners)),
+        None => found.wrong.extend(bury(&zone, log, &lost, random, at_the_end)),
     }
-    let keep = if at_the_end { 0 } else { random.below(3) as u32 };
-    let buried = judge.give_frames(&lost).and_then(|()| judge.bury(|id| id % 3 >= keep));
-    if let Err(finding) = buried {
-        found.wrong.push(finding.describe());
+    let free = zone.stats().free_frames;
+    if at_the_end && free != arena.config.frames {
+        let all = arena.config.frames;
+        found.wrong.push(format!("{free} of {all} frames are free when all are freed"));
     }
     if at_the_end {
-        let free = zone.stats().free_frames;
-        if free != arena.config.frames {
-            found.wrong.push(format!(
-                "{free} of {} frames are free when all are freed",
-                arena.config.frames
-            ));
-        }
         let closed = zone.close().map_err(at)?;
         if closed != Closed::Clean {
             found.wrong.push(format!("the zone cannot be closed after a recovery: {closed:?}"));
@@ -85,8 +81,76 @@ pub fn recover(
     Ok(found)
 }
 
+/// Frees what is lost and a part of what the dead have owned, by the log. What is wrong, if something is.
+fn bury(
+    zone: &Allocator<'_>,
+    log: Log<'_>,
+    lost: &[usize],
+    random: &mut Random,
+    all: bool,
+) -> Option<String> {
+    let mut judge = judge(zone, log, Random::new(random.bits()));
+    for &frame in lost {
+        // Nobody else is there to change it.
+        let _ = log.change(frame, Owner::Nobody, Owner::Owned(JUDGE));
+    }
+    let keep = if all { 0 } else { random.below(3) as u32 };
+    let buried = judge.give_frames(lost).and_then(|()| judge.bury(|id| id % 3 >= keep));
+    buried.err().map(|finding| finding.describe())
+}
+
+/// Frees all that the dead have left, by the table of the owners: nothing is lost then. What is wrong, if something is.
+fn sweep(zone: &Allocator<'_>, log: &Log<'_>, owners: Owners<'_>) -> Option<String> {
+    if let Err(cause) = owners.sweep(zone, |_| false) {
+        return Some(format!("the owners cannot be swept: {cause}"));
+    }
+    for (frame, owner) in log.owners() {
+        // Nobody else is there to change it.
+        let _ = log.change(frame, owner, Owner::Nobody);
+    }
+    let (free, all) = (zone.stats().free_frames, zone.zone().frames);
+    (free != all)
+        .then(|| format!("{free} of {all} frames are free after a sweep that keeps nobody"))
+}
+
+/// Frees what the dead have owned, by the table of the owners, while others go on.
+///
+/// # Errors
+/// What is wrong.
+pub fn release(
+    tagged: &Tagged<'_, '_, Allocator<'_>>,
+    log: &Log<'_>,
+    is_dead: impl Fn(u32) -> bool,
+) -> Result<(), String> {
+    // What is freed may be another's at once: so the log knows before.
+    let freeing = Owner::Freeing(JUDGE);
+    let theirs =
+        log.owners().filter(|(_, owner)| matches!(owner, Owner::Owned(id) if is_dead(*id)));
+    let theirs: Vec<usize> = theirs
+        .filter(|&(frame, owner)| log.change(frame, owner, freeing).is_ok())
+        .map(|(frame, _)| frame)
+        .collect();
+    for member in tagged.owners().members() {
+        if is_dead(member.identity() as u32) {
+            let released = tagged.release_owner(member, Slot(0));
+            released.map_err(|cause| {
+                format!("process {} cannot be released: {cause}", member.identity())
+            })?;
+        }
+    }
+    for frame in theirs {
+        // Who has allocated it meanwhile has written its own.
+        let _ = log.change(frame, freeing, Owner::Nobody);
+    }
+    Ok(())
+}
+
 /// Who frees what others have left: beside the processes, at the last seat.
-pub fn judge<'a>(zone: &'a Zone<'a, G, Shared>, log: Log<'a>, random: Random) -> Actor<'a> {
+pub fn judge<'a, 'z>(
+    zone: &'a Allocator<'z>,
+    log: Log<'a>,
+    random: Random,
+) -> Actor<'a, Allocator<'z>> {
     Actor::new(zone, log, log.seat(SEATS - 1), (JUDGE, 0), 0, random)
 }
 

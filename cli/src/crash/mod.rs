@@ -67,6 +67,9 @@ pub struct CrashArgs {
     /// Another seed gives other calls, victims and pauses
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Keep a table of the owners in the file: it frees what the dead have owned, and nothing stays lost
+    #[arg(long)]
+    owners: bool,
     /// A mistake that every process makes, to see that it is found
     #[arg(long, hide = true)]
     defect: Option<Defect>,
@@ -90,11 +93,12 @@ pub fn crash(args: &CrashArgs, screen: &mut Screen) -> Result<ExitCode, Failure>
     let processes = numbers(&args.processes).into_iter().map(usize::from).collect();
     let kills = args.kills as usize;
     let limit = args.seconds.map(|seconds| Duration::from_secs(seconds.into()));
-    let plan = Plan { place, processes, kills, limit, seed: args.seed, defect: args.defect };
+    let CrashArgs { seed, owners, defect, .. } = *args;
+    let plan = Plan { place, processes, kills, limit, seed, owners, defect };
     let bar = progress("crash", kills);
     let ended = run(&plan, &|kills| bar.set_position(kills as u64))?;
     bar.finish_and_clear();
-    screen.print(&words::describe(&ended))?;
+    screen.print(&words::describe(&ended, args.owners && ended.wrong.is_empty()))?;
     if !ended.wrong.is_empty() {
         let replay = format!("the same again: woodlot crash --seed {} {}", args.seed, args.again());
         return Err(Failure::Failed(format!("{}\n{replay}", ended.wrong.join("\n"))));
@@ -119,8 +123,9 @@ impl CrashArgs {
             _ => "",
         };
         let processes = ranges.collect::<Vec<_>>().join(",");
+        let owners = if self.owners { " --owners" } else { "" };
         let defect = self.defect.and_then(|defect| defect.to_possible_value());
         let defect = defect.map_or(String::new(), |name| format!(" --defect {}", name.get_name()));
-        format!("--processes {processes} --kills {}{on}{defect}", self.kills)
+        format!("--processes {processes} --kills {}{on}{owners}{defect}", self.kills)
     }
 }

@@ -17,11 +17,12 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use woodlot_bench::Failure;
 use woodlot_bench::random::Random;
+use woodlot_zone::{OwnersError, Tagged};
 
 use super::actor::Defect;
 use super::arena::{Arena, Place};
 use super::child::{FOUND, VERB};
-use super::judge::{self, Found, judge};
+use super::judge::{self, Found, JUDGE, judge, release};
 use super::log::{Log, SEATS, Seat};
 use crate::stop;
 use crate::zone::file::Access;
@@ -36,6 +37,8 @@ pub struct Plan {
     /// The most time that it may take.
     pub limit: Option<Duration>,
     pub seed: u64,
+    /// Is there a table of the owners?
+    pub owners: bool,
     pub defect: Option<Defect>,
 }
 
@@ -111,8 +114,8 @@ const SLEEP: (f64, f64) = (100.0, 20_000.0);
 /// what is returned.
 pub fn run(plan: &Plan, progress: &dyn Fn(usize)) -> Result<Ended, Failure> {
     let slots = plan.processes.iter().copied().max().unwrap_or(1);
-    let arena = Arena::make(&plan.place, slots)?;
-    let (mut random, mut last) = (Random::new(plan.seed), judge::JUDGE);
+    let arena = Arena::make(&plan.place, slots, plan.owners)?;
+    let (mut random, mut last) = (Random::new(plan.seed), JUDGE);
     let mut ended = Ended { tallies: Vec::new(), wrong: Vec::new(), interrupted: false };
     let (begun, phases) = (Instant::now(), plan.processes.len());
     for (index, &processes) in plan.processes.iter().enumerate() {
@@ -181,6 +184,10 @@ impl Phase<'_> {
         let (memory, log) = self.arena.parts(&mapped)?;
         let zone = self.arena.attach(memory)?;
         let mut judge = judge(&zone, log, Random::new(self.random.bits()));
+        let owners = self.arena.owners(memory)?;
+        let refused = |cause: OwnersError| Failure::at(self.arena.path(), cause);
+        let joined = owners.map(|owners| Tagged::new(&*zone, owners, owners.join(JUDGE.into())?));
+        let tagged = joined.transpose().map_err(refused)?;
         loop {
             self.start(&log)?;
             let (least, most) = SLEEP;
@@ -199,8 +206,11 @@ impl Phase<'_> {
             }
             if self.random.below(4) > 0 {
                 let living: Vec<u32> = self.seats.iter().flatten().map(|one| one.id).collect();
-                let buried = judge.bury(|id| !living.contains(&id));
-                buried.unwrap_or_else(|finding| log.report(finding));
+                let is_dead = |id| id != JUDGE && !living.contains(&id);
+                match &tagged {
+                    Some(tagged) => self.wrong.extend(release(tagged, &log, is_dead).err()),
+                    None => judge.bury(is_dead).unwrap_or_else(|finding| log.report(finding)),
+                }
             }
         }
     }
@@ -266,6 +276,9 @@ impl Phase<'_> {
         if let Some(defect) = self.plan.defect {
             let name = clap::ValueEnum::to_possible_value(&defect);
             command.args(name.iter().flat_map(|name| ["--defect", name.get_name()]));
+        }
+        if self.plan.owners {
+            command.arg("--owners");
         }
         if recover {
             command.arg("--recover");

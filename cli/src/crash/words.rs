@@ -20,14 +20,18 @@ const HEADINGS: [&str; 11] = [
 ];
 
 /// The table, and the sums in a sentence.
-pub fn describe(ended: &Ended) -> String {
+pub fn describe(ended: &Ended, owners: bool) -> String {
     let all = sum(&ended.tallies);
+    let given_back = match owners {
+        true => "; the table of the owners gave all of them back",
+        false => "",
+    };
     let per_kill = all.lost as f64 / all.kills.max(1) as f64;
     table(HEADINGS, ended.tallies.iter().map(row))
         + &format!(
             "{} kills, {} of them in a call; {} recoveries, {} of them after one that was killed as well\n\
              {} overlaps; {} recoveries found frames lost, {} frames in {} pieces: {per_kill:.1} for each kill, and the \
-             calls of the killed concerned {}\n",
+             calls of the killed concerned {}{given_back}\n",
             all.kills,
             all.in_a_call,
             all.recoveries.len(),

@@ -63,7 +63,7 @@ pub fn section(data: &Data) -> Section {
             "{zone}, of which a random half is allocated, is opened: in memory, by the wall. Processes that share a \
              small zone allocate and free blocks of every order, and write down what they own outside of the zone; \
              they are killed at any moment, the zone is recovered elsewhere, and compared with what they wrote. The \
-             paper kills a process of its own that does nothing but allocate and free one order."
+             paper kills a process of its own that does nothing but allocate and free."
         ),
         legend: Vec::new(),
         panels: Vec::new(),

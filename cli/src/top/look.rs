@@ -82,3 +82,23 @@ fn look_as<G: Geometry>(memory: Memory<'_>) -> Result<Look, ZoneError> {
     let (huge, slots) = (view.huge_frames().collect(), view.slots().collect());
     Ok(Look { info, stats: view.stats(), huge, slots })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::OpenOptions;
+
+    /// Reading behind the end of a file is a signal, and no error.
+    #[test]
+    fn a_file_that_shrinks_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.zone");
+        drop(Mapped::create(&path, 1 << 20).unwrap());
+        let file = ZoneFile::open(&path).unwrap();
+        let said = |file: &ZoneFile| file.look().unwrap_err().to_string();
+        assert!(said(&file).contains("there is no zone"), "it is all zero");
+        OpenOptions::new().write(true).open(&path).unwrap().set_len(1 << 12).unwrap();
+        let shrunk = "a.zone: was truncated: it has 4096 bytes, and had 1048576";
+        assert!(said(&file).ends_with(shrunk), "{}", said(&file));
+    }
+}

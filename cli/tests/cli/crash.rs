@@ -32,6 +32,8 @@ fn memory_without_a_name_will_do() {
     let folder = Folder::new();
     let run = ["crash", "--on", "memfd", "--kills", "20", "--processes", "3"];
     assert!(folder.run(&run).succeeded().contains("0 overlaps"));
+    let said = folder.run(&[&run[..], &["--owners"]].concat()).succeeded();
+    assert!(said.contains("0 overlaps") && said.contains("gave all of them back"), "{said}");
     assert_eq!(folder.names("."), ["a.start-owned.txt", "a.trace.txt"], "nothing was left behind");
 }
 

@@ -10,4 +10,6 @@ mod csv;
 mod jobs;
 mod report;
 #[cfg(target_os = "linux")]
+mod top;
+#[cfg(target_os = "linux")]
 mod zone;
