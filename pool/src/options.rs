@@ -105,6 +105,7 @@ pub struct Options {
     pub(crate) slots: Option<usize>,
     pub(crate) slot_by: SlotBy,
     pub(crate) populate: bool,
+    pub(crate) magazines: bool,
 }
 
 impl Options {
@@ -121,6 +122,7 @@ impl Options {
             slots: None,
             slot_by: SlotBy::default(),
             populate: false,
+            magazines: true,
         }
     }
 
@@ -185,5 +187,16 @@ impl Options {
     /// and too little memory is an error of the call and no signal.
     pub fn populate(self) -> Options {
         Options { populate: true, ..self }
+    }
+
+    /// Threads keep blocks of 4 to 64 KiB that they have freed, and use them again (with `true`, as unless this is
+    /// called). A thread keeps at most 256 KiB of blocks of each order, 1.25 MiB in all, and what a thread leaves at
+    /// its end is the next new thread's. What is kept counts as free. It is taken back before an allocation
+    /// fails, and before memory goes to the system; while less is free than all threads may keep, none keeps any.
+    /// Without, each call goes to the engine, and huge frames stay free for longer.
+    ///
+    /// A system without `membarrier`, as before Linux 4.14, has no magazines either.
+    pub fn magazines(self, magazines: bool) -> Options {
+        Options { magazines, ..self }
     }
 }
