@@ -46,7 +46,7 @@ pub(crate) struct Frames {
     engine: Owned<LLFree<'static, Base4K>>,
     mapping: Mapping,
     slots: Slots,
-    magazines: Option<Magazines>,
+    magazines: Magazines,
     /// A unit has 2^this frames.
     unit_order: u32,
     cap_units: usize,
@@ -91,9 +91,7 @@ impl DerefMut for Locked<'_> {
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
-        if let Some(magazines) = &self.frames.magazines {
-            magazines.open(self.frames.engine.free_frames());
-        }
+        self.frames.magazines.open(self.frames.engine.free_frames());
     }
 }
 
@@ -129,11 +127,8 @@ impl Frames {
         let mapping = Mapping::new(options, cap)?;
         let config = ZoneConfig::new(size / FRAME, slots);
         let engine = Owned::<LLFree<Base4K>>::new(&config, Init::Free).map_err(BuildError::Zone)?;
-        let magazines = match options.magazines {
-            true => Magazines::new(size / FRAME)
-                .map_err(|cause| BuildError::Map { bytes: size / FRAME, cause })?,
-            false => None,
-        };
+        let magazines = Magazines::new(options.magazines, size / FRAME)
+            .map_err(|cause| BuildError::Map { bytes: size / FRAME, cause })?;
         let (units, cap_units) = (size / unit_bytes, cap / unit_bytes);
         let frames = Frames {
             engine,
@@ -178,17 +173,12 @@ impl Frames {
 
     /// By the engine's trees: threads that share a slot lose counts of each other in its quick sum.
     pub(crate) fn free_bytes(&self) -> usize {
-        self.resident_of(self.engine.stats().free_frames + self.kept()) * FRAME
+        self.resident_of(self.engine.stats().free_frames + self.magazines.frames()) * FRAME
     }
 
     /// About how many frames are free and resident.
     fn free_resident(&self) -> usize {
-        self.resident_of(self.engine.free_frames() + self.kept())
-    }
-
-    /// How many frames threads keep. They are free, and resident.
-    fn kept(&self) -> usize {
-        self.magazines.as_ref().map_or(0, Magazines::frames)
+        self.resident_of(self.engine.free_frames() + self.magazines.frames())
     }
 
     /// How many of so many free frames are resident. Units that are not resident are free.
@@ -238,9 +228,7 @@ impl Frames {
     }
 
     fn locked<'f>(&'f self, given: MutexGuard<'f, Given>) -> Locked<'f> {
-        if let Some(magazines) = &self.magazines {
-            magazines.shut(|blocks, order| self.free_batch(blocks, order));
-        }
+        self.magazines.shut(|blocks, order| self.free_batch(blocks, order));
         Locked { frames: self, given }
     }
 }
@@ -249,13 +237,16 @@ impl Frames {
 impl Frames {
     #[inline]
     pub(crate) fn alloc(&self, order: Order) -> Result<FrameId, PoolError> {
-        if let Some(magazines) = &self.magazines {
-            match magazines.pop(order) {
-                Ok(frame) => return Ok(frame),
-                Err(Instead::Batch) => return self.refill(magazines, order),
-                Err(Instead::Ask) => self.ask(),
-                Err(Instead::Engine) => {}
-            }
+        self.magazines.pop(order).map_or_else(|| self.alloc_not_kept(order), Ok)
+    }
+
+    /// Allocates a block where this thread keeps none.
+    #[cold]
+    fn alloc_not_kept(&self, order: Order) -> Result<FrameId, PoolError> {
+        match self.magazines.instead(order) {
+            Instead::Batch => return self.refill(order),
+            Instead::Ask => self.ask(),
+            Instead::Engine => {}
         }
         // The slow way makes its own request: one that is kept for it would be copied here each time.
         match self.engine.alloc(self.request(order)) {
@@ -266,8 +257,7 @@ impl Frames {
     }
 
     /// Allocates a block, and more for this thread to keep.
-    #[cold]
-    fn refill(&self, magazines: &Magazines, order: Order) -> Result<FrameId, PoolError> {
+    fn refill(&self, order: Order) -> Result<FrameId, PoolError> {
         let (mut blocks, wanted) = ([FrameId(0); BATCH], magazines::batch(order));
         let found =
             self.engine.alloc_batch(self.request(order), Batch::UpTo, &mut blocks[..wanted]);
@@ -276,14 +266,13 @@ impl Frames {
         let backed = self.back(first, order);
         // Nothing becomes resident only to be kept.
         let resident = more.iter().take_while(|&&block| self.is_backed(block, order)).count();
-        let kept = magazines.fill(&more[..resident], order);
+        let kept = self.magazines.fill(&more[..resident], order);
         self.free_batch(&more[..resident - kept], order);
         self.free_batch(&more[resident..], order);
         backed
     }
 
     /// Opens the magazines, if memory is no longer short.
-    #[cold]
     fn ask(&self) {
         drop(self.try_lock());
     }
@@ -295,7 +284,7 @@ impl Frames {
             return Err(PoolError::OrderTooLarge(order));
         }
         // Whoever has the lock may wait for the call that a signal has interrupted.
-        if self.magazines.as_ref().is_some_and(Magazines::is_inside) {
+        if self.magazines.is_inside() {
             return Err(self.out_of_memory(order.frames()));
         }
         let huge = order.frames().div_ceil(HUGE);
@@ -353,23 +342,27 @@ impl Frames {
 
     #[inline]
     pub(crate) fn free(&self, frame: FrameId, order: Order) {
-        if let Some(magazines) = &self.magazines {
-            match magazines.push(frame, order) {
-                Ok(()) => return,
-                Err(Instead::Batch) => return self.flush(magazines, frame, order),
-                Err(Instead::Ask) => self.ask(),
-                Err(Instead::Engine) => {}
-            }
+        if !self.magazines.push(frame, order) {
+            self.free_not_kept(frame, order);
+        }
+    }
+
+    /// Frees a block that this thread does not keep yet.
+    #[cold]
+    fn free_not_kept(&self, frame: FrameId, order: Order) {
+        match self.magazines.instead(order) {
+            Instead::Batch => return self.flush(frame, order),
+            Instead::Ask => self.ask(),
+            Instead::Engine => {}
         }
         self.free_one(frame, order);
     }
 
     /// Frees a block whose magazine is full: the block is kept, and older ones are not.
-    #[cold]
-    fn flush(&self, magazines: &Magazines, frame: FrameId, order: Order) {
+    fn flush(&self, frame: FrameId, order: Order) {
         let mut blocks = [FrameId(0); BATCH];
-        let count = magazines.take_older(order, &mut blocks);
-        if magazines.push(frame, order).is_err() {
+        let count = self.magazines.take_older(order, &mut blocks);
+        if !self.magazines.push(frame, order) {
             self.free_one(frame, order);
         }
         self.free_batch(&blocks[..count], order);
@@ -407,7 +400,7 @@ impl Frames {
     pub(crate) fn check_allocated(&self, frame: FrameId, order: Order) -> Result<(), PoolError> {
         let slot = self.slots.current();
         self.engine.can_free(frame, order, slot).map_err(PoolError::NotAllocated)?;
-        if self.magazines.as_ref().is_some_and(|magazines| magazines.keeps(frame, order)) {
+        if self.magazines.keeps(frame, order) {
             return Err(PoolError::NotAllocated(FreeError::NotAllocated(frame)));
         }
         Ok(())

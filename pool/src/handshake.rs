@@ -47,7 +47,7 @@ pub enum Away {
 
 impl Latch {
     /// An idle one.
-    pub const fn new() -> Latch {
+    pub fn new() -> Latch {
         Latch(AtomicU32::new(IDLE))
     }
 
@@ -66,7 +66,7 @@ impl Default for Latch {
 
 impl Gate {
     /// An open one.
-    pub const fn new() -> Gate {
+    pub fn new() -> Gate {
         Gate(AtomicU32::new(IDLE))
     }
 

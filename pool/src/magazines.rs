@@ -30,7 +30,7 @@ use rustix::thread::{MembarrierCommand, membarrier};
 use woodlot_frame::atomics::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use woodlot_frame::{FrameId, Order};
 
-use crate::handshake::{Away, Gate, Inside, Latch};
+use crate::handshake::{Gate, Inside, Latch};
 use crate::seats::{self, SEATS};
 use crate::zeroed::{Zero, Zeroed};
 
@@ -38,8 +38,6 @@ use crate::zeroed::{Zero, Zeroed};
 const ORDERS: usize = 5;
 /// Blocks of order 0 in a full stack. A stack of any order has the same bytes, 256 KiB.
 const BLOCKS: usize = 64;
-/// All blocks of a magazine.
-const ALL: usize = start(ORDERS);
 /// Frames that a thread can keep: 1.25 MiB.
 const FRAMES: usize = ORDERS * BLOCKS;
 /// The most blocks that move at once.
@@ -55,20 +53,18 @@ pub(crate) struct Magazines {
     kept: Zeroed<AtomicU8>,
 }
 
-/// Of one seat.
-#[repr(C)]
+/// Of one seat, on a page of its own. What each call looks at is not at the page's begin: the first lines of pages
+/// compete for the same places in a CPU's cache, and blocks begin with one.
+#[repr(C, align(4096))]
 struct Magazine {
+    /// The blocks, by order, the oldest first.
+    stacks: [[AtomicU64; BLOCKS]; ORDERS],
+    /// How many blocks there are, by order.
+    held: [AtomicU32; ORDERS],
     latch: Latch,
     /// Calls that found the gate shut.
     passed: AtomicU32,
-    /// How many blocks there are, by order.
-    held: [AtomicU32; ORDERS],
-    _unused: u32,
-    /// The stacks, one after the other.
-    blocks: [AtomicU64; ALL],
 }
-
-const _: () = assert!(size_of::<Magazine>() == 1024, "magazines share no cache line");
 
 // SAFETY: all of it are integers.
 unsafe impl Zero for Magazine {}
@@ -85,11 +81,6 @@ pub(crate) enum Instead {
     Ask,
 }
 
-/// Where the stack of an order begins.
-const fn start(order: usize) -> usize {
-    2 * BLOCKS - ((2 * BLOCKS) >> order)
-}
-
 /// How many blocks the stack of an order has room for.
 const fn room(order: usize) -> usize {
     BLOCKS >> order
@@ -101,51 +92,66 @@ pub(crate) fn batch(order: Order) -> usize {
 }
 
 impl Magazines {
-    /// Those of a pool of so many frames, or none where the system has no `membarrier`.
-    pub(crate) fn new(frames: usize) -> io::Result<Option<Magazines>> {
-        if membarrier(MembarrierCommand::RegisterPrivateExpedited).is_err() {
-            return Ok(None);
-        }
-        let (seats, kept) = (Zeroed::new(SEATS)?, Zeroed::new(frames)?);
-        Ok(Some(Magazines { gate: Gate::new(), seats, kept }))
+    /// Those of a pool of so many frames; none of use where they are not wanted, or the system has no `membarrier`.
+    pub(crate) fn new(wanted: bool, frames: usize) -> io::Result<Magazines> {
+        let works = wanted && membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok();
+        let (seats, frames) = if works { (SEATS, frames) } else { (0, 0) };
+        Ok(Magazines { gate: Gate::new(), seats: Zeroed::new(seats)?, kept: Zeroed::new(frames)? })
     }
 
-    /// The newest block that this thread keeps.
+    /// The newest block that this thread keeps. Without one, [`instead`](Self::instead) says what to do.
     #[inline]
-    pub(crate) fn pop(&self, order: Order) -> Result<FrameId, Instead> {
+    pub(crate) fn pop(&self, order: Order) -> Option<FrameId> {
         let (magazine, _inside) = self.enter(order)?;
         let (order, held) = magazine.held(order);
-        let top = held.checked_sub(1).ok_or(Instead::Batch)?;
-        let block = magazine.blocks[start(order) + top].load(Ordering::Relaxed) as usize;
+        let top = held.checked_sub(1).filter(|&top| top < room(order))?;
+        let block = magazine.stacks[order][top].load(Ordering::Relaxed) as usize;
         magazine.held[order].store(top as u32, Ordering::Relaxed);
-        self.kept[block].store(0, Ordering::Relaxed);
-        Ok(FrameId(block))
+        self.mark(FrameId(block), 0);
+        Some(FrameId(block))
     }
 
-    /// Keeps a block that the thread had.
+    /// Keeps a block that the thread had. If not, [`instead`](Self::instead) says what to do.
     #[inline]
-    pub(crate) fn push(&self, block: FrameId, order: Order) -> Result<(), Instead> {
-        let (magazine, _inside) = self.enter(order)?;
-        if self.put(magazine, block, order) { Ok(()) } else { Err(Instead::Batch) }
+    pub(crate) fn push(&self, block: FrameId, order: Order) -> bool {
+        self.enter(order).is_some_and(|(magazine, _inside)| self.put(magazine, block, order))
+    }
+
+    /// Why a magazine did not serve a call.
+    pub(crate) fn instead(&self, order: Order) -> Instead {
+        let magazine = self.seats.get(seats::number());
+        let Some(magazine) = magazine.filter(|_| usize::from(order.0) < ORDERS) else {
+            return Instead::Engine;
+        };
+        if magazine.latch.is_busy() {
+            return Instead::Engine;
+        }
+        if !self.gate.is_shut() {
+            return Instead::Batch;
+        }
+        // Only this thread counts here; a signal may lose one.
+        let passed = magazine.passed.load(Ordering::Relaxed) + 1;
+        magazine.passed.store(passed % PATIENCE, Ordering::Relaxed);
+        if passed == PATIENCE { Instead::Ask } else { Instead::Engine }
     }
 
     /// Keeps blocks that the thread has from the engine, the last one to be handed out last. How many, from the
     /// end.
     pub(crate) fn fill(&self, blocks: &[FrameId], order: Order) -> usize {
-        let Ok((magazine, _inside)) = self.enter(order) else { return 0 };
+        let Some((magazine, _inside)) = self.enter(order) else { return 0 };
         blocks.iter().rev().take_while(|&&block| self.put(magazine, block, order)).count()
     }
 
     /// Takes the older half of a stack out; how many blocks that is.
     pub(crate) fn take_older(&self, order: Order, out: &mut [FrameId; BATCH]) -> usize {
-        let Ok((magazine, _inside)) = self.enter(order) else { return 0 };
+        let Some((magazine, _inside)) = self.enter(order) else { return 0 };
         self.take(magazine, order, out)
     }
 
     /// Empties all magazines, and keeps them empty until [`open`](Self::open). `free` frees blocks of an order.
     /// The caller has the pool's lock.
     pub(crate) fn shut(&self, mut free: impl FnMut(&[FrameId], Order)) {
-        if self.gate.is_shut() {
+        if self.gate.is_shut() || self.seats.is_empty() {
             return;
         }
         self.gate.shut(fence_all);
@@ -163,7 +169,7 @@ impl Magazines {
     /// Lets threads keep blocks again, if so many free frames are enough for all of them. The caller has the pool's
     /// lock.
     pub(crate) fn open(&self, free: usize) {
-        if free >= self.used().len() * FRAMES {
+        if free >= seats::taken() * FRAMES {
             self.gate.open();
         }
     }
@@ -180,11 +186,13 @@ impl Magazines {
 
     /// Is some frame of a block, which lies in the pool, kept?
     pub(crate) fn keeps(&self, first: FrameId, order: Order) -> bool {
-        let kept = |frame: usize| usize::from(self.kept[frame].load(Ordering::Relaxed));
-        let (inside, larger) =
+        let kept = |frame: usize| {
+            self.kept.get(frame).map_or(0, |kept| usize::from(kept.load(Ordering::Relaxed)))
+        };
+        let (mut inside, mut larger) =
             (first.0..first.0 + order.frames(), usize::from(order.0) + 1..ORDERS);
-        inside.into_iter().any(|frame| kept(frame) > 0)
-            || larger.into_iter().any(|order| kept(first.0 >> order << order) > order)
+        inside.any(|frame| kept(frame) > 0)
+            || larger.any(|order| kept(first.0 >> order << order) > order)
     }
 
     /// Does the thread that asks have its magazine open? Then a signal has interrupted a call.
@@ -193,37 +201,44 @@ impl Magazines {
     }
 
     #[inline]
-    fn enter(&self, order: Order) -> Result<(&Magazine, Inside<'_>), Instead> {
-        let magazine = self.seats.get(seats::number()).filter(|_| usize::from(order.0) < ORDERS);
-        let magazine = magazine.ok_or(Instead::Engine)?;
-        match self.gate.enter(&magazine.latch) {
-            Ok(inside) => Ok((magazine, inside)),
-            Err(away) => Err(magazine.pass(away)),
+    fn enter(&self, order: Order) -> Option<(&Magazine, Inside<'_>)> {
+        if usize::from(order.0) >= ORDERS {
+            return None;
         }
+        let magazine = self.seats.get(seats::seat())?;
+        Some((magazine, self.gate.enter(&magazine.latch).ok()?))
     }
 
-    /// The caller is inside, or has the lock and has waited for the latch.
+    /// The caller is inside.
     #[inline]
     fn put(&self, magazine: &Magazine, block: FrameId, order: Order) -> bool {
-        let (order, held) = magazine.held(order);
-        if held == room(order) {
+        let (index, held) = magazine.held(order);
+        if held >= room(index) {
             return false;
         }
-        magazine.blocks[start(order) + held].store(block.0 as u64, Ordering::Relaxed);
-        magazine.held[order].store(held as u32 + 1, Ordering::Relaxed);
-        self.kept[block.0].store(order as u8 + 1, Ordering::Relaxed);
+        magazine.stacks[index][held].store(block.0 as u64, Ordering::Relaxed);
+        magazine.held[index].store(held as u32 + 1, Ordering::Relaxed);
+        self.mark(block, order.0 + 1);
         true
     }
 
-    /// Takes the oldest blocks out, as many as move at once. The caller is as above.
+    /// Invariant 2.
+    #[inline]
+    fn mark(&self, block: FrameId, mark: u8) {
+        if let Some(kept) = self.kept.get(block.0) {
+            kept.store(mark, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes the oldest blocks out, as many as move at once. The caller is inside, or has waited for the latch.
     fn take(&self, magazine: &Magazine, order: Order, out: &mut [FrameId; BATCH]) -> usize {
         let count = batch(order);
         let (order, held) = magazine.held(order);
-        let stack = &magazine.blocks[start(order)..][..held];
+        let stack = &magazine.stacks[order][..held];
         let count = count.min(held);
         for (entry, block) in out.iter_mut().zip(&stack[..count]) {
             *entry = FrameId(block.load(Ordering::Relaxed) as usize);
-            self.kept[entry.0].store(0, Ordering::Relaxed);
+            self.mark(*entry, 0);
         }
         for (to, from) in stack.iter().zip(&stack[count..]) {
             to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -234,7 +249,7 @@ impl Magazines {
 
     /// The magazines in which there can be blocks.
     fn used(&self) -> &[Magazine] {
-        &self.seats[..seats::high()]
+        &self.seats[..seats::high().min(self.seats.len())]
     }
 }
 
@@ -244,17 +259,6 @@ impl Magazine {
     fn held(&self, order: Order) -> (usize, usize) {
         let order = usize::from(order.0);
         (order, self.held[order].load(Ordering::Relaxed) as usize)
-    }
-
-    #[cold]
-    fn pass(&self, away: Away) -> Instead {
-        if away == Away::Nested {
-            return Instead::Engine;
-        }
-        // Only this thread counts here; a signal may lose one.
-        let passed = self.passed.load(Ordering::Relaxed) + 1;
-        self.passed.store(passed % PATIENCE, Ordering::Relaxed);
-        if passed == PATIENCE { Instead::Ask } else { Instead::Engine }
     }
 }
 

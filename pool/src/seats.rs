@@ -45,9 +45,20 @@ pub(crate) fn number() -> usize {
     }
 }
 
+/// The seat of this thread: a number of [`SEATS`] or more if it has none, or none yet.
+#[inline]
+pub(crate) fn seat() -> usize {
+    NUMBER.get() as usize
+}
+
 /// How many seats were taken at any time, from the first one on.
 pub(crate) fn high() -> usize {
     HIGH.load(Ordering::Relaxed) as usize
+}
+
+/// How many seats are taken now.
+pub(crate) fn taken() -> usize {
+    TAKEN.iter().map(|word| word.load(Ordering::Relaxed).count_ones() as usize).sum()
 }
 
 #[cold]
@@ -114,7 +125,7 @@ mod tests {
             let mut seats = seats.into_inner().expect("nobody panics");
             seats.sort_unstable();
             seats.dedup();
-            assert_eq!(seats.len(), 50);
+            assert_eq!(seats.len(), 50, "threads have seats of their own");
             // The seats of threads that have ended are taken again; other tests have a few.
             assert!(seats[49] < 300 && high() > seats[49], "{seats:?}, {}", high());
         }

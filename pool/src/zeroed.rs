@@ -17,7 +17,7 @@ pub(crate) unsafe trait Zero {}
 // SAFETY: an atomic integer has any value.
 unsafe impl Zero for AtomicU8 {}
 
-/// Anonymous memory from the system, begun on a page.
+/// Anonymous memory from the system, begun on a page; nothing at all if there are no values.
 pub(crate) struct Zeroed<T: Zero> {
     start: NonNull<T>,
     len: usize,
@@ -29,9 +29,12 @@ unsafe impl<T: Zero + Send> Send for Zeroed<T> {}
 unsafe impl<T: Zero + Sync> Sync for Zeroed<T> {}
 
 impl<T: Zero> Zeroed<T> {
-    /// `len` zeros, at least one.
+    /// `len` zeros.
     pub(crate) fn new(len: usize) -> io::Result<Zeroed<T>> {
-        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        if len == 0 {
+            return Ok(Zeroed { start: NonNull::dangling(), len });
+        }
+        let flags = MapFlags::PRIVATE;
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: the system chooses addresses that nobody has.
         let start = unsafe {
@@ -47,13 +50,16 @@ impl<T: Zero> Deref for Zeroed<T> {
 
     #[inline]
     fn deref(&self) -> &[T] {
-        // SAFETY: the mapping has `len` values, all zero at first.
+        // SAFETY: the mapping has `len` values, all zero at first; none need no mapping.
         unsafe { slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }
 
 impl<T: Zero> Drop for Zeroed<T> {
     fn drop(&mut self) {
+        if self.len == 0 {
+            return;
+        }
         let bytes = self.len * size_of::<T>();
         // SAFETY: the mapping is this slice's, which nobody has any more.
         let unmapped = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), bytes) };

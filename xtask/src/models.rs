@@ -8,6 +8,9 @@ use crate::shell::{CHECKING, passed_in, tee, this_cargo};
 /// The crates that keep the contract and have models.
 pub const ENGINES: [&str; 2] = ["woodlot-llfree", "woodlot-nbbs"];
 
+/// Of `woodlot-pool`, one file has models, which are for the explorer: loom does not know `membarrier`.
+const POOL: &str = "woodlot-pool";
+
 /// Executions after which a short run cuts off a scenario under loom, for each thread that comes first: the
 /// same ones on every machine.
 const LOOM_SHORT: &str = "1000";
@@ -33,6 +36,9 @@ pub fn models(cfg: &str, what: &Models) -> Result<Outcome, String> {
     let mut command = this_cargo();
     command.arg("test").args(CHECKING).args(["--release", "--lib"]);
     command.args(ENGINES.iter().flat_map(|krate| ["-p", krate]));
+    if cfg == "woodlot_explore" {
+        command.args(["-p", POOL]);
+    }
     command.args(["--", "--nocapture", "--test-threads", "2"]);
     command.arg(what.name.as_deref().unwrap_or("models"));
     command.env("RUSTFLAGS", format!("--cfg {cfg}"));

@@ -27,10 +27,11 @@ use serde::Deserialize;
 use crate::shell::root;
 
 /// The tables, by the crate that is changed.
-const TABLES: [&str; 3] = [
+const TABLES: [&str; 4] = [
     "xtask/src/mutants/frame.toml",
     "xtask/src/mutants/llfree.toml",
     "xtask/src/mutants/nbbs.toml",
+    "xtask/src/mutants/pool.toml",
 ];
 
 /// One defect.
