@@ -32,7 +32,7 @@ use woodlot_llfree::LLFree;
 use crate::error::{BuildError, PoolError};
 use crate::given::Given;
 use crate::magazines::{self, BATCH, Instead, Magazines};
-use crate::mapping::Mapping;
+use crate::mapping::{self, Mapping};
 use crate::options::{Backing, Options, Quantity};
 use crate::slots::Slots;
 
@@ -120,13 +120,17 @@ impl Frames {
         if cap > size {
             return Err(BuildError::CapAboveSize { cap, size });
         }
+        if options.cap.is_some() && !matches!(options.backing, Backing::File(_) | Backing::Dax(_)) {
+            mapping::check_memory(cap)?;
+        }
         let slots = match options.slots.unwrap_or_else(Slots::all_cpus) {
             0 => return Err(BuildError::Zero(Quantity::Slots)),
             slots => slots,
         };
         let mapping = Mapping::new(options, cap)?;
         let config = ZoneConfig::new(size / FRAME, slots);
-        let engine = Owned::<LLFree<Base4K>>::new(&config, Init::Free).map_err(BuildError::Zone)?;
+        let engine = Owned::<LLFree<Base4K>>::new(&config, Init::Free);
+        let engine = engine.map_err(BuildError::Zone).inspect_err(|_| mapping.undo())?;
         let magazines = Magazines::new(options.magazines, size / FRAME)
             .map_err(|cause| BuildError::Map { bytes: size / FRAME, cause })?;
         let (units, cap_units) = (size / unit_bytes, cap / unit_bytes);

@@ -52,6 +52,7 @@ pub(crate) enum Backing {
     Reserved(HugePage),
     MemoryFile,
     File(PathBuf),
+    Dax(PathBuf),
 }
 
 /// A number that a pool is made from.
@@ -151,12 +152,26 @@ impl Options {
     /// [`Pool::alloc_at`](crate::Pool::alloc_at).
     ///
     /// # Safety
-    /// While the pool lives, nobody else writes to the file, or makes it shorter.
+    /// While the pool lives, nobody else writes to the file, or makes it shorter. A touch of what is no longer there is
+    /// `SIGBUS`. The pool looks at the length whenever memory comes or goes, and returns an error if it has changed,
+    /// before it hands out what is not there.
     pub unsafe fn file(self, path: impl Into<PathBuf>) -> Options {
         Options { backing: Backing::File(path.into()), ..self }
     }
 
-    /// At most so many bytes are resident. The size, unless this is called. A multiple as the size is.
+    /// A file of persistent memory, mapped so that its contents are persistent as soon as they have left the CPU's caches,
+    /// without a call of the system (DAX, `MAP_SYNC`). Otherwise as [`file`](Self::file). A file system that cannot
+    /// do this is an error: only a file on persistent memory, under a mount with `dax`, is mapped so.
+    ///
+    /// # Safety
+    /// As [`file`](Self::file).
+    pub unsafe fn dax(self, path: impl Into<PathBuf>) -> Options {
+        Options { backing: Backing::Dax(path.into()), ..self }
+    }
+
+    /// At most so many bytes are resident. The size, unless this is called. A multiple as the size is, and not
+    /// more than the machine has memory and swap, unless the pool is in a file. (Limits of a container are not looked
+    /// at. Without a cap, a pool may have more addresses than the machine has memory.)
     pub fn cap(self, bytes: usize) -> Options {
         Options { cap: Some(bytes), ..self }
     }

@@ -1,6 +1,7 @@
 //! What threads keep to themselves: it is found, counted, and nobody else's.
 
 use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Barrier, OnceLock};
 use std::thread;
@@ -30,8 +31,10 @@ fn beside_idle_threads(look: impl FnOnce(&Pool)) -> Pool {
             });
         }
         idle.wait();
-        look(&pool);
+        // The threads go on whatever becomes of it.
+        let result = catch_unwind(AssertUnwindSafe(|| look(&pool)));
         looked.wait();
+        result.unwrap_or_else(|panic| resume_unwind(panic));
     });
     pool
 }
