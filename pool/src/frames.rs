@@ -377,6 +377,9 @@ impl Frames {
 
     /// Frees blocks in the engine.
     fn free_batch(&self, blocks: &[FrameId], order: Order) {
+        if blocks.is_empty() {
+            return;
+        }
         let freed = self.engine.free_batch(blocks, order, self.slots.current());
         debug_assert!(freed.is_ok(), "{freed:?}: a block is freed once");
     }
@@ -606,5 +609,34 @@ impl Frames {
         let above = self.free_resident().saturating_sub(mark.frames / 2);
         // A free has nobody to tell: memory that the system does not take stays the pool's.
         let _ = self.give(above >> self.unit_order);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn magazines_are_for_those_who_have_enough() {
+        let frames = Frames::new(&Options::new(1 << 30)).expect("addresses are free");
+        let keeps = || {
+            let block = frames.alloc(Order(0)).expect("memory");
+            frames.free(block, Order(0));
+            frames.magazines.frames() > 0
+        };
+        assert!(keeps());
+        frames.give_back(usize::MAX).expect("the system takes memory");
+        assert_eq!(frames.magazines.frames(), 0);
+        assert!(keeps(), "after memory was given back");
+        let all: Vec<FrameId> = (0..256).filter_map(|_| frames.alloc(Order(10)).ok()).collect();
+        assert_eq!(all.len(), 256);
+        frames.alloc(Order(0)).expect_err("there is no more");
+        // 1 MiB is less than even one thread may keep.
+        frames.free(all[0], Order(8));
+        assert!(!keeps() && !keeps(), "memory is short");
+        (1..4).for_each(|part| frames.free(FrameId(all[0].0 + part * 256), Order(8)));
+        all[1..].iter().for_each(|&block| frames.free(block, Order(10)));
+        let calls = (0..1000).find(|_| keeps());
+        assert!(calls.is_some_and(|calls| calls < 200), "open again after {calls:?} pairs");
     }
 }

@@ -3,7 +3,7 @@
 //! ```text
 //!   seat 0   seat 1   seat 2 ...           one magazine for each seat, that is, for each thread
 //!     │        │
-//!     │        └─ order 0: 64 blocks, order 1: 32, ... order 4: 4      a stack each, 256 KiB at most
+//!     │        └─ orders 0 to 4: 64, 32, 16, 8 and 8 blocks at most      a stack each
 //!     │
 //!   free: push; a full stack sends its older half to the engine in one batch
 //!   alloc: pop; an empty stack gets half of a stack from the engine in one batch
@@ -36,10 +36,13 @@ use crate::zeroed::{Zero, Zeroed};
 
 /// Orders 0 to 4 are kept.
 const ORDERS: usize = 5;
-/// Blocks of order 0 in a full stack. A stack of any order has the same bytes, 256 KiB.
+/// Blocks of order 0 in a full stack.
 const BLOCKS: usize = 64;
-/// Frames that a thread can keep: 1.25 MiB.
-const FRAMES: usize = ORDERS * BLOCKS;
+/// Blocks in a full stack of any order, at least: with fewer, blocks that are allocated and freed in a row cost more than
+/// without magazines.
+const LEAST: usize = 8;
+/// Frames that a thread can keep: 1.5 MiB.
+const FRAMES: usize = 4 * BLOCKS + (LEAST << 4);
 /// The most blocks that move at once.
 pub(crate) const BATCH: usize = BLOCKS / 2;
 /// After so many calls that found the gate shut, a thread asks whether it should still be.
@@ -81,9 +84,10 @@ pub(crate) enum Instead {
     Ask,
 }
 
-/// How many blocks the stack of an order has room for.
+/// How many blocks the stack of an order has room for: 256 KiB of them, 512 KiB of order 4.
 const fn room(order: usize) -> usize {
-    BLOCKS >> order
+    let room = BLOCKS >> order;
+    if room > LEAST { room } else { LEAST }
 }
 
 /// Half of that: what moves at once.

@@ -205,8 +205,8 @@ impl Options {
     }
 
     /// Threads keep blocks of 4 to 64 KiB that they have freed, and use them again (with `true`, as unless this is
-    /// called). A thread keeps at most 256 KiB of blocks of each order, 1.25 MiB in all, and what a thread leaves at
-    /// its end is the next new thread's. What is kept counts as free. It is taken back before an allocation
+    /// called). A thread keeps at most 256 KiB of blocks of each order, 512 KiB of those of 64 KiB, 1.5 MiB in all,
+    /// and what a thread leaves at its end is the next new thread's. What is kept counts as free. It is taken back before an allocation
     /// fails, and before memory goes to the system; while less is free than all threads may keep, none keeps any.
     /// Without, each call goes to the engine, and huge frames stay free for longer.
     ///
