@@ -38,11 +38,11 @@ use crate::zeroed::{Zero, Zeroed};
 const ORDERS: usize = 5;
 /// Blocks of order 0 in a full stack.
 const BLOCKS: usize = 64;
-/// Blocks in a full stack of any order, at least: with fewer, blocks that are allocated and freed in a row cost more than
-/// without magazines.
-const LEAST: usize = 8;
+/// Blocks in a full stack, by order: 256 KiB of them, 512 KiB of order 4. With four of order 4, such blocks cost twice as
+/// much as without magazines if many are allocated and then freed.
+const ROOM: [usize; ORDERS] = [BLOCKS, 32, 16, 8, 8];
 /// Frames that a thread can keep: 1.5 MiB.
-const FRAMES: usize = 4 * BLOCKS + (LEAST << 4);
+const FRAMES: usize = 4 * BLOCKS + (8 << 4);
 /// The most blocks that move at once.
 pub(crate) const BATCH: usize = BLOCKS / 2;
 /// After so many calls that found the gate shut, a thread asks whether it should still be.
@@ -84,15 +84,9 @@ pub(crate) enum Instead {
     Ask,
 }
 
-/// How many blocks the stack of an order has room for: 256 KiB of them, 512 KiB of order 4.
-const fn room(order: usize) -> usize {
-    let room = BLOCKS >> order;
-    if room > LEAST { room } else { LEAST }
-}
-
-/// Half of that: what moves at once.
+/// How many blocks of an order move at once: half of a stack.
 pub(crate) fn batch(order: Order) -> usize {
-    room(usize::from(order.0)) / 2
+    ROOM[usize::from(order.0)] / 2
 }
 
 impl Magazines {
@@ -108,8 +102,8 @@ impl Magazines {
     pub(crate) fn pop(&self, order: Order) -> Option<FrameId> {
         let (magazine, _inside) = self.enter(order)?;
         let (order, held) = magazine.held(order);
-        let top = held.checked_sub(1).filter(|&top| top < room(order))?;
-        let block = magazine.stacks[order][top].load(Ordering::Relaxed) as usize;
+        let top = held.checked_sub(1)?;
+        let block = magazine.stacks[order][top % BLOCKS].load(Ordering::Relaxed) as usize;
         magazine.held[order].store(top as u32, Ordering::Relaxed);
         self.mark(FrameId(block), 0);
         Some(FrameId(block))
@@ -217,10 +211,10 @@ impl Magazines {
     #[inline]
     fn put(&self, magazine: &Magazine, block: FrameId, order: Order) -> bool {
         let (index, held) = magazine.held(order);
-        if held >= room(index) {
+        if held >= ROOM[index] {
             return false;
         }
-        magazine.stacks[index][held].store(block.0 as u64, Ordering::Relaxed);
+        magazine.stacks[index][held % BLOCKS].store(block.0 as u64, Ordering::Relaxed);
         magazine.held[index].store(held as u32 + 1, Ordering::Relaxed);
         self.mark(block, order.0 + 1);
         true
