@@ -241,7 +241,7 @@ fn signal_handlers_use_the_pool_of_the_thread_they_interrupt() {
                     assert!(is_signed(&block, step), "overwritten");
                 }
             }
-            let enough = SIGNALS.load(Ordering::Relaxed) >= 5000 && step > 100_000;
+            let enough = SIGNALS.load(Ordering::Relaxed) >= 2000 && step > 100_000;
             if enough || began.elapsed() > Duration::from_secs(20) {
                 break;
             }
