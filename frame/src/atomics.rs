@@ -41,3 +41,9 @@ pub unsafe fn clear(words: &[AtomicU64]) {
 pub unsafe fn clear(words: &[AtomicU64]) {
     words.iter().for_each(|word| word.store(0, Ordering::Relaxed));
 }
+
+/// Keeps the compiler from moving accesses across it. The processor still may.
+#[inline]
+pub fn compiler_fence() {
+    core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
+}

@@ -2,6 +2,7 @@
 //!
 //! `cargo run --release -p woodlot-pool --example compare` prints the tables of the crate's README.
 
+use std::cell::RefCell;
 use std::error::Error;
 use std::fmt;
 use std::fs;
@@ -33,15 +34,16 @@ fn main() -> Result<(), Box<dyn Error>> {
         Source::Malloc,
         Source::Aligned,
         Source::Mmap,
+        Source::Stack(&by_thread),
     ];
 
     println!(
         "\nAllocate, touch and free. ns for each block: wall, thread CPU (median of {REPETITIONS}; least)."
     );
     println!(
-        "\n| block | touched | threads | held | pool | pool, slot by CPU | malloc | posix_memalign | mmap | malloc, posix_memalign, mmap / pool, by CPU time |"
+        "\n| block | touched | threads | held | pool | pool, slot by CPU | malloc | posix_memalign | mmap | vector | malloc, posix_memalign, mmap / pool, by CPU time |"
     );
-    println!("|---|---|---|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|---|---|---|");
     for (order, many) in [(0, 1024), (4, 64), (9, 32)] {
         let order = Order(order);
         for (touch, held) in [
@@ -111,6 +113,8 @@ enum Source<'p> {
     /// `posix_memalign`, to a page.
     Aligned,
     Mmap,
+    /// A vector of free blocks, of one thread: what the loop and the touch cost.
+    Stack(&'p Pool),
 }
 
 /// How much of a block is written.
@@ -269,6 +273,18 @@ fn run(source: Source, load: Load, least: Duration) -> Cost {
                 unsafe { rustix::mm::munmap(block.cast(), bytes) }.expect("it is mapped");
             })
         }
+        Source::Stack(pool) => {
+            let run = pool.alloc_run(bytes * load.held.blocks()).expect("memory");
+            let start = run.as_ptr().cast_mut();
+            let blocks = (0..load.held.blocks()).map(|block| start.wrapping_add(block * bytes));
+            let stack = RefCell::new(blocks.collect::<Vec<_>>());
+            let take = || {
+                let block = stack.borrow_mut().pop().expect("as many as are held");
+                touched(block);
+                block
+            };
+            rounds(load.held, least, take, |block| stack.borrow_mut().push(block))
+        }
     }
 }
 
@@ -280,17 +296,21 @@ fn rounds<B>(held: Held, least: Duration, take: impl Fn() -> B, free: impl Fn(B)
     let (began, cpu) = (Instant::now(), cpu_time());
     let (mut done, mut rounds, mut chance) = (0, 1, 1u64);
     let cost = loop {
-        for _ in 0..rounds {
-            match held {
-                Held::One => free(take()),
-                Held::All(count) => {
+        match held {
+            Held::One => (0..rounds).for_each(|_| free(take())),
+            Held::All(count) => {
+                for _ in 0..rounds {
                     blocks.extend((0..count).map(|_| take()));
                     blocks.drain(..).for_each(&free);
                 }
-                Held::Chance(count) => {
+            }
+            Held::Chance(count) => {
+                for _ in 0..rounds {
                     chance =
                         chance.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-                    free(blocks.swap_remove((chance >> 33) as usize % count));
+                    // A number below `count`, without a division.
+                    let chosen = ((chance >> 32) * count as u64) >> 32;
+                    free(blocks.swap_remove(chosen as usize));
                     blocks.push(take());
                 }
             }

@@ -32,6 +32,13 @@ pub enum BuildError {
         /// The bytes of the pool.
         size: usize,
     },
+    /// The cap is above the memory and swap of the machine.
+    CapAboveMemory {
+        /// The bytes of the cap.
+        cap: usize,
+        /// The bytes of memory and swap.
+        memory: u64,
+    },
     /// The engine refused the zone: too large, or too many slots.
     Zone(InitError),
     /// The system did not map the memory.
@@ -61,6 +68,8 @@ pub enum BuildError {
     },
     /// Another pool has the file.
     FileInUse(PathBuf),
+    /// The file is not one that the system maps with `MAP_SYNC`: it is not on persistent memory.
+    NotDax(PathBuf),
     /// The file is neither empty nor as long as the pool.
     FileLength {
         /// The file.
@@ -101,6 +110,10 @@ impl fmt::Display for BuildError {
             Self::CapAboveSize { cap, size } => {
                 write!(f, "the cap of the pool is {cap} bytes, above its size of {size}")
             }
+            Self::CapAboveMemory { cap, memory } => write!(
+                f,
+                "the cap of the pool is {cap} bytes, above the {memory} of memory and swap in this machine",
+            ),
             Self::Zone(cause) => write!(f, "the zone of the pool was refused: {cause}"),
             Self::Map { bytes, cause } => write!(f, "{bytes} bytes could not be mapped: {cause}"),
             Self::HugePages { page, needed, free: Some(free) } => write!(
@@ -118,6 +131,11 @@ impl fmt::Display for BuildError {
                 write!(f, "{}: could not {doing}: {cause}", path.display())
             }
             Self::FileInUse(path) => write!(f, "{}: another pool has this file", path.display()),
+            Self::NotDax(path) => write!(
+                f,
+                "{}: not on persistent memory: the file system does not map it with MAP_SYNC",
+                path.display(),
+            ),
             Self::FileLength { path, bytes, size } => write!(
                 f,
                 "{}: the file has {bytes} bytes; it must be empty, or have the {size} of the pool",

@@ -14,23 +14,25 @@
 //!    call sets the bit before it returns memory of the unit.
 //! 3. Only the holder of the lock takes units offline, puts them online, and clears bits. It clears the bit of a unit
 //!    that it has taken offline: all of the unit is free then, and nobody can allocate it.
+//! 4. The holder of the lock has emptied the magazines of all threads, and they stay empty while it has the lock.
 //!
-//! An allocation takes the lock only if the engine has nothing. Then no unit is on its way to the system, so that an
-//! allocation fails only if the memory is not there.
+//! An allocation takes the lock only if the engine has nothing. Then no unit is on its way to the system, and no thread
+//! keeps a block, so that an allocation fails only if the memory is not there.
 
-use std::ops::Range;
+use std::ops::{Deref, DerefMut, Range};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use woodlot_frame::atomics::{AtomicU64, Ordering};
 use woodlot_frame::{
-    AllocError, Base4K, Class, FrameAllocator, FrameId, Geometry, HugeId, Init, Order, Owned,
-    RangeRequest, Request, ZoneConfig,
+    AllocError, Base4K, Batch, Class, FrameAllocator, FrameId, FreeError, Geometry, HugeId, Init,
+    Order, Owned, RangeRequest, Request, ZoneConfig,
 };
 use woodlot_llfree::LLFree;
 
 use crate::error::{BuildError, PoolError};
 use crate::given::Given;
-use crate::mapping::Mapping;
+use crate::magazines::{self, BATCH, Instead, Magazines};
+use crate::mapping::{self, Mapping};
 use crate::options::{Backing, Options, Quantity};
 use crate::slots::Slots;
 
@@ -44,6 +46,7 @@ pub(crate) struct Frames {
     engine: Owned<LLFree<'static, Base4K>>,
     mapping: Mapping,
     slots: Slots,
+    magazines: Magazines,
     /// A unit has 2^this frames.
     unit_order: u32,
     cap_units: usize,
@@ -65,6 +68,32 @@ struct Mark {
 
 #[repr(align(128))]
 struct Freed(AtomicU64);
+
+/// The lock is held, and the magazines are empty. Whoever lets go of it opens them again, if there is enough memory.
+struct Locked<'f> {
+    frames: &'f Frames,
+    given: MutexGuard<'f, Given>,
+}
+
+impl Deref for Locked<'_> {
+    type Target = Given;
+
+    fn deref(&self) -> &Given {
+        &self.given
+    }
+}
+
+impl DerefMut for Locked<'_> {
+    fn deref_mut(&mut self) -> &mut Given {
+        &mut self.given
+    }
+}
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        self.frames.magazines.open(self.frames.engine.free_frames());
+    }
+}
 
 /// Huge frames in a row that an allocation needs, all free.
 #[derive(Clone, Copy)]
@@ -91,18 +120,25 @@ impl Frames {
         if cap > size {
             return Err(BuildError::CapAboveSize { cap, size });
         }
+        if options.cap.is_some() && !matches!(options.backing, Backing::File(_) | Backing::Dax(_)) {
+            mapping::check_memory(cap)?;
+        }
         let slots = match options.slots.unwrap_or_else(Slots::all_cpus) {
             0 => return Err(BuildError::Zero(Quantity::Slots)),
             slots => slots,
         };
         let mapping = Mapping::new(options, cap)?;
         let config = ZoneConfig::new(size / FRAME, slots);
-        let engine = Owned::<LLFree<Base4K>>::new(&config, Init::Free).map_err(BuildError::Zone)?;
+        let engine = Owned::<LLFree<Base4K>>::new(&config, Init::Free);
+        let engine = engine.map_err(BuildError::Zone).inspect_err(|_| mapping.undo())?;
+        let magazines = Magazines::new(options.magazines, size / FRAME)
+            .map_err(|cause| BuildError::Map { bytes: size / FRAME, cause })?;
         let (units, cap_units) = (size / unit_bytes, cap / unit_bytes);
         let frames = Frames {
             engine,
             mapping,
             slots: Slots::new(slots, options.slot_by),
+            magazines,
             unit_order: (unit_bytes / FRAME).trailing_zeros(),
             cap_units,
             resident: (0..units.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
@@ -141,12 +177,12 @@ impl Frames {
 
     /// By the engine's trees: threads that share a slot lose counts of each other in its quick sum.
     pub(crate) fn free_bytes(&self) -> usize {
-        self.resident_of(self.engine.stats().free_frames) * FRAME
+        self.resident_of(self.engine.stats().free_frames + self.magazines.frames()) * FRAME
     }
 
     /// About how many frames are free and resident.
     fn free_resident(&self) -> usize {
-        self.resident_of(self.engine.free_frames())
+        self.resident_of(self.engine.free_frames() + self.magazines.frames())
     }
 
     /// How many of so many free frames are resident. Units that are not resident are free.
@@ -182,8 +218,22 @@ impl Frames {
         word.is_some_and(|word| word.load(Ordering::Relaxed) >> (unit % 64) & 1 == 1)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Given> {
-        self.given.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> Locked<'_> {
+        self.locked(self.given.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The lock, or nothing if somebody has it.
+    fn try_lock(&self) -> Option<Locked<'_>> {
+        match self.given.try_lock() {
+            Ok(given) => Some(self.locked(given)),
+            Err(TryLockError::Poisoned(error)) => Some(self.locked(error.into_inner())),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    fn locked<'f>(&'f self, given: MutexGuard<'f, Given>) -> Locked<'f> {
+        self.magazines.shut(|blocks, order| self.free_batch(blocks, order));
+        Locked { frames: self, given }
     }
 }
 
@@ -191,6 +241,17 @@ impl Frames {
 impl Frames {
     #[inline]
     pub(crate) fn alloc(&self, order: Order) -> Result<FrameId, PoolError> {
+        self.magazines.pop(order).map_or_else(|| self.alloc_not_kept(order), Ok)
+    }
+
+    /// Allocates a block where this thread keeps none.
+    #[cold]
+    fn alloc_not_kept(&self, order: Order) -> Result<FrameId, PoolError> {
+        match self.magazines.instead(order) {
+            Instead::Batch => return self.refill(order),
+            Instead::Ask => self.ask(),
+            Instead::Engine => {}
+        }
         // The slow way makes its own request: one that is kept for it would be copied here each time.
         match self.engine.alloc(self.request(order)) {
             Ok(frame) if self.is_backed(frame, order) => Ok(frame),
@@ -199,11 +260,36 @@ impl Frames {
         }
     }
 
+    /// Allocates a block, and more for this thread to keep.
+    fn refill(&self, order: Order) -> Result<FrameId, PoolError> {
+        let (mut blocks, wanted) = ([FrameId(0); BATCH], magazines::batch(order));
+        let found =
+            self.engine.alloc_batch(self.request(order), Batch::UpTo, &mut blocks[..wanted]);
+        let Ok(count) = found else { return self.alloc_more(order) };
+        let (first, more) = (blocks[0], &blocks[1..count]);
+        let backed = self.back(first, order);
+        // Nothing becomes resident only to be kept.
+        let resident = more.iter().take_while(|&&block| self.is_backed(block, order)).count();
+        let kept = self.magazines.fill(&more[..resident], order);
+        self.free_batch(&more[..resident - kept], order);
+        self.free_batch(&more[resident..], order);
+        backed
+    }
+
+    /// Opens the magazines, if memory is no longer short.
+    fn ask(&self) {
+        drop(self.try_lock());
+    }
+
     #[cold]
     fn alloc_more(&self, order: Order) -> Result<FrameId, PoolError> {
         let request = self.request(order);
         if u32::from(order.0) > Base4K::MAX_ORDER {
             return Err(PoolError::OrderTooLarge(order));
+        }
+        // Whoever has the lock may wait for the call that a signal has interrupted.
+        if self.magazines.is_inside() {
+            return Err(self.out_of_memory(order.frames()));
         }
         let huge = order.frames().div_ceil(HUGE);
         let window = Window { huge, align: huge };
@@ -254,12 +340,53 @@ impl Frames {
     #[cold]
     fn back(&self, first: FrameId, order: Order) -> Result<FrameId, PoolError> {
         let backed = self.back_units(self.units_of(first, order.frames()));
-        backed.inspect_err(|_| self.free(first, order))?;
+        backed.inspect_err(|_| self.free_one(first, order))?;
         Ok(first)
     }
 
     #[inline]
     pub(crate) fn free(&self, frame: FrameId, order: Order) {
+        if !self.magazines.push(frame, order) {
+            self.free_not_kept(frame, order);
+        }
+    }
+
+    /// Frees a block that this thread does not keep yet.
+    #[cold]
+    fn free_not_kept(&self, frame: FrameId, order: Order) {
+        match self.magazines.instead(order) {
+            Instead::Batch => return self.flush(frame, order),
+            Instead::Ask => self.ask(),
+            Instead::Engine => {}
+        }
+        self.free_one(frame, order);
+    }
+
+    /// Frees a block whose magazine is full: the block is kept, and older ones are not.
+    fn flush(&self, frame: FrameId, order: Order) {
+        let mut blocks = [FrameId(0); BATCH];
+        let count = self.magazines.take_older(order, &mut blocks);
+        if !self.magazines.push(frame, order) {
+            self.free_one(frame, order);
+        }
+        self.free_batch(&blocks[..count], order);
+        if let Some(mark) = &self.mark {
+            self.look(mark, self.slots.current().0, count << order.0);
+        }
+    }
+
+    /// Frees blocks in the engine.
+    fn free_batch(&self, blocks: &[FrameId], order: Order) {
+        if blocks.is_empty() {
+            return;
+        }
+        let freed = self.engine.free_batch(blocks, order, self.slots.current());
+        debug_assert!(freed.is_ok(), "{freed:?}: a block is freed once");
+    }
+
+    /// Frees a block in the engine.
+    #[inline]
+    fn free_one(&self, frame: FrameId, order: Order) {
         let slot = self.slots.current();
         let freed = self.engine.free(frame, order, slot);
         debug_assert!(freed.is_ok(), "{freed:?}: a block is freed once");
@@ -279,7 +406,11 @@ impl Frames {
 
     pub(crate) fn check_allocated(&self, frame: FrameId, order: Order) -> Result<(), PoolError> {
         let slot = self.slots.current();
-        self.engine.can_free(frame, order, slot).map_err(PoolError::NotAllocated)
+        self.engine.can_free(frame, order, slot).map_err(PoolError::NotAllocated)?;
+        if self.magazines.keeps(frame, order) {
+            return Err(PoolError::NotAllocated(FreeError::NotAllocated(frame)));
+        }
+        Ok(())
     }
 
     #[inline]
@@ -474,13 +605,38 @@ impl Frames {
     #[cold]
     fn give_above(&self, mark: &Mark) {
         // Whoever has the lock moves memory already.
-        let _given = match self.given.try_lock() {
-            Ok(given) => given,
-            Err(TryLockError::Poisoned(error)) => error.into_inner(),
-            Err(TryLockError::WouldBlock) => return,
-        };
+        let Some(_locked) = self.try_lock() else { return };
         let above = self.free_resident().saturating_sub(mark.frames / 2);
         // A free has nobody to tell: memory that the system does not take stays the pool's.
         let _ = self.give(above >> self.unit_order);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn magazines_are_for_those_who_have_enough() {
+        let frames = Frames::new(&Options::new(1 << 30)).expect("addresses are free");
+        let keeps = || {
+            let block = frames.alloc(Order(0)).expect("memory");
+            frames.free(block, Order(0));
+            frames.magazines.frames() > 0
+        };
+        assert!(keeps());
+        frames.give_back(usize::MAX).expect("the system takes memory");
+        assert_eq!(frames.magazines.frames(), 0);
+        assert!(keeps(), "after memory was given back");
+        let all: Vec<FrameId> = (0..256).filter_map(|_| frames.alloc(Order(10)).ok()).collect();
+        assert_eq!(all.len(), 256);
+        frames.alloc(Order(0)).expect_err("there is no more");
+        // 1 MiB is less than even one thread may keep.
+        frames.free(all[0], Order(8));
+        assert!(!keeps() && !keeps(), "memory is short");
+        (1..4).for_each(|part| frames.free(FrameId(all[0].0 + part * 256), Order(8)));
+        all[1..].iter().for_each(|&block| frames.free(block, Order(10)));
+        let calls = (0..1000).find(|_| keeps());
+        assert!(calls.is_some_and(|calls| calls < 200), "open again after {calls:?} pairs");
     }
 }

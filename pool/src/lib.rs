@@ -6,6 +6,7 @@
 //!   Block, Run, Claim     handles that borrow the pool
 //!   Pool                  what a program calls
 //!   Frames                the engine LLFree, and which memory the system has
+//!   Magazines             blocks that a thread keeps to itself
 //!   Mapping               one range of addresses; mmap, madvise, mbind, fallocate
 //! ```
 //!
@@ -22,10 +23,14 @@ mod claim;
 mod error;
 mod frames;
 mod given;
+mod handshake;
+mod magazines;
 mod mapping;
 mod options;
 mod pool;
+mod seats;
 mod slots;
+mod zeroed;
 
 pub use block::{Block, Run};
 pub use claim::Claim;

@@ -24,8 +24,10 @@ pub(crate) struct Mapping {
     base: NonNull<u8>,
     len: usize,
     file: Option<File>,
-    /// The file is on a disk, which can be full.
+    /// The file has a path: its disk can be full, and somebody else can make it shorter.
     on_disk: bool,
+    /// The file was empty, or not there.
+    was_empty: bool,
     populate: bool,
 }
 
@@ -37,26 +39,41 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     pub(crate) fn new(options: &Options, cap: usize) -> Result<Mapping, BuildError> {
         let node = options.node.map(|node| check_node(node).map(|()| node)).transpose()?;
-        let file = match &options.backing {
-            Backing::MemoryFile => Some(memory_file(options.size)?),
-            Backing::File(path) => Some(open(path, options.size, cap)?),
-            _ => None,
+        let (file, was_empty) = match &options.backing {
+            Backing::MemoryFile => (Some(memory_file(options.size)?), true),
+            Backing::File(path) | Backing::Dax(path) => {
+                let (file, was_empty) = open(path, options.size, cap)?;
+                (Some(file), was_empty)
+            }
+            _ => (None, false),
         };
-        let mapping = Mapping {
-            base: map(options, file.as_ref())?,
-            len: options.size,
-            file,
-            on_disk: matches!(options.backing, Backing::File(_)),
-            populate: options.populate,
-        };
+        let on_disk = matches!(options.backing, Backing::File(_) | Backing::Dax(_));
+        let base = map(options, file.as_ref()).inspect_err(|_| {
+            if let (Some(file), true, true) = (&file, on_disk, was_empty) {
+                empty(file);
+            }
+        })?;
+        let (len, populate) = (options.size, options.populate);
+        let mapping = Mapping { base, len, file, on_disk, was_empty, populate };
+        mapping.advise_all(options, node).inspect_err(|_| mapping.undo())?;
+        Ok(mapping)
+    }
+
+    /// Tells the system what memory the pool is to have.
+    fn advise_all(&self, options: &Options, node: Option<usize>) -> Result<(), BuildError> {
         if options.backing == Backing::Transparent {
-            let advised = mapping.advise(0..options.size, Advice::LinuxHugepage);
+            let advised = self.advise(0..options.size, Advice::LinuxHugepage);
             advised.map_err(|cause| BuildError::Map { bytes: options.size, cause })?;
         }
-        if let Some(node) = node {
-            mapping.bind(node).map_err(|cause| BuildError::Bind { node, cause })?;
+        let Some(node) = node else { return Ok(()) };
+        self.bind(node).map_err(|cause| BuildError::Bind { node, cause })
+    }
+
+    /// Leaves the file as it was, for a pool that is not made after all.
+    pub(crate) fn undo(&self) {
+        if let (Some(file), true, true) = (&self.file, self.on_disk, self.was_empty) {
+            empty(file);
         }
-        Ok(mapping)
     }
 
     /// The first byte.
@@ -75,7 +92,7 @@ impl Mapping {
 
     /// Sees to it that there is memory for these bytes.
     pub(crate) fn provide(&self, bytes: Range<usize>) -> io::Result<()> {
-        if let (Some(file), true) = (&self.file, self.on_disk) {
+        if let Some(file) = self.checked_file()? {
             allocate(file, &bytes)?;
         }
         if self.populate { self.advise(bytes, Advice::LinuxPopulateWrite) } else { Ok(()) }
@@ -83,8 +100,21 @@ impl Mapping {
 
     /// Gives the memory of these bytes to the system. They are zero when they are next touched.
     pub(crate) fn discard(&self, bytes: Range<usize>) -> io::Result<()> {
+        self.checked_file()?;
         let shared = self.file.is_some();
         self.advise(bytes, if shared { Advice::LinuxRemove } else { Advice::LinuxDontNeed })
+    }
+
+    /// The file on a disk, if there is one. It has all its bytes.
+    fn checked_file(&self) -> io::Result<Option<&File>> {
+        let Some(file) = self.file.as_ref().filter(|_| self.on_disk) else { return Ok(None) };
+        let (bytes, len) = (file.metadata()?.len(), self.len);
+        if bytes >= len as u64 {
+            return Ok(Some(file));
+        }
+        Err(io::Error::other(format!(
+            "somebody has made the file shorter: {bytes} bytes, of {len}"
+        )))
     }
 
     fn advise(&self, bytes: Range<usize>, advice: Advice) -> io::Result<()> {
@@ -144,8 +174,9 @@ fn map(options: &Options, file: Option<&File>) -> Result<NonNull<u8>, BuildError
         Ok(()) => Ok(NonNull::new(base).expect("a mapping is not at address zero")),
         Err(errno) => {
             unmap(base, size);
-            Err(match options.backing {
-                Backing::Reserved(page) => too_few(page, size, failed(errno)),
+            Err(match &options.backing {
+                Backing::Reserved(page) => too_few(*page, size, failed(errno)),
+                Backing::Dax(path) if errno == Errno::OPNOTSUPP => BuildError::NotDax(path.clone()),
                 _ => failed(errno),
             })
         }
@@ -171,6 +202,7 @@ unsafe fn map_at(
             Backing::Reserved(HugePage::Mib2) => private | MapFlags::HUGETLB | MapFlags::HUGE_2MB,
             Backing::Reserved(HugePage::Gib1) => private | MapFlags::HUGETLB | MapFlags::HUGE_1GB,
             Backing::MemoryFile | Backing::File(_) => MapFlags::FIXED | MapFlags::SHARED,
+            Backing::Dax(_) => MapFlags::FIXED | MapFlags::SHARED_VALIDATE | MapFlags::SYNC,
         },
     );
     // SAFETY: as the caller promises.
@@ -218,8 +250,8 @@ fn memory_file(size: usize) -> Result<File, BuildError> {
     Ok(file.into())
 }
 
-/// Opens the file, locks it, and reserves its first `cap` bytes on the disk.
-fn open(path: &Path, size: usize, cap: usize) -> Result<File, BuildError> {
+/// Opens the file, locks it, and reserves its first `cap` bytes on the disk. Was it empty, or not there?
+fn open(path: &Path, size: usize, cap: usize) -> Result<(File, bool), BuildError> {
     let failed = |doing| {
         move |cause: io::Error| BuildError::File { path: PathBuf::from(path), doing, cause }
     };
@@ -241,11 +273,16 @@ fn open(path: &Path, size: usize, cap: usize) -> Result<File, BuildError> {
     reserved.map_err(|cause| {
         if bytes == 0 {
             // What the disk had no room for is not left behind.
-            let _ = file.set_len(0);
+            empty(&file);
         }
         failed("reserve disk space for the cap")(cause)
     })?;
-    Ok(file)
+    Ok((file, bytes == 0))
+}
+
+/// Empties a file that was empty before. Why this is done is reported already, whatever becomes of it.
+fn empty(file: &File) {
+    let _ = file.set_len(0);
 }
 
 /// Is there disk space to make the file as large as `cap`? A disk would be full for a moment without this look.
@@ -259,6 +296,13 @@ fn has_room(file: &File, cap: usize) -> io::Result<()> {
 fn allocate(file: &File, bytes: &Range<usize>) -> io::Result<()> {
     let (offset, len) = (bytes.start as u64, bytes.len() as u64);
     rustix::fs::fallocate(file, FallocateFlags::empty(), offset, len).map_err(io::Error::from)
+}
+
+/// Does the machine have so much memory and swap?
+pub(crate) fn check_memory(cap: usize) -> Result<(), BuildError> {
+    let info = rustix::system::sysinfo();
+    let memory = (info.totalram + info.totalswap) * u64::from(info.mem_unit);
+    if cap as u64 <= memory { Ok(()) } else { Err(BuildError::CapAboveMemory { cap, memory }) }
 }
 
 /// Is the node one that has memory? The list is like `0-1,4`.

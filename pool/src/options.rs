@@ -52,6 +52,7 @@ pub(crate) enum Backing {
     Reserved(HugePage),
     MemoryFile,
     File(PathBuf),
+    Dax(PathBuf),
 }
 
 /// A number that a pool is made from.
@@ -105,6 +106,7 @@ pub struct Options {
     pub(crate) slots: Option<usize>,
     pub(crate) slot_by: SlotBy,
     pub(crate) populate: bool,
+    pub(crate) magazines: bool,
 }
 
 impl Options {
@@ -121,6 +123,7 @@ impl Options {
             slots: None,
             slot_by: SlotBy::default(),
             populate: false,
+            magazines: true,
         }
     }
 
@@ -149,12 +152,26 @@ impl Options {
     /// [`Pool::alloc_at`](crate::Pool::alloc_at).
     ///
     /// # Safety
-    /// While the pool lives, nobody else writes to the file, or makes it shorter.
+    /// While the pool lives, nobody else writes to the file, or makes it shorter. A touch of what is no longer there is
+    /// `SIGBUS`. The pool looks at the length whenever memory comes or goes, and returns an error if it has changed,
+    /// before it hands out what is not there.
     pub unsafe fn file(self, path: impl Into<PathBuf>) -> Options {
         Options { backing: Backing::File(path.into()), ..self }
     }
 
-    /// At most so many bytes are resident. The size, unless this is called. A multiple as the size is.
+    /// A file of persistent memory, mapped so that its contents are persistent as soon as they have left the CPU's caches,
+    /// without a call of the system (DAX, `MAP_SYNC`). Otherwise as [`file`](Self::file). A file system that cannot
+    /// do this is an error: only a file on persistent memory, under a mount with `dax`, is mapped so.
+    ///
+    /// # Safety
+    /// As [`file`](Self::file).
+    pub unsafe fn dax(self, path: impl Into<PathBuf>) -> Options {
+        Options { backing: Backing::Dax(path.into()), ..self }
+    }
+
+    /// At most so many bytes are resident. The size, unless this is called. A multiple as the size is, and not
+    /// more than the machine has memory and swap, unless the pool is in a file. (Limits of a container are not looked
+    /// at. Without a cap, a pool may have more addresses than the machine has memory.)
     pub fn cap(self, bytes: usize) -> Options {
         Options { cap: Some(bytes), ..self }
     }
@@ -185,5 +202,16 @@ impl Options {
     /// and too little memory is an error of the call and no signal.
     pub fn populate(self) -> Options {
         Options { populate: true, ..self }
+    }
+
+    /// Threads keep blocks of 4 to 64 KiB that they have freed, and use them again (with `true`, as unless this is
+    /// called). A thread keeps at most 256 KiB of blocks of each order, 512 KiB of those of 64 KiB, 1.5 MiB in all,
+    /// and what a thread leaves at its end is the next new thread's. What is kept counts as free. It is taken back before an allocation
+    /// fails, and before memory goes to the system; while less is free than all threads may keep, none keeps any.
+    /// Without, each call goes to the engine, and huge frames stay free for longer.
+    ///
+    /// A system without `membarrier`, as before Linux 4.14, has no magazines either.
+    pub fn magazines(self, magazines: bool) -> Options {
+        Options { magazines, ..self }
     }
 }

@@ -28,8 +28,11 @@ impl Options {
 /// the memory to the system.
 ///
 /// # Progress
-/// An allocation or a free takes no lock as long as the pool has memory. An allocation that finds none takes memory
-/// from the system, up to the cap, one thread at a time; it waits for a [`give_back`](Self::give_back) under way.
+/// An allocation or a free takes no lock as long as the pool has memory. An allocation that finds none takes back what
+/// threads keep (see [`Options::magazines`]), and takes memory from the system, up to the cap, one thread at a time. It
+/// waits for a [`give_back`](Self::give_back) under way, and for threads that are at what they keep: a few
+/// instructions, or until the system lets them run again. An allocation in a signal handler that has interrupted its
+/// thread there does not wait, and fails if the engine has no memory.
 pub struct Pool {
     frames: Frames,
 }
@@ -63,7 +66,8 @@ impl Pool {
     /// The block at a frame: one that an earlier program kept in the file of the pool, say.
     ///
     /// # Errors
-    /// [`PoolError::Place`] where it is not free or not a block of the pool; otherwise as [`alloc`](Self::alloc).
+    /// [`PoolError::Place`] where it is not free or not a block of the pool; otherwise as [`alloc`](Self::alloc). If it
+    /// looks in use, the call takes back what threads keep, and looks again.
     pub fn alloc_at(&self, frame: FrameId, order: Order) -> Result<Block<'_>, PoolError> {
         Ok(Block::new(&self.frames, self.frames.alloc_at(frame, order)?, order))
     }
@@ -127,7 +131,8 @@ impl Pool {
         self.frames.resident()
     }
 
-    /// How many of the resident bytes are free. Exact if no call is under way. Linear in the pool's size.
+    /// How many of the resident bytes are free, those that threads keep among them. Exact if no call is under way.
+    /// Linear in the pool's size.
     pub fn free_bytes(&self) -> usize {
         self.frames.free_bytes()
     }

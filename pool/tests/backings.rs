@@ -128,6 +128,85 @@ fn a_file_that_is_given_back_takes_no_disk_space() {
 }
 
 #[test]
+fn a_file_that_somebody_makes_shorter() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("pool");
+    let pool = in_file(&path, 8 * MIB).build().expect("a pool");
+    let mut block = pool.alloc_at(FrameId(0), Order(0)).expect("memory");
+    block.fill(4);
+    let before = (pool.resident(), pool.free_bytes());
+    let file = File::options().write(true).open(&path).expect("it is there");
+    file.set_len(HUGE as u64).expect("nobody forbids it");
+    // The pool does not hand out what is not there, and does not make the file longer again.
+    let errors = [
+        pool.alloc(Order(10)).map(drop),
+        pool.alloc_run(3 * MIB).map(drop),
+        pool.alloc_at(FrameId(2047), Order(0)).map(drop),
+    ];
+    for error in errors {
+        let error = error.expect_err("the memory is not there");
+        assert!(matches!(error, PoolError::NotProvided { .. }), "{error}");
+        let said = "somebody has made the file shorter: 2097152 bytes, of 8388608";
+        assert!(error.to_string().ends_with(said), "{error}");
+    }
+    assert_eq!(file.metadata().expect("the file").len(), HUGE as u64);
+    assert_eq!((pool.resident(), pool.free_bytes()), before, "nothing is lost");
+    assert!(block.iter().all(|&byte| byte == 4), "what is there can still be used");
+    drop(block);
+    let error = pool.give_back(usize::MAX).expect_err("the file has changed");
+    assert!(matches!(error, PoolError::NotTaken { given: 0, .. }), "{error}");
+    file.set_len(8 * MIB as u64).expect("nobody forbids it");
+    assert_eq!(pool.alloc_batch(Order(9), 4).map(|blocks| blocks.len()).ok(), Some(4));
+}
+
+#[test]
+fn a_file_system_without_dax() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("pool");
+    // SAFETY: nobody but the test knows the file.
+    let options = unsafe { Options::new(8 * MIB).dax(&path) };
+    match options.build() {
+        // The folder is on persistent memory.
+        Ok(pool) => use_all(&pool),
+        Err(error) => {
+            assert!(matches!(error, BuildError::NotDax(_)), "{error}");
+            let said = "not on persistent memory: the file system does not map it with MAP_SYNC";
+            assert_eq!(error.to_string(), format!("{}: {said}", path.display()));
+            assert_eq!(fs::metadata(&path).expect("the file").len(), 0);
+        }
+    }
+}
+
+#[test]
+fn a_refusal_leaves_no_file_that_is_full() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("pool");
+    let (error, said) = refused(in_file(&path, HUGE).slots(usize::MAX));
+    assert!(matches!(error, BuildError::Zone(_)), "{said}");
+    assert_eq!(fs::metadata(&path).expect("the file").len(), 0);
+    // What was there stays.
+    fs::write(&path, vec![5; HUGE]).expect("room");
+    refused(in_file(&path, HUGE).slots(usize::MAX));
+    assert!(fs::read(&path).expect("the file") == vec![5; HUGE]);
+}
+
+#[test]
+fn a_cap_that_the_machine_has_no_memory_for() {
+    let large = 1 << 45;
+    let (error, said) = refused(Options::new(large).cap(large));
+    let BuildError::CapAboveMemory { cap, memory } = error else { panic!("{said}") };
+    assert_eq!(cap, large);
+    assert!(said.starts_with("the cap of the pool is 35184372088832 bytes, above the "), "{said}");
+    assert!((1 << 20..1 << 45).contains(&memory), "{memory}");
+    refused(Options::new(large).huge_pages().cap(large));
+    refused(Options::new(large).memory_file().cap(large));
+    // What fits is taken.
+    let most = memory as usize / HUGE * HUGE;
+    let pool = Options::new(1 << 36).cap(most.min(1 << 36)).build().expect("addresses are free");
+    assert!(pool.cap() as u64 <= memory);
+}
+
+#[test]
 fn a_file_without_room_on_the_disk() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("pool");

@@ -11,6 +11,9 @@ pub const ENGINES: [&str; 2] = ["woodlot-llfree", "woodlot-nbbs"];
 /// What has models beside them: the tags of a zone's owners.
 const MODELS: [&str; 1] = ["woodlot-owners"];
 
+/// Of `woodlot-pool`, one file has models, which are for the explorer: loom does not know `membarrier`.
+const POOL: &str = "woodlot-pool";
+
 /// Executions after which a short run cuts off a scenario under loom, for each thread that comes first: the
 /// same ones on every machine.
 const LOOM_SHORT: &str = "1000";
@@ -36,6 +39,9 @@ pub fn models(cfg: &str, what: &Models) -> Result<Outcome, String> {
     let mut command = this_cargo();
     command.arg("test").args(CHECKING).args(["--release", "--lib"]);
     command.args(ENGINES.iter().chain(&MODELS).flat_map(|krate| ["-p", krate]));
+    if cfg == "woodlot_explore" {
+        command.args(["-p", POOL]);
+    }
     command.args(["--", "--nocapture", "--test-threads", "2"]);
     command.arg(what.name.as_deref().unwrap_or("models"));
     command.env("RUSTFLAGS", format!("--cfg {cfg}"));

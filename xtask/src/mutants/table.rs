@@ -27,11 +27,12 @@ use serde::Deserialize;
 use crate::shell::root;
 
 /// The tables, by the crate that is changed.
-const TABLES: [&str; 4] = [
+const TABLES: [&str; 5] = [
     "xtask/src/mutants/frame.toml",
     "xtask/src/mutants/llfree.toml",
     "xtask/src/mutants/nbbs.toml",
     "xtask/src/mutants/zone.toml",
+    "xtask/src/mutants/pool.toml",
 ];
 
 /// One defect.
