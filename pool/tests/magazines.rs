@@ -161,7 +161,7 @@ fn memory_that_is_taken_back_all_the_time() {
             let (pool, done) = (&pool, &done);
             scope.spawn(move || {
                 let mut blocks: Vec<(Block, usize)> = Vec::new();
-                for step in 0..60_000 {
+                for step in 0..1_000_000 {
                     let owner = step * 3 + thread;
                     let mut block = pool.alloc(ORDERS[step % 5]).expect("there is enough");
                     sign(&mut block, owner);
