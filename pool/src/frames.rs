@@ -19,10 +19,11 @@
 //! An allocation takes the lock only if the engine has nothing. Then no unit is on its way to the system, and no thread
 //! keeps a block, so that an allocation fails only if the memory is not there.
 
+use std::cell::Cell;
 use std::ops::{Deref, DerefMut, Range};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-use woodlot_frame::atomics::{AtomicU64, Ordering};
+use woodlot_frame::atomics::{AtomicU64, Ordering, compiler_fence};
 use woodlot_frame::{
     AllocError, Base4K, Batch, Class, FrameAllocator, FrameId, FreeError, Geometry, HugeId, Init,
     Order, Owned, RangeRequest, Request, ZoneConfig,
@@ -73,6 +74,31 @@ struct Freed(AtomicU64);
 struct Locked<'f> {
     frames: &'f Frames,
     given: MutexGuard<'f, Given>,
+    /// Gone after the guard.
+    _locking: Locking,
+}
+
+thread_local! {
+    /// Does this thread have the lock of a pool, or wait for it?
+    static LOCKING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// From before a thread takes the lock until after it has let go of it: a signal handler must not take it then.
+struct Locking;
+
+impl Locking {
+    fn new() -> Locking {
+        LOCKING.set(true);
+        compiler_fence();
+        Locking
+    }
+}
+
+impl Drop for Locking {
+    fn drop(&mut self) {
+        compiler_fence();
+        LOCKING.set(false);
+    }
 }
 
 impl Deref for Locked<'_> {
@@ -219,21 +245,32 @@ impl Frames {
     }
 
     fn lock(&self) -> Locked<'_> {
-        self.locked(self.given.lock().unwrap_or_else(PoisonError::into_inner))
+        let locking = Locking::new();
+        self.locked(self.given.lock().unwrap_or_else(PoisonError::into_inner), locking)
     }
 
     /// The lock, or nothing if somebody has it.
     fn try_lock(&self) -> Option<Locked<'_>> {
+        if self.is_interrupted() {
+            return None;
+        }
+        let locking = Locking::new();
         match self.given.try_lock() {
-            Ok(given) => Some(self.locked(given)),
-            Err(TryLockError::Poisoned(error)) => Some(self.locked(error.into_inner())),
+            Ok(given) => Some(self.locked(given, locking)),
+            Err(TryLockError::Poisoned(error)) => Some(self.locked(error.into_inner(), locking)),
             Err(TryLockError::WouldBlock) => None,
         }
     }
 
-    fn locked<'f>(&'f self, given: MutexGuard<'f, Given>) -> Locked<'f> {
+    fn locked<'f>(&'f self, given: MutexGuard<'f, Given>, locking: Locking) -> Locked<'f> {
         self.magazines.shut(|blocks, order| self.free_batch(blocks, order));
-        Locked { frames: self, given }
+        Locked { frames: self, given, _locking: locking }
+    }
+
+    /// Is this a signal handler that has interrupted its thread at its magazine, or with the lock? Whoever has
+    /// the lock waits for that thread, or is that thread.
+    fn is_interrupted(&self) -> bool {
+        LOCKING.get() || self.magazines.is_inside()
     }
 }
 
@@ -287,8 +324,7 @@ impl Frames {
         if u32::from(order.0) > Base4K::MAX_ORDER {
             return Err(PoolError::OrderTooLarge(order));
         }
-        // Whoever has the lock may wait for the call that a signal has interrupted.
-        if self.magazines.is_inside() {
+        if self.is_interrupted() {
             return Err(self.out_of_memory(order.frames()));
         }
         let huge = order.frames().div_ceil(HUGE);
@@ -631,6 +667,12 @@ mod tests {
         let all: Vec<FrameId> = (0..256).filter_map(|_| frames.alloc(Order(10)).ok()).collect();
         assert_eq!(all.len(), 256);
         frames.alloc(Order(0)).expect_err("there is no more");
+        {
+            let _locked = frames.lock();
+            frames
+                .alloc(Order(0))
+                .expect_err("and a signal handler does not wait for its own thread");
+        }
         // 1 MiB is less than even one thread may keep.
         frames.free(all[0], Order(8));
         assert!(!keeps() && !keeps(), "memory is short");

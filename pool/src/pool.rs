@@ -31,8 +31,8 @@ impl Options {
 /// An allocation or a free takes no lock as long as the pool has memory. An allocation that finds none takes back what
 /// threads keep (see [`Options::magazines`]), and takes memory from the system, up to the cap, one thread at a time. It
 /// waits for a [`give_back`](Self::give_back) under way, and for threads that are at what they keep: a few
-/// instructions, or until the system lets them run again. An allocation in a signal handler that has interrupted its
-/// thread there does not wait, and fails if the engine has no memory.
+/// instructions, or until the system lets them run again. A signal handler may allocate and free blocks; one that has
+/// interrupted its thread there, or in such a wait, does not wait, and its allocation fails if the engine has no memory.
 pub struct Pool {
     frames: Frames,
 }

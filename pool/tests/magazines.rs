@@ -161,7 +161,7 @@ fn memory_that_is_taken_back_all_the_time() {
             let (pool, done) = (&pool, &done);
             scope.spawn(move || {
                 let mut blocks: Vec<(Block, usize)> = Vec::new();
-                for step in 0..60_000 {
+                for step in 0..1_000_000 {
                     let owner = step * 3 + thread;
                     let mut block = pool.alloc(ORDERS[step % 5]).expect("there is enough");
                     sign(&mut block, owner);
@@ -203,7 +203,8 @@ static OVERWRITTEN: AtomicUsize = AtomicUsize::new(0);
 
 extern "C" fn on_signal(_: libc::c_int) {
     let Some(pool) = SIGNALLED.get() else { return };
-    for order in [Order(0), Order(4)] {
+    // Frees of the last one look at the mark.
+    for order in [Order(0), Order(4), Order(9)] {
         let (Ok(mut one), Ok(mut other)) = (pool.alloc(order), pool.alloc(order)) else { return };
         sign(&mut one, 1);
         sign(&mut other, 2);
@@ -215,7 +216,8 @@ extern "C" fn on_signal(_: libc::c_int) {
 
 #[test]
 fn signal_handlers_use_the_pool_of_the_thread_they_interrupt() {
-    let pool = SIGNALLED.get_or_init(|| Options::new(16 * MIB).build().expect("a pool"));
+    let options = Options::new(16 * MIB).give_back_above(HUGE);
+    let pool = SIGNALLED.get_or_init(|| options.build().expect("a pool"));
     // SAFETY: the handler calls the pool, which takes no lock while it has memory.
     unsafe { libc::signal(libc::SIGUSR1, on_signal as *const () as libc::sighandler_t) };
     // The first call of a thread registers a destructor, which is not for a handler.
@@ -241,7 +243,7 @@ fn signal_handlers_use_the_pool_of_the_thread_they_interrupt() {
                     assert!(is_signed(&block, step), "overwritten");
                 }
             }
-            let enough = SIGNALS.load(Ordering::Relaxed) >= 2000 && step > 100_000;
+            let enough = SIGNALS.load(Ordering::Relaxed) >= 1000 && step > 20_000;
             if enough || began.elapsed() > Duration::from_secs(20) {
                 break;
             }
