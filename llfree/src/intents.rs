@@ -580,7 +580,11 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
                 let released = self.release_write(write);
                 found.released += released;
                 found.free_frames += released;
-                let free = released > 0 && self.lower.phase(Self::huge_of(write)) == Phase::Free;
+                let huge = Self::huge_of(write);
+                let free = released > 0 && self.lower.phase(huge) == Phase::Free;
+                if free {
+                    self.lower.tidy(huge);
+                }
                 found.free_huge += match write {
                     Write::Frames { .. } => free as usize,
                     Write::Huge { count, .. } => {

@@ -190,7 +190,7 @@ fn with_intents_nothing_is_lost() {
     let (memory, owners) = map(file.path(), &layout);
     // SAFETY: there are no children yet.
     let zone = unsafe { Zone::<G, _>::format(memory, &config(), Init::Free, Intents(Shared)) };
-    drop(zone.expect("a zone"));
+    zone.and_then(Zone::close).expect("a zone");
     let (owners, freeing) = owners.split_at(config().end().0);
     let (mut resolved, mut given_back) = (0, 0);
     for round in 0..16 {
