@@ -614,6 +614,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     }
 
     /// What [`resolve_intents`](Self::resolve_intents) would find, but that each write is looked at by itself.
+    #[cfg(not(any(woodlot_loom, woodlot_shuttle, woodlot_explore)))]
     pub(crate) fn inspect_intents(&self, found: &mut Repairs) {
         for record in self.records.iter().filter(|_| P::INTENTS) {
             let header = record.header();
