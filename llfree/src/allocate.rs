@@ -31,8 +31,8 @@ use woodlot_frame::{AllocError, Class, FrameId, Geometry, Order, Persistence, Re
 use crate::LLFree;
 use crate::children::Child;
 use crate::index::{Kind, Places};
-use crate::intents::By;
 use crate::lower::Surplus;
+use crate::record::By;
 use crate::refusal::NoBlock;
 use crate::reservation::Reservation;
 use crate::rows::{ROW_ORDER, Spot};

@@ -9,8 +9,8 @@ use woodlot_frame::{
 };
 
 use crate::LLFree;
-use crate::init::{TOTAL_FREE, TOTAL_OFFLINE};
-use crate::intents::{By, Intent};
+use crate::init::TOTAL_FREE;
+use crate::record::{By, Intent};
 use crate::state::Phase;
 
 /// How often a claim starts again because other calls moved the credits that it needs, while the
@@ -121,7 +121,6 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     pub(crate) fn count_offline(&self, gained: isize) {
         let frames = (gained as u64) << G::HUGE_ORDER;
         self.total(TOTAL_FREE).fetch_sub(frames, Ordering::Relaxed);
-        self.total(TOTAL_OFFLINE).fetch_add(gained as u64, Ordering::Relaxed);
     }
 
     fn put_back(&self, huge: usize) -> bool {

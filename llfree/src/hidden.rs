@@ -12,8 +12,8 @@
 use woodlot_frame::{FrameAllocator, Geometry, Persistence};
 
 use crate::LLFree;
-use crate::intents::End;
 use crate::lower::Start;
+use crate::record::End;
 use crate::tree::Tree;
 
 /// What is hidden, besides the blocks that a call had allocated and nobody got.
@@ -24,8 +24,6 @@ pub struct Hidden {
     pub frames: usize,
     /// Trees that are not what their words say: their credits are found late, or slots keep away from them.
     pub trees: usize,
-    /// By how many huge frames the count of those that are offline is wrong.
-    pub offline_huge: usize,
     /// Calls of several writes, each of a slot, that were cut off: a recovery takes them back, or brings them to their end,
     /// by the slots' [intents](woodlot_frame::Intents).
     pub cut_off: usize,
@@ -51,7 +49,6 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         Hidden {
             frames: durable.free_frames.saturating_sub(stats.free_frames),
             trees: (0..self.trees.len()).filter(|&tree| !self.is_true(tree)).count(),
-            offline_huge: durable.offline_huge.abs_diff(stats.offline_huge),
             cut_off: self.last_operations().filter(|last| last.end == End::UnderWay).count(),
         }
     }

@@ -13,6 +13,7 @@ use woodlot_frame::{
 use crate::index::{self, Index, Places, Use};
 use crate::line::Line;
 use crate::lower::{Lower, Start, TreeStates};
+use crate::record::MOST_FRAMES;
 use crate::reservation::Reservation;
 use crate::rows::row_count;
 use crate::tree::{self, Tree};
@@ -35,11 +36,8 @@ const MAX_SLOTS: usize = 1 << 20;
 pub(crate) const TOTAL_WORDS: usize = 8;
 /// Of the totals: free frames, less what the slots' balances say; modulo 2^64.
 pub(crate) const TOTAL_FREE: usize = 0;
-/// Of the totals: huge frames that are offline.
-pub(crate) const TOTAL_OFFLINE: usize = 1;
-
 /// Of the totals: how often somebody asked to be told of free huge frames, and was ([`news`](crate::news)).
-pub(crate) const TOTAL_NEWS: usize = 2;
+pub(crate) const TOTAL_NEWS: usize = 1;
 
 /// How many words of each kind a zone needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,8 +81,15 @@ impl Parts<'_> {
     }
 
     /// The length of `intents` for a zone that `lengths` accepts: a record for each slot, or none.
-    pub const fn records<P: Persistence>(zone: &ZoneConfig) -> usize {
-        if P::INTENTS { zone.slots } else { 0 }
+    ///
+    /// # Errors
+    /// [`InitError::ZoneTooLarge`]: a record cannot tell so many frames apart.
+    pub const fn records<P: Persistence>(zone: &ZoneConfig) -> Result<usize, InitError> {
+        match P::INTENTS {
+            false => Ok(0),
+            true if zone.frames as u64 > MOST_FRAMES => Err(InitError::ZoneTooLarge),
+            true => Ok(zone.slots),
+        }
     }
 }
 
@@ -193,7 +198,7 @@ impl<'a, G: Geometry, P: Persistence> LLFree<'a, G, P> {
             leaves: exactly(parts.leaves, counts.leaves, Region::Volatile)?,
             trees: exactly(parts.trees, counts.trees, Region::Volatile)?,
             children: exactly(parts.children, counts.children, Region::Volatile)?,
-            intents: exactly(parts.intents, Parts::records::<P>(zone), Region::Durable)?,
+            intents: exactly(parts.intents, Parts::records::<P>(zone)?, Region::Durable)?,
         };
         Ok(Self {
             zone: *zone,
@@ -271,7 +276,6 @@ impl<'a, G: Geometry, P: Persistence> LLFree<'a, G, P> {
         // a write and its write-back.
         self.lower.persist_all();
         self.total(TOTAL_FREE).store(found.free_frames as u64, Ordering::Relaxed);
-        self.total(TOTAL_OFFLINE).store(found.offline_huge as u64, Ordering::Relaxed);
         self.seal_intents();
         found
     }
@@ -327,5 +331,13 @@ mod tests {
         assert_eq!(counted(frames, MAX_SLOTS), Ok(Reservation::<Base4K>::MAX_TREES));
         assert_eq!(counted(frames + 1, 1), Err(InitError::ZoneTooLarge));
         assert_eq!(counted(1, MAX_SLOTS + 1), Err(InitError::TooManySlots));
+        let records = |frames| {
+            Parts::records::<woodlot_frame::Intents<Volatile>>(&ZoneConfig::new(frames, 3))
+        };
+        assert_eq!(
+            (records(1 << 47), records((1 << 47) + 1)),
+            (Ok(3), Err(InitError::ZoneTooLarge))
+        );
+        assert_eq!(Parts::records::<Volatile>(&ZoneConfig::new(usize::MAX, 3)), Ok(0));
     }
 }

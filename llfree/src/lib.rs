@@ -35,7 +35,7 @@
 //! A call that was under way has either happened or not, except for orders 7 to H-1, which change several
 //! words. What it takes until a write survives is the type parameter [`Persistence`]. With
 //! [`Intents`](woodlot_frame::Intents) a record of each slot names what is in doubt, and every order and every batch
-//! of single frames has happened or not, but for one write that is named ([`LLFree::last_operations`]).
+//! of up to 255 single frames has happened or not, but for one write that is named ([`LLFree::last_operations`]).
 #![no_std]
 #![deny(missing_docs)]
 #![cfg_attr(coverage_nightly, feature(coverage_attribute))]
@@ -57,6 +57,7 @@ mod news;
 #[cfg(not(any(woodlot_loom, woodlot_shuttle, woodlot_explore)))]
 mod raw;
 mod reclaim;
+mod record;
 #[cfg(not(any(woodlot_loom, woodlot_shuttle, woodlot_explore)))]
 mod recovery;
 mod refusal;
@@ -72,11 +73,12 @@ mod upper;
 pub use flags::{Flagged, HugeFlags, Prefer};
 pub use hidden::Hidden;
 pub use init::Parts;
-pub use intents::{End, LastOperation, NamedFrames, Operation, Record};
+pub use intents::{LastOperation, NamedFrames};
 pub use line::Line;
 pub use lower::TreeStates;
 pub use news::News;
 pub use reclaim::Reclaim;
+pub use record::{End, Operation, Record};
 #[cfg(not(any(woodlot_loom, woodlot_shuttle, woodlot_explore)))]
 pub use recovery::{
     DURABLE_VERSION, HugeUse, HugeView, Recovery, SlotView, VOLATILE_VERSION, View,

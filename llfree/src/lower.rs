@@ -39,8 +39,8 @@ use woodlot_frame::atomics::{AtomicU32, AtomicU64, Ordering};
 use woodlot_frame::{Geometry, Persistence};
 
 use crate::flags::{Flags, HugeFlags, Prefer};
-use crate::intents::{Intent, Operation};
 use crate::line::Line;
+use crate::record::{Intent, Operation};
 use crate::rows::{ROW_ORDER, Rows, claiming, row_count, row_mask, row_order};
 use crate::state::{EVERY, LANE, Phase, Polarity, Run, States};
 
@@ -246,6 +246,18 @@ impl<'a, G: Geometry, P: Persistence> Lower<'a, G, P> {
         self.persistence.fence();
     }
 
+    /// How many huge frames of a tree are offline.
+    pub(crate) fn count_offline(&self, tree: usize) -> usize {
+        let offline = |word: &AtomicU64| States(word.load(Ordering::Acquire)).count_offline();
+        self.state_words(tree).iter().map(offline).sum()
+    }
+
+    /// Those of a run in the word of `huge` that are in this phase.
+    pub(crate) fn those_in(&self, huge: usize, run: Run, phase: Phase) -> Run {
+        let states = self.states(huge);
+        run.each().filter(|&one| states.is(one, phase)).fold(Run::of(0), Run::or)
+    }
+
     /// How many huge frames of a tree are free as a whole.
     #[inline(always)]
     pub(crate) fn count_whole(&self, tree: usize) -> usize {
@@ -402,7 +414,7 @@ impl<'a, G: Geometry, P: Persistence> Lower<'a, G, P> {
         };
         let before = self.update_or(huge, success, change, || intent.withdraw()).ok()?;
         self.persist_states(huge);
-        if from == Phase::Free && to != Phase::Offline {
+        if from == Phase::Free {
             self.taken_of(huge, run);
         }
         Some(before)
@@ -508,12 +520,11 @@ impl<'a, G: Geometry, P: Persistence> Lower<'a, G, P> {
         let one = Self::run(huge, 1);
         let split =
             |states: States| Some(states.change(one, Phase::Whole, Phase::Split)?.turned(one));
+        // Others may write to what its owner frees in parts, and the whole may become free. Before the split, for a
+        // process may die behind it.
+        self.taken_of(huge, one);
         match self.update(huge, Ordering::Relaxed, split) {
-            Ok(whole) => {
-                // Before the caller releases its part: others may write to that, and the whole may become free.
-                self.taken_of(huge, one);
-                Ok(whole.turned(one).polarity(one))
-            }
+            Ok(whole) => Ok(whole.turned(one).polarity(one)),
             Err(now) => match now.phase(one) {
                 // Another free of a part came first.
                 Phase::Split => Ok(now.polarity(one)),

@@ -45,7 +45,7 @@ impl<'a> Parts<'a> {
         metadata: RawMetadata,
     ) -> Result<Self, InitError> {
         let counts = counts::<G>(zone)?;
-        let records = Parts::records::<P>(zone);
+        let records = Parts::records::<P>(zone)?;
         metadata.check(counts.size(records))?;
         let mut durable = metadata.durable.0;
         let mut volatile = metadata.volatile.0;
@@ -127,7 +127,7 @@ impl<'a, G: Geometry, P: Persistence> LLFree<'a, G, P> {
 
 impl<G: Geometry, P: Persistence> Construct for LLFree<'_, G, P> {
     fn metadata_size(config: &ZoneConfig) -> Result<MetadataSize, InitError> {
-        Ok(counts::<G>(config)?.size(Parts::records::<P>(config)))
+        Ok(counts::<G>(config)?.size(Parts::records::<P>(config)?))
     }
 
     unsafe fn construct(

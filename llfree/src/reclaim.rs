@@ -26,7 +26,7 @@ use crate::LLFree;
 use crate::allocate::Caller;
 use crate::flags::{Flagged, Flags, HugeFlags, Prefer};
 use crate::index::{Kind, Places};
-use crate::intents::{By, Intent};
+use crate::record::{By, Intent};
 use crate::state::{EVERY, LANE, Phase, Run};
 use crate::tree::Tree;
 
@@ -88,7 +88,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         if !matches!(self.lower.phase(index), Phase::Whole | Phase::Offline) {
             return Err(OfflineError::InUse(huge.first::<G>()));
         }
-        self.lower.set_flags(index, Run::new(index % LANE, 1), flags);
+        self.lower.set_flags(index, Self::in_word(index), flags);
         self.lower.persist_states(index);
         Ok(())
     }
@@ -255,11 +255,11 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
                 continue;
             };
             self.states_changed(word, before, -(run.count() as isize));
+            self.count_offline(run.count() as isize);
             let flags = self.lower.set_flags(word, run, HugeFlags::RECLAIMED);
             let new = match mode {
                 Reclaim::Hard => {
                     self.lower.persist_states(word);
-                    self.count_offline(run.count() as isize);
                     run
                 }
                 Reclaim::Soft => {
@@ -278,7 +278,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     /// # Errors
     /// * [`OfflineError::OutOfRange`]: one does not lie wholly in the zone. Nothing has changed.
     /// * [`OfflineError::NotOffline`]: one is not offline. Nothing has changed, unless one is named twice, or another call
-    ///   brings it back meanwhile. Those before it are given back then.
+    ///   brings it back meanwhile. Those before it are given back then, and perhaps some behind it.
     ///
     /// # Progress
     /// Lock-free.
@@ -295,15 +295,16 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         let mut rest = frames;
         while let Some(&first) = rest.first() {
             let index = |huge: &HugeId| huge.0.wrapping_sub(self.first_huge());
-            let word = index(&first) / LANE * LANE;
-            let together = rest.iter().map(index).take_while(|index| index / LANE * LANE == word);
+            let word = Self::first_of_word(index(&first));
+            let together =
+                rest.iter().map(index).take_while(|&index| Self::first_of_word(index) == word);
             let (count, run) = together.fold((0, Run::of(0)), |(count, run), index| {
-                (count + 1, run.or(Run::new(index % LANE, 1)))
+                (count + 1, run.or(Self::in_word(index)))
             });
+            // One that was given back above may have an owner by now, whose flags are not the caller's to set.
+            let run = self.lower.those_in(word, run, Phase::Offline);
             self.lower.set_flags(word, run, flags);
-            let freed = self.free_offline(word, run);
-            self.count_offline(-(freed as isize));
-            if freed < count {
+            if self.free_offline(word, run) < count {
                 return Err(OfflineError::NotOffline);
             }
             rest = rest.get(count..).unwrap_or_default();
@@ -317,6 +318,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         match self.lower.turn_run(huge, run, from, to, Ordering::AcqRel, Intent::none()) {
             Some(before) => {
                 self.states_changed(huge, before, run.count() as isize);
+                self.count_offline(-(run.count() as isize));
                 self.tell_freed();
                 run.count()
             }
@@ -324,6 +326,18 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
             None if run.count() > 1 => run.each().map(|one| self.free_offline(huge, one)).sum(),
             None => 0,
         }
+    }
+
+    /// A huge frame in its word.
+    const fn in_word(index: usize) -> Run {
+        Run::new(index % G::TREE_HUGE, 1)
+    }
+
+    /// The first huge frame of the word that a huge frame is in.
+    const fn first_of_word(index: usize) -> usize {
+        // Both are powers of two, and a word has no huge frames of two trees.
+        let together = if G::TREE_HUGE < LANE { G::TREE_HUGE } else { LANE };
+        index & !(together - 1)
     }
 
     /// How many huge frames have flags.

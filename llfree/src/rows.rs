@@ -29,7 +29,7 @@ use core::slice;
 use woodlot_frame::atomics::{AtomicU64, Ordering};
 use woodlot_frame::{Geometry, Persistence};
 
-use crate::intents::{Intent, Operation};
+use crate::record::{Intent, Operation};
 use crate::state::Polarity;
 
 /// log₂ of the frames in a row.

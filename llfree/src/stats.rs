@@ -10,8 +10,8 @@ use woodlot_frame::{
 use crate::LLFree;
 use crate::allocate::Caller;
 use crate::index::{Kind, Places};
-use crate::init::{SLOT_BALANCE, TOTAL_FREE, TOTAL_OFFLINE};
-use crate::intents::ENTRIES;
+use crate::init::{SLOT_BALANCE, TOTAL_FREE};
+use crate::record::ENTRIES;
 use crate::refusal::{NoBlock, NotFreed};
 use crate::reservation::Reservation;
 use crate::rows::row_order;
@@ -202,13 +202,11 @@ impl<G: Geometry, P: Persistence> FrameAllocator for LLFree<'_, G, P> {
 impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     /// The zone counted in O(trees + slots). Nothing is written.
     pub(crate) fn survey(&self) -> Stats {
-        let mut stats = Stats {
-            offline_huge: self.total(TOTAL_OFFLINE).load(Ordering::Relaxed) as usize,
-            ..Stats::default()
-        };
+        let mut stats = Stats::default();
         for index in 0..self.trees.len() {
             let (tree, whole) = (self.tree(index), self.lower.count_whole(index));
             let credits: usize = self.children(index).map(|huge| self.lower.credits(huge)).sum();
+            stats.offline_huge += self.lower.count_offline(index);
             // Every class has its statistics.
             stats.classes.get_mut(tree.class().0 as usize).into_iter().for_each(|class| {
                 class.trees += 1;

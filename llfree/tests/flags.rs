@@ -246,6 +246,57 @@ fn what_is_given_back_is_free_or_the_call_says_what_is_wrong() {
 }
 
 #[test]
+fn what_was_offline_is_no_longer_zeroed() {
+    let zone = zone(4, 1);
+    let frame = zone.alloc(at(1)).expect("it is free");
+    zone.set_flags(HugeId(1), HugeFlags::ZEROED).expect("it is ours");
+    zone.free(frame, HUGE, Slot(0)).expect("it is allocated");
+    zone.offline(HugeId(1), 1).expect("it is free");
+    // Whoever has it offline may write to it.
+    assert_eq!(zone.flags(HugeId(1)), HugeFlags::BACKED);
+    zone.online(HugeId(1), 1).expect("it is offline");
+    assert_eq!(zone.flags(HugeId(1)), HugeFlags::BACKED);
+}
+
+#[test]
+fn small_trees_have_words_of_their_own() {
+    type Trees = Small<3, 4>;
+    let zone = Zone::<Trees>::new(&ZoneConfig::new(16 * 8, 1), Init::Free).expect("a zone");
+    let all = reclaim(&zone, Reclaim::Hard, 16);
+    assert_eq!((all.len(), zone.stats().offline_huge), (16, 16));
+    let zeroed = HugeFlags { reclaimed: true, zeroed: true };
+    zone.set_flags(HugeId(5), zeroed).expect("it is offline");
+    let flags = |huge| zone.flags(HugeId(huge));
+    assert_eq!([4, 5, 6].map(flags), [HugeFlags::RECLAIMED, zeroed, HugeFlags::RECLAIMED]);
+    assert_eq!(zone.give(&all, HugeFlags::ZEROED), Ok(()));
+    assert!((0..16).all(|huge| flags(huge) == HugeFlags::ZEROED));
+    assert_eq!((zone.stats().offline_huge, zone.free_frames()), (0, 16 * 8));
+}
+
+/// A wrong call that brings back what a soft reclaim has taken out for a moment spoils no count.
+#[test]
+fn counts_survive_who_brings_back_what_another_one_reclaims() {
+    let zone = zone(16, 1);
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for huge in (0..16).cycle().take_while(|_| !done.load(Ordering::Relaxed)) {
+                // Nearly always it is not offline.
+                let _ = zone.online(HugeId(huge), 1);
+            }
+        });
+        for _ in 0..20_000 {
+            reclaim(&zone, Reclaim::Soft, 16);
+            (0..16).for_each(|huge| zone.set_backed(HugeId(huge)).expect("it is there"));
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(zone.free_frames(), 16 * Base4K::HUGE_FRAMES);
+    let stats = zone.stats();
+    assert_eq!((stats.offline_huge, stats.free_huge), (0, 16));
+}
+
+#[test]
 fn news_of_free_huge_frames() {
     let zone = zone(64, 2);
     let frame = |order, huge: usize| {

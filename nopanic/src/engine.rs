@@ -177,7 +177,7 @@ engine! { llfree_intents_base4k: WithIntents<Base4K>, woodlot_llfree::Parts<'sta
     symbols! { cold llfree_intents_base4k:
         from_parts(zone: &ZoneConfig, parts: Parts, init: Init) -> Made =
             Engine::persistent_from_parts(zone, Tuning::DEFAULT, Intents(Volatile), parts, init);
-        records(zone: &ZoneConfig) -> usize = Parts::records::<Intents<Volatile>>(zone);
+        records(zone: &ZoneConfig) -> Result<usize, InitError> = Parts::records::<Intents<Volatile>>(zone);
         last_operation(a: &Engine, slot: Slot) -> Option<LastOperation> = a.last_operation(slot);
         last_operations(a: &Engine) -> Option<LastOperation> = a.last_operations().last();
         frames_of(a: &Engine, last: LastOperation) -> Option<NamedFrames> = a.frames_of(last).last();

@@ -5,6 +5,9 @@ use core::fmt;
 /// The first word of a zone: `Woodlot` and a byte that no text has.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"Woodlot\x1a");
 
+/// The first word of an owner table: `Owners`, a byte that no text has, and zero.
+pub(crate) const OWNERS_MAGIC: u64 = u64::from_le_bytes(*b"Owners\x1a\0");
+
 /// A word of the zone page, or of the page of an owner table, and what it says. The number is its place in the page.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]

@@ -417,9 +417,6 @@ fn a_close_does_not_seal_what_a_death_has_hidden() {
         image[trees(layout)..][..4].fill(0);
     });
     assert_eq!((hidden.frames, hidden.trees), (0, 1));
-    // A huge frame went offline, and was not counted.
-    let (hidden, _) = closed_after_a_death(|layout, image| image[layout.volatile.start + 8] += 1);
-    assert_eq!((hidden.frames, hidden.offline_huge), (0, 1));
 }
 
 /// A zone keeps intents from its format on, and names what its slots did also after it was closed.

@@ -7,8 +7,8 @@ use super::frames::Block;
 
 use crate::LLFree;
 use crate::index::{Kind, Places};
-use crate::intents::Intent;
 use crate::lower::{Refusal, Surplus};
+use crate::record::Intent;
 use crate::state::{Phase, States};
 
 /// What the operations run on. Its words outlive it (`World`).

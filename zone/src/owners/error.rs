@@ -5,9 +5,9 @@ use core::fmt;
 use woodlot_frame::{BadSlot, Slot};
 
 use super::members::Member;
-use super::table::OWNERS_MAGIC;
 use super::tags::MOST_IDS;
 use crate::ZoneError;
+use crate::field::OWNERS_MAGIC;
 
 /// Why something of an owner table failed. Nothing was changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -9,12 +9,9 @@ use super::Owners;
 use super::error::OwnersError;
 use super::members::{Entry, Members};
 use super::tags::{MOST_IDS, Tags};
-use crate::Field;
+use crate::field::{Field, OWNERS_MAGIC};
 use crate::layout::{Memory, PAGE};
 use crate::page::{self, Constants};
-
-/// The first word of an owner table: `Owners`, a byte that no text has, and zero.
-pub(crate) const OWNERS_MAGIC: u64 = u64::from_le_bytes(*b"Owners\x1a\0");
 
 /// The version of the owner table.
 const VERSION: u64 = 1;

@@ -1,0 +1,405 @@
+//! The record of a slot: before each authoritative write it names the write, an *intent*.
+//!
+//! ```text
+//!   record     a slot's, durable, 4 KiB: header │ – │ entry 0 │ entry 1 │ … entry 254
+//!
+//!   header     ┌ frame, or number of entries, 48 ┬ step, 8 ┬ order, 4 ┬ end, 2 ┬ operation, 2 ┐
+//!     operation  0 none    1 allocation    2 free
+//!     end        0 whole   1 under way     2 cut off, and resolved
+//!     order      of the block; 15: a batch, of which the entries name the writes
+//!
+//!   entry      ┌ 0, 1 ┬ row, 63        ┐┌ which of its frames, 64 ┐
+//!              └ 1, 1 ┴ huge frame, 63 ┘└ how many, 1 or 2        ┘
+//! ```
+//!
+//! A call of one write stores the header and makes the write. Nothing more: the header stays as the *last operation*
+//! of the slot, until the next one. After a crash the frames that it names tell whether the write has happened. A
+//! call of several writes counts them: the write *step* is in doubt, and what is known of the others follows from it.
+//!
+//! ```text
+//!                 before the step            the step    behind it
+//!   allocation    ours                       in doubt    not begun
+//!   free          released, perhaps others'  in doubt    still ours
+//! ```
+//!
+//! So an allocation that was cut off is taken back, and a free is brought to its end, but for the write in doubt, which
+//! stays as it is. An allocation that fails becomes a free of what it has, by one store.
+//!
+//! Invariants:
+//!
+//! 1. A write that allocates or frees is named by its slot's record when it happens, and persistently.
+//! 2. A step is stored when the writes before it have happened. Those of a free are persistent then.
+//! 3. A call that returns has no record under way.
+//! 4. Opening, closing, splitting and draining change the meaning of no frame, and are not named.
+//!
+//! Values: any. What names no frames of the zone names nothing, and a write is undone only where all of its frames
+//! are allocated.
+//!
+//! *Progress*: wait-free. A slot has one call at a time, so its record has one writer.
+//! *Ordering*: the header is stored with release, behind its entries and the writes that it speaks of as done. The
+//! write that it announces is a swap that releases, so it becomes visible after the header: on eADR, persistent.
+//! With caches that are lost, the header is written back and fenced in between.
+
+use core::marker::PhantomData;
+use core::ops::Range;
+
+use woodlot_frame::atomics::{AtomicU64, Ordering};
+use woodlot_frame::{Geometry, Persistence, Slot};
+
+use crate::line::Line;
+use crate::rows::{ROW_ORDER, row_order};
+
+/// Words of a record.
+const WORDS: usize = 512;
+/// Entries of a record.
+pub(crate) const ENTRIES: usize = (WORDS - FIRST_ENTRY) / 2;
+/// Where the entries begin: none lies in two cache lines.
+const FIRST_ENTRY: usize = 2;
+/// The order in the header of a batch.
+const BATCH: u32 = 15;
+/// The most frames of a zone with records: a header counts them in 48 bits, from the first of a huge frame on.
+pub(crate) const MOST_FRAMES: u64 = 1 << 47;
+/// In the first word of an entry: it names huge frames.
+const HUGE: u64 = 1 << 63;
+
+/// The record of a slot.
+pub type Record = Line<[AtomicU64; WORDS]>;
+
+/// What an operation does with its frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Operation {
+    /// It allocates them.
+    Alloc = 1,
+    /// It frees them.
+    Free = 2,
+}
+
+/// How far an operation came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// It has happened entirely or not at all: its frames show which. So is every operation that has returned, and
+    /// every one of a single write.
+    Whole = 0,
+    /// It has several writes, and is under way, or was when its slot's owner died.
+    UnderWay = 1,
+    /// A crash cut it off. The recovery has taken an allocation back, and brought a free to its end; only the frames of
+    /// the one write that was in doubt are named, and are as the crash left them.
+    CutOff = 2,
+}
+
+/// The first word of a record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Header(u64);
+
+impl Header {
+    pub(crate) const NONE: Header = Header(0);
+
+    /// A call of one write, or one that has come to its end.
+    #[inline(always)]
+    pub(crate) const fn block(operation: Operation, order: u32, index: usize) -> Header {
+        Header((index as u64) << 16 | (order as u64) << 4 | operation as u64)
+    }
+
+    /// A batch of `count` writes, of which none has happened.
+    pub(crate) const fn batch(operation: Operation, count: usize) -> Header {
+        Self::block(operation, BATCH, count).ended(End::UnderWay)
+    }
+
+    pub(crate) const fn ended(self, end: End) -> Header {
+        Header(self.0 & !(3 << 2) | (end as u64) << 2)
+    }
+
+    pub(crate) const fn at(self, step: usize) -> Header {
+        Header(self.0 & !(0xff << 8) | (step as u64 & 0xff) << 8)
+    }
+
+    pub(crate) const fn operation(self) -> Option<Operation> {
+        match self.0 & 3 {
+            1 => Some(Operation::Alloc),
+            2 => Some(Operation::Free),
+            _ => None,
+        }
+    }
+
+    pub(crate) const fn end(self) -> End {
+        match self.0 >> 2 & 3 {
+            1 => End::UnderWay,
+            2 => End::CutOff,
+            _ => End::Whole,
+        }
+    }
+
+    pub(crate) const fn order(self) -> u32 {
+        (self.0 >> 4) as u32 & 15
+    }
+
+    pub(crate) const fn step(self) -> usize {
+        (self.0 >> 8) as usize & 0xff
+    }
+
+    /// The frame of a block, from the first that the metadata is for; of a batch, how many entries it has.
+    pub(crate) const fn index(self) -> usize {
+        (self.0 >> 16) as usize
+    }
+
+    /// How many writes the operation has.
+    pub(crate) fn count<G: Geometry>(self) -> usize {
+        match self.order() {
+            BATCH => self.index().min(ENTRIES),
+            order if order > ROW_ORDER && order < G::HUGE_ORDER => 1 << (order - ROW_ORDER),
+            _ => 1,
+        }
+    }
+
+    /// The writes whose frames the caller owns beside the one in doubt, if the operation is under way.
+    pub(crate) fn owned<G: Geometry>(self) -> Range<usize> {
+        let (step, count) = (self.step(), self.count::<G>());
+        match (self.end(), self.operation()) {
+            (End::UnderWay, Some(Operation::Alloc)) => 0..step.min(count),
+            (End::UnderWay, Some(Operation::Free)) => step + 1..count,
+            _ => 0..0,
+        }
+    }
+
+    /// The writes whose frames are named.
+    pub(crate) fn named<G: Geometry>(self) -> Range<usize> {
+        let (step, count) = (self.step(), self.count::<G>());
+        match self.end() {
+            End::CutOff => step..count.min(step + 1),
+            _ => 0..count,
+        }
+    }
+}
+
+/// One write: frames of one row, or one huge frame or two.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Write {
+    Frames { row: usize, mask: u64 },
+    Huge { huge: usize, count: usize },
+}
+
+impl Write {
+    /// The write number `step` of a block.
+    pub(crate) fn of_block<G: Geometry>(order: u32, index: usize, step: usize) -> Write {
+        if order >= G::HUGE_ORDER {
+            let count = 1usize.wrapping_shl(order - G::HUGE_ORDER);
+            return Write::Huge { huge: index >> G::HUGE_ORDER, count };
+        }
+        let row = (index >> row_order::<G>()).wrapping_add(step);
+        let mask = match order {
+            order @ ..ROW_ORDER => (1 << (1u32 << order)) - 1,
+            _ => !0u64,
+        };
+        Write::Frames { row, mask: mask << (index & ((1 << row_order::<G>()) - 1)) }
+    }
+
+    pub(crate) const fn words(self) -> [u64; 2] {
+        match self {
+            Write::Frames { row, mask } => [row as u64, mask],
+            Write::Huge { huge, count } => [HUGE | huge as u64, count as u64],
+        }
+    }
+
+    pub(crate) const fn of_words([what, how]: [u64; 2]) -> Write {
+        if what & HUGE == 0 {
+            Write::Frames { row: what as usize, mask: how }
+        } else {
+            Write::Huge { huge: (what & !HUGE) as usize, count: how as usize }
+        }
+    }
+}
+
+/// Reading and writing a record.
+impl Record {
+    pub(crate) fn header(&self) -> Header {
+        let [header, ..] = &self.0;
+        Header(header.load(Ordering::Acquire))
+    }
+
+    /// Stores the header, and makes it persistent.
+    #[inline(always)]
+    pub(crate) fn put<P: Persistence>(&self, header: Header, persistence: P) {
+        let [word, ..] = &self.0;
+        word.store(header.0, Ordering::Release);
+        persistence.write_back(word);
+        persistence.fence();
+    }
+
+    /// Makes the header persistent that another call has stored.
+    pub(crate) fn persist_header<P: Persistence>(&self, persistence: P) {
+        self.0.iter().take(1).for_each(|word| persistence.write_back(word));
+        persistence.fence();
+    }
+
+    pub(crate) fn entry(&self, number: usize) -> &[AtomicU64] {
+        let first = FIRST_ENTRY + 2 * number;
+        self.0.get(first..first + 2).unwrap_or_default()
+    }
+
+    /// Sets an entry, and begins to write it back.
+    pub(crate) fn set_entry<P: Persistence>(&self, number: usize, write: Write, persistence: P) {
+        let entry = self.entry(number);
+        // Behind the header before, which may still speak of what was here.
+        entry.iter().zip(write.words()).for_each(|(word, value)| {
+            word.store(value, Ordering::Release);
+        });
+        entry.iter().take(1).for_each(|word| persistence.write_back(word));
+    }
+
+    /// The next write of a batch, which is no longer than the record. Here and below, arguments are such as fit into
+    /// registers: who says something keeps nothing in memory for it.
+    #[inline(never)]
+    pub(crate) fn append<P: Persistence>(&self, write: Write, persistence: P) {
+        let step = self.header().index();
+        self.set_entry(step, write, persistence);
+        self.put(Header::batch(Operation::Alloc, step + 1).at(step), persistence);
+    }
+
+    /// The write said last does not happen.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn withdraw<P: Persistence>(&self, batch: bool, persistence: P) {
+        let step = self.header().step();
+        let without = Header::batch(Operation::Alloc, step).at(step);
+        self.put(if batch { without } else { Header::NONE }, persistence);
+    }
+
+    /// The write before the one said last is undone.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn step_back<P: Persistence>(&self, batch: bool, persistence: P) {
+        let (header, step) = (self.header(), self.header().step());
+        let header = if batch { Header::batch(Operation::Alloc, step) } else { header };
+        self.put(header.at(step.saturating_sub(1)), persistence);
+    }
+
+    /// The write number `step` of the operation.
+    pub(crate) fn write<G: Geometry>(&self, header: Header, step: usize) -> Write {
+        if header.order() != BATCH {
+            return Write::of_block::<G>(header.order(), header.index(), step);
+        }
+        let mut words = [0; 2];
+        let entry = words.iter_mut().zip(self.entry(step));
+        entry.for_each(|(value, word)| *value = word.load(Ordering::Relaxed));
+        Write::of_words(words)
+    }
+}
+
+/// By whom a block is taken: on what slot, and whether as a part of a batch.
+#[derive(Clone, Copy)]
+pub(crate) struct By {
+    pub(crate) slot: Slot,
+    batch: bool,
+}
+
+impl By {
+    #[inline(always)]
+    pub(crate) const fn alone(slot: Slot) -> By {
+        By { slot, batch: false }
+    }
+
+    #[inline(always)]
+    pub(crate) const fn batch(slot: Slot) -> By {
+        By { slot, batch: true }
+    }
+}
+
+/// What a call is about to write is said here, if the allocator keeps intents.
+#[derive(Clone, Copy)]
+pub(crate) struct Intent<'a, G, P> {
+    record: Option<(&'a Record, P)>,
+    batch: bool,
+    /// The frame from which offsets are counted.
+    first: usize,
+    geometry: PhantomData<G>,
+}
+
+impl<'a, G: Geometry, P: Persistence> Intent<'a, G, P> {
+    /// By one who takes a block, with offsets from frame `first` on.
+    #[inline(always)]
+    pub(crate) const fn new(record: Option<(&'a Record, P)>, by: By, first: usize) -> Self {
+        Intent { record, batch: by.batch, first, geometry: PhantomData }
+    }
+
+    /// Says nothing.
+    #[inline(always)]
+    pub(crate) const fn none() -> Self {
+        Intent { record: None, batch: false, first: 0, geometry: PhantomData }
+    }
+
+    #[inline(always)]
+    fn record(&self) -> Option<(&'a Record, P)> {
+        if P::INTENTS { self.record } else { None }
+    }
+
+    /// Before the only write of a block.
+    #[inline(always)]
+    pub(crate) fn write(&self, operation: Operation, order: u32, offset: usize) {
+        let Some((record, persistence)) = self.record() else {
+            return;
+        };
+        let index = self.first + offset;
+        if self.batch {
+            record.append(Write::of_block::<G>(order, index, 0), persistence);
+        } else {
+            record.put(Header::block(operation, order, index), persistence);
+        }
+    }
+
+    /// Before the write number `step` of a block of several rows.
+    #[inline(always)]
+    pub(crate) fn row(&self, operation: Operation, order: u32, offset: usize, step: usize) {
+        let Some((record, persistence)) = self.record() else {
+            return;
+        };
+        let index = self.first + offset;
+        if self.batch {
+            record.append(Write::of_block::<G>(order, index, step), persistence);
+        } else {
+            let block = Header::block(operation, order, index).ended(End::UnderWay);
+            record.put(block.at(step), persistence);
+        }
+    }
+
+    /// Before some frames of a row are taken, as a part of a batch.
+    #[inline(always)]
+    pub(crate) fn frames(&self, offset: usize, mask: u64) {
+        if let Some((record, persistence)) = self.record() {
+            let row = (self.first + offset) >> row_order::<G>();
+            record.append(Write::Frames { row, mask }, persistence);
+        }
+    }
+
+    /// What was said last does not happen. Of a batch it is no longer an entry; the header of a single write stays
+    /// until the call says something else.
+    #[inline(always)]
+    pub(crate) fn withdraw(&self) {
+        if let Some((record, persistence)) = self.record().filter(|_| self.batch) {
+            record.withdraw(true, persistence);
+        }
+    }
+
+    /// All writes of a block of several rows were undone.
+    #[inline(always)]
+    pub(crate) fn undone(&self) {
+        if let Some((record, persistence)) = self.record() {
+            record.withdraw(self.batch, persistence);
+        }
+    }
+
+    /// Before the write that came before the one said last is undone, since that did not happen.
+    #[inline(always)]
+    pub(crate) fn step_back(&self) {
+        if let Some((record, persistence)) = self.record() {
+            record.step_back(self.batch, persistence);
+        }
+    }
+
+    /// All writes of a block of several rows have happened, and are persistent.
+    #[inline(always)]
+    pub(crate) fn done(&self, operation: Operation, order: u32, offset: usize) {
+        if let Some((record, persistence)) = self.record().filter(|_| !self.batch) {
+            record.put(Header::block(operation, order, self.first + offset), persistence);
+        }
+    }
+}
