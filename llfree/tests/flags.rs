@@ -285,7 +285,7 @@ fn counts_survive_who_brings_back_what_another_one_reclaims() {
                 let _ = zone.online(HugeId(huge), 1);
             }
         });
-        for _ in 0..20_000 {
+        for _ in 0..4_000 {
             reclaim(&zone, Reclaim::Soft, 16);
             (0..16).for_each(|huge| zone.set_backed(HugeId(huge)).expect("it is there"));
         }
