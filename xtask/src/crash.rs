@@ -9,20 +9,24 @@ use crate::shell::{capture, capture_both, this_cargo};
 /// Kills of a run.
 const KILLS: u32 = 10_000;
 const KILLS_SHORT: u32 = 200;
-/// With a table of the owners, one in so many of these.
-const OWNED: u32 = 5;
+/// With a table of the owners, and with intents, one in so many of these.
+const PART: u32 = 5;
 
-/// The mistakes, as `woodlot crash --defect` names them, and what is said of each.
-const DEFECTS: [(&str, &str); 3] = [
-    ("free-twice", "process"),
-    ("claim", "process"),
-    ("forget", "frames are lost, and the calls of the killed processes concerned"),
+/// The mistakes, as `woodlot crash --defect` names them, whether with intents, and what is said of each.
+const DEFECTS: [(&str, bool, &str); 6] = [
+    ("free-twice", false, "process"),
+    ("claim", false, "process"),
+    ("forget", false, "frames are lost, and the calls of the killed processes concerned"),
+    ("share-slots", true, "frames are lost, and no record of a slot names them"),
+    ("reuse-slots", true, "frames are lost, and no record of a slot names them"),
+    ("unresolved", true, "frames are lost, and no record of a slot names them"),
 ];
 
 /// Sees that the mistakes are found, and kills.
 pub fn crash(length: Length) -> Result<Outcome, String> {
-    for (defect, words) in DEFECTS {
+    for (defect, intents, words) in DEFECTS {
         let mut command = woodlot(&["--kills", "400", "--processes", "2-3", "--defect", defect]);
+        command.args(intents.then_some("--intents"));
         match capture_both(&mut command) {
             Err(said) if said.contains(words) && said.contains("the same again") => {}
             Err(said) => return Err(format!("--defect {defect}: {said}")),
@@ -32,15 +36,21 @@ pub fn crash(length: Length) -> Result<Outcome, String> {
     let kills = if length.short { KILLS_SHORT } else { KILLS };
     let said = capture(&mut woodlot(&["--kills", &kills.to_string()]))?;
     print!("{said}");
-    let owned = capture(&mut woodlot(&["--owners", "--kills", &(kills / OWNED).to_string()]))?;
+    let part = (kills / PART).to_string();
+    let owned = capture(&mut woodlot(&["--owners", "--kills", &part]))?;
     print!("{owned}");
     let with_owners = owned.lines().rev().nth(1).unwrap_or_default();
+    let intended = capture(&mut woodlot(&["--intents", "--kills", &part]))?;
+    print!("{intended}");
+    // As above, and below them what was in doubt.
+    let mut with_intents = intended.lines().rev();
+    let [in_doubt, lost, killed] = [0; 3].map(|_| with_intents.next().unwrap_or_default());
     // The last two lines are of the whole run.
     let mut lines = said.lines().rev();
     let [second, first] = [lines.next(), lines.next()].map(Option::unwrap_or_default);
     let all = DEFECTS.len();
     Ok(Outcome::Ran(format!(
-        "{first}; {second}; with owners {with_owners}; {all} of {all} seeded defects found"
+        "{first}; {second}; with owners {with_owners}; with intents {killed}; {lost}; {in_doubt}; {all} of {all} seeded defects found"
     )))
 }
 

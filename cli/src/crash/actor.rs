@@ -22,11 +22,22 @@ pub enum Defect {
     Claim,
     /// It forgets a block: the log says that nobody owns it, long before it would be freed.
     Forget,
+    /// It makes calls by slots of others, where each has its own for the intents.
+    ShareSlots,
+    /// A new process uses the slot of one that was killed, whatever its record names.
+    ReuseSlots,
+    /// Who recovers does not free what the intents name.
+    Unresolved,
 }
 
 impl Defect {
     /// One call in so many.
     const ONE_IN: usize = 64;
+
+    /// Is it one only where slots have intents?
+    pub fn is_of_intents(self) -> bool {
+        matches!(self, Defect::ShareSlots | Defect::ReuseSlots | Defect::Unresolved)
+    }
 }
 
 /// A block: its first frame, and its order.
@@ -48,8 +59,10 @@ pub struct Actor<'a, A> {
     pub log: Log<'a>,
     pub seat: Seat<'a>,
     pub me: u32,
-    /// The slot that it uses most.
+    /// The slot that it uses most: the only one, with intents.
     pub slot: usize,
+    /// Does the slot's record name its last operation? Then the log need know no more of an allocation.
+    pub intents: bool,
     /// How many frames it owns at most, about.
     pub quota: usize,
     pub defect: Option<Defect>,
@@ -71,8 +84,9 @@ impl<'a, A: FrameAllocator<Geometry = G>> Actor<'a, A> {
         quota: usize,
         random: Random,
     ) -> Self {
-        let (held, owned, freed, defect) = (Vec::new(), 0, None, None);
-        Actor { zone, log, seat, me, slot, quota, defect, random, held, owned, freed }
+        let (held, owned, freed) = (Vec::new(), 0, None);
+        let (intents, defect) = (false, None);
+        Actor { zone, log, seat, me, slot, intents, quota, defect, random, held, owned, freed }
     }
 
     /// Makes a call.
@@ -93,7 +107,8 @@ impl<'a, A: FrameAllocator<Geometry = G>> Actor<'a, A> {
     }
 
     fn slot(&mut self) -> Slot {
-        let other = self.random.below(4) == 0;
+        let own = self.intents && self.defect != Some(Defect::ShareSlots);
+        let other = !own && self.random.below(4) == 0;
         Slot(if other { self.random.below(self.zone.zone().slots) } else { self.slot })
     }
 
@@ -135,7 +150,9 @@ impl<'a, A: FrameAllocator<Geometry = G>> Actor<'a, A> {
     fn allocate_batch(&mut self, request: Request) -> Done {
         let mut frames = [FrameId(0); 32];
         let count = 1 + self.random.below(frames.len());
-        let request = Request { order: Order(request.order.0 % 3), ..request };
+        // Of a higher order it is several operations, and a record names the last of them.
+        let orders = if self.intents { 1 } else { 3 };
+        let request = Request { order: Order(request.order.0 % orders), ..request };
         let batch = if self.random.below(2) == 0 { Batch::All } else { Batch::UpTo };
         self.seat.begin(count * request.order.frames());
         if let Ok(count) = self.zone.alloc_batch(request, batch, &mut frames[..count]) {
@@ -302,6 +319,8 @@ impl<'a, A: FrameAllocator<Geometry = G>> Actor<'a, A> {
                     }
                 }
             }
+            // What it does wrong is in each of its calls, or is not its own.
+            Defect::ShareSlots | Defect::ReuseSlots | Defect::Unresolved => {}
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::marker::PhantomData;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process;
@@ -9,12 +10,21 @@ use std::process;
 use rustix::fs::{MemfdFlags, memfd_create};
 use tempfile::{NamedTempFile, TempPath};
 use woodlot_bench::Failure;
-use woodlot_frame::{FrameId, Geometry, Init, ZoneConfig};
-use woodlot_zone::{Layout, Memory, Owners, Shared, Zone};
+use woodlot_frame::{FrameId, Geometry, Init, Persistence, ZoneConfig};
+use woodlot_zone::{Intents, Layout, Medium, Memory, Owners, Shared, Zone};
 
 use super::actor::G;
 use super::log::Log;
 use crate::zone::file::{Access, Mapped, remove};
+
+/// How the zone is kept: without intents or with them.
+pub trait Keeping: Medium + Copy + Default + Send + Sync {
+    /// Does a record of each slot name its last operation?
+    const INTENTS: bool = <Self::WriteBack as Persistence>::INTENTS;
+}
+
+impl Keeping for Shared {}
+impl Keeping for Intents<Shared> {}
 
 /// What the zone lies in.
 pub enum Place {
@@ -34,12 +44,13 @@ enum Keeper {
 }
 
 /// Where the processes find the zone, and what it is.
-pub struct Arena {
+pub struct Arena<M> {
     path: PathBuf,
     pub config: ZoneConfig,
     zone: usize,
     owners: bool,
     _keeper: Keeper,
+    medium: PhantomData<M>,
 }
 
 /// A zone that begins and ends in the middle of a huge frame, with a whole tree within: small, so that all of it is used
@@ -78,15 +89,16 @@ fn behind(memory: Memory<'_>, zone: usize) -> Result<Memory<'_>, Failure> {
     memory.behind(zone).map_err(|cause| Failure::Failed(cause.to_string()))
 }
 
-impl Arena {
+impl<M: Keeping> Arena<M> {
     /// Makes the file and the zone in it.
     ///
     /// # Errors
     /// What is in the way. Nothing is left behind then.
-    pub fn make(place: &Place, slots: usize, owners: bool) -> Result<Arena, Failure> {
+    pub fn make(place: &Place, slots: usize, owners: bool) -> Result<Arena<M>, Failure> {
         let config = config(slots);
         let failed = |cause: &dyn std::fmt::Display| Failure::Failed(cause.to_string());
-        let zone = Layout::of::<G>(&config).map_err(|cause| failed(&cause))?.len;
+        let layout = if M::INTENTS { Layout::with_intents::<G> } else { Layout::of::<G> };
+        let zone = layout(&config).map_err(|cause| failed(&cause))?.len;
         let len = log_at(&config, zone, owners)? + Log::bytes(config.frames);
         let fill =
             |path: &Path, file| Mapped::fill(file, len).map_err(|cause| Failure::at(path, cause));
@@ -115,7 +127,7 @@ impl Arena {
                 (path, Keeper::Memory(kept), mapped)
             }
         };
-        let arena = Arena { path, config, zone, owners, _keeper: keeper };
+        let arena = Arena { path, config, zone, owners, _keeper: keeper, medium: PhantomData };
         let made = arena.format(&mapped);
         if let (Err(_), Keeper::Stays) = (&made, &arena._keeper) {
             remove(&arena.path);
@@ -126,7 +138,7 @@ impl Arena {
     fn format(&self, mapped: &Mapped) -> Result<(), Failure> {
         let memory = mapped.memory(&self.path)?;
         // SAFETY: the file is new and locked.
-        let zone = unsafe { Zone::<G, _>::format(memory, &self.config, Init::Free, Shared) };
+        let zone = unsafe { Zone::<G, _>::format(memory, &self.config, Init::Free, M::default()) };
         zone.map(drop).map_err(|cause| Failure::at(&self.path, cause))?;
         if self.owners {
             // SAFETY: as above, and the table is used as that of this zone.
@@ -171,9 +183,9 @@ impl Arena {
     ///
     /// # Errors
     /// When nobody has it in use.
-    pub fn attach<'a>(&self, memory: Memory<'a>) -> Result<Zone<'a, G, Shared>, Failure> {
+    pub fn attach<'a>(&self, memory: Memory<'a>) -> Result<Zone<'a, G, M>, Failure> {
         // SAFETY: this program alone opens the zone, and only while nobody is attached.
-        let zone = unsafe { Zone::attach(memory, Some(&self.config), Shared) };
+        let zone = unsafe { Zone::attach(memory, Some(&self.config), M::default()) };
         zone.map_err(|cause| Failure::at(&self.path, cause))
     }
 }

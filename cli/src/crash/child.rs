@@ -9,10 +9,10 @@ use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use woodlot_bench::Failure;
 use woodlot_bench::random::Random;
 use woodlot_frame::FrameAllocator;
-use woodlot_zone::{Check, Info, OwnersError, Shared, Tagged, Zone};
+use woodlot_zone::{Check, Info, Intents, OwnersError, Shared, Tagged, Zone};
 
 use super::actor::{Actor, Defect, G};
-use super::arena::{log_at, open_owners};
+use super::arena::{Keeping, log_at, open_owners};
 use super::log::{Log, SEATS};
 use crate::zone::file::{Access, Mapped};
 
@@ -32,6 +32,9 @@ pub struct ChildArgs {
     parent: i32,
     #[arg(long)]
     seat: usize,
+    /// The slot that it uses, if the table of the owners gives it none
+    #[arg(long, default_value_t = 0)]
+    slot: usize,
     #[arg(long)]
     id: u32,
     #[arg(long)]
@@ -62,27 +65,40 @@ pub fn child(args: &ChildArgs) -> Result<bool, Failure> {
     let access = if args.recover { Access::Change } else { Access::Join };
     let mapped = Mapped::open(&args.file, access)?;
     let memory = mapped.memory(&args.file)?;
+    let info = Info::read(memory).map_err(|cause| Failure::at(&args.file, cause))?;
+    match info.intents {
+        false => sit_down::<Shared>(args, &mapped, &info),
+        true => sit_down::<Intents<Shared>>(args, &mapped, &info),
+    }
+}
+
+/// Takes the seat, and recovers the zone or uses it.
+fn sit_down<M: Keeping>(args: &ChildArgs, mapped: &Mapped, info: &Info) -> Result<bool, Failure> {
+    let memory = mapped.memory(&args.file)?;
     let at = |cause| Failure::at(&args.file, cause);
-    let info = Info::read(memory).map_err(at)?;
     let frames = info.config.start.0..info.config.end().0;
     let log_at = log_at(&info.config, info.layout.len, args.owners)?;
-    let log = Log::of(&mapped, log_at, frames)?;
+    let log = Log::of(mapped, log_at, frames)?;
     let seat = log.seat(args.seat);
     seat.take(args.id);
     if args.recover {
         loop {
             // SAFETY: the lock keeps everybody else away; the zone before was dropped.
-            unsafe { Zone::<G, _>::open(memory, None, Check::Recover, Shared) }.map_err(at)?;
+            unsafe { Zone::<G, _>::open(memory, None, Check::Recover, M::default()) }
+                .map_err(at)?;
             seat.end();
         }
     }
     // SAFETY: who started it keeps the zone open for as long as it lives.
-    let zone = unsafe { Zone::<G, _>::attach(memory, None, Shared) }.map_err(at)?;
+    let zone = unsafe { Zone::<G, _>::attach(memory, None, M::default()) }.map_err(at)?;
     let random = Random::new(args.seed);
     let zone = &*zone;
     if !args.owners {
-        let slot = args.seat % info.config.slots;
-        let actor = Actor::new(zone, log, seat, (args.id, slot), args.quota, random);
+        if args.slot >= info.config.slots {
+            return Err(Failure::Usage(format!("there are {} slots", info.config.slots)));
+        }
+        let mut actor = Actor::new(zone, log, seat, (args.id, args.slot), args.quota, random);
+        actor.intents = M::INTENTS;
         return Ok(live(actor, args.defect));
     }
     let refused = |cause: OwnersError| Failure::at(&args.file, cause);

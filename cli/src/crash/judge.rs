@@ -1,24 +1,29 @@
 //! Recovery after everybody was killed, and what is found then: the zone against the log.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use woodlot_bench::Failure;
 use woodlot_bench::random::Random;
 use woodlot_bench::recovery::opened;
-use woodlot_frame::{FrameAllocator, FrameId, Slot, Volatile};
-use woodlot_llfree::LLFree;
-use woodlot_zone::{Check, Closed, Hidden, Opened, Owners, Repairs, Shared, Tagged, Zone, verify};
+use woodlot_frame::atomics::Ordering;
+use woodlot_frame::{FrameAllocator, FrameId, Order, Slot};
+use woodlot_llfree::{End, LLFree};
+use woodlot_zone::{Check, Closed, Hidden, Medium, Opened, Owners, Repairs, Tagged, Zone, verify};
 
-use super::actor::{Actor, G};
-use super::arena::Arena;
+use super::actor::{Actor, Defect, G};
+use super::arena::{Arena, Keeping};
 use super::log::{Log, Owner, SEATS};
 use crate::zone::file::Access;
 
 /// The allocator of the zone.
-pub type Allocator<'a> = LLFree<'a, G, Volatile>;
+pub type Allocator<'a, M> = LLFree<'a, G, <M as Medium>::WriteBack>;
 
 /// The number of who judges, and frees what the dead have owned: no other process has it.
 pub const JUDGE: u32 = 1;
+
+/// The slot of who judges: with intents no other process has it.
+pub const OWN_SLOT: usize = 0;
 
 /// What a recovery found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,6 +31,9 @@ pub struct Found {
     pub time: Duration,
     /// Frames that are free and owned.
     pub overlaps: usize,
+    /// Frames that were allocated and nobody's, and that the intents named, or the log as about to be freed: so they
+    /// were freed.
+    pub resolved: usize,
     /// Frames that are allocated and nobody's, and in how many pieces.
     pub lost: usize,
     pub pieces: usize,
@@ -38,10 +46,11 @@ pub struct Found {
 ///
 /// # Errors
 /// When the zone cannot be opened.
-pub fn recover(
-    arena: &Arena,
+pub fn recover<M: Keeping>(
+    arena: &Arena<M>,
     threads: usize,
     random: &mut Random,
+    defect: Option<Defect>,
     at_the_end: bool,
 ) -> Result<Found, Failure> {
     let mapped = arena.map(Access::Change)?;
@@ -50,12 +59,21 @@ pub fn recover(
     // SAFETY: everybody else has ended, and the file is locked.
     let before = unsafe { verify::<G>(memory, Some(&arena.config)) }.map_err(at)?.repairs;
     // SAFETY: as above.
-    let opened = unsafe { opened(memory, Some(&arena.config), Check::Quick, Shared, threads) };
+    let opened =
+        unsafe { opened(memory, Some(&arena.config), Check::Quick, M::default(), threads) };
     let (zone, how, time): (Zone<'_, G, _>, _, _) = opened.map_err(at)?;
 
+    let mut wrong = doubts(&how, before, &zone);
+    let resolved = match M::INTENTS && defect != Some(Defect::Unresolved) {
+        true => resolve::<M>(&zone, &log),
+        false => Ok(0),
+    };
+    let resolved = resolved.unwrap_or_else(|what| {
+        wrong.push(what);
+        0
+    });
     let (mut found, lost) = compare(&zone, &log);
-    found.time = time;
-    found.wrong.extend(doubts(&how, &before, &zone));
+    found = Found { time, resolved, wrong, ..found };
     if found.overlaps > 0 {
         return Ok(found);
     }
@@ -64,8 +82,8 @@ pub fn recover(
         let _ = log.change(frame, owner, Owner::Nobody);
     }
     match arena.owners(memory)? {
-        Some(owners) => found.wrong.extend(sweep(&zone, &log, owners)),
-        None => found.wrong.extend(bury(&zone, log, &lost, random, at_the_end)),
+        Some(owners) => found.wrong.extend(sweep::<M>(&zone, &log, owners)),
+        None => found.wrong.extend(bury::<M>(&zone, log, &lost, random, at_the_end)),
     }
     let free = zone.stats().free_frames;
     if at_the_end && free != arena.config.frames {
@@ -81,15 +99,54 @@ pub fn recover(
     Ok(found)
 }
 
+/// Frees what is allocated and nobody's, and was about to be freed, or is named by the record of a slot: what the killed
+/// allocated and had not logged yet. Returns how many frames that were; or what is wrong.
+fn resolve<M: Keeping>(zone: &Allocator<'_, M>, log: &Log<'_>) -> Result<usize, String> {
+    // A free overwrites the record of its slot: so all are read before.
+    let named = zone.last_operations().flat_map(|last| zone.frames_of(last));
+    let named: HashSet<usize> =
+        named.flat_map(|run| run.start.0..run.start.0 + run.count).collect();
+    let mut resolved = 0;
+    for (frame, owner) in log.owners() {
+        let nobodys = match owner {
+            Owner::Owned(_) => false,
+            Owner::Freeing(_) => true,
+            Owner::Nobody => named.contains(&frame),
+        };
+        let id = FrameId(frame);
+        if nobodys && !zone.is_free(id, Order(0)) {
+            let freed = zone.free(id, Order(0), Slot(OWN_SLOT));
+            freed.map_err(|cause| format!("frame {frame:#x} in doubt cannot be freed: {cause}"))?;
+            resolved += 1;
+        }
+    }
+    Ok(resolved)
+}
+
+/// May another process have the slot of one that is dead, while others live? Not before the next recovery, if a call of
+/// several writes was cut off, or if a frame that the record names may have been allocated by it and not been logged:
+/// a frame that is free now was not, nor was one that somebody owns.
+pub fn is_settled<M: Keeping>(zone: &Allocator<'_, M>, log: &Log<'_>, slot: usize) -> bool {
+    let settled = |frame: usize| {
+        zone.is_free(FrameId(frame), Order(0))
+            || matches!(Owner::of(log.word(frame).load(Ordering::Acquire)), Owner::Owned(_))
+    };
+    zone.last_operation(Slot(slot)).is_none_or(|last| {
+        let mut runs = zone.frames_of(last);
+        last.end != End::UnderWay
+            && runs.all(|run| (run.start.0..run.start.0 + run.count).all(settled))
+    })
+}
+
 /// Frees what is lost and a part of what the dead have owned, by the log. What is wrong, if something is.
-fn bury(
-    zone: &Allocator<'_>,
+fn bury<M: Keeping>(
+    zone: &Allocator<'_, M>,
     log: Log<'_>,
     lost: &[usize],
     random: &mut Random,
     all: bool,
 ) -> Option<String> {
-    let mut judge = judge(zone, log, Random::new(random.bits()));
+    let mut judge = judge::<M>(zone, log, Random::new(random.bits()));
     for &frame in lost {
         // Nobody else is there to change it.
         let _ = log.change(frame, Owner::Nobody, Owner::Owned(JUDGE));
@@ -100,7 +157,7 @@ fn bury(
 }
 
 /// Frees all that the dead have left, by the table of the owners: nothing is lost then. What is wrong, if something is.
-fn sweep(zone: &Allocator<'_>, log: &Log<'_>, owners: Owners<'_>) -> Option<String> {
+fn sweep<M: Keeping>(zone: &Allocator<'_, M>, log: &Log<'_>, owners: Owners<'_>) -> Option<String> {
     if let Err(cause) = owners.sweep(zone, |_| false) {
         return Some(format!("the owners cannot be swept: {cause}"));
     }
@@ -117,8 +174,8 @@ fn sweep(zone: &Allocator<'_>, log: &Log<'_>, owners: Owners<'_>) -> Option<Stri
 ///
 /// # Errors
 /// What is wrong.
-pub fn release(
-    tagged: &Tagged<'_, '_, Allocator<'_>>,
+pub fn release<M: Keeping>(
+    tagged: &Tagged<'_, '_, Allocator<'_, M>>,
     log: &Log<'_>,
     is_dead: impl Fn(u32) -> bool,
 ) -> Result<(), String> {
@@ -132,7 +189,7 @@ pub fn release(
         .collect();
     for member in tagged.owners().members() {
         if is_dead(member.identity() as u32) {
-            let released = tagged.release_owner(member, Slot(0));
+            let released = tagged.release_owner(member, Slot(OWN_SLOT));
             released.map_err(|cause| {
                 format!("process {} cannot be released: {cause}", member.identity())
             })?;
@@ -146,16 +203,18 @@ pub fn release(
 }
 
 /// Who frees what others have left: beside the processes, at the last seat.
-pub fn judge<'a, 'z>(
-    zone: &'a Allocator<'z>,
+pub fn judge<'a, 'z, M: Keeping>(
+    zone: &'a Allocator<'z, M>,
     log: Log<'a>,
     random: Random,
-) -> Actor<'a, Allocator<'z>> {
-    Actor::new(zone, log, log.seat(SEATS - 1), (JUDGE, 0), 0, random)
+) -> Actor<'a, Allocator<'z, M>> {
+    let mut judge = Actor::new(zone, log, log.seat(SEATS - 1), (JUDGE, OWN_SLOT), 0, random);
+    judge.intents = M::INTENTS;
+    judge
 }
 
 /// The zone beside the log, frame by frame; and the frames that are lost.
-fn compare(zone: &Zone<'_, G, Shared>, log: &Log<'_>) -> (Found, Vec<usize>) {
+fn compare<M: Keeping>(zone: &Zone<'_, G, M>, log: &Log<'_>) -> (Found, Vec<usize>) {
     let mut found = Found::default();
     let mut lost: Vec<usize> = Vec::new();
     let mut map = 0;
@@ -176,12 +235,17 @@ fn compare(zone: &Zone<'_, G, Shared>, log: &Log<'_>) -> (Found, Vec<usize>) {
 }
 
 /// What is wrong with how a zone was opened, and its counts.
-fn doubts(how: &Opened, before: &Repairs, zone: &Zone<'_, G, Shared>) -> Vec<String> {
+fn doubts<M: Keeping>(how: &Opened, before: Repairs, zone: &Zone<'_, G, M>) -> Vec<String> {
     let mut wrong = Vec::new();
     let Opened::Recovered { repairs, .. } = how else {
         return vec!["the zone was opened as one that was closed".into()];
     };
-    if repairs != before {
+    // What several writes that were cut off make free together, `verify` does not count as a huge frame.
+    let mut foreseen = before;
+    if repairs.released > 0 && before.free_huge < repairs.free_huge {
+        foreseen.free_huge = repairs.free_huge;
+    }
+    if *repairs != foreseen {
         wrong.push(format!("verify said {before:?}, and the recovery {repairs:?}"));
     }
     let damage = [repairs.rows_reset, repairs.outside, repairs.cut_open, repairs.states_cleared];

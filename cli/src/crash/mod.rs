@@ -70,7 +70,11 @@ pub struct CrashArgs {
     /// Keep a table of the owners in the file: it frees what the dead have owned, and nothing stays lost
     #[arg(long)]
     owners: bool,
-    /// A mistake that every process makes, to see that it is found
+    /// Keep a record of each slot that names its last operation: no frame may be lost at all. Each process keeps to a
+    /// slot of its own, and allocates no batch but of single frames, since any other one is several operations
+    #[arg(long, conflicts_with = "owners")]
+    intents: bool,
+    /// A mistake that is made, to see that it is found
     #[arg(long, hide = true)]
     defect: Option<Defect>,
 }
@@ -93,12 +97,15 @@ pub fn crash(args: &CrashArgs, screen: &mut Screen) -> Result<ExitCode, Failure>
     let processes = numbers(&args.processes).into_iter().map(usize::from).collect();
     let kills = args.kills as usize;
     let limit = args.seconds.map(|seconds| Duration::from_secs(seconds.into()));
-    let CrashArgs { seed, owners, defect, .. } = *args;
-    let plan = Plan { place, processes, kills, limit, seed, owners, defect };
+    let CrashArgs { seed, owners, intents, defect, .. } = *args;
+    if !intents && defect.is_some_and(Defect::is_of_intents) {
+        return Err(Failure::Usage("there is no such --defect without --intents".into()));
+    }
+    let plan = Plan { place, processes, kills, limit, seed, owners, intents, defect };
     let bar = progress("crash", kills);
     let ended = run(&plan, &|kills| bar.set_position(kills as u64))?;
     bar.finish_and_clear();
-    screen.print(&words::describe(&ended, args.owners && ended.wrong.is_empty()))?;
+    screen.print(&words::describe(&ended, owners && ended.wrong.is_empty(), intents))?;
     if !ended.wrong.is_empty() {
         let replay = format!("the same again: woodlot crash --seed {} {}", args.seed, args.again());
         return Err(Failure::Failed(format!("{}\n{replay}", ended.wrong.join("\n"))));
@@ -124,8 +131,9 @@ impl CrashArgs {
         };
         let processes = ranges.collect::<Vec<_>>().join(",");
         let owners = if self.owners { " --owners" } else { "" };
+        let intents = if self.intents { " --intents" } else { "" };
         let defect = self.defect.and_then(|defect| defect.to_possible_value());
         let defect = defect.map_or(String::new(), |name| format!(" --defect {}", name.get_name()));
-        format!("--processes {processes} --kills {}{on}{owners}{defect}", self.kills)
+        format!("--processes {processes} --kills {}{on}{owners}{intents}{defect}", self.kills)
     }
 }

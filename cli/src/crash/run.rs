@@ -5,6 +5,7 @@
 //!     start those that are missing ── wait until each has made a call
 //!     sleep 0.1 to 20 ms ── kill one, some or all
 //!     at times free what the dead have owned, while the survivors go on
+//!     with intents a slot rests whose last operation may be in doubt, until the next recovery
 //!     at times kill everybody ── at times a process that recovers, killed as well ── recover, compare with the log
 //! ```
 
@@ -17,12 +18,12 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use woodlot_bench::Failure;
 use woodlot_bench::random::Random;
-use woodlot_zone::{OwnersError, Tagged};
+use woodlot_zone::{Intents, OwnersError, Shared, Tagged};
 
 use super::actor::Defect;
-use super::arena::{Arena, Place};
+use super::arena::{Arena, Keeping, Place};
 use super::child::{FOUND, VERB};
-use super::judge::{self, Found, JUDGE, judge, release};
+use super::judge::{self, Allocator, Found, JUDGE, OWN_SLOT, is_settled, judge, release};
 use super::log::{Log, SEATS, Seat};
 use crate::stop;
 use crate::zone::file::Access;
@@ -39,6 +40,8 @@ pub struct Plan {
     pub seed: u64,
     /// Is there a table of the owners?
     pub owners: bool,
+    /// Does a record of each slot name its last operation? Not with a table of the owners.
+    pub intents: bool,
     pub defect: Option<Defect>,
 }
 
@@ -56,6 +59,8 @@ pub struct Tally {
     /// Processes that were killed while they recovered.
     pub recoverers: usize,
     pub overlaps: usize,
+    /// Frames that the intents named, or the log as about to be freed, and that were freed.
+    pub resolved: usize,
     /// Recoveries that found frames lost, how many frames, and in how many pieces.
     pub with_losses: usize,
     pub lost: usize,
@@ -77,11 +82,12 @@ pub struct Ended {
 struct Running {
     process: Child,
     id: u32,
+    slot: usize,
 }
 
 /// One number of processes.
-struct Phase<'a> {
-    arena: &'a Arena,
+struct Phase<'a, M> {
+    arena: &'a Arena<M>,
     plan: &'a Plan,
     random: &'a mut Random,
     /// The last number that a process was given.
@@ -89,6 +95,8 @@ struct Phase<'a> {
     tally: Tally,
     wrong: Vec<String>,
     seats: Vec<Option<Running>>,
+    /// The slots that no process has: that of the one killed last is the last.
+    slots: Vec<usize>,
     /// What may be lost until the next recovery.
     bound: usize,
     ends: Ends,
@@ -113,8 +121,17 @@ const SLEEP: (f64, f64) = (100.0, 20_000.0);
 /// What keeps processes from being started, or the zone from being opened. What is wrong with the zone itself is in
 /// what is returned.
 pub fn run(plan: &Plan, progress: &dyn Fn(usize)) -> Result<Ended, Failure> {
-    let slots = plan.processes.iter().copied().max().unwrap_or(1);
-    let arena = Arena::make(&plan.place, slots, plan.owners)?;
+    match plan.intents {
+        false => run_on::<Shared>(plan, progress),
+        true => run_on::<Intents<Shared>>(plan, progress),
+    }
+}
+
+fn run_on<M: Keeping>(plan: &Plan, progress: &dyn Fn(usize)) -> Result<Ended, Failure> {
+    let most = plan.processes.iter().copied().max().unwrap_or(1);
+    // With intents who judges has one of its own, and as many slots as there are processes can rest.
+    let slots = if M::INTENTS { 1 + 2 * most } else { most };
+    let arena = Arena::<M>::make(&plan.place, slots, plan.owners)?;
     let (mut random, mut last) = (Random::new(plan.seed), JUDGE);
     let mut ended = Ended { tallies: Vec::new(), wrong: Vec::new(), interrupted: false };
     let (begun, phases) = (Instant::now(), plan.processes.len());
@@ -130,6 +147,7 @@ pub fn run(plan: &Plan, progress: &dyn Fn(usize)) -> Result<Ended, Failure> {
             tally: Tally { processes, ..Tally::default() },
             wrong: Vec::new(),
             seats: (0..processes).map(|_| None).collect(),
+            slots: (usize::from(M::INTENTS)..slots).collect(),
             bound: 0,
             ends: Ends { kills: until(index + 1) - until(index), at: share },
         };
@@ -147,7 +165,7 @@ pub fn run(plan: &Plan, progress: &dyn Fn(usize)) -> Result<Ended, Failure> {
     Ok(ended)
 }
 
-impl Phase<'_> {
+impl<M: Keeping> Phase<'_, M> {
     /// Until there were enough kills, or something is wrong, or it is asked to stop.
     fn run(&mut self, last: bool, progress: &dyn Fn(usize)) -> Result<(), Failure> {
         let begun = Instant::now();
@@ -183,13 +201,13 @@ impl Phase<'_> {
         let mapped = self.arena.map(Access::Join)?;
         let (memory, log) = self.arena.parts(&mapped)?;
         let zone = self.arena.attach(memory)?;
-        let mut judge = judge(&zone, log, Random::new(self.random.bits()));
+        let mut judge = judge::<M>(&zone, log, Random::new(self.random.bits()));
         let owners = self.arena.owners(memory)?;
         let refused = |cause: OwnersError| Failure::at(self.arena.path(), cause);
         let joined = owners.map(|owners| Tagged::new(&*zone, owners, owners.join(JUDGE.into())?));
         let tagged = joined.transpose().map_err(refused)?;
         loop {
-            self.start(&log)?;
+            self.start(&zone, &log)?;
             let (least, most) = SLEEP;
             let part = self.random.below(1 << 20) as f64 / f64::from(1 << 20);
             sleep(Duration::from_secs_f64(least * (most / least).powf(part) / 1e6));
@@ -208,7 +226,7 @@ impl Phase<'_> {
                 let living: Vec<u32> = self.seats.iter().flatten().map(|one| one.id).collect();
                 let is_dead = |id| id != JUDGE && !living.contains(&id);
                 match &tagged {
-                    Some(tagged) => self.wrong.extend(release(tagged, &log, is_dead).err()),
+                    Some(tagged) => self.wrong.extend(release::<M>(tagged, &log, is_dead).err()),
                     None => judge.bury(is_dead).unwrap_or_else(|finding| log.report(finding)),
                 }
             }
@@ -218,11 +236,12 @@ impl Phase<'_> {
     /// Recovers, and judges what was found.
     fn recover(&mut self, at_the_end: bool) -> Result<(), Failure> {
         let threads = 1 + self.random.below(THREADS);
-        let found = judge::recover(self.arena, threads, self.random, at_the_end)?;
-        let Found { time, overlaps, lost, pieces, wrong } = found;
+        let found = judge::recover(self.arena, threads, self.random, self.plan.defect, at_the_end)?;
+        let Found { time, overlaps, resolved, lost, pieces, wrong } = found;
         let (tally, bound) = (&mut self.tally, self.bound);
         tally.recoveries.push(time.as_secs_f64() * 1e6);
         tally.overlaps += overlaps;
+        tally.resolved += resolved;
         tally.with_losses += usize::from(lost > 0);
         tally.lost += lost;
         tally.pieces += pieces;
@@ -230,7 +249,9 @@ impl Phase<'_> {
             let said = "frames were free that processes owned when they were killed";
             self.wrong.push(format!("{overlaps} {said}"));
         }
-        if lost > bound {
+        if M::INTENTS && lost > 0 {
+            self.wrong.push(format!("{lost} frames are lost, and no record of a slot names them"));
+        } else if lost > bound {
             let said = "frames are lost, and the calls of the killed processes concerned";
             self.wrong.push(format!("{lost} {said} {bound}"));
         }
@@ -240,11 +261,13 @@ impl Phase<'_> {
     }
 
     /// Starts processes at the empty seats, and waits until each has made a call.
-    fn start(&mut self, log: &Log<'_>) -> Result<(), Failure> {
+    fn start(&mut self, zone: &Allocator<'_, M>, log: &Log<'_>) -> Result<(), Failure> {
         let quota = self.arena.config.frames * 3 / 4 / self.seats.len();
         for seat in 0..self.seats.len() {
-            if self.seats[seat].is_none() {
-                self.seats[seat] = Some(self.spawn(seat, quota, false)?);
+            if self.seats[seat].is_none()
+                && let Some(slot) = self.take_slot(zone, log)
+            {
+                self.seats[seat] = Some(self.spawn(seat, slot, quota, false)?);
             }
         }
         let begun = Instant::now();
@@ -256,8 +279,22 @@ impl Phase<'_> {
         Ok(())
     }
 
+    /// A slot for a new process: that of the last dead, if it may be had. With intents there may be none until the next
+    /// recovery.
+    fn take_slot(&mut self, zone: &Allocator<'_, M>, log: &Log<'_>) -> Option<usize> {
+        let all = !M::INTENTS || self.plan.defect == Some(Defect::ReuseSlots);
+        let at = self.slots.iter().rposition(|&slot| all || is_settled::<M>(zone, log, slot))?;
+        Some(self.slots.remove(at))
+    }
+
     /// Starts this program again.
-    fn spawn(&mut self, seat: usize, quota: usize, recover: bool) -> Result<Running, Failure> {
+    fn spawn(
+        &mut self,
+        seat: usize,
+        slot: usize,
+        quota: usize,
+        recover: bool,
+    ) -> Result<Running, Failure> {
         *self.last += 1;
         let (id, seed) = (*self.last, self.random.bits());
         let cannot = |cause| Failure::Failed(format!("a process cannot be started: {cause}"));
@@ -266,6 +303,7 @@ impl Phase<'_> {
         let numbers = [
             ("--parent", u64::from(std::process::id())),
             ("--seat", seat as u64),
+            ("--slot", slot as u64),
             ("--id", u64::from(id)),
             ("--seed", seed),
             ("--quota", quota as u64),
@@ -285,7 +323,7 @@ impl Phase<'_> {
         }
         // What a terminal sends to the processes in the foreground is for this one alone.
         command.process_group(0).stdin(Stdio::null()).stdout(Stdio::null());
-        Ok(Running { process: command.spawn().map_err(cannot)?, id })
+        Ok(Running { process: command.spawn().map_err(cannot)?, id, slot })
     }
 
     /// Whom to kill.
@@ -312,6 +350,7 @@ impl Phase<'_> {
         for &seat in victims {
             let Some(mut running) = self.seats[seat].take() else { continue };
             let ended = running.process.wait();
+            self.slots.push(running.slot);
             let said = log.seat(seat);
             // Until it has sat down, the seat speaks of another.
             let (calls, doubt) = match said.id() == running.id {
@@ -356,7 +395,7 @@ impl Phase<'_> {
         let mapped = self.arena.map(Access::Watch)?;
         let (_, log) = self.arena.parts(&mapped)?;
         let seat = SEATS - 2;
-        let mut running = self.spawn(seat, 0, true)?;
+        let mut running = self.spawn(seat, OWN_SLOT, 0, true)?;
         let ready = running.wait_for_a_call(&log.seat(seat), Instant::now());
         sleep(Duration::from_micros(self.random.below(1000) as u64));
         let _ = running.process.kill();

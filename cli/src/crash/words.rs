@@ -5,7 +5,7 @@ use woodlot_bench::statistics::Summary;
 use super::run::{Ended, Tally};
 use crate::top::table;
 
-const HEADINGS: [&str; 11] = [
+const HEADINGS: [&str; 12] = [
     "processes",
     "kills",
     "in a call",
@@ -15,23 +15,28 @@ const HEADINGS: [&str; 11] = [
     "median us",
     "max us",
     "overlaps",
+    "resolved",
     "frames lost",
     "of at most",
 ];
 
 /// The table, and the sums in a sentence.
-pub fn describe(ended: &Ended, owners: bool) -> String {
+pub fn describe(ended: &Ended, owners: bool, intents: bool) -> String {
     let all = sum(&ended.tallies);
     let given_back = match owners {
         true => "; the table of the owners gave all of them back",
         false => "",
+    };
+    let resolved = match intents {
+        true => format!("{} frames in doubt were named, and freed\n", all.resolved),
+        false => String::new(),
     };
     let per_kill = all.lost as f64 / all.kills.max(1) as f64;
     table(HEADINGS, ended.tallies.iter().map(row))
         + &format!(
             "{} kills, {} of them in a call; {} recoveries, {} of them after one that was killed as well\n\
              {} overlaps; {} recoveries found frames lost, {} frames in {} pieces: {per_kill:.1} for each kill, and the \
-             calls of the killed concerned {}{given_back}\n",
+             calls of the killed concerned {}{given_back}\n{resolved}",
             all.kills,
             all.in_a_call,
             all.recoveries.len(),
@@ -57,6 +62,7 @@ fn row(tally: &Tally) -> [String; HEADINGS.len()] {
         us(|times| times.median),
         us(|times| times.max),
         tally.overlaps.to_string(),
+        tally.resolved.to_string(),
         tally.lost.to_string(),
         tally.bound.to_string(),
     ]
@@ -72,6 +78,7 @@ pub fn sum(tallies: &[Tally]) -> Tally {
         sum.recoveries.extend(&one.recoveries);
         sum.recoverers += one.recoverers;
         sum.overlaps += one.overlaps;
+        sum.resolved += one.resolved;
         sum.with_losses += one.with_losses;
         sum.lost += one.lost;
         sum.pieces += one.pieces;

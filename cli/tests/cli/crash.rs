@@ -37,6 +37,33 @@ fn memory_without_a_name_will_do() {
     assert_eq!(folder.names("."), ["a.start-owned.txt", "a.trace.txt"], "nothing was left behind");
 }
 
+#[test]
+fn with_intents_no_frame_is_lost() {
+    let folder = Folder::new();
+    let run = ["crash", "kept.zone", "--intents", "--kills", "60", "--processes", "1-3"];
+    let said = folder.run(&run).succeeded();
+    assert!(said.contains("\n0 overlaps; 0 recoveries found frames lost, 0 frames"), "{said}");
+    assert!(said.contains(" frames in doubt were named, and freed\n"), "{said}");
+    let info = folder.run(&["zone", "info", "kept.zone"]).succeeded();
+    assert!(info.contains(", with intents"), "{info}");
+    let verdict = folder.run(&["zone", "verify", "kept.zone"]).succeeded();
+    assert!(verdict.contains("  48819 frames free, 94 huge frames free, 0 offline"), "{verdict}");
+}
+
+/// Without what the intents are for, frames are lost: they are not gone by themselves.
+#[test]
+fn mistakes_with_intents_are_found() {
+    let folder = Folder::new();
+    for defect in ["share-slots", "reuse-slots", "unresolved", "forget"] {
+        let run =
+            ["crash", "--intents", "--kills", "400", "--processes", "2-3", "--defect", defect];
+        let ended = folder.run(&run);
+        ended.failed(1, "frames are lost, and no record of a slot names them");
+        let again = "woodlot crash --seed 1 --processes 2-3 --kills 400 --intents --defect ";
+        assert!(ended.stderr().contains(&format!("{again}{defect}")), "{}", ended.stderr());
+    }
+}
+
 /// A judge that cannot fail is worth nothing.
 #[test]
 fn mistakes_are_found() {
@@ -89,6 +116,8 @@ fn what_makes_no_sense_is_refused() {
     refused(&["--seconds", "0"], "--seconds");
     refused(&["a.zone", "--on", "memfd"], "--on");
     refused(&["--defect", "none"], "--defect");
+    refused(&["--defect", "unresolved"], "without --intents");
+    refused(&["--intents", "--owners"], "'--intents' cannot be used with '--owners'");
     folder.run(&["crash", "none/a.zone"]).failed(1, "none/a.zone: No such file");
     folder.run(&["crash", "."]).failed(1, ".: File exists");
     assert_eq!(folder.names("."), ["a.start-owned.txt", "a.trace.txt"]);
