@@ -16,25 +16,28 @@
 //!    that it has taken offline: all of the unit is free then, and nobody can allocate it.
 //! 4. The holder of the lock has emptied the magazines of all threads, and they stay empty while it has the lock.
 //!
-//! An allocation takes the lock only if the engine has nothing. Then no unit is on its way to the system, and no thread
-//! keeps a block, so that an allocation fails only if the memory is not there.
+//! An allocation takes the lock only if the engine has nothing. Then no unit is on its way to the system, and no block
+//! is kept by a thread or on its way from or to what a thread keeps. So an allocation fails only if the engine has not the
+//! memory: it is not there, or, rarely, other calls have it for the moment that they look at it.
 
 use std::cell::Cell;
+use std::io;
 use std::ops::{Deref, DerefMut, Range};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use woodlot_frame::atomics::{AtomicU64, Ordering, compiler_fence};
 use woodlot_frame::{
-    AllocError, Base4K, Batch, Class, FrameAllocator, FrameId, FreeError, Geometry, HugeId, Init,
-    Order, Owned, RangeRequest, Request, ZoneConfig,
+    AllocError, Base4K, Batch, Class, FrameAllocator, FrameId, Geometry, HugeId, Init, Order,
+    Owned, RangeRequest, Request, ZoneConfig,
 };
 use woodlot_llfree::LLFree;
 
 use crate::error::{BuildError, PoolError};
 use crate::given::Given;
-use crate::magazines::{self, BATCH, Instead, Magazines};
+use crate::magazines::{self, BATCH, Instead, Magazines, Moving};
 use crate::mapping::{self, Mapping};
 use crate::options::{Backing, Options, Quantity};
+use crate::seats;
 use crate::slots::Slots;
 
 /// The bytes of a frame.
@@ -85,6 +88,12 @@ thread_local! {
 
 /// From before a thread takes the lock until after it has let go of it: a signal handler must not take it then.
 struct Locking;
+
+/// Is this a signal handler that has interrupted its thread at a magazine, or with a lock, of whichever pool? Whoever has
+/// the lock waits for that thread, or is that thread.
+fn is_interrupted() -> bool {
+    LOCKING.get() || seats::is_interrupted()
+}
 
 impl Locking {
     fn new() -> Locking {
@@ -157,8 +166,9 @@ impl Frames {
         let config = ZoneConfig::new(size / FRAME, slots);
         let engine = Owned::<LLFree<Base4K>>::new(&config, Init::Free);
         let engine = engine.map_err(BuildError::Zone).inspect_err(|_| mapping.undo())?;
-        let magazines = Magazines::new(options.magazines, size / FRAME)
-            .map_err(|cause| BuildError::Map { bytes: size / FRAME, cause })?;
+        let magazines = Magazines::new(options.magazines)
+            .map_err(|cause| BuildError::Map { bytes: Magazines::BYTES, cause })
+            .inspect_err(|_| mapping.undo())?;
         let (units, cap_units) = (size / unit_bytes, cap / unit_bytes);
         let frames = Frames {
             engine,
@@ -246,31 +256,30 @@ impl Frames {
 
     fn lock(&self) -> Locked<'_> {
         let locking = Locking::new();
-        self.locked(self.given.lock().unwrap_or_else(PoisonError::into_inner), locking)
+        let given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        self.locked(given, locking).expect("a process that was registered may fence its threads")
     }
 
-    /// The lock, or nothing if somebody has it.
+    /// The lock, or nothing if somebody has it, or the magazines cannot be emptied.
     fn try_lock(&self) -> Option<Locked<'_>> {
-        if self.is_interrupted() {
+        if is_interrupted() {
             return None;
         }
         let locking = Locking::new();
         match self.given.try_lock() {
-            Ok(given) => Some(self.locked(given, locking)),
-            Err(TryLockError::Poisoned(error)) => Some(self.locked(error.into_inner(), locking)),
+            Ok(given) => self.locked(given, locking).ok(),
+            Err(TryLockError::Poisoned(error)) => self.locked(error.into_inner(), locking).ok(),
             Err(TryLockError::WouldBlock) => None,
         }
     }
 
-    fn locked<'f>(&'f self, given: MutexGuard<'f, Given>, locking: Locking) -> Locked<'f> {
-        self.magazines.shut(|blocks, order| self.free_batch(blocks, order));
-        Locked { frames: self, given, _locking: locking }
-    }
-
-    /// Is this a signal handler that has interrupted its thread at its magazine, or with the lock? Whoever has
-    /// the lock waits for that thread, or is that thread.
-    fn is_interrupted(&self) -> bool {
-        LOCKING.get() || self.magazines.is_inside()
+    fn locked<'f>(
+        &'f self,
+        given: MutexGuard<'f, Given>,
+        locking: Locking,
+    ) -> io::Result<Locked<'f>> {
+        self.magazines.shut(|blocks, order| self.free_batch(blocks, order))?;
+        Ok(Locked { frames: self, given, _locking: locking })
     }
 }
 
@@ -285,7 +294,7 @@ impl Frames {
     #[cold]
     fn alloc_not_kept(&self, order: Order) -> Result<FrameId, PoolError> {
         match self.magazines.instead(order) {
-            Instead::Batch => return self.refill(order),
+            Instead::Batch(moving) => return self.refill(order, moving),
             Instead::Ask => self.ask(),
             Instead::Engine => {}
         }
@@ -298,19 +307,22 @@ impl Frames {
     }
 
     /// Allocates a block, and more for this thread to keep.
-    fn refill(&self, order: Order) -> Result<FrameId, PoolError> {
+    fn refill(&self, order: Order, moving: Moving) -> Result<FrameId, PoolError> {
         let (mut blocks, wanted) = ([FrameId(0); BATCH], magazines::batch(order));
         let found =
             self.engine.alloc_batch(self.request(order), Batch::UpTo, &mut blocks[..wanted]);
-        let Ok(count) = found else { return self.alloc_more(order) };
+        let Ok(count) = found else {
+            drop(moving);
+            return self.alloc_more(order);
+        };
         let (first, more) = (blocks[0], &blocks[1..count]);
-        let backed = self.back(first, order);
         // Nothing becomes resident only to be kept.
         let resident = more.iter().take_while(|&&block| self.is_backed(block, order)).count();
-        let kept = self.magazines.fill(&more[..resident], order);
+        let kept = self.magazines.fill(&moving, &more[..resident], order);
         self.free_batch(&more[..resident - kept], order);
         self.free_batch(&more[resident..], order);
-        backed
+        drop(moving);
+        self.back(first, order)
     }
 
     /// Opens the magazines, if memory is no longer short.
@@ -324,7 +336,7 @@ impl Frames {
         if u32::from(order.0) > Base4K::MAX_ORDER {
             return Err(PoolError::OrderTooLarge(order));
         }
-        if self.is_interrupted() {
+        if is_interrupted() {
             return Err(self.out_of_memory(order.frames()));
         }
         let huge = order.frames().div_ceil(HUGE);
@@ -391,7 +403,7 @@ impl Frames {
     #[cold]
     fn free_not_kept(&self, frame: FrameId, order: Order) {
         match self.magazines.instead(order) {
-            Instead::Batch => return self.flush(frame, order),
+            Instead::Batch(moving) => return self.flush(frame, order, moving),
             Instead::Ask => self.ask(),
             Instead::Engine => {}
         }
@@ -399,13 +411,15 @@ impl Frames {
     }
 
     /// Frees a block whose magazine is full: the block is kept, and older ones are not.
-    fn flush(&self, frame: FrameId, order: Order) {
+    fn flush(&self, frame: FrameId, order: Order, moving: Moving) {
         let mut blocks = [FrameId(0); BATCH];
-        let count = self.magazines.take_older(order, &mut blocks);
-        if !self.magazines.push(frame, order) {
+        let count = self.magazines.take_older(&moving, order, &mut blocks);
+        let kept = self.magazines.push(frame, order);
+        self.free_batch(&blocks[..count], order);
+        drop(moving);
+        if !kept {
             self.free_one(frame, order);
         }
-        self.free_batch(&blocks[..count], order);
         if let Some(mark) = &self.mark {
             self.look(mark, self.slots.current().0, count << order.0);
         }
@@ -440,13 +454,12 @@ impl Frames {
         }
     }
 
+    /// Has the pool handed out all of a block?
     pub(crate) fn check_allocated(&self, frame: FrameId, order: Order) -> Result<(), PoolError> {
+        // What threads keep or move is free, and allocated in the engine.
+        let _locked = (!self.magazines.is_empty()).then(|| self.lock());
         let slot = self.slots.current();
-        self.engine.can_free(frame, order, slot).map_err(PoolError::NotAllocated)?;
-        if self.magazines.keeps(frame, order) {
-            return Err(PoolError::NotAllocated(FreeError::NotAllocated(frame)));
-        }
-        Ok(())
+        self.engine.can_free(frame, order, slot).map_err(PoolError::NotAllocated)
     }
 
     #[inline]
@@ -650,6 +663,11 @@ impl Frames {
 
 #[cfg(test)]
 mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+    use std::sync::Barrier;
+    use std::thread;
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -680,5 +698,100 @@ mod tests {
         all[1..].iter().for_each(|&block| frames.free(block, Order(10)));
         let calls = (0..1000).find(|_| keeps());
         assert!(calls.is_some_and(|calls| calls < 200), "open again after {calls:?} pairs");
+    }
+
+    /// All frames of a pool, one by one.
+    fn take_all(frames: &Frames) -> Vec<FrameId> {
+        let count = frames.mapping.len() / FRAME;
+        (0..count).map(|_| frames.alloc(Order(0)).expect("all of it")).collect()
+    }
+
+    /// Allocates, while another thread moves blocks from what it keeps to the engine, or the other way round.
+    fn beside_a_move(to_engine: bool, look: impl FnOnce(&Frames, FrameId)) {
+        let frames = Frames::new(&Options::new(2 << 20)).expect("addresses are free");
+        let (moves, looks) = (Barrier::new(2), AtomicU64::new(0));
+        thread::scope(|scope| {
+            let mover = scope.spawn(|| {
+                frames.free(frames.alloc(Order(0)).expect("memory"), Order(0));
+                let Instead::Batch(moving) = frames.magazines.instead(Order(0)) else {
+                    panic!("the gate is open");
+                };
+                let mut blocks = [FrameId(0); BATCH];
+                let mut count = frames.magazines.take_older(&moving, Order(0), &mut blocks);
+                if !to_engine {
+                    frames.free_batch(&blocks[..count], Order(0));
+                    let request = frames.request(Order(0));
+                    let found = frames.engine.alloc_batch(request, Batch::UpTo, &mut blocks);
+                    count = found.expect("memory");
+                }
+                looks.store(blocks[0].0 as u64, Ordering::Relaxed);
+                moves.wait();
+                // Whoever needs what is moving does not get on without it.
+                while !frames.magazines.is_shut() {
+                    thread::yield_now();
+                }
+                thread::sleep(Duration::from_millis(20));
+                let kept = frames.magazines.fill(&moving, &blocks[..count], Order(0));
+                assert_eq!(kept, 0, "the gate is shut");
+                frames.free_batch(&blocks[..count], Order(0));
+            });
+            moves.wait();
+            let block = FrameId(looks.load(Ordering::Relaxed) as usize);
+            let looked = catch_unwind(AssertUnwindSafe(|| look(&frames, block)));
+            // The other thread goes on whatever becomes of it.
+            drop(frames.lock());
+            mover.join().expect("it moves blocks");
+            looked.unwrap_or_else(|panic| resume_unwind(panic));
+        });
+    }
+
+    #[test]
+    fn what_moves_is_found() {
+        for to_engine in [true, false] {
+            beside_a_move(to_engine, |frames, _| assert_eq!(take_all(frames).len(), 512));
+        }
+    }
+
+    #[test]
+    fn what_moves_is_not_adopted() {
+        for to_engine in [true, false] {
+            beside_a_move(to_engine, |frames, block| {
+                frames.check_allocated(block, Order(0)).expect_err("it is free");
+            });
+        }
+    }
+
+    #[test]
+    fn a_handler_does_not_wait_for_one_pool_inside_another() {
+        let new = || Frames::new(&Options::new(2 << 20)).expect("addresses are free");
+        let [one, other] = [new(), new()];
+        for frames in [&one, &other] {
+            frames.free(frames.alloc(Order(0)).expect("memory"), Order(0));
+        }
+        let Instead::Batch(moving) = one.magazines.instead(Order(0)) else {
+            panic!("the gate is open");
+        };
+        // Blocks of this order are free once what is kept is taken back.
+        let call = || other.alloc(Order(9));
+        call().expect_err("the lock is what it takes");
+        assert!(other.magazines.frames() > 0, "the handler has taken the lock");
+        drop(moving);
+        call().expect("all of it");
+    }
+
+    #[test]
+    fn magazines_that_cannot_be_emptied() {
+        let frames = Frames::new(&Options::new(2 << 20)).expect("addresses are free");
+        frames.free(frames.alloc(Order(0)).expect("memory"), Order(0));
+        let mut lost = Vec::new();
+        let emptied = catch_unwind(AssertUnwindSafe(|| {
+            frames.magazines.shut(|blocks, _| {
+                lost.extend_from_slice(blocks);
+                panic!("as a debug assertion would");
+            })
+        }));
+        emptied.expect_err("it panics");
+        frames.free_batch(&lost, Order(0));
+        take_all(&frames);
     }
 }

@@ -3,9 +3,9 @@
 //!
 //! ```text
 //!   owner                                taker, which has the pool's lock
-//!   latch ← busy                         gate ← shut
+//!   latch ← this gate                    gate ← shut
 //!     the compiler moves nothing here      the system: every thread executes a fence (membarrier)
-//!   gate shut? latch ← idle, go away     latch busy? wait
+//!   gate shut? latch ← idle, go away     latch says this gate? wait
 //!   touch                                touch
 //!   latch ← idle                         gate ← open
 //! ```
@@ -14,21 +14,29 @@
 //!    goes away, and what it does in between is over before the owner goes on.
 //! 2. Either the owner's store to the latch comes before the fence that the taker asked for, and the taker sees it;
 //!    or the owner's look at the gate comes after it, and the owner sees the gate shut. So never both touch.
-//! 3. The owner keeps its latch busy for as long as it copies the numbers of a few blocks, 64 at most: it calls nobody
-//!    and takes no lock.
+//! 3. The owner keeps its latch busy for as long as it copies the numbers of a few blocks, 64 at most. A second latch,
+//!    *moving*, goes through the same gate: it is busy while blocks are on their way between what the thread keeps and
+//!    the engine. In both the thread takes no lock and waits for nobody.
+//! 4. A latch serves several gates, one at a time, and says which: a taker waits for those alone who are at its own gate.
+//!    An owner that is at any gate goes through no other one in between (a signal).
 //!
 //! **Progress.** The owner waits for nobody. The taker waits for owners that are in the middle of 3.
 //!
 //! **Ordering.** The latch becomes idle with release, and the taker looks at it with acquire: it sees what the owner
 //! wrote. The gate opens with release, and owners look at it with acquire: they see what the taker wrote.
 
-use woodlot_frame::atomics::{AtomicU32, Ordering, compiler_fence};
+use std::ptr;
 
-const IDLE: u32 = 0;
-const BUSY: u32 = 1;
+use woodlot_frame::atomics::{AtomicU32, AtomicU64, Ordering, compiler_fence};
+
+const OPEN: u32 = 0;
+const SHUT: u32 = 1;
+
+/// What an idle latch has. A busy one has the address of the gate that its owner goes through.
+const IDLE: u64 = 0;
 
 /// Of a thread.
-pub struct Latch(AtomicU32);
+pub struct Latch(AtomicU64);
 
 /// Of all threads.
 pub struct Gate(AtomicU32);
@@ -47,14 +55,14 @@ pub enum Away {
 
 impl Latch {
     /// An idle one.
-    pub fn new() -> Latch {
-        Latch(AtomicU32::new(IDLE))
+    pub const fn new() -> Latch {
+        Latch(AtomicU64::new(IDLE))
     }
 
-    /// Is its owner inside, or about to look at the gate?
+    /// Is its owner inside, or about to look at a gate? For the owner: it has been interrupted then.
     #[inline]
     pub fn is_busy(&self) -> bool {
-        self.0.load(Ordering::Acquire) == BUSY
+        self.0.load(Ordering::Relaxed) != IDLE
     }
 }
 
@@ -67,7 +75,7 @@ impl Default for Latch {
 impl Gate {
     /// An open one.
     pub fn new() -> Gate {
-        Gate(AtomicU32::new(IDLE))
+        Gate(AtomicU32::new(OPEN))
     }
 
     /// Lets the owner of the latch in, until what it gets is dropped.
@@ -76,31 +84,41 @@ impl Gate {
     /// Why it is not let in.
     #[inline]
     pub fn enter<'l>(&self, latch: &'l Latch) -> Result<Inside<'l>, Away> {
-        if latch.0.load(Ordering::Relaxed) == BUSY {
+        if latch.is_busy() {
             return Err(Away::Nested);
         }
-        latch.0.store(BUSY, Ordering::Relaxed);
+        latch.0.store(self.address(), Ordering::Relaxed);
         let inside = Inside(latch);
         compiler_fence();
-        if self.0.load(Ordering::Acquire) == BUSY { Err(Away::Shut) } else { Ok(inside) }
+        if self.0.load(Ordering::Acquire) == SHUT { Err(Away::Shut) } else { Ok(inside) }
+    }
+
+    /// Is the owner of the latch inside, or about to look at this gate? At another gate it is nobody's concern.
+    pub fn is_entered(&self, latch: &Latch) -> bool {
+        latch.0.load(Ordering::Acquire) == self.address()
+    }
+
+    #[inline]
+    fn address(&self) -> u64 {
+        ptr::from_ref(self).addr() as u64
     }
 
     /// Is it shut?
     #[inline]
     pub fn is_shut(&self) -> bool {
-        self.0.load(Ordering::Relaxed) == BUSY
+        self.0.load(Ordering::Relaxed) == SHUT
     }
 
     /// Shuts it. What a thread keeps is the caller's once the thread's latch is idle. `fence_all` makes every thread
-    /// execute a fence, this one too.
-    pub fn shut(&self, fence_all: impl FnOnce()) {
-        self.0.store(BUSY, Ordering::Relaxed);
-        fence_all();
+    /// execute a fence, this one too; what it returns.
+    pub fn shut<T>(&self, fence_all: impl FnOnce() -> T) -> T {
+        self.0.store(SHUT, Ordering::Relaxed);
+        fence_all()
     }
 
     /// Opens it.
     pub fn open(&self) {
-        self.0.store(IDLE, Ordering::Release);
+        self.0.store(OPEN, Ordering::Release);
     }
 }
 
@@ -131,6 +149,7 @@ mod models {
         /// A thread's blocks, and who is at them.
         struct Kept {
             latch: Latch,
+            moving: Latch,
             blocks: AtomicU64,
             touched_by: AtomicU64,
         }
@@ -148,6 +167,7 @@ mod models {
             fn new() -> World {
                 let kept = || Kept {
                     latch: Latch::new(),
+                    moving: Latch::new(),
                     blocks: AtomicU64::new(1),
                     touched_by: AtomicU64::new(0),
                 };
@@ -159,6 +179,7 @@ mod models {
                 model.name("engine", from_ref(&self.engine));
                 for kept in &self.kept {
                     model.name("latch", from_ref(&kept.latch.0));
+                    model.name("moving", from_ref(&kept.moving.0));
                     model.name("blocks", from_ref(&kept.blocks));
                 }
             }
@@ -187,17 +208,47 @@ mod models {
                 }
             }
 
-            /// A taker moves what all threads keep to the engine.
-            fn take(&self) {
+            /// An owner moves a block from the engine to what it keeps, or what it keeps to the engine.
+            fn move_blocks(&self, kept: &Kept, to_engine: bool) {
+                let Ok(_moving) = self.gate.enter(&kept.moving) else { return };
+                let moved = if to_engine {
+                    self.touch_kept(kept, |blocks| (0, blocks)).unwrap_or(0)
+                } else {
+                    let one = |blocks: u64| blocks.checked_sub(1);
+                    let found = self.engine.fetch_update(SeqCst, SeqCst, one).is_ok();
+                    let fills = found && self.touch_kept(kept, |blocks| (blocks + 1, 0)).is_some();
+                    u64::from(found && !fills)
+                };
+                if moved > 0 {
+                    self.engine.fetch_add(moved, SeqCst);
+                }
+            }
+
+            /// What an owner that is let in keeps afterwards, and has in its hands.
+            fn touch_kept(&self, kept: &Kept, change: impl Fn(u64) -> (u64, u64)) -> Option<u64> {
+                let _inside = self.gate.enter(&kept.latch).ok()?;
+                touch(kept, 1);
+                let (after, out) = change(kept.blocks.load(SeqCst));
+                kept.blocks.store(after, SeqCst);
+                touch(kept, 0);
+                Some(out)
+            }
+
+            /// A taker moves what all threads keep to the engine. It has all blocks that nobody has been handed.
+            fn take(&self, nobody_has_any: bool) {
                 // Under sequential consistency there is nothing to do for a fence.
                 self.gate.shut(|| {});
                 for kept in &self.kept {
-                    wait_until(|| !kept.latch.is_busy());
+                    wait_until(|| !self.gate.is_entered(&kept.moving));
+                    wait_until(|| !self.gate.is_entered(&kept.latch));
                     touch(kept, 2);
                     let blocks = kept.blocks.load(SeqCst);
                     kept.blocks.store(0, SeqCst);
                     self.engine.fetch_add(blocks, SeqCst);
                     touch(kept, 0);
+                }
+                if nobody_has_any {
+                    assert_eq!(self.engine.load(SeqCst), 3, "a block is on its way");
                 }
                 self.gate.open();
                 note(0 as Has);
@@ -237,7 +288,27 @@ mod models {
         fn an_owner_and_a_taker() {
             check("an_owner_and_a_taker", 2, |model, world| {
                 model.thread(|| world.own(&world.kept[0], true));
-                model.thread(|| world.take());
+                model.thread(|| world.take(false));
+            });
+        }
+
+        #[test]
+        fn an_owner_that_moves_and_a_taker() {
+            check("an_owner_that_moves_and_a_taker", 2, |model, world| {
+                model.thread(|| {
+                    world.move_blocks(&world.kept[0], true);
+                    world.move_blocks(&world.kept[0], false);
+                });
+                model.thread(|| world.take(true));
+            });
+        }
+
+        #[test]
+        fn two_owners_that_move_and_a_taker() {
+            check("two_owners_that_move_and_a_taker", 3, |model, world| {
+                model.thread(|| world.move_blocks(&world.kept[0], true));
+                model.thread(|| world.move_blocks(&world.kept[1], false));
+                model.thread(|| world.take(true));
             });
         }
 
@@ -246,7 +317,7 @@ mod models {
             check("two_owners_and_a_taker", 3, |model, world| {
                 model.thread(|| world.own(&world.kept[0], true));
                 model.thread(|| world.own(&world.kept[1], false));
-                model.thread(|| world.take());
+                model.thread(|| world.take(false));
             });
         }
     }
@@ -260,8 +331,11 @@ mod tests {
     fn a_shut_gate_and_a_nested_call() {
         let (gate, latch) = (Gate::default(), Latch::default());
         let inside = gate.enter(&latch).expect("it is open");
-        assert!(latch.is_busy());
+        assert!(latch.is_busy() && gate.is_entered(&latch));
         assert_eq!(gate.enter(&latch).err(), Some(Away::Nested));
+        let other = Gate::new();
+        assert_eq!(other.enter(&latch).err(), Some(Away::Nested), "from a signal");
+        assert!(!other.is_entered(&latch), "it is at the other gate");
         drop(inside);
         assert!(!latch.is_busy());
         let mut fenced = false;

@@ -13,24 +13,26 @@
 //! list, the older half their auxiliary list, and half a stack is their `target`.
 //!
 //! 1. A block in a magazine is allocated in the engine, and its memory is resident. Nobody else has it.
-//! 2. The first frame of such a block has one more than its order in `kept`, and every other frame zero. So the pool
-//!    tells a block that it has handed out from one that only the engine thinks it has.
-//! 3. Who has the pool's lock has shut the gate and emptied all magazines: whatever is free is free in the engine.
-//!    So memory that a thread keeps is found before an allocation fails.
+//! 2. A block that is on its way between a magazine and the engine is in neither. Its thread says so: it is *moving*
+//!    from before it takes such blocks until the last one has arrived.
+//! 3. Who has the pool's lock has shut the gate, has waited for those who were moving, and has emptied all magazines:
+//!    whatever is free is free in the engine. So memory that a thread keeps is found before an allocation fails,
+//!    and what the engine calls allocated was handed out.
 //! 4. The gate stays shut while memory is short: magazines are for those who have enough.
 //! 5. A seat's magazine is its thread's, as [`handshake`](crate::handshake) says. What a thread leaves is the next
 //!    one's that takes the seat.
 
 use std::io;
+use std::mem;
 use std::thread;
 use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::thread::{MembarrierCommand, membarrier};
-use woodlot_frame::atomics::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use woodlot_frame::atomics::{AtomicU32, AtomicU64, Ordering};
 use woodlot_frame::{FrameId, Order};
 
-use crate::handshake::{Gate, Inside, Latch};
+use crate::handshake::{Away, Gate, Inside, Latch};
 use crate::seats::{self, SEATS};
 use crate::zeroed::{Zero, Zeroed};
 
@@ -52,8 +54,6 @@ const PATIENCE: u32 = 256;
 pub(crate) struct Magazines {
     gate: Gate,
     seats: Zeroed<Magazine>,
-    /// By frame: invariant 2.
-    kept: Zeroed<AtomicU8>,
 }
 
 /// Of one seat, on a page of its own. What each call looks at is not at the page's begin: the first lines of pages
@@ -64,7 +64,6 @@ struct Magazine {
     stacks: [[AtomicU64; BLOCKS]; ORDERS],
     /// How many blocks there are, by order.
     held: [AtomicU32; ORDERS],
-    latch: Latch,
     /// Calls that found the gate shut.
     passed: AtomicU32,
 }
@@ -72,11 +71,13 @@ struct Magazine {
 // SAFETY: all of it are integers.
 unsafe impl Zero for Magazine {}
 
+/// The thread is moving blocks, until this is dropped. It waits for nobody meanwhile.
+pub(crate) type Moving = Inside<'static>;
+
 /// Why a magazine does not serve a call.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Instead {
     /// The stack is empty, or full.
-    Batch,
+    Batch(Moving),
     /// The call is for the engine: of a large order, from a thread without a seat, from a signal, or while
     /// memory is short.
     Engine,
@@ -90,11 +91,18 @@ pub(crate) fn batch(order: Order) -> usize {
 }
 
 impl Magazines {
-    /// Those of a pool of so many frames; none of use where they are not wanted, or the system has no `membarrier`.
-    pub(crate) fn new(wanted: bool, frames: usize) -> io::Result<Magazines> {
+    /// The addresses that they take.
+    pub(crate) const BYTES: usize = SEATS * size_of::<Magazine>();
+
+    /// Those of a pool; none where they are not wanted, or the system has no `membarrier`.
+    pub(crate) fn new(wanted: bool) -> io::Result<Magazines> {
         let works = wanted && membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok();
-        let (seats, frames) = if works { (SEATS, frames) } else { (0, 0) };
-        Ok(Magazines { gate: Gate::new(), seats: Zeroed::new(seats)?, kept: Zeroed::new(frames)? })
+        Ok(Magazines { gate: Gate::new(), seats: Zeroed::new(if works { SEATS } else { 0 })? })
+    }
+
+    /// Are there none?
+    pub(crate) fn is_empty(&self) -> bool {
+        self.seats.is_empty()
     }
 
     /// The newest block that this thread keeps. Without one, [`instead`](Self::instead) says what to do.
@@ -105,27 +113,28 @@ impl Magazines {
         let top = held.checked_sub(1)?;
         let block = magazine.stacks[order][top % BLOCKS].load(Ordering::Relaxed) as usize;
         magazine.held[order].store(top as u32, Ordering::Relaxed);
-        self.mark(FrameId(block), 0);
         Some(FrameId(block))
     }
 
     /// Keeps a block that the thread had. If not, [`instead`](Self::instead) says what to do.
     #[inline]
     pub(crate) fn push(&self, block: FrameId, order: Order) -> bool {
-        self.enter(order).is_some_and(|(magazine, _inside)| self.put(magazine, block, order))
+        self.enter(order).is_some_and(|(magazine, _inside)| magazine.put(block, order))
     }
 
     /// Why a magazine did not serve a call.
     pub(crate) fn instead(&self, order: Order) -> Instead {
-        let magazine = self.seats.get(seats::number());
-        let Some(magazine) = magazine.filter(|_| usize::from(order.0) < ORDERS) else {
+        let seat = seats::number();
+        let (Some(magazine), Some(hands)) = (self.seats.get(seat), seats::hands(seat)) else {
             return Instead::Engine;
         };
-        if magazine.latch.is_busy() {
+        if usize::from(order.0) >= ORDERS || hands.at.is_busy() {
             return Instead::Engine;
         }
-        if !self.gate.is_shut() {
-            return Instead::Batch;
+        match self.gate.enter(&hands.moving) {
+            Ok(moving) => return Instead::Batch(moving),
+            Err(Away::Nested) => return Instead::Engine,
+            Err(Away::Shut) => {}
         }
         // Only this thread counts here; a signal may lose one.
         let passed = magazine.passed.load(Ordering::Relaxed) + 1;
@@ -133,35 +142,54 @@ impl Magazines {
         if passed == PATIENCE { Instead::Ask } else { Instead::Engine }
     }
 
-    /// Keeps blocks that the thread has from the engine, the last one to be handed out last. How many, from the
-    /// end.
-    pub(crate) fn fill(&self, blocks: &[FrameId], order: Order) -> usize {
+    /// Keeps blocks that the thread is moving from the engine, the last one to be handed out last. How many, from
+    /// the end.
+    pub(crate) fn fill(&self, _moving: &Moving, blocks: &[FrameId], order: Order) -> usize {
         let Some((magazine, _inside)) = self.enter(order) else { return 0 };
-        blocks.iter().rev().take_while(|&&block| self.put(magazine, block, order)).count()
+        blocks.iter().rev().take_while(|&&block| magazine.put(block, order)).count()
     }
 
-    /// Takes the older half of a stack out; how many blocks that is.
-    pub(crate) fn take_older(&self, order: Order, out: &mut [FrameId; BATCH]) -> usize {
-        let Some((magazine, _inside)) = self.enter(order) else { return 0 };
-        self.take(magazine, order, out)
+    /// Takes the older half of a stack out, which the thread moves to the engine; how many blocks that is.
+    pub(crate) fn take_older(
+        &self,
+        _moving: &Moving,
+        order: Order,
+        out: &mut [FrameId; BATCH],
+    ) -> usize {
+        self.enter(order).map_or(0, |(magazine, _inside)| magazine.take(order, out))
     }
 
     /// Empties all magazines, and keeps them empty until [`open`](Self::open). `free` frees blocks of an order.
     /// The caller has the pool's lock.
-    pub(crate) fn shut(&self, mut free: impl FnMut(&[FrameId], Order)) {
+    ///
+    /// # Errors
+    /// The system's. Then, and if `free` panics, the gate is open again: magazines behind a shut gate are empty.
+    pub(crate) fn shut(&self, mut free: impl FnMut(&[FrameId], Order)) -> io::Result<()> {
         if self.gate.is_shut() || self.seats.is_empty() {
-            return;
+            return Ok(());
         }
-        self.gate.shut(fence_all);
-        for magazine in self.used() {
-            wait_for(&magazine.latch);
+        let opens = Opens(&self.gate);
+        self.gate.shut(fence_all)?;
+        for (seat, magazine) in self.used().iter().enumerate() {
+            if let Some(hands) = seats::hands(seat) {
+                self.wait_for(&hands.moving);
+                self.wait_for(&hands.at);
+            }
             for order in (0..ORDERS).map(|order| Order(order as u8)) {
                 let mut blocks = [FrameId(0); BATCH];
-                while let count @ 1.. = self.take(magazine, order, &mut blocks) {
+                while let count @ 1.. = magazine.take(order, &mut blocks) {
                     free(&blocks[..count], order);
                 }
             }
         }
+        mem::forget(opens);
+        Ok(())
+    }
+
+    /// Is the gate shut?
+    #[cfg(test)]
+    pub(crate) fn is_shut(&self) -> bool {
+        self.gate.is_shut()
     }
 
     /// Lets threads keep blocks again, if so many free frames are enough for all of them. The caller has the pool's
@@ -182,67 +210,27 @@ impl Magazines {
         self.used().iter().map(of).sum()
     }
 
-    /// Is some frame of a block, which lies in the pool, kept?
-    pub(crate) fn keeps(&self, first: FrameId, order: Order) -> bool {
-        let kept = |frame: usize| {
-            self.kept.get(frame).map_or(0, |kept| usize::from(kept.load(Ordering::Relaxed)))
-        };
-        let (mut inside, mut larger) =
-            (first.0..first.0 + order.frames(), usize::from(order.0) + 1..ORDERS);
-        inside.any(|frame| kept(frame) > 0)
-            || larger.any(|order| kept(first.0 >> order << order) > order)
-    }
-
-    /// Does the thread that asks have its magazine open? Then a signal has interrupted a call.
-    pub(crate) fn is_inside(&self) -> bool {
-        self.seats.get(seats::number()).is_some_and(|magazine| magazine.latch.is_busy())
-    }
-
     #[inline]
     fn enter(&self, order: Order) -> Option<(&Magazine, Inside<'_>)> {
         if usize::from(order.0) >= ORDERS {
             return None;
         }
-        let magazine = self.seats.get(seats::seat())?;
-        Some((magazine, self.gate.enter(&magazine.latch).ok()?))
+        let seat = seats::seat();
+        let (magazine, hands) = (self.seats.get(seat)?, seats::hands(seat)?);
+        Some((magazine, self.gate.enter(&hands.at).ok()?))
     }
 
-    /// The caller is inside.
-    #[inline]
-    fn put(&self, magazine: &Magazine, block: FrameId, order: Order) -> bool {
-        let (index, held) = magazine.held(order);
-        if held >= ROOM[index] {
-            return false;
+    /// Waits for a thread that has its hands on blocks of this pool: for a moment, or until the system lets it run
+    /// again.
+    fn wait_for(&self, latch: &Latch) {
+        for look in 0.. {
+            match look {
+                _ if !self.gate.is_entered(latch) => return,
+                0..100 => thread::yield_now(),
+                // It may have a lower priority, and this CPU.
+                _ => thread::sleep(Duration::from_micros(50)),
+            }
         }
-        magazine.stacks[index][held % BLOCKS].store(block.0 as u64, Ordering::Relaxed);
-        magazine.held[index].store(held as u32 + 1, Ordering::Relaxed);
-        self.mark(block, order.0 + 1);
-        true
-    }
-
-    /// Invariant 2.
-    #[inline]
-    fn mark(&self, block: FrameId, mark: u8) {
-        if let Some(kept) = self.kept.get(block.0) {
-            kept.store(mark, Ordering::Relaxed);
-        }
-    }
-
-    /// Takes the oldest blocks out, as many as move at once. The caller is inside, or has waited for the latch.
-    fn take(&self, magazine: &Magazine, order: Order, out: &mut [FrameId; BATCH]) -> usize {
-        let count = batch(order);
-        let (order, held) = magazine.held(order);
-        let stack = &magazine.stacks[order][..held];
-        let count = count.min(held);
-        for (entry, block) in out.iter_mut().zip(&stack[..count]) {
-            *entry = FrameId(block.load(Ordering::Relaxed) as usize);
-            self.mark(*entry, 0);
-        }
-        for (to, from) in stack.iter().zip(&stack[count..]) {
-            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
-        }
-        magazine.held[order].store((held - count) as u32, Ordering::Relaxed);
-        count
     }
 
     /// The magazines in which there can be blocks.
@@ -252,6 +240,34 @@ impl Magazines {
 }
 
 impl Magazine {
+    /// Keeps a block, if there is room. The caller is inside.
+    #[inline]
+    fn put(&self, block: FrameId, order: Order) -> bool {
+        let (index, held) = self.held(order);
+        if held >= ROOM[index] {
+            return false;
+        }
+        self.stacks[index][held % BLOCKS].store(block.0 as u64, Ordering::Relaxed);
+        self.held[index].store(held as u32 + 1, Ordering::Relaxed);
+        true
+    }
+
+    /// Takes the oldest blocks out, as many as move at once. The caller is inside, or has waited for the latch.
+    fn take(&self, order: Order, out: &mut [FrameId; BATCH]) -> usize {
+        let count = batch(order);
+        let (order, held) = self.held(order);
+        let stack = &self.stacks[order][..held];
+        let count = count.min(held);
+        for (entry, block) in out.iter_mut().zip(&stack[..count]) {
+            *entry = FrameId(block.load(Ordering::Relaxed) as usize);
+        }
+        for (to, from) in stack.iter().zip(&stack[count..]) {
+            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        self.held[order].store((held - count) as u32, Ordering::Relaxed);
+        count
+    }
+
     /// The order as an index, and how many blocks of it there are.
     #[inline]
     fn held(&self, order: Order) -> (usize, usize) {
@@ -260,25 +276,22 @@ impl Magazine {
     }
 }
 
+/// Opens a gate again that somebody could not finish to shut.
+struct Opens<'g>(&'g Gate);
+
+impl Drop for Opens<'_> {
+    fn drop(&mut self) {
+        self.0.open();
+    }
+}
+
 /// Every thread of the process executes a fence.
-fn fence_all() {
+fn fence_all() -> io::Result<()> {
     let mut fenced = membarrier(MembarrierCommand::PrivateExpedited);
     if fenced == Err(Errno::PERM) {
         // The system has forgotten what this process was registered for: it is a child, perhaps.
         fenced = membarrier(MembarrierCommand::RegisterPrivateExpedited)
             .and_then(|()| membarrier(MembarrierCommand::PrivateExpedited));
     }
-    fenced.expect("a process that was registered may ask for it");
-}
-
-/// Waits for a thread that is at its magazine: for a moment, or until the system lets it run again.
-fn wait_for(latch: &Latch) {
-    for look in 0.. {
-        match look {
-            _ if !latch.is_busy() => return,
-            0..100 => thread::yield_now(),
-            // It may have a lower priority, and this CPU.
-            _ => thread::sleep(Duration::from_micros(50)),
-        }
-    }
+    Ok(fenced?)
 }

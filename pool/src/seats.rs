@@ -3,12 +3,15 @@
 //! ```text
 //!   TAKEN   one bit a seat      claimed at a thread's first call, free again when the thread ends
 //!   HIGH    seats ever taken    what a walk over all seats looks at
+//!   HANDS   two latches a seat  what its thread is doing now, to whichever pool
 //! ```
 //!
 //! 1. Two threads that live at the same time have different seats. What belongs to a seat belongs to its thread, and
 //!    then to the next thread that gets the seat: it sees what the one before wrote (release, acquire).
 //! 2. A thread that finds no seat, and one that is ending, has a number of [`SEATS`] or more: it has no seat, and works
 //!    without.
+//! 3. The latches are of the process and not of a pool. So a signal handler that calls one pool knows that it has
+//!    interrupted its thread at another, and waits for nobody then: its thread may be waited for.
 //!
 //! **Progress.** Lock-free, and a signal handler may call it; a thread's first call must not come from one, because it
 //! registers a destructor.
@@ -17,6 +20,8 @@ use std::cell::Cell;
 
 use woodlot_frame::atomics::{AtomicU32, AtomicU64, Ordering};
 
+use crate::handshake::Latch;
+
 /// Threads that can have a seat at the same time.
 pub(crate) const SEATS: usize = 1024;
 
@@ -24,6 +29,17 @@ static TAKEN: [AtomicU64; SEATS / 64] = [const { AtomicU64::new(0) }; SEATS / 64
 static HIGH: AtomicU32 = AtomicU32::new(0);
 /// Threads that found no seat.
 static WITHOUT: AtomicU32 = AtomicU32::new(0);
+
+/// What the thread of a seat has its hands on. A line of its own.
+#[repr(align(128))]
+pub(crate) struct Hands {
+    /// Busy while the thread is at a magazine.
+    pub(crate) at: Latch,
+    /// Busy while blocks are on their way between a magazine and the engine.
+    pub(crate) moving: Latch,
+}
+
+static HANDS: [Hands; SEATS] = [const { Hands { at: Latch::new(), moving: Latch::new() } }; SEATS];
 
 /// What a thread has before it has a number.
 const NO_NUMBER: u32 = u32::MAX;
@@ -49,6 +65,17 @@ pub(crate) fn number() -> usize {
 #[inline]
 pub(crate) fn seat() -> usize {
     NUMBER.get() as usize
+}
+
+/// The latches of a seat.
+#[inline]
+pub(crate) fn hands(seat: usize) -> Option<&'static Hands> {
+    HANDS.get(seat)
+}
+
+/// Has the thread that asks its hands on blocks of some pool? Then a signal has interrupted a call.
+pub(crate) fn is_interrupted() -> bool {
+    hands(number()).is_some_and(|hands| hands.at.is_busy() || hands.moving.is_busy())
 }
 
 /// How many seats were taken at any time, from the first one on.

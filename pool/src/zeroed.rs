@@ -6,16 +6,12 @@ use std::ptr::{self, NonNull};
 use std::slice;
 
 use rustix::mm::{MapFlags, ProtFlags};
-use woodlot_frame::atomics::AtomicU8;
 
 /// A type for which all bytes zero is a value.
 ///
 /// # Safety
 /// It is. Its alignment is at most a page's.
 pub(crate) unsafe trait Zero {}
-
-// SAFETY: an atomic integer has any value.
-unsafe impl Zero for AtomicU8 {}
 
 /// Anonymous memory from the system, begun on a page; nothing at all if there are no values.
 pub(crate) struct Zeroed<T: Zero> {
