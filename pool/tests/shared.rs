@@ -144,11 +144,45 @@ fn who_is_killed_gives_its_memory_to_the_others() {
     drop(all);
 }
 
+/// Two processes make, recover and join a pool again and again, until they are killed in the middle of that.
+#[test]
+fn who_is_killed_while_it_opens_leaves_a_pool() {
+    // SAFETY: only such pools use the file.
+    let small = |path: &Path| unsafe { Options::new(16 * MIB).cap(8 * MIB).shared(path) }.build();
+    if let Ok(path) = env::var(CHILD) {
+        loop {
+            let pool = small(Path::new(&path)).expect("a shared pool");
+            std::mem::forget(signed(pool.alloc(Order(9)).expect("each has one")));
+        }
+    }
+    const NAME: &str = "who_is_killed_while_it_opens_leaves_a_pool";
+    let (_folder, path) = folder();
+    for round in 0..32 {
+        let mut children = [(); 2].map(|()| spawn(&path, NAME));
+        sleep(Duration::from_millis(10 + round % 8));
+        for child in &mut children {
+            child.kill().expect("it lives");
+            assert_eq!(child.wait().expect("it ends").code(), None, "it was killed");
+        }
+        let pool = small(&path).expect("whatever they have left");
+        assert_eq!((pool.resident(), pool.free_bytes()), (0, 0));
+        let all = pool.alloc_batch(Order(9), 4).expect("all of it");
+        pool.alloc(Order(0)).expect_err("the cap");
+        drop(all);
+        drop(pool);
+        if round % 4 == 0 {
+            fs::remove_file(&path).expect("it is there");
+        }
+    }
+}
+
 #[test]
 fn what_a_dead_process_had_is_found_when_memory_runs_out() {
     let (_folder, path) = folder();
-    let (pool, other) = (open(&path), open(&path));
+    let pool = open(&path);
     let kept = signed(pool.alloc(Order(3)).expect("memory"));
+    let other = open(&path);
+    assert_eq!(in_use(&pool), kept.len(), "who lives keeps its frames when another one joins");
     // A pool that is dropped without its blocks is to the others as one whose process has died.
     let all = other.alloc_batch(Order(9), CAP / HUGE - 1).expect("so much is free");
     all.into_iter().for_each(std::mem::forget);
@@ -284,6 +318,11 @@ fn files_that_are_not_this_pool() {
     put(&words);
     let pool = open(&path);
     drop(pool.alloc_batch(Order(9), CAP / HUGE).expect("all of it"));
+    drop(pool);
+    // Also one that nothing but the mark is there of.
+    fs::remove_file(&path).expect("it is there");
+    File::create(&path).expect("a file").write_all_at(b"pool?\0\0\0", at).expect("a mark");
+    drop(open(&path).alloc_batch(Order(9), CAP / HUGE).expect("all of it"));
 }
 
 #[test]
