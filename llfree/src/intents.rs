@@ -580,7 +580,11 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
                 let released = self.release_write(write);
                 found.released += released;
                 found.free_frames += released;
-                let free = released > 0 && self.lower.phase(Self::huge_of(write)) == Phase::Free;
+                let huge = Self::huge_of(write);
+                let free = released > 0 && self.lower.phase(huge) == Phase::Free;
+                if free {
+                    self.lower.tidy(huge);
+                }
                 found.free_huge += match write {
                     Write::Frames { .. } => free as usize,
                     Write::Huge { count, .. } => {
@@ -610,6 +614,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     }
 
     /// What [`resolve_intents`](Self::resolve_intents) would find, but that each write is looked at by itself.
+    #[cfg(not(any(woodlot_loom, woodlot_shuttle, woodlot_explore)))]
     pub(crate) fn inspect_intents(&self, found: &mut Repairs) {
         for record in self.records.iter().filter(|_| P::INTENTS) {
             let header = record.header();

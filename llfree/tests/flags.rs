@@ -231,8 +231,18 @@ fn what_is_given_back_is_free_or_the_call_says_what_is_wrong() {
     zone.offline(HugeId(5), 2).expect("they are free");
     let twice = [HugeId(5), HugeId(6), HugeId(5)];
     assert_eq!(zone.give(&twice, HugeFlags::BACKED), Err(OfflineError::NotOffline));
-    assert_eq!((zone.stats().free_huge, zone.stats().offline_huge), (64, 0));
-    assert_eq!((zone.stats().free_frames, zone.free_frames()), (64 * 512, 64 * 512));
+    let all_free = || {
+        let stats = zone.stats();
+        assert_eq!((stats.free_huge, stats.offline_huge), (64, 0));
+        assert_eq!((stats.free_frames, zone.free_frames()), (64 * 512, 64 * 512));
+    };
+    all_free();
+    // Apart from one another: the others of its word come back all the same.
+    zone.offline(HugeId(5), 2).expect("they are free");
+    zone.offline(HugeId(40), 1).expect("it is free");
+    let apart = [5, 40, 5, 6].map(HugeId);
+    assert_eq!(zone.give(&apart, HugeFlags::BACKED), Err(OfflineError::NotOffline));
+    all_free();
 }
 
 #[test]

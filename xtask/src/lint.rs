@@ -28,7 +28,8 @@ pub fn lint() -> Result<(), String> {
         Err(why) => println!("the fuzzers are not checked: {why}"),
     }
     for cfg in ["woodlot_loom", "woodlot_explore"] {
-        let core = ["woodlot-frame", "woodlot-llfree", "woodlot-nbbs", "woodlot-pool"];
+        let core =
+            ["woodlot-frame", "woodlot-llfree", "woodlot-nbbs", "woodlot-owners", "woodlot-pool"];
         let core = core.map(|krate| ["-p", krate]);
         on(cfg, &[&CHECKING[..], &["--lib", "--tests"], core.as_flattened()].concat())?;
     }

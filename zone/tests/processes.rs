@@ -366,7 +366,7 @@ fn with_intents_nothing_is_lost() {
     let Mapped { memory, owners, freeing, .. } = map_for(file.path(), &layout);
     // SAFETY: there are no children yet.
     let zone = unsafe { Zone::<G, _>::format(memory, &config(), Init::Free, Intents(Shared)) };
-    let _ = zone.expect("a zone");
+    close(zone.expect("a zone"));
     let (mut resolved, mut given_back) = (0, 0);
     for round in 0..ROUNDS {
         // SAFETY: all children have ended.

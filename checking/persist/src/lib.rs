@@ -19,7 +19,8 @@
 //! What is judged of each image: frames that are owned are allocated; frames that were freed are free; what else
 //! is allocated belongs to calls that were under way, and a call of one write has either happened or not; the
 //! counts agree with the bits, every free frame can be allocated and then every frame freed; a second recovery
-//! changes no byte; so does a recovery after a crash in the first one, at any of its stores.
+//! changes no byte; so does a recovery after a crash in the first one, at any of its stores. With intents nothing is
+//! lost: what is allocated and nobody's is named by a record.
 
 pub mod defects;
 pub mod figures;

@@ -82,8 +82,11 @@ impl<'m> Recoveries<'m> {
         }
         counts_agree(&zone, &found)?;
         let again = self.zone::<G, P>();
-        if self.memory.words() != words {
-            return Err("a second recovery changed the durable memory".into());
+        let changed = self.memory.words().into_iter().zip(&words).enumerate();
+        if let Some((word, (after, before))) = { changed }.find(|(_, (now, then))| now != *then) {
+            return Err(format!(
+                "a second recovery changed the durable memory: word {word}, {before:#x} to {after:#x}"
+            ));
         }
         let sum = words.iter().fold(0u64, |sum, word| sum.rotate_left(7) ^ word);
         let seed = sum.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;

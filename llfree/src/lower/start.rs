@@ -151,6 +151,13 @@ impl<G: Geometry, P: Persistence> Lower<'_, G, P> {
         (if phase == Phase::Free { G::HUGE_FRAMES } else { 0 }, phase)
     }
 
+    /// Sets the rows of a huge frame that became free during a recovery, bits that stand for no frame as well: a second
+    /// recovery has nothing to do then.
+    pub(crate) fn tidy(&self, huge: usize) {
+        let polarity = self.polarity(huge);
+        self.set_rows::<true>(huge, |_, _| polarity.all_free());
+    }
+
     /// Begins to set up a tree at an end of the zone, of which only so many huge frames exist: the
     /// others cannot be taken.
     pub(crate) fn start_tree(
