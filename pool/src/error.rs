@@ -7,6 +7,7 @@ use std::io;
 use std::path::PathBuf;
 
 use woodlot_frame::{AllocError, FreeError, InitError, Order};
+use woodlot_zone::{OwnersError, ZoneError};
 
 use crate::options::{HugePage, Quantity};
 
@@ -66,7 +67,14 @@ pub enum BuildError {
         /// What the system said.
         cause: io::Error,
     },
-    /// Another pool has the file.
+    /// The file of a shared pool is not one that this pool can join.
+    Shared {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        cause: SharedError,
+    },
+    /// Another pool has the file, one that is not shared; or this one is not to be shared, and the other one is.
     FileInUse(PathBuf),
     /// The file is not one that the system maps with `MAP_SYNC`: it is not on persistent memory.
     NotDax(PathBuf),
@@ -130,6 +138,7 @@ impl fmt::Display for BuildError {
             Self::File { path, doing, cause } => {
                 write!(f, "{}: could not {doing}: {cause}", path.display())
             }
+            Self::Shared { path, cause } => write!(f, "{}: {cause}", path.display()),
             Self::FileInUse(path) => write!(f, "{}: another pool has this file", path.display()),
             Self::NotDax(path) => write!(
                 f,
@@ -158,6 +167,67 @@ impl Error for BuildError {
                 Some(cause)
             }
             Self::Zone(cause) => Some(cause),
+            Self::Shared { cause, .. } => Some(cause),
+            _ => None,
+        }
+    }
+}
+
+/// Why a process did not join a shared pool. The file is what it was.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum SharedError {
+    /// The zone at its begin is none, or is damaged.
+    Zone(ZoneError),
+    /// The owner table behind the zone is none, or is damaged.
+    Owners(OwnersError),
+    /// No pool page is where it should be.
+    NotAPool {
+        /// The word that is there.
+        magic: u64,
+    },
+    /// The pool page is damaged.
+    Damaged,
+    /// The pool in the file is another one.
+    Differs {
+        /// In what.
+        what: &'static str,
+        /// What this process asks for.
+        expected: u64,
+        /// What the file says.
+        found: u64,
+    },
+    /// There are as many processes as a pool has room for.
+    Full {
+        /// How many.
+        members: usize,
+    },
+}
+
+impl fmt::Display for SharedError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Zone(cause) => write!(f, "not a shared pool: {cause}"),
+            Self::Owners(cause) => write!(f, "not a shared pool: {cause}"),
+            Self::NotAPool { magic } => {
+                write!(f, "not a shared pool: its page begins with {magic:#018x}")
+            }
+            Self::Damaged => f.write_str("the page of the shared pool is damaged"),
+            Self::Differs { what, expected, found } => {
+                write!(f, "{what}: {expected} is asked for, and the shared pool has {found}")
+            }
+            Self::Full { members } => {
+                write!(f, "the shared pool has room for {members} processes, and so many have it")
+            }
+        }
+    }
+}
+
+impl Error for SharedError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Zone(cause) => Some(cause),
+            Self::Owners(cause) => Some(cause),
             _ => None,
         }
     }

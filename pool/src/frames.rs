@@ -15,6 +15,9 @@
 //! 3. Only the holder of the lock takes units offline, puts them online, and clears bits. It clears the bit of a unit
 //!    that it has taken offline: all of the unit is free then, and nobody can allocate it.
 //! 4. The holder of the lock has emptied the magazines of all threads, and they stay empty while it has the lock.
+//! 5. Of a pool that processes share, the bits lie in its file, and the lock is one of threads and one of processes. The
+//!    engine says what is offline. More units are so than there are above the cap only while somebody has the lock, or if
+//!    that one has died: the next holder gives their memory to the system, and puts those online.
 //!
 //! An allocation takes the lock only if the engine has nothing. Then no unit is on its way to the system, and no block
 //! is kept by a thread or on its way from or to what a thread keeps. So an allocation fails only if the engine has not the
@@ -28,36 +31,34 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use woodlot_frame::atomics::{AtomicU64, Ordering, compiler_fence};
 use woodlot_frame::{
     AllocError, Base4K, Batch, Class, FrameAllocator, FrameId, Geometry, HugeId, Init, Order,
-    Owned, RangeRequest, Request, ZoneConfig,
+    Owned, RangeRequest, Request, Slot, ZoneConfig,
 };
-use woodlot_llfree::LLFree;
 
+use crate::engine::{Engine, Zone};
 use crate::error::{BuildError, PoolError};
 use crate::given::Given;
+use crate::locks::Held;
 use crate::magazines::{self, BATCH, Instead, Magazines, Moving};
-use crate::mapping::{self, Mapping};
+use crate::mapping::{self, HUGE, Mapping};
 use crate::options::{Backing, Options, Quantity};
+use crate::resident::Resident;
 use crate::seats;
+use crate::shared::{self, Opened};
 use crate::slots::Slots;
 
 /// The bytes of a frame.
 pub(crate) const FRAME: usize = 1 << Base4K::BASE_SHIFT;
-/// The frames of a huge frame.
-const HUGE: usize = Base4K::HUGE_FRAMES;
-
 /// The frames of one pool, and their memory.
 pub(crate) struct Frames {
-    engine: Owned<LLFree<'static, Base4K>>,
+    /// Before the mapping, in which it may lie.
+    engine: Engine,
     mapping: Mapping,
     slots: Slots,
     magazines: Magazines,
     /// A unit has 2^this frames.
     unit_order: u32,
     cap_units: usize,
-    /// A bit for each unit.
-    resident: Box<[AtomicU64]>,
-    /// How many of them are set.
-    resident_units: AtomicU64,
+    resident: Resident,
     given: Mutex<Given>,
     mark: Option<Mark>,
 }
@@ -76,6 +77,8 @@ struct Freed(AtomicU64);
 /// The lock is held, and the magazines are empty. Whoever lets go of it opens them again, if there is enough memory.
 struct Locked<'f> {
     frames: &'f Frames,
+    /// Other processes do not move memory. Gone before the guard: threads of one process share it.
+    _traffic: Held<'f>,
     given: MutexGuard<'f, Given>,
     /// Gone after the guard.
     _locking: Locking,
@@ -155,21 +158,35 @@ impl Frames {
         if cap > size {
             return Err(BuildError::CapAboveSize { cap, size });
         }
-        if options.cap.is_some() && !matches!(options.backing, Backing::File(_) | Backing::Dax(_)) {
+        if options.cap.is_some()
+            && !matches!(options.backing, Backing::File(_) | Backing::Dax(_) | Backing::Shared(_))
+        {
             mapping::check_memory(cap)?;
         }
         let slots = match options.slots.unwrap_or_else(Slots::all_cpus) {
             0 => return Err(BuildError::Zero(Quantity::Slots)),
             slots => slots,
         };
-        let mapping = Mapping::new(options, cap)?;
-        let config = ZoneConfig::new(size / FRAME, slots);
-        let engine = Owned::<LLFree<Base4K>>::new(&config, Init::Free);
-        let engine = engine.map_err(BuildError::Zone).inspect_err(|_| mapping.undo())?;
-        let magazines = Magazines::new(options.magazines)
+        let (units, cap_units) = (size / unit_bytes, cap / unit_bytes);
+        let (engine, mapping, resident, slots) = match &options.backing {
+            Backing::Shared(source) => {
+                let opened = shared::open(options, source, cap, slots)?;
+                let Opened { common, mapping, resident, slots } = opened;
+                (Engine::Common(common), mapping, resident, slots)
+            }
+            _ => {
+                let mapping = Mapping::new(options, cap)?;
+                let zone = Owned::<Zone>::new(&ZoneConfig::new(size / FRAME, slots), Init::Free);
+                let zone = zone.map_err(BuildError::Zone).inspect_err(|_| mapping.undo())?;
+                let slots = (0..slots).map(Slot).collect();
+                (Engine::Own(zone), mapping, Resident::none(units), slots)
+            }
+        };
+        // What a thread keeps would not be found by other processes.
+        let magazines = Magazines::new(options.magazines && !engine.is_shared())
             .map_err(|cause| BuildError::Map { bytes: Magazines::BYTES, cause })
             .inspect_err(|_| mapping.undo())?;
-        let (units, cap_units) = (size / unit_bytes, cap / unit_bytes);
+        let all_slots = engine.zone().zone().slots;
         let frames = Frames {
             engine,
             mapping,
@@ -177,18 +194,18 @@ impl Frames {
             magazines,
             unit_order: (unit_bytes / FRAME).trailing_zeros(),
             cap_units,
-            resident: (0..units.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
-            resident_units: AtomicU64::new(0),
+            resident,
             given: Mutex::new(Given::new(units, cap_units..units)),
             mark: options.mark.map(|bytes| Mark {
                 frames: bytes / FRAME,
-                freed: (0..slots).map(|_| Freed(AtomicU64::new(0))).collect(),
+                freed: (0..all_slots).map(|_| Freed(AtomicU64::new(0))).collect(),
             }),
         };
-        let above = cap_units..units;
-        let (first, count) = frames.huge(&above);
-        let offline = count == 0 || frames.engine.offline(first, count).is_ok();
-        debug_assert!(offline, "all is free at first");
+        if !frames.engine.is_shared() {
+            let (first, count) = frames.huge(&(cap_units..units));
+            let offline = count == 0 || frames.engine.offline(first, count).is_ok();
+            debug_assert!(offline, "all is free at first");
+        }
         Ok(frames)
     }
 
@@ -208,7 +225,7 @@ impl Frames {
     }
 
     pub(crate) fn resident(&self) -> usize {
-        self.resident_units.load(Ordering::Relaxed) as usize * self.unit_bytes()
+        self.resident.count() * self.unit_bytes()
     }
 
     /// By the engine's trees: threads that share a slot lose counts of each other in its quick sum.
@@ -223,8 +240,7 @@ impl Frames {
 
     /// How many of so many free frames are resident. Units that are not resident are free.
     fn resident_of(&self, free_frames: usize) -> usize {
-        let resident = self.resident_units.load(Ordering::Relaxed) as usize;
-        let not_resident = self.cap_units.saturating_sub(resident) << self.unit_order;
+        let not_resident = self.cap_units.saturating_sub(self.resident.count()) << self.unit_order;
         free_frames.saturating_sub(not_resident)
     }
 
@@ -248,16 +264,11 @@ impl Frames {
         (HugeId(units.start << more), units.len() << more)
     }
 
-    #[inline]
-    fn is_resident(&self, unit: usize) -> bool {
-        let word = self.resident.get(unit / 64);
-        word.is_some_and(|word| word.load(Ordering::Relaxed) >> (unit % 64) & 1 == 1)
-    }
-
     fn lock(&self) -> Locked<'_> {
         let locking = Locking::new();
         let given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
-        self.locked(given, locking).expect("a process that was registered may fence its threads")
+        let locked = self.locked(given, self.engine.traffic(), locking);
+        locked.expect("a process that was registered may fence its threads")
     }
 
     /// The lock, or nothing if somebody has it, or the magazines cannot be emptied.
@@ -266,20 +277,51 @@ impl Frames {
             return None;
         }
         let locking = Locking::new();
-        match self.given.try_lock() {
-            Ok(given) => self.locked(given, locking).ok(),
-            Err(TryLockError::Poisoned(error)) => self.locked(error.into_inner(), locking).ok(),
-            Err(TryLockError::WouldBlock) => None,
-        }
+        let given = match self.given.try_lock() {
+            Ok(given) => given,
+            Err(TryLockError::Poisoned(error)) => error.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        self.locked(given, self.engine.try_traffic()?, locking).ok()
     }
 
     fn locked<'f>(
         &'f self,
         given: MutexGuard<'f, Given>,
+        traffic: Held<'f>,
         locking: Locking,
     ) -> io::Result<Locked<'f>> {
         self.magazines.shut(|blocks, order| self.free_batch(blocks, order))?;
-        Ok(Locked { frames: self, given, _locking: locking })
+        let mut locked = Locked { frames: self, _traffic: traffic, given, _locking: locking };
+        if self.engine.is_shared() {
+            self.settle(&mut locked);
+        }
+        Ok(locked)
+    }
+
+    /// Learns which units other processes have left offline, and puts those online again that one has left so which
+    /// died while it had the lock. Linear in the units.
+    fn settle(&self, given: &mut Given) {
+        *given = Given::new(self.units(), 0..0);
+        let offline = |&unit: &usize| self.engine.is_offline(self.huge(&(unit..unit + 1)).0);
+        (0..self.units()).filter(offline).for_each(|unit| given.insert(unit..unit + 1));
+        let left = given.count(0..self.units()).saturating_sub(self.units() - self.cap_units);
+        if left == 0 {
+            return;
+        }
+        let runs = given.runs(0..self.units());
+        // Memory that the system does not take stays the pool's.
+        let _ = self.discard(&runs);
+        for unit in runs.into_iter().flatten().take(left) {
+            given.remove(unit..unit + 1);
+            self.online(&(unit..unit + 1));
+        }
+    }
+
+    /// Frees what processes had that are dead; returns how many frames. `None`: no other process has the pool.
+    pub(crate) fn reap(&self) -> Option<usize> {
+        let _locking = Locking::new();
+        self.engine.reap(self.slots.current())
     }
 }
 
@@ -365,9 +407,9 @@ impl Frames {
         let request = self.request(order).at(frame);
         match self.engine.alloc(request) {
             Ok(frame) => return self.back(frame, order),
-            Err(AllocError::InUse(_)) => {}
+            Err(AllocError::InUse(_)) => self.reap(),
             Err(refusal) => return Err(PoolError::Place(refusal)),
-        }
+        };
         let mut given = self.lock();
         let units = self.units_of(frame, order.frames());
         if !self.exchange(&mut given, units)? {
@@ -380,8 +422,8 @@ impl Frames {
     #[inline]
     fn is_backed(&self, first: FrameId, order: Order) -> bool {
         let units = self.units_of(first, order.frames());
-        self.is_resident(units.start)
-            && (units.len() == 1 || units.skip(1).all(|unit| self.is_resident(unit)))
+        self.resident.has(units.start)
+            && (units.len() == 1 || units.skip(1).all(|unit| self.resident.has(unit)))
     }
 
     /// Sees to it that a block that was just allocated has memory; frees it otherwise.
@@ -459,7 +501,7 @@ impl Frames {
         // What threads keep or move is free, and allocated in the engine.
         let _locked = (!self.magazines.is_empty()).then(|| self.lock());
         let slot = self.slots.current();
-        self.engine.can_free(frame, order, slot).map_err(PoolError::NotAllocated)
+        self.engine.adopt(frame, order, slot).map_err(PoolError::NotAllocated)
     }
 
     #[inline]
@@ -472,8 +514,24 @@ impl Frames {
 
 /// Memory from the system, and back.
 impl Frames {
-    /// Makes a call again that found no memory, each time with more.
+    /// Makes a call again that found no memory, with that of processes which have died.
     fn with_more<T>(
+        &self,
+        frames: usize,
+        wanted: Window,
+        call: impl Fn() -> Result<T, AllocError>,
+    ) -> Result<T, PoolError> {
+        match self.with_own(frames, wanted, &call) {
+            // Whoever comes to reap later than another process finds nothing, and what the other one found.
+            Err(PoolError::OutOfMemory { .. }) if self.reap().is_some() => {
+                self.with_own(frames, wanted, &call)
+            }
+            result => result,
+        }
+    }
+
+    /// Makes a call again that found no memory, each time with more.
+    fn with_own<T>(
         &self,
         frames: usize,
         wanted: Window,
@@ -505,14 +563,11 @@ impl Frames {
 
     /// Sees to it that units have memory in which the caller has frames.
     fn back_units(&self, units: Range<usize>) -> Result<(), PoolError> {
-        for unit in units.filter(|&unit| !self.is_resident(unit)) {
+        for unit in units.filter(|&unit| !self.resident.has(unit)) {
             let provided = self.mapping.provide(self.bytes(&(unit..unit + 1)));
             let bytes = self.unit_bytes();
             provided.map_err(|cause| PoolError::NotProvided { bytes, cause })?;
-            let (word, bit) = (&self.resident[unit / 64], 1 << (unit % 64));
-            if word.fetch_or(bit, Ordering::Relaxed) & bit == 0 {
-                self.resident_units.fetch_add(1, Ordering::Relaxed);
-            }
+            self.resident.insert(unit);
         }
         Ok(())
     }
@@ -579,7 +634,7 @@ impl Frames {
             if done + run.len() == wanted {
                 break;
             }
-            if self.is_resident(unit) && self.take_offline(unit) {
+            if self.resident.has(unit) && self.take_offline(unit) {
                 run = unit..if run.is_empty() { unit + 1 } else { run.end };
             } else {
                 done += self.give_run(&run, done)?;
@@ -607,18 +662,13 @@ impl Frames {
     /// Gives the memory of units to the system that are offline. How many units had some.
     fn discard(&self, runs: &[Range<usize>]) -> Result<usize, PoolError> {
         let mut done = 0;
-        for run in runs.iter().filter(|run| (run.start..run.end).any(|unit| self.is_resident(unit)))
+        for run in
+            runs.iter().filter(|run| (run.start..run.end).any(|unit| self.resident.has(unit)))
         {
             let discarded = self.mapping.discard(self.bytes(run));
             let given = done * self.unit_bytes();
             discarded.map_err(|cause| PoolError::NotTaken { given, cause })?;
-            for unit in run.clone() {
-                let (word, bit) = (&self.resident[unit / 64], 1 << (unit % 64));
-                if word.fetch_and(!bit, Ordering::Relaxed) & bit != 0 {
-                    self.resident_units.fetch_sub(1, Ordering::Relaxed);
-                    done += 1;
-                }
-            }
+            done += run.clone().filter(|&unit| self.resident.remove(unit)).count();
         }
         Ok(done)
     }
@@ -793,5 +843,58 @@ mod tests {
         emptied.expect_err("it panics");
         frames.free_batch(&lost, Order(0));
         take_all(&frames);
+    }
+
+    /// Two pools of one file are to each other what two processes are. Eight units, of which four may be resident.
+    fn two() -> [Frames; 2] {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        // SAFETY: only these pools use the file.
+        let options = unsafe { Options::new(16 << 20).cap(8 << 20).shared(file.path()) };
+        [(); 2].map(|()| Frames::new(&options).expect("a shared pool"))
+    }
+
+    #[test]
+    fn processes_move_memory_one_at_a_time() {
+        let [one, other] = two();
+        // A thread with a lock is refused any other one, so another thread tries.
+        let can_lock = || {
+            thread::scope(|scope| {
+                scope.spawn(|| other.try_lock().is_some()).join().expect("it does not panic")
+            })
+        };
+        let locked = one.lock();
+        assert!(!can_lock(), "two move memory at once");
+        drop(locked);
+        assert!(can_lock());
+        assert_eq!((one.magazines.frames(), other.magazines.frames()), (0, 0));
+    }
+
+    #[test]
+    fn what_a_death_left_offline_is_put_online() {
+        let [one, other] = two();
+        let blocks = [(); 4].map(|()| one.alloc(Order(9)).expect("memory"));
+        blocks.into_iter().for_each(|block| one.free(block, Order(9)));
+        let locked = one.lock();
+        assert_eq!((0..8).filter(|&unit| one.take_offline(unit)).count(), 4);
+        drop(locked);
+        drop(one);
+        let again =
+            [(); 4].map(|()| other.alloc(Order(9)).expect("what the dead one left offline"));
+        assert!(again.iter().all(|&block| other.is_backed(block, Order(9))));
+        other.alloc(Order(0)).expect_err("the cap");
+        assert_eq!(other.resident(), other.cap());
+    }
+
+    #[test]
+    fn what_one_puts_offline_the_other_learns() {
+        let [one, other] = two();
+        let pair = one.alloc_at(FrameId(6 * HUGE), Order(10)).expect("others go offline for it");
+        let run = other.alloc_at(FrameId(4 * HUGE), Order(10)).expect("the other two");
+        assert_eq!((one.resident(), other.resident()), (one.cap(), one.cap()));
+        other.alloc_at(FrameId(0), Order(0)).expect_err("the cap");
+        one.free(pair, Order(10));
+        one.free(run, Order(10));
+        other.alloc_at(FrameId(0), Order(10)).expect("in place of what is free");
+        assert_eq!((one.resident(), one.free_bytes()), (one.cap(), one.cap() / 2));
     }
 }

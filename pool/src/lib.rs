@@ -6,6 +6,7 @@
 //!   Block, Run, Claim     handles that borrow the pool
 //!   Pool                  what a program calls
 //!   Frames                the engine LLFree, and which memory the system has
+//!   Common                a zone, an owner table and locks, where several processes have the pool
 //!   Magazines             blocks that a thread keeps to itself
 //!   Mapping               one range of addresses; mmap, madvise, mbind, fallocate
 //! ```
@@ -20,21 +21,25 @@
 
 mod block;
 mod claim;
+mod engine;
 mod error;
 mod frames;
 mod given;
 mod handshake;
+mod locks;
 mod magazines;
 mod mapping;
 mod options;
 mod pool;
+mod resident;
 mod seats;
+mod shared;
 mod slots;
 mod zeroed;
 
 pub use block::{Block, Run};
 pub use claim::Claim;
-pub use error::{BuildError, PoolError};
+pub use error::{BuildError, PoolError, SharedError};
 pub use options::{HugePage, Options, Quantity, SlotBy};
 pub use pool::Pool;
 pub use woodlot_frame::{FrameId, Order};

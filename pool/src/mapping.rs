@@ -12,17 +12,24 @@ use std::ptr::{NonNull, null_mut};
 use rustix::fs::{FallocateFlags, FlockOperation, MemfdFlags, SealFlags};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
+use woodlot_frame::{Base4K, Geometry};
 
 use crate::error::BuildError;
 use crate::options::{Backing, HugePage, Options};
 
 /// Every block is aligned to its size in memory as it is in frames: the largest has 4 MiB.
-const ALIGN: usize = 4 << 20;
+pub(crate) const ALIGN: usize = 4 << 20;
+/// The frames of a huge frame.
+pub(crate) const HUGE: usize = Base4K::HUGE_FRAMES;
 
 /// A range of mapped memory, all of it readable and writable.
 pub(crate) struct Mapping {
+    /// The first byte of the frames.
     base: NonNull<u8>,
+    /// The bytes of the frames.
     len: usize,
+    /// Bytes before the frames, in the file and in memory: what several processes share beside them.
+    before: usize,
     file: Option<File>,
     /// The file has a path: its disk can be full, and somebody else can make it shorter.
     on_disk: bool,
@@ -38,7 +45,7 @@ unsafe impl Sync for Mapping {}
 
 impl Mapping {
     pub(crate) fn new(options: &Options, cap: usize) -> Result<Mapping, BuildError> {
-        let node = options.node.map(|node| check_node(node).map(|()| node)).transpose()?;
+        let node = checked_node(options)?;
         let (file, was_empty) = match &options.backing {
             Backing::MemoryFile => (Some(memory_file(options.size)?), true),
             Backing::File(path) | Backing::Dax(path) => {
@@ -48,14 +55,30 @@ impl Mapping {
             _ => (None, false),
         };
         let on_disk = matches!(options.backing, Backing::File(_) | Backing::Dax(_));
-        let base = map(options, file.as_ref()).inspect_err(|_| {
+        let base = map(options, file.as_ref(), 0).inspect_err(|_| {
             if let (Some(file), true, true) = (&file, on_disk, was_empty) {
                 empty(file);
             }
         })?;
         let (len, populate) = (options.size, options.populate);
-        let mapping = Mapping { base, len, file, on_disk, was_empty, populate };
+        let mapping = Mapping { base, len, before: 0, file, on_disk, was_empty, populate };
         mapping.advise_all(options, node).inspect_err(|_| mapping.undo())?;
+        Ok(mapping)
+    }
+
+    /// A file that processes share, whose frames lie behind `before` bytes, a multiple of [`ALIGN`].
+    pub(crate) fn shared(
+        options: &Options,
+        file: File,
+        before: usize,
+    ) -> Result<Mapping, BuildError> {
+        let node = checked_node(options)?;
+        let base = map(options, Some(&file), before)?;
+        let (len, populate) = (options.size, options.populate);
+        let file = Some(file);
+        let mapping =
+            Mapping { base, len, before, file, on_disk: true, was_empty: false, populate };
+        mapping.advise_all(options, node)?;
         Ok(mapping)
     }
 
@@ -86,6 +109,12 @@ impl Mapping {
         self.len
     }
 
+    /// The first byte of all, which is before the frames if processes share something there.
+    pub(crate) fn start(&self) -> *mut u8 {
+        // SAFETY: the mapping has so many bytes before the frames.
+        unsafe { self.base.as_ptr().sub(self.before) }
+    }
+
     pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.file.as_ref().map(File::as_fd)
     }
@@ -93,7 +122,7 @@ impl Mapping {
     /// Sees to it that there is memory for these bytes.
     pub(crate) fn provide(&self, bytes: Range<usize>) -> io::Result<()> {
         if let Some(file) = self.checked_file()? {
-            allocate(file, &bytes)?;
+            allocate(file, &(self.before + bytes.start..self.before + bytes.end))?;
         }
         if self.populate { self.advise(bytes, Advice::LinuxPopulateWrite) } else { Ok(()) }
     }
@@ -108,7 +137,7 @@ impl Mapping {
     /// The file on a disk, if there is one. It has all its bytes.
     fn checked_file(&self) -> io::Result<Option<&File>> {
         let Some(file) = self.file.as_ref().filter(|_| self.on_disk) else { return Ok(None) };
-        let (bytes, len) = (file.metadata()?.len(), self.len);
+        let (bytes, len) = (file.metadata()?.len(), self.before + self.len);
         if bytes >= len as u64 {
             return Ok(Some(file));
         }
@@ -144,13 +173,13 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        unmap(self.base.as_ptr(), self.len);
+        unmap(self.start(), self.before + self.len);
     }
 }
 
-/// Maps the memory, aligned.
-fn map(options: &Options, file: Option<&File>) -> Result<NonNull<u8>, BuildError> {
-    let size = options.size;
+/// Maps the memory, aligned, with `before` bytes before it. Returns where the memory of the frames begins.
+fn map(options: &Options, file: Option<&File>, before: usize) -> Result<NonNull<u8>, BuildError> {
+    let size = before.saturating_add(options.size);
     let failed = |cause: Errno| BuildError::Map { bytes: size, cause: cause.into() };
     let align = match options.backing {
         Backing::Reserved(page) => ALIGN.max(page.bytes()),
@@ -169,9 +198,10 @@ fn map(options: &Options, file: Option<&File>) -> Result<NonNull<u8>, BuildError
     unmap(start, skip);
     unmap(end, align - skip);
     // SAFETY: the addresses were just reserved, and nobody else knows them.
-    let mapped = unsafe { map_at(base.cast(), options, file) };
+    let mapped = unsafe { map_at(base.cast(), size, &options.backing, file) };
     match mapped {
-        Ok(()) => Ok(NonNull::new(base).expect("a mapping is not at address zero")),
+        // SAFETY: the frames lie behind so many bytes of the mapping.
+        Ok(()) => Ok(NonNull::new(unsafe { base.add(before) }).expect("not at address zero")),
         Err(errno) => {
             unmap(base, size);
             Err(match &options.backing {
@@ -186,25 +216,25 @@ fn map(options: &Options, file: Option<&File>) -> Result<NonNull<u8>, BuildError
 /// Maps the memory over a reservation.
 ///
 /// # Safety
-/// The reservation at `base` is the caller's and has the pool's size.
+/// The reservation at `base` is the caller's and has `size` bytes.
 unsafe fn map_at(
     base: *mut c_void,
-    options: &Options,
+    size: usize,
+    backing: &Backing,
     file: Option<&File>,
 ) -> rustix::io::Result<()> {
     let protection = ProtFlags::READ | ProtFlags::WRITE;
     let private = MapFlags::FIXED | MapFlags::PRIVATE;
-    let (size, flags) = (
-        options.size,
-        match options.backing {
-            // The cap says how much memory there is to be, not the size.
-            Backing::Anonymous | Backing::Transparent => private | MapFlags::NORESERVE,
-            Backing::Reserved(HugePage::Mib2) => private | MapFlags::HUGETLB | MapFlags::HUGE_2MB,
-            Backing::Reserved(HugePage::Gib1) => private | MapFlags::HUGETLB | MapFlags::HUGE_1GB,
-            Backing::MemoryFile | Backing::File(_) => MapFlags::FIXED | MapFlags::SHARED,
-            Backing::Dax(_) => MapFlags::FIXED | MapFlags::SHARED_VALIDATE | MapFlags::SYNC,
-        },
-    );
+    let flags = match backing {
+        // The cap says how much memory there is to be, not the size.
+        Backing::Anonymous | Backing::Transparent => private | MapFlags::NORESERVE,
+        Backing::Reserved(HugePage::Mib2) => private | MapFlags::HUGETLB | MapFlags::HUGE_2MB,
+        Backing::Reserved(HugePage::Gib1) => private | MapFlags::HUGETLB | MapFlags::HUGE_1GB,
+        Backing::MemoryFile | Backing::File(_) | Backing::Shared(_) => {
+            MapFlags::FIXED | MapFlags::SHARED
+        }
+        Backing::Dax(_) => MapFlags::FIXED | MapFlags::SHARED_VALIDATE | MapFlags::SYNC,
+    };
     // SAFETY: as the caller promises.
     unsafe {
         match file {
@@ -281,7 +311,7 @@ fn open(path: &Path, size: usize, cap: usize) -> Result<(File, bool), BuildError
 }
 
 /// Empties a file that was empty before. Why this is done is reported already, whatever becomes of it.
-fn empty(file: &File) {
+pub(crate) fn empty(file: &File) {
     let _ = file.set_len(0);
 }
 
@@ -293,7 +323,7 @@ fn has_room(file: &File, cap: usize) -> io::Result<()> {
     if enough { Ok(()) } else { Err(Errno::NOSPC.into()) }
 }
 
-fn allocate(file: &File, bytes: &Range<usize>) -> io::Result<()> {
+pub(crate) fn allocate(file: &File, bytes: &Range<usize>) -> io::Result<()> {
     let (offset, len) = (bytes.start as u64, bytes.len() as u64);
     rustix::fs::fallocate(file, FallocateFlags::empty(), offset, len).map_err(io::Error::from)
 }
@@ -303,6 +333,11 @@ pub(crate) fn check_memory(cap: usize) -> Result<(), BuildError> {
     let info = rustix::system::sysinfo();
     let memory = (info.totalram + info.totalswap) * u64::from(info.mem_unit);
     if cap as u64 <= memory { Ok(()) } else { Err(BuildError::CapAboveMemory { cap, memory }) }
+}
+
+/// The node of the options, if they name one and the system has it.
+fn checked_node(options: &Options) -> Result<Option<usize>, BuildError> {
+    options.node.map(|node| check_node(node).map(|()| node)).transpose()
 }
 
 /// Is the node one that has memory? The list is like `0-1,4`.

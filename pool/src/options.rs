@@ -1,7 +1,11 @@
 //! What a pool is to be.
 
 use std::fmt;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::shared::Source;
 
 /// The size of a reserved huge page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,6 +57,7 @@ pub(crate) enum Backing {
     MemoryFile,
     File(PathBuf),
     Dax(PathBuf),
+    Shared(Source),
 }
 
 /// A number that a pool is made from.
@@ -169,6 +174,32 @@ impl Options {
         Options { backing: Backing::Dax(path.into()), ..self }
     }
 
+    /// A pool that several processes have, in a file: one of `/dev/shm`, say. Whoever opens it first makes it; the others
+    /// join. All of them name the same size and cap. The options of [`slots`](Self::slots),
+    /// [`give_back_above`](Self::give_back_above) and [`populate`](Self::populate) are each process's own. There are no
+    /// [magazines](Self::magazines).
+    ///
+    /// A process that dies loses its frames to the pool: see [`Pool::reap`](crate::Pool::reap). When the last one has
+    /// gone, the memory is the system's, and the file can be used again, or removed.
+    ///
+    /// Disk space, or memory in `/dev/shm`, is reserved before it is handed out, so that a touch of it does not fail.
+    ///
+    /// # Safety
+    /// While the pool lives, nobody but such pools writes to the file, and nobody makes it shorter.
+    pub unsafe fn shared(self, path: impl Into<PathBuf>) -> Options {
+        Options { backing: Backing::Shared(Source::Path(path.into())), ..self }
+    }
+
+    /// The same, in a file that somebody has passed on, or a memory file (`memfd_create`), whose length is sealed if
+    /// it allows that. The descriptor itself may be closed as soon as the pool is built; `/proc` must be mounted.
+    ///
+    /// # Safety
+    /// As [`shared`](Self::shared).
+    pub unsafe fn shared_descriptor(self, descriptor: impl Into<OwnedFd>) -> Options {
+        let source = Source::Descriptor(Arc::new(descriptor.into()));
+        Options { backing: Backing::Shared(source), ..self }
+    }
+
     /// At most so many bytes are resident. The size, unless this is called. A multiple as the size is, and not
     /// more than the machine has memory and swap, unless the pool is in a file. (Limits of a container are not looked
     /// at. Without a cap, a pool may have more addresses than the machine has memory.)
@@ -188,7 +219,8 @@ impl Options {
         Options { node: Some(node), ..self }
     }
 
-    /// How many slots keep threads apart. As many as the system has CPUs, unless this is called.
+    /// How many slots keep threads apart. As many as the system has CPUs, unless this is called. A shared pool has four
+    /// times as many as the system has CPUs, at least 16, of which each process claims so many if others have left them.
     pub fn slots(self, slots: usize) -> Options {
         Options { slots: Some(slots), ..self }
     }

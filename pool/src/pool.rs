@@ -99,7 +99,8 @@ impl Pool {
     }
 
     /// The handle of a block whose [`into_frame`](Block::into_frame) gave its number. It may name a part of such a
-    /// block; each part is freed by itself then.
+    /// block; each part is freed by itself then. In a [shared](Options::shared) pool the number may be another process's,
+    /// and the block is this one's from now on.
     ///
     /// # Errors
     /// [`PoolError::NotAllocated`] where the pool has not handed out all of it.
@@ -122,6 +123,18 @@ impl Pool {
     /// memory wait for the end of this call.
     pub fn give_back(&self, bytes: usize) -> Result<usize, PoolError> {
         self.frames.give_back(bytes)
+    }
+
+    /// Frees what processes had that share this pool and are dead; returns how many bytes. An allocation that finds no
+    /// memory does so too, and so does a process that joins. 0 where the pool is not [shared](Options::shared).
+    ///
+    /// What a call of a dead process had in its hands stays hidden until all processes have gone: for each of its threads,
+    /// one block, or the blocks of one run.
+    ///
+    /// # Progress
+    /// Linear in the pool's size for each dead process. Others go on; those that join or reap wait.
+    pub fn reap(&self) -> usize {
+        self.frames.reap().unwrap_or(0) * FRAME
     }
 
     /// How many bytes are resident: those of all huge frames (or pages of 1 GiB) that are not given back, in use or
@@ -159,7 +172,8 @@ impl Pool {
         (offset < self.size()).then_some(FrameId(offset / FRAME))
     }
 
-    /// The memory file or file of the pool. Frame *f* lies at byte 4096·*f* of it.
+    /// The memory file or file of the pool. Frame *f* lies at byte 4096·*f* of it; in a [shared](Options::shared) pool
+    /// at that byte from the place on which its pool page names.
     ///
     /// # Safety
     /// Whoever gets the descriptor must not write where a block of this process is borrowed, nor make the file shorter,

@@ -7,14 +7,15 @@ use crate::seats;
 
 /// Chooses the slot of a call.
 pub(crate) struct Slots {
-    count: usize,
+    /// Those that this process uses.
+    slots: Box<[Slot]>,
     by: SlotBy,
 }
 
 impl Slots {
-    /// `count` is at least one.
-    pub(crate) fn new(count: usize, by: SlotBy) -> Slots {
-        Slots { count, by }
+    /// There is at least one.
+    pub(crate) fn new(slots: impl IntoIterator<Item = Slot>, by: SlotBy) -> Slots {
+        Slots { slots: slots.into_iter().collect(), by }
     }
 
     /// As many as the system could have CPUs.
@@ -31,6 +32,7 @@ impl Slots {
             SlotBy::Cpu => unsafe { libc::sched_getcpu() }.max(0) as usize,
             SlotBy::Thread => seats::number(),
         };
-        Slot(if number < self.count { number } else { number % self.count })
+        let count = self.slots.len();
+        self.slots[if number < count { number } else { number % count }]
     }
 }

@@ -15,8 +15,8 @@ const PRIMES: [u64; 5] = [
     0x27D4_EB2F_1656_67C5,
 ];
 
-/// XXH64 of words in little-endian order.
-pub(crate) fn of_words(words: &[u64]) -> u64 {
+/// The checksum of the pages of this crate: XXH64, with seed 0, of words in little-endian order.
+pub fn of_words(words: &[u64]) -> u64 {
     xxh64(words, |&word| word)
 }
 

@@ -53,6 +53,7 @@ mod state;
 mod verify;
 mod zone;
 
+pub use checksum::of_words as checksum;
 pub use error::ZoneError;
 pub use field::{Field, MAGIC};
 pub use layout::{Layout, Memory, PAGE};
