@@ -21,7 +21,7 @@
 //! | [`Zone::sync`], [`Zone::close`] | make it durable, end its use |
 //! | [`Info::read`], [`verify`], [`view`] | look at it without changing it |
 //! | [`Owners`], [`Tagged`] | who owns which frames of a shared zone, and what the dead have left |
-//! | [`Intents`] | the last operation of each slot is named, so that what a death or crash leaves in doubt is known: see [`LLFree::last_operation`] |
+//! | [`Intents`] | the last operation of each slot is named, so that what a death or crash leaves in doubt is known: see [`LLFree::last_operation`](woodlot_llfree::LLFree::last_operation) |
 //!
 //! Whether a medium loses what was written is its [`Medium`]'s to say. On [`Shared`] and [`Eadr`] memory nothing is
 //! lost, and on [`Adr`] memory nothing of a call that has returned; a [`File`] is durable up to its last
