@@ -207,3 +207,27 @@ pub enum Init {
     /// else is recomputed from it, and any bytes at all are made consistent.
     Recover,
 }
+
+#[cfg(test)]
+#[cfg(not(any(woodlot_loom, woodlot_explore)))]
+#[cfg_attr(coverage_nightly, coverage(off))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_way_to_change_a_request_changes_that_alone() {
+        let movable = Request::movable(Order(2), Slot(3));
+        assert_eq!(movable, Request::new(Order(2), Class::MOVABLE, Slot(3)));
+        assert_eq!(Request::immovable(Order(2), Slot(3)), movable.class(Class::IMMOVABLE));
+        assert_eq!(movable.at(FrameId(8)), Request { place: Place::At(FrameId(8)), ..movable });
+        let (start, end) = (FrameId(8), FrameId(64));
+        let within = Place::Within { start, end };
+        assert_eq!(movable.within(start..end), Request { place: within, ..movable });
+
+        let run = RangeRequest::new(7, Class::HUGE, Slot(1));
+        assert_eq!((run.frames, run.align, run.place), (7, Order::BASE, Place::Anywhere));
+        assert_eq!(run.aligned(Order(4)), RangeRequest { align: Order(4), ..run });
+        assert_eq!(run.at(start), RangeRequest { place: Place::At(start), ..run });
+        assert_eq!(run.within(start..end), RangeRequest { place: within, ..run });
+    }
+}
