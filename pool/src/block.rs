@@ -7,7 +7,8 @@ use std::slice;
 
 use woodlot_frame::{FrameId, Order};
 
-use crate::frames::{FRAME, Frames};
+use crate::frames::Frames;
+use crate::mapping::FRAME;
 
 /// A block of 2^order frames, 4 KiB each, aligned to its size in memory.
 ///

@@ -39,15 +39,13 @@ use crate::error::{BuildError, PoolError};
 use crate::given::Given;
 use crate::locks::Held;
 use crate::magazines::{self, BATCH, Instead, Magazines, Moving};
-use crate::mapping::{self, HUGE, Mapping};
+use crate::mapping::{self, FRAME, HUGE, Mapping};
 use crate::options::{Backing, Options, Quantity};
 use crate::resident::Resident;
 use crate::seats;
 use crate::shared::{self, Opened};
 use crate::slots::Slots;
 
-/// The bytes of a frame.
-pub(crate) const FRAME: usize = 1 << Base4K::BASE_SHIFT;
 /// The frames of one pool, and their memory.
 pub(crate) struct Frames {
     /// Before the mapping, in which it may lie.

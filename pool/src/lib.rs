@@ -35,6 +35,7 @@ mod resident;
 mod seats;
 mod shared;
 mod slots;
+mod source;
 mod zeroed;
 
 pub use block::{Block, Run};

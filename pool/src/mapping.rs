@@ -19,6 +19,8 @@ use crate::options::{Backing, HugePage, Options};
 
 /// Every block is aligned to its size in memory as it is in frames: the largest has 4 MiB.
 pub(crate) const ALIGN: usize = 4 << 20;
+/// The bytes of a frame.
+pub(crate) const FRAME: usize = 1 << Base4K::BASE_SHIFT;
 /// The frames of a huge frame.
 pub(crate) const HUGE: usize = Base4K::HUGE_FRAMES;
 

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::shared::Source;
+use crate::source::Source;
 
 /// The size of a reserved huge page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

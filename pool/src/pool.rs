@@ -8,7 +8,8 @@ use woodlot_frame::{FrameId, Order};
 use crate::block::{Block, Run};
 use crate::claim::Claim;
 use crate::error::{BuildError, PoolError};
-use crate::frames::{FRAME, Frames};
+use crate::frames::Frames;
+use crate::mapping::FRAME;
 use crate::options::Options;
 
 impl Options {

@@ -15,14 +15,13 @@
 //!
 //! *Crash*: a death at any point of an opening leaves a file that the next one opens, or makes anew.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::fs::{FlockOperation, OFlags, SealFlags};
+use rustix::fs::{FlockOperation, SealFlags};
 use rustix::io::Errno;
 use woodlot_frame::atomics::{AtomicU64, Ordering};
 use woodlot_frame::{Base4K, FrameAllocator, HugeId, Init, Slot, ZoneConfig};
@@ -33,12 +32,12 @@ use woodlot_zone::{
 
 use crate::engine::{Zone, is_offline};
 use crate::error::{BuildError, SharedError};
-use crate::frames::FRAME;
-use crate::locks::{Held, Locks, Part, reopen};
-use crate::mapping::{self, ALIGN, Mapping};
+use crate::locks::{Held, Locks, Part};
+use crate::mapping::{self, ALIGN, FRAME, Mapping};
 use crate::options::Options;
 use crate::resident::Resident;
 use crate::slots::Slots;
+use crate::source::Source;
 
 /// Members that can be alive at the same time.
 const MEMBERS: usize = 64;
@@ -53,53 +52,6 @@ const MARK: u64 = u64::from_le_bytes(*b"pool?\0\0\0");
 const VERSION: u64 = 1;
 /// Words of the pool page before the resident bits.
 const HEAD: usize = 8;
-
-/// Which file a shared pool lies in.
-#[derive(Clone, Debug)]
-pub(crate) enum Source {
-    Path(PathBuf),
-    Descriptor(Arc<OwnedFd>),
-}
-
-impl PartialEq for Source {
-    fn eq(&self, other: &Source) -> bool {
-        match (self, other) {
-            (Source::Path(one), Source::Path(other)) => one == other,
-            (Source::Descriptor(one), Source::Descriptor(other)) => Arc::ptr_eq(one, other),
-            _ => false,
-        }
-    }
-}
-
-impl Eq for Source {}
-
-impl Source {
-    /// What errors call it.
-    fn path(&self) -> PathBuf {
-        match self {
-            Source::Path(path) => path.clone(),
-            Source::Descriptor(_) => "the shared descriptor".into(),
-        }
-    }
-
-    /// The file, by a description that nobody else has.
-    fn open(&self) -> io::Result<File> {
-        match self {
-            Source::Path(path) => {
-                let mut how = OpenOptions::new();
-                how.read(true).write(true).create(true).truncate(false).open(path)
-            }
-            Source::Descriptor(descriptor) => {
-                // The system would open a file again that its owner has passed on for reading only.
-                let flags = rustix::fs::fcntl_getfl(descriptor)?;
-                if flags & OFlags::ACCMODE != OFlags::RDWR {
-                    return Err(Errno::ACCESS.into());
-                }
-                reopen(descriptor)
-            }
-        }
-    }
-}
 
 /// The zone of a pool, where its parts lie in the file, and what its page says.
 struct Plan {
