@@ -45,15 +45,13 @@
 //! write that it announces is a swap that releases, so it becomes visible after the header: on eADR, persistent.
 //! With caches that are lost, the header is written back and fenced in between.
 
-mod intent;
 mod run;
 
-pub(crate) use intent::{By, Intent};
-
+use core::marker::PhantomData;
 use core::ops::Range;
 
 use woodlot_frame::atomics::{AtomicU64, Ordering};
-use woodlot_frame::{Geometry, Persistence};
+use woodlot_frame::{Geometry, Persistence, Slot};
 
 use crate::line::Line;
 use crate::rows::{ROW_ORDER, row_order};
@@ -249,6 +247,16 @@ impl Record {
         persistence.fence();
     }
 
+    /// The same of an open batch or run, unless it is over or another call on the slot has said something: then this
+    /// call does not open it again, since nobody would close it.
+    fn go_on<P: Persistence>(&self, before: Header, after: Header, persistence: P) {
+        let [word, ..] = &self.0;
+        let (success, failure) = (Ordering::Release, Ordering::Relaxed);
+        // A slot that two calls use at once has a record that says nothing of use.
+        let _ = word.compare_exchange(before.0, after.0, success, failure);
+        self.persist_header(persistence);
+    }
+
     /// Makes the header persistent that another call has stored.
     pub(crate) fn persist_header<P: Persistence>(&self, persistence: P) {
         self.0.iter().take(1).for_each(|word| persistence.write_back(word));
@@ -281,27 +289,33 @@ impl Record {
         persistence: P,
     ) {
         let header = self.header();
+        if !header.is_open() {
+            return self.put(Header::block(operation, order, index), persistence);
+        }
         if header.order() == RUN {
-            return self.say_of_run(operation, order, index, persistence);
+            return self.say_of_run(header, operation, order, index, persistence);
         }
         let write = Write::of_block::<G>(order, index, 0);
         match operation {
             Operation::Alloc => self.append(write, persistence),
-            Operation::Free => self.step_to::<G, P>(write, persistence),
+            Operation::Free => self.step_to::<G, P>(header, write, persistence),
         }
     }
 
     /// The next write of a batch that allocates, which is no longer than the record.
     pub(crate) fn append<P: Persistence>(&self, write: Write, persistence: P) {
-        let step = self.header().index();
+        let before = self.header();
+        if !before.is_open() {
+            return;
+        }
+        let step = before.index();
         self.set_entry(step, write, persistence);
-        self.put(Header::batch(Operation::Alloc, step + 1).at(step), persistence);
+        self.go_on(before, Header::batch(Operation::Alloc, step + 1).at(step), persistence);
     }
 
     /// The next write of a batch that frees, or the same once more. A batch that has allocated becomes one that frees
     /// what it has.
-    fn step_to<G: Geometry, P: Persistence>(&self, write: Write, persistence: P) {
-        let before = self.header();
+    fn step_to<G: Geometry, P: Persistence>(&self, before: Header, write: Write, persistence: P) {
         let header = Header::batch(Operation::Free, before.index());
         let step = match before.operation() {
             Some(Operation::Free) if self.write::<G>(header, before.step()) == write => {
@@ -310,7 +324,7 @@ impl Record {
             Some(Operation::Free) => before.step() + 1,
             _ => 0,
         };
-        self.put(header.at(step), persistence);
+        self.go_on(before, header.at(step), persistence);
     }
 
     /// The allocating write said last, of an open batch or run, does not happen.
@@ -318,11 +332,12 @@ impl Record {
     #[inline(never)]
     pub(crate) fn withdraw<P: Persistence>(&self, persistence: P) {
         let (header, step) = (self.header(), self.header().step());
-        if header.operation() != Some(Operation::Alloc) {
+        if !header.is_open() || header.operation() != Some(Operation::Alloc) {
             return;
         }
         let without = Header::batch(Operation::Alloc, step).at(step);
-        self.put(if header.order() == RUN { header.withdrawn() } else { without }, persistence);
+        let without = if header.order() == RUN { header.withdrawn() } else { without };
+        self.go_on(header, without, persistence);
     }
 
     /// The write before the one said last is undone, of an allocation.
@@ -335,7 +350,7 @@ impl Record {
             BATCH => Header::batch(Operation::Alloc, step).at(step.saturating_sub(1)),
             _ => header.at(step.saturating_sub(1)),
         };
-        self.put(before, persistence);
+        self.go_on(header, before, persistence);
     }
 
     /// All writes of a block of several rows were undone. What a wrong free had released is nobody's to name.
@@ -358,5 +373,125 @@ impl Record {
         let entry = words.iter_mut().zip(self.entry(step));
         entry.for_each(|(value, word)| *value = word.load(Ordering::Relaxed));
         Write::of_words(words)
+    }
+}
+
+/// By whom a block is written: on what slot, and whether as a part of what its record has open.
+#[derive(Clone, Copy)]
+pub(crate) struct By {
+    pub(crate) slot: Slot,
+    part: bool,
+}
+
+impl By {
+    #[inline(always)]
+    pub(crate) const fn alone(slot: Slot) -> By {
+        By { slot, part: false }
+    }
+
+    #[inline(always)]
+    pub(crate) const fn part(slot: Slot) -> By {
+        By { slot, part: true }
+    }
+}
+
+/// What a call is about to write is said here, if the allocator keeps intents.
+#[derive(Clone, Copy)]
+pub(crate) struct Intent<'a, G, P> {
+    record: Option<(&'a Record, P)>,
+    part: bool,
+    /// The frame from which offsets are counted.
+    first: usize,
+    geometry: PhantomData<G>,
+}
+
+impl<'a, G: Geometry, P: Persistence> Intent<'a, G, P> {
+    /// For writes with offsets from frame `first` on.
+    #[inline(always)]
+    pub(crate) const fn new(record: Option<(&'a Record, P)>, by: By, first: usize) -> Self {
+        Intent { record, part: by.part, first, geometry: PhantomData }
+    }
+
+    /// Says nothing.
+    #[inline(always)]
+    pub(crate) const fn none() -> Self {
+        Intent { record: None, part: false, first: 0, geometry: PhantomData }
+    }
+
+    #[inline(always)]
+    fn record(&self) -> Option<(&'a Record, P)> {
+        if P::INTENTS { self.record } else { None }
+    }
+
+    /// Before the only write of a block.
+    #[inline(always)]
+    pub(crate) fn write(&self, operation: Operation, order: u32, offset: usize) {
+        let Some((record, persistence)) = self.record() else {
+            return;
+        };
+        let index = self.first + offset;
+        if self.part {
+            record.say_part::<G, P>(operation, order, index, persistence);
+        } else {
+            record.put(Header::block(operation, order, index), persistence);
+        }
+    }
+
+    /// Before the write number `step` of a block of several rows.
+    #[inline(always)]
+    pub(crate) fn row(&self, operation: Operation, order: u32, offset: usize, step: usize) {
+        let Some((record, persistence)) = self.record() else {
+            return;
+        };
+        let index = self.first + offset;
+        if self.part {
+            let row = index + (step << ROW_ORDER);
+            record.say_part::<G, P>(operation, ROW_ORDER, row, persistence);
+        } else {
+            let block = Header::block(operation, order, index).ended(End::UnderWay);
+            record.put(block.at(step), persistence);
+        }
+    }
+
+    /// Before some frames of a row are taken, as a part of a batch.
+    #[inline(always)]
+    pub(crate) fn frames(&self, offset: usize, mask: u64) {
+        if let Some((record, persistence)) = self.record() {
+            let row = (self.first + offset) >> row_order::<G>();
+            record.append(Write::Frames { row, mask }, persistence);
+        }
+    }
+
+    /// What was said last does not happen. Of a batch it is no longer an entry; the header of a single write stays
+    /// until the call says something else.
+    #[inline(always)]
+    pub(crate) fn withdraw(&self) {
+        if let Some((record, persistence)) = self.record().filter(|_| self.part) {
+            record.withdraw(persistence);
+        }
+    }
+
+    /// All writes of a block of several rows were undone.
+    #[inline(always)]
+    pub(crate) fn undone(&self, operation: Operation) {
+        if let Some((record, persistence)) = self.record() {
+            record.undone(operation, persistence);
+        }
+    }
+
+    /// Before the write that came before the one said last is undone, since that did not happen.
+    #[inline(always)]
+    pub(crate) fn step_back(&self) {
+        if let Some((record, persistence)) = self.record() {
+            record.step_back(persistence);
+        }
+    }
+
+    /// All writes of a block of several rows have happened, and are persistent.
+    #[inline(always)]
+    pub(crate) fn done(&self, operation: Operation, order: u32, offset: usize) {
+        if let Some((record, persistence)) = self.record().filter(|_| !self.part) {
+            record.put(Header::block(operation, order, self.first + offset), persistence);
+        }
     }
 }

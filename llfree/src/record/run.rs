@@ -72,24 +72,25 @@ impl Record {
     /// Before a write of a run.
     pub(super) fn say_of_run<P: Persistence>(
         &self,
+        mut before: Header,
         operation: Operation,
         order: u32,
         index: usize,
         persistence: P,
     ) {
-        let before = self.header();
         let allocates = before.operation() == Some(Operation::Alloc);
         let goes_on = allocates && before.reached() == index;
         match operation {
             Operation::Alloc if !goes_on => {
                 // It may lie below what was written last, and must not seem to reach up to that.
-                self.put(Header::BEGUN, persistence);
+                self.go_on(before, Header::BEGUN, persistence);
+                before = Header::BEGUN;
                 self.set_bound(0, index);
             }
             Operation::Free if allocates => self.set_bound(1, before.reached()),
             _ => {}
         }
-        self.put(Header::run(operation, order, index), persistence);
+        self.go_on(before, Header::run(operation, order, index), persistence);
     }
 
     fn set_bound(&self, number: usize, frame: usize) {
