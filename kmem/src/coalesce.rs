@@ -1,0 +1,294 @@
+//! The coalesce-to-page layer: slabs of blocks of one size, and which have how many free.
+//!
+//! ```text
+//!   lists     0      1      2      …      n - 1         of slabs with so many free blocks; none for 0
+//!             .      ▼      .             ▼
+//!                    slab ⇄ slab          slab          linked through their page descriptors
+//! ```
+//!
+//! 1. A slab of which some blocks are free and some are not is on the list of its free count.
+//! 2. A slab without a free block is on no list. A slab without a used one is freed at once.
+//! 3. A bit of `used` says that a list has a slab.
+//! 4. Allocation takes from the slab with the fewest free blocks, so that those with few used ones have time to lose
+//!    them (section 3.3.3).
+//!
+//! *Progress*: bounded; a list costs as many steps as it has blocks, and a slab is found by a look at the words of `used`.
+
+use core::ptr::NonNull;
+
+use crate::list::List;
+use crate::misuse::Misuse;
+use crate::page::{Counts, Descriptor, Kind, PageId};
+use crate::pages::{NoPages, Pages};
+use crate::size::{PAGE, Size, SizeId};
+
+/// The most blocks of a slab: of 16 bytes, in one page.
+const MAX_SLAB: usize = PAGE / 16;
+/// *head* and *fresh* count so many bytes.
+const GRAIN: usize = 16;
+
+/// The slabs of one size.
+pub(crate) struct Coalesce {
+    /// One more than the page of the first slab with so many free blocks; 0 for none.
+    lists: [u32; MAX_SLAB],
+    used: [u64; MAX_SLAB / 64],
+    counts: CoalesceCounts,
+}
+
+/// What the coalesce-to-page layer of one size has done, and what it has.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct CoalesceCounts {
+    /// Slabs that were made of pages: the paper's splits.
+    pub splits: u64,
+    /// Slabs all of whose blocks were free, and whose pages were freed.
+    pub coalesces: u64,
+    /// Free blocks in slabs.
+    pub free: usize,
+}
+
+impl CoalesceCounts {
+    /// Slabs that there are.
+    pub fn slabs(&self) -> usize {
+        (self.splits - self.coalesces) as usize
+    }
+}
+
+/// A slab in the hands of the layer.
+struct Slab<'a, P> {
+    pages: &'a P,
+    first: PageId,
+    descriptor: &'a Descriptor,
+    counts: Counts,
+}
+
+impl Coalesce {
+    pub(crate) const fn new() -> Coalesce {
+        Coalesce {
+            lists: [0; MAX_SLAB],
+            used: [0; MAX_SLAB / 64],
+            counts: CoalesceCounts { splits: 0, coalesces: 0, free: 0 },
+        }
+    }
+
+    pub(crate) fn counts(&self) -> CoalesceCounts {
+        self.counts
+    }
+
+    /// Takes `count` blocks; fewer only if there are no more pages.
+    pub(crate) fn take<P: Pages>(
+        &mut self,
+        pages: &P,
+        (id, size): (SizeId, &Size),
+        count: usize,
+        cpu: usize,
+    ) -> List {
+        let mut list = List::EMPTY;
+        while list.len() < count {
+            let Ok(mut slab) = self.slab(pages, (id, size), cpu) else { break };
+            let before = slab.counts.free;
+            list = slab.take(list, size, count - list.len());
+            self.counts.free -= usize::from(before - slab.counts.free);
+            slab.write();
+            self.link(&slab);
+        }
+        list
+    }
+
+    /// Puts the blocks back into their slabs. What is not a block of such a slab is left where it is, and named.
+    ///
+    /// # Safety
+    /// The list is the caller's, who gives it away.
+    pub(crate) unsafe fn put<P: Pages>(
+        &mut self,
+        pages: &P,
+        (id, size): (SizeId, &Size),
+        mut list: List,
+        cpu: usize,
+        misuse: &mut dyn FnMut(Misuse),
+    ) {
+        // SAFETY: the list is the caller's; each block is popped before anything is written to it.
+        while let Some((block, rest)) = unsafe { list.pop() } {
+            list = rest;
+            match find_slab(pages, (id, size), block) {
+                // SAFETY: the block is the caller's, and lies in this slab.
+                Ok((slab, offset)) => unsafe {
+                    self.put_block(slab, size, block, offset, cpu, misuse)
+                },
+                Err(wrong) => misuse(wrong),
+            }
+        }
+    }
+
+    /// # Safety
+    /// The block at this offset of the slab is the caller's.
+    unsafe fn put_block<P: Pages>(
+        &mut self,
+        mut slab: Slab<'_, P>,
+        size: &Size,
+        block: NonNull<u8>,
+        offset: usize,
+        cpu: usize,
+        misuse: &mut dyn FnMut(Misuse),
+    ) {
+        if usize::from(slab.counts.free) >= size.blocks
+            || offset >= usize::from(slab.counts.fresh) * GRAIN
+        {
+            // All are free, or this one was never handed out.
+            return misuse(Misuse::DoubleFree(block.as_ptr()));
+        }
+        self.unlink(&slab);
+        // SAFETY: as the caller says.
+        unsafe { slab.put(block, offset) };
+        self.counts.free += 1;
+        if usize::from(slab.counts.free) < size.blocks {
+            slab.write();
+            return self.link(&slab);
+        }
+        self.counts.free -= size.blocks;
+        self.counts.coalesces += 1;
+        let (pages, first, count) = (slab.pages, slab.first, size.pages());
+        for page in (0..count).map(|page| first.plus(page)) {
+            pages.descriptor(page).set(Kind::None);
+        }
+        // SAFETY: all blocks of the slab are free, and on no list any more.
+        unsafe { pages.free(first, count, cpu) };
+    }
+
+    /// The slab with the fewest free blocks, or a new one; it is on no list.
+    fn slab<'a, P: Pages>(
+        &mut self,
+        pages: &'a P,
+        (id, size): (SizeId, &Size),
+        cpu: usize,
+    ) -> Result<Slab<'a, P>, NoPages> {
+        if let Some(first) = self.fullest() {
+            let slab = Slab::of(pages, first);
+            self.unlink(&slab);
+            return Ok(slab);
+        }
+        let count = size.pages();
+        let first = pages.alloc(count, PAGE, cpu)?;
+        for page in (1..count).map(|page| first.plus(page)) {
+            pages.descriptor(page).set(Kind::Inside(first));
+        }
+        pages.descriptor(first).set(Kind::Slab(id));
+        self.counts.splits += 1;
+        self.counts.free += size.blocks;
+        let counts = Counts { free: size.blocks as u16, head: 0, fresh: 0 };
+        Ok(Slab { counts, ..Slab::of(pages, first) })
+    }
+
+    fn fullest(&self) -> Option<PageId> {
+        let (at, word) = self.used.iter().enumerate().find(|(_, word)| **word != 0)?;
+        let list = self.lists.get(at * 64 + word.trailing_zeros() as usize)?;
+        list.checked_sub(1).map(PageId)
+    }
+
+    /// Puts a slab on the list of its free count, if it has free blocks.
+    fn link<P: Pages>(&mut self, slab: &Slab<'_, P>) {
+        let free = usize::from(slab.counts.free);
+        let (Some(list), Some(word)) = (self.lists.get_mut(free), self.used.get_mut(free / 64))
+        else {
+            return;
+        };
+        if free == 0 {
+            return;
+        }
+        let next = list.checked_sub(1).map(PageId);
+        slab.descriptor.set_links(None, next);
+        if let Some(next) = next {
+            let next = slab.pages.descriptor(next);
+            next.set_links(Some(slab.first), next.links().1);
+        }
+        *list = slab.first.0 + 1;
+        *word |= 1 << (free % 64);
+    }
+
+    /// Takes a slab from its list, if it is on one.
+    fn unlink<P: Pages>(&mut self, slab: &Slab<'_, P>) {
+        let free = usize::from(slab.counts.free);
+        let (Some(list), Some(word)) = (self.lists.get_mut(free), self.used.get_mut(free / 64))
+        else {
+            return;
+        };
+        if free == 0 {
+            return;
+        }
+        let (before, behind) = slab.descriptor.links();
+        match before {
+            Some(before) => {
+                let before = slab.pages.descriptor(before);
+                before.set_links(before.links().0, behind);
+            }
+            None => *list = behind.map_or(0, |page| page.0 + 1),
+        }
+        if let Some(behind) = behind {
+            let behind = slab.pages.descriptor(behind);
+            behind.set_links(before, behind.links().1);
+        }
+        if *list == 0 {
+            *word &= !(1 << (free % 64));
+        }
+    }
+}
+
+/// The slab of a block that is being freed, and the offset there.
+fn find_slab<'a, P: Pages>(
+    pages: &'a P,
+    (id, size): (SizeId, &Size),
+    block: NonNull<u8>,
+) -> Result<(Slab<'a, P>, usize), Misuse> {
+    let (page, within) = pages.find(block.as_ptr()).ok_or(Misuse::Foreign(block.as_ptr()))?;
+    let (first, before) = match pages.descriptor(page).kind() {
+        Kind::Inside(first) => (first, (page.0 - first.0) as usize * PAGE),
+        _ => (page, 0),
+    };
+    let slab = Slab::of(pages, first);
+    match slab.descriptor.kind() {
+        Kind::Slab(found) if found != id => Err(Misuse::WrongSize(block.as_ptr())),
+        Kind::Slab(_) if size.is_block(before + within) => Ok((slab, before + within)),
+        Kind::Slab(_) => Err(Misuse::Interior(block.as_ptr())),
+        Kind::Span(_) => Err(Misuse::WrongSize(block.as_ptr())),
+        Kind::None | Kind::Inside(_) => Err(Misuse::Foreign(block.as_ptr())),
+    }
+}
+
+impl<'a, P: Pages> Slab<'a, P> {
+    fn of(pages: &'a P, first: PageId) -> Slab<'a, P> {
+        let descriptor = pages.descriptor(first);
+        Slab { pages, first, descriptor, counts: descriptor.counts() }
+    }
+
+    fn write(&self) {
+        self.descriptor.set_counts(self.counts);
+    }
+
+    /// Takes up to `count` blocks onto a list: what was freed before, then fresh ones.
+    fn take(&mut self, mut list: List, size: &Size, count: usize) -> List {
+        let (start, counts) = (self.pages.address(self.first), &mut self.counts);
+        for _ in 0..count.min(usize::from(counts.free)) {
+            let place = counts.head.checked_sub(1).unwrap_or(counts.fresh);
+            // SAFETY: the offset is one of a free block of the slab (invariant 3 of the descriptors), which is this layer's;
+            // a block that was freed holds the next one's place.
+            unsafe {
+                let block = start.add(usize::from(place) * GRAIN);
+                match counts.head {
+                    0 => counts.fresh += (size.bytes / GRAIN) as u16,
+                    _ => counts.head = block.cast::<u16>().read(),
+                }
+                list = list.push(block);
+            }
+            counts.free -= 1;
+        }
+        list
+    }
+
+    /// # Safety
+    /// The block at this offset is the caller's, who gives it away.
+    unsafe fn put(&mut self, block: NonNull<u8>, offset: usize) {
+        // SAFETY: as the caller says.
+        unsafe { block.cast::<u16>().write(self.counts.head) };
+        self.counts.head = (offset / GRAIN) as u16 + 1;
+        self.counts.free += 1;
+    }
+}

@@ -1,0 +1,475 @@
+//! The allocator: what becomes of a request, layer by layer.
+
+use core::ptr::NonNull;
+
+use crate::coalesce::{Coalesce, CoalesceCounts};
+use crate::cpu::{PerCpu, Which};
+use crate::global::{Chain, GLOBAL_TARGET, Global, GlobalCounts};
+use crate::list::List;
+use crate::lock::{Lock, Taken};
+use crate::misuse::Misuse;
+use crate::page::Kind;
+use crate::pages::Pages;
+use crate::size::{MAX_SIZE, MAX_SIZES, PAGE, Size, SizeId, Sizes};
+
+/// A size that was looked up once, or when the program was compiled: what the paper calls a cookie (section 3.3.5).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cookie<S> {
+    id: SizeId,
+    sizes: core::marker::PhantomData<S>,
+}
+
+impl<S: Sizes> Cookie<S> {
+    /// The cookie for blocks of at least `bytes`. `None` above [`MAX_SIZE`].
+    pub fn new(bytes: usize) -> Option<Cookie<S>> {
+        S::of(bytes).map(|id| Cookie { id, sizes: core::marker::PhantomData })
+    }
+
+    /// The cookie for blocks of `BYTES`, looked up when the program is compiled, which fails above [`MAX_SIZE`].
+    pub const fn of<const BYTES: usize>() -> Cookie<S> {
+        Cookie { id: const { S::TABLE.of_bytes(BYTES) }, sizes: core::marker::PhantomData }
+    }
+
+    /// Bytes of its blocks.
+    pub fn bytes(self) -> usize {
+        S::size(self.id).bytes
+    }
+}
+
+/// Who hears of wrong calls, and of memory that is short.
+pub trait Hooks: Sync {
+    /// A free was wrong. Nothing has been freed. The hook may end the program.
+    fn misuse(&self, misuse: Misuse);
+
+    /// There is no memory left, and what the caches had has gone back. True: something was freed, try once more.
+    fn reclaim(&self, pages: usize) -> bool {
+        let _ = pages;
+        false
+    }
+}
+
+/// Nobody hears of either.
+impl Hooks for () {
+    fn misuse(&self, _: Misuse) {}
+}
+
+/// The layers that all CPUs share, of one size.
+struct Shared {
+    global: Lock<Global>,
+    coalesce: Lock<Coalesce>,
+}
+
+/// The McKenney–Slingwine kernel memory allocator.
+///
+/// `C` are the caches of the CPUs, `P` is where pages come from, `S` says which sizes there are, and `H` hears of wrong
+/// calls and of memory that is short.
+pub struct Kmem<C, P, S, H = ()> {
+    caches: C,
+    pages: P,
+    hooks: H,
+    shared: [Shared; MAX_SIZES],
+    sizes: core::marker::PhantomData<S>,
+}
+
+/// What one size has, and what its layers have done.
+#[derive(Clone, Copy, Debug)]
+pub struct SizeStats {
+    /// Bytes of a block.
+    pub bytes: usize,
+    /// Blocks of a full list.
+    pub target: usize,
+    /// The global layer.
+    pub global: GlobalCounts,
+    /// Blocks in the global layer.
+    pub global_blocks: usize,
+    /// The coalesce-to-page layer.
+    pub coalesce: CoalesceCounts,
+    /// Pages of its slabs.
+    pub pages: usize,
+}
+
+impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
+    /// An allocator that has no pages yet.
+    #[cfg(not(any(woodlot_loom, woodlot_explore, woodlot_shuttle)))]
+    pub const fn new(caches: C, pages: P, hooks: H) -> Self {
+        let shared = [const {
+            Shared { global: Lock::new(Global::new()), coalesce: Lock::new(Coalesce::new()) }
+        }; MAX_SIZES];
+        Kmem { caches, pages, hooks, shared, sizes: core::marker::PhantomData }
+    }
+
+    /// The same for atomics of a checker.
+    #[cfg(any(woodlot_loom, woodlot_explore, woodlot_shuttle))]
+    pub fn new(caches: C, pages: P, hooks: H) -> Self {
+        let shared = core::array::from_fn(|_| Shared {
+            global: Lock::new(Global::new()),
+            coalesce: Lock::new(Coalesce::new()),
+        });
+        Kmem { caches, pages, hooks, shared, sizes: core::marker::PhantomData }
+    }
+
+    /// Where its pages come from.
+    pub fn pages(&self) -> &P {
+        &self.pages
+    }
+
+    /// The caches of its CPUs.
+    pub fn caches(&self) -> &C {
+        &self.caches
+    }
+
+    /// Who hears of wrong calls.
+    pub fn hooks(&self) -> &H {
+        &self.hooks
+    }
+
+    /// Allocates a block of a cookie's size.
+    ///
+    /// `None`: there is no memory, in no cache of a CPU that can be reached either.
+    #[inline]
+    pub fn alloc_cookie(&self, cookie: Cookie<S>) -> Option<NonNull<u8>> {
+        match self.caches.pop(cookie.id) {
+            None => self.refill(cookie.id),
+            block => block,
+        }
+    }
+
+    /// Frees a block of a cookie's size.
+    ///
+    /// # Safety
+    /// The block was allocated here for this size, and the caller uses it no more.
+    #[inline]
+    pub unsafe fn free_cookie(&self, cookie: Cookie<S>, block: NonNull<u8>) {
+        // SAFETY: as the caller says.
+        unsafe { self.free_block(cookie.id, block) };
+    }
+
+    /// Allocates `bytes` bytes, at a multiple of 16: the paper's `kmem_alloc`. Above [`MAX_SIZE`] they are pages.
+    ///
+    /// `None`: there is no memory, or `bytes` is more than an address space has.
+    #[inline]
+    pub fn alloc(&self, bytes: usize) -> Option<NonNull<u8>> {
+        match Cookie::new(bytes) {
+            Some(cookie) => self.alloc_cookie(cookie),
+            None => self.alloc_span(bytes, PAGE),
+        }
+    }
+
+    /// The same at a multiple of `align`, a power of two.
+    #[inline]
+    pub fn alloc_aligned(&self, bytes: usize, align: usize) -> Option<NonNull<u8>> {
+        if align > PAGE {
+            return self.alloc_span(bytes, align);
+        }
+        match S::aligned(bytes, align) {
+            Some(id) => self.alloc_cookie(Cookie { id, sizes: core::marker::PhantomData }),
+            None => self.alloc_span(bytes, align),
+        }
+    }
+
+    /// Frees what [`alloc`](Self::alloc) returned for so many bytes: the paper's `kmem_free`.
+    ///
+    /// # Safety
+    /// It did, and the caller uses the memory no more.
+    #[inline]
+    pub unsafe fn free(&self, block: NonNull<u8>, bytes: usize) {
+        match S::of(bytes) {
+            // SAFETY: as the caller says.
+            Some(id) => unsafe { self.free_block(id, block) },
+            // SAFETY: as the caller says.
+            None => unsafe { self.free_any(block) },
+        }
+    }
+
+    /// Frees a block of any size: the page's descriptor says which.
+    ///
+    /// # Safety
+    /// The block was allocated here, and the caller uses it no more.
+    #[inline]
+    pub unsafe fn free_any(&self, block: NonNull<u8>) {
+        let Some((page, _)) = self.pages.find(block.as_ptr()) else {
+            return self.hooks.misuse(Misuse::Foreign(block.as_ptr()));
+        };
+        match self.pages.descriptor(page).slab_size() {
+            // SAFETY: as the caller says; the descriptor has the size with which the block was allocated.
+            Some(id) => unsafe { self.free_block(id, block) },
+            // SAFETY: as the caller says.
+            None => unsafe { self.free_rare(block) },
+        }
+    }
+
+    /// Bytes that may be used of a block. `None`, if no block in use begins there, as far as its descriptor shows.
+    pub fn usable(&self, block: NonNull<u8>) -> Option<usize> {
+        let (page, offset) = self.pages.find(block.as_ptr())?;
+        match self.pages.descriptor(page).kind() {
+            Kind::Slab(id) => Some(S::size(id).bytes),
+            Kind::Span(pages) if offset == 0 => Some(pages * PAGE),
+            Kind::Inside(first) => match self.pages.descriptor(first).kind() {
+                Kind::Slab(id) => Some(S::size(id).bytes),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    #[inline]
+    unsafe fn free_block(&self, id: SizeId, block: NonNull<u8>) {
+        // SAFETY: as the caller says.
+        if !unsafe { self.caches.push(id, block, S::size(id).target) } {
+            // SAFETY: as the caller says.
+            unsafe { self.spill(id, block) };
+        }
+    }
+
+    /// *main* is empty: *aux* comes in its place, or a list of the global layer.
+    #[cold]
+    #[inline(never)]
+    fn refill(&self, id: SizeId) -> Option<NonNull<u8>> {
+        let aux = self.caches.take(Which::Aux, id);
+        let list = if aux.is_empty() { self.supply(id)? } else { aux };
+        // SAFETY: the list was taken.
+        let (block, rest) = unsafe { list.pop() }?;
+        // SAFETY: as above.
+        unsafe { self.keep(id, rest) };
+        Some(block)
+    }
+
+    /// *main* is full: it becomes *aux*, whose blocks go to the global layer, and the block begins a new one.
+    ///
+    /// # Safety
+    /// The block is the caller's, who gives it away.
+    #[cold]
+    #[inline(never)]
+    unsafe fn spill(&self, id: SizeId, block: NonNull<u8>) {
+        let aux = self.caches.take(Which::Aux, id);
+        let main = self.caches.take(Which::Main, id);
+        // SAFETY: the lists were taken, and the block is the caller's.
+        unsafe {
+            self.give(id, aux);
+            if let Err(main) = self.caches.put(Which::Aux, id, main) {
+                self.give(id, main);
+            }
+            self.keep(id, List::EMPTY.push(block));
+        }
+    }
+
+    /// Puts a list into this CPU's cache, where there is room; else into the global layer.
+    ///
+    /// # Safety
+    /// The list is the caller's, who gives it away.
+    unsafe fn keep(&self, id: SizeId, list: List) {
+        if list.is_empty() {
+            return;
+        }
+        // SAFETY: as the caller says.
+        unsafe {
+            if let Err(list) = self.caches.put(Which::Main, id, list)
+                && let Err(list) = self.caches.put(Which::Aux, id, list)
+            {
+                self.give(id, list);
+            }
+        }
+    }
+
+    /// Puts a list into the global layer; what is too much there goes into its pages.
+    ///
+    /// # Safety
+    /// The list is the caller's, who gives it away.
+    unsafe fn give(&self, id: SizeId, list: List) {
+        if list.is_empty() {
+            return;
+        }
+        let Some((shared, size)) = self.shared(id) else { return };
+        let _guard = self.caches.guard();
+        // SAFETY: as the caller says.
+        let excess = unsafe { self.locked(&shared.global).put(list, size.target) };
+        // SAFETY: the chain is this call's.
+        unsafe { self.coalesce(shared, (id, size), excess) };
+    }
+
+    /// Puts the blocks of lists back into their pages.
+    ///
+    /// # Safety
+    /// The lists are the caller's, who gives them away.
+    unsafe fn coalesce(&self, shared: &Shared, (id, size): (SizeId, &Size), mut lists: Chain) {
+        let cpu = self.caches.current();
+        while let Some(list) = lists.pop() {
+            let mut misuse = |misuse| self.hooks.misuse(misuse);
+            // SAFETY: the list is of the caller's chain.
+            unsafe {
+                let mut layer = self.locked(&shared.coalesce);
+                layer.put(&self.pages, (id, size), list, cpu, &mut misuse);
+            }
+        }
+    }
+
+    /// A list from the layers below; memory is made free elsewhere if there is none.
+    fn supply(&self, id: SizeId) -> Option<List> {
+        let list = self.find(id);
+        if !list.is_empty() {
+            return Some(list);
+        }
+        self.flush();
+        let list = self.find(id);
+        if !list.is_empty() {
+            return Some(list);
+        }
+        let list =
+            if self.hooks.reclaim(S::size(id).pages()) { self.find(id) } else { List::EMPTY };
+        (!list.is_empty()).then_some(list)
+    }
+
+    /// A list of the global layer, which is filled from pages if it has none.
+    fn find(&self, id: SizeId) -> List {
+        let Some((shared, size)) = self.shared(id) else { return List::EMPTY };
+        let _guard = self.caches.guard();
+        let list = self.locked(&shared.global).take();
+        if !list.is_empty() {
+            return list;
+        }
+        let cpu = self.caches.current();
+        let mut first = List::EMPTY;
+        for _ in 0..GLOBAL_TARGET {
+            let list =
+                self.locked(&shared.coalesce).take(&self.pages, (id, size), size.target, cpu);
+            if first.is_empty() {
+                first = list;
+            } else {
+                // SAFETY: the list was taken from its pages for this call.
+                unsafe { self.locked(&shared.global).regroup(list, size.target) };
+            }
+            if list.len() < size.target {
+                break;
+            }
+        }
+        first
+    }
+
+    /// Gives the blocks of a CPU's caches to the global layer: now and then, when a CPU goes, or when memory is low.
+    /// False, if the CPU cannot be reached.
+    pub fn flush_cpu(&self, cpu: usize) -> bool {
+        S::all().fold(true, |reached, id| match self.caches.steal(cpu, id) {
+            Some(lists) => {
+                // SAFETY: the lists were taken.
+                lists.into_iter().for_each(|list| unsafe { self.give(id, list) });
+                reached
+            }
+            None => false,
+        })
+    }
+
+    /// Gives all free blocks back to their pages, and pages that are free to where they came from.
+    pub fn flush(&self) {
+        for cpu in 0..self.caches.cpus() {
+            self.flush_cpu(cpu);
+        }
+        for id in S::all() {
+            let Some((shared, size)) = self.shared(id) else { continue };
+            let _guard = self.caches.guard();
+            let (full, bucket) = self.locked(&shared.global).take_all();
+            let cpu = self.caches.current();
+            // SAFETY: the lists were taken.
+            unsafe {
+                self.coalesce(shared, (id, size), full);
+                let mut misuse = |misuse| self.hooks.misuse(misuse);
+                let mut layer = self.locked(&shared.coalesce);
+                layer.put(&self.pages, (id, size), bucket, cpu, &mut misuse);
+            }
+        }
+    }
+
+    /// What a size has, and what its layers have done; `None` above the number of sizes.
+    pub fn stats(&self, size: usize) -> Option<SizeStats> {
+        let id = S::all().nth(size)?;
+        let (shared, size) = self.shared(id)?;
+        let _guard = self.caches.guard();
+        let (global, global_blocks) = {
+            let layer = self.locked(&shared.global);
+            (layer.counts(), layer.blocks(size.target))
+        };
+        let coalesce = self.locked(&shared.coalesce).counts();
+        let pages = coalesce.slabs() * size.pages();
+        let Size { bytes, target, .. } = *size;
+        Some(SizeStats { bytes, target, global, global_blocks, coalesce, pages })
+    }
+
+    /// Pages for a request that is larger than any block, or aligned to more than a page.
+    #[cold]
+    fn alloc_span(&self, bytes: usize, align: usize) -> Option<NonNull<u8>> {
+        if bytes > isize::MAX as usize || !align.is_power_of_two() {
+            return None;
+        }
+        let count = bytes.div_ceil(PAGE).max(1);
+        let take = || {
+            let _guard = self.caches.guard();
+            self.pages.alloc(count, align, self.caches.current()).ok()
+        };
+        let first = take().or_else(|| {
+            self.flush();
+            take().or_else(|| self.hooks.reclaim(count).then(take).flatten())
+        })?;
+        self.pages.descriptor(first).set(Kind::Span(count));
+        Some(self.pages.address(first))
+    }
+
+    /// Frees a span, or a block of a slab whose page is not the slab's first.
+    ///
+    /// # Safety
+    /// As for [`free_any`](Self::free_any).
+    #[cold]
+    unsafe fn free_rare(&self, block: NonNull<u8>) {
+        let at = block.as_ptr();
+        let Some((page, offset)) = self.pages.find(at) else {
+            return self.hooks.misuse(Misuse::Foreign(at));
+        };
+        let descriptor = self.pages.descriptor(page);
+        match descriptor.kind() {
+            Kind::Span(_) if offset != 0 => self.hooks.misuse(Misuse::Interior(at)),
+            Kind::Span(count) => {
+                descriptor.set(Kind::None);
+                let _guard = self.caches.guard();
+                // SAFETY: the span was allocated, and the caller uses it no more.
+                unsafe { self.pages.free(page, count, self.caches.current()) };
+            }
+            Kind::Inside(first) => match self.pages.descriptor(first).slab_size() {
+                // SAFETY: as the caller says.
+                Some(id) => unsafe { self.free_block(id, block) },
+                None => self.hooks.misuse(Misuse::Foreign(at)),
+            },
+            _ => self.hooks.misuse(Misuse::Foreign(at)),
+        }
+    }
+
+    /// Takes every lock: before a process forks, so that its child finds the layers whole.
+    pub fn lock_all(&self) {
+        for shared in &self.shared {
+            core::mem::forget(self.locked(&shared.global));
+            core::mem::forget(self.locked(&shared.coalesce));
+        }
+    }
+
+    /// Lets go of every lock again, in the parent and in the child.
+    ///
+    /// # Safety
+    /// This thread, or its copy in the parent, has called [`lock_all`](Self::lock_all).
+    pub unsafe fn unlock_all(&self) {
+        for shared in &self.shared {
+            // SAFETY: as the caller says.
+            unsafe {
+                shared.coalesce.let_go();
+                shared.global.let_go();
+            }
+        }
+    }
+
+    fn shared(&self, id: SizeId) -> Option<(&Shared, &'static Size)> {
+        self.shared.get(id.index()).map(|shared| (shared, S::size(id)))
+    }
+
+    fn locked<'a, T>(&self, lock: &'a Lock<T>) -> Taken<'a, T> {
+        lock.take(|tries| self.caches.wait(tries))
+    }
+}
+
+/// A request above this bypasses the layers above the pages.
+const _: () = assert!(MAX_SIZE <= PAGE);
