@@ -1,0 +1,1 @@
+//! `libwoodlot_malloc.so`: the C library's names for the heap of Woodlot.
