@@ -11,7 +11,7 @@
 
 use core::ptr::NonNull;
 
-use woodlot_kmem::{Cookie, Kmem, PAGE, Pages, Quarters};
+use woodlot_kmem::{Cookie, Kmem, PAGE, Quarters};
 
 use crate::large::{LARGEST, Large};
 use crate::misuse::{self, Abort};
@@ -70,12 +70,11 @@ pub fn alloc_zeroed(bytes: usize, align: usize) -> Option<NonNull<u8>> {
 /// The block was allocated here, and the caller uses it no more.
 #[inline]
 pub unsafe fn free(block: NonNull<u8>) {
-    if KMEM.pages().find(block.as_ptr()).is_some() {
-        // SAFETY: as the caller says.
-        unsafe { KMEM.free_any(block) };
-    } else {
-        // SAFETY: as the caller says.
-        unsafe { free_large(block) };
+    // SAFETY: as the caller says.
+    unsafe {
+        if !KMEM.free_if_here(block) {
+            free_large(block);
+        }
     }
 }
 
