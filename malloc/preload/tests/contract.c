@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
@@ -157,9 +158,9 @@ static void aligned(void) {
 
 // Memory that is free goes back, and can be had in another size.
 static void given_back(void) {
-    enum { BYTES = 200 << 20 };
+    enum { BYTES = 160 << 20 };
     size_t before = resident();
-    for (size_t bytes = 16; bytes <= 1 << 20; bytes *= 16) {
+    for (size_t bytes = 64; bytes <= 1 << 20; bytes *= 64) {
         size_t count = BYTES / bytes;
         void **blocks = hide(malloc(count * sizeof *blocks));
         for (size_t at = 0; at < count; at++) {
@@ -179,6 +180,8 @@ static void given_back(void) {
 enum { SHARED = 4096 };
 static _Atomic(size_t *) shared[SHARED];
 static atomic_int over;
+// So many blocks a thread allocates.
+static int steps = 30000;
 
 enum { MOST = 24 };
 static _Atomic pid_t tasks[MOST];
@@ -207,7 +210,7 @@ static void check(size_t *block) {
 static void *churn(void *seed) {
     if ((uintptr_t)seed < MOST) tasks[(uintptr_t)seed] = gettid();
     unsigned state = (unsigned)(uintptr_t)seed * 2654435761u + 1;
-    for (int step = 0; step < 200000 && !atomic_load(&over); step++) {
+    for (int step = 0; step < steps && !atomic_load(&over); step++) {
         unsigned random = xorshift(&state);
         size_t bytes = 2 * sizeof(size_t) + (random % 64 == 0 ? random % 30000 : random % 600);
         size_t *block = hide(random % 3 ? malloc(bytes) : calloc(1, bytes));
@@ -260,12 +263,14 @@ static void storm(int moved) {
 
 // Children of a process whose other threads are anywhere in malloc.
 static void forks(void) {
+    steps = INT_MAX;
     for (intptr_t at = 0; at < 4; at++) CHECK(!pthread_create(&churning[at], NULL, churn, (void *)(at + 1)));
-    for (int child = 0; child < 60; child++) {
+    for (int child = 0; child < 15; child++) {
         pid_t pid = fork();
         CHECK(pid >= 0);
         if (pid == 0) {
-            alarm(20);
+            alarm(60);
+            steps = 3000;
             for (int at = 0; at < 4; at++) {
                 unsigned char *block = hide(malloc((size_t)at << 22));
                 CHECK(block);
@@ -299,7 +304,7 @@ static void *short_life(void *count) {
 // What threads had is not lost when they end.
 static void short_lives(void) {
     size_t first = 0;
-    for (intptr_t count = 0; count < 3000; count++) {
+    for (intptr_t count = 0; count < 1500; count++) {
         pthread_t thread;
         CHECK(!pthread_create(&thread, NULL, short_life, (void *)count));
         pthread_join(thread, NULL);
