@@ -181,6 +181,20 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
         }
     }
 
+    /// Frees what [`alloc_aligned`](Self::alloc_aligned) returned for so many bytes at so large an alignment.
+    ///
+    /// # Safety
+    /// It did, and the caller uses the memory no more.
+    #[inline]
+    pub unsafe fn free_aligned(&self, block: NonNull<u8>, bytes: usize, align: usize) {
+        match S::aligned(bytes, align).filter(|_| align <= PAGE) {
+            // SAFETY: as the caller says.
+            Some(id) => unsafe { self.free_block(id, block) },
+            // SAFETY: as the caller says.
+            None => unsafe { self.free_any(block) },
+        }
+    }
+
     /// Frees a block of any size: the page's descriptor says which.
     ///
     /// # Safety
