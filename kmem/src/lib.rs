@@ -30,6 +30,7 @@ pub use direct::Direct;
 pub use global::{GLOBAL_TARGET, GlobalCounts};
 pub use kmem::{Cookie, Hooks, Kmem, SizeStats};
 pub use list::{List, MAX_BLOCKS};
+pub use lock::{Lock, Taken};
 pub use misuse::Misuse;
 pub use page::{Descriptor, Kind, PageId};
 pub use pages::{NoPages, Pages};
