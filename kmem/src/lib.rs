@@ -12,6 +12,7 @@
 #![no_std]
 #![deny(missing_docs)]
 
+mod bins;
 mod coalesce;
 mod cpu;
 mod direct;
