@@ -108,7 +108,7 @@ fn random_calls<A: FrameAllocator + Construct>(seed: u64) {
     let vmblks = world.vmblks();
     let (mut random, mut model) = (fastrand::Rng::with_seed(seed), Model::default());
     let mut refused = 0;
-    for call in 0..1500 {
+    for call in 0..500 {
         let cpu = random.usize(..2);
         if random.usize(..100) < 55 {
             let count = 1 << random.usize(..12);
