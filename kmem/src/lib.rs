@@ -31,6 +31,7 @@ mod pages;
 mod size;
 mod space;
 mod span;
+mod upper;
 mod vmblk;
 
 pub use audit::Flaw;
