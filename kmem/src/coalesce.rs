@@ -8,14 +8,14 @@
 //!
 //! 1. A slab of which some blocks are free and some are not is on the list of its free count.
 //! 2. A slab without a free block is on no list. A slab without a used one is freed at once.
-//! 3. A bit of `used` says that a list has a slab.
-//! 4. Allocation takes from the slab with the fewest free blocks, so that those with few used ones have time to lose
+//! 3. Allocation takes from the slab with the fewest free blocks, so that those with few used ones have time to lose
 //!    them (section 3.3.3).
 //!
-//! *Progress*: bounded; a list costs as many steps as it has blocks, and a slab is found by a look at the words of `used`.
+//! *Progress*: bounded; a list costs as many steps as it has blocks, and a slab is found by a look at four words.
 
 use core::ptr::NonNull;
 
+use crate::bins::Bins;
 use crate::list::List;
 use crate::misuse::Misuse;
 use crate::page::{Counts, Descriptor, Kind, PageId};
@@ -29,9 +29,8 @@ const GRAIN: usize = 16;
 
 /// The slabs of one size.
 pub(crate) struct Coalesce {
-    /// One more than the page of the first slab with so many free blocks; 0 for none.
-    lists: [u32; MAX_SLAB],
-    used: [u64; MAX_SLAB / 64],
+    /// By the number of their free blocks.
+    slabs: Bins<MAX_SLAB>,
     counts: CoalesceCounts,
 }
 
@@ -63,11 +62,7 @@ struct Slab<'a, P> {
 
 impl Coalesce {
     pub(crate) const fn new() -> Coalesce {
-        Coalesce {
-            lists: [0; MAX_SLAB],
-            used: [0; MAX_SLAB / 64],
-            counts: CoalesceCounts { splits: 0, coalesces: 0, free: 0 },
-        }
+        Coalesce { slabs: Bins::new(), counts: CoalesceCounts { splits: 0, coalesces: 0, free: 0 } }
     }
 
     pub(crate) fn counts(&self) -> CoalesceCounts {
@@ -96,6 +91,9 @@ impl Coalesce {
 
     /// Puts the blocks back into their slabs. What is not a block of such a slab is left where it is, and named.
     ///
+    /// Blocks that were freed one after another lie in few slabs. So a slab stays in hand, on no list, until a block of
+    /// another one comes.
+    ///
     /// # Safety
     /// The list is the caller's, who gives it away.
     pub(crate) unsafe fn put<P: Pages>(
@@ -106,40 +104,41 @@ impl Coalesce {
         cpu: usize,
         misuse: &mut dyn FnMut(Misuse),
     ) {
+        let mut hand: Option<Slab<'_, P>> = None;
         // SAFETY: the list is the caller's; each block is popped before anything is written to it.
         while let Some((block, rest)) = unsafe { list.pop() } {
             list = rest;
-            match find_slab(pages, (id, size), block) {
-                // SAFETY: the block is the caller's, and lies in this slab.
-                Ok((slab, offset)) => unsafe {
-                    self.put_block(slab, size, block, offset, cpu, misuse)
-                },
+            let offset = hand.as_ref().and_then(|slab| slab.offset(block, size));
+            let (mut slab, offset) = match (hand.take(), offset) {
+                (Some(slab), Some(offset)) => (slab, offset),
+                (other, _) => {
+                    self.lay_down(other, size, cpu);
+                    match find_slab(pages, id, block) {
+                        Ok((slab, offset)) => {
+                            self.unlink(&slab);
+                            (slab, offset)
+                        }
+                        Err(wrong) => {
+                            misuse(wrong);
+                            continue;
+                        }
+                    }
+                }
+            };
+            match slab.check(block, offset, size) {
+                // SAFETY: the block is the caller's, and one of this slab that is not free.
+                Ok(()) => unsafe { slab.put(block, offset) },
                 Err(wrong) => misuse(wrong),
             }
+            hand = Some(slab);
         }
+        self.lay_down(hand, size, cpu);
     }
 
-    /// # Safety
-    /// The block at this offset of the slab is the caller's.
-    unsafe fn put_block<P: Pages>(
-        &mut self,
-        mut slab: Slab<'_, P>,
-        size: &Size,
-        block: NonNull<u8>,
-        offset: usize,
-        cpu: usize,
-        misuse: &mut dyn FnMut(Misuse),
-    ) {
-        if usize::from(slab.counts.free) >= size.blocks
-            || offset >= usize::from(slab.counts.fresh) * GRAIN
-        {
-            // All are free, or this one was never handed out.
-            return misuse(Misuse::DoubleFree(block.as_ptr()));
-        }
-        self.unlink(&slab);
-        // SAFETY: as the caller says.
-        unsafe { slab.put(block, offset) };
-        self.counts.free += 1;
+    /// Puts a slab on the list of its free count. One whose blocks are all free is freed.
+    fn lay_down<P: Pages>(&mut self, slab: Option<Slab<'_, P>>, size: &Size, cpu: usize) {
+        let Some(slab) = slab else { return };
+        self.counts.free += usize::from(slab.counts.free - slab.descriptor.counts().free);
         if usize::from(slab.counts.free) < size.blocks {
             slab.write();
             return self.link(&slab);
@@ -161,7 +160,7 @@ impl Coalesce {
         (id, size): (SizeId, &Size),
         cpu: usize,
     ) -> Result<Slab<'a, P>, NoPages> {
-        if let Some(first) = self.fullest() {
+        if let Some((_, first)) = self.slabs.first(0) {
             let slab = Slab::of(pages, first);
             self.unlink(&slab);
             return Ok(slab);
@@ -178,66 +177,27 @@ impl Coalesce {
         Ok(Slab { counts, ..Slab::of(pages, first) })
     }
 
-    fn fullest(&self) -> Option<PageId> {
-        let (at, word) = self.used.iter().enumerate().find(|(_, word)| **word != 0)?;
-        let list = self.lists.get(at * 64 + word.trailing_zeros() as usize)?;
-        list.checked_sub(1).map(PageId)
-    }
-
     /// Puts a slab on the list of its free count, if it has free blocks.
     fn link<P: Pages>(&mut self, slab: &Slab<'_, P>) {
-        let free = usize::from(slab.counts.free);
-        let (Some(list), Some(word)) = (self.lists.get_mut(free), self.used.get_mut(free / 64))
-        else {
-            return;
-        };
-        if free == 0 {
-            return;
+        if slab.counts.free != 0 {
+            self.slabs.push(slab.pages, usize::from(slab.counts.free), slab.first);
         }
-        let next = list.checked_sub(1).map(PageId);
-        slab.descriptor.set_links(None, next);
-        if let Some(next) = next {
-            let next = slab.pages.descriptor(next);
-            next.set_links(Some(slab.first), next.links().1);
-        }
-        *list = slab.first.0 + 1;
-        *word |= 1 << (free % 64);
     }
 
     /// Takes a slab from its list, if it is on one.
     fn unlink<P: Pages>(&mut self, slab: &Slab<'_, P>) {
-        let free = usize::from(slab.counts.free);
-        let (Some(list), Some(word)) = (self.lists.get_mut(free), self.used.get_mut(free / 64))
-        else {
-            return;
-        };
-        if free == 0 {
-            return;
-        }
-        let (before, behind) = slab.descriptor.links();
-        match before {
-            Some(before) => {
-                let before = slab.pages.descriptor(before);
-                before.set_links(before.links().0, behind);
-            }
-            None => *list = behind.map_or(0, |page| page.0 + 1),
-        }
-        if let Some(behind) = behind {
-            let behind = slab.pages.descriptor(behind);
-            behind.set_links(before, behind.links().1);
-        }
-        if *list == 0 {
-            *word &= !(1 << (free % 64));
+        if slab.counts.free != 0 {
+            self.slabs.remove(slab.pages, usize::from(slab.counts.free), slab.first);
         }
     }
 }
 
 /// The slab of a block that is being freed, and the offset there.
-fn find_slab<'a, P: Pages>(
-    pages: &'a P,
-    (id, size): (SizeId, &Size),
+fn find_slab<P: Pages>(
+    pages: &P,
+    id: SizeId,
     block: NonNull<u8>,
-) -> Result<(Slab<'a, P>, usize), Misuse> {
+) -> Result<(Slab<'_, P>, usize), Misuse> {
     let (page, within) = pages.find(block.as_ptr()).ok_or(Misuse::Foreign(block.as_ptr()))?;
     let (first, before) = match pages.descriptor(page).kind() {
         Kind::Inside(first) => (first, (page.0 - first.0) as usize * PAGE),
@@ -245,10 +205,8 @@ fn find_slab<'a, P: Pages>(
     };
     let slab = Slab::of(pages, first);
     match slab.descriptor.kind() {
-        Kind::Slab(found) if found != id => Err(Misuse::WrongSize(block.as_ptr())),
-        Kind::Slab(_) if size.is_block(before + within) => Ok((slab, before + within)),
-        Kind::Slab(_) => Err(Misuse::Interior(block.as_ptr())),
-        Kind::Span(_) => Err(Misuse::WrongSize(block.as_ptr())),
+        Kind::Slab(found) if found == id => Ok((slab, before + within)),
+        Kind::Slab(_) | Kind::Span(_) => Err(Misuse::WrongSize(block.as_ptr())),
         Kind::None | Kind::Inside(_) => Err(Misuse::Foreign(block.as_ptr())),
     }
 }
@@ -257,6 +215,23 @@ impl<'a, P: Pages> Slab<'a, P> {
     fn of(pages: &'a P, first: PageId) -> Slab<'a, P> {
         let descriptor = pages.descriptor(first);
         Slab { pages, first, descriptor, counts: descriptor.counts() }
+    }
+
+    /// Where the block lies, if it lies in this slab.
+    fn offset(&self, block: NonNull<u8>, size: &Size) -> Option<usize> {
+        let start = self.pages.address(self.first).as_ptr().addr();
+        let offset = block.as_ptr().addr().wrapping_sub(start);
+        (offset < size.pages() * PAGE).then_some(offset)
+    }
+
+    /// Could a block that lies there be freed?
+    fn check(&self, block: NonNull<u8>, offset: usize, size: &Size) -> Result<(), Misuse> {
+        if !size.is_block(offset) {
+            return Err(Misuse::Interior(block.as_ptr()));
+        }
+        let is_used = usize::from(self.counts.free) < size.blocks
+            && offset < usize::from(self.counts.fresh) * GRAIN;
+        if is_used { Ok(()) } else { Err(Misuse::DoubleFree(block.as_ptr())) }
     }
 
     fn write(&self) {
