@@ -35,9 +35,15 @@ fn flush_thread() {
 #[inline]
 pub fn alloc(bytes: usize) -> Option<NonNull<u8>> {
     if bytes > LARGEST {
-        return LARGE.alloc(bytes, PAGE);
+        return alloc_large(bytes, PAGE);
     }
     KMEM.alloc(bytes)
+}
+
+#[cold]
+#[inline(never)]
+fn alloc_large(bytes: usize, align: usize) -> Option<NonNull<u8>> {
+    LARGE.alloc(bytes, align)
 }
 
 /// The same at a multiple of `align`, a power of two.
@@ -47,7 +53,7 @@ pub fn alloc_aligned(bytes: usize, align: usize) -> Option<NonNull<u8>> {
         return alloc(bytes);
     }
     if bytes.max(align) > LARGEST {
-        return LARGE.alloc(bytes, align);
+        return alloc_large(bytes, align);
     }
     KMEM.alloc_aligned(bytes, align)
 }
@@ -97,6 +103,7 @@ pub unsafe fn free_sized(block: NonNull<u8>, bytes: usize) {
 /// # Safety
 /// The block was allocated here, and the caller uses it no more.
 #[cold]
+#[inline(never)]
 unsafe fn free_large(block: NonNull<u8>) {
     // SAFETY: as the caller says.
     if !unsafe { LARGE.free(block) } {

@@ -1,7 +1,7 @@
 //! Caches of CPUs that a thread changes by restartable sequences: no atomic instruction, no lock, no fence.
 //!
 //! ```text
-//!   CPU 0   size 0: │ main │ aux │   size 1: │ main │ aux │ …      512 bytes for each CPU
+//!   CPU 0   │ main of size 0 │ main of size 1 │ … ┊ aux of size 0 │ aux of size 1 │ …      512 bytes for each CPU
 //!
 //!   a word   63        48 47                    0
 //!            │ blocks    │ address of the first  │      0: empty
@@ -56,9 +56,20 @@ pub fn aborts() -> u64 {
 /// The word of a list. A thread accesses that of its own CPU in a sequence, and others by `thief`.
 type Word = AtomicU64;
 
-/// The caches of one CPU.
+/// Lists of a kind that a cache has room for.
+const LISTS: usize = 32;
+const _: () = assert!(MAX_SIZES <= LISTS);
+
+/// The caches of one CPU: *main* of each size, and *aux* of each size.
 #[repr(C, align(512))]
-struct Cache([[Word; 2]; MAX_SIZES]);
+struct Cache([Word; 2 * LISTS]);
+
+/// Where each CPU has a list: the cache of CPU 0, and which word of a cache.
+#[derive(Clone, Copy)]
+struct Place {
+    caches: *const Cache,
+    index: usize,
+}
 
 const _: () = assert!(size_of::<Cache>() == 1 << CACHE_SHIFT);
 
@@ -77,7 +88,7 @@ impl<F> Rseq<F> {
     /// Empty caches. `other` is used where there are no restartable sequences.
     pub(crate) const fn new(other: F) -> Rseq<F> {
         Rseq {
-            caches: [const { Cache([const { [const { Word::new(0) }; 2] }; MAX_SIZES]) }; CPUS],
+            caches: [const { Cache([const { Word::new(0) }; 2 * LISTS]) }; CPUS],
             thief: Lock::new(()),
             area: AtomicU64::new(UNKNOWN),
             other,
@@ -125,16 +136,15 @@ impl<F> Rseq<F> {
         &self.other
     }
 
-    /// Where CPU 0 has a list.
     #[inline(always)]
-    fn words(&self, which: Which, size: SizeId) -> *const Word {
-        let index = size.index() * 2 + which.index();
-        // SAFETY: a size's number is below MAX_SIZES.
-        unsafe { self.caches.as_ptr().cast::<Word>().add(index) }
+    fn place(&self, which: Which, size: SizeId) -> Place {
+        Place { caches: self.caches.as_ptr(), index: which.index() * LISTS + size.index() }
     }
 
-    fn lists(&self, cpu: usize, size: SizeId) -> Option<&[Word; 2]> {
-        self.caches.get(cpu)?.0.get(size.index())
+    fn lists(&self, cpu: usize, size: SizeId) -> Option<[&Word; 2]> {
+        let cache = self.caches.get(cpu)?;
+        let [main, aux] = [Which::Main, Which::Aux].map(|which| self.place(which, size).index);
+        Some([cache.0.get(main)?, cache.0.get(aux)?])
     }
 
     /// Keeps thieves away: before a process forks, so that its child finds no closed words.
@@ -175,7 +185,7 @@ impl<F> Rseq<F> {
 }
 
 /// Takes what is in the words of another CPU.
-fn steal_from(cpu: usize, words: &[Word; 2]) -> [List; 2] {
+fn steal_from(cpu: usize, words: [&Word; 2]) -> [List; 2] {
     let mut stolen = [0; 2];
     while words.iter().any(|word| word.load(Ordering::Relaxed) != CLOSED) {
         for (word, stolen) in words.iter().zip(&mut stolen) {
@@ -201,8 +211,8 @@ unsafe impl<F: PerCpu> PerCpu for Rseq<F> {
     #[inline(always)]
     fn pop(&self, size: SizeId) -> Option<NonNull<u8>> {
         match self.area() {
-            // SAFETY: the area is the C library's, and the words are those of a size.
-            Some(area) => unsafe { sequence::pop(area, self.words(Which::Main, size)) },
+            // SAFETY: the area is the C library's, and the place is that of a size.
+            Some(area) => unsafe { sequence::pop(area, self.place(Which::Main, size)) },
             None => self.pop_otherwise(size),
         }
     }
@@ -212,7 +222,7 @@ unsafe impl<F: PerCpu> PerCpu for Rseq<F> {
         match self.area() {
             // SAFETY: as above, and the block is the caller's.
             Some(area) => unsafe {
-                sequence::push(area, self.words(Which::Main, size), block, target)
+                sequence::push(area, self.place(Which::Main, size), block, target)
             },
             // SAFETY: as the caller says.
             None => unsafe { self.push_otherwise(size, block, target) },
@@ -222,7 +232,7 @@ unsafe impl<F: PerCpu> PerCpu for Rseq<F> {
     fn take(&self, which: Which, size: SizeId) -> List {
         match self.area() {
             // SAFETY: as in `pop`.
-            Some(area) => List::from_word(unsafe { sequence::take(area, self.words(which, size)) }),
+            Some(area) => List::from_word(unsafe { sequence::take(area, self.place(which, size)) }),
             None => self.other().map_or(List::EMPTY, |other| other.take(which, size)),
         }
     }
@@ -231,7 +241,7 @@ unsafe impl<F: PerCpu> PerCpu for Rseq<F> {
         match self.area() {
             Some(area) => {
                 // SAFETY: as in `pop`, and the list is the caller's.
-                let put = unsafe { sequence::put(area, self.words(which, size), list.word()) };
+                let put = unsafe { sequence::put(area, self.place(which, size), list.word()) };
                 if put { Ok(()) } else { Err(list) }
             }
             None => match self.other() {

@@ -16,10 +16,13 @@ use core::arch::asm;
 use core::ptr::NonNull;
 
 use super::area::{CPU_ID, RSEQ_CS, SIGNATURE};
-use super::{ABORTS, CACHE_SHIFT, CPUS, Word};
+use super::{ABORTS, CACHE_SHIFT, CPUS, Place};
 
-/// A sequence: descriptor, begin, and what follows an abort. `{area}` is the area's offset, `{cpu}` becomes the offset of
-/// the CPU's cache, and where the CPU has none the sequence goes on at 6.
+/// The bits of a list's word that are the address.
+const ADDRESS: u64 = (1 << 48) - 1;
+
+/// A sequence: descriptor, begin, and what follows an abort. `{area}` is the area's offset, `{cpu}` becomes the address
+/// of the CPU's cache, and where the CPU has none the sequence goes on at 6.
 macro_rules! sequence {
     ($($code:literal),* ; $($operands:tt)*) => {
         asm!(
@@ -36,6 +39,8 @@ macro_rules! sequence {
             "mov {cpu:e}, dword ptr fs:[{area} + {CPU_ID}]",
             "cmp {cpu:e}, {CPUS}",
             "jae 6f",
+            "shl {cpu:e}, {CACHE_SHIFT}",
+            "add {cpu}, {caches}",
             $($code,)*
             "3:",
             ".pushsection .text.rseq, \"ax\", @progbits",
@@ -52,6 +57,7 @@ macro_rules! sequence {
             RSEQ_CS = const RSEQ_CS,
             CPU_ID = const CPU_ID,
             CPUS = const CPUS,
+            CACHE_SHIFT = const CACHE_SHIFT,
             SIGNATURE = const SIGNATURE,
             aborts = sym ABORTS,
             $($operands)*
@@ -59,27 +65,26 @@ macro_rules! sequence {
     };
 }
 
-/// Takes a block off this CPU's list. `words` is where CPU 0 has it.
+/// Takes a block off this CPU's list. `place` is where each CPU has it.
 ///
 /// # Safety
-/// `area` is what [`offset`](super::area::offset) returned, and `words` begins the lists of all CPUs.
+/// `area` is what [`offset`](super::area::offset) returned, and the place is one in caches of all CPUs.
 #[inline(always)]
-pub(super) unsafe fn pop(area: isize, words: *const Word) -> Option<NonNull<u8>> {
+pub(super) unsafe fn pop(area: isize, place: Place) -> Option<NonNull<u8>> {
     let block: *mut u8;
     // SAFETY: the list is this CPU's, and so is its first block. If it is not any more, the word that is loaded there is
     // dropped, and it lies in memory that stays mapped.
     unsafe {
         sequence!(
-            "shl {cpu:e}, {CACHE_SHIFT}",
-            "mov {t}, qword ptr [{words} + {cpu}]",
-            "shl {t}, 16",
+            "mov {t}, qword ptr [{cpu} + {index} * 8]",
+            "and {t}, {address}",
             "jz 3f",
-            "shr {t}, 16",
             "mov {rest}, qword ptr [{t}]",
-            "mov qword ptr [{words} + {cpu}], {rest}";
-            CACHE_SHIFT = const CACHE_SHIFT,
+            "mov qword ptr [{cpu} + {index} * 8], {rest}";
             area = in(reg) area,
-            words = in(reg) words,
+            caches = in(reg) place.caches,
+            index = in(reg) place.index,
+            address = in(reg) ADDRESS,
             cpu = out(reg) _,
             rest = out(reg) _,
             t = out(reg) block,
@@ -94,30 +99,26 @@ pub(super) unsafe fn pop(area: isize, words: *const Word) -> Option<NonNull<u8>>
 /// # Safety
 /// As for [`pop`]; the block is the caller's.
 #[inline(always)]
-pub(super) unsafe fn push(
-    area: isize,
-    words: *const Word,
-    block: NonNull<u8>,
-    target: usize,
-) -> bool {
+pub(super) unsafe fn push(area: isize, place: Place, block: NonNull<u8>, target: usize) -> bool {
     let word: u64;
     // SAFETY: the list is this CPU's. The block is the caller's until the last store.
     unsafe {
         sequence!(
-            "shl {cpu:e}, {CACHE_SHIFT}",
-            "mov {rest}, qword ptr [{words} + {cpu}]",
+            "mov {rest}, qword ptr [{cpu} + {index} * 8]",
             "mov {t}, {rest}",
             "shr {t}, 48",
             "cmp {t}, {target}",
             "jae 6f",
             "mov qword ptr [{block}], {rest}",
-            "inc {t}",
-            "shl {t}, 48",
-            "or {t}, {block}",
-            "mov qword ptr [{words} + {cpu}], {t}";
-            CACHE_SHIFT = const CACHE_SHIFT,
+            // One block more, in place of the address the new one.
+            "or {rest}, {address}",
+            "lea {t}, [{block} + 1]",
+            "add {t}, {rest}",
+            "mov qword ptr [{cpu} + {index} * 8], {t}";
             area = in(reg) area,
-            words = in(reg) words,
+            caches = in(reg) place.caches,
+            index = in(reg) place.index,
+            address = in(reg) ADDRESS,
             block = in(reg) block.as_ptr(),
             target = in(reg) target,
             cpu = out(reg) _,
@@ -133,22 +134,20 @@ pub(super) unsafe fn push(
 ///
 /// # Safety
 /// As for [`pop`].
-pub(super) unsafe fn take(area: isize, words: *const Word) -> u64 {
+pub(super) unsafe fn take(area: isize, place: Place) -> u64 {
     let word: u64;
     // SAFETY: the word is this CPU's.
     unsafe {
         sequence!(
-            "shl {cpu:e}, {CACHE_SHIFT}",
-            "mov {t}, qword ptr [{words} + {cpu}]",
-            "mov {rest}, {t}",
-            "shl {rest}, 16",
+            "mov {t}, qword ptr [{cpu} + {index} * 8]",
+            "test {t}, {address}",
             "jz 6f",
-            "mov qword ptr [{words} + {cpu}], 0";
-            CACHE_SHIFT = const CACHE_SHIFT,
+            "mov qword ptr [{cpu} + {index} * 8], 0";
             area = in(reg) area,
-            words = in(reg) words,
+            caches = in(reg) place.caches,
+            index = in(reg) place.index,
+            address = in(reg) ADDRESS,
             cpu = out(reg) _,
-            rest = out(reg) _,
             t = out(reg) word,
             options(nostack),
         );
@@ -160,18 +159,17 @@ pub(super) unsafe fn take(area: isize, words: *const Word) -> u64 {
 ///
 /// # Safety
 /// As for [`pop`]; the list is the caller's.
-pub(super) unsafe fn put(area: isize, words: *const Word, list: u64) -> bool {
+pub(super) unsafe fn put(area: isize, place: Place, list: u64) -> bool {
     let put: u64;
     // SAFETY: the word is this CPU's.
     unsafe {
         sequence!(
-            "shl {cpu:e}, {CACHE_SHIFT}",
-            "cmp qword ptr [{words} + {cpu}], 0",
+            "cmp qword ptr [{cpu} + {index} * 8], 0",
             "jne 6f",
-            "mov qword ptr [{words} + {cpu}], {list}";
-            CACHE_SHIFT = const CACHE_SHIFT,
+            "mov qword ptr [{cpu} + {index} * 8], {list}";
             area = in(reg) area,
-            words = in(reg) words,
+            caches = in(reg) place.caches,
+            index = in(reg) place.index,
             list = in(reg) list,
             cpu = out(reg) _,
             t = out(reg) put,
