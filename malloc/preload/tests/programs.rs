@@ -1,5 +1,6 @@
 //! Programs that have their heap from the preloaded library: a C program for what each call promises, and real ones.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
@@ -18,14 +19,17 @@ fn built() -> &'static Built {
     BUILT.get_or_init(|| {
         let folder = TempDir::new().expect("a folder");
         let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+        // target/debug/deps/programs-…: the library is built as this test is.
+        let test = env::current_exe().expect("this test");
+        let target = test.parent().and_then(Path::parent).expect("target/debug");
+        let profile = target.file_name().and_then(OsStr::to_str).expect("a profile's folder");
         let build = Command::new(env!("CARGO"))
-            .args(["build", "--package", "woodlot-malloc-preload", "--message-format", "short"])
+            .args(["build", "--package", "woodlot-malloc-preload", "--target-dir"])
+            .arg(target.parent().expect("target"))
+            .args(["--profile", if profile == "debug" { "dev" } else { profile }])
             .current_dir(package)
             .output();
         succeeded("cargo build", &build.expect("cargo"));
-        // target/debug/deps/programs-…
-        let test = env::current_exe().expect("this test");
-        let target = test.parent().and_then(Path::parent).expect("target/debug");
         let compile = Command::new("cc")
             .args(["-O1", "-Wall", "-Werror", "-pthread", "-o"])
             .arg(folder.path().join("contract"))
