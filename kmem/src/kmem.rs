@@ -190,15 +190,27 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
     /// The block was allocated here, and the caller uses it no more.
     #[inline]
     pub unsafe fn free_any(&self, block: NonNull<u8>) {
-        let Some((page, _)) = self.pages.find(block.as_ptr()) else {
-            return self.hooks.misuse(Misuse::Foreign(block.as_ptr()));
-        };
+        // SAFETY: as the caller says.
+        if !unsafe { self.free_if_here(block) } {
+            self.hooks.misuse(Misuse::Foreign(block.as_ptr()));
+        }
+    }
+
+    /// The same, for callers that have other memory too: false, and nothing is done, if the address lies in no page that
+    /// could be one of these.
+    ///
+    /// # Safety
+    /// If it does, as for [`free_any`](Self::free_any).
+    #[inline]
+    pub unsafe fn free_if_here(&self, block: NonNull<u8>) -> bool {
+        let Some((page, _)) = self.pages.find(block.as_ptr()) else { return false };
         match self.pages.descriptor(page).slab_size() {
             // SAFETY: as the caller says; the descriptor has the size with which the block was allocated.
             Some(id) => unsafe { self.upper.free(self, id, block) },
             // SAFETY: as the caller says.
             None => unsafe { self.free_rare(block) },
         }
+        true
     }
 
     /// Bytes that may be used of a block. `None`, if no block in use begins there, as far as its descriptor shows.

@@ -44,6 +44,7 @@ pub use dope::{Dope, VMBLK};
 pub use global::{GLOBAL_TARGET, GlobalCounts};
 pub use kmem::{Cookie, Hooks, Kmem, SizeStats};
 pub use list::{List, MAX_BLOCKS};
+pub use lock::{Lock, Taken};
 pub use misuse::Misuse;
 pub use nodes::Nodes;
 pub use objects::{Build, Objects};
