@@ -46,7 +46,7 @@ fn nothing_is_kept(pools: &Pools<'_>, memory: &[Memory; 2]) {
         pools.flush();
     }
     for memory in memory {
-        assert_eq!(memory.zone.stats().free_frames, FRAMES);
+        assert_eq!(memory.zone.stats().free_frames, FRAMES, "memory of a node is not free");
     }
 }
 
@@ -94,7 +94,7 @@ fn a_full_node_borrows_from_another_and_gives_back() {
     // SAFETY: they were allocated with this size, and are used no more.
     blocks.into_iter().for_each(|block| unsafe { pools.free(block, 4096) });
     let again = pools.alloc(4096, 1).expect("there is memory");
-    assert_eq!(pools.node_of(again.as_ptr()), Some(1));
+    assert_eq!(pools.node_of(again.as_ptr()), Some(1), "its memory came back to it");
     // SAFETY: as above.
     unsafe { pools.free_cookie(Cookie::of::<4096>(), again) };
     let far = pools.alloc(100, 9).expect("a node that there is not is as good as any");
