@@ -264,10 +264,7 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
             let _guard = self.caches().guard();
             self.pages.alloc(count, align, self.caches().current()).ok()
         };
-        let first = take().or_else(|| {
-            self.flush();
-            take().or_else(|| self.hooks.reclaim(count).then(take).flatten())
-        })?;
+        let first = self.upper.insist(self, || self.hooks.reclaim(count), take)?;
         self.pages.descriptor(first).set(Kind::Span(count));
         Some(self.pages.address(first))
     }

@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use std::ptr;
 use std::thread;
 
-use woodlot_frame::{Base4K, Construct, FrameAllocator, Init, Owned, ZoneConfig};
+use woodlot_frame::{
+    Base4K, Construct, FrameAllocator, Init, Order, Owned, Request, Slot, ZoneConfig,
+};
 use woodlot_kmem::{Dope, NoPages, PAGE, PageId, Pages, VMBLK, Vmblks};
 use woodlot_llfree::LLFree;
 use woodlot_nbbs::Nbbs4;
@@ -85,13 +87,14 @@ impl Model {
     {
         vmblks.validate().expect("it is whole");
         let (stats, frames) = (vmblks.stats(), world.zone.zone().frames);
-        assert_eq!(stats.pages - stats.free, self.pages());
-        assert_eq!(world.space.mapped(), self.pages() + stats.descriptor_pages);
-        assert_eq!(world.free_frames(), frames - world.space.mapped());
+        assert_eq!(stats.pages - stats.free, self.pages(), "pages in use");
+        assert_eq!(world.space.mapped(), self.pages() + stats.descriptor_pages, "mapped");
+        assert_eq!(world.free_frames(), frames - world.space.mapped(), "free frames");
         let there = world.dope.len();
         let starts = (0..there).map(|at| world.space.start().as_ptr().wrapping_add(at * VMBLK));
         let parts = starts.filter(|&start| vmblks.find(start).is_some()).count();
-        assert_eq!((stats.pages, stats.descriptor_pages), (parts * DATA, parts * DESCRIPTORS));
+        let pages = (stats.pages, stats.descriptor_pages);
+        assert_eq!(pages, (parts * DATA, parts * DESCRIPTORS), "pages of vmblks");
         assert_eq!(self.0.is_empty(), parts == 0, "a vmblk is there because of a span");
     }
 }
@@ -174,14 +177,37 @@ fn fill_and_free(world: &World, count: usize, mut next: impl FnMut(usize) -> usi
 fn every_address_can_be_had_in_any_size() {
     let world = World::<Zone>::new(2, 4096);
     let mut random = fastrand::Rng::with_seed(1);
-    assert_eq!(fill_and_free(&world, 1, |_| 0), 2 * DATA);
-    assert_eq!(fill_and_free(&world, 3, |len| len - 1), 2 * (DATA / 3));
-    assert_eq!(fill_and_free(&world, 17, |len| random.usize(..len)), 2 * (DATA / 17));
-    assert_eq!(fill_and_free(&world, DATA, |_| 0), 2);
-    assert_eq!(fill_and_free(&world, DATA + 1, |_| 0), 1);
-    assert_eq!(fill_and_free(&world, 2 * DATA, |_| 0), 1);
-    assert_eq!(fill_and_free(&world, 2 * DATA + 1, |_| 0), 0);
-    assert_eq!(fill_and_free(&world, usize::MAX / PAGE, |_| 0), 0);
+    let mut check = |count, expected| {
+        let had = fill_and_free(&world, count, |len| random.usize(..len));
+        assert_eq!(had, expected, "spans of {count} pages");
+    };
+    for count in [1, 3, 17, DATA] {
+        check(count, 2 * (DATA / count));
+    }
+    check(DATA + 1, 1);
+    check(2 * DATA, 1);
+    check(2 * DATA + 1, 0);
+    check(usize::MAX / PAGE, 0);
+}
+
+#[test]
+fn what_a_frame_held_is_no_descriptor() {
+    let world = World::<Zone>::new(1, 64);
+    let vmblks = world.vmblks();
+    // In a descriptor this would be a free span of one page.
+    let garbage = 1 << 32 | 4 << 8;
+    let words = DESCRIPTORS * PAGE / size_of::<u64>();
+    for _ in 0..8 {
+        let first = vmblks.alloc(DESCRIPTORS, PAGE, 0).expect("room");
+        vmblks.validate().expect("it is whole");
+        let start = vmblks.address(first).cast::<u64>();
+        // SAFETY: the pages were just handed out.
+        (0..words).for_each(|word| unsafe { start.add(word).write_volatile(garbage) });
+        // SAFETY: they were, and nobody uses them.
+        unsafe { vmblks.free(first, DESCRIPTORS, 0) };
+        // The next descriptors get other frames.
+        world.zone.alloc(Request::immovable(Order::BASE, Slot(0))).expect("there are frames");
+    }
 }
 
 #[test]
@@ -204,7 +230,7 @@ fn spans_are_aligned_as_far_as_there_is_room() {
         let there = expected.skip(1).any(|address| address.is_multiple_of(align));
         assert_eq!(start.is_ok(), there, "{align:#x}");
         if let Ok(first) = start {
-            assert_eq!(vmblks.address(first).as_ptr().addr() % align, 0);
+            assert_eq!(vmblks.address(first).as_ptr().addr() % align, 0, "it is not aligned");
             // SAFETY: it was handed out, and nobody uses it.
             unsafe { vmblks.free(first, 5, 0) };
         }
@@ -212,7 +238,7 @@ fn spans_are_aligned_as_far_as_there_is_room() {
     }
     for align in [1, 16, PAGE / 2, PAGE, 64 * PAGE, 512 * PAGE] {
         let first = vmblks.alloc(9, align, 0).expect("there is room");
-        assert_eq!(vmblks.address(first).as_ptr().addr() % align.max(PAGE), 0);
+        assert_eq!(vmblks.address(first).as_ptr().addr() % align.max(PAGE), 0, "not aligned");
     }
     assert_eq!(vmblks.alloc(1, 1 << 62, 0), Err(NoPages));
     vmblks.validate().expect("it is whole");
@@ -274,6 +300,9 @@ fn addresses_outside_are_nobodys() {
         assert_eq!(vmblks.find(at), None);
     }
     assert_eq!(vmblks.find(ptr::null_mut()), None);
+    // SAFETY: it was handed out, and nobody uses it.
+    unsafe { vmblks.free(page, 1, 0) };
+    assert_eq!(vmblks.find(start), None, "the vmblk went back");
 }
 
 #[test]
