@@ -16,6 +16,7 @@
 
 use core::ptr::NonNull;
 
+use crate::found::{Found, look};
 use crate::list::List;
 use crate::misuse::Misuse;
 use crate::page::{Counts, Descriptor, Kind, PageId};
@@ -238,18 +239,14 @@ fn find_slab<'a, P: Pages>(
     (id, size): (SizeId, &Size),
     block: NonNull<u8>,
 ) -> Result<(Slab<'a, P>, usize), Misuse> {
-    let (page, within) = pages.find(block.as_ptr()).ok_or(Misuse::Foreign(block.as_ptr()))?;
-    let (first, before) = match pages.descriptor(page).kind() {
-        Kind::Inside(first) => (first, (page.0 - first.0) as usize * PAGE),
-        _ => (page, 0),
-    };
-    let slab = Slab::of(pages, first);
-    match slab.descriptor.kind() {
-        Kind::Slab(found) if found != id => Err(Misuse::WrongSize(block.as_ptr())),
-        Kind::Slab(_) if size.is_block(before + within) => Ok((slab, before + within)),
-        Kind::Slab(_) => Err(Misuse::Interior(block.as_ptr())),
-        Kind::Span(_) => Err(Misuse::WrongSize(block.as_ptr())),
-        Kind::None | Kind::Inside(_) => Err(Misuse::Foreign(block.as_ptr())),
+    let at = block.as_ptr();
+    match look(pages, at) {
+        Some((Found::Slab(first, found), offset)) if found == id => match size.is_block(offset) {
+            true => Ok((Slab::of(pages, first), offset)),
+            false => Err(Misuse::Interior(at)),
+        },
+        Some(_) => Err(Misuse::WrongSize(at)),
+        None => Err(Misuse::Foreign(at)),
     }
 }
 

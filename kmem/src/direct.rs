@@ -102,9 +102,14 @@ unsafe impl<A: FrameAllocator> Pages for Direct<'_, A> {
         }
         let align = Order((align / PAGE).trailing_zeros() as u8);
         let order = Order::containing(count).max(align);
-        if order <= Order::max::<A::Geometry>() && !A::UNSUPPORTED.partial_free {
-            return self.alloc_block(order, count, slot);
+        let cuts = !A::UNSUPPORTED.partial_free;
+        if order <= Order::max::<A::Geometry>()
+            && (cuts || order.frames() == count)
+            && let Ok(page) = self.alloc_block(order, count, slot)
+        {
+            return Ok(page);
         }
+        // There may be a run of as many that no block of an order contains.
         let request = RangeRequest::new(count, self.class, slot).aligned(align);
         let run = self.zone.alloc_range(request).map_err(|_| NoPages)?;
         Ok(self.page(run.start))
@@ -112,8 +117,9 @@ unsafe impl<A: FrameAllocator> Pages for Direct<'_, A> {
 
     unsafe fn free(&self, first: PageId, count: usize, cpu: usize) {
         let (slot, first) = (self.slot(cpu), self.frame(first));
-        let freed = if count.is_power_of_two() && count <= Order::max::<A::Geometry>().frames() {
-            let order = Order::containing(count);
+        let order = Order::containing(count);
+        let fits = order <= Order::max::<A::Geometry>() && order.frames() == count;
+        let freed = if fits && first.is_aligned(order) {
             self.zone.free(first, order, slot)
         } else {
             self.zone.free_range(first..FrameId(first.0 + count), slot)

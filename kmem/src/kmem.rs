@@ -4,6 +4,7 @@ use core::ptr::NonNull;
 
 use crate::coalesce::{Coalesce, CoalesceCounts};
 use crate::cpu::{PerCpu, Which};
+use crate::found::{Found, look};
 use crate::global::{Chain, GLOBAL_TARGET, Global, GlobalCounts};
 use crate::list::List;
 use crate::lock::{Lock, Taken};
@@ -38,7 +39,8 @@ impl<S: Sizes> Cookie<S> {
 
 /// Who hears of wrong calls, and of memory that is short.
 pub trait Hooks: Sync {
-    /// A free was wrong. Nothing has been freed. The hook may end the program.
+    /// A free was wrong. Nothing has been freed. The hook may end the program. It must not call the allocator, a lock of
+    /// which may be taken, and runs while its CPU is kept to the caller.
     fn misuse(&self, misuse: Misuse);
 
     /// There is no memory left, and what the caches had has gone back. True: something was freed, try once more.
@@ -125,7 +127,8 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
 
     /// Allocates a block of a cookie's size.
     ///
-    /// `None`: there is no memory, in no cache of a CPU that can be reached either.
+    /// `None`: there is no memory, in no cache of a CPU that can be reached either. What other CPUs free or move
+    /// meanwhile may be missed.
     #[inline]
     pub fn alloc_cookie(&self, cookie: Cookie<S>) -> Option<NonNull<u8>> {
         match self.caches.pop(cookie.id) {
@@ -155,7 +158,8 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
         }
     }
 
-    /// The same at a multiple of `align`, a power of two.
+    /// The same at a multiple of `align`, a power of two. The block may be larger than one for so many bytes: it is to be
+    /// freed by [`free_any`](Self::free_any).
     #[inline]
     pub fn alloc_aligned(&self, bytes: usize, align: usize) -> Option<NonNull<u8>> {
         if align > PAGE {
@@ -177,7 +181,7 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
             // SAFETY: as the caller says.
             Some(id) => unsafe { self.free_block(id, block) },
             // SAFETY: as the caller says.
-            None => unsafe { self.free_any(block) },
+            None => unsafe { self.free_rare(block, Some(bytes.div_ceil(PAGE))) },
         }
     }
 
@@ -194,20 +198,15 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
             // SAFETY: as the caller says; the descriptor has the size with which the block was allocated.
             Some(id) => unsafe { self.free_block(id, block) },
             // SAFETY: as the caller says.
-            None => unsafe { self.free_rare(block) },
+            None => unsafe { self.free_rare(block, None) },
         }
     }
 
     /// Bytes that may be used of a block. `None`, if no block in use begins there, as far as its descriptor shows.
     pub fn usable(&self, block: NonNull<u8>) -> Option<usize> {
-        let (page, offset) = self.pages.find(block.as_ptr())?;
-        match self.pages.descriptor(page).kind() {
-            Kind::Slab(id) => Some(S::size(id).bytes),
-            Kind::Span(pages) if offset == 0 => Some(pages * PAGE),
-            Kind::Inside(first) => match self.pages.descriptor(first).kind() {
-                Kind::Slab(id) => Some(S::size(id).bytes),
-                _ => None,
-            },
+        match look(&self.pages, block.as_ptr())? {
+            (Found::Slab(_, id), offset) if S::size(id).is_block(offset) => Some(S::size(id).bytes),
+            (Found::Span(_, pages), 0) => Some(pages * PAGE),
             _ => None,
         }
     }
@@ -303,20 +302,22 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
         }
     }
 
-    /// A list from the layers below; memory is made free elsewhere if there is none.
+    /// A list from the layers below.
     fn supply(&self, id: SizeId) -> Option<List> {
-        let list = self.find(id);
-        if !list.is_empty() {
-            return Some(list);
-        }
-        self.flush();
-        let list = self.find(id);
-        if !list.is_empty() {
-            return Some(list);
-        }
-        let list =
-            if self.hooks.reclaim(S::size(id).pages()) { self.find(id) } else { List::EMPTY };
-        (!list.is_empty()).then_some(list)
+        self.insist(S::size(id).pages(), || {
+            let list = self.find(id);
+            (!list.is_empty()).then_some(list)
+        })
+    }
+
+    /// Tries to take something; again, when the caches have given back what they have; and again, when so many pages or
+    /// more may have been made free elsewhere. What was made free there may be in a cache.
+    fn insist<T>(&self, pages: usize, take: impl Fn() -> Option<T>) -> Option<T> {
+        let flushed = || {
+            self.flush();
+            take()
+        };
+        take().or_else(flushed).or_else(|| self.hooks.reclaim(pages).then(flushed).flatten())
     }
 
     /// A list of the global layer, which is filled from pages if it has none.
@@ -328,17 +329,21 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
             return list;
         }
         let cpu = self.caches.current();
-        let mut first = List::EMPTY;
+        let (mut first, mut is_full) = (List::EMPTY, false);
         for _ in 0..GLOBAL_TARGET {
             let list =
                 self.locked(&shared.coalesce).take(&self.pages, (id, size), size.target, cpu);
             if first.is_empty() {
                 first = list;
             } else {
-                // SAFETY: the list was taken from its pages for this call.
-                unsafe { self.locked(&shared.global).regroup(list, size.target) };
+                // SAFETY: the list was taken from its pages for this call, and the chain is this call's.
+                unsafe {
+                    let excess = self.locked(&shared.global).fill(list, size.target);
+                    is_full = !excess.is_empty();
+                    self.coalesce(shared, (id, size), excess);
+                }
             }
-            if list.len() < size.target {
+            if is_full || list.len() < size.target {
                 break;
             }
         }
@@ -400,43 +405,35 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
             return None;
         }
         let count = bytes.div_ceil(PAGE).max(1);
-        let take = || {
+        let first = self.insist(count, || {
             let _guard = self.caches.guard();
             self.pages.alloc(count, align, self.caches.current()).ok()
-        };
-        let first = take().or_else(|| {
-            self.flush();
-            take().or_else(|| self.hooks.reclaim(count).then(take).flatten())
         })?;
         self.pages.descriptor(first).set(Kind::Span(count));
         Some(self.pages.address(first))
     }
 
-    /// Frees a span, or a block of a slab whose page is not the slab's first.
+    /// Frees a span, of so many pages if that is said; or a block of a slab whose page is not the slab's first.
     ///
     /// # Safety
     /// As for [`free_any`](Self::free_any).
     #[cold]
-    unsafe fn free_rare(&self, block: NonNull<u8>) {
+    unsafe fn free_rare(&self, block: NonNull<u8>, pages: Option<usize>) {
         let at = block.as_ptr();
-        let Some((page, offset)) = self.pages.find(at) else {
-            return self.hooks.misuse(Misuse::Foreign(at));
-        };
-        let descriptor = self.pages.descriptor(page);
-        match descriptor.kind() {
-            Kind::Span(_) if offset != 0 => self.hooks.misuse(Misuse::Interior(at)),
-            Kind::Span(count) => {
-                descriptor.set(Kind::None);
+        match look(&self.pages, at) {
+            None => self.hooks.misuse(Misuse::Foreign(at)),
+            Some((Found::Span(..), 1..)) => self.hooks.misuse(Misuse::Interior(at)),
+            Some((Found::Span(page, count), 0)) if pages.is_none_or(|pages| pages == count) => {
+                self.pages.descriptor(page).set(Kind::None);
                 let _guard = self.caches.guard();
                 // SAFETY: the span was allocated, and the caller uses it no more.
                 unsafe { self.pages.free(page, count, self.caches.current()) };
             }
-            Kind::Inside(first) => match self.pages.descriptor(first).slab_size() {
-                // SAFETY: as the caller says.
-                Some(id) => unsafe { self.free_block(id, block) },
-                None => self.hooks.misuse(Misuse::Foreign(at)),
+            // SAFETY: as the caller says.
+            Some((Found::Slab(_, id), _)) if pages.is_none() => unsafe {
+                self.free_block(id, block);
             },
-            _ => self.hooks.misuse(Misuse::Foreign(at)),
+            Some(_) => self.hooks.misuse(Misuse::WrongSize(at)),
         }
     }
 

@@ -15,6 +15,7 @@
 mod coalesce;
 mod cpu;
 mod direct;
+mod found;
 mod global;
 mod kmem;
 mod list;
