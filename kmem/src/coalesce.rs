@@ -97,6 +97,9 @@ impl Coalesce {
 
     /// Puts the blocks back into their slabs. What is not a block of such a slab is left where it is, and named.
     ///
+    /// Blocks that were freed one after another lie in few slabs. So a slab stays in hand, on no list, until a block of
+    /// another one comes.
+    ///
     /// # Safety
     /// The list is the caller's, who gives it away.
     pub(crate) unsafe fn put<P: Pages>(
@@ -107,40 +110,41 @@ impl Coalesce {
         cpu: usize,
         misuse: &mut dyn FnMut(Misuse),
     ) {
+        let mut hand: Option<Slab<'_, P>> = None;
         // SAFETY: the list is the caller's; each block is popped before anything is written to it.
         while let Some((block, rest)) = unsafe { list.pop() } {
             list = rest;
-            match find_slab(pages, (id, size), block) {
-                // SAFETY: the block is the caller's, and lies in this slab.
-                Ok((slab, offset)) => unsafe {
-                    self.put_block(slab, size, block, offset, cpu, misuse)
-                },
+            let offset = hand.as_ref().and_then(|slab| slab.offset(block, size));
+            let (mut slab, offset) = match (hand.take(), offset) {
+                (Some(slab), Some(offset)) => (slab, offset),
+                (other, _) => {
+                    self.lay_down(other, size, cpu);
+                    match find_slab(pages, id, block) {
+                        Ok((slab, offset)) => {
+                            self.unlink(&slab);
+                            (slab, offset)
+                        }
+                        Err(wrong) => {
+                            misuse(wrong);
+                            continue;
+                        }
+                    }
+                }
+            };
+            match slab.check(block, offset, size) {
+                // SAFETY: the block is the caller's, and one of this slab that is not free.
+                Ok(()) => unsafe { slab.put(block, offset) },
                 Err(wrong) => misuse(wrong),
             }
+            hand = Some(slab);
         }
+        self.lay_down(hand, size, cpu);
     }
 
-    /// # Safety
-    /// The block at this offset of the slab is the caller's.
-    unsafe fn put_block<P: Pages>(
-        &mut self,
-        mut slab: Slab<'_, P>,
-        size: &Size,
-        block: NonNull<u8>,
-        offset: usize,
-        cpu: usize,
-        misuse: &mut dyn FnMut(Misuse),
-    ) {
-        if usize::from(slab.counts.free) >= size.blocks
-            || offset >= usize::from(slab.counts.fresh) * GRAIN
-        {
-            // All are free, or this one was never handed out.
-            return misuse(Misuse::DoubleFree(block.as_ptr()));
-        }
-        self.unlink(&slab);
-        // SAFETY: as the caller says.
-        unsafe { slab.put(block, offset) };
-        self.counts.free += 1;
+    /// Puts a slab on the list of its free count. One whose blocks are all free is freed.
+    fn lay_down<P: Pages>(&mut self, slab: Option<Slab<'_, P>>, size: &Size, cpu: usize) {
+        let Some(slab) = slab else { return };
+        self.counts.free += usize::from(slab.counts.free - slab.descriptor.counts().free);
         if usize::from(slab.counts.free) < size.blocks {
             slab.write();
             return self.link(&slab);
@@ -234,19 +238,17 @@ impl Coalesce {
 }
 
 /// The slab of a block that is being freed, and the offset there.
-fn find_slab<'a, P: Pages>(
-    pages: &'a P,
-    (id, size): (SizeId, &Size),
+fn find_slab<P: Pages>(
+    pages: &P,
+    id: SizeId,
     block: NonNull<u8>,
-) -> Result<(Slab<'a, P>, usize), Misuse> {
-    let at = block.as_ptr();
-    match look(pages, at) {
-        Some((Found::Slab(first, found), offset)) if found == id => match size.is_block(offset) {
-            true => Ok((Slab::of(pages, first), offset)),
-            false => Err(Misuse::Interior(at)),
-        },
-        Some(_) => Err(Misuse::WrongSize(at)),
-        None => Err(Misuse::Foreign(at)),
+) -> Result<(Slab<'_, P>, usize), Misuse> {
+    match look(pages, block.as_ptr()) {
+        Some((Found::Slab(first, found), offset)) if found == id => {
+            Ok((Slab::of(pages, first), offset))
+        }
+        Some(_) => Err(Misuse::WrongSize(block.as_ptr())),
+        None => Err(Misuse::Foreign(block.as_ptr())),
     }
 }
 
@@ -254,6 +256,23 @@ impl<'a, P: Pages> Slab<'a, P> {
     fn of(pages: &'a P, first: PageId) -> Slab<'a, P> {
         let descriptor = pages.descriptor(first);
         Slab { pages, first, descriptor, counts: descriptor.counts() }
+    }
+
+    /// Where the block lies, if it lies in this slab.
+    fn offset(&self, block: NonNull<u8>, size: &Size) -> Option<usize> {
+        let start = self.pages.address(self.first).as_ptr().addr();
+        let offset = block.as_ptr().addr().wrapping_sub(start);
+        (offset < size.pages() * PAGE).then_some(offset)
+    }
+
+    /// Could a block that lies there be freed?
+    fn check(&self, block: NonNull<u8>, offset: usize, size: &Size) -> Result<(), Misuse> {
+        if !size.is_block(offset) {
+            return Err(Misuse::Interior(block.as_ptr()));
+        }
+        let is_used = usize::from(self.counts.free) < size.blocks
+            && offset < usize::from(self.counts.fresh) * GRAIN;
+        if is_used { Ok(()) } else { Err(Misuse::DoubleFree(block.as_ptr())) }
     }
 
     fn write(&self) {

@@ -158,8 +158,8 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
         }
     }
 
-    /// The same at a multiple of `align`, a power of two. The block may be larger than one for so many bytes: it is to be
-    /// freed by [`free_any`](Self::free_any).
+    /// The same at a multiple of `align`, a power of two. The block may be larger than one for so many bytes:
+    /// [`free_aligned`](Self::free_aligned) frees it, or [`free_any`](Self::free_any).
     #[inline]
     pub fn alloc_aligned(&self, bytes: usize, align: usize) -> Option<NonNull<u8>> {
         if align > PAGE {
@@ -182,6 +182,20 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
             Some(id) => unsafe { self.free_block(id, block) },
             // SAFETY: as the caller says.
             None => unsafe { self.free_rare(block, Some(bytes.div_ceil(PAGE))) },
+        }
+    }
+
+    /// Frees what [`alloc_aligned`](Self::alloc_aligned) returned for so many bytes at so large an alignment.
+    ///
+    /// # Safety
+    /// It did, and the caller uses the memory no more.
+    #[inline]
+    pub unsafe fn free_aligned(&self, block: NonNull<u8>, bytes: usize, align: usize) {
+        match S::aligned(bytes, align).filter(|_| align <= PAGE) {
+            // SAFETY: as the caller says.
+            Some(id) => unsafe { self.free_block(id, block) },
+            // SAFETY: as the caller says.
+            None => unsafe { self.free_rare(block, Some(bytes.div_ceil(PAGE).max(1))) },
         }
     }
 

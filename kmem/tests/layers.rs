@@ -10,32 +10,33 @@ use woodlot_kmem::{Guarded, Kmem, Octaves, Quarters, Sizes};
 
 use common::{Memory, Threads, run_on};
 
-/// Blocks in use, by address, with their bytes and what they are filled with.
+/// Blocks in use, by address, with their bytes and alignment and what they are filled with.
 #[derive(Default)]
-struct Model(BTreeMap<usize, (usize, u8)>);
+struct Model(BTreeMap<usize, ((usize, usize), u8)>);
 
 impl Model {
-    fn add(&mut self, block: NonNull<u8>, bytes: usize, fill: u8) {
+    fn add(&mut self, block: NonNull<u8>, layout: (usize, usize), fill: u8) {
+        let (bytes, _) = layout;
         let start = block.as_ptr().addr();
         let before = self.0.range(..start + bytes).next_back();
         assert!(
-            before.is_none_or(|(&at, &(len, _))| at + len <= start),
+            before.is_none_or(|(&at, &((len, _), _))| at + len <= start),
             "{start:#x} is in use already"
         );
         // SAFETY: the block was just allocated.
         unsafe { block.write_bytes(fill, bytes) };
-        self.0.insert(start, (bytes, fill));
+        self.0.insert(start, (layout, fill));
     }
 
-    fn remove(&mut self, at: usize) -> (NonNull<u8>, usize) {
-        let (&start, &(bytes, fill)) = self.0.iter().nth(at).expect("there are more");
+    fn remove(&mut self, at: usize) -> (NonNull<u8>, (usize, usize)) {
+        let (&start, &((bytes, align), fill)) = self.0.iter().nth(at).expect("there are more");
         self.0.remove(&start);
         let block = NonNull::new(std::ptr::with_exposed_provenance_mut::<u8>(start));
         let block = block.expect("not null");
         // SAFETY: the block is in use.
         let bytes_of = unsafe { std::slice::from_raw_parts(block.as_ptr(), bytes) };
         assert!(bytes_of.iter().all(|&byte| byte == fill), "{start:#x} was written to");
-        (block, bytes)
+        (block, (bytes, align))
     }
 }
 
@@ -55,11 +56,16 @@ fn random_calls<S: Sizes>(seed: u64) {
             };
             assert_eq!(block.as_ptr().addr() % align, 0, "seed {seed}, call {call}");
             assert!(kmem.usable(block).is_some_and(|usable| usable >= bytes));
-            model.add(block, bytes, call as u8);
+            model.add(block, (bytes, align), call as u8);
         } else if !model.0.is_empty() {
-            let (block, _) = model.remove(random.usize(..model.0.len()));
+            let (block, (bytes, align)) = model.remove(random.usize(..model.0.len()));
             // SAFETY: the model has given it up.
-            unsafe { kmem.free_any(block) };
+            unsafe {
+                match random.bool() {
+                    true => kmem.free_any(block),
+                    false => kmem.free_aligned(block, bytes, align),
+                }
+            }
         }
     }
     while !model.0.is_empty() {
