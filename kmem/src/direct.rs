@@ -102,14 +102,15 @@ unsafe impl<A: FrameAllocator> Pages for Direct<'_, A> {
         }
         let align = Order((align / PAGE).trailing_zeros() as u8);
         let order = Order::containing(count).max(align);
-        let cuts = !A::UNSUPPORTED.partial_free;
-        if order <= Order::max::<A::Geometry>()
-            && (cuts || order.frames() == count)
-            && let Ok(page) = self.alloc_block(order, count, slot)
-        {
-            return Ok(page);
+        let is_block = order.frames() == count;
+        if order <= Order::max::<A::Geometry>() && (is_block || !A::UNSUPPORTED.partial_free) {
+            let block = self.alloc_block(order, count, slot);
+            // Blocks of an order stay in their places, so that no frames between them are of no use.
+            if is_block || block.is_ok() {
+                return block;
+            }
         }
-        // There may be a run of as many that no block of an order contains.
+        // There may be a run of as many frames that no block of an order contains.
         let request = RangeRequest::new(count, self.class, slot).aligned(align);
         let run = self.zone.alloc_range(request).map_err(|_| NoPages)?;
         Ok(self.page(run.start))

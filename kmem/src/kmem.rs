@@ -16,7 +16,7 @@ use crate::size::{MAX_SIZE, MAX_SIZES, PAGE, Size, SizeId, Sizes};
 /// A size that was looked up once, or when the program was compiled: what the paper calls a cookie (section 3.3.5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cookie<S> {
-    id: SizeId,
+    pub(crate) id: SizeId,
     sizes: core::marker::PhantomData<S>,
 }
 

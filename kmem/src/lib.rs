@@ -8,11 +8,16 @@
 //!   Global      2  full lists, from CPUs that free to CPUs that allocate, one layer for each size    global
 //!   Coalesce    3  slabs, by the number of their free blocks                                         coalesce, page
 //!   Pages       4  pages: the frames of a zone                                                       pages, direct
+//!
+//!   Checked     a Kmem that finds each wrong free                                                    checked, found
+//!   Counted     a PerCpu that counts its hits and misses                                             counted
 //! ```
 #![no_std]
 #![deny(missing_docs)]
 
+mod checked;
 mod coalesce;
+mod counted;
 mod cpu;
 mod direct;
 mod found;
@@ -25,7 +30,9 @@ mod page;
 mod pages;
 mod size;
 
+pub use checked::{Checked, Marks};
 pub use coalesce::CoalesceCounts;
+pub use counted::{Counted, CpuCounts};
 pub use cpu::{Cpus, Entered, Guarded, PerCpu, Which};
 pub use direct::Direct;
 pub use global::{GLOBAL_TARGET, GlobalCounts};

@@ -16,6 +16,11 @@ pub enum Misuse {
     DoubleFree(*mut u8),
 }
 
+// SAFETY: the address names a block; nobody accesses memory through it.
+unsafe impl Send for Misuse {}
+// SAFETY: as above.
+unsafe impl Sync for Misuse {}
+
 impl fmt::Display for Misuse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

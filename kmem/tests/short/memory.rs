@@ -1,0 +1,61 @@
+//! Memory with a zone over it.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::ptr::NonNull;
+
+use woodlot_frame::{Construct, FrameAllocator, Init, Owned, ZoneConfig};
+use woodlot_kmem::{Descriptor, Direct, Marks, PAGE};
+
+/// Memory of frames, a zone over it, and what is known of each frame.
+pub struct Memory<Z> {
+    pub zone: Owned<Z>,
+    pub marks: Vec<Marks>,
+    descriptors: Vec<Descriptor>,
+    base: NonNull<u8>,
+    layout: Layout,
+}
+
+// SAFETY: the base is an address of memory that the zone shares out.
+unsafe impl<Z: Sync> Sync for Memory<Z> {}
+// SAFETY: as above.
+unsafe impl<Z: Send> Send for Memory<Z> {}
+
+impl<Z: Construct + FrameAllocator> Memory<Z> {
+    /// So many frames, for so many CPUs.
+    pub fn new(frames: usize, cpus: usize) -> Self {
+        let layout = Layout::from_size_align(frames * PAGE, 4 << 20).expect("a size");
+        // SAFETY: the layout is not empty.
+        let base = NonNull::new(unsafe { alloc_zeroed(layout) }).expect("memory");
+        let zone = Owned::new(&ZoneConfig::new(frames, cpus), Init::Free).expect("a zone");
+        let descriptors = (0..frames).map(|_| Descriptor::default()).collect();
+        let marks = (0..frames).map(|_| Marks::default()).collect();
+        Memory { zone, marks, descriptors, base, layout }
+    }
+
+    pub fn pages(&self) -> Direct<'_, Z> {
+        // SAFETY: the memory has as many frames as the zone, which nobody else uses.
+        unsafe { Direct::new(&*self.zone, self.base, &self.descriptors) }
+            .expect("descriptors for all")
+    }
+
+    /// The first byte of a frame.
+    pub fn frame(&self, frame: usize) -> NonNull<u8> {
+        assert!(frame < self.descriptors.len());
+        // SAFETY: there are so many.
+        unsafe { self.base.add(frame * PAGE) }
+    }
+
+    /// Is everything free, as huge frames?
+    pub fn is_whole(&self) -> bool {
+        let stats = self.zone.stats();
+        let frames = self.descriptors.len();
+        stats.free_frames == frames && stats.free_huge == frames / 512
+    }
+}
+
+impl<Z> Drop for Memory<Z> {
+    fn drop(&mut self) {
+        // SAFETY: it was allocated with this layout.
+        unsafe { dealloc(self.base.as_ptr(), self.layout) };
+    }
+}
