@@ -3,6 +3,7 @@
 
 mod cpus;
 mod histories;
+mod layers;
 mod memory;
 mod misuse;
 mod model;

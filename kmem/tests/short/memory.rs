@@ -3,8 +3,8 @@
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 
-use woodlot_frame::{Construct, FrameAllocator, Init, Owned, ZoneConfig};
-use woodlot_kmem::{Descriptor, Direct, Marks, PAGE};
+use woodlot_frame::{Construct, FrameAllocator, FrameId, Init, Owned, ZoneConfig};
+use woodlot_kmem::{Descriptor, Direct, Kind, Marks, PAGE};
 
 /// Memory of frames, a zone over it, and what is known of each frame.
 pub struct Memory<Z> {
@@ -23,10 +23,16 @@ unsafe impl<Z: Send> Send for Memory<Z> {}
 impl<Z: Construct + FrameAllocator> Memory<Z> {
     /// So many frames, for so many CPUs.
     pub fn new(frames: usize, cpus: usize) -> Self {
+        Self::starting_at(0, frames, cpus)
+    }
+
+    /// The same in a zone whose first frame has this number.
+    pub fn starting_at(start: usize, frames: usize, cpus: usize) -> Self {
         let layout = Layout::from_size_align(frames * PAGE, 4 << 20).expect("a size");
         // SAFETY: the layout is not empty.
         let base = NonNull::new(unsafe { alloc_zeroed(layout) }).expect("memory");
-        let zone = Owned::new(&ZoneConfig::new(frames, cpus), Init::Free).expect("a zone");
+        let config = ZoneConfig::new(frames, cpus).starting_at(FrameId(start));
+        let zone = Owned::new(&config, Init::Free).expect("a zone");
         let descriptors = (0..frames).map(|_| Descriptor::default()).collect();
         let marks = (0..frames).map(|_| Marks::default()).collect();
         Memory { zone, marks, descriptors, base, layout }
@@ -45,11 +51,12 @@ impl<Z: Construct + FrameAllocator> Memory<Z> {
         unsafe { self.base.add(frame * PAGE) }
     }
 
-    /// Is everything free, as huge frames?
+    /// Is everything free, as huge frames, and nothing known of any page?
     pub fn is_whole(&self) -> bool {
         let stats = self.zone.stats();
         let frames = self.descriptors.len();
-        stats.free_frames == frames && stats.free_huge == frames / 512
+        let is_clear = self.descriptors.iter().all(|page| page.kind() == Kind::None);
+        stats.free_frames == frames && stats.free_huge == frames / 512 && is_clear
     }
 }
 

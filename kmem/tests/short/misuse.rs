@@ -277,16 +277,22 @@ fn descriptors_show_some_at_the_page() {
     let cookie = |bytes| Cookie::<Quarters>::new(bytes).expect("it is small");
     let blocks: Vec<_> = (0..70).map(|_| kmem.alloc(640).expect("memory")).collect();
     let other = kmem.alloc(256).expect("memory");
+    // Blocks are handed out upwards, and not all of the last slab's at once.
+    let last = (0..512).map(|frame| memory.frame(frame)).rfind(|&at| kmem.usable(at) == Some(640));
+    // SAFETY: it is in the slab.
+    let never = unsafe { last.expect("there are some").add(5 * 640) };
     // SAFETY: the blocks are in use, and what lies in them is of no worth.
     let inside = unsafe { blocks[9].add(32) };
     // SAFETY: nobody uses the blocks.
     unsafe {
         kmem.free_cookie(cookie(640), other);
         kmem.free_cookie(cookie(640), inside);
+        kmem.free_cookie(cookie(640), never);
     }
     kmem.flush();
     let told = kmem.hooks().take();
-    assert_eq!(told.len(), 2, "{told:?}");
+    assert_eq!(told.len(), 3, "{told:?}");
+    assert!(told.contains(&Misuse::DoubleFree(never.as_ptr())));
     assert!(told.contains(&Misuse::WrongSize(other.as_ptr())));
     assert!(told.contains(&Misuse::Interior(inside.as_ptr())));
     // SAFETY: each was allocated, and nothing was freed yet.
