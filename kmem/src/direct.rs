@@ -65,8 +65,9 @@ impl<'a, A: FrameAllocator> Direct<'a, A> {
 
     fn slot(&self, cpu: usize) -> Slot {
         let slots = self.zone.zone().slots;
-        // Most machines have a slot for each CPU, and no division is made.
-        Slot(if cpu < slots { cpu } else { cpu.checked_rem(slots).unwrap_or(0) })
+        // Most machines have a slot for each CPU. Others share the first 2^n, so that no division is made.
+        let shared = cpu & ((1 << slots.checked_ilog2().unwrap_or(0)) - 1);
+        Slot(if cpu < slots { cpu } else { shared })
     }
 
     fn page(&self, frame: FrameId) -> PageId {
