@@ -76,19 +76,25 @@ impl Global {
     pub(crate) unsafe fn put(&mut self, list: List, target: usize) -> Chain {
         self.counts.puts += 1;
         // SAFETY: as the caller says.
-        unsafe { self.regroup(list, target) };
-        if self.lists <= 2 * GLOBAL_TARGET {
-            return Chain::EMPTY;
-        }
-        self.counts.put_misses += 1;
-        self.split(GLOBAL_TARGET)
+        let excess = unsafe { self.fill(list, target) };
+        self.counts.put_misses += u64::from(!excess.is_empty());
+        excess
     }
 
-    /// Puts a list that comes from the layer below.
+    /// The same for a list that comes from the layer below. When CPUs have filled this one at the same time, there are
+    /// too many as well.
     ///
     /// # Safety
     /// As for [`put`](Self::put).
-    pub(crate) unsafe fn regroup(&mut self, mut list: List, target: usize) {
+    pub(crate) unsafe fn fill(&mut self, list: List, target: usize) -> Chain {
+        // SAFETY: as the caller says.
+        unsafe { self.regroup(list, target) };
+        if self.lists <= 2 * GLOBAL_TARGET { Chain::EMPTY } else { self.split(GLOBAL_TARGET) }
+    }
+
+    /// # Safety
+    /// As for [`put`](Self::put).
+    unsafe fn regroup(&mut self, mut list: List, target: usize) {
         if list.len() == target {
             // SAFETY: the list is this layer's from now on.
             return unsafe { self.put_full(list) };
@@ -156,6 +162,10 @@ pub(crate) struct Chain(List);
 
 impl Chain {
     pub(crate) const EMPTY: Chain = Chain(List::EMPTY);
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
 
     /// The next list. It is the caller's.
     pub(crate) fn pop(&mut self) -> Option<List> {

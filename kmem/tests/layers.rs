@@ -1,12 +1,15 @@
 //! Every layer under random calls, judged by a naive model.
 
 mod common;
+#[cfg(target_os = "linux")]
+#[path = "common/space.rs"]
+mod space;
 
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
 
 use woodlot_frame::FrameAllocator;
-use woodlot_kmem::{Guarded, Kmem, Octaves, Quarters, Sizes};
+use woodlot_kmem::{Guarded, Kmem, Octaves, Pages, Quarters, Sizes};
 
 use common::{Memory, Threads, run_on};
 
@@ -40,9 +43,8 @@ impl Model {
     }
 }
 
-fn random_calls<S: Sizes>(seed: u64) {
-    let memory = Memory::new(4096, 2);
-    let kmem: Kmem<_, _, S> = Kmem::new(Guarded::<_, 2>::new(Threads), memory.pages(), ());
+fn random_calls<S: Sizes>(pages: &impl Pages, seed: u64) {
+    let kmem: Kmem<_, _, S> = Kmem::new(Guarded::<_, 2>::new(Threads), pages, ());
     let mut random = fastrand::Rng::with_seed(seed);
     let mut model = Model::default();
     for call in 0..20_000 {
@@ -78,15 +80,40 @@ fn random_calls<S: Sizes>(seed: u64) {
         run_on(cpu);
         kmem.flush();
     }
+}
+
+/// With the frames of a zone, where they lie.
+fn direct<S: Sizes>(seed: u64) {
+    let memory = Memory::new(4096, 2);
+    random_calls::<S>(&memory.pages(), seed);
     assert_eq!(memory.zone.stats().free_huge, 8, "seed {seed}");
 }
 
 #[test]
 fn octaves() {
-    (0..8).for_each(random_calls::<Octaves>);
+    (0..8).for_each(direct::<Octaves>);
 }
 
 #[test]
 fn quarters() {
-    (0..8).for_each(random_calls::<Quarters>);
+    (0..8).for_each(direct::<Quarters>);
+}
+
+/// With addresses to which the frames of a zone are mapped.
+#[test]
+#[cfg(target_os = "linux")]
+fn mapped() {
+    let memory = Memory::new(4096, 2);
+    let space = space::Space::new(5, 4096);
+    let dope = space::dope(5);
+    for seed in 0..2 {
+        // SAFETY: the addresses and the frames are this test's.
+        let pages =
+            unsafe { woodlot_kmem::Vmblks::new(&*memory.zone, &space, space.start(), &dope) };
+        let pages = pages.expect("it fits");
+        random_calls::<Quarters>(&pages, seed);
+        pages.validate().expect("it is whole");
+        assert_eq!((space.mapped(), pages.stats().pages), (0, 0), "seed {seed}");
+        assert_eq!(memory.zone.stats().free_huge, 8, "seed {seed}");
+    }
 }
