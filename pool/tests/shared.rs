@@ -355,6 +355,8 @@ fn a_file_of_a_pool_of_one_process() {
     assert!(page[..HUGE].iter().all(|&byte| byte == 7), "nothing has changed");
     let (error, said) = refused(options(folder.path()));
     assert!(matches!(error, BuildError::File { doing: "open it", .. }), "{said}");
+    let (_, said) = refused(options(Path::new("/dev/null")));
+    assert!(said.contains("not a regular file"), "nothing is written to a device: {said}");
 }
 
 #[test]
