@@ -283,8 +283,10 @@ pub(crate) fn open(
     if owners.members().filter(|member| is_alive(&locks, member)).count() >= MEMBERS {
         return Err(wrong(SharedError::Full { members: MEMBERS }));
     }
-    let me =
-        owners.join(u64::from(std::process::id())).map_err(SharedError::from).map_err(wrong)?;
+    let join = || owners.join(u64::from(std::process::id()));
+    let joined = join()
+        .or_else(|full| if let_one_leave(&zone, owners, &locks) { join() } else { Err(full) });
+    let me = joined.map_err(SharedError::from).map_err(wrong)?;
     let alive = locks.try_take(Part::Alive(me.id()));
     // From now on it is held until the description is closed.
     alive.map(std::mem::forget).ok_or_else(|| failed("lock it")(Errno::NOLCK.into()))?;
@@ -292,6 +294,15 @@ pub(crate) fn open(
     common.reap_all(&opening, Slot(0));
     let slots = common.claim(slots);
     Ok(Opened { common, mapping, resident, slots })
+}
+
+/// Where the table is full of those who died before they had reaped, one of the dead leaves as itself: who is no member
+/// yet cannot release it. False: none is dead.
+fn let_one_leave(zone: &Zone, owners: Owners<'_>, locks: &Locks) -> bool {
+    owners
+        .members()
+        .filter(|member| !is_alive(locks, member))
+        .any(|dead| Tagged::new(zone, owners, dead).is_ok_and(|dead| dead.leave(Slot(0)).is_ok()))
 }
 
 /// What is there? Nothing is changed.
@@ -388,5 +399,25 @@ impl From<OwnersError> for SharedError {
 impl From<ZoneError> for SharedError {
     fn from(error: ZoneError) -> Self {
         SharedError::Zone(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_full_of_the_dead_has_room() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        // SAFETY: only such pools use the file.
+        let options = unsafe { Options::new(16 << 20).shared(file.path()) };
+        let open = || open(&options, &Source::Path(file.path().into()), 16 << 20, 1);
+        let one = open().expect("a pool");
+        while one.common.owners.join(7).is_ok() {}
+        let other = open().expect("nobody has the locks of the others");
+        assert_eq!(
+            other.common.owners.members().collect::<Vec<_>>(),
+            [one.common.me, other.common.me]
+        );
     }
 }
