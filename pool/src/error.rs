@@ -11,7 +11,7 @@ use woodlot_zone::{OwnersError, ZoneError};
 
 use crate::options::{HugePage, Quantity};
 
-/// Why no pool was made.
+/// Why no pool was made, or seen.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum BuildError {
@@ -183,7 +183,7 @@ pub enum SharedError {
     Owners(OwnersError),
     /// No pool page is where it should be.
     NotAPool {
-        /// The word that is there.
+        /// The word that is there; zero if the file ends before.
         magic: u64,
     },
     /// The pool page is damaged.
@@ -230,6 +230,18 @@ impl Error for SharedError {
             Self::Owners(cause) => Some(cause),
             _ => None,
         }
+    }
+}
+
+impl From<OwnersError> for SharedError {
+    fn from(error: OwnersError) -> Self {
+        SharedError::Owners(error)
+    }
+}
+
+impl From<ZoneError> for SharedError {
+    fn from(error: ZoneError) -> Self {
+        SharedError::Zone(error)
     }
 }
 
