@@ -197,6 +197,13 @@ pub enum SharedError {
         /// What the file says.
         found: u64,
     },
+    /// The file has another length than the pool in it: it was truncated, or grew.
+    Length {
+        /// The bytes of the file.
+        bytes: u64,
+        /// Those of a file with this pool.
+        pool: usize,
+    },
     /// There are as many processes as a pool has room for.
     Full {
         /// How many.
@@ -215,6 +222,9 @@ impl fmt::Display for SharedError {
             Self::Damaged => f.write_str("the page of the shared pool is damaged"),
             Self::Differs { what, expected, found } => {
                 write!(f, "{what}: {expected} is asked for, and the shared pool has {found}")
+            }
+            Self::Length { bytes, pool } => {
+                write!(f, "the file has {bytes} bytes, and one with this shared pool has {pool}")
             }
             Self::Full { members } => {
                 write!(f, "the shared pool has room for {members} processes, and so many have it")

@@ -63,8 +63,8 @@ impl View {
     ///
     /// # Errors
     /// [`BuildError::File`]: it cannot be read, or is no regular file. [`BuildError::Shared`] with
-    /// [`SharedError::NotAPool`] if there is a zone and no pool, and with what else is wrong otherwise.
-    /// [`BuildError::FileLength`]: it was truncated, or grew.
+    /// [`SharedError::NotAPool`] if there is a zone and no pool, and with what else is wrong otherwise:
+    /// [`SharedError::Length`] if it was truncated, or grew.
     pub fn open(path: impl AsRef<Path>) -> Result<View, BuildError> {
         let path = path.as_ref().to_path_buf();
         let failed = |cause| BuildError::File { path: path.clone(), doing: "open it", cause };
@@ -100,8 +100,8 @@ impl View {
     /// What is there now. While others use the pool, the numbers are of no one moment.
     ///
     /// # Errors
-    /// [`BuildError::FileLength`]: the file was truncated. One that is truncated in the middle of a look is `SIGBUS`.
-    /// [`BuildError::Shared`]: the owner table is damaged.
+    /// [`BuildError::Shared`] with [`SharedError::Length`] if the file was truncated. (If that happens in the middle of a
+    /// look, it can be `SIGBUS`.) Or the page of the owner table is damaged.
     ///
     /// # Progress
     /// Linear in the pool's size for each process.
@@ -122,10 +122,11 @@ impl View {
     }
 
     fn check_length(&self, is_right: impl Fn(u64, u64) -> bool) -> Result<(), BuildError> {
-        let (bytes, size) = (length(&self.path, self.locks.file())?, self.plan.len());
-        match is_right(bytes, size as u64) {
+        let (bytes, pool) = (length(&self.path, self.locks.file())?, self.plan.len());
+        let cause = SharedError::Length { bytes, pool };
+        match is_right(bytes, pool as u64) {
             true => Ok(()),
-            false => Err(BuildError::FileLength { path: self.path.clone(), bytes, size }),
+            false => Err(BuildError::Shared { path: self.path.clone(), cause }),
         }
     }
 }

@@ -59,12 +59,13 @@ fn a_view_sees_what_each_process_has() {
     let small = [Order(0), Order(3)].map(|order| other.alloc(order).expect("memory"));
     let theirs = small.iter().map(|block| block.len()).sum();
     assert_eq!(processes(&view), [(true, huge.len()), (true, theirs)]);
-    assert_eq!(view.look().expect("a look").resident, one.resident());
+    assert_eq!(view.look().expect("a look").resident, one.resident(), "as the pool counts it");
 
     // What nobody frees stays its own when it is dead, and is seen so until somebody else frees it.
     small.into_iter().for_each(forget);
     drop(other);
-    assert_eq!(processes(&view), [(true, huge.len()), (false, theirs)]);
+    let left = [(true, huge.len()), (false, theirs)];
+    assert_eq!(processes(&view), left, "a dead one is told from one that lives");
     assert_eq!(one.reap(), theirs);
     drop(huge);
     assert_eq!(processes(&view), [(true, 0)]);
@@ -111,8 +112,8 @@ fn files_that_are_no_whole_pool() {
     let len = file.metadata().expect("a length").len();
     for wrong in [len - 4096, len + 4096] {
         file.set_len(wrong).expect("another length");
-        let (error, said) = refused(&path);
-        assert!(matches!(error, BuildError::FileLength { bytes, .. } if bytes == wrong), "{said}");
+        let pool = len as usize;
+        assert_eq!(cause(&path), SharedError::Length { bytes: wrong, pool });
         assert_eq!(
             view.look().is_ok(),
             wrong > len,
@@ -161,7 +162,7 @@ fn a_zone_without_a_pool_is_none() {
     // SAFETY: nobody else uses the pages.
     unsafe {
         let memory = Memory::new(pages.as_mut_ptr().cast(), pages.len() * 4096).expect("aligned");
-        drop(Zone::<Base4K, _>::format(memory, &config, Init::Free, Shared).expect("a zone"));
+        Zone::<Base4K, _>::format(memory, &config, Init::Free, Shared).expect("a zone");
     }
     let bytes: Vec<u8> = pages.iter().flat_map(|page| page.0).collect();
     fs::write(&path, &bytes).expect("a file");
