@@ -6,7 +6,8 @@
 //! ```
 //!
 //! 1. Nothing is written: the mapping and the file are for reading alone. No lock is taken, only asked for.
-//! 2. Every access is an atomic load. The file was as long as the pool when it was opened, and is looked at before each look.
+//! 2. Every access is an atomic load. The file had the length of the pool when it was opened, and each look checks that it
+//!    still has all of it.
 //!
 //! *Progress*: nobody waits for a view, and it waits for nobody.
 

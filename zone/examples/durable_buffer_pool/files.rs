@@ -6,6 +6,7 @@
 //!   disk     │ page 0 │ page 1 │ …           a count of changes in the first byte, the page's number in all others
 //! ```
 
+use std::error::Error;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -18,7 +19,7 @@ use woodlot_frame::atomics::{AtomicU64, Ordering::Acquire, Ordering::Release};
 use woodlot_frame::{Base4K, FrameId, Order, ZoneConfig};
 use woodlot_zone::{Layout, Memory, PAGE};
 
-use super::Result;
+pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// 8 MiB of 4 KiB frames, and two slots.
 pub const ZONE: ZoneConfig = ZoneConfig::new(2048, 2);

@@ -19,7 +19,6 @@
 
 mod files;
 
-use std::error::Error;
 use std::io::{self, BufRead, BufReader, Write, stdout};
 use std::ops::Range;
 use std::os::unix::process::ExitStatusExt;
@@ -28,7 +27,7 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use files::{Files, IN, LEAVING, PAGES, ZONE, order};
+use files::{Files, IN, LEAVING, PAGES, Result, ZONE, order};
 use woodlot_frame::atomics::Ordering::{Acquire, Release};
 use woodlot_frame::{AllocError, Base4K, FrameAllocator, FrameId, Init, Order, Request, Slot};
 use woodlot_zone::{Check, Closed, Intents, Shared, Zone};
@@ -37,8 +36,6 @@ use woodlot_zone::{Check, Closed, Intents, Shared, Zone};
 const DATABASE: Slot = Slot(0);
 /// The slot of whoever opens the files: what it frees overwrites no record of the database.
 const OPENER: Slot = Slot(1);
-
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// The pool of whoever has the files open.
 struct Pool<'f> {
