@@ -69,6 +69,11 @@ impl Locks {
         Ok(Locks { file: reopen(file)? })
     }
 
+    /// Those that others have, by a description of its own that need not be for writing.
+    pub(crate) fn of_others(file: File) -> Locks {
+        Locks { file }
+    }
+
     pub(crate) fn file(&self) -> &File {
         &self.file
     }
