@@ -142,7 +142,7 @@ pub(crate) fn open(
         Errno::WOULDBLOCK => BuildError::FileInUse(path.clone()),
         errno => failed("lock it")(errno.into()),
     })?;
-    let opening = locks.take(Part::Opening);
+    let opening = locks.wait(Part::Opening).map_err(failed("lock it"))?;
     let found = look(&file, &plan, &locks).map_err(failed("read it"))?;
     let bytes = file.metadata().map_err(failed("read its length"))?.len();
     let other_length = BuildError::FileLength { path: path.clone(), bytes, size: plan.len() };
@@ -206,8 +206,9 @@ fn look(file: &File, plan: &Plan, locks: &Locks) -> io::Result<Found> {
         Err(error) => return Err(error),
     };
     Ok(match () {
-        () if is_marked || file.metadata()?.len() == 0 => Found::New,
+        // Also if somebody has emptied the file meanwhile: what is made in it would be the others' too.
         () if locks.is_anybody_alive() => Found::Used,
+        () if is_marked || file.metadata()?.len() == 0 => Found::New,
         () => Found::Left,
     })
 }
