@@ -8,6 +8,7 @@
 //! A death between two steps leaves frames that are allocated and in no place, or that are *leaving*. The zone names the
 //! first kind: each slot has a record of its last operation. So whoever opens the files frees what is named or
 //! leaving, allocated, and no page's. All else stays in memory as it was, changes that the disk does not have among it.
+//! That holds for deaths of processes. Nothing is synchronised, so a loss of power is another matter.
 //!
 //! ```text
 //!   cargo run --release -p woodlot-zone --example durable_buffer_pool
