@@ -72,7 +72,12 @@ impl Drop for Held<'_> {
 impl Locks {
     /// On the file of a descriptor, by a description of its own.
     pub(crate) fn of(file: impl AsFd) -> io::Result<Locks> {
-        Ok(Locks { file: reopen(file)?, child: Mutex::new((process::id(), None)) })
+        Ok(Self::of_others(reopen(file)?))
+    }
+
+    /// Those that others have, by a description of its own that need not be for writing.
+    pub(crate) fn of_others(file: File) -> Locks {
+        Locks { file, child: Mutex::new((process::id(), None)) }
     }
 
     pub(crate) fn file(&self) -> &File {

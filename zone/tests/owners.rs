@@ -81,6 +81,9 @@ impl Model {
             let free = zone.is_free(FrameId(frame), Order::BASE);
             assert_eq!(free, owner.is_none(), "frame {frame}");
         }
+        for member in owners.members() {
+            assert_eq!(owners.owned_by(member), self.frames(member.id()));
+        }
     }
 
     /// A call of `member`.
