@@ -10,22 +10,32 @@
 //!   Pages       4  pages                                                                            pages
 //!     Direct       the frames of a zone, where they lie                                              direct
 //!     Vmblks       spans of addresses, to which frames are mapped                                    vmblk, span, dope
+//!
+//!   Objects     objects that stay constructed, over the first two layers                             objects, upper
+//!   Nodes       a Kmem for each node of a machine                                                    nodes
+//!   Checked     a Kmem that finds each wrong free                                                    checked, found
+//!   Counted     a PerCpu that counts its hits and misses                                             counted
 //! ```
 #![no_std]
 #![deny(missing_docs)]
 
 mod audit;
 mod bins;
+mod checked;
 mod coalesce;
+mod counted;
 mod cpu;
 mod direct;
 mod dope;
+mod found;
 mod frames;
 mod global;
 mod kmem;
 mod list;
 mod lock;
 mod misuse;
+mod nodes;
+mod objects;
 mod page;
 mod pages;
 mod size;
@@ -35,7 +45,9 @@ mod upper;
 mod vmblk;
 
 pub use audit::Flaw;
+pub use checked::{Checked, Marks};
 pub use coalesce::CoalesceCounts;
+pub use counted::{Counted, CpuCounts};
 pub use cpu::{Cpus, Entered, Guarded, PerCpu, Which};
 pub use direct::Direct;
 pub use dope::{Dope, VMBLK};
@@ -44,6 +56,8 @@ pub use kmem::{Cookie, Hooks, Kmem, SizeStats};
 pub use list::{List, MAX_BLOCKS};
 pub use lock::{Lock, Taken};
 pub use misuse::Misuse;
+pub use nodes::Nodes;
+pub use objects::{Build, Objects};
 pub use page::{Descriptor, Kind, PageId};
 pub use pages::{NoPages, Pages};
 pub use size::{MAX_SIZE, MAX_SIZES, Octaves, PAGE, Quarters, Size, SizeId, Sizes, Table};

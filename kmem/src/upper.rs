@@ -166,14 +166,25 @@ impl<C: PerCpu> Upper<C> {
         }
     }
 
-    /// A list from the layers below; memory is made free elsewhere if there is none.
+    /// A list from the layers below.
     fn supply<B: Below>(&self, below: &B, id: SizeId) -> Option<List> {
         let find = || Some(self.find(below, id)).filter(|list| !list.is_empty());
+        self.insist(below, || below.reclaim(id), find)
+    }
+
+    /// Tries to take something; again, when the caches have given back what they have; and again, when
+    /// something was made free elsewhere: it may be in a cache now.
+    pub(crate) fn insist<B: Below, T>(
+        &self,
+        below: &B,
+        reclaim: impl FnOnce() -> bool,
+        take: impl Fn() -> Option<T>,
+    ) -> Option<T> {
         let flushed = || {
             self.flush(below);
-            find()
+            take()
         };
-        find().or_else(flushed).or_else(|| below.reclaim(id).then(find).flatten())
+        take().or_else(flushed).or_else(|| reclaim().then(flushed).flatten())
     }
 
     /// A list of the global layer, which is filled from below if it has none.
@@ -187,15 +198,20 @@ impl<C: PerCpu> Upper<C> {
             return list;
         }
         let first = below.take(id);
-        let mut last = first;
+        let (mut last, mut is_full) = (first, false);
         for _ in 1..B::LISTS {
-            if last.len() < B::target(id) {
+            if is_full || last.len() < B::target(id) {
                 break;
             }
             last = below.take(id);
-            let _guard = self.caches.guard();
-            // SAFETY: the list was made for this call.
-            unsafe { self.locked(&shelf.0).regroup(last, B::target(id)) };
+            let excess = {
+                let _guard = self.caches.guard();
+                // SAFETY: the list was made for this call.
+                unsafe { self.locked(&shelf.0).fill(last, B::target(id)) }
+            };
+            is_full = !excess.is_empty();
+            // SAFETY: the chain is this call's.
+            unsafe { Self::put_all(below, id, excess) };
         }
         first
     }

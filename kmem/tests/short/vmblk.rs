@@ -1,29 +1,21 @@
 //! The coalesce-to-vmblk layer: random calls judged by a naive model, and what is at its borders.
-#![cfg(target_os = "linux")]
-
-#[path = "common/space.rs"]
-mod space;
 
 use std::collections::BTreeMap;
 use std::ptr;
 use std::thread;
 
-use woodlot_frame::{Base4K, Construct, FrameAllocator, Init, Owned, ZoneConfig};
+use woodlot_frame::{Construct, FrameAllocator, Init, Order, Owned, Request, Slot, ZoneConfig};
 use woodlot_kmem::{Dope, NoPages, PAGE, PageId, Pages, VMBLK, Vmblks};
-use woodlot_llfree::LLFree;
-use woodlot_nbbs::Nbbs4;
 
-use space::{Space, dope};
-
-type Zone = LLFree<'static, Base4K>;
-type Other = Nbbs4<'static, Base4K>;
+use crate::space::{Space, dope};
+use crate::{LLFree, Nbbs, calls};
 
 /// Data pages of a vmblk of 4 MiB, and its pages of descriptors.
 const DATA: usize = 1020;
 const DESCRIPTORS: usize = 4;
 
 /// Everything below the layer.
-struct World<A = Zone> {
+struct World<A = LLFree> {
     space: Space,
     zone: Owned<A>,
     dope: Vec<Dope>,
@@ -85,13 +77,14 @@ impl Model {
     {
         vmblks.validate().expect("it is whole");
         let (stats, frames) = (vmblks.stats(), world.zone.zone().frames);
-        assert_eq!(stats.pages - stats.free, self.pages());
-        assert_eq!(world.space.mapped(), self.pages() + stats.descriptor_pages);
-        assert_eq!(world.free_frames(), frames - world.space.mapped());
+        assert_eq!(stats.pages - stats.free, self.pages(), "pages in use");
+        assert_eq!(world.space.mapped(), self.pages() + stats.descriptor_pages, "mapped");
+        assert_eq!(world.free_frames(), frames - world.space.mapped(), "free frames");
         let there = world.dope.len();
         let starts = (0..there).map(|at| world.space.start().as_ptr().wrapping_add(at * VMBLK));
         let parts = starts.filter(|&start| vmblks.find(start).is_some()).count();
-        assert_eq!((stats.pages, stats.descriptor_pages), (parts * DATA, parts * DESCRIPTORS));
+        let pages = (stats.pages, stats.descriptor_pages);
+        assert_eq!(pages, (parts * DATA, parts * DESCRIPTORS), "pages of vmblks");
         assert_eq!(self.0.is_empty(), parts == 0, "a vmblk is there because of a span");
     }
 }
@@ -108,7 +101,7 @@ fn random_calls<A: FrameAllocator + Construct>(seed: u64) {
     let vmblks = world.vmblks();
     let (mut random, mut model) = (fastrand::Rng::with_seed(seed), Model::default());
     let mut refused = 0;
-    for call in 0..500 {
+    for call in 0..calls(500) as u64 {
         let cpu = random.usize(..2);
         if random.usize(..100) < 55 {
             let count = 1 << random.usize(..12);
@@ -150,8 +143,8 @@ fn random_calls<A: FrameAllocator + Construct>(seed: u64) {
 
 #[test]
 fn random() {
-    (0..3).for_each(random_calls::<Zone>);
-    random_calls::<Other>(3);
+    (0..3).for_each(random_calls::<LLFree>);
+    random_calls::<Nbbs>(3);
 }
 
 /// Fills the layer with spans of so many pages; frees them in the order that `next` chooses.
@@ -172,30 +165,53 @@ fn fill_and_free(world: &World, count: usize, mut next: impl FnMut(usize) -> usi
 
 #[test]
 fn every_address_can_be_had_in_any_size() {
-    let world = World::<Zone>::new(2, 4096);
+    let world = World::<LLFree>::new(2, 4096);
     let mut random = fastrand::Rng::with_seed(1);
-    assert_eq!(fill_and_free(&world, 1, |_| 0), 2 * DATA);
-    assert_eq!(fill_and_free(&world, 3, |len| len - 1), 2 * (DATA / 3));
-    assert_eq!(fill_and_free(&world, 17, |len| random.usize(..len)), 2 * (DATA / 17));
-    assert_eq!(fill_and_free(&world, DATA, |_| 0), 2);
-    assert_eq!(fill_and_free(&world, DATA + 1, |_| 0), 1);
-    assert_eq!(fill_and_free(&world, 2 * DATA, |_| 0), 1);
-    assert_eq!(fill_and_free(&world, 2 * DATA + 1, |_| 0), 0);
-    assert_eq!(fill_and_free(&world, usize::MAX / PAGE, |_| 0), 0);
+    let mut check = |count, expected| {
+        let had = fill_and_free(&world, count, |len| random.usize(..len));
+        assert_eq!(had, expected, "spans of {count} pages");
+    };
+    for count in [1, 3, 17, DATA] {
+        check(count, 2 * (DATA / count));
+    }
+    check(DATA + 1, 1);
+    check(2 * DATA, 1);
+    check(2 * DATA + 1, 0);
+    check(usize::MAX / PAGE, 0);
+}
+
+#[test]
+fn what_a_frame_held_is_no_descriptor() {
+    let world = World::<LLFree>::new(1, 64);
+    let vmblks = world.vmblks();
+    // In a descriptor this would be a free span of one page.
+    let garbage = 1 << 32 | 4 << 8;
+    let words = DESCRIPTORS * PAGE / size_of::<u64>();
+    for _ in 0..8 {
+        let first = vmblks.alloc(DESCRIPTORS, PAGE, 0).expect("room");
+        vmblks.validate().expect("it is whole");
+        let start = vmblks.address(first).cast::<u64>();
+        // SAFETY: the pages were just handed out.
+        (0..words).for_each(|word| unsafe { start.add(word).write_volatile(garbage) });
+        // SAFETY: they were, and nobody uses them.
+        unsafe { vmblks.free(first, DESCRIPTORS, 0) };
+        // The next descriptors get other frames.
+        world.zone.alloc(Request::immovable(Order::BASE, Slot(0))).expect("there are frames");
+    }
 }
 
 #[test]
 fn the_last_frame_can_be_had() {
-    let world = World::<Zone>::new(2, DESCRIPTORS + 40);
+    let world = World::<LLFree>::new(2, DESCRIPTORS + 40);
     assert_eq!(fill_and_free(&world, 1, |_| 0), 40);
     assert_eq!(fill_and_free(&world, 40, |_| 0), 1);
     assert_eq!(fill_and_free(&world, 41, |_| 0), 0);
-    assert_eq!(fill_and_free(&World::<Zone>::new(1, DESCRIPTORS), 1, |_| 0), 0);
+    assert_eq!(fill_and_free(&World::<LLFree>::new(1, DESCRIPTORS), 1, |_| 0), 0);
 }
 
 #[test]
 fn spans_are_aligned_as_far_as_there_is_room() {
-    let world = World::<Zone>::new(16, 4096);
+    let world = World::<LLFree>::new(16, 4096);
     let vmblks = world.vmblks();
     for align in (0..5).map(|log| VMBLK << log) {
         let start = vmblks.alloc(5, align, 0);
@@ -204,7 +220,7 @@ fn spans_are_aligned_as_far_as_there_is_room() {
         let there = expected.skip(1).any(|address| address.is_multiple_of(align));
         assert_eq!(start.is_ok(), there, "{align:#x}");
         if let Ok(first) = start {
-            assert_eq!(vmblks.address(first).as_ptr().addr() % align, 0);
+            assert_eq!(vmblks.address(first).as_ptr().addr() % align, 0, "it is not aligned");
             // SAFETY: it was handed out, and nobody uses it.
             unsafe { vmblks.free(first, 5, 0) };
         }
@@ -212,7 +228,7 @@ fn spans_are_aligned_as_far_as_there_is_room() {
     }
     for align in [1, 16, PAGE / 2, PAGE, 64 * PAGE, 512 * PAGE] {
         let first = vmblks.alloc(9, align, 0).expect("there is room");
-        assert_eq!(vmblks.address(first).as_ptr().addr() % align.max(PAGE), 0);
+        assert_eq!(vmblks.address(first).as_ptr().addr() % align.max(PAGE), 0, "not aligned");
     }
     assert_eq!(vmblks.alloc(1, 1 << 62, 0), Err(NoPages));
     vmblks.validate().expect("it is whole");
@@ -220,7 +236,7 @@ fn spans_are_aligned_as_far_as_there_is_room() {
 
 #[test]
 fn neighbours_are_coalesced_on_either_side() {
-    let world = World::<Zone>::new(1, 2048);
+    let world = World::<LLFree>::new(1, 2048);
     let vmblks = world.vmblks();
     let spans: Vec<_> = (0..5).map(|_| vmblks.alloc(DATA / 5, PAGE, 0).expect("room")).collect();
     for order in [[1, 3, 2, 0], [2, 1, 3, 0], [3, 2, 1, 0], [0, 1, 2, 3]] {
@@ -241,7 +257,7 @@ fn neighbours_are_coalesced_on_either_side() {
 
 #[test]
 fn a_large_vmblk_serves_small_spans_too() {
-    let world = World::<Zone>::new(4, 6000);
+    let world = World::<LLFree>::new(4, 6000);
     let vmblks = world.vmblks();
     let large = vmblks.alloc(2 * DATA, PAGE, 0).expect("room");
     assert_eq!(vmblks.stats().descriptor_pages, 2 * DESCRIPTORS);
@@ -264,7 +280,7 @@ fn a_large_vmblk_serves_small_spans_too() {
 
 #[test]
 fn addresses_outside_are_nobodys() {
-    let world = World::<Zone>::new(2, 2048);
+    let world = World::<LLFree>::new(2, 2048);
     let vmblks = world.vmblks();
     let start = world.space.start().as_ptr();
     assert_eq!(vmblks.find(start), None, "there is no vmblk yet");
@@ -274,11 +290,14 @@ fn addresses_outside_are_nobodys() {
         assert_eq!(vmblks.find(at), None);
     }
     assert_eq!(vmblks.find(ptr::null_mut()), None);
+    // SAFETY: it was handed out, and nobody uses it.
+    unsafe { vmblks.free(page, 1, 0) };
+    assert_eq!(vmblks.find(start), None, "the vmblk went back");
 }
 
 #[test]
 fn what_does_not_fit_is_refused() {
-    let world = World::<Zone>::new(1, 64);
+    let world = World::<LLFree>::new(1, 64);
     let make = |base, dope| {
         // SAFETY: the addresses and the frames are this test's.
         unsafe { Vmblks::new(&*world.zone, &world.space, base, dope) }.is_some()
@@ -297,7 +316,7 @@ fn what_does_not_fit_is_refused() {
 
 #[test]
 fn threads_share_the_layer() {
-    let world = World::<Zone>::new(6, 3000);
+    let world = World::<LLFree>::new(6, 3000);
     let vmblks = world.vmblks();
     thread::scope(|scope| {
         for cpu in 0..4 {
@@ -305,7 +324,7 @@ fn threads_share_the_layer() {
             scope.spawn(move || {
                 let mut random = fastrand::Rng::with_seed(cpu);
                 let mut model = Model::default();
-                for call in 0..400 {
+                for call in 0..calls(400) as u64 {
                     let is_full = model.pages() > 600;
                     if !is_full && random.bool() {
                         let count = random.usize(1..100);
