@@ -121,7 +121,7 @@ pub fn usable(block: NonNull<u8>) -> usize {
 fn stays(old: usize, bytes: usize) -> bool {
     match Cookie::<Quarters>::new(bytes) {
         Some(size) => size.bytes() == old,
-        None => old <= LARGEST && (old / 2..=old).contains(&bytes),
+        None => old <= LARGEST && old.div_ceil(PAGE) == bytes.div_ceil(PAGE),
     }
 }
 
