@@ -99,7 +99,7 @@ fn the_same_without_restartable_sequences() {
 
 #[test]
 fn wrong_calls_end_the_process_with_one_line() {
-    let nowhere = "which is in no page of this allocator";
+    let nowhere = "which is in no page of a block in use";
     for (part, said) in [
         ("foreign", nowhere),
         ("usable_of_foreign", nowhere),
