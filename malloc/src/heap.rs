@@ -11,7 +11,7 @@
 
 use core::ptr::NonNull;
 
-use woodlot_kmem::{Cookie, Kmem, PAGE, Quarters};
+use woodlot_kmem::{Cookie, Kmem, PAGE, Quarters, SizeStats};
 
 use crate::large::{LARGEST, Large};
 use crate::misuse::{self, Abort};
@@ -148,6 +148,11 @@ pub fn trim(keep: usize) -> usize {
     KMEM.pages().give_back(keep)
 }
 
+/// What a size has and what its layers have done, by the size's number, from 0; `None` behind the last one.
+pub fn stats(size: usize) -> Option<SizeStats> {
+    KMEM.stats(size)
+}
+
 /// Are restartable sequences in use? The first allocation looks for them.
 pub fn is_restartable() -> bool {
     KMEM.caches().is_restartable()
@@ -156,7 +161,7 @@ pub fn is_restartable() -> bool {
 /// Takes all locks: before the process forks.
 pub(crate) fn lock() {
     KMEM.caches().lock();
-    KMEM.caches().other().lock();
+    KMEM.caches().fallback().lock();
     KMEM.lock_all();
     KMEM.pages().lock();
     LARGE.lock();
@@ -172,7 +177,7 @@ pub(crate) unsafe fn unlock() {
         LARGE.unlock();
         KMEM.pages().unlock();
         KMEM.unlock_all();
-        KMEM.caches().other().unlock();
+        KMEM.caches().fallback().unlock();
         KMEM.caches().unlock();
     }
 }

@@ -27,7 +27,8 @@ mod threads;
 
 pub use global::Woodlot;
 pub use heap::{
-    MIN_ALIGN, alloc, alloc_aligned, alloc_zeroed, free, free_sized, is_restartable, resize, trim,
-    usable,
+    MIN_ALIGN, alloc, alloc_aligned, alloc_zeroed, free, free_sized, is_restartable, resize, stats,
+    trim, usable,
 };
 pub use rseq::aborts;
+pub use woodlot_kmem::SizeStats;

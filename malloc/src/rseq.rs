@@ -24,7 +24,7 @@ mod x86_64;
 
 use core::ptr::NonNull;
 
-use woodlot_frame::atomics::{AtomicU32, AtomicU64, Ordering};
+use woodlot_frame::atomics::{AtomicU64, Ordering};
 use woodlot_kmem::{List, Lock, MAX_SIZES, PerCpu, SizeId, Which};
 
 use crate::system;
@@ -37,6 +37,13 @@ const CPUS: usize = 1024;
 const CACHE_SHIFT: u32 = 9;
 /// A word that is being stolen from.
 const CLOSED: u64 = 0xffff << 48;
+
+/// Nobody has looked for areas yet.
+const UNKNOWN: u64 = 0;
+/// Somebody is looking: there are no caches meanwhile.
+const STARTING: u64 = 1;
+/// There are no areas.
+const NONE: u64 = 2;
 
 /// Sequences that were aborted.
 static ABORTS: AtomicU64 = AtomicU64::new(0);
@@ -61,10 +68,8 @@ pub(crate) struct Rseq<F> {
     caches: [Cache; CPUS],
     /// Held by whoever closes and opens words.
     thief: Lock<()>,
-    /// The offset of the threads' areas; 0: there are none, or nobody has looked yet.
+    /// The offset of the threads' areas; or [`UNKNOWN`], [`STARTING`] or [`NONE`], which no offset is.
     area: AtomicU64,
-    /// 1: somebody has looked.
-    started: AtomicU32,
     other: F,
 }
 
@@ -74,8 +79,7 @@ impl<F> Rseq<F> {
         Rseq {
             caches: [const { Cache([const { [const { Word::new(0) }; 2] }; MAX_SIZES]) }; CPUS],
             thief: Lock::new(()),
-            area: AtomicU64::new(0),
-            started: AtomicU32::new(0),
+            area: AtomicU64::new(UNKNOWN),
             other,
         }
     }
@@ -87,29 +91,38 @@ impl<F> Rseq<F> {
 
     #[inline(always)]
     fn area(&self) -> Option<isize> {
-        match self.area.load(Ordering::Relaxed) {
-            0 => None,
-            area => Some(area as isize),
+        let area = self.area.load(Ordering::Relaxed);
+        (area > NONE).then_some(area as isize)
+    }
+
+    /// The caches that are used where there are no restartable sequences. `None` until that is known: what is put
+    /// there now would be left there.
+    fn other(&self) -> Option<&F> {
+        (self.area.load(Ordering::Relaxed) == NONE).then_some(&self.other)
+    }
+
+    /// Looks for areas, if nobody has.
+    fn start(&self) {
+        let (unknown, relaxed) = (UNKNOWN, Ordering::Relaxed);
+        if self.area.compare_exchange(unknown, STARTING, relaxed, relaxed).is_ok() {
+            let area = area::offset().inspect(|_| system::register_abort());
+            self.area.store(area.map_or(NONE, |area| area as u64), Ordering::Relaxed);
         }
     }
 
-    /// The same; looks for areas if nobody has.
-    fn area_at_first(&self) -> Option<isize> {
-        let first = self.started.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed);
-        if first.is_ok()
-            && let Some(area) = area::offset()
-        {
-            system::register_abort();
-            self.area.store(area as u64, Ordering::Relaxed);
-        }
-        self.area()
-    }
-
-    /// In the child of a fork: the system must be told anew that sequences may be aborted.
+    /// In the child of a fork: the system must be told anew that sequences may be aborted, and a thread that was looking
+    /// for areas is not there.
     pub(crate) fn forked(&self) {
         if self.is_restartable() {
             system::register_abort();
+        } else if self.area.load(Ordering::Relaxed) == STARTING {
+            self.area.store(UNKNOWN, Ordering::Relaxed);
         }
+    }
+
+    /// What is used where there are no restartable sequences.
+    pub(crate) fn fallback(&self) -> &F {
+        &self.other
     }
 
     /// Where CPU 0 has a list.
@@ -122,11 +135,6 @@ impl<F> Rseq<F> {
 
     fn lists(&self, cpu: usize, size: SizeId) -> Option<&[Word; 2]> {
         self.caches.get(cpu)?.0.get(size.index())
-    }
-
-    /// What is used where there are no restartable sequences.
-    pub(crate) fn other(&self) -> &F {
-        &self.other
     }
 
     /// Keeps thieves away: before a process forks, so that its child finds no closed words.
@@ -149,8 +157,8 @@ impl<F> Rseq<F> {
     where
         F: PerCpu,
     {
-        // Where there are sequences after all, nothing is in the caches yet.
-        if self.area_at_first().is_some() { None } else { self.other.pop(size) }
+        self.start();
+        self.other()?.pop(size)
     }
 
     /// # Safety
@@ -162,7 +170,7 @@ impl<F> Rseq<F> {
         F: PerCpu,
     {
         // SAFETY: as the caller says.
-        unsafe { self.other.push(size, block, target) }
+        self.other().is_some_and(|other| unsafe { other.push(size, block, target) })
     }
 }
 
@@ -215,7 +223,7 @@ unsafe impl<F: PerCpu> PerCpu for Rseq<F> {
         match self.area() {
             // SAFETY: as in `pop`.
             Some(area) => List::from_word(unsafe { sequence::take(area, self.words(which, size)) }),
-            None => self.other.take(which, size),
+            None => self.other().map_or(List::EMPTY, |other| other.take(which, size)),
         }
     }
 
@@ -226,8 +234,11 @@ unsafe impl<F: PerCpu> PerCpu for Rseq<F> {
                 let put = unsafe { sequence::put(area, self.words(which, size), list.word()) };
                 if put { Ok(()) } else { Err(list) }
             }
-            // SAFETY: as the caller says.
-            None => unsafe { self.other.put(which, size, list) },
+            None => match self.other() {
+                // SAFETY: as the caller says.
+                Some(other) => unsafe { other.put(which, size, list) },
+                None => Err(list),
+            },
         }
     }
 
@@ -259,7 +270,8 @@ unsafe impl<F: PerCpu> PerCpu for Rseq<F> {
             let _thief = self.thief.take(system::wait);
             return Some(steal_from(cpu, words));
         }
-        (cpu == self.current()).then(|| [Which::Main, Which::Aux].map(|which| self.take(which, size)))
+        (cpu == self.current())
+            .then(|| [Which::Main, Which::Aux].map(|which| self.take(which, size)))
     }
 
     fn wait(&self, tries: usize) {

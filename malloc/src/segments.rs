@@ -180,8 +180,7 @@ impl Segments {
             && let Some(_look) = self.look.try_take()
         {
             let counts = self.segments().map(Segment::count_resident);
-            let (resident, free) =
-                counts.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
+            let (resident, free) = counts.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
             let keep = KEEP.max((resident - free) / KEEP_PART);
             if free > keep {
                 self.give_back_but(keep);

@@ -93,11 +93,7 @@ pub unsafe extern "C" fn realloc(old: *mut c_void, bytes: usize) -> *mut c_void 
 /// # Safety
 /// As for [`realloc`].
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn reallocarray(
-    old: *mut c_void,
-    count: usize,
-    bytes: usize,
-) -> *mut c_void {
+pub unsafe extern "C" fn reallocarray(old: *mut c_void, count: usize, bytes: usize) -> *mut c_void {
     match count.checked_mul(bytes) {
         // SAFETY: as the caller says.
         Some(bytes) => unsafe { realloc(old, bytes) },

@@ -21,13 +21,14 @@ pub(super) const SIGNATURE: u32 = 0x5305_3053;
 /// Bytes that an area has at least that is in use.
 const LEAST_SIZE: u32 = 20;
 
-/// How far behind the thread pointer the area lies, if the C library has registered it: never 0.
+/// How far behind the thread pointer the area lies, if the C library has registered it: never in the control block's first
+/// bytes.
 pub(super) fn offset() -> Option<isize> {
     let [offset, size] = symbols();
     let (offset, size) = (offset?.cast::<isize>(), size?.cast::<u32>());
     // SAFETY: constants of glibc of these types, which it sets before it runs other code.
     let (offset, size) = unsafe { (offset.read(), size.read()) };
-    (size >= LEAST_SIZE && offset != 0).then_some(offset)
+    (size >= LEAST_SIZE && !(0..8).contains(&offset)).then_some(offset)
 }
 
 /// The addresses of `__rseq_offset` and `__rseq_size`, which glibc has from 2.35 on.
