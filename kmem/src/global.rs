@@ -238,7 +238,7 @@ mod tests {
             .collect();
         let mut global = Global::new();
         let mut seen = GlobalCounts::default();
-        for _ in 0..if cfg!(miri) { 100 } else { 3000 } {
+        for _ in 0..if cfg!(miri) { 10 } else { 3000 } {
             if random.u8(..8) < 3 {
                 let list = global.take();
                 seen.takes += 1;

@@ -26,6 +26,8 @@ mod kmem;
 mod list;
 mod lock;
 mod misuse;
+#[cfg(all(test, any(woodlot_loom, woodlot_explore)))]
+mod models;
 mod page;
 mod pages;
 mod size;
