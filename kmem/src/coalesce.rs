@@ -8,14 +8,14 @@
 //!
 //! 1. A slab of which some blocks are free and some are not is on the list of its free count.
 //! 2. A slab without a free block is on no list. A slab without a used one is freed at once.
-//! 3. A bit of `used` says that a list has a slab.
-//! 4. Allocation takes from the slab with the fewest free blocks, so that those with few used ones have time to lose
+//! 3. Allocation takes from the slab with the fewest free blocks, so that those with few used ones have time to lose
 //!    them (section 3.3.3).
 //!
-//! *Progress*: bounded; a list costs as many steps as it has blocks, and a slab is found by a look at the words of `used`.
+//! *Progress*: bounded; a list costs as many steps as it has blocks, and a slab is found by a look at four words.
 
 use core::ptr::NonNull;
 
+use crate::bins::Bins;
 use crate::found::{Found, look};
 use crate::list::List;
 use crate::misuse::Misuse;
@@ -30,9 +30,8 @@ const GRAIN: usize = 16;
 
 /// The slabs of one size.
 pub(crate) struct Coalesce {
-    /// One more than the page of the first slab with so many free blocks; 0 for none.
-    lists: [u32; MAX_SLAB],
-    used: [u64; MAX_SLAB / 64],
+    /// By the number of their free blocks.
+    slabs: Bins<MAX_SLAB>,
     counts: CoalesceCounts,
 }
 
@@ -64,11 +63,7 @@ struct Slab<'a, P> {
 
 impl Coalesce {
     pub(crate) const fn new() -> Coalesce {
-        Coalesce {
-            lists: [0; MAX_SLAB],
-            used: [0; MAX_SLAB / 64],
-            counts: CoalesceCounts { splits: 0, coalesces: 0, free: 0 },
-        }
+        Coalesce { slabs: Bins::new(), counts: CoalesceCounts { splits: 0, coalesces: 0, free: 0 } }
     }
 
     pub(crate) fn counts(&self) -> CoalesceCounts {
@@ -166,7 +161,7 @@ impl Coalesce {
         (id, size): (SizeId, &Size),
         cpu: usize,
     ) -> Result<Slab<'a, P>, NoPages> {
-        if let Some(first) = self.fullest() {
+        if let Some((_, first)) = self.slabs.first(0) {
             let slab = Slab::of(pages, first);
             self.unlink(&slab);
             return Ok(slab);
@@ -183,56 +178,17 @@ impl Coalesce {
         Ok(Slab { counts, ..Slab::of(pages, first) })
     }
 
-    fn fullest(&self) -> Option<PageId> {
-        let (at, word) = self.used.iter().enumerate().find(|(_, word)| **word != 0)?;
-        let list = self.lists.get(at * 64 + word.trailing_zeros() as usize)?;
-        list.checked_sub(1).map(PageId)
-    }
-
     /// Puts a slab on the list of its free count, if it has free blocks.
     fn link<P: Pages>(&mut self, slab: &Slab<'_, P>) {
-        let free = usize::from(slab.counts.free);
-        let (Some(list), Some(word)) = (self.lists.get_mut(free), self.used.get_mut(free / 64))
-        else {
-            return;
-        };
-        if free == 0 {
-            return;
+        if slab.counts.free != 0 {
+            self.slabs.push(slab.pages, usize::from(slab.counts.free), slab.first);
         }
-        let next = list.checked_sub(1).map(PageId);
-        slab.descriptor.set_links(None, next);
-        if let Some(next) = next {
-            let next = slab.pages.descriptor(next);
-            next.set_links(Some(slab.first), next.links().1);
-        }
-        *list = slab.first.0 + 1;
-        *word |= 1 << (free % 64);
     }
 
     /// Takes a slab from its list, if it is on one.
     fn unlink<P: Pages>(&mut self, slab: &Slab<'_, P>) {
-        let free = usize::from(slab.counts.free);
-        let (Some(list), Some(word)) = (self.lists.get_mut(free), self.used.get_mut(free / 64))
-        else {
-            return;
-        };
-        if free == 0 {
-            return;
-        }
-        let (before, behind) = slab.descriptor.links();
-        match before {
-            Some(before) => {
-                let before = slab.pages.descriptor(before);
-                before.set_links(before.links().0, behind);
-            }
-            None => *list = behind.map_or(0, |page| page.0 + 1),
-        }
-        if let Some(behind) = behind {
-            let behind = slab.pages.descriptor(behind);
-            behind.set_links(before, behind.links().1);
-        }
-        if *list == 0 {
-            *word &= !(1 << (free % 64));
+        if slab.counts.free != 0 {
+            self.slabs.remove(slab.pages, usize::from(slab.counts.free), slab.first);
         }
     }
 }

@@ -12,17 +12,16 @@
 
 use core::ptr::NonNull;
 
-use woodlot_frame::{Class, FrameAllocator, FrameId, Geometry, Order, RangeRequest, Request, Slot};
+use woodlot_frame::{FrameAllocator, FrameId, Order, RangeRequest, Request, Slot};
 
+use crate::frames::Frames;
 use crate::page::{Descriptor, PageId};
 use crate::pages::{NoPages, Pages};
 use crate::size::PAGE;
 
 /// Pages that are the frames of a zone.
 pub struct Direct<'a, A> {
-    zone: &'a A,
-    /// Of every page.
-    class: Class,
+    frames: Frames<'a, A>,
     base: NonNull<u8>,
     descriptors: &'a [Descriptor],
 }
@@ -46,45 +45,33 @@ impl<'a, A: FrameAllocator> Direct<'a, A> {
         base: NonNull<u8>,
         descriptors: &'a [Descriptor],
     ) -> Option<Direct<'a, A>> {
-        let frames = zone.zone().frames;
-        let fits = descriptors.len() >= frames && frames < u32::MAX as usize;
-        let has = zone.classes().has(Class::IMMOVABLE);
-        let class = if has { Class::IMMOVABLE } else { Class::MOVABLE };
-        (fits && A::Geometry::BASE_BYTES == PAGE).then_some(Direct {
-            zone,
-            class,
-            base,
-            descriptors,
-        })
+        let count = zone.zone().frames;
+        let fits = descriptors.len() >= count && count < u32::MAX as usize;
+        let frames = Frames::new(zone)?;
+        fits.then_some(Direct { frames, base, descriptors })
     }
 
     /// The frame allocator.
     pub fn zone(&self) -> &'a A {
-        self.zone
-    }
-
-    fn slot(&self, cpu: usize) -> Slot {
-        let slots = self.zone.zone().slots;
-        // Most machines have a slot for each CPU. Others share the first 2^n, so that no division is made.
-        let shared = cpu & ((1 << slots.checked_ilog2().unwrap_or(0)) - 1);
-        Slot(if cpu < slots { cpu } else { shared })
+        self.frames.zone()
     }
 
     fn page(&self, frame: FrameId) -> PageId {
-        PageId((frame.0 - self.zone.zone().start.0) as u32)
+        PageId((frame.0 - self.zone().zone().start.0) as u32)
     }
 
     fn frame(&self, page: PageId) -> FrameId {
-        FrameId(self.zone.zone().start.0 + page.0 as usize)
+        FrameId(self.zone().zone().start.0 + page.0 as usize)
     }
 
     /// A block of an order has room for them: what is behind them goes back.
     fn alloc_block(&self, order: Order, count: usize, slot: Slot) -> Result<PageId, NoPages> {
-        let block = self.zone.alloc(Request::new(order, self.class, slot)).map_err(|_| NoPages)?;
+        let request = Request::new(order, self.frames.class(), slot);
+        let block = self.zone().alloc(request).map_err(|_| NoPages)?;
         let behind = FrameId(block.0 + count)..FrameId(block.0 + order.frames());
         if !behind.is_empty() {
             // The frames are ours, so the free succeeds.
-            let _ = self.zone.free_range(behind, slot);
+            let _ = self.zone().free_range(behind, slot);
         }
         Ok(self.page(block))
     }
@@ -94,10 +81,10 @@ impl<'a, A: FrameAllocator> Direct<'a, A> {
 // are `None` before the first use, and the caller of `free` leaves them so.
 unsafe impl<A: FrameAllocator> Pages for Direct<'_, A> {
     fn alloc(&self, count: usize, align: usize, cpu: usize) -> Result<PageId, NoPages> {
-        let slot = self.slot(cpu);
+        let slot = self.frames.slot(cpu);
         let align = align.max(PAGE);
         // Frames are aligned as numbers. Addresses are so too, as far as that of frame 0 is.
-        let zero = self.base.as_ptr().addr().wrapping_sub(self.zone.zone().start.0 * PAGE);
+        let zero = self.base.as_ptr().addr().wrapping_sub(self.zone().zone().start.0 * PAGE);
         if zero & (align - 1) != 0 {
             return Err(NoPages);
         }
@@ -112,19 +99,19 @@ unsafe impl<A: FrameAllocator> Pages for Direct<'_, A> {
             }
         }
         // There may be a run of as many frames that no block of an order contains.
-        let request = RangeRequest::new(count, self.class, slot).aligned(align);
-        let run = self.zone.alloc_range(request).map_err(|_| NoPages)?;
+        let request = RangeRequest::new(count, self.frames.class(), slot).aligned(align);
+        let run = self.zone().alloc_range(request).map_err(|_| NoPages)?;
         Ok(self.page(run.start))
     }
 
     unsafe fn free(&self, first: PageId, count: usize, cpu: usize) {
-        let (slot, first) = (self.slot(cpu), self.frame(first));
+        let (slot, first) = (self.frames.slot(cpu), self.frame(first));
         let order = Order::containing(count);
         let fits = order <= Order::max::<A::Geometry>() && order.frames() == count;
         let freed = if fits && first.is_aligned(order) {
-            self.zone.free(first, order, slot)
+            self.zone().free(first, order, slot)
         } else {
-            self.zone.free_range(first..FrameId(first.0 + count), slot)
+            self.zone().free_range(first..FrameId(first.0 + count), slot)
         };
         debug_assert!(freed.is_ok(), "{freed:?}: they were handed out");
     }

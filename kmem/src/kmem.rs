@@ -3,15 +3,16 @@
 use core::ptr::NonNull;
 
 use crate::coalesce::{Coalesce, CoalesceCounts};
-use crate::cpu::{PerCpu, Which};
+use crate::cpu::PerCpu;
 use crate::found::{Found, look};
-use crate::global::{Chain, GLOBAL_TARGET, Global, GlobalCounts};
+use crate::global::GlobalCounts;
 use crate::list::List;
-use crate::lock::{Lock, Taken};
+use crate::lock::Lock;
 use crate::misuse::Misuse;
 use crate::page::Kind;
 use crate::pages::Pages;
 use crate::size::{MAX_SIZE, MAX_SIZES, PAGE, Size, SizeId, Sizes};
+use crate::upper::{Below, Upper};
 
 /// A size that was looked up once, or when the program was compiled: what the paper calls a cookie (section 3.3.5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,21 +56,15 @@ impl Hooks for () {
     fn misuse(&self, _: Misuse) {}
 }
 
-/// The layers that all CPUs share, of one size.
-struct Shared {
-    global: Lock<Global>,
-    coalesce: Lock<Coalesce>,
-}
-
 /// The McKenney–Slingwine kernel memory allocator.
 ///
 /// `C` are the caches of the CPUs, `P` is where pages come from, `S` says which sizes there are, and `H` hears of wrong
 /// calls and of memory that is short.
 pub struct Kmem<C, P, S, H = ()> {
-    caches: C,
+    upper: Upper<C>,
     pages: P,
     hooks: H,
-    shared: [Shared; MAX_SIZES],
+    coalesce: [Lock<Coalesce>; MAX_SIZES],
     sizes: core::marker::PhantomData<S>,
 }
 
@@ -94,20 +89,17 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
     /// An allocator that has no pages yet.
     #[cfg(not(any(woodlot_loom, woodlot_explore, woodlot_shuttle)))]
     pub const fn new(caches: C, pages: P, hooks: H) -> Self {
-        let shared = [const {
-            Shared { global: Lock::new(Global::new()), coalesce: Lock::new(Coalesce::new()) }
-        }; MAX_SIZES];
-        Kmem { caches, pages, hooks, shared, sizes: core::marker::PhantomData }
+        let coalesce = [const { Lock::new(Coalesce::new()) }; MAX_SIZES];
+        let upper = Upper::new(caches);
+        Kmem { upper, pages, hooks, coalesce, sizes: core::marker::PhantomData }
     }
 
     /// The same for atomics of a checker.
     #[cfg(any(woodlot_loom, woodlot_explore, woodlot_shuttle))]
     pub fn new(caches: C, pages: P, hooks: H) -> Self {
-        let shared = core::array::from_fn(|_| Shared {
-            global: Lock::new(Global::new()),
-            coalesce: Lock::new(Coalesce::new()),
-        });
-        Kmem { caches, pages, hooks, shared, sizes: core::marker::PhantomData }
+        let coalesce = core::array::from_fn(|_| Lock::new(Coalesce::new()));
+        let upper = Upper::new(caches);
+        Kmem { upper, pages, hooks, coalesce, sizes: core::marker::PhantomData }
     }
 
     /// Where its pages come from.
@@ -117,7 +109,7 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
 
     /// The caches of its CPUs.
     pub fn caches(&self) -> &C {
-        &self.caches
+        self.upper.caches()
     }
 
     /// Who hears of wrong calls.
@@ -131,10 +123,7 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
     /// meanwhile may be missed.
     #[inline]
     pub fn alloc_cookie(&self, cookie: Cookie<S>) -> Option<NonNull<u8>> {
-        match self.caches.pop(cookie.id) {
-            None => self.refill(cookie.id),
-            block => block,
-        }
+        self.upper.alloc(self, cookie.id)
     }
 
     /// Frees a block of a cookie's size.
@@ -144,7 +133,7 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
     #[inline]
     pub unsafe fn free_cookie(&self, cookie: Cookie<S>, block: NonNull<u8>) {
         // SAFETY: as the caller says.
-        unsafe { self.free_block(cookie.id, block) };
+        unsafe { self.upper.free(self, cookie.id, block) };
     }
 
     /// Allocates `bytes` bytes, at a multiple of 16: the paper's `kmem_alloc`. Above [`MAX_SIZE`] they are pages.
@@ -179,7 +168,7 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
     pub unsafe fn free(&self, block: NonNull<u8>, bytes: usize) {
         match S::of(bytes) {
             // SAFETY: as the caller says.
-            Some(id) => unsafe { self.free_block(id, block) },
+            Some(id) => unsafe { self.upper.free(self, id, block) },
             // SAFETY: as the caller says.
             None => unsafe { self.free_rare(block, Some(bytes.div_ceil(PAGE))) },
         }
@@ -193,7 +182,7 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
     pub unsafe fn free_aligned(&self, block: NonNull<u8>, bytes: usize, align: usize) {
         match S::aligned(bytes, align).filter(|_| align <= PAGE) {
             // SAFETY: as the caller says.
-            Some(id) => unsafe { self.free_block(id, block) },
+            Some(id) => unsafe { self.upper.free(self, id, block) },
             // SAFETY: as the caller says.
             None => unsafe { self.free_rare(block, Some(bytes.div_ceil(PAGE).max(1))) },
         }
@@ -205,15 +194,27 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
     /// The block was allocated here, and the caller uses it no more.
     #[inline]
     pub unsafe fn free_any(&self, block: NonNull<u8>) {
-        let Some((page, _)) = self.pages.find(block.as_ptr()) else {
-            return self.hooks.misuse(Misuse::Foreign(block.as_ptr()));
-        };
+        // SAFETY: as the caller says.
+        if !unsafe { self.free_if_here(block) } {
+            self.hooks.misuse(Misuse::Foreign(block.as_ptr()));
+        }
+    }
+
+    /// The same, for callers that have other memory too: false, and nothing is done, if the address lies in no page that
+    /// could be one of these.
+    ///
+    /// # Safety
+    /// If it does, as for [`free_any`](Self::free_any).
+    #[inline]
+    pub unsafe fn free_if_here(&self, block: NonNull<u8>) -> bool {
+        let Some((page, _)) = self.pages.find(block.as_ptr()) else { return false };
         match self.pages.descriptor(page).slab_size() {
             // SAFETY: as the caller says; the descriptor has the size with which the block was allocated.
-            Some(id) => unsafe { self.free_block(id, block) },
+            Some(id) => unsafe { self.upper.free(self, id, block) },
             // SAFETY: as the caller says.
             None => unsafe { self.free_rare(block, None) },
         }
+        true
     }
 
     /// Bytes that may be used of a block. `None`, if no block in use begins there, as far as its descriptor shows.
@@ -225,188 +226,27 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
         }
     }
 
-    #[inline]
-    unsafe fn free_block(&self, id: SizeId, block: NonNull<u8>) {
-        // SAFETY: as the caller says.
-        if !unsafe { self.caches.push(id, block, S::size(id).target) } {
-            // SAFETY: as the caller says.
-            unsafe { self.spill(id, block) };
-        }
-    }
-
-    /// *main* is empty: *aux* comes in its place, or a list of the global layer.
-    #[cold]
-    #[inline(never)]
-    fn refill(&self, id: SizeId) -> Option<NonNull<u8>> {
-        let aux = self.caches.take(Which::Aux, id);
-        let list = if aux.is_empty() { self.supply(id)? } else { aux };
-        // SAFETY: the list was taken.
-        let (block, rest) = unsafe { list.pop() }?;
-        // SAFETY: as above.
-        unsafe { self.keep(id, rest) };
-        Some(block)
-    }
-
-    /// *main* is full: it becomes *aux*, whose blocks go to the global layer, and the block begins a new one.
-    ///
-    /// # Safety
-    /// The block is the caller's, who gives it away.
-    #[cold]
-    #[inline(never)]
-    unsafe fn spill(&self, id: SizeId, block: NonNull<u8>) {
-        let aux = self.caches.take(Which::Aux, id);
-        let main = self.caches.take(Which::Main, id);
-        // SAFETY: the lists were taken, and the block is the caller's.
-        unsafe {
-            self.give(id, aux);
-            if let Err(main) = self.caches.put(Which::Aux, id, main) {
-                self.give(id, main);
-            }
-            self.keep(id, List::EMPTY.push(block));
-        }
-    }
-
-    /// Puts a list into this CPU's cache, where there is room; else into the global layer.
-    ///
-    /// # Safety
-    /// The list is the caller's, who gives it away.
-    unsafe fn keep(&self, id: SizeId, list: List) {
-        if list.is_empty() {
-            return;
-        }
-        // SAFETY: as the caller says.
-        unsafe {
-            if let Err(list) = self.caches.put(Which::Main, id, list)
-                && let Err(list) = self.caches.put(Which::Aux, id, list)
-            {
-                self.give(id, list);
-            }
-        }
-    }
-
-    /// Puts a list into the global layer; what is too much there goes into its pages.
-    ///
-    /// # Safety
-    /// The list is the caller's, who gives it away.
-    unsafe fn give(&self, id: SizeId, list: List) {
-        if list.is_empty() {
-            return;
-        }
-        let Some((shared, size)) = self.shared(id) else { return };
-        let _guard = self.caches.guard();
-        // SAFETY: as the caller says.
-        let excess = unsafe { self.locked(&shared.global).put(list, size.target) };
-        // SAFETY: the chain is this call's.
-        unsafe { self.coalesce(shared, (id, size), excess) };
-    }
-
-    /// Puts the blocks of lists back into their pages.
-    ///
-    /// # Safety
-    /// The lists are the caller's, who gives them away.
-    unsafe fn coalesce(&self, shared: &Shared, (id, size): (SizeId, &Size), mut lists: Chain) {
-        let cpu = self.caches.current();
-        while let Some(list) = lists.pop() {
-            let mut misuse = |misuse| self.hooks.misuse(misuse);
-            // SAFETY: the list is of the caller's chain.
-            unsafe {
-                let mut layer = self.locked(&shared.coalesce);
-                layer.put(&self.pages, (id, size), list, cpu, &mut misuse);
-            }
-        }
-    }
-
-    /// A list from the layers below.
-    fn supply(&self, id: SizeId) -> Option<List> {
-        self.insist(S::size(id).pages(), || {
-            let list = self.find(id);
-            (!list.is_empty()).then_some(list)
-        })
-    }
-
-    /// Tries to take something; again, when the caches have given back what they have; and again, when so many pages or
-    /// more may have been made free elsewhere. What was made free there may be in a cache.
-    fn insist<T>(&self, pages: usize, take: impl Fn() -> Option<T>) -> Option<T> {
-        let flushed = || {
-            self.flush();
-            take()
-        };
-        take().or_else(flushed).or_else(|| self.hooks.reclaim(pages).then(flushed).flatten())
-    }
-
-    /// A list of the global layer, which is filled from pages if it has none.
-    fn find(&self, id: SizeId) -> List {
-        let Some((shared, size)) = self.shared(id) else { return List::EMPTY };
-        let _guard = self.caches.guard();
-        let list = self.locked(&shared.global).take();
-        if !list.is_empty() {
-            return list;
-        }
-        let cpu = self.caches.current();
-        let (mut first, mut is_full) = (List::EMPTY, false);
-        for _ in 0..GLOBAL_TARGET {
-            let list =
-                self.locked(&shared.coalesce).take(&self.pages, (id, size), size.target, cpu);
-            if first.is_empty() {
-                first = list;
-            } else {
-                // SAFETY: the list was taken from its pages for this call, and the chain is this call's.
-                unsafe {
-                    let excess = self.locked(&shared.global).fill(list, size.target);
-                    is_full = !excess.is_empty();
-                    self.coalesce(shared, (id, size), excess);
-                }
-            }
-            if is_full || list.len() < size.target {
-                break;
-            }
-        }
-        first
-    }
-
     /// Gives the blocks of a CPU's caches to the global layer: now and then, when a CPU goes, or when memory is low.
     /// False, if the CPU cannot be reached.
     pub fn flush_cpu(&self, cpu: usize) -> bool {
-        S::all().fold(true, |reached, id| match self.caches.steal(cpu, id) {
-            Some(lists) => {
-                // SAFETY: the lists were taken.
-                lists.into_iter().for_each(|list| unsafe { self.give(id, list) });
-                reached
-            }
-            None => false,
-        })
+        self.upper.flush_cpu(self, cpu)
     }
 
     /// Gives all free blocks back to their pages, and pages that are free to where they came from.
     pub fn flush(&self) {
-        for cpu in 0..self.caches.cpus() {
-            self.flush_cpu(cpu);
-        }
-        for id in S::all() {
-            let Some((shared, size)) = self.shared(id) else { continue };
-            let _guard = self.caches.guard();
-            let (full, bucket) = self.locked(&shared.global).take_all();
-            let cpu = self.caches.current();
-            // SAFETY: the lists were taken.
-            unsafe {
-                self.coalesce(shared, (id, size), full);
-                let mut misuse = |misuse| self.hooks.misuse(misuse);
-                let mut layer = self.locked(&shared.coalesce);
-                layer.put(&self.pages, (id, size), bucket, cpu, &mut misuse);
-            }
-        }
+        self.upper.flush(self);
     }
 
     /// What a size has, and what its layers have done; `None` above the number of sizes.
     pub fn stats(&self, size: usize) -> Option<SizeStats> {
         let id = S::all().nth(size)?;
-        let (shared, size) = self.shared(id)?;
-        let _guard = self.caches.guard();
-        let (global, global_blocks) = {
-            let layer = self.locked(&shared.global);
-            (layer.counts(), layer.blocks(size.target))
+        let size = S::size(id);
+        let (global, global_blocks) = self.upper.counts(self, id)?;
+        let lock = self.coalesce.get(id.index())?;
+        let coalesce = {
+            let _guard = self.caches().guard();
+            self.upper.locked(lock).counts()
         };
-        let coalesce = self.locked(&shared.coalesce).counts();
         let pages = coalesce.slabs() * size.pages();
         let Size { bytes, target, .. } = *size;
         Some(SizeStats { bytes, target, global, global_blocks, coalesce, pages })
@@ -419,10 +259,11 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
             return None;
         }
         let count = bytes.div_ceil(PAGE).max(1);
-        let first = self.insist(count, || {
-            let _guard = self.caches.guard();
-            self.pages.alloc(count, align, self.caches.current()).ok()
-        })?;
+        let take = || {
+            let _guard = self.caches().guard();
+            self.pages.alloc(count, align, self.caches().current()).ok()
+        };
+        let first = self.upper.insist(self, || self.hooks.reclaim(count), take)?;
         self.pages.descriptor(first).set(Kind::Span(count));
         Some(self.pages.address(first))
     }
@@ -439,13 +280,13 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
             Some((Found::Span(..), 1..)) => self.hooks.misuse(Misuse::Interior(at)),
             Some((Found::Span(page, count), 0)) if pages.is_none_or(|pages| pages == count) => {
                 self.pages.descriptor(page).set(Kind::None);
-                let _guard = self.caches.guard();
+                let _guard = self.caches().guard();
                 // SAFETY: the span was allocated, and the caller uses it no more.
-                unsafe { self.pages.free(page, count, self.caches.current()) };
+                unsafe { self.pages.free(page, count, self.caches().current()) };
             }
             // SAFETY: as the caller says.
             Some((Found::Slab(_, id), _)) if pages.is_none() => unsafe {
-                self.free_block(id, block);
+                self.upper.free(self, id, block);
             },
             Some(_) => self.hooks.misuse(Misuse::WrongSize(at)),
         }
@@ -453,10 +294,8 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
 
     /// Takes every lock: before a process forks, so that its child finds the layers whole.
     pub fn lock_all(&self) {
-        for shared in &self.shared {
-            core::mem::forget(self.locked(&shared.global));
-            core::mem::forget(self.locked(&shared.coalesce));
-        }
+        self.upper.lock_all();
+        self.coalesce.iter().for_each(|lock| core::mem::forget(self.upper.locked(lock)));
     }
 
     /// Lets go of every lock again, in the parent and in the child.
@@ -464,21 +303,44 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
     /// # Safety
     /// This thread, or its copy in the parent, has called [`lock_all`](Self::lock_all).
     pub unsafe fn unlock_all(&self) {
-        for shared in &self.shared {
-            // SAFETY: as the caller says.
-            unsafe {
-                shared.coalesce.let_go();
-                shared.global.let_go();
-            }
+        // SAFETY: as the caller says.
+        unsafe {
+            self.coalesce.iter().for_each(|lock| lock.let_go());
+            self.upper.unlock_all();
         }
     }
+}
 
-    fn shared(&self, id: SizeId) -> Option<(&Shared, &'static Size)> {
-        self.shared.get(id.index()).map(|shared| (shared, S::size(id)))
+impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Below for Kmem<C, P, S, H> {
+    fn kinds() -> impl Iterator<Item = SizeId> {
+        S::all()
     }
 
-    fn locked<'a, T>(&self, lock: &'a Lock<T>) -> Taken<'a, T> {
-        lock.take(|tries| self.caches.wait(tries))
+    #[inline]
+    fn target(id: SizeId) -> usize {
+        S::size(id).target
+    }
+
+    fn take(&self, id: SizeId) -> List {
+        let Some(lock) = self.coalesce.get(id.index()) else { return List::EMPTY };
+        let size = S::size(id);
+        let _guard = self.caches().guard();
+        let cpu = self.caches().current();
+        self.upper.locked(lock).take(&self.pages, (id, size), size.target, cpu)
+    }
+
+    unsafe fn put(&self, id: SizeId, list: List) {
+        let Some(lock) = self.coalesce.get(id.index()) else { return };
+        let mut misuse = |misuse| self.hooks.misuse(misuse);
+        let _guard = self.caches().guard();
+        let cpu = self.caches().current();
+        let mut layer = self.upper.locked(lock);
+        // SAFETY: as the caller says.
+        unsafe { layer.put(&self.pages, (id, S::size(id)), list, cpu, &mut misuse) };
+    }
+
+    fn reclaim(&self, id: SizeId) -> bool {
+        self.hooks.reclaim(S::size(id).pages())
     }
 }
 

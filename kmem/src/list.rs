@@ -85,7 +85,7 @@ impl List {
     /// The list with one block more.
     ///
     /// # Safety
-    /// The block has [`MIN_BLOCK`] bytes, is aligned to 8, and belongs to the caller, who gives it away. The list has
+    /// The block has 16 bytes at least, is aligned to 8, and belongs to the caller, who gives it away. The list has
     /// fewer than [`MAX_BLOCKS`].
     #[inline]
     #[must_use]

@@ -7,12 +7,13 @@
 //! *Ordering*: what was done before a lock was let go is seen by whoever takes it next.
 
 use core::cell::UnsafeCell;
+use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 
 use woodlot_frame::atomics::{AtomicU32, Ordering};
 
 /// Something that one CPU at a time may use.
-pub(crate) struct Lock<T> {
+pub struct Lock<T> {
     /// 0: nobody has it; 1: somebody has.
     pub(crate) taken: AtomicU32,
     inside: UnsafeCell<T>,
@@ -23,39 +24,49 @@ unsafe impl<T: Send> Sync for Lock<T> {}
 
 impl<T> Lock<T> {
     #[cfg(not(any(woodlot_loom, woodlot_explore, woodlot_shuttle)))]
-    pub(crate) const fn new(inside: T) -> Lock<T> {
+    /// A lock that nobody has.
+    pub const fn new(inside: T) -> Lock<T> {
         Lock { taken: AtomicU32::new(0), inside: UnsafeCell::new(inside) }
     }
 
     /// The same for atomics of a checker, which are made while the program runs.
     #[cfg(any(woodlot_loom, woodlot_explore, woodlot_shuttle))]
-    pub(crate) fn new(inside: T) -> Lock<T> {
+    pub fn new(inside: T) -> Lock<T> {
         Lock { taken: AtomicU32::new(0), inside: UnsafeCell::new(inside) }
     }
 
     /// Takes the lock. `wait` is called with 0, 1, 2, … while somebody else has it.
     #[inline]
-    pub(crate) fn take(&self, mut wait: impl FnMut(usize)) -> Taken<'_, T> {
+    pub fn take(&self, mut wait: impl FnMut(usize)) -> Taken<'_, T> {
         let mut tries = 0;
         while self.taken.compare_exchange_weak(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err()
         {
             wait(tries);
             tries = tries.saturating_add(1);
         }
-        Taken(self)
+        Taken(self, PhantomData)
+    }
+
+    /// The same, if nobody has it.
+    pub fn try_take(&self) -> Option<Taken<'_, T>> {
+        let taken = self.taken.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
+        taken.is_ok().then(|| Taken(self, PhantomData))
     }
 
     /// Lets go of a lock that was taken and forgotten, in a process that was forked meanwhile.
     ///
     /// # Safety
     /// The caller has forgotten a [`Taken`] of this lock.
-    pub(crate) unsafe fn let_go(&self) {
+    pub unsafe fn let_go(&self) {
         self.taken.store(0, Ordering::Release);
     }
 }
 
 /// The lock is the holder's until this is dropped.
-pub(crate) struct Taken<'a, T>(&'a Lock<T>);
+pub struct Taken<'a, T>(&'a Lock<T>, PhantomData<*mut T>);
+
+// SAFETY: who has a reference to this has one to what is inside.
+unsafe impl<T: Sync> Sync for Taken<'_, T> {}
 
 impl<T> Deref for Taken<'_, T> {
     type Target = T;

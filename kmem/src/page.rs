@@ -5,20 +5,24 @@
 //!   slab    │ page before      │ page behind       │    in the list of slabs with as many free blocks; 0: none
 //!   inside  │ 0                │ first page        │    of a slab of several pages
 //!   span    │ 0                │ pages             │
+//!   first   │ span before      │ span behind       │    of a free span of addresses: in the list of such spans
+//!   last    │ 0                │ first page        │    of a free span of several pages
 //!
 //!   state   63      48 47      32 31      16 15     8 7      0
 //!   slab    │ fresh     │ head      │ free      │ kind   │ size   │
+//!   first   │ pages                 │ 0         │ kind   │ 0      │
 //!   others  │ 0                                 │ kind   │ 0      │
 //! ```
 //!
-//! 1. A page that nobody has from this allocator has a descriptor of zeros.
+//! 1. A page that nobody has from this allocator has a descriptor of zeros, or the boundary tag of a free span.
 //! 2. *kind* and *size* change only while nobody has a block of the page, so that whoever has one may read them without
 //!    a lock. All else belongs to the holder of the lock of the slab's size.
 //! 3. *free* counts free blocks of a slab. *head* is 1 + the offset / 16 of the first block of its free list, or 0.
 //!    *fresh* is the offset / 16 behind the last block that was ever handed out: what lies there is free, and on no list.
-//! 4. Page numbers in *links* are one more than the page's.
+//! 4. Page numbers in *links* of lists are one more than the page's.
+//! 5. *first* and *last* are the boundary tags of a layer of addresses, and belong to the holder of its lock.
 //!
-//! Section 3.3.3 and figure 5 of the paper.
+//! Sections 3.3.3 and 3.3.4, and figure 5 of the paper.
 
 use woodlot_frame::atomics::{AtomicU64, Ordering};
 
@@ -74,6 +78,8 @@ pub enum Kind {
 const KIND_SLAB: u64 = 1;
 const KIND_INSIDE: u64 = 2;
 const KIND_SPAN: u64 = 3;
+const KIND_FIRST: u64 = 4;
+const KIND_LAST: u64 = 5;
 const KIND_AT: u32 = 8;
 
 /// The counts of a slab.
@@ -89,6 +95,17 @@ const HEAD_AT: u32 = 32;
 const FRESH_AT: u32 = 48;
 /// *kind* and *size*.
 const FIXED: u64 = (1 << FREE_AT) - 1;
+
+/// The boundary tag of a free span of pages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Tag {
+    /// The first of so many pages.
+    First(usize),
+    /// The last of several pages, the first of which is this.
+    Last(PageId),
+}
+
+const PAGES_AT: u32 = 32;
 
 /// Who reads is who wrote, holds the lock, or has a block (invariant 2).
 const ORDERING: Ordering = Ordering::Relaxed;
@@ -122,6 +139,26 @@ impl Descriptor {
         };
         self.links.store(links, ORDERING);
         self.state.store(kind << KIND_AT | size, ORDERING);
+    }
+
+    /// The boundary tag, if the page is the first or the last one of a free span.
+    pub(crate) fn tag(&self) -> Option<Tag> {
+        let state = self.state.load(ORDERING);
+        match state >> KIND_AT & 0xff {
+            KIND_FIRST => Some(Tag::First((state >> PAGES_AT) as usize)),
+            KIND_LAST => Some(Tag::Last(PageId(self.links.load(ORDERING) as u32))),
+            _ => None,
+        }
+    }
+
+    /// Makes the page the first or the last one of a free span, on no list.
+    pub(crate) fn set_tag(&self, tag: Tag) {
+        let (state, links) = match tag {
+            Tag::First(pages) => ((pages as u64) << PAGES_AT | KIND_FIRST << KIND_AT, 0),
+            Tag::Last(first) => (KIND_LAST << KIND_AT, u64::from(first.0)),
+        };
+        self.links.store(links, ORDERING);
+        self.state.store(state, ORDERING);
     }
 
     pub(crate) fn counts(&self) -> Counts {

@@ -20,6 +20,7 @@ impl core::error::Error for NoPages {}
 /// Pages of 4 KiB, with a number, an address and a descriptor each.
 ///
 /// [`Direct`](crate::Direct) takes them from a frame allocator whose frames lie in one range of addresses.
+/// [`Vmblks`](crate::Vmblks) takes addresses from a range, and maps frames there.
 ///
 /// # Safety
 /// * Pages that `alloc` hands out are memory, readable and writable, at the address that [`address`](Self::address)
@@ -49,4 +50,31 @@ pub unsafe trait Pages: Sync {
 
     /// The descriptor of a page that is handed out, or that [`find`](Self::find) returned.
     fn descriptor(&self, page: PageId) -> &Descriptor;
+}
+
+// SAFETY: as those of what is referred to.
+unsafe impl<P: Pages> Pages for &P {
+    fn alloc(&self, count: usize, align: usize, cpu: usize) -> Result<PageId, NoPages> {
+        P::alloc(self, count, align, cpu)
+    }
+
+    unsafe fn free(&self, first: PageId, count: usize, cpu: usize) {
+        // SAFETY: as the caller says.
+        unsafe { P::free(self, first, count, cpu) };
+    }
+
+    #[inline]
+    fn address(&self, page: PageId) -> NonNull<u8> {
+        P::address(self, page)
+    }
+
+    #[inline]
+    fn find(&self, address: *mut u8) -> Option<(PageId, usize)> {
+        P::find(self, address)
+    }
+
+    #[inline]
+    fn descriptor(&self, page: PageId) -> &Descriptor {
+        P::descriptor(self, page)
+    }
 }

@@ -130,7 +130,7 @@ impl Table {
 }
 
 /// Which sizes an allocator has, chosen when the program is compiled.
-pub trait Sizes: Sync + 'static {
+pub trait Sizes: Copy + Sync + 'static {
     /// The sizes.
     const TABLE: &'static Table;
 

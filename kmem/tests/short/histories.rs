@@ -4,16 +4,19 @@ use woodlot_frame::{Construct, FrameAllocator};
 use woodlot_kmem::{Counted, Kmem, Sizes};
 
 use crate::cpus::{caches, wander};
-use crate::memory::Memory;
+use crate::memory::{InUse, Memory};
 use crate::model::{Model, alloc, free};
+#[cfg(target_os = "linux")]
+use crate::space::{Space, dope};
 use crate::{calls, on_all};
+#[cfg(target_os = "linux")]
+use woodlot_kmem::Vmblks;
 
 /// How often the counts are judged.
 const ROUND: usize = 400;
 
-fn history<Z: Construct + FrameAllocator, S: Sizes>(seed: u64) {
-    let memory = Memory::<Z>::new(4096, 3);
-    let kmem: Kmem<_, _, S> = Kmem::new(caches::<3>(), memory.pages(), ());
+fn history<S: Sizes>(pages: &impl InUse, seed: u64) {
+    let kmem: Kmem<_, _, S> = Kmem::new(caches::<3>(), pages, ());
     let mut random = fastrand::Rng::with_seed(seed);
     let mut model = Model::default();
     // One CPU more than there are caches for.
@@ -39,14 +42,32 @@ fn history<Z: Construct + FrameAllocator, S: Sizes>(seed: u64) {
     }
     kmem.flush();
     model.judge(&kmem, true);
-    assert!(memory.is_whole(), "seed {seed}");
 }
 
 fn random_calls<Z: Construct + FrameAllocator, S: Sizes>() {
-    (0..4).for_each(history::<Z, S>);
+    for seed in 0..4 {
+        let memory = Memory::<Z>::new(4096, 3);
+        history::<S>(&memory.pages(), seed);
+        assert!(memory.is_whole(), "seed {seed}");
+    }
 }
 
 on_all!(random_calls);
+
+/// The same at addresses to which frames are mapped.
+#[cfg(target_os = "linux")]
+fn mapped<Z: Construct + FrameAllocator, S: Sizes>() {
+    let memory = Memory::<Z>::new(4096, 3);
+    let (space, dope) = (Space::new(5, 4096), dope(5));
+    // SAFETY: the addresses and the frames are this test's.
+    let pages = unsafe { Vmblks::new(&*memory.zone, &space, space.start(), &dope) };
+    history::<S>(&pages.expect("it fits"), 4);
+    assert!(memory.is_whole());
+    assert_eq!(space.mapped(), 0);
+}
+
+#[cfg(target_os = "linux")]
+on_all!(mapped);
 
 /// Of each layer's calls, as many miss as reach the next one.
 fn misses_add_up<Z: Construct + FrameAllocator, S: Sizes>() {

@@ -7,8 +7,14 @@ mod layers;
 mod memory;
 mod misuse;
 mod model;
+mod nodes;
+mod objects;
 mod shortage;
+#[cfg(target_os = "linux")]
+mod space;
 mod threads;
+#[cfg(target_os = "linux")]
+mod vmblk;
 
 use woodlot_frame::Base4K;
 

@@ -4,7 +4,9 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 
 use woodlot_frame::{Construct, FrameAllocator, FrameId, Init, Owned, ZoneConfig};
-use woodlot_kmem::{Descriptor, Direct, Kind, Marks, PAGE};
+#[cfg(target_os = "linux")]
+use woodlot_kmem::{AddressSpace, Vmblks};
+use woodlot_kmem::{Descriptor, Direct, Kind, Marks, PAGE, Pages};
 
 /// Memory of frames, a zone over it, and what is known of each frame.
 pub struct Memory<Z> {
@@ -64,5 +66,33 @@ impl<Z> Drop for Memory<Z> {
     fn drop(&mut self) {
         // SAFETY: it was allocated with this layout.
         unsafe { dealloc(self.base.as_ptr(), self.layout) };
+    }
+}
+
+/// Pages that say how many are in use.
+pub trait InUse: Pages {
+    fn in_use(&self) -> usize;
+}
+
+impl<Z: FrameAllocator> InUse for Direct<'_, Z> {
+    fn in_use(&self) -> usize {
+        self.zone().zone().frames - self.zone().stats().free_frames
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl<Z: FrameAllocator, M: AddressSpace> InUse for Vmblks<'_, Z, M> {
+    fn in_use(&self) -> usize {
+        self.validate().expect("it is whole");
+        let (stats, zone) = (self.stats(), self.zone());
+        let used = zone.zone().frames - zone.stats().free_frames;
+        assert_eq!(used, stats.pages - stats.free + stats.descriptor_pages, "frames are lost");
+        stats.pages - stats.free
+    }
+}
+
+impl<P: InUse> InUse for &P {
+    fn in_use(&self) -> usize {
+        P::in_use(self)
     }
 }

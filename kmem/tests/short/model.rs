@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::ptr::{self, NonNull};
 
-use woodlot_frame::FrameAllocator;
-use woodlot_kmem::{Cookie, Direct, GLOBAL_TARGET, Hooks, Kmem, MAX_SIZE, PAGE, PerCpu, Sizes};
+use woodlot_kmem::{Cookie, GLOBAL_TARGET, Hooks, Kmem, MAX_SIZE, PAGE, PerCpu, Sizes};
+
+use crate::memory::InUse;
 
 /// How a block was asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -135,9 +136,9 @@ impl Model {
     }
 
     /// Judges every count of an allocator at rest; after a flush nothing may be on its way.
-    pub fn judge<C: PerCpu, Z: FrameAllocator, S: Sizes, H: Hooks>(
+    pub fn judge<C: PerCpu, P: InUse, S: Sizes, H: Hooks>(
         &self,
-        kmem: &Kmem<C, Direct<'_, Z>, S, H>,
+        kmem: &Kmem<C, P, S, H>,
         is_flushed: bool,
     ) {
         let (spans, blocks): (Vec<&Block>, Vec<&Block>) =
@@ -162,7 +163,6 @@ impl Model {
             }
             pages += stats.pages;
         }
-        let zone = kmem.pages().zone();
-        assert_eq!(zone.stats().free_frames, zone.zone().frames - pages, "pages are lost");
+        assert_eq!(kmem.pages().in_use(), pages, "pages are lost");
     }
 }
