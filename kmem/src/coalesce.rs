@@ -16,6 +16,7 @@
 use core::ptr::NonNull;
 
 use crate::bins::Bins;
+use crate::found::{Found, look};
 use crate::list::List;
 use crate::misuse::Misuse;
 use crate::page::{Counts, Descriptor, Kind, PageId};
@@ -198,16 +199,12 @@ fn find_slab<P: Pages>(
     id: SizeId,
     block: NonNull<u8>,
 ) -> Result<(Slab<'_, P>, usize), Misuse> {
-    let (page, within) = pages.find(block.as_ptr()).ok_or(Misuse::Foreign(block.as_ptr()))?;
-    let (first, before) = match pages.descriptor(page).kind() {
-        Kind::Inside(first) => (first, (page.0 - first.0) as usize * PAGE),
-        _ => (page, 0),
-    };
-    let slab = Slab::of(pages, first);
-    match slab.descriptor.kind() {
-        Kind::Slab(found) if found == id => Ok((slab, before + within)),
-        Kind::Slab(_) | Kind::Span(_) => Err(Misuse::WrongSize(block.as_ptr())),
-        Kind::None | Kind::Inside(_) => Err(Misuse::Foreign(block.as_ptr())),
+    match look(pages, block.as_ptr()) {
+        Some((Found::Slab(first, found), offset)) if found == id => {
+            Ok((Slab::of(pages, first), offset))
+        }
+        Some(_) => Err(Misuse::WrongSize(block.as_ptr())),
+        None => Err(Misuse::Foreign(block.as_ptr())),
     }
 }
 

@@ -99,8 +99,8 @@ pub unsafe trait Cpus: Sync {
     /// Ends that. Calls are nested properly.
     fn leave(&self, state: Self::State);
 
-    /// Has `call` run on another CPU, between `enter` and `leave` there, and waits until it has. False, if that is not
-    /// possible.
+    /// Has `call` run on another CPU, between `enter` and `leave` there, and waits until it has. It may have become the
+    /// caller's own, which is not kept to the caller. False, if that is not possible.
     fn call(&self, cpu: usize, call: &mut (dyn FnMut() + Send)) -> bool {
         let _ = (cpu, call);
         false

@@ -90,9 +90,15 @@ unsafe impl<A: FrameAllocator> Pages for Direct<'_, A> {
         }
         let align = Order((align / PAGE).trailing_zeros() as u8);
         let order = Order::containing(count).max(align);
-        if order <= Order::max::<A::Geometry>() && !A::UNSUPPORTED.partial_free {
-            return self.alloc_block(order, count, slot);
+        let is_block = order.frames() == count;
+        if order <= Order::max::<A::Geometry>() && (is_block || !A::UNSUPPORTED.partial_free) {
+            let block = self.alloc_block(order, count, slot);
+            // Blocks of an order stay in their places, so that no frames between them are of no use.
+            if is_block || block.is_ok() {
+                return block;
+            }
         }
+        // There may be a run of as many frames that no block of an order contains.
         let request = RangeRequest::new(count, self.frames.class(), slot).aligned(align);
         let run = self.zone().alloc_range(request).map_err(|_| NoPages)?;
         Ok(self.page(run.start))
@@ -100,8 +106,9 @@ unsafe impl<A: FrameAllocator> Pages for Direct<'_, A> {
 
     unsafe fn free(&self, first: PageId, count: usize, cpu: usize) {
         let (slot, first) = (self.frames.slot(cpu), self.frame(first));
-        let freed = if count.is_power_of_two() && count <= Order::max::<A::Geometry>().frames() {
-            let order = Order::containing(count);
+        let order = Order::containing(count);
+        let fits = order <= Order::max::<A::Geometry>() && order.frames() == count;
+        let freed = if fits && first.is_aligned(order) {
             self.zone().free(first, order, slot)
         } else {
             self.zone().free_range(first..FrameId(first.0 + count), slot)

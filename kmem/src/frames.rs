@@ -30,8 +30,9 @@ impl<'a, A: FrameAllocator> Frames<'a, A> {
     /// The slot of a CPU.
     pub(crate) fn slot(&self, cpu: usize) -> Slot {
         let slots = self.zone.zone().slots;
-        // Most machines have a slot for each CPU, and no division is made.
-        Slot(if cpu < slots { cpu } else { cpu.checked_rem(slots).unwrap_or(0) })
+        // Most machines have a slot for each CPU. Others share the first 2^n, so that no division is made.
+        let shared = cpu & ((1 << slots.checked_ilog2().unwrap_or(0)) - 1);
+        Slot(if cpu < slots { cpu } else { shared })
     }
 
     /// Takes up to as many frames as there is room for, anywhere in the zone. Returns those that it took, at least one.

@@ -178,3 +178,105 @@ impl Chain {
         Some(list)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use core::ptr::NonNull;
+    use std::vec::Vec;
+
+    use super::*;
+
+    const TARGET: usize = 3;
+    const BLOCKS: usize = 3 * GLOBAL_TARGET * TARGET;
+
+    /// Each block that somebody else has, in its list.
+    type Lists = Vec<List>;
+
+    fn blocks(mut list: List) -> Vec<NonNull<u8>> {
+        core::iter::from_fn(|| {
+            // SAFETY: the list is the test's, or nobody changes it meanwhile.
+            let (block, rest) = unsafe { list.pop() }?;
+            list = rest;
+            Some(block)
+        })
+        .collect()
+    }
+
+    /// The lists of a chain, which stays whole.
+    fn lists(chain: List) -> Lists {
+        let mut chain = Chain(chain);
+        core::iter::from_fn(|| chain.pop()).collect()
+    }
+
+    /// The invariants in the header of the file; and each block is in one place.
+    fn judge(global: &Global, others: &Lists) {
+        let full = lists(global.full);
+        assert!(full.iter().all(|list| list.len() == TARGET), "a list is not full");
+        assert_eq!(full.len(), global.lists, "lists are counted");
+        assert!(full.len() <= 2 * GLOBAL_TARGET, "too many lists");
+        assert!(global.bucket.len() < TARGET, "the bucket is full");
+        let everywhere = full.iter().chain([&global.bucket]).chain(others);
+        let mut all: Vec<_> = everywhere.flat_map(|&list| blocks(list)).collect();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), BLOCKS, "each block is in one place");
+        let outside: usize = others.iter().map(|list| list.len()).sum();
+        assert_eq!(global.blocks(TARGET) + outside, BLOCKS, "blocks are counted");
+    }
+
+    /// Lists of any lengths come and go; what is too much comes back.
+    #[test]
+    fn each_block_is_in_one_place() {
+        let mut memory: Vec<[u64; 2]> = std::vec![[0; 2]; BLOCKS];
+        let mut random = fastrand::Rng::with_seed(1);
+        // SAFETY: each block is pushed once.
+        let mut others: Lists = memory
+            .iter_mut()
+            .map(|block| unsafe { List::EMPTY.push(NonNull::from(block).cast()) })
+            .collect();
+        let mut global = Global::new();
+        let mut seen = GlobalCounts::default();
+        for _ in 0..3000 {
+            if random.u8(..8) < 3 {
+                let list = global.take();
+                seen.takes += 1;
+                seen.take_misses += u64::from(list.is_empty());
+                others.extend((!list.is_empty()).then_some(list));
+            } else if !others.is_empty() {
+                let list = others.swap_remove(random.usize(..others.len()));
+                let is_put = random.bool();
+                // SAFETY: the list is the test's, and goes to the layer.
+                let excess = unsafe {
+                    if is_put { global.put(list, TARGET) } else { global.fill(list, TARGET) }
+                };
+                let excess = lists(excess.0);
+                seen.puts += u64::from(is_put);
+                seen.put_misses += u64::from(is_put && !excess.is_empty());
+                assert!(excess.is_empty() || excess.len() == GLOBAL_TARGET);
+                others.extend(excess);
+            }
+            judge(&global, &others);
+        }
+        assert_eq!(global.counts(), seen);
+        assert!(seen.take_misses > 0 && seen.put_misses > 0, "{seen:?}");
+        let (full, bucket) = global.take_all();
+        others.extend(lists(full.0));
+        others.push(bucket);
+        judge(&global, &others);
+        assert_eq!(global.blocks(TARGET), 0);
+    }
+
+    /// Odd blocks are handed out when there is no full list.
+    #[test]
+    fn the_bucket_is_the_last_resort() {
+        let mut memory = [[0u64; 2]; 4];
+        let mut global = Global::new();
+        for block in &mut memory {
+            // SAFETY: each block is pushed once.
+            unsafe { global.put(List::EMPTY.push(NonNull::from(block).cast()), TARGET) };
+        }
+        assert_eq!([global.take().len(), global.take().len(), global.take().len()], [3, 1, 0]);
+    }
+}

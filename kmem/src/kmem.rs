@@ -4,6 +4,7 @@ use core::ptr::NonNull;
 
 use crate::coalesce::{Coalesce, CoalesceCounts};
 use crate::cpu::PerCpu;
+use crate::found::{Found, look};
 use crate::global::GlobalCounts;
 use crate::list::List;
 use crate::lock::Lock;
@@ -16,7 +17,7 @@ use crate::upper::{Below, Upper};
 /// A size that was looked up once, or when the program was compiled: what the paper calls a cookie (section 3.3.5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cookie<S> {
-    id: SizeId,
+    pub(crate) id: SizeId,
     sizes: core::marker::PhantomData<S>,
 }
 
@@ -39,7 +40,8 @@ impl<S: Sizes> Cookie<S> {
 
 /// Who hears of wrong calls, and of memory that is short.
 pub trait Hooks: Sync {
-    /// A free was wrong. Nothing has been freed. The hook may end the program.
+    /// A free was wrong. Nothing has been freed. The hook may end the program. It must not call the allocator, a lock of
+    /// which may be taken, and runs while its CPU is kept to the caller.
     fn misuse(&self, misuse: Misuse);
 
     /// There is no memory left, and what the caches had has gone back. True: something was freed, try once more.
@@ -117,7 +119,8 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
 
     /// Allocates a block of a cookie's size.
     ///
-    /// `None`: there is no memory, in no cache of a CPU that can be reached either.
+    /// `None`: there is no memory, in no cache of a CPU that can be reached either. What other CPUs free or move
+    /// meanwhile may be missed.
     #[inline]
     pub fn alloc_cookie(&self, cookie: Cookie<S>) -> Option<NonNull<u8>> {
         self.upper.alloc(self, cookie.id)
@@ -144,7 +147,8 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
         }
     }
 
-    /// The same at a multiple of `align`, a power of two.
+    /// The same at a multiple of `align`, a power of two. The block may be larger than one for so many bytes:
+    /// [`free_aligned`](Self::free_aligned) frees it, or [`free_any`](Self::free_any).
     #[inline]
     pub fn alloc_aligned(&self, bytes: usize, align: usize) -> Option<NonNull<u8>> {
         if align > PAGE {
@@ -166,7 +170,7 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
             // SAFETY: as the caller says.
             Some(id) => unsafe { self.upper.free(self, id, block) },
             // SAFETY: as the caller says.
-            None => unsafe { self.free_any(block) },
+            None => unsafe { self.free_rare(block, Some(bytes.div_ceil(PAGE))) },
         }
     }
 
@@ -180,7 +184,7 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
             // SAFETY: as the caller says.
             Some(id) => unsafe { self.upper.free(self, id, block) },
             // SAFETY: as the caller says.
-            None => unsafe { self.free_any(block) },
+            None => unsafe { self.free_rare(block, Some(bytes.div_ceil(PAGE).max(1))) },
         }
     }
 
@@ -208,21 +212,16 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
             // SAFETY: as the caller says; the descriptor has the size with which the block was allocated.
             Some(id) => unsafe { self.upper.free(self, id, block) },
             // SAFETY: as the caller says.
-            None => unsafe { self.free_rare(block) },
+            None => unsafe { self.free_rare(block, None) },
         }
         true
     }
 
     /// Bytes that may be used of a block. `None`, if no block in use begins there, as far as its descriptor shows.
     pub fn usable(&self, block: NonNull<u8>) -> Option<usize> {
-        let (page, offset) = self.pages.find(block.as_ptr())?;
-        match self.pages.descriptor(page).kind() {
-            Kind::Slab(id) => Some(S::size(id).bytes),
-            Kind::Span(pages) if offset == 0 => Some(pages * PAGE),
-            Kind::Inside(first) => match self.pages.descriptor(first).kind() {
-                Kind::Slab(id) => Some(S::size(id).bytes),
-                _ => None,
-            },
+        match look(&self.pages, block.as_ptr())? {
+            (Found::Slab(_, id), offset) if S::size(id).is_block(offset) => Some(S::size(id).bytes),
+            (Found::Span(_, pages), 0) => Some(pages * PAGE),
             _ => None,
         }
     }
@@ -269,31 +268,27 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
         Some(self.pages.address(first))
     }
 
-    /// Frees a span, or a block of a slab whose page is not the slab's first.
+    /// Frees a span, of so many pages if that is said; or a block of a slab whose page is not the slab's first.
     ///
     /// # Safety
     /// As for [`free_any`](Self::free_any).
     #[cold]
-    unsafe fn free_rare(&self, block: NonNull<u8>) {
+    unsafe fn free_rare(&self, block: NonNull<u8>, pages: Option<usize>) {
         let at = block.as_ptr();
-        let Some((page, offset)) = self.pages.find(at) else {
-            return self.hooks.misuse(Misuse::Foreign(at));
-        };
-        let descriptor = self.pages.descriptor(page);
-        match descriptor.kind() {
-            Kind::Span(_) if offset != 0 => self.hooks.misuse(Misuse::Interior(at)),
-            Kind::Span(count) => {
-                descriptor.set(Kind::None);
+        match look(&self.pages, at) {
+            None => self.hooks.misuse(Misuse::Foreign(at)),
+            Some((Found::Span(..), 1..)) => self.hooks.misuse(Misuse::Interior(at)),
+            Some((Found::Span(page, count), 0)) if pages.is_none_or(|pages| pages == count) => {
+                self.pages.descriptor(page).set(Kind::None);
                 let _guard = self.caches().guard();
                 // SAFETY: the span was allocated, and the caller uses it no more.
                 unsafe { self.pages.free(page, count, self.caches().current()) };
             }
-            Kind::Inside(first) => match self.pages.descriptor(first).slab_size() {
-                // SAFETY: as the caller says.
-                Some(id) => unsafe { self.upper.free(self, id, block) },
-                None => self.hooks.misuse(Misuse::Foreign(at)),
+            // SAFETY: as the caller says.
+            Some((Found::Slab(_, id), _)) if pages.is_none() => unsafe {
+                self.upper.free(self, id, block);
             },
-            _ => self.hooks.misuse(Misuse::Foreign(at)),
+            Some(_) => self.hooks.misuse(Misuse::WrongSize(at)),
         }
     }
 

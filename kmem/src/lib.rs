@@ -10,16 +10,24 @@
 //!   Pages       4  pages                                                                            pages
 //!     Direct       the frames of a zone, where they lie                                              direct
 //!     Vmblks       spans of addresses, to which frames are mapped                                    vmblk, span, dope
+//!
+//!   Objects     objects that stay constructed, over the first two layers                             objects, upper
+//!   Nodes       a Kmem for each node of a machine                                                    nodes
+//!   Checked     a Kmem that finds each wrong free                                                    checked, found
+//!   Counted     a PerCpu that counts its hits and misses                                             counted
 //! ```
 #![no_std]
 #![deny(missing_docs)]
 
 mod audit;
 mod bins;
+mod checked;
 mod coalesce;
+mod counted;
 mod cpu;
 mod direct;
 mod dope;
+mod found;
 mod frames;
 mod global;
 mod kmem;
@@ -37,7 +45,9 @@ mod upper;
 mod vmblk;
 
 pub use audit::Flaw;
+pub use checked::{Checked, Marks};
 pub use coalesce::CoalesceCounts;
+pub use counted::{Counted, CpuCounts};
 pub use cpu::{Cpus, Entered, Guarded, PerCpu, Which};
 pub use direct::Direct;
 pub use dope::{Dope, VMBLK};

@@ -125,3 +125,38 @@ impl List {
         unsafe { (*self.first()).next = next };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_in_is_the_first_out() {
+        let mut memory = [[0u64; 2]; MAX_BLOCKS];
+        let blocks = memory.each_mut().map(|block| NonNull::from(block).cast::<u8>());
+        let mut list = List::EMPTY;
+        for (count, &block) in blocks.iter().enumerate() {
+            assert_eq!((list.len(), list.is_empty()), (count, count == 0));
+            // SAFETY: each block is pushed once.
+            list = unsafe { list.push(block) };
+            assert_eq!(List::from_word(list.word()), list);
+        }
+        for &block in blocks.iter().rev() {
+            // SAFETY: the list is the test's.
+            let (first, rest) = unsafe { list.pop() }.expect("there is one more");
+            assert_eq!(first, block);
+            list = rest;
+        }
+        // SAFETY: as above.
+        assert_eq!(unsafe { list.pop() }, None);
+    }
+
+    /// Both halves of the address space: a kernel's is the upper one.
+    #[test]
+    fn addresses_have_48_bits() {
+        for address in [0x7fff_ffff_fff0_usize, 0x1000, 0xffff_8000_0000_0000] {
+            let list = List(ONE | address as u64 & ADDRESS);
+            assert_eq!((list.first().addr(), list.len()), (address, 1));
+        }
+    }
+}

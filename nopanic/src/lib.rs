@@ -32,6 +32,7 @@ mod adapters;
 #[cfg(feature = "defects")]
 mod defects;
 mod engine;
+mod kmem;
 mod owners;
 mod plain;
 mod zone;

@@ -1,17 +1,16 @@
 //! Pools of two nodes: blocks go back to the node that has their memory, whichever CPU frees them.
 
-mod common;
-
 use std::ptr::NonNull;
 use std::sync::Mutex;
 
-use woodlot_frame::FrameAllocator;
-use woodlot_kmem::{Cookie, Direct, Guarded, Hooks, Kmem, Misuse, Nodes, Octaves};
+use woodlot_kmem::{Cookie, Direct, Hooks, Kmem, Misuse, Nodes, Octaves};
 
-use common::{Memory, Threads, Zone, run_on};
+use crate::cpus::{Caches, caches, run_on};
+use crate::memory::Memory;
+use crate::{LLFree, calls};
 
 /// Frames of a node.
-const FRAMES: usize = 1024;
+const FRAMES: usize = 512;
 
 /// Wrong calls that a node has heard of.
 #[derive(Default)]
@@ -26,28 +25,22 @@ impl Hooks for Heard {
     }
 }
 
-type Pools<'a> = Nodes<Kmem<Guarded<Threads, 2>, Direct<'a, Zone>, Octaves, Heard>, 2>;
+type Pools<'a> = Nodes<Kmem<Caches<2>, Direct<'a, LLFree>, Octaves, Heard>, 2>;
 
-fn pools(memory: &[Memory; 2]) -> Pools<'_> {
-    let pools = memory
-        .each_ref()
-        .map(|memory| Kmem::new(Guarded::new(Threads), memory.pages(), Heard::default()));
+fn pools(memory: &[Memory<LLFree>; 2]) -> Pools<'_> {
+    let pools =
+        memory.each_ref().map(|memory| Kmem::new(caches::<2>(), memory.pages(), Heard::default()));
     Nodes::new(pools)
 }
 
-fn memory() -> [Memory; 2] {
+fn memory() -> [Memory<LLFree>; 2] {
     [Memory::new(FRAMES, 2), Memory::new(FRAMES, 2)]
 }
 
-/// Both CPUs flush themselves, and all of memory is free.
-fn nothing_is_kept(pools: &Pools<'_>, memory: &[Memory; 2]) {
-    for cpu in 0..2 {
-        run_on(cpu);
-        pools.flush();
-    }
-    for memory in memory {
-        assert_eq!(memory.zone.stats().free_frames, FRAMES, "memory of a node is not free");
-    }
+/// After a flush all of memory is free.
+fn nothing_is_kept(pools: &Pools<'_>, memory: &[Memory<LLFree>; 2]) {
+    pools.flush();
+    assert!(memory.iter().all(Memory::is_whole), "memory of a node is not free");
 }
 
 #[test]
@@ -56,7 +49,7 @@ fn whoever_frees_a_block_memory_stays_near() {
     let pools = pools(&memory);
     let mut random = fastrand::Rng::with_seed(7);
     let mut used: Vec<(NonNull<u8>, usize)> = Vec::new();
-    for call in 0..20_000 {
+    for call in 0..calls(20_000) {
         // CPU 0 is near node 0, CPU 1 near node 1. Each frees what the other has allocated as well.
         let cpu = random.usize(..2);
         run_on(cpu);

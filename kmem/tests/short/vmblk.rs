@@ -1,31 +1,21 @@
 //! The coalesce-to-vmblk layer: random calls judged by a naive model, and what is at its borders.
-#![cfg(target_os = "linux")]
-
-#[path = "common/space.rs"]
-mod space;
 
 use std::collections::BTreeMap;
 use std::ptr;
 use std::thread;
 
-use woodlot_frame::{
-    Base4K, Construct, FrameAllocator, Init, Order, Owned, Request, Slot, ZoneConfig,
-};
+use woodlot_frame::{Construct, FrameAllocator, Init, Order, Owned, Request, Slot, ZoneConfig};
 use woodlot_kmem::{Dope, NoPages, PAGE, PageId, Pages, VMBLK, Vmblks};
-use woodlot_llfree::LLFree;
-use woodlot_nbbs::Nbbs4;
 
-use space::{Space, dope};
-
-type Zone = LLFree<'static, Base4K>;
-type Other = Nbbs4<'static, Base4K>;
+use crate::space::{Space, dope};
+use crate::{LLFree, Nbbs, calls};
 
 /// Data pages of a vmblk of 4 MiB, and its pages of descriptors.
 const DATA: usize = 1020;
 const DESCRIPTORS: usize = 4;
 
 /// Everything below the layer.
-struct World<A = Zone> {
+struct World<A = LLFree> {
     space: Space,
     zone: Owned<A>,
     dope: Vec<Dope>,
@@ -111,7 +101,7 @@ fn random_calls<A: FrameAllocator + Construct>(seed: u64) {
     let vmblks = world.vmblks();
     let (mut random, mut model) = (fastrand::Rng::with_seed(seed), Model::default());
     let mut refused = 0;
-    for call in 0..500 {
+    for call in 0..calls(500) as u64 {
         let cpu = random.usize(..2);
         if random.usize(..100) < 55 {
             let count = 1 << random.usize(..12);
@@ -153,8 +143,8 @@ fn random_calls<A: FrameAllocator + Construct>(seed: u64) {
 
 #[test]
 fn random() {
-    (0..3).for_each(random_calls::<Zone>);
-    random_calls::<Other>(3);
+    (0..3).for_each(random_calls::<LLFree>);
+    random_calls::<Nbbs>(3);
 }
 
 /// Fills the layer with spans of so many pages; frees them in the order that `next` chooses.
@@ -175,7 +165,7 @@ fn fill_and_free(world: &World, count: usize, mut next: impl FnMut(usize) -> usi
 
 #[test]
 fn every_address_can_be_had_in_any_size() {
-    let world = World::<Zone>::new(2, 4096);
+    let world = World::<LLFree>::new(2, 4096);
     let mut random = fastrand::Rng::with_seed(1);
     let mut check = |count, expected| {
         let had = fill_and_free(&world, count, |len| random.usize(..len));
@@ -192,7 +182,7 @@ fn every_address_can_be_had_in_any_size() {
 
 #[test]
 fn what_a_frame_held_is_no_descriptor() {
-    let world = World::<Zone>::new(1, 64);
+    let world = World::<LLFree>::new(1, 64);
     let vmblks = world.vmblks();
     // In a descriptor this would be a free span of one page.
     let garbage = 1 << 32 | 4 << 8;
@@ -212,16 +202,16 @@ fn what_a_frame_held_is_no_descriptor() {
 
 #[test]
 fn the_last_frame_can_be_had() {
-    let world = World::<Zone>::new(2, DESCRIPTORS + 40);
+    let world = World::<LLFree>::new(2, DESCRIPTORS + 40);
     assert_eq!(fill_and_free(&world, 1, |_| 0), 40);
     assert_eq!(fill_and_free(&world, 40, |_| 0), 1);
     assert_eq!(fill_and_free(&world, 41, |_| 0), 0);
-    assert_eq!(fill_and_free(&World::<Zone>::new(1, DESCRIPTORS), 1, |_| 0), 0);
+    assert_eq!(fill_and_free(&World::<LLFree>::new(1, DESCRIPTORS), 1, |_| 0), 0);
 }
 
 #[test]
 fn spans_are_aligned_as_far_as_there_is_room() {
-    let world = World::<Zone>::new(16, 4096);
+    let world = World::<LLFree>::new(16, 4096);
     let vmblks = world.vmblks();
     for align in (0..5).map(|log| VMBLK << log) {
         let start = vmblks.alloc(5, align, 0);
@@ -246,7 +236,7 @@ fn spans_are_aligned_as_far_as_there_is_room() {
 
 #[test]
 fn neighbours_are_coalesced_on_either_side() {
-    let world = World::<Zone>::new(1, 2048);
+    let world = World::<LLFree>::new(1, 2048);
     let vmblks = world.vmblks();
     let spans: Vec<_> = (0..5).map(|_| vmblks.alloc(DATA / 5, PAGE, 0).expect("room")).collect();
     for order in [[1, 3, 2, 0], [2, 1, 3, 0], [3, 2, 1, 0], [0, 1, 2, 3]] {
@@ -267,7 +257,7 @@ fn neighbours_are_coalesced_on_either_side() {
 
 #[test]
 fn a_large_vmblk_serves_small_spans_too() {
-    let world = World::<Zone>::new(4, 6000);
+    let world = World::<LLFree>::new(4, 6000);
     let vmblks = world.vmblks();
     let large = vmblks.alloc(2 * DATA, PAGE, 0).expect("room");
     assert_eq!(vmblks.stats().descriptor_pages, 2 * DESCRIPTORS);
@@ -290,7 +280,7 @@ fn a_large_vmblk_serves_small_spans_too() {
 
 #[test]
 fn addresses_outside_are_nobodys() {
-    let world = World::<Zone>::new(2, 2048);
+    let world = World::<LLFree>::new(2, 2048);
     let vmblks = world.vmblks();
     let start = world.space.start().as_ptr();
     assert_eq!(vmblks.find(start), None, "there is no vmblk yet");
@@ -307,7 +297,7 @@ fn addresses_outside_are_nobodys() {
 
 #[test]
 fn what_does_not_fit_is_refused() {
-    let world = World::<Zone>::new(1, 64);
+    let world = World::<LLFree>::new(1, 64);
     let make = |base, dope| {
         // SAFETY: the addresses and the frames are this test's.
         unsafe { Vmblks::new(&*world.zone, &world.space, base, dope) }.is_some()
@@ -326,7 +316,7 @@ fn what_does_not_fit_is_refused() {
 
 #[test]
 fn threads_share_the_layer() {
-    let world = World::<Zone>::new(6, 3000);
+    let world = World::<LLFree>::new(6, 3000);
     let vmblks = world.vmblks();
     thread::scope(|scope| {
         for cpu in 0..4 {
@@ -334,7 +324,7 @@ fn threads_share_the_layer() {
             scope.spawn(move || {
                 let mut random = fastrand::Rng::with_seed(cpu);
                 let mut model = Model::default();
-                for call in 0..400 {
+                for call in 0..calls(400) as u64 {
                     let is_full = model.pages() > 600;
                     if !is_full && random.bool() {
                         let count = random.usize(1..100);
