@@ -6,8 +6,8 @@ mod memory;
 
 use memory::Memory;
 use woodlot_frame::{
-    AllocError, Base4K, Base64K, Batch, Construct, FrameAllocator, FrameId, Geometry, Init,
-    Intents, Order, Owned, RawMetadata, Request, Slot, Volatile, ZoneConfig,
+    AllocError, Base4K, Base64K, Batch, Class, Construct, FrameAllocator, FrameId, Geometry, Init,
+    Intents, Order, Owned, RangeRequest, RawMetadata, Request, Slot, Volatile, ZoneConfig,
 };
 use woodlot_llfree::{End, LLFree, NamedFrames, Operation, Repairs, Tuning};
 
@@ -97,6 +97,66 @@ fn a_batch_is_named_as_one() {
     assert_eq!(named(&runs), apart.map(|frame| frame.0));
     assert!(runs.iter().all(|&(.., free)| free == 1));
     assert_eq!(zone.free_frames(), ZONE.frames);
+}
+
+/// Blocks of any order, as many as a record has room for; at frames side by side; and in parts of what was whole.
+#[test]
+fn a_batch_of_blocks_is_named_as_one() {
+    let zone = Owned::<Zone<Base4K>>::new(&ZONE, Init::Free).expect("a zone");
+    let rooms = [0, 6, 7, 8, 9, 10, 11].map(|order| Zone::<Base4K>::batch_room(Order(order)));
+    assert_eq!(rooms, [255, 255, 127, 63, 255, 255, 0]);
+    for order in 1..=10 {
+        let (order, frames) = (Order(order), 1 << order);
+        let count = Zone::<Base4K>::batch_room(order).min(ZONE.frames / frames / 2);
+        let mut out = vec![FrameId(0); count];
+        let request = Request::movable(order, Slot(0));
+        assert_eq!(zone.alloc_batch(request, Batch::All, &mut out), Ok(count));
+        let all = |of: &[FrameId]| of.iter().flat_map(|f| f.0..f.0 + frames).collect::<Vec<_>>();
+        let named = || {
+            let (operation, end, runs) = said(&zone, 0);
+            let frames = runs.iter().flat_map(|&(first, count, _)| first..first + count);
+            assert!(runs.iter().all(|&(_, count, free)| free == 0 || free == count));
+            (operation, end, frames.collect::<Vec<_>>())
+        };
+        assert_eq!(named(), (Operation::Alloc, End::Whole, all(&out)));
+        // The last of them is free: the others are freed, and named.
+        zone.free(out[count - 1], order, Slot(1)).expect("it is allocated");
+        let refused = zone.free_batch(&out, order, Slot(0)).expect_err("one is free");
+        assert_eq!(refused.freed, count - 1);
+        let last = if count > 1 { Some(Operation::Free) } else { None };
+        assert_eq!(zone.last_operation(Slot(0)).map(|last| last.operation), last);
+        if count > 1 {
+            assert_eq!(named(), (Operation::Free, End::Whole, all(&out[..count - 1])));
+        }
+        assert_eq!(zone.stats().free_frames, ZONE.frames);
+    }
+    // A batch of which one block is taken leaves nothing, and the slot names nothing.
+    zone.alloc(Request::movable(Order(0), Slot(1)).at(FrameId(2048 + 600))).expect("it is free");
+    let request = Request::movable(Order(8), Slot(0)).at(FrameId(2048));
+    let mut out = [FrameId(0); 4];
+    assert!(zone.alloc_batch(request, Batch::All, &mut out).is_err());
+    assert_eq!((zone.last_operation(Slot(0)), zone.stats().free_frames), (None, ZONE.frames - 1));
+}
+
+/// A run is named by its frames, however many; one that is refused names nothing.
+#[test]
+fn a_run_is_named_as_one() {
+    let zone = Owned::<Zone<Base4K>>::new(&ZONE, Init::Free).expect("a zone");
+    let request = |frames| RangeRequest::new(frames, Class::MOVABLE, Slot(0));
+    for frames in [1, 63, 1000, 20_000] {
+        let run = zone.alloc_range(request(frames)).expect("all is free");
+        assert_eq!(said(&zone, 0), (Operation::Alloc, End::Whole, vec![(run.start.0, frames, 0)]));
+        zone.free_range(run.clone(), Slot(0)).expect("it is allocated");
+        let freed = vec![(run.start.0, frames, frames)];
+        assert_eq!(said(&zone, 0), (Operation::Free, End::Whole, freed));
+    }
+    assert!(zone.alloc_range(request(ZONE.frames + 1)).is_err());
+    assert_eq!(zone.last_operation(Slot(0)), None);
+    assert!(zone.free_range(FrameId(800)..FrameId(900), Slot(0)).is_err());
+    assert_eq!(zone.last_operation(Slot(0)), None);
+    let within = Request::movable(Order(3), Slot(0)).within(FrameId(1600)..FrameId(1700));
+    let block = zone.alloc(within).expect("it is free");
+    assert_eq!(said(&zone, 0).2, [(block.0, 8, 0)]);
 }
 
 /// A batch that fails, or that meets a frame which is not allocated, says nothing that is not so.
