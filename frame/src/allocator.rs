@@ -133,7 +133,8 @@ pub trait FrameAllocator: Sync {
     /// each other's way, the one with the highest claim goes on.
     ///
     /// # Crash
-    /// Blocks of a run that was being allocated may be allocated.
+    /// Blocks of a run that was being allocated may be allocated. With [`Intents`](crate::Intents) it is all or none,
+    /// but for one write.
     fn alloc_range(&self, request: RangeRequest) -> Result<Range<FrameId>, AllocError> {
         alloc_run(self, request)
     }
@@ -155,7 +156,8 @@ pub trait FrameAllocator: Sync {
     /// As [`free`](Self::free), twice for each block: all are looked at before the first is freed.
     ///
     /// # Crash
-    /// Blocks of a run that was being freed may be free.
+    /// Blocks of a run that was being freed may be free. With [`Intents`](crate::Intents) it is all or none, but for
+    /// one write.
     fn free_range(&self, frames: Range<FrameId>, slot: Slot) -> Result<(), FreeError> {
         free_run(self, frames, slot)
     }

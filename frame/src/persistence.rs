@@ -87,10 +87,10 @@ impl Persistence for Volatile {
 
 /// `P`, and before each authoritative write the engine names it in a durable record of the slot: an *intent*.
 ///
-/// After a crash at most one write for each slot is in doubt, and its frames are named. A block of any order, and a batch
-/// of up to 255 single frames, has been allocated or freed entirely or not at all, but for that write; longer batches,
-/// batches of larger blocks and runs are several operations, of which the last is named. Slots are then exclusive: a slot has one call at a time, and
-/// an interrupt handler has a slot of its own.
+/// After a crash at most one write for each slot is in doubt, and its frames are named. A block of any order, a run of any
+/// length, and a batch of as many blocks as a record names (LLFree: `batch_room`) has been allocated or freed entirely or
+/// not at all, but for that write. A longer batch is several operations, of which the last is named. Slots are then
+/// exclusive: a slot has one call at a time, and an interrupt handler has a slot of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Intents<P>(pub P);
 

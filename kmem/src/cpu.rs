@@ -238,3 +238,51 @@ unsafe impl<C: Cpus, const N: usize> PerCpu for Guarded<C, N> {
         stolen
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One CPU of two, which cannot reach the other one.
+    struct First;
+
+    // SAFETY: one thread uses it.
+    unsafe impl Cpus for First {
+        type State = ();
+
+        fn enter(&self) -> (usize, ()) {
+            (0, ())
+        }
+
+        fn leave(&self, (): ()) {}
+    }
+
+    const SIZE: SizeId = SizeId::from_byte(3);
+
+    #[test]
+    fn a_list_is_in_one_place() {
+        let caches = Guarded::<_, 2>::new(First);
+        let mut memory = [[0u64; 2]; 4];
+        let [one, two, three, four] = memory.each_mut().map(|at| NonNull::from(at).cast::<u8>());
+        // SAFETY: each block is pushed once, and each list used once.
+        unsafe {
+            assert!(caches.push(SIZE, one, 2) && caches.push(SIZE, two, 2));
+            assert!(!caches.push(SIZE, three, 2), "a list is too long");
+            let main = caches.take(Which::Main, SIZE);
+            assert_eq!((main.len(), caches.pop(SIZE)), (2, None), "a list was taken, and is there");
+            assert_eq!(caches.put(Which::Aux, SIZE, main), Ok(()));
+            let other = List::EMPTY.push(three);
+            let refused = caches.put(Which::Aux, SIZE, other);
+            assert_eq!(refused, Err(other), "one list covers another");
+            assert!(caches.push(SIZE, four, 2));
+        }
+        assert_eq!(caches.steal(1, SIZE), None, "nobody can reach it");
+        let stolen = caches.steal(0, SIZE).expect("it is this CPU");
+        assert_eq!(stolen.map(List::len), [1, 2]);
+        assert_eq!(
+            caches.steal(0, SIZE),
+            Some([List::EMPTY; 2]),
+            "lists were stolen, and are there"
+        );
+    }
+}

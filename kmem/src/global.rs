@@ -238,7 +238,7 @@ mod tests {
             .collect();
         let mut global = Global::new();
         let mut seen = GlobalCounts::default();
-        for _ in 0..3000 {
+        for _ in 0..if cfg!(miri) { 10 } else { 3000 } {
             if random.u8(..8) < 3 {
                 let list = global.take();
                 seen.takes += 1;
@@ -260,7 +260,7 @@ mod tests {
             judge(&global, &others);
         }
         assert_eq!(global.counts(), seen);
-        assert!(seen.take_misses > 0 && seen.put_misses > 0, "{seen:?}");
+        assert!(cfg!(miri) || seen.take_misses > 0 && seen.put_misses > 0, "{seen:?}");
         let (full, bucket) = global.take_all();
         others.extend(lists(full.0));
         others.push(bucket);

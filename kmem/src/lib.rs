@@ -34,6 +34,8 @@ mod kmem;
 mod list;
 mod lock;
 mod misuse;
+#[cfg(all(test, any(woodlot_loom, woodlot_explore)))]
+mod models;
 mod nodes;
 mod objects;
 mod page;

@@ -7,6 +7,7 @@
 //! *Ordering*: what was done before a lock was let go is seen by whoever takes it next.
 
 use core::cell::UnsafeCell;
+use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 
 use woodlot_frame::atomics::{AtomicU32, Ordering};
@@ -14,7 +15,7 @@ use woodlot_frame::atomics::{AtomicU32, Ordering};
 /// Something that one CPU at a time may use.
 pub struct Lock<T> {
     /// 0: nobody has it; 1: somebody has.
-    taken: AtomicU32,
+    pub(crate) taken: AtomicU32,
     inside: UnsafeCell<T>,
 }
 
@@ -43,13 +44,13 @@ impl<T> Lock<T> {
             wait(tries);
             tries = tries.saturating_add(1);
         }
-        Taken(self)
+        Taken(self, PhantomData)
     }
 
     /// The same, if nobody has it.
     pub fn try_take(&self) -> Option<Taken<'_, T>> {
         let taken = self.taken.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
-        taken.is_ok().then(|| Taken(self))
+        taken.is_ok().then(|| Taken(self, PhantomData))
     }
 
     /// Lets go of a lock that was taken and forgotten, in a process that was forked meanwhile.
@@ -62,7 +63,10 @@ impl<T> Lock<T> {
 }
 
 /// The lock is the holder's until this is dropped.
-pub struct Taken<'a, T>(&'a Lock<T>);
+pub struct Taken<'a, T>(&'a Lock<T>, PhantomData<*mut T>);
+
+// SAFETY: who has a reference to this has one to what is inside.
+unsafe impl<T: Sync> Sync for Taken<'_, T> {}
 
 impl<T> Deref for Taken<'_, T> {
     type Target = T;

@@ -277,7 +277,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
             return 0;
         };
         let mut entries = out.iter_mut();
-        let intent = self.intent(By::batch(slot), now.huge_index() << G::HUGE_ORDER);
+        let intent = self.intent(By::part(slot), now.huge_index() << G::HUGE_ORDER);
         let taken = rows.claim_many(count, spot.row, intent, |offset| {
             // There is one for each.
             let entry = entries.next().into_iter();
@@ -325,12 +325,22 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         self.allocate_anywhere(caller, order, By::alone(caller.slot))
     }
 
-    /// One frame of a batch, from wherever there is one. With intents it is another entry of the slot's record.
+    /// One frame of a batch, from wherever there is one.
     pub(crate) fn allocate_in_batch(&self, caller: Caller) -> Result<FrameId, NoBlock> {
         match P::INTENTS {
-            true => self.allocate_anywhere(caller, 0, By::batch(caller.slot)),
+            true => self.allocate_part(Order::BASE, caller),
             false => self.allocate_order::<0>(caller),
         }
+    }
+
+    /// A block of any order, from wherever there is one, as a part of the operation that the slot's record has open.
+    #[cold]
+    pub(crate) fn allocate_part(&self, order: Order, caller: Caller) -> Result<FrameId, NoBlock> {
+        if !Self::is_order(order) {
+            return Err(NoBlock::OrderTooLarge);
+        }
+        self.check(caller)?;
+        self.allocate_anywhere(caller, u32::from(order.0), By::part(caller.slot))
     }
 
     fn allocate_anywhere(&self, caller: Caller, order: u32, by: By) -> Result<FrameId, NoBlock> {

@@ -10,7 +10,7 @@ use woodlot_frame::{
 
 use crate::LLFree;
 use crate::init::TOTAL_FREE;
-use crate::record::{By, Intent};
+use crate::record::Intent;
 use crate::state::Phase;
 
 /// How often a claim starts again because other calls moved the credits that it needs, while the
@@ -40,8 +40,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
             let claimed = if order < G::HUGE_ORDER {
                 self.claim_at(huge, offset, order, slot)
             } else {
-                let (count, intent) =
-                    (1 << (order - G::HUGE_ORDER), self.intent(By::alone(slot), 0));
+                let (count, intent) = (1 << (order - G::HUGE_ORDER), self.intent(self.by(slot), 0));
                 self.turn(huge, count, Phase::Free, Phase::Whole, intent)
             };
             if claimed && whole {
@@ -62,7 +61,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         } else {
             return false;
         };
-        let intent = self.intent(By::alone(slot), huge << G::HUGE_ORDER);
+        let intent = self.intent(self.by(slot), huge << G::HUGE_ORDER);
         let claimed = self.lower.rows(huge, polarity).claim_at(offset, order, intent);
         self.give_held(huge, held - claimed.err().unwrap_or(count));
         claimed.is_ok()

@@ -108,10 +108,33 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     fn free_huge<const COUNT: usize>(&self, frame: FrameId, slot: Slot) -> Result<(), NotFreed> {
         let order = Order(G::HUGE_ORDER as u8 + COUNT.trailing_zeros() as u8);
         self.check_free(frame, order, slot)?;
-        let huge = self.locate(frame).0;
-        let intent = self.intent(By::alone(slot), 0);
-        let Some(before) = self.lower.free_whole(huge, COUNT, intent) else {
-            return self.free_joined::<COUNT>(frame, slot);
+        self.free_huge_as::<COUNT>(frame, By::alone(slot))
+    }
+
+    /// Frees any block as a part of the operation that the slot's record has open.
+    #[cold]
+    pub(crate) fn free_as_part(
+        &self,
+        frame: FrameId,
+        order: Order,
+        slot: Slot,
+    ) -> Result<(), NotFreed> {
+        if !Self::is_order(order) {
+            return Err(NotFreed::OrderTooLarge);
+        }
+        self.check_free(frame, order, slot)?;
+        match u32::from(order.0) {
+            order if order < G::HUGE_ORDER => self.free_split(frame, order, By::part(slot)),
+            order if order == G::HUGE_ORDER => self.free_huge_as::<1>(frame, By::part(slot)),
+            _ => self.free_huge_as::<2>(frame, By::part(slot)),
+        }
+    }
+
+    #[inline(always)]
+    fn free_huge_as<const COUNT: usize>(&self, frame: FrameId, by: By) -> Result<(), NotFreed> {
+        let (huge, slot) = (self.locate(frame).0, by.slot);
+        let Some(before) = self.lower.free_whole(huge, COUNT, self.intent(by, 0)) else {
+            return self.free_joined::<COUNT>(frame, by);
         };
         self.count(slot, COUNT << G::HUGE_ORDER, true);
         if self.tree(huge / G::TREE_HUGE).is_reserved() && !self.is_asked() {
@@ -122,9 +145,9 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
 
     /// The same where some were allocated by their base frames.
     #[cold]
-    fn free_joined<const COUNT: usize>(&self, frame: FrameId, slot: Slot) -> Result<(), NotFreed> {
-        let huge = self.locate(frame).0;
-        match self.lower.free_joined(huge, COUNT, self.intent(By::alone(slot), 0)) {
+    fn free_joined<const COUNT: usize>(&self, frame: FrameId, by: By) -> Result<(), NotFreed> {
+        let (huge, slot) = (self.locate(frame).0, by.slot);
+        match self.lower.free_joined(huge, COUNT, self.intent(by, 0)) {
             Ok(before) => {
                 self.count(slot, COUNT << G::HUGE_ORDER, true);
                 self.freed_unreserved(huge, before, COUNT, slot)
@@ -162,7 +185,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         let place = unsafe { self.lower.place(index) };
         let states = place.states();
         let Some(polarity) = self.lower.split_polarity_in(states, index >> G::HUGE_ORDER) else {
-            return self.free_split(FrameId(self.base + index), ORDER, slot);
+            return self.free_split(FrameId(self.base + index), ORDER, By::alone(slot));
         };
         let (offset, rows) = place.row_of(index, polarity);
         let intent = self.intent(By::alone(slot), index - offset);
@@ -227,7 +250,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     fn free_part<const ORDER: u32>(&self, frame: FrameId, slot: Slot) -> Result<(), NotFreed> {
         let (huge, offset) = self.locate(frame);
         let Some(polarity) = self.lower.split_polarity(huge) else {
-            return self.free_split(frame, ORDER, slot);
+            return self.free_split(frame, ORDER, By::alone(slot));
         };
         self.lower.persist_split(huge, ORDER);
         let intent = self.intent(By::alone(slot), huge << G::HUGE_ORDER);
@@ -247,11 +270,11 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
 
     /// The same of a huge frame that is whole, or was just now.
     #[cold]
-    fn free_split(&self, frame: FrameId, order: u32, slot: Slot) -> Result<(), NotFreed> {
+    fn free_split(&self, frame: FrameId, order: u32, by: By) -> Result<(), NotFreed> {
         let (huge, offset) = self.locate(frame);
-        let intent = self.intent(By::alone(slot), huge << G::HUGE_ORDER);
+        let intent = self.intent(by, huge << G::HUGE_ORDER);
         match self.lower.release(huge, offset, order, intent) {
-            Ok(polarity) => self.credit(frame, order, polarity, slot),
+            Ok(polarity) => self.credit(frame, order, polarity, by.slot),
             Err(refusal) => Err(self.refused(frame, refusal)),
         }
     }

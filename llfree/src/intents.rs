@@ -10,10 +10,12 @@
 //!
 //! *Progress*: wait-free, but for a recovery's frees.
 
-use woodlot_frame::atomics::Ordering;
-use woodlot_frame::{FrameId, Geometry, Persistence, Slot};
+use core::ops::Range;
 
-use crate::record::{By, ENTRIES, End, Header, Intent, Operation, Record, Write};
+use woodlot_frame::atomics::Ordering;
+use woodlot_frame::{FrameId, Geometry, Order, Persistence, Slot, blocks};
+
+use crate::record::{By, ENTRIES, End, Header, Intent, Operation, Record, Write, writes_of};
 use crate::rows::{ROW_ORDER, row_count, row_mask, row_order};
 use crate::state::Phase;
 use crate::{LLFree, Repairs};
@@ -33,9 +35,45 @@ impl<'a, G: Geometry, P: Persistence> LLFree<'a, G, P> {
         Intent::new(record, by, first)
     }
 
+    /// Is what a call on this slot writes a part of a batch or a run?
+    #[inline(always)]
+    pub(crate) fn is_part(&self, slot: Slot) -> bool {
+        self.record(slot).is_some_and(|record| record.header().is_open())
+    }
+
+    /// By whom a call on this slot writes.
+    pub(crate) fn by(&self, slot: Slot) -> By {
+        if self.is_part(slot) { By::part(slot) } else { By::alone(slot) }
+    }
+
     /// The record of a slot, if the allocator keeps intents.
     fn record(&self, slot: Slot) -> Option<&'a Record> {
         self.records.get(slot.0).filter(|_| P::INTENTS)
+    }
+
+    /// How many blocks of an order a batch may have and be one operation, if the allocator keeps
+    /// [intents](woodlot_frame::Intents): a record names so many. A longer batch is several operations, one after the
+    /// other. None of an order that the geometry does not have.
+    pub const fn batch_room(order: Order) -> usize {
+        if order.0 as u32 > G::MAX_ORDER { 0 } else { ENTRIES / writes_of::<G>(order.0 as u32) }
+    }
+
+    /// Makes what a call writes one run, unless it is a part of a batch. A call that allocates tells its frames as it
+    /// writes.
+    pub(crate) fn as_run<T, E>(
+        &self,
+        slot: Slot,
+        frames: Range<FrameId>,
+        call: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E> {
+        let Some(record) = self.record(slot).filter(|record| !record.header().is_open()) else {
+            return call();
+        };
+        let [start, end] = [frames.start, frames.end].map(|frame| frame.0.wrapping_sub(self.base));
+        record.begin_run(start..end, self.lower.persistence());
+        let done = call();
+        record.end_run(done.is_err(), self.lower.persistence());
+        done
     }
 
     /// Begins to allocate a batch of at most [`ENTRIES`] writes.
@@ -49,6 +87,13 @@ impl<'a, G: Geometry, P: Persistence> LLFree<'a, G, P> {
     pub(crate) fn end_batch(&self, slot: Slot) {
         if let Some(record) = self.record(slot) {
             record.put(record.header().ended(End::Whole), self.lower.persistence());
+        }
+    }
+
+    /// A batch has allocated nothing, or has freed all that it had.
+    pub(crate) fn forget_batch(&self, slot: Slot) {
+        if let Some(record) = self.record(slot) {
+            record.put(Header::NONE, self.lower.persistence());
         }
     }
 
@@ -96,6 +141,29 @@ impl<'a, G: Geometry, P: Persistence> LLFree<'a, G, P> {
         }
         self.lower.persist_released();
         count
+    }
+
+    /// The same for the first of these blocks of `order`; returns how many blocks that are. The batch is open then.
+    pub(crate) fn begin_block_frees(&self, frames: &[FrameId], order: Order, slot: Slot) -> usize {
+        let Some(record) = self.record(slot) else {
+            return 0;
+        };
+        record.put(Header::NONE, self.lower.persistence());
+        let legal = |&&frame: &&FrameId| self.check_free(frame, order, slot).is_ok();
+        let legal = frames.iter().take(Self::batch_room(order)).take_while(legal);
+        let (mut count, mut blocks) = (0, 0);
+        for &frame in legal {
+            for write in Self::writes_of_block(frame.0 - self.base, order) {
+                record.set_entry(count, write, self.lower.persistence());
+                count += 1;
+            }
+            blocks += 1;
+        }
+        self.lower.persist_released();
+        if blocks > 0 {
+            self.free_step(slot, count, 0);
+        }
+        blocks
     }
 
     /// Before the write number `step` of `count` of a batch that is freed.
@@ -156,18 +224,40 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         }
     }
 
+    /// The writes of a block at frame `index`.
+    fn writes_of_block(index: usize, order: Order) -> impl Iterator<Item = Write> {
+        let order = u32::from(order.0);
+        (0..writes_of::<G>(order)).map(move |step| Write::of_block::<G>(order, index, step))
+    }
+
+    /// The writes of frames side by side, of those that lie in the zone.
+    fn writes_of_run(&self, frames: Range<usize>) -> impl Iterator<Item = Write> {
+        let zone = [self.zone.start, self.zone.end()].map(|frame| frame.0 - self.base);
+        let [start, end] = zone;
+        let inside = FrameId(frames.start.max(start))..FrameId(frames.end.min(end));
+        let each = blocks::<G>(inside);
+        each.flat_map(|(frame, order)| Self::writes_of_block(frame.0, order))
+    }
+
+    /// The writes whose frames the caller owns beside the one in doubt, if the operation is under way.
+    fn writes_owned(&self, record: &Record, header: Header) -> impl Iterator<Item = Write> {
+        let steps = header.owned::<G>().map(move |step| record.write::<G>(header, step));
+        steps.chain(self.writes_of_run(record.run_owned(header)))
+    }
+
     /// The huge frame of a row, and the offset of the row's first frame in it.
     pub(crate) fn place_of_row(row: usize) -> (usize, usize) {
         let index = row << row_order::<G>();
         (index >> G::HUGE_ORDER, index & (G::HUGE_FRAMES - 1))
     }
 
-    /// The huge frame, or the first of two, of a write.
-    fn huge_of(write: Write) -> usize {
-        match write {
-            Write::Frames { row, .. } => Self::place_of_row(row).0,
-            Write::Huge { huge, .. } => huge,
-        }
+    /// The huge frames of a write, of those that there are.
+    fn huge_of(&self, write: Write) -> Range<usize> {
+        let (huge, count) = match write {
+            Write::Frames { row, .. } => (Self::place_of_row(row).0, 1),
+            Write::Huge { huge, count } => (huge, count),
+        };
+        huge..huge.saturating_add(count).min(self.lower.len())
     }
 
     /// Frees the frames of a write, if all of them are allocated; returns how many were freed.
@@ -183,8 +273,9 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
                 released && self.give_child(huge, frames, crate::lower::Surplus::Drop)
             }
             Write::Huge { huge, count } => {
-                let before = self.lower.free_whole(huge, count, Intent::none());
-                before.is_some_and(|before| {
+                let whole = self.lower.free_whole(huge, count, Intent::none());
+                let joined = || self.lower.free_joined(huge, count, Intent::none()).ok();
+                whole.or_else(joined).is_some_and(|before| {
                     self.states_changed(huge, before, count as isize);
                     true
                 })
@@ -201,26 +292,15 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
                 continue;
             }
             found.cut_off += 1;
-            for step in header.owned::<G>() {
-                let write = record.write::<G>(header, step);
+            for write in self.writes_owned(record, header) {
                 let released = self.release_write(write);
                 found.released += released;
                 found.free_frames += released;
-                let huge = Self::huge_of(write);
-                let free = released > 0 && self.lower.phase(huge) == Phase::Free;
-                if free {
+                let free = |&huge: &usize| released > 0 && self.lower.phase(huge) == Phase::Free;
+                for huge in self.huge_of(write).filter(free) {
                     self.lower.tidy(huge);
+                    found.free_huge += 1;
                 }
-                found.free_huge += match write {
-                    Write::Frames { .. } => free as usize,
-                    Write::Huge { count, .. } => {
-                        if free {
-                            count
-                        } else {
-                            0
-                        }
-                    }
-                };
             }
         }
     }
@@ -246,13 +326,12 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
             let header = record.header();
             found.cut_off +=
                 (header.end() == End::UnderWay && header.operation().is_some()) as usize;
-            for step in header.owned::<G>() {
-                let write = record.write::<G>(header, step);
+            for write in self.writes_owned(record, header) {
                 if let (0, frames) = self.free_of(write) {
                     found.released += frames;
                     found.free_frames += frames;
-                    let all = self.lower.count_free(Self::huge_of(write)) + frames;
-                    found.free_huge += all / G::HUGE_FRAMES;
+                    let free: usize = self.huge_of(write).map(|h| self.lower.count_free(h)).sum();
+                    found.free_huge += (free + frames) / G::HUGE_FRAMES;
                 }
             }
         }
@@ -304,7 +383,8 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         let header = operation.header;
         let record = self.record(operation.slot).filter(|record| record.header() == header);
         let writes = record.into_iter().flat_map(move |record| {
-            header.named::<G>().map(move |step| record.write::<G>(header, step))
+            let steps = header.named::<G>().map(move |step| record.write::<G>(header, step));
+            steps.chain(self.writes_of_run(record.run_named(header)))
         });
         writes.filter(|&write| self.is_write(write)).flat_map(|write| self.runs_of(write))
     }

@@ -34,8 +34,9 @@
 //! See [`Init::Recover`](woodlot_frame::Init::Recover). Exactly what the bits and the states say survives.
 //! A call that was under way has either happened or not, except for orders 7 to H-1, which change several
 //! words. What it takes until a write survives is the type parameter [`Persistence`]. With
-//! [`Intents`](woodlot_frame::Intents) a record of each slot names what is in doubt, and every order and every batch
-//! of up to 255 single frames has happened or not, but for one write that is named ([`LLFree::last_operations`]).
+//! [`Intents`](woodlot_frame::Intents) a record of each slot names what is in doubt, and every order, every
+//! run and every batch of up to [`LLFree::batch_room`] blocks has happened or not, but for one write that is named
+//! ([`LLFree::last_operations`]).
 #![no_std]
 #![deny(missing_docs)]
 #![cfg_attr(coverage_nightly, feature(coverage_attribute))]

@@ -6,15 +6,20 @@
 //!   header     ┌ frame, or number of entries, 48 ┬ step, 8 ┬ order, 4 ┬ end, 2 ┬ operation, 2 ┐
 //!     operation  0 none    1 allocation    2 free
 //!     end        0 whole   1 under way     2 cut off, and resolved
-//!     order      of the block; 15: a batch, of which the entries name the writes
+//!     order      of the block; 14: a run; 15: a batch, of which the entries name the writes
 //!
 //!   entry      ┌ 0, 1 ┬ row, 63        ┐┌ which of its frames, 64 ┐
 //!              └ 1, 1 ┴ huge frame, 63 ┘└ how many, 1 or 2        ┘
+//!   of a run   ┌ its first frame       ┐┌ the frame behind its last  ┐     the header: at which frame, and how many
 //! ```
 //!
 //! A call of one write stores the header and makes the write. Nothing more: the header stays as the *last operation*
 //! of the slot, until the next one. After a crash the frames that it names tell whether the write has happened. A
 //! call of several writes counts them: the write *step* is in doubt, and what is known of the others follows from it.
+//!
+//! A batch or a run is *open* while it is under way. What the slot's calls write meanwhile is a part of it: so the
+//! same allocations and frees that stand alone make up a batch. A run is written from its first frame upwards, so the
+//! frame that was written last says as much as a step ([`run`]).
 //!
 //! ```text
 //!                 before the step            the step    behind it
@@ -40,11 +45,15 @@
 //! write that it announces is a swap that releases, so it becomes visible after the header: on eADR, persistent.
 //! With caches that are lost, the header is written back and fenced in between.
 
-use core::marker::PhantomData;
+mod intent;
+mod run;
+
+pub(crate) use intent::{By, Intent};
+
 use core::ops::Range;
 
 use woodlot_frame::atomics::{AtomicU64, Ordering};
-use woodlot_frame::{Geometry, Persistence, Slot};
+use woodlot_frame::{Geometry, Persistence};
 
 use crate::line::Line;
 use crate::rows::{ROW_ORDER, row_order};
@@ -57,6 +66,8 @@ pub(crate) const ENTRIES: usize = (WORDS - FIRST_ENTRY) / 2;
 const FIRST_ENTRY: usize = 2;
 /// The order in the header of a batch.
 const BATCH: u32 = 15;
+/// The order in the header of a run.
+const RUN: u32 = 14;
 /// The most frames of a zone with records: a header counts them in 48 bits, from the first of a huge frame on.
 pub(crate) const MOST_FRAMES: u64 = 1 << 47;
 /// In the first word of an entry: it names huge frames.
@@ -137,17 +148,24 @@ impl Header {
         (self.0 >> 8) as usize & 0xff
     }
 
-    /// The frame of a block, from the first that the metadata is for; of a batch, how many entries it has.
+    /// Is a batch or a run under way? What its slot writes is a part of it.
+    #[inline(always)]
+    pub(crate) const fn is_open(self) -> bool {
+        self.0 & 0xec == 0xe4
+    }
+
+    /// The frame of a block, from the first that the metadata is for; of a batch, how many entries it has; of a run,
+    /// the frame of the write in doubt.
     pub(crate) const fn index(self) -> usize {
         (self.0 >> 16) as usize
     }
 
-    /// How many writes the operation has.
+    /// How many writes the operation has. Those of a run are not numbered.
     pub(crate) fn count<G: Geometry>(self) -> usize {
         match self.order() {
             BATCH => self.index().min(ENTRIES),
-            order if order > ROW_ORDER && order < G::HUGE_ORDER => 1 << (order - ROW_ORDER),
-            _ => 1,
+            RUN => 0,
+            order => writes_of::<G>(order),
         }
     }
 
@@ -169,6 +187,12 @@ impl Header {
             _ => 0..count,
         }
     }
+}
+
+/// How many writes a block has.
+pub(crate) const fn writes_of<G: Geometry>(order: u32) -> usize {
+    let rows = order > ROW_ORDER && order < G::HUGE_ORDER;
+    if rows { 1 << (order - ROW_ORDER) } else { 1 }
 }
 
 /// One write: frames of one row, or one huge frame or two.
@@ -246,31 +270,83 @@ impl Record {
         entry.iter().take(1).for_each(|word| persistence.write_back(word));
     }
 
-    /// The next write of a batch, which is no longer than the record. Here and below, arguments are such as fit into
-    /// registers: who says something keeps nothing in memory for it.
+    /// Before a write of an open batch or run. Here and below, arguments are such as fit into registers: who says
+    /// something keeps nothing in memory for it.
     #[inline(never)]
+    pub(crate) fn say_part<G: Geometry, P: Persistence>(
+        &self,
+        operation: Operation,
+        order: u32,
+        index: usize,
+        persistence: P,
+    ) {
+        let header = self.header();
+        if header.order() == RUN {
+            return self.say_of_run(operation, order, index, persistence);
+        }
+        let write = Write::of_block::<G>(order, index, 0);
+        match operation {
+            Operation::Alloc => self.append(write, persistence),
+            Operation::Free => self.step_to::<G, P>(write, persistence),
+        }
+    }
+
+    /// The next write of a batch that allocates, which is no longer than the record.
     pub(crate) fn append<P: Persistence>(&self, write: Write, persistence: P) {
         let step = self.header().index();
         self.set_entry(step, write, persistence);
         self.put(Header::batch(Operation::Alloc, step + 1).at(step), persistence);
     }
 
-    /// The write said last does not happen.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn withdraw<P: Persistence>(&self, batch: bool, persistence: P) {
-        let step = self.header().step();
-        let without = Header::batch(Operation::Alloc, step).at(step);
-        self.put(if batch { without } else { Header::NONE }, persistence);
+    /// The next write of a batch that frees, or the same once more. A batch that has allocated becomes one that frees
+    /// what it has.
+    fn step_to<G: Geometry, P: Persistence>(&self, write: Write, persistence: P) {
+        let before = self.header();
+        let header = Header::batch(Operation::Free, before.index());
+        let step = match before.operation() {
+            Some(Operation::Free) if self.write::<G>(header, before.step()) == write => {
+                before.step()
+            }
+            Some(Operation::Free) => before.step() + 1,
+            _ => 0,
+        };
+        self.put(header.at(step), persistence);
     }
 
-    /// The write before the one said last is undone.
+    /// The allocating write said last, of an open batch or run, does not happen.
     #[cold]
     #[inline(never)]
-    pub(crate) fn step_back<P: Persistence>(&self, batch: bool, persistence: P) {
+    pub(crate) fn withdraw<P: Persistence>(&self, persistence: P) {
         let (header, step) = (self.header(), self.header().step());
-        let header = if batch { Header::batch(Operation::Alloc, step) } else { header };
-        self.put(header.at(step.saturating_sub(1)), persistence);
+        if header.operation() != Some(Operation::Alloc) {
+            return;
+        }
+        let without = Header::batch(Operation::Alloc, step).at(step);
+        self.put(if header.order() == RUN { header.withdrawn() } else { without }, persistence);
+    }
+
+    /// The write before the one said last is undone, of an allocation.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn step_back<P: Persistence>(&self, persistence: P) {
+        let (header, step) = (self.header(), self.header().step());
+        let before = match header.order() {
+            RUN => header.row_before(),
+            BATCH => Header::batch(Operation::Alloc, step).at(step.saturating_sub(1)),
+            _ => header.at(step.saturating_sub(1)),
+        };
+        self.put(before, persistence);
+    }
+
+    /// All writes of a block of several rows were undone. What a wrong free had released is nobody's to name.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn undone<P: Persistence>(&self, operation: Operation, persistence: P) {
+        if operation == Operation::Alloc && self.header().is_open() {
+            self.withdraw(persistence);
+        } else {
+            self.put(Header::NONE, persistence);
+        }
     }
 
     /// The write number `step` of the operation.
@@ -282,124 +358,5 @@ impl Record {
         let entry = words.iter_mut().zip(self.entry(step));
         entry.for_each(|(value, word)| *value = word.load(Ordering::Relaxed));
         Write::of_words(words)
-    }
-}
-
-/// By whom a block is taken: on what slot, and whether as a part of a batch.
-#[derive(Clone, Copy)]
-pub(crate) struct By {
-    pub(crate) slot: Slot,
-    batch: bool,
-}
-
-impl By {
-    #[inline(always)]
-    pub(crate) const fn alone(slot: Slot) -> By {
-        By { slot, batch: false }
-    }
-
-    #[inline(always)]
-    pub(crate) const fn batch(slot: Slot) -> By {
-        By { slot, batch: true }
-    }
-}
-
-/// What a call is about to write is said here, if the allocator keeps intents.
-#[derive(Clone, Copy)]
-pub(crate) struct Intent<'a, G, P> {
-    record: Option<(&'a Record, P)>,
-    batch: bool,
-    /// The frame from which offsets are counted.
-    first: usize,
-    geometry: PhantomData<G>,
-}
-
-impl<'a, G: Geometry, P: Persistence> Intent<'a, G, P> {
-    /// By one who takes a block, with offsets from frame `first` on.
-    #[inline(always)]
-    pub(crate) const fn new(record: Option<(&'a Record, P)>, by: By, first: usize) -> Self {
-        Intent { record, batch: by.batch, first, geometry: PhantomData }
-    }
-
-    /// Says nothing.
-    #[inline(always)]
-    pub(crate) const fn none() -> Self {
-        Intent { record: None, batch: false, first: 0, geometry: PhantomData }
-    }
-
-    #[inline(always)]
-    fn record(&self) -> Option<(&'a Record, P)> {
-        if P::INTENTS { self.record } else { None }
-    }
-
-    /// Before the only write of a block.
-    #[inline(always)]
-    pub(crate) fn write(&self, operation: Operation, order: u32, offset: usize) {
-        let Some((record, persistence)) = self.record() else {
-            return;
-        };
-        let index = self.first + offset;
-        if self.batch {
-            record.append(Write::of_block::<G>(order, index, 0), persistence);
-        } else {
-            record.put(Header::block(operation, order, index), persistence);
-        }
-    }
-
-    /// Before the write number `step` of a block of several rows.
-    #[inline(always)]
-    pub(crate) fn row(&self, operation: Operation, order: u32, offset: usize, step: usize) {
-        let Some((record, persistence)) = self.record() else {
-            return;
-        };
-        let index = self.first + offset;
-        if self.batch {
-            record.append(Write::of_block::<G>(order, index, step), persistence);
-        } else {
-            let block = Header::block(operation, order, index).ended(End::UnderWay);
-            record.put(block.at(step), persistence);
-        }
-    }
-
-    /// Before some frames of a row are taken, as a part of a batch.
-    #[inline(always)]
-    pub(crate) fn frames(&self, offset: usize, mask: u64) {
-        if let Some((record, persistence)) = self.record() {
-            let row = (self.first + offset) >> row_order::<G>();
-            record.append(Write::Frames { row, mask }, persistence);
-        }
-    }
-
-    /// What was said last does not happen. Of a batch it is no longer an entry; the header of a single write stays
-    /// until the call says something else.
-    #[inline(always)]
-    pub(crate) fn withdraw(&self) {
-        if let Some((record, persistence)) = self.record().filter(|_| self.batch) {
-            record.withdraw(true, persistence);
-        }
-    }
-
-    /// All writes of a block of several rows were undone.
-    #[inline(always)]
-    pub(crate) fn undone(&self) {
-        if let Some((record, persistence)) = self.record() {
-            record.withdraw(self.batch, persistence);
-        }
-    }
-
-    /// Before the write that came before the one said last is undone, since that did not happen.
-    #[inline(always)]
-    pub(crate) fn step_back(&self) {
-        if let Some((record, persistence)) = self.record() {
-            record.step_back(self.batch, persistence);
-        }
-    }
-
-    /// All writes of a block of several rows have happened, and are persistent.
-    #[inline(always)]
-    pub(crate) fn done(&self, operation: Operation, order: u32, offset: usize) {
-        if let Some((record, persistence)) = self.record().filter(|_| !self.batch) {
-            record.put(Header::block(operation, order, self.first + offset), persistence);
-        }
     }
 }

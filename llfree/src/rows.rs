@@ -502,7 +502,7 @@ impl<'a, G: Geometry, P: Persistence> Rows<'a, G, P> {
         let back = |row: &AtomicU64| {
             match (turn, intent) {
                 (Turn::Claim, Some(intent)) => intent.step_back(),
-                (Turn::Release, Some(intent)) => intent.undone(),
+                (Turn::Release, Some(intent)) => intent.undone(turn.operation()),
                 _ => {}
             }
             let lost = self.turn_back(row, turn);
@@ -510,7 +510,7 @@ impl<'a, G: Geometry, P: Persistence> Rows<'a, G, P> {
             lost
         };
         let lost = rows.get(..count).unwrap_or_default().iter().rev().map(back).sum();
-        intent.into_iter().for_each(Intent::undone);
+        intent.into_iter().for_each(|intent| intent.undone(turn.operation()));
         lost
     }
 

@@ -6,8 +6,8 @@ mod memory;
 
 use memory::Memory;
 use woodlot_frame::{
-    AllocError, Base4K, Base64K, Batch, Construct, FrameAllocator, FrameId, Geometry, Init,
-    Intents, Order, Owned, RawMetadata, Request, Slot, Volatile, ZoneConfig,
+    AllocError, Base4K, Base64K, Batch, Class, Construct, FrameAllocator, FrameId, Geometry, Init,
+    Intents, Order, Owned, RangeRequest, RawMetadata, Request, Slot, Volatile, ZoneConfig,
 };
 use woodlot_llfree::{End, LLFree, NamedFrames, Operation, Repairs, Tuning};
 
@@ -99,6 +99,66 @@ fn a_batch_is_named_as_one() {
     assert_eq!(zone.free_frames(), ZONE.frames);
 }
 
+/// Blocks of any order, as many as a record has room for; at frames side by side; and in parts of what was whole.
+#[test]
+fn a_batch_of_blocks_is_named_as_one() {
+    let zone = Owned::<Zone<Base4K>>::new(&ZONE, Init::Free).expect("a zone");
+    let rooms = [0, 6, 7, 8, 9, 10, 11].map(|order| Zone::<Base4K>::batch_room(Order(order)));
+    assert_eq!(rooms, [255, 255, 127, 63, 255, 255, 0]);
+    for order in 1..=10 {
+        let (order, frames) = (Order(order), 1 << order);
+        let count = Zone::<Base4K>::batch_room(order).min(ZONE.frames / frames / 2);
+        let mut out = vec![FrameId(0); count];
+        let request = Request::movable(order, Slot(0));
+        assert_eq!(zone.alloc_batch(request, Batch::All, &mut out), Ok(count));
+        let all = |of: &[FrameId]| of.iter().flat_map(|f| f.0..f.0 + frames).collect::<Vec<_>>();
+        let named = || {
+            let (operation, end, runs) = said(&zone, 0);
+            let frames = runs.iter().flat_map(|&(first, count, _)| first..first + count);
+            assert!(runs.iter().all(|&(_, count, free)| free == 0 || free == count));
+            (operation, end, frames.collect::<Vec<_>>())
+        };
+        assert_eq!(named(), (Operation::Alloc, End::Whole, all(&out)));
+        // The last of them is free: the others are freed, and named.
+        zone.free(out[count - 1], order, Slot(1)).expect("it is allocated");
+        let refused = zone.free_batch(&out, order, Slot(0)).expect_err("one is free");
+        assert_eq!(refused.freed, count - 1);
+        let last = if count > 1 { Some(Operation::Free) } else { None };
+        assert_eq!(zone.last_operation(Slot(0)).map(|last| last.operation), last);
+        if count > 1 {
+            assert_eq!(named(), (Operation::Free, End::Whole, all(&out[..count - 1])));
+        }
+        assert_eq!(zone.stats().free_frames, ZONE.frames);
+    }
+    // A batch of which one block is taken leaves nothing, and the slot names nothing.
+    zone.alloc(Request::movable(Order(0), Slot(1)).at(FrameId(2048 + 600))).expect("it is free");
+    let request = Request::movable(Order(8), Slot(0)).at(FrameId(2048));
+    let mut out = [FrameId(0); 4];
+    assert!(zone.alloc_batch(request, Batch::All, &mut out).is_err());
+    assert_eq!((zone.last_operation(Slot(0)), zone.stats().free_frames), (None, ZONE.frames - 1));
+}
+
+/// A run is named by its frames, however many; one that is refused names nothing.
+#[test]
+fn a_run_is_named_as_one() {
+    let zone = Owned::<Zone<Base4K>>::new(&ZONE, Init::Free).expect("a zone");
+    let request = |frames| RangeRequest::new(frames, Class::MOVABLE, Slot(0));
+    for frames in [1, 63, 1000, 20_000] {
+        let run = zone.alloc_range(request(frames)).expect("all is free");
+        assert_eq!(said(&zone, 0), (Operation::Alloc, End::Whole, vec![(run.start.0, frames, 0)]));
+        zone.free_range(run.clone(), Slot(0)).expect("it is allocated");
+        let freed = vec![(run.start.0, frames, frames)];
+        assert_eq!(said(&zone, 0), (Operation::Free, End::Whole, freed));
+    }
+    assert!(zone.alloc_range(request(ZONE.frames + 1)).is_err());
+    assert_eq!(zone.last_operation(Slot(0)), None);
+    assert!(zone.free_range(FrameId(800)..FrameId(900), Slot(0)).is_err());
+    assert_eq!(zone.last_operation(Slot(0)), None);
+    let within = Request::movable(Order(3), Slot(0)).within(FrameId(1600)..FrameId(1700));
+    let block = zone.alloc(within).expect("it is free");
+    assert_eq!(said(&zone, 0).2, [(block.0, 8, 0)]);
+}
+
 /// A batch that fails, or that meets a frame which is not allocated, says nothing that is not so.
 #[test]
 fn a_batch_that_fails_leaves_nothing() {
@@ -136,6 +196,51 @@ fn recover(raw: RawMetadata) -> (Zone<Base4K>, Repairs) {
     recovery.finish()
 }
 
+/// The record of a slot.
+fn record(raw: RawMetadata, slot: usize) -> &'static mut [u64] {
+    let plain = <LLFree<'static, Base4K>>::metadata_size(&ZONE).expect("a zone").durable;
+    // SAFETY: the records are the last of the durable part; the callers have no call under way, and drop what they
+    // get before the memory.
+    unsafe { std::slice::from_raw_parts_mut(raw.durable.0.add(plain + slot * 4096).cast(), 512) }
+}
+
+/// A batch that was cut off is taken back, but for the write in doubt: huge frames, a pair of them, and one whose rows
+/// are released one by one, so that it becomes free.
+#[test]
+fn huge_frames_of_a_record_are_released() {
+    let mut memory = Memory::of::<Zone<Base4K>>(&ZONE);
+    let raw = memory.metadata();
+    let zone = construct(raw, Init::Free);
+    let base = ZONE.start.0 & !1023;
+    let taken = |frame, order| {
+        let request = Request::movable(Order(order), Slot(0)).at(FrameId(base + frame));
+        zone.alloc(request).expect("it is free");
+    };
+    // Two huge frames, one, eight rows of one, and a frame in doubt.
+    taken(2048, 10);
+    taken(4096, 9);
+    (0..8).for_each(|row| taken(6144 + 64 * row, 6));
+    taken(8192, 0);
+    let huge = |frame: usize, count| [1 << 63 | frame as u64 >> 9, count];
+    let rows = (0..8).map(|row| [6144 / 64 + row, !0]);
+    let pair_and_one = [huge(2048, 2), huge(4096, 1)];
+    let writes: Vec<[u64; 2]> =
+        pair_and_one.into_iter().chain(rows).chain([[8192 / 64, 1]]).collect();
+    let free = zone.stats();
+    let record = record(raw, 0);
+    let (count, step) = (writes.len() as u64, writes.len() as u64 - 1);
+    record[0] = count << 16 | step << 8 | 15 << 4 | 1 << 2 | 1;
+    record[2..].iter_mut().zip(writes.as_flattened()).for_each(|(word, value)| *word = *value);
+    let (zone, repairs) = recover(raw);
+    assert_eq!((repairs.cut_off, repairs.released), (1, 4 * 512));
+    let stats = zone.stats();
+    assert_eq!((repairs.free_frames, repairs.free_huge), (stats.free_frames, stats.free_huge));
+    assert_eq!((stats.free_frames, stats.free_huge), (ZONE.frames - 1, free.free_huge + 4));
+    assert_eq!(said(&zone, 0), (Operation::Alloc, End::CutOff, vec![(base + 8192, 1, 0)]));
+    assert!(inspect(raw).is_nothing(), "a second recovery has nothing to do");
+    assert!(zone.hidden().is_nothing(), "all that is free can be had");
+}
+
 /// Whatever the records hold, a recovery accepts it, says what it released, and does it once.
 #[test]
 fn any_record_is_accepted() {
@@ -152,11 +257,7 @@ fn any_record_is_accepted() {
             zone.alloc(request).expect("most is free");
         }
         for slot in 0..3 {
-            // SAFETY: the records are the last of the durable part, and no call is under way.
-            let record = unsafe {
-                let start = raw.durable.0.add(plain + slot * 4096);
-                std::slice::from_raw_parts_mut(start.cast::<u64>(), 512)
-            };
+            let record = record(raw, slot);
             record.fill_with(|| rng.u64(..) >> rng.u8(..64));
             // Half of them are under way, of an order that is.
             if rng.bool() {

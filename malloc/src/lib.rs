@@ -14,6 +14,9 @@
 #![no_std]
 #![deny(missing_docs)]
 
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+compile_error!("woodlot-malloc is for Linux on x86-64");
+
 mod fork;
 mod global;
 mod heap;

@@ -33,6 +33,7 @@ mod adapters;
 mod defects;
 mod engine;
 mod kmem;
+mod kmem_vmblk;
 mod owners;
 mod plain;
 mod zone;

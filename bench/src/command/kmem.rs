@@ -35,7 +35,8 @@ pub struct KmemArgs {
     /// The benchmark
     #[arg(value_enum)]
     pub what: What,
-    /// Who is measured, separated by commas, or all: kmem, system, and what the program was built with
+    /// Who is measured, separated by commas, or all: kmem, malloc, system, and
+    /// what the program was built with
     #[arg(long, value_name = "NAMES", default_value = "all")]
     pub engine: Contenders,
     /// The sizes of blocks, separated by commas: powers of two from 16 to 4096 [default: 32,256,2048

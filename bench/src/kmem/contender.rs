@@ -55,6 +55,8 @@ pub fn add(contender: &'static dyn Contender) {
 pub fn all() -> Vec<&'static dyn Contender> {
     let mut all: Vec<&'static dyn Contender> = Vec::new();
     all.extend(frames::measured().map(|heap| heap as &dyn Contender));
+    #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+    all.push(&super::malloc::Malloc);
     #[cfg(unix)]
     all.push(&super::system::System);
     all.extend(ADDED.lock().expect("nobody panics with it").iter());

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   measure ──► contender ──► pair, worst, handover, churn ──► heap      compiled for each heap
-//!      │            └──► frames, system, and what a program adds
+//!      │            └──► frames, malloc, system, and what a program adds
 //!      └─► floor                                             locks, waste ──► frames: they count
 //! ```
 //!
@@ -34,6 +34,8 @@ mod frames;
 mod handover;
 pub mod heap;
 mod locks;
+#[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+mod malloc;
 mod measure;
 mod output;
 mod pair;

@@ -88,7 +88,8 @@ impl<'h, 'm, G: Geometry, P: Kind> Hand<'h, 'm, G, P> {
                 }
                 13..19 => self.free()?,
                 19..24 => self.free_part()?,
-                24..26 => self.free_batch()?,
+                24 => self.free_batch()?,
+                25 => self.free_range()?,
                 26 => self.leave(),
                 27 => self.free_left()?,
                 28 => self.offline(),
@@ -171,14 +172,21 @@ impl<'h, 'm, G: Geometry, P: Kind> Hand<'h, 'm, G, P> {
 
     fn alloc_batch(&mut self) {
         let order = Order(if self.rng.u8(..4) > 0 { 0 } else { self.order().0 });
-        let count = self.rng.usize(1..if order.0 == 0 { 90 } else { 4 });
+        // Now and then more than a record names; of larger blocks as many as a small zone has.
+        let most = match order.0 {
+            0 if self.rng.u8(..8) == 0 => 300,
+            0 => 90,
+            1..4 => 12,
+            _ => 4,
+        };
+        let count = self.rng.usize(1..most);
         let batch = if self.rng.bool() { Batch::All } else { Batch::UpTo };
         let request = Request::new(order, self.class(), self.slot);
         let mut out = vec![FrameId(0); count];
         let call = Call {
             text: format!("alloc_batch({order}, {batch:?} {count}, slot {})", self.slot.0),
             stray: count * order.frames(),
-            atomic: P::INTENTS && order.0 == 0,
+            atomic: P::INTENTS && count <= <Zone<'_, G, P>>::batch_room(order),
             ..Call::default()
         };
         let make = || {
@@ -198,6 +206,7 @@ impl<'h, 'm, G: Geometry, P: Kind> Hand<'h, 'm, G, P> {
         let call = Call {
             text: format!("alloc_range({frames}, slot {})", self.slot.0),
             stray: frames,
+            atomic: P::INTENTS,
             ..Call::default()
         };
         let start = self.zone.zone().start.0;
@@ -285,11 +294,29 @@ impl<'h, 'm, G: Geometry, P: Kind> Hand<'h, 'm, G, P> {
         let call = Call {
             text: format!("free_batch({} of {order}, slot {})", frames.len(), slot.0),
             gave: frames.iter().map(|&frame| self.range((frame, order))).collect(),
-            atomic: P::INTENTS && order.0 == 0,
+            atomic: P::INTENTS && frames.len() <= <Zone<'_, G, P>>::batch_room(order),
             ..Call::default()
         };
         let make = || self.zone.free_batch(&frames, order, slot);
         self.call(call, make, |_, _| {}).map_err(|why| format!("free_batch: {why}"))
+    }
+
+    /// Frees the longest run of a block that the thread owns and of what it owns behind it.
+    fn free_range(&mut self) -> Result<(), String> {
+        let Some((start, order)) = self.pick() else { return Ok(()) };
+        let mut end = FrameId(start.0 + order.frames());
+        while let Some(next) = self.owned.iter().position(|&(frame, _)| frame == end) {
+            end = FrameId(end.0 + self.owned.swap_remove(next).1.frames());
+        }
+        let first = self.zone.zone().start.0;
+        let call = Call {
+            text: format!("free_range({start}..{end}, slot {})", self.slot.0),
+            gave: vec![start.0 - first..end.0 - first],
+            atomic: P::INTENTS,
+            ..Call::default()
+        };
+        let make = || self.zone.free_range(start..end, self.slot);
+        self.call(call, make, |_, _| {}).map_err(|why| format!("free_range: {why}"))
     }
 
     fn leave(&mut self) {

@@ -1,5 +1,8 @@
 //! An address space: frames are the pages of a memory file, which are mapped where the allocator says.
+//!
+//! Miri has no such mappings: there all addresses are memory from the begin, and the table alone says what is mapped.
 
+use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::ptr::{self, NonNull};
@@ -14,7 +17,8 @@ use woodlot_kmem::{AddressSpace, Dope, NotMapped, PAGE, VMBLK};
 pub struct Space {
     pub base: NonNull<u8>,
     len: usize,
-    file: File,
+    /// The frames; none under Miri.
+    file: Option<File>,
     table: Mutex<Table>,
 }
 
@@ -34,20 +38,18 @@ unsafe impl Send for Space {}
 impl Space {
     /// Room for so many vmblks, and so many frames.
     pub fn new(vmblks: usize, frames: usize) -> Space {
-        let file = rustix::fs::memfd_create("frames", MemfdFlags::CLOEXEC).expect("memory");
-        rustix::fs::ftruncate(&file, (frames * PAGE) as u64).expect("memory");
         let len = (vmblks + 1) * VMBLK;
-        // SAFETY: the system chooses the place.
-        let base = unsafe {
-            rustix::mm::mmap_anonymous(
-                ptr::null_mut(),
-                len,
-                ProtFlags::empty(),
-                MapFlags::PRIVATE | MapFlags::NORESERVE,
-            )
+        let (base, file) = if cfg!(miri) {
+            // SAFETY: the layout is not empty.
+            (unsafe { alloc_zeroed(Self::layout(len)) }, None)
+        } else {
+            (reserve(ptr::null_mut(), len, MapFlags::empty()), Some(memory_file(frames)))
         };
-        let base = NonNull::new(base.expect("addresses").cast()).expect("not null");
-        Space { base, len, file: file.into(), table: Mutex::default() }
+        Space { base: NonNull::new(base).expect("addresses"), len, file, table: Mutex::default() }
+    }
+
+    fn layout(len: usize) -> Layout {
+        Layout::from_size_align(len, PAGE).expect("it is small")
     }
 
     /// The first multiple of 4 MiB.
@@ -92,18 +94,9 @@ unsafe impl AddressSpace for &Space {
         table.refuse = table.refuse.map(|calls| calls - 1);
         for (page, &frame) in self.pages(first, frames.len()).zip(frames) {
             assert!(!table.frames.contains_key(&page), "{page:#x} is mapped already");
-            // SAFETY: nothing else is mapped there, and the range is this test's.
-            let mapped = unsafe {
-                rustix::mm::mmap(
-                    ptr::without_provenance_mut(page),
-                    PAGE,
-                    ProtFlags::READ | ProtFlags::WRITE,
-                    MapFlags::SHARED | MapFlags::FIXED,
-                    &self.file,
-                    (frame.0 * PAGE) as u64,
-                )
-            };
-            mapped.expect("the file has so many frames");
+            if let Some(file) = &self.file {
+                map(page, file, frame);
+            }
             table.frames.insert(page, frame);
         }
         Ok(())
@@ -114,16 +107,10 @@ unsafe impl AddressSpace for &Space {
         for (page, frame) in self.pages(first, frames.len()).zip(frames.iter_mut()) {
             *frame = table.frames.remove(&page).expect("it is mapped");
         }
-        // SAFETY: the caller uses these pages no more, and whoever does meets with a fault.
-        let unmapped = unsafe {
-            rustix::mm::mmap_anonymous(
-                first.as_ptr().cast(),
-                frames.len() * PAGE,
-                ProtFlags::empty(),
-                MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED,
-            )
-        };
-        unmapped.expect("the system ends mappings");
+        if self.file.is_some() {
+            // Whoever still uses the pages meets with a fault.
+            reserve(first.as_ptr(), frames.len() * PAGE, MapFlags::FIXED);
+        }
     }
 
     fn wait(&self, _: usize) {
@@ -133,7 +120,37 @@ unsafe impl AddressSpace for &Space {
 
 impl Drop for Space {
     fn drop(&mut self) {
+        let (base, len) = (self.base.as_ptr(), self.len);
         // SAFETY: the range is this one's, and nobody uses it any more.
-        unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.len) }.expect("it is mapped");
+        unsafe {
+            match &self.file {
+                Some(_) => rustix::mm::munmap(base.cast(), len).expect("it is mapped"),
+                None => dealloc(base, Self::layout(len)),
+            }
+        }
     }
+}
+
+fn memory_file(frames: usize) -> File {
+    let file = rustix::fs::memfd_create("frames", MemfdFlags::CLOEXEC).expect("memory");
+    rustix::fs::ftruncate(&file, (frames * PAGE) as u64).expect("memory");
+    file.into()
+}
+
+/// Addresses at which nothing is.
+fn reserve(at: *mut u8, len: usize, how: MapFlags) -> *mut u8 {
+    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | how;
+    // SAFETY: the system chooses the place, or it is a part of the test's range.
+    let base = unsafe { rustix::mm::mmap_anonymous(at.cast(), len, ProtFlags::empty(), flags) };
+    base.expect("the system has addresses").cast()
+}
+
+/// Maps a page of the file.
+fn map(page: usize, file: &File, frame: FrameId) {
+    let flags = MapFlags::SHARED | MapFlags::FIXED;
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    let (at, offset) = (ptr::without_provenance_mut(page), (frame.0 * PAGE) as u64);
+    // SAFETY: nothing else is mapped there, and the range is the test's.
+    let mapped = unsafe { rustix::mm::mmap(at, PAGE, protection, flags, file, offset) };
+    mapped.expect("the file has so many frames");
 }

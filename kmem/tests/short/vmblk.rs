@@ -131,7 +131,7 @@ fn random_calls<A: FrameAllocator + Construct>(seed: u64) {
             model.compare(&world, &vmblks);
         }
     }
-    assert!(refused > 0, "seed {seed}: nothing was ever refused");
+    assert!(refused > 0 || calls(500) < 500, "seed {seed}: nothing was ever refused");
     while !model.0.is_empty() {
         let (first, count) = model.remove(&vmblks, 0);
         // SAFETY: as above.
@@ -164,6 +164,7 @@ fn fill_and_free(world: &World, count: usize, mut next: impl FnMut(usize) -> usi
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "minutes")]
 fn every_address_can_be_had_in_any_size() {
     let world = World::<LLFree>::new(2, 4096);
     let mut random = fastrand::Rng::with_seed(1);

@@ -151,9 +151,10 @@ impl<G: Geometry, P: Persistence> Lower<'_, G, P> {
         (if phase == Phase::Free { G::HUGE_FRAMES } else { 0 }, phase)
     }
 
-    /// Sets the rows of a huge frame that became free during a recovery, bits that stand for no frame as well: a second
-    /// recovery has nothing to do then.
+    /// Sets the rows of a huge frame that became free during a recovery, bits that stand for no frame as well, and its
+    /// joins: a second recovery has nothing to do then.
     pub(crate) fn tidy(&self, huge: usize) {
+        let _ = self.update(huge, Ordering::Relaxed, |states| Some(states.without_joins()));
         let polarity = self.polarity(huge);
         self.set_rows::<true>(huge, |_, _| polarity.all_free());
     }
