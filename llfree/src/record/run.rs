@@ -81,7 +81,11 @@ impl Record {
         let allocates = before.operation() == Some(Operation::Alloc);
         let goes_on = allocates && before.reached() == index;
         match operation {
-            Operation::Alloc if !goes_on => self.set_bound(0, index),
+            Operation::Alloc if !goes_on => {
+                // It may lie below what was written last, and must not seem to reach up to that.
+                self.put(Header::BEGUN, persistence);
+                self.set_bound(0, index);
+            }
             Operation::Free if allocates => self.set_bound(1, before.reached()),
             _ => {}
         }
