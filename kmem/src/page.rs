@@ -60,6 +60,7 @@ pub struct Descriptor {
     state: AtomicU64,
 }
 
+#[cfg(not(any(woodlot_loom, woodlot_explore, woodlot_shuttle)))]
 const _: () = assert!(size_of::<Descriptor>() == 16);
 
 /// What a page is.

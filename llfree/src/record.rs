@@ -56,7 +56,7 @@ use woodlot_frame::atomics::{AtomicU64, Ordering};
 use woodlot_frame::{Geometry, Persistence};
 
 use crate::line::Line;
-use crate::rows::{ROW_ORDER, row_order};
+use crate::row::{ROW_ORDER, row_order};
 
 /// Words of a record.
 const WORDS: usize = 512;

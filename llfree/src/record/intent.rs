@@ -12,7 +12,7 @@ use core::marker::PhantomData;
 use woodlot_frame::{Geometry, Persistence, Slot};
 
 use super::{End, Header, Operation, Record, Write};
-use crate::rows::{ROW_ORDER, row_order};
+use crate::row::{ROW_ORDER, row_order};
 
 /// By whom a block is written: on what slot, and whether as a part of what its record has open.
 #[derive(Clone, Copy)]
