@@ -78,7 +78,8 @@ fn callgrind(program: &Path, arguments: &[&str], pairs: u64) -> Result<u64, Fail
     let counted = collected(&text).filter(|_| output.status.success());
     // The program's own words, among those of valgrind.
     let mut own = text.lines().filter_map(|line| line.strip_prefix("woodlot: "));
-    counted.ok_or_else(|| failed(own.next().unwrap_or(&text)))
+    let ended = format!("under valgrind the program ended with {}", output.status);
+    counted.ok_or_else(|| failed(own.next().unwrap_or(&ended)))
 }
 
 /// The number in callgrind's line `==123== Collected : 4567`.
