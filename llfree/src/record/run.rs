@@ -110,8 +110,9 @@ impl Record {
 
     /// The frames of a run that the caller owns beside those in doubt, if it is under way.
     pub(crate) fn run_owned(&self, header: Header) -> Range<usize> {
-        let [start, end] = self.run_bounds(header);
+        let [start, end] = self.run_bounds();
         match (header.end(), header.operation()) {
+            _ if header.order() != RUN => 0..0,
             (End::UnderWay, Some(Operation::Alloc)) => start..header.index(),
             (End::UnderWay, Some(Operation::Free)) => header.reached()..end,
             _ => 0..0,
@@ -120,7 +121,7 @@ impl Record {
 
     /// The frames of a run that are named.
     pub(crate) fn run_named(&self, header: Header) -> Range<usize> {
-        let [start, end] = self.run_bounds(header);
+        let [start, end] = self.run_bounds();
         match (header.end(), header.operation()) {
             _ if header.order() != RUN => 0..0,
             (End::CutOff, _) => header.index()..header.reached(),
@@ -129,13 +130,10 @@ impl Record {
         }
     }
 
-    /// The bounds of a run; of what is none, bounds of no frames.
-    fn run_bounds(&self, header: Header) -> [usize; 2] {
+    fn run_bounds(&self) -> [usize; 2] {
         let mut bounds = [0; 2];
-        if header.order() == RUN {
-            let words = bounds.iter_mut().zip(self.bounds());
-            words.for_each(|(bound, word)| *bound = word.load(Ordering::Relaxed) as usize);
-        }
+        let words = bounds.iter_mut().zip(self.bounds());
+        words.for_each(|(bound, word)| *bound = word.load(Ordering::Relaxed) as usize);
         bounds
     }
 }
