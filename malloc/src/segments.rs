@@ -8,7 +8,7 @@
 //! 1. Segments below `open` are made, and stay. Pages below `pages` have memory and a descriptor.
 //! 2. Whoever has the lock `range` opens segments.
 //!
-//! A segment of 4 GiB takes 0.25 MiB of metadata and some 0.1 ms to make (`examples/start.rs`), so a small program pays for
+//! A segment of 4 GiB takes 0.25 MiB of metadata and some 0.1 ms to make, so a small program pays for
 //! no more; reserved addresses cost nothing. One range means that the descriptor of an address is found without a search.
 //!
 //! *Progress*: lock-free, but for opening a segment and giving memory back.
