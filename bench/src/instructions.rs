@@ -48,18 +48,27 @@ pub fn enable() {
 /// # Errors
 /// When valgrind is not installed or fails, or when this program cannot be started again.
 pub fn count(engine: Engine, order: Order) -> Result<f64, Failure> {
+    difference(&[VERB, engine.name(), &order.0.to_string()])
+}
+
+/// What a pair takes, of which the program makes so many as its last argument says.
+///
+/// # Errors
+/// As [`count`].
+pub(crate) fn difference(arguments: &[&str]) -> Result<f64, Failure> {
     let cannot = || Failure::Failed("not counted: this program cannot start itself again".into());
     let program = PROGRAM.get().ok_or_else(cannot)?;
-    let [few, many] = PAIRS.map(|pairs| callgrind(program, engine, order, pairs));
+    let [few, many] = PAIRS.map(|pairs| callgrind(program, arguments, pairs));
     Ok((many? - few?) as f64 / (PAIRS[1] - PAIRS[0]) as f64)
 }
 
-fn callgrind(program: &Path, engine: Engine, order: Order, pairs: u64) -> Result<u64, Failure> {
+fn callgrind(program: &Path, arguments: &[&str], pairs: u64) -> Result<u64, Failure> {
     let failed = |cause: &str| Failure::Failed(format!("not counted: {cause}"));
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
         .arg(program)
-        .args([VERB, engine.name(), &order.0.to_string(), &pairs.to_string()])
+        .args(arguments)
+        .arg(pairs.to_string())
         .output()
         .map_err(|error| match error.kind() {
             ErrorKind::NotFound => failed("valgrind is not installed"),
@@ -69,7 +78,8 @@ fn callgrind(program: &Path, engine: Engine, order: Order, pairs: u64) -> Result
     let counted = collected(&text).filter(|_| output.status.success());
     // The program's own words, among those of valgrind.
     let mut own = text.lines().filter_map(|line| line.strip_prefix("woodlot: "));
-    counted.ok_or_else(|| failed(own.next().unwrap_or(&text)))
+    let ended = format!("under valgrind the program ended with {}", output.status);
+    counted.ok_or_else(|| failed(own.next().unwrap_or(&ended)))
 }
 
 /// The number in callgrind's line `==123== Collected : 4567`.

@@ -45,6 +45,7 @@ mod failure;
 pub mod floor;
 pub mod frag;
 pub mod instructions;
+pub mod kmem;
 pub mod measure;
 pub mod output;
 pub mod patterns;

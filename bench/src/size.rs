@@ -20,6 +20,11 @@ impl Size {
         (self.0 >> 12) as usize
     }
 
+    /// How many bytes.
+    pub fn bytes(self) -> usize {
+        self.0 as usize
+    }
+
     /// A number of gibibytes, within the limits.
     pub const fn gib(gib: u64) -> Size {
         Size::mib(gib << 10)

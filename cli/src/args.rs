@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use clap::builder::PathBufValueParser;
 use clap::{Args, Parser, Subcommand};
-use woodlot_bench::command::{BenchArgs, FragArgs, InstructionsArgs};
+use woodlot_bench::command::{BenchArgs, FragArgs, InstructionsArgs, KmemPairsArgs};
 use woodlot_bench::engine::{Engine, Engines};
-use woodlot_bench::instructions;
+use woodlot_bench::{instructions, kmem};
 
 #[cfg(target_os = "linux")]
 use crate::crash::{self, ChildArgs, CrashArgs};
@@ -39,6 +39,8 @@ Examples:
       Every combination, in one run; what is finished is in the file while it goes on.
   woodlot bench thread-test --engine nbbs,linux-no-pcp --threads 2 --fill 50
       A benchmark of the NBBS paper, in a zone of which a random half is in use.
+  woodlot bench kmem pair
+      The kernel memory allocator over page frames, beside malloc: the paper's benchmarks.
   woodlot bench --check
       Measure every target of this repository and say which are met.
   woodlot frag --slots 8
@@ -114,6 +116,9 @@ pub enum Command {
     /// Count the instructions of an allocation and its free (cargo xtask callgrind); bench --check runs it
     #[command(name = instructions::VERB, hide = true)]
     Instructions(InstructionsArgs),
+    /// Pairs of an allocation and its free, for counting them: what bench kmem instructions runs
+    #[command(name = kmem::VERB, hide = true)]
+    KmemPairs(KmemPairsArgs),
 }
 
 /// What can be done with a trace.

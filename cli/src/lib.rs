@@ -1,7 +1,7 @@
 //! What the `woodlot` command does, so that its command line can be tested.
 //!
 //! ```text
-//!   main ── args ─┬► job ──► replay (plan, sequential or threads, timing) ──► output (screen, files)
+//!   program ─ args ─┬► job ──► replay (plan, sequential or threads, timing) ──► output (screen, files)
 //!                 │      └─► woodlot-trace (text and binary traces)
 //!                 ├► zone ──► woodlot-zone (files that hold a zone; Linux)
 //!                 ├► top ──► zone (a zone file in use; Linux)
@@ -15,6 +15,7 @@ mod args;
 mod crash;
 mod job;
 mod output;
+mod program;
 mod replay;
 mod report;
 pub mod stop;
@@ -32,6 +33,7 @@ use woodlot_bench::output::Screen;
 
 pub use args::Cli;
 use args::Command;
+pub use program::program;
 
 /// Does what the command line says.
 ///
@@ -49,6 +51,7 @@ pub fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Some(Command::Bench(args)) => return command::bench(*args),
         Some(Command::Frag(args)) => return command::frag(args),
         Some(Command::Instructions(args)) => return command::instructions(args),
+        Some(Command::KmemPairs(args)) => return command::kmem_pairs(&args),
         Some(Command::Report(args)) => report::report(&args, &mut screen)?,
         #[cfg(target_os = "linux")]
         Some(Command::Zone(command)) => zone::zone_command(command, &mut screen)?,

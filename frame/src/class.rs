@@ -156,6 +156,14 @@ impl Default for ClassPolicy {
 mod tests {
     extern crate std;
     use super::*;
+    use std::string::ToString;
+
+    #[test]
+    fn each_class_has_a_name() {
+        let classes = [Class::MOVABLE, Class::IMMOVABLE, Class::HUGE, Class::LONG_LIVED, Class(4)];
+        let names = ["movable", "immovable", "huge", "long-lived", "class 4"];
+        assert_eq!(classes.map(|class| class.to_string()), names);
+    }
 
     #[test]
     fn shipped_rows_are_what_new_accepts() {

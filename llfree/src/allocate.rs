@@ -35,7 +35,8 @@ use crate::lower::Surplus;
 use crate::record::By;
 use crate::refusal::NoBlock;
 use crate::reservation::Reservation;
-use crate::rows::{ROW_ORDER, Spot};
+use crate::row::ROW_ORDER;
+use crate::rows::Spot;
 use crate::state::States;
 
 /// May a huge frame that is free as a whole be opened for base frames?

@@ -10,7 +10,7 @@ use crate::lower::{Credits, Given, Refusal, Surplus};
 use crate::record::{By, Intent};
 use crate::refusal::NotFreed;
 use crate::reservation::Reservation;
-use crate::rows::{ROW_ORDER, row_order};
+use crate::row::{ROW_ORDER, row_order};
 use crate::state::{Polarity, States};
 
 impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {

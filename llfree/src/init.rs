@@ -15,7 +15,7 @@ use crate::line::Line;
 use crate::lower::{Lower, Start, TreeStates};
 use crate::record::MOST_FRAMES;
 use crate::reservation::Reservation;
-use crate::rows::row_count;
+use crate::row::row_count;
 use crate::tree::{self, Tree};
 use crate::{LLFree, Record, Repairs, Tuning};
 

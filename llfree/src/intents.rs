@@ -16,7 +16,7 @@ use woodlot_frame::atomics::Ordering;
 use woodlot_frame::{FrameId, Geometry, Order, Persistence, Slot, blocks};
 
 use crate::record::{By, ENTRIES, End, Header, Intent, Operation, Record, Write, writes_of};
-use crate::rows::{ROW_ORDER, row_count, row_mask, row_order};
+use crate::row::{ROW_ORDER, row_count, row_mask, row_order};
 use crate::state::Phase;
 use crate::{LLFree, Repairs};
 

@@ -64,6 +64,7 @@ mod recovery;
 mod refusal;
 mod repairs;
 mod reservation;
+mod row;
 mod rows;
 mod state;
 mod stats;

@@ -41,7 +41,8 @@ use woodlot_frame::{Geometry, Persistence};
 use crate::flags::{Flags, HugeFlags, Prefer};
 use crate::line::Line;
 use crate::record::{Intent, Operation};
-use crate::rows::{ROW_ORDER, Rows, claiming, row_count, row_mask, row_order};
+use crate::row::{ROW_ORDER, row_count, row_mask, row_order};
+use crate::rows::{Rows, claiming};
 use crate::state::{EVERY, LANE, Phase, Polarity, Run, States};
 
 /// The words of a tree, which has up to 32 huge frames: two of states, and two of flags.

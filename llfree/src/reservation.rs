@@ -29,7 +29,7 @@ use core::marker::PhantomData;
 
 use woodlot_frame::Geometry;
 
-use crate::rows::{row_count, row_order};
+use crate::row::{row_count, row_order};
 use crate::state::Polarity;
 
 /// One reservation.

@@ -30,10 +30,8 @@ use woodlot_frame::atomics::{AtomicU64, Ordering};
 use woodlot_frame::{Geometry, Persistence};
 
 use crate::record::{Intent, Operation};
+use crate::row::{ROW_ORDER, row_count, row_mask};
 use crate::state::Polarity;
-
-/// log₂ of the frames in a row.
-pub(crate) const ROW_ORDER: u32 = 6;
 
 /// The rows of one huge frame, read with one polarity.
 #[derive(Clone, Copy)]
@@ -79,24 +77,9 @@ pub(crate) const fn claiming<P: Persistence>() -> Ordering {
     if P::INTENTS { Ordering::AcqRel } else { Ordering::Acquire }
 }
 
-/// The bits of a row that stand for frames.
-pub(crate) const fn row_mask<G: Geometry>() -> u64 {
-    if G::HUGE_FRAMES < 64 { (1 << G::HUGE_FRAMES) - 1 } else { !0 }
-}
-
-/// How many rows a huge frame has.
-pub(crate) const fn row_count<G: Geometry>() -> usize {
-    if G::HUGE_FRAMES < 64 { 1 } else { G::HUGE_FRAMES / 64 }
-}
-
 /// The bits that a block of `order` (at most 6) takes at the low end of a row.
 const fn block_mask(order: u32) -> u64 {
     !0 >> (64 - (1u32 << order))
-}
-
-/// log₂ of the frames that a row stands for.
-pub(crate) const fn row_order<G: Geometry>() -> u32 {
-    if G::HUGE_ORDER < ROW_ORDER { G::HUGE_ORDER } else { ROW_ORDER }
 }
 
 /// How many rows a block of `order` takes, at least one.

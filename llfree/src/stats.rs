@@ -16,7 +16,7 @@ use crate::init::{SLOT_BALANCE, TOTAL_FREE};
 use crate::record::{ENTRIES, writes_of};
 use crate::refusal::{NoBlock, NotFreed};
 use crate::reservation::Reservation;
-use crate::rows::row_order;
+use crate::row::row_order;
 
 impl<G: Geometry, P: Persistence> FrameAllocator for LLFree<'_, G, P> {
     type Geometry = G;

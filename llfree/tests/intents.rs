@@ -196,6 +196,51 @@ fn recover(raw: RawMetadata) -> (Zone<Base4K>, Repairs) {
     recovery.finish()
 }
 
+/// The record of a slot.
+fn record(raw: RawMetadata, slot: usize) -> &'static mut [u64] {
+    let plain = <LLFree<'static, Base4K>>::metadata_size(&ZONE).expect("a zone").durable;
+    // SAFETY: the records are the last of the durable part; the callers have no call under way, and drop what they
+    // get before the memory.
+    unsafe { std::slice::from_raw_parts_mut(raw.durable.0.add(plain + slot * 4096).cast(), 512) }
+}
+
+/// A batch that was cut off is taken back, but for the write in doubt: huge frames, a pair of them, and one whose rows
+/// are released one by one, so that it becomes free.
+#[test]
+fn huge_frames_of_a_record_are_released() {
+    let mut memory = Memory::of::<Zone<Base4K>>(&ZONE);
+    let raw = memory.metadata();
+    let zone = construct(raw, Init::Free);
+    let base = ZONE.start.0 & !1023;
+    let taken = |frame, order| {
+        let request = Request::movable(Order(order), Slot(0)).at(FrameId(base + frame));
+        zone.alloc(request).expect("it is free");
+    };
+    // Two huge frames, one, eight rows of one, and a frame in doubt.
+    taken(2048, 10);
+    taken(4096, 9);
+    (0..8).for_each(|row| taken(6144 + 64 * row, 6));
+    taken(8192, 0);
+    let huge = |frame: usize, count| [1 << 63 | frame as u64 >> 9, count];
+    let rows = (0..8).map(|row| [6144 / 64 + row, !0]);
+    let pair_and_one = [huge(2048, 2), huge(4096, 1)];
+    let writes: Vec<[u64; 2]> =
+        pair_and_one.into_iter().chain(rows).chain([[8192 / 64, 1]]).collect();
+    let free = zone.stats();
+    let record = record(raw, 0);
+    let (count, step) = (writes.len() as u64, writes.len() as u64 - 1);
+    record[0] = count << 16 | step << 8 | 15 << 4 | 1 << 2 | 1;
+    record[2..].iter_mut().zip(writes.as_flattened()).for_each(|(word, value)| *word = *value);
+    let (zone, repairs) = recover(raw);
+    assert_eq!((repairs.cut_off, repairs.released), (1, 4 * 512));
+    let stats = zone.stats();
+    assert_eq!((repairs.free_frames, repairs.free_huge), (stats.free_frames, stats.free_huge));
+    assert_eq!((stats.free_frames, stats.free_huge), (ZONE.frames - 1, free.free_huge + 4));
+    assert_eq!(said(&zone, 0), (Operation::Alloc, End::CutOff, vec![(base + 8192, 1, 0)]));
+    assert!(inspect(raw).is_nothing(), "a second recovery has nothing to do");
+    assert!(zone.hidden().is_nothing(), "all that is free can be had");
+}
+
 /// Whatever the records hold, a recovery accepts it, says what it released, and does it once.
 #[test]
 fn any_record_is_accepted() {
@@ -212,11 +257,7 @@ fn any_record_is_accepted() {
             zone.alloc(request).expect("most is free");
         }
         for slot in 0..3 {
-            // SAFETY: the records are the last of the durable part, and no call is under way.
-            let record = unsafe {
-                let start = raw.durable.0.add(plain + slot * 4096);
-                std::slice::from_raw_parts_mut(start.cast::<u64>(), 512)
-            };
+            let record = record(raw, slot);
             record.fill_with(|| rng.u64(..) >> rng.u8(..64));
             // Half of them are under way, of an order that is.
             if rng.bool() {

@@ -32,6 +32,8 @@ mod adapters;
 #[cfg(feature = "defects")]
 mod defects;
 mod engine;
+mod kmem;
+mod kmem_vmblk;
 mod owners;
 mod plain;
 mod zone;

@@ -25,6 +25,7 @@ symbols! { cold owners:
     give_up_slot(owners: Owners, member: Member, slot: Slot) -> bool =
         owners.give_up_slot(member, slot);
     slot_owner(owners: Owners, slot: Slot) -> Option<Member> = owners.slot_owner(slot);
+    owned_by(owners: Owners, member: Member) -> usize = owners.owned_by(member);
     owner(owners: Owners, frame: FrameId) -> Option<Member> = owners.owner(frame);
     id(member: &Member) -> u16 = member.id();
     identity(member: &Member) -> u64 = member.identity();

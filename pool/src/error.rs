@@ -11,7 +11,7 @@ use woodlot_zone::{OwnersError, ZoneError};
 
 use crate::options::{HugePage, Quantity};
 
-/// Why no pool was made.
+/// Why no pool was made, or seen.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum BuildError {
@@ -183,7 +183,7 @@ pub enum SharedError {
     Owners(OwnersError),
     /// No pool page is where it should be.
     NotAPool {
-        /// The word that is there.
+        /// The word that is there; zero if the file ends before.
         magic: u64,
     },
     /// The pool page is damaged.
@@ -196,6 +196,13 @@ pub enum SharedError {
         expected: u64,
         /// What the file says.
         found: u64,
+    },
+    /// The file has another length than the pool in it: it was truncated, or grew.
+    Length {
+        /// The bytes of the file.
+        bytes: u64,
+        /// Those of a file with this pool.
+        pool: usize,
     },
     /// There are as many processes as a pool has room for.
     Full {
@@ -216,6 +223,9 @@ impl fmt::Display for SharedError {
             Self::Differs { what, expected, found } => {
                 write!(f, "{what}: {expected} is asked for, and the shared pool has {found}")
             }
+            Self::Length { bytes, pool } => {
+                write!(f, "the file has {bytes} bytes, and one with this shared pool has {pool}")
+            }
             Self::Full { members } => {
                 write!(f, "the shared pool has room for {members} processes, and so many have it")
             }
@@ -230,6 +240,18 @@ impl Error for SharedError {
             Self::Owners(cause) => Some(cause),
             _ => None,
         }
+    }
+}
+
+impl From<OwnersError> for SharedError {
+    fn from(error: OwnersError) -> Self {
+        SharedError::Owners(error)
+    }
+}
+
+impl From<ZoneError> for SharedError {
+    fn from(error: ZoneError) -> Self {
+        SharedError::Zone(error)
     }
 }
 

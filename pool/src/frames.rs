@@ -660,9 +660,9 @@ impl Frames {
     /// Gives the memory of units to the system that are offline. How many units had some.
     fn discard(&self, runs: &[Range<usize>]) -> Result<usize, PoolError> {
         let mut done = 0;
-        for run in
-            runs.iter().filter(|run| (run.start..run.end).any(|unit| self.resident.has(unit)))
-        {
+        // A process that died before it had set the bit has left memory without one.
+        let may_have = |unit| self.engine.is_shared() || self.resident.has(unit);
+        for run in runs.iter().filter(|run| (run.start..run.end).any(may_have)) {
             let discarded = self.mapping.discard(self.bytes(run));
             let given = done * self.unit_bytes();
             discarded.map_err(|cause| PoolError::NotTaken { given, cause })?;
@@ -711,6 +711,8 @@ impl Frames {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+    use std::os::unix::fs::MetadataExt;
     use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
     use std::sync::Barrier;
     use std::thread;
@@ -886,6 +888,22 @@ mod tests {
         assert!(again.iter().all(|&block| other.is_backed(block, Order(9))));
         other.alloc(Order(0)).expect_err("the cap");
         assert_eq!(other.resident(), other.cap());
+    }
+
+    #[test]
+    fn what_a_death_left_without_a_bit_goes_to_the_system() {
+        let [one, other] = two();
+        let file = one.mapping.descriptor().expect("a file").try_clone_to_owned();
+        let file = File::from(file.expect("a copy"));
+        let blocks = || file.metadata().expect("its blocks").blocks();
+        let before = blocks();
+        // The system counts what it keeps of the file itself as well, which is less than a unit.
+        let units = || (blocks() - before) * 512 / (HUGE * FRAME) as u64;
+        one.mapping.provide(one.bytes(&(3..4))).expect("memory");
+        assert_eq!((one.resident(), units()), (0, 1));
+        other.alloc_at(FrameId(4 * HUGE), Order(10)).expect("in place of the last two units");
+        assert_eq!(one.resident(), 2 * HUGE * FRAME);
+        assert_eq!(units(), 2, "what is offline has memory");
     }
 
     #[test]

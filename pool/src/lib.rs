@@ -8,6 +8,7 @@
 //!   Frames                the engine LLFree, and which memory the system has
 //!   Common                a zone, an owner table and locks, where several processes have the pool
 //!   Magazines             blocks that a thread keeps to itself
+//!   View                  a shared pool as others see it
 //!   Mapping               one range of addresses; mmap, madvise, mbind, fallocate
 //! ```
 //!
@@ -30,12 +31,14 @@ mod locks;
 mod magazines;
 mod mapping;
 mod options;
+mod plan;
 mod pool;
 mod resident;
 mod seats;
 mod shared;
 mod slots;
 mod source;
+mod view;
 mod zeroed;
 
 pub use block::{Block, Run};
@@ -43,4 +46,5 @@ pub use claim::Claim;
 pub use error::{BuildError, PoolError, SharedError};
 pub use options::{HugePage, Options, Quantity, SlotBy};
 pub use pool::Pool;
+pub use view::{Process, Seen, View};
 pub use woodlot_frame::{FrameId, Order};

@@ -102,7 +102,7 @@ impl Pool {
 
     /// The handle of a block whose [`into_frame`](Block::into_frame) gave its number. It may name a part of such a
     /// block; each part is freed by itself then. In a [shared](Options::shared) pool the number may be another process's,
-    /// and the block is this one's from now on.
+    /// and the block is this one's from now on. If that process dies before, the block is free, or somebody else's.
     ///
     /// # Errors
     /// [`PoolError::NotAllocated`] where the pool has not handed out all of it.
@@ -112,7 +112,8 @@ impl Pool {
     /// [magazines](Options::magazines) it only looks at the engine.
     ///
     /// # Safety
-    /// No other handle and no reference has any of these frames.
+    /// No other handle and no reference has any of these frames. So another process that hands them over must live until
+    /// this call has returned.
     pub unsafe fn adopt(&self, frame: FrameId, order: Order) -> Result<Block<'_>, PoolError> {
         self.frames.check_allocated(frame, order)?;
         Ok(Block::new(&self.frames, frame, order))
@@ -145,7 +146,7 @@ impl Pool {
 
     /// How many bytes are resident: those of all huge frames (or pages of 1 GiB) that are not given back, in use or
     /// free. The system has no more than these behind the pool's addresses, and less where nothing has been
-    /// touched.
+    /// touched. Linear in the pool's size, by a bit for each: a count of them would be wrong after a death.
     pub fn resident(&self) -> usize {
         self.frames.resident()
     }

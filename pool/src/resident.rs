@@ -35,8 +35,13 @@ impl Resident {
     }
 
     pub(crate) fn count(&self) -> usize {
-        self.iter().map(|word| word.load(Ordering::Relaxed).count_ones() as usize).sum()
+        count(self)
     }
+}
+
+/// How many bits are set.
+pub(crate) fn count(words: &[AtomicU64]) -> usize {
+    words.iter().map(|word| word.load(Ordering::Relaxed).count_ones() as usize).sum()
 }
 
 impl Deref for Resident {

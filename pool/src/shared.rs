@@ -24,114 +24,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::fs::{FlockOperation, SealFlags};
 use rustix::io::Errno;
 use woodlot_frame::atomics::{AtomicU64, Ordering};
-use woodlot_frame::{Base4K, FrameAllocator, HugeId, Init, Slot, ZoneConfig};
-use woodlot_zone::{
-    Check, Info, Layout, Member, Memory, Owners, OwnersError, PAGE, Shared, Tagged, ZoneError,
-    checksum, erase,
-};
+use woodlot_frame::{Base4K, FrameAllocator, HugeId, Init, Slot};
+use woodlot_zone::{Check, Member, Memory, Owners, PAGE, Shared, Tagged, ZoneError, erase};
 
 use crate::engine::{Zone, is_offline};
 use crate::error::{BuildError, SharedError};
 use crate::locks::{Held, Locks, Part};
-use crate::mapping::{self, ALIGN, FRAME, Mapping};
+use crate::mapping::{self, FRAME, Mapping};
 use crate::options::Options;
+use crate::plan::{ENTRIES, HEAD, MAGIC, MARK, MEMBERS, Plan};
 use crate::resident::Resident;
-use crate::slots::Slots;
 use crate::source::Source;
-
-/// Members that can be alive at the same time.
-const MEMBERS: usize = 64;
-/// Entries of the owner table: some more, for those who die while they join.
-const ENTRIES: usize = MEMBERS + 8;
-
-/// The first word of a pool page: `Pool`, a byte that no text has, and zero.
-const MAGIC: u64 = u64::from_le_bytes(*b"Pool\x1a\0\0\0");
-/// The same while the pool is being made.
-const MARK: u64 = u64::from_le_bytes(*b"pool?\0\0\0");
-/// The version of the pool page.
-const VERSION: u64 = 1;
-/// Words of the pool page before the resident bits.
-const HEAD: usize = 8;
-
-/// The zone of a pool, where its parts lie in the file, and what its page says.
-struct Plan {
-    config: ZoneConfig,
-    size: usize,
-    cap: usize,
-    owners: usize,
-    page: usize,
-    frames: usize,
-}
-
-/// What the words of the pool page say that follow its checksum.
-const NAMES: [&str; 5] = [
-    "version of the pool page",
-    "entries of the owner table",
-    "place of the frames",
-    "size of the pool",
-    "cap of the pool",
-];
-
-impl Plan {
-    fn of(size: usize, cap: usize) -> Result<Plan, SharedError> {
-        let slots = (4 * Slots::all_cpus()).max(16);
-        let config = ZoneConfig::new(size / FRAME, slots);
-        let owners = Layout::of::<Base4K>(&config).map_err(ZoneError::from)?.len;
-        let page = owners + Owners::len(&config, ENTRIES)?;
-        let end = page + (HEAD + Plan::words(size)) * size_of::<u64>();
-        Ok(Plan { config, size, cap, owners, page, frames: end.next_multiple_of(ALIGN) })
-    }
-
-    /// Words of the resident bits.
-    fn words(size: usize) -> usize {
-        (size / FRAME / mapping::HUGE).div_ceil(64)
-    }
-
-    /// The bytes of the file.
-    fn len(&self) -> usize {
-        self.frames + self.size
-    }
-
-    /// The words of the pool page before the bits.
-    fn head(&self) -> [u64; HEAD] {
-        let numbers = [ENTRIES, self.frames, self.size, self.cap].map(|number| number as u64);
-        let [entries, frames, size, cap] = numbers;
-        let sum = checksum(&[VERSION, entries, frames, size, cap, 0]);
-        [MAGIC, sum, VERSION, entries, frames, size, cap, 0]
-    }
-
-    /// Is the page of a file that of this pool?
-    fn check(&self, found: &[u64; HEAD]) -> Result<(), SharedError> {
-        let [magic, sum, words @ ..] = found;
-        if *magic != MAGIC {
-            return Err(SharedError::NotAPool { magic: *magic });
-        }
-        if *sum != checksum(words) {
-            return Err(SharedError::Damaged);
-        }
-        let [_, _, expected @ ..] = self.head();
-        differ(NAMES.into_iter().zip(expected.into_iter().zip(*words)))
-    }
-
-    /// Is the zone of a file that of this pool? The first page of the file is there.
-    fn check_zone(&self, memory: Memory<'_>) -> Result<(), SharedError> {
-        let words = |config: &ZoneConfig| {
-            [config.frames.saturating_mul(FRAME), config.slots].map(|n| n as u64)
-        };
-        let found = words(&Info::read(memory)?.config);
-        let names = ["size of the pool", "number of slots"];
-        differ(names.into_iter().zip(words(&self.config).into_iter().zip(found)))
-    }
-}
-
-/// # Errors
-/// The first name whose values differ.
-fn differ(mut all: impl Iterator<Item = (&'static str, (u64, u64))>) -> Result<(), SharedError> {
-    match all.find(|(_, (expected, found))| expected != found) {
-        Some((what, (expected, found))) => Err(SharedError::Differs { what, expected, found }),
-        None => Ok(()),
-    }
-}
 
 /// What a process has of a shared pool beside its frames.
 pub(crate) struct Common {
@@ -239,7 +142,7 @@ pub(crate) fn open(
         Errno::WOULDBLOCK => BuildError::FileInUse(path.clone()),
         errno => failed("lock it")(errno.into()),
     })?;
-    let opening = locks.take(Part::Opening);
+    let opening = locks.wait(Part::Opening).map_err(failed("lock it"))?;
     let found = look(&file, &plan, &locks).map_err(failed("read it"))?;
     let bytes = file.metadata().map_err(failed("read its length"))?.len();
     let other_length = BuildError::FileLength { path: path.clone(), bytes, size: plan.len() };
@@ -283,8 +186,10 @@ pub(crate) fn open(
     if owners.members().filter(|member| is_alive(&locks, member)).count() >= MEMBERS {
         return Err(wrong(SharedError::Full { members: MEMBERS }));
     }
-    let me =
-        owners.join(u64::from(std::process::id())).map_err(SharedError::from).map_err(wrong)?;
+    let join = || owners.join(u64::from(std::process::id()));
+    let joined = join()
+        .or_else(|full| if let_one_leave(&zone, owners, &locks) { join() } else { Err(full) });
+    let me = joined.map_err(SharedError::from).map_err(wrong)?;
     let alive = locks.try_take(Part::Alive(me.id()));
     // From now on it is held until the description is closed.
     alive.map(std::mem::forget).ok_or_else(|| failed("lock it")(Errno::NOLCK.into()))?;
@@ -292,6 +197,15 @@ pub(crate) fn open(
     common.reap_all(&opening, Slot(0));
     let slots = common.claim(slots);
     Ok(Opened { common, mapping, resident, slots })
+}
+
+/// Where the table is full of those who died before they had reaped, one of the dead leaves as itself: who is no member
+/// yet cannot release it. False: none is dead.
+fn let_one_leave(zone: &Zone, owners: Owners<'_>, locks: &Locks) -> bool {
+    owners
+        .members()
+        .filter(|member| !is_alive(locks, member))
+        .any(|dead| Tagged::new(zone, owners, dead).is_ok_and(|dead| dead.leave(Slot(0)).is_ok()))
 }
 
 /// What is there? Nothing is changed.
@@ -303,8 +217,9 @@ fn look(file: &File, plan: &Plan, locks: &Locks) -> io::Result<Found> {
         Err(error) => return Err(error),
     };
     Ok(match () {
-        () if is_marked || file.metadata()?.len() == 0 => Found::New,
+        // Also if somebody has emptied the file meanwhile: what is made in it would be the others' too.
         () if locks.is_anybody_alive() => Found::Used,
+        () if is_marked || file.metadata()?.len() == 0 => Found::New,
         () => Found::Left,
     })
 }
@@ -327,7 +242,7 @@ fn page(mapping: &Mapping, plan: &Plan) -> &'static [AtomicU64] {
     // and whoever shares the file accesses the page by atomics only. The file is as long as the plan says.
     unsafe {
         let start = mapping.start().add(plan.page).cast();
-        std::slice::from_raw_parts(start, HEAD + Plan::words(plan.size))
+        std::slice::from_raw_parts(start, plan.words())
     }
 }
 
@@ -378,14 +293,22 @@ fn fit(zone: &Zone, plan: &Plan) {
     }
 }
 
-impl From<OwnersError> for SharedError {
-    fn from(error: OwnersError) -> Self {
-        SharedError::Owners(error)
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl From<ZoneError> for SharedError {
-    fn from(error: ZoneError) -> Self {
-        SharedError::Zone(error)
+    #[test]
+    fn a_table_full_of_the_dead_has_room() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        // SAFETY: only such pools use the file.
+        let options = unsafe { Options::new(16 << 20).shared(file.path()) };
+        let open = || open(&options, &Source::Path(file.path().into()), 16 << 20, 1);
+        let one = open().expect("a pool");
+        while one.common.owners.join(7).is_ok() {}
+        let other = open().expect("nobody has the locks of the others");
+        assert_eq!(
+            other.common.owners.members().collect::<Vec<_>>(),
+            [one.common.me, other.common.me]
+        );
     }
 }

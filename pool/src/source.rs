@@ -41,6 +41,16 @@ impl Source {
 
     /// The file, by a description that nobody else has.
     pub(crate) fn open(&self) -> io::Result<File> {
+        let file = self.open_any()?;
+        // The length of a device is not what it holds: it would be taken for an empty file.
+        if file.metadata()?.is_file() {
+            Ok(file)
+        } else {
+            Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"))
+        }
+    }
+
+    fn open_any(&self) -> io::Result<File> {
         match self {
             Source::Path(path) => {
                 let mut how = OpenOptions::new();

@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{self, Child, Command};
+use std::sync::Mutex;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -95,7 +96,17 @@ fn check(block: &[u8]) {
     assert!(block.chunks_exact(4096).all(|page| page[..4] == me), "another owner has been here");
 }
 
+/// Held while a process is being made: it has all files of this one until it runs its program.
+static SPAWNING: Mutex<()> = Mutex::new(());
+
+/// Drops pools. Nothing keeps them alive any more.
+fn gone(pools: impl IntoIterator<Item = Pool>) {
+    let _none_is_made = SPAWNING.lock().expect("nobody panics with it");
+    pools.into_iter().for_each(drop);
+}
+
 fn spawn(path: &Path, test: &str) -> Child {
+    let _one_is_made = SPAWNING.lock().expect("nobody panics with it");
     let mut command = Command::new(env::current_exe().expect("this program"));
     command.args(["--exact", test]).env(CHILD, path).spawn().expect("a child")
 }
@@ -133,7 +144,7 @@ fn who_is_killed_gives_its_memory_to_the_others() {
     let hidden = in_use(&pool);
     assert!(hidden <= KILLS * 4 * MIB, "a block for each at most: {hidden}");
     println!("{KILLS} processes killed, {reaped} bytes freed by this one, {hidden} hidden");
-    drop(pool);
+    gone([pool]);
 
     // Who comes alone finds all of it, and the cap is what it was.
     let pool = open(&path);
@@ -169,7 +180,7 @@ fn who_is_killed_while_it_opens_leaves_a_pool() {
         let all = pool.alloc_batch(Order(9), 4).expect("all of it");
         pool.alloc(Order(0)).expect_err("the cap");
         drop(all);
-        drop(pool);
+        gone([pool]);
         if round % 4 == 0 {
             fs::remove_file(&path).expect("it is there");
         }
@@ -188,7 +199,7 @@ fn what_a_dead_process_had_is_found_when_memory_runs_out() {
     all.into_iter().for_each(std::mem::forget);
     assert!(matches!(pool.alloc(Order(10)), Err(PoolError::OutOfMemory { .. })), "it is alive");
     assert_eq!(pool.reap(), 0, "a living process keeps its frames");
-    drop(other);
+    gone([other]);
     let block = pool.alloc(Order(10)).expect("what the dead one had");
     assert_eq!(in_use(&pool), block.len() + kept.len());
     let last = open(&path);
@@ -209,7 +220,7 @@ fn both_see_one_memory_and_a_block_changes_hands() {
     // SAFETY: the pool refuses a block that is free.
     let free = unsafe { other.adopt(FrameId(frame.0 + 16), Order(4)) };
     assert!(matches!(free, Err(PoolError::NotAllocated(_))));
-    drop(one);
+    gone([one]);
     assert_eq!(other.reap(), 0, "it is the other one's now");
     check(&block);
     drop(block);
@@ -267,7 +278,7 @@ fn files_that_are_not_this_pool() {
     let (error, text) = refused(unsafe { Options::new(SIZE).file(&path) });
     assert!(matches!(error, BuildError::FileInUse(_)), "{text}");
     drop(block);
-    drop(pool);
+    gone([pool]);
 
     let file = OpenOptions::new().read(true).write(true).open(&path).expect("the file");
     let len = file.metadata().expect("a length").len();
@@ -284,7 +295,7 @@ fn files_that_are_not_this_pool() {
     assert!(matches!(error, BuildError::Shared { cause: SharedError::Zone(_), .. }), "{text}");
     fs::remove_file(&path).expect("it is there");
 
-    drop(open(&path));
+    gone([open(&path)]);
     let file = OpenOptions::new().read(true).write(true).open(&path).expect("the file");
     let mut page = [0; 64];
     let at = (0..len).step_by(4096).find(|&at| {
@@ -318,7 +329,7 @@ fn files_that_are_not_this_pool() {
     put(&words);
     let pool = open(&path);
     drop(pool.alloc_batch(Order(9), CAP / HUGE).expect("all of it"));
-    drop(pool);
+    gone([pool]);
     // Also one that nothing but the mark is there of.
     fs::remove_file(&path).expect("it is there");
     File::create(&path).expect("a file").write_all_at(b"pool?\0\0\0", at).expect("a mark");
@@ -336,7 +347,7 @@ fn a_file_of_a_pool_of_one_process() {
     let (error, said) = refused(options(&path));
     assert!(matches!(error, BuildError::FileInUse(_)), "{said}");
     drop(block);
-    drop(pool);
+    gone([pool]);
     let (error, said) = refused(options(&path));
     assert!(said.contains("not a shared pool: this is no zone"), "{said}");
     assert!(matches!(error, BuildError::Shared { .. }));
@@ -344,6 +355,8 @@ fn a_file_of_a_pool_of_one_process() {
     assert!(page[..HUGE].iter().all(|&byte| byte == 7), "nothing has changed");
     let (error, said) = refused(options(folder.path()));
     assert!(matches!(error, BuildError::File { doing: "open it", .. }), "{said}");
+    let (_, said) = refused(options(Path::new("/dev/null")));
+    assert!(said.contains("not a regular file"), "nothing is written to a device: {said}");
 }
 
 #[test]
@@ -357,6 +370,12 @@ fn a_file_that_is_made_shorter_is_an_error() {
     assert!(error.to_string().contains("somebody has made the file shorter"), "{error}");
     file.set_len(len).expect("its length");
     drop(signed(pool.alloc(Order(0)).expect("it is there again")));
+    // What is made in a file that somebody has would hand out the same frames again.
+    file.set_len(0).expect("a shorter file");
+    let (error, text) = refused(options(&path));
+    assert!(matches!(error, BuildError::FileLength { bytes: 0, .. }), "{text}");
+    assert_eq!(file.metadata().expect("a length").len(), 0, "nothing is made");
+    file.set_len(len).expect("a length that the pool can be dropped with");
 }
 
 /// What `woodlot zone map` and `woodlot top` do with the file.
@@ -397,7 +416,7 @@ fn there_is_room_for_64_processes() {
     let block = signed(pools[63].alloc(Order(3)).expect("memory"));
     check(&block);
     drop(block);
-    pools.drain(..20).for_each(drop);
+    gone(pools.drain(..20));
     (0..20).for_each(|_| pools.push(small().build().expect("the dead have made room")));
     refused(small());
 }

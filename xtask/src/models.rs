@@ -8,8 +8,8 @@ use crate::shell::{CHECKING, passed_in, tee, this_cargo};
 /// The crates that keep the contract and have models.
 pub const ENGINES: [&str; 2] = ["woodlot-llfree", "woodlot-nbbs"];
 
-/// What has models beside them: the tags of a zone's owners.
-const MODELS: [&str; 1] = ["woodlot-owners"];
+/// What has models beside them: the tags of a zone's owners, and the lock of the kernel memory allocator.
+const MODELS: [&str; 2] = ["woodlot-owners", "woodlot-kmem"];
 
 /// Of `woodlot-pool`, one file has models, which are for the explorer: loom does not know `membarrier`.
 const POOL: &str = "woodlot-pool";

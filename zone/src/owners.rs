@@ -146,6 +146,14 @@ impl<'a> Owners<'a> {
         self.members.owner(slot)
     }
 
+    /// How many frames a member owns. While calls are under way, a count of about this moment.
+    ///
+    /// # Progress
+    /// Wait-free; linear in the zone's frames.
+    pub fn owned_by(&self, member: Member) -> usize {
+        self.tags.count(member.id())
+    }
+
     /// Who owns a frame. `None`: it is free, nobody's, or a call on it is under way.
     pub fn owner(&self, frame: FrameId) -> Option<Member> {
         match self.tags.owner(frame) {

@@ -81,6 +81,9 @@ impl Model {
             let free = zone.is_free(FrameId(frame), Order::BASE);
             assert_eq!(free, owner.is_none(), "frame {frame}");
         }
+        for member in owners.members() {
+            assert_eq!(owners.owned_by(member), self.frames(member.id()));
+        }
     }
 
     /// A call of `member`.
@@ -533,6 +536,7 @@ fn a_release_that_stops_is_taken_over() {
     let leaving = Tagged::new(&between, owners, leaver).expect("it fits");
     (0..3).for_each(|_| assert!(leaving.alloc(request).is_ok()));
     until_it_dies(|| assert!(leaving.leave(Slot(0)).is_ok()));
+    assert!(owners.members().any(|member| member == leaver), "others find who died leaving");
     third.release_owner(leaver, Slot(0)).expect("it is dead");
     let swept = owners.sweep(&*zone, |member| member == three).expect("it fits");
     assert!(swept.frames >= hidden, "{swept:?}");

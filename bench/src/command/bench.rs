@@ -4,10 +4,11 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::Args;
 use clap::builder::PathBufValueParser;
+use clap::{Args, Subcommand};
 use woodlot_frame::Order;
 
+use super::kmem::{KmemArgs, kmem};
 use super::values::{numbers, once, range, tenths};
 use crate::Failure;
 use crate::check;
@@ -20,9 +21,20 @@ use crate::output::{
 use crate::patterns::{BURST, MOST_BLOCKS, Pattern, Placement, Setup};
 use crate::size::Size;
 
+/// What is measured with arguments of its own.
+#[derive(Subcommand, Debug)]
+pub enum Others {
+    /// Measure heaps: woodlot-kmem beside malloc and others
+    Kmem(KmemArgs),
+}
+
 /// How to measure.
 #[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct BenchArgs {
+    /// What else can be measured
+    #[command(subcommand)]
+    pub others: Option<Others>,
     /// How the allocators are asked for blocks
     #[arg(value_enum, required_unless_present = "check")]
     pub pattern: Option<Pattern>,
@@ -89,6 +101,9 @@ pub struct BenchArgs {
 /// # Errors
 /// When the arguments make no sense together, or nothing could be measured.
 pub fn bench(args: BenchArgs) -> Result<ExitCode, Failure> {
+    if let Some(Others::Kmem(args)) = &args.others {
+        return kmem(args);
+    }
     let mut screen = Screen::default();
     let machine = Machine::here();
     if args.check {

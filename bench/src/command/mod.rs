@@ -5,11 +5,13 @@
 mod bench;
 mod frag;
 mod instructions;
+mod kmem;
 pub mod values;
 
-pub use bench::{BenchArgs, bench};
+pub use bench::{BenchArgs, Others, bench};
 pub use frag::{FragArgs, frag};
 pub use instructions::{InstructionsArgs, instructions};
+pub use kmem::{KmemArgs, KmemPairsArgs, kmem_pairs};
 
 #[cfg(test)]
 mod tests {
@@ -20,7 +22,7 @@ mod tests {
 
     #[derive(Parser, Debug)]
     enum Program {
-        Bench(BenchArgs),
+        Bench(Box<BenchArgs>),
         Frag(FragArgs),
     }
 
@@ -57,6 +59,14 @@ mod tests {
             "bench bulk --only frag",
             "bench --only frag",
             "bench --check --engine linux",
+            "bench kmem",
+            "bench kmem bulk",
+            "bench bulk kmem pair",
+            "bench kmem pair --engine slab",
+            "bench kmem pair --bytes 48",
+            "bench kmem pair --bytes 8192",
+            "bench kmem pair --threads 65",
+            "bench kmem pair --check",
             "frag --churn -1",
             "frag --churn NaN",
             "frag --slots 0",
@@ -69,6 +79,7 @@ mod tests {
             "bench bulk --engine all --order 0,9",
             "bench bulk --fill 99.9,0.3,100",
             "bench bulk --order 0-3,9 --threads 1,2-4 --fill 50,90",
+            "bench kmem pair --engine kmem --bytes 16,4096 --threads 1-2",
             "frag",
         ] {
             assert!(parse(line).is_ok(), "{line}");
@@ -91,9 +102,14 @@ mod tests {
             ),
             ("bench thread-test --burst 1 --threads 2", "too short"),
             ("bench constant-occupancy --burst 31", "a burst of 31"),
+            ("bench kmem worst --threads 2", "worst: it has one thread"),
+            ("bench kmem producer-consumer --threads 1", "producer-consumer: it has two threads"),
+            ("bench kmem churn --bytes 16", "churn: its sizes are its own"),
+            ("bench kmem waste --memory 2GiB", "waste: --memory 2GiB is more than 1GiB"),
+            ("bench kmem lock-manager --threads 1,2", "one number of threads"),
         ] {
             let Ok(Program::Bench(args)) = parse(line) else { panic!("{line}") };
-            let Err(Failure::Usage(message)) = bench(args) else { panic!("{line}") };
+            let Err(Failure::Usage(message)) = bench(*args) else { panic!("{line}") };
             assert!(message.contains(cause), "{line}: {message}");
         }
     }
@@ -108,7 +124,7 @@ mod tests {
              llfree,bitmap --json {json} --csv {csv}"
         );
         let Ok(Program::Bench(args)) = parse(&line) else { panic!("{line}") };
-        bench(args).unwrap();
+        bench(*args).unwrap();
         let json: serde_json::Value =
             serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
         let results = json["results"].as_array().unwrap();

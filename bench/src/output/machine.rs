@@ -93,6 +93,12 @@ pub fn available_bytes() -> Option<usize> {
     usize::try_from(kib).ok()?.checked_mul(1024)
 }
 
+/// How much of this process is in memory; nothing where the system does not say.
+pub(crate) fn resident_bytes() -> Option<usize> {
+    let kib = kib(&field("/proc/self/status", "VmRSS")?)?;
+    usize::try_from(kib).ok()?.checked_mul(1024)
+}
+
 fn kib(value: &str) -> Option<u64> {
     value.split(' ').next()?.parse().ok()
 }

@@ -1,5 +1,6 @@
 //! Random calls of one thread, and the calls of all of them as the judge has to know them.
 
+use std::iter;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -311,7 +312,7 @@ impl<'h, 'm, G: Geometry, P: Kind> Hand<'h, 'm, G, P> {
         let first = self.zone.zone().start.0;
         let call = Call {
             text: format!("free_range({start}..{end}, slot {})", self.slot.0),
-            gave: vec![start.0 - first..end.0 - first],
+            gave: iter::once(start.0 - first..end.0 - first).collect(),
             atomic: P::INTENTS,
             ..Call::default()
         };

@@ -80,10 +80,10 @@ fn rows(data: &Data) -> Vec<Vec<String>> {
         data.openings.as_ref().and_then(|openings| Summary::of(of(openings)))
     };
     let opened = [
-        ("opened after a crash, one thread: median (min – max), µs", times(|o| &o.dirty_us)),
-        ("opened after a crash, two threads", times(|o| &o.dirty_two_us)),
-        ("opened after a clean shutdown", times(|o| &o.clean_us)),
-        ("the same, every byte that survived compared", times(|o| &o.clean_compared_us)),
+        ("opened after a crash, one thread, µs: median (min – max)", times(|o| &o.dirty_us)),
+        ("opened after a crash, two threads, µs", times(|o| &o.dirty_two_us)),
+        ("opened after a clean shutdown, µs", times(|o| &o.clean_us)),
+        ("the same, every byte that survived compared, µs", times(|o| &o.clean_compared_us)),
     ];
     let opened = opened.map(|(what, summary)| (what.to_string(), spread(summary)));
     let crashes = data.crashes.as_ref();

@@ -44,7 +44,8 @@ pub fn mib(bytes: usize) -> String {
 pub fn spread(summary: Option<Summary>) -> String {
     match summary {
         Some(Summary { median, min, max }) => {
-            format!("{} ({} – {})", number(median), number(min), number(max))
+            // A narrow column breaks the line before the range, not in it.
+            format!("{} ({}\u{a0}–\u{a0}{})", number(median), number(min), number(max))
         }
         None => "not measured".into(),
     }
@@ -65,6 +66,7 @@ mod tests {
         assert_eq!(said, ["0.052", "0.52", "4.71", "47.1", "183", "33555169", "0"]);
         assert_eq!(number(f64::NAN), "–");
         assert_eq!(spread(None), "not measured");
+        assert_eq!(spread(Summary::of(&[1.0, 2.0, 4.0])), "2.00 (1.00\u{a0}–\u{a0}4.00)");
         assert_eq!([0, 999, 33_555_169].map(count), ["0", "999", "33\u{202f}555\u{202f}169"]);
         assert_eq!([-0.04, 46.61].map(percent), ["0.0 %", "46.6 %"]);
         assert_eq!([Size::gib(8), Size::mib(128)].map(size), ["8 GiB", "128 MiB"]);

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use woodlot_frame::{Class, ClassStats, Stats};
+use woodlot_pool::Process;
 
 use super::look::Look;
 
@@ -28,6 +29,14 @@ pub struct SlotRow {
     /// Free frames that it holds for itself.
     pub held: usize,
     /// Frames allocated less frames freed, a second.
+    pub rate: Option<f64>,
+}
+
+/// The same of a process that has a shared pool.
+#[derive(Clone, Debug)]
+pub struct ProcessRow {
+    pub process: Process,
+    /// Bytes that it has gained, a second.
     pub rate: Option<f64>,
 }
 
@@ -91,6 +100,20 @@ impl Figures {
         classes.map(row).collect()
     }
 
+    /// The processes of a shared pool.
+    pub fn processes(&self) -> Vec<ProcessRow> {
+        let of = |look: &Look, same: &Process| {
+            let mut all = look.pool.iter().flat_map(|pool| &pool.seen.processes);
+            let found = all.find(|other| (other.member, other.id) == (same.member, same.id));
+            found.map_or(0, |process| process.bytes as i64)
+        };
+        let row = |process: &Process| ProcessRow {
+            process: process.clone(),
+            rate: self.rate(|look| of(look, process)),
+        };
+        self.look.pool.iter().flat_map(|pool| &pool.seen.processes).map(row).collect()
+    }
+
     /// The slots that were used.
     pub fn slots(&self) -> Vec<SlotRow> {
         let row = |(slot, now): (usize, &woodlot_zone::SlotView)| SlotRow {
@@ -111,6 +134,7 @@ pub mod tests {
     use super::*;
     use std::time::Duration;
     use woodlot_frame::{Base4K, FrameAllocator, Geometry, Init, Order, Request, Slot, ZoneConfig};
+    use woodlot_pool::Options;
     use woodlot_zone::{Shared, Zone};
 
     use crate::top::look::ZoneFile;
@@ -146,6 +170,31 @@ pub mod tests {
             }
         }
         figures.unwrap()
+    }
+
+    /// A shared pool of 64 MiB, as it is seen when its only process has so many blocks of 2 MiB, and a second later.
+    pub fn seen_pool(first: usize, then: usize) -> Figures {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.pool");
+        // SAFETY: only such pools use the file, and what reads it.
+        let pool = unsafe { Options::new(64 << 20).cap(16 << 20).shared(&path) }.build().unwrap();
+        let file = ZoneFile::open(&path).unwrap();
+        let (mut blocks, begun) = (pool.alloc_batch(Order(9), first).unwrap(), Instant::now());
+        let mut figures = Figures::new("a.pool".into(), file.first().unwrap(), begun);
+        blocks.extend(pool.alloc_batch(Order(9), then - first).unwrap());
+        figures.add(file.first().unwrap(), begun + Duration::from_secs(1));
+        figures
+    }
+
+    #[test]
+    fn a_process_has_what_it_has_allocated() {
+        let figures = seen_pool(2, 5);
+        let pool = figures.look.pool.as_ref().unwrap();
+        assert_eq!((pool.cap, pool.seen.resident), (16 << 20, 10 << 20));
+        let [ProcessRow { process, rate }] = &figures.processes()[..] else { panic!("one") };
+        assert_eq!((process.id, process.is_alive), (std::process::id().into(), true));
+        assert_eq!((process.bytes, *rate), (10 << 20, Some(f64::from(6 << 20))));
+        assert!(seen(&[[1, 0]]).look.pool.is_none(), "a zone alone is no pool");
     }
 
     #[test]

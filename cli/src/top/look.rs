@@ -1,11 +1,13 @@
-//! Where the figures come from: a zone file that others use, looked at again and again.
+//! Where the figures come from: a zone file that others use, or the file of a shared pool, looked at again and again.
 
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
 use woodlot_bench::Failure;
 use woodlot_frame::{Base4K, Base16K, Base64K, Geometry, Stats};
+use woodlot_pool::{BuildError, Seen, SharedError, View};
 use woodlot_zone::{HugeView, Info, Memory, Phase, SlotView, ZoneError, in_use, view};
 
 use crate::zone::file::{Access, Mapped};
@@ -17,19 +19,31 @@ pub struct Look {
     pub stats: Stats,
     pub huge: Vec<HugeView>,
     pub slots: Vec<SlotView>,
+    /// Of a shared pool: what the zone does not know.
+    pub pool: Option<Shared>,
+}
+
+/// What is known of a shared pool beside its zone.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Shared {
+    /// Bytes that may be resident.
+    pub cap: usize,
+    pub seen: Seen,
 }
 
 /// A zone file, mapped so that it can be read alone. It is not locked: who uses it need not know.
 pub struct ZoneFile {
     path: PathBuf,
     mapped: Mapped,
+    pool: OnceCell<Option<View>>,
 }
 
 impl ZoneFile {
     /// # Errors
     /// When the file cannot be read.
     pub fn open(path: &Path) -> Result<ZoneFile, Failure> {
-        Ok(ZoneFile { path: path.into(), mapped: Mapped::open(path, Access::Watch)? })
+        let mapped = Mapped::open(path, Access::Watch)?;
+        Ok(ZoneFile { path: path.into(), mapped, pool: OnceCell::new() })
     }
 
     pub fn name(&self) -> String {
@@ -56,7 +70,27 @@ impl ZoneFile {
             };
             look.map(Some)
         };
-        look().map_err(|cause| Failure::at(&self.path, cause))
+        let look = look().map_err(|cause| Failure::at(&self.path, cause))?;
+        let Some(look) = look else { return Ok(None) };
+        Ok(Some(Look { pool: self.pool()?, ..look }))
+    }
+
+    /// The pool, if the zone is that of one.
+    fn pool(&self) -> Result<Option<Shared>, Failure> {
+        let failed = |cause: BuildError| Failure::Failed(cause.to_string());
+        let view = match self.pool.get() {
+            Some(view) => view,
+            None => {
+                let view = match View::open(&self.path) {
+                    Ok(view) => Some(view),
+                    Err(BuildError::Shared { cause: SharedError::NotAPool { .. }, .. }) => None,
+                    Err(wrong) => return Err(failed(wrong)),
+                };
+                self.pool.get_or_init(|| view)
+            }
+        };
+        let look = |view: &View| Ok(Shared { cap: view.cap(), seen: view.look()? });
+        view.as_ref().map(look).transpose().map_err(failed)
     }
 }
 
@@ -80,7 +114,7 @@ fn look_as<G: Geometry>(memory: Memory<'_>) -> Result<Look, ZoneError> {
     // SAFETY: a zone that is there is formatted by nobody, and the memory stays for as long as it is borrowed.
     let (info, view) = unsafe { view::<G>(memory) }?;
     let (huge, slots) = (view.huge_frames().collect(), view.slots().collect());
-    Ok(Look { info, stats: view.stats(), huge, slots })
+    Ok(Look { info, stats: view.stats(), huge, slots, pool: None })
 }
 
 #[cfg(test)]

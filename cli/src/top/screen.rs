@@ -6,6 +6,8 @@
 //!   └──────────────────┘└───────────────────┘
 //!   ┌ classes ─────────┐┌ slots ────────────┐
 //!   └──────────────────┘└───────────────────┘
+//!   ┌ resident ────────┐┌ processes ────────┐   of a shared pool
+//!   └──────────────────┘└───────────────────┘
 //!   ┌ huge frames ─────────────────────────┐
 //!   └──────────────────────────────────────┘
 //! ```
@@ -14,41 +16,45 @@ use ratatui::Frame;
 use ratatui::layout::{Alignment, Constraint, Flex, Layout, Rect};
 use ratatui::style::{Color, Style, Stylize};
 use ratatui::text::{Line, Span, Text};
-use ratatui::widgets::{Block, Paragraph, Row, Sparkline, Table};
+use ratatui::widgets::{Block, Gauge, Paragraph, Row, Sparkline, Table};
 
 use super::figures::Figures;
+use super::look::Shared;
 use super::words;
 use crate::zone::cells::{Counts, Grid, Shade};
 use crate::zone::drawn;
 
 /// Lines of a curve with its frame.
 const CURVE: u16 = 6;
-/// Slots that are shown at most, and the lines of a table beside its rows.
+/// Slots and processes that are shown at most, and the lines of a table beside its rows.
 const SLOTS: usize = 8;
+const PROCESSES: usize = 4;
 const AROUND: u16 = 3;
 
 /// Draws everything.
 pub fn draw(frame: &mut Frame<'_>, figures: &Figures) {
     let (classes, slots) = (figures.classes(), figures.slots());
     let rows = classes.len().max(slots.len().min(SLOTS)) as u16;
+    let pool = figures.look.pool.as_ref();
+    let shared = pool.map_or(0, |pool| pool.seen.processes.len().min(PROCESSES) as u16 + AROUND);
     let parts = [
         Constraint::Length(1),
         Constraint::Length(CURVE),
         Constraint::Length(rows + AROUND),
+        Constraint::Length(shared),
         Constraint::Min(3),
     ];
-    let [title, curves, tables, map] = Layout::vertical(parts).areas(frame.area());
+    let [title, curves, tables, sharing, map] = Layout::vertical(parts).areas(frame.area());
     frame.render_widget(Line::from(words::title(figures)).bold(), title);
     frame.render_widget(Line::from("q quits").alignment(Alignment::Right), title);
 
-    let halves = || Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]);
-    let [left, right] = halves().areas(curves);
+    let [left, right] = halves(curves);
     let [frames, huge] = words::free(figures);
     let most = figures.look.info.config.frames as u64;
     curve(frame, left, frames, figures.free_frames(), most, Color::Green);
     curve(frame, right, huge, figures.free_huge(), figures.look.huge.len() as u64, Color::Blue);
 
-    let [left, right] = halves().areas(tables);
+    let [left, right] = halves(tables);
     let rows = classes.iter().map(words::class_row);
     table(frame, left, "classes", words::CLASS_HEADINGS, rows);
     let hidden = slots.len().saturating_sub(SLOTS);
@@ -57,7 +63,27 @@ pub fn draw(frame: &mut Frame<'_>, figures: &Figures) {
         more => format!("slots in use, and {more} more"),
     };
     table(frame, right, &name, words::SLOT_HEADINGS, slots.iter().take(SLOTS).map(words::slot_row));
+    if let Some(pool) = pool {
+        draw_pool(frame, sharing, figures, pool);
+    }
     draw_map(frame, map, figures);
+}
+
+fn halves(area: Rect) -> [Rect; 2] {
+    Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]).areas(area)
+}
+
+fn draw_pool(frame: &mut Frame<'_>, area: Rect, figures: &Figures, pool: &Shared) {
+    let [left, right] = halves(area);
+    let part = pool.seen.resident as f64 / pool.cap.max(1) as f64;
+    let gauge = Gauge::default()
+        .block(Block::bordered().title(words::resident(pool)))
+        .gauge_style(Style::new().fg(Color::Green))
+        .ratio(part.clamp(0.0, 1.0));
+    frame.render_widget(gauge, left);
+    let rows = figures.processes();
+    let rows = rows.iter().take(PROCESSES).map(words::process_row);
+    table(frame, right, &words::processes(pool), words::PROCESS_HEADINGS, rows);
 }
 
 fn curve(frame: &mut Frame<'_>, area: Rect, name: String, data: Vec<u64>, most: u64, color: Color) {
@@ -123,7 +149,7 @@ fn draw_map(frame: &mut Frame<'_>, area: Rect, figures: &Figures) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::top::figures::tests::seen;
+    use crate::top::figures::tests::{seen, seen_pool};
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 
@@ -150,10 +176,27 @@ mod tests {
     }
 
     #[test]
+    fn a_shared_pool_has_its_place() {
+        let lines = drawn(&seen_pool(1, 4), 100, 30);
+        let line = |words: &str| lines.iter().position(|line| line.contains(words));
+        let place = line("resident 8 MiB of at most 16 MiB").expect("what is resident");
+        assert!(lines[place].contains("processes: 1 alive"), "{lines:#?}");
+        assert!(lines[place + 1].ends_with("MiB/s│"), "{lines:#?}");
+        assert!(lines[place + 2].contains("50%") || lines[place + 1].contains("50%"), "{lines:#?}");
+        let me = std::process::id().to_string();
+        assert!(
+            lines[place + 2].contains(&me) && lines[place + 2].ends_with("+6.00│"),
+            "{lines:#?}"
+        );
+        assert!(line("huge frames, 1 in a cell") > Some(place), "the map is below");
+    }
+
+    #[test]
     fn a_small_terminal_shows_what_it_can() {
-        let figures = seen(&[[1000, 0]]);
-        for (width, height) in [(1, 1), (20, 5), (40, 12), (300, 100)] {
-            assert_eq!(drawn(&figures, width, height).len(), usize::from(height));
+        for figures in [seen(&[[1000, 0]]), seen_pool(1, 1)] {
+            for (width, height) in [(1, 1), (20, 5), (40, 12), (300, 100)] {
+                assert_eq!(drawn(&figures, width, height).len(), usize::from(height));
+            }
         }
     }
 }

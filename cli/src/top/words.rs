@@ -2,13 +2,15 @@
 
 use woodlot_frame::Stats;
 
-use super::figures::{ClassRow, Figures, SlotRow};
+use super::figures::{ClassRow, Figures, ProcessRow, SlotRow};
+use super::look::Shared;
 use crate::zone::cells::Counts;
 use crate::zone::drawn;
 use crate::zone::words::in_units;
 
 pub const CLASS_HEADINGS: [&str; 5] = ["class", "trees", "free frames", "free huge", "free/s"];
 pub const SLOT_HEADINGS: [&str; 4] = ["slot", "in use by it", "held free", "in use/s"];
+pub const PROCESS_HEADINGS: [&str; 4] = ["process", "is", "MiB in use", "MiB/s"];
 
 /// What zone that is.
 pub fn title(figures: &Figures) -> String {
@@ -32,6 +34,34 @@ pub fn free(figures: &Figures) -> [String; 2] {
         format!("free memory {free:.2} GiB of {all:.2} GiB"),
         format!("free huge frames {free_huge} of {}", figures.look.huge.len()),
     ]
+}
+
+/// What of a shared pool is resident, and who has it.
+pub fn resident(pool: &Shared) -> String {
+    format!("resident {:.0} MiB of at most {:.0} MiB", mib(pool.seen.resident), mib(pool.cap))
+}
+
+/// Who has a shared pool.
+pub fn processes(pool: &Shared) -> String {
+    let count =
+        |is_alive| pool.seen.processes.iter().filter(|one| one.is_alive == is_alive).count();
+    match (count(true), count(false)) {
+        (0, _) => "nobody has the pool: it is as the last process left it".into(),
+        (alive, 0) => format!("processes: {alive} alive"),
+        (alive, dead) => format!("processes: {alive} alive, {dead} dead"),
+    }
+}
+
+fn mib(bytes: usize) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+pub fn process_row(row: &ProcessRow) -> [String; 4] {
+    let ProcessRow { process, rate } = row;
+    let is = if process.is_alive { "alive" } else { "dead" };
+    let hundredths = |rate: f64| (rate / f64::from(1 << 20) * 100.0).round() / 100.0 + 0.0;
+    let rate = rate.map_or("-".into(), |rate| format!("{:+.2}", hundredths(rate)));
+    [process.id.to_string(), is.into(), format!("{:.2}", mib(process.bytes)), rate]
 }
 
 pub fn class_row(row: &ClassRow) -> [String; 5] {
@@ -62,8 +92,12 @@ pub fn text(figures: &Figures) -> String {
     let classes = table(CLASS_HEADINGS, figures.classes().iter().map(class_row));
     let slots = table(SLOT_HEADINGS, figures.slots().iter().map(slot_row));
     let huge_frames = counts.join(", ");
+    let pool = figures.look.pool.as_ref().map_or_else(String::new, |pool| {
+        let rows = table(PROCESS_HEADINGS, figures.processes().iter().map(process_row));
+        format!("\n{}\n{}\n{rows}", resident(pool), processes(pool))
+    });
     format!(
-        "{}\n{frames}\n{huge}\nhuge frames: {huge_frames}\n\n{classes}\n{slots}",
+        "{}\n{frames}\n{huge}\nhuge frames: {huge_frames}\n\n{classes}\n{slots}{pool}",
         title(figures)
     )
 }

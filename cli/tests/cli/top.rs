@@ -1,6 +1,10 @@
 //! `woodlot top`, where there is no terminal: one look as text.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::mem::forget;
+use std::path::Path;
+
+use woodlot_pool::{Options, Order, Pool};
 
 use super::common::Folder;
 
@@ -35,6 +39,52 @@ fn a_look_is_printed_and_changes_nothing() {
     }
     assert_eq!(top(&["--once"]), said);
     assert_eq!(fs::read(folder.path("a.zone")).unwrap(), before);
+}
+
+/// A pool of 64 MiB, of which 16 MiB may be memory, as one of its processes.
+fn join(path: &Path) -> Pool {
+    // SAFETY: only such pools use the file; `top` only reads it.
+    unsafe { Options::new(64 << 20).cap(16 << 20).shared(path) }.build().unwrap()
+}
+
+#[test]
+fn a_shared_pool_has_processes_and_a_cap() {
+    let folder = Folder::new();
+    let path = folder.path("a.pool");
+    let top = || folder.run(&["top", "a.pool", "--interval", "0.05"]).succeeded();
+    let pool = join(&path);
+    let block = pool.alloc(Order(10)).unwrap();
+    let said = top();
+    let me = std::process::id();
+    for words in [
+        "a.pool: 64 MiB, ",
+        "24 offline",
+        "resident 4 MiB of at most 16 MiB\nprocesses: 1 alive\n",
+        &format!("{me}  alive        4.00  +0.00\n"),
+    ] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    // A pool that is dropped without its blocks is to others as one whose process has died.
+    let other = join(&path);
+    forget(other.alloc(Order(9)).unwrap());
+    drop(other);
+    let said = top();
+    assert!(said.contains("processes: 1 alive, 1 dead\n"), "{said}");
+    assert!(said.contains(&format!("{me}   dead        2.00  +0.00\n")), "{said}");
+    drop(block);
+    drop(pool);
+    assert!(top().contains("nobody has the pool: it is as the last process left it\n"));
+
+    let file = OpenOptions::new().read(true).write(true).open(&path).unwrap();
+    let len = file.metadata().unwrap().len();
+    for (len, words) in [
+        (len - 4096, "bytes, and one with this shared pool has "),
+        (4096, "a.pool: the memory has 4096 bytes and the zone needs"),
+        (0, "a.pool: is empty"),
+    ] {
+        file.set_len(len).unwrap();
+        folder.run(&["top", "a.pool"]).failed(1, words);
+    }
 }
 
 #[test]

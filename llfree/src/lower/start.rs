@@ -10,7 +10,7 @@ use core::ops::Range;
 use woodlot_frame::atomics::{AtomicU64, Ordering, clear};
 use woodlot_frame::{Geometry, Persistence};
 
-use crate::rows::{row_count, row_mask};
+use crate::row::{row_count, row_mask};
 use crate::state::{LANE, Phase, Polarity, Run, States};
 
 use super::Lower;

@@ -20,7 +20,7 @@ use woodlot_frame::Persistence;
 use woodlot_frame::atomics::{AtomicU64, Ordering};
 
 use super::{End, Header, Operation, RUN, Record};
-use crate::rows::ROW_ORDER;
+use crate::row::ROW_ORDER;
 
 /// In the step of a run: the write has not happened.
 const WITHDRAWN: usize = 0x80;

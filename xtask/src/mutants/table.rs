@@ -27,12 +27,15 @@ use serde::Deserialize;
 use crate::shell::root;
 
 /// The tables, by the crate that is changed.
-const TABLES: [&str; 5] = [
+const TABLES: [&str; 8] = [
     "xtask/src/mutants/frame.toml",
     "xtask/src/mutants/llfree.toml",
     "xtask/src/mutants/nbbs.toml",
     "xtask/src/mutants/zone.toml",
     "xtask/src/mutants/pool.toml",
+    "xtask/src/mutants/kmem.toml",
+    "xtask/src/mutants/kmem_vmblk.toml",
+    "xtask/src/mutants/malloc.toml",
 ];
 
 /// One defect.
@@ -235,6 +238,7 @@ mod tests {
         assert!(of("llfree/src/") >= 25 && of("nbbs/src/") >= 8, "as many as are asked for");
         assert!(of("frame/src/") >= 12, "as many as are asked for");
         assert!(of("zone/src/") >= 10, "as many as are asked for");
+        assert!(of("kmem/src/") >= 25, "as many as are asked for");
         assert!(all.iter().filter(|mutant| mutant.short).count() >= 8);
     }
 

@@ -10,12 +10,14 @@ pub struct Published {
 }
 
 /// The crates that are published, each after those that it depends on.
-pub const PUBLISHED: [Published; 14] = [
+pub const PUBLISHED: [Published; 16] = [
     Published { name: "woodlot-frame", folder: "frame", alone: true },
     Published { name: "woodlot-llfree", folder: "llfree", alone: true },
     Published { name: "woodlot-nbbs", folder: "nbbs", alone: true },
     Published { name: "woodlot-zone", folder: "zone", alone: true },
     Published { name: "woodlot", folder: "woodlot", alone: true },
+    Published { name: "woodlot-kmem", folder: "kmem", alone: true },
+    Published { name: "woodlot-malloc", folder: "malloc", alone: false },
     Published { name: "woodlot-pool", folder: "pool", alone: false },
     Published { name: "woodlot-ostd", folder: "adapters/ostd", alone: true },
     Published { name: "woodlot-x86_64", folder: "adapters/x86_64", alone: false },

@@ -146,10 +146,12 @@ impl<'a> Members<'a> {
         (still && joined).then_some((member, state.phase))
     }
 
-    /// The live members.
+    /// The live members, and those that are leaving: one that died meanwhile is to be found and released.
     pub(crate) fn all(self) -> impl Iterator<Item = Member> + 'a {
-        let live = move |id| self.read(id).filter(|&(_, phase)| phase == Phase::Live);
-        self.ids().filter_map(live).map(|(member, _)| member)
+        let unreleased = |&(member, phase): &(Member, Phase)| {
+            phase == Phase::Live || phase == Phase::Releasing(member.id)
+        };
+        self.ids().filter_map(move |id| self.read(id).filter(unreleased)).map(|(member, _)| member)
     }
 
     /// The member that has this number, live or being released.

@@ -64,6 +64,11 @@ impl<'a> Tags<'a> {
         self.one(frame).map_or(0, |tag| owner_in(tag.load(Ordering::Acquire)))
     }
 
+    /// How many frames are `id`'s.
+    pub(crate) fn count(&self, id: u16) -> usize {
+        self.words.iter().filter(|tag| owner_in(tag.load(Ordering::Relaxed)) == id).count()
+    }
+
     /// The runs of frames that have one owner, or none (0), by their numbers.
     pub(crate) fn runs(
         self,

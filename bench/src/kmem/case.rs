@@ -1,0 +1,174 @@
+//! What is measured, in which cases, and what a case gives.
+
+use std::fmt;
+
+use clap::ValueEnum;
+use serde::Serialize;
+
+use crate::Failure;
+use crate::clock::Tally;
+use crate::size::Size;
+
+/// The benchmarks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum What {
+    /// Pairs of an allocation and its free, by size known at compile time and at run time (figures 7 and 8)
+    Pair,
+    /// All of memory in blocks of one size, freed, then of the next size (figure 9)
+    Worst,
+    /// One thread allocates, another one frees
+    ProducerConsumer,
+    /// Blocks of random sizes, replaced at random, and handed to another thread (larson)
+    Churn,
+    /// A distributed lock manager: which calls miss which layer (section 4.4, tables 2 and 3)
+    LockManager,
+    /// Memory in slabs over memory asked for, at heavy and at low load (tables 5 and 6)
+    Waste,
+    /// Instructions of a pair, counted by callgrind (section 4.1)
+    Instructions,
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Every benchmark has a name.
+        self.to_possible_value().map_or(Ok(()), |value| f.pad(value.get_name()))
+    }
+}
+
+/// How a size is said.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Interface {
+    /// Known when the program was compiled: the paper's cookie
+    Cookie,
+    /// Known at run time: the paper's standard interface
+    Standard,
+}
+
+impl fmt::Display for Interface {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Interface::Cookie => "cookie",
+            Interface::Standard => "standard",
+        })
+    }
+}
+
+/// One case of a benchmark.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Case {
+    /// Threads that run at once.
+    pub threads: usize,
+    /// Bytes of a block, where all blocks have as many.
+    pub bytes: Option<usize>,
+    /// How the size is said, where both ways are measured.
+    pub interface: Option<Interface>,
+}
+
+/// What the cases have in common.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Setup {
+    /// How many threads.
+    pub threads: Vec<usize>,
+    /// Sizes of blocks.
+    pub bytes: Vec<usize>,
+    /// Operations of a repetition, at least.
+    pub operations: usize,
+    /// For *worst* and *waste*: how many bytes of blocks.
+    pub memory: Size,
+    /// What random choices follow from.
+    pub seed: u64,
+}
+
+impl Default for Setup {
+    fn default() -> Setup {
+        Setup {
+            threads: vec![1],
+            bytes: vec![32, 256, 2048],
+            operations: 1 << 20,
+            memory: Size::mib(64),
+            seed: 1,
+        }
+    }
+}
+
+impl Setup {
+    /// Every case of a benchmark.
+    pub fn cases(&self, what: What) -> Vec<Case> {
+        let sizes = self.bytes.iter().map(|&bytes| Some(bytes));
+        match what {
+            What::Pair => self
+                .threads
+                .iter()
+                .flat_map(|&threads| sizes.clone().map(move |bytes| (threads, bytes)))
+                .flat_map(|(threads, bytes)| {
+                    [Interface::Cookie, Interface::Standard].map(|interface| Case {
+                        threads,
+                        bytes,
+                        interface: Some(interface),
+                    })
+                })
+                .collect(),
+            What::ProducerConsumer => {
+                sizes.map(|bytes| Case { threads: 2, bytes, interface: None }).collect()
+            }
+            What::Churn => self
+                .threads
+                .iter()
+                .map(|&threads| Case { threads, bytes: None, interface: None })
+                .collect(),
+            _ => vec![Case { threads: 1, bytes: None, interface: None }],
+        }
+    }
+}
+
+/// What a figure is of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Metric {
+    /// An allocation, in ns.
+    Alloc,
+    /// A free, in ns.
+    Free,
+    /// An allocation and a free, in ns.
+    Pair,
+    /// Memory over bytes asked for, while all of them are in use.
+    Peak,
+}
+
+impl fmt::Display for Metric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Metric::Alloc => "alloc",
+            Metric::Free => "free",
+            Metric::Pair => "pair",
+            Metric::Peak => "peak over payload",
+        })
+    }
+}
+
+/// A figure of one repetition.
+#[derive(Clone, Copy, Debug)]
+pub struct Reading {
+    /// Bytes of the blocks, where the case has several sizes.
+    pub bytes: Option<usize>,
+    /// What it is of.
+    pub metric: Metric,
+    /// ns of CPU time for each operation, or a ratio.
+    pub value: f64,
+    /// ns on the wall, as one thread sees them.
+    pub wall: Option<f64>,
+}
+
+impl Reading {
+    /// Of times.
+    pub fn of(metric: Metric, bytes: Option<usize>, tally: Tally) -> Reading {
+        Reading { bytes, metric, value: tally.cpu(), wall: Some(tally.wall()) }
+    }
+}
+
+/// A heap had no memory.
+pub(super) fn no_memory(name: &str, bytes: usize) -> Failure {
+    Failure::Failed(format!("{name}: no memory for {bytes} bytes"))
+}

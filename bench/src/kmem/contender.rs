@@ -1,0 +1,96 @@
+//! Who is measured: heaps of this program, and those that a program around it adds.
+
+use std::fmt;
+use std::sync::Mutex;
+
+use super::case::{Case, Reading, Setup, What};
+use super::frames;
+use super::heap::Heap;
+use super::{churn, handover, pair, worst};
+use crate::Failure;
+
+/// A heap and the loops that are compiled for it.
+pub trait Contender: Sync {
+    /// What it is called on the command line.
+    fn name(&self) -> &'static str;
+
+    /// What it is, in a line.
+    fn about(&self) -> &'static str;
+
+    /// Runs a case once.
+    ///
+    /// # Errors
+    /// The heap had no memory.
+    fn sample(&self, what: What, case: Case, setup: &Setup) -> Result<Vec<Reading>, Failure>;
+}
+
+impl<H: Heap> Contender for H {
+    fn name(&self) -> &'static str {
+        H::NAME
+    }
+
+    fn about(&self) -> &'static str {
+        H::ABOUT
+    }
+
+    fn sample(&self, what: What, case: Case, setup: &Setup) -> Result<Vec<Reading>, Failure> {
+        match what {
+            What::Pair => pair::sample(self, case, setup),
+            What::Worst => worst::sample(self, setup),
+            What::ProducerConsumer => handover::sample(self, case, setup),
+            What::Churn => churn::sample(self, case, setup),
+            What::LockManager | What::Waste | What::Instructions => Ok(Vec::new()),
+        }
+    }
+}
+
+static ADDED: Mutex<Vec<&'static dyn Contender>> = Mutex::new(Vec::new());
+
+/// Adds a heap. A program does so before it reads its command line.
+pub fn add(contender: &'static dyn Contender) {
+    ADDED.lock().expect("nobody panics with it").push(contender);
+}
+
+/// Every heap: this repository's, the system's, and what was added.
+pub fn all() -> Vec<&'static dyn Contender> {
+    let mut all: Vec<&'static dyn Contender> = Vec::new();
+    all.extend(frames::measured().map(|heap| heap as &dyn Contender));
+    #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+    all.push(&super::malloc::Malloc);
+    #[cfg(unix)]
+    all.push(&super::system::System);
+    all.extend(ADDED.lock().expect("nobody panics with it").iter());
+    all
+}
+
+/// Heaps that were named, in the order of [`all`].
+#[derive(Clone)]
+pub struct Contenders(pub Vec<&'static dyn Contender>);
+
+impl fmt::Debug for Contenders {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|contender| contender.name())).finish()
+    }
+}
+
+impl std::str::FromStr for Contenders {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Contenders, String> {
+        let all = all();
+        if text == "all" {
+            return Ok(Contenders(all));
+        }
+        let names: Vec<&str> = text.split(',').collect();
+        let known = |name: &&str| all.iter().any(|contender| contender.name() == *name);
+        if let Some(name) = names.iter().find(|name| !known(name)) {
+            let there: Vec<_> = all.iter().map(|contender| contender.name()).collect();
+            return Err(format!(
+                "expected one of {}, or all by itself, found `{name}`",
+                there.join(", ")
+            ));
+        }
+        let named = all.into_iter().filter(|contender| names.contains(&contender.name()));
+        Ok(Contenders(named.collect()))
+    }
+}

@@ -1,0 +1,145 @@
+//! Each benchmark does what it says, with heaps that keep count; and heaps that fail are found out.
+
+use std::sync::atomic::{AtomicIsize, Ordering};
+
+use woodlot_kmem::{Octaves, Quarters, Sizes};
+
+use super::heap::Heap;
+use super::waste::WasteRow;
+use super::*;
+use crate::Failure;
+use crate::size::Size;
+
+/// The system's heap, whose blocks in use are counted; each benchmark has one of its own.
+struct Counting<const WHAT: usize>;
+
+static IN_USE: [AtomicIsize; 8] = [const { AtomicIsize::new(0) }; 8];
+static CALLS: [AtomicIsize; 8] = [const { AtomicIsize::new(0) }; 8];
+
+// SAFETY: as the system's heap, whose blocks are freed with their sizes.
+unsafe impl<const WHAT: usize> Heap for Counting<WHAT> {
+    const NAME: &'static str = "counting";
+    const ABOUT: &'static str = "the system's heap, counted";
+
+    fn alloc(&self, bytes: usize) -> *mut u8 {
+        IN_USE[WHAT].fetch_add(bytes as isize, Ordering::Relaxed);
+        CALLS[WHAT].fetch_add(1, Ordering::Relaxed);
+        let layout = std::alloc::Layout::from_size_align(bytes, 16).unwrap();
+        // SAFETY: the layout is not empty.
+        unsafe { std::alloc::alloc(layout) }
+    }
+
+    unsafe fn free(&self, block: *mut u8, bytes: usize) {
+        IN_USE[WHAT].fetch_sub(bytes as isize, Ordering::Relaxed);
+        let layout = std::alloc::Layout::from_size_align(bytes, 16).unwrap();
+        // SAFETY: as the caller says.
+        unsafe { std::alloc::dealloc(block, layout) };
+    }
+}
+
+/// A heap that has no memory.
+struct Empty;
+
+// SAFETY: it never returns a block.
+unsafe impl Heap for Empty {
+    const NAME: &'static str = "empty";
+    const ABOUT: &'static str = "no memory";
+
+    fn alloc(&self, _: usize) -> *mut u8 {
+        std::ptr::null_mut()
+    }
+
+    unsafe fn free(&self, _: *mut u8, _: usize) {}
+}
+
+fn small() -> Setup {
+    let (threads, bytes, memory) = (vec![1, 2], vec![16, 4096], Size::mib(4));
+    Setup { threads, bytes, operations: 10_000, memory, seed: 3 }
+}
+
+/// Every case once; calls, and bytes that stayed in use.
+fn run<const WHAT: usize>(what: What) -> (isize, isize) {
+    for case in small().cases(what) {
+        let readings = Counting::<WHAT>.sample(what, case, &small()).unwrap();
+        assert!(!readings.is_empty() && readings.iter().all(|reading| reading.value >= 0.0));
+    }
+    (CALLS[WHAT].load(Ordering::Relaxed), IN_USE[WHAT].load(Ordering::Relaxed))
+}
+
+#[test]
+fn each_benchmark_makes_its_calls_and_frees_everything() {
+    // Two numbers of threads, two sizes and two interfaces, and one pair more on each thread.
+    assert_eq!(run::<0>(What::Pair), (8 * 10_000 + 4 + 8, 0));
+    // 4 MiB in each of two sizes.
+    assert_eq!(run::<1>(What::Worst), ((4 << 20) / 16 + (4 << 20) / 4096, 0));
+    // Whole lists of 4096.
+    assert_eq!(run::<2>(What::ProducerConsumer), (2 * 3 * 4096, 0));
+    // On one thread and on two: the calls, and the blocks that each has at first.
+    assert_eq!(run::<3>(What::Churn), (2 * 10_000 + 3 * 8 * 1024, 0));
+}
+
+#[test]
+fn a_heap_without_memory_is_not_measured() {
+    static EMPTY: Empty = Empty;
+    for what in [What::Pair, What::Worst, What::ProducerConsumer, What::Churn] {
+        let found = measure(what, &Contenders(vec![&EMPTY]), (&small(), 1), &|| {});
+        let Err(Failure::Failed(why)) = found else { panic!("{what}") };
+        assert!(why.contains("empty: no memory for"), "{why}");
+    }
+}
+
+#[test]
+fn a_run_has_every_repetition_of_every_contender() {
+    let all = all();
+    assert!(all.iter().any(|contender| contender.name() == "kmem"));
+    for what in [What::Pair, What::Worst] {
+        let kept = measure(what, &Contenders(all.clone()), (&small(), 2), &|| {}).unwrap();
+        assert!(kept.failures.is_empty(), "{:?}", kept.failures);
+        let times = kept.lines.iter().filter(|line| line.metric != Metric::Peak);
+        assert!(times.clone().all(|line| (line.values.len(), line.wall.len()) == (2, 2)));
+        let cases = if what == What::Pair { 8 } else { 2 * 2 };
+        assert_eq!(times.count(), all.len() * cases);
+        assert!(describe(&kept).contains("hot CAS"));
+    }
+}
+
+#[test]
+fn the_worst_case_has_its_memory_while_it_is_in_use() {
+    let kmem = all().into_iter().find(|contender| contender.name() == "kmem").unwrap();
+    let case = small().cases(What::Worst)[0];
+    let readings = kmem.sample(What::Worst, case, &small()).unwrap();
+    let peaks: Vec<_> = readings.iter().filter(|reading| reading.metric == Metric::Peak).collect();
+    assert_eq!(peaks.len(), 2);
+    assert!(peaks.iter().all(|peak| peak.value >= 1.0), "{peaks:?}");
+}
+
+#[test]
+fn nodes_of_the_lock_manager_lose_nothing() {
+    for threads in [1, 2] {
+        let rows = lock_manager::<Octaves>(threads, &small()).unwrap();
+        assert_eq!(rows.iter().map(|row| row.bytes).collect::<Vec<_>>(), [64, 256, 512, 1024]);
+        for row in rows {
+            assert_eq!(row.calls[0], row.calls[1], "{row:?}");
+            assert!(row.global[0] <= row.calls[0] && row.pages[0] <= row.global[0], "{row:?}");
+            assert!(row.slabs[0] > 0, "{row:?}");
+        }
+    }
+}
+
+fn check_waste<S: Sizes>() -> f64 {
+    let rows = waste::<S>(&small()).unwrap();
+    assert_eq!(rows.len(), 2 * S::COUNT);
+    assert!(rows.iter().all(|row| row.asked <= row.blocks && row.blocks <= row.slabs), "{rows:?}");
+    let sum = |load, of: fn(&WasteRow) -> usize| -> usize {
+        rows.iter().filter(|row| row.load == load).map(of).sum()
+    };
+    // A quarter of the blocks is left at low load.
+    let (heavy, low) = (sum(Load::Heavy, |row| row.asked), sum(Load::Low, |row| row.asked));
+    assert!((heavy / 5..heavy / 3).contains(&low), "{heavy} {low}");
+    sum(Load::Heavy, |row| row.blocks) as f64 / heavy as f64
+}
+
+#[test]
+fn finer_sizes_waste_less_inside_blocks() {
+    assert!(check_waste::<Quarters>() < check_waste::<Octaves>());
+}

@@ -1,0 +1,78 @@
+//! *worst*: all of memory in blocks of one size, all freed, then the next size (the paper's section 4.3).
+//!
+//! Blocks are linked through their first word, as there: so each is touched.
+
+use std::ptr;
+
+use super::case::{Metric, Reading, Setup, no_memory};
+use super::heap::Heap;
+use crate::Failure;
+use crate::clock::Tally;
+use crate::output::resident_bytes;
+use crate::patterns::on_one_thread;
+
+/// A block that leads to the one before.
+type Link = *mut u8;
+
+/// Allocates so many blocks; the last one, and how many there are.
+#[inline(never)]
+fn fill<H: Heap>(heap: &H, bytes: usize, count: usize) -> (Link, usize) {
+    let mut last = ptr::null_mut::<u8>();
+    for done in 0..count {
+        let block = heap.alloc(bytes);
+        if block.is_null() {
+            return (last, done);
+        }
+        // SAFETY: the block was just allocated, has 16 bytes or more and is aligned.
+        unsafe { block.cast::<Link>().write(last) };
+        last = block;
+    }
+    (last, count)
+}
+
+/// Frees them, the last one first.
+#[inline(never)]
+fn release<H: Heap>(heap: &H, bytes: usize, mut block: Link) -> usize {
+    let mut freed = 0;
+    while !block.is_null() {
+        // SAFETY: the block is in use and holds the link.
+        let next = unsafe { block.cast::<Link>().read() };
+        // SAFETY: it was allocated for so many bytes, and is used no more.
+        unsafe { heap.free(block, bytes) };
+        (block, freed) = (next, freed + 1);
+    }
+    freed
+}
+
+/// Every size, the smallest first.
+pub(super) fn sample<H: Heap>(heap: &H, setup: &Setup) -> Result<Vec<Reading>, Failure> {
+    on_one_thread(|| {
+        heap.enter(0);
+        heap.flush();
+        let taken = || heap.taken().or_else(resident_bytes);
+        let before = taken();
+        let mut readings = Vec::new();
+        for &bytes in &setup.bytes {
+            let count = (setup.memory.bytes() / bytes).max(1);
+            let (mut allocs, mut frees, mut last) = (Tally::default(), Tally::default(), None);
+            allocs.time(|| {
+                let (block, done) = fill(heap, bytes, count);
+                last = Some(block);
+                done
+            });
+            let peak = taken().zip(before).map(|(now, before)| now.saturating_sub(before));
+            frees.time(|| release(heap, bytes, last.unwrap_or(ptr::null_mut())));
+            if allocs.operations != count as u64 || frees.operations != count as u64 {
+                return Err(no_memory(H::NAME, bytes));
+            }
+            readings.push(Reading::of(Metric::Alloc, Some(bytes), allocs));
+            readings.push(Reading::of(Metric::Free, Some(bytes), frees));
+            if let Some(peak) = peak {
+                let value = peak as f64 / (count * bytes) as f64;
+                let metric = Metric::Peak;
+                readings.push(Reading { bytes: Some(bytes), metric, value, wall: None });
+            }
+        }
+        Ok(readings)
+    })
+}

@@ -1,0 +1,120 @@
+//! A per-CPU layer that counts what it is asked for, for tests and benchmarks.
+
+use core::ptr::NonNull;
+
+use woodlot_frame::atomics::{AtomicU64, Ordering};
+
+use crate::cpu::{PerCpu, Which};
+use crate::list::List;
+use crate::size::{MAX_SIZES, SizeId};
+
+/// What the per-CPU layer of one size has been asked for, on all CPUs together.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct CpuCounts {
+    /// Allocations.
+    pub pops: u64,
+    /// Of these, times that *main* was empty.
+    pub pop_misses: u64,
+    /// Frees.
+    pub pushes: u64,
+    /// Of these, times that *main* was full.
+    pub push_misses: u64,
+}
+
+/// A count of calls, and of those that were in vain.
+#[derive(Default)]
+struct Calls {
+    all: AtomicU64,
+    misses: AtomicU64,
+}
+
+impl Calls {
+    fn add(&self, is_miss: bool) {
+        self.all.fetch_add(1, Ordering::Relaxed);
+        if is_miss {
+            self.misses.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn counted(&self) -> (u64, u64) {
+        (self.all.load(Ordering::Relaxed), self.misses.load(Ordering::Relaxed))
+    }
+}
+
+/// Caches that count their calls. Each call pays for that with an atomic addition to a counter that all CPUs share; the
+/// caches themselves have none.
+pub struct Counted<C> {
+    caches: C,
+    /// Pops and pushes of each size.
+    counts: [[Calls; 2]; MAX_SIZES],
+}
+
+impl<C: PerCpu> Counted<C> {
+    /// Counts from zero what these caches are asked for.
+    pub fn new(caches: C) -> Counted<C> {
+        Counted { caches, counts: Default::default() }
+    }
+
+    /// What was counted for the size with this number; nothing above the number of sizes.
+    pub fn counts(&self, size: usize) -> CpuCounts {
+        let Some([pops, pushes]) = self.counts.get(size) else { return CpuCounts::default() };
+        let ((pops, pop_misses), (pushes, push_misses)) = (pops.counted(), pushes.counted());
+        CpuCounts { pops, pop_misses, pushes, push_misses }
+    }
+
+    fn count(&self, size: SizeId, push: bool, is_miss: bool) {
+        if let Some([pops, pushes]) = self.counts.get(size.index()) {
+            if push { pushes } else { pops }.add(is_miss);
+        }
+    }
+}
+
+// SAFETY: all is done by the caches inside, which keep the promise.
+unsafe impl<C: PerCpu> PerCpu for Counted<C> {
+    type Guard<'a>
+        = C::Guard<'a>
+    where
+        Self: 'a;
+
+    fn pop(&self, size: SizeId) -> Option<NonNull<u8>> {
+        let block = self.caches.pop(size);
+        self.count(size, false, block.is_none());
+        block
+    }
+
+    unsafe fn push(&self, size: SizeId, block: NonNull<u8>, target: usize) -> bool {
+        // SAFETY: as the caller says.
+        let done = unsafe { self.caches.push(size, block, target) };
+        self.count(size, true, !done);
+        done
+    }
+
+    fn take(&self, which: Which, size: SizeId) -> List {
+        self.caches.take(which, size)
+    }
+
+    unsafe fn put(&self, which: Which, size: SizeId, list: List) -> Result<(), List> {
+        // SAFETY: as the caller says.
+        unsafe { self.caches.put(which, size, list) }
+    }
+
+    fn guard(&self) -> C::Guard<'_> {
+        self.caches.guard()
+    }
+
+    fn current(&self) -> usize {
+        self.caches.current()
+    }
+
+    fn cpus(&self) -> usize {
+        self.caches.cpus()
+    }
+
+    fn steal(&self, cpu: usize, size: SizeId) -> Option<[List; 2]> {
+        self.caches.steal(cpu, size)
+    }
+
+    fn wait(&self, tries: usize) {
+        self.caches.wait(tries);
+    }
+}

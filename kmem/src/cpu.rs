@@ -1,0 +1,288 @@
+//! The per-CPU layer: two lists of free blocks for each size on each CPU.
+//!
+//! ```text
+//!   CPU 0   size 0: │ main │ aux │   size 1: │ main │ aux │   …        a list is one word
+//!   CPU 1   size 0: │ main │ aux │   …
+//! ```
+//!
+//! 1. Blocks are allocated from *main* and freed to *main*, which has at most `target` blocks; *aux* is empty or has
+//!    what *main* had when it was full.
+//! 2. A CPU changes its own words only, by one store, and is kept to itself meanwhile: by interrupts that are off
+//!    ([`Guarded`]), or by a sequence that the system restarts. So there is no atomic instruction and no lock.
+//! 3. Lists are taken and put whole. Between two such steps the caller may find itself on another CPU.
+//!
+//! Section 3.3.1 and figure 2 of the paper.
+
+use core::cell::UnsafeCell;
+use core::ptr::NonNull;
+
+use crate::list::List;
+use crate::size::{MAX_SIZES, SizeId};
+
+/// Which list of a CPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Which {
+    /// What blocks are allocated from and freed to.
+    Main,
+    /// The full list beside it.
+    Aux,
+}
+
+impl Which {
+    /// As an index.
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// The caches of all CPUs.
+///
+/// # Safety
+/// * Each list belongs to one caller or to the cache of one CPU at a time: what a call returns, the cache has no more.
+/// * Whoever has a [`guard`](Self::guard) is alone on its CPU: no interrupt handler, signal handler or other thread that
+///   runs there before the guard is dropped calls this allocator, or waits for a lock that the caller has.
+pub unsafe trait PerCpu: Sync {
+    /// What keeps others away while it lives.
+    type Guard<'a>
+    where
+        Self: 'a;
+
+    /// Takes a block off *main*.
+    fn pop(&self, size: SizeId) -> Option<NonNull<u8>>;
+
+    /// Puts a block on *main*. False, and nothing has changed, if *main* has `target` blocks.
+    ///
+    /// # Safety
+    /// The block is one of this size, and the caller's, who gives it away.
+    unsafe fn push(&self, size: SizeId, block: NonNull<u8>, target: usize) -> bool;
+
+    /// Takes a list, and leaves an empty one.
+    fn take(&self, which: Which, size: SizeId) -> List;
+
+    /// Puts a list where an empty one is; gives it back where there is none.
+    ///
+    /// # Safety
+    /// The list has blocks of this size, and is the caller's, who gives it away.
+    unsafe fn put(&self, which: Which, size: SizeId, list: List) -> Result<(), List>;
+
+    /// Keeps others away from this CPU, before a lock is taken.
+    fn guard(&self) -> Self::Guard<'_>;
+
+    /// The CPU that the caller runs on: a hint.
+    fn current(&self) -> usize;
+
+    /// How many CPUs have caches.
+    fn cpus(&self) -> usize;
+
+    /// Takes both lists of some CPU. `None`, if that CPU cannot be reached now.
+    fn steal(&self, cpu: usize, size: SizeId) -> Option<[List; 2]>;
+
+    /// The caller waits for a lock, for the `tries`-th time in a row.
+    fn wait(&self, tries: usize) {
+        let _ = tries;
+        core::hint::spin_loop();
+    }
+}
+
+/// What a kernel provides: two functions, and a third if it can send a call to another CPU.
+///
+/// # Safety
+/// Between `enter` and `leave` the caller stays on the CPU whose number `enter` returned, and nothing else on that CPU
+/// calls the allocator: interrupts are off; or preemption is, where no interrupt handler allocates.
+pub unsafe trait Cpus: Sync {
+    /// What `leave` needs: whether interrupts were on, say.
+    type State;
+
+    /// Keeps the CPU to the caller. Returns its number.
+    fn enter(&self) -> (usize, Self::State);
+
+    /// Ends that. Calls are nested properly.
+    fn leave(&self, state: Self::State);
+
+    /// Has `call` run on another CPU, between `enter` and `leave` there, and waits until it has. It may have become the
+    /// caller's own, which is not kept to the caller. False, if that is not possible.
+    fn call(&self, cpu: usize, call: &mut (dyn FnMut() + Send)) -> bool {
+        let _ = (cpu, call);
+        false
+    }
+}
+
+/// The caches of one CPU, on cache lines of their own.
+#[repr(align(128))]
+struct Cache([UnsafeCell<[List; 2]>; MAX_SIZES]);
+
+impl Cache {
+    const fn new() -> Cache {
+        Cache([const { UnsafeCell::new([List::EMPTY; 2]) }; MAX_SIZES])
+    }
+}
+
+/// Caches of up to `N` CPUs, each of which is kept to the caller by [`Cpus`].
+pub struct Guarded<C, const N: usize> {
+    cpus: C,
+    caches: [Cache; N],
+}
+
+// SAFETY: the lists of a CPU are accessed between `enter` and `leave` there.
+unsafe impl<C: Cpus, const N: usize> Sync for Guarded<C, N> {}
+
+impl<C: Cpus, const N: usize> Guarded<C, N> {
+    /// Empty caches.
+    pub const fn new(cpus: C) -> Guarded<C, N> {
+        Guarded { cpus, caches: [const { Cache::new() }; N] }
+    }
+
+    /// Calls with the lists of this CPU. A CPU whose number is too large has none.
+    #[inline(always)]
+    fn here<R>(&self, size: SizeId, call: impl FnOnce(Option<&mut [List; 2]>) -> R) -> R {
+        let (cpu, state) = self.cpus.enter();
+        // SAFETY: the lists are this CPU's, and nothing else on it is between `enter` and `leave`.
+        let result = call(self.lists(cpu, size).map(|lists| unsafe { &mut *lists }));
+        self.cpus.leave(state);
+        result
+    }
+
+    #[inline(always)]
+    fn lists(&self, cpu: usize, size: SizeId) -> Option<*mut [List; 2]> {
+        self.caches.get(cpu)?.0.get(size.index()).map(UnsafeCell::get)
+    }
+}
+
+/// A CPU that is kept to the holder until this is dropped.
+pub struct Entered<'a, C: Cpus> {
+    cpus: &'a C,
+    state: Option<C::State>,
+}
+
+impl<C: Cpus> Drop for Entered<'_, C> {
+    fn drop(&mut self) {
+        if let Some(state) = self.state.take() {
+            self.cpus.leave(state);
+        }
+    }
+}
+
+// SAFETY: lists change hands between `enter` and `leave` only, by one replacement; a guard is that very pair.
+unsafe impl<C: Cpus, const N: usize> PerCpu for Guarded<C, N> {
+    type Guard<'a>
+        = Entered<'a, C>
+    where
+        Self: 'a;
+
+    #[inline]
+    fn pop(&self, size: SizeId) -> Option<NonNull<u8>> {
+        self.here(size, |lists| {
+            let main = &mut lists?[Which::Main.index()];
+            // SAFETY: the list is this CPU's.
+            let (block, rest) = unsafe { main.pop() }?;
+            *main = rest;
+            Some(block)
+        })
+    }
+
+    #[inline]
+    unsafe fn push(&self, size: SizeId, block: NonNull<u8>, target: usize) -> bool {
+        self.here(size, |lists| {
+            let Some([main, _]) = lists else { return false };
+            let has_room = main.len() < target;
+            if has_room {
+                // SAFETY: the block is the caller's, who gives it away.
+                *main = unsafe { main.push(block) };
+            }
+            has_room
+        })
+    }
+
+    fn take(&self, which: Which, size: SizeId) -> List {
+        self.here(size, |lists| {
+            lists.map_or(List::EMPTY, |lists| core::mem::take(&mut lists[which.index()]))
+        })
+    }
+
+    unsafe fn put(&self, which: Which, size: SizeId, list: List) -> Result<(), List> {
+        self.here(size, |lists| match lists {
+            Some(lists) if lists[which.index()].is_empty() => {
+                lists[which.index()] = list;
+                Ok(())
+            }
+            _ => Err(list),
+        })
+    }
+
+    fn guard(&self) -> Entered<'_, C> {
+        Entered { cpus: &self.cpus, state: Some(self.cpus.enter().1) }
+    }
+
+    fn current(&self) -> usize {
+        let (cpu, state) = self.cpus.enter();
+        self.cpus.leave(state);
+        cpu
+    }
+
+    fn cpus(&self) -> usize {
+        N
+    }
+
+    fn steal(&self, cpu: usize, size: SizeId) -> Option<[List; 2]> {
+        let mut stolen = None;
+        let (here, state) = self.cpus.enter();
+        // SAFETY: this runs on the CPU whose lists these are, between `enter` and `leave` there.
+        let take = || self.lists(cpu, size).map(|lists| core::mem::take(unsafe { &mut *lists }));
+        if here == cpu {
+            stolen = take();
+        }
+        self.cpus.leave(state);
+        if here != cpu {
+            self.cpus.call(cpu, &mut || stolen = take());
+        }
+        stolen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One CPU of two, which cannot reach the other one.
+    struct First;
+
+    // SAFETY: one thread uses it.
+    unsafe impl Cpus for First {
+        type State = ();
+
+        fn enter(&self) -> (usize, ()) {
+            (0, ())
+        }
+
+        fn leave(&self, (): ()) {}
+    }
+
+    const SIZE: SizeId = SizeId::from_byte(3);
+
+    #[test]
+    fn a_list_is_in_one_place() {
+        let caches = Guarded::<_, 2>::new(First);
+        let mut memory = [[0u64; 2]; 4];
+        let [one, two, three, four] = memory.each_mut().map(|at| NonNull::from(at).cast::<u8>());
+        // SAFETY: each block is pushed once, and each list used once.
+        unsafe {
+            assert!(caches.push(SIZE, one, 2) && caches.push(SIZE, two, 2));
+            assert!(!caches.push(SIZE, three, 2), "a list is too long");
+            let main = caches.take(Which::Main, SIZE);
+            assert_eq!((main.len(), caches.pop(SIZE)), (2, None), "a list was taken, and is there");
+            assert_eq!(caches.put(Which::Aux, SIZE, main), Ok(()));
+            let other = List::EMPTY.push(three);
+            let refused = caches.put(Which::Aux, SIZE, other);
+            assert_eq!(refused, Err(other), "one list covers another");
+            assert!(caches.push(SIZE, four, 2));
+        }
+        assert_eq!(caches.steal(1, SIZE), None, "nobody can reach it");
+        let stolen = caches.steal(0, SIZE).expect("it is this CPU");
+        assert_eq!(stolen.map(List::len), [1, 2]);
+        assert_eq!(
+            caches.steal(0, SIZE),
+            Some([List::EMPTY; 2]),
+            "lists were stolen, and are there"
+        );
+    }
+}

@@ -1,0 +1,282 @@
+//! The global layer: full lists of blocks, on their way from CPUs that free to CPUs that allocate.
+//!
+//! ```text
+//!   full     list ─► list ─► list         each has `target` blocks; up to 2 · GLOBAL_TARGET of them
+//!             │       │       │
+//!             block   block   block ─► …
+//!   bucket   a list of fewer blocks, which regroups what comes in odd numbers
+//! ```
+//!
+//! 1. Each list of `full` has `target` blocks, and `lists` counts them.
+//! 2. The bucket has fewer than `target`.
+//!
+//! Section 3.3.2 and figure 3 of the paper. *Progress*: a bounded number of steps for each call; an odd list costs as
+//! many as it has blocks.
+
+use crate::list::List;
+
+/// Lists that come from the layer below, or go there, at a time: the paper's `gbltarget`. The layer keeps up to twice
+/// as many.
+pub const GLOBAL_TARGET: usize = 15;
+
+/// The full lists of one size of blocks.
+#[derive(Default)]
+pub(crate) struct Global {
+    full: List,
+    lists: usize,
+    bucket: List,
+    counts: GlobalCounts,
+}
+
+/// What the global layer of one size has done.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct GlobalCounts {
+    /// Lists that a CPU asked for.
+    pub takes: u64,
+    /// Of these, times that there was none, and the layer below was asked.
+    pub take_misses: u64,
+    /// Lists that came from a CPU.
+    pub puts: u64,
+    /// Of these, times that there were too many, and lists went to the layer below.
+    pub put_misses: u64,
+}
+
+impl Global {
+    pub(crate) const fn new() -> Global {
+        Global {
+            full: List::EMPTY,
+            lists: 0,
+            bucket: List::EMPTY,
+            counts: GlobalCounts { takes: 0, take_misses: 0, puts: 0, put_misses: 0 },
+        }
+    }
+
+    /// A list, for a CPU that has none: a full one; else what the bucket has. Empty if there is nothing.
+    pub(crate) fn take(&mut self) -> List {
+        self.counts.takes += 1;
+        let list = self.take_any();
+        self.counts.take_misses += u64::from(list.is_empty());
+        list
+    }
+
+    fn take_any(&mut self) -> List {
+        if self.full.is_empty() {
+            return core::mem::take(&mut self.bucket);
+        }
+        self.lists -= 1;
+        // SAFETY: the lists of `full` are this layer's, and each was given a next one.
+        let next = unsafe { self.full.next() };
+        core::mem::replace(&mut self.full, next)
+    }
+
+    /// Puts a list of up to `target` blocks. Returns what is too much: lists of which each leads to the next.
+    ///
+    /// # Safety
+    /// The caller has the list, and gives it away.
+    pub(crate) unsafe fn put(&mut self, list: List, target: usize) -> Chain {
+        self.counts.puts += 1;
+        // SAFETY: as the caller says.
+        let excess = unsafe { self.fill(list, target) };
+        self.counts.put_misses += u64::from(!excess.is_empty());
+        excess
+    }
+
+    /// The same for a list that comes from the layer below. When CPUs have filled this one at the same time, there are
+    /// too many as well.
+    ///
+    /// # Safety
+    /// As for [`put`](Self::put).
+    pub(crate) unsafe fn fill(&mut self, list: List, target: usize) -> Chain {
+        // SAFETY: as the caller says.
+        unsafe { self.regroup(list, target) };
+        if self.lists <= 2 * GLOBAL_TARGET { Chain::EMPTY } else { self.split(GLOBAL_TARGET) }
+    }
+
+    /// # Safety
+    /// As for [`put`](Self::put).
+    unsafe fn regroup(&mut self, mut list: List, target: usize) {
+        if list.len() == target {
+            // SAFETY: the list is this layer's from now on.
+            return unsafe { self.put_full(list) };
+        }
+        // SAFETY: the list is the caller's, who gives it away, and each block of it goes into the bucket, which has fewer
+        // than `target` blocks (invariant 2).
+        unsafe {
+            while let Some((block, rest)) = list.pop() {
+                list = rest;
+                self.bucket = self.bucket.push(block);
+                if self.bucket.len() == target {
+                    let full = core::mem::take(&mut self.bucket);
+                    self.put_full(full);
+                }
+            }
+        }
+    }
+
+    /// # Safety
+    /// The list has `target` blocks, and is this layer's.
+    unsafe fn put_full(&mut self, list: List) {
+        // SAFETY: as the caller says.
+        unsafe { list.set_next(self.full) };
+        self.full = list;
+        self.lists += 1;
+    }
+
+    /// Takes up to so many full lists.
+    fn split(&mut self, most: usize) -> Chain {
+        let chain = self.full;
+        let mut last = List::EMPTY;
+        for _ in 0..most {
+            if self.full.is_empty() {
+                break;
+            }
+            last = self.full;
+            self.lists -= 1;
+            // SAFETY: the lists of `full` are this layer's, and each was given a next one.
+            self.full = unsafe { last.next() };
+        }
+        if !last.is_empty() {
+            // SAFETY: it was this layer's until now.
+            unsafe { last.set_next(List::EMPTY) };
+        }
+        Chain(chain)
+    }
+
+    /// Takes all there is, the bucket too.
+    pub(crate) fn take_all(&mut self) -> (Chain, List) {
+        (self.split(usize::MAX), core::mem::take(&mut self.bucket))
+    }
+
+    pub(crate) fn counts(&self) -> GlobalCounts {
+        self.counts
+    }
+
+    /// Blocks that are here.
+    pub(crate) fn blocks(&self, target: usize) -> usize {
+        self.lists * target + self.bucket.len()
+    }
+}
+
+/// Lists of which each leads to the next.
+pub(crate) struct Chain(List);
+
+impl Chain {
+    pub(crate) const EMPTY: Chain = Chain(List::EMPTY);
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The next list. It is the caller's.
+    pub(crate) fn pop(&mut self) -> Option<List> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let list = self.0;
+        // SAFETY: the lists of a chain belong to it, and each was given a next one.
+        self.0 = unsafe { list.next() };
+        Some(list)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use core::ptr::NonNull;
+    use std::vec::Vec;
+
+    use super::*;
+
+    const TARGET: usize = 3;
+    const BLOCKS: usize = 3 * GLOBAL_TARGET * TARGET;
+
+    /// Each block that somebody else has, in its list.
+    type Lists = Vec<List>;
+
+    fn blocks(mut list: List) -> Vec<NonNull<u8>> {
+        core::iter::from_fn(|| {
+            // SAFETY: the list is the test's, or nobody changes it meanwhile.
+            let (block, rest) = unsafe { list.pop() }?;
+            list = rest;
+            Some(block)
+        })
+        .collect()
+    }
+
+    /// The lists of a chain, which stays whole.
+    fn lists(chain: List) -> Lists {
+        let mut chain = Chain(chain);
+        core::iter::from_fn(|| chain.pop()).collect()
+    }
+
+    /// The invariants in the header of the file; and each block is in one place.
+    fn judge(global: &Global, others: &Lists) {
+        let full = lists(global.full);
+        assert!(full.iter().all(|list| list.len() == TARGET), "a list is not full");
+        assert_eq!(full.len(), global.lists, "lists are counted");
+        assert!(full.len() <= 2 * GLOBAL_TARGET, "too many lists");
+        assert!(global.bucket.len() < TARGET, "the bucket is full");
+        let everywhere = full.iter().chain([&global.bucket]).chain(others);
+        let mut all: Vec<_> = everywhere.flat_map(|&list| blocks(list)).collect();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), BLOCKS, "each block is in one place");
+        let outside: usize = others.iter().map(|list| list.len()).sum();
+        assert_eq!(global.blocks(TARGET) + outside, BLOCKS, "blocks are counted");
+    }
+
+    /// Lists of any lengths come and go; what is too much comes back.
+    #[test]
+    fn each_block_is_in_one_place() {
+        let mut memory: Vec<[u64; 2]> = std::vec![[0; 2]; BLOCKS];
+        let mut random = fastrand::Rng::with_seed(1);
+        // SAFETY: each block is pushed once.
+        let mut others: Lists = memory
+            .iter_mut()
+            .map(|block| unsafe { List::EMPTY.push(NonNull::from(block).cast()) })
+            .collect();
+        let mut global = Global::new();
+        let mut seen = GlobalCounts::default();
+        for _ in 0..if cfg!(miri) { 10 } else { 3000 } {
+            if random.u8(..8) < 3 {
+                let list = global.take();
+                seen.takes += 1;
+                seen.take_misses += u64::from(list.is_empty());
+                others.extend((!list.is_empty()).then_some(list));
+            } else if !others.is_empty() {
+                let list = others.swap_remove(random.usize(..others.len()));
+                let is_put = random.bool();
+                // SAFETY: the list is the test's, and goes to the layer.
+                let excess = unsafe {
+                    if is_put { global.put(list, TARGET) } else { global.fill(list, TARGET) }
+                };
+                let excess = lists(excess.0);
+                seen.puts += u64::from(is_put);
+                seen.put_misses += u64::from(is_put && !excess.is_empty());
+                assert!(excess.is_empty() || excess.len() == GLOBAL_TARGET);
+                others.extend(excess);
+            }
+            judge(&global, &others);
+        }
+        assert_eq!(global.counts(), seen);
+        assert!(cfg!(miri) || seen.take_misses > 0 && seen.put_misses > 0, "{seen:?}");
+        let (full, bucket) = global.take_all();
+        others.extend(lists(full.0));
+        others.push(bucket);
+        judge(&global, &others);
+        assert_eq!(global.blocks(TARGET), 0);
+    }
+
+    /// Odd blocks are handed out when there is no full list.
+    #[test]
+    fn the_bucket_is_the_last_resort() {
+        let mut memory = [[0u64; 2]; 4];
+        let mut global = Global::new();
+        for block in &mut memory {
+            // SAFETY: each block is pushed once.
+            unsafe { global.put(List::EMPTY.push(NonNull::from(block).cast()), TARGET) };
+        }
+        assert_eq!([global.take().len(), global.take().len(), global.take().len()], [3, 1, 0]);
+    }
+}

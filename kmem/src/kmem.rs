@@ -1,0 +1,348 @@
+//! The allocator: what becomes of a request, layer by layer.
+
+use core::ptr::NonNull;
+
+use crate::coalesce::{Coalesce, CoalesceCounts};
+use crate::cpu::PerCpu;
+use crate::found::{Found, look};
+use crate::global::GlobalCounts;
+use crate::list::List;
+use crate::lock::Lock;
+use crate::misuse::Misuse;
+use crate::page::Kind;
+use crate::pages::Pages;
+use crate::size::{MAX_SIZE, MAX_SIZES, PAGE, Size, SizeId, Sizes};
+use crate::upper::{Below, Upper};
+
+/// A size that was looked up once, or when the program was compiled: what the paper calls a cookie (section 3.3.5).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cookie<S> {
+    pub(crate) id: SizeId,
+    sizes: core::marker::PhantomData<S>,
+}
+
+impl<S: Sizes> Cookie<S> {
+    /// The cookie for blocks of at least `bytes`. `None` above [`MAX_SIZE`].
+    pub fn new(bytes: usize) -> Option<Cookie<S>> {
+        S::of(bytes).map(|id| Cookie { id, sizes: core::marker::PhantomData })
+    }
+
+    /// The cookie for blocks of `BYTES`, looked up when the program is compiled, which fails above [`MAX_SIZE`].
+    pub const fn of<const BYTES: usize>() -> Cookie<S> {
+        Cookie { id: const { S::TABLE.of_bytes(BYTES) }, sizes: core::marker::PhantomData }
+    }
+
+    /// Bytes of its blocks.
+    pub fn bytes(self) -> usize {
+        S::size(self.id).bytes
+    }
+}
+
+/// Who hears of wrong calls, and of memory that is short.
+pub trait Hooks: Sync {
+    /// A free was wrong. Nothing has been freed. The hook may end the program. It must not call the allocator, a lock of
+    /// which may be taken, and runs while its CPU is kept to the caller.
+    fn misuse(&self, misuse: Misuse);
+
+    /// There is no memory left, and what the caches had has gone back. True: something was freed, try once more.
+    fn reclaim(&self, pages: usize) -> bool {
+        let _ = pages;
+        false
+    }
+}
+
+/// Nobody hears of either.
+impl Hooks for () {
+    fn misuse(&self, _: Misuse) {}
+}
+
+/// The McKenney–Slingwine kernel memory allocator.
+///
+/// `C` are the caches of the CPUs, `P` is where pages come from, `S` says which sizes there are, and `H` hears of wrong
+/// calls and of memory that is short.
+pub struct Kmem<C, P, S, H = ()> {
+    upper: Upper<C>,
+    pages: P,
+    hooks: H,
+    coalesce: [Lock<Coalesce>; MAX_SIZES],
+    sizes: core::marker::PhantomData<S>,
+}
+
+/// What one size has, and what its layers have done.
+#[derive(Clone, Copy, Debug)]
+pub struct SizeStats {
+    /// Bytes of a block.
+    pub bytes: usize,
+    /// Blocks of a full list.
+    pub target: usize,
+    /// The global layer.
+    pub global: GlobalCounts,
+    /// Blocks in the global layer.
+    pub global_blocks: usize,
+    /// The coalesce-to-page layer.
+    pub coalesce: CoalesceCounts,
+    /// Pages of its slabs.
+    pub pages: usize,
+}
+
+impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
+    /// An allocator that has no pages yet.
+    #[cfg(not(any(woodlot_loom, woodlot_explore, woodlot_shuttle)))]
+    pub const fn new(caches: C, pages: P, hooks: H) -> Self {
+        let coalesce = [const { Lock::new(Coalesce::new()) }; MAX_SIZES];
+        let upper = Upper::new(caches);
+        Kmem { upper, pages, hooks, coalesce, sizes: core::marker::PhantomData }
+    }
+
+    /// The same for atomics of a checker.
+    #[cfg(any(woodlot_loom, woodlot_explore, woodlot_shuttle))]
+    pub fn new(caches: C, pages: P, hooks: H) -> Self {
+        let coalesce = core::array::from_fn(|_| Lock::new(Coalesce::new()));
+        let upper = Upper::new(caches);
+        Kmem { upper, pages, hooks, coalesce, sizes: core::marker::PhantomData }
+    }
+
+    /// Where its pages come from.
+    pub fn pages(&self) -> &P {
+        &self.pages
+    }
+
+    /// The caches of its CPUs.
+    pub fn caches(&self) -> &C {
+        self.upper.caches()
+    }
+
+    /// Who hears of wrong calls.
+    pub fn hooks(&self) -> &H {
+        &self.hooks
+    }
+
+    /// Allocates a block of a cookie's size.
+    ///
+    /// `None`: there is no memory, in no cache of a CPU that can be reached either. What other CPUs free or move
+    /// meanwhile may be missed.
+    #[inline]
+    pub fn alloc_cookie(&self, cookie: Cookie<S>) -> Option<NonNull<u8>> {
+        self.upper.alloc(self, cookie.id)
+    }
+
+    /// Frees a block of a cookie's size.
+    ///
+    /// # Safety
+    /// The block was allocated here for this size, and the caller uses it no more.
+    #[inline]
+    pub unsafe fn free_cookie(&self, cookie: Cookie<S>, block: NonNull<u8>) {
+        // SAFETY: as the caller says.
+        unsafe { self.upper.free(self, cookie.id, block) };
+    }
+
+    /// Allocates `bytes` bytes, at a multiple of 16: the paper's `kmem_alloc`. Above [`MAX_SIZE`] they are pages.
+    ///
+    /// `None`: there is no memory, or `bytes` is more than an address space has.
+    #[inline]
+    pub fn alloc(&self, bytes: usize) -> Option<NonNull<u8>> {
+        match Cookie::new(bytes) {
+            Some(cookie) => self.alloc_cookie(cookie),
+            None => self.alloc_span(bytes, PAGE),
+        }
+    }
+
+    /// The same at a multiple of `align`, a power of two. The block may be larger than one for so many bytes:
+    /// [`free_aligned`](Self::free_aligned) frees it, or [`free_any`](Self::free_any).
+    #[inline]
+    pub fn alloc_aligned(&self, bytes: usize, align: usize) -> Option<NonNull<u8>> {
+        if align > PAGE {
+            return self.alloc_span(bytes, align);
+        }
+        match S::aligned(bytes, align) {
+            Some(id) => self.alloc_cookie(Cookie { id, sizes: core::marker::PhantomData }),
+            None => self.alloc_span(bytes, align),
+        }
+    }
+
+    /// Frees what [`alloc`](Self::alloc) returned for so many bytes: the paper's `kmem_free`.
+    ///
+    /// # Safety
+    /// It did, and the caller uses the memory no more.
+    #[inline]
+    pub unsafe fn free(&self, block: NonNull<u8>, bytes: usize) {
+        match S::of(bytes) {
+            // SAFETY: as the caller says.
+            Some(id) => unsafe { self.upper.free(self, id, block) },
+            // SAFETY: as the caller says.
+            None => unsafe { self.free_rare(block, Some(bytes.div_ceil(PAGE))) },
+        }
+    }
+
+    /// Frees what [`alloc_aligned`](Self::alloc_aligned) returned for so many bytes at so large an alignment.
+    ///
+    /// # Safety
+    /// It did, and the caller uses the memory no more.
+    #[inline]
+    pub unsafe fn free_aligned(&self, block: NonNull<u8>, bytes: usize, align: usize) {
+        match S::aligned(bytes, align).filter(|_| align <= PAGE) {
+            // SAFETY: as the caller says.
+            Some(id) => unsafe { self.upper.free(self, id, block) },
+            // SAFETY: as the caller says.
+            None => unsafe { self.free_rare(block, Some(bytes.div_ceil(PAGE).max(1))) },
+        }
+    }
+
+    /// Frees a block of any size: the page's descriptor says which.
+    ///
+    /// # Safety
+    /// The block was allocated here, and the caller uses it no more.
+    #[inline]
+    pub unsafe fn free_any(&self, block: NonNull<u8>) {
+        // SAFETY: as the caller says.
+        if !unsafe { self.free_if_here(block) } {
+            self.hooks.misuse(Misuse::Foreign(block.as_ptr()));
+        }
+    }
+
+    /// The same, for callers that have other memory too: false, and nothing is done, if the address lies in no page that
+    /// could be one of these.
+    ///
+    /// # Safety
+    /// If it does, as for [`free_any`](Self::free_any).
+    #[inline]
+    pub unsafe fn free_if_here(&self, block: NonNull<u8>) -> bool {
+        let Some((page, _)) = self.pages.find(block.as_ptr()) else { return false };
+        match self.pages.descriptor(page).slab_size() {
+            // SAFETY: as the caller says; the descriptor has the size with which the block was allocated.
+            Some(id) => unsafe { self.upper.free(self, id, block) },
+            // SAFETY: as the caller says.
+            None => unsafe { self.free_rare(block, None) },
+        }
+        true
+    }
+
+    /// Bytes that may be used of a block. `None`, if no block in use begins there, as far as its descriptor shows.
+    pub fn usable(&self, block: NonNull<u8>) -> Option<usize> {
+        match look(&self.pages, block.as_ptr())? {
+            (Found::Slab(_, id), offset) if S::size(id).is_block(offset) => Some(S::size(id).bytes),
+            (Found::Span(_, pages), 0) => Some(pages * PAGE),
+            _ => None,
+        }
+    }
+
+    /// Gives the blocks of a CPU's caches to the global layer: now and then, when a CPU goes, or when memory is low.
+    /// False, if the CPU cannot be reached.
+    pub fn flush_cpu(&self, cpu: usize) -> bool {
+        self.upper.flush_cpu(self, cpu)
+    }
+
+    /// Gives all free blocks back to their pages, and pages that are free to where they came from.
+    pub fn flush(&self) {
+        self.upper.flush(self);
+    }
+
+    /// What a size has, and what its layers have done; `None` above the number of sizes.
+    pub fn stats(&self, size: usize) -> Option<SizeStats> {
+        let id = S::all().nth(size)?;
+        let size = S::size(id);
+        let (global, global_blocks) = self.upper.counts(self, id)?;
+        let lock = self.coalesce.get(id.index())?;
+        let coalesce = {
+            let _guard = self.caches().guard();
+            self.upper.locked(lock).counts()
+        };
+        let pages = coalesce.slabs() * size.pages();
+        let Size { bytes, target, .. } = *size;
+        Some(SizeStats { bytes, target, global, global_blocks, coalesce, pages })
+    }
+
+    /// Pages for a request that is larger than any block, or aligned to more than a page.
+    #[cold]
+    fn alloc_span(&self, bytes: usize, align: usize) -> Option<NonNull<u8>> {
+        if bytes > isize::MAX as usize || !align.is_power_of_two() {
+            return None;
+        }
+        let count = bytes.div_ceil(PAGE).max(1);
+        let take = || {
+            let _guard = self.caches().guard();
+            self.pages.alloc(count, align, self.caches().current()).ok()
+        };
+        let first = self.upper.insist(self, || self.hooks.reclaim(count), take)?;
+        self.pages.descriptor(first).set(Kind::Span(count));
+        Some(self.pages.address(first))
+    }
+
+    /// Frees a span, of so many pages if that is said; or a block of a slab whose page is not the slab's first.
+    ///
+    /// # Safety
+    /// As for [`free_any`](Self::free_any).
+    #[cold]
+    unsafe fn free_rare(&self, block: NonNull<u8>, pages: Option<usize>) {
+        let at = block.as_ptr();
+        match look(&self.pages, at) {
+            None => self.hooks.misuse(Misuse::Foreign(at)),
+            Some((Found::Span(..), 1..)) => self.hooks.misuse(Misuse::Interior(at)),
+            Some((Found::Span(page, count), 0)) if pages.is_none_or(|pages| pages == count) => {
+                self.pages.descriptor(page).set(Kind::None);
+                let _guard = self.caches().guard();
+                // SAFETY: the span was allocated, and the caller uses it no more.
+                unsafe { self.pages.free(page, count, self.caches().current()) };
+            }
+            // SAFETY: as the caller says.
+            Some((Found::Slab(_, id), _)) if pages.is_none() => unsafe {
+                self.upper.free(self, id, block);
+            },
+            Some(_) => self.hooks.misuse(Misuse::WrongSize(at)),
+        }
+    }
+
+    /// Takes every lock: before a process forks, so that its child finds the layers whole.
+    pub fn lock_all(&self) {
+        self.upper.lock_all();
+        self.coalesce.iter().for_each(|lock| core::mem::forget(self.upper.locked(lock)));
+    }
+
+    /// Lets go of every lock again, in the parent and in the child.
+    ///
+    /// # Safety
+    /// This thread, or its copy in the parent, has called [`lock_all`](Self::lock_all).
+    pub unsafe fn unlock_all(&self) {
+        // SAFETY: as the caller says.
+        unsafe {
+            self.coalesce.iter().for_each(|lock| lock.let_go());
+            self.upper.unlock_all();
+        }
+    }
+}
+
+impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Below for Kmem<C, P, S, H> {
+    fn kinds() -> impl Iterator<Item = SizeId> {
+        S::all()
+    }
+
+    #[inline]
+    fn target(id: SizeId) -> usize {
+        S::size(id).target
+    }
+
+    fn take(&self, id: SizeId) -> List {
+        let Some(lock) = self.coalesce.get(id.index()) else { return List::EMPTY };
+        let size = S::size(id);
+        let _guard = self.caches().guard();
+        let cpu = self.caches().current();
+        self.upper.locked(lock).take(&self.pages, (id, size), size.target, cpu)
+    }
+
+    unsafe fn put(&self, id: SizeId, list: List) {
+        let Some(lock) = self.coalesce.get(id.index()) else { return };
+        let mut misuse = |misuse| self.hooks.misuse(misuse);
+        let _guard = self.caches().guard();
+        let cpu = self.caches().current();
+        let mut layer = self.upper.locked(lock);
+        // SAFETY: as the caller says.
+        unsafe { layer.put(&self.pages, (id, S::size(id)), list, cpu, &mut misuse) };
+    }
+
+    fn reclaim(&self, id: SizeId) -> bool {
+        self.hooks.reclaim(S::size(id).pages())
+    }
+}
+
+/// A request above this bypasses the layers above the pages.
+const _: () = assert!(MAX_SIZE <= PAGE);

@@ -1,0 +1,67 @@
+#![doc = include_str!("../README.md")]
+//!
+//! # How it works
+//!
+//! ```text
+//!   Kmem        what becomes of a request                                                            kmem
+//!   PerCpu      1  two lists of blocks for each size on each CPU                                     cpu
+//!   Global      2  full lists, from CPUs that free to CPUs that allocate, one layer for each size    global
+//!   Coalesce    3  slabs, by the number of their free blocks                                         coalesce, page
+//!   Pages       4  pages                                                                            pages
+//!     Direct       the frames of a zone, where they lie                                              direct
+//!     Vmblks       spans of addresses, to which frames are mapped                                    vmblk, span, dope
+//!
+//!   Objects     objects that stay constructed, over the first two layers                             objects, upper
+//!   Nodes       a Kmem for each node of a machine                                                    nodes
+//!   Checked     a Kmem that finds each wrong free                                                    checked, found
+//!   Counted     a PerCpu that counts its hits and misses                                             counted
+//! ```
+#![no_std]
+#![deny(missing_docs)]
+
+mod audit;
+mod bins;
+mod checked;
+mod coalesce;
+mod counted;
+mod cpu;
+mod direct;
+mod dope;
+mod found;
+mod frames;
+mod global;
+mod kmem;
+mod list;
+mod lock;
+mod misuse;
+#[cfg(all(test, any(woodlot_loom, woodlot_explore)))]
+mod models;
+mod nodes;
+mod objects;
+mod page;
+mod pages;
+mod size;
+mod space;
+mod span;
+mod upper;
+mod vmblk;
+
+pub use audit::Flaw;
+pub use checked::{Checked, Marks};
+pub use coalesce::CoalesceCounts;
+pub use counted::{Counted, CpuCounts};
+pub use cpu::{Cpus, Entered, Guarded, PerCpu, Which};
+pub use direct::Direct;
+pub use dope::{Dope, VMBLK};
+pub use global::{GLOBAL_TARGET, GlobalCounts};
+pub use kmem::{Cookie, Hooks, Kmem, SizeStats};
+pub use list::{List, MAX_BLOCKS};
+pub use lock::{Lock, Taken};
+pub use misuse::Misuse;
+pub use nodes::Nodes;
+pub use objects::{Build, Objects};
+pub use page::{Descriptor, Kind, PageId};
+pub use pages::{NoPages, Pages};
+pub use size::{MAX_SIZE, MAX_SIZES, Octaves, PAGE, Quarters, Size, SizeId, Sizes, Table};
+pub use space::{AddressSpace, NotMapped};
+pub use vmblk::{VmblkStats, Vmblks};

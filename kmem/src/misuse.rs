@@ -1,0 +1,33 @@
+//! Wrong calls, as far as page descriptors show them.
+
+use core::fmt;
+
+/// A free that is wrong. Nothing is freed by it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Misuse {
+    /// The address lies in no page of this allocator that is in use, or behind the first page of a larger block.
+    Foreign(*mut u8),
+    /// The address lies inside a block, or behind the last one of its page.
+    Interior(*mut u8),
+    /// The block is of another size than the free says, or than the cookie.
+    WrongSize(*mut u8),
+    /// The block is free already.
+    DoubleFree(*mut u8),
+}
+
+// SAFETY: the address names a block; nobody accesses memory through it.
+unsafe impl Send for Misuse {}
+// SAFETY: as above.
+unsafe impl Sync for Misuse {}
+
+impl fmt::Display for Misuse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Foreign(at) => write!(f, "free of {at:p}, which is in no page of a block in use"),
+            Self::Interior(at) => write!(f, "free of {at:p}, which is not the begin of a block"),
+            Self::WrongSize(at) => write!(f, "free of {at:p} with another size than the block has"),
+            Self::DoubleFree(at) => write!(f, "free of {at:p}, which is free already"),
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Page descriptors: what is known of each page.
+//!
+//! ```text
+//!   links   63             32 31              0
+//!   slab    │ page before      │ page behind       │    in the list of slabs with as many free blocks; 0: none
+//!   inside  │ 0                │ first page        │    of a slab of several pages
+//!   span    │ 0                │ pages             │
+//!   first   │ span before      │ span behind       │    of a free span of addresses: in the list of such spans
+//!   last    │ 0                │ first page        │    of a free span of several pages
+//!
+//!   state   63      48 47      32 31      16 15     8 7      0
+//!   slab    │ fresh     │ head      │ free      │ kind   │ size   │
+//!   first   │ pages                 │ 0         │ kind   │ 0      │
+//!   others  │ 0                                 │ kind   │ 0      │
+//! ```
+//!
+//! 1. A page that nobody has from this allocator has a descriptor of zeros, or the boundary tag of a free span.
+//! 2. *kind* and *size* change only while nobody has a block of the page, so that whoever has one may read them without
+//!    a lock. All else belongs to the holder of the lock of the slab's size.
+//! 3. *free* counts free blocks of a slab. *head* is 1 + the offset / 16 of the first block of its free list, or 0.
+//!    *fresh* is the offset / 16 behind the last block that was ever handed out: what lies there is free, and on no list.
+//! 4. Page numbers in *links* of lists are one more than the page's.
+//! 5. *first* and *last* are the boundary tags of a layer of addresses, and belong to the holder of its lock.
+//!
+//! Sections 3.3.3 and 3.3.4, and figure 5 of the paper.
+
+use woodlot_frame::atomics::{AtomicU64, Ordering};
+
+use crate::size::SizeId;
+
+/// The number of a page, from 0.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(transparent)]
+pub struct PageId(pub u32);
+
+impl PageId {
+    /// The page `count` pages behind.
+    pub const fn plus(self, count: usize) -> PageId {
+        PageId(self.0.wrapping_add(count as u32))
+    }
+
+    /// As a field of *links*.
+    fn link(page: Option<PageId>) -> u64 {
+        page.map_or(0, |page| u64::from(page.0) + 1)
+    }
+
+    fn from_link(link: u64) -> Option<PageId> {
+        (link & LINK).checked_sub(1).map(|page| PageId(page as u32))
+    }
+}
+
+const LINK_BITS: u32 = 32;
+const LINK: u64 = (1 << LINK_BITS) - 1;
+
+/// What is known of one page. All zero is a page that is not in use.
+#[derive(Default)]
+#[repr(C)]
+pub struct Descriptor {
+    links: AtomicU64,
+    state: AtomicU64,
+}
+
+#[cfg(not(any(woodlot_loom, woodlot_explore, woodlot_shuttle)))]
+const _: () = assert!(size_of::<Descriptor>() == 16);
+
+/// What a page is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Not in use by this allocator.
+    None,
+    /// The first page of a slab of blocks of this size.
+    Slab(SizeId),
+    /// Another page of a slab; the first one is this.
+    Inside(PageId),
+    /// The first page of a span of so many pages that is one block.
+    Span(usize),
+}
+
+const KIND_SLAB: u64 = 1;
+const KIND_INSIDE: u64 = 2;
+const KIND_SPAN: u64 = 3;
+const KIND_FIRST: u64 = 4;
+const KIND_LAST: u64 = 5;
+const KIND_AT: u32 = 8;
+
+/// The counts of a slab.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Counts {
+    pub(crate) free: u16,
+    pub(crate) head: u16,
+    pub(crate) fresh: u16,
+}
+
+const FREE_AT: u32 = 16;
+const HEAD_AT: u32 = 32;
+const FRESH_AT: u32 = 48;
+/// *kind* and *size*.
+const FIXED: u64 = (1 << FREE_AT) - 1;
+
+/// The boundary tag of a free span of pages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Tag {
+    /// The first of so many pages.
+    First(usize),
+    /// The last of several pages, the first of which is this.
+    Last(PageId),
+}
+
+const PAGES_AT: u32 = 32;
+
+/// Who reads is who wrote, holds the lock, or has a block (invariant 2).
+const ORDERING: Ordering = Ordering::Relaxed;
+
+impl Descriptor {
+    /// What the page is.
+    #[inline]
+    pub fn kind(&self) -> Kind {
+        let state = self.state.load(ORDERING);
+        match state >> KIND_AT & 0xff {
+            KIND_SLAB => Kind::Slab(SizeId::from_byte(state as u8)),
+            KIND_INSIDE => Kind::Inside(PageId(self.links.load(ORDERING) as u32)),
+            KIND_SPAN => Kind::Span((self.links.load(ORDERING) & LINK) as usize),
+            _ => Kind::None,
+        }
+    }
+
+    /// The size of a slab's blocks, if the page is the first of one: what a free without a size looks at.
+    #[inline]
+    pub(crate) fn slab_size(&self) -> Option<SizeId> {
+        let state = self.state.load(ORDERING);
+        (state & 0xff00 == KIND_SLAB << KIND_AT).then_some(SizeId::from_byte(state as u8))
+    }
+
+    pub(crate) fn set(&self, kind: Kind) {
+        let (kind, size, links) = match kind {
+            Kind::None => (0, 0, 0),
+            Kind::Slab(size) => (KIND_SLAB, size.index() as u64, 0),
+            Kind::Inside(first) => (KIND_INSIDE, 0, u64::from(first.0)),
+            Kind::Span(pages) => (KIND_SPAN, 0, pages as u64 & LINK),
+        };
+        self.links.store(links, ORDERING);
+        self.state.store(kind << KIND_AT | size, ORDERING);
+    }
+
+    /// The boundary tag, if the page is the first or the last one of a free span.
+    pub(crate) fn tag(&self) -> Option<Tag> {
+        let state = self.state.load(ORDERING);
+        match state >> KIND_AT & 0xff {
+            KIND_FIRST => Some(Tag::First((state >> PAGES_AT) as usize)),
+            KIND_LAST => Some(Tag::Last(PageId(self.links.load(ORDERING) as u32))),
+            _ => None,
+        }
+    }
+
+    /// Makes the page the first or the last one of a free span, on no list.
+    pub(crate) fn set_tag(&self, tag: Tag) {
+        let (state, links) = match tag {
+            Tag::First(pages) => ((pages as u64) << PAGES_AT | KIND_FIRST << KIND_AT, 0),
+            Tag::Last(first) => (KIND_LAST << KIND_AT, u64::from(first.0)),
+        };
+        self.links.store(links, ORDERING);
+        self.state.store(state, ORDERING);
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        let state = self.state.load(ORDERING);
+        let [free, head, fresh] = [FREE_AT, HEAD_AT, FRESH_AT].map(|at| (state >> at) as u16);
+        Counts { free, head, fresh }
+    }
+
+    pub(crate) fn set_counts(&self, counts: Counts) {
+        let fixed = self.state.load(ORDERING) & FIXED;
+        let [free, head, fresh] = [counts.free, counts.head, counts.fresh].map(u64::from);
+        self.state.store(fixed | free << FREE_AT | head << HEAD_AT | fresh << FRESH_AT, ORDERING);
+    }
+
+    /// The slabs before and behind in the list.
+    pub(crate) fn links(&self) -> (Option<PageId>, Option<PageId>) {
+        let links = self.links.load(ORDERING);
+        (PageId::from_link(links >> LINK_BITS), PageId::from_link(links))
+    }
+
+    pub(crate) fn set_links(&self, before: Option<PageId>, behind: Option<PageId>) {
+        self.links.store(PageId::link(before) << LINK_BITS | PageId::link(behind), ORDERING);
+    }
+}

@@ -1,0 +1,80 @@
+//! Where pages come from: the border between this allocator and what lies below.
+
+use core::fmt;
+use core::ptr::NonNull;
+
+use crate::page::{Descriptor, PageId};
+
+/// There are no such pages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NoPages;
+
+impl fmt::Display for NoPages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no such pages are free")
+    }
+}
+
+impl core::error::Error for NoPages {}
+
+/// Pages of 4 KiB, with a number, an address and a descriptor each.
+///
+/// [`Direct`](crate::Direct) takes them from a frame allocator whose frames lie in one range of addresses.
+/// [`Vmblks`](crate::Vmblks) takes addresses from a range, and maps frames there.
+///
+/// # Safety
+/// * Pages that `alloc` hands out are memory, readable and writable, at the address that [`address`](Self::address)
+///   says, and nobody else's until they are freed.
+/// * Each page has one address and one descriptor as long as it is handed out, and pages that follow one another in
+///   numbers do so in addresses.
+/// * The descriptors of pages that are not handed out are [`Kind::None`](crate::Kind::None).
+pub unsafe trait Pages: Sync {
+    /// Hands out `count` pages that follow one another; the first one's address is a multiple of `align`, a power
+    /// of two. `cpu` says who asks: a hint. `count` is at least one.
+    ///
+    /// # Errors
+    /// There are none.
+    fn alloc(&self, count: usize, align: usize, cpu: usize) -> Result<PageId, NoPages>;
+
+    /// Takes back `count` pages, all that were handed out from `first` on.
+    ///
+    /// # Safety
+    /// They were, and the caller uses none of them any more.
+    unsafe fn free(&self, first: PageId, count: usize, cpu: usize);
+
+    /// The first byte of a page.
+    fn address(&self, page: PageId) -> NonNull<u8>;
+
+    /// The page that has this address, and the offset there, if it could be one of these.
+    fn find(&self, address: *mut u8) -> Option<(PageId, usize)>;
+
+    /// The descriptor of a page that is handed out, or that [`find`](Self::find) returned.
+    fn descriptor(&self, page: PageId) -> &Descriptor;
+}
+
+// SAFETY: as those of what is referred to.
+unsafe impl<P: Pages> Pages for &P {
+    fn alloc(&self, count: usize, align: usize, cpu: usize) -> Result<PageId, NoPages> {
+        P::alloc(self, count, align, cpu)
+    }
+
+    unsafe fn free(&self, first: PageId, count: usize, cpu: usize) {
+        // SAFETY: as the caller says.
+        unsafe { P::free(self, first, count, cpu) };
+    }
+
+    #[inline]
+    fn address(&self, page: PageId) -> NonNull<u8> {
+        P::address(self, page)
+    }
+
+    #[inline]
+    fn find(&self, address: *mut u8) -> Option<(PageId, usize)> {
+        P::find(self, address)
+    }
+
+    #[inline]
+    fn descriptor(&self, page: PageId) -> &Descriptor {
+        P::descriptor(self, page)
+    }
+}

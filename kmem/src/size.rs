@@ -1,0 +1,231 @@
+//! Sizes of blocks, and which one a request gets.
+//!
+//! ```text
+//!   Octaves   16 32 64 128 256 512 1024 2048 4096                                9 sizes, the paper's
+//!   Quarters  16 32 48 64 80 96 112 128 160 192 224 256 320 … 3584 4096         28 sizes, four an octave
+//! ```
+//!
+//! 1. A block's address is a multiple of the largest power of two that divides its size, up to a page.
+//! 2. A slab has 1, 2, 4 or 8 pages: the fewest that leave at most a sixteenth of it unused.
+//!
+//! All of it is computed when the crate is compiled (section 3.3.5: a table indexed by size).
+
+use crate::list::{MAX_BLOCKS, MIN_BLOCK};
+
+/// Bytes of a page.
+pub const PAGE: usize = 4096;
+/// The largest block that has a size of its own. Larger requests get pages.
+pub const MAX_SIZE: usize = 4096;
+/// The most sizes that a set has.
+pub const MAX_SIZES: usize = 28;
+/// Bytes of the blocks that a list has, about.
+const LIST_BYTES: usize = 16 << 10;
+/// The table has an entry for each so many bytes.
+const GRAIN: usize = 16;
+
+/// The number of a size: an index below [`Sizes::COUNT`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(transparent)]
+pub struct SizeId(u8);
+
+impl SizeId {
+    /// From a descriptor, which has an index that was one.
+    #[inline]
+    pub(crate) const fn from_byte(byte: u8) -> SizeId {
+        SizeId(byte)
+    }
+
+    /// As an index.
+    #[inline]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A size of blocks.
+#[derive(Clone, Copy, Debug)]
+pub struct Size {
+    /// Bytes of a block.
+    pub bytes: usize,
+    /// Blocks of a full list between the layers: the paper's `target`.
+    pub target: usize,
+    /// log2 of the pages of a slab.
+    pub order: u8,
+    /// Blocks of a slab.
+    pub blocks: usize,
+    /// 2^32 / bytes, rounded up: `offset * reciprocal >> 32` is the block at an offset of a slab.
+    pub(crate) reciprocal: u64,
+}
+
+impl Size {
+    /// The size of which nothing is made: a place of the table that is not used.
+    const NONE: Size = Size { bytes: 0, target: 0, order: 0, blocks: 0, reciprocal: 0 };
+
+    const fn new(bytes: usize) -> Size {
+        let mut order = 0;
+        while order < 3 && (PAGE << order) % bytes * 16 > PAGE << order {
+            order += 1;
+        }
+        let most = LIST_BYTES / bytes;
+        let target = if most < 4 {
+            4
+        } else if most > 64 {
+            64
+        } else {
+            most
+        };
+        let reciprocal = (1u64 << 32).div_ceil(bytes as u64);
+        Size { bytes, target, order, blocks: (PAGE << order) / bytes, reciprocal }
+    }
+
+    /// Pages of a slab.
+    pub const fn pages(&self) -> usize {
+        1 << self.order
+    }
+
+    /// Is this the offset of a block in its slab?
+    pub(crate) fn is_block(&self, offset: usize) -> bool {
+        let block = ((offset as u64 * self.reciprocal) >> 32) as usize;
+        block < self.blocks && block * self.bytes == offset
+    }
+}
+
+/// A set of sizes.
+#[derive(Clone, Copy)]
+pub struct Table {
+    sizes: [Size; MAX_SIZES],
+    count: usize,
+    /// The size for requests of up to 16 times the index.
+    of: [SizeId; MAX_SIZE / GRAIN + 1],
+}
+
+impl Table {
+    /// Sizes of which each octave has `steps`, from its begin on.
+    const fn new(steps: usize) -> Table {
+        let mut table = Table {
+            sizes: [Size::NONE; MAX_SIZES],
+            count: 0,
+            of: [SizeId(0); MAX_SIZE / GRAIN + 1],
+        };
+        let (mut bytes, mut grain) = (MIN_BLOCK, 0);
+        while bytes <= MAX_SIZE {
+            while grain * GRAIN <= bytes && grain < table.of.len() {
+                table.of[grain] = SizeId(table.count as u8);
+                grain += 1;
+            }
+            table.sizes[table.count] = Size::new(bytes);
+            table.count += 1;
+            let step = (1 << bytes.ilog2()) / steps;
+            bytes += if step < GRAIN { GRAIN } else { step };
+        }
+        table
+    }
+}
+
+impl Table {
+    /// The size for requests of so many bytes, when the program is compiled.
+    pub(crate) const fn of_bytes(&self, bytes: usize) -> SizeId {
+        self.of[bytes.div_ceil(GRAIN)]
+    }
+}
+
+/// Which sizes an allocator has, chosen when the program is compiled.
+pub trait Sizes: Copy + Sync + 'static {
+    /// The sizes.
+    const TABLE: &'static Table;
+
+    /// How many there are.
+    const COUNT: usize = Self::TABLE.count;
+
+    /// The size with this number. The last one, for a number of another set that is too large.
+    #[inline]
+    fn size(id: SizeId) -> &'static Size {
+        let last = Self::COUNT - 1;
+        &Self::TABLE.sizes[if id.index() < last { id.index() } else { last }]
+    }
+
+    /// The size for requests of so many bytes, if they are not too many.
+    #[inline]
+    fn of(bytes: usize) -> Option<SizeId> {
+        Self::TABLE.of.get(bytes.div_ceil(GRAIN)).copied()
+    }
+
+    /// The size for requests of so many bytes at a multiple of `align`, which is a power of two up to a page.
+    #[inline]
+    fn aligned(bytes: usize, align: usize) -> Option<SizeId> {
+        let id = Self::of(bytes)?;
+        if align <= GRAIN || Self::size(id).bytes & (align - 1) == 0 {
+            return Some(id);
+        }
+        // Each octave begins with a power of two, so at most four steps lead to an aligned size.
+        (id.0 + 1..Self::COUNT as u8)
+            .map(SizeId)
+            .find(|&id| Self::size(id).bytes & (align - 1) == 0)
+    }
+
+    /// All of them, the smallest first.
+    fn all() -> impl Iterator<Item = SizeId> {
+        (0..Self::COUNT as u8).map(SizeId)
+    }
+}
+
+/// The paper's sizes: powers of two from 16 to 4096 bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Octaves;
+
+impl Sizes for Octaves {
+    const TABLE: &'static Table = &Table::new(1);
+}
+
+/// Four sizes in each octave from 16 to 4096 bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Quarters;
+
+impl Sizes for Quarters {
+    const TABLE: &'static Table = &Table::new(4);
+}
+
+/// Lists fit the count of a list, with one block more that is pushed on a full one.
+const _: () = assert!(LIST_BYTES / MIN_BLOCK >= 64 && 64 < MAX_BLOCKS);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check<S: Sizes>(expected: usize) {
+        assert_eq!(S::COUNT, expected);
+        for bytes in 0..=MAX_SIZE {
+            let id = S::of(bytes).expect("it is small");
+            assert!(S::size(id).bytes >= bytes);
+            assert!(id.0 == 0 || S::size(SizeId(id.0 - 1)).bytes < bytes, "{bytes}");
+        }
+        assert_eq!(S::of(MAX_SIZE + 1), None);
+        assert_eq!(S::of(usize::MAX), None);
+        for size in S::all().map(S::size) {
+            let slab = size.pages() * PAGE;
+            assert!(slab - size.blocks * size.bytes < size.bytes);
+            assert!((slab - size.blocks * size.bytes) * 16 <= slab, "{size:?}");
+            for offset in 0..slab {
+                let is_block = offset % size.bytes == 0 && offset / size.bytes < size.blocks;
+                assert_eq!(size.is_block(offset), is_block, "{size:?} {offset}");
+            }
+        }
+        for align in (0..=12).map(|log| 1 << log) {
+            for bytes in 0..=MAX_SIZE {
+                let size = S::size(S::aligned(bytes, align).expect("4096 is aligned"));
+                assert!(size.bytes >= bytes && size.bytes % align.min(16) == 0);
+                assert!(size.bytes % align == 0, "{bytes} at {align}");
+            }
+        }
+    }
+
+    #[test]
+    fn octaves() {
+        check::<Octaves>(9);
+    }
+
+    #[test]
+    fn quarters() {
+        check::<Quarters>(28);
+    }
+}

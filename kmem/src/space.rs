@@ -1,0 +1,48 @@
+//! The address space: which frame lies at which address.
+
+use core::fmt;
+use core::ptr::NonNull;
+
+use woodlot_frame::FrameId;
+
+/// The frames could not be mapped: there is no memory for a page table, say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NotMapped;
+
+impl fmt::Display for NotMapped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the frames could not be mapped")
+    }
+}
+
+impl core::error::Error for NotMapped {}
+
+/// What maps frames at addresses: a kernel's page tables, or the mappings of a process.
+///
+/// Both calls are for up to 32 pages of 4 KiB that follow one another in addresses, so that one flush of the TLBs does for
+/// all. They are made while the caller is alone on its CPU ([`PerCpu::guard`](crate::PerCpu::guard)), and while it has
+/// locks of the allocator. So they must not call the allocator. If `unmap` waits for other CPUs, these must answer in
+/// [`wait`](Self::wait) and in [`PerCpu::wait`](crate::PerCpu::wait) too.
+///
+/// # Safety
+/// * What `map` has mapped is memory, readable and writable at those addresses, until it is unmapped.
+/// * After `unmap` no CPU reaches the frames through those addresses.
+pub unsafe trait AddressSpace: Sync {
+    /// Maps frames, which have any contents, at `first`, a multiple of 4096, and behind. Nothing is mapped there.
+    ///
+    /// # Errors
+    /// They could not be mapped, and none of them is.
+    fn map(&self, first: NonNull<u8>, frames: &[FrameId]) -> Result<(), NotMapped>;
+
+    /// Ends the mapping of as many pages as `frames` has places, and writes there which frames they were.
+    ///
+    /// # Safety
+    /// They are mapped, and nobody uses them any more.
+    unsafe fn unmap(&self, first: NonNull<u8>, frames: &mut [FrameId]);
+
+    /// The caller waits for the lock of the layer, for the `tries`-th time in a row.
+    fn wait(&self, tries: usize) {
+        let _ = tries;
+        core::hint::spin_loop();
+    }
+}

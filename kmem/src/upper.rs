@@ -1,0 +1,270 @@
+//! Layers 1 and 2, which know nothing of what their blocks are made of.
+//!
+//! ```text
+//!   alloc ◄── main ◄── aux ◄── full lists ◄── below          block by block, then list by list
+//!   free  ──► main ──► aux ──► full lists ──► below
+//!             per CPU           all CPUs       slabs of Kmem, or objects that are made and unmade
+//! ```
+//!
+//! 1. A list in a caller's hands is nobody else's. What does not fit where it was meant to go goes to the global layer.
+//! 2. A lock is taken with the CPU kept to its holder. Nothing below is called with a lock of these layers.
+//!
+//! So a special-purpose allocator has the same code on top as the allocator itself (section 3.1 of the paper).
+
+use core::ptr::NonNull;
+
+use crate::cpu::{PerCpu, Which};
+use crate::global::{Chain, GLOBAL_TARGET, Global, GlobalCounts};
+use crate::list::List;
+use crate::lock::{Lock, Taken};
+use crate::size::{MAX_SIZES, SizeId};
+
+/// The layer below: where lists come from, and where they go.
+pub(crate) trait Below {
+    /// Lists that it is asked for at a time.
+    const LISTS: usize = GLOBAL_TARGET;
+
+    /// The kinds of blocks that there are.
+    fn kinds() -> impl Iterator<Item = SizeId>;
+
+    /// Blocks of a full list.
+    fn target(id: SizeId) -> usize;
+
+    /// Makes a full list; one that is not full only if there is no more memory.
+    fn take(&self, id: SizeId) -> List;
+
+    /// Takes blocks back.
+    ///
+    /// # Safety
+    /// The list has blocks of this kind, and is the caller's, who gives it away.
+    unsafe fn put(&self, id: SizeId, list: List);
+
+    /// There is no memory left. True: something was freed.
+    fn reclaim(&self, id: SizeId) -> bool;
+}
+
+/// The global layer of one kind, on cache lines of its own.
+#[repr(align(128))]
+struct Shelf(Lock<Global>);
+
+/// The caches of the CPUs, and the global layer of each kind of blocks.
+pub(crate) struct Upper<C> {
+    caches: C,
+    shelves: [Shelf; MAX_SIZES],
+}
+
+impl<C: PerCpu> Upper<C> {
+    #[cfg(not(any(woodlot_loom, woodlot_explore, woodlot_shuttle)))]
+    pub(crate) const fn new(caches: C) -> Upper<C> {
+        Upper { caches, shelves: [const { Shelf(Lock::new(Global::new())) }; MAX_SIZES] }
+    }
+
+    /// The same for atomics of a checker.
+    #[cfg(any(woodlot_loom, woodlot_explore, woodlot_shuttle))]
+    pub(crate) fn new(caches: C) -> Upper<C> {
+        Upper { caches, shelves: core::array::from_fn(|_| Shelf(Lock::new(Global::new()))) }
+    }
+
+    pub(crate) fn caches(&self) -> &C {
+        &self.caches
+    }
+
+    pub(crate) fn locked<'a, T>(&self, lock: &'a Lock<T>) -> Taken<'a, T> {
+        lock.take(|tries| self.caches.wait(tries))
+    }
+
+    #[inline]
+    pub(crate) fn alloc<B: Below>(&self, below: &B, id: SizeId) -> Option<NonNull<u8>> {
+        match self.caches.pop(id) {
+            None => self.refill(below, id),
+            block => block,
+        }
+    }
+
+    /// # Safety
+    /// The block is one of this kind, and the caller's, who gives it away.
+    #[inline]
+    pub(crate) unsafe fn free<B: Below>(&self, below: &B, id: SizeId, block: NonNull<u8>) {
+        // SAFETY: as the caller says.
+        if !unsafe { self.caches.push(id, block, B::target(id)) } {
+            // SAFETY: as the caller says.
+            unsafe { self.spill(below, id, block) };
+        }
+    }
+
+    /// *main* is empty: *aux* comes in its place, or a list of the global layer.
+    #[cold]
+    #[inline(never)]
+    fn refill<B: Below>(&self, below: &B, id: SizeId) -> Option<NonNull<u8>> {
+        let aux = self.caches.take(Which::Aux, id);
+        let list = if aux.is_empty() { self.supply(below, id)? } else { aux };
+        // SAFETY: the list was taken.
+        let (block, rest) = unsafe { list.pop() }?;
+        // SAFETY: as above.
+        unsafe { self.keep(below, id, rest) };
+        Some(block)
+    }
+
+    /// *main* is full: it becomes *aux*, whose blocks go to the global layer, and the block begins a new one.
+    ///
+    /// # Safety
+    /// The block is the caller's, who gives it away.
+    #[cold]
+    #[inline(never)]
+    unsafe fn spill<B: Below>(&self, below: &B, id: SizeId, block: NonNull<u8>) {
+        let aux = self.caches.take(Which::Aux, id);
+        let main = self.caches.take(Which::Main, id);
+        // SAFETY: the lists were taken, and the block is the caller's.
+        unsafe {
+            self.give(below, id, aux);
+            if let Err(main) = self.caches.put(Which::Aux, id, main) {
+                self.give(below, id, main);
+            }
+            self.keep(below, id, List::EMPTY.push(block));
+        }
+    }
+
+    /// Puts a list into this CPU's cache, where there is room; else into the global layer.
+    ///
+    /// # Safety
+    /// The list is the caller's, who gives it away.
+    unsafe fn keep<B: Below>(&self, below: &B, id: SizeId, list: List) {
+        if list.is_empty() {
+            return;
+        }
+        // SAFETY: as the caller says.
+        unsafe {
+            if let Err(list) = self.caches.put(Which::Main, id, list)
+                && let Err(list) = self.caches.put(Which::Aux, id, list)
+            {
+                self.give(below, id, list);
+            }
+        }
+    }
+
+    /// Puts a list into the global layer; what is too much there goes below.
+    ///
+    /// # Safety
+    /// The list is the caller's, who gives it away.
+    unsafe fn give<B: Below>(&self, below: &B, id: SizeId, list: List) {
+        let Some(shelf) = self.shelves.get(id.index()).filter(|_| !list.is_empty()) else { return };
+        let excess = {
+            let _guard = self.caches.guard();
+            // SAFETY: as the caller says.
+            unsafe { self.locked(&shelf.0).put(list, B::target(id)) }
+        };
+        // SAFETY: the chain is this call's.
+        unsafe { Self::put_all(below, id, excess) };
+    }
+
+    /// # Safety
+    /// The lists are the caller's, who gives them away.
+    unsafe fn put_all<B: Below>(below: &B, id: SizeId, mut lists: Chain) {
+        while let Some(list) = lists.pop() {
+            // SAFETY: the list is of the caller's chain.
+            unsafe { below.put(id, list) };
+        }
+    }
+
+    /// A list from the layers below.
+    fn supply<B: Below>(&self, below: &B, id: SizeId) -> Option<List> {
+        let find = || Some(self.find(below, id)).filter(|list| !list.is_empty());
+        self.insist(below, || below.reclaim(id), find)
+    }
+
+    /// Tries to take something; again, when the caches have given back what they have; and again, when
+    /// something was made free elsewhere: it may be in a cache now.
+    pub(crate) fn insist<B: Below, T>(
+        &self,
+        below: &B,
+        reclaim: impl FnOnce() -> bool,
+        take: impl Fn() -> Option<T>,
+    ) -> Option<T> {
+        let flushed = || {
+            self.flush(below);
+            take()
+        };
+        take().or_else(flushed).or_else(|| reclaim().then(flushed).flatten())
+    }
+
+    /// A list of the global layer, which is filled from below if it has none.
+    fn find<B: Below>(&self, below: &B, id: SizeId) -> List {
+        let Some(shelf) = self.shelves.get(id.index()) else { return List::EMPTY };
+        let list = {
+            let _guard = self.caches.guard();
+            self.locked(&shelf.0).take()
+        };
+        if !list.is_empty() {
+            return list;
+        }
+        let first = below.take(id);
+        let (mut last, mut is_full) = (first, false);
+        for _ in 1..B::LISTS {
+            if is_full || last.len() < B::target(id) {
+                break;
+            }
+            last = below.take(id);
+            let excess = {
+                let _guard = self.caches.guard();
+                // SAFETY: the list was made for this call.
+                unsafe { self.locked(&shelf.0).fill(last, B::target(id)) }
+            };
+            is_full = !excess.is_empty();
+            // SAFETY: the chain is this call's.
+            unsafe { Self::put_all(below, id, excess) };
+        }
+        first
+    }
+
+    /// Gives the blocks of a CPU's caches to the global layer. False, if the CPU cannot be reached.
+    pub(crate) fn flush_cpu<B: Below>(&self, below: &B, cpu: usize) -> bool {
+        B::kinds().fold(true, |reached, id| match self.caches.steal(cpu, id) {
+            Some(lists) => {
+                // SAFETY: the lists were taken.
+                lists.into_iter().for_each(|list| unsafe { self.give(below, id, list) });
+                reached
+            }
+            None => false,
+        })
+    }
+
+    /// Gives all blocks below.
+    pub(crate) fn flush<B: Below>(&self, below: &B) {
+        for cpu in 0..self.caches.cpus() {
+            self.flush_cpu(below, cpu);
+        }
+        for (id, shelf) in B::kinds().zip(&self.shelves) {
+            let (full, bucket) = {
+                let _guard = self.caches.guard();
+                self.locked(&shelf.0).take_all()
+            };
+            // SAFETY: the lists were taken.
+            unsafe {
+                Self::put_all(below, id, full);
+                below.put(id, bucket);
+            }
+        }
+    }
+
+    /// What the global layer of a kind has done, and the blocks that are there.
+    pub(crate) fn counts<B: Below>(&self, _: &B, id: SizeId) -> Option<(GlobalCounts, usize)> {
+        let shelf = self.shelves.get(id.index())?;
+        let _guard = self.caches.guard();
+        let global = self.locked(&shelf.0);
+        Some((global.counts(), global.blocks(B::target(id))))
+    }
+
+    /// Takes every lock, and forgets it.
+    pub(crate) fn lock_all(&self) {
+        self.shelves.iter().for_each(|shelf| core::mem::forget(self.locked(&shelf.0)));
+    }
+
+    /// Lets go of every lock.
+    ///
+    /// # Safety
+    /// This thread, or its copy in the parent, has called [`lock_all`](Self::lock_all).
+    pub(crate) unsafe fn unlock_all(&self) {
+        // SAFETY: as the caller says.
+        self.shelves.iter().for_each(|shelf| unsafe { shelf.0.let_go() });
+    }
+}

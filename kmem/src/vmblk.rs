@@ -1,0 +1,268 @@
+//! The coalesce-to-vmblk layer: pages of a range of addresses, to which frames are mapped.
+//!
+//! ```text
+//!   range    │ vmblk │ vmblk │ free  │ vmblk │ free   …          addresses of the caller
+//!   vmblk    │ descriptors │ span │ free span │ span │ free span │
+//!                 ▲           ▲                  ▲
+//!   zone     frames, mapped where there are descriptors and spans in use
+//! ```
+//!
+//! 1. Every page in use and every page of descriptors has a frame. No page of a free span has one.
+//! 2. A vmblk whose data pages are all free goes back to the range, and the frames of its descriptors to the zone.
+//! 3. Spans are found, cut and coalesced with the lock. Their pages are mapped and unmapped without it, while they are the
+//!    caller's; only descriptors are with it.
+//!
+//! Section 3.3.4 of the paper: physical memory is returned apart from virtual addresses.
+//!
+//! *Progress*: a page is mapped and unmapped in as many steps as [`AddressSpace`] and the zone take. A new vmblk takes as
+//! many steps as the dope vector has words.
+
+use core::ptr::NonNull;
+
+use woodlot_frame::{FrameAllocator, FrameId};
+
+use crate::audit::{Flaw, audit};
+use crate::dope::{Dope, Dopes, Shape, VMBLK, Vmblk};
+use crate::frames::Frames;
+use crate::lock::{Lock, Taken};
+use crate::page::{Descriptor, PageId};
+use crate::pages::{NoPages, Pages};
+use crate::size::PAGE;
+use crate::space::AddressSpace;
+use crate::span::{Span, Spans};
+
+/// Frames that are mapped or unmapped at a time.
+const BATCH: usize = 32;
+
+/// Pages of a range of addresses, to which frames of a zone are mapped.
+///
+/// `A` is where the frames come from, and `M` maps them.
+pub struct Vmblks<'a, A, M> {
+    frames: Frames<'a, A>,
+    space: M,
+    base: NonNull<u8>,
+    dopes: Dopes<'a>,
+    inside: Lock<Inside>,
+}
+
+/// What the holder of the lock may change.
+struct Inside {
+    spans: Spans,
+    stats: VmblkStats,
+}
+
+/// What the layer has, and what it has done.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct VmblkStats {
+    /// Vmblks that were made.
+    pub made: u64,
+    /// Vmblks that went back to the range.
+    pub returned: u64,
+    /// Pages that have descriptors, and hold data or may.
+    pub pages: usize,
+    /// Of these, pages that are free, and have no frame.
+    pub free: usize,
+    /// Pages of descriptors.
+    pub descriptor_pages: usize,
+}
+
+// SAFETY: the zone and the address space may be shared, descriptors and the dope vector are atomics, and the base is an
+// address.
+unsafe impl<A: Sync, M: Sync> Sync for Vmblks<'_, A, M> {}
+// SAFETY: as above.
+unsafe impl<A: Sync, M: Send> Send for Vmblks<'_, A, M> {}
+
+impl<'a, A: FrameAllocator, M: AddressSpace> Vmblks<'a, A, M> {
+    /// Pages at the addresses from `base` on, 4 MiB for each word of the dope vector, with frames from a zone. `None`, if
+    /// `base` is not a multiple of 4 MiB, a word is not zero, there are 2^22 words or more, or the frames are not of 4 KiB.
+    ///
+    /// # Safety
+    /// * The addresses are the caller's for `'a`, in one piece, below 2^47, and nothing is mapped there.
+    /// * Nobody else uses frames that the zone hands to this, or maps anything at the addresses.
+    pub unsafe fn new(
+        zone: &'a A,
+        space: M,
+        base: NonNull<u8>,
+        dope: &'a [Dope],
+    ) -> Option<Vmblks<'a, A, M>> {
+        let (frames, dopes) = (Frames::new(zone)?, Dopes::new(dope)?);
+        let inside = Inside { spans: Spans::new(), stats: VmblkStats::default() };
+        let is_free = dopes.all().next().is_none();
+        (is_free && base.as_ptr().addr() & (VMBLK - 1) == 0).then_some(Vmblks {
+            frames,
+            space,
+            base,
+            dopes,
+            inside: Lock::new(inside),
+        })
+    }
+
+    /// The frame allocator.
+    pub fn zone(&self) -> &'a A {
+        self.frames.zone()
+    }
+
+    /// What maps the frames.
+    pub fn space(&self) -> &M {
+        &self.space
+    }
+
+    /// What the layer has, and what it has done.
+    pub fn stats(&self) -> VmblkStats {
+        let inside = self.lock();
+        VmblkStats { free: inside.spans.pages(), ..inside.stats }
+    }
+
+    /// Looks at every page: do descriptors, lists and counts agree? Others wait meanwhile.
+    ///
+    /// # Errors
+    /// The first page that is wrong.
+    pub fn validate(&self) -> Result<(), Flaw> {
+        let inside = self.lock();
+        audit(self, &inside.spans, self.dopes.all())
+    }
+
+    fn lock(&self) -> Taken<'_, Inside> {
+        self.inside.take(|tries| self.space.wait(tries))
+    }
+
+    /// Takes pages without frames.
+    fn take(&self, count: usize, align: usize, cpu: usize) -> Result<Span, NoPages> {
+        let mut inside = self.lock();
+        if let Some(span) = inside.spans.take(self, count, align) {
+            return Ok(span);
+        }
+        let vmblk = self.make(count, align, cpu)?;
+        inside.stats.made += 1;
+        inside.stats.pages += vmblk.data_pages();
+        inside.stats.descriptor_pages += vmblk.descriptor_pages();
+        inside.spans.put(
+            self,
+            Span { first: vmblk.data(), pages: vmblk.data_pages() },
+            vmblk.end(),
+        );
+        inside.spans.take(self, count, align).ok_or(NoPages)
+    }
+
+    /// Makes pages without frames free. A vmblk that has no others goes back.
+    fn put(&self, span: Span, cpu: usize) {
+        let Some(vmblk) = self.dopes.of(span.first.0 as usize) else { return };
+        let mut inside = self.lock();
+        let whole = inside.spans.put(self, span, vmblk.end());
+        if whole.pages == vmblk.data_pages() {
+            inside.spans.unlink(self, whole);
+            inside.stats.returned += 1;
+            inside.stats.pages -= vmblk.data_pages();
+            inside.stats.descriptor_pages -= vmblk.descriptor_pages();
+            self.dopes.clear(vmblk);
+            // SAFETY: the vmblk has no pages in use, and whoever reads the dope vector finds it no more.
+            unsafe { self.unmap(vmblk.start(), vmblk.descriptor_pages(), cpu) };
+        }
+    }
+
+    /// Makes a vmblk that has room for so many pages.
+    fn make(&self, count: usize, align: usize, cpu: usize) -> Result<Vmblk, NoPages> {
+        let shape = Shape::new(count, align);
+        let is_right = |start: PageId| {
+            let address = self.address(start.plus(shape.offset)).as_ptr().addr();
+            address & (align - 1) == 0
+        };
+        let vmblk = self.dopes.room(shape, is_right).ok_or(NoPages)?;
+        self.map(vmblk.start(), vmblk.descriptor_pages(), cpu)?;
+        // SAFETY: the pages were just mapped, for this.
+        unsafe { self.address(vmblk.start()).write_bytes(0, vmblk.descriptor_pages() * PAGE) };
+        self.dopes.set(vmblk);
+        Ok(vmblk)
+    }
+
+    /// Maps frames to pages that have none: to all of them, or to none.
+    fn map(&self, first: PageId, count: usize, cpu: usize) -> Result<(), NoPages> {
+        let mut mapped = 0;
+        while mapped < count {
+            match self.map_some(first.plus(mapped), count - mapped, cpu) {
+                Ok(some) => mapped += some,
+                Err(none) => {
+                    // SAFETY: these were mapped before, and nobody has heard of them.
+                    unsafe { self.unmap(first, mapped, cpu) };
+                    return Err(none);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Maps frames to up to so many pages. Returns to how many; at least to one.
+    fn map_some(&self, first: PageId, count: usize, cpu: usize) -> Result<usize, NoPages> {
+        let mut room = [FrameId(0); BATCH];
+        let room = room.get_mut(..BATCH.min(count)).ok_or(NoPages)?;
+        let frames = self.frames.take(room, cpu)?;
+        match self.space.map(self.address(first), frames) {
+            Ok(()) => Ok(frames.len()),
+            Err(_) => {
+                self.frames.give(frames, cpu);
+                Err(NoPages)
+            }
+        }
+    }
+
+    /// Takes the frames from pages, and gives them back.
+    ///
+    /// # Safety
+    /// All of the pages have frames, and nobody uses them any more.
+    unsafe fn unmap(&self, first: PageId, count: usize, cpu: usize) {
+        let mut room = [FrameId(0); BATCH];
+        let mut unmapped = 0;
+        while unmapped < count {
+            let some = BATCH.min(count - unmapped);
+            let Some(frames) = room.get_mut(..some) else { return };
+            // SAFETY: as the caller says.
+            unsafe { self.space.unmap(self.address(first.plus(unmapped)), frames) };
+            self.frames.give(frames, cpu);
+            unmapped += some;
+        }
+    }
+}
+
+// SAFETY: a span is taken by one caller until it is put back, its pages are mapped meanwhile, and those of free spans have
+// a tag or nothing in their descriptors, which `kind` calls `None`.
+unsafe impl<A: FrameAllocator, M: AddressSpace> Pages for Vmblks<'_, A, M> {
+    fn alloc(&self, count: usize, align: usize, cpu: usize) -> Result<PageId, NoPages> {
+        let span = self.take(count, align, cpu)?;
+        match self.map(span.first, count, cpu) {
+            Ok(()) => Ok(span.first),
+            Err(none) => {
+                self.put(span, cpu);
+                Err(none)
+            }
+        }
+    }
+
+    unsafe fn free(&self, first: PageId, count: usize, cpu: usize) {
+        // SAFETY: the pages were handed out, and the caller uses them no more.
+        unsafe { self.unmap(first, count, cpu) };
+        self.put(Span { first, pages: count }, cpu);
+    }
+
+    #[inline]
+    fn address(&self, page: PageId) -> NonNull<u8> {
+        // SAFETY: the page lies in the range that `base` begins.
+        unsafe { self.base.add(page.0 as usize * PAGE) }
+    }
+
+    #[inline]
+    fn find(&self, address: *mut u8) -> Option<(PageId, usize)> {
+        let offset = address.addr().wrapping_sub(self.base.as_ptr().addr());
+        let page = offset / PAGE;
+        self.dopes.of(page)?;
+        Some((PageId(page as u32), offset % PAGE))
+    }
+
+    #[inline]
+    fn descriptor(&self, page: PageId) -> &Descriptor {
+        let start = self.dopes.of(page.0 as usize).map_or(page, Vmblk::start);
+        let descriptors = self.address(start).cast::<Descriptor>();
+        // SAFETY: the page lies in a vmblk, as it was handed out or found, or is one of a free span. The vmblk begins with
+        // a descriptor for each of its pages.
+        unsafe { descriptors.add((page.0 - start.0) as usize).as_ref() }
+    }
+}

@@ -1,0 +1,121 @@
+//! What each layer does with a few blocks.
+
+use std::ptr::NonNull;
+
+use woodlot_kmem::{Direct, GLOBAL_TARGET, Kmem, Octaves, PAGE, SizeStats, Sizes};
+
+use crate::LLFree;
+use crate::cpus::{Caches, caches, run_on};
+use crate::memory::Memory;
+
+type Small<'a> = Kmem<Caches<2>, Direct<'a, LLFree>, Octaves>;
+
+/// Blocks for the tests: 16 in a page, and lists of 64.
+const BYTES: usize = 256;
+const TARGET: usize = 64;
+
+fn kmem(memory: &Memory<LLFree>) -> Small<'_> {
+    run_on(0);
+    Kmem::new(caches::<2>(), memory.pages(), ())
+}
+
+fn alloc(kmem: &Small, count: usize) -> Vec<NonNull<u8>> {
+    (0..count).map(|_| kmem.alloc(BYTES).expect("there is memory")).collect()
+}
+
+fn free(kmem: &Small, blocks: &[NonNull<u8>]) {
+    // SAFETY: each was allocated, and nobody uses it.
+    blocks.iter().for_each(|&block| unsafe { kmem.free(block, BYTES) });
+}
+
+fn stats(kmem: &Small) -> SizeStats {
+    let number = Octaves::of(BYTES).expect("it is small").index();
+    kmem.stats(number).expect("there is this size")
+}
+
+/// Section 3.3.1: each half holds `target` blocks; one more moves a list to the global layer.
+#[test]
+fn a_cpu_keeps_two_lists() {
+    let memory = Memory::new(512, 2);
+    let kmem = kmem(&memory);
+    let blocks = alloc(&kmem, 2 * TARGET + 1);
+    kmem.flush();
+    let before = stats(&kmem).global.puts;
+    free(&kmem, &blocks[..2 * TARGET]);
+    assert_eq!(stats(&kmem).global.puts, before, "both lists have room");
+    free(&kmem, &blocks[2 * TARGET..]);
+    assert_eq!(stats(&kmem).global.puts, before + 1);
+    assert_eq!(stats(&kmem).global_blocks, TARGET);
+    let takes = stats(&kmem).global.takes;
+    alloc(&kmem, TARGET + 1);
+    assert_eq!(stats(&kmem).global.takes, takes, "both lists are used up first");
+    alloc(&kmem, 1);
+    assert_eq!(stats(&kmem).global.takes, takes + 1);
+}
+
+/// Section 3.3.2: lists go from a CPU that frees to one that allocates, and no page is touched.
+#[test]
+fn lists_go_from_one_cpu_to_another() {
+    let memory = Memory::new(512, 2);
+    let kmem = kmem(&memory);
+    let first = alloc(&kmem, 1);
+    assert_eq!(stats(&kmem).global_blocks, (GLOBAL_TARGET - 1) * TARGET, "it is filled at once");
+    let before = stats(&kmem);
+    for _ in 0..10 {
+        run_on(0);
+        let blocks = alloc(&kmem, 3 * TARGET);
+        run_on(1);
+        free(&kmem, &blocks);
+    }
+    let after = stats(&kmem);
+    assert_eq!(after.coalesce, before.coalesce, "no page is touched");
+    assert_eq!(after.global.take_misses, before.global.take_misses);
+    assert_eq!(after.global.put_misses, 0);
+    free(&kmem, &first);
+}
+
+/// Section 3.3.2: a global layer that is too full gives half of it to the pages.
+#[test]
+fn a_global_layer_that_is_too_full() {
+    let memory = Memory::new(512, 2);
+    let kmem = kmem(&memory);
+    let blocks = alloc(&kmem, (2 * GLOBAL_TARGET + 2) * TARGET + 1);
+    kmem.flush();
+    free(&kmem, &blocks);
+    let SizeStats { global, global_blocks, coalesce, .. } = stats(&kmem);
+    assert_eq!((global.put_misses, global_blocks), (1, (GLOBAL_TARGET + 1) * TARGET));
+    assert!(coalesce.free + coalesce.coalesces as usize * (PAGE / BYTES) >= GLOBAL_TARGET * TARGET);
+}
+
+/// Section 3.3.3: a page with few free blocks is allocated from before one with many.
+#[test]
+fn the_fullest_slab_comes_first() {
+    let memory = Memory::new(512, 2);
+    let kmem = kmem(&memory);
+    let mut blocks = alloc(&kmem, 3 * PAGE / BYTES);
+    kmem.flush();
+    blocks.sort_unstable();
+    let (empty, rest) = blocks.split_at(PAGE / BYTES);
+    let (full, middle) = rest.split_at(PAGE / BYTES);
+    free(&kmem, &empty[1..]);
+    free(&kmem, &full[5..6]);
+    free(&kmem, &middle[..8]);
+    kmem.flush();
+    assert_eq!(stats(&kmem).coalesce.free, PAGE / BYTES - 1 + 1 + 8);
+    // The list of the CPU has the last ones first.
+    let again = alloc(&kmem, TARGET);
+    assert_eq!(again[TARGET - 1], full[5], "the only free block of its page");
+    let order: Vec<_> = again.iter().rev().map(|block| block.addr().get() / PAGE).collect();
+    let page = |blocks: &[NonNull<u8>]| blocks[0].addr().get() / PAGE;
+    assert!(order[1..9].iter().all(|&at| at == page(middle)));
+    assert!(order[9..24].iter().all(|&at| at == page(empty)));
+}
+
+/// A frame number that is aligned says nothing of the address, where frame 0 is not aligned.
+#[test]
+fn frames_that_are_less_aligned_than_asked() {
+    let memory = Memory::starting_at(1, 512, 2);
+    let kmem = kmem(&memory);
+    assert_eq!(kmem.alloc_aligned(100, 2 * PAGE), None);
+    assert!(kmem.alloc_aligned(100, PAGE).is_some_and(|block| block.addr().get() % PAGE == 0));
+}

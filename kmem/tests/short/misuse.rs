@@ -1,0 +1,306 @@
+//! Wrong frees: all are found by a checked allocator, at the call; those that page descriptors show by any. Nothing else
+//! changes.
+
+use std::ptr::{self, NonNull};
+use std::sync::Mutex;
+
+use woodlot_frame::{Construct, FrameAllocator};
+use woodlot_kmem::{
+    Checked, Cookie, Direct, Hooks, Kmem, MAX_SIZE, Misuse, Octaves, PAGE, Quarters, Sizes,
+};
+
+use crate::cpus::{Caches, caches, run_on, wander};
+use crate::memory::Memory;
+use crate::model::{Block, How, Model};
+use crate::{LLFree, Nbbs, calls};
+
+/// What was told.
+#[derive(Default)]
+struct Told(Mutex<Vec<Misuse>>);
+
+impl Hooks for Told {
+    fn misuse(&self, misuse: Misuse) {
+        self.0.lock().expect("not poisoned").push(misuse);
+    }
+}
+
+impl Told {
+    fn take(&self) -> Vec<Misuse> {
+        std::mem::take(&mut *self.0.lock().expect("not poisoned"))
+    }
+}
+
+type Plain<'a, Z, S> = Kmem<Caches<2>, Direct<'a, Z>, S, Told>;
+type Judged<'a, Z, S> = Checked<'a, Caches<2>, Direct<'a, Z>, S, Told>;
+
+fn plain<Z: Construct + FrameAllocator, S: Sizes>(memory: &Memory<Z>) -> Plain<'_, Z, S> {
+    Kmem::new(caches::<2>(), memory.pages(), Told::default())
+}
+
+fn pointer(at: usize) -> NonNull<u8> {
+    NonNull::new(ptr::with_exposed_provenance_mut(at)).expect("not null")
+}
+
+fn alloc<Z: FrameAllocator, S: Sizes>(
+    checked: &Judged<'_, Z, S>,
+    random: &mut fastrand::Rng,
+) -> Block {
+    let most = 1 << random.u32(..14);
+    let (bytes, align) = (random.usize(most / 2..=most), 1 << random.u32(..14));
+    let (block, how) = match random.u8(..3) {
+        0 if bytes <= MAX_SIZE => {
+            (checked.alloc_cookie(Cookie::new(bytes).expect("it is small")), How::Cookie)
+        }
+        1 => (checked.alloc_aligned(bytes, align), How::Aligned(align)),
+        _ => (checked.alloc(bytes), How::Size),
+    };
+    let block = block.expect("there is memory");
+    let usable = checked.kmem().usable(block).expect("it is in use");
+    Block::new(block, bytes, how, usable, random.u8(..))
+}
+
+fn free<Z: FrameAllocator, S: Sizes>(
+    checked: &Judged<'_, Z, S>,
+    random: &mut fastrand::Rng,
+    block: Block,
+) {
+    block.check();
+    let (at, bytes) = (block.pointer(), block.bytes);
+    // SAFETY: the model has given it up.
+    unsafe {
+        match block.how {
+            _ if random.bool() => checked.free_any(at),
+            How::Size => checked.free(at, bytes),
+            How::Cookie => checked.free_cookie(Cookie::new(bytes).expect("it is small"), at),
+            How::Aligned(align) => checked.free_aligned(at, bytes, align),
+        }
+    }
+}
+
+/// A wrong free of a random kind, and what must be told of it.
+fn wrong<Z: FrameAllocator, S: Sizes>(
+    checked: &Judged<'_, Z, S>,
+    model: &Model,
+    gone: &[usize],
+    random: &mut fastrand::Rng,
+) {
+    let Some(block) = model.any(random) else { return };
+    let (at, right): (usize, fn(&Misuse) -> bool) = match random.u8(..4) {
+        0 => {
+            let Some(&at) = gone.get(random.usize(..=gone.len())) else { return };
+            // Its page may have become something else since.
+            (at, |_| true)
+        }
+        1 => {
+            // Behind the first page of a span nothing is known.
+            let inside = random.usize(1..block.bytes.max(2));
+            match block.is_span() && inside >= PAGE {
+                true => (block.at + inside, |told| matches!(told, Misuse::Foreign(_))),
+                false => (block.at + inside, |told| matches!(told, Misuse::Interior(_))),
+            }
+        }
+        2 => {
+            let before = checked.kmem().pages().zone().zone().frames * PAGE;
+            let far = random.usize(1..1 << 20) + if random.bool() { 0 } else { before };
+            (block.at.wrapping_add(far) ^ 1 << 45, |told| matches!(told, Misuse::Foreign(_)))
+        }
+        _ => {
+            let bytes = random.usize(..4 * PAGE);
+            let fits = match S::of(bytes) {
+                Some(id) => !block.is_span() && S::size(id).bytes == usable(checked, block),
+                None => block.is_span() && bytes.div_ceil(PAGE) * PAGE == usable(checked, block),
+            };
+            if fits {
+                return;
+            }
+            // SAFETY: nothing is freed by it.
+            unsafe { checked.free(block.pointer(), bytes) };
+            let told = checked.kmem().hooks().take();
+            return assert_eq!(told, [Misuse::WrongSize(block.pointer().as_ptr())]);
+        }
+    };
+    if model.has(at) {
+        return;
+    }
+    // SAFETY: nothing is freed by it.
+    unsafe {
+        match random.u8(..3) {
+            0 => checked.free(pointer(at), random.usize(..4 * PAGE)),
+            1 => {
+                checked.free_cookie(Cookie::new(random.usize(..PAGE)).expect("small"), pointer(at))
+            }
+            _ => checked.free_any(pointer(at)),
+        }
+    }
+    let told = checked.kmem().hooks().take();
+    assert!(told.len() == 1 && right(&told[0]), "{told:?} of {at:#x}, {block:?}");
+}
+
+fn usable<Z: FrameAllocator, S: Sizes>(checked: &Judged<'_, Z, S>, block: Block) -> usize {
+    checked.kmem().usable(block.pointer()).expect("it is in use")
+}
+
+/// Right calls and wrong ones take turns: each wrong one is told of at once, and the model agrees all the time.
+fn history<Z: Construct + FrameAllocator, S: Sizes>(seed: u64) {
+    let memory = Memory::<Z>::new(2048, 2);
+    let checked = Checked::new(plain::<Z, S>(&memory), &memory.marks);
+    let mut random = fastrand::Rng::with_seed(seed);
+    let (mut model, mut gone) = (Model::default(), Vec::new());
+    wander(2, seed);
+    for call in 0..calls(2000) {
+        match random.u8(..4) {
+            0 => wrong(&checked, &model, &gone, &mut random),
+            1 if model.len() > 100 => {
+                let block = model.remove(&mut random).expect("there are many");
+                free(&checked, &mut random, block);
+                gone.push(block.at);
+            }
+            _ if model.len() < 200 => model.add(alloc(&checked, &mut random)),
+            _ => checked.kmem().flush(),
+        }
+        assert_eq!(checked.kmem().hooks().take(), [], "a right call is no misuse");
+        if call % 200 == 199 {
+            model.judge(checked.kmem(), false);
+        }
+    }
+    while let Some(block) = model.remove(&mut random) {
+        free(&checked, &mut random, block);
+    }
+    checked.kmem().flush();
+    model.judge(checked.kmem(), true);
+    assert_eq!(checked.kmem().hooks().take(), []);
+    assert!(memory.is_whole());
+}
+
+#[test]
+fn a_checked_allocator_finds_all() {
+    history::<LLFree, Octaves>(1);
+    history::<LLFree, Quarters>(2);
+    history::<Nbbs, Quarters>(3);
+}
+
+/// Of two threads that free one block at the same time, one is told.
+#[test]
+fn two_free_one_block() {
+    let memory = Memory::<LLFree>::new(512, 2);
+    let checked = Checked::new(plain::<LLFree, Octaves>(&memory), &memory.marks);
+    for _ in 0..calls(100) {
+        run_on(0);
+        let at = checked.alloc(64).expect("there is memory").as_ptr().expose_provenance();
+        std::thread::scope(|scope| {
+            for cpu in 0..2 {
+                let checked = &checked;
+                scope.spawn(move || {
+                    run_on(cpu);
+                    // SAFETY: nobody uses the block.
+                    unsafe { checked.free_any(pointer(at)) };
+                });
+            }
+        });
+        assert_eq!(checked.kmem().hooks().take(), [Misuse::DoubleFree(pointer(at).as_ptr())]);
+    }
+    checked.kmem().flush();
+    assert!(memory.is_whole());
+}
+
+/// There is no memory in pages without marks, and none is lost there.
+#[test]
+fn pages_without_marks() {
+    let memory = Memory::<LLFree>::new(512, 2);
+    let checked = Checked::new(plain::<LLFree, Octaves>(&memory), &memory.marks[..0]);
+    run_on(0);
+    assert_eq!((checked.alloc(64), checked.alloc(9000)), (None, None));
+    checked.kmem().flush();
+    assert!(memory.is_whole());
+    assert_eq!(checked.kmem().hooks().take(), []);
+}
+
+/// What an allocator that is not checked finds at the call.
+#[test]
+fn descriptors_show_some_at_once() {
+    let memory = Memory::<LLFree>::new(512, 1);
+    let kmem = plain::<LLFree, Octaves>(&memory);
+    run_on(0);
+    let (small, span) = (kmem.alloc(64), kmem.alloc(3 * PAGE));
+    let (small, span) = (small.expect("memory"), span.expect("memory"));
+    let unused = (0..512).map(|frame| memory.frame(frame)).find(|&frame| {
+        kmem.usable(frame).is_none()
+            && kmem.pages().zone().is_free(
+                woodlot_frame::FrameId((frame.addr().get() - memory.frame(0).addr().get()) / PAGE),
+                woodlot_frame::Order::BASE,
+            )
+    });
+    let unused = unused.expect("there are free pages");
+    let mut outside = 0u64;
+    let outside = NonNull::from(&mut outside).cast::<u8>();
+    // SAFETY: the span has so many bytes, the block too.
+    let (in_span, behind, in_small) = unsafe { (span.add(16), span.add(PAGE), small.add(16)) };
+    // SAFETY: nothing is freed by it.
+    unsafe {
+        kmem.free_any(unused);
+        kmem.free_any(outside);
+        kmem.free_any(in_span);
+        kmem.free_any(behind);
+        kmem.free(span, 4 * PAGE);
+        kmem.free(small, 2 * PAGE);
+        kmem.free_aligned(small, 64, 2 * PAGE);
+    }
+    let [foreign, interior, size] = [Misuse::Foreign, Misuse::Interior, Misuse::WrongSize];
+    let told = [
+        foreign(unused.as_ptr()),
+        foreign(outside.as_ptr()),
+        interior(in_span.as_ptr()),
+        foreign(behind.as_ptr()),
+        size(span.as_ptr()),
+        size(small.as_ptr()),
+        size(small.as_ptr()),
+    ];
+    assert_eq!(kmem.hooks().take(), told);
+    assert_eq!(kmem.usable(in_small), None, "no block begins there");
+    // SAFETY: both were allocated, and nobody uses them.
+    unsafe {
+        kmem.free(span, 3 * PAGE);
+        kmem.free(small, 64);
+        kmem.free_any(span);
+    }
+    assert_eq!(kmem.hooks().take(), [foreign(span.as_ptr())], "its pages are gone");
+    kmem.flush();
+    assert!(memory.is_whole());
+}
+
+/// And what it finds when the block comes to its page.
+#[test]
+fn descriptors_show_some_at_the_page() {
+    let memory = Memory::<LLFree>::new(512, 1);
+    let kmem = plain::<LLFree, Quarters>(&memory);
+    run_on(0);
+    let cookie = |bytes| Cookie::<Quarters>::new(bytes).expect("it is small");
+    let blocks: Vec<_> = (0..70).map(|_| kmem.alloc(640).expect("memory")).collect();
+    let other = kmem.alloc(256).expect("memory");
+    // Blocks are handed out upwards, and not all of the last slab's at once.
+    let last = (0..512).map(|frame| memory.frame(frame)).rfind(|&at| kmem.usable(at) == Some(640));
+    // SAFETY: it is in the slab.
+    let never = unsafe { last.expect("there are some").add(5 * 640) };
+    // SAFETY: the blocks are in use, and what lies in them is of no worth.
+    let inside = unsafe { blocks[9].add(32) };
+    // SAFETY: nobody uses the blocks.
+    unsafe {
+        kmem.free_cookie(cookie(640), other);
+        kmem.free_cookie(cookie(640), inside);
+        kmem.free_cookie(cookie(640), never);
+    }
+    kmem.flush();
+    let told = kmem.hooks().take();
+    assert_eq!(told.len(), 3, "{told:?}");
+    assert!(told.contains(&Misuse::DoubleFree(never.as_ptr())));
+    assert!(told.contains(&Misuse::WrongSize(other.as_ptr())));
+    assert!(told.contains(&Misuse::Interior(inside.as_ptr())));
+    // SAFETY: each was allocated, and nothing was freed yet.
+    unsafe {
+        blocks.iter().for_each(|&block| kmem.free(block, 640));
+        kmem.free(other, 256);
+    }
+    kmem.flush();
+    assert_eq!(kmem.hooks().take(), []);
+    assert!(memory.is_whole());
+}

@@ -1,0 +1,382 @@
+// What a C program sees of malloc and its family. `contract NAME` runs one part; it exits with 0, or says what was wrong.
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#pragma GCC diagnostic ignored "-Walloc-size-larger-than="
+#pragma GCC diagnostic ignored "-Wuse-after-free"
+#pragma GCC diagnostic ignored "-Wfree-nonheap-object"
+
+#define CHECK(what) \
+    do { if (!(what)) { fprintf(stderr, "line %d: %s (errno %d)\n", __LINE__, #what, errno); exit(1); } } while (0)
+
+// Keeps the compiler from knowing what a pointer or a number is.
+static void *hide(void *pointer) { __asm__ volatile("" : "+r"(pointer) : : "memory"); return pointer; }
+static size_t number(size_t n) { __asm__ volatile("" : "+r"(n)); return n; }
+
+static const size_t HUGE_SIZES[] = {PTRDIFF_MAX, (size_t)PTRDIFF_MAX + 1, SIZE_MAX - 4096, SIZE_MAX};
+
+static int all(const unsigned char *bytes, size_t count, unsigned char is) {
+    for (size_t at = 0; at < count; at++)
+        if (bytes[at] != is) return 0;
+    return 1;
+}
+
+static size_t resident(void) {
+    long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    CHECK(file && fscanf(file, "%*d %ld", &pages) == 1);
+    fclose(file);
+    return (size_t)pages * 4096;
+}
+
+static void sizes(void) {
+    enum { COUNT = 400 };
+    static unsigned char *blocks[COUNT];
+    for (size_t step = 1; step < 60000; step = step * 5 / 2 + 1) {
+        for (size_t at = 0; at < COUNT; at++) {
+            size_t bytes = at * step % 70000;
+            blocks[at] = hide(malloc(bytes));
+            CHECK(blocks[at] && (uintptr_t)blocks[at] % 16 == 0);
+            size_t usable = malloc_usable_size(blocks[at]);
+            CHECK(usable >= bytes);
+            memset(blocks[at], (int)at, usable);
+        }
+        for (size_t at = 0; at < COUNT; at++) {
+            CHECK(all(blocks[at], malloc_usable_size(blocks[at]), (unsigned char)at));
+            free(blocks[at]);
+        }
+    }
+    void *none = hide(malloc(0)), *other = hide(malloc(0));
+    CHECK(none && other && none != other);
+    free(none);
+    free(other);
+    for (size_t at = 0; at < 4; at++) {
+        errno = 0;
+        CHECK(!hide(malloc(number(HUGE_SIZES[at]))) && errno == ENOMEM);
+    }
+    errno = 77;
+    free(NULL);
+    free(hide(malloc(10)));
+    free(hide(malloc(10 << 20)));
+    CHECK(errno == 77 && malloc_usable_size(NULL) == 0);
+}
+
+static void zeroed(void) {
+    for (int round = 0; round < 3; round++)
+        for (size_t bytes = 1; bytes < 20 << 20; bytes = bytes * 3 + 1) {
+            unsigned char *dirty = hide(malloc(bytes));
+            CHECK(dirty);
+            memset(dirty, 0xA5, bytes);
+            free(dirty);
+            unsigned char *clean = hide(calloc(number(bytes), 1));
+            CHECK(clean && all(clean, bytes, 0));
+            memset(clean, 0xA5, bytes);
+            free(clean);
+        }
+    errno = 0;
+    CHECK(!hide(calloc(number(SIZE_MAX / 2), 3)) && errno == ENOMEM);
+    errno = 0;
+    CHECK(!hide(calloc(number((size_t)1 << 33), (size_t)1 << 33)) && errno == ENOMEM);
+}
+
+static void resized(void) {
+    unsigned char *block = hide(realloc(NULL, 1));
+    CHECK(block);
+    *block = 3;
+    size_t had = 1;
+    static const size_t TO[] = {16, 17, 100, 90, 5000, 4097, 4096, 4000, 300000, 299000, 20 << 20, 30 << 20,
+                                9 << 20, 5 << 20, 4 << 20, 100000, 40, 1};
+    for (size_t at = 0; at < sizeof TO / sizeof *TO; at++) {
+        block = hide(realloc(block, TO[at]));
+        CHECK(block && malloc_usable_size(block) >= TO[at]);
+        CHECK(all(block, had < TO[at] ? had : TO[at], 3));
+        memset(block, 3, TO[at]);
+        had = TO[at];
+    }
+    for (size_t at = 0; at < 4; at++) {
+        errno = 0;
+        CHECK(!hide(realloc(block, number(HUGE_SIZES[at]))) && errno == ENOMEM && *block == 3);
+        errno = 0;
+        CHECK(!hide(reallocarray(block, number(HUGE_SIZES[at]), 16)) && errno == ENOMEM && *block == 3);
+    }
+    block = hide(reallocarray(block, 100, 7));
+    CHECK(block && *block == 3 && malloc_usable_size(block) >= 700);
+    CHECK(!hide(realloc(block, 0)));
+}
+
+static void aligned(void) {
+    void *blocks[64];
+    for (size_t align = 1; align <= 64 << 20; align *= 2)
+        for (size_t bytes = 0; bytes < 12 << 20; bytes = bytes * 7 + 1) {
+            int count = 0;
+            blocks[count++] = hide(aligned_alloc(align, bytes));
+            blocks[count++] = hide(memalign(align, bytes));
+            if (align >= sizeof(void *)) {
+                errno = 77;
+                CHECK(posix_memalign(&blocks[count++], align, bytes) == 0 && errno == 77);
+            }
+            for (int at = 0; at < count; at++) {
+                CHECK(blocks[at] && (uintptr_t)blocks[at] % align == 0);
+                CHECK(malloc_usable_size(blocks[at]) >= bytes);
+                memset(blocks[at], at, bytes);
+            }
+            for (int at = 0; at < count; at++) {
+                CHECK(all(blocks[at], bytes, (unsigned char)at));
+                free(blocks[at]);
+            }
+        }
+    void *out = blocks;
+    errno = 77;
+    CHECK(posix_memalign(&out, 4, 8) == EINVAL && posix_memalign(&out, 0, 8) == EINVAL);
+    CHECK(posix_memalign(&out, 24, 8) == EINVAL && posix_memalign(&out, 64, number(PTRDIFF_MAX)) == ENOMEM);
+    CHECK(out == blocks && errno == 77);
+    CHECK(!hide(aligned_alloc(number(3), 9)) && errno == EINVAL);
+    CHECK(!hide(memalign(number(SIZE_MAX), 9)) && errno == EINVAL);
+    errno = 0;
+    CHECK(!hide(aligned_alloc(64, number(PTRDIFF_MAX))) && errno == ENOMEM);
+    void *page = hide(valloc(100)), *pages = hide(pvalloc(4097)), *three = hide(memalign(48, 10));
+    CHECK(page && (uintptr_t)page % 4096 == 0 && pages && (uintptr_t)pages % 4096 == 0);
+    CHECK(malloc_usable_size(pages) >= 8192 && (uintptr_t)three % 64 == 0);
+    free(page), free(pages), free(three);
+    errno = 0;
+    CHECK(!hide(pvalloc(number(SIZE_MAX))) && errno == ENOMEM);
+}
+
+// Memory that is free goes back, and can be had in another size.
+static void given_back(void) {
+    enum { BYTES = 160 << 20 };
+    size_t before = resident();
+    for (size_t bytes = 64; bytes <= 1 << 20; bytes *= 64) {
+        size_t count = BYTES / bytes;
+        void **blocks = hide(malloc(count * sizeof *blocks));
+        for (size_t at = 0; at < count; at++) {
+            blocks[at] = hide(malloc(bytes));
+            CHECK(blocks[at]);
+            memset(blocks[at], 1, bytes);
+        }
+        CHECK(resident() > before + BYTES);
+        for (size_t at = 0; at < count; at++) free(blocks[at]);
+        free(blocks);
+        CHECK(resident() < before + BYTES / 2);
+    }
+    CHECK(malloc_trim(0) == 1 && malloc_trim(0) == 0);
+    CHECK(resident() < before + (8 << 20));
+}
+
+enum { SHARED = 4096 };
+static _Atomic(size_t *) shared[SHARED];
+static atomic_int over;
+// So many blocks a thread allocates.
+static int steps = 30000;
+
+enum { MOST = 24 };
+static _Atomic pid_t tasks[MOST];
+
+static unsigned xorshift(unsigned *state) {
+    *state ^= *state << 13, *state ^= *state >> 17, *state ^= *state << 5;
+    return *state;
+}
+
+// A block begins with its size, and the rest is filled with that.
+static void fill(size_t *block, size_t bytes) {
+    memset(block, (int)bytes, bytes);
+    *block = bytes;
+}
+
+static void check(size_t *block) {
+    size_t bytes = *block;
+    CHECK(bytes <= malloc_usable_size(block));
+    CHECK(all((unsigned char *)(block + 1), bytes - sizeof *block, (unsigned char)bytes));
+    *block = 0;
+    memset(block + 1, 0x5A, bytes - sizeof *block);
+    *block = bytes;
+}
+
+// Takes blocks that any thread has put there, checks them, frees them, and puts others.
+static void *churn(void *seed) {
+    if ((uintptr_t)seed < MOST) tasks[(uintptr_t)seed] = gettid();
+    unsigned state = (unsigned)(uintptr_t)seed * 2654435761u + 1;
+    for (int step = 0; step < steps && !atomic_load(&over); step++) {
+        unsigned random = xorshift(&state);
+        size_t bytes = 2 * sizeof(size_t) + (random % 64 == 0 ? random % 30000 : random % 600);
+        size_t *block = hide(random % 3 ? malloc(bytes) : calloc(1, bytes));
+        CHECK(block);
+        fill(block, bytes);
+        block = atomic_exchange(&shared[xorshift(&state) % SHARED], block);
+        if (block) {
+            check(block);
+            if (random % 5 == 0) {
+                fill(block, *block);
+                block = hide(realloc(block, bytes = *block + random % 100));
+                CHECK(block);
+                fill(block, bytes);
+                check(block);
+            }
+            free(block);
+        }
+    }
+    return NULL;
+}
+
+static pthread_t churning[8];
+
+static void *migrate(void *cpus) {
+    for (int step = 0; !atomic_load(&over); step++) {
+        for (int at = 0; at < MOST; at++) {
+            cpu_set_t set;
+            CPU_ZERO(&set);
+            CPU_SET((step + at) % (int)(intptr_t)cpus, &set);
+            // A thread that has ended is not moved.
+            if (tasks[at]) sched_setaffinity(tasks[at], sizeof set, &set);
+        }
+    }
+    return NULL;
+}
+
+// Threads that free each other's blocks; with `moved`, from CPU to CPU all the time.
+static void storm(int moved) {
+    pthread_t mover;
+    for (int round = 0; round < 3; round++) {
+        atomic_store(&over, 0);
+        for (intptr_t at = 0; at < 8; at++) CHECK(!pthread_create(&churning[at], NULL, churn, (void *)(at + 8 * round)));
+        if (moved) CHECK(!pthread_create(&mover, NULL, migrate, (void *)sysconf(_SC_NPROCESSORS_ONLN)));
+        if (round == 1) malloc_trim(0);
+        for (int at = 0; at < 8; at++) pthread_join(churning[at], NULL);
+        atomic_store(&over, 1);
+        if (moved) pthread_join(mover, NULL);
+    }
+}
+
+// Children of a process whose other threads are anywhere in malloc.
+static void forks(void) {
+    steps = INT_MAX;
+    for (intptr_t at = 0; at < 4; at++) CHECK(!pthread_create(&churning[at], NULL, churn, (void *)(at + 1)));
+    for (int child = 0; child < 15; child++) {
+        pid_t pid = fork();
+        CHECK(pid >= 0);
+        if (pid == 0) {
+            alarm(60);
+            steps = 3000;
+            for (int at = 0; at < 4; at++) {
+                unsigned char *block = hide(malloc((size_t)at << 22));
+                CHECK(block);
+                free(block);
+            }
+            pthread_t thread;
+            CHECK(!pthread_create(&thread, NULL, churn, (void *)(intptr_t)child));
+            pthread_join(thread, NULL);
+            CHECK(malloc_trim(0) >= 0);
+            pid_t grandchild = fork();
+            if (grandchild == 0) _exit(hide(malloc(100)) ? 0 : 1);
+            int status = 1;
+            CHECK(waitpid(grandchild, &status, 0) == grandchild && status == 0);
+            _exit(0);
+        }
+        int status = 1;
+        CHECK(waitpid(pid, &status, 0) == pid);
+        CHECK(status == 0);
+    }
+    atomic_store(&over, 1);
+    for (int at = 0; at < 4; at++) pthread_join(churning[at], NULL);
+}
+
+static void *short_life(void *count) {
+    void *blocks[200];
+    for (int at = 0; at < 200; at++) CHECK((blocks[at] = hide(malloc((size_t)at * (size_t)(intptr_t)count % 3000))));
+    for (int at = 0; at < 200; at++) free(blocks[at]);
+    return NULL;
+}
+
+// What threads had is not lost when they end.
+static void short_lives(void) {
+    size_t first = 0;
+    for (intptr_t count = 0; count < 1500; count++) {
+        pthread_t thread;
+        CHECK(!pthread_create(&thread, NULL, short_life, (void *)count));
+        pthread_join(thread, NULL);
+        if (count == 300) first = resident();
+    }
+    CHECK(resident() < first + (4 << 20));
+}
+
+static atomic_int handled;
+
+static void handler(int signal) {
+    (void)signal;
+    handled++;
+}
+
+static void signals(void) {
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
+    CHECK(!sigaction(SIGALRM, &action, NULL));
+    ualarm(50, 50);
+    churn((void *)7);
+    ualarm(0, 0);
+    CHECK(handled > 0);
+}
+
+static void plugins(void) {
+    for (int round = 0; round < 3; round++) {
+        void *library = dlopen("libm.so.6", RTLD_NOW | RTLD_LOCAL);
+        CHECK(library && dlsym(library, "cos") && !dlclose(library));
+        CHECK(!dlopen("libno-such-library.so", RTLD_NOW) && dlerror());
+    }
+}
+
+static void limited(void) {
+    struct rlimit limit = {.rlim_cur = 64 << 20, .rlim_max = 64 << 20};
+    CHECK(!setrlimit(RLIMIT_DATA, &limit));
+    void *blocks[64];
+    int count = 0;
+    errno = 0;
+    while (count < 64 && (blocks[count] = hide(malloc(8 << 20)))) count++;
+    CHECK(count < 9 && errno == ENOMEM);
+    while (count > 0) free(blocks[--count]);
+    CHECK((blocks[0] = hide(malloc(8 << 20))));
+}
+
+static void foreign(void) { int local[8]; free(hide(local)); }
+static void inside_of_span(void) { free((char *)hide(malloc(100000)) + 4096 + 16); }
+static void inside_of_large(void) { free((char *)hide(malloc(10 << 20)) + 64); }
+static void twice_large(void) { void *block = hide(malloc(10 << 20)); free(block); free(hide(block)); }
+static void twice_span(void) { void *block = hide(malloc(100000)); free(block); free(hide(block)); }
+static void usable_of_foreign(void) { int local[8]; CHECK(malloc_usable_size(hide(local))); }
+static void inside_of_block(void) {
+    free((char *)hide(malloc(64)) + 16);
+    malloc_trim(0);
+}
+
+static void storm_still(void) { storm(0); }
+static void storm_moved(void) { storm(1); }
+
+static const struct { const char *name; void (*part)(void); } PARTS[] = {
+    {"sizes", sizes}, {"zeroed", zeroed}, {"resized", resized}, {"aligned", aligned}, {"given_back", given_back},
+    {"storm", storm_still}, {"storm_moved", storm_moved}, {"forks", forks}, {"short_lives", short_lives},
+    {"signals", signals}, {"plugins", plugins}, {"limited", limited}, {"foreign", foreign},
+    {"inside_of_span", inside_of_span}, {"inside_of_large", inside_of_large}, {"twice_large", twice_large},
+    {"twice_span", twice_span}, {"usable_of_foreign", usable_of_foreign}, {"inside_of_block", inside_of_block},
+};
+
+int main(int count, char **names) {
+    for (size_t at = 0; count == 2 && at < sizeof PARTS / sizeof *PARTS; at++)
+        if (!strcmp(PARTS[at].name, names[1])) {
+            PARTS[at].part();
+            return 0;
+        }
+    fprintf(stderr, "no such part\n");
+    return 2;
+}

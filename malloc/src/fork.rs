@@ -1,0 +1,36 @@
+//! Forks: a child finds every lock free, and every list whole.
+//!
+//! ```text
+//!   parent   prepare: all locks ── fork ── parent: let go
+//!                                   └───── child: let go
+//! ```
+//!
+//! Other threads of the parent are not in the child. None of them has a lock when the process forks; a sequence that one
+//! of them was in has not committed, and so has not happened in the child.
+
+use crate::heap;
+
+extern "C" fn prepare() {
+    heap::lock();
+}
+
+extern "C" fn parent() {
+    // SAFETY: `prepare` has locked.
+    unsafe { heap::unlock() };
+}
+
+extern "C" fn child() {
+    // SAFETY: `prepare` has locked, in the parent.
+    unsafe { heap::unlock() };
+    heap::forked();
+}
+
+extern "C" fn register() {
+    // SAFETY: the three belong together.
+    unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
+}
+
+/// Called before `main`, or when the library is loaded.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static REGISTER: extern "C" fn() = register;

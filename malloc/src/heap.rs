@@ -1,0 +1,195 @@
+//! The heap of the process: what becomes of a request.
+//!
+//! ```text
+//!   up to 4 KiB    a block of one of 28 sizes, from the CPU's cache        kmem, rseq
+//!   up to 4 MiB    pages of a segment                                      kmem, segments
+//!   above          a mapping of its own                                    large
+//! ```
+//!
+//! All of it is static, and nothing is set up before the first call: the caches are empty then, so that the first call
+//! comes to the layers below, which open the first segment.
+
+use core::ptr::NonNull;
+
+use woodlot_kmem::{Cookie, Kmem, PAGE, Quarters, SizeStats};
+
+use crate::large::{LARGEST, Large};
+use crate::misuse::{self, Abort};
+use crate::rseq::Rseq;
+use crate::segments::Segments;
+use crate::threads::Threads;
+
+/// What every block is aligned to.
+pub const MIN_ALIGN: usize = 16;
+
+static KMEM: Kmem<Rseq<Threads>, Segments, Quarters, Abort> =
+    Kmem::new(Rseq::new(Threads::new(flush_thread)), Segments::new(), Abort);
+static LARGE: Large = Large::new();
+
+/// Gives what a thread's caches have to the layers below.
+fn flush_thread() {
+    KMEM.flush_cpu(0);
+}
+
+/// Allocates so many bytes at a multiple of 16. `None`: there is no memory.
+#[inline]
+pub fn alloc(bytes: usize) -> Option<NonNull<u8>> {
+    if bytes > LARGEST {
+        return alloc_large(bytes, PAGE);
+    }
+    KMEM.alloc(bytes)
+}
+
+#[cold]
+#[inline(never)]
+fn alloc_large(bytes: usize, align: usize) -> Option<NonNull<u8>> {
+    LARGE.alloc(bytes, align)
+}
+
+/// The same at a multiple of `align`, a power of two.
+#[inline]
+pub fn alloc_aligned(bytes: usize, align: usize) -> Option<NonNull<u8>> {
+    if align <= MIN_ALIGN {
+        return alloc(bytes);
+    }
+    if bytes.max(align) > LARGEST {
+        return alloc_large(bytes, align);
+    }
+    KMEM.alloc_aligned(bytes, align)
+}
+
+/// The same, zero.
+#[inline]
+pub fn alloc_zeroed(bytes: usize, align: usize) -> Option<NonNull<u8>> {
+    let block = alloc_aligned(bytes, align)?;
+    // A mapping that is new is zero.
+    if bytes.max(align) <= LARGEST {
+        // SAFETY: the block has so many bytes.
+        unsafe { block.write_bytes(0, bytes) };
+    }
+    Some(block)
+}
+
+/// Frees a block.
+///
+/// # Safety
+/// The block was allocated here, and the caller uses it no more.
+#[inline]
+pub unsafe fn free(block: NonNull<u8>) {
+    // SAFETY: as the caller says.
+    unsafe {
+        if !KMEM.free_if_here(block) {
+            free_large(block);
+        }
+    }
+}
+
+/// Frees a block that was allocated for so many bytes, at a multiple of 16.
+///
+/// # Safety
+/// It was, and the caller uses it no more.
+#[inline]
+pub unsafe fn free_sized(block: NonNull<u8>, bytes: usize) {
+    // SAFETY: as the caller says.
+    unsafe {
+        if bytes > LARGEST {
+            free_large(block);
+        } else {
+            KMEM.free(block, bytes);
+        }
+    }
+}
+
+/// # Safety
+/// The block was allocated here, and the caller uses it no more.
+#[cold]
+#[inline(never)]
+unsafe fn free_large(block: NonNull<u8>) {
+    // SAFETY: as the caller says.
+    if !unsafe { LARGE.free(block) } {
+        misuse::foreign(block);
+    }
+}
+
+/// Bytes that may be used of a block.
+pub fn usable(block: NonNull<u8>) -> usize {
+    let found = KMEM.usable(block).or_else(|| LARGE.usable(block));
+    found.unwrap_or_else(|| misuse::foreign(block))
+}
+
+/// Does a block stay where it is when it is to have so many bytes? [`free_sized`] must find it by the new number.
+fn stays(old: usize, bytes: usize) -> bool {
+    match Cookie::<Quarters>::new(bytes) {
+        Some(size) => size.bytes() == old,
+        None => old <= LARGEST && old.div_ceil(PAGE) == bytes.div_ceil(PAGE),
+    }
+}
+
+/// Makes a block longer or shorter, which may move it. `None`: there is no memory, and nothing has changed.
+///
+/// # Safety
+/// The block was allocated here for a multiple of `align`, and the caller uses it no more at its old place if this
+/// succeeds.
+pub unsafe fn resize(block: NonNull<u8>, bytes: usize, align: usize) -> Option<NonNull<u8>> {
+    let old = usable(block);
+    if stays(old, bytes) {
+        return Some(block);
+    }
+    if old > LARGEST && bytes > LARGEST && align <= PAGE {
+        // SAFETY: as the caller says; a block of more than LARGEST is a large one.
+        return unsafe { LARGE.resize(block, bytes) };
+    }
+    let new = alloc_aligned(bytes, align)?;
+    // SAFETY: both blocks have so many bytes, and are two.
+    unsafe {
+        new.copy_from_nonoverlapping(block, old.min(bytes));
+        free(block);
+    }
+    Some(new)
+}
+
+/// Gives all free memory back: the caches' blocks to their pages, and pages to the system, but for so many bytes. Returns
+/// how many bytes the system was given.
+pub fn trim(keep: usize) -> usize {
+    KMEM.flush();
+    KMEM.pages().give_back(keep)
+}
+
+/// What a size has and what its layers have done, by the size's number, from 0; `None` behind the last one.
+pub fn stats(size: usize) -> Option<SizeStats> {
+    KMEM.stats(size)
+}
+
+/// Are restartable sequences in use? The first allocation looks for them.
+pub fn is_restartable() -> bool {
+    KMEM.caches().is_restartable()
+}
+
+/// Takes all locks: before the process forks.
+pub(crate) fn lock() {
+    KMEM.caches().lock();
+    KMEM.caches().fallback().lock();
+    KMEM.lock_all();
+    KMEM.pages().lock();
+    LARGE.lock();
+}
+
+/// Lets go of them, in the parent and in the child.
+///
+/// # Safety
+/// This thread, or its copy in the parent, has called [`lock`].
+pub(crate) unsafe fn unlock() {
+    // SAFETY: as the caller says.
+    unsafe {
+        LARGE.unlock();
+        KMEM.pages().unlock();
+        KMEM.unlock_all();
+        KMEM.caches().fallback().unlock();
+        KMEM.caches().unlock();
+    }
+}
+
+/// In the child of a fork, before it goes on.
+pub(crate) fn forked() {
+    KMEM.caches().forked();
+}

@@ -1,0 +1,37 @@
+#![doc = include_str!("../README.md")]
+//!
+//! # How it works
+//!
+//! ```text
+//!   Woodlot     Rust's allocators                                                global
+//!   heap        what becomes of a request                                        heap
+//!   kmem        caches of CPUs, global layer, slabs                              woodlot-kmem
+//!   Rseq        a CPU's cache, by restartable sequences                          rseq
+//!   Threads     a thread's cache, where there are none                           threads
+//!   Segments    pages: zones of 4 GiB over one range of addresses                segments, segment
+//!   Large       mappings of their own                                            large
+//! ```
+#![no_std]
+#![deny(missing_docs)]
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+compile_error!("woodlot-malloc is for Linux on x86-64");
+
+mod fork;
+mod global;
+mod heap;
+mod large;
+mod misuse;
+mod rseq;
+mod segment;
+mod segments;
+mod system;
+mod threads;
+
+pub use global::Woodlot;
+pub use heap::{
+    MIN_ALIGN, alloc, alloc_aligned, alloc_zeroed, free, free_sized, is_restartable, resize, stats,
+    trim, usable,
+};
+pub use rseq::aborts;
+pub use woodlot_kmem::SizeStats;

@@ -1,0 +1,290 @@
+//! Caches of CPUs that a thread changes by restartable sequences: no atomic instruction, no lock, no fence.
+//!
+//! ```text
+//!   CPU 0   │ main of size 0 │ main of size 1 │ … ┊ aux of size 0 │ aux of size 1 │ …      512 bytes for each CPU
+//!
+//!   a word   63        48 47                    0
+//!            │ blocks    │ address of the first  │      0: empty
+//!            │ 0xffff    │ 0                     │      closed: empty to whoever takes, full to whoever puts
+//! ```
+//!
+//! 1. A CPU changes its words by a sequence that commits by one store, on that CPU.
+//! 2. A closed word is not changed by a sequence. Another CPU closes it by a swap. A sequence that had loaded the word
+//!    before may still commit; so the thief has the system abort the sequences of that CPU (`membarrier`), and then looks
+//!    again. If the word is still closed, then what the swap returned is the thief's. If not, the sequence was first, and
+//!    the thief forgets what the swap returned.
+//! 3. Only the holder of `thief` closes and opens words.
+//!
+//! *Progress*: a sequence begins again when the system preempts or migrates its thread. A thief goes on when the other CPU
+//! did.
+
+mod area;
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
+
+use core::ptr::NonNull;
+
+use woodlot_frame::atomics::{AtomicU64, Ordering};
+use woodlot_kmem::{List, Lock, MAX_SIZES, PerCpu, SizeId, Which};
+
+use crate::system;
+#[cfg(target_arch = "x86_64")]
+use x86_64 as sequence;
+
+/// CPUs with numbers below this have caches.
+const CPUS: usize = 1024;
+/// log2 of the bytes of a cache.
+const CACHE_SHIFT: u32 = 9;
+/// A word that is being stolen from.
+const CLOSED: u64 = 0xffff << 48;
+
+/// Nobody has looked for areas yet.
+const UNKNOWN: u64 = 0;
+/// Somebody is looking: there are no caches meanwhile.
+const STARTING: u64 = 1;
+/// There are no areas.
+const NONE: u64 = 2;
+
+/// Sequences that were aborted.
+static ABORTS: AtomicU64 = AtomicU64::new(0);
+
+/// How many sequences were aborted: by preemption, migration, a signal or a thief.
+pub fn aborts() -> u64 {
+    ABORTS.load(Ordering::Relaxed)
+}
+
+/// The word of a list. A thread accesses that of its own CPU in a sequence, and others by `thief`.
+type Word = AtomicU64;
+
+/// Lists of a kind that a cache has room for.
+const LISTS: usize = 32;
+const _: () = assert!(MAX_SIZES <= LISTS);
+
+/// The caches of one CPU: *main* of each size, and *aux* of each size.
+#[repr(C, align(512))]
+struct Cache([Word; 2 * LISTS]);
+
+/// Where each CPU has a list: the cache of CPU 0, and which word of a cache.
+#[derive(Clone, Copy)]
+struct Place {
+    caches: *const Cache,
+    index: usize,
+}
+
+const _: () = assert!(size_of::<Cache>() == 1 << CACHE_SHIFT);
+
+/// The caches of all CPUs, reached by restartable sequences where the C library has registered them; other caches where
+/// it has not: on old systems, below valgrind, with musl.
+pub(crate) struct Rseq<F> {
+    caches: [Cache; CPUS],
+    /// Held by whoever closes and opens words.
+    thief: Lock<()>,
+    /// The offset of the threads' areas; or [`UNKNOWN`], [`STARTING`] or [`NONE`], which no offset is.
+    area: AtomicU64,
+    other: F,
+}
+
+impl<F> Rseq<F> {
+    /// Empty caches. `other` is used where there are no restartable sequences.
+    pub(crate) const fn new(other: F) -> Rseq<F> {
+        Rseq {
+            caches: [const { Cache([const { Word::new(0) }; 2 * LISTS]) }; CPUS],
+            thief: Lock::new(()),
+            area: AtomicU64::new(UNKNOWN),
+            other,
+        }
+    }
+
+    /// Are restartable sequences in use? They are looked for by the first call that allocates.
+    pub(crate) fn is_restartable(&self) -> bool {
+        self.area().is_some()
+    }
+
+    #[inline(always)]
+    fn area(&self) -> Option<isize> {
+        let area = self.area.load(Ordering::Relaxed);
+        (area > NONE).then_some(area as isize)
+    }
+
+    /// The caches that are used where there are no restartable sequences. `None` until that is known: what is put
+    /// there now would be left there.
+    fn other(&self) -> Option<&F> {
+        (self.area.load(Ordering::Relaxed) == NONE).then_some(&self.other)
+    }
+
+    /// Looks for areas, if nobody has.
+    fn start(&self) {
+        let (unknown, relaxed) = (UNKNOWN, Ordering::Relaxed);
+        if self.area.compare_exchange(unknown, STARTING, relaxed, relaxed).is_ok() {
+            let area = area::offset().inspect(|_| system::register_abort());
+            self.area.store(area.map_or(NONE, |area| area as u64), Ordering::Relaxed);
+        }
+    }
+
+    /// In the child of a fork: the system must be told anew that sequences may be aborted, and a thread that was looking
+    /// for areas is not there.
+    pub(crate) fn forked(&self) {
+        if self.is_restartable() {
+            system::register_abort();
+        } else if self.area.load(Ordering::Relaxed) == STARTING {
+            self.area.store(UNKNOWN, Ordering::Relaxed);
+        }
+    }
+
+    /// What is used where there are no restartable sequences.
+    pub(crate) fn fallback(&self) -> &F {
+        &self.other
+    }
+
+    #[inline(always)]
+    fn place(&self, which: Which, size: SizeId) -> Place {
+        Place { caches: self.caches.as_ptr(), index: which.index() * LISTS + size.index() }
+    }
+
+    fn lists(&self, cpu: usize, size: SizeId) -> Option<[&Word; 2]> {
+        let cache = self.caches.get(cpu)?;
+        let [main, aux] = [Which::Main, Which::Aux].map(|which| self.place(which, size).index);
+        Some([cache.0.get(main)?, cache.0.get(aux)?])
+    }
+
+    /// Keeps thieves away: before a process forks, so that its child finds no closed words.
+    pub(crate) fn lock(&self) {
+        core::mem::forget(self.thief.take(system::wait));
+    }
+
+    /// Lets thieves in again, in the parent and in the child.
+    ///
+    /// # Safety
+    /// This thread, or its copy in the parent, has called [`lock`](Self::lock).
+    pub(crate) unsafe fn unlock(&self) {
+        // SAFETY: as the caller says.
+        unsafe { self.thief.let_go() };
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn pop_otherwise(&self, size: SizeId) -> Option<NonNull<u8>>
+    where
+        F: PerCpu,
+    {
+        self.start();
+        self.other()?.pop(size)
+    }
+
+    /// # Safety
+    /// As for [`PerCpu::push`].
+    #[cold]
+    #[inline(never)]
+    unsafe fn push_otherwise(&self, size: SizeId, block: NonNull<u8>, target: usize) -> bool
+    where
+        F: PerCpu,
+    {
+        // SAFETY: as the caller says.
+        self.other().is_some_and(|other| unsafe { other.push(size, block, target) })
+    }
+}
+
+/// Takes what is in the words of another CPU.
+fn steal_from(cpu: usize, words: [&Word; 2]) -> [List; 2] {
+    let mut stolen = [0; 2];
+    while words.iter().any(|word| word.load(Ordering::Relaxed) != CLOSED) {
+        for (word, stolen) in words.iter().zip(&mut stolen) {
+            if word.load(Ordering::Relaxed) != CLOSED {
+                // What an earlier swap returned is not the thief's: a sequence has put something else in its place.
+                *stolen = word.swap(CLOSED, Ordering::AcqRel);
+            }
+        }
+        system::abort_sequences(cpu);
+    }
+    words.iter().for_each(|word| word.store(0, Ordering::Release));
+    stolen.map(List::from_word)
+}
+
+// SAFETY: a list leaves its word by a sequence on its CPU, which nothing else there interrupts without an abort, or by a
+// thief when no sequence is under way (invariant 2).
+unsafe impl<F: PerCpu> PerCpu for Rseq<F> {
+    type Guard<'a>
+        = F::Guard<'a>
+    where
+        F: 'a;
+
+    #[inline(always)]
+    fn pop(&self, size: SizeId) -> Option<NonNull<u8>> {
+        match self.area() {
+            // SAFETY: the area is the C library's, and the place is that of a size.
+            Some(area) => unsafe { sequence::pop(area, self.place(Which::Main, size)) },
+            None => self.pop_otherwise(size),
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn push(&self, size: SizeId, block: NonNull<u8>, target: usize) -> bool {
+        match self.area() {
+            // SAFETY: as above, and the block is the caller's.
+            Some(area) => unsafe {
+                sequence::push(area, self.place(Which::Main, size), block, target)
+            },
+            // SAFETY: as the caller says.
+            None => unsafe { self.push_otherwise(size, block, target) },
+        }
+    }
+
+    fn take(&self, which: Which, size: SizeId) -> List {
+        match self.area() {
+            // SAFETY: as in `pop`.
+            Some(area) => List::from_word(unsafe { sequence::take(area, self.place(which, size)) }),
+            None => self.other().map_or(List::EMPTY, |other| other.take(which, size)),
+        }
+    }
+
+    unsafe fn put(&self, which: Which, size: SizeId, list: List) -> Result<(), List> {
+        match self.area() {
+            Some(area) => {
+                // SAFETY: as in `pop`, and the list is the caller's.
+                let put = unsafe { sequence::put(area, self.place(which, size), list.word()) };
+                if put { Ok(()) } else { Err(list) }
+            }
+            None => match self.other() {
+                // SAFETY: as the caller says.
+                Some(other) => unsafe { other.put(which, size, list) },
+                None => Err(list),
+            },
+        }
+    }
+
+    fn guard(&self) -> F::Guard<'_> {
+        self.other.guard()
+    }
+
+    fn current(&self) -> usize {
+        match self.area() {
+            // SAFETY: as in `pop`.
+            Some(area) => unsafe { sequence::cpu(area) as usize },
+            None => self.other.current(),
+        }
+    }
+
+    fn cpus(&self) -> usize {
+        if self.is_restartable() { CPUS } else { self.other.cpus() }
+    }
+
+    fn steal(&self, cpu: usize, size: SizeId) -> Option<[List; 2]> {
+        if !self.is_restartable() {
+            return self.other.steal(cpu, size);
+        }
+        let words = self.lists(cpu, size)?;
+        if words.iter().all(|word| word.load(Ordering::Relaxed) == 0) {
+            return Some([List::EMPTY; 2]);
+        }
+        if system::can_abort() {
+            let _thief = self.thief.take(system::wait);
+            return Some(steal_from(cpu, words));
+        }
+        (cpu == self.current())
+            .then(|| [Which::Main, Which::Aux].map(|which| self.take(which, size)))
+    }
+
+    fn wait(&self, tries: usize) {
+        system::wait(tries);
+    }
+}

@@ -1,0 +1,51 @@
+//! The area that the C library shares with the system for each thread.
+//!
+//! ```text
+//!   thread pointer + OFFSET ─►  0 cpu_id_start │ 4 cpu_id │ 8 rseq_cs │ 16 flags │ …
+//! ```
+//!
+//! 1. *cpu_id* is the CPU that the thread runs on; a number above any CPU's where the thread is not registered.
+//! 2. *rseq_cs* is the descriptor of the sequence that the thread is in, or was in last. The system looks at it when it
+//!    has preempted or migrated the thread, or delivers a signal: if the thread is between *start* and *end*, it goes on
+//!    at *abort*.
+
+use core::arch::asm;
+use core::ptr::NonNull;
+
+/// The offset of *cpu_id*.
+pub(super) const CPU_ID: usize = 4;
+/// The offset of *rseq_cs*.
+pub(super) const RSEQ_CS: usize = 8;
+/// What stands before the place where a sequence goes on that was aborted: glibc has registered it.
+pub(super) const SIGNATURE: u32 = 0x5305_3053;
+/// Bytes that an area has at least that is in use.
+const LEAST_SIZE: u32 = 20;
+
+/// How far behind the thread pointer the area lies, if the C library has registered it: never in the control block's first
+/// bytes.
+pub(super) fn offset() -> Option<isize> {
+    let [offset, size] = symbols();
+    let (offset, size) = (offset?.cast::<isize>(), size?.cast::<u32>());
+    // SAFETY: constants of glibc of these types, which it sets before it runs other code.
+    let (offset, size) = unsafe { (offset.read(), size.read()) };
+    (size >= LEAST_SIZE && !(0..8).contains(&offset)).then_some(offset)
+}
+
+/// The addresses of `__rseq_offset` and `__rseq_size`, which glibc has from 2.35 on.
+#[cfg(target_arch = "x86_64")]
+fn symbols() -> [Option<NonNull<u8>>; 2] {
+    let (offset, size): (*mut u8, *mut u8);
+    // SAFETY: two loads from the table of addresses, which has 0 for weak symbols that nobody defines.
+    unsafe {
+        asm!(
+            ".weak __rseq_offset",
+            ".weak __rseq_size",
+            "mov {offset}, qword ptr [rip + __rseq_offset@GOTPCREL]",
+            "mov {size}, qword ptr [rip + __rseq_size@GOTPCREL]",
+            offset = out(reg) offset,
+            size = out(reg) size,
+            options(nostack, preserves_flags, pure, readonly),
+        );
+    }
+    [offset, size].map(NonNull::new)
+}

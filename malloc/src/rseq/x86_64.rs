@@ -1,0 +1,200 @@
+//! The sequences, for x86-64.
+//!
+//! ```text
+//!   5:  rseq_cs ← descriptor
+//!   2:  start: which CPU? load, decide                     an abort leads back to 5
+//!       store                                              the only store that others see: it commits
+//!   3:  end
+//! ```
+//!
+//! 1. Between *start* and *end* a thread is on one CPU, and nothing else of the process runs there; or the sequence
+//!    begins again.
+//! 2. A sequence changes no register that it begins with.
+//! 3. A jump to *end* or out of the sequence ends it without a change.
+
+use core::arch::asm;
+use core::ptr::NonNull;
+
+use super::area::{CPU_ID, RSEQ_CS, SIGNATURE};
+use super::{ABORTS, CACHE_SHIFT, CPUS, Place};
+
+/// The bits of a list's word that are the address.
+const ADDRESS: u64 = (1 << 48) - 1;
+
+/// A sequence: descriptor, begin, and what follows an abort. `{area}` is the area's offset, `{cpu}` becomes the address
+/// of the CPU's cache, and where the CPU has none the sequence goes on at 6.
+macro_rules! sequence {
+    ($($code:literal),* ; $($operands:tt)*) => {
+        asm!(
+            ".pushsection __rseq_cs, \"aw\", @progbits",
+            ".balign 32",
+            "7:",
+            ".long 0, 0",
+            ".quad 2f, 3f - 2f, 4f",
+            ".popsection",
+            "5:",
+            "lea {t}, [rip + 7b]",
+            "mov qword ptr fs:[{area} + {RSEQ_CS}], {t}",
+            "2:",
+            "mov {cpu:e}, dword ptr fs:[{area} + {CPU_ID}]",
+            "cmp {cpu:e}, {CPUS}",
+            "jae 6f",
+            "shl {cpu:e}, {CACHE_SHIFT}",
+            "add {cpu}, {caches}",
+            $($code,)*
+            "3:",
+            ".pushsection .text.rseq, \"ax\", @progbits",
+            // What makes the signature an instruction, which no program has.
+            ".byte 0x0f, 0xb9, 0x3d",
+            ".long {SIGNATURE}",
+            "4:",
+            "lock inc qword ptr [rip + {aborts}]",
+            "jmp 5b",
+            "6:",
+            "xor {t:e}, {t:e}",
+            "jmp 3b",
+            ".popsection",
+            RSEQ_CS = const RSEQ_CS,
+            CPU_ID = const CPU_ID,
+            CPUS = const CPUS,
+            CACHE_SHIFT = const CACHE_SHIFT,
+            SIGNATURE = const SIGNATURE,
+            aborts = sym ABORTS,
+            $($operands)*
+        )
+    };
+}
+
+/// Takes a block off this CPU's list. `place` is where each CPU has it.
+///
+/// # Safety
+/// `area` is what [`offset`](super::area::offset) returned, and the place is one in caches of all CPUs.
+#[inline(always)]
+pub(super) unsafe fn pop(area: isize, place: Place) -> Option<NonNull<u8>> {
+    let block: *mut u8;
+    // SAFETY: the list is this CPU's, and so is its first block. If it is not any more, the word that is loaded there is
+    // dropped, and it lies in memory that stays mapped.
+    unsafe {
+        sequence!(
+            "mov {t}, qword ptr [{cpu} + {index} * 8]",
+            "and {t}, {address}",
+            "jz 3f",
+            "mov {rest}, qword ptr [{t}]",
+            "mov qword ptr [{cpu} + {index} * 8], {rest}";
+            area = in(reg) area,
+            caches = in(reg) place.caches,
+            index = in(reg) place.index,
+            address = in(reg) ADDRESS,
+            cpu = out(reg) _,
+            rest = out(reg) _,
+            t = out(reg) block,
+            options(nostack),
+        );
+    }
+    NonNull::new(block)
+}
+
+/// Puts a block on this CPU's list, if it has fewer than `target`.
+///
+/// # Safety
+/// As for [`pop`]; the block is the caller's.
+#[inline(always)]
+pub(super) unsafe fn push(area: isize, place: Place, block: NonNull<u8>, target: usize) -> bool {
+    let word: u64;
+    // SAFETY: the list is this CPU's. The block is the caller's until the last store.
+    unsafe {
+        sequence!(
+            "mov {rest}, qword ptr [{cpu} + {index} * 8]",
+            "mov {t}, {rest}",
+            "shr {t}, 48",
+            "cmp {t}, {target}",
+            "jae 6f",
+            "mov qword ptr [{block}], {rest}",
+            // One block more, in place of the address the new one.
+            "or {rest}, {address}",
+            "lea {t}, [{block} + 1]",
+            "add {t}, {rest}",
+            "mov qword ptr [{cpu} + {index} * 8], {t}";
+            area = in(reg) area,
+            caches = in(reg) place.caches,
+            index = in(reg) place.index,
+            address = in(reg) ADDRESS,
+            block = in(reg) block.as_ptr(),
+            target = in(reg) target,
+            cpu = out(reg) _,
+            rest = out(reg) _,
+            t = out(reg) word,
+            options(nostack),
+        );
+    }
+    word != 0
+}
+
+/// Takes this CPU's list, and leaves an empty one. 0 if it is empty or closed.
+///
+/// # Safety
+/// As for [`pop`].
+pub(super) unsafe fn take(area: isize, place: Place) -> u64 {
+    let word: u64;
+    // SAFETY: the word is this CPU's.
+    unsafe {
+        sequence!(
+            "mov {t}, qword ptr [{cpu} + {index} * 8]",
+            "test {t}, {address}",
+            "jz 6f",
+            "mov qword ptr [{cpu} + {index} * 8], 0";
+            area = in(reg) area,
+            caches = in(reg) place.caches,
+            index = in(reg) place.index,
+            address = in(reg) ADDRESS,
+            cpu = out(reg) _,
+            t = out(reg) word,
+            options(nostack),
+        );
+    }
+    word
+}
+
+/// Puts a list where this CPU has an empty one.
+///
+/// # Safety
+/// As for [`pop`]; the list is the caller's.
+pub(super) unsafe fn put(area: isize, place: Place, list: u64) -> bool {
+    let put: u64;
+    // SAFETY: the word is this CPU's.
+    unsafe {
+        sequence!(
+            "cmp qword ptr [{cpu} + {index} * 8], 0",
+            "jne 6f",
+            "mov qword ptr [{cpu} + {index} * 8], {list}";
+            area = in(reg) area,
+            caches = in(reg) place.caches,
+            index = in(reg) place.index,
+            list = in(reg) list,
+            cpu = out(reg) _,
+            t = out(reg) put,
+            options(nostack),
+        );
+    }
+    put != 0
+}
+
+/// The CPU that this thread runs on; above any CPU if it is not registered.
+///
+/// # Safety
+/// As for [`pop`].
+#[inline]
+pub(super) unsafe fn cpu(area: isize) -> u32 {
+    let cpu: u32;
+    // SAFETY: a load from the area.
+    unsafe {
+        asm!(
+            "mov {cpu:e}, dword ptr fs:[{area} + {CPU_ID}]",
+            CPU_ID = const CPU_ID,
+            area = in(reg) area,
+            cpu = out(reg) cpu,
+            options(nostack, preserves_flags, readonly),
+        );
+    }
+    cpu
+}

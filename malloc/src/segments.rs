@@ -1,0 +1,285 @@
+//! The heap's addresses: one range, in segments that are opened when they are needed.
+//!
+//! ```text
+//!   │ descriptors, 16 bytes for each page │ segment 0: 4 GiB │ segment 1 │ …           reserved: 1 TiB, or what there is
+//!   └ mapped as far as segments are open  └ base
+//! ```
+//!
+//! 1. Segments below `open` are made, and stay. Pages below `pages` have memory and a descriptor.
+//! 2. Whoever has the lock `range` opens segments.
+//!
+//! A segment of 4 GiB takes 0.25 MiB of metadata and some 0.1 ms to make, so a small program pays for
+//! no more; reserved addresses cost nothing. One range means that the descriptor of an address is found without a search.
+//!
+//! *Progress*: lock-free, but for opening a segment and giving memory back.
+
+use core::cell::UnsafeCell;
+use core::mem::MaybeUninit;
+use core::ptr::NonNull;
+
+use woodlot_frame::atomics::{AtomicU64, Ordering};
+use woodlot_kmem::{Descriptor, Lock, NoPages, PAGE, PageId, Pages};
+
+use crate::segment::{HUGE, Segment};
+use crate::system;
+
+/// Pages of a segment.
+const SEGMENT: usize = (4 << 30) / PAGE;
+/// The most segments.
+const SEGMENTS: usize = 256;
+/// The fewest bytes of a range.
+const LEAST: usize = 16 << 20;
+/// The first page's address is a multiple of this, so that the largest block of a zone is aligned to its size.
+const ALIGN: usize = 4 << 20;
+/// Counters that keep CPUs apart.
+const COUNTERS: usize = 64;
+/// Each time that a counter has seen so many freed pages, 16 MiB, somebody looks what could be given back.
+const LOOK: u64 = 4096;
+/// At least so many free huge frames are kept, 32 MiB, and this part of those in use.
+const KEEP: usize = 16;
+const KEEP_PART: usize = 8;
+
+/// A counter of freed pages, on a cache line of its own. Threads that meet lose counts.
+#[repr(align(128))]
+struct Freed(AtomicU64);
+
+/// The reserved range.
+struct Range {
+    /// Descriptors, and the first page. `None`: not reserved yet.
+    starts: Option<(NonNull<Descriptor>, NonNull<u8>)>,
+    /// Pages that the range has.
+    pages: usize,
+}
+
+// SAFETY: addresses, which the holder of the lock uses.
+unsafe impl Send for Range {}
+
+/// The pages of the heap.
+pub(crate) struct Segments {
+    /// The address of page 0; 0 before the first segment is open.
+    base: AtomicU64,
+    /// The address of its descriptor.
+    descriptors: AtomicU64,
+    /// Pages of open segments.
+    pages: AtomicU64,
+    /// Open segments.
+    open: AtomicU64,
+    /// Where pages were found last.
+    last: AtomicU64,
+    segments: [UnsafeCell<MaybeUninit<Segment>>; SEGMENTS],
+    range: Lock<Range>,
+    /// Held by whoever looks what could be given back.
+    look: Lock<()>,
+    freed: [Freed; COUNTERS],
+}
+
+// SAFETY: segments are shared once they are open, and written before that by the holder of the lock.
+unsafe impl Sync for Segments {}
+
+impl Segments {
+    pub(crate) const fn new() -> Segments {
+        Segments {
+            base: AtomicU64::new(0),
+            descriptors: AtomicU64::new(0),
+            pages: AtomicU64::new(0),
+            open: AtomicU64::new(0),
+            last: AtomicU64::new(0),
+            segments: [const { UnsafeCell::new(MaybeUninit::uninit()) }; SEGMENTS],
+            range: Lock::new(Range { starts: None, pages: 0 }),
+            look: Lock::new(()),
+            freed: [const { Freed(AtomicU64::new(0)) }; COUNTERS],
+        }
+    }
+
+    /// The open segments.
+    fn segments(&self) -> impl DoubleEndedIterator<Item = &Segment> {
+        let open = self.open.load(Ordering::Acquire) as usize;
+        // SAFETY: those below `open` are made, and stay (invariant 1).
+        self.segments.iter().take(open).map(|segment| unsafe { (*segment.get()).assume_init_ref() })
+    }
+
+    /// Pages of the open segments, the one first where pages were found last.
+    fn alloc_open(&self, count: usize, align: usize, cpu: usize) -> Result<PageId, NoPages> {
+        let last = self.last.load(Ordering::Relaxed) as usize;
+        let all = || self.segments().enumerate();
+        for (at, segment) in all().skip(last).chain(all().take(last)) {
+            if let Ok(page) = segment.alloc(count, align, cpu) {
+                if at != last {
+                    self.last.store(at as u64, Ordering::Relaxed);
+                }
+                return Ok(PageId(page.0 + (at * SEGMENT) as u32));
+            }
+        }
+        Err(NoPages)
+    }
+
+    /// Opens a segment, unless there are more than `seen` already. False: there can be no more.
+    #[cold]
+    fn open_more(&self, seen: u64) -> bool {
+        let mut range = self.range.take(system::wait);
+        if self.open.load(Ordering::Relaxed) != seen {
+            return true;
+        }
+        let (at, first) = (seen as usize, seen as usize * SEGMENT);
+        let Some((descriptors, base)) = range.reserve() else { return false };
+        let (Some(place), left @ 1..) = (self.segments.get(at), range.pages.saturating_sub(first))
+        else {
+            return false;
+        };
+        let mut pages = left.min(SEGMENT);
+        // SAFETY: the range is reserved for `range.pages` pages and their descriptors, and nobody has this part of it.
+        let made = unsafe {
+            let (descriptors, base) = (descriptors.add(first), base.add(first * PAGE));
+            while !(system::allow(base, pages * PAGE)
+                && system::allow(descriptors.cast(), pages * size_of::<Descriptor>()))
+            {
+                pages /= 2;
+                if pages * PAGE < LEAST {
+                    return false;
+                }
+            }
+            let descriptors = NonNull::slice_from_raw_parts(descriptors, pages);
+            Segment::new(base, pages, descriptors.as_ref())
+        };
+        let Some(segment) = made else { return false };
+        if pages < SEGMENT {
+            // The system has no more: the range ends here.
+            range.pages = first + pages;
+        }
+        // SAFETY: the segment is not open yet, and the lock keeps others from making it.
+        unsafe { (*place.get()).write(segment) };
+        self.descriptors.store(descriptors.as_ptr().expose_provenance() as u64, Ordering::Relaxed);
+        self.base.store(base.as_ptr().expose_provenance() as u64, Ordering::Relaxed);
+        self.pages.store((first + pages) as u64, Ordering::Release);
+        self.open.store(seen + 1, Ordering::Release);
+        true
+    }
+
+    /// Gives free memory to the system, but for so many bytes; returns how many bytes were given.
+    pub(crate) fn give_back(&self, keep: usize) -> usize {
+        let _look = self.look.take(system::wait);
+        self.give_back_but(keep.div_ceil(HUGE))
+    }
+
+    fn give_back_but(&self, keep: usize) -> usize {
+        let free: usize = self.segments().map(|segment| segment.count_resident().1).sum();
+        let most = free.saturating_sub(keep);
+        let given = self.segments().rev().fold(0, |given, segment| match most - given {
+            0 => given,
+            left => given + segment.give_back(left),
+        });
+        given * HUGE
+    }
+
+    /// Counts freed pages; now and then looks what could be given back.
+    fn count_freed(&self, count: usize, cpu: usize) {
+        let Some(Freed(freed)) = self.freed.get(cpu & (COUNTERS - 1)) else { return };
+        let all = freed.load(Ordering::Relaxed) + count as u64;
+        freed.store(if all < LOOK { all } else { 0 }, Ordering::Relaxed);
+        if all >= LOOK
+            && let Some(_look) = self.look.try_take()
+        {
+            let counts = self.segments().map(Segment::count_resident);
+            let (resident, free) = counts.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
+            let keep = KEEP.max((resident - free) / KEEP_PART);
+            if free > keep {
+                self.give_back_but(keep);
+            }
+        }
+    }
+
+    /// Takes all locks: before a process forks.
+    pub(crate) fn lock(&self) {
+        core::mem::forget(self.look.take(system::wait));
+        core::mem::forget(self.range.take(system::wait));
+        self.segments().for_each(Segment::lock);
+    }
+
+    /// Lets go of them, in the parent and in the child.
+    ///
+    /// # Safety
+    /// This thread, or its copy in the parent, has called [`lock`](Self::lock).
+    pub(crate) unsafe fn unlock(&self) {
+        // SAFETY: as the caller says.
+        unsafe {
+            self.segments().for_each(|segment| segment.unlock());
+            self.range.let_go();
+            self.look.let_go();
+        }
+    }
+}
+
+impl Range {
+    /// The first descriptor and the first page. The range is reserved if it is not yet: as large as the system allows.
+    fn reserve(&mut self) -> Option<(NonNull<Descriptor>, NonNull<u8>)> {
+        if self.starts.is_none() {
+            let mut pages = SEGMENTS * SEGMENT;
+            let start = loop {
+                let descriptors = pages * size_of::<Descriptor>();
+                match system::reserve(descriptors + ALIGN + pages * PAGE) {
+                    Some(start) => break start,
+                    None if pages * PAGE / 2 < LEAST => return None,
+                    None => pages /= 2,
+                }
+            };
+            // SAFETY: the range has room for the descriptors, the pages, and what aligns them.
+            let base = unsafe {
+                let behind = start.add(pages * size_of::<Descriptor>());
+                behind.add(behind.align_offset(ALIGN))
+            };
+            self.pages = pages;
+            self.starts = Some((start.cast(), base));
+        }
+        self.starts
+    }
+}
+
+// SAFETY: each segment hands its pages out once until they are freed, and their numbers and addresses begin where those of
+// the segment before end. The descriptors are memory from the system, which is zero.
+unsafe impl Pages for Segments {
+    fn alloc(&self, count: usize, align: usize, cpu: usize) -> Result<PageId, NoPages> {
+        loop {
+            let open = self.open.load(Ordering::Acquire);
+            if let Ok(page) = self.alloc_open(count, align, cpu) {
+                return Ok(page);
+            }
+            if !self.open_more(open) {
+                return Err(NoPages);
+            }
+        }
+    }
+
+    unsafe fn free(&self, first: PageId, count: usize, cpu: usize) {
+        let page = first.0 as usize;
+        if let Some(segment) = self.segments().nth(page / SEGMENT) {
+            // SAFETY: as the caller says.
+            unsafe { segment.free(PageId((page % SEGMENT) as u32), count, cpu) };
+            self.count_freed(count, cpu);
+        }
+    }
+
+    #[inline]
+    fn address(&self, page: PageId) -> NonNull<u8> {
+        let base = self.base.load(Ordering::Relaxed) as usize;
+        let address = core::ptr::with_exposed_provenance_mut(base + page.0 as usize * PAGE);
+        // SAFETY: whoever has a page has it from an open segment, so the base is not 0.
+        unsafe { NonNull::new_unchecked(address) }
+    }
+
+    #[inline(always)]
+    fn find(&self, address: *mut u8) -> Option<(PageId, usize)> {
+        let base = self.base.load(Ordering::Relaxed) as usize;
+        let offset = address.addr().wrapping_sub(base);
+        let page = offset / PAGE;
+        (page < self.pages.load(Ordering::Relaxed) as usize)
+            .then_some((PageId(page as u32), offset % PAGE))
+    }
+
+    #[inline(always)]
+    fn descriptor(&self, page: PageId) -> &Descriptor {
+        let descriptors = self.descriptors.load(Ordering::Relaxed) as usize;
+        let first = core::ptr::with_exposed_provenance::<Descriptor>(descriptors);
+        // SAFETY: the page lies in an open segment, and there is a descriptor for each.
+        unsafe { &*first.add(page.0 as usize) }
+    }
+}

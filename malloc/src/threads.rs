@@ -1,0 +1,241 @@
+//! Caches of threads, for systems without restartable sequences.
+//!
+//! ```text
+//!   thread ─► Local   busy │ size 0: │ main │ aux │   size 1: │ main │ aux │ …
+//!   free   ─► Local ─► Local ─► …                      of threads that have ended
+//! ```
+//!
+//! 1. A thread alone uses its lists. *busy* says that it does: a signal handler that comes in between finds no caches, and
+//!    goes to the layers below.
+//! 2. A thread that ends gives its blocks to the layers below, and its lists to the next thread.
+//! 3. Nobody reaches the lists of another thread.
+//!
+//! *Progress*: a thread waits only when it allocates for the first time, and when it ends.
+
+use core::cell::{Cell, UnsafeCell};
+use core::ffi::c_void;
+use core::ptr::{self, NonNull};
+
+use woodlot_frame::atomics::{AtomicU64, Ordering, compiler_fence};
+use woodlot_kmem::{List, Lock, MAX_SIZES, PerCpu, SizeId, Which};
+
+use crate::system;
+
+/// glibc keeps the values of so many keys in the thread itself: to set another one, it allocates.
+const PLAIN_KEYS: u32 = 32;
+/// Bytes of lists that are asked for at a time.
+const BATCH: usize = 64 << 10;
+
+/// The lists of a thread.
+struct Local {
+    busy: Cell<bool>,
+    lists: UnsafeCell<[[List; 2]; MAX_SIZES]>,
+    number: usize,
+    threads: *const Threads,
+    next: *mut Local,
+}
+
+/// Lists that no thread has.
+struct Free {
+    first: *mut Local,
+    count: usize,
+}
+
+// SAFETY: lists that no thread has belong to whoever has the lock around this.
+unsafe impl Send for Free {}
+
+/// The caches of all threads.
+pub(crate) struct Threads {
+    /// 0: not made; 1: being made; 2: there is none; key + 3.
+    key: AtomicU64,
+    free: Lock<Free>,
+    /// Gives the blocks of this thread's lists to the layers below.
+    flush: fn(),
+}
+
+const NOT_MADE: u64 = 0;
+const BEING_MADE: u64 = 1;
+const NONE: u64 = 2;
+const FIRST_KEY: u64 = 3;
+
+impl Threads {
+    /// No caches yet. `flush` is called by a thread that ends: it flushes CPU 0.
+    pub(crate) const fn new(flush: fn()) -> Threads {
+        let free = Lock::new(Free { first: ptr::null_mut(), count: 0 });
+        Threads { key: AtomicU64::new(NOT_MADE), free, flush }
+    }
+
+    fn key(&self) -> Option<libc::pthread_key_t> {
+        match self.key.load(Ordering::Acquire) {
+            NOT_MADE => self.make_key(),
+            key => key.checked_sub(FIRST_KEY).map(|key| key as libc::pthread_key_t),
+        }
+    }
+
+    #[cold]
+    fn make_key(&self) -> Option<libc::pthread_key_t> {
+        let (acquire, relaxed) = (Ordering::Acquire, Ordering::Relaxed);
+        self.key.compare_exchange(NOT_MADE, BEING_MADE, acquire, relaxed).ok()?;
+        let mut key = 0;
+        // SAFETY: `ends` takes what threads set.
+        let made = unsafe { libc::pthread_key_create(&mut key, Some(ends)) } == 0;
+        let is_plain = made && key < PLAIN_KEYS as libc::pthread_key_t;
+        self.key.store(if is_plain { FIRST_KEY + u64::from(key) } else { NONE }, Ordering::Release);
+        is_plain.then_some(key)
+    }
+
+    /// The lists of this thread, which it gets now if it has none.
+    fn local(&self) -> Option<&Local> {
+        let key = self.key()?;
+        // SAFETY: the key was made, and its value is what `set` has set.
+        let local = unsafe { libc::pthread_getspecific(key).cast::<Local>().as_ref() };
+        local.or_else(|| self.new_local(key))
+    }
+
+    #[cold]
+    fn new_local(&self, key: libc::pthread_key_t) -> Option<&Local> {
+        let local = self.free.take(system::wait).pop(self)?;
+        // SAFETY: `local` is this thread's alone.
+        unsafe {
+            libc::pthread_setspecific(key, local.as_ptr().cast::<c_void>());
+            Some(local.as_ref())
+        }
+    }
+
+    /// Calls with this thread's lists of a size, unless it is interrupted there.
+    #[inline]
+    fn here<R>(&self, size: SizeId, call: impl FnOnce(&mut [List; 2]) -> R) -> Option<R> {
+        let local = self.local()?;
+        if local.busy.replace(true) {
+            return None;
+        }
+        compiler_fence();
+        // SAFETY: the lists are this thread's, and nothing else on it uses them while it is busy.
+        let result = unsafe { (*local.lists.get()).get_mut(size.index()).map(call) };
+        compiler_fence();
+        local.busy.set(false);
+        result
+    }
+
+    /// Keeps threads from beginning and ending: before a process forks.
+    pub(crate) fn lock(&self) {
+        core::mem::forget(self.free.take(system::wait));
+    }
+
+    /// Lets them again, in the parent and in the child.
+    ///
+    /// # Safety
+    /// This thread, or its copy in the parent, has called [`lock`](Self::lock).
+    pub(crate) unsafe fn unlock(&self) {
+        // SAFETY: as the caller says.
+        unsafe { self.free.let_go() };
+    }
+}
+
+impl Free {
+    fn pop(&mut self, threads: *const Threads) -> Option<NonNull<Local>> {
+        if self.first.is_null() {
+            self.fill(threads);
+        }
+        let local = NonNull::new(self.first)?;
+        // SAFETY: lists that no thread has are ours.
+        self.first = unsafe { local.as_ref() }.next;
+        Some(local)
+    }
+
+    fn push(&mut self, mut local: NonNull<Local>) {
+        // SAFETY: the caller gives the lists away.
+        unsafe { local.as_mut() }.next = self.first;
+        self.first = local.as_ptr();
+    }
+
+    /// Gets lists from the system.
+    fn fill(&mut self, threads: *const Threads) {
+        let Some(memory) = system::memory(BATCH) else { return };
+        for at in 0..BATCH / size_of::<Local>() {
+            let lists = UnsafeCell::new([[List::EMPTY; 2]; MAX_SIZES]);
+            let next = ptr::null_mut();
+            let local = Local { busy: Cell::new(false), lists, number: self.count, threads, next };
+            self.count += 1;
+            // SAFETY: the memory is new, and has room for so many.
+            unsafe {
+                let place = memory.cast::<Local>().add(at);
+                place.write(local);
+                self.push(place);
+            }
+        }
+    }
+}
+
+/// A thread ends: the system calls this with what the thread has set.
+extern "C" fn ends(local: *mut c_void) {
+    let Some(local) = NonNull::new(local.cast::<Local>()) else { return };
+    // SAFETY: the thread's lists and the caches that they belong to stay where they are.
+    let threads = unsafe { &*local.as_ref().threads };
+    let Some(key) = threads.key() else { return };
+    // SAFETY: the key was made. The lists are the thread's for as long as it flushes them.
+    unsafe { libc::pthread_setspecific(key, local.as_ptr().cast()) };
+    (threads.flush)();
+    // SAFETY: as above.
+    unsafe { libc::pthread_setspecific(key, ptr::null()) };
+    threads.free.take(system::wait).push(local);
+}
+
+// SAFETY: lists are a thread's own, and `busy` keeps its signal handlers away.
+unsafe impl PerCpu for Threads {
+    type Guard<'a> = ();
+
+    fn pop(&self, size: SizeId) -> Option<NonNull<u8>> {
+        self.here(size, |lists| {
+            let main = &mut lists[Which::Main.index()];
+            // SAFETY: the list is this thread's.
+            let (block, rest) = unsafe { main.pop() }?;
+            *main = rest;
+            Some(block)
+        })?
+    }
+
+    unsafe fn push(&self, size: SizeId, block: NonNull<u8>, target: usize) -> bool {
+        let pushed = self.here(size, |lists| {
+            let main = &mut lists[Which::Main.index()];
+            let has_room = main.len() < target;
+            if has_room {
+                // SAFETY: the block is the caller's, who gives it away.
+                *main = unsafe { main.push(block) };
+            }
+            has_room
+        });
+        pushed.unwrap_or(false)
+    }
+
+    fn take(&self, which: Which, size: SizeId) -> List {
+        self.here(size, |lists| core::mem::take(&mut lists[which.index()])).unwrap_or_default()
+    }
+
+    unsafe fn put(&self, which: Which, size: SizeId, list: List) -> Result<(), List> {
+        let put = self.here(size, |lists| match &mut lists[which.index()] {
+            old if old.is_empty() => {
+                *old = list;
+                Ok(())
+            }
+            _ => Err(list),
+        });
+        put.unwrap_or(Err(list))
+    }
+
+    fn guard(&self) {}
+
+    /// The number of the thread's lists.
+    fn current(&self) -> usize {
+        self.local().map_or(0, |local| local.number)
+    }
+
+    fn cpus(&self) -> usize {
+        1
+    }
+
+    /// Takes the lists of this thread, whatever the number.
+    fn steal(&self, _: usize, size: SizeId) -> Option<[List; 2]> {
+        self.here(size, core::mem::take)
+    }
+}
