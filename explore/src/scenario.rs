@@ -2,10 +2,7 @@
 
 use crate::{Model, Options, Report};
 
-/// The states that are enough of a large model in a short run, and where coverage is measured.
-const PART: usize = if cfg!(coverage) { 10_000 } else { 500_000 };
-
-/// Explores a model that has at most so many states, or with `WOODLOT_FULL=0` its first ones, and prints what there
+/// Explores a model that has at most so many states, or as many of them as `WOODLOT_STATES` says, and prints what there
 /// was to see.
 ///
 /// # Panics
@@ -16,11 +13,11 @@ pub fn scenario<'m>(
     options: Options,
     setup: impl FnOnce(&mut Model<'m>),
 ) {
-    let short = cfg!(coverage) || std::env::var_os("WOODLOT_FULL").is_some_and(|full| full == "0");
-    let options = options.max_states(if short { PART } else { states });
+    let part = std::env::var("WOODLOT_STATES").ok().and_then(|part| part.parse().ok());
+    let options = options.max_states(part.unwrap_or(states));
     match options.try_explore(setup) {
         Ok(report) => {
-            assert!(report.complete || short, "{name}: cut off: {report}");
+            assert!(report.complete || part.is_some(), "{name}: cut off: {report}");
             let Report { states, transitions, executions, complete, .. } = report;
             let end = if complete { "complete" } else { "in part" };
             println!(

@@ -26,6 +26,9 @@ const LEFT_OUT: &str = "/(suite|tests|explore|models|zone)/";
 /// The least shares of lines and branches, in percent: a run below them fails.
 const TARGETS: [f64; 2] = [98.0, 95.0];
 
+/// States of a scenario after which no new line is reached.
+const STATES: &str = "10000";
+
 /// Runs unit tests, the short tests, the contract suite (in a short run on two geometries) and the
 /// models.
 pub fn coverage(length: Length) -> Result<Outcome, String> {
@@ -59,7 +62,7 @@ pub fn coverage(length: Length) -> Result<Outcome, String> {
     run(&mut tests)?;
     let models = ["--lib", "--", "--quiet", "--test-threads", "2", "models::scenarios"];
     let models = [&CHECKING[..], &models].concat();
-    run(measured(&models).env("RUSTFLAGS", explored()?))?;
+    run(measured(&models).env("RUSTFLAGS", explored()?).env("WOODLOT_STATES", STATES))?;
     let mut summed = llvm_cov(&["report", "--branch", "--json"]);
     summed.args(MEASURED).args(ENGINES.iter().flat_map(|krate| ["-p", krate]));
     run(summed.args(["--ignore-filename-regex", LEFT_OUT, "--output-path"]).arg(&report))?;

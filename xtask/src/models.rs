@@ -17,6 +17,8 @@ const POOL: &str = "woodlot-pool";
 /// Executions after which a short run cuts off a scenario under loom, for each thread that comes first: the
 /// same ones on every machine.
 const LOOM_SHORT: &str = "1000";
+/// States after which a short run cuts off a scenario under the explorer.
+const STATES_SHORT: &str = "500000";
 
 /// What a checker looks at, and how far it goes.
 #[derive(Args)]
@@ -48,7 +50,7 @@ pub fn models(cfg: &str, what: &Models) -> Result<Outcome, String> {
     command.env("CARGO_TARGET_DIR", format!("target/{cfg}"));
     command.env("WOODLOT_FULL", if what.length.short { "0" } else { "1" });
     if what.length.short {
-        command.env("LOOM_MAX_PERMUTATIONS", LOOM_SHORT);
+        command.env("LOOM_MAX_PERMUTATIONS", LOOM_SHORT).env("WOODLOT_STATES", STATES_SHORT);
     }
     let in_part = what.length.short || what.name.is_some();
     totals(&tee(&mut command)?, if in_part { 0 } else { LEAST }).map(Outcome::Ran)
