@@ -18,7 +18,7 @@ const POOL: &str = "woodlot-pool";
 /// same ones on every machine.
 const LOOM_SHORT: &str = "1000";
 /// States after which a short run cuts off a scenario under the explorer.
-const STATES_SHORT: &str = "500000";
+const STATES_SHORT: &str = "200000";
 
 /// What a checker looks at, and how far it goes.
 #[derive(Args)]
