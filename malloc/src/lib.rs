@@ -33,5 +33,5 @@ pub use heap::{
     MIN_ALIGN, alloc, alloc_aligned, alloc_zeroed, free, free_sized, is_restartable, resize, stats,
     trim, usable,
 };
-pub use rseq::aborts;
+pub use rseq::{aborts, sequence_area};
 pub use woodlot_kmem::SizeStats;

@@ -24,6 +24,7 @@ mod x86_64;
 
 use core::ptr::NonNull;
 
+pub use area::offset as sequence_area;
 use woodlot_frame::atomics::{AtomicU64, Ordering};
 use woodlot_kmem::{List, Lock, MAX_SIZES, PerCpu, SizeId, Which};
 

@@ -51,28 +51,8 @@ mod x86_64 {
         };
     }
 
-    /// How far behind the thread pointer the area lies, if the C library has registered one.
-    fn area() -> Option<isize> {
-        let (offset, size): (*const isize, *const u32);
-        // SAFETY: two loads from the table of addresses, which has 0 for weak symbols that nobody defines.
-        unsafe {
-            asm!(
-                ".weak __rseq_offset",
-                ".weak __rseq_size",
-                "mov {offset}, qword ptr [rip + __rseq_offset@GOTPCREL]",
-                "mov {size}, qword ptr [rip + __rseq_size@GOTPCREL]",
-                offset = out(reg) offset,
-                size = out(reg) size,
-                options(nostack, preserves_flags, pure, readonly),
-            );
-        }
-        // SAFETY: they are null, or constants of glibc of these types.
-        let (offset, size) = unsafe { (offset.as_ref()?, size.as_ref()?) };
-        (*size >= 20).then_some(*offset)
-    }
-
     pub(in super::super) fn sequence_pairs(pairs: usize) -> Option<usize> {
-        let area = area()?;
+        let area = woodlot_malloc::sequence_area()?;
         let mut blocks = vec![[0u64; 2]; CPUS];
         let mut lists = vec![List(0, [0; 63]); CPUS];
         for (list, block) in lists.iter_mut().zip(&mut blocks) {

@@ -21,9 +21,9 @@ pub(super) const SIGNATURE: u32 = 0x5305_3053;
 /// Bytes that an area has at least that is in use.
 const LEAST_SIZE: u32 = 20;
 
-/// How far behind the thread pointer the area lies, if the C library has registered it: never in the control block's first
-/// bytes.
-pub(super) fn offset() -> Option<isize> {
+/// How far behind the thread pointer a thread's area for restartable sequences lies, in bytes, if the C library has
+/// registered it: never in the control block's first bytes. For those who write sequences of their own.
+pub fn offset() -> Option<isize> {
     let [offset, size] = symbols();
     let (offset, size) = (offset?.cast::<isize>(), size?.cast::<u32>());
     // SAFETY: constants of glibc of these types, which it sets before it runs other code.
