@@ -1,0 +1,308 @@
+//! The domains of a machine as one allocator.
+//!
+//! ```text
+//!   alloc   slot ─► its domain ─► turns: the zones, the nearest first ─► the zone's allocator ─► the frame's number outside
+//!   free    frame ─► index: the zone, and the frame's number there ─► the zone's allocator
+//! ```
+//!
+//! *Progress*: as the allocators'. What is here is not changed after it was made.
+
+use woodlot_frame::{
+    AllocError, BadSlot, Batch, FrameAllocator, FrameId, FreeBatchError, FreeError, Geometry, HugeId,
+    OfflineError, Order, Place, Request, Slot, Stats, Unsupported, ZoneConfig, alloc_each,
+    alloc_within,
+};
+
+use crate::DomainId;
+use crate::index::{Index, Located};
+use crate::turns::Turns;
+use crate::zone::Zone;
+
+/// Frames of a batch that are given to a zone at a time.
+const BATCH: usize = 64;
+
+/// Zones of several domains, of which each frame finds its own.
+pub struct Domains<'a, A> {
+    pub(crate) config: ZoneConfig,
+    pub(crate) index: Index<'a>,
+    pub(crate) zones: &'a [Zone<'a, A>],
+    pub(crate) turns: Turns<'a>,
+}
+
+impl<'a, A: FrameAllocator> Domains<'a, A> {
+    /// The domains that have memory.
+    pub fn domains(&self) -> impl Iterator<Item = DomainId> + Clone + '_ {
+        self.zones.iter().map(|zone| zone.domain)
+    }
+
+    /// The domain of a frame; `None` in a hole.
+    pub fn domain_of(&self, frame: FrameId) -> Option<DomainId> {
+        self.at(frame).map(|(zone, _)| zone.domain)
+    }
+
+    /// What a domain has; `None` if it has no memory.
+    pub fn stats_of(&self, domain: DomainId) -> Option<Stats> {
+        let zone = self.zones.iter().find(|zone| zone.domain == domain)?;
+        Some(zone.allocator.stats())
+    }
+
+    /// The zone of a frame, and its number there.
+    #[inline(always)]
+    fn at(&self, frame: FrameId) -> Option<(&Zone<'a, A>, FrameId)> {
+        let Located { zone, frame } = self.index.locate::<A::Geometry>(frame)?;
+        Some((self.zones.get(zone)?, frame))
+    }
+
+    /// The same of a huge frame.
+    fn at_huge(&self, huge: HugeId) -> Option<(&Zone<'a, A>, HugeId)> {
+        // Not a frame of the last huge frame that numbers have.
+        let (zone, frame) = self.at(huge.first::<A::Geometry>())?;
+        Some((zone, frame.huge::<A::Geometry>()))
+    }
+
+    /// The zone of a block that an allocation names, which lies in one chunk.
+    fn to_allocate(&self, frame: FrameId, order: Order) -> Result<(&Zone<'a, A>, FrameId), AllocError> {
+        if u32::from(order.0) > A::Geometry::MAX_ORDER {
+            return Err(AllocError::OrderTooLarge(order));
+        }
+        if !frame.is_aligned(order) {
+            return Err(AllocError::Misaligned(frame, order));
+        }
+        self.at(frame).ok_or(AllocError::OutOfRange(frame))
+    }
+
+    /// The zone of a block that a free names.
+    #[inline(always)]
+    fn to_free(&self, frame: FrameId, order: Order) -> Result<(&Zone<'a, A>, FrameId), FreeError> {
+        if u32::from(order.0) > A::Geometry::MAX_ORDER {
+            return Err(FreeError::OrderTooLarge(order));
+        }
+        if !frame.is_aligned(order) {
+            return Err(FreeError::Misaligned(frame, order));
+        }
+        self.at(frame).ok_or(FreeError::OutOfRange(frame))
+    }
+
+    /// The zones for a slot, the nearest first.
+    #[inline(always)]
+    fn turn(&self, slot: Slot) -> impl Iterator<Item = &Zone<'a, A>> + Clone {
+        self.turns.of(slot).iter().filter_map(|&zone| self.zones.get(usize::from(zone)))
+    }
+
+    /// A block from any zone but the first in turn, which had none.
+    #[cold]
+    #[inline(never)]
+    fn alloc_farther(&self, request: Request) -> Result<FrameId, AllocError> {
+        let mut farther = self.turn(request.slot).skip(1);
+        let found = farther.find_map(|zone| Some(zone.frame(zone.allocator.alloc(request).ok()?)));
+        found.ok_or(AllocError::OutOfMemory)
+    }
+
+    /// A batch from all zones in turn; how many blocks.
+    fn alloc_from_all(&self, request: Request, out: &mut [FrameId]) -> Result<usize, AllocError> {
+        let (mut taken, mut turn) = (0, self.turn(request.slot).peekable());
+        turn.peek().ok_or(AllocError::BadSlot(request.slot))?;
+        for zone in turn {
+            let left = out.get_mut(taken..).unwrap_or_default();
+            match zone.allocator.alloc_batch(request, Batch::UpTo, left) {
+                Ok(some) => {
+                    left.iter_mut().take(some).for_each(|frame| *frame = zone.frame(*frame));
+                    taken += some;
+                }
+                Err(AllocError::OutOfMemory) => {}
+                Err(other) => return Err(other),
+            }
+            if taken == out.len() {
+                break;
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Calls for the huge frames of a range, run by run in each zone; undoes what it did if one refuses.
+    fn each_huge(
+        &self,
+        first: HugeId,
+        count: usize,
+        does: impl Fn(&A, HugeId, usize) -> Result<(), OfflineError>,
+        undoes: impl Fn(&A, HugeId, usize) -> Result<(), OfflineError>,
+    ) -> Result<(), OfflineError> {
+        let end = first.0.checked_add(count).filter(|_| count > 0).ok_or(OfflineError::OutOfRange)?;
+        if (first.0..end).any(|huge| self.at_huge(HugeId(huge)).is_none()) {
+            return Err(OfflineError::OutOfRange);
+        }
+        let mut next = first.0;
+        while next < end {
+            let Some((zone, huge, many)) = self.huge_run(HugeId(next), end) else {
+                return Err(OfflineError::OutOfRange);
+            };
+            if let Err(error) = does(&zone.allocator, huge, many) {
+                let mut back = first.0;
+                while let Some((zone, huge, many)) = self.huge_run(HugeId(back), next) {
+                    // It was just done.
+                    let _ = undoes(&zone.allocator, huge, many);
+                    back += many;
+                }
+                return Err(match error {
+                    OfflineError::InUse(frame) => OfflineError::InUse(zone.frame(frame)),
+                    other => other,
+                });
+            }
+            next += many;
+        }
+        Ok(())
+    }
+
+    /// Huge frames that follow one another in a zone, up to `end`.
+    fn huge_run(&self, first: HugeId, end: usize) -> Option<(&Zone<'a, A>, HugeId, usize)> {
+        if first.0 >= end {
+            return None;
+        }
+        let (zone, huge) = self.at_huge(first)?;
+        let follows = |&many: &usize| {
+            self.at_huge(HugeId(first.0 + many)).is_some_and(|(other, there)| {
+                core::ptr::eq(zone, other) && there.0 == huge.0 + many
+            })
+        };
+        let many = (1..end - first.0).take_while(follows).count() + 1;
+        Some((zone, huge, many))
+    }
+}
+
+impl<A: FrameAllocator> FrameAllocator for Domains<'_, A> {
+    type Geometry = A::Geometry;
+
+    const NAME: &'static str = A::NAME;
+
+    const UNSUPPORTED: Unsupported = A::UNSUPPORTED;
+
+    fn zone(&self) -> &ZoneConfig {
+        &self.config
+    }
+
+    /// The nearest zone that has a block, as the slot's domain sees it.
+    #[inline]
+    fn alloc(&self, request: Request) -> Result<FrameId, AllocError> {
+        match request.place {
+            Place::Anywhere => {
+                let zone = self.turn(request.slot).next().ok_or(AllocError::BadSlot(request.slot))?;
+                match zone.allocator.alloc(request) {
+                    Ok(frame) => Ok(zone.frame(frame)),
+                    Err(AllocError::OutOfMemory) => self.alloc_farther(request),
+                    Err(other) => Err(other),
+                }
+            }
+            Place::At(frame) => {
+                let (zone, there) = self.to_allocate(frame, request.order)?;
+                let result = zone.allocator.alloc(request.at(there));
+                result.map(|_| frame).map_err(|error| zone.alloc_error(error))
+            }
+            Place::Within { .. } => alloc_within(self, request),
+        }
+    }
+
+    #[inline]
+    fn free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
+        let (zone, there) = self.to_free(frame, order)?;
+        zone.allocator.free(there, order, slot).map_err(|error| zone.free_error(error))
+    }
+
+    fn alloc_batch(
+        &self,
+        request: Request,
+        batch: Batch,
+        out: &mut [FrameId],
+    ) -> Result<usize, AllocError> {
+        if request.place != Place::Anywhere || out.is_empty() {
+            return alloc_each(self, request, batch, out);
+        }
+        let taken = self.alloc_from_all(request, out)?;
+        if taken == out.len() || batch == Batch::UpTo && taken > 0 {
+            return Ok(taken);
+        }
+        // They are the caller's own, so that each free succeeds.
+        let _ = self.free_batch(out.get(..taken).unwrap_or_default(), request.order, request.slot);
+        Err(AllocError::OutOfMemory)
+    }
+
+    fn free_batch(
+        &self,
+        frames: &[FrameId],
+        order: Order,
+        slot: Slot,
+    ) -> Result<(), FreeBatchError> {
+        let mut freed = 0;
+        while let Some(&first) = frames.get(freed) {
+            let stops = |cause| FreeBatchError { freed, cause };
+            let (zone, _) = self.to_free(first, order).map_err(stops)?;
+            let mut there = [FrameId(0); BATCH];
+            let left = frames.get(freed..).unwrap_or_default().iter();
+            let same = left.map_while(|&frame| {
+                let (other, there) = self.to_free(frame, order).ok()?;
+                core::ptr::eq(zone, other).then_some(there)
+            });
+            let count = there.iter_mut().zip(same).map(|(place, frame)| *place = frame).count();
+            let some = there.get(..count).unwrap_or_default();
+            zone.allocator.free_batch(some, order, slot).map_err(|error| FreeBatchError {
+                freed: freed + error.freed,
+                cause: zone.free_error(error.cause),
+            })?;
+            freed += count;
+        }
+        Ok(())
+    }
+
+    fn can_free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
+        let (zone, there) = self.to_free(frame, order)?;
+        zone.allocator.can_free(there, order, slot).map_err(|error| zone.free_error(error))
+    }
+
+    fn drain(&self, slot: Slot) -> Result<(), BadSlot> {
+        self.zones.iter().try_for_each(|zone| zone.allocator.drain(slot))
+    }
+
+    fn offline(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
+        self.each_huge(first, count, A::offline, A::online)
+    }
+
+    fn online(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
+        self.each_huge(first, count, A::online, A::offline)
+    }
+
+    fn is_available(&self, order: Order) -> bool {
+        self.zones.iter().any(|zone| zone.allocator.is_available(order))
+    }
+
+    fn free_frames(&self) -> usize {
+        self.zones.iter().map(|zone| zone.allocator.free_frames()).sum()
+    }
+
+    fn stats(&self) -> Stats {
+        let all = self.zones.iter().map(|zone| zone.allocator.stats());
+        all.fold(Stats::default(), |mut sum, stats| {
+            sum.free_frames += stats.free_frames;
+            sum.free_huge += stats.free_huge;
+            sum.offline_huge += stats.offline_huge;
+            for (sum, class) in sum.classes.iter_mut().zip(stats.classes) {
+                sum.trees += class.trees;
+                sum.free_frames += class.free_frames;
+                sum.free_huge += class.free_huge;
+            }
+            sum
+        })
+    }
+
+    fn is_free(&self, frame: FrameId, order: Order) -> bool {
+        let block = self.to_free(frame, order);
+        block.is_ok_and(|(zone, there)| zone.allocator.is_free(there, order))
+    }
+
+    fn free_map(&self, frame: FrameId) -> u64 {
+        // The 64 frames lie in one chunk.
+        self.at(frame).map_or(0, |(zone, there)| zone.allocator.free_map(there))
+    }
+
+    fn free_in_huge(&self, huge: HugeId) -> usize {
+        self.at_huge(huge).map_or(0, |(zone, there)| zone.allocator.free_in_huge(there))
+    }
+}

@@ -1,0 +1,30 @@
+//! Domains: the memory of a machine, from its map, as zones behind one allocator.
+//!
+//! ```text
+//!   Map       what firmware says: ranges of frames, each in a domain           map
+//!   Setup     the map, the slots and where they are, the distances            setup
+//!   Domains   a zone for each domain, without its holes; one FrameAllocator    domains, zone, index, turns
+//! ```
+//!
+//! After *Physical memory anti-fragmentation mechanisms in the FreeBSD kernel* (Novković).
+#![no_std]
+#![cfg_attr(coverage_nightly, feature(coverage_attribute))]
+#![warn(missing_docs)]
+
+mod chunk;
+mod domains;
+mod index;
+mod map;
+mod setup;
+mod turns;
+mod zone;
+
+pub use domains::Domains;
+pub use map::{DomainId, MAX_DOMAINS, Map, MapError, Present};
+pub use setup::{Setup, SetupError};
+pub use turns::{DistanceError, Distances};
+
+/// The example of this crate's README, compiled and run with the documentation's tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

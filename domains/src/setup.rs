@@ -1,0 +1,391 @@
+//! Making domains: what is said of the machine, how much memory it takes, and where that comes from.
+//!
+//! ```text
+//!   each domain    durable: the zone's allocator      volatile: the zone's allocator │ its chunks
+//!   the first one                                     … │ zones │ index │ turns │ homes
+//!
+//!   carved from    the end of the domain's longest range
+//! ```
+
+use core::fmt;
+use core::ops::Range;
+
+use woodlot_frame::{
+    ClassPolicy, Construct, FrameAllocator, FrameId, Geometry, Init, InitError, METADATA_ALIGN,
+    MetadataSize, RawMetadata, Slot, ZoneConfig,
+};
+
+use crate::domains::Domains;
+use crate::index::{self, Entry, Index};
+use crate::map::{DomainId, MAX_DOMAINS, Map, Present};
+use crate::turns::{Distances, Turns};
+use crate::zone::Zone;
+use crate::chunk;
+
+/// What is said of a machine.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup<'s> {
+    /// Its memory.
+    pub map: Map<'s>,
+    /// How many slots; at least one. One for each CPU is best.
+    pub slots: usize,
+    /// The classes of every zone.
+    pub classes: ClassPolicy,
+    /// The domain of each slot's CPU. A slot of which nothing is said is in the first domain that has memory.
+    pub homes: &'s [DomainId],
+    /// How far the domains are from each other.
+    pub distances: Distances<'s>,
+}
+
+/// Why there are no domains.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SetupError {
+    /// A slot is at home in a domain of [`MAX_DOMAINS`] or more.
+    NoSuchHome(Slot, DomainId),
+    /// A domain's zone cannot be made.
+    Zone(DomainId, InitError),
+    /// There is no memory for the metadata of a domain: its longest range has fewer frames than these.
+    TooSmall(DomainId, usize),
+}
+
+impl fmt::Display for SetupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoSuchHome(slot, domain) => {
+                write!(f, "slot {} is at home in {domain}, and there are {MAX_DOMAINS}", slot.0)
+            }
+            Self::Zone(domain, error) => write!(f, "{domain}: {error}"),
+            Self::TooSmall(domain, frames) => {
+                write!(f, "no range of {domain} has the {frames} frames that its metadata takes")
+            }
+        }
+    }
+}
+
+impl core::error::Error for SetupError {}
+
+/// The bytes of so many values, with what aligns what follows.
+const fn bytes<T>(count: usize) -> usize {
+    (count * size_of::<T>()).next_multiple_of(METADATA_ALIGN)
+}
+
+/// What the first domain has beside its zone: how many values of each kind.
+#[derive(Clone, Copy)]
+struct Shared {
+    zones: usize,
+    entries: usize,
+    rows: usize,
+    homes: usize,
+}
+
+impl Shared {
+    fn bytes<A>(self) -> usize {
+        let tables = bytes::<Entry>(self.entries) + bytes::<u16>(self.rows) + bytes::<u8>(self.homes);
+        bytes::<Zone<'_, A>>(self.zones) + tables
+    }
+}
+
+impl<'s> Setup<'s> {
+    /// A machine with this memory and so many slots, the shipped classes, all of it equally far.
+    pub const fn new(map: Map<'s>, slots: usize) -> Setup<'s> {
+        let (homes, distances) = (&[], Distances::EQUAL);
+        Setup { map, slots, classes: ClassPolicy::SHIPPED, homes, distances }
+    }
+
+    /// The same with slots at home in these domains.
+    pub const fn at_home(self, homes: &'s [DomainId]) -> Setup<'s> {
+        Setup { homes, ..self }
+    }
+
+    /// The same with these distances.
+    pub const fn apart(self, distances: Distances<'s>) -> Setup<'s> {
+        Setup { distances, ..self }
+    }
+
+    /// The domain of a slot's CPU.
+    fn home(&self, slot: usize) -> DomainId {
+        let first = self.map.domains().next();
+        self.homes.get(slot).copied().or(first).unwrap_or_default()
+    }
+
+    fn check(&self) -> Result<(), SetupError> {
+        let bad = self.homes.iter().position(|home| home.index() >= MAX_DOMAINS);
+        match bad.and_then(|slot| Some((slot, self.homes.get(slot)?))) {
+            Some((slot, &home)) => Err(SetupError::NoSuchHome(Slot(slot), home)),
+            None => Ok(()),
+        }
+    }
+
+    /// The runs of chunks of all zones, zone by zone.
+    fn runs<G: Geometry>(&self) -> impl Iterator<Item = (usize, Range<usize>)> + Clone + use<'s, G> {
+        let map = self.map;
+        let zones = map.domains().enumerate();
+        zones.flat_map(move |(zone, of)| chunk::runs::<G>(map, of).map(move |run| (zone, run)))
+    }
+
+    fn shared<G: Geometry>(&self) -> Shared {
+        let zones = self.map.domains().count();
+        let known = self.map.domains().chain(self.homes.iter().copied());
+        let domains = known.map(|domain| domain.index() + 1).max().unwrap_or(1);
+        let entries = index::entries(self.runs::<G>().map(|(_, run)| run));
+        Shared { zones, entries, rows: domains * zones, homes: self.slots }
+    }
+
+    /// The zone of a domain, with frames as they are numbered there.
+    fn zone<G: Geometry>(&self, domain: DomainId) -> ZoneConfig {
+        let chunks: usize = chunk::runs::<G>(self.map, domain).map(|run| run.len()).sum();
+        let mut ranges = self.map.of(domain);
+        let (first, last) = (ranges.next(), ranges.next_back());
+        let start = first.map_or(0, |range| chunk::offset::<G>(range.start));
+        let end = last.or(first).map_or(0, |range| chunk::offset::<G>(range.end));
+        let end = if end == 0 { G::MAX_FRAMES } else { end };
+        let frames = chunks.saturating_mul(G::MAX_FRAMES).saturating_sub(start + G::MAX_FRAMES - end);
+        let config = ZoneConfig::new(frames, self.slots).with_classes(self.classes);
+        config.starting_at(FrameId(start))
+    }
+
+    /// How many chunks a domain has.
+    fn chunks<G: Geometry>(&self, domain: DomainId) -> usize {
+        chunk::runs::<G>(self.map, domain).map(|run| run.len()).sum()
+    }
+
+    /// What the zone of a domain takes, without what is beside it.
+    fn zone_size<A: Construct>(&self, domain: DomainId) -> Result<MetadataSize, SetupError> {
+        let size = A::metadata_size(&self.zone::<A::Geometry>(domain));
+        let MetadataSize { durable, volatile } = size.map_err(|error| SetupError::Zone(domain, error))?;
+        Ok(MetadataSize { durable, volatile: volatile.next_multiple_of(METADATA_ALIGN) })
+    }
+
+    /// How much metadata each domain takes.
+    ///
+    /// # Errors
+    /// What is wrong with the zone of a domain.
+    pub fn sizes<A: Construct>(
+        &self,
+    ) -> impl Iterator<Item = Result<(DomainId, MetadataSize), SetupError>> + use<'_, 's, A> {
+        self.map.domains().enumerate().map(|(number, domain)| {
+            let mut size = self.zone_size::<A>(domain)?;
+            size.volatile += bytes::<u32>(self.chunks::<A::Geometry>(domain));
+            if number == 0 {
+                size.volatile += self.shared::<A::Geometry>().bytes::<A>();
+            }
+            Ok((domain, size))
+        })
+    }
+
+    /// Makes domains in memory that `memory` supplies for each.
+    ///
+    /// # Errors
+    /// What is wrong with the machine, or with the memory.
+    ///
+    /// # Safety
+    /// As for [`Construct::construct`] with each memory, for `'a`.
+    ///
+    /// # Crash
+    /// As the allocator's: `init` may be [`Init::Recover`] for the same map and the same durable parts.
+    pub unsafe fn make<'a, A: Construct>(
+        &self,
+        mut memory: impl FnMut(DomainId, MetadataSize) -> Result<RawMetadata, SetupError>,
+        init: Init,
+    ) -> Result<Domains<'a, A>, SetupError> {
+        self.check()?;
+        self.sizes::<A>().try_for_each(|size| size.map(|_| ()))?;
+        let (shared, mut tables) = (self.shared::<A::Geometry>(), None);
+        let first = index::first(self.runs::<A::Geometry>().map(|(_, run)| run));
+        for (number, size) in self.sizes::<A>().enumerate() {
+            let (domain, size) = size?;
+            let failed = |error| SetupError::Zone(domain, error);
+            let metadata = memory(domain, size)?;
+            metadata.check(size).map_err(failed)?;
+            let begins = if init == Init::Free { self.begins(domain) } else { init };
+            let config = self.zone::<A::Geometry>(domain);
+            // SAFETY: as the caller says.
+            let allocator = unsafe { A::construct(&config, metadata, begins) }.map_err(failed)?;
+            // SAFETY: the memory is as long as `sizes` says, which has room for this behind the zone's.
+            unsafe {
+                let mut rest = Rest(metadata.volatile.0.add(self.zone_size::<A>(domain)?.volatile));
+                let mut all = chunk::runs::<A::Geometry>(self.map, domain).flatten();
+                let count = self.chunks::<A::Geometry>(domain);
+                let chunks =
+                    rest.take(count, || (all.next().unwrap_or_default().wrapping_sub(first)) as u32);
+                let tables: &mut Tables<'a, A> =
+                    tables.get_or_insert_with(|| Tables::new(shared, &mut rest));
+                tables.zones.add(number).write(Zone { allocator, domain, first, chunks });
+            }
+        }
+        let tables = tables.ok_or(SetupError::Zone(DomainId(0), InitError::EmptyZone))?;
+        // SAFETY: each zone was written.
+        let zones = unsafe { core::slice::from_raw_parts(tables.zones, shared.zones) };
+        let too_large = SetupError::Zone(DomainId(0), InitError::ZoneTooLarge);
+        let index = Index::new(tables.entries, self.runs::<A::Geometry>()).ok_or(too_large)?;
+        tables.homes.iter_mut().enumerate().for_each(|(slot, home)| *home = self.home(slot).0);
+        let of = |zone: usize| zones.get(zone).map(|zone| zone.domain);
+        let turns = Turns::new(tables.homes, tables.rows, (shared.zones, of), &self.distances);
+        let span = self.map.span();
+        let config = ZoneConfig::new(span.end.0 - span.start.0, self.slots)
+            .starting_at(span.start)
+            .with_classes(self.classes);
+        let domains = Domains { config, index, zones, turns };
+        let holed = self.map.ranges().iter().filter(|_| init == Init::Free);
+        let mut holed = holed.filter(|range| self.begins(range.domain) == Init::Allocated);
+        holed.try_for_each(|range| domains.hand_over(range.range()))?;
+        Ok(domains)
+    }
+
+    /// How the zone of a domain begins that is to be free: allocated, if it has holes, and then freed but for these.
+    fn begins(&self, domain: DomainId) -> Init {
+        let holed = self.map.of(domain).nth(1).is_some();
+        if holed { Init::Allocated } else { Init::Free }
+    }
+
+    /// The frames that hold so much metadata of a domain: the last ones of its longest range.
+    fn carved<G: Geometry>(
+        &self,
+        domain: DomainId,
+        size: MetadataSize,
+    ) -> Result<Range<FrameId>, SetupError> {
+        let bytes = size.durable.next_multiple_of(METADATA_ALIGN) + size.volatile;
+        let frames = bytes.div_ceil(G::BASE_BYTES);
+        let longest = self.map.of(domain).max_by_key(Present::frames);
+        let longest = longest.filter(|range| range.frames() >= frames);
+        let range = longest.ok_or(SetupError::TooSmall(domain, frames))?;
+        Ok(FrameId(range.end.0 - frames)..range.end)
+    }
+
+    /// Makes domains whose metadata lies in their own memory, and stays allocated there. All else is free.
+    ///
+    /// `at` says where a frame is mapped; the frames of a range are mapped side by side.
+    ///
+    /// # Errors
+    /// What is wrong with the machine. Frames may have been written to.
+    ///
+    /// # Safety
+    /// All frames of the map are free, initialised memory, nobody else's, and stay mapped where `at` says for `'a`.
+    pub unsafe fn carve<'a, A: Construct>(
+        &self,
+        at: impl Fn(FrameId) -> *mut u8,
+    ) -> Result<Domains<'a, A>, SetupError> {
+        let memory = |domain, size: MetadataSize| {
+            let start = at(self.carved::<A::Geometry>(domain, size)?.start);
+            // SAFETY: the frames have room for both parts.
+            let volatile = unsafe { start.add(size.durable.next_multiple_of(METADATA_ALIGN)) };
+            Ok(RawMetadata { durable: (start, size.durable), volatile: (volatile, size.volatile) })
+        };
+        // SAFETY: the frames are the caller's, mapped and initialised, and are not freed below.
+        let domains = unsafe { self.make::<A>(memory, Init::Allocated) }?;
+        for size in self.sizes::<A>() {
+            let (domain, size) = size?;
+            let carved = self.carved::<A::Geometry>(domain, size)?;
+            for range in self.map.of(domain) {
+                let end = if range.end == carved.end { carved.start } else { range.end };
+                domains.hand_over(range.start..end)?;
+            }
+        }
+        Ok(domains)
+    }
+}
+
+/// What the first domain has beside its zone, laid out.
+struct Tables<'a, A> {
+    zones: *mut Zone<'a, A>,
+    entries: &'a mut [Entry],
+    rows: &'a mut [u16],
+    homes: &'a mut [u8],
+}
+
+impl<A> Tables<'_, A> {
+    /// # Safety
+    /// As for [`Rest::take`], for all of them.
+    unsafe fn new(shared: Shared, rest: &mut Rest) -> Self {
+        // SAFETY: as the caller says.
+        unsafe {
+            Tables {
+                zones: rest.skip(shared.zones),
+                entries: rest.take(shared.entries, || Entry::NONE),
+                rows: rest.take(shared.rows, || 0),
+                homes: rest.take(shared.homes, || 0),
+            }
+        }
+    }
+}
+
+/// Memory of which the first values are taken.
+struct Rest(*mut u8);
+
+impl Rest {
+    /// Room for the next values.
+    ///
+    /// # Safety
+    /// There is so much memory, and nobody else has it. It is aligned to a cache line.
+    unsafe fn skip<T>(&mut self, count: usize) -> *mut T {
+        let start = self.0.cast::<T>();
+        // SAFETY: as the caller says.
+        self.0 = unsafe { self.0.add(bytes::<T>(count)) };
+        start
+    }
+
+    /// The next values.
+    ///
+    /// # Safety
+    /// As for [`skip`](Self::skip), for `'a`.
+    unsafe fn take<'a, T>(&mut self, count: usize, mut value: impl FnMut() -> T) -> &'a mut [T] {
+        // SAFETY: as the caller says; each value is written.
+        unsafe {
+            let start = self.skip::<T>(count);
+            (0..count).for_each(|at| start.add(at).write(value()));
+            core::slice::from_raw_parts_mut(start, count)
+        }
+    }
+}
+
+impl<A: FrameAllocator> Domains<'_, A> {
+    /// Frees a range that begins allocated.
+    fn hand_over(&self, range: Range<FrameId>) -> Result<(), SetupError> {
+        let domain = self.domain_of(range.start).unwrap_or_default();
+        let freed = self.free_range(range, Slot(0));
+        freed.map_err(|_| SetupError::Zone(domain, InitError::Unsupported))
+    }
+}
+
+/// One domain with all frames of a zone: what a contiguous machine is.
+impl<A: Construct> Construct for Domains<'_, A> {
+    fn metadata_size(config: &ZoneConfig) -> Result<MetadataSize, InitError> {
+        single(config, |setup| {
+            let size = setup.sizes::<A>().next();
+            size.map_or(Err(InitError::EmptyZone), |size| Ok(size.map_err(init_error)?.1))
+        })
+    }
+
+    unsafe fn construct(
+        config: &ZoneConfig,
+        metadata: RawMetadata,
+        init: Init,
+    ) -> Result<Self, InitError> {
+        single(config, |setup| {
+            // SAFETY: as the caller says; there is one domain.
+            let domains = unsafe { setup.make(|_, _| Ok(metadata), init) };
+            domains.map_err(init_error)
+        })
+    }
+}
+
+/// Calls with a machine that has these frames in one domain.
+fn single<R>(
+    config: &ZoneConfig,
+    call: impl FnOnce(Setup<'_>) -> Result<R, InitError>,
+) -> Result<R, InitError> {
+    if config.frames == 0 {
+        return Err(InitError::EmptyZone);
+    }
+    let end = config.start.checked_add(config.frames).ok_or(InitError::ZoneTooLarge)?;
+    let mut ranges = [Present::new(config.start..end, DomainId(0))];
+    let map = Map::new(&mut ranges).map_err(|_| InitError::EmptyZone)?;
+    call(Setup { classes: config.classes, ..Setup::new(map, config.slots) })
+}
+
+fn init_error(error: SetupError) -> InitError {
+    match error {
+        SetupError::Zone(_, error) => error,
+        SetupError::NoSuchHome(..) | SetupError::TooSmall(..) => InitError::Unsupported,
+    }
+}
