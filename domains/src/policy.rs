@@ -1,0 +1,72 @@
+//! From which domain memory comes.
+//!
+//! ```text
+//!   policy          the first domain asked              then                a batch of n
+//!   first touch     that of the slot's CPU              by distance         all n
+//!   prefer          the one that it names               by distance         all n
+//!   round robin     the next one, call by call          by distance         n / domains each
+//!   interleave      by the number of the page           by distance         as the pages' numbers say
+//!   bind            the nearest of a set                those of the set    all n
+//! ```
+//!
+//! FreeBSD anti-fragmentation, section III-C, listing 2; *bind* is Linux's `MPOL_BIND`.
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::{DomainId, MAX_DOMAINS};
+
+/// Some domains.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DomainSet(u64);
+
+const _: () = assert!(MAX_DOMAINS <= u64::BITS as usize);
+
+impl DomainSet {
+    /// All domains.
+    pub const ALL: DomainSet = DomainSet(u64::MAX);
+
+    /// These domains. One whose number is too large is in no set.
+    pub fn of(domains: &[DomainId]) -> DomainSet {
+        let bits = domains.iter().filter(|domain| domain.index() < MAX_DOMAINS);
+        DomainSet(bits.fold(0, |set, domain| set | 1 << domain.0))
+    }
+
+    /// Is this domain one of them?
+    pub const fn has(self, domain: DomainId) -> bool {
+        domain.index() < MAX_DOMAINS && self.0 >> domain.0 & 1 == 1
+    }
+}
+
+/// Where round robin has come to. Every object, thread or process may have its own.
+#[derive(Debug, Default)]
+pub struct Rounds(AtomicUsize);
+
+impl Rounds {
+    /// From the first domain on.
+    pub const fn new() -> Rounds {
+        Rounds(AtomicUsize::new(0))
+    }
+
+    /// The number of the next `count` pages.
+    fn next(&self, count: usize) -> usize {
+        self.0.fetch_add(count, Ordering::Relaxed)
+    }
+}
+
+/// From which domain memory comes, for an object or a request.
+#[derive(Clone, Copy, Debug)]
+pub enum Policy<'a> {
+    /// The domain of the slot's CPU, which touches the memory first.
+    FirstTouch,
+    /// This domain.
+    Prefer(DomainId),
+    /// Each domain in turn.
+    RoundRobin(&'a Rounds),
+    /// The domain by the page's number in its object: one page from each domain, and so on.
+    Interleave {
+        /// The number of the first page.
+        page: usize,
+    },
+    /// These domains and no others.
+    Bind(DomainSet),
+}
