@@ -8,13 +8,14 @@
 //! *Progress*: as the allocators'. What is here is not changed after it was made.
 
 use woodlot_frame::{
-    AllocError, BadSlot, Batch, FrameAllocator, FrameId, FreeBatchError, FreeError, Geometry, HugeId,
-    OfflineError, Order, Place, Request, Slot, Stats, Unsupported, ZoneConfig, alloc_each,
+    AllocError, BadSlot, Batch, FrameAllocator, FrameId, FreeBatchError, FreeError, Geometry,
+    HugeId, OfflineError, Order, Place, Request, Slot, Stats, Unsupported, ZoneConfig, alloc_each,
     alloc_within,
 };
 
 use crate::DomainId;
 use crate::index::{Index, Located};
+use crate::policy::{DomainSet, Policy};
 use crate::turns::Turns;
 use crate::zone::Zone;
 
@@ -61,7 +62,11 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
     }
 
     /// The zone of a block that an allocation names, which lies in one chunk.
-    fn to_allocate(&self, frame: FrameId, order: Order) -> Result<(&Zone<'a, A>, FrameId), AllocError> {
+    fn to_allocate(
+        &self,
+        frame: FrameId,
+        order: Order,
+    ) -> Result<(&Zone<'a, A>, FrameId), AllocError> {
         if u32::from(order.0) > A::Geometry::MAX_ORDER {
             return Err(AllocError::OrderTooLarge(order));
         }
@@ -87,6 +92,45 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
     #[inline(always)]
     fn turn(&self, slot: Slot) -> impl Iterator<Item = &Zone<'a, A>> + Clone {
         self.turns.of(slot).iter().filter_map(|&zone| self.zones.get(usize::from(zone)))
+    }
+
+    /// The zones that a policy allows, in turn for a slot: the nearest first, from the policy's domain.
+    pub(crate) fn turn_of(
+        &self,
+        policy: Policy<'_>,
+        slot: Slot,
+    ) -> impl Iterator<Item = &Zone<'a, A>> + Clone {
+        let set = if let Policy::Bind(set) = policy { set } else { DomainSet::ALL };
+        let turn = match policy {
+            Policy::Prefer(domain) => self.turns.from(domain, slot),
+            _ => self.turns.of(slot),
+        };
+        let zones = turn.iter().filter_map(|&zone| self.zones.get(usize::from(zone)));
+        zones.filter(move |zone| set.has(zone.domain))
+    }
+
+    /// Allocates a block from the domain that the policy says; where that has none, from the nearest others.
+    ///
+    /// # Errors
+    /// As [`alloc`](FrameAllocator::alloc): [`AllocError::OutOfMemory`] where no domain that the policy allows has a
+    /// block. A request that names a place goes there, whatever the policy.
+    pub fn alloc_by(&self, request: Request, policy: Policy<'_>) -> Result<FrameId, AllocError> {
+        if request.place != Place::Anywhere {
+            return self.alloc(request);
+        }
+        let first = policy.is_even().then(|| policy.first_page(1) % self.zones.len().max(1));
+        let first = first.and_then(|zone| self.zones.get(zone));
+        for zone in first.into_iter().chain(self.turn_of(policy, request.slot)) {
+            match zone.allocator.alloc(request) {
+                Ok(frame) => return Ok(zone.frame(frame)),
+                Err(AllocError::OutOfMemory) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        match request.slot.0 < self.config.slots {
+            true => Err(AllocError::OutOfMemory),
+            false => Err(AllocError::BadSlot(request.slot)),
+        }
     }
 
     /// A block from any zone but the first in turn, which had none.
@@ -127,7 +171,8 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
         does: impl Fn(&A, HugeId, usize) -> Result<(), OfflineError>,
         undoes: impl Fn(&A, HugeId, usize) -> Result<(), OfflineError>,
     ) -> Result<(), OfflineError> {
-        let end = first.0.checked_add(count).filter(|_| count > 0).ok_or(OfflineError::OutOfRange)?;
+        let end =
+            first.0.checked_add(count).filter(|_| count > 0).ok_or(OfflineError::OutOfRange)?;
         if (first.0..end).any(|huge| self.at_huge(HugeId(huge)).is_none()) {
             return Err(OfflineError::OutOfRange);
         }
@@ -185,7 +230,8 @@ impl<A: FrameAllocator> FrameAllocator for Domains<'_, A> {
     fn alloc(&self, request: Request) -> Result<FrameId, AllocError> {
         match request.place {
             Place::Anywhere => {
-                let zone = self.turn(request.slot).next().ok_or(AllocError::BadSlot(request.slot))?;
+                let zone =
+                    self.turn(request.slot).next().ok_or(AllocError::BadSlot(request.slot))?;
                 match zone.allocator.alloc(request) {
                     Ok(frame) => Ok(zone.frame(frame)),
                     Err(AllocError::OutOfMemory) => self.alloc_farther(request),

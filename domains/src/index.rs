@@ -177,10 +177,8 @@ mod tests {
         }
         for (chunk, &expected) in expected.iter().enumerate() {
             let frame = chunk::frame::<Base4K>(chunk, 7);
-            let expected = expected.map(|(zone, place)| Located {
-                zone,
-                frame: chunk::frame::<Base4K>(place, 7),
-            });
+            let expected = expected
+                .map(|(zone, place)| Located { zone, frame: chunk::frame::<Base4K>(place, 7) });
             assert_eq!(index.locate::<Base4K>(frame), expected, "chunk {chunk}");
         }
         assert_eq!(index.locate::<Base4K>(FrameId(usize::MAX)), None);

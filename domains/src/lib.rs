@@ -4,6 +4,7 @@
 //!   Map       what firmware says: ranges of frames, each in a domain           map
 //!   Setup     the map, the slots and where they are, the distances            setup
 //!   Domains   a zone for each domain, without its holes; one FrameAllocator    domains, zone, index, turns
+//!   Policy    from which domain memory comes; runs of many pages               policy, batch
 //! ```
 //!
 //! After *Physical memory anti-fragmentation mechanisms in the FreeBSD kernel* (Novković).
@@ -11,16 +12,20 @@
 #![cfg_attr(coverage_nightly, feature(coverage_attribute))]
 #![warn(missing_docs)]
 
+mod batch;
 mod chunk;
 mod domains;
 mod index;
 mod map;
+mod policy;
 mod setup;
 mod turns;
 mod zone;
 
+pub use batch::RunsError;
 pub use domains::Domains;
 pub use map::{DomainId, MAX_DOMAINS, Map, MapError, Present};
+pub use policy::{DomainSet, Policy, Rounds};
 pub use setup::{Setup, SetupError};
 pub use turns::{DistanceError, Distances};
 

@@ -150,7 +150,10 @@ impl<'a> Map<'a> {
     }
 
     /// The ranges of a domain.
-    pub fn of(&self, domain: DomainId) -> impl DoubleEndedIterator<Item = Present> + Clone + use<'a> {
+    pub fn of(
+        &self,
+        domain: DomainId,
+    ) -> impl DoubleEndedIterator<Item = Present> + Clone + use<'a> {
         self.0.iter().copied().filter(move |range| range.domain == domain)
     }
 

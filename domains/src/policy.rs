@@ -70,3 +70,19 @@ pub enum Policy<'a> {
     /// These domains and no others.
     Bind(DomainSet),
 }
+
+impl Policy<'_> {
+    /// Does each domain give a share?
+    pub(crate) const fn is_even(&self) -> bool {
+        matches!(self, Policy::RoundRobin(_) | Policy::Interleave { .. })
+    }
+
+    /// The number of the first of `count` pages, of which each domain has one in turn.
+    pub(crate) fn first_page(&self, count: usize) -> usize {
+        match self {
+            Policy::RoundRobin(rounds) => rounds.next(count),
+            Policy::Interleave { page } => *page,
+            _ => 0,
+        }
+    }
+}

@@ -15,12 +15,12 @@ use woodlot_frame::{
     MetadataSize, RawMetadata, Slot, ZoneConfig,
 };
 
+use crate::chunk;
 use crate::domains::Domains;
 use crate::index::{self, Entry, Index};
 use crate::map::{DomainId, MAX_DOMAINS, Map, Present};
 use crate::turns::{Distances, Turns};
 use crate::zone::Zone;
-use crate::chunk;
 
 /// What is said of a machine.
 #[derive(Clone, Copy, Debug)]
@@ -80,7 +80,8 @@ struct Shared {
 
 impl Shared {
     fn bytes<A>(self) -> usize {
-        let tables = bytes::<Entry>(self.entries) + bytes::<u16>(self.rows) + bytes::<u8>(self.homes);
+        let tables =
+            bytes::<Entry>(self.entries) + bytes::<u16>(self.rows) + bytes::<u8>(self.homes);
         bytes::<Zone<'_, A>>(self.zones) + tables
     }
 }
@@ -117,7 +118,9 @@ impl<'s> Setup<'s> {
     }
 
     /// The runs of chunks of all zones, zone by zone.
-    fn runs<G: Geometry>(&self) -> impl Iterator<Item = (usize, Range<usize>)> + Clone + use<'s, G> {
+    fn runs<G: Geometry>(
+        &self,
+    ) -> impl Iterator<Item = (usize, Range<usize>)> + Clone + use<'s, G> {
         let map = self.map;
         let zones = map.domains().enumerate();
         zones.flat_map(move |(zone, of)| chunk::runs::<G>(map, of).map(move |run| (zone, run)))
@@ -139,7 +142,8 @@ impl<'s> Setup<'s> {
         let start = first.map_or(0, |range| chunk::offset::<G>(range.start));
         let end = last.or(first).map_or(0, |range| chunk::offset::<G>(range.end));
         let end = if end == 0 { G::MAX_FRAMES } else { end };
-        let frames = chunks.saturating_mul(G::MAX_FRAMES).saturating_sub(start + G::MAX_FRAMES - end);
+        let frames =
+            chunks.saturating_mul(G::MAX_FRAMES).saturating_sub(start + G::MAX_FRAMES - end);
         let config = ZoneConfig::new(frames, self.slots).with_classes(self.classes);
         config.starting_at(FrameId(start))
     }
@@ -152,7 +156,8 @@ impl<'s> Setup<'s> {
     /// What the zone of a domain takes, without what is beside it.
     fn zone_size<A: Construct>(&self, domain: DomainId) -> Result<MetadataSize, SetupError> {
         let size = A::metadata_size(&self.zone::<A::Geometry>(domain));
-        let MetadataSize { durable, volatile } = size.map_err(|error| SetupError::Zone(domain, error))?;
+        let MetadataSize { durable, volatile } =
+            size.map_err(|error| SetupError::Zone(domain, error))?;
         Ok(MetadataSize { durable, volatile: volatile.next_multiple_of(METADATA_ALIGN) })
     }
 
@@ -206,8 +211,8 @@ impl<'s> Setup<'s> {
                 let mut rest = Rest(metadata.volatile.0.add(self.zone_size::<A>(domain)?.volatile));
                 let mut all = chunk::runs::<A::Geometry>(self.map, domain).flatten();
                 let count = self.chunks::<A::Geometry>(domain);
-                let chunks =
-                    rest.take(count, || (all.next().unwrap_or_default().wrapping_sub(first)) as u32);
+                let chunks = rest
+                    .take(count, || (all.next().unwrap_or_default().wrapping_sub(first)) as u32);
                 let tables: &mut Tables<'a, A> =
                     tables.get_or_insert_with(|| Tables::new(shared, &mut rest));
                 tables.zones.add(number).write(Zone { allocator, domain, first, chunks });

@@ -127,8 +127,21 @@ impl<'a> Turns<'a> {
     /// The zones for a slot; none if there is no such slot.
     #[inline(always)]
     pub(crate) fn of(&self, slot: Slot) -> &'a [u16] {
-        let home = self.homes.get(slot.0).map(|&home| usize::from(home) * self.zones);
-        home.and_then(|home| self.rows.get(home..home + self.zones)).unwrap_or_default()
+        self.homes.get(slot.0).map_or(&[], |&home| self.row(home))
+    }
+
+    /// The zones from a domain on, for a slot; from the slot's own where nothing is known of the domain.
+    pub(crate) fn from(&self, domain: DomainId, slot: Slot) -> &'a [u16] {
+        match self.row(domain.0) {
+            row @ [_, ..] if slot.0 < self.homes.len() => row,
+            _ => self.of(slot),
+        }
+    }
+
+    #[inline(always)]
+    fn row(&self, domain: u8) -> &'a [u16] {
+        let start = usize::from(domain) * self.zones;
+        self.rows.get(start..start + self.zones).unwrap_or_default()
     }
 }
 
@@ -157,7 +170,8 @@ mod tests {
         let distances = Distances::new(&matrix).expect("they are right");
         let zones = [DomainId(0), DomainId(1), DomainId(2)];
         let mut rows = [0; 12];
-        let turns = Turns::new(&[0, 1, 2, 3], &mut rows, (3, |zone| zones.get(zone).copied()), &distances);
+        let turns =
+            Turns::new(&[0, 1, 2, 3], &mut rows, (3, |zone| zones.get(zone).copied()), &distances);
         let of = |slot| turns.of(Slot(slot));
         assert_eq!([of(0), of(1), of(2)], [[0, 2, 1], [1, 2, 0], [2, 1, 0]]);
         assert_eq!(of(3), [0, 1, 2], "a domain without memory is equally far from all");

@@ -29,7 +29,9 @@ impl<A: FrameAllocator> Zone<'_, A> {
     pub(crate) fn alloc_error(&self, error: AllocError) -> AllocError {
         match error {
             AllocError::OutOfRange(frame) => AllocError::OutOfRange(self.frame(frame)),
-            AllocError::Misaligned(frame, order) => AllocError::Misaligned(self.frame(frame), order),
+            AllocError::Misaligned(frame, order) => {
+                AllocError::Misaligned(self.frame(frame), order)
+            }
             AllocError::InUse(frame) => AllocError::InUse(self.frame(frame)),
             other => other,
         }

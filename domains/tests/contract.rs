@@ -1,14 +1,15 @@
-//! The contract suite on domains: one with all frames, and three whose chunks alternate.
+//! The contract suite on a domain that has all frames, or with `--cfg woodlot_one_geometry` on that of one geometry.
 
-mod split;
-
-use split::Split;
 use woodlot_domains::Domains;
-use woodlot_frame::{Base4K, Base64K};
+use woodlot_frame::Base4K;
+#[cfg(not(woodlot_one_geometry))]
+use woodlot_frame::Base64K;
 use woodlot_llfree::LLFree;
 
 woodlot_suite::contract_tests! {
-    one_domain_base4k: Domains<'static, LLFree<'static, Base4K>>,
-    three_domains_base4k: Split<LLFree<'static, Base4K>>,
-    three_domains_base64k: Split<LLFree<'static, Base64K>>,
+    base4k: Domains<'static, LLFree<'static, Base4K>>,
+}
+#[cfg(not(woodlot_one_geometry))]
+woodlot_suite::contract_tests! {
+    base64k: Domains<'static, LLFree<'static, Base64K>>,
 }

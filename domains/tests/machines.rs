@@ -1,0 +1,348 @@
+//! Machines with holes and several domains.
+
+mod machine;
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use fastrand::Rng;
+use machine::{Machine, machine, of, ranges};
+use woodlot_domains::{
+    Distances, DomainId, DomainSet, Map, Policy, Present, Rounds, RunsError, Setup, SetupError,
+};
+use woodlot_frame::{
+    AllocError, Base4K, Batch, FrameAllocator, FrameId, FreeError, HugeId, MetadataSize,
+    OfflineError, Order, Request, Slot,
+};
+use woodlot_llfree::LLFree;
+
+type Engine = LLFree<'static, Base4K>;
+
+/// Frames of a chunk.
+const CHUNK: usize = 1024;
+
+/// Two domains that alternate, with ragged ends, a hole within a chunk, and a hole of many chunks.
+const HOLED: [(usize, usize, u8); 6] = [
+    (3, 2 * CHUNK, 0),
+    (2 * CHUNK, 5 * CHUNK + 7, 1),
+    (5 * CHUNK + 9, 7 * CHUNK, 1),
+    (7 * CHUNK, 8 * CHUNK, 0),
+    (600 * CHUNK + 5, 600 * CHUNK + 6, 1),
+    (900 * CHUNK, 903 * CHUNK - 1, 0),
+];
+
+fn base(slot: usize) -> Request {
+    Request::movable(Order::BASE, Slot(slot))
+}
+
+fn frames(map: &[(usize, usize, u8)], domain: u8) -> usize {
+    map.iter().filter(|(.., of)| *of == domain).map(|(start, end, _)| end - start).sum()
+}
+
+fn is_present(map: &[(usize, usize, u8)], frame: usize) -> bool {
+    map.iter().any(|(start, end, _)| (*start..*end).contains(&frame))
+}
+
+#[test]
+fn each_frame_is_handed_out_once_and_none_of_a_hole() {
+    let machine = of(&HOLED);
+    let total = frames(&HOLED, 0) + frames(&HOLED, 1);
+    assert_eq!((machine.free_frames(), machine.stats().free_frames), (total, total));
+    let mut all = BTreeSet::new();
+    while let Ok(frame) = machine.alloc(base(all.len() % 2)) {
+        assert!(is_present(&HOLED, frame.0), "{frame} does not exist");
+        assert!(all.insert(frame), "{frame} was handed out twice");
+    }
+    assert_eq!((all.len(), machine.stats().free_frames), (total, 0));
+    for frame in all {
+        assert_eq!(machine.free(frame, Order::BASE, Slot(0)), Ok(()));
+    }
+    assert_eq!(machine.stats().free_frames, total);
+}
+
+#[test]
+fn random_calls_agree_with_a_set_of_frames() {
+    let machine = of(&HOLED);
+    let total = frames(&HOLED, 0) + frames(&HOLED, 1);
+    let mut rng = Rng::with_seed(21);
+    let (mut blocks, mut used) = (Vec::<(FrameId, Order)>::new(), BTreeSet::<usize>::new());
+    for _ in 0..6000 {
+        let order = Order(rng.u8(0..=10).min(rng.u8(0..=10)));
+        let slot = Slot(rng.usize(..2));
+        if rng.bool() || blocks.is_empty() {
+            let request = Request::movable(order, slot);
+            let request = match rng.u8(..4) {
+                0 => {
+                    let (start, end, _) = HOLED[rng.usize(..HOLED.len())];
+                    request.at(FrameId(rng.usize(start..end) & !(order.frames() - 1)))
+                }
+                1 => request.within(FrameId(CHUNK)..FrameId(rng.usize(CHUNK..901 * CHUNK))),
+                _ => request,
+            };
+            if let Ok(frame) = machine.alloc(request) {
+                assert!(frame.is_aligned(order));
+                for frame in frame.0..frame.0 + order.frames() {
+                    assert!(
+                        is_present(&HOLED, frame) && used.insert(frame),
+                        "{request:?}: {frame:#x}"
+                    );
+                }
+                blocks.push((frame, order));
+            }
+        } else {
+            let (frame, order) = blocks.swap_remove(rng.usize(..blocks.len()));
+            assert!((frame.0..frame.0 + order.frames()).all(|frame| used.remove(&frame)));
+            assert_eq!(machine.free(frame, order, slot), Ok(()));
+            let again = machine.free(frame, order, slot);
+            assert_eq!(again, Err(FreeError::NotAllocated(frame)), "{order}");
+        }
+        let wrong = rng.usize(..910 * CHUNK);
+        assert_eq!(
+            machine.is_free(FrameId(wrong), Order::BASE),
+            is_present(&HOLED, wrong) && !used.contains(&wrong)
+        );
+    }
+    assert_eq!(machine.stats().free_frames, total - used.len());
+    assert_eq!(machine.free_frames(), total - used.len());
+}
+
+#[test]
+fn what_is_in_a_hole_is_out_of_range() {
+    let machine = of(&HOLED);
+    let hole = FrameId(100 * CHUNK);
+    assert_eq!(machine.domain_of(hole), None);
+    assert_eq!(machine.alloc(base(0).at(hole)), Err(AllocError::OutOfRange(hole)));
+    assert_eq!(machine.free(hole, Order::BASE, Slot(0)), Err(FreeError::OutOfRange(hole)));
+    assert_eq!(machine.offline(HugeId(200), 1), Err(OfflineError::OutOfRange));
+    assert_eq!((machine.free_map(hole), machine.free_in_huge(HugeId(200))), (0, 0));
+    let in_hole = base(0).within(hole..FrameId(101 * CHUNK));
+    assert_eq!(machine.alloc(in_hole), Err(AllocError::OutOfMemory));
+}
+
+#[test]
+fn a_hole_costs_next_to_nothing() {
+    let sum = |map: &[(usize, usize, u8)]| -> usize {
+        let mut ranges = ranges(map);
+        let setup = Setup::new(Map::new(&mut ranges).expect("the map is right"), 4);
+        let bytes = |size: MetadataSize| size.durable + size.volatile;
+        setup.sizes::<Engine>().map(|size| bytes(size.expect("it is small").1)).sum()
+    };
+    let four_gib = 1 << 20;
+    let spread: Vec<_> = (0..1024).map(|n| (n << 18, (n << 18) + CHUNK, 0)).collect();
+    let (dense, spread) = (sum(&[(0, four_gib, 0)]), sum(&spread));
+    let most = dense + four_gib * 4096 / 25_000;
+    assert!(spread <= most, "4 GiB over 1 TiB cost {spread} bytes, side by side {dense}");
+}
+
+#[test]
+fn offline_frames_of_two_domains_go_together_or_not_at_all() {
+    let machine = of(&HOLED);
+    // The last huge frame of domain 0, and five of domain 1.
+    let (first, count) = (HugeId(3), 6);
+    assert_eq!(machine.offline(first, count), Ok(()));
+    assert_eq!(machine.offline(HugeId(8), 1), Err(OfflineError::InUse(FrameId(8 * 512))));
+    assert_eq!(machine.online(first, count), Ok(()));
+    let used = FrameId(8 * 512 + 3);
+    assert_eq!(machine.alloc(base(0).at(used)), Ok(used));
+    assert_eq!(machine.offline(first, count), Err(OfflineError::InUse(used)));
+    assert_eq!(machine.online(HugeId(3), 1), Err(OfflineError::NotOffline), "it was put back");
+}
+
+#[test]
+fn a_batch_of_frees_crosses_domains() {
+    let machine = of(&HOLED);
+    let mut blocks = [FrameId(0); 3000];
+    assert_eq!(machine.alloc_batch(base(1), Batch::All, &mut blocks), Ok(3000));
+    Rng::with_seed(4).shuffle(&mut blocks);
+    assert_eq!(machine.free_batch(&blocks, Order::BASE, Slot(0)), Ok(()));
+    let total = frames(&HOLED, 0) + frames(&HOLED, 1);
+    assert_eq!(machine.stats().free_frames, total);
+    let mut all = vec![FrameId(0); total + 1];
+    let failed = machine.alloc_batch(base(0), Batch::All, &mut all);
+    assert_eq!((failed, machine.stats().free_frames), (Err(AllocError::OutOfMemory), total));
+    assert_eq!(machine.alloc_batch(base(0), Batch::UpTo, &mut all), Ok(total));
+}
+
+/// Three domains, of which 1 is nearer to 2 than 0 is.
+fn three() -> Machine<'static> {
+    let map = [(0, 4 * CHUNK, 0), (4 * CHUNK, 8 * CHUNK, 1), (8 * CHUNK, 12 * CHUNK, 2)];
+    let mut ranges = ranges(&map);
+    let map = Map::new(&mut ranges).expect("the map is right");
+    let distances = [10, 20, 30, 20, 10, 15, 30, 15, 10];
+    let homes = [DomainId(0), DomainId(2)];
+    let distances = Distances::new(&distances).expect("they are right");
+    machine(&Setup::new(map, 2).at_home(&homes).apart(distances))
+}
+
+/// From which domains so many huge frames come.
+fn order_of(machine: &Machine<'_>, request: Request, policy: Policy<'_>, count: usize) -> Vec<u8> {
+    let huge = Request { order: Order(9), ..request };
+    let next = || Some(machine.domain_of(machine.alloc_by(huge, policy).ok()?)?.0);
+    std::iter::from_fn(next).take(count).collect()
+}
+
+#[test]
+fn the_nearest_domain_gives_first() {
+    let all = |policy| order_of(&three(), base(1), policy, 100);
+    let expect = |order: [u8; 3]| order.iter().flat_map(|&of| [of; 8]).collect::<Vec<_>>();
+    assert_eq!(all(Policy::FirstTouch), expect([2, 1, 0]));
+    assert_eq!(all(Policy::Prefer(DomainId(0))), expect([0, 1, 2]));
+    assert_eq!(all(Policy::Prefer(DomainId(1))), expect([1, 2, 0]));
+    assert_eq!(all(Policy::Prefer(DomainId(63))), expect([2, 1, 0]));
+    let set = DomainSet::of(&[DomainId(0), DomainId(1), DomainId(200)]);
+    assert_eq!(all(Policy::Bind(set)), expect([1, 0, 0])[..16]);
+    let machine = three();
+    let without: Vec<u8> = std::iter::from_fn(|| {
+        let frame = machine.alloc(Request { order: Order(9), ..base(1) }).ok()?;
+        Some(machine.domain_of(frame)?.0)
+    })
+    .collect();
+    assert_eq!(without, expect([2, 1, 0]), "without a policy");
+}
+
+#[test]
+fn domains_take_turns() {
+    let machine = three();
+    let rounds = Rounds::new();
+    let policy = Policy::RoundRobin(&rounds);
+    assert_eq!(order_of(&machine, base(0), policy, 7), [0, 1, 2, 0, 1, 2, 0]);
+    for page in [5, 7, usize::MAX] {
+        let from = order_of(&machine, base(0), Policy::Interleave { page }, 1);
+        assert_eq!(from, [(page % 3) as u8]);
+    }
+}
+
+/// How many frames of runs are in each domain. The runs do not overlap.
+fn shares(machine: &Machine<'_>, runs: &[Range<FrameId>]) -> [usize; 3] {
+    let mut shares = [0; 3];
+    let mut seen = BTreeSet::new();
+    for frame in runs.iter().flat_map(|run| run.start.0..run.end.0) {
+        assert!(seen.insert(frame), "{frame:#x} is in two runs");
+        shares[machine.domain_of(FrameId(frame)).expect("it exists").index()] += 1;
+    }
+    shares
+}
+
+const NO_RUN: Range<FrameId> = FrameId(0)..FrameId(0);
+
+#[test]
+fn a_batch_is_shared_out_as_the_policy_says() {
+    for (count, page) in [(64, 0), (100, 1), (4096, 2), (1, 5), (7, usize::MAX)] {
+        let machine = three();
+        let mut runs = vec![NO_RUN; 64];
+        let mut of = |policy| {
+            let count = machine.alloc_runs(base(1), count, policy, Batch::All, &mut runs);
+            let runs = &runs[..count.expect("there is room")];
+            let shares = shares(&machine, runs);
+            runs.iter()
+                .for_each(|run| machine.free_range(run.clone(), Slot(0)).expect("it is ours"));
+            shares
+        };
+        assert_eq!(of(Policy::FirstTouch), [0, 0, count]);
+        assert_eq!(of(Policy::Prefer(DomainId(1))), [0, count, 0]);
+        let mut expected = [0; 3];
+        (0..count).for_each(|n| expected[page.wrapping_add(n) % 3] += 1);
+        if page.checked_add(count).is_some() {
+            assert_eq!(of(Policy::Interleave { page }), expected, "{count} from {page}");
+        }
+        let rounds = Rounds::new();
+        assert_eq!(of(Policy::RoundRobin(&rounds)).iter().sum::<usize>(), count);
+        assert_eq!(machine.stats().free_huge, 24);
+    }
+}
+
+#[test]
+fn what_a_domain_lacks_comes_from_the_nearest_ones() {
+    let machine = three();
+    let mut runs = vec![NO_RUN; 64];
+    let count = machine.alloc_runs(base(1), 5 * CHUNK, Policy::FirstTouch, Batch::All, &mut runs);
+    assert_eq!(shares(&machine, &runs[..count.expect("there is room")]), [0, CHUNK, 4 * CHUNK]);
+    let bound = Policy::Bind(DomainSet::of(&[DomainId(2)]));
+    let none = machine.alloc_runs(base(1), 1, bound, Batch::UpTo, &mut runs);
+    assert_eq!(none, Err(RunsError::Alloc(AllocError::OutOfMemory)));
+    let rounds = Rounds::new();
+    let policy = Policy::RoundRobin(&rounds);
+    let rest = machine.alloc_runs(base(0), 8 * CHUNK, policy, Batch::UpTo, &mut runs);
+    assert_eq!(shares(&machine, &runs[..rest.expect("there is some")]), [4 * CHUNK, 3 * CHUNK, 0]);
+}
+
+#[test]
+fn a_batch_that_fails_leaves_nothing() {
+    let machine = three();
+    let mut runs = vec![NO_RUN; 64];
+    let policy = Policy::FirstTouch;
+    let failed = machine.alloc_runs(base(0), 12 * CHUNK + 1, policy, Batch::All, &mut runs);
+    assert_eq!(failed, Err(RunsError::Alloc(AllocError::OutOfMemory)));
+    assert_eq!(machine.stats().free_huge, 24);
+    // Every other frame of a domain is in use.
+    let mut used = Vec::new();
+    for frame in (0..4 * CHUNK).step_by(2).map(FrameId) {
+        used.push(machine.alloc(base(0).at(frame)).expect("it is free"));
+    }
+    let bound = Policy::Bind(DomainSet::of(&[DomainId(0)]));
+    let failed = machine.alloc_runs(base(0), 100, bound, Batch::All, &mut runs);
+    assert_eq!(failed, Err(RunsError::TooManyRuns));
+    assert_eq!(machine.stats().free_frames, 12 * CHUNK - used.len());
+    let some = machine.alloc_runs(base(0), 100, bound, Batch::UpTo, &mut runs);
+    assert_eq!(some, Ok(64));
+    assert_eq!(machine.stats().free_frames, 12 * CHUNK - used.len() - 64);
+    let placed = machine.alloc_runs(base(0).at(FrameId(1)), 1, policy, Batch::All, &mut runs);
+    assert_eq!(placed, Err(RunsError::Placed));
+    let no_slot = machine.alloc_runs(base(2), 1, policy, Batch::All, &mut runs);
+    assert_eq!(no_slot, Err(RunsError::Alloc(AllocError::BadSlot(Slot(2)))));
+    assert_eq!(machine.alloc_by(base(2), policy), Err(AllocError::BadSlot(Slot(2))));
+}
+
+#[test]
+fn metadata_is_carved_from_the_memory_itself() {
+    let map = [(0, 700, 0), (900, 2 * CHUNK, 0), (4 * CHUNK, 5 * CHUNK, 1)];
+    let memory = vec![[0xa5a5_a5a5_u64; 512]; 5 * CHUNK + 1].leak();
+    let start = memory.as_mut_ptr().cast::<u8>();
+    let start = start.wrapping_add(start.align_offset(4096));
+    let mut ranges = ranges(&map);
+    let setup = Setup::new(Map::new(&mut ranges).expect("the map is right"), 2);
+    // SAFETY: the memory has all frames, and stays.
+    let machine: Machine<'_> =
+        unsafe { setup.carve(|frame| start.add(frame.0 * 4096)) }.expect("there is room");
+    let bytes =
+        |size: MetadataSize| (size.durable.next_multiple_of(64) + size.volatile).div_ceil(4096);
+    let sizes = setup.sizes::<Engine>().map(|size| size.expect("it is small"));
+    let carved: Vec<_> = sizes.map(|(_, size)| bytes(size)).collect();
+    let total = frames(&map, 0) + frames(&map, 1);
+    assert_eq!(machine.stats().free_frames, total - carved.iter().sum::<usize>());
+    for (end, frames) in [2 * CHUNK, 5 * CHUNK].into_iter().zip(carved) {
+        let metadata = FrameId(end - frames)..FrameId(end);
+        assert_eq!(machine.free_runs(metadata).count(), 0, "metadata is in use");
+    }
+    while machine.alloc(base(1)).is_ok_and(|frame| {
+        // SAFETY: the frame is ours.
+        unsafe { start.add(frame.0 * 4096).write_bytes(0xff, 4096) };
+        true
+    }) {}
+    assert_eq!(machine.stats().free_frames, 0);
+}
+
+#[test]
+fn a_domain_without_room_for_its_metadata_is_named() {
+    let mut ranges = ranges(&[(0, CHUNK, 0), (CHUNK, CHUNK + 1, 1)]);
+    let setup = Setup::new(Map::new(&mut ranges).expect("the map is right"), 64);
+    // SAFETY: nothing is written.
+    let error = unsafe { setup.carve::<Engine>(|_| std::ptr::null_mut()) }.err();
+    assert!(matches!(error, Some(SetupError::Zone(DomainId(0), _) | SetupError::TooSmall(..))));
+    let homes = [DomainId(0), DomainId(64)];
+    let lost = setup.at_home(&homes);
+    // SAFETY: nothing is written.
+    let error = unsafe { lost.carve::<Engine>(|_| std::ptr::null_mut()) }.err();
+    assert_eq!(error, Some(SetupError::NoSuchHome(Slot(1), DomainId(64))));
+}
+
+#[test]
+fn one_frame_is_a_machine() {
+    let machine = of(&[(usize::MAX - 1, usize::MAX, 0)]);
+    let frame = FrameId(usize::MAX - 1);
+    assert_eq!(machine.alloc(base(0)), Ok(frame));
+    assert_eq!(machine.alloc(base(1)), Err(AllocError::OutOfMemory));
+    assert_eq!(machine.free(frame, Order::BASE, Slot(1)), Ok(()));
+    let of = Present::new(frame..FrameId(usize::MAX), DomainId(0));
+    assert_eq!((of.frames(), machine.domains().count()), (1, 1));
+}
