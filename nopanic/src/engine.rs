@@ -3,6 +3,7 @@
 use core::hint::black_box;
 use core::ops::Range;
 
+use woodlot_domains::Domains;
 use woodlot_frame::{
     Adr, AllocError, BadSlot, Base4K, Base16K, Base64K, Batch, ClassPolicy, Construct,
     FrameAllocator, FrameId, FreeBatchError, FreeBlocks, FreeError, HugeId, Init, InitError,
@@ -184,6 +185,12 @@ engine! { llfree_intents_base4k: WithIntents<Base4K>, woodlot_llfree::Parts<'sta
         detect() -> Option<Intents<Volatile>> = Intents::detect();
     }
 } }
+
+/// LLFree behind domains.
+type Machine<'a, G> = Domains<'a, LLFree<'a, G>>;
+
+engine! { domains_base4k: Machine<Base4K>, woodlot_llfree::Parts<'static>, {} }
+engine! { domains_base64k: Machine<Base64K>, woodlot_llfree::Parts<'static>, {} }
 
 llfree!(llfree_base4k, Base4K);
 llfree!(llfree_base16k, Base16K);

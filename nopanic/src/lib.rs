@@ -31,6 +31,7 @@ macro_rules! symbols {
 mod adapters;
 #[cfg(feature = "defects")]
 mod defects;
+mod domains;
 mod engine;
 mod kmem;
 mod kmem_vmblk;

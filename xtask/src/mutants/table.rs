@@ -27,12 +27,13 @@ use serde::Deserialize;
 use crate::shell::root;
 
 /// The tables, by the crate that is changed.
-const TABLES: [&str; 8] = [
+const TABLES: [&str; 9] = [
     "xtask/src/mutants/frame.toml",
     "xtask/src/mutants/llfree.toml",
     "xtask/src/mutants/nbbs.toml",
     "xtask/src/mutants/zone.toml",
     "xtask/src/mutants/pool.toml",
+    "xtask/src/mutants/domains.toml",
     "xtask/src/mutants/kmem.toml",
     "xtask/src/mutants/kmem_vmblk.toml",
     "xtask/src/mutants/malloc.toml",
