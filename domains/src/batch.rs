@@ -130,8 +130,8 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
         let zones = self.zones.len();
         for (number, zone) in self.zones.iter().enumerate().filter(|_| even.is_some()) {
             // Pages `first .. first + count` in turn: how many fall to this zone.
-            let first = even.unwrap_or(0) % zones.max(1);
-            let before = |end: usize| end.saturating_sub(number).div_ceil(zones.max(1));
+            let first = even.unwrap_or(0) % zones;
+            let before = |end: usize| end.saturating_sub(number).div_ceil(zones);
             let mut share = before(first.saturating_add(count)) - before(first);
             let asked = share;
             self.take(zone, request, &mut share, runs)?;

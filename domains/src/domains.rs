@@ -8,8 +8,8 @@
 //! *Progress*: as the allocators'. What is here is not changed after it was made.
 
 use woodlot_frame::{
-    AllocError, BadSlot, Batch, FrameAllocator, FrameId, FreeBatchError, FreeError, Geometry,
-    HugeId, OfflineError, Order, Place, Request, Slot, Stats, Unsupported, ZoneConfig, alloc_each,
+    AllocError, BadSlot, Batch, FrameAllocator, FrameId, FreeBatchError, FreeError, HugeId,
+    OfflineError, Order, Place, Request, Slot, Stats, Unsupported, ZoneConfig, alloc_each,
     alloc_within,
 };
 
@@ -17,7 +17,7 @@ use crate::DomainId;
 use crate::index::{Index, Located};
 use crate::policy::{DomainSet, Policy};
 use crate::turns::Turns;
-use crate::zone::Zone;
+use crate::zone::{Zone, Zones};
 
 /// Frames of a batch that are given to a zone at a time.
 const BATCH: usize = 64;
@@ -26,7 +26,7 @@ const BATCH: usize = 64;
 pub struct Domains<'a, A> {
     pub(crate) config: ZoneConfig,
     pub(crate) index: Index<'a>,
-    pub(crate) zones: &'a [Zone<'a, A>],
+    pub(crate) zones: Zones<'a, A>,
     pub(crate) turns: Turns<'a>,
 }
 
@@ -50,6 +50,14 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
     /// The zone of a frame, and its number there.
     #[inline(always)]
     fn at(&self, frame: FrameId) -> Option<(&Zone<'a, A>, FrameId)> {
+        if let Some(there) = self.zones.first.there(frame) {
+            return Some((&self.zones.first, there));
+        }
+        self.at_index(frame)
+    }
+
+    #[inline(never)]
+    fn at_index(&self, frame: FrameId) -> Option<(&Zone<'a, A>, FrameId)> {
         let Located { zone, frame } = self.index.locate::<A::Geometry>(frame)?;
         Some((self.zones.get(zone)?, frame))
     }
@@ -61,35 +69,7 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
         Some((zone, frame.huge::<A::Geometry>()))
     }
 
-    /// The zone of a block that an allocation names, which lies in one chunk.
-    fn to_allocate(
-        &self,
-        frame: FrameId,
-        order: Order,
-    ) -> Result<(&Zone<'a, A>, FrameId), AllocError> {
-        if u32::from(order.0) > A::Geometry::MAX_ORDER {
-            return Err(AllocError::OrderTooLarge(order));
-        }
-        if !frame.is_aligned(order) {
-            return Err(AllocError::Misaligned(frame, order));
-        }
-        self.at(frame).ok_or(AllocError::OutOfRange(frame))
-    }
-
-    /// The zone of a block that a free names.
-    #[inline(always)]
-    fn to_free(&self, frame: FrameId, order: Order) -> Result<(&Zone<'a, A>, FrameId), FreeError> {
-        if u32::from(order.0) > A::Geometry::MAX_ORDER {
-            return Err(FreeError::OrderTooLarge(order));
-        }
-        if !frame.is_aligned(order) {
-            return Err(FreeError::Misaligned(frame, order));
-        }
-        self.at(frame).ok_or(FreeError::OutOfRange(frame))
-    }
-
     /// The zones for a slot, the nearest first.
-    #[inline(always)]
     fn turn(&self, slot: Slot) -> impl Iterator<Item = &Zone<'a, A>> + Clone {
         self.turns.of(slot).iter().filter_map(|&zone| self.zones.get(usize::from(zone)))
     }
@@ -118,7 +98,7 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
         if request.place != Place::Anywhere {
             return self.alloc(request);
         }
-        let first = policy.is_even().then(|| policy.first_page(1) % self.zones.len().max(1));
+        let first = policy.is_even().then(|| policy.first_page(1) % self.zones.len());
         let first = first.and_then(|zone| self.zones.get(zone));
         for zone in first.into_iter().chain(self.turn_of(policy, request.slot)) {
             match zone.allocator.alloc(request) {
@@ -133,10 +113,28 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
         }
     }
 
-    /// A block from any zone but the first in turn, which had none.
+    /// The zone that is asked first for a slot.
+    #[inline(always)]
+    fn nearest(&self, slot: Slot) -> Option<&Zone<'a, A>> {
+        self.zones.get(self.turns.first(slot))
+    }
+
+    /// A block at a frame, or inside of a range.
+    #[inline(never)]
+    fn alloc_placed(&self, request: Request) -> Result<FrameId, AllocError> {
+        let Place::At(frame) = request.place else { return alloc_within(self, request) };
+        let (zone, there) = self.at(frame).ok_or(AllocError::OutOfRange(frame))?;
+        let result = zone.allocator.alloc(request.at(there));
+        result.map(|_| frame).map_err(|error| zone.alloc_error(error))
+    }
+
+    /// A block from any zone but the first in turn, which gave none.
     #[cold]
     #[inline(never)]
-    fn alloc_farther(&self, request: Request) -> Result<FrameId, AllocError> {
+    fn alloc_farther(&self, request: Request, error: AllocError) -> Result<FrameId, AllocError> {
+        if error != AllocError::OutOfMemory {
+            return Err(error);
+        }
         let mut farther = self.turn(request.slot).skip(1);
         let found = farther.find_map(|zone| Some(zone.frame(zone.allocator.alloc(request).ok()?)));
         found.ok_or(AllocError::OutOfMemory)
@@ -228,29 +226,27 @@ impl<A: FrameAllocator> FrameAllocator for Domains<'_, A> {
     /// The nearest zone that has a block, as the slot's domain sees it.
     #[inline]
     fn alloc(&self, request: Request) -> Result<FrameId, AllocError> {
-        match request.place {
-            Place::Anywhere => {
-                let zone =
-                    self.turn(request.slot).next().ok_or(AllocError::BadSlot(request.slot))?;
-                match zone.allocator.alloc(request) {
-                    Ok(frame) => Ok(zone.frame(frame)),
-                    Err(AllocError::OutOfMemory) => self.alloc_farther(request),
-                    Err(other) => Err(other),
-                }
-            }
-            Place::At(frame) => {
-                let (zone, there) = self.to_allocate(frame, request.order)?;
-                let result = zone.allocator.alloc(request.at(there));
-                result.map(|_| frame).map_err(|error| zone.alloc_error(error))
-            }
-            Place::Within { .. } => alloc_within(self, request),
+        if request.place != Place::Anywhere {
+            return self.alloc_placed(request);
+        }
+        let Some(zone) = self.nearest(request.slot) else {
+            return Err(AllocError::BadSlot(request.slot));
+        };
+        match zone.allocator.alloc(Request { place: Place::Anywhere, ..request }) {
+            Ok(frame) => Ok(zone.frame(frame)),
+            Err(error) => self.alloc_farther(request, error),
         }
     }
 
     #[inline]
     fn free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
-        let (zone, there) = self.to_free(frame, order)?;
-        zone.allocator.free(there, order, slot).map_err(|error| zone.free_error(error))
+        match self.at(frame) {
+            Some((zone, there)) => match zone.allocator.free(there, order, slot) {
+                Ok(()) => Ok(()),
+                Err(error) => Err(zone.free_error(error)),
+            },
+            None => Err(FreeError::OutOfRange(frame)),
+        }
     }
 
     fn alloc_batch(
@@ -280,11 +276,11 @@ impl<A: FrameAllocator> FrameAllocator for Domains<'_, A> {
         let mut freed = 0;
         while let Some(&first) = frames.get(freed) {
             let stops = |cause| FreeBatchError { freed, cause };
-            let (zone, _) = self.to_free(first, order).map_err(stops)?;
+            let (zone, _) = self.at(first).ok_or(stops(FreeError::OutOfRange(first)))?;
             let mut there = [FrameId(0); BATCH];
             let left = frames.get(freed..).unwrap_or_default().iter();
             let same = left.map_while(|&frame| {
-                let (other, there) = self.to_free(frame, order).ok()?;
+                let (other, there) = self.at(frame)?;
                 core::ptr::eq(zone, other).then_some(there)
             });
             let count = there.iter_mut().zip(same).map(|(place, frame)| *place = frame).count();
@@ -299,7 +295,7 @@ impl<A: FrameAllocator> FrameAllocator for Domains<'_, A> {
     }
 
     fn can_free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
-        let (zone, there) = self.to_free(frame, order)?;
+        let (zone, there) = self.at(frame).ok_or(FreeError::OutOfRange(frame))?;
         zone.allocator.can_free(there, order, slot).map_err(|error| zone.free_error(error))
     }
 
@@ -339,8 +335,7 @@ impl<A: FrameAllocator> FrameAllocator for Domains<'_, A> {
     }
 
     fn is_free(&self, frame: FrameId, order: Order) -> bool {
-        let block = self.to_free(frame, order);
-        block.is_ok_and(|(zone, there)| zone.allocator.is_free(there, order))
+        self.at(frame).is_some_and(|(zone, there)| zone.allocator.is_free(there, order))
     }
 
     fn free_map(&self, frame: FrameId) -> u64 {

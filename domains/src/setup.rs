@@ -19,8 +19,8 @@ use crate::chunk;
 use crate::domains::Domains;
 use crate::index::{self, Entry, Index};
 use crate::map::{DomainId, MAX_DOMAINS, Map, Present};
-use crate::turns::{Distances, Turns};
-use crate::zone::Zone;
+use crate::turns::{Distances, Home, Turns};
+use crate::zone::{Run, Zone, Zones};
 
 /// What is said of a machine.
 #[derive(Clone, Copy, Debug)]
@@ -81,8 +81,8 @@ struct Shared {
 impl Shared {
     fn bytes<A>(self) -> usize {
         let tables =
-            bytes::<Entry>(self.entries) + bytes::<u16>(self.rows) + bytes::<u8>(self.homes);
-        bytes::<Zone<'_, A>>(self.zones) + tables
+            bytes::<Entry>(self.entries) + bytes::<u16>(self.rows) + bytes::<Home>(self.homes);
+        bytes::<Zone<'_, A>>(self.zones.saturating_sub(1)) + tables
     }
 }
 
@@ -195,37 +195,32 @@ impl<'s> Setup<'s> {
     ) -> Result<Domains<'a, A>, SetupError> {
         self.check()?;
         self.sizes::<A>().try_for_each(|size| size.map(|_| ()))?;
-        let (shared, mut tables) = (self.shared::<A::Geometry>(), None);
-        let first = index::first(self.runs::<A::Geometry>().map(|(_, run)| run));
-        for (number, size) in self.sizes::<A>().enumerate() {
+        let shared = self.shared::<A::Geometry>();
+        let mut zones = self.sizes::<A>().map(|size| {
             let (domain, size) = size?;
-            let failed = |error| SetupError::Zone(domain, error);
             let metadata = memory(domain, size)?;
-            metadata.check(size).map_err(failed)?;
-            let begins = if init == Init::Free { self.begins(domain) } else { init };
-            let config = self.zone::<A::Geometry>(domain);
-            // SAFETY: as the caller says.
-            let allocator = unsafe { A::construct(&config, metadata, begins) }.map_err(failed)?;
-            // SAFETY: the memory is as long as `sizes` says, which has room for this behind the zone's.
-            unsafe {
-                let mut rest = Rest(metadata.volatile.0.add(self.zone_size::<A>(domain)?.volatile));
-                let mut all = chunk::runs::<A::Geometry>(self.map, domain).flatten();
-                let count = self.chunks::<A::Geometry>(domain);
-                let chunks = rest
-                    .take(count, || (all.next().unwrap_or_default().wrapping_sub(first)) as u32);
-                let tables: &mut Tables<'a, A> =
-                    tables.get_or_insert_with(|| Tables::new(shared, &mut rest));
-                tables.zones.add(number).write(Zone { allocator, domain, first, chunks });
+            metadata.check(size).map_err(|error| SetupError::Zone(domain, error))?;
+            // SAFETY: as the caller says; the memory is as long as it must be.
+            unsafe { self.zone_in(domain, metadata, init) }
+        });
+        let empty = SetupError::Zone(DomainId(0), InitError::EmptyZone);
+        let (first, mut rest) = zones.next().unwrap_or(Err(empty))?;
+        // SAFETY: the first domain's memory has room for this behind the zone's, and for each other zone.
+        let (tables, zones) = unsafe {
+            let tables = Tables::new(shared, &mut rest);
+            let mut others = 0;
+            for zone in zones {
+                tables.others.add(others).write(zone?.0);
+                others += 1;
             }
-        }
-        let tables = tables.ok_or(SetupError::Zone(DomainId(0), InitError::EmptyZone))?;
-        // SAFETY: each zone was written.
-        let zones = unsafe { core::slice::from_raw_parts(tables.zones, shared.zones) };
+            let others = core::slice::from_raw_parts(tables.others, others);
+            (tables, Zones { first, others })
+        };
         let too_large = SetupError::Zone(DomainId(0), InitError::ZoneTooLarge);
         let index = Index::new(tables.entries, self.runs::<A::Geometry>()).ok_or(too_large)?;
-        tables.homes.iter_mut().enumerate().for_each(|(slot, home)| *home = self.home(slot).0);
+        tables.homes.iter_mut().enumerate().for_each(|(slot, home)| home.domain = self.home(slot));
         let of = |zone: usize| zones.get(zone).map(|zone| zone.domain);
-        let turns = Turns::new(tables.homes, tables.rows, (shared.zones, of), &self.distances);
+        let turns = Turns::new(tables.homes, tables.rows, (zones.len(), of), &self.distances);
         let span = self.map.span();
         let config = ZoneConfig::new(span.end.0 - span.start.0, self.slots)
             .starting_at(span.start)
@@ -235,6 +230,40 @@ impl<'s> Setup<'s> {
         let mut holed = holed.filter(|range| self.begins(range.domain) == Init::Allocated);
         holed.try_for_each(|range| domains.hand_over(range.range()))?;
         Ok(domains)
+    }
+
+    /// Makes the zone of a domain; returns what is left of its memory, too.
+    ///
+    /// # Safety
+    /// As for [`make`](Self::make); the memory has what [`sizes`](Self::sizes) says.
+    unsafe fn zone_in<'a, A: Construct>(
+        &self,
+        domain: DomainId,
+        metadata: RawMetadata,
+        init: Init,
+    ) -> Result<(Zone<'a, A>, Rest), SetupError> {
+        let config = self.zone::<A::Geometry>(domain);
+        let begins = if init == Init::Free { self.begins(domain) } else { init };
+        // SAFETY: as the caller says.
+        let allocator = unsafe { A::construct(&config, metadata, begins) };
+        let allocator = allocator.map_err(|error| SetupError::Zone(domain, error))?;
+        let size = self.zone_size::<A>(domain)?;
+        let first = index::first(self.runs::<A::Geometry>().map(|(_, run)| run));
+        let runs = || chunk::runs::<A::Geometry>(self.map, domain);
+        let mut all = runs().flatten().map(|chunk| (chunk - first) as u32);
+        // SAFETY: as the caller says.
+        let (chunks, rest) = unsafe {
+            let mut rest = Rest(metadata.volatile.0.add(size.volatile));
+            (&*rest.take(runs().map(|run| run.len()).sum(), || all.next().unwrap_or(0)), rest)
+        };
+        let places = runs().scan(0, |place, run| {
+            let at = *place;
+            *place += run.len();
+            Some((run, at))
+        });
+        let longest = places.max_by_key(|(run, _)| run.len()).unwrap_or((0..0, 0));
+        let longest = Run::new::<A::Geometry>(&longest.0, longest.1);
+        Ok((Zone { allocator, domain, longest, first, chunks }, rest))
     }
 
     /// How the zone of a domain begins that is to be free: allocated, if it has holes, and then freed but for these.
@@ -292,10 +321,10 @@ impl<'s> Setup<'s> {
 
 /// What the first domain has beside its zone, laid out.
 struct Tables<'a, A> {
-    zones: *mut Zone<'a, A>,
+    others: *mut Zone<'a, A>,
     entries: &'a mut [Entry],
     rows: &'a mut [u16],
-    homes: &'a mut [u8],
+    homes: &'a mut [Home],
 }
 
 impl<A> Tables<'_, A> {
@@ -305,10 +334,10 @@ impl<A> Tables<'_, A> {
         // SAFETY: as the caller says.
         unsafe {
             Tables {
-                zones: rest.skip(shared.zones),
+                others: rest.skip(shared.zones.saturating_sub(1)),
                 entries: rest.take(shared.entries, || Entry::NONE),
                 rows: rest.take(shared.rows, || 0),
-                homes: rest.take(shared.homes, || 0),
+                homes: rest.take(shared.homes, Home::default),
             }
         }
     }

@@ -87,10 +87,17 @@ impl<'a> Distances<'a> {
     }
 }
 
+/// Where a slot is at home.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Home {
+    pub(crate) domain: DomainId,
+    nearest: u16,
+}
+
 /// The zones in turn for each slot.
 pub(crate) struct Turns<'a> {
-    /// The domain of each slot.
-    homes: &'a [u8],
+    /// The domain of each slot, and the zone that is asked first.
+    homes: &'a [Home],
     /// A row of zones for each domain.
     rows: &'a [u16],
     /// How many zones there are.
@@ -100,7 +107,7 @@ pub(crate) struct Turns<'a> {
 impl<'a> Turns<'a> {
     /// Puts the zones of these domains in order, for each domain in turn, in memory that has as many rows as it is long.
     pub(crate) fn new(
-        homes: &'a [u8],
+        homes: &'a mut [Home],
         rows: &'a mut [u16],
         (zones, domain_of): (usize, impl Fn(usize) -> Option<DomainId>),
         distances: &Distances<'_>,
@@ -121,26 +128,35 @@ impl<'a> Turns<'a> {
                 }
             }
         }
+        let rows = &*rows;
+        for home in &mut *homes {
+            let row = rows.get(home.domain.index() * zones..).and_then(<[u16]>::first);
+            home.nearest = row.copied().unwrap_or_default();
+        }
         Turns { homes, rows, zones }
     }
 
-    /// The zones for a slot; none if there is no such slot.
+    /// The zone that is asked first for a slot; one that does not exist, if there is no such slot.
     #[inline(always)]
+    pub(crate) fn first(&self, slot: Slot) -> usize {
+        self.homes.get(slot.0).map_or(usize::MAX, |home| usize::from(home.nearest))
+    }
+
+    /// The zones for a slot; none if there is no such slot.
     pub(crate) fn of(&self, slot: Slot) -> &'a [u16] {
-        self.homes.get(slot.0).map_or(&[], |&home| self.row(home))
+        self.homes.get(slot.0).map_or(&[], |home| self.row(home.domain))
     }
 
     /// The zones from a domain on, for a slot; from the slot's own where nothing is known of the domain.
     pub(crate) fn from(&self, domain: DomainId, slot: Slot) -> &'a [u16] {
-        match self.row(domain.0) {
+        match self.row(domain) {
             row @ [_, ..] if slot.0 < self.homes.len() => row,
             _ => self.of(slot),
         }
     }
 
-    #[inline(always)]
-    fn row(&self, domain: u8) -> &'a [u16] {
-        let start = usize::from(domain) * self.zones;
+    fn row(&self, domain: DomainId) -> &'a [u16] {
+        let start = domain.index() * self.zones;
         self.rows.get(start..start + self.zones).unwrap_or_default()
     }
 }
@@ -176,5 +192,6 @@ mod tests {
         assert_eq!([of(0), of(1), of(2)], [[0, 2, 1], [1, 2, 0], [2, 1, 0]]);
         assert_eq!(of(3), [0, 1, 2], "a domain without memory is equally far from all");
         assert!(of(4).is_empty());
+        assert_eq!([0, 1, 2, 3, 4].map(|slot| turns.first(Slot(slot))), [0, 1, 2, 0, usize::MAX]);
     }
 }
