@@ -186,8 +186,9 @@ mod tests {
         let distances = Distances::new(&matrix).expect("they are right");
         let zones = [DomainId(0), DomainId(1), DomainId(2)];
         let mut rows = [0; 12];
+        let mut homes = [0, 1, 2, 3].map(|of| Home { domain: DomainId(of), nearest: 0 });
         let turns =
-            Turns::new(&[0, 1, 2, 3], &mut rows, (3, |zone| zones.get(zone).copied()), &distances);
+            Turns::new(&mut homes, &mut rows, (3, |zone| zones.get(zone).copied()), &distances);
         let of = |slot| turns.of(Slot(slot));
         assert_eq!([of(0), of(1), of(2)], [[0, 2, 1], [1, 2, 0], [2, 1, 0]]);
         assert_eq!(of(3), [0, 1, 2], "a domain without memory is equally far from all");
