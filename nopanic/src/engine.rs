@@ -190,7 +190,6 @@ engine! { llfree_intents_base4k: WithIntents<Base4K>, woodlot_llfree::Parts<'sta
 type Machine<'a, G> = Domains<'a, LLFree<'a, G>>;
 
 engine! { domains_base4k: Machine<Base4K>, woodlot_llfree::Parts<'static>, {} }
-engine! { domains_base64k: Machine<Base64K>, woodlot_llfree::Parts<'static>, {} }
 
 llfree!(llfree_base4k, Base4K);
 llfree!(llfree_base16k, Base16K);
