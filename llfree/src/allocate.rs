@@ -236,13 +236,14 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         &self,
         request: &Request,
         frame: FrameId,
+        by: By,
     ) -> Result<FrameId, AllocError> {
         let &Request { order, class, slot, .. } = request;
         if !Self::is_order(order) {
             return Err(AllocError::OrderTooLarge(order));
         }
         self.check(Caller { slot, class }).map_err(|refusal| refusal.of(request))?;
-        self.allocate_at(frame, order, class, slot)?;
+        self.allocate_at(frame, order, class, by)?;
         self.count(slot, order.frames(), false);
         Ok(frame)
     }

@@ -15,6 +15,7 @@ use core::ops::Range;
 use woodlot_frame::atomics::Ordering;
 use woodlot_frame::{FrameId, Geometry, Order, Persistence, Slot, blocks};
 
+use crate::part::Part;
 use crate::record::{By, ENTRIES, End, Header, Intent, Operation, Record, Write, writes_of};
 use crate::row::{ROW_ORDER, row_count, row_mask, row_order};
 use crate::state::Phase;
@@ -35,17 +36,6 @@ impl<'a, G: Geometry, P: Persistence> LLFree<'a, G, P> {
         Intent::new(record, by, first)
     }
 
-    /// Is what a call on this slot writes a part of a batch or a run?
-    #[inline(always)]
-    pub(crate) fn is_part(&self, slot: Slot) -> bool {
-        self.record(slot).is_some_and(|record| record.header().is_open())
-    }
-
-    /// By whom a call on this slot writes.
-    pub(crate) fn by(&self, slot: Slot) -> By {
-        if self.is_part(slot) { By::part(slot) } else { By::alone(slot) }
-    }
-
     /// The record of a slot, if the allocator keeps intents.
     fn record(&self, slot: Slot) -> Option<&'a Record> {
         self.records.get(slot.0).filter(|_| P::INTENTS)
@@ -58,20 +48,19 @@ impl<'a, G: Geometry, P: Persistence> LLFree<'a, G, P> {
         if order.0 as u32 > G::MAX_ORDER { 0 } else { ENTRIES / writes_of::<G>(order.0 as u32) }
     }
 
-    /// Makes what a call writes one run, unless it is a part of a batch. A call that allocates tells its frames as it
-    /// writes.
+    /// Makes what a call writes one run. A call that allocates tells its frames as it writes.
     pub(crate) fn as_run<T, E>(
         &self,
         slot: Slot,
         frames: Range<FrameId>,
-        call: impl FnOnce() -> Result<T, E>,
+        call: impl FnOnce(&Part<'_, 'a, G, P>) -> Result<T, E>,
     ) -> Result<T, E> {
-        let Some(record) = self.record(slot).filter(|record| !record.header().is_open()) else {
-            return call();
+        let Some(record) = self.record(slot) else {
+            return call(&Part(self));
         };
         let [start, end] = [frames.start, frames.end].map(|frame| frame.0.wrapping_sub(self.base));
         record.begin_run(start..end, self.lower.persistence());
-        let done = call();
+        let done = call(&Part(self));
         record.end_run(done.is_err(), self.lower.persistence());
         done
     }

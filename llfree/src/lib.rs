@@ -55,6 +55,7 @@ mod lower;
 #[cfg(all(test, any(woodlot_loom, woodlot_explore)))]
 mod models;
 mod news;
+mod part;
 #[cfg(not(any(woodlot_loom, woodlot_shuttle, woodlot_explore)))]
 mod raw;
 mod reclaim;

@@ -13,7 +13,8 @@ use crate::LLFree;
 use crate::allocate::Caller;
 use crate::index::{Kind, Places};
 use crate::init::{SLOT_BALANCE, TOTAL_FREE};
-use crate::record::{ENTRIES, writes_of};
+use crate::part::Part;
+use crate::record::{By, ENTRIES, writes_of};
 use crate::refusal::{NoBlock, NotFreed};
 use crate::reservation::Reservation;
 use crate::row::row_order;
@@ -41,9 +42,10 @@ impl<G: Geometry, P: Persistence> FrameAllocator for LLFree<'_, G, P> {
         let Request { order, class, slot, place } = request;
         let caller = Caller { slot, class };
         let block = match (place, order) {
-            (Place::At(frame), _) => return self.allocate_exactly(&request, frame),
+            (Place::At(frame), _) => {
+                return self.allocate_exactly(&request, frame, By::alone(slot));
+            }
             (Place::Within { .. }, _) => return alloc_within(self, request),
-            (Place::Anywhere, _) if self.is_part(slot) => self.allocate_part(order, caller),
             (Place::Anywhere, Order::BASE) => self.allocate_order::<0>(caller),
             (Place::Anywhere, _) => self.allocate(order, caller),
         };
@@ -53,7 +55,6 @@ impl<G: Geometry, P: Persistence> FrameAllocator for LLFree<'_, G, P> {
     #[inline]
     fn free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
         let freed = match order {
-            _ if self.is_part(slot) => self.free_as_part(frame, order, slot),
             Order::BASE => self.free_order::<0>(frame, slot),
             order => self.free_any(frame, order, slot),
         };
@@ -131,11 +132,17 @@ impl<G: Geometry, P: Persistence> FrameAllocator for LLFree<'_, G, P> {
     fn alloc_range(&self, request: RangeRequest) -> Result<Range<FrameId>, AllocError> {
         // Where they lie is said with the first write.
         let nowhere = FrameId(self.base)..FrameId(self.base);
-        self.as_run(request.slot, nowhere, || alloc_run(self, request))
+        match P::INTENTS {
+            true => self.as_run(request.slot, nowhere, |part| alloc_run(part, request)),
+            false => alloc_run(self, request),
+        }
     }
 
     fn free_range(&self, frames: Range<FrameId>, slot: Slot) -> Result<(), FreeError> {
-        self.as_run(slot, frames.clone(), || free_run(self, frames, slot))
+        match P::INTENTS {
+            true => self.as_run(slot, frames.clone(), |part| free_run(part, frames, slot)),
+            false => free_run(self, frames, slot),
+        }
     }
 
     fn can_free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
@@ -280,7 +287,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         while taken < out.len() {
             let end = out.len().min(taken + room);
             self.begin_batch(slot);
-            match alloc_each(self, next, batch, out.get_mut(taken..end).unwrap_or_default()) {
+            match alloc_each(&Part(self), next, batch, out.get_mut(taken..end).unwrap_or_default()) {
                 Ok(some) => {
                     self.end_batch(slot);
                     taken += some;
@@ -319,7 +326,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
             // Of one that cannot be freed nothing is said: the free says why.
             let count = self.begin_block_frees(rest, order, slot);
             let some = rest.get(..count.max(1)).unwrap_or_default();
-            let done = free_each(self, some, order, slot);
+            let done = free_each(&Part(self), some, order, slot);
             let its = done.as_ref().map_or_else(|refused| refused.freed, |()| some.len());
             self.end_frees(
                 slot,
