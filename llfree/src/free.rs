@@ -64,7 +64,11 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
             unsafe { self.lower.place(index) }.row_of(index, now.polarity())
         };
         let intent = self.intent(By::alone(slot), index - offset);
-        if let Err(gone) = rows.release(offset, ORDER, intent) {
+        if P::INTENTS && ORDER <= ROW_ORDER {
+            if !rows.release_once(offset, ORDER, intent) {
+                return self.free_part::<ORDER>(frame, slot);
+            }
+        } else if let Err(gone) = rows.release(offset, ORDER, intent) {
             return Err(self.refused(frame, Refusal::NotAllocated(gone)));
         }
         self.lower.persist_released();
