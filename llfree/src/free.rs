@@ -414,21 +414,6 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         Some(count)
     }
 
-    /// The same for several rows, which the slot's record names before; returns how many frames were freed. None if
-    /// a single free of the first would do better.
-    pub(crate) fn free_rows(&self, frames: &[FrameId], slot: Slot) -> Option<usize> {
-        let count = self.begin_frees(frames, slot);
-        let (mut step, mut freed) = (0, 0);
-        while step < count {
-            self.free_step(slot, count, step);
-            let rest = frames.get(freed..).unwrap_or_default();
-            let Some(some) = self.free_row(rest, slot) else { break };
-            (step, freed) = (step + 1, freed + some);
-        }
-        self.end_frees(slot, step);
-        (freed > 0).then_some(freed)
-    }
-
     /// The row of the first frame, which of its frames the first of `frames` are, and how many these are. None if
     /// the first cannot be freed.
     pub(crate) fn row_of(&self, frames: &[FrameId], slot: Slot) -> Option<(usize, u64, usize)> {

@@ -339,7 +339,9 @@ impl<'a, G: Geometry, P: Persistence> Rows<'a, G, P> {
                 if some == 0 {
                     break 0;
                 }
-                intent.frames(index << ROW_ORDER, some);
+                if !intent.frames(index << ROW_ORDER, some) {
+                    break 0;
+                }
                 let claimed = value ^ some;
                 match row.compare_exchange(value, claimed, claiming::<P>(), Ordering::Relaxed) {
                     Ok(_) => {
@@ -406,12 +408,7 @@ impl<'a, G: Geometry, P: Persistence> Rows<'a, G, P> {
 
     /// Releases a block of at most a row by one swap. False: some frame is free, or the row has just changed.
     #[inline(always)]
-    pub(crate) fn release_once(
-        &self,
-        offset: usize,
-        order: u32,
-        intent: Intent<'_, G, P>,
-    ) -> bool {
+    pub(crate) fn release_once(&self, offset: usize, order: u32, intent: Intent<'_, G, P>) -> bool {
         let Some(row) = self.rows.get(offset >> ROW_ORDER) else {
             return false;
         };
