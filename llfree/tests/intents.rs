@@ -317,6 +317,36 @@ fn huge_frames_of_a_record_are_released() {
     assert!(zone.hidden().is_nothing(), "all that is free can be had");
 }
 
+/// A batch of more than 256 writes that was cut off is taken back up to its step, and no further.
+#[test]
+fn a_long_batch_is_taken_back() {
+    const COUNT: usize = 400;
+    let config = ZONE.with_record_room(511);
+    let mut memory = Memory::of::<Zone<Base4K>>(&config);
+    let raw = memory.metadata();
+    // SAFETY: the memory is the test's, which uses one zone at a time.
+    let zone: Zone<Base4K> =
+        unsafe { Construct::construct(&config, raw, Init::Free) }.expect("a zone");
+    let mut out = [FrameId(0); COUNT];
+    let request = Request::movable(Order(1), Slot(0));
+    assert_eq!(zone.alloc_batch(request, Batch::All, &mut out), Ok(COUNT));
+    for step in [300u64, 255, 256, 399] {
+        let header = &mut record(raw, 0)[0];
+        assert_eq!(*header & 0xffff_ffff_00ff, (COUNT as u64) << 16 | 15 << 4 | 1);
+        *header =
+            step >> 8 << 48 | (COUNT as u64) << 16 | (step & 0xff) << 8 | 15 << 4 | 1 << 2 | 1;
+        // SAFETY: as above.
+        let recovery =
+            unsafe { LLFree::recovery(&config, Tuning::DEFAULT, Intents(Volatile), raw) };
+        let (zone, repairs): (Zone<Base4K>, Repairs) = recovery.expect("a zone").finish();
+        assert_eq!((repairs.cut_off, repairs.released), (1, 2 * step as usize));
+        let doubt = out[step as usize].0;
+        assert_eq!(said(&zone, 0), (Operation::Alloc, End::CutOff, vec![(doubt, 2, 0)]));
+        zone.free_batch(&out[step as usize..], Order(1), Slot(1)).expect("they are allocated");
+        assert_eq!(zone.alloc_batch(request, Batch::All, &mut out), Ok(COUNT));
+    }
+}
+
 /// Whatever the records hold, a recovery accepts it, says what it released, and does it once.
 #[test]
 fn any_record_is_accepted() {
