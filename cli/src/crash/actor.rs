@@ -151,7 +151,8 @@ impl<'a, A: FrameAllocator<Geometry = G>> Actor<'a, A> {
     }
 
     fn allocate_batch(&mut self, request: Request) -> Done {
-        let count = 1 + self.random.below(self.longest(request.order.0));
+        let longest = self.longest(request.order.0);
+        let count = 1 + self.random.below(longest);
         let mut frames = vec![FrameId(0); count];
         let batch = if self.random.below(2) == 0 { Batch::All } else { Batch::UpTo };
         self.seat.begin(count * request.order.frames());
