@@ -1,16 +1,18 @@
 //! The allocator: what becomes of a request, layer by layer.
 
+use core::mem::offset_of;
 use core::ptr::NonNull;
 
 use crate::coalesce::{Coalesce, CoalesceCounts};
 use crate::cpu::PerCpu;
 use crate::found::{Found, look};
-use crate::global::GlobalCounts;
+use crate::global::{Global, GlobalCounts};
 use crate::list::List;
 use crate::lock::Lock;
 use crate::misuse::Misuse;
 use crate::page::Kind;
 use crate::pages::Pages;
+use crate::places::{Place, Places};
 use crate::size::{MAX_SIZE, MAX_SIZES, PAGE, Size, SizeId, Sizes};
 use crate::upper::{Below, Upper};
 
@@ -83,6 +85,31 @@ pub struct SizeStats {
     pub coalesce: CoalesceCounts,
     /// Pages of its slabs.
     pub pages: usize,
+}
+
+impl<C, P, S, H> Kmem<C, P, S, H> {
+    /// Where its counters lie, for whoever reads its memory from outside.
+    pub const PLACES: Places = {
+        let global = Upper::<C>::GLOBALS.plus(offset_of!(Self, upper));
+        let counts = global.plus(Global::COUNTS);
+        let coalesce = Place {
+            offset: offset_of!(Self, coalesce) + Lock::<Coalesce>::INSIDE + Coalesce::COUNTS,
+            stride: size_of::<Lock<Coalesce>>(),
+        };
+        Places {
+            caches: offset_of!(Self, upper) + Upper::<C>::CACHES,
+            pages: offset_of!(Self, pages),
+            takes: counts.plus(offset_of!(GlobalCounts, takes)),
+            take_misses: counts.plus(offset_of!(GlobalCounts, take_misses)),
+            puts: counts.plus(offset_of!(GlobalCounts, puts)),
+            put_misses: counts.plus(offset_of!(GlobalCounts, put_misses)),
+            lists: global.plus(Global::LISTS),
+            bucket: global.plus(Global::BUCKET),
+            splits: coalesce.plus(offset_of!(CoalesceCounts, splits)),
+            coalesces: coalesce.plus(offset_of!(CoalesceCounts, coalesces)),
+            free: coalesce.plus(offset_of!(CoalesceCounts, free)),
+        }
+    };
 }
 
 impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {

@@ -11,12 +11,14 @@
 //!
 //! So a special-purpose allocator has the same code on top as the allocator itself (section 3.1 of the paper).
 
+use core::mem::offset_of;
 use core::ptr::NonNull;
 
 use crate::cpu::{PerCpu, Which};
 use crate::global::{Chain, GLOBAL_TARGET, Global, GlobalCounts};
 use crate::list::List;
 use crate::lock::{Lock, Taken};
+use crate::places::Place;
 use crate::size::{MAX_SIZES, SizeId};
 
 /// The layer below: where lists come from, and where they go.
@@ -51,6 +53,16 @@ struct Shelf(Lock<Global>);
 pub(crate) struct Upper<C> {
     caches: C,
     shelves: [Shelf; MAX_SIZES],
+}
+
+impl<C> Upper<C> {
+    /// Where the caches lie.
+    pub(crate) const CACHES: usize = offset_of!(Upper<C>, caches);
+    /// Where the global layers lie.
+    pub(crate) const GLOBALS: Place = Place {
+        offset: offset_of!(Upper<C>, shelves) + offset_of!(Shelf, 0) + Lock::<Global>::INSIDE,
+        stride: size_of::<Shelf>(),
+    };
 }
 
 impl<C: PerCpu> Upper<C> {

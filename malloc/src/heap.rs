@@ -22,9 +22,12 @@ use crate::threads::Threads;
 /// What every block is aligned to.
 pub const MIN_ALIGN: usize = 16;
 
-static KMEM: Kmem<Rseq<Threads>, Segments, Quarters, Abort> =
+/// The allocator of blocks up to [`LARGEST`].
+pub(crate) type Small = Kmem<Rseq<Threads>, Segments, Quarters, Abort>;
+
+pub(crate) static KMEM: Small =
     Kmem::new(Rseq::new(Threads::new(flush_thread)), Segments::new(), Abort);
-static LARGE: Large = Large::new();
+pub(crate) static LARGE: Large = Large::new();
 
 /// Gives what a thread's caches have to the layers below.
 fn flush_thread() {

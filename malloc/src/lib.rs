@@ -10,6 +10,7 @@
 //!   Threads     a thread's cache, where there are none                           threads
 //!   Segments    pages: zones of 4 GiB over one range of addresses                segments, segment
 //!   Large       mappings of their own                                            large
+//!   Snapshot    all of it, looked at from outside                                outside
 //! ```
 #![no_std]
 #![deny(missing_docs)]
@@ -22,6 +23,7 @@ mod global;
 mod heap;
 mod large;
 mod misuse;
+pub mod outside;
 mod rseq;
 mod segment;
 mod segments;

@@ -1,61 +1,36 @@
 //! Programs that have their heap from the preloaded library: a C program for what each call promises, and real ones.
 
-use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+mod built;
+
+use std::path::Path;
+use std::process::Command;
 use std::sync::OnceLock;
 use std::{env, fs};
 
+use built::{library, succeeded};
 use tempfile::TempDir;
 
-/// The library and the C program, built once.
-struct Built {
-    folder: TempDir,
-    library: PathBuf,
-}
-
-fn built() -> &'static Built {
-    static BUILT: OnceLock<Built> = OnceLock::new();
-    BUILT.get_or_init(|| {
+/// A folder with the C program, which is compiled once.
+fn folder() -> &'static Path {
+    static FOLDER: OnceLock<TempDir> = OnceLock::new();
+    let made = FOLDER.get_or_init(|| {
         let folder = TempDir::new().expect("a folder");
-        let package = Path::new(env!("CARGO_MANIFEST_DIR"));
-        // target/debug/deps/programs-…: the library is built as this test is.
-        let test = env::current_exe().expect("this test");
-        let target = test.parent().and_then(Path::parent).expect("target/debug");
-        let profile = target.file_name().and_then(OsStr::to_str).expect("a profile's folder");
-        let build = Command::new(env!("CARGO"))
-            .args(["build", "--package", "woodlot-malloc-preload", "--target-dir"])
-            .arg(target.parent().expect("target"))
-            .args(["--profile", if profile == "debug" { "dev" } else { profile }])
-            .current_dir(package)
-            .output();
-        succeeded("cargo build", &build.expect("cargo"));
-        let compile = Command::new("cc")
-            .args(["-O1", "-Wall", "-Werror", "-pthread", "-o"])
-            .arg(folder.path().join("contract"))
-            .arg(package.join("tests/contract.c"))
-            .output();
-        succeeded("cc", &compile.expect("a C compiler"));
-        Built { folder, library: target.join("libwoodlot_malloc.so") }
-    })
-}
-
-fn succeeded(what: &str, output: &Output) {
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{what}: {}\n{said}", output.status);
-    // The loader says so if it cannot preload, and goes on.
-    assert!(!said.contains("cannot be preloaded"), "{what}: {said}");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/contract.c");
+        built::compile(&source, &folder.path().join("contract"));
+        folder
+    });
+    made.path()
 }
 
 /// A program that has its heap from the library.
 fn preloaded(program: impl AsRef<Path>) -> Command {
     let mut command = Command::new(program.as_ref());
-    command.env("LD_PRELOAD", &built().library).current_dir(built().folder.path());
+    command.env("LD_PRELOAD", library()).current_dir(folder());
     command
 }
 
 fn contract(part: &str) -> Command {
-    let mut command = preloaded(built().folder.path().join("contract"));
+    let mut command = preloaded(folder().join("contract"));
     command.arg(part);
     command
 }
@@ -131,7 +106,7 @@ fn has(program: &str) -> bool {
 
 #[test]
 fn ls_lists() {
-    fs::write(built().folder.path().join("a file"), "x").expect("a file");
+    fs::write(folder().join("a file"), "x").expect("a file");
     let mut ls = preloaded("ls");
     ls.arg("-la");
     assert!(run(ls).contains("a file"));
@@ -175,7 +150,7 @@ fn gcc_compiles() {
         gcc.args(["-O2", "-pthread", "-o", "again"])
             .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/contract.c"));
         run(gcc);
-        let mut again = preloaded(built().folder.path().join("again"));
+        let mut again = preloaded(folder().join("again"));
         again.arg("sizes");
         run(again);
     }
