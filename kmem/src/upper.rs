@@ -77,6 +77,19 @@ impl<C: PerCpu> Upper<C> {
         Upper { caches, shelves: core::array::from_fn(|_| Shelf(Lock::new(Global::new()))) }
     }
 
+    /// Makes them where they are to stay.
+    ///
+    /// # Safety
+    /// There is memory for them, which is the caller's.
+    pub(crate) unsafe fn init(at: *mut Upper<C>, caches: C) {
+        // SAFETY: as the caller says; each field is written.
+        unsafe {
+            (&raw mut (*at).caches).write(caches);
+            let shelves = (&raw mut (*at).shelves).cast::<Shelf>();
+            (0..MAX_SIZES).for_each(|size| shelves.add(size).write(Shelf(Lock::new(Global::new()))));
+        }
+    }
+
     pub(crate) fn caches(&self) -> &C {
         &self.caches
     }
