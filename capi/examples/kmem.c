@@ -9,7 +9,7 @@
 
 enum { FRAMES = 4096, CPUS = 1 };
 
-static _Alignas(4096) unsigned char image[FRAMES][4096];
+static _Alignas(16384) unsigned char image[FRAMES][4096];
 static _Alignas(WOODLOT_METADATA_ALIGN) unsigned char durable[1 << 16], volatile_part[1 << 16];
 static _Alignas(WOODLOT_KMEM_ALIGN) unsigned char caches[CPUS * WOODLOT_KMEM_CACHE_SIZE];
 static _Alignas(16) unsigned char descriptors[FRAMES * 16];

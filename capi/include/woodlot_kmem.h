@@ -182,7 +182,10 @@ void *woodlot_kmem_alloc(const struct woodlot_kmem *kmem, size_t bytes);
  */
 int woodlot_kmem_free(const struct woodlot_kmem *kmem, void *block, size_t bytes);
 
-/* The same at a multiple of `align`; a null pointer also where that is no power of two. */
+/*
+ * The same at a multiple of `align`. A null pointer also where that is no power of two, and where it is more than a
+ * page and the address of frame 0, as `base` has it, is no multiple of it.
+ */
 void *woodlot_kmem_alloc_aligned(const struct woodlot_kmem *kmem, size_t bytes, size_t align);
 
 /*

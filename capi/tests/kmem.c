@@ -103,14 +103,14 @@ static void everything_is_free(void)
 static void sizes(void)
 {
     static void *blocks[3 * PAGE];
-    for (size_t bytes = 0; bytes < 3 * PAGE; bytes += 7) {
+    for (size_t bytes = 0; bytes < 3 * PAGE; bytes += 17) {
         cpu = bytes % CPUS;
         blocks[bytes] = woodlot_kmem_alloc(&kmem, bytes);
         CHECK(blocks[bytes] && (uintptr_t)blocks[bytes] % 16 == 0);
         CHECK(woodlot_kmem_usable(&kmem, blocks[bytes]) >= bytes);
         memset(blocks[bytes], (int)(bytes % 251), bytes);
     }
-    for (size_t bytes = 0; bytes < 3 * PAGE; bytes += 7) {
+    for (size_t bytes = 0; bytes < 3 * PAGE; bytes += 17) {
         CHECK(all(blocks[bytes], bytes, (unsigned char)(bytes % 251)));
         cpu = bytes / 2 % CPUS;
         EXPECT(WOODLOT_OK, bytes % 3 ? woodlot_kmem_free(&kmem, blocks[bytes], bytes)
@@ -277,6 +277,7 @@ static void objects(void)
     struct woodlot_objects_config built = {{CPUS, &entered, enter, leave, call}, make, unmake};
     size_t size = CPUS * WOODLOT_KMEM_CACHE_SIZE;
     void *caches = aligned(WOODLOT_KMEM_ALIGN, size + WOODLOT_KMEM_ALIGN);
+    memset(&cache, 0, sizeof cache);
     CHECK(!woodlot_objects_alloc(&cache) && !woodlot_objects_alloc(NULL));
     EXPECT(WOODLOT_E_NOT_OBJECTS, woodlot_objects_flush(&cache));
     EXPECT(WOODLOT_E_NULL, woodlot_objects_init(NULL, &built, caches, size));

@@ -167,16 +167,9 @@ pub(super) fn caches_size(cpus: &KmemCpus) -> Result<usize, Error> {
 /// Empty caches of all CPUs.
 ///
 /// # Safety
-/// The functions do what the header says. Unless it is null or misaligned, `start` leads to so many bytes, which nobody else
-/// uses from now on.
-pub(super) unsafe fn caches_in(
-    cpus: &KmemCpus,
-    start: *mut c_void,
-    size: usize,
-) -> Result<Caches, Error> {
-    if size < caches_size(cpus)? {
-        return Err(Error::CachesShort);
-    }
+/// The functions do what the header says. Unless it is null or misaligned, `start` leads to [`caches_size`] bytes, which nobody
+/// else uses from now on.
+pub(super) unsafe fn caches_in(cpus: &KmemCpus, start: *mut c_void) -> Result<Caches, Error> {
     let start = start.cast::<CpuCache>();
     check(start)?;
     // SAFETY: as the caller says: there is room for so many.

@@ -65,6 +65,9 @@ unsafe fn init(
     if !config.base.addr().is_multiple_of(PAGE) {
         return Err(Error::Unaligned);
     }
+    if memory.caches_size < need.caches_size {
+        return Err(Error::CachesShort);
+    }
     if memory.descriptors_size < need.descriptors_size {
         return Err(Error::DescriptorsShort);
     }
@@ -76,7 +79,7 @@ unsafe fn init(
     }
     check(memory.descriptors_start.cast::<Descriptor>())?;
     // SAFETY: the caller vouches for functions and memory.
-    let caches = unsafe { caches_in(&config.cpus, memory.caches_start, memory.caches_size) }?;
+    let caches = unsafe { caches_in(&config.cpus, memory.caches_start) }?;
     // SAFETY: as above: so many bytes are there, and zeros are descriptors.
     let descriptors = unsafe {
         memory.descriptors_start.write_bytes(0, need.descriptors_size);

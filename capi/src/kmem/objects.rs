@@ -35,12 +35,16 @@ unsafe fn init(
     // SAFETY: as the caller promises.
     let ObjectsConfig { cpus, make, unmake } = unsafe { read(config) }?;
     let (Some(make), Some(unmake)) = (make, unmake) else { return Err(Error::NoCallback) };
+    let need = caches_size(&cpus)?;
+    if size < need {
+        return Err(Error::CachesShort);
+    }
     let handle = (objects.addr(), size_of::<ObjectsHandle>());
-    if overlap(handle, (start.addr(), caches_size(&cpus)?)) {
+    if overlap(handle, (start.addr(), need)) {
         return Err(Error::Overlap);
     }
     // SAFETY: the caller vouches for functions and memory.
-    let caches = unsafe { caches_in(&cpus, start, size) }?;
+    let caches = unsafe { caches_in(&cpus, start) }?;
     let builder = Builder { context: cpus.context, make, unmake };
     // SAFETY: the caller vouches for the handle.
     unsafe { ObjectsHandle::fill(objects, |place| _ = Built::init(place, caches, builder)) };
