@@ -15,8 +15,8 @@
 #![no_std]
 #![deny(missing_docs)]
 
-#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-compile_error!("woodlot-malloc is for Linux on x86-64");
+#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
+compile_error!("woodlot-malloc is for Linux on x86-64 and AArch64");
 
 mod fork;
 mod global;

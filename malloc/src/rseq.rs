@@ -18,7 +18,11 @@
 //! *Progress*: a sequence begins again when the system preempts or migrates its thread. A thief goes on when the other CPU
 //! did.
 
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
 mod area;
+#[cfg(test)]
+mod tests;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
@@ -30,6 +34,8 @@ use woodlot_frame::atomics::{AtomicU64, Ordering};
 use woodlot_kmem::{List, Lock, MAX_SIZES, PerCpu, SizeId, Which};
 
 use crate::system;
+#[cfg(target_arch = "aarch64")]
+use aarch64 as sequence;
 #[cfg(target_arch = "x86_64")]
 use x86_64 as sequence;
 

@@ -72,6 +72,27 @@ fn the_same_without_restartable_sequences() {
     }
 }
 
+/// What runs below an emulator in a second or two.
+const BELOW_VALGRIND: [&str; 5] = ["sizes", "zeroed", "resized", "short_lives", "signals"];
+
+/// Valgrind knows no restartable sequences. A tool that replaces malloc would leave the library without work.
+#[test]
+fn the_same_below_valgrind() {
+    if !has("valgrind") {
+        return;
+    }
+    let callgrind: &[&str] = &["--tool=callgrind", "--callgrind-out-file=/dev/null"];
+    let parts = BELOW_VALGRIND.map(|part| (part, &["--tool=none"][..]));
+    for (part, tool) in parts.into_iter().chain([("sizes", callgrind)]) {
+        let mut valgrind = preloaded("valgrind");
+        valgrind.arg("-q").args(tool).arg(folder().join("contract")).arg(part);
+        let output = valgrind.env("WOODLOT_MALLOC_STATS", "text").output().expect("valgrind");
+        succeeded(part, &output);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("caches of threads"), "{tool:?} {part}: {said}");
+    }
+}
+
 #[test]
 fn wrong_calls_end_the_process_with_one_line() {
     let nowhere = "which is in no page of a block in use";
