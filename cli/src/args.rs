@@ -10,7 +10,7 @@ use woodlot_bench::{instructions, kmem};
 
 #[cfg(target_os = "linux")]
 use crate::crash::{self, ChildArgs, CrashArgs};
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 use crate::kmem::KmemCommand;
 use crate::replay::ZoneLayout;
 use crate::report::ReportArgs;
@@ -111,7 +111,7 @@ pub enum Command {
     #[cfg(target_os = "linux")]
     Top(TopArgs),
     /// Look at the heap of a program that runs with libwoodlot_malloc.so
-    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
     #[command(subcommand)]
     Kmem(KmemCommand),
     /// Kill processes that share a zone, at random moments, and compare what is left with a log

@@ -15,7 +15,7 @@ mod args;
 #[cfg(target_os = "linux")]
 mod crash;
 mod job;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod kmem;
 mod output;
 mod program;
@@ -60,7 +60,7 @@ pub fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Some(Command::Zone(command)) => zone::zone_command(command, &mut screen)?,
         #[cfg(target_os = "linux")]
         Some(Command::Top(args)) => top::top(&args, &mut screen)?,
-        #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+        #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
         Some(Command::Kmem(command)) => kmem::kmem_command(&command, &mut screen)?,
         #[cfg(target_os = "linux")]
         Some(Command::Crash(args)) => return crash::crash(&args, &mut screen),
