@@ -151,10 +151,15 @@ pub unsafe fn resize(block: NonNull<u8>, bytes: usize, align: usize) -> Option<N
     Some(new)
 }
 
+/// Gives the caches' blocks back to their pages, as far as caches can be reached: other sizes can have them then.
+pub fn flush() {
+    KMEM.flush();
+}
+
 /// Gives all free memory back: the caches' blocks to their pages, and pages to the system, but for so many bytes. Returns
 /// how many bytes the system was given.
 pub fn trim(keep: usize) -> usize {
-    KMEM.flush();
+    flush();
     KMEM.pages().give_back(keep)
 }
 

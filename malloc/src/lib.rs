@@ -32,8 +32,8 @@ mod threads;
 
 pub use global::Woodlot;
 pub use heap::{
-    MIN_ALIGN, alloc, alloc_aligned, alloc_zeroed, free, free_sized, is_restartable, resize, stats,
-    trim, usable,
+    MIN_ALIGN, alloc, alloc_aligned, alloc_zeroed, flush, free, free_sized, is_restartable, resize,
+    stats, trim, usable,
 };
 pub use rseq::{aborts, sequence_area};
 pub use woodlot_kmem::SizeStats;

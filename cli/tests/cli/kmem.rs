@@ -26,7 +26,7 @@ impl Holder {
         let program = folder.path("holder");
         if !program.exists() {
             let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/kmem.c");
-            built::compile(&source, &program);
+            built::compile(&source, &program, &[]);
         }
         let mut command = Command::new(program);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

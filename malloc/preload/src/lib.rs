@@ -5,6 +5,7 @@
 
 mod exit;
 mod out;
+mod own;
 
 use std::ffi::{c_int, c_void};
 use std::ptr::{self, NonNull};

@@ -2,6 +2,7 @@
 
 mod built;
 
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
@@ -16,7 +17,7 @@ fn folder() -> &'static Path {
     let made = FOLDER.get_or_init(|| {
         let folder = TempDir::new().expect("a folder");
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/contract.c");
-        built::compile(&source, &folder.path().join("contract"));
+        built::compile(&source, &folder.path().join("contract"), &[]);
         folder
     });
     made.path()
@@ -113,6 +114,23 @@ fn wrong_calls_end_the_process_with_one_line() {
             stderr.starts_with("woodlot_malloc: free of 0x") && stderr.contains(said),
             "{stderr}"
         );
+    }
+}
+
+/// `woodlot_malloc.h`, by a program that is linked with the library.
+#[test]
+fn its_own_functions() {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let program = folder().join("own");
+    let include = OsString::from(format!("-I{}", package.join("include").display()));
+    let at = library().parent().expect("its folder").as_os_str();
+    let linked = [OsStr::new("-fno-builtin"), &include, library().as_os_str()];
+    built::compile(&package.join("tests/own.c"), &program, &linked);
+    for (tunables, more) in [("", None), ("glibc.pthread.rseq=0", Some("threads"))] {
+        let mut own = Command::new(&program);
+        own.args(more).env("LD_LIBRARY_PATH", at).env("GLIBC_TUNABLES", tunables);
+        let said = run(own);
+        assert!(said.starts_with("process ") && said.contains("\n{\"pid\":"), "{said}");
     }
 }
 

@@ -26,10 +26,11 @@ pub fn library() -> &'static Path {
 }
 
 /// Compiles a program in C.
-pub fn compile(source: &Path, program: &Path) {
+pub fn compile(source: &Path, program: &Path, more: &[&OsStr]) {
     let compile = Command::new("cc")
         .args(["-O1", "-Wall", "-Werror", "-pthread", "-o"])
         .args([program, source])
+        .args(more)
         .output();
     succeeded("cc", &compile.expect("a C compiler"));
 }
