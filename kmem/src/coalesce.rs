@@ -13,6 +13,7 @@
 //!
 //! *Progress*: bounded; a list costs as many steps as it has blocks, and a slab is found by a look at four words.
 
+use core::mem::offset_of;
 use core::ptr::NonNull;
 
 use crate::bins::Bins;
@@ -62,6 +63,9 @@ struct Slab<'a, P> {
 }
 
 impl Coalesce {
+    /// Where *counts* lie.
+    pub(crate) const COUNTS: usize = offset_of!(Coalesce, counts);
+
     pub(crate) const fn new() -> Coalesce {
         Coalesce { slabs: Bins::new(), counts: CoalesceCounts { splits: 0, coalesces: 0, free: 0 } }
     }

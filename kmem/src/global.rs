@@ -13,6 +13,8 @@
 //! Section 3.3.2 and figure 3 of the paper. *Progress*: a bounded number of steps for each call; an odd list costs as
 //! many as it has blocks.
 
+use core::mem::offset_of;
+
 use crate::list::List;
 
 /// Lists that come from the layer below, or go there, at a time: the paper's `gbltarget`. The layer keeps up to twice
@@ -42,6 +44,11 @@ pub struct GlobalCounts {
 }
 
 impl Global {
+    /// Where *counts*, *lists* and *bucket* lie.
+    pub(crate) const COUNTS: usize = offset_of!(Global, counts);
+    pub(crate) const LISTS: usize = offset_of!(Global, lists);
+    pub(crate) const BUCKET: usize = offset_of!(Global, bucket);
+
     pub(crate) const fn new() -> Global {
         Global {
             full: List::EMPTY,

@@ -1,16 +1,18 @@
 //! The allocator: what becomes of a request, layer by layer.
 
+use core::mem::{MaybeUninit, offset_of};
 use core::ptr::NonNull;
 
 use crate::coalesce::{Coalesce, CoalesceCounts};
 use crate::cpu::PerCpu;
 use crate::found::{Found, look};
-use crate::global::GlobalCounts;
+use crate::global::{Global, GlobalCounts};
 use crate::list::List;
 use crate::lock::Lock;
 use crate::misuse::Misuse;
 use crate::page::Kind;
 use crate::pages::Pages;
+use crate::places::{Place, Places};
 use crate::size::{MAX_SIZE, MAX_SIZES, PAGE, Size, SizeId, Sizes};
 use crate::upper::{Below, Upper};
 
@@ -30,6 +32,18 @@ impl<S: Sizes> Cookie<S> {
     /// The cookie for blocks of `BYTES`, looked up when the program is compiled, which fails above [`MAX_SIZE`].
     pub const fn of<const BYTES: usize>() -> Cookie<S> {
         Cookie { id: const { S::TABLE.of_bytes(BYTES) }, sizes: core::marker::PhantomData }
+    }
+
+    /// The cookie of the size with this number, from 0. `None` above the last one.
+    #[inline]
+    pub fn of_number(number: usize) -> Option<Cookie<S>> {
+        let id = SizeId::from_byte(number as u8);
+        (number < S::COUNT).then_some(Cookie { id, sizes: core::marker::PhantomData })
+    }
+
+    /// The number of its size: for those who keep cookies as numbers.
+    pub fn number(self) -> usize {
+        self.id.index()
     }
 
     /// Bytes of its blocks.
@@ -85,6 +99,31 @@ pub struct SizeStats {
     pub pages: usize,
 }
 
+impl<C, P, S, H> Kmem<C, P, S, H> {
+    /// Where its counters lie, for whoever reads its memory from outside.
+    pub const PLACES: Places = {
+        let global = Upper::<C>::GLOBALS.plus(offset_of!(Self, upper));
+        let counts = global.plus(Global::COUNTS);
+        let coalesce = Place {
+            offset: offset_of!(Self, coalesce) + Lock::<Coalesce>::INSIDE + Coalesce::COUNTS,
+            stride: size_of::<Lock<Coalesce>>(),
+        };
+        Places {
+            caches: offset_of!(Self, upper) + Upper::<C>::CACHES,
+            pages: offset_of!(Self, pages),
+            takes: counts.plus(offset_of!(GlobalCounts, takes)),
+            take_misses: counts.plus(offset_of!(GlobalCounts, take_misses)),
+            puts: counts.plus(offset_of!(GlobalCounts, puts)),
+            put_misses: counts.plus(offset_of!(GlobalCounts, put_misses)),
+            lists: global.plus(Global::LISTS),
+            bucket: global.plus(Global::BUCKET),
+            splits: coalesce.plus(offset_of!(CoalesceCounts, splits)),
+            coalesces: coalesce.plus(offset_of!(CoalesceCounts, coalesces)),
+            free: coalesce.plus(offset_of!(CoalesceCounts, free)),
+        }
+    };
+}
+
 impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
     /// An allocator that has no pages yet.
     #[cfg(not(any(woodlot_loom, woodlot_explore, woodlot_shuttle)))]
@@ -100,6 +139,21 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
         let coalesce = core::array::from_fn(|_| Lock::new(Coalesce::new()));
         let upper = Upper::new(caches);
         Kmem { upper, pages, hooks, coalesce, sizes: core::marker::PhantomData }
+    }
+
+    /// Makes an allocator where it is to stay. It is some 40 KiB long, which is more than a kernel's stack may have
+    /// left.
+    pub fn init(place: &mut MaybeUninit<Self>, caches: C, pages: P, hooks: H) -> &mut Self {
+        let at = place.as_mut_ptr();
+        // SAFETY: each field is written, and lies in the place.
+        unsafe {
+            (&raw mut (*at).pages).write(pages);
+            (&raw mut (*at).hooks).write(hooks);
+            Upper::init(&raw mut (*at).upper, caches);
+            let coalesce = (&raw mut (*at).coalesce).cast::<Lock<Coalesce>>();
+            (0..MAX_SIZES).for_each(|size| coalesce.add(size).write(Lock::new(Coalesce::new())));
+            place.assume_init_mut()
+        }
     }
 
     /// Where its pages come from.

@@ -8,6 +8,7 @@
 
 use core::cell::UnsafeCell;
 use core::marker::PhantomData;
+use core::mem::offset_of;
 use core::ops::{Deref, DerefMut};
 
 use woodlot_frame::atomics::{AtomicU32, Ordering};
@@ -23,6 +24,9 @@ pub struct Lock<T> {
 unsafe impl<T: Send> Sync for Lock<T> {}
 
 impl<T> Lock<T> {
+    /// How many bytes behind the begin of a lock that is which it protects: for whoever reads memory from outside.
+    pub const INSIDE: usize = offset_of!(Lock<T>, inside);
+
     #[cfg(not(any(woodlot_loom, woodlot_explore, woodlot_shuttle)))]
     /// A lock that nobody has.
     pub const fn new(inside: T) -> Lock<T> {

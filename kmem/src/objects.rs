@@ -17,6 +17,7 @@
 //!
 //! *Progress*: as of [`Kmem`](crate::Kmem), and what `make` and `unmake` take.
 
+use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
 use crate::cpu::PerCpu;
@@ -75,6 +76,18 @@ impl<C: PerCpu, B: Build> Objects<C, B> {
     pub fn new(caches: C, builder: B) -> Self {
         const { Self::CHECKED };
         Objects { upper: Upper::new(caches), builder }
+    }
+
+    /// Makes a cache where it is to stay. It is some 10 KiB long, which is more than a kernel's stack may have left.
+    pub fn init(place: &mut MaybeUninit<Self>, caches: C, builder: B) -> &mut Self {
+        const { Self::CHECKED };
+        let at = place.as_mut_ptr();
+        // SAFETY: both fields are written, and lie in the place.
+        unsafe {
+            (&raw mut (*at).builder).write(builder);
+            Upper::init(&raw mut (*at).upper, caches);
+            place.assume_init_mut()
+        }
     }
 
     /// What makes the objects.

@@ -112,6 +112,11 @@ const PAGES_AT: u32 = 32;
 const ORDERING: Ordering = Ordering::Relaxed;
 
 impl Descriptor {
+    /// The two words of a descriptor in another memory, as they lie there: of a crash dump, or of another process.
+    pub fn of_words([links, state]: [u64; 2]) -> Descriptor {
+        Descriptor { links: AtomicU64::new(links), state: AtomicU64::new(state) }
+    }
+
     /// What the page is.
     #[inline]
     pub fn kind(&self) -> Kind {

@@ -123,6 +123,11 @@ impl Table {
 }
 
 impl Table {
+    /// The size with this number, which is below [`Sizes::COUNT`].
+    pub const fn size(&self, number: usize) -> &Size {
+        &self.sizes[number]
+    }
+
     /// The size for requests of so many bytes, when the program is compiled.
     pub(crate) const fn of_bytes(&self, bytes: usize) -> SizeId {
         self.of[bytes.div_ceil(GRAIN)]

@@ -11,12 +11,14 @@
 //!
 //! So a special-purpose allocator has the same code on top as the allocator itself (section 3.1 of the paper).
 
+use core::mem::offset_of;
 use core::ptr::NonNull;
 
 use crate::cpu::{PerCpu, Which};
 use crate::global::{Chain, GLOBAL_TARGET, Global, GlobalCounts};
 use crate::list::List;
 use crate::lock::{Lock, Taken};
+use crate::places::Place;
 use crate::size::{MAX_SIZES, SizeId};
 
 /// The layer below: where lists come from, and where they go.
@@ -53,6 +55,16 @@ pub(crate) struct Upper<C> {
     shelves: [Shelf; MAX_SIZES],
 }
 
+impl<C> Upper<C> {
+    /// Where the caches lie.
+    pub(crate) const CACHES: usize = offset_of!(Upper<C>, caches);
+    /// Where the global layers lie.
+    pub(crate) const GLOBALS: Place = Place {
+        offset: offset_of!(Upper<C>, shelves) + offset_of!(Shelf, 0) + Lock::<Global>::INSIDE,
+        stride: size_of::<Shelf>(),
+    };
+}
+
 impl<C: PerCpu> Upper<C> {
     #[cfg(not(any(woodlot_loom, woodlot_explore, woodlot_shuttle)))]
     pub(crate) const fn new(caches: C) -> Upper<C> {
@@ -63,6 +75,19 @@ impl<C: PerCpu> Upper<C> {
     #[cfg(any(woodlot_loom, woodlot_explore, woodlot_shuttle))]
     pub(crate) fn new(caches: C) -> Upper<C> {
         Upper { caches, shelves: core::array::from_fn(|_| Shelf(Lock::new(Global::new()))) }
+    }
+
+    /// Makes them where they are to stay.
+    ///
+    /// # Safety
+    /// There is memory for them, which is the caller's.
+    pub(crate) unsafe fn init(at: *mut Upper<C>, caches: C) {
+        // SAFETY: as the caller says; each field is written.
+        unsafe {
+            (&raw mut (*at).caches).write(caches);
+            let shelves = (&raw mut (*at).shelves).cast::<Shelf>();
+            (0..MAX_SIZES).for_each(|size| shelves.add(size).write(Shelf(Lock::new(Global::new()))));
+        }
     }
 
     pub(crate) fn caches(&self) -> &C {

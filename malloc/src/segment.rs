@@ -11,6 +11,7 @@
 //!
 //! *Progress*: an allocation is as the zone's, and lock-free. Giving back is linear in the huge frames of the segment.
 
+use core::mem::offset_of;
 use core::ptr::NonNull;
 
 use woodlot_frame::atomics::{AtomicU64, Ordering};
@@ -39,6 +40,9 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
+    /// Where the address of *resident* lies: for whoever reads it from outside.
+    pub(crate) const RESIDENT: usize = offset_of!(Segment, resident);
+
     /// A segment of so many pages, all free. `None`: the system has no memory for what describes them.
     ///
     /// # Safety

@@ -14,7 +14,7 @@
 //! *Progress*: lock-free, but for opening a segment and giving memory back.
 
 use core::cell::UnsafeCell;
-use core::mem::MaybeUninit;
+use core::mem::{MaybeUninit, offset_of};
 use core::ptr::NonNull;
 
 use woodlot_frame::atomics::{AtomicU64, Ordering};
@@ -75,6 +75,19 @@ pub(crate) struct Segments {
 
 // SAFETY: segments are shared once they are open, and written before that by the holder of the lock.
 unsafe impl Sync for Segments {}
+
+/// Where the words of the heap's addresses lie, in bytes from the begin: for whoever reads them from outside.
+impl Segments {
+    /// The address of the descriptor of page 0.
+    pub(crate) const DESCRIPTORS: usize = offset_of!(Segments, descriptors);
+    /// Pages of open segments.
+    pub(crate) const PAGES: usize = offset_of!(Segments, pages);
+    /// The address of the bits of segment 0, and the bytes from there to those of the next one.
+    pub(crate) const RESIDENT: usize = offset_of!(Segments, segments) + Segment::RESIDENT;
+    pub(crate) const STRIDE: usize = size_of::<Segment>();
+    /// Pages of a segment.
+    pub(crate) const SEGMENT: usize = SEGMENT;
+}
 
 impl Segments {
     pub(crate) const fn new() -> Segments {

@@ -1,5 +1,6 @@
 //! Every habit of this repository, one verb each: `cargo xtask --help`.
 
+mod aarch64;
 mod boot;
 mod callgrind;
 mod capi;
@@ -91,6 +92,8 @@ enum Verb {
     },
     /// Build the library for C, install it, compile and run programs against it (2 minutes)
     Capi(Capi),
+    /// Run the tests of the heap of a program on AArch64, under qemu-user (half a minute)
+    Aarch64(Length),
     /// Draw the report and open it in headless Chromium: both themes, desk and phone (6 minutes; short: 2)
     Report(Length),
     /// Boot the example kernel in QEMU, on several machines, and count its lines (1 minute; short: half)
@@ -136,8 +139,9 @@ const BEFORE: [Check; 2] = [
     ("rings", |_| rings::rings().map(Outcome::Ran)),
     ("lint", |_| lint::lint().map(|()| Outcome::done())),
 ];
-const AFTER: [Check; 6] = [
+const AFTER: [Check; 7] = [
     ("capi", capi::check),
+    ("aarch64", aarch64::aarch64),
     ("boot", boot::boot),
     ("report", report::report),
     ("kernel", kernel::kernel),
@@ -173,6 +177,7 @@ fn run(verb: Verb) -> Result<(), String> {
         Verb::Mutants(options) => said("mutants", mutants::mutants(&options)),
         Verb::Coverage(length) => said("coverage", coverage::coverage(length)),
         Verb::Callgrind { engine } => callgrind::callgrind(&engine),
+        Verb::Aarch64(length) => said("aarch64", aarch64::aarch64(length)),
         Verb::Capi(options) => said("capi", capi::capi(&options)),
         Verb::Report(length) => said("report", report::report(length)),
         Verb::Boot(length) => said("boot", boot::boot(length)),
