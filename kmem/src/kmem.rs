@@ -318,7 +318,7 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Below for Kmem<C, P, S, H> {
 
     #[inline]
     fn target(id: SizeId) -> usize {
-        S::size(id).target
+        S::target(id)
     }
 
     fn take(&self, id: SizeId) -> List {

@@ -14,7 +14,7 @@
 use core::ptr::NonNull;
 
 use crate::cpu::{PerCpu, Which};
-use crate::global::{Chain, GLOBAL_TARGET, Global, GlobalCounts};
+use crate::global::{GLOBAL_TARGET, Global, GlobalCounts, Lists};
 use crate::list::List;
 use crate::lock::{Lock, Taken};
 use crate::size::{MAX_SIZES, SizeId};
@@ -153,17 +153,15 @@ impl<C: PerCpu> Upper<C> {
             // SAFETY: as the caller says.
             unsafe { self.locked(&shelf.0).put(list, B::target(id)) }
         };
-        // SAFETY: the chain is this call's.
+        // SAFETY: the lists were taken.
         unsafe { Self::put_all(below, id, excess) };
     }
 
     /// # Safety
     /// The lists are the caller's, who gives them away.
-    unsafe fn put_all<B: Below>(below: &B, id: SizeId, mut lists: Chain) {
-        while let Some(list) = lists.pop() {
-            // SAFETY: the list is of the caller's chain.
-            unsafe { below.put(id, list) };
-        }
+    unsafe fn put_all<B: Below>(below: &B, id: SizeId, lists: Option<Lists>) {
+        // SAFETY: as the caller says.
+        lists.iter().flat_map(Lists::iter).for_each(|list| unsafe { below.put(id, list) });
     }
 
     /// A list from the layers below.
@@ -209,8 +207,8 @@ impl<C: PerCpu> Upper<C> {
                 // SAFETY: the list was made for this call.
                 unsafe { self.locked(&shelf.0).fill(last, B::target(id)) }
             };
-            is_full = !excess.is_empty();
-            // SAFETY: the chain is this call's.
+            is_full = excess.is_some();
+            // SAFETY: the lists were taken.
             unsafe { Self::put_all(below, id, excess) };
         }
         first
@@ -240,7 +238,7 @@ impl<C: PerCpu> Upper<C> {
             };
             // SAFETY: the lists were taken.
             unsafe {
-                Self::put_all(below, id, full);
+                Self::put_all(below, id, Some(full));
                 below.put(id, bucket);
             }
         }
