@@ -71,10 +71,22 @@ impl List {
         self.0 == 0
     }
 
+    /// The address of the first block.
+    #[inline]
+    pub(crate) fn first_address(self) -> usize {
+        (self.0 as i64 >> COUNT_BITS) as usize
+    }
+
     /// The first block.
     #[inline]
-    fn first(self) -> *mut List {
-        ptr::with_exposed_provenance_mut((self.0 as i64 >> COUNT_BITS) as usize)
+    pub(crate) fn first(self) -> Option<NonNull<u8>> {
+        NonNull::new(ptr::with_exposed_provenance_mut(self.first_address()))
+    }
+
+    /// The list without the first block, if the second one lies so many bytes behind that.
+    #[inline]
+    pub(crate) fn behind(self, step: usize) -> List {
+        List(self.0.wrapping_add((step as u64) << COUNT_BITS).wrapping_sub(1))
     }
 
     /// The list with one block more.
@@ -96,9 +108,9 @@ impl List {
     /// The list is the caller's.
     #[inline]
     pub unsafe fn pop(self) -> Option<(NonNull<u8>, List)> {
-        let first = NonNull::new(self.first())?;
+        let first = self.first()?;
         // SAFETY: the first block of a list that the caller has (invariant 3).
-        Some((first.cast(), unsafe { first.read() }))
+        Some((first, unsafe { first.cast::<List>().read() }))
     }
 }
 
@@ -132,7 +144,7 @@ mod tests {
     fn addresses_have_48_bits() {
         for address in [0x7fff_ffff_fff0_usize, 0x1000, 0xffff_8000_0000_0000] {
             let list = List((address as u64) << COUNT_BITS | 1);
-            assert_eq!((list.first().addr(), list.len()), (address, 1));
+            assert_eq!((list.first_address(), list.len()), (address, 1));
         }
     }
 }

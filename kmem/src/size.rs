@@ -87,10 +87,20 @@ impl Size {
         1 << self.order
     }
 
+    /// Blocks before an offset of a slab, the one that has it not counted.
+    pub(crate) fn blocks_before(&self, offset: usize) -> usize {
+        ((offset as u64 * self.reciprocal) >> 32) as usize
+    }
+
+    /// The number of the block in its slab that begins at this offset.
+    pub(crate) fn block_at(&self, offset: usize) -> Option<usize> {
+        let block = self.blocks_before(offset);
+        (block < self.blocks && block * self.bytes == offset).then_some(block)
+    }
+
     /// Is this the offset of a block in its slab?
     pub(crate) fn is_block(&self, offset: usize) -> bool {
-        let block = ((offset as u64 * self.reciprocal) >> 32) as usize;
-        block < self.blocks && block * self.bytes == offset
+        self.block_at(offset).is_some()
     }
 }
 
