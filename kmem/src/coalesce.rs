@@ -83,6 +83,11 @@ impl Coalesce {
         self.counts
     }
 
+    /// For blocks that are pages, of which this layer has no slabs.
+    pub(crate) fn counts_mut(&mut self) -> &mut CoalesceCounts {
+        &mut self.counts
+    }
+
     /// Takes `count` blocks; fewer only if there are no more pages.
     pub(crate) fn take<P: Pages>(
         &mut self,
@@ -273,12 +278,10 @@ impl<'a, P: Pages> Slab<'a, P> {
         self.counts.free -= count as u16;
         while count > 0 {
             // SAFETY: what is free of the slab is this layer's (invariant 3 of the descriptors).
-            let (mut place, blocks) = unsafe { self.take_run(step, count as u16) };
-            count -= usize::from(blocks).min(count);
-            for _ in 0..blocks {
-                // SAFETY: as above.
-                list = unsafe { list.push(self.block(place)) };
-                place += step;
+            unsafe {
+                let (place, blocks) = self.take_run(step, count as u16);
+                list = list.push_run(self.block(place), size.bytes, usize::from(blocks));
+                count -= usize::from(blocks).min(count);
             }
         }
         list

@@ -9,10 +9,11 @@ use crate::global::GlobalCounts;
 use crate::list::List;
 use crate::lock::Lock;
 use crate::misuse::Misuse;
-use crate::page::Kind;
+use crate::page::{Descriptor, Kind};
 use crate::pages::Pages;
 use crate::size::{MAX_SIZE, MAX_SIZES, PAGE, Size, SizeId, Sizes};
 use crate::upper::{Below, Upper};
+use crate::whole;
 
 /// A size that was looked up once, or when the program was compiled: what the paper calls a cookie (section 3.3.5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -123,7 +124,10 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
     /// meanwhile may be missed.
     #[inline]
     pub fn alloc_cookie(&self, cookie: Cookie<S>) -> Option<NonNull<u8>> {
-        self.upper.alloc(self, cookie.id)
+        let block = self.upper.alloc(self, cookie.id)?;
+        // SAFETY: what the layers have of such a size is descriptors.
+        let page = S::is_page(cookie.id).then(|| unsafe { Descriptor::of_token(block) }.page());
+        Some(page.map_or(block, |page| self.pages.address(page)))
     }
 
     /// Frees a block of a cookie's size.
@@ -133,7 +137,37 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
     #[inline]
     pub unsafe fn free_cookie(&self, cookie: Cookie<S>, block: NonNull<u8>) {
         // SAFETY: as the caller says.
-        unsafe { self.upper.free(self, cookie.id, block) };
+        unsafe { self.free_block(cookie.id, block) };
+    }
+
+    /// # Safety
+    /// As for [`free_cookie`](Self::free_cookie).
+    #[inline]
+    unsafe fn free_block(&self, id: SizeId, block: NonNull<u8>) {
+        let token = if S::is_page(id) { self.token(id, block) } else { Some(block) };
+        match token {
+            // SAFETY: as the caller says.
+            Some(token) => unsafe { self.upper.free(self, id, token) },
+            None => self.wrong_page(id, block.as_ptr()),
+        }
+    }
+
+    /// What stands in the lists for a block that is a page.
+    #[inline]
+    fn token(&self, id: SizeId, block: NonNull<u8>) -> Option<NonNull<u8>> {
+        let (page, 0) = self.pages.find(block.as_ptr())? else { return None };
+        let descriptor = self.pages.descriptor(page);
+        (descriptor.slab_size() == Some(id)).then(|| descriptor.token())
+    }
+
+    /// Something else was freed as a page.
+    #[cold]
+    fn wrong_page(&self, id: SizeId, at: *mut u8) {
+        self.hooks.misuse(match look(&self.pages, at) {
+            None => Misuse::Foreign(at),
+            Some((Found::Slab(_, found), _)) if found == id => Misuse::Interior(at),
+            Some(_) => Misuse::WrongSize(at),
+        });
     }
 
     /// Allocates `bytes` bytes, at a multiple of 16: the paper's `kmem_alloc`. Above [`MAX_SIZE`] they are pages.
@@ -168,7 +202,7 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
     pub unsafe fn free(&self, block: NonNull<u8>, bytes: usize) {
         match S::of(bytes) {
             // SAFETY: as the caller says.
-            Some(id) => unsafe { self.upper.free(self, id, block) },
+            Some(id) => unsafe { self.free_block(id, block) },
             // SAFETY: as the caller says.
             None => unsafe { self.free_rare(block, Some(bytes.div_ceil(PAGE))) },
         }
@@ -182,7 +216,7 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
     pub unsafe fn free_aligned(&self, block: NonNull<u8>, bytes: usize, align: usize) {
         match S::aligned(bytes, align).filter(|_| align <= PAGE) {
             // SAFETY: as the caller says.
-            Some(id) => unsafe { self.upper.free(self, id, block) },
+            Some(id) => unsafe { self.free_block(id, block) },
             // SAFETY: as the caller says.
             None => unsafe { self.free_rare(block, Some(bytes.div_ceil(PAGE).max(1))) },
         }
@@ -210,7 +244,7 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
         let Some((page, _)) = self.pages.find(block.as_ptr()) else { return false };
         match self.pages.descriptor(page).slab_size() {
             // SAFETY: as the caller says; the descriptor has the size with which the block was allocated.
-            Some(id) => unsafe { self.upper.free(self, id, block) },
+            Some(id) => unsafe { self.free_block(id, block) },
             // SAFETY: as the caller says.
             None => unsafe { self.free_rare(block, None) },
         }
@@ -286,7 +320,7 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
             }
             // SAFETY: as the caller says.
             Some((Found::Slab(_, id), _)) if pages.is_none() => unsafe {
-                self.upper.free(self, id, block);
+                self.free_block(id, block);
             },
             Some(_) => self.hooks.misuse(Misuse::WrongSize(at)),
         }
@@ -326,7 +360,11 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Below for Kmem<C, P, S, H> {
         let size = S::size(id);
         let _guard = self.caches().guard();
         let cpu = self.caches().current();
-        self.upper.locked(lock).take(&self.pages, (id, size), size.target, cpu)
+        let mut layer = self.upper.locked(lock);
+        if S::is_page(id) {
+            return whole::take(layer.counts_mut(), (&self.pages, cpu), id, size.target);
+        }
+        layer.take(&self.pages, (id, size), size.target, cpu)
     }
 
     unsafe fn put(&self, id: SizeId, list: List) {
@@ -336,7 +374,13 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Below for Kmem<C, P, S, H> {
         let cpu = self.caches().current();
         let mut layer = self.upper.locked(lock);
         // SAFETY: as the caller says.
-        unsafe { layer.put(&self.pages, (id, S::size(id)), list, cpu, &mut misuse) };
+        unsafe {
+            if S::is_page(id) {
+                whole::put(layer.counts_mut(), (&self.pages, cpu), id, list, &mut misuse);
+            } else {
+                layer.put(&self.pages, (id, S::size(id)), list, cpu, &mut misuse);
+            }
+        }
     }
 
     fn reclaim(&self, id: SizeId) -> bool {

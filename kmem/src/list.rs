@@ -83,6 +83,22 @@ impl List {
         NonNull::new(ptr::with_exposed_provenance_mut(self.first_address()))
     }
 
+    /// The list with so many blocks more, each of which lies so many bytes behind the one that was pushed before.
+    ///
+    /// # Safety
+    /// As for [`push`](Self::push), for each of them.
+    pub(crate) unsafe fn push_run(self, first: NonNull<u8>, bytes: usize, blocks: usize) -> List {
+        let (mut list, mut block) = (self, first);
+        let mut with = List(List::word_of(first) + self.len() as u64);
+        for _ in 0..blocks {
+            // SAFETY: as the caller says; behind the last one the address is not used.
+            unsafe { block.cast::<List>().write(list) };
+            (list, block) = (with, block.map_addr(|at| at.saturating_add(bytes)));
+            with = List(with.0.wrapping_add((bytes as u64) << COUNT_BITS).wrapping_add(1));
+        }
+        list
+    }
+
     /// The list without the first block, if the second one lies so many bytes behind that.
     #[inline]
     pub(crate) fn behind(self, step: usize) -> List {

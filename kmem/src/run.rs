@@ -48,17 +48,19 @@ pub(crate) unsafe fn split(list: List, bytes: usize, room: Room) -> Option<(Run,
     } else {
         0
     };
-    let mut more = 0;
-    while more < beside.min(room.most - 1) {
-        // SAFETY: the list is the caller's, and has a block beside the last one of the run.
-        let Some((_, found)) = (unsafe { rest.pop() }) else { break };
-        let known = rest.behind(step);
-        more += 1;
-        if found != known {
+    let most = beside.min(room.most - 1).min(rest.len());
+    let (mut last, mut more) = (first, 0);
+    while more < most {
+        // SAFETY: the list is the caller's, and the block beside the last one of the run is the next one of it.
+        let found = unsafe {
+            last = last.byte_offset(step as isize);
+            last.cast::<List>().read()
+        };
+        (more, rest) = (more + 1, rest.behind(step));
+        if found != rest {
             rest = found;
             break;
         }
-        rest = known;
     }
     Some((Run { below: if is_down { more } else { 0 }, blocks: more + 1 }, rest))
 }

@@ -167,6 +167,12 @@ pub trait Sizes: Copy + Sync + 'static {
         usize::from(Self::TABLE.targets[id.index()])
     }
 
+    /// Is each block of this size a page by itself?
+    #[inline]
+    fn is_page(id: SizeId) -> bool {
+        id.index() + 1 == Self::TABLE.count
+    }
+
     /// The size for requests of so many bytes, if they are not too many.
     #[inline]
     fn of(bytes: usize) -> Option<SizeId> {
