@@ -125,7 +125,7 @@ impl Global {
 
     /// Takes up to so many full lists.
     fn split(&mut self, most: usize) -> Lists {
-        let mut taken = Lists { lists: [List::EMPTY; PLACES], count: 0 };
+        let mut taken = Lists::new();
         while taken.count < most
             && let Some(list) = self.take_full()
         {
@@ -135,8 +135,10 @@ impl Global {
     }
 
     /// Takes all there is, the bucket too.
-    pub(crate) fn take_all(&mut self) -> (Lists, List) {
-        (self.split(PLACES), core::mem::take(&mut self.bucket))
+    pub(crate) fn take_all(&mut self) -> Lists {
+        let mut all = self.split(PLACES);
+        all.push(core::mem::take(&mut self.bucket));
+        all
     }
 
     pub(crate) fn counts(&self) -> GlobalCounts {
@@ -156,8 +158,13 @@ pub(crate) struct Lists {
 }
 
 impl Lists {
-    fn push(&mut self, list: List) {
-        if let Some(place) = self.lists.get_mut(self.count) {
+    pub(crate) const fn new() -> Lists {
+        Lists { lists: [List::EMPTY; PLACES], count: 0 }
+    }
+
+    /// Adds a list, if it is not empty. There is room for what a global layer keeps, and for one more.
+    pub(crate) fn push(&mut self, list: List) {
+        if let Some(place) = self.lists.get_mut(self.count).filter(|_| !list.is_empty()) {
             *place = list;
             self.count += 1;
         }
@@ -242,9 +249,7 @@ mod tests {
         }
         assert_eq!(global.counts(), seen);
         assert!(cfg!(miri) || seen.take_misses > 0 && seen.put_misses > 0, "{seen:?}");
-        let (full, bucket) = global.take_all();
-        others.extend(full.iter());
-        others.push(bucket);
+        others.extend(global.take_all().iter());
         judge(&global, &others);
         assert_eq!(global.blocks(TARGET), 0);
     }

@@ -5,8 +5,7 @@ use core::ptr::NonNull;
 use crate::coalesce::{Coalesce, CoalesceCounts};
 use crate::cpu::PerCpu;
 use crate::found::{Found, look};
-use crate::global::GlobalCounts;
-use crate::list::List;
+use crate::global::{GlobalCounts, Lists};
 use crate::lock::Lock;
 use crate::misuse::Misuse;
 use crate::page::{Descriptor, Kind};
@@ -144,20 +143,29 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
     /// As for [`free_cookie`](Self::free_cookie).
     #[inline]
     unsafe fn free_block(&self, id: SizeId, block: NonNull<u8>) {
-        let token = if S::is_page(id) { self.token(id, block) } else { Some(block) };
-        match token {
-            // SAFETY: as the caller says.
-            Some(token) => unsafe { self.upper.free(self, id, token) },
-            None => self.wrong_page(id, block.as_ptr()),
+        // SAFETY: as the caller says.
+        unsafe {
+            if S::is_page(id) {
+                self.free_page(id, block);
+            } else {
+                self.upper.free(self, id, block);
+            }
         }
     }
 
-    /// What stands in the lists for a block that is a page.
-    #[inline]
-    fn token(&self, id: SizeId, block: NonNull<u8>) -> Option<NonNull<u8>> {
-        let (page, 0) = self.pages.find(block.as_ptr())? else { return None };
-        let descriptor = self.pages.descriptor(page);
-        (descriptor.slab_size() == Some(id)).then(|| descriptor.token())
+    /// Frees a block that is a page: its descriptor goes to the lists. Apart from the others, so that those stay short.
+    ///
+    /// # Safety
+    /// As for [`free_cookie`](Self::free_cookie).
+    #[inline(never)]
+    unsafe fn free_page(&self, id: SizeId, block: NonNull<u8>) {
+        match self.pages.find(block.as_ptr()).map(|(page, at)| (self.pages.descriptor(page), at)) {
+            Some((descriptor, 0)) if descriptor.slab_size() == Some(id) => {
+                // SAFETY: as the caller says, and this is what stands for the block.
+                unsafe { self.upper.free(self, id, descriptor.token()) };
+            }
+            _ => self.wrong_page(id, block.as_ptr()),
+        }
     }
 
     /// Something else was freed as a page.
@@ -355,29 +363,40 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Below for Kmem<C, P, S, H> {
         S::target(id)
     }
 
-    fn take(&self, id: SizeId) -> List {
-        let Some(lock) = self.coalesce.get(id.index()) else { return List::EMPTY };
+    fn take(&self, id: SizeId, lists: usize) -> Lists {
+        let mut made = Lists::new();
+        let Some(lock) = self.coalesce.get(id.index()) else { return made };
         let size = S::size(id);
-        let _guard = self.caches().guard();
-        let cpu = self.caches().current();
-        let mut layer = self.upper.locked(lock);
-        if S::is_page(id) {
-            return whole::take(layer.counts_mut(), (&self.pages, cpu), id, size.target);
+        for _ in 0..lists {
+            let _guard = self.caches().guard();
+            let cpu = self.caches().current();
+            let mut layer = self.upper.locked(lock);
+            if S::is_page(id) {
+                let counts = layer.counts_mut();
+                return whole::take(counts, (&self.pages, cpu), id, (lists, size.target));
+            }
+            let list = layer.take(&self.pages, (id, size), size.target, cpu);
+            made.push(list);
+            if list.len() < size.target {
+                break;
+            }
         }
-        layer.take(&self.pages, (id, size), size.target, cpu)
+        made
     }
 
-    unsafe fn put(&self, id: SizeId, list: List) {
+    unsafe fn put(&self, id: SizeId, lists: &Lists) {
         let Some(lock) = self.coalesce.get(id.index()) else { return };
         let mut misuse = |misuse| self.hooks.misuse(misuse);
-        let _guard = self.caches().guard();
-        let cpu = self.caches().current();
-        let mut layer = self.upper.locked(lock);
-        // SAFETY: as the caller says.
-        unsafe {
-            if S::is_page(id) {
-                whole::put(layer.counts_mut(), (&self.pages, cpu), id, list, &mut misuse);
-            } else {
+        for list in lists.iter() {
+            let _guard = self.caches().guard();
+            let cpu = self.caches().current();
+            let mut layer = self.upper.locked(lock);
+            // SAFETY: as the caller says.
+            unsafe {
+                if S::is_page(id) {
+                    let counts = layer.counts_mut();
+                    return whole::put(counts, (&self.pages, cpu), id, lists, &mut misuse);
+                }
                 layer.put(&self.pages, (id, S::size(id)), list, cpu, &mut misuse);
             }
         }

@@ -20,6 +20,7 @@
 use core::ptr::NonNull;
 
 use crate::cpu::PerCpu;
+use crate::global::Lists;
 use crate::list::{List, MAX_BLOCKS, MIN_BLOCK};
 use crate::size::{MAX_SIZES, SizeId};
 use crate::upper::{Below, Upper};
@@ -132,18 +133,22 @@ impl<C: PerCpu, B: Build> Below for Objects<C, B> {
         B::TARGET
     }
 
-    fn take(&self, id: SizeId) -> List {
+    fn take(&self, id: SizeId, _: usize) -> Lists {
         let objects = (0..B::TARGET).map_while(|_| self.builder.make(id.index()));
+        let mut lists = Lists::new();
         // SAFETY: the object was just made, and has room for what a list keeps in it.
-        objects.fold(List::EMPTY, |list, object| unsafe { list.push(object.cast()) })
+        lists.push(objects.fold(List::EMPTY, |list, object| unsafe { list.push(object.cast()) }));
+        lists
     }
 
-    unsafe fn put(&self, id: SizeId, mut list: List) {
-        // SAFETY: the list is the caller's; each object is popped before it is taken apart.
-        while let Some((object, rest)) = unsafe { list.pop() } {
-            list = rest;
-            // SAFETY: the object was freed, and is on no list any more.
-            unsafe { self.builder.unmake(id.index(), object.cast()) };
+    unsafe fn put(&self, id: SizeId, lists: &Lists) {
+        for mut list in lists.iter() {
+            // SAFETY: the list is the caller's; each object is popped before it is taken apart.
+            while let Some((object, rest)) = unsafe { list.pop() } {
+                list = rest;
+                // SAFETY: the object was freed, and is on no list any more.
+                unsafe { self.builder.unmake(id.index(), object.cast()) };
+            }
         }
     }
 

@@ -20,6 +20,9 @@ pub const MAX_SIZE: usize = 4096;
 pub const MAX_SIZES: usize = 28;
 /// Bytes of the blocks that a list has, about.
 const LIST_BYTES: usize = 16 << 10;
+/// Blocks of a list, where each is a page. Such a list is not touched, so that handing it over is what counts: 4, 8 and 16
+/// pages made 62, 46 and 36 ns of a page that one CPU allocates and another one frees (`bench kmem producer-consumer`).
+const LIST_PAGES: usize = 16;
 /// The smallest size. The table has an entry for each so many bytes.
 const GRAIN: usize = 16;
 const _: () = assert!(MIN_BLOCK <= GRAIN);
@@ -71,7 +74,9 @@ impl Size {
             order += 1;
         }
         let most = LIST_BYTES / bytes;
-        let target = if most < 4 {
+        let target = if bytes == PAGE {
+            LIST_PAGES
+        } else if most < 4 {
             4
         } else if most > 64 {
             64
