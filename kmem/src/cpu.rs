@@ -144,7 +144,7 @@ impl<C: Cpus, const N: usize> Guarded<C, N> {
 
     #[inline(always)]
     fn lists(&self, cpu: usize, size: SizeId) -> Option<*mut [List; 2]> {
-        self.caches.get(cpu)?.0.get(size.index()).map(UnsafeCell::get)
+        Some(self.caches.get(cpu)?.0[size.index()].get())
     }
 }
 

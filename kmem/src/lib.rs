@@ -6,7 +6,7 @@
 //!   Kmem        what becomes of a request                                                            kmem
 //!   PerCpu      1  two lists of blocks for each size on each CPU                                     cpu
 //!   Global      2  full lists, from CPUs that free to CPUs that allocate, one layer for each size    global
-//!   Coalesce    3  slabs, by the number of their free blocks                                         coalesce, page
+//!   Coalesce    3  slabs, by the number of their free blocks                                         coalesce, run, whole, page
 //!   Pages       4  pages                                                                            pages
 //!     Direct       the frames of a zone, where they lie                                              direct
 //!     Vmblks       spans of addresses, to which frames are mapped                                    vmblk, span, dope
@@ -41,11 +41,13 @@ mod objects;
 mod page;
 mod pages;
 mod places;
+mod run;
 mod size;
 mod space;
 mod span;
 mod upper;
 mod vmblk;
+mod whole;
 
 pub use audit::Flaw;
 pub use checked::{Checked, Marks};

@@ -13,7 +13,8 @@ use core::ops::{Deref, DerefMut};
 
 use woodlot_frame::atomics::{AtomicU32, Ordering};
 
-/// Something that one CPU at a time may use.
+/// Something that one CPU at a time may use. Who takes the lock has what it needs first on the same cache line.
+#[repr(C)]
 pub struct Lock<T> {
     /// 0: nobody has it; 1: somebody has.
     pub(crate) taken: AtomicU32,

@@ -3,9 +3,9 @@
 //! ```text
 //!   CPU 0   │ main of size 0 │ main of size 1 │ … ┊ aux of size 0 │ aux of size 1 │ …      512 bytes for each CPU
 //!
-//!   a word   63        48 47                    0
-//!            │ blocks    │ address of the first  │      0: empty
-//!            │ 0xffff    │ 0                     │      closed: empty to whoever takes, full to whoever puts
+//!   a word   63                    16 15        0
+//!            │ address of the first  │ blocks    │      0: empty
+//!            │ 0                     │ 0xffff    │      closed: empty to whoever takes, full to whoever puts
 //! ```
 //!
 //! 1. A CPU changes its words by a sequence that commits by one store, on that CPU.
@@ -44,7 +44,7 @@ const CPUS: usize = 1024;
 /// log2 of the bytes of a cache.
 const CACHE_SHIFT: u32 = 9;
 /// A word that is being stolen from.
-pub(crate) const CLOSED: u64 = 0xffff << 48;
+pub(crate) const CLOSED: u64 = 0xffff;
 
 /// Nobody has looked for areas yet.
 pub(crate) const UNKNOWN: u64 = 0;

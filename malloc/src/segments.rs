@@ -112,18 +112,37 @@ impl Segments {
     }
 
     /// Pages of the open segments, the one first where pages were found last.
-    fn alloc_open(&self, count: usize, align: usize, cpu: usize) -> Result<PageId, NoPages> {
+    fn alloc_open<T>(
+        &self,
+        mut alloc: impl FnMut(&Segment) -> Result<T, NoPages>,
+    ) -> Result<(T, u32), NoPages> {
         let last = self.last.load(Ordering::Relaxed) as usize;
         let all = || self.segments().enumerate();
         for (at, segment) in all().skip(last).chain(all().take(last)) {
-            if let Ok(page) = segment.alloc(count, align, cpu) {
+            if let Ok(pages) = alloc(segment) {
                 if at != last {
                     self.last.store(at as u64, Ordering::Relaxed);
                 }
-                return Ok(PageId(page.0 + (at * SEGMENT) as u32));
+                return Ok((pages, (at * SEGMENT) as u32));
             }
         }
         Err(NoPages)
+    }
+
+    /// The same; a segment is opened if none has any. With the number of the segment's first page.
+    fn alloc_any<T>(
+        &self,
+        mut alloc: impl FnMut(&Segment) -> Result<T, NoPages>,
+    ) -> Result<(T, u32), NoPages> {
+        loop {
+            let open = self.open.load(Ordering::Acquire);
+            if let Ok(found) = self.alloc_open(&mut alloc) {
+                return Ok(found);
+            }
+            if !self.open_more(open) {
+                return Err(NoPages);
+            }
+        }
     }
 
     /// Opens a segment, unless there are more than `seen` already. False: there can be no more.
@@ -251,15 +270,14 @@ impl Range {
 // the segment before end. The descriptors are memory from the system, which is zero.
 unsafe impl Pages for Segments {
     fn alloc(&self, count: usize, align: usize, cpu: usize) -> Result<PageId, NoPages> {
-        loop {
-            let open = self.open.load(Ordering::Acquire);
-            if let Ok(page) = self.alloc_open(count, align, cpu) {
-                return Ok(page);
-            }
-            if !self.open_more(open) {
-                return Err(NoPages);
-            }
-        }
+        let (page, first) = self.alloc_any(|segment| segment.alloc(count, align, cpu))?;
+        Ok(PageId(page.0 + first))
+    }
+
+    fn alloc_some(&self, room: &mut [PageId], cpu: usize) -> Result<usize, NoPages> {
+        let (count, first) = self.alloc_any(|segment| segment.alloc_some(room, cpu))?;
+        room.iter_mut().take(count).for_each(|page| page.0 += first);
+        Ok(count)
     }
 
     unsafe fn free(&self, first: PageId, count: usize, cpu: usize) {

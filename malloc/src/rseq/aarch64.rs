@@ -22,10 +22,6 @@ use woodlot_kmem::List;
 use super::area::{CPU_ID, RSEQ_CS, SIGNATURE};
 use super::{ABORTS, CACHE_SHIFT, CPUS, Place};
 
-/// The bits of a list's word that are the address; the count lies above.
-const ADDRESS: u64 = (1 << 48) - 1;
-const _: () = assert!(List::from_word(1 << 48).len() == 1 && List::from_word(ADDRESS).len() == 0);
-
 /// A sequence: descriptor, begin, and what follows an abort. `{area}` is the area's offset, `{cpu}` becomes the address
 /// of the CPU's cache, `{t}` is what it returns, and where the CPU has no cache the sequence goes on at 6.
 macro_rules! sequence {
@@ -92,14 +88,13 @@ pub(super) unsafe fn pop(area: isize, place: Place) -> Option<NonNull<u8>> {
     unsafe {
         sequence!(
             "ldr {t}, [{cpu}, {index}, lsl #3]",
-            "ands {t}, {t}, {address}",
-            "b.eq 6f",
+            "asr {t}, {t}, #16",
+            "cbz {t}, 6f",
             "ldr {rest}, [{t}]",
             "str {rest}, [{cpu}, {index}, lsl #3]";
             area = in(reg) area,
             caches = in(reg) place.caches,
             index = in(reg) place.index,
-            address = in(reg) ADDRESS,
             rest = out(reg) _,
             t = out(reg) block,
             options(nostack),
@@ -119,19 +114,17 @@ pub(super) unsafe fn push(area: isize, place: Place, block: NonNull<u8>, target:
     unsafe {
         sequence!(
             "ldr {rest}, [{cpu}, {index}, lsl #3]",
-            "lsr {t}, {rest}, #48",
+            "uxth {t:w}, {rest:w}",
             "cmp {t}, {target}",
             "b.hs 6f",
             "str {rest}, [{block}]",
-            // One block more, in place of the address the new one.
-            "orr {rest}, {rest}, {address}",
-            "add {t}, {block}, #1",
-            "add {t}, {t}, {rest}",
+            // The count of the list, and the word of the block: the list with one block more.
+            "add {t}, {t}, {first}",
             "str {t}, [{cpu}, {index}, lsl #3]";
             area = in(reg) area,
             caches = in(reg) place.caches,
             index = in(reg) place.index,
-            address = in(reg) ADDRESS,
+            first = in(reg) List::word_of(block),
             block = in(reg) block.as_ptr(),
             target = in(reg) target,
             rest = out(reg) _,
@@ -152,13 +145,13 @@ pub(super) unsafe fn take(area: isize, place: Place) -> u64 {
     unsafe {
         sequence!(
             "ldr {t}, [{cpu}, {index}, lsl #3]",
-            "tst {t}, {address}",
-            "b.eq 6f",
+            // Neither empty nor closed: it has an address.
+            "lsr {own}, {t}, #16",
+            "cbz {own}, 6f",
             "str xzr, [{cpu}, {index}, lsl #3]";
             area = in(reg) area,
             caches = in(reg) place.caches,
             index = in(reg) place.index,
-            address = in(reg) ADDRESS,
             t = out(reg) word,
             options(nostack),
         );
