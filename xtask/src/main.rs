@@ -25,6 +25,7 @@ mod rings;
 mod sanitize;
 mod shell;
 mod shuttle;
+mod storm;
 mod tools;
 mod trust;
 
@@ -79,6 +80,8 @@ enum Verb {
     Miri(Length),
     /// Run the tests with threads under the address and thread sanitizers (10 minutes; short: 2)
     Sanitize(Length),
+    /// Abort a million sequences of the heap's threads: signals, moves, thefts, forks (10 minutes)
+    Storm,
     /// Seed defects into the engines: the test named for each must fail (half an hour; short: 1.5)
     Mutants(Mutants),
     /// Measure which lines and branches of the core crates are tested (10 minutes; short: 3)
@@ -128,8 +131,11 @@ const TRUST: [Check; 13] = [
     ("coverage", coverage::coverage),
 ];
 
-/// What takes hours, and has no short form: only a full run of `trust` has it.
-const LONG: [Check; 1] = [("cargo-mutants", |_| mutants::generated(None, None).map(Outcome::Ran))];
+/// What only a full run of `trust` has: it takes hours, or its short form is a test.
+const LONG: [Check; 2] = [
+    ("storm", |_| storm::storm()),
+    ("cargo-mutants", |_| mutants::generated(None, None).map(Outcome::Ran)),
+];
 
 /// What CI runs beside them, before and after.
 const BEFORE: [Check; 2] = [
@@ -170,6 +176,7 @@ fn run(verb: Verb) -> Result<(), String> {
         Verb::Fuzz(length) => said("fuzz", fuzz::fuzz(&length)),
         Verb::Miri(length) => said("miri", miri::miri(length)),
         Verb::Sanitize(length) => said("sanitize", sanitize::sanitize(length)),
+        Verb::Storm => said("storm", storm::storm()),
         Verb::Mutants(options) => said("mutants", mutants::mutants(&options)),
         Verb::Coverage(length) => said("coverage", coverage::coverage(length)),
         Verb::Callgrind { engine } => callgrind::callgrind(&engine),
