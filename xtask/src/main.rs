@@ -20,6 +20,7 @@ mod no_panic;
 mod outcome;
 mod package;
 mod persist;
+mod programs;
 mod report;
 mod rings;
 mod sanitize;
@@ -40,6 +41,7 @@ use models::{ENGINES, Models, models};
 use mutants::Mutants;
 use outcome::{Check, Length, Outcome, run_all};
 use persist::Persist;
+use programs::Programs;
 use shell::{cargo, passed, this_cargo};
 use shuttle::Shuttle;
 use trust::Trust;
@@ -82,6 +84,8 @@ enum Verb {
     Sanitize(Length),
     /// Abort a million sequences of the heap's threads: signals, moves, thefts, forks (10 minutes)
     Storm,
+    /// Run compilers, Python, SQLite and Redis with the preloaded heap, beside others (20 minutes; short: 30 s)
+    Programs(Programs),
     /// Seed defects into the engines: the test named for each must fail (half an hour; short: 1.5)
     Mutants(Mutants),
     /// Measure which lines and branches of the core crates are tested (10 minutes; short: 3)
@@ -115,7 +119,7 @@ enum Verb {
 }
 
 /// The checkers of the core crates, the quickest first: what `trust` runs.
-const TRUST: [Check; 13] = [
+const TRUST: [Check; 14] = [
     ("no-panic", |_| no_panic::no_panic().map(Outcome::Ran)),
     ("contract", |_| contract().map(Outcome::Ran)),
     ("model", |length| models("woodlot_explore", &length.into())),
@@ -123,6 +127,7 @@ const TRUST: [Check; 13] = [
     ("shuttle", |length| shuttle::shuttle(&length.into())),
     ("persist", |length| persist::persist(&length.into())),
     ("crash", crash::crash),
+    ("programs", |length| programs::programs(&length.into())),
     ("histories", |length| histories::histories(&length.into())),
     ("fuzz", |length| fuzz::fuzz(&length.into())),
     ("miri", miri::miri),
@@ -176,6 +181,7 @@ fn run(verb: Verb) -> Result<(), String> {
         Verb::Fuzz(length) => said("fuzz", fuzz::fuzz(&length)),
         Verb::Miri(length) => said("miri", miri::miri(length)),
         Verb::Sanitize(length) => said("sanitize", sanitize::sanitize(length)),
+        Verb::Programs(options) => said("programs", programs::programs(&options)),
         Verb::Storm => said("storm", storm::storm()),
         Verb::Mutants(options) => said("mutants", mutants::mutants(&options)),
         Verb::Coverage(length) => said("coverage", coverage::coverage(length)),

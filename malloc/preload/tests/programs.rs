@@ -1,4 +1,5 @@
-//! Programs that have their heap from the preloaded library: a C program for what each call promises, and real ones.
+//! Programs that have their heap from the preloaded library: a C program for what each call promises, one of C++ with
+//! threads, and real ones.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use std::{env, fs};
 
 use tempfile::TempDir;
 
-/// The library and the C program, built once.
+/// The library and the programs, built once.
 struct Built {
     folder: TempDir,
     library: PathBuf,
@@ -30,12 +31,15 @@ fn built() -> &'static Built {
             .current_dir(package)
             .output();
         succeeded("cargo build", &build.expect("cargo"));
-        let compile = Command::new("cc")
-            .args(["-O1", "-Wall", "-Werror", "-pthread", "-o"])
-            .arg(folder.path().join("contract"))
-            .arg(package.join("tests/contract.c"))
-            .output();
-        succeeded("cc", &compile.expect("a C compiler"));
+        let compile = |compiler: &str, options: &[&str], output: &str, source: &str| {
+            let mut command = Command::new(compiler);
+            command.args(["-O1", "-Wall", "-Werror", "-pthread"]).args(options).arg("-o");
+            command.arg(folder.path().join(output)).arg(package.join("tests").join(source));
+            succeeded(compiler, &command.output().expect("a compiler"));
+        };
+        compile("cc", &[], "contract", "contract.c");
+        compile("c++", &[], "threads", "threads.cpp");
+        compile("c++", &["-shared", "-fPIC"], "plugin.so", "plugin.cpp");
         Built { folder, library: target.join("libwoodlot_malloc.so") }
     })
 }
@@ -94,6 +98,17 @@ fn the_same_without_restartable_sequences() {
         let mut command = contract(part);
         command.env("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
         run(command);
+    }
+}
+
+/// Threads of C++ that hand each other objects and end with some, a library that allocates when it is loaded, and forks in
+/// the middle.
+#[test]
+fn threads_of_cxx() {
+    for tunables in ["", "glibc.pthread.rseq=0"] {
+        let mut threads = preloaded(built().folder.path().join("threads"));
+        threads.arg(built().folder.path().join("plugin.so")).env("GLIBC_TUNABLES", tunables);
+        assert_eq!(run(threads), "done\n");
     }
 }
 
