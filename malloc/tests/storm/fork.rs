@@ -4,7 +4,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 use std::time::Duration;
 
-use crate::{Storm, blocks, churn};
+use crate::blocks;
+use crate::churn::churn;
+use crate::storm::Storm;
 
 /// Children of a storm.
 const CHILDREN: u64 = 8;
@@ -16,7 +18,8 @@ const PAUSE: Duration = Duration::from_micros(200);
 
 /// Forks at equal parts of a storm; returns how many children there were.
 pub fn fork_all(storm: &Storm) -> u64 {
-    let mut children = 0;
+    fork(storm);
+    let mut children = 1;
     while children < CHILDREN && !storm.is_over() {
         if storm.part() > children as f64 / CHILDREN as f64 {
             fork(storm);

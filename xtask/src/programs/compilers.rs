@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::heap::Heap;
+use super::program::{Folder, Program};
 use super::run::{Ran, hash, run};
-use super::{Folder, Program};
 use crate::shell::{capture, root, this_cargo};
 
 /// g++ and its source.

@@ -10,19 +10,20 @@
 
 mod compilers;
 mod heap;
+mod program;
 mod python;
 mod redis;
 mod run;
 mod sqlite;
 
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
 
 use self::heap::{Heap, OURS};
-use self::run::{Ran, Took};
+use self::program::{Folder, Program};
+use self::run::Took;
 use crate::outcome::{Length, Outcome};
 use crate::shell::root;
 use crate::trust::place;
@@ -44,20 +45,6 @@ impl From<Length> for Programs {
     fn from(length: Length) -> Self {
         Self { length, rounds: None, only: Vec::new() }
     }
-}
-
-/// Where the programs' files are, and whether they have little to do.
-pub struct Folder {
-    pub path: PathBuf,
-    pub short: bool,
-}
-
-/// A program with something to do.
-trait Program {
-    fn name(&self) -> &'static str;
-
-    /// Does it with a heap. With a folder for them, the dynamic loader writes down its bindings.
-    fn run(&self, heap: &Heap, bindings: Option<&Path>) -> Result<Ran, String>;
 }
 
 /// A program's name, and what prepares it; the error is what is not installed.

@@ -8,8 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use super::heap::Heap;
+use super::program::{Folder, Program};
 use super::run::{Ran, Running};
-use super::{Folder, Program};
 use crate::shell::{capture, succeeds};
 
 pub struct Redis {

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::heap::Heap;
+use super::program::{Folder, Program};
 use super::run::{Ran, run};
-use super::{Folder, Program};
 use crate::shell::capture;
 
 pub struct Sqlite {
