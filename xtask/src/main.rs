@@ -21,11 +21,13 @@ mod no_panic;
 mod outcome;
 mod package;
 mod persist;
+mod programs;
 mod report;
 mod rings;
 mod sanitize;
 mod shell;
 mod shuttle;
+mod storm;
 mod tools;
 mod trust;
 
@@ -40,6 +42,7 @@ use models::{ENGINES, Models, models};
 use mutants::Mutants;
 use outcome::{Check, Length, Outcome, run_all};
 use persist::Persist;
+use programs::Programs;
 use shell::{cargo, passed, this_cargo};
 use shuttle::Shuttle;
 use trust::Trust;
@@ -80,6 +83,10 @@ enum Verb {
     Miri(Length),
     /// Run the tests with threads under the address and thread sanitizers (10 minutes; short: 2)
     Sanitize(Length),
+    /// Abort a million sequences of the heap's threads: signals, moves, thefts, forks (10 minutes)
+    Storm,
+    /// Run compilers, Python, SQLite and Redis with the preloaded heap, beside others (20 minutes; short: 30 s)
+    Programs(Programs),
     /// Seed defects into the engines: the test named for each must fail (half an hour; short: 1.5)
     Mutants(Mutants),
     /// Measure which lines and branches of the core crates are tested (10 minutes; short: 3)
@@ -115,7 +122,7 @@ enum Verb {
 }
 
 /// The checkers of the core crates, the quickest first: what `trust` runs.
-const TRUST: [Check; 13] = [
+const TRUST: [Check; 14] = [
     ("no-panic", |_| no_panic::no_panic().map(Outcome::Ran)),
     ("contract", |_| contract().map(Outcome::Ran)),
     ("model", |length| models("woodlot_explore", &length.into())),
@@ -123,6 +130,7 @@ const TRUST: [Check; 13] = [
     ("shuttle", |length| shuttle::shuttle(&length.into())),
     ("persist", |length| persist::persist(&length.into())),
     ("crash", crash::crash),
+    ("programs", |length| programs::programs(&length.into())),
     ("histories", |length| histories::histories(&length.into())),
     ("fuzz", |length| fuzz::fuzz(&length.into())),
     ("miri", miri::miri),
@@ -131,8 +139,11 @@ const TRUST: [Check; 13] = [
     ("coverage", coverage::coverage),
 ];
 
-/// What takes hours, and has no short form: only a full run of `trust` has it.
-const LONG: [Check; 1] = [("cargo-mutants", |_| mutants::generated(None, None).map(Outcome::Ran))];
+/// What only a full run of `trust` has: it takes hours, or its short form is a test.
+const LONG: [Check; 2] = [
+    ("storm", |_| storm::storm()),
+    ("cargo-mutants", |_| mutants::generated(None, None).map(Outcome::Ran)),
+];
 
 /// What CI runs beside them, before and after.
 const BEFORE: [Check; 2] = [
@@ -174,6 +185,8 @@ fn run(verb: Verb) -> Result<(), String> {
         Verb::Fuzz(length) => said("fuzz", fuzz::fuzz(&length)),
         Verb::Miri(length) => said("miri", miri::miri(length)),
         Verb::Sanitize(length) => said("sanitize", sanitize::sanitize(length)),
+        Verb::Programs(options) => said("programs", programs::programs(&options)),
+        Verb::Storm => said("storm", storm::storm()),
         Verb::Mutants(options) => said("mutants", mutants::mutants(&options)),
         Verb::Coverage(length) => said("coverage", coverage::coverage(length)),
         Verb::Callgrind { engine } => callgrind::callgrind(&engine),

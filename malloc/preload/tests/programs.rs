@@ -1,4 +1,5 @@
-//! Programs that have their heap from the preloaded library: a C program for what each call promises, and real ones.
+//! Programs that have their heap from the preloaded library: a C program for what each call promises, one of C++ with
+//! threads, and real ones.
 
 mod built;
 
@@ -11,13 +12,20 @@ use std::{env, fs};
 use built::{library, succeeded};
 use tempfile::TempDir;
 
-/// A folder with the C program, which is compiled once.
+/// A folder with the programs, which are compiled once.
 fn folder() -> &'static Path {
     static FOLDER: OnceLock<TempDir> = OnceLock::new();
     let made = FOLDER.get_or_init(|| {
         let folder = TempDir::new().expect("a folder");
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/contract.c");
-        built::compile(&source, &folder.path().join("contract"), &[]);
+        let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+        let shared = ["-shared", "-fPIC"].map(OsStr::new);
+        for (source, program, more) in [
+            ("contract.c", "contract", &[][..]),
+            ("threads.cpp", "threads", &[]),
+            ("plugin.cpp", "plugin.so", &shared),
+        ] {
+            built::compile(&tests.join(source), &folder.path().join(program), more);
+        }
         folder
     });
     made.path()
@@ -91,6 +99,17 @@ fn the_same_below_valgrind() {
         succeeded(part, &output);
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(said.contains("caches of threads"), "{tool:?} {part}: {said}");
+    }
+}
+
+/// Threads of C++ that hand each other objects and end with some, a library that allocates when it is loaded, and forks in
+/// the middle.
+#[test]
+fn threads_of_cxx() {
+    for tunables in ["", "glibc.pthread.rseq=0"] {
+        let mut threads = preloaded(folder().join("threads"));
+        threads.arg(folder().join("plugin.so")).env("GLIBC_TUNABLES", tunables);
+        assert_eq!(run(threads), "done\n");
     }
 }
 

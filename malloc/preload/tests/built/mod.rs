@@ -25,14 +25,15 @@ pub fn library() -> &'static Path {
     })
 }
 
-/// Compiles a program in C.
+/// Compiles a program in C or C++.
 pub fn compile(source: &Path, program: &Path, more: &[&OsStr]) {
-    let compile = Command::new("cc")
+    let compiler = if source.extension() == Some(OsStr::new("cpp")) { "c++" } else { "cc" };
+    let compile = Command::new(compiler)
         .args(["-O1", "-Wall", "-Werror", "-pthread", "-o"])
         .args([program, source])
         .args(more)
         .output();
-    succeeded("cc", &compile.expect("a C compiler"));
+    succeeded(compiler, &compile.expect("a compiler"));
 }
 
 /// A program has ended well, with the library preloaded if it was to be.
