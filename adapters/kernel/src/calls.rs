@@ -67,8 +67,8 @@ pub struct Calls<C, const N: usize> {
 }
 
 impl<C: Cpus, const N: usize> Calls<C, N> {
-    /// No CPU answers yet. `send` sends the interrupt to a CPU, between `enter` and `leave`. `patience` is how often a call looks for its answer:
-    /// 100,000 is about a millisecond.
+    /// No CPU answers yet. `send` sends the interrupt to a CPU, between `enter` and `leave`. `patience` is how often a call
+    /// looks for its answer: 100,000 times are about a millisecond.
     pub const fn new(cpus: C, send: fn(usize), patience: usize) -> Self {
         Calls { cpus, send, patience, mailboxes: [const { AtomicU64::new(CLOSED) }; N] }
     }

@@ -54,7 +54,9 @@ pub enum NotStarted {
 impl fmt::Display for NotStarted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            NotStarted::Already => "the heap has been started before, and keeps the zone that it has",
+            NotStarted::Already => {
+                "the heap has been started before, and keeps the zone that it has"
+            }
             NotStarted::Frames => "the zone's frames are not of 4 KiB, or are too many",
             NotStarted::Null => "the zone's first frame would lie at the null pointer",
             NotStarted::NoMemory => "the zone has no memory for the page descriptors",
@@ -132,7 +134,8 @@ impl<'a, A: FrameAllocator> Inside<'a, A> {
         }
         let at = |frame: FrameId| NonNull::new(base.wrapping_add(frame.0 * PAGE));
         let first = at(config.start).ok_or(NotStarted::Null)?;
-        let class = if config.classes.has(Class::IMMOVABLE) { Class::IMMOVABLE } else { Class::MOVABLE };
+        let class =
+            if config.classes.has(Class::IMMOVABLE) { Class::IMMOVABLE } else { Class::MOVABLE };
         let frames = (config.frames * size_of::<Descriptor>()).div_ceil(PAGE);
         let request = RangeRequest::new(frames, class, Slot(0));
         // As high as they go: low memory is for devices.

@@ -29,7 +29,13 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Report { pairs, lists, inside, outside, refused, bytes, told, passed, wrong } = self;
         writeln!(f, "heap: {pairs} pairs, {lists} lists asked for, {wrong} wrong")?;
-        writeln!(f, "interrupts: {inside} inside of calls, {outside} outside, {refused} without memory")?;
-        write!(f, "low memory: {bytes} bytes had, hook called {told} times, last block had by {passed} CPUs")
+        writeln!(
+            f,
+            "interrupts: {inside} inside of calls, {outside} outside, {refused} without memory"
+        )?;
+        write!(
+            f,
+            "low memory: {bytes} bytes had, hook called {told} times, last block had by {passed} CPUs"
+        )
     }
 }

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! 1. A CPU says in `busy` that it is inside of a call of the heap, for its own interrupts to see.
-//! 2. A block that a CPU has allocated is filled, and looked at before it is freed: a block that two have had is seen.
+//! 2. What a CPU has written into a block it finds there before it frees it: a block that two have is seen.
 //! 3. From `quiet` on no interrupt has memory, so that the last block is the last one.
 //!
 //! *Progress*: each CPU waits for the others, and for its own clock.
@@ -162,7 +162,8 @@ impl<const N: usize> Trial<N> {
                 self.free_one(heap, &mut last);
             }
             self.meet(cpus);
-            if here == (turn + 1).checked_rem(cpus).unwrap_or(0) && self.hold(heap, LAST, &mut last) {
+            if here == (turn + 1).checked_rem(cpus).unwrap_or(0) && self.hold(heap, LAST, &mut last)
+            {
                 count(&self.passed);
             }
             self.meet(cpus);
@@ -224,7 +225,7 @@ impl<const N: usize> Trial<N> {
         }
     }
 
-    /// Fills a block, and counts it if somebody else writes there too.
+    /// Writes a word into each 16 bytes of a block, and counts it if somebody else writes there too.
     ///
     /// # Safety
     /// The block has so many bytes, is the caller's and aligned to 4; or there is none.
@@ -232,12 +233,11 @@ impl<const N: usize> Trial<N> {
         if block.is_null() {
             return;
         }
+        let mut words = (0..bytes / 16).map(|at| block.wrapping_add(at * 16).cast::<u32>());
         // SAFETY: as the caller says.
         let is_ours = unsafe {
-            let words = block.cast::<u32>();
-            let count = bytes / size_of::<u32>();
-            (0..count).for_each(|at| words.add(at).write_volatile(fill));
-            (0..count).all(|at| words.add(at).read_volatile() == fill)
+            words.clone().for_each(|word| word.write_volatile(fill));
+            words.all(|word| word.read_volatile() == fill)
         };
         if !is_ours {
             count(&self.wrong);
@@ -316,5 +316,8 @@ where
     C: Cpus,
     H: Hooks,
 {
-    (0..Quarters::COUNT).filter_map(|size| heap.kmem().stats(size)).map(|size| size.global.takes).sum()
+    (0..Quarters::COUNT)
+        .filter_map(|size| heap.kmem().stats(size))
+        .map(|size| size.global.takes)
+        .sum()
 }

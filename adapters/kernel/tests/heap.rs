@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use allocator_api2::alloc::Allocator;
 use allocator_api2::boxed::Box;
 use allocator_api2::vec::Vec;
-use woodlot_frame::{Base4K, Base16K, ClassPolicy, Construct, FrameAllocator, Order, Request, Slot};
+use woodlot_frame::{
+    Base4K, Base16K, ClassPolicy, Construct, FrameAllocator, Order, Request, Slot,
+};
 use woodlot_kernel::{Heap, Hooks, Misuse, NotStarted};
 use woodlot_llfree::LLFree;
 use woodlot_nbbs::Nbbs4;
@@ -62,10 +64,15 @@ fn every_size_and_alignment<A: Construct>() {
     let heap = heap(&arena);
     let sizes = [1, 8, 16, 17, 100, 1000, 1024, 1025, 4095, 4096, 4097, 3 << 12, (5 << 12) + 7];
     let aligns = (0..=15).map(|shift| 1usize << shift);
-    let layouts: std::vec::Vec<_> =
-        sizes.into_iter().flat_map(|size| aligns.clone().map(move |align| layout(size, align))).collect();
-    let starts: std::vec::Vec<_> =
-        layouts.iter().zip((0..=u8::MAX).cycle()).map(|(&layout, n)| filled(&heap, layout, n)).collect();
+    let layouts: std::vec::Vec<_> = sizes
+        .into_iter()
+        .flat_map(|size| aligns.clone().map(move |align| layout(size, align)))
+        .collect();
+    let starts: std::vec::Vec<_> = layouts
+        .iter()
+        .zip((0..=u8::MAX).cycle())
+        .map(|(&layout, n)| filled(&heap, layout, n))
+        .collect();
     for ((&layout, start), n) in layouts.iter().zip(starts).zip((0..=u8::MAX).cycle()) {
         assert!(!start.is_null(), "{layout:?}");
         emptied(&heap, start, layout, n);
@@ -157,10 +164,8 @@ fn a_heap_that_is_not_started_has_nothing() {
 
     // A zone without a frame that is free, then one that has them: the same heap starts.
     let arena = Arena::<LLFree<Base4K>>::new(64);
-    let all: std::vec::Vec<_> = std::iter::from_fn(|| {
-        arena.zone.alloc(Request::movable(Order(0), Slot(0))).ok()
-    })
-    .collect();
+    let all: std::vec::Vec<_> =
+        std::iter::from_fn(|| arena.zone.alloc(Request::movable(Order(0), Slot(0))).ok()).collect();
     let heap = Of::<LLFree<Base4K>>::new(Threads, ());
     // SAFETY: every frame is mapped there, and only the heap uses what it gets.
     let start = || unsafe { heap.start(&*arena.zone, arena.base()) };
@@ -191,7 +196,8 @@ fn memory_is_no_more_aligned_than_the_base() {
     let base = arena.base().wrapping_add(4096);
     // SAFETY: the last frame, which would not be mapped, is taken.
     unsafe {
-        let last = Request::movable(Order(0), Slot(0)).at(woodlot_frame::FrameId(common::START + 1023));
+        let last =
+            Request::movable(Order(0), Slot(0)).at(woodlot_frame::FrameId(common::START + 1023));
         arena.zone.alloc(last).expect("it is free");
         heap.start(&*arena.zone, base).expect("it starts");
     }

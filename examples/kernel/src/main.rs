@@ -54,8 +54,7 @@ extern "C" fn enter(info: Option<&[u64; 7]>) -> ! {
     let zone: &Zone = ZONE.call_once(|| zone);
     let size = Zone::metadata_size(zone.zone()).expect("it was made");
     let (bytes, free) = (size.durable + size.volatile, zone.free_frames());
-    let share = (free << 12) / bytes;
-    writeln!(Serial, "metadata: {bytes} bytes for {free} frames, 1 byte for {share}").ok();
+    writeln!(Serial, "metadata: {bytes} bytes for {free} frames").ok();
     // SAFETY: memory is mapped where it is, and only the heap uses what the heap is given.
     unsafe { HEAP.start(zone, at(0)) }.expect("it starts once");
 

@@ -37,6 +37,7 @@ const TABLES: [&str; 9] = [
     "xtask/src/mutants/kmem.toml",
     "xtask/src/mutants/kmem_vmblk.toml",
     "xtask/src/mutants/malloc.toml",
+    "xtask/src/mutants/kernel.toml",
 ];
 
 /// One defect.
