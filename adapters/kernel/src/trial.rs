@@ -28,8 +28,11 @@ const ENOUGH: u64 = 10;
 const PAIRS: [usize; 6] = [16, 100, 256, 700, 2000, 4096];
 /// Bytes of an interrupt's block.
 const TICK: usize = 96;
-/// Bytes of the largest block that all of memory is taken in, and of the one that goes round.
+/// Bytes of the largest block that all of memory is taken in, and how much smaller the next ones are: few steps, as each
+/// ends with calls of all other CPUs.
 const LARGEST: usize = 2 << 20;
+const STEP: usize = 8;
+/// Bytes of the smallest block that all of memory is taken in, and of the one that goes round.
 const LAST: usize = 64;
 /// What interrupts fill their blocks with; CPUs do with their number.
 const FILL: u32 = 0xa5a5_a5a5;
@@ -92,6 +95,10 @@ struct Held {
     bytes: usize,
 }
 
+const _: () = assert!(
+    size_of::<Held>() <= LAST && LARGEST.ilog2() % STEP.ilog2() == LAST.ilog2() % STEP.ilog2()
+);
+
 impl<const N: usize> Trial<N> {
     /// Nothing has been tried.
     pub const fn new() -> Self {
@@ -148,12 +155,12 @@ impl<const N: usize> Trial<N> {
         self.hold(heap, LAST, &mut last);
         self.meet(cpus);
         let mut held = ptr::null_mut();
-        self.take_all(heap, &mut held);
+        self.take_all(heap, LARGEST, &mut held);
         self.quiet.store(1, ORDERING);
         self.meet(cpus);
         for turn in 0..cpus {
             if here == turn {
-                self.take_all(heap, &mut held);
+                self.take_all(heap, LAST, &mut held);
             }
             self.meet(cpus);
         }
@@ -244,14 +251,13 @@ impl<const N: usize> Trial<N> {
         }
     }
 
-    /// Takes memory until there is none, in blocks that are smaller and smaller.
-    fn take_all<G: GlobalAlloc>(&self, heap: &G, held: &mut *mut Held) {
-        let mut bytes = LARGEST;
-        while bytes >= size_of::<Held>() {
+    /// Takes memory until there is none, in blocks of so many bytes, and then smaller ones.
+    fn take_all<G: GlobalAlloc>(&self, heap: &G, mut bytes: usize, held: &mut *mut Held) {
+        while bytes >= LAST {
             if self.hold(heap, bytes, held) {
                 self.bytes.fetch_add(bytes as u64, ORDERING);
             } else {
-                bytes /= 2;
+                bytes /= STEP;
             }
         }
     }
