@@ -291,7 +291,8 @@ unsafe impl<C: Cpus, const N: usize> PerCpu for Guarded<C, N> {
         mut give: impl FnMut(SizeId, [List; 2]),
     ) -> bool {
         let mut stolen = None;
-        let reached = self.on(cpu, &mut || stolen = self.take_all(cpu));
+        self.on(cpu, &mut || stolen = self.take_all(cpu));
+        let reached = stolen.is_some();
         for (size, lists) in sizes.zip(stolen.into_iter().flatten()) {
             give(size, lists);
         }
