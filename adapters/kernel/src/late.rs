@@ -87,12 +87,11 @@ impl<'a, A: FrameAllocator> Late<'a, A> {
         claim.map_err(|_| NotStarted::Already)?;
         // SAFETY: as the caller says.
         let made = unsafe { Inside::new(zone, base) };
-        let (state, made) = match made {
+        let made = made.map(|inside| {
             // SAFETY: this call made the state `STARTING` (invariant 1).
-            Ok(inside) => (STARTED, Ok(unsafe { *self.inside.get() = Some(inside) })),
-            Err(why) => (NEW, Err(why)),
-        };
-        self.state.store(state, Ordering::Release);
+            unsafe { *self.inside.get() = Some(inside) };
+        });
+        self.state.store(if made.is_ok() { STARTED } else { NEW }, Ordering::Release);
         made
     }
 

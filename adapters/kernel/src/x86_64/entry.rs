@@ -43,6 +43,8 @@ impl Entry {
 macro_rules! interrupt {
     ($entry:ident = $vector:literal => $body:block) => {
         const $entry: $crate::Entry = {
+            const VECTOR: u8 = $vector;
+
             extern "C" fn handler() $body
 
             #[unsafe(naked)]
@@ -59,7 +61,7 @@ macro_rules! interrupt {
                 )
             }
             // SAFETY: it saves what a function may change, and returns by `iretq`.
-            unsafe { $crate::Entry::new($vector, entry) }
+            unsafe { $crate::Entry::new(VECTOR, entry) }
         };
     };
 }
