@@ -1,4 +1,5 @@
 //! Zones from memory maps, over real memory: what is used is never touched, and all else is had once.
+#![allow(clippy::single_range_in_vec_init, reason = "a map may have one range")]
 
 mod common;
 
