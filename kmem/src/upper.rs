@@ -235,13 +235,9 @@ impl<C: PerCpu> Upper<C> {
 
     /// Gives the blocks of a CPU's caches to the global layer. False, if the CPU cannot be reached.
     pub(crate) fn flush_cpu<B: Below>(&self, below: &B, cpu: usize) -> bool {
-        B::kinds().fold(true, |reached, id| match self.caches.steal(cpu, id) {
-            Some(lists) => {
-                // SAFETY: the lists were taken.
-                lists.into_iter().for_each(|list| unsafe { self.give(below, id, list) });
-                reached
-            }
-            None => false,
+        self.caches.steal_each(cpu, B::kinds(), |id, lists| {
+            // SAFETY: the lists were taken.
+            lists.into_iter().for_each(|list| unsafe { self.give(below, id, list) });
         })
     }
 
