@@ -21,8 +21,7 @@ pub(crate) fn look<P: Pages>(pages: &P, at: *mut u8) -> Option<(Found, usize)> {
         Kind::None => None,
         Kind::Slab(id) => Some((Found::Slab(page, id), within)),
         Kind::Span(count) => Some((Found::Span(page, count), within)),
-        Kind::Inside(first) => {
-            let id = pages.descriptor(first).slab_size()?;
+        Kind::Inside(first, id) => {
             let before = page.0.checked_sub(first.0)? as usize * PAGE;
             Some((Found::Slab(first, id), before + within))
         }
