@@ -74,7 +74,7 @@ pub struct PurityRow {
     pub allocated: f64,
     /// Of that and what left to the global layer, together: `p_e`.
     pub caches: Option<f64>,
-    /// Of what arrived from the global layer: `p_g`.
+    /// Of what arrived from the global layer, if anything did: `p_g`.
     pub global: Option<f64>,
 }
 
@@ -278,7 +278,7 @@ fn shared((burst, near): (usize, f64), setup: &Setup) -> Result<PurityRow, Failu
         computed: shared_layer(NODES, freed, rates),
         allocated: counts.allocated.purity(),
         caches: Some(near_gone / gone.max(1) as f64),
-        global: Some(counts.arrived.purity()),
+        global: (counts.arrived.all > 0).then(|| counts.arrived.purity()),
     })
 }
 
