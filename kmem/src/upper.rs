@@ -86,7 +86,8 @@ impl<C: PerCpu> Upper<C> {
         unsafe {
             (&raw mut (*at).caches).write(caches);
             let shelves = (&raw mut (*at).shelves).cast::<Shelf>();
-            (0..MAX_SIZES).for_each(|size| shelves.add(size).write(Shelf(Lock::new(Global::new()))));
+            (0..MAX_SIZES)
+                .for_each(|size| shelves.add(size).write(Shelf(Lock::new(Global::new()))));
         }
     }
 
