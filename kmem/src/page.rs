@@ -136,7 +136,12 @@ const ORDERING: Ordering = Ordering::Relaxed;
 impl Descriptor {
     /// The two words of a descriptor in another memory, as they lie there: of a crash dump, or of another process.
     pub fn of_words([links, state]: [u64; 2]) -> Descriptor {
-        Descriptor { links: AtomicU64::new(links), state: AtomicU64::new(state) }
+        Descriptor {
+            #[cfg(any(woodlot_loom, woodlot_explore, woodlot_shuttle))]
+            link: core::cell::UnsafeCell::new(links),
+            links: AtomicU64::new(links),
+            state: AtomicU64::new(state),
+        }
     }
 
     /// Where the byte with the size of a slab's blocks lies, one more than the number of the size; 0 where there is no
