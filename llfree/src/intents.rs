@@ -28,10 +28,14 @@ impl<'a, G: Geometry, P: Persistence> LLFree<'a, G, P> {
     pub(crate) fn intent(&self, by: By, first: usize) -> Intent<'a, G, P> {
         let record = if P::INTENTS {
             let first = by.slot.0 * self.record_lines;
-            debug_assert!(first < self.records.len());
-            // SAFETY: `over` checked that there are the lines of a record for each slot, and public calls check the slot.
-            let lines = unsafe { self.records.get_unchecked(first..first + self.record_lines) };
-            Record::of(lines).map(|record| (record, self.lower.persistence()))
+            debug_assert!(self.record_lines > 0 && first + self.record_lines <= self.records.len());
+            // SAFETY: `over` checked that there are the lines of a record for each slot, at least one, and public calls
+            // check the slot.
+            let record = unsafe {
+                let more = self.records.get_unchecked(first + 1..first + self.record_lines);
+                Record::new(self.records.get_unchecked(first), more)
+            };
+            Some((record, self.lower.persistence()))
         } else {
             None
         };

@@ -231,8 +231,13 @@ impl Write {
 
 /// Reading and writing a record.
 impl<'a> Record<'a> {
-    /// The record that has these lines.
+    /// The record that has this line first, and these behind it.
     #[inline(always)]
+    pub(crate) const fn new(head: &'a RecordLine, more: &'a [RecordLine]) -> Self {
+        Record { head, more }
+    }
+
+    /// The record that has these lines, unless there is none.
     pub(crate) fn of(lines: &'a [RecordLine]) -> Option<Self> {
         let (head, more) = lines.split_first()?;
         Some(Record { head, more })
