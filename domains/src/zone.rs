@@ -112,6 +112,6 @@ impl<'a, A> Zones<'a, A> {
 
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
-        1 + self.others.len()
+        self.others.len().saturating_add(1)
     }
 }
