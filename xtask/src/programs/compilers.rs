@@ -8,7 +8,7 @@ use std::process::Command;
 use super::heap::Heap;
 use super::program::{Folder, Program};
 use super::run::{Ran, hash, run};
-use crate::shell::{capture, root, this_cargo};
+use crate::shell::{capture, root, succeeds, this_cargo};
 
 /// g++ and its source.
 pub struct Cxx {
@@ -81,7 +81,8 @@ pub struct Rustc {
     short: bool,
 }
 
-const MAIN: &str = "extern void DRIVER(void);\nint main(void) { DRIVER(); return 0; }\n";
+/// What it returns is the exit status, in a byte.
+const MAIN: &str = "extern unsigned char DRIVER(void);\nint main(void) { return DRIVER(); }\n";
 
 impl Rustc {
     pub fn new(folder: &Folder) -> Result<Rustc, String> {
@@ -105,6 +106,9 @@ impl Rustc {
             .arg(format!("-DDRIVER={driver}"));
         cc.arg(library).arg(format!("-Wl,-rpath,{}", lib.display())).current_dir(&path);
         capture(&mut cc)?;
+        if succeeds(Command::new(path.join("rustc")).arg("--no-such-option")) {
+            return Err("the library of rustc does not say that it fails".into());
+        }
         Ok(Rustc { folder: path, short: folder.short })
     }
 }
@@ -119,24 +123,18 @@ impl Program for Rustc {
         if target.exists() {
             fs::remove_dir_all(&target).map_err(|error| error.to_string())?;
         }
-        let (krate, profile) = if self.short { ("frame", "dev") } else { ("kmem", "release") };
+        // The frame allocator's interface; or the library that is preloaded, and all that is in it.
+        let (package, profile, built) = match self.short {
+            true => ("woodlot-frame", "dev", "debug/libwoodlot_frame.rlib"),
+            false => ("woodlot-malloc-preload", "release", "release/libwoodlot_malloc.so"),
+        };
         let mut command = this_cargo();
-        command.args([
-            "build",
-            "--quiet",
-            "--offline",
-            "--jobs",
-            "1",
-            "--profile",
-            profile,
-            "--target-dir",
-        ]);
-        command.arg(&target).args(["--package", &format!("woodlot-{krate}")]).current_dir(root());
+        command.args(["build", "--quiet", "--offline", "--jobs=1", "--package", package]);
+        command.args(["--profile", profile, "--target-dir"]).arg(&target).current_dir(root());
         command.env("RUSTC", self.folder.join("rustc")).env("CARGO_INCREMENTAL", "0");
         heap.preload(&mut command);
         bindings.map(|folder| Heap::write_bindings(&mut command, folder));
         let (took, _) = run(&mut command, &self.folder.join("said"))?;
-        let built = target.join(if self.short { "debug" } else { "release" });
-        Ok(Ran { took, result: hash(&built.join(format!("libwoodlot_{krate}.rlib")))? })
+        Ok(Ran { took, result: hash(&target.join(built))? })
     }
 }

@@ -111,7 +111,7 @@ fn compare(
 ) -> Result<String, String> {
     let mut result = None;
     for heap in heaps {
-        let bindings = folder.path.join("bindings");
+        let bindings = folder.path.join(program.name()).join("bindings");
         let empty = || if bindings.exists() { fs::remove_dir_all(&bindings) } else { Ok(()) };
         empty().and_then(|()| fs::create_dir_all(&bindings)).map_err(|error| error.to_string())?;
         let ran =
