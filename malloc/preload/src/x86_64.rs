@@ -113,6 +113,9 @@ pub unsafe extern "C" fn free(pointer: *mut c_void) {
         "mov esi, fs:[rsi + {CPU_ID}]",
         "cmp esi, [rdx + {CPUS}]",
         "jae 6f",
+        "mov r9, rdi",
+        "shl r9, 16",
+        "inc r9",
         "shl esi, {CACHE_SHIFT}",
         "add rsi, rdx",
         "mov r8, [rsi + rax * 8]",
@@ -120,10 +123,8 @@ pub unsafe extern "C" fn free(pointer: *mut c_void) {
         "cmp edx, ecx",
         "jae 6f",
         "mov [rdi], r8",
-        // The block's address, and one block more.
-        "mov r9, rdi",
-        "shl r9, 16",
-        "lea rdx, [r9 + rdx + 1]",
+        // The count of the list, and the word of the block: the list with one block more.
+        "add rdx, r9",
         "mov [rsi + rax * 8], rdx",
         "3:",
         "ret",
