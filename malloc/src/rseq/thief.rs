@@ -54,9 +54,19 @@ mod models {
 
         use super::super::{CLOSED, steal};
 
-        /// The words of lists, as `woodlot_kmem::List` has them. The address of a block is its number, from 1.
-        const ONE: u64 = 1 << 48;
-        const ADDRESS: u64 = ONE - 1;
+        /// The word of a list, as `woodlot_kmem::List` has it. The address of a block is its number, from 1.
+        const fn list(first: u64, count: u64) -> u64 {
+            count << 48 | first
+        }
+
+        fn first(list: u64) -> u64 {
+            list & ((1 << 48) - 1)
+        }
+
+        fn count(list: u64) -> u64 {
+            list >> 48
+        }
+
         const BLOCKS: usize = 4;
         /// Blocks of a full list.
         const TARGET: u64 = 2;
@@ -101,11 +111,10 @@ mod models {
         impl World {
             /// *main* and *aux* have two blocks each.
             fn new() -> World {
-                let list = |first: u64| (2 << 48) | first;
                 World {
                     under_way: AtomicU64::new(OUTSIDE),
-                    words: [list(1), list(3)].map(AtomicU64::new),
-                    rest: [ONE | 2, 0, ONE | 4, 0].map(AtomicU64::new),
+                    words: [list(1, 2), list(3, 2)].map(AtomicU64::new),
+                    rest: [list(2, 1), 0, list(4, 1), 0].map(AtomicU64::new),
                     thief: AtomicU64::new(0),
                 }
             }
@@ -118,7 +127,7 @@ mod models {
             }
 
             fn rest(&self, list: u64) -> &AtomicU64 {
-                &self.rest[(list & ADDRESS) as usize - 1]
+                &self.rest[first(list) as usize - 1]
             }
 
             /// A sequence of the CPU, from its begin to its end, as often as it takes. It ends with its store.
@@ -155,24 +164,24 @@ mod models {
                 match op {
                     Pop => {
                         let word = self.words[MAIN].load(SeqCst);
-                        if word & ADDRESS != 0 {
+                        if first(word) != 0 {
                             let rest = self.rest(word).load(SeqCst);
-                            after.used |= 1 << (word & ADDRESS);
+                            after.used |= 1 << first(word);
                             self.commit(MAIN, rest, &after)?;
                         }
                     }
                     Push => {
                         let block = u64::from(has.used.trailing_zeros());
                         let word = self.words[MAIN].load(SeqCst);
-                        if has.used != 0 && word >> 48 < TARGET {
-                            self.rest(block).store(word, SeqCst);
+                        if has.used != 0 && count(word) < TARGET {
+                            self.rest(list(block, 1)).store(word, SeqCst);
                             after.used &= !(1 << block);
-                            self.commit(MAIN, ((word & !ADDRESS) + ONE) | block, &after)?;
+                            self.commit(MAIN, list(block, count(word) + 1), &after)?;
                         }
                     }
                     Take(which) => {
                         let word = self.words[which].load(SeqCst);
-                        if word & ADDRESS != 0 {
+                        if first(word) != 0 {
                             after.lists.push(word);
                             self.commit(which, 0, &after)?;
                         }
@@ -208,7 +217,7 @@ mod models {
                 while let Some(list) = has.lists.pop() {
                     if list != 0 {
                         let rest = self.rest(list).swap(u64::MAX, SeqCst);
-                        has.used |= 1 << (list & ADDRESS);
+                        has.used |= 1 << first(list);
                         has.lists.push(rest);
                         note(has.clone());
                     }
@@ -221,8 +230,8 @@ mod models {
             fn blocks(&self, list: u64) -> u64 {
                 let mut blocks = 0;
                 let mut list = list;
-                for _ in 0..list >> 48 {
-                    let bit = 1 << (list & ADDRESS);
+                for _ in 0..count(list) {
+                    let bit = 1 << first(list);
                     assert_eq!(blocks & bit, 0, "a list goes round");
                     blocks |= bit;
                     list = self.rest(list).load(SeqCst);
