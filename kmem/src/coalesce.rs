@@ -22,6 +22,7 @@ use crate::misuse::Misuse;
 use crate::page::{Counts, Descriptor, Kind, PageId};
 use crate::pages::{NoPages, Pages};
 use crate::size::{PAGE, Size, SizeId};
+use crate::word;
 
 /// The most blocks of a slab: of 16 bytes, in one page.
 const MAX_SLAB: usize = PAGE / 16;
@@ -29,6 +30,7 @@ const MAX_SLAB: usize = PAGE / 16;
 const GRAIN: usize = 16;
 
 /// The slabs of one size.
+#[cfg_attr(woodlot_explore, derive(Clone, PartialEq, Eq, Hash))]
 pub(crate) struct Coalesce {
     /// By the number of their free blocks.
     slabs: Bins<MAX_SLAB>,
@@ -36,7 +38,7 @@ pub(crate) struct Coalesce {
 }
 
 /// What the coalesce-to-page layer of one size has done, and what it has.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub struct CoalesceCounts {
     /// Slabs that were made of pages: the paper's splits.
     pub splits: u64,
@@ -246,7 +248,7 @@ impl<'a, P: Pages> Slab<'a, P> {
                 let block = start.add(usize::from(place) * GRAIN);
                 match counts.head {
                     0 => counts.fresh += (size.bytes / GRAIN) as u16,
-                    _ => counts.head = block.cast::<u16>().read(),
+                    _ => counts.head = word::read(block.as_ptr().cast()) as u16,
                 }
                 list = list.push(block);
             }
@@ -259,7 +261,7 @@ impl<'a, P: Pages> Slab<'a, P> {
     /// The block at this offset is the caller's, who gives it away.
     unsafe fn put(&mut self, block: NonNull<u8>, offset: usize) {
         // SAFETY: as the caller says.
-        unsafe { block.cast::<u16>().write(self.counts.head) };
+        unsafe { word::write(block.as_ptr().cast(), u64::from(self.counts.head)) };
         self.counts.head = (offset / GRAIN) as u16 + 1;
         self.counts.free += 1;
     }

@@ -13,10 +13,10 @@
 //!
 //! Section 3.3.1 and figure 2 of the paper.
 
-use core::cell::UnsafeCell;
 use core::ptr::NonNull;
 
 use crate::list::List;
+use crate::protected::Protected;
 use crate::size::{MAX_SIZES, SizeId};
 
 /// Which list of a CPU.
@@ -105,15 +105,27 @@ pub unsafe trait Cpus: Sync {
         let _ = (cpu, call);
         false
     }
+
+    /// The caller waits for a lock, for the `tries`-th time in a row, and its CPU is kept to it.
+    fn wait(&self, tries: usize) {
+        let _ = tries;
+        core::hint::spin_loop();
+    }
 }
 
 /// The caches of one CPU, on cache lines of their own.
 #[repr(align(128))]
-struct Cache([UnsafeCell<[List; 2]>; MAX_SIZES]);
+struct Cache([Protected<[List; 2]>; MAX_SIZES]);
 
 impl Cache {
+    #[cfg(not(any(woodlot_loom, woodlot_explore)))]
     const fn new() -> Cache {
-        Cache([const { UnsafeCell::new([List::EMPTY; 2]) }; MAX_SIZES])
+        Cache([const { Protected::new([List::EMPTY; 2]) }; MAX_SIZES])
+    }
+
+    #[cfg(any(woodlot_loom, woodlot_explore))]
+    fn new() -> Cache {
+        Cache(core::array::from_fn(|_| Protected::new([List::EMPTY; 2])))
     }
 }
 
@@ -128,8 +140,15 @@ unsafe impl<C: Cpus, const N: usize> Sync for Guarded<C, N> {}
 
 impl<C: Cpus, const N: usize> Guarded<C, N> {
     /// Empty caches.
+    #[cfg(not(any(woodlot_loom, woodlot_explore)))]
     pub const fn new(cpus: C) -> Guarded<C, N> {
         Guarded { cpus, caches: [const { Cache::new() }; N] }
+    }
+
+    /// The same for the cells of a checker.
+    #[cfg(any(woodlot_loom, woodlot_explore))]
+    pub fn new(cpus: C) -> Guarded<C, N> {
+        Guarded { cpus, caches: core::array::from_fn(|_| Cache::new()) }
     }
 
     /// Calls with the lists of this CPU. A CPU whose number is too large has none.
@@ -137,14 +156,16 @@ impl<C: Cpus, const N: usize> Guarded<C, N> {
     fn here<R>(&self, size: SizeId, call: impl FnOnce(Option<&mut [List; 2]>) -> R) -> R {
         let (cpu, state) = self.cpus.enter();
         // SAFETY: the lists are this CPU's, and nothing else on it is between `enter` and `leave`.
-        let result = call(self.lists(cpu, size).map(|lists| unsafe { &mut *lists }));
+        let mut lists = self.lists(cpu, size).map(|lists| unsafe { lists.enter() });
+        let result = call(lists.as_deref_mut());
+        drop(lists);
         self.cpus.leave(state);
         result
     }
 
     #[inline(always)]
-    fn lists(&self, cpu: usize, size: SizeId) -> Option<*mut [List; 2]> {
-        self.caches.get(cpu)?.0.get(size.index()).map(UnsafeCell::get)
+    fn lists(&self, cpu: usize, size: SizeId) -> Option<&Protected<[List; 2]>> {
+        self.caches.get(cpu)?.0.get(size.index())
     }
 }
 
@@ -227,7 +248,8 @@ unsafe impl<C: Cpus, const N: usize> PerCpu for Guarded<C, N> {
         let mut stolen = None;
         let (here, state) = self.cpus.enter();
         // SAFETY: this runs on the CPU whose lists these are, between `enter` and `leave` there.
-        let take = || self.lists(cpu, size).map(|lists| core::mem::take(unsafe { &mut *lists }));
+        let take =
+            || self.lists(cpu, size).map(|lists| core::mem::take(&mut *unsafe { lists.enter() }));
         if here == cpu {
             stolen = take();
         }
@@ -236,6 +258,10 @@ unsafe impl<C: Cpus, const N: usize> PerCpu for Guarded<C, N> {
             self.cpus.call(cpu, &mut || stolen = take());
         }
         stolen
+    }
+
+    fn wait(&self, tries: usize) {
+        self.cpus.wait(tries);
     }
 }
 

@@ -40,11 +40,13 @@ mod nodes;
 mod objects;
 mod page;
 mod pages;
+mod protected;
 mod size;
 mod space;
 mod span;
 mod upper;
 mod vmblk;
+mod word;
 
 pub use audit::Flaw;
 pub use checked::{Checked, Marks};

@@ -21,8 +21,10 @@
 
 use core::ptr::{self, NonNull};
 
+use crate::word;
+
 /// Free blocks of one size. Copies of it are the same list: only one of them may be used.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[repr(transparent)]
 pub struct List(u64);
 
@@ -37,15 +39,8 @@ const ADDRESS: u64 = ONE - 1;
 pub const MAX_BLOCKS: usize = 1000;
 const _: () = assert!(MAX_BLOCKS < 1 << (u64::BITS - ADDRESS_BITS));
 
-/// What a free block holds.
-#[repr(C)]
-struct Free {
-    rest: List,
-    next: List,
-}
-
-/// No block is smaller than what a free one holds.
-pub(crate) const MIN_BLOCK: usize = size_of::<Free>();
+/// No block is smaller than the two words that a free one holds.
+pub(crate) const MIN_BLOCK: usize = 2 * size_of::<List>();
 
 impl List {
     /// No blocks.
@@ -77,7 +72,7 @@ impl List {
 
     /// The first block.
     #[inline]
-    fn first(self) -> *mut Free {
+    fn first(self) -> *mut u8 {
         let above = u64::BITS - ADDRESS_BITS;
         ptr::with_exposed_provenance_mut(((self.0 << above) as i64 >> above) as usize)
     }
@@ -92,7 +87,7 @@ impl List {
     pub unsafe fn push(self, block: NonNull<u8>) -> List {
         let address = block.as_ptr().expose_provenance() as u64 & ADDRESS;
         // SAFETY: the block is the caller's.
-        unsafe { block.cast::<List>().write(self) };
+        unsafe { word::write(block.as_ptr().cast(), self.0) };
         List(((self.0 & !ADDRESS) + ONE) | address)
     }
 
@@ -104,7 +99,7 @@ impl List {
     pub unsafe fn pop(self) -> Option<(NonNull<u8>, List)> {
         let first = NonNull::new(self.first())?;
         // SAFETY: the first block of a list that the caller has (invariant 3).
-        Some((first.cast(), unsafe { (*first.as_ptr()).rest }))
+        Some((first, List(unsafe { word::read(first.as_ptr().cast()) })))
     }
 
     /// The list that was linked behind the first block.
@@ -113,7 +108,7 @@ impl List {
     /// The list is the caller's, not empty, and was given a next one.
     pub(crate) unsafe fn next(self) -> List {
         // SAFETY: as the caller says.
-        unsafe { (*self.first()).next }
+        List(unsafe { word::read(self.first().cast::<u64>().add(1)) })
     }
 
     /// Links another list behind the first block.
@@ -122,7 +117,7 @@ impl List {
     /// The list is the caller's and not empty.
     pub(crate) unsafe fn set_next(self, next: List) {
         // SAFETY: as the caller says.
-        unsafe { (*self.first()).next = next };
+        unsafe { word::write(self.first().cast::<u64>().add(1), next.0) };
     }
 }
 

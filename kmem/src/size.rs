@@ -122,6 +122,27 @@ impl Table {
     }
 }
 
+#[cfg(all(test, any(woodlot_loom, woodlot_explore)))]
+impl Table {
+    /// A few sizes, the smallest first, with the `target` of each: for models, which ask for no block that is larger than
+    /// the last one, and smaller than pages.
+    pub(crate) const fn few<const N: usize>(of: [(usize, usize); N]) -> Table {
+        let mut table = Table::new(1);
+        table.count = N;
+        let (mut size, mut grain) = (0, 0);
+        while size < N {
+            let (bytes, target) = of[size];
+            table.sizes[size] = Size { target, ..Size::new(bytes) };
+            while grain < table.of.len() && (grain * GRAIN <= bytes || size + 1 == N) {
+                table.of[grain] = SizeId(size as u8);
+                grain += 1;
+            }
+            size += 1;
+        }
+        table
+    }
+}
+
 impl Table {
     /// The size for requests of so many bytes, when the program is compiled.
     pub(crate) const fn of_bytes(&self, bytes: usize) -> SizeId {

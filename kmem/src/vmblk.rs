@@ -46,13 +46,14 @@ pub struct Vmblks<'a, A, M> {
 }
 
 /// What the holder of the lock may change.
+#[cfg_attr(woodlot_explore, derive(Clone, PartialEq, Eq, Hash))]
 struct Inside {
     spans: Spans,
     stats: VmblkStats,
 }
 
 /// What the layer has, and what it has done.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub struct VmblkStats {
     /// Vmblks that were made.
     pub made: u64,

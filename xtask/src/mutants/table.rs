@@ -36,6 +36,7 @@ const TABLES: [&str; 9] = [
     "xtask/src/mutants/domains.toml",
     "xtask/src/mutants/kmem.toml",
     "xtask/src/mutants/kmem_vmblk.toml",
+    "xtask/src/mutants/kmem_models.toml",
     "xtask/src/mutants/malloc.toml",
 ];
 
