@@ -118,12 +118,12 @@ pub unsafe trait Cpus: Sync {
 struct Cache([Protected<[List; 2]>; MAX_SIZES]);
 
 impl Cache {
-    #[cfg(not(any(woodlot_loom, woodlot_explore)))]
+    #[cfg(not(any(woodlot_loom, woodlot_explore, woodlot_shuttle)))]
     const fn new() -> Cache {
         Cache([const { Protected::new([List::EMPTY; 2]) }; MAX_SIZES])
     }
 
-    #[cfg(any(woodlot_loom, woodlot_explore))]
+    #[cfg(any(woodlot_loom, woodlot_explore, woodlot_shuttle))]
     fn new() -> Cache {
         Cache(core::array::from_fn(|_| Protected::new([List::EMPTY; 2])))
     }
@@ -140,13 +140,13 @@ unsafe impl<C: Cpus, const N: usize> Sync for Guarded<C, N> {}
 
 impl<C: Cpus, const N: usize> Guarded<C, N> {
     /// Empty caches.
-    #[cfg(not(any(woodlot_loom, woodlot_explore)))]
+    #[cfg(not(any(woodlot_loom, woodlot_explore, woodlot_shuttle)))]
     pub const fn new(cpus: C) -> Guarded<C, N> {
         Guarded { cpus, caches: [const { Cache::new() }; N] }
     }
 
     /// The same for the cells of a checker.
-    #[cfg(any(woodlot_loom, woodlot_explore))]
+    #[cfg(any(woodlot_loom, woodlot_explore, woodlot_shuttle))]
     pub fn new(cpus: C) -> Guarded<C, N> {
         Guarded { cpus, caches: core::array::from_fn(|_| Cache::new()) }
     }

@@ -17,7 +17,8 @@ use crate::list::List;
 
 /// Lists that come from the layer below, or go there, at a time: the paper's `gbltarget`. The layer keeps up to twice
 /// as many. Models of two CPUs with a few blocks have to come to its end.
-pub const GLOBAL_TARGET: usize = if cfg!(any(woodlot_loom, woodlot_explore)) { 1 } else { 15 };
+pub const GLOBAL_TARGET: usize =
+    if cfg!(any(woodlot_loom, woodlot_explore, woodlot_shuttle)) { 1 } else { 15 };
 
 /// The full lists of one size of blocks.
 #[derive(Default)]

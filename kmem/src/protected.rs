@@ -2,12 +2,16 @@
 //!
 //! ```text
 //!   as usual     plain memory
+//!   in shuttle   plain memory, and a mark that tells of two who are inside at once
 //!   under loom   a cell that tells of two who are inside at once, whatever orderings let them in
 //!   explored     a cell whose contents are part of the state: read by whoever enters, written when it leaves
 //! ```
 
-#[cfg(not(any(woodlot_loom, woodlot_explore)))]
+#[cfg(not(any(woodlot_loom, woodlot_explore, woodlot_shuttle)))]
 pub(crate) use plain::{Inside, Protected};
+
+#[cfg(woodlot_shuttle)]
+pub(crate) use marked::{Inside, Protected};
 
 #[cfg(woodlot_loom)]
 pub(crate) use under_loom::{Inside, Protected};
@@ -57,6 +61,60 @@ mod plain {
         fn deref_mut(&mut self) -> &mut T {
             // SAFETY: nobody else is inside, and `&mut self` shows that the caller has no other reference.
             unsafe { &mut *self.0.get() }
+        }
+    }
+}
+
+#[cfg(woodlot_shuttle)]
+mod marked {
+    use core::ops::{Deref, DerefMut};
+
+    use woodlot_frame::atomics::{AtomicU32, Ordering::Relaxed};
+
+    use super::plain;
+
+    pub(crate) struct Protected<T> {
+        /// 1: somebody is inside.
+        entered: AtomicU32,
+        inside: plain::Protected<T>,
+    }
+
+    impl<T> Protected<T> {
+        pub(crate) fn new(inside: T) -> Self {
+            Protected { entered: AtomicU32::new(0), inside: plain::Protected::new(inside) }
+        }
+
+        /// # Safety
+        /// Nobody else is let in before what this returns is dropped: a panic tells of who is.
+        pub(crate) unsafe fn enter(&self) -> Inside<'_, T> {
+            assert_eq!(self.entered.swap(1, Relaxed), 0, "two are inside at once");
+            // SAFETY: as the caller says.
+            Inside { entered: &self.entered, inside: unsafe { self.inside.enter() } }
+        }
+    }
+
+    pub(crate) struct Inside<'a, T> {
+        entered: &'a AtomicU32,
+        inside: plain::Inside<'a, T>,
+    }
+
+    impl<T> Deref for Inside<'_, T> {
+        type Target = T;
+
+        fn deref(&self) -> &T {
+            &self.inside
+        }
+    }
+
+    impl<T> DerefMut for Inside<'_, T> {
+        fn deref_mut(&mut self) -> &mut T {
+            &mut self.inside
+        }
+    }
+
+    impl<T> Drop for Inside<'_, T> {
+        fn drop(&mut self) {
+            self.entered.store(0, Relaxed);
         }
     }
 }
