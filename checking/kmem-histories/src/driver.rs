@@ -42,26 +42,28 @@ pub fn main() -> ExitCode {
     std::panic::set_hook(Box::new(|_| ()));
     let figures = Arc::new(Figures::default());
     let ended = match args.replay {
-        Some(seed) => batch(seed, Defect::Nothing, &figures),
+        Some(seed) => batch(seed, Defect::Nothing, &figures).map(|()| String::new()),
         None => all(&args, &figures),
     };
-    if let Err(why) = ended {
-        eprintln!("{why}");
-        return ExitCode::FAILURE;
-    }
-    let schedules =
-        if args.replay.is_some() { SCHEDULES } else { args.schedules.next_multiple_of(SCHEDULES) };
-    let [calls, refused, excess] =
-        [&figures.calls, &figures.refused, &figures.excess].map(|figure| figure.load(Relaxed));
+    let found = match ended {
+        Ok(found) => found,
+        Err(why) => {
+            eprintln!("{why}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let [schedules, calls, refused, excess] =
+        [&figures.schedules, &figures.calls, &figures.refused, &figures.excess]
+            .map(|figure| figure.load(Relaxed));
     println!(
         "kmem: {schedules} schedules of {calls} calls, {refused} times out of memory, {excess} \
-         global layers too full; {found} of {found} seeded defects found",
-        found = ALL.len()
+         global layers too full{found}"
     );
     ExitCode::SUCCESS
 }
 
-fn all(args: &Args, figures: &Arc<Figures>) -> Result<(), String> {
+/// Finds the defects, and nothing in so many schedules. Returns how many defects were found.
+fn all(args: &Args, figures: &Arc<Figures>) -> Result<String, String> {
     for defect in ALL {
         let seeds = args.seed..args.seed + DEFECT_BATCHES;
         let quiet = Arc::new(Figures::default());
@@ -91,7 +93,8 @@ fn all(args: &Args, figures: &Arc<Figures>) -> Result<(), String> {
             scope.spawn(work);
         }
     });
-    why.into_inner().expect("nobody panics with it")
+    let found = format!("; {found} of {found} seeded defects found", found = ALL.len());
+    why.into_inner().expect("nobody panics with it").map(|()| found)
 }
 
 /// One history under several schedules: half of the seeds at random, the others by priorities that change at a few points.

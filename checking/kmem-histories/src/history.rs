@@ -24,6 +24,7 @@ use crate::world::{CPUS, Caches, Maker, NODES, Object, Pools, caches, pools, sit
 /// What histories have done.
 #[derive(Default)]
 pub struct Figures {
+    pub schedules: AtomicU64,
     pub calls: AtomicU64,
     /// Allocations that found no memory.
     pub refused: AtomicU64,
@@ -88,6 +89,7 @@ pub fn run(seed: u64, defect: Defect, figures: &Arc<Figures>) {
     let threads: Vec<_> = (0..threads).map(start).collect();
     threads.into_iter().for_each(|thread| thread.join().expect("a panic ends all"));
     world.settle(pages);
+    world.figures.schedules.fetch_add(1, Relaxed);
     drop(world);
     // SAFETY: nobody else is left, and nobody panicked.
     unsafe {
