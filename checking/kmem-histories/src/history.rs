@@ -175,7 +175,9 @@ impl World {
         // SAFETY: it was handed out so, and nobody uses it any more.
         unsafe {
             match block.how {
-                How::Bytes(bytes) if start / 16 % 2 == 0 => self.pools.free(block.at, bytes),
+                How::Bytes(bytes) if (start / 16).is_multiple_of(2) => {
+                    self.pools.free(block.at, bytes)
+                }
                 How::Bytes(_) => self.pools.free_any(block.at),
                 How::Object(kind) => self.objects.free(kind, block.at.cast::<Object>()),
             }

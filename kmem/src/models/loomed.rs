@@ -18,14 +18,17 @@ pub(super) fn check(scenario: &Scenario) {
     let scenario = *scenario;
     let threads = Threads {
         count: scenario.threads.len(),
-        world: move || made(scenario),
-        run: |world: &Box<World>, number: usize| run(world, number),
-        judge: |world: &Box<World>, states: &[&State]| {
-            world.settle(states.iter().flat_map(|state| state.iter()));
+        world: move || Made(made(scenario)),
+        run: |world: &Made, number: usize| run(&world.0, number),
+        judge: |world: &Made, states: &[&State]| {
+            world.0.settle(states.iter().flat_map(|state| state.iter()));
         },
     };
     threads.check(scenario.name, BOUNDS);
 }
+
+/// Too large for the stack of a thread.
+struct Made(Box<World>);
 
 /// The allocator, made by a thread that has ended.
 fn made(scenario: Scenario) -> Box<World> {

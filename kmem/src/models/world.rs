@@ -1,4 +1,5 @@
 //! An allocator over a few pages, and the CPUs of its threads.
+#![allow(clippy::missing_const_for_thread_local, reason = "loom's have no constants")]
 
 use std::boxed::Box;
 use std::cell::{Cell, UnsafeCell};

@@ -8,9 +8,9 @@ use woodlot_frame::Construct;
 use woodlot_frame::FrameAllocator;
 use woodlot_kmem::{Direct, Hooks, Kmem, Misuse, Octaves, PAGE, Sizes};
 
+use crate::LLFree;
 use crate::cpus::{Caches, caches, run_on};
 use crate::memory::Memory;
-use crate::LLFree;
 #[cfg(not(miri))]
 use crate::on_all;
 
