@@ -155,10 +155,11 @@ impl<C: Cpus, const N: usize> Guarded<C, N> {
     #[inline(always)]
     fn here<R>(&self, size: SizeId, call: impl FnOnce(Option<&mut [List; 2]>) -> R) -> R {
         let (cpu, state) = self.cpus.enter();
-        // SAFETY: the lists are this CPU's, and nothing else on it is between `enter` and `leave`.
-        let mut lists = self.lists(cpu, size).map(|lists| unsafe { lists.enter() });
-        let result = call(lists.as_deref_mut());
-        drop(lists);
+        let result = {
+            // SAFETY: the lists are this CPU's, and nothing else on it is between `enter` and `leave`.
+            let mut lists = self.lists(cpu, size).map(|lists| unsafe { lists.enter() });
+            call(lists.as_deref_mut())
+        };
         self.cpus.leave(state);
         result
     }
