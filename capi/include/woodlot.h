@@ -104,7 +104,16 @@ enum woodlot_error {
     WOODLOT_E_BAD_ENGINE = -34,          /* no member of enum woodlot_engine, or not built in */
     WOODLOT_E_BAD_GEOMETRY = -35,        /* no member of enum woodlot_geometry */
     WOODLOT_E_BAD_CLASSES = -36,         /* no policy: see struct woodlot_classes */
-    WOODLOT_E_UNKNOWN = -37              /* a cause that has no number yet */
+    WOODLOT_E_UNKNOWN = -37,             /* a cause that has no number yet */
+    /* Of woodlot_kmem.h. */
+    WOODLOT_E_NOT_A_KMEM = -38,        /* the handle is zero, or holds something else */
+    WOODLOT_E_NOT_OBJECTS = -39,       /* the same of a cache of objects */
+    WOODLOT_E_TOO_LARGE = -40,         /* more bytes than a cookie is for */
+    WOODLOT_E_NO_CPUS = -41,           /* no CPUs */
+    WOODLOT_E_NO_CALLBACK = -42,       /* a function that must be there is a null pointer */
+    WOODLOT_E_CACHES_SHORT = -43,      /* fewer bytes than woodlot_kmem_memory_size() says */
+    WOODLOT_E_DESCRIPTORS_SHORT = -44, /* the same of the page descriptors */
+    WOODLOT_E_UNREACHABLE = -45        /* another CPU, which cannot be reached */
 };
 
 /* Which allocator manages a zone. */

@@ -74,6 +74,14 @@ errors! {
     BadGeometry = -35, c"there is no such geometry";
     BadClasses = -36, c"not a policy of classes";
     Unknown = -37, c"a cause that has no number yet";
+    NotAKmem = -38, c"the handle holds no kernel memory allocator";
+    NotObjects = -39, c"the handle holds no cache of objects";
+    TooLarge = -40, c"no cookie is for blocks of so many bytes";
+    NoCpus = -41, c"no CPUs";
+    NoCallback = -42, c"a function that must be there is a null pointer";
+    CachesShort = -43, c"the memory for caches is too short";
+    DescriptorsShort = -44, c"the memory for page descriptors is too short";
+    Unreachable = -45, c"the CPU cannot be reached";
 }
 
 impl From<Error> for c_int {

@@ -7,6 +7,7 @@
 //!   huge, look, plain
 //!   zone                 the handle in the caller's memory, and which engine it holds
 //!   types, error         structures and numbers, as the header has them
+//!   kmem                 the same of woodlot_kmem.h: small blocks over the frames of a zone
 //! ```
 //!
 //! The documentation of the calls is the header's; the tests compare the two, name by name and type
@@ -26,6 +27,8 @@ pub mod alloc;
 pub mod error;
 pub mod free;
 pub mod huge;
+#[cfg(feature = "kmem")]
+pub mod kmem;
 pub mod look;
 pub mod make;
 mod memory;

@@ -8,7 +8,7 @@ use woodlot_frame::{
 };
 
 use crate::error::Error;
-use crate::memory::{check, read, write};
+use crate::memory::{check, overlap, read, status, write};
 use crate::plain::with_geometry;
 use crate::types::{Classes, Config, Info, Metadata, MetadataSizes, Sizes};
 use crate::zone::{Zone, kind, on_zone, with_type, word};
@@ -151,11 +151,6 @@ pub unsafe extern "C" fn woodlot_shipped_classes(out: *mut Classes) -> c_int {
     status(unsafe { write(out, classes(&ClassPolicy::SHIPPED)) })
 }
 
-/// What the header calls success, or the error's number.
-fn status(answer: Result<(), Error>) -> c_int {
-    answer.map_or_else(c_int::from, |()| 0)
-}
-
 /// The word of a zone that is to be made, and the zone.
 ///
 /// # Safety
@@ -192,11 +187,6 @@ fn raw(metadata: Metadata) -> Result<RawMetadata, Error> {
         durable: (durable_start.cast(), durable_size),
         volatile: (volatile_start.cast(), volatile_size),
     })
-}
-
-/// Do two pieces of memory, each a start and a length, have a byte in common?
-fn overlap(a: (usize, usize), b: (usize, usize)) -> bool {
-    a.0 < b.0.saturating_add(b.1) && b.0 < a.0.saturating_add(a.1)
 }
 
 /// The policy that a structure describes.

@@ -1,5 +1,7 @@
 //! Memory that a C program points to: refused where it cannot be, read or written where it can.
 
+use core::ffi::c_int;
+
 use crate::error::Error;
 
 /// Is this a pointer to a `T`, as far as can be told?
@@ -71,4 +73,14 @@ pub(crate) unsafe fn array_mut<'a, T>(start: *mut T, len: usize) -> Result<&'a m
         start.write_bytes(0, len);
         core::slice::from_raw_parts_mut(start, len)
     })
+}
+
+/// Do two pieces of memory, each a start and a length, have a byte in common?
+pub(crate) fn overlap(a: (usize, usize), b: (usize, usize)) -> bool {
+    a.0 < b.0.saturating_add(b.1) && b.0 < a.0.saturating_add(a.1)
+}
+
+/// What the header calls success, or the error's number.
+pub(crate) fn status(answer: Result<(), Error>) -> c_int {
+    answer.map_or_else(c_int::from, |()| 0)
 }

@@ -107,21 +107,31 @@ macro_rules! with_type {
 
 /// Does what follows `=>` with the engine of the zone at a pointer; returns the error where there is no zone.
 macro_rules! on_zone {
-    ($zone:expr, $engine:ident => $body:expr) => {{
+    ($zone:expr, $engine:ident => $body:expr) => {
+        $crate::zone::on_zone_or!($zone, $engine => $body, error => error.into())
+    };
+}
+
+/// The same, where an error is returned as something else.
+macro_rules! on_zone_or {
+    ($zone:expr, $engine:ident => $body:expr, $error:ident => $answer:expr) => {{
         // SAFETY: as the caller of this function promises.
         let zone = match unsafe { $crate::zone::Zone::at($zone) } {
             Ok(zone) => zone,
-            Err(error) => return error.into(),
+            Err($error) => return $answer,
         };
         $crate::zone::with_type!(zone.word(), Engine => {
             // SAFETY: the word says so: invariant 1.
             let $engine = unsafe { zone.engine::<Engine>() };
             $body
-        }, else return $crate::Error::NotAZone.into())
+        }, else {
+            let $error = $crate::Error::NotAZone;
+            return $answer;
+        })
     }};
 }
 
-pub(crate) use {on_zone, with_type};
+pub(crate) use {on_zone, on_zone_or, with_type};
 
 impl Zone {
     /// The handle that a pointer leads to.

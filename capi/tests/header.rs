@@ -11,7 +11,12 @@ use std::process::Command;
 use woodlot_capi::types::*;
 use woodlot_capi::*;
 
+use woodlot_capi::kmem::types::*;
+use woodlot_capi::kmem::*;
+
 const HEADER: &str = include_str!("../include/woodlot.h");
+/// It includes the other one.
+const KMEM_HEADER: &str = include_str!("../include/woodlot_kmem.h");
 
 /// A type that C has, too.
 trait CType {
@@ -53,6 +58,16 @@ types! {
     ClassCounts = "struct woodlot_class_counts";
     Counts = "struct woodlot_counts";
     Blocks = "struct woodlot_blocks";
+    KmemHandle = "struct woodlot_kmem";
+    ObjectsHandle = "struct woodlot_objects";
+    KmemCpus = "struct woodlot_kmem_cpus";
+    KmemConfig = "struct woodlot_kmem_config";
+    KmemSizes = "struct woodlot_kmem_sizes";
+    KmemMemory = "struct woodlot_kmem_memory";
+    KmemCookie = "struct woodlot_kmem_cookie";
+    KmemStats = "struct woodlot_kmem_stats";
+    ObjectsConfig = "struct woodlot_objects_config";
+    () = "void";
     // As an expression an array is a pointer to its first member.
     [[u8; 8]; 8] = "uint8_t (*)[8]";
 }
@@ -80,6 +95,25 @@ impl<T: Element, const N: usize> CType for [T; N] {
         format!("{} *", T::name())
     }
 }
+
+/// A pointer to a function. One that is passed to a function is no null pointer in C either way.
+macro_rules! pointers {
+    ($($argument:ident)*) => {
+        impl<R: CType, $($argument: CType),*> CType
+            for Option<unsafe extern "C" fn($($argument),*) -> R>
+        {
+            fn name() -> String {
+                let arguments: Vec<String> = vec![$($argument::name()),*];
+                format!("{} (*)({})", R::name(), arguments.join(", "))
+            }
+        }
+    };
+}
+
+pointers!(A);
+pointers!(A B);
+pointers!(A B C);
+pointers!(A B C D);
 
 /// A function that C has, too.
 trait Prototype {
@@ -158,6 +192,25 @@ fn functions() -> Vec<(&'static str, String)> {
         woodlot_frames_inside(_, _, _);
         woodlot_huge_containing(_, _);
         woodlot_huge_first(_, _);
+        woodlot_kmem_memory_size(_, _);
+        woodlot_kmem_init(_, _, _);
+        woodlot_kmem_alloc(_, _);
+        woodlot_kmem_free(_, _, _);
+        woodlot_kmem_alloc_aligned(_, _, _);
+        woodlot_kmem_free_aligned(_, _, _, _);
+        woodlot_kmem_cookie(_);
+        woodlot_kmem_alloc_cookie(_, _);
+        woodlot_kmem_free_cookie(_, _, _);
+        woodlot_kmem_free_any(_, _);
+        woodlot_kmem_usable(_, _);
+        woodlot_kmem_flush_cpu(_, _);
+        woodlot_kmem_flush(_);
+        woodlot_kmem_size(_, _, _);
+        woodlot_objects_init(_, _, _, _);
+        woodlot_objects_alloc(_);
+        woodlot_objects_free(_, _);
+        woodlot_objects_flush_cpu(_, _);
+        woodlot_objects_flush(_);
     }
     .into()
 }
@@ -236,10 +289,39 @@ fn structures() -> String {
     structure!(out, ClassCounts { trees, free_frames, free_huge });
     structure!(out, Counts { free_frames, free_huge, offline_huge, classes });
     structure!(out, Blocks { counts, largest_run });
-    let zone = <Zone as CType>::name();
-    assert_that(&mut out, format!("sizeof({zone}) == {}", size_of::<Zone>()));
-    assert_that(&mut out, format!("_Alignof({zone}) == {}", align_of::<Zone>()));
+    structure!(out, KmemCpus { cpus, context, enter, leave, call });
+    structure!(out, KmemConfig { zone, base, cpus, misuse, reclaim });
+    structure!(out, KmemSizes { caches_size, descriptors_size });
+    structure!(out, KmemMemory { caches_start, caches_size, descriptors_start, descriptors_size });
+    structure!(out, KmemCookie { number, error });
+    structure!(
+        out,
+        KmemStats {
+            bytes,
+            target,
+            pages,
+            global_blocks,
+            slab_blocks,
+            takes,
+            take_misses,
+            puts,
+            put_misses,
+            slabs_made,
+            slabs_freed
+        }
+    );
+    structure!(out, ObjectsConfig { cpus, make, unmake });
+    handle::<Zone>(&mut out);
+    handle::<KmemHandle>(&mut out);
+    handle::<ObjectsHandle>(&mut out);
     out
+}
+
+/// Assertions on a handle, whose members are nobody's business.
+fn handle<T: CType>(out: &mut String) {
+    let name = T::name();
+    assert_that(out, format!("sizeof({name}) == {}", size_of::<T>()));
+    assert_that(out, format!("_Alignof({name}) == {}", align_of::<T>()));
 }
 
 /// The name of an error in C: `OutOfMemory` is `WOODLOT_E_OUT_OF_MEMORY`.
@@ -289,15 +371,27 @@ fn numbers() -> Vec<(String, i64)> {
         ("METADATA_ALIGN", woodlot_frame::METADATA_ALIGN as i64),
         ("MAX_CLASSES", woodlot_frame::MAX_CLASSES as i64),
         ("ORDERS", ORDERS as i64),
+        // The tests of misuse use these by their values.
+        ("KMEM_FOREIGN", 1),
+        ("KMEM_INTERIOR", 2),
+        ("KMEM_WRONG_SIZE", 3),
+        ("KMEM_DOUBLE_FREE", 4),
+        ("KMEM_SIZE", KMEM_SIZE as i64),
+        ("OBJECTS_SIZE", OBJECTS_SIZE as i64),
+        ("KMEM_ALIGN", KMEM_ALIGN as i64),
+        ("KMEM_CACHE_SIZE", CACHE_SIZE as i64),
+        ("KMEM_MAX_SIZE", woodlot_kmem::MAX_SIZE as i64),
+        ("OBJECTS_TARGET", OBJECTS_TARGET as i64),
     ];
     let plain = plain.into_iter().map(|(name, value)| (format!("WOODLOT_{name}"), value));
     errors.chain(plain).collect()
 }
 
-/// The header without its comments.
+/// Both headers without their comments.
 fn code() -> String {
+    let both = [HEADER, KMEM_HEADER].concat();
     let mut code = String::new();
-    let mut rest = HEADER;
+    let mut rest = both.as_str();
     while let Some((before, after)) = rest.split_once("/*") {
         code.push_str(before);
         rest = after.split_once("*/").expect("a comment ends").1;
@@ -317,9 +411,9 @@ fn words<'a>(code: &'a str, begin: &str, follow: char) -> BTreeSet<&'a str> {
     ended.collect()
 }
 
-/// Compiles what the crate has against a header; what the compiler says against it.
-fn compile(header: &str, name: &str) -> Result<(), String> {
-    let mut program = String::from("#include \"woodlot.h\"\n");
+/// Compiles what the crate has against both headers; what the compiler says against it.
+fn compile(headers: [&str; 2], name: &str) -> Result<(), String> {
+    let mut program = String::from("#include \"woodlot_kmem.h\"\n");
     functions().iter().for_each(|(_, declared)| program.push_str(declared));
     program.push_str(&structures());
     for (name, value) in numbers() {
@@ -328,7 +422,8 @@ fn compile(header: &str, name: &str) -> Result<(), String> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let write = |file: &str, text: &str| std::fs::write(folder.join(file), text);
     let written = std::fs::create_dir_all(&folder)
-        .and_then(|()| write("woodlot.h", header))
+        .and_then(|()| write("woodlot.h", headers[0]))
+        .and_then(|()| write("woodlot_kmem.h", headers[1]))
         .and_then(|()| write("header.c", &program));
     written.unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".into());
@@ -345,7 +440,7 @@ fn compile(header: &str, name: &str) -> Result<(), String> {
 
 #[test]
 fn what_the_crate_has_compiles_against_the_header() {
-    compile(HEADER, "header").unwrap_or_else(|said| panic!("{said}"));
+    compile([HEADER, KMEM_HEADER], "header").unwrap_or_else(|said| panic!("{said}"));
 }
 
 /// The check bites: a header with one type, member or number changed is refused.
@@ -358,13 +453,18 @@ fn another_header_is_refused() {
         ("    uint32_t base_shift;", "    uint32_t huge_order2, base_shift;"),
         ("uint8_t fills[", "int8_t fills["),
         ("WOODLOT_E_IN_USE = -7,", "WOODLOT_E_IN_USE = -77,"),
+        ("int woodlot_kmem_free(const", "long woodlot_kmem_free(const"),
+        ("size_t (*enter)(void *context, size_t *", "size_t (*enter)(void *context, int *"),
+        ("uint64_t puts;", "int64_t puts;"),
+        ("WOODLOT_KMEM_SIZE = 49152", "WOODLOT_KMEM_SIZE = 32768"),
     ]
     .into_iter()
     .enumerate()
     {
-        let changed = HEADER.replace(from, to);
-        assert_ne!(changed, HEADER, "the header has no {from:?}");
-        compile(&changed, &format!("changed-{index}")).expect_err(to);
+        let changed = [HEADER, KMEM_HEADER].map(|header| header.replace(from, to));
+        assert_ne!(changed, [HEADER, KMEM_HEADER], "no header has {from:?}");
+        let [frames, kmem] = changed.each_ref().map(String::as_str);
+        compile([frames, kmem], &format!("changed-{index}")).expect_err(to);
     }
 }
 
@@ -372,7 +472,8 @@ fn another_header_is_refused() {
 fn the_header_has_nothing_else() {
     let code = code();
     let functions: BTreeSet<_> = functions().iter().map(|&(name, _)| name).collect();
-    let inline = BTreeSet::from(["woodlot_anywhere", "woodlot_at", "woodlot_within"]);
+    let inline = ["woodlot_anywhere", "woodlot_at", "woodlot_within", "woodlot_kmem_cookie_of"];
+    let inline = BTreeSet::from(inline);
     let declared = words(&code, "woodlot_", '(');
     assert_eq!(declared, functions.union(&inline).copied().collect());
     let numbers = numbers();

@@ -10,6 +10,8 @@ use woodlot_bench::{instructions, kmem};
 
 #[cfg(target_os = "linux")]
 use crate::crash::{self, ChildArgs, CrashArgs};
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+use crate::kmem::KmemCommand;
 use crate::replay::ZoneLayout;
 use crate::report::ReportArgs;
 #[cfg(target_os = "linux")]
@@ -55,6 +57,8 @@ Examples:
       Every huge frame of a zone as a cell; without --out in the terminal.
   woodlot top pool.zone
       A zone in use, live.
+  woodlot kmem stat 4711
+      The heap of a program that runs with libwoodlot_malloc.so preloaded: blocks and misses by size.
   woodlot crash --kills 10000
       Processes that share a zone, killed at any moment; what is left is compared with a log.
 
@@ -106,6 +110,10 @@ pub enum Command {
     /// Watch a zone file that is in use: free memory, classes, slots and huge frames, live
     #[cfg(target_os = "linux")]
     Top(TopArgs),
+    /// Look at the heap of a program that runs with libwoodlot_malloc.so
+    #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+    #[command(subcommand)]
+    Kmem(KmemCommand),
     /// Kill processes that share a zone, at random moments, and compare what is left with a log
     #[cfg(target_os = "linux")]
     Crash(CrashArgs),

@@ -5,6 +5,7 @@
 //!                 │      └─► woodlot-trace (text and binary traces)
 //!                 ├► zone ──► woodlot-zone (files that hold a zone; Linux)
 //!                 ├► top ──► zone (a zone file in use; Linux)
+//!                 ├► kmem ──► woodlot-malloc (the heap of a process that runs; Linux)
 //!                 ├► crash ─► zone, processes of this program (Linux)
 //!                 ├► report ──► woodlot-bench, replay ──► output (page, data)
 //!                 └► woodlot-bench (bench, frag)
@@ -14,6 +15,8 @@ mod args;
 #[cfg(target_os = "linux")]
 mod crash;
 mod job;
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod kmem;
 mod output;
 mod program;
 mod replay;
@@ -57,6 +60,8 @@ pub fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Some(Command::Zone(command)) => zone::zone_command(command, &mut screen)?,
         #[cfg(target_os = "linux")]
         Some(Command::Top(args)) => top::top(&args, &mut screen)?,
+        #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+        Some(Command::Kmem(command)) => kmem::kmem_command(&command, &mut screen)?,
         #[cfg(target_os = "linux")]
         Some(Command::Crash(args)) => return crash::crash(&args, &mut screen),
         #[cfg(target_os = "linux")]

@@ -8,8 +8,8 @@
 //! *Progress*: as the allocators'. What is here is not changed after it was made.
 
 use woodlot_frame::{
-    AllocError, BadSlot, Batch, FrameAllocator, FrameId, FreeBatchError, FreeError, HugeId,
-    OfflineError, Order, Place, Request, Slot, Stats, Unsupported, ZoneConfig, alloc_each,
+    AllocError, BadSlot, Batch, FrameAllocator, FrameId, FreeBatchError, FreeError, Geometry,
+    HugeId, OfflineError, Order, Place, Request, Slot, Stats, Unsupported, ZoneConfig, alloc_each,
     alloc_within,
 };
 
@@ -21,6 +21,33 @@ use crate::zone::{Zone, Zones};
 
 /// Frames of a batch that are given to a zone at a time.
 const BATCH: usize = 64;
+
+/// What is wrong with a block whose first frame lies in no zone.
+enum Outside {
+    OrderTooLarge,
+    Misaligned,
+    OutOfRange,
+}
+
+impl Outside {
+    fn of<G: Geometry>(frame: FrameId, order: Order) -> Outside {
+        match order {
+            order if u32::from(order.0) > G::MAX_ORDER => Outside::OrderTooLarge,
+            order if !frame.is_aligned(order) => Outside::Misaligned,
+            _ => Outside::OutOfRange,
+        }
+    }
+}
+
+/// Why a block is not freed whose first frame lies in no zone.
+#[cold]
+fn no_block<G: Geometry>(frame: FrameId, order: Order) -> FreeError {
+    match Outside::of::<G>(frame, order) {
+        Outside::OrderTooLarge => FreeError::OrderTooLarge(order),
+        Outside::Misaligned => FreeError::Misaligned(frame, order),
+        Outside::OutOfRange => FreeError::OutOfRange(frame),
+    }
+}
 
 /// Zones of several domains, of which each frame finds its own.
 pub struct Domains<'a, A> {
@@ -123,7 +150,13 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
     #[inline(never)]
     fn alloc_placed(&self, request: Request) -> Result<FrameId, AllocError> {
         let Place::At(frame) = request.place else { return alloc_within(self, request) };
-        let (zone, there) = self.at(frame).ok_or(AllocError::OutOfRange(frame))?;
+        let Some((zone, there)) = self.at(frame) else {
+            return Err(match Outside::of::<A::Geometry>(frame, request.order) {
+                Outside::OrderTooLarge => AllocError::OrderTooLarge(request.order),
+                Outside::Misaligned => AllocError::Misaligned(frame, request.order),
+                Outside::OutOfRange => AllocError::OutOfRange(frame),
+            });
+        };
         let result = zone.allocator.alloc(request.at(there));
         result.map(|_| frame).map_err(|error| zone.alloc_error(error))
     }
@@ -245,7 +278,7 @@ impl<A: FrameAllocator> FrameAllocator for Domains<'_, A> {
                 Ok(()) => Ok(()),
                 Err(error) => Err(zone.free_error(error)),
             },
-            None => Err(FreeError::OutOfRange(frame)),
+            None => Err(no_block::<A::Geometry>(frame, order)),
         }
     }
 
@@ -276,7 +309,8 @@ impl<A: FrameAllocator> FrameAllocator for Domains<'_, A> {
         let mut freed = 0;
         while let Some(&first) = frames.get(freed) {
             let stops = |cause| FreeBatchError { freed, cause };
-            let (zone, _) = self.at(first).ok_or(stops(FreeError::OutOfRange(first)))?;
+            let (zone, _) =
+                self.at(first).ok_or_else(|| stops(no_block::<A::Geometry>(first, order)))?;
             let mut there = [FrameId(0); BATCH];
             let left = frames.get(freed..).unwrap_or_default().iter();
             let same = left.map_while(|&frame| {
@@ -295,7 +329,7 @@ impl<A: FrameAllocator> FrameAllocator for Domains<'_, A> {
     }
 
     fn can_free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
-        let (zone, there) = self.at(frame).ok_or(FreeError::OutOfRange(frame))?;
+        let (zone, there) = self.at(frame).ok_or(no_block::<A::Geometry>(frame, order))?;
         zone.allocator.can_free(there, order, slot).map_err(|error| zone.free_error(error))
     }
 

@@ -90,6 +90,11 @@ pub trait FrameAllocator: Sync {
     /// # Errors
     /// As [`alloc`](Self::alloc): with [`Batch::All`] if any block was not to be had (none is kept
     /// then, and `out` holds nothing of meaning), with [`Batch::UpTo`] if not even the first was.
+    /// [`AllocError::BatchTooLong`] with [`Batch::All`] and [intents](crate::Intents), where a record has no room for so
+    /// many; with [`Batch::UpTo`] there are no more then than it has room for.
+    ///
+    /// # Crash
+    /// Some of the blocks may be allocated. With [`Intents`](crate::Intents) it is all or none, but for one write.
     fn alloc_batch(
         &self,
         request: Request,
@@ -103,7 +108,11 @@ pub trait FrameAllocator: Sync {
     ///
     /// # Errors
     /// Stops at the first block that [`free`](Self::free) would refuse, and says which it is; the
-    /// blocks before it are free, it and those behind it untouched.
+    /// blocks before it are free, it and those behind it untouched. [`FreeError::BatchTooLong`] with
+    /// [intents](crate::Intents), where a record has no room for so many: none is free then.
+    ///
+    /// # Crash
+    /// Some of the blocks may be free. With [`Intents`](crate::Intents) it is all or none, but for one write.
     fn free_batch(
         &self,
         frames: &[FrameId],

@@ -30,6 +30,8 @@ pub enum AllocError {
     /// Between this frame, the first of the range asked for that lies in the zone, and the end of both there
     /// is no aligned place of this size, whatever is free.
     NoPlace(FrameId),
+    /// The batch has more blocks than the record of a slot has room to name: see [`Intents`](crate::Intents).
+    BatchTooLong,
     /// This engine declares that it cannot do this: see
     /// [`FrameAllocator::UNSUPPORTED`](crate::FrameAllocator::UNSUPPORTED).
     Unsupported,
@@ -50,10 +52,14 @@ impl fmt::Display for AllocError {
             Self::NoPlace(frame) => {
                 write!(f, "the range from frame {frame} on has no place of this size and alignment")
             }
+            Self::BatchTooLong => f.write_str(TOO_LONG),
             Self::Unsupported => f.write_str("this engine cannot do this"),
         }
     }
 }
+
+/// What is said of a batch that is too long.
+const TOO_LONG: &str = "the batch is longer than the record of a slot has room for";
 
 /// Why nothing was freed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,6 +79,8 @@ pub enum FreeError {
     Offline(FrameId),
     /// The range to be freed begins at this frame and ends before it.
     Reversed(FrameId),
+    /// The batch has more blocks than the record of a slot has room to name: see [`Intents`](crate::Intents).
+    BatchTooLong,
     /// This engine declares that it cannot do this.
     Unsupported,
 }
@@ -89,6 +97,7 @@ impl fmt::Display for FreeError {
             Self::Misaligned(frame, order) => write!(f, "frame {frame} is not aligned to {order}"),
             Self::Offline(frame) => write!(f, "the block at frame {frame} is offline"),
             Self::Reversed(frame) => write!(f, "the range from frame {frame} on ends before it"),
+            Self::BatchTooLong => f.write_str(TOO_LONG),
             Self::Unsupported => f.write_str("this engine cannot do this"),
         }
     }
@@ -176,6 +185,8 @@ pub enum InitError {
     TooManySlots,
     /// The policy has more classes than the engine can keep.
     TooManyClasses,
+    /// No record of a slot has room for so many writes: see [`ZoneConfig::record_room`](crate::ZoneConfig::record_room).
+    RecordRoom(usize),
     /// The metadata is smaller than the engine needs.
     Short {
         /// Which part.
@@ -207,6 +218,7 @@ impl fmt::Display for InitError {
             Self::NoSlots => f.write_str("the zone has no slots"),
             Self::TooManySlots => f.write_str("more slots than the engine can keep"),
             Self::TooManyClasses => f.write_str("more classes than the engine can keep"),
+            Self::RecordRoom(room) => write!(f, "no record of a slot has room for {room} writes"),
             Self::Short { region, needed, given } => {
                 write!(f, "the {region} metadata has {given} bytes and needs {needed}")
             }
@@ -257,6 +269,10 @@ mod tests {
                 AllocError::NoPlace(FRAME),
                 "the range from frame 0x20 on has no place of this size and alignment",
             ),
+            (
+                AllocError::BatchTooLong,
+                "the batch is longer than the record of a slot has room for",
+            ),
             (AllocError::Unsupported, "this engine cannot do this"),
         ] {
             assert_eq!(error.to_string(), message);
@@ -273,6 +289,7 @@ mod tests {
             (FreeError::Misaligned(FRAME, Order(6)), "frame 0x20 is not aligned to order 6"),
             (FreeError::Offline(FRAME), "the block at frame 0x20 is offline"),
             (FreeError::Reversed(FRAME), "the range from frame 0x20 on ends before it"),
+            (FreeError::BatchTooLong, "the batch is longer than the record of a slot has room for"),
             (FreeError::Unsupported, "this engine cannot do this"),
         ] {
             assert_eq!(error.to_string(), message);
@@ -304,6 +321,7 @@ mod tests {
             (InitError::NoSlots, "the zone has no slots"),
             (InitError::TooManySlots, "more slots than the engine can keep"),
             (InitError::TooManyClasses, "more classes than the engine can keep"),
+            (InitError::RecordRoom(0), "no record of a slot has room for 0 writes"),
             (short, "the volatile metadata has 64 bytes and needs 128"),
             (InitError::Misaligned(Region::Durable), "the durable metadata is misaligned"),
             (InitError::Overlap, "the durable and the volatile metadata overlap"),

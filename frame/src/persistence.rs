@@ -87,10 +87,13 @@ impl Persistence for Volatile {
 
 /// `P`, and before each authoritative write the engine names it in a durable record of the slot: an *intent*.
 ///
-/// After a crash at most one write for each slot is in doubt, and its frames are named. A block of any order, a run of any
-/// length, and a batch of as many blocks as a record names (LLFree: `batch_room`) has been allocated or freed entirely or
-/// not at all, but for that write. A longer batch is several operations, of which the last is named. Slots are then
-/// exclusive: a slot has one call at a time, and an interrupt handler has a slot of its own.
+/// After a crash at most one write for each slot is in doubt, and its frames are named. What a call allocates or frees, a
+/// block of any order, a batch or a run of any length, it has allocated or freed entirely or not at all, but for that
+/// write. A record has [room](crate::ZoneConfig::record_room) for a batch of so many blocks. A longer one is refused with
+/// `BatchTooLong`, and nothing is changed, if all of it is asked for or it is to be freed; as many blocks as there are
+/// ([`Batch::UpTo`](crate::Batch)) are no more than there is room for.
+///
+/// Slots are exclusive: a slot has one call at a time, and an interrupt handler has a slot of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Intents<P>(pub P);
 

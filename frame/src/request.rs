@@ -149,12 +149,24 @@ pub struct ZoneConfig {
     pub slots: usize,
     /// The classes.
     pub classes: ClassPolicy,
+    /// Of an allocator that keeps [intents](crate::Intents): how many writes of one batch the record of a slot names.
+    /// At least 1; rounded up, so that the record fills its cache lines. Others do not look at it.
+    pub record_room: usize,
 }
 
 impl ZoneConfig {
+    /// The room of a record of one page, 4 KiB.
+    pub const RECORD_ROOM: usize = 255;
+
     /// A zone of `frames` frames from frame zero with the shipped classes.
     pub const fn new(frames: usize, slots: usize) -> ZoneConfig {
-        ZoneConfig { start: FrameId(0), frames, slots, classes: ClassPolicy::SHIPPED }
+        ZoneConfig {
+            start: FrameId(0),
+            frames,
+            slots,
+            classes: ClassPolicy::SHIPPED,
+            record_room: Self::RECORD_ROOM,
+        }
     }
 
     /// The same zone beginning at `start`.
@@ -165,6 +177,18 @@ impl ZoneConfig {
     /// The same zone with other classes.
     pub const fn with_classes(self, classes: ClassPolicy) -> ZoneConfig {
         ZoneConfig { classes, ..self }
+    }
+
+    /// The same zone with records of another room, where it keeps [intents](crate::Intents): 16 bytes of each slot for
+    /// each write.
+    pub const fn with_record_room(self, record_room: usize) -> ZoneConfig {
+        ZoneConfig { record_room, ..self }
+    }
+
+    /// How many writes of one batch a record really names: its [room](Self::record_room), and what fills up its last
+    /// cache line.
+    pub const fn record_entries(&self) -> usize {
+        self.record_room.saturating_add(1).div_ceil(4).saturating_mul(4) - 1
     }
 
     /// The frame after the last; saturates at the end of the number space.

@@ -4,15 +4,21 @@
 //!   lists     0      1      2      …      n - 1         of slabs with so many free blocks; none for 0
 //!             .      ▼      .             ▼
 //!                    slab ⇄ slab          slab          linked through their page descriptors
+//!
+//!   slab      │ run │ used │ run │ used │ fresh │       free blocks: runs, and what was never handed out
+//!                ▲──────────┘ ▲
+//!                             head
 //! ```
 //!
 //! 1. A slab of which some blocks are free and some are not is on the list of its free count.
 //! 2. A slab without a free block is on no list. A slab without a used one is freed at once.
 //! 3. Allocation takes from the slab with the fewest free blocks, so that those with few used ones have time to lose
 //!    them (section 3.3.3).
+//! 4. The first block of a free run says how many blocks the run has, and where the next run is.
 //!
 //! *Progress*: bounded; a list costs as many steps as it has blocks, and a slab is found by a look at four words.
 
+use core::mem::offset_of;
 use core::ptr::NonNull;
 
 use crate::bins::Bins;
@@ -21,6 +27,7 @@ use crate::list::List;
 use crate::misuse::Misuse;
 use crate::page::{Counts, Descriptor, Kind, PageId};
 use crate::pages::{NoPages, Pages};
+use crate::run::{Room, Run, split};
 use crate::size::{PAGE, Size, SizeId};
 use crate::word;
 
@@ -55,6 +62,24 @@ impl CoalesceCounts {
     }
 }
 
+/// What the first block of a free run holds.
+#[derive(Clone, Copy)]
+struct FreeRun {
+    /// 1 + the offset / 16 of the next run of the slab; 0: there is none.
+    next: u16,
+    blocks: u16,
+}
+
+impl FreeRun {
+    fn from_word(word: u64) -> FreeRun {
+        FreeRun { next: word as u16, blocks: (word >> 16) as u16 }
+    }
+
+    fn word(self) -> u64 {
+        u64::from(self.blocks) << 16 | u64::from(self.next)
+    }
+}
+
 /// A slab in the hands of the layer.
 struct Slab<'a, P> {
     pages: &'a P,
@@ -64,12 +89,20 @@ struct Slab<'a, P> {
 }
 
 impl Coalesce {
+    /// Where *counts* lie.
+    pub(crate) const COUNTS: usize = offset_of!(Coalesce, counts);
+
     pub(crate) const fn new() -> Coalesce {
         Coalesce { slabs: Bins::new(), counts: CoalesceCounts { splits: 0, coalesces: 0, free: 0 } }
     }
 
     pub(crate) fn counts(&self) -> CoalesceCounts {
         self.counts
+    }
+
+    /// For blocks that are pages, of which this layer has no slabs.
+    pub(crate) fn counts_mut(&mut self) -> &mut CoalesceCounts {
+        &mut self.counts
     }
 
     /// Takes `count` blocks; fewer only if there are no more pages.
@@ -108,32 +141,38 @@ impl Coalesce {
         misuse: &mut dyn FnMut(Misuse),
     ) {
         let mut hand: Option<Slab<'_, P>> = None;
-        // SAFETY: the list is the caller's; each block is popped before anything is written to it.
-        while let Some((block, rest)) = unsafe { list.pop() } {
-            list = rest;
+        while let Some(block) = list.first() {
             let offset = hand.as_ref().and_then(|slab| slab.offset(block, size));
-            let (mut slab, offset) = match (hand.take(), offset) {
-                (Some(slab), Some(offset)) => (slab, offset),
+            let found = match (hand.take(), offset) {
+                (Some(slab), Some(offset)) => Ok((slab, offset)),
                 (other, _) => {
                     self.lay_down(other, size, cpu);
-                    match find_slab(pages, id, block) {
-                        Ok((slab, offset)) => {
-                            self.unlink(&slab);
-                            (slab, offset)
-                        }
-                        Err(wrong) => {
-                            misuse(wrong);
-                            continue;
-                        }
-                    }
+                    find_slab(pages, id, block).inspect(|(slab, _)| self.unlink(slab))
                 }
             };
-            match slab.check(block, offset, size) {
-                // SAFETY: the block is the caller's, and one of this slab that is not free.
-                Ok(()) => unsafe { slab.put(block, offset) },
-                Err(wrong) => misuse(wrong),
+            let wrong = match found {
+                Ok((mut slab, offset)) => {
+                    let room = slab.room(block, offset, size);
+                    // SAFETY: the list is the caller's, and its first blocks are some of this slab that are not free, as far
+                    // as there is room.
+                    unsafe {
+                        if let Ok(room) = room
+                            && let Some((run, rest)) = split(list, size.bytes, room)
+                        {
+                            slab.put(run, offset, size);
+                            list = rest;
+                        }
+                    }
+                    hand = Some(slab);
+                    room.err()
+                }
+                Err(wrong) => Some(wrong),
+            };
+            if let Some(wrong) = wrong {
+                // SAFETY: the list is the caller's.
+                list = unsafe { list.pop() }.map_or(List::EMPTY, |(_, rest)| rest);
+                misuse(wrong);
             }
-            hand = Some(slab);
         }
         self.lay_down(hand, size, cpu);
     }
@@ -223,46 +262,81 @@ impl<'a, P: Pages> Slab<'a, P> {
         (offset < size.pages() * PAGE).then_some(offset)
     }
 
-    /// Could a block that lies there be freed?
-    fn check(&self, block: NonNull<u8>, offset: usize, size: &Size) -> Result<(), Misuse> {
-        if !size.is_block(offset) {
+    /// How many blocks could be freed there, if one that lies there could.
+    fn room(&self, block: NonNull<u8>, offset: usize, size: &Size) -> Result<Room, Misuse> {
+        let Some(below) = size.block_at(offset) else {
             return Err(Misuse::Interior(block.as_ptr()));
+        };
+        let fresh = size.blocks_before(usize::from(self.counts.fresh) * GRAIN);
+        let used = size.blocks.saturating_sub(usize::from(self.counts.free));
+        if used == 0 || below >= fresh {
+            return Err(Misuse::DoubleFree(block.as_ptr()));
         }
-        let is_used = usize::from(self.counts.free) < size.blocks
-            && offset < usize::from(self.counts.fresh) * GRAIN;
-        if is_used { Ok(()) } else { Err(Misuse::DoubleFree(block.as_ptr())) }
+        Ok(Room { below, above: fresh - 1 - below, most: used })
     }
 
     fn write(&self) {
         self.descriptor.set_counts(self.counts);
     }
 
+    /// A block by the offset / 16.
+    ///
+    /// # Safety
+    /// It is one of the slab.
+    unsafe fn block(&self, place: u16) -> NonNull<u8> {
+        // SAFETY: as the caller says.
+        unsafe { self.pages.address(self.first).add(usize::from(place) * GRAIN) }
+    }
+
     /// Takes up to `count` blocks onto a list: what was freed before, then fresh ones.
-    fn take(&mut self, mut list: List, size: &Size, count: usize) -> List {
-        let (start, counts) = (self.pages.address(self.first), &mut self.counts);
-        for _ in 0..count.min(usize::from(counts.free)) {
-            let place = counts.head.checked_sub(1).unwrap_or(counts.fresh);
-            // SAFETY: the offset is one of a free block of the slab (invariant 3 of the descriptors), which is this layer's;
-            // a block that was freed holds the next one's place.
+    fn take(&mut self, mut list: List, size: &Size, mut count: usize) -> List {
+        let step = (size.bytes / GRAIN) as u16;
+        count = count.min(usize::from(self.counts.free));
+        self.counts.free -= count as u16;
+        while count > 0 {
+            // SAFETY: what is free of the slab is this layer's (invariant 3 of the descriptors).
             unsafe {
-                let block = start.add(usize::from(place) * GRAIN);
-                match counts.head {
-                    0 => counts.fresh += (size.bytes / GRAIN) as u16,
-                    _ => counts.head = word::read(block.as_ptr().cast()) as u16,
-                }
-                list = list.push(block);
+                let (place, blocks) = self.take_run(step, count as u16);
+                list = list.push_run(self.block(place), size.bytes, usize::from(blocks));
+                count -= usize::from(blocks).min(count);
             }
-            counts.free -= 1;
         }
         list
     }
 
+    /// Takes up to `count` blocks that follow one another: the last ones of the first run, else fresh ones. Returns the place
+    /// of the first one, and how many.
+    ///
     /// # Safety
-    /// The block at this offset is the caller's, who gives it away.
-    unsafe fn put(&mut self, block: NonNull<u8>, offset: usize) {
+    /// The slab has so many free blocks.
+    unsafe fn take_run(&mut self, step: u16, count: u16) -> (u16, u16) {
+        let Some(head) = self.counts.head.checked_sub(1) else {
+            let place = self.counts.fresh;
+            self.counts.fresh += count * step;
+            return (place, count);
+        };
+        // SAFETY: a free run begins there (invariant 4).
+        unsafe {
+            let at = self.block(head).as_ptr().cast::<u64>();
+            let mut run = FreeRun::from_word(word::read(at));
+            let taken = run.blocks.min(count);
+            run.blocks -= taken;
+            match run.blocks {
+                0 => self.counts.head = run.next,
+                _ => word::write(at, run.word()),
+            }
+            (head + run.blocks * step, taken)
+        }
+    }
+
+    /// # Safety
+    /// The run begins at the block with this offset, and is the caller's, who gives it away.
+    unsafe fn put(&mut self, run: Run, offset: usize, size: &Size) {
+        let place = ((offset - run.below * size.bytes) / GRAIN) as u16;
+        let free = FreeRun { next: self.counts.head, blocks: run.blocks as u16 };
         // SAFETY: as the caller says.
-        unsafe { word::write(block.as_ptr().cast(), u64::from(self.counts.head)) };
-        self.counts.head = (offset / GRAIN) as u16 + 1;
-        self.counts.free += 1;
+        unsafe { word::write(self.block(place).as_ptr().cast(), free.word()) };
+        self.counts.head = place + 1;
+        self.counts.free += run.blocks as u16;
     }
 }

@@ -114,6 +114,15 @@ unsafe impl<C: PerCpu> PerCpu for Counted<C> {
         self.caches.steal(cpu, size)
     }
 
+    fn steal_each(
+        &self,
+        cpu: usize,
+        sizes: impl Iterator<Item = SizeId>,
+        give: impl FnMut(SizeId, [List; 2]),
+    ) -> bool {
+        self.caches.steal_each(cpu, sizes, give)
+    }
+
     fn wait(&self, tries: usize) {
         self.caches.wait(tries);
     }

@@ -77,6 +77,23 @@ pub unsafe trait PerCpu: Sync {
     /// Takes both lists of some CPU. `None`, if that CPU cannot be reached now.
     fn steal(&self, cpu: usize, size: SizeId) -> Option<[List; 2]>;
 
+    /// Takes both lists of each of these sizes, which are all that there are, from the first on; and gives them to the
+    /// caller. False, if the CPU could not be reached for one of them. Where that interrupts the CPU, it does so once.
+    fn steal_each(
+        &self,
+        cpu: usize,
+        sizes: impl Iterator<Item = SizeId>,
+        mut give: impl FnMut(SizeId, [List; 2]),
+    ) -> bool {
+        sizes.fold(true, |reached, size| match self.steal(cpu, size) {
+            Some(lists) => {
+                give(size, lists);
+                reached
+            }
+            None => false,
+        })
+    }
+
     /// The caller waits for a lock, for the `tries`-th time in a row.
     fn wait(&self, tries: usize) {
         let _ = tries;
@@ -110,6 +127,29 @@ pub unsafe trait Cpus: Sync {
     fn wait(&self, tries: usize) {
         let _ = tries;
         core::hint::spin_loop();
+    }
+}
+
+// SAFETY: as those of what is referred to.
+unsafe impl<C: Cpus> Cpus for &C {
+    type State = C::State;
+
+    #[inline]
+    fn enter(&self) -> (usize, C::State) {
+        C::enter(self)
+    }
+
+    #[inline]
+    fn leave(&self, state: C::State) {
+        C::leave(self, state);
+    }
+
+    fn call(&self, cpu: usize, call: &mut (dyn FnMut() + Send)) -> bool {
+        C::call(self, cpu, call)
+    }
+
+    fn wait(&self, tries: usize) {
+        C::wait(self, tries);
     }
 }
 
@@ -166,7 +206,24 @@ impl<C: Cpus, const N: usize> Guarded<C, N> {
 
     #[inline(always)]
     fn lists(&self, cpu: usize, size: SizeId) -> Option<&Protected<[List; 2]>> {
-        self.caches.get(cpu)?.0.get(size.index())
+        Some(&self.caches.get(cpu)?.0[size.index()])
+    }
+
+    /// The lists of a CPU that the caller is on, between `enter` and `leave`.
+    fn take_all(&self, cpu: usize) -> Option<[[List; 2]; MAX_SIZES]> {
+        let Cache(lists) = self.caches.get(cpu)?;
+        // SAFETY: the lists are this CPU's.
+        Some(lists.each_ref().map(|lists| core::mem::take(&mut *unsafe { lists.enter() })))
+    }
+
+    /// Has something done on a CPU, between `enter` and `leave` there. False, if it cannot be reached.
+    fn on(&self, cpu: usize, call: &mut (dyn FnMut() + Send)) -> bool {
+        let (here, state) = self.cpus.enter();
+        if here == cpu {
+            call();
+        }
+        self.cpus.leave(state);
+        here == cpu || self.cpus.call(cpu, call)
     }
 }
 
@@ -247,18 +304,26 @@ unsafe impl<C: Cpus, const N: usize> PerCpu for Guarded<C, N> {
 
     fn steal(&self, cpu: usize, size: SizeId) -> Option<[List; 2]> {
         let mut stolen = None;
-        let (here, state) = self.cpus.enter();
         // SAFETY: this runs on the CPU whose lists these are, between `enter` and `leave` there.
         let take =
             || self.lists(cpu, size).map(|lists| core::mem::take(&mut *unsafe { lists.enter() }));
-        if here == cpu {
-            stolen = take();
-        }
-        self.cpus.leave(state);
-        if here != cpu {
-            self.cpus.call(cpu, &mut || stolen = take());
-        }
+        self.on(cpu, &mut || stolen = take());
         stolen
+    }
+
+    fn steal_each(
+        &self,
+        cpu: usize,
+        sizes: impl Iterator<Item = SizeId>,
+        mut give: impl FnMut(SizeId, [List; 2]),
+    ) -> bool {
+        let mut stolen = None;
+        self.on(cpu, &mut || stolen = self.take_all(cpu));
+        let reached = stolen.is_some();
+        for (size, lists) in sizes.zip(stolen.into_iter().flatten()) {
+            give(size, lists);
+        }
+        reached
     }
 
     fn wait(&self, tries: usize) {

@@ -14,7 +14,7 @@ use core::ptr::NonNull;
 
 use woodlot_frame::{FrameAllocator, FrameId, Order, RangeRequest, Request, Slot};
 
-use crate::frames::Frames;
+use crate::frames::{BATCH, Frames};
 use crate::page::{Descriptor, PageId};
 use crate::pages::{NoPages, Pages};
 use crate::size::PAGE;
@@ -114,6 +114,22 @@ unsafe impl<A: FrameAllocator> Pages for Direct<'_, A> {
             self.zone().free_range(first..FrameId(first.0 + count), slot)
         };
         debug_assert!(freed.is_ok(), "{freed:?}: they were handed out");
+    }
+
+    fn alloc_some(&self, room: &mut [PageId], cpu: usize) -> Result<usize, NoPages> {
+        let mut frames = [FrameId(0); BATCH];
+        let frames = frames.get_mut(..room.len().min(BATCH)).ok_or(NoPages)?;
+        let frames = self.frames.take(frames, cpu)?;
+        room.iter_mut().zip(frames).for_each(|(page, &frame)| *page = self.page(frame));
+        Ok(frames.len())
+    }
+
+    unsafe fn free_some(&self, pages: &[PageId], cpu: usize) {
+        let mut frames = [FrameId(0); BATCH];
+        for pages in pages.chunks(BATCH) {
+            frames.iter_mut().zip(pages).for_each(|(frame, &page)| *frame = self.frame(page));
+            self.frames.give(frames.get(..pages.len()).unwrap_or(&[]), cpu);
+        }
     }
 
     #[inline]

@@ -5,6 +5,9 @@ use woodlot_frame::{Batch, Class, FrameAllocator, FrameId, Geometry, Order, Requ
 use crate::pages::NoPages;
 use crate::size::PAGE;
 
+/// Frames that are asked for, or given back, at a time.
+pub(crate) const BATCH: usize = 32;
+
 /// A zone of frames of 4 KiB, all of which are asked for in one class: immovable, where the zone has it.
 pub(crate) struct Frames<'a, A> {
     zone: &'a A,

@@ -1,17 +1,18 @@
 //! The global layer: full lists of blocks, on their way from CPUs that free to CPUs that allocate.
 //!
 //! ```text
-//!   full     list ─► list ─► list         each has `target` blocks; up to 2 · GLOBAL_TARGET of them
-//!             │       │       │
-//!             block   block   block ─► …
+//!   full     │ list │ list │ list │ …       each has `target` blocks; up to 2 · GLOBAL_TARGET of them
 //!   bucket   a list of fewer blocks, which regroups what comes in odd numbers
 //! ```
 //!
-//! 1. Each list of `full` has `target` blocks, and `lists` counts them.
+//! 1. The first `lists` places of `full` have a list each, of `target` blocks.
 //! 2. The bucket has fewer than `target`.
+//! 3. No block of a full list is touched here: its cache line may be another CPU's.
 //!
-//! Section 3.3.2 and figure 3 of the paper. *Progress*: a bounded number of steps for each call; an odd list costs as
-//! many as it has blocks.
+//! Section 3.3.2 and figure 3 of the paper, which links the lists through their first blocks. *Progress*: a bounded number
+//! of steps for each call; an odd list costs as many as it has blocks.
+
+use core::mem::offset_of;
 
 use crate::list::List;
 
@@ -20,14 +21,17 @@ use crate::list::List;
 pub const GLOBAL_TARGET: usize =
     if cfg!(any(woodlot_loom, woodlot_explore, woodlot_shuttle)) { 1 } else { 15 };
 
-/// The full lists of one size of blocks.
-#[derive(Default)]
+/// Places for full lists: with one more than it keeps the layer has too many.
+const PLACES: usize = 2 * GLOBAL_TARGET + 1;
+
+/// The full lists of one size of blocks. What every call changes comes first, on one cache line.
+#[repr(C)]
 #[cfg_attr(woodlot_explore, derive(Clone, PartialEq, Eq, Hash))]
 pub(crate) struct Global {
-    full: List,
     lists: usize,
     bucket: List,
     counts: GlobalCounts,
+    full: [List; PLACES],
 }
 
 /// What the global layer of one size has done.
@@ -44,12 +48,17 @@ pub struct GlobalCounts {
 }
 
 impl Global {
+    /// Where *counts*, *lists* and *bucket* lie.
+    pub(crate) const COUNTS: usize = offset_of!(Global, counts);
+    pub(crate) const LISTS: usize = offset_of!(Global, lists);
+    pub(crate) const BUCKET: usize = offset_of!(Global, bucket);
+
     pub(crate) const fn new() -> Global {
         Global {
-            full: List::EMPTY,
             lists: 0,
             bucket: List::EMPTY,
             counts: GlobalCounts { takes: 0, take_misses: 0, puts: 0, put_misses: 0 },
+            full: [List::EMPTY; PLACES],
         }
     }
 
@@ -62,24 +71,25 @@ impl Global {
     }
 
     fn take_any(&mut self) -> List {
-        if self.full.is_empty() {
-            return core::mem::take(&mut self.bucket);
-        }
-        self.lists -= 1;
-        // SAFETY: the lists of `full` are this layer's, and each was given a next one.
-        let next = unsafe { self.full.next() };
-        core::mem::replace(&mut self.full, next)
+        self.take_full().unwrap_or_else(|| core::mem::take(&mut self.bucket))
     }
 
-    /// Puts a list of up to `target` blocks. Returns what is too much: lists of which each leads to the next.
+    fn take_full(&mut self) -> Option<List> {
+        let last = self.lists.checked_sub(1)?;
+        let list = *self.full.get(last)?;
+        self.lists = last;
+        Some(list)
+    }
+
+    /// Puts a list of up to `target` blocks. Returns the lists that are too much.
     ///
     /// # Safety
     /// The caller has the list, and gives it away.
-    pub(crate) unsafe fn put(&mut self, list: List, target: usize) -> Chain {
+    pub(crate) unsafe fn put(&mut self, list: List, target: usize) -> Option<Lists> {
         self.counts.puts += 1;
         // SAFETY: as the caller says.
         let excess = unsafe { self.fill(list, target) };
-        self.counts.put_misses += u64::from(!excess.is_empty());
+        self.counts.put_misses += u64::from(excess.is_some());
         excess
     }
 
@@ -88,18 +98,17 @@ impl Global {
     ///
     /// # Safety
     /// As for [`put`](Self::put).
-    pub(crate) unsafe fn fill(&mut self, list: List, target: usize) -> Chain {
+    pub(crate) unsafe fn fill(&mut self, list: List, target: usize) -> Option<Lists> {
         // SAFETY: as the caller says.
         unsafe { self.regroup(list, target) };
-        if self.lists <= 2 * GLOBAL_TARGET { Chain::EMPTY } else { self.split(GLOBAL_TARGET) }
+        (self.lists > 2 * GLOBAL_TARGET).then(|| self.split(GLOBAL_TARGET))
     }
 
     /// # Safety
     /// As for [`put`](Self::put).
     unsafe fn regroup(&mut self, mut list: List, target: usize) {
         if list.len() == target {
-            // SAFETY: the list is this layer's from now on.
-            return unsafe { self.put_full(list) };
+            return self.put_full(list);
         }
         // SAFETY: the list is the caller's, who gives it away, and each block of it goes into the bucket, which has fewer
         // than `target` blocks (invariant 2).
@@ -115,38 +124,30 @@ impl Global {
         }
     }
 
-    /// # Safety
-    /// The list has `target` blocks, and is this layer's.
-    unsafe fn put_full(&mut self, list: List) {
-        // SAFETY: as the caller says.
-        unsafe { list.set_next(self.full) };
-        self.full = list;
-        self.lists += 1;
+    /// Keeps a list that has `target` blocks.
+    fn put_full(&mut self, list: List) {
+        if let Some(place) = self.full.get_mut(self.lists) {
+            *place = list;
+            self.lists += 1;
+        }
     }
 
     /// Takes up to so many full lists.
-    fn split(&mut self, most: usize) -> Chain {
-        let chain = self.full;
-        let mut last = List::EMPTY;
-        for _ in 0..most {
-            if self.full.is_empty() {
-                break;
-            }
-            last = self.full;
-            self.lists -= 1;
-            // SAFETY: the lists of `full` are this layer's, and each was given a next one.
-            self.full = unsafe { last.next() };
+    fn split(&mut self, most: usize) -> Lists {
+        let mut taken = Lists::new();
+        while taken.count < most
+            && let Some(list) = self.take_full()
+        {
+            taken.push(list);
         }
-        if !last.is_empty() {
-            // SAFETY: it was this layer's until now.
-            unsafe { last.set_next(List::EMPTY) };
-        }
-        Chain(chain)
+        taken
     }
 
     /// Takes all there is, the bucket too.
-    pub(crate) fn take_all(&mut self) -> (Chain, List) {
-        (self.split(usize::MAX), core::mem::take(&mut self.bucket))
+    pub(crate) fn take_all(&mut self) -> Lists {
+        let mut all = self.split(PLACES);
+        all.push(core::mem::take(&mut self.bucket));
+        all
     }
 
     pub(crate) fn counts(&self) -> GlobalCounts {
@@ -159,25 +160,28 @@ impl Global {
     }
 }
 
-/// Lists of which each leads to the next.
-pub(crate) struct Chain(List);
+/// Lists in the hands of a caller.
+pub(crate) struct Lists {
+    lists: [List; PLACES],
+    count: usize,
+}
 
-impl Chain {
-    pub(crate) const EMPTY: Chain = Chain(List::EMPTY);
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+impl Lists {
+    pub(crate) const fn new() -> Lists {
+        Lists { lists: [List::EMPTY; PLACES], count: 0 }
     }
 
-    /// The next list. It is the caller's.
-    pub(crate) fn pop(&mut self) -> Option<List> {
-        if self.0.is_empty() {
-            return None;
+    /// Adds a list, if it is not empty. There is room for what a global layer keeps, and for one more.
+    pub(crate) fn push(&mut self, list: List) {
+        if let Some(place) = self.lists.get_mut(self.count).filter(|_| !list.is_empty()) {
+            *place = list;
+            self.count += 1;
         }
-        let list = self.0;
-        // SAFETY: the lists of a chain belong to it, and each was given a next one.
-        self.0 = unsafe { list.next() };
-        Some(list)
+    }
+
+    /// All of them, the first one first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = List> {
+        self.lists.iter().take(self.count).copied()
     }
 }
 
@@ -193,9 +197,6 @@ mod tests {
     const TARGET: usize = 3;
     const BLOCKS: usize = 3 * GLOBAL_TARGET * TARGET;
 
-    /// Each block that somebody else has, in its list.
-    type Lists = Vec<List>;
-
     fn blocks(mut list: List) -> Vec<NonNull<u8>> {
         core::iter::from_fn(|| {
             // SAFETY: the list is the test's, or nobody changes it meanwhile.
@@ -206,17 +207,10 @@ mod tests {
         .collect()
     }
 
-    /// The lists of a chain, which stays whole.
-    fn lists(chain: List) -> Lists {
-        let mut chain = Chain(chain);
-        core::iter::from_fn(|| chain.pop()).collect()
-    }
-
     /// The invariants in the header of the file; and each block is in one place.
-    fn judge(global: &Global, others: &Lists) {
-        let full = lists(global.full);
+    fn judge(global: &Global, others: &[List]) {
+        let full = &global.full[..global.lists];
         assert!(full.iter().all(|list| list.len() == TARGET), "a list is not full");
-        assert_eq!(full.len(), global.lists, "lists are counted");
         assert!(full.len() <= 2 * GLOBAL_TARGET, "too many lists");
         assert!(global.bucket.len() < TARGET, "the bucket is full");
         let everywhere = full.iter().chain([&global.bucket]).chain(others);
@@ -234,7 +228,7 @@ mod tests {
         let mut memory: Vec<[u64; 2]> = std::vec![[0; 2]; BLOCKS];
         let mut random = fastrand::Rng::with_seed(1);
         // SAFETY: each block is pushed once.
-        let mut others: Lists = memory
+        let mut others: Vec<List> = memory
             .iter_mut()
             .map(|block| unsafe { List::EMPTY.push(NonNull::from(block).cast()) })
             .collect();
@@ -253,19 +247,18 @@ mod tests {
                 let excess = unsafe {
                     if is_put { global.put(list, TARGET) } else { global.fill(list, TARGET) }
                 };
-                let excess = lists(excess.0);
                 seen.puts += u64::from(is_put);
-                seen.put_misses += u64::from(is_put && !excess.is_empty());
-                assert!(excess.is_empty() || excess.len() == GLOBAL_TARGET);
-                others.extend(excess);
+                seen.put_misses += u64::from(is_put && excess.is_some());
+                if let Some(excess) = excess {
+                    assert_eq!(excess.iter().count(), GLOBAL_TARGET, "not half of them is excess");
+                    others.extend(excess.iter());
+                }
             }
             judge(&global, &others);
         }
         assert_eq!(global.counts(), seen);
         assert!(cfg!(miri) || seen.take_misses > 0 && seen.put_misses > 0, "{seen:?}");
-        let (full, bucket) = global.take_all();
-        others.extend(lists(full.0));
-        others.push(bucket);
+        others.extend(global.take_all().iter());
         judge(&global, &others);
         assert_eq!(global.blocks(TARGET), 0);
     }

@@ -1,18 +1,20 @@
 //! The allocator: what becomes of a request, layer by layer.
 
+use core::mem::{MaybeUninit, offset_of};
 use core::ptr::NonNull;
 
 use crate::coalesce::{Coalesce, CoalesceCounts};
 use crate::cpu::PerCpu;
 use crate::found::{Found, look};
-use crate::global::GlobalCounts;
-use crate::list::List;
+use crate::global::{Global, GlobalCounts, Lists};
 use crate::lock::Lock;
 use crate::misuse::Misuse;
-use crate::page::Kind;
+use crate::page::{Descriptor, Kind};
 use crate::pages::Pages;
+use crate::places::{Place, Places};
 use crate::size::{MAX_SIZE, MAX_SIZES, PAGE, Size, SizeId, Sizes};
 use crate::upper::{Below, Upper};
+use crate::whole;
 
 /// A size that was looked up once, or when the program was compiled: what the paper calls a cookie (section 3.3.5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,6 +32,18 @@ impl<S: Sizes> Cookie<S> {
     /// The cookie for blocks of `BYTES`, looked up when the program is compiled, which fails above [`MAX_SIZE`].
     pub const fn of<const BYTES: usize>() -> Cookie<S> {
         Cookie { id: const { S::TABLE.of_bytes(BYTES) }, sizes: core::marker::PhantomData }
+    }
+
+    /// The cookie of the size with this number, from 0. `None` above the last one.
+    #[inline]
+    pub fn of_number(number: usize) -> Option<Cookie<S>> {
+        let id = SizeId::from_byte(number as u8);
+        (number < S::COUNT).then_some(Cookie { id, sizes: core::marker::PhantomData })
+    }
+
+    /// The number of its size: for those who keep cookies as numbers.
+    pub fn number(self) -> usize {
+        self.id.index()
     }
 
     /// Bytes of its blocks.
@@ -85,6 +99,31 @@ pub struct SizeStats {
     pub pages: usize,
 }
 
+impl<C, P, S, H> Kmem<C, P, S, H> {
+    /// Where its counters lie, for whoever reads its memory from outside.
+    pub const PLACES: Places = {
+        let global = Upper::<C>::GLOBALS.plus(offset_of!(Self, upper));
+        let counts = global.plus(Global::COUNTS);
+        let coalesce = Place {
+            offset: offset_of!(Self, coalesce) + Lock::<Coalesce>::INSIDE + Coalesce::COUNTS,
+            stride: size_of::<Lock<Coalesce>>(),
+        };
+        Places {
+            caches: offset_of!(Self, upper) + Upper::<C>::CACHES,
+            pages: offset_of!(Self, pages),
+            takes: counts.plus(offset_of!(GlobalCounts, takes)),
+            take_misses: counts.plus(offset_of!(GlobalCounts, take_misses)),
+            puts: counts.plus(offset_of!(GlobalCounts, puts)),
+            put_misses: counts.plus(offset_of!(GlobalCounts, put_misses)),
+            lists: global.plus(Global::LISTS),
+            bucket: global.plus(Global::BUCKET),
+            splits: coalesce.plus(offset_of!(CoalesceCounts, splits)),
+            coalesces: coalesce.plus(offset_of!(CoalesceCounts, coalesces)),
+            free: coalesce.plus(offset_of!(CoalesceCounts, free)),
+        }
+    };
+}
+
 impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
     /// An allocator that has no pages yet.
     #[cfg(not(any(woodlot_loom, woodlot_explore, woodlot_shuttle)))]
@@ -100,6 +139,21 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
         let coalesce = core::array::from_fn(|_| Lock::new(Coalesce::new()));
         let upper = Upper::new(caches);
         Kmem { upper, pages, hooks, coalesce, sizes: core::marker::PhantomData }
+    }
+
+    /// Makes an allocator where it is to stay. It is some 40 KiB long, which is more than a kernel's stack may have
+    /// left.
+    pub fn init(place: &mut MaybeUninit<Self>, caches: C, pages: P, hooks: H) -> &mut Self {
+        let at = place.as_mut_ptr();
+        // SAFETY: each field is written, and lies in the place.
+        unsafe {
+            (&raw mut (*at).pages).write(pages);
+            (&raw mut (*at).hooks).write(hooks);
+            Upper::init(&raw mut (*at).upper, caches);
+            let coalesce = (&raw mut (*at).coalesce).cast::<Lock<Coalesce>>();
+            (0..MAX_SIZES).for_each(|size| coalesce.add(size).write(Lock::new(Coalesce::new())));
+            place.assume_init_mut()
+        }
     }
 
     /// Where its pages come from.
@@ -123,7 +177,10 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
     /// meanwhile may be missed.
     #[inline]
     pub fn alloc_cookie(&self, cookie: Cookie<S>) -> Option<NonNull<u8>> {
-        self.upper.alloc(self, cookie.id)
+        let block = self.upper.alloc(self, cookie.id)?;
+        // SAFETY: what the layers have of such a size is descriptors.
+        let page = S::is_page(cookie.id).then(|| unsafe { Descriptor::of_token(block) }.page());
+        Some(page.map_or(block, |page| self.pages.address(page)))
     }
 
     /// Frees a block of a cookie's size.
@@ -133,7 +190,46 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
     #[inline]
     pub unsafe fn free_cookie(&self, cookie: Cookie<S>, block: NonNull<u8>) {
         // SAFETY: as the caller says.
-        unsafe { self.upper.free(self, cookie.id, block) };
+        unsafe { self.free_block(cookie.id, block) };
+    }
+
+    /// # Safety
+    /// As for [`free_cookie`](Self::free_cookie).
+    #[inline]
+    unsafe fn free_block(&self, id: SizeId, block: NonNull<u8>) {
+        // SAFETY: as the caller says.
+        unsafe {
+            if S::is_page(id) {
+                self.free_page(id, block);
+            } else {
+                self.upper.free(self, id, block);
+            }
+        }
+    }
+
+    /// Frees a block that is a page: its descriptor goes to the lists. Apart from the others, so that those stay short.
+    ///
+    /// # Safety
+    /// As for [`free_cookie`](Self::free_cookie).
+    #[inline(never)]
+    unsafe fn free_page(&self, id: SizeId, block: NonNull<u8>) {
+        match self.pages.find(block.as_ptr()).map(|(page, at)| (self.pages.descriptor(page), at)) {
+            Some((descriptor, 0)) if descriptor.slab_size() == Some(id) => {
+                // SAFETY: as the caller says, and this is what stands for the block.
+                unsafe { self.upper.free(self, id, descriptor.token()) };
+            }
+            _ => self.wrong_page(id, block.as_ptr()),
+        }
+    }
+
+    /// Something else was freed as a page.
+    #[cold]
+    fn wrong_page(&self, id: SizeId, at: *mut u8) {
+        self.hooks.misuse(match look(&self.pages, at) {
+            None => Misuse::Foreign(at),
+            Some((Found::Slab(_, found), _)) if found == id => Misuse::Interior(at),
+            Some(_) => Misuse::WrongSize(at),
+        });
     }
 
     /// Allocates `bytes` bytes, at a multiple of 16: the paper's `kmem_alloc`. Above [`MAX_SIZE`] they are pages.
@@ -168,7 +264,7 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
     pub unsafe fn free(&self, block: NonNull<u8>, bytes: usize) {
         match S::of(bytes) {
             // SAFETY: as the caller says.
-            Some(id) => unsafe { self.upper.free(self, id, block) },
+            Some(id) => unsafe { self.free_block(id, block) },
             // SAFETY: as the caller says.
             None => unsafe { self.free_rare(block, Some(bytes.div_ceil(PAGE))) },
         }
@@ -182,7 +278,7 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
     pub unsafe fn free_aligned(&self, block: NonNull<u8>, bytes: usize, align: usize) {
         match S::aligned(bytes, align).filter(|_| align <= PAGE) {
             // SAFETY: as the caller says.
-            Some(id) => unsafe { self.upper.free(self, id, block) },
+            Some(id) => unsafe { self.free_block(id, block) },
             // SAFETY: as the caller says.
             None => unsafe { self.free_rare(block, Some(bytes.div_ceil(PAGE).max(1))) },
         }
@@ -210,7 +306,7 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
         let Some((page, _)) = self.pages.find(block.as_ptr()) else { return false };
         match self.pages.descriptor(page).slab_size() {
             // SAFETY: as the caller says; the descriptor has the size with which the block was allocated.
-            Some(id) => unsafe { self.upper.free(self, id, block) },
+            Some(id) => unsafe { self.free_block(id, block) },
             // SAFETY: as the caller says.
             None => unsafe { self.free_rare(block, None) },
         }
@@ -286,7 +382,7 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
             }
             // SAFETY: as the caller says.
             Some((Found::Slab(_, id), _)) if pages.is_none() => unsafe {
-                self.upper.free(self, id, block);
+                self.free_block(id, block);
             },
             Some(_) => self.hooks.misuse(Misuse::WrongSize(at)),
         }
@@ -319,25 +415,46 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Below for Kmem<C, P, S, H> {
 
     #[inline]
     fn target(id: SizeId) -> usize {
-        S::size(id).target
+        S::target(id)
     }
 
-    fn take(&self, id: SizeId) -> List {
-        let Some(lock) = self.coalesce.get(id.index()) else { return List::EMPTY };
+    fn take(&self, id: SizeId, lists: usize) -> Lists {
+        let mut made = Lists::new();
+        let Some(lock) = self.coalesce.get(id.index()) else { return made };
         let size = S::size(id);
-        let _guard = self.caches().guard();
-        let cpu = self.caches().current();
-        self.upper.locked(lock).take(&self.pages, (id, size), size.target, cpu)
+        for _ in 0..lists {
+            let _guard = self.caches().guard();
+            let cpu = self.caches().current();
+            let mut layer = self.upper.locked(lock);
+            if S::is_page(id) {
+                let counts = layer.counts_mut();
+                return whole::take(counts, (&self.pages, cpu), id, (lists, size.target));
+            }
+            let list = layer.take(&self.pages, (id, size), size.target, cpu);
+            made.push(list);
+            if list.len() < size.target {
+                break;
+            }
+        }
+        made
     }
 
-    unsafe fn put(&self, id: SizeId, list: List) {
+    unsafe fn put(&self, id: SizeId, lists: &Lists) {
         let Some(lock) = self.coalesce.get(id.index()) else { return };
         let mut misuse = |misuse| self.hooks.misuse(misuse);
-        let _guard = self.caches().guard();
-        let cpu = self.caches().current();
-        let mut layer = self.upper.locked(lock);
-        // SAFETY: as the caller says.
-        unsafe { layer.put(&self.pages, (id, S::size(id)), list, cpu, &mut misuse) };
+        for list in lists.iter() {
+            let _guard = self.caches().guard();
+            let cpu = self.caches().current();
+            let mut layer = self.upper.locked(lock);
+            // SAFETY: as the caller says.
+            unsafe {
+                if S::is_page(id) {
+                    let counts = layer.counts_mut();
+                    return whole::put(counts, (&self.pages, cpu), id, lists, &mut misuse);
+                }
+                layer.put(&self.pages, (id, S::size(id)), list, cpu, &mut misuse);
+            }
+        }
     }
 
     fn reclaim(&self, id: SizeId) -> bool {

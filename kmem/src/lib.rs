@@ -6,7 +6,7 @@
 //!   Kmem        what becomes of a request                                                            kmem
 //!   PerCpu      1  two lists of blocks for each size on each CPU                                     cpu
 //!   Global      2  full lists, from CPUs that free to CPUs that allocate, one layer for each size    global
-//!   Coalesce    3  slabs, by the number of their free blocks                                         coalesce, page
+//!   Coalesce    3  slabs, by the number of their free blocks                                         coalesce, run, whole, page
 //!   Pages       4  pages                                                                            pages
 //!     Direct       the frames of a zone, where they lie                                              direct
 //!     Vmblks       spans of addresses, to which frames are mapped                                    vmblk, span, dope
@@ -40,12 +40,15 @@ mod nodes;
 mod objects;
 mod page;
 mod pages;
+mod places;
 mod protected;
+mod run;
 mod size;
 mod space;
 mod span;
 mod upper;
 mod vmblk;
+mod whole;
 mod word;
 
 pub use audit::Flaw;
@@ -64,6 +67,7 @@ pub use nodes::Nodes;
 pub use objects::{Build, Objects};
 pub use page::{Descriptor, Kind, PageId};
 pub use pages::{NoPages, Pages};
+pub use places::{Place, Places};
 pub use size::{MAX_SIZE, MAX_SIZES, Octaves, PAGE, Quarters, Size, SizeId, Sizes, Table};
 pub use space::{AddressSpace, NotMapped};
 pub use vmblk::{VmblkStats, Vmblks};

@@ -1,13 +1,12 @@
 //! A list of free blocks in one word.
 //!
 //! ```text
-//!   63        48 47                    0
-//!   │ blocks    │ address of the first  │      0: no blocks
+//!   63                    16 15        0
+//!   │ address of the first  │ blocks    │      0: no blocks
 //!
 //!   a free block
-//!   0                8                16
-//!   │ the other ones │ the next list   │ …     the second word only in the first block of a list that
-//!                                            the global layer keeps
+//!   0                8
+//!   │ the other ones │ …
 //! ```
 //!
 //! 1. The first word of a free block is the word of the list without that block. So whoever takes a block needs one
@@ -17,7 +16,8 @@
 //! 3. The blocks of a list belong to whoever has the list.
 //!
 //! The paper's split free list (section 3.3.1) keeps an address and a count apart. One word lets a restartable
-//! sequence change both by one store.
+//! sequence change both by one store. The count is below, where a processor compares it without a shift; a shift with
+//! the sign makes the rest an address.
 
 use core::ptr::{self, NonNull};
 
@@ -28,19 +28,15 @@ use crate::word;
 #[repr(transparent)]
 pub struct List(u64);
 
-/// Bits of an address.
-const ADDRESS_BITS: u32 = 48;
-/// One block, in the bits of the count.
-const ONE: u64 = 1 << ADDRESS_BITS;
-/// The bits of the address.
-const ADDRESS: u64 = ONE - 1;
+/// Bits of the count.
+const COUNT_BITS: u32 = 16;
 
 /// The most blocks of a list.
 pub const MAX_BLOCKS: usize = 1000;
-const _: () = assert!(MAX_BLOCKS < 1 << (u64::BITS - ADDRESS_BITS));
+const _: () = assert!(MAX_BLOCKS < 1 << COUNT_BITS);
 
-/// No block is smaller than the two words that a free one holds.
-pub(crate) const MIN_BLOCK: usize = 2 * size_of::<List>();
+/// No block is smaller than the word that a free one holds.
+pub(crate) const MIN_BLOCK: usize = size_of::<List>();
 
 impl List {
     /// No blocks.
@@ -58,10 +54,17 @@ impl List {
         List(word)
     }
 
+    /// The word of a list that has this block alone. With the count of another list added, it is the word of that list
+    /// with this block before it.
+    #[inline]
+    pub fn word_of(block: NonNull<u8>) -> u64 {
+        ((block.as_ptr().expose_provenance() as u64) << COUNT_BITS) + 1
+    }
+
     /// How many blocks.
     #[inline]
     pub const fn len(self) -> usize {
-        (self.0 >> ADDRESS_BITS) as usize
+        self.0 as u16 as usize
     }
 
     /// Are there none?
@@ -70,25 +73,51 @@ impl List {
         self.0 == 0
     }
 
+    /// The address of the first block.
+    #[inline]
+    pub(crate) fn first_address(self) -> usize {
+        (self.0 as i64 >> COUNT_BITS) as usize
+    }
+
     /// The first block.
     #[inline]
-    fn first(self) -> *mut u8 {
-        let above = u64::BITS - ADDRESS_BITS;
-        ptr::with_exposed_provenance_mut(((self.0 << above) as i64 >> above) as usize)
+    pub(crate) fn first(self) -> Option<NonNull<u8>> {
+        NonNull::new(ptr::with_exposed_provenance_mut(self.first_address()))
+    }
+
+    /// The list with so many blocks more, each of which lies so many bytes behind the one that was pushed before.
+    ///
+    /// # Safety
+    /// As for [`push`](Self::push), for each of them.
+    pub(crate) unsafe fn push_run(self, first: NonNull<u8>, bytes: usize, blocks: usize) -> List {
+        let (mut list, mut block) = (self, first);
+        let mut with = List(List::word_of(first) + self.len() as u64);
+        for _ in 0..blocks {
+            // SAFETY: as the caller says; behind the last one the address is not used.
+            unsafe { word::write(block.as_ptr().cast(), list.0) };
+            (list, block) = (with, block.map_addr(|at| at.saturating_add(bytes)));
+            with = List(with.0.wrapping_add((bytes as u64) << COUNT_BITS).wrapping_add(1));
+        }
+        list
+    }
+
+    /// The list without the first block, if the second one lies so many bytes behind that.
+    #[inline]
+    pub(crate) fn behind(self, step: usize) -> List {
+        List(self.0.wrapping_add((step as u64) << COUNT_BITS).wrapping_sub(1))
     }
 
     /// The list with one block more.
     ///
     /// # Safety
-    /// The block has 16 bytes at least, is aligned to 8, and belongs to the caller, who gives it away. The list has
+    /// The block has 8 bytes at least, is aligned to 8, and belongs to the caller, who gives it away. The list has
     /// fewer than [`MAX_BLOCKS`].
     #[inline]
     #[must_use]
     pub unsafe fn push(self, block: NonNull<u8>) -> List {
-        let address = block.as_ptr().expose_provenance() as u64 & ADDRESS;
         // SAFETY: the block is the caller's.
         unsafe { word::write(block.as_ptr().cast(), self.0) };
-        List(((self.0 & !ADDRESS) + ONE) | address)
+        List(List::word_of(block) + self.len() as u64)
     }
 
     /// The first block, and the list without it.
@@ -97,27 +126,9 @@ impl List {
     /// The list is the caller's.
     #[inline]
     pub unsafe fn pop(self) -> Option<(NonNull<u8>, List)> {
-        let first = NonNull::new(self.first())?;
+        let first = self.first()?;
         // SAFETY: the first block of a list that the caller has (invariant 3).
         Some((first, List(unsafe { word::read(first.as_ptr().cast()) })))
-    }
-
-    /// The list that was linked behind the first block.
-    ///
-    /// # Safety
-    /// The list is the caller's, not empty, and was given a next one.
-    pub(crate) unsafe fn next(self) -> List {
-        // SAFETY: as the caller says.
-        List(unsafe { word::read(self.first().cast::<u64>().add(1)) })
-    }
-
-    /// Links another list behind the first block.
-    ///
-    /// # Safety
-    /// The list is the caller's and not empty.
-    pub(crate) unsafe fn set_next(self, next: List) {
-        // SAFETY: as the caller says.
-        unsafe { word::write(self.first().cast::<u64>().add(1), next.0) };
     }
 }
 
@@ -150,8 +161,8 @@ mod tests {
     #[test]
     fn addresses_have_48_bits() {
         for address in [0x7fff_ffff_fff0_usize, 0x1000, 0xffff_8000_0000_0000] {
-            let list = List(ONE | address as u64 & ADDRESS);
-            assert_eq!((list.first().addr(), list.len()), (address, 1));
+            let list = List((address as u64) << COUNT_BITS | 1);
+            assert_eq!((list.first_address(), list.len()), (address, 1));
         }
     }
 }

@@ -7,13 +7,15 @@
 //! *Ordering*: what was done before a lock was let go is seen by whoever takes it next.
 
 use core::marker::PhantomData;
+use core::mem::offset_of;
 use core::ops::{Deref, DerefMut};
 
 use woodlot_frame::atomics::{AtomicU32, Ordering};
 
 use crate::protected::{Inside, Protected};
 
-/// Something that one CPU at a time may use.
+/// Something that one CPU at a time may use. Who takes the lock has what it needs first on the same cache line.
+#[repr(C)]
 pub struct Lock<T> {
     /// 0: nobody has it; 1: somebody has.
     pub(crate) taken: AtomicU32,
@@ -48,6 +50,9 @@ impl<T: Clone + Eq + core::hash::Hash + Send + 'static> Lock<T> {
 }
 
 impl<T> Lock<T> {
+    /// How many bytes behind the begin of a lock that is which it protects: for whoever reads memory from outside.
+    pub const INSIDE: usize = offset_of!(Lock<T>, inside);
+
     /// Takes the lock. `wait` is called with 0, 1, 2, … while somebody else has it.
     #[inline]
     pub fn take(&self, mut wait: impl FnMut(usize)) -> Taken<'_, T> {

@@ -4,22 +4,24 @@
 //!   alloc ◄── main, aux ◄── full lists ◄── make        the layers of Kmem, with objects for blocks
 //!   free  ──► main, aux ──► full lists ──► unmake
 //!
-//!   an object     0            16
+//!   an object     0            8
 //!     free        │ the lists' │ as it was made │
 //!     in use      │ the caller's                │
 //! ```
 //!
 //! 1. An object is made once, and unmade when the global layer has too many, or at a flush. In between it is handed out
 //!    and freed as often as callers like.
-//! 2. The first 16 bytes of a free object belong to the lists. All else of it is as it was when it was freed.
+//! 2. The first 8 bytes of a free object belong to the lists. All else of it is as it was when it was freed.
 //!
 //! The paper's special-purpose allocators, such as that of STREAMS (section 3.1), reuse the code of the upper layers so.
 //!
 //! *Progress*: as of [`Kmem`](crate::Kmem), and what `make` and `unmake` take.
 
+use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
 use crate::cpu::PerCpu;
+use crate::global::Lists;
 use crate::list::{List, MAX_BLOCKS, MIN_BLOCK};
 use crate::size::{MAX_SIZES, SizeId};
 use crate::upper::{Below, Upper};
@@ -29,7 +31,7 @@ use crate::upper::{Below, Upper};
 /// # Safety
 /// What `make` returns is memory for an object, and the cache's alone, until `unmake` is called for it.
 pub unsafe trait Build: Sync {
-    /// What is handed out: at least 16 bytes, at a multiple of 8. Of a free object the first 16 bytes hold anything.
+    /// What is handed out: at least 8 bytes, at a multiple of 8. Of a free object the first 8 bytes hold anything.
     type Object;
 
     /// How many kinds of objects there are, which differ in what belongs to them: from 1 to [`MAX_SIZES`].
@@ -77,6 +79,18 @@ impl<C: PerCpu, B: Build> Objects<C, B> {
         Objects { upper: Upper::new(caches), builder }
     }
 
+    /// Makes a cache where it is to stay. It is some 10 KiB long, which is more than a kernel's stack may have left.
+    pub fn init(place: &mut MaybeUninit<Self>, caches: C, builder: B) -> &mut Self {
+        const { Self::CHECKED };
+        let at = place.as_mut_ptr();
+        // SAFETY: both fields are written, and lie in the place.
+        unsafe {
+            (&raw mut (*at).builder).write(builder);
+            Upper::init(&raw mut (*at).upper, caches);
+            place.assume_init_mut()
+        }
+    }
+
     /// What makes the objects.
     pub fn builder(&self) -> &B {
         &self.builder
@@ -98,7 +112,7 @@ impl<C: PerCpu, B: Build> Objects<C, B> {
         self.upper.alloc(self, SizeId::from_byte(kind as u8)).map(NonNull::cast)
     }
 
-    /// Takes an object back. All but its first 16 bytes is what the next caller finds.
+    /// Takes an object back. All but its first 8 bytes is what the next caller finds.
     ///
     /// # Safety
     /// It was handed out here for this kind, is as the next caller may have it, and is used no more.
@@ -132,18 +146,22 @@ impl<C: PerCpu, B: Build> Below for Objects<C, B> {
         B::TARGET
     }
 
-    fn take(&self, id: SizeId) -> List {
+    fn take(&self, id: SizeId, _: usize) -> Lists {
         let objects = (0..B::TARGET).map_while(|_| self.builder.make(id.index()));
+        let mut lists = Lists::new();
         // SAFETY: the object was just made, and has room for what a list keeps in it.
-        objects.fold(List::EMPTY, |list, object| unsafe { list.push(object.cast()) })
+        lists.push(objects.fold(List::EMPTY, |list, object| unsafe { list.push(object.cast()) }));
+        lists
     }
 
-    unsafe fn put(&self, id: SizeId, mut list: List) {
-        // SAFETY: the list is the caller's; each object is popped before it is taken apart.
-        while let Some((object, rest)) = unsafe { list.pop() } {
-            list = rest;
-            // SAFETY: the object was freed, and is on no list any more.
-            unsafe { self.builder.unmake(id.index(), object.cast()) };
+    unsafe fn put(&self, id: SizeId, lists: &Lists) {
+        for mut list in lists.iter() {
+            // SAFETY: the list is the caller's; each object is popped before it is taken apart.
+            while let Some((object, rest)) = unsafe { list.pop() } {
+                list = rest;
+                // SAFETY: the object was freed, and is on no list any more.
+                unsafe { self.builder.unmake(id.index(), object.cast()) };
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   links   63             32 31              0
+//!   whole   │ the list behind it               │    of a page that is a block, while it is free
 //!   slab    │ page before      │ page behind       │    in the list of slabs with as many free blocks; 0: none
 //!   inside  │ 0                │ first page        │    of a slab of several pages
 //!   span    │ 0                │ pages             │
@@ -10,6 +11,7 @@
 //!
 //!   state   63      48 47      32 31      16 15     8 7      0
 //!   slab    │ fresh     │ head      │ free      │ kind   │ size   │
+//!   whole   │ page                  │ 0         │ kind   │ size   │
 //!   first   │ pages                 │ 0         │ kind   │ 0      │
 //!   others  │ 0                                 │ kind   │ 0      │
 //! ```
@@ -20,9 +22,13 @@
 //! 3. *free* counts free blocks of a slab. *head* is 1 + the offset / 16 of the first block of its free list, or 0.
 //!    *fresh* is the offset / 16 behind the last block that was ever handed out: what lies there is free, and on no list.
 //! 4. Page numbers in *links* of lists are one more than the page's.
-//! 5. *first* and *last* are the boundary tags of a layer of addresses, and belong to the holder of its lock.
+//! 5. *whole* is the only page of a slab of one block. The lists link such a block through its descriptor, so that the page
+//!    itself is not touched while it is free. *kind* is that of a slab.
+//! 6. *first* and *last* are the boundary tags of a layer of addresses, and belong to the holder of its lock.
 //!
 //! Sections 3.3.3 and 3.3.4, and figure 5 of the paper.
+
+use core::ptr::NonNull;
 
 use woodlot_frame::atomics::{AtomicU64, Ordering};
 
@@ -56,9 +62,16 @@ const LINK: u64 = (1 << LINK_BITS) - 1;
 #[derive(Default)]
 #[repr(C)]
 pub struct Descriptor {
+    /// Atomics of a checker are no words: what lists keep in a descriptor lies beside them.
+    #[cfg(any(woodlot_loom, woodlot_explore, woodlot_shuttle))]
+    link: core::cell::UnsafeCell<u64>,
     links: AtomicU64,
     state: AtomicU64,
 }
+
+// SAFETY: all but the link are atomics, and the link is that of whoever has the block.
+#[cfg(any(woodlot_loom, woodlot_explore, woodlot_shuttle))]
+unsafe impl Sync for Descriptor {}
 
 #[cfg(not(any(woodlot_loom, woodlot_explore, woodlot_shuttle)))]
 const _: () = assert!(size_of::<Descriptor>() == 16);
@@ -82,6 +95,7 @@ const KIND_SPAN: u64 = 3;
 const KIND_FIRST: u64 = 4;
 const KIND_LAST: u64 = 5;
 const KIND_AT: u32 = 8;
+const PAGE_AT: u32 = 32;
 
 /// The counts of a slab.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -112,6 +126,16 @@ const PAGES_AT: u32 = 32;
 const ORDERING: Ordering = Ordering::Relaxed;
 
 impl Descriptor {
+    /// The two words of a descriptor in another memory, as they lie there: of a crash dump, or of another process.
+    pub fn of_words([links, state]: [u64; 2]) -> Descriptor {
+        Descriptor {
+            #[cfg(any(woodlot_loom, woodlot_explore, woodlot_shuttle))]
+            link: Default::default(),
+            links: AtomicU64::new(links),
+            state: AtomicU64::new(state),
+        }
+    }
+
     /// What the page is.
     #[inline]
     pub fn kind(&self) -> Kind {
@@ -129,6 +153,42 @@ impl Descriptor {
     pub(crate) fn slab_size(&self) -> Option<SizeId> {
         let state = self.state.load(ORDERING);
         (state & 0xff00 == KIND_SLAB << KIND_AT).then_some(SizeId::from_byte(state as u8))
+    }
+
+    /// Makes the page, which is this one, a block of this size: what stands for it in the lists.
+    pub(crate) fn set_whole(&self, id: SizeId, page: PageId) -> NonNull<u8> {
+        let fixed = KIND_SLAB << KIND_AT | id.index() as u64;
+        self.state.store(u64::from(page.0) << PAGE_AT | fixed, ORDERING);
+        self.token()
+    }
+
+    /// What stands in the lists for a block that is a page: the descriptor, the first word of which is theirs.
+    #[inline]
+    pub(crate) fn token(&self) -> NonNull<u8> {
+        NonNull::from(self).cast()
+    }
+
+    /// The descriptor of which this is the [`token`](Self::token).
+    ///
+    /// # Safety
+    /// It is one, and the descriptor lives for `'a`.
+    #[inline]
+    pub(crate) unsafe fn of_token<'a>(token: NonNull<u8>) -> &'a Descriptor {
+        // SAFETY: as the caller says.
+        unsafe { token.cast::<Descriptor>().as_ref() }
+    }
+
+    /// The page of a block that is a whole one.
+    #[inline]
+    pub(crate) fn page(&self) -> PageId {
+        PageId((self.state.load(ORDERING) >> PAGE_AT) as u32)
+    }
+
+    /// Makes a page that was a block none. False: it was none.
+    pub(crate) fn unset_whole(&self, id: SizeId) -> bool {
+        let is_whole = self.slab_size() == Some(id);
+        self.state.store(u64::from(self.page().0) << PAGE_AT, ORDERING);
+        is_whole
     }
 
     pub(crate) fn set(&self, kind: Kind) {

@@ -4,6 +4,7 @@ use core::fmt;
 use core::ptr::NonNull;
 
 use crate::page::{Descriptor, PageId};
+use crate::size::PAGE;
 
 /// There are no such pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,6 +43,30 @@ pub unsafe trait Pages: Sync {
     /// They were, and the caller uses none of them any more.
     unsafe fn free(&self, first: PageId, count: usize, cpu: usize);
 
+    /// Hands out pages to fill `room`, each by itself, or as many as there are. Returns how many: at least one.
+    ///
+    /// # Errors
+    /// There are none.
+    fn alloc_some(&self, room: &mut [PageId], cpu: usize) -> Result<usize, NoPages> {
+        let mut count = 0;
+        for place in room {
+            match self.alloc(1, PAGE, cpu) {
+                Ok(page) => (*place, count) = (page, count + 1),
+                Err(_) => break,
+            }
+        }
+        if count == 0 { Err(NoPages) } else { Ok(count) }
+    }
+
+    /// Takes back pages that were handed out each by itself.
+    ///
+    /// # Safety
+    /// They were, and the caller uses none of them any more.
+    unsafe fn free_some(&self, pages: &[PageId], cpu: usize) {
+        // SAFETY: as the caller says.
+        pages.iter().for_each(|&page| unsafe { self.free(page, 1, cpu) });
+    }
+
     /// The first byte of a page.
     fn address(&self, page: PageId) -> NonNull<u8>;
 
@@ -68,6 +93,15 @@ unsafe impl<P: Pages> Pages for &P {
     unsafe fn free(&self, first: PageId, count: usize, cpu: usize) {
         // SAFETY: as the caller says.
         unsafe { P::free(self, first, count, cpu) };
+    }
+
+    fn alloc_some(&self, room: &mut [PageId], cpu: usize) -> Result<usize, NoPages> {
+        P::alloc_some(self, room, cpu)
+    }
+
+    unsafe fn free_some(&self, pages: &[PageId], cpu: usize) {
+        // SAFETY: as the caller says.
+        unsafe { P::free_some(self, pages, cpu) };
     }
 
     #[inline]

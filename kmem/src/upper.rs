@@ -11,12 +11,14 @@
 //!
 //! So a special-purpose allocator has the same code on top as the allocator itself (section 3.1 of the paper).
 
+use core::mem::offset_of;
 use core::ptr::NonNull;
 
 use crate::cpu::{PerCpu, Which};
-use crate::global::{Chain, GLOBAL_TARGET, Global, GlobalCounts};
+use crate::global::{GLOBAL_TARGET, Global, GlobalCounts, Lists};
 use crate::list::List;
 use crate::lock::{Lock, Taken};
+use crate::places::Place;
 use crate::size::{MAX_SIZES, SizeId};
 
 /// The layer below: where lists come from, and where they go.
@@ -30,14 +32,14 @@ pub(crate) trait Below {
     /// Blocks of a full list.
     fn target(id: SizeId) -> usize;
 
-    /// Makes a full list; one that is not full only if there is no more memory.
-    fn take(&self, id: SizeId) -> List;
+    /// Makes so many full lists; fewer, and one that is not full, only if there is no more memory.
+    fn take(&self, id: SizeId, lists: usize) -> Lists;
 
     /// Takes blocks back.
     ///
     /// # Safety
-    /// The list has blocks of this kind, and is the caller's, who gives it away.
-    unsafe fn put(&self, id: SizeId, list: List);
+    /// The lists have blocks of this kind, and are the caller's, who gives them away.
+    unsafe fn put(&self, id: SizeId, lists: &Lists);
 
     /// There is no memory left. True: something was freed.
     fn reclaim(&self, id: SizeId) -> bool;
@@ -53,6 +55,16 @@ pub(crate) struct Upper<C> {
     shelves: [Shelf; MAX_SIZES],
 }
 
+impl<C> Upper<C> {
+    /// Where the caches lie.
+    pub(crate) const CACHES: usize = offset_of!(Upper<C>, caches);
+    /// Where the global layers lie.
+    pub(crate) const GLOBALS: Place = Place {
+        offset: offset_of!(Upper<C>, shelves) + offset_of!(Shelf, 0) + Lock::<Global>::INSIDE,
+        stride: size_of::<Shelf>(),
+    };
+}
+
 impl<C: PerCpu> Upper<C> {
     #[cfg(not(any(woodlot_loom, woodlot_explore, woodlot_shuttle)))]
     pub(crate) const fn new(caches: C) -> Upper<C> {
@@ -63,6 +75,20 @@ impl<C: PerCpu> Upper<C> {
     #[cfg(any(woodlot_loom, woodlot_explore, woodlot_shuttle))]
     pub(crate) fn new(caches: C) -> Upper<C> {
         Upper { caches, shelves: core::array::from_fn(|_| Shelf(Lock::new(Global::new()))) }
+    }
+
+    /// Makes them where they are to stay.
+    ///
+    /// # Safety
+    /// There is memory for them, which is the caller's.
+    pub(crate) unsafe fn init(at: *mut Upper<C>, caches: C) {
+        // SAFETY: as the caller says; each field is written.
+        unsafe {
+            (&raw mut (*at).caches).write(caches);
+            let shelves = (&raw mut (*at).shelves).cast::<Shelf>();
+            (0..MAX_SIZES)
+                .for_each(|size| shelves.add(size).write(Shelf(Lock::new(Global::new()))));
+        }
     }
 
     pub(crate) fn caches(&self) -> &C {
@@ -153,16 +179,9 @@ impl<C: PerCpu> Upper<C> {
             // SAFETY: as the caller says.
             unsafe { self.locked(&shelf.0).put(list, B::target(id)) }
         };
-        // SAFETY: the chain is this call's.
-        unsafe { Self::put_all(below, id, excess) };
-    }
-
-    /// # Safety
-    /// The lists are the caller's, who gives them away.
-    unsafe fn put_all<B: Below>(below: &B, id: SizeId, mut lists: Chain) {
-        while let Some(list) = lists.pop() {
-            // SAFETY: the list is of the caller's chain.
-            unsafe { below.put(id, list) };
+        if let Some(excess) = excess {
+            // SAFETY: the lists were taken.
+            unsafe { below.put(id, &excess) };
         }
     }
 
@@ -197,34 +216,28 @@ impl<C: PerCpu> Upper<C> {
         if !list.is_empty() {
             return list;
         }
-        let first = below.take(id);
-        let (mut last, mut is_full) = (first, false);
-        for _ in 1..B::LISTS {
-            if is_full || last.len() < B::target(id) {
-                break;
-            }
-            last = below.take(id);
-            let excess = {
-                let _guard = self.caches.guard();
-                // SAFETY: the list was made for this call.
-                unsafe { self.locked(&shelf.0).fill(last, B::target(id)) }
-            };
-            is_full = !excess.is_empty();
-            // SAFETY: the chain is this call's.
-            unsafe { Self::put_all(below, id, excess) };
+        let made = below.take(id, B::LISTS);
+        let mut lists = made.iter();
+        let first = lists.next().unwrap_or(List::EMPTY);
+        let excess = {
+            let _guard = self.caches.guard();
+            let mut global = self.locked(&shelf.0);
+            // Half of it goes when there are too many, so that there are not too many once more.
+            // SAFETY: the lists were made for this call.
+            lists.filter_map(|list| unsafe { global.fill(list, B::target(id)) }).last()
+        };
+        if let Some(excess) = excess {
+            // SAFETY: the lists were taken.
+            unsafe { below.put(id, &excess) };
         }
         first
     }
 
     /// Gives the blocks of a CPU's caches to the global layer. False, if the CPU cannot be reached.
     pub(crate) fn flush_cpu<B: Below>(&self, below: &B, cpu: usize) -> bool {
-        B::kinds().fold(true, |reached, id| match self.caches.steal(cpu, id) {
-            Some(lists) => {
-                // SAFETY: the lists were taken.
-                lists.into_iter().for_each(|list| unsafe { self.give(below, id, list) });
-                reached
-            }
-            None => false,
+        self.caches.steal_each(cpu, B::kinds(), |id, lists| {
+            // SAFETY: the lists were taken.
+            lists.into_iter().for_each(|list| unsafe { self.give(below, id, list) });
         })
     }
 
@@ -234,15 +247,12 @@ impl<C: PerCpu> Upper<C> {
             self.flush_cpu(below, cpu);
         }
         for (id, shelf) in B::kinds().zip(&self.shelves) {
-            let (full, bucket) = {
+            let all = {
                 let _guard = self.caches.guard();
                 self.locked(&shelf.0).take_all()
             };
             // SAFETY: the lists were taken.
-            unsafe {
-                Self::put_all(below, id, full);
-                below.put(id, bucket);
-            }
+            unsafe { below.put(id, &all) };
         }
     }
 

@@ -25,16 +25,13 @@ use woodlot_frame::{FrameAllocator, FrameId};
 
 use crate::audit::{Flaw, audit};
 use crate::dope::{Dope, Dopes, Shape, VMBLK, Vmblk};
-use crate::frames::Frames;
+use crate::frames::{BATCH, Frames};
 use crate::lock::{Lock, Taken};
 use crate::page::{Descriptor, PageId};
 use crate::pages::{NoPages, Pages};
 use crate::size::PAGE;
 use crate::space::AddressSpace;
 use crate::span::{Span, Spans};
-
-/// Frames that are mapped or unmapped at a time.
-const BATCH: usize = 32;
 
 /// Pages of a range of addresses, to which frames of a zone are mapped.
 ///

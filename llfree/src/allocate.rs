@@ -99,7 +99,11 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
             return self.allocate_behind::<ORDER>(caller);
         }
         let intent = self.intent(By::alone(caller.slot), start - offset);
-        match rows.claim_in(spot, ORDER, intent) {
+        let claimed = match P::INTENTS {
+            true => rows.claim_once(spot, ORDER, intent),
+            false => rows.claim_in(spot, ORDER, intent),
+        };
+        match claimed {
             Ok(found) => {
                 self.count(caller.slot, 1 << ORDER, false);
                 Ok(FrameId(self.base + start - offset + found))
@@ -236,13 +240,14 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         &self,
         request: &Request,
         frame: FrameId,
+        by: By,
     ) -> Result<FrameId, AllocError> {
         let &Request { order, class, slot, .. } = request;
         if !Self::is_order(order) {
             return Err(AllocError::OrderTooLarge(order));
         }
         self.check(Caller { slot, class }).map_err(|refusal| refusal.of(request))?;
-        self.allocate_at(frame, order, class, slot)?;
+        self.allocate_at(frame, order, class, by)?;
         self.count(slot, order.frames(), false);
         Ok(frame)
     }

@@ -5,12 +5,12 @@
 
 use woodlot_frame::atomics::Ordering;
 use woodlot_frame::{
-    AllocError, Class, FrameId, Geometry, HugeId, OfflineError, Order, Persistence, Slot,
+    AllocError, Class, FrameId, Geometry, HugeId, OfflineError, Order, Persistence,
 };
 
 use crate::LLFree;
 use crate::init::TOTAL_FREE;
-use crate::record::Intent;
+use crate::record::{By, Intent};
 use crate::state::Phase;
 
 /// How often a claim starts again because other calls moved the credits that it needs, while the
@@ -18,13 +18,13 @@ use crate::state::Phase;
 const ATTEMPTS: usize = 8;
 
 impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
-    /// Allocates the block at `frame` for a slot. An entirely free tree changes to `class`.
+    /// Allocates the block at `frame`. An entirely free tree changes to `class`.
     pub(crate) fn allocate_at(
         &self,
         frame: FrameId,
         order: Order,
         class: Class,
-        slot: Slot,
+        by: By,
     ) -> Result<(), AllocError> {
         if !frame.is_aligned(order) {
             return Err(AllocError::Misaligned(frame, order));
@@ -38,9 +38,9 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
             let tree = huge / G::TREE_HUGE;
             let whole = self.lower.count_whole(tree) == G::TREE_HUGE;
             let claimed = if order < G::HUGE_ORDER {
-                self.claim_at(huge, offset, order, slot)
+                self.claim_at(huge, offset, order, by)
             } else {
-                let (count, intent) = (1 << (order - G::HUGE_ORDER), self.intent(self.by(slot), 0));
+                let (count, intent) = (1 << (order - G::HUGE_ORDER), self.intent(by, 0));
                 self.turn(huge, count, Phase::Free, Phase::Whole, intent)
             };
             if claimed && whole {
@@ -52,7 +52,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     }
 
     /// Claims a block of base frames: of a huge frame that is free as a whole, after opening it.
-    fn claim_at(&self, huge: usize, offset: usize, order: u32, slot: Slot) -> bool {
+    fn claim_at(&self, huge: usize, offset: usize, order: u32, by: By) -> bool {
         let count = 1 << order;
         let (held, polarity) = if self.turn(huge, 1, Phase::Free, Phase::Split, Intent::none()) {
             (G::HUGE_FRAMES, self.lower.polarity(huge))
@@ -61,7 +61,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         } else {
             return false;
         };
-        let intent = self.intent(self.by(slot), huge << G::HUGE_ORDER);
+        let intent = self.intent(by, huge << G::HUGE_ORDER);
         let claimed = self.lower.rows(huge, polarity).claim_at(offset, order, intent);
         self.give_held(huge, held - claimed.err().unwrap_or(count));
         claimed.is_ok()

@@ -64,7 +64,11 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
             unsafe { self.lower.place(index) }.row_of(index, now.polarity())
         };
         let intent = self.intent(By::alone(slot), index - offset);
-        if let Err(gone) = rows.release(offset, ORDER, intent) {
+        if P::INTENTS && ORDER <= ROW_ORDER {
+            if !rows.release_once(offset, ORDER, intent) {
+                return self.free_part::<ORDER>(frame, slot);
+            }
+        } else if let Err(gone) = rows.release(offset, ORDER, intent) {
             return Err(self.refused(frame, Refusal::NotAllocated(gone)));
         }
         self.lower.persist_released();
@@ -408,21 +412,6 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         }
         self.count(slot, count, true);
         Some(count)
-    }
-
-    /// The same for several rows, which the slot's record names before; returns how many frames were freed. None if
-    /// a single free of the first would do better.
-    pub(crate) fn free_rows(&self, frames: &[FrameId], slot: Slot) -> Option<usize> {
-        let count = self.begin_frees(frames, slot);
-        let (mut step, mut freed) = (0, 0);
-        while step < count {
-            self.free_step(slot, count, step);
-            let rest = frames.get(freed..).unwrap_or_default();
-            let Some(some) = self.free_row(rest, slot) else { break };
-            (step, freed) = (step + 1, freed + some);
-        }
-        self.end_frees(slot, step);
-        (freed > 0).then_some(freed)
     }
 
     /// The row of the first frame, which of its frames the first of `frames` are, and how many these are. None if

@@ -13,11 +13,11 @@ use woodlot_frame::{
 use crate::index::{self, Index, Places, Use};
 use crate::line::Line;
 use crate::lower::{Lower, Start, TreeStates};
-use crate::record::MOST_FRAMES;
+use crate::record::{self, MOST_FRAMES, RecordLine};
 use crate::reservation::Reservation;
 use crate::row::row_count;
 use crate::tree::{self, Tree};
-use crate::{LLFree, Record, Repairs, Tuning};
+use crate::{LLFree, Repairs, Tuning};
 
 /// Words of a slot: eight reservations, by class, in one cache line; then its statistics.
 pub(crate) const SLOT_WORDS: usize = 16;
@@ -65,7 +65,7 @@ pub struct Parts<'a> {
     pub leaves: &'a [AtomicU64],
     pub trees: &'a [Line<AtomicU64>],
     pub children: &'a [AtomicU32],
-    pub intents: &'a [Record],
+    pub intents: &'a [RecordLine],
 }
 
 impl Parts<'_> {
@@ -80,15 +80,25 @@ impl Parts<'_> {
         Ok([rows, states, totals, slots, masks, leaves, trees, children])
     }
 
-    /// The length of `intents` for a zone that `lengths` accepts: a record for each slot, or none.
+    /// The length of `intents` for a zone that `lengths` accepts: the lines of a record for each slot, or none.
     ///
     /// # Errors
-    /// [`InitError::ZoneTooLarge`]: a record cannot tell so many frames apart.
+    /// [`InitError::ZoneTooLarge`]: a record cannot tell so many frames apart, or the records are larger than memory can
+    /// be. [`InitError::RecordRoom`]: no record has as much room as the configuration says.
     pub const fn records<P: Persistence>(zone: &ZoneConfig) -> Result<usize, InitError> {
-        match P::INTENTS {
-            false => Ok(0),
-            true if zone.frames as u64 > MOST_FRAMES => Err(InitError::ZoneTooLarge),
-            true => Ok(zone.slots),
+        if !P::INTENTS {
+            return Ok(0);
+        }
+        if zone.frames as u64 > MOST_FRAMES {
+            return Err(InitError::ZoneTooLarge);
+        }
+        let lines = match record::lines_of(zone.record_room) {
+            Ok(lines) => zone.slots.checked_mul(lines),
+            Err(error) => return Err(error),
+        };
+        match lines {
+            Some(lines) if lines <= isize::MAX as usize / 2 / size_of::<RecordLine>() => Ok(lines),
+            _ => Err(InitError::ZoneTooLarge),
         }
     }
 }
@@ -215,6 +225,7 @@ impl<'a, G: Geometry, P: Persistence> LLFree<'a, G, P> {
             slots: parts.slots.as_chunks().0,
             totals: parts.totals,
             records: parts.intents,
+            record_lines: parts.intents.len() / zone.slots,
             geometry: PhantomData,
         })
     }
@@ -336,7 +347,7 @@ mod tests {
         };
         assert_eq!(
             (records(1 << 47), records((1 << 47) + 1)),
-            (Ok(3), Err(InitError::ZoneTooLarge))
+            (Ok(3 * 64), Err(InitError::ZoneTooLarge))
         );
         assert_eq!(Parts::records::<Volatile>(&ZoneConfig::new(usize::MAX, 3)), Ok(0));
     }

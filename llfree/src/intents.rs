@@ -13,9 +13,10 @@
 use core::ops::Range;
 
 use woodlot_frame::atomics::Ordering;
-use woodlot_frame::{FrameId, Geometry, Order, Persistence, Slot, blocks};
+use woodlot_frame::{FrameId, FreeError, Geometry, Order, Persistence, Slot, blocks};
 
-use crate::record::{By, ENTRIES, End, Header, Intent, Operation, Record, Write, writes_of};
+use crate::part::Part;
+use crate::record::{By, End, Header, Intent, Operation, Record, Write, writes_of};
 use crate::row::{ROW_ORDER, row_count, row_mask, row_order};
 use crate::state::Phase;
 use crate::{LLFree, Repairs};
@@ -26,57 +27,65 @@ impl<'a, G: Geometry, P: Persistence> LLFree<'a, G, P> {
     #[inline(always)]
     pub(crate) fn intent(&self, by: By, first: usize) -> Intent<'a, G, P> {
         let record = if P::INTENTS {
-            debug_assert!(by.slot.0 < self.records.len());
-            // SAFETY: `over` checked that there is a record for each slot, and public calls check the slot.
-            Some((unsafe { self.records.get_unchecked(by.slot.0) }, self.lower.persistence()))
+            let first = by.slot.0 * self.record_lines;
+            debug_assert!(first < self.records.len());
+            // SAFETY: `over` checked that there are the lines of a record for each slot, and public calls check the slot.
+            let lines = unsafe { self.records.get_unchecked(first..first + self.record_lines) };
+            Record::of(lines).map(|record| (record, self.lower.persistence()))
         } else {
             None
         };
         Intent::new(record, by, first)
     }
 
-    /// Is what a call on this slot writes a part of a batch or a run?
-    #[inline(always)]
-    pub(crate) fn is_part(&self, slot: Slot) -> bool {
-        self.record(slot).is_some_and(|record| record.header().is_open())
-    }
-
-    /// By whom a call on this slot writes.
-    pub(crate) fn by(&self, slot: Slot) -> By {
-        if self.is_part(slot) { By::part(slot) } else { By::alone(slot) }
-    }
-
     /// The record of a slot, if the allocator keeps intents.
-    fn record(&self, slot: Slot) -> Option<&'a Record> {
-        self.records.get(slot.0).filter(|_| P::INTENTS)
+    fn record(&self, slot: Slot) -> Option<Record<'a>> {
+        let first = slot.0.checked_mul(self.record_lines).filter(|_| P::INTENTS)?;
+        Record::of(self.records.get(first..)?.get(..self.record_lines)?)
     }
 
-    /// How many blocks of an order a batch may have and be one operation, if the allocator keeps
-    /// [intents](woodlot_frame::Intents): a record names so many. A longer batch is several operations, one after the
-    /// other. None of an order that the geometry does not have.
-    pub const fn batch_room(order: Order) -> usize {
-        if order.0 as u32 > G::MAX_ORDER { 0 } else { ENTRIES / writes_of::<G>(order.0 as u32) }
+    /// The records of all slots.
+    fn all_records(&self) -> impl Iterator<Item = Record<'a>> {
+        let records = self.records.chunks_exact(self.record_lines.max(1));
+        records.filter(|_| P::INTENTS).filter_map(Record::of)
     }
 
-    /// Makes what a call writes one run, unless it is a part of a batch. A call that allocates tells its frames as it
-    /// writes.
+    /// How many blocks of an order a batch may have in any case. With [intents](woodlot_frame::Intents) a batch is one
+    /// operation, and the record of a slot has [room](ZoneConfig::record_room) for a write of each block, of orders 7 to
+    /// H-1 for 2^(order-6) of each. Of base frames a batch may have up to 64 times as many, as many as lie in so many
+    /// rows. Without intents any number; none of an order that the geometry does not have.
+    pub fn batch_room(&self, order: Order) -> usize {
+        let order = u32::from(order.0);
+        match self.record(Slot(0)) {
+            _ if order > G::MAX_ORDER => 0,
+            Some(record) => record.room() / writes_of::<G>(order),
+            None => usize::MAX,
+        }
+    }
+
+    /// Has the record of the slot room for another write of the batch that it has open?
+    pub(crate) fn has_room(&self, slot: Slot) -> bool {
+        self.record(slot).is_none_or(|record| record.has_room())
+    }
+
+    /// Makes what a call writes one run. A call that allocates tells its frames as it writes.
     pub(crate) fn as_run<T, E>(
         &self,
         slot: Slot,
         frames: Range<FrameId>,
-        call: impl FnOnce() -> Result<T, E>,
+        call: impl FnOnce(&Part<'_, 'a, G, P>) -> Result<T, E>,
     ) -> Result<T, E> {
-        let Some(record) = self.record(slot).filter(|record| !record.header().is_open()) else {
-            return call();
+        let Some(record) = self.record(slot) else {
+            return call(&Part(self));
         };
         let [start, end] = [frames.start, frames.end].map(|frame| frame.0.wrapping_sub(self.base));
         record.begin_run(start..end, self.lower.persistence());
-        let done = call();
+        let done = call(&Part(self));
         record.end_run(done.is_err(), self.lower.persistence());
         done
     }
 
-    /// Begins to allocate a batch of at most [`ENTRIES`] writes.
+    /// Begins to allocate a batch.
     pub(crate) fn begin_batch(&self, slot: Slot) {
         if let Some(record) = self.record(slot) {
             record.put(Header::batch(Operation::Alloc, 0), self.lower.persistence());
@@ -103,8 +112,8 @@ impl<'a, G: Geometry, P: Persistence> LLFree<'a, G, P> {
         let Some(record) = self.record(slot) else {
             return;
         };
-        let header = Header::batch(Operation::Free, record.header().index());
-        for step in 0..header.count::<G>() {
+        let header = Header::batch(Operation::Free, record.header().entries());
+        for step in 0..record.count::<G>(header) {
             record.put(header.at(step), self.lower.persistence());
             let Write::Frames { mask, .. } = record.write::<G>(header, step) else { continue };
             let some = frames.split_at_checked(mask.count_ones() as usize);
@@ -124,23 +133,48 @@ impl<'a, G: Geometry, P: Persistence> LLFree<'a, G, P> {
         }
     }
 
-    /// Begins to free a batch: says which frames, of as many of the first of `frames` as the record has room for.
-    /// Returns how many writes that are.
-    pub(crate) fn begin_frees(&self, frames: &[FrameId], slot: Slot) -> usize {
+    /// Begins to free a batch of base frames: says which, from the first of `frames` on as many as are allocated.
+    /// Returns how many writes that are, and the frames.
+    ///
+    /// # Errors
+    /// The record has no room for all of them. It is as it was then, or says nothing.
+    pub(crate) fn begin_frees<'f>(
+        &self,
+        frames: &'f [FrameId],
+        slot: Slot,
+    ) -> Result<(usize, &'f [FrameId]), FreeError> {
+        let (mut count, mut said) = (0, 0);
         let Some(record) = self.record(slot) else {
-            return 0;
+            return Ok((0, &[]));
         };
-        // What is said here is not a batch until its header is there.
-        record.put(Header::NONE, self.lower.persistence());
-        let (mut count, mut rest) = (0, frames);
-        while count < ENTRIES
-            && let Some((row, mask, frames)) = self.row_of(rest, slot)
+        while let Some((row, mask, frames)) =
+            self.allocated_in_row(frames.get(said..).unwrap_or_default(), slot)
         {
+            if count == 0 {
+                // What is said here is not a batch until its header is there.
+                record.put(Header::NONE, self.lower.persistence());
+            }
+            if count == record.room() {
+                return Err(FreeError::BatchTooLong);
+            }
             record.set_entry(count, Write::Frames { row, mask }, self.lower.persistence());
-            (count, rest) = (count + 1, rest.get(frames..).unwrap_or_default());
+            (count, said) = (count + 1, said + frames);
         }
         self.lower.persist_released();
-        count
+        Ok((count, frames.get(..said).unwrap_or_default()))
+    }
+
+    /// As [`row_of`](Self::row_of), of as many frames as are allocated. None if not even the first is.
+    fn allocated_in_row(&self, frames: &[FrameId], slot: Slot) -> Option<(usize, u64, usize)> {
+        let (row, _, count) = self.row_of(frames, slot)?;
+        let (huge, offset) = Self::place_of_row(row);
+        let allocated = |&&frame: &&FrameId| {
+            let offset = offset | self.locate(frame).1 & 63;
+            self.lower.check_allocated(huge, offset, 0).is_ok()
+        };
+        let frames = frames.get(..count)?;
+        let count = frames.iter().take_while(allocated).count();
+        self.row_of(frames.get(..count)?, slot)
     }
 
     /// The same for the first of these blocks of `order`; returns how many blocks that are. The batch is open then.
@@ -148,9 +182,9 @@ impl<'a, G: Geometry, P: Persistence> LLFree<'a, G, P> {
         let Some(record) = self.record(slot) else {
             return 0;
         };
-        record.put(Header::NONE, self.lower.persistence());
         let legal = |&&frame: &&FrameId| self.check_free(frame, order, slot).is_ok();
-        let legal = frames.iter().take(Self::batch_room(order)).take_while(legal);
+        let legal = frames.iter().take_while(legal);
+        record.put(Header::NONE, self.lower.persistence());
         let (mut count, mut blocks) = (0, 0);
         for &frame in legal {
             for write in Self::writes_of_block(frame.0 - self.base, order) {
@@ -240,8 +274,8 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     }
 
     /// The writes whose frames the caller owns beside the one in doubt, if the operation is under way.
-    fn writes_owned(&self, record: &Record, header: Header) -> impl Iterator<Item = Write> {
-        let steps = header.owned::<G>().map(move |step| record.write::<G>(header, step));
+    fn writes_owned(&self, record: Record<'_>, header: Header) -> impl Iterator<Item = Write> {
+        let steps = record.owned::<G>(header).map(move |step| record.write::<G>(header, step));
         steps.chain(self.writes_of_run(record.run_owned(header)))
     }
 
@@ -286,7 +320,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
 
     /// Takes back, or brings to its end, what a crash has cut off. Nobody else uses the zone.
     pub(crate) fn resolve_intents(&self, found: &mut Repairs) {
-        for record in self.records.iter().filter(|_| P::INTENTS) {
+        for record in self.all_records() {
             let header = record.header();
             if header.end() != End::UnderWay || header.operation().is_none() {
                 continue;
@@ -309,10 +343,9 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     /// records say is then.
     pub(crate) fn seal_intents(&self) {
         let persistence = self.lower.persistence();
-        for record in self.records.iter().filter(|_| P::INTENTS) {
+        for record in self.all_records() {
             let header = record.header();
-            persistence.write_back_all(&record.0);
-            persistence.fence();
+            record.persist_all(persistence);
             if header.end() == End::UnderWay {
                 record.put(header.ended(End::CutOff), persistence);
             }
@@ -322,7 +355,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     /// What [`resolve_intents`](Self::resolve_intents) would find, but that each write is looked at by itself.
     #[cfg(not(any(woodlot_loom, woodlot_shuttle, woodlot_explore)))]
     pub(crate) fn inspect_intents(&self, found: &mut Repairs) {
-        for record in self.records.iter().filter(|_| P::INTENTS) {
+        for record in self.all_records() {
             let header = record.header();
             found.cut_off +=
                 (header.end() == End::UnderWay && header.operation().is_some()) as usize;
@@ -339,9 +372,10 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
 
     /// Forgets what the records of a new zone's memory say.
     pub(crate) fn clear_intents(&self) {
-        for record in self.records.iter().filter(|_| P::INTENTS) {
-            record.0.iter().for_each(|word| word.store(0, Ordering::Relaxed));
-            self.lower.persistence().write_back_all(&record.0);
+        for line in self.records {
+            let words = line.as_flattened();
+            words.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+            self.lower.persistence().write_back_all(words);
         }
     }
 
@@ -383,7 +417,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         let header = operation.header;
         let record = self.record(operation.slot).filter(|record| record.header() == header);
         let writes = record.into_iter().flat_map(move |record| {
-            let steps = header.named::<G>().map(move |step| record.write::<G>(header, step));
+            let steps = record.named::<G>(header).map(move |step| record.write::<G>(header, step));
             steps.chain(self.writes_of_run(record.run_named(header)))
         });
         writes.filter(|&write| self.is_write(write)).flat_map(|write| self.runs_of(write))

@@ -34,14 +34,15 @@
 //! See [`Init::Recover`](woodlot_frame::Init::Recover). Exactly what the bits and the states say survives.
 //! A call that was under way has either happened or not, except for orders 7 to H-1, which change several
 //! words. What it takes until a write survives is the type parameter [`Persistence`]. With
-//! [`Intents`](woodlot_frame::Intents) a record of each slot names what is in doubt, and every order, every
-//! run and every batch of up to [`LLFree::batch_room`] blocks has happened or not, but for one write that is named
-//! ([`LLFree::last_operations`]).
+//! [`Intents`](woodlot_frame::Intents) a record of each slot names what is in doubt, and every call has
+//! happened or not, but for one write that is named ([`LLFree::last_operations`]). A batch that a record has no room
+//! for ([`LLFree::batch_room`]) is refused.
 #![no_std]
 #![deny(missing_docs)]
 #![cfg_attr(coverage_nightly, feature(coverage_attribute))]
 
 mod allocate;
+mod batch;
 mod children;
 mod exact;
 mod flags;
@@ -55,6 +56,7 @@ mod lower;
 #[cfg(all(test, any(woodlot_loom, woodlot_explore)))]
 mod models;
 mod news;
+mod part;
 #[cfg(not(any(woodlot_loom, woodlot_shuttle, woodlot_explore)))]
 mod raw;
 mod reclaim;
@@ -80,7 +82,7 @@ pub use line::Line;
 pub use lower::TreeStates;
 pub use news::News;
 pub use reclaim::Reclaim;
-pub use record::{End, Operation, Record};
+pub use record::{End, Operation, RecordLine};
 #[cfg(not(any(woodlot_loom, woodlot_shuttle, woodlot_explore)))]
 pub use recovery::{
     DURABLE_VERSION, HugeUse, HugeView, Recovery, SlotView, VOLATILE_VERSION, View,
@@ -123,7 +125,9 @@ pub struct LLFree<'a, G: Geometry, P = Volatile> {
     home_distance: usize,
     slots: &'a [[AtomicU64; SLOT_WORDS]],
     totals: &'a [AtomicU64],
-    records: &'a [Record],
+    /// The records of the slots, of so many lines each.
+    records: &'a [record::RecordLine],
+    record_lines: usize,
     geometry: PhantomData<G>,
 }
 

@@ -15,7 +15,8 @@ use woodlot_frame::{
 use crate::init::{Counts, counts};
 use crate::line::Line;
 use crate::lower::TreeStates;
-use crate::{LLFree, Parts, Record, Tuning};
+use crate::record::RecordLine;
+use crate::{LLFree, Parts, Tuning};
 
 /// The bytes that `words` words take, rounded up to a cache line.
 fn bytes<W>(words: usize) -> usize {
@@ -29,7 +30,7 @@ impl Counts {
         MetadataSize {
             durable: bytes::<u64>(self.rows)
                 + bytes::<TreeStates>(self.states)
-                + bytes::<Record>(records),
+                + bytes::<RecordLine>(records),
             volatile: volatile.iter().sum::<usize>() + entries,
         }
     }

@@ -1,9 +1,10 @@
 //! The record of a slot: before each authoritative write it names the write, an *intent*.
 //!
 //! ```text
-//!   record     a slot's, durable, 4 KiB: header │ – │ entry 0 │ entry 1 │ … entry 254
+//!   record     a slot's, durable, some cache lines: header │ – │ entry 0 │ entry 1 │ entry 2 ┊ entry 3 │ …
 //!
-//!   header     ┌ frame, or number of entries, 48 ┬ step, 8 ┬ order, 4 ┬ end, 2 ┬ operation, 2 ┐
+//!   header     ┌ frame, 48                              ┬ step, 8 ┬ order, 4 ┬ end, 2 ┬ operation, 2 ┐
+//!   of a batch ┌ step, its upper 16 ┬ entries, 32       ┬ step, 8 ┬ …
 //!     operation  0 none    1 allocation    2 free
 //!     end        0 whole   1 under way     2 cut off, and resolved
 //!     order      of the block; 14: a run; 15: a batch, of which the entries name the writes
@@ -53,17 +54,15 @@ pub(crate) use intent::{By, Intent};
 use core::ops::Range;
 
 use woodlot_frame::atomics::{AtomicU64, Ordering};
-use woodlot_frame::{Geometry, Persistence};
+use woodlot_frame::{Geometry, InitError, Persistence};
 
 use crate::line::Line;
 use crate::row::{ROW_ORDER, row_order};
 
-/// Words of a record.
-const WORDS: usize = 512;
-/// Entries of a record.
-pub(crate) const ENTRIES: usize = (WORDS - FIRST_ENTRY) / 2;
-/// Where the entries begin: none lies in two cache lines.
-const FIRST_ENTRY: usize = 2;
+/// Entries of a cache line. The first line has the header in place of one.
+const IN_LINE: usize = 4;
+/// The most entries of a record: a header counts the steps of a batch in 24 bits.
+const MOST_ENTRIES: usize = (1 << 24) - 1;
 /// The order in the header of a batch.
 const BATCH: u32 = 15;
 /// The order in the header of a run.
@@ -73,8 +72,26 @@ pub(crate) const MOST_FRAMES: u64 = 1 << 47;
 /// In the first word of an entry: it names huge frames.
 const HUGE: u64 = 1 << 63;
 
+/// A cache line of a record: four entries, of which the header is the first of the first line.
+pub type RecordLine = Line<[[AtomicU64; 2]; IN_LINE]>;
+
 /// The record of a slot.
-pub type Record = Line<[AtomicU64; WORDS]>;
+#[derive(Clone, Copy)]
+pub(crate) struct Record<'a> {
+    head: &'a RecordLine,
+    more: &'a [RecordLine],
+}
+
+/// How many lines a record has that names as many writes of a batch as this, or more.
+///
+/// # Errors
+/// [`InitError::RecordRoom`]: none can.
+pub(crate) const fn lines_of(room: usize) -> Result<usize, InitError> {
+    match room {
+        1..=MOST_ENTRIES => Ok((room + 1).div_ceil(IN_LINE)),
+        _ => Err(InitError::RecordRoom(room)),
+    }
+}
 
 /// What an operation does with its frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -121,7 +138,9 @@ impl Header {
     }
 
     pub(crate) const fn at(self, step: usize) -> Header {
-        Header(self.0 & !(0xff << 8) | (step as u64 & 0xff) << 8)
+        let (low, high) = (step as u64 & 0xff, step as u64 >> 8);
+        let kept = if self.order() == BATCH { !(0xffff << 48) } else { !0 };
+        Header(self.0 & kept & !(0xff << 8) | low << 8 | (high << 48) & !kept)
     }
 
     pub(crate) const fn operation(self) -> Option<Operation> {
@@ -145,7 +164,8 @@ impl Header {
     }
 
     pub(crate) const fn step(self) -> usize {
-        (self.0 >> 8) as usize & 0xff
+        let high = if self.order() == BATCH { self.0 >> 48 << 8 } else { 0 };
+        (high | self.0 >> 8 & 0xff) as usize
     }
 
     /// Is a batch or a run under way? What its slot writes is a part of it.
@@ -154,38 +174,14 @@ impl Header {
         self.0 & 0xec == 0xe4
     }
 
-    /// The frame of a block, from the first that the metadata is for; of a batch, how many entries it has; of a run,
-    /// the frame of the write in doubt.
+    /// The frame of a block, from the first that the metadata is for; of a run, the frame of the write in doubt.
     pub(crate) const fn index(self) -> usize {
         (self.0 >> 16) as usize
     }
 
-    /// How many writes the operation has. Those of a run are not numbered.
-    pub(crate) fn count<G: Geometry>(self) -> usize {
-        match self.order() {
-            BATCH => self.index().min(ENTRIES),
-            RUN => 0,
-            order => writes_of::<G>(order),
-        }
-    }
-
-    /// The writes whose frames the caller owns beside the one in doubt, if the operation is under way.
-    pub(crate) fn owned<G: Geometry>(self) -> Range<usize> {
-        let (step, count) = (self.step(), self.count::<G>());
-        match (self.end(), self.operation()) {
-            (End::UnderWay, Some(Operation::Alloc)) => 0..step.min(count),
-            (End::UnderWay, Some(Operation::Free)) => step + 1..count,
-            _ => 0..0,
-        }
-    }
-
-    /// The writes whose frames are named.
-    pub(crate) fn named<G: Geometry>(self) -> Range<usize> {
-        let (step, count) = (self.step(), self.count::<G>());
-        match self.end() {
-            End::CutOff => step..count.min(step + 1),
-            _ => 0..count,
-        }
+    /// How many entries a batch has.
+    pub(crate) const fn entries(self) -> usize {
+        (self.0 >> 16) as u32 as usize
     }
 }
 
@@ -234,16 +230,33 @@ impl Write {
 }
 
 /// Reading and writing a record.
-impl Record {
-    pub(crate) fn header(&self) -> Header {
-        let [header, ..] = &self.0;
-        Header(header.load(Ordering::Acquire))
+impl<'a> Record<'a> {
+    /// The record that has these lines.
+    #[inline(always)]
+    pub(crate) fn of(lines: &'a [RecordLine]) -> Option<Self> {
+        let (head, more) = lines.split_first()?;
+        Some(Record { head, more })
+    }
+
+    /// How many writes of a batch it can name.
+    pub(crate) const fn room(self) -> usize {
+        (1 + self.more.len()) * IN_LINE - 1
+    }
+
+    #[inline(always)]
+    fn word(self) -> &'a AtomicU64 {
+        let Line([[header, _], ..]) = self.head;
+        header
+    }
+
+    pub(crate) fn header(self) -> Header {
+        Header(self.word().load(Ordering::Acquire))
     }
 
     /// Stores the header, and makes it persistent.
     #[inline(always)]
-    pub(crate) fn put<P: Persistence>(&self, header: Header, persistence: P) {
-        let [word, ..] = &self.0;
+    pub(crate) fn put<P: Persistence>(self, header: Header, persistence: P) {
+        let word = self.word();
         word.store(header.0, Ordering::Release);
         persistence.write_back(word);
         persistence.fence();
@@ -251,27 +264,34 @@ impl Record {
 
     /// The same of an open batch or run, unless it is over or another call on the slot has said something: then this
     /// call does not open it again, since nobody would close it.
-    fn go_on<P: Persistence>(&self, before: Header, after: Header, persistence: P) {
-        let [word, ..] = &self.0;
+    fn go_on<P: Persistence>(self, before: Header, after: Header, persistence: P) {
         let (success, failure) = (Ordering::Release, Ordering::Relaxed);
         // A slot that two calls use at once has a record that says nothing of use.
-        let _ = word.compare_exchange(before.0, after.0, success, failure);
+        let _ = self.word().compare_exchange(before.0, after.0, success, failure);
         self.persist_header(persistence);
     }
 
     /// Makes the header persistent that another call has stored.
-    pub(crate) fn persist_header<P: Persistence>(&self, persistence: P) {
-        self.0.iter().take(1).for_each(|word| persistence.write_back(word));
+    pub(crate) fn persist_header<P: Persistence>(self, persistence: P) {
+        persistence.write_back(self.word());
         persistence.fence();
     }
 
-    pub(crate) fn entry(&self, number: usize) -> &[AtomicU64] {
-        let first = FIRST_ENTRY + 2 * number;
-        self.0.get(first..first + 2).unwrap_or_default()
+    /// Makes all of it persistent.
+    pub(crate) fn persist_all<P: Persistence>(self, persistence: P) {
+        let lines = core::iter::once(self.head).chain(self.more);
+        lines.for_each(|line| persistence.write_back_all(line.as_flattened()));
+        persistence.fence();
+    }
+
+    pub(crate) fn entry(self, number: usize) -> &'a [AtomicU64] {
+        let (line, within) = ((number + 1) / IN_LINE, (number + 1) % IN_LINE);
+        let line = if line == 0 { Some(self.head) } else { self.more.get(line - 1) };
+        line.and_then(|line| line.get(within)).map_or(&[], |entry| entry)
     }
 
     /// Sets an entry, and begins to write it back.
-    pub(crate) fn set_entry<P: Persistence>(&self, number: usize, write: Write, persistence: P) {
+    pub(crate) fn set_entry<P: Persistence>(self, number: usize, write: Write, persistence: P) {
         let entry = self.entry(number);
         // Behind the header before, which may still speak of what was here.
         entry.iter().zip(write.words()).for_each(|(word, value)| {
@@ -280,45 +300,51 @@ impl Record {
         entry.iter().take(1).for_each(|word| persistence.write_back(word));
     }
 
-    /// Before a write of an open batch or run. Here and below, arguments are such as fit into registers: who says
-    /// something keeps nothing in memory for it.
+    /// Before a write of an open batch or run, which a header would name so if the write stood alone. Here and below,
+    /// arguments are such as fit into registers: who says something keeps nothing in memory for it.
     #[inline(never)]
-    pub(crate) fn say_part<G: Geometry, P: Persistence>(
-        &self,
-        operation: Operation,
-        order: u32,
-        index: usize,
-        persistence: P,
-    ) {
+    pub(crate) fn say_part<G: Geometry, P: Persistence>(self, alone: Header, persistence: P) {
         let header = self.header();
         if !header.is_open() {
-            return self.put(Header::block(operation, order, index), persistence);
+            return self.put(alone, persistence);
         }
         if header.order() == RUN {
-            return self.say_of_run(header, operation, order, index, persistence);
+            return self.say_of_run(header, alone, persistence);
         }
-        let write = Write::of_block::<G>(order, index, 0);
-        match operation {
-            Operation::Alloc => self.append(write, persistence),
-            Operation::Free => self.step_to::<G, P>(header, write, persistence),
+        let write = Write::of_block::<G>(alone.order(), alone.index(), 0);
+        if alone.operation() == Some(Operation::Free) {
+            self.step_to::<G, P>(header, write, persistence);
+        } else {
+            // Who begins a batch of blocks, or another frame of one, has seen that there is room.
+            let _ = self.append(write, persistence);
         }
     }
 
-    /// The next write of a batch that allocates, which is no longer than the record.
-    pub(crate) fn append<P: Persistence>(&self, write: Write, persistence: P) {
+    /// Is there room for another write of the batch that is open, if one is?
+    pub(crate) fn has_room(self) -> bool {
+        let header = self.header();
+        !header.is_open() || header.order() != BATCH || header.entries() < self.room()
+    }
+
+    /// The next write of a batch that allocates. False: the record has no room for it, and nothing is said.
+    pub(crate) fn append<P: Persistence>(self, write: Write, persistence: P) -> bool {
         let before = self.header();
         if !before.is_open() {
-            return;
+            return true;
         }
-        let step = before.index();
+        let step = before.entries();
+        if step >= self.room() {
+            return false;
+        }
         self.set_entry(step, write, persistence);
         self.go_on(before, Header::batch(Operation::Alloc, step + 1).at(step), persistence);
+        true
     }
 
     /// The next write of a batch that frees, or the same once more. A batch that has allocated becomes one that frees
     /// what it has.
-    fn step_to<G: Geometry, P: Persistence>(&self, before: Header, write: Write, persistence: P) {
-        let header = Header::batch(Operation::Free, before.index());
+    fn step_to<G: Geometry, P: Persistence>(self, before: Header, write: Write, persistence: P) {
+        let header = Header::batch(Operation::Free, before.entries());
         let step = match before.operation() {
             Some(Operation::Free) if self.write::<G>(header, before.step()) == write => {
                 before.step()
@@ -332,7 +358,7 @@ impl Record {
     /// The allocating write said last, of an open batch or run, does not happen.
     #[cold]
     #[inline(never)]
-    pub(crate) fn withdraw<P: Persistence>(&self, persistence: P) {
+    pub(crate) fn withdraw<P: Persistence>(self, persistence: P) {
         let (header, step) = (self.header(), self.header().step());
         if !header.is_open() || header.operation() != Some(Operation::Alloc) {
             return;
@@ -345,7 +371,7 @@ impl Record {
     /// The write before the one said last is undone, of an allocation.
     #[cold]
     #[inline(never)]
-    pub(crate) fn step_back<P: Persistence>(&self, persistence: P) {
+    pub(crate) fn step_back<P: Persistence>(self, persistence: P) {
         let (header, step) = (self.header(), self.header().step());
         let before = match header.order() {
             RUN => header.row_before(),
@@ -358,7 +384,7 @@ impl Record {
     /// All writes of a block of several rows were undone. What a wrong free had released is nobody's to name.
     #[cold]
     #[inline(never)]
-    pub(crate) fn undone<P: Persistence>(&self, operation: Operation, persistence: P) {
+    pub(crate) fn undone<P: Persistence>(self, operation: Operation, persistence: P) {
         if operation == Operation::Alloc && self.header().is_open() {
             self.withdraw(persistence);
         } else {
@@ -366,8 +392,36 @@ impl Record {
         }
     }
 
+    /// How many writes the operation has. Those of a run are not numbered.
+    pub(crate) fn count<G: Geometry>(self, header: Header) -> usize {
+        match header.order() {
+            BATCH => header.entries().min(self.room()),
+            RUN => 0,
+            order => writes_of::<G>(order),
+        }
+    }
+
+    /// The writes whose frames the caller owns beside the one in doubt, if the operation is under way.
+    pub(crate) fn owned<G: Geometry>(self, header: Header) -> Range<usize> {
+        let (step, count) = (header.step(), self.count::<G>(header));
+        match (header.end(), header.operation()) {
+            (End::UnderWay, Some(Operation::Alloc)) => 0..step.min(count),
+            (End::UnderWay, Some(Operation::Free)) => step + 1..count,
+            _ => 0..0,
+        }
+    }
+
+    /// The writes whose frames are named.
+    pub(crate) fn named<G: Geometry>(self, header: Header) -> Range<usize> {
+        let (step, count) = (header.step(), self.count::<G>(header));
+        match header.end() {
+            End::CutOff => step..count.min(step + 1),
+            _ => 0..count,
+        }
+    }
+
     /// The write number `step` of the operation.
-    pub(crate) fn write<G: Geometry>(&self, header: Header, step: usize) -> Write {
+    pub(crate) fn write<G: Geometry>(self, header: Header, step: usize) -> Write {
         if header.order() != BATCH {
             return Write::of_block::<G>(header.order(), header.index(), step);
         }

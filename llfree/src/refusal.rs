@@ -13,6 +13,7 @@ pub(crate) enum NoBlock {
     OrderTooLarge,
     BadSlot,
     BadClass,
+    BatchTooLong,
 }
 
 impl NoBlock {
@@ -24,6 +25,7 @@ impl NoBlock {
             Self::OrderTooLarge => AllocError::OrderTooLarge(request.order),
             Self::BadSlot => AllocError::BadSlot(request.slot),
             Self::BadClass => AllocError::BadClass(request.class),
+            Self::BatchTooLong => AllocError::BatchTooLong,
         }
     }
 }

@@ -271,14 +271,8 @@ impl<'a, G: Geometry, P: Persistence> Rows<'a, G, P> {
         }
         let word = self.rows.get(row).ok_or(0usize)?;
         loop {
-            let at = starts.trailing_zeros();
-            let claimed = value ^ block_mask(order) << at;
-            intent.write(Operation::Alloc, order, row << ROW_ORDER | at as usize);
-            match word.compare_exchange(value, claimed, claiming::<P>(), Ordering::Relaxed) {
-                Ok(_) => {
-                    self.persist(slice::from_ref(word));
-                    return Ok(row << ROW_ORDER | at as usize);
-                }
+            match self.claim_of(word, Spot { row, value, starts }, order, intent) {
+                Ok(offset) => return Ok(offset),
                 Err(now) => {
                     intent.withdraw();
                     value = now;
@@ -289,6 +283,39 @@ impl<'a, G: Geometry, P: Persistence> Rows<'a, G, P> {
                 return Err(0);
             }
         }
+    }
+
+    /// The same by one swap: a block of at most a row is not looked for again if the row has changed. So nothing has to
+    /// be kept for a second one.
+    #[inline(always)]
+    pub(crate) fn claim_once(
+        &self,
+        spot: Spot,
+        order: u32,
+        intent: Intent<'_, G, P>,
+    ) -> Result<usize, usize> {
+        if order > ROW_ORDER {
+            return self.claim_in(spot, order, intent);
+        }
+        let word = self.rows.get(spot.row).ok_or(0usize)?;
+        self.claim_of(word, spot, order, intent).map_err(|_| 0)
+    }
+
+    /// Claims a block of a row that is as it was seen, or says what it is.
+    #[inline(always)]
+    fn claim_of(
+        &self,
+        word: &AtomicU64,
+        Spot { row, value, starts }: Spot,
+        order: u32,
+        intent: Intent<'_, G, P>,
+    ) -> Result<usize, u64> {
+        let at = starts.trailing_zeros();
+        let claimed = value ^ block_mask(order) << at;
+        intent.write(Operation::Alloc, order, row << ROW_ORDER | at as usize);
+        word.compare_exchange(value, claimed, claiming::<P>(), Ordering::Relaxed)?;
+        self.persist(slice::from_ref(word));
+        Ok(row << ROW_ORDER | at as usize)
     }
 
     /// Claims up to `count` single frames, looking first at row `from`, and passes the offset of each
@@ -312,7 +339,9 @@ impl<'a, G: Geometry, P: Persistence> Rows<'a, G, P> {
                 if some == 0 {
                     break 0;
                 }
-                intent.frames(index << ROW_ORDER, some);
+                if !intent.frames(index << ROW_ORDER, some) {
+                    break 0;
+                }
                 let claimed = value ^ some;
                 match row.compare_exchange(value, claimed, claiming::<P>(), Ordering::Relaxed) {
                     Ok(_) => {
@@ -375,6 +404,25 @@ impl<'a, G: Geometry, P: Persistence> Rows<'a, G, P> {
             return Err(0);
         }
         self.toggle(offset, order, Turn::Release, intent)
+    }
+
+    /// Releases a block of at most a row by one swap. False: some frame is free, or the row has just changed.
+    #[inline(always)]
+    pub(crate) fn release_once(&self, offset: usize, order: u32, intent: Intent<'_, G, P>) -> bool {
+        let Some(row) = self.rows.get(offset >> ROW_ORDER) else {
+            return false;
+        };
+        let (value, mask) = (row.load(Ordering::Relaxed), block_mask(order) << (offset & 63));
+        if self.free_in(value) & mask != 0 {
+            return false;
+        }
+        intent.write(Operation::Free, order, offset);
+        let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
+        let released = row.compare_exchange(value, value ^ mask, success, failure).is_ok();
+        if released {
+            self.turned(slice::from_ref(row), Turn::Release);
+        }
+        released
     }
 
     /// Turns the bits of a block, which must all be free or all allocated. When a row turns out

@@ -6,15 +6,15 @@ use woodlot_frame::atomics::{AtomicU64, Ordering};
 use woodlot_frame::{
     AllocError, BadSlot, Batch, FrameAllocator, FrameId, FreeBatchError, FreeError, Geometry,
     HugeId, OfflineError, Order, Persistence, Place, RangeRequest, Request, Slot, Stats,
-    Unsupported, ZoneConfig, alloc_each, alloc_run, alloc_within, free_each, free_run,
+    Unsupported, ZoneConfig, alloc_run, alloc_within, free_each, free_run,
 };
 
 use crate::LLFree;
 use crate::allocate::Caller;
 use crate::index::{Kind, Places};
 use crate::init::{SLOT_BALANCE, TOTAL_FREE};
-use crate::record::{ENTRIES, writes_of};
-use crate::refusal::{NoBlock, NotFreed};
+use crate::record::By;
+use crate::refusal::NotFreed;
 use crate::reservation::Reservation;
 use crate::row::row_order;
 
@@ -41,9 +41,10 @@ impl<G: Geometry, P: Persistence> FrameAllocator for LLFree<'_, G, P> {
         let Request { order, class, slot, place } = request;
         let caller = Caller { slot, class };
         let block = match (place, order) {
-            (Place::At(frame), _) => return self.allocate_exactly(&request, frame),
+            (Place::At(frame), _) => {
+                return self.allocate_exactly(&request, frame, By::alone(slot));
+            }
             (Place::Within { .. }, _) => return alloc_within(self, request),
-            (Place::Anywhere, _) if self.is_part(slot) => self.allocate_part(order, caller),
             (Place::Anywhere, Order::BASE) => self.allocate_order::<0>(caller),
             (Place::Anywhere, _) => self.allocate(order, caller),
         };
@@ -53,7 +54,6 @@ impl<G: Geometry, P: Persistence> FrameAllocator for LLFree<'_, G, P> {
     #[inline]
     fn free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
         let freed = match order {
-            _ if self.is_part(slot) => self.free_as_part(frame, order, slot),
             Order::BASE => self.free_order::<0>(frame, slot),
             order => self.free_any(frame, order, slot),
         };
@@ -66,38 +66,7 @@ impl<G: Geometry, P: Persistence> FrameAllocator for LLFree<'_, G, P> {
         batch: Batch,
         out: &mut [FrameId],
     ) -> Result<usize, AllocError> {
-        if out.is_empty() || request.order != Order::BASE || request.place != Place::Anywhere {
-            return match P::INTENTS {
-                true => self.allocate_parts(request, batch, out),
-                false => alloc_each(self, request, batch, out),
-            };
-        }
-        let caller = Caller { slot: request.slot, class: request.class };
-        self.check(caller).map_err(|refusal| refusal.of(&request))?;
-        let mut taken = 0;
-        while taken < out.len() {
-            let end = if P::INTENTS { out.len().min(taken + ENTRIES) } else { out.len() };
-            self.begin_batch(request.slot);
-            let (some, refused) =
-                self.take_many(caller, out.get_mut(taken..end).unwrap_or_default());
-            match refused {
-                Some(refusal) if batch == Batch::All || taken + some == 0 => {
-                    let own = out.get(..taken + some).unwrap_or_default();
-                    let said = if P::INTENTS { own.get(taken..).unwrap_or_default() } else { &[] };
-                    self.undo_batch(request.slot, said);
-                    // They are the caller's to be, so the frees succeed.
-                    let others = own.get(..own.len() - said.len()).unwrap_or_default();
-                    let _ = self.free_batch(others, Order::BASE, request.slot);
-                    return Err(refusal.of(&request));
-                }
-                _ => self.end_batch(request.slot),
-            }
-            taken += some;
-            if refused.is_some() {
-                break;
-            }
-        }
-        Ok(taken)
+        self.allocate_batch(request, batch, out)
     }
 
     fn free_batch(
@@ -106,36 +75,27 @@ impl<G: Geometry, P: Persistence> FrameAllocator for LLFree<'_, G, P> {
         order: Order,
         slot: Slot,
     ) -> Result<(), FreeBatchError> {
-        if order != Order::BASE {
-            return match P::INTENTS {
-                true => self.free_parts(frames, order, slot),
-                false => free_each(self, frames, order, slot),
-            };
+        match order {
+            Order::BASE => self.free_frames_in_batch(frames, slot),
+            order if P::INTENTS => self.free_parts(frames, order, slot),
+            order => free_each(self, frames, order, slot),
         }
-        let mut freed = 0;
-        while let Some(rest @ [first, ..]) = frames.get(freed..) {
-            let freed_some =
-                if P::INTENTS { self.free_rows(rest, slot) } else { self.free_row(rest, slot) };
-            freed += match freed_some {
-                Some(count) => count,
-                None => {
-                    let freed_one = self.free(*first, order, slot);
-                    freed_one.map_err(|cause| FreeBatchError { freed, cause })?;
-                    1
-                }
-            };
-        }
-        Ok(())
     }
 
     fn alloc_range(&self, request: RangeRequest) -> Result<Range<FrameId>, AllocError> {
         // Where they lie is said with the first write.
         let nowhere = FrameId(self.base)..FrameId(self.base);
-        self.as_run(request.slot, nowhere, || alloc_run(self, request))
+        match P::INTENTS {
+            true => self.as_run(request.slot, nowhere, |part| alloc_run(part, request)),
+            false => alloc_run(self, request),
+        }
     }
 
     fn free_range(&self, frames: Range<FrameId>, slot: Slot) -> Result<(), FreeError> {
-        self.as_run(slot, frames.clone(), || free_run(self, frames, slot))
+        match P::INTENTS {
+            true => self.as_run(slot, frames.clone(), |part| free_run(part, frames, slot)),
+            false => free_run(self, frames, slot),
+        }
     }
 
     fn can_free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
@@ -246,89 +206,6 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         stats.free_frames = stats.classes.iter().map(|class| class.free_frames).sum();
         stats.free_huge = stats.classes.iter().map(|class| class.free_huge).sum();
         stats
-    }
-
-    /// Allocates as many base frames as there are; how many, and why not more.
-    fn take_many(&self, caller: Caller, out: &mut [FrameId]) -> (usize, Option<NoBlock>) {
-        let word = self.reservation(caller.slot, caller.class);
-        let mut taken = 0;
-        while let Some(rest) = out.get_mut(taken..).filter(|rest| !rest.is_empty()) {
-            taken += match self.take_held_many(word, caller.slot, rest) {
-                // The child is used up: the next frame is found where single ones are.
-                0 => match self.allocate_in_batch(caller) {
-                    Ok(frame) => {
-                        rest.iter_mut().take(1).for_each(|entry| *entry = frame);
-                        1
-                    }
-                    Err(refusal) => return (taken, Some(refusal)),
-                },
-                some => some,
-            };
-        }
-        (taken, None)
-    }
-
-    /// A batch with intents: as many blocks at a time as a record names.
-    fn allocate_parts(
-        &self,
-        request: Request,
-        batch: Batch,
-        out: &mut [FrameId],
-    ) -> Result<usize, AllocError> {
-        let Request { order, slot, .. } = request;
-        let (room, mut next, mut taken) = (Self::batch_room(order).max(1), request, 0);
-        while taken < out.len() {
-            let end = out.len().min(taken + room);
-            self.begin_batch(slot);
-            match alloc_each(self, next, batch, out.get_mut(taken..end).unwrap_or_default()) {
-                Ok(some) => {
-                    self.end_batch(slot);
-                    taken += some;
-                    if taken < end {
-                        break;
-                    }
-                    if let Place::At(frame) = next.place {
-                        let behind = frame.0.saturating_add(some.saturating_mul(order.frames()));
-                        next = next.at(FrameId(behind));
-                    }
-                }
-                Err(_) if batch == Batch::UpTo && taken > 0 => {
-                    self.forget_batch(slot);
-                    break;
-                }
-                Err(error) => {
-                    self.forget_batch(slot);
-                    // They are the caller's to be, so the frees succeed.
-                    let _ = self.free_batch(out.get(..taken).unwrap_or_default(), order, slot);
-                    return Err(error);
-                }
-            }
-        }
-        Ok(taken)
-    }
-
-    /// The same of blocks that are freed.
-    fn free_parts(
-        &self,
-        frames: &[FrameId],
-        order: Order,
-        slot: Slot,
-    ) -> Result<(), FreeBatchError> {
-        let mut freed = 0;
-        while let Some(rest @ [_, ..]) = frames.get(freed..) {
-            // Of one that cannot be freed nothing is said: the free says why.
-            let count = self.begin_block_frees(rest, order, slot);
-            let some = rest.get(..count.max(1)).unwrap_or_default();
-            let done = free_each(self, some, order, slot);
-            let its = done.as_ref().map_or_else(|refused| refused.freed, |()| some.len());
-            self.end_frees(
-                slot,
-                if count > 0 { its * writes_of::<G>(u32::from(order.0)) } else { 0 },
-            );
-            freed += its;
-            done.map_err(|refused| FreeBatchError { freed, ..refused })?;
-        }
-        Ok(())
     }
 
     /// Frames freed less frames allocated, by the slots' own counts; modulo 2^64.

@@ -6,8 +6,9 @@ mod memory;
 
 use memory::Memory;
 use woodlot_frame::{
-    AllocError, Base4K, Base64K, Batch, Class, Construct, FrameAllocator, FrameId, Geometry, Init,
-    Intents, Order, Owned, RangeRequest, RawMetadata, Request, Slot, Volatile, ZoneConfig,
+    AllocError, Base4K, Base64K, Batch, Class, Construct, FrameAllocator, FrameId, FreeBatchError,
+    FreeError, Geometry, Init, InitError, Intents, Order, Owned, RangeRequest, RawMetadata,
+    Request, Slot, Volatile, ZoneConfig,
 };
 use woodlot_llfree::{End, LLFree, NamedFrames, Operation, Repairs, Tuning};
 
@@ -103,11 +104,13 @@ fn a_batch_is_named_as_one() {
 #[test]
 fn a_batch_of_blocks_is_named_as_one() {
     let zone = Owned::<Zone<Base4K>>::new(&ZONE, Init::Free).expect("a zone");
-    let rooms = [0, 6, 7, 8, 9, 10, 11].map(|order| Zone::<Base4K>::batch_room(Order(order)));
+    let rooms = [0, 6, 7, 8, 9, 10, 11].map(|order| zone.batch_room(Order(order)));
     assert_eq!(rooms, [255, 255, 127, 63, 255, 255, 0]);
+    let plain = Owned::<LLFree<'static, Base4K>>::new(&ZONE, Init::Free).expect("a zone");
+    assert_eq!([0, 8, 11].map(|order| plain.batch_room(Order(order))), [usize::MAX, usize::MAX, 0]);
     for order in 1..=10 {
         let (order, frames) = (Order(order), 1 << order);
-        let count = Zone::<Base4K>::batch_room(order).min(ZONE.frames / frames / 2);
+        let count = zone.batch_room(order).min(ZONE.frames / frames / 2);
         let mut out = vec![FrameId(0); count];
         let request = Request::movable(order, Slot(0));
         assert_eq!(zone.alloc_batch(request, Batch::All, &mut out), Ok(count));
@@ -169,7 +172,7 @@ fn a_batch_that_fails_leaves_nothing() {
     assert_eq!(zone.alloc_batch(request, Batch::All, &mut out), Err(AllocError::OutOfMemory));
     assert_eq!((zone.free_frames(), zone.stats().free_frames), (1000, 1000));
     assert_eq!(zone.alloc_batch(request, Batch::UpTo, &mut out), Ok(1000));
-    assert_eq!(said(&zone, 0).2.iter().map(|run| run.1).sum::<usize>(), 1000 % 255);
+    assert_eq!(said(&zone, 0).2.iter().map(|run| run.1).sum::<usize>(), 1000);
     zone.free(FrameId(5), Order(0), Slot(0)).expect("it is allocated");
     let frames: Vec<FrameId> = (0..10).map(FrameId).collect();
     let refused = zone.free_batch(&frames, Order(0), Slot(0)).expect_err("one is free");
@@ -177,6 +180,79 @@ fn a_batch_that_fails_leaves_nothing() {
     zone.free_batch(&frames[6..], Order(0), Slot(0)).expect("they are allocated");
     assert_eq!(said(&zone, 0).2, [(6, 4, 4)]);
     assert_eq!(zone.stats().free_frames, 10);
+}
+
+/// A batch that the record has no room for is refused, and changes nothing; where as many are asked for as there are, it
+/// yields what there is room for. The room is the caller's choice, and more of it takes the longest batch.
+#[test]
+fn a_batch_is_one_operation_or_refused() {
+    for (asked, room) in [(1, 3), (3, 3), (4, 7), (255, 255), (1000, 1003)] {
+        let config = ZONE.with_record_room(asked);
+        let zone = Owned::<Zone<Base4K>>::new(&config, Init::Free).expect("a zone");
+        assert_eq!(zone.batch_room(Order(0)), room);
+        // None lies in the row of the one before, so each is a write of its own.
+        let frame = |at| FrameId(1024 + at / 128 * 128 + at % 2 * 64 + at % 128 / 2);
+        let apart: Vec<FrameId> = (0..room + 1).map(frame).collect();
+        let slot = Slot(1);
+        for &frame in &apart {
+            zone.alloc(Request::movable(Order(0), slot).at(frame)).expect("it is free");
+        }
+        let before = zone.last_operation(slot);
+        let too_long = FreeBatchError { freed: 0, cause: FreeError::BatchTooLong };
+        assert_eq!(zone.free_batch(&apart, Order(0), slot), Err(too_long));
+        assert_eq!(zone.stats().free_frames, ZONE.frames - apart.len());
+        assert!([None, before].contains(&zone.last_operation(slot)));
+        zone.free_batch(&apart[1..], Order(0), slot).expect("there is room");
+        assert_eq!(said(&zone, 1).2.iter().map(|run| run.1).sum::<usize>(), room);
+        zone.free(apart[0], Order(0), slot).expect("it is allocated");
+        for order in [1, 7, 9] {
+            let order = Order(order);
+            let room = zone.batch_room(order);
+            let mut out = vec![FrameId(0); (room + 1).min(ZONE.frames / order.frames())];
+            let request = Request::movable(order, slot);
+            if out.len() > room {
+                let refused = zone.alloc_batch(request, Batch::All, &mut out);
+                assert_eq!(refused, Err(AllocError::BatchTooLong));
+                assert_eq!(zone.stats().free_frames, ZONE.frames, "nothing is changed");
+                if room == 0 {
+                    continue;
+                }
+                assert_eq!(zone.free_batch(&out, order, slot), Err(too_long));
+                assert_eq!(zone.alloc_batch(request, Batch::UpTo, &mut out), Ok(room));
+                assert_eq!(zone.last_operation(slot).map(|last| last.end), Some(End::Whole));
+                zone.free_batch(&out[..room], order, slot).expect("they are allocated");
+                assert_eq!(zone.stats().free_frames, ZONE.frames);
+            }
+        }
+    }
+    for wrong in [0, 1 << 24] {
+        let size = Zone::<Base4K>::metadata_size(&ZONE.with_record_room(wrong));
+        assert_eq!(size, Err(InitError::RecordRoom(wrong)));
+    }
+}
+
+/// Base frames that lie in rows take an entry for each row. Where they do not, a batch ends with the record's room, or has
+/// nothing.
+#[test]
+fn base_frames_use_the_room_by_rows() {
+    let config = ZONE.with_record_room(15);
+    let zone = Owned::<Zone<Base4K>>::new(&config, Init::Free).expect("a zone");
+    let request = Request::movable(Order(0), Slot(0));
+    let mut out = [FrameId(0); 9 * 64];
+    assert_eq!(zone.alloc_batch(request, Batch::All, &mut out), Ok(9 * 64));
+    assert_eq!(zone.free_batch(&out, Order(0), Slot(0)), Ok(()));
+    assert_eq!(said(&zone, 0).2.iter().map(|run| run.1).sum::<usize>(), 9 * 64);
+    // One frame of each row is free.
+    let config = ZoneConfig::new(2048, 1).with_record_room(15);
+    let zone = Owned::<Zone<Base4K>>::new(&config, Init::Allocated).expect("a zone");
+    (0..32).for_each(|row| zone.free(FrameId(64 * row), Order(0), Slot(0)).expect("it is"));
+    let mut out = [FrameId(0); 16];
+    assert_eq!(zone.alloc_batch(request, Batch::All, &mut out), Err(AllocError::BatchTooLong));
+    assert_eq!((zone.stats().free_frames, zone.last_operation(Slot(0))), (32, None));
+    assert_eq!(zone.alloc_batch(request, Batch::UpTo, &mut out), Ok(15));
+    assert_eq!(said(&zone, 0).2, out[..15].iter().map(|f| (f.0, 1, 0)).collect::<Vec<_>>());
+    assert_eq!(zone.alloc_batch(request, Batch::All, &mut out[..15]), Ok(15));
+    assert_eq!(zone.stats().free_frames, 2);
 }
 
 fn construct(raw: RawMetadata, init: Init) -> Zone<Base4K> {
@@ -239,6 +315,36 @@ fn huge_frames_of_a_record_are_released() {
     assert_eq!(said(&zone, 0), (Operation::Alloc, End::CutOff, vec![(base + 8192, 1, 0)]));
     assert!(inspect(raw).is_nothing(), "a second recovery has nothing to do");
     assert!(zone.hidden().is_nothing(), "all that is free can be had");
+}
+
+/// A batch of more than 256 writes that was cut off is taken back up to its step, and no further.
+#[test]
+fn a_long_batch_is_taken_back() {
+    const COUNT: usize = 400;
+    let config = ZONE.with_record_room(511);
+    let mut memory = Memory::of::<Zone<Base4K>>(&config);
+    let raw = memory.metadata();
+    // SAFETY: the memory is the test's, which uses one zone at a time.
+    let zone: Zone<Base4K> =
+        unsafe { Construct::construct(&config, raw, Init::Free) }.expect("a zone");
+    let mut out = [FrameId(0); COUNT];
+    let request = Request::movable(Order(1), Slot(0));
+    assert_eq!(zone.alloc_batch(request, Batch::All, &mut out), Ok(COUNT));
+    for step in [300u64, 255, 256, 399] {
+        let header = &mut record(raw, 0)[0];
+        assert_eq!(*header & 0xffff_ffff_00ff, (COUNT as u64) << 16 | 15 << 4 | 1);
+        *header =
+            step >> 8 << 48 | (COUNT as u64) << 16 | (step & 0xff) << 8 | 15 << 4 | 1 << 2 | 1;
+        // SAFETY: as above.
+        let recovery =
+            unsafe { LLFree::recovery(&config, Tuning::DEFAULT, Intents(Volatile), raw) };
+        let (zone, repairs): (Zone<Base4K>, Repairs) = recovery.expect("a zone").finish();
+        assert_eq!((repairs.cut_off, repairs.released), (1, 2 * step as usize));
+        let doubt = out[step as usize].0;
+        assert_eq!(said(&zone, 0), (Operation::Alloc, End::CutOff, vec![(doubt, 2, 0)]));
+        zone.free_batch(&out[step as usize..], Order(1), Slot(1)).expect("they are allocated");
+        assert_eq!(zone.alloc_batch(request, Batch::All, &mut out), Ok(COUNT));
+    }
 }
 
 /// Whatever the records hold, a recovery accepts it, says what it released, and does it once.

@@ -8,7 +8,7 @@
 //! Other threads of the parent are not in the child. None of them has a lock when the process forks; a sequence that one
 //! of them was in has not committed, and so has not happened in the child.
 
-use crate::heap;
+use crate::{heap, outside};
 
 extern "C" fn prepare() {
     heap::lock();
@@ -26,6 +26,7 @@ extern "C" fn child() {
 }
 
 extern "C" fn register() {
+    outside::announce();
     // SAFETY: the three belong together.
     unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
 }

@@ -22,9 +22,12 @@ use crate::threads::Threads;
 /// What every block is aligned to.
 pub const MIN_ALIGN: usize = 16;
 
-static KMEM: Kmem<Rseq<Threads>, Segments, Quarters, Abort> =
+/// The allocator of blocks up to [`LARGEST`].
+pub(crate) type Small = Kmem<Rseq<Threads>, Segments, Quarters, Abort>;
+
+pub(crate) static KMEM: Small =
     Kmem::new(Rseq::new(Threads::new(flush_thread)), Segments::new(), Abort);
-static LARGE: Large = Large::new();
+pub(crate) static LARGE: Large = Large::new();
 
 /// Gives what a thread's caches have to the layers below.
 fn flush_thread() {
@@ -148,10 +151,15 @@ pub unsafe fn resize(block: NonNull<u8>, bytes: usize, align: usize) -> Option<N
     Some(new)
 }
 
+/// Gives the caches' blocks back to their pages, as far as caches can be reached: other sizes can have them then.
+pub fn flush() {
+    KMEM.flush();
+}
+
 /// Gives all free memory back: the caches' blocks to their pages, and pages to the system, but for so many bytes. Returns
 /// how many bytes the system was given.
 pub fn trim(keep: usize) -> usize {
-    KMEM.flush();
+    flush();
     KMEM.pages().give_back(keep)
 }
 

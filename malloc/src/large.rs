@@ -12,6 +12,7 @@
 //! *Progress*: takes a lock. A step is linear in the large blocks, but each is a copy of 16 bytes beside a call of the
 //! system.
 
+use core::mem::offset_of;
 use core::ptr::NonNull;
 
 use woodlot_kmem::{Lock, PAGE};
@@ -24,6 +25,7 @@ pub(crate) const LARGEST: usize = 4 << 20;
 const MOST: usize = 1 << 16;
 
 #[derive(Clone, Copy)]
+#[repr(C)]
 struct Entry {
     address: usize,
     bytes: usize,
@@ -40,6 +42,14 @@ unsafe impl Send for Table {}
 
 /// All large blocks of the process.
 pub(crate) struct Large(Lock<Table>);
+
+/// Where the table lies, in bytes from the begin: for whoever reads it from outside.
+impl Large {
+    /// The address of the entries, of which each is an address and the bytes there.
+    pub(crate) const ENTRIES: usize = Lock::<Table>::INSIDE + offset_of!(Table, entries);
+    /// How many there are.
+    pub(crate) const COUNT: usize = Lock::<Table>::INSIDE + offset_of!(Table, count);
+}
 
 impl Large {
     pub(crate) const fn new() -> Large {

@@ -10,18 +10,20 @@
 //!   Threads     a thread's cache, where there are none                           threads
 //!   Segments    pages: zones of 4 GiB over one range of addresses                segments, segment
 //!   Large       mappings of their own                                            large
+//!   Snapshot    all of it, looked at from outside                                outside
 //! ```
 #![no_std]
 #![deny(missing_docs)]
 
-#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-compile_error!("woodlot-malloc is for Linux on x86-64");
+#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
+compile_error!("woodlot-malloc is for Linux on x86-64 and AArch64");
 
 mod fork;
 mod global;
 mod heap;
 mod large;
 mod misuse;
+pub mod outside;
 mod rseq;
 mod segment;
 mod segments;
@@ -30,8 +32,8 @@ mod threads;
 
 pub use global::Woodlot;
 pub use heap::{
-    MIN_ALIGN, alloc, alloc_aligned, alloc_zeroed, free, free_sized, is_restartable, resize, stats,
-    trim, usable,
+    MIN_ALIGN, alloc, alloc_aligned, alloc_zeroed, flush, free, free_sized, is_restartable, resize,
+    stats, trim, usable,
 };
 pub use rseq::{aborts, sequence_area};
 pub use woodlot_kmem::SizeStats;

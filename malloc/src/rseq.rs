@@ -3,9 +3,9 @@
 //! ```text
 //!   CPU 0   │ main of size 0 │ main of size 1 │ … ┊ aux of size 0 │ aux of size 1 │ …      512 bytes for each CPU
 //!
-//!   a word   63        48 47                    0
-//!            │ blocks    │ address of the first  │      0: empty
-//!            │ 0xffff    │ 0                     │      closed: empty to whoever takes, full to whoever puts
+//!   a word   63                    16 15        0
+//!            │ address of the first  │ blocks    │      0: empty
+//!            │ 0                     │ 0xffff    │      closed: empty to whoever takes, full to whoever puts
 //! ```
 //!
 //! 1. A CPU changes its words by a sequence that commits by one store, on that CPU.
@@ -16,11 +16,16 @@
 //! *Progress*: a sequence begins again when the system preempts or migrates its thread. A thief goes on when the other CPU
 //! did.
 
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
 mod area;
+#[cfg(test)]
+mod tests;
 mod thief;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
+use core::mem::offset_of;
 use core::ptr::NonNull;
 
 pub use area::offset as sequence_area;
@@ -28,6 +33,9 @@ use woodlot_frame::atomics::{AtomicU64, Ordering};
 use woodlot_kmem::{List, Lock, MAX_SIZES, PerCpu, SizeId, Which};
 
 use crate::system;
+#[cfg(target_arch = "aarch64")]
+use aarch64 as sequence;
+pub(crate) use thief::CLOSED;
 #[cfg(target_arch = "x86_64")]
 use x86_64 as sequence;
 
@@ -37,14 +45,14 @@ const CPUS: usize = 1024;
 const CACHE_SHIFT: u32 = 9;
 
 /// Nobody has looked for areas yet.
-const UNKNOWN: u64 = 0;
+pub(crate) const UNKNOWN: u64 = 0;
 /// Somebody is looking: there are no caches meanwhile.
-const STARTING: u64 = 1;
+pub(crate) const STARTING: u64 = 1;
 /// There are no areas.
-const NONE: u64 = 2;
+pub(crate) const NONE: u64 = 2;
 
 /// Sequences that were aborted.
-static ABORTS: AtomicU64 = AtomicU64::new(0);
+pub(crate) static ABORTS: AtomicU64 = AtomicU64::new(0);
 
 /// How many sequences were aborted: by preemption, migration, a signal or a thief.
 pub fn aborts() -> u64 {
@@ -80,6 +88,22 @@ pub(crate) struct Rseq<F> {
     /// The offset of the threads' areas; or [`UNKNOWN`], [`STARTING`] or [`NONE`], which no offset is.
     area: AtomicU64,
     other: F,
+}
+
+/// Where caches of CPUs lie, and what is in use: for whoever reads them from outside.
+impl<F> Rseq<F> {
+    /// The cache of CPU 0, in bytes from the begin.
+    pub(crate) const CACHES: usize = offset_of!(Rseq<F>, caches);
+    /// Bytes from the cache of a CPU to that of the next one.
+    pub(crate) const STRIDE: usize = size_of::<Cache>();
+    /// How many CPUs have caches.
+    pub(crate) const CPUS: usize = CPUS;
+    /// Bytes from *main* of a size to *aux*.
+    pub(crate) const AUX: usize = LISTS * size_of::<Word>();
+    /// The word that says what is in use, in bytes from the begin.
+    pub(crate) const AREA: usize = offset_of!(Rseq<F>, area);
+    /// The caches that are used where there are no restartable sequences, in bytes from the begin.
+    pub(crate) const OTHER: usize = offset_of!(Rseq<F>, other);
 }
 
 impl<F> Rseq<F> {

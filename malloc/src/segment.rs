@@ -11,6 +11,7 @@
 //!
 //! *Progress*: an allocation is as the zone's, and lock-free. Giving back is linear in the huge frames of the segment.
 
+use core::mem::offset_of;
 use core::ptr::NonNull;
 
 use woodlot_frame::atomics::{AtomicU64, Ordering};
@@ -39,6 +40,9 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
+    /// Where the address of *resident* lies: for whoever reads it from outside.
+    pub(crate) const RESIDENT: usize = offset_of!(Segment, resident);
+
     /// A segment of so many pages, all free. `None`: the system has no memory for what describes them.
     ///
     /// # Safety
@@ -74,6 +78,19 @@ impl Segment {
     /// Allocates pages, as [`Pages::alloc`] does; their numbers are the segment's.
     pub(crate) fn alloc(&self, count: usize, align: usize, cpu: usize) -> Result<PageId, NoPages> {
         let first = self.pages.alloc(count, align, cpu)?;
+        self.set_resident(first, count);
+        Ok(first)
+    }
+
+    /// Allocates single pages, as [`Pages::alloc_some`] does.
+    pub(crate) fn alloc_some(&self, room: &mut [PageId], cpu: usize) -> Result<usize, NoPages> {
+        let count = self.pages.alloc_some(room, cpu)?;
+        room.iter().take(count).for_each(|&page| self.set_resident(page, 1));
+        Ok(count)
+    }
+
+    /// Somebody has so many pages from now on.
+    fn set_resident(&self, first: PageId, count: usize) {
         let begin = first.0 as usize >> Base4K::HUGE_ORDER;
         let last = (first.0 as usize + count - 1) >> Base4K::HUGE_ORDER;
         for huge in begin..=last {
@@ -83,7 +100,6 @@ impl Segment {
                 word.fetch_or(bit, Ordering::Relaxed);
             }
         }
-        Ok(first)
     }
 
     /// Frees pages.

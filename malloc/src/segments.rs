@@ -14,7 +14,7 @@
 //! *Progress*: lock-free, but for opening a segment and giving memory back.
 
 use core::cell::UnsafeCell;
-use core::mem::MaybeUninit;
+use core::mem::{MaybeUninit, offset_of};
 use core::ptr::NonNull;
 
 use woodlot_frame::atomics::{AtomicU64, Ordering};
@@ -76,6 +76,19 @@ pub(crate) struct Segments {
 // SAFETY: segments are shared once they are open, and written before that by the holder of the lock.
 unsafe impl Sync for Segments {}
 
+/// Where the words of the heap's addresses lie, in bytes from the begin: for whoever reads them from outside.
+impl Segments {
+    /// The address of the descriptor of page 0.
+    pub(crate) const DESCRIPTORS: usize = offset_of!(Segments, descriptors);
+    /// Pages of open segments.
+    pub(crate) const PAGES: usize = offset_of!(Segments, pages);
+    /// The address of the bits of segment 0, and the bytes from there to those of the next one.
+    pub(crate) const RESIDENT: usize = offset_of!(Segments, segments) + Segment::RESIDENT;
+    pub(crate) const STRIDE: usize = size_of::<Segment>();
+    /// Pages of a segment.
+    pub(crate) const SEGMENT: usize = SEGMENT;
+}
+
 impl Segments {
     pub(crate) const fn new() -> Segments {
         Segments {
@@ -99,18 +112,37 @@ impl Segments {
     }
 
     /// Pages of the open segments, the one first where pages were found last.
-    fn alloc_open(&self, count: usize, align: usize, cpu: usize) -> Result<PageId, NoPages> {
+    fn alloc_open<T>(
+        &self,
+        mut alloc: impl FnMut(&Segment) -> Result<T, NoPages>,
+    ) -> Result<(T, u32), NoPages> {
         let last = self.last.load(Ordering::Relaxed) as usize;
         let all = || self.segments().enumerate();
         for (at, segment) in all().skip(last).chain(all().take(last)) {
-            if let Ok(page) = segment.alloc(count, align, cpu) {
+            if let Ok(pages) = alloc(segment) {
                 if at != last {
                     self.last.store(at as u64, Ordering::Relaxed);
                 }
-                return Ok(PageId(page.0 + (at * SEGMENT) as u32));
+                return Ok((pages, (at * SEGMENT) as u32));
             }
         }
         Err(NoPages)
+    }
+
+    /// The same; a segment is opened if none has any. With the number of the segment's first page.
+    fn alloc_any<T>(
+        &self,
+        mut alloc: impl FnMut(&Segment) -> Result<T, NoPages>,
+    ) -> Result<(T, u32), NoPages> {
+        loop {
+            let open = self.open.load(Ordering::Acquire);
+            if let Ok(found) = self.alloc_open(&mut alloc) {
+                return Ok(found);
+            }
+            if !self.open_more(open) {
+                return Err(NoPages);
+            }
+        }
     }
 
     /// Opens a segment, unless there are more than `seen` already. False: there can be no more.
@@ -238,15 +270,14 @@ impl Range {
 // the segment before end. The descriptors are memory from the system, which is zero.
 unsafe impl Pages for Segments {
     fn alloc(&self, count: usize, align: usize, cpu: usize) -> Result<PageId, NoPages> {
-        loop {
-            let open = self.open.load(Ordering::Acquire);
-            if let Ok(page) = self.alloc_open(count, align, cpu) {
-                return Ok(page);
-            }
-            if !self.open_more(open) {
-                return Err(NoPages);
-            }
-        }
+        let (page, first) = self.alloc_any(|segment| segment.alloc(count, align, cpu))?;
+        Ok(PageId(page.0 + first))
+    }
+
+    fn alloc_some(&self, room: &mut [PageId], cpu: usize) -> Result<usize, NoPages> {
+        let (count, first) = self.alloc_any(|segment| segment.alloc_some(room, cpu))?;
+        room.iter_mut().take(count).for_each(|page| page.0 += first);
+        Ok(count)
     }
 
     unsafe fn free(&self, first: PageId, count: usize, cpu: usize) {

@@ -14,6 +14,7 @@
 
 use core::cell::{Cell, UnsafeCell};
 use core::ffi::c_void;
+use core::mem::offset_of;
 use core::ptr::{self, NonNull};
 
 use woodlot_frame::atomics::{AtomicU64, Ordering, compiler_fence};
@@ -25,6 +26,8 @@ use crate::system;
 const PLAIN_KEYS: u32 = 32;
 /// Bytes of lists that are asked for at a time.
 const BATCH: usize = 64 << 10;
+/// So many threads have lists there.
+const IN_BATCH: usize = BATCH / size_of::<Local>();
 
 /// The lists of a thread.
 struct Local {
@@ -33,12 +36,16 @@ struct Local {
     number: usize,
     threads: *const Threads,
     next: *mut Local,
+    /// Of the first lists of a batch: the first ones of the batch before.
+    older: *mut Local,
 }
 
 /// Lists that no thread has.
 struct Free {
     first: *mut Local,
     count: usize,
+    /// The first lists of the last batch: so whoever looks from outside finds all.
+    batch: *mut Local,
 }
 
 // SAFETY: lists that no thread has belong to whoever has the lock around this.
@@ -58,10 +65,25 @@ const BEING_MADE: u64 = 1;
 const NONE: u64 = 2;
 const FIRST_KEY: u64 = 3;
 
+/// Where the lists of threads lie: for whoever reads them from outside.
+impl Threads {
+    /// The address of the first lists of the last batch, in bytes from the begin.
+    pub(crate) const BATCHES: usize =
+        offset_of!(Threads, free) + Lock::<Free>::INSIDE + offset_of!(Free, batch);
+    /// The address of those of the batch before, in bytes from the first lists of a batch.
+    pub(crate) const OLDER: usize = offset_of!(Local, older);
+    /// How many threads have lists in a batch, and how many bytes lie between two of them.
+    pub(crate) const IN_BATCH: usize = IN_BATCH;
+    pub(crate) const STRIDE: usize = size_of::<Local>();
+    /// *main* of size 0, in bytes from the begin of a thread's lists; *aux* follows, and then the next size.
+    pub(crate) const LISTS: usize = offset_of!(Local, lists);
+}
+
 impl Threads {
     /// No caches yet. `flush` is called by a thread that ends: it flushes CPU 0.
     pub(crate) const fn new(flush: fn()) -> Threads {
-        let free = Lock::new(Free { first: ptr::null_mut(), count: 0 });
+        let (first, batch) = (ptr::null_mut(), ptr::null_mut());
+        let free = Lock::new(Free { first, count: 0, batch });
         Threads { key: AtomicU64::new(NOT_MADE), free, flush }
     }
 
@@ -152,10 +174,10 @@ impl Free {
     /// Gets lists from the system.
     fn fill(&mut self, threads: *const Threads) {
         let Some(memory) = system::memory(BATCH) else { return };
-        for at in 0..BATCH / size_of::<Local>() {
+        for at in 0..IN_BATCH {
             let lists = UnsafeCell::new([[List::EMPTY; 2]; MAX_SIZES]);
-            let next = ptr::null_mut();
-            let local = Local { busy: Cell::new(false), lists, number: self.count, threads, next };
+            let (number, next, older) = (self.count, ptr::null_mut(), self.batch);
+            let local = Local { busy: Cell::new(false), lists, number, threads, next, older };
             self.count += 1;
             // SAFETY: the memory is new, and has room for so many.
             unsafe {
@@ -164,6 +186,7 @@ impl Free {
                 self.push(place);
             }
         }
+        self.batch = memory.cast().as_ptr();
     }
 }
 

@@ -62,6 +62,9 @@ impl fmt::Display for Call {
     }
 }
 
+/// An engine that names each batch in a record has room for the longest: a batch beyond it is refused.
+const RECORD_ROOM: usize = 4095;
+
 /// The calls that a failure shows.
 const SHOWN: usize = 12;
 
@@ -85,6 +88,7 @@ impl Checked {
 
     /// A new zone for a test whose choices all follow from `seed`.
     pub fn seeded(engine: Engine, config: &ZoneConfig, init: Init, seed: u64) -> Self {
+        let config = &config.with_record_room(RECORD_ROOM);
         let zone = match engine.zone(config, init) {
             Ok(zone) => zone,
             Err(error) => {

@@ -1,5 +1,6 @@
 //! Every habit of this repository, one verb each: `cargo xtask --help`.
 
+mod aarch64;
 mod boot;
 mod callgrind;
 mod capi;
@@ -20,11 +21,13 @@ mod no_panic;
 mod outcome;
 mod package;
 mod persist;
+mod programs;
 mod report;
 mod rings;
 mod sanitize;
 mod shell;
 mod shuttle;
+mod storm;
 mod tools;
 mod trust;
 
@@ -39,6 +42,7 @@ use models::{ENGINES, Models, models};
 use mutants::Mutants;
 use outcome::{Check, Length, Outcome, run_all};
 use persist::Persist;
+use programs::Programs;
 use shell::{cargo, passed, this_cargo};
 use shuttle::Shuttle;
 use trust::Trust;
@@ -79,6 +83,10 @@ enum Verb {
     Miri(Length),
     /// Run the tests with threads under the address and thread sanitizers (10 minutes; short: 2)
     Sanitize(Length),
+    /// Abort a million sequences of the heap's threads: signals, moves, thefts, forks (10 minutes)
+    Storm,
+    /// Run compilers, Python, SQLite and Redis with the preloaded heap, beside others (20 minutes; short: 30 s)
+    Programs(Programs),
     /// Seed defects into the engines: the test named for each must fail (half an hour; short: 1.5)
     Mutants(Mutants),
     /// Measure which lines and branches of the core crates are tested (10 minutes; short: 3)
@@ -91,6 +99,8 @@ enum Verb {
     },
     /// Build the library for C, install it, compile and run programs against it (2 minutes)
     Capi(Capi),
+    /// Run the tests of the heap of a program on AArch64, under qemu-user (half a minute)
+    Aarch64(Length),
     /// Draw the report and open it in headless Chromium: both themes, desk and phone (6 minutes; short: 2)
     Report(Length),
     /// Boot the example kernel in QEMU, on several machines, and count its lines (1 minute; short: half)
@@ -112,7 +122,7 @@ enum Verb {
 }
 
 /// The checkers of the core crates, the quickest first: what `trust` runs.
-const TRUST: [Check; 13] = [
+const TRUST: [Check; 14] = [
     ("no-panic", |_| no_panic::no_panic().map(Outcome::Ran)),
     ("contract", |_| contract().map(Outcome::Ran)),
     ("model", |length| models("woodlot_explore", &length.into())),
@@ -120,6 +130,7 @@ const TRUST: [Check; 13] = [
     ("shuttle", |length| shuttle::shuttle(&length.into())),
     ("persist", |length| persist::persist(&length.into())),
     ("crash", crash::crash),
+    ("programs", |length| programs::programs(&length.into())),
     ("histories", |length| histories::histories(&length.into())),
     ("fuzz", |length| fuzz::fuzz(&length.into())),
     ("miri", miri::miri),
@@ -128,16 +139,20 @@ const TRUST: [Check; 13] = [
     ("coverage", coverage::coverage),
 ];
 
-/// What takes hours, and has no short form: only a full run of `trust` has it.
-const LONG: [Check; 1] = [("cargo-mutants", |_| mutants::generated(None, None).map(Outcome::Ran))];
+/// What only a full run of `trust` has: it takes hours, or its short form is a test.
+const LONG: [Check; 2] = [
+    ("storm", |_| storm::storm()),
+    ("cargo-mutants", |_| mutants::generated(None, None).map(Outcome::Ran)),
+];
 
 /// What CI runs beside them, before and after.
 const BEFORE: [Check; 2] = [
     ("rings", |_| rings::rings().map(Outcome::Ran)),
     ("lint", |_| lint::lint().map(|()| Outcome::done())),
 ];
-const AFTER: [Check; 6] = [
+const AFTER: [Check; 7] = [
     ("capi", capi::check),
+    ("aarch64", aarch64::aarch64),
     ("boot", boot::boot),
     ("report", report::report),
     ("kernel", kernel::kernel),
@@ -170,9 +185,12 @@ fn run(verb: Verb) -> Result<(), String> {
         Verb::Fuzz(length) => said("fuzz", fuzz::fuzz(&length)),
         Verb::Miri(length) => said("miri", miri::miri(length)),
         Verb::Sanitize(length) => said("sanitize", sanitize::sanitize(length)),
+        Verb::Programs(options) => said("programs", programs::programs(&options)),
+        Verb::Storm => said("storm", storm::storm()),
         Verb::Mutants(options) => said("mutants", mutants::mutants(&options)),
         Verb::Coverage(length) => said("coverage", coverage::coverage(length)),
         Verb::Callgrind { engine } => callgrind::callgrind(&engine),
+        Verb::Aarch64(length) => said("aarch64", aarch64::aarch64(length)),
         Verb::Capi(options) => said("capi", capi::capi(&options)),
         Verb::Report(length) => said("report", report::report(length)),
         Verb::Boot(length) => said("boot", boot::boot(length)),

@@ -52,6 +52,12 @@ pub enum ZoneError {
         /// Does the zone keep them?
         kept: bool,
     },
+    /// On a [`File`](crate::File) a record must lie in one page, which is written as a whole when power fails: it has room
+    /// for 255 writes at most.
+    RecordOnFile {
+        /// The room of the records of this zone.
+        room: usize,
+    },
     /// The zone is not what this program expects, or not what it can handle.
     Mismatch {
         /// In what.
@@ -106,6 +112,10 @@ impl fmt::Display for ZoneError {
             Self::Intents { kept: false } => {
                 f.write_str("the zone keeps no intents, and was opened with them")
             }
+            Self::RecordOnFile { room } => write!(
+                f,
+                "a record with room for {room} writes has more than one page, and a file keeps pages apart"
+            ),
             Self::Mismatch { field, expected, found } => {
                 write!(f, "{field}: expected {expected:#x}, and the zone has {found:#x}")
             }
@@ -181,6 +191,10 @@ mod tests {
             (
                 ZoneError::Intents { kept: false },
                 "the zone keeps no intents, and was opened with them",
+            ),
+            (
+                ZoneError::RecordOnFile { room: 511 },
+                "a record with room for 511 writes has more than one page, and a file keeps pages apart",
             ),
             (mismatch(Field::Frames), "number of frames: expected 0x10, and the zone has 0x1f"),
             (

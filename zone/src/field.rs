@@ -71,6 +71,8 @@ pub enum Field {
     VolatileOffset = 27,
     /// The bytes of the volatile part.
     VolatileBytes = 28,
+    /// How many writes of a batch the record of a slot has room for; 0 where there are no records.
+    RecordRoom = 29,
     /// Of an owner table: for how many members it has room.
     Members = 48,
     /// Of an owner table: where the members begin, in bytes from its page.
@@ -85,7 +87,7 @@ pub enum Field {
 
 impl Field {
     /// The words that are checked one by one, after magic, checksum, version and features.
-    pub(crate) const COMPARED: [Field; 24] = [
+    pub(crate) const COMPARED: [Field; 25] = [
         Field::Engine,
         Field::EngineVersion,
         Field::BaseShift,
@@ -110,6 +112,7 @@ impl Field {
         Field::DurableBytes,
         Field::VolatileOffset,
         Field::VolatileBytes,
+        Field::RecordRoom,
     ];
 
     /// The words of the eight classes' turns.
@@ -155,6 +158,7 @@ impl Field {
             Field::DurableBytes => "length of the durable part",
             Field::VolatileOffset => "place of the volatile part",
             Field::VolatileBytes => "length of the volatile part",
+            Field::RecordRoom => "room of a slot's record",
             Field::Members => "room for members",
             Field::MembersOffset => "place of the members",
             Field::SlotsOffset => "place of the slots",

@@ -134,11 +134,15 @@ impl<W: woodlot_frame::Persistence> Medium for Adr<W> {
     }
 }
 
-/// `M`, and the zone keeps [intents](woodlot_frame::Intents): each slot has a record of 4 KiB behind the states, which
-/// names what the slot is about to write. A slot has one call at a time then.
+/// `M`, and the zone keeps [intents](woodlot_frame::Intents): each slot has a record behind the states, which names what
+/// the slot is about to write: of 4 KiB, if the configuration gives it no other
+/// [room](woodlot_frame::ZoneConfig::record_room). A slot has one call at a time then, and a batch that the record has no
+/// room for is refused.
 ///
 /// A zone either keeps them or not, from its format on; who opens it otherwise is refused. On a [`File`] the records are
 /// as durable as all else: after the death of a process at once, after a loss of power up to the last synchronisation.
+/// They have one page each there, as each page of a file is written back at a time of its own:
+/// [`ZoneError::RecordOnFile`](crate::ZoneError::RecordOnFile).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Intents<M>(pub M);
 

@@ -50,6 +50,16 @@ impl Kind {
         let intents = <M::WriteBack as woodlot_frame::Persistence>::INTENTS;
         Kind { persistence: M::MODEL, intents }
     }
+
+    /// # Errors
+    /// [`ZoneError::RecordOnFile`]
+    pub(crate) fn check(self, config: &ZoneConfig) -> Result<(), ZoneError> {
+        let (file, room) = (self.persistence == Persistence::File, config.record_entries());
+        match self.intents && file && room > ZoneConfig::RECORD_ROOM {
+            true => Err(ZoneError::RecordOnFile { room }),
+            false => Ok(()),
+        }
+    }
 }
 
 /// The constant words of a zone page.
@@ -89,6 +99,7 @@ impl Constants {
             (Field::DurableBytes, layout.durable.len() as u64),
             (Field::VolatileOffset, layout.volatile.start as u64),
             (Field::VolatileBytes, layout.volatile.len() as u64),
+            (Field::RecordRoom, if intents { config.record_entries() as u64 } else { 0 }),
         ]);
         for (class, field) in policy.all().zip(Field::TURNS) {
             let mut turns = [0; MAX_CLASSES];
@@ -238,6 +249,10 @@ impl Info {
             frames: words.number(Field::Frames)?,
             slots: words.number(Field::Slots)?,
             classes: words.classes()?,
+            record_room: match words.number(Field::RecordRoom)? {
+                0 => ZoneConfig::RECORD_ROOM,
+                room => room,
+            },
         };
         let part = |offset, bytes| {
             let start = words.number(offset)?;
@@ -278,11 +293,15 @@ impl Info {
         if kind.intents != info.intents {
             return Err(ZoneError::Intents { kept: info.intents });
         }
+        kind.check(config)?;
         let layout = match info.intents {
             false => Layout::of::<G>(config),
             true => Layout::with_intents::<G>(config),
         }?;
-        found.compare(&Constants::of::<G>(config, kind, &layout), &Field::COMPARED)?;
+        let due = Constants::of::<G>(config, kind, &layout);
+        // Before the lengths, which follow from it.
+        found.compare(&due, &[Field::RecordRoom])?;
+        found.compare(&due, &Field::COMPARED)?;
         memory.check(layout.len)?;
         Ok(info)
     }

@@ -43,7 +43,7 @@ impl<'a, G: Geometry, M: Medium> Zone<'a, G, M> {
     /// # Errors
     /// [`ZoneError::Exists`] where a zone is already, and [`ZoneError::Checksum`] or [`ZoneError::Mismatch`] where one is
     /// whose page is damaged; who does not want it any more [erases](crate::erase) its page first. Otherwise
-    /// [`ZoneError::Short`], [`ZoneError::Config`], or [`ZoneError::NotDurable`].
+    /// [`ZoneError::Short`], [`ZoneError::Config`], [`ZoneError::RecordOnFile`], or [`ZoneError::NotDurable`].
     ///
     /// # Crash
     /// The zone is there or not: the magic number is written last, when all else is durable. A format that did not
@@ -61,6 +61,7 @@ impl<'a, G: Geometry, M: Medium> Zone<'a, G, M> {
         if init == Init::Recover {
             return Err(InitError::Unsupported.into());
         }
+        Kind::of::<M>().check(config)?;
         let layout = Layout::on::<G, M::WriteBack>(config)?;
         memory.check(layout.len)?;
         let page = memory.page();
@@ -124,7 +125,7 @@ impl<'a, G: Geometry, M: Medium> Zone<'a, G, M> {
     /// # Crash
     /// A process that dies delays nobody. The frames that it owned stay allocated, until [owners](crate::Owners) are
     /// asked for them; what its slots had reserved, others take. A call of it that was under way has happened or not, but
-    /// for orders 7 to H-1 and batches. It may have hidden its block, and free frames of one more huge frame: see
+    /// for orders 7 to H-1, batches and runs; with [intents](crate::Intents) also those, but for one write. It may have hidden its block, and free frames of one more huge frame: see
     /// [`close`](Self::close).
     pub unsafe fn attach(
         memory: Memory<'a>,

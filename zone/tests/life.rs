@@ -7,7 +7,7 @@ use std::thread;
 use common::{Blocks, Buffer, G, churn, close, config, die, frames, judge, open};
 use fastrand::Rng;
 use woodlot_frame::{
-    Base4K, Base16K, Class, ClassPolicy, FrameAllocator, FrameId, Geometry, HugeId, Init,
+    Base4K, Base16K, Batch, Class, ClassPolicy, FrameAllocator, FrameId, Geometry, HugeId, Init,
     InitError, Order, Request, Slot, ZoneConfig,
 };
 use woodlot_zone::{
@@ -417,6 +417,47 @@ fn a_close_does_not_seal_what_a_death_has_hidden() {
         image[trees(layout)..][..4].fill(0);
     });
     assert_eq!((hidden.frames, hidden.trees), (0, 1));
+}
+
+/// The room of the records is the caller's choice, and stands in the zone page. On a file a record has one page.
+#[test]
+fn the_room_of_records() {
+    let roomy = config().with_record_room(1000);
+    let layout = Layout::with_intents::<G>(&roomy).expect("a zone");
+    let buffer = Buffer::new(layout.len);
+    // SAFETY: the buffer is the test's.
+    let format = |config| unsafe {
+        Zone::<G, _>::format(buffer.memory(), config, Init::Free, Intents(Shared))
+    };
+    let zone = format(&roomy).expect("a zone");
+    assert_eq!(zone.batch_room(Order(0)), 1003);
+    let mut out = vec![FrameId(0); 600];
+    let request = Request::movable(Order(1), Slot(0));
+    assert_eq!(zone.alloc_batch(request, Batch::All, &mut out), Ok(600));
+    close(zone);
+    let info = Info::read(buffer.memory()).expect("a zone");
+    assert_eq!((info.intents, info.config.record_room), (true, 1003));
+    // SAFETY: nobody uses the zone.
+    let verdict = unsafe { verify::<G>(buffer.memory(), None) }.expect("a zone");
+    assert!(verdict.is_clean());
+    // SAFETY: as above.
+    let open = |expected| unsafe {
+        Zone::<G, _>::open(buffer.memory(), Some(expected), Check::Quick, Intents(Shared))
+    };
+    let (before, other) = (buffer.image(), config());
+    let mismatch = ZoneError::Mismatch { field: Field::RecordRoom, expected: 255, found: 1003 };
+    assert_eq!(open(&other).err(), Some(mismatch));
+    assert_eq!(before, buffer.image(), "what is refused changes nothing");
+    let (zone, opened) = open(&roomy).expect("it opens");
+    assert_eq!((opened, zone.batch_room(Order(1))), (Opened::Clean, 1003));
+    zone.free_batch(&out, Order(1), Slot(1)).expect("they are allocated");
+    let file = || Intents(File(|_| Ok(())));
+    // SAFETY: as above.
+    let format =
+        |config| unsafe { Zone::<G, _>::format(buffer.memory(), config, Init::Free, file()) };
+    let [more, less] = [256, 252].map(|room| other.with_record_room(room));
+    assert_eq!(format(&more).err(), Some(ZoneError::RecordOnFile { room: 259 }));
+    assert_eq!(format(&less).err(), Some(ZoneError::Exists));
 }
 
 /// A zone keeps intents from its format on, and names what its slots did also after it was closed.

@@ -12,8 +12,8 @@ use woodlot_kmem::{Octaves, Quarters};
 use super::values::{numbers, once, range};
 use crate::Failure;
 use crate::kmem::{
-    self, Contenders, Interface, MOST_CPUS, Setup, What, describe, describe_locks, describe_waste,
-    document, lock_manager, make_pairs, waste,
+    self, Contenders, Interface, MOST_CPUS, OneBlock, Setup, What, describe, describe_locks,
+    describe_waste, document, lock_manager, make_pairs, waste,
 };
 use crate::output::{Machine, Screen, check_writable, progress, write_files};
 use crate::size::Size;
@@ -68,6 +68,9 @@ pub struct KmemArgs {
 /// A run that is counted: so many pairs, and nothing else.
 #[derive(Args, Debug)]
 pub struct KmemPairsArgs {
+    /// The loop alone, around a heap that does nothing
+    #[arg(long)]
+    pub bare: bool,
     /// Who
     pub engine: Contenders,
     /// Bytes of a block
@@ -86,7 +89,11 @@ pub struct KmemPairsArgs {
 /// There is no memory.
 pub fn kmem_pairs(args: &KmemPairsArgs) -> Result<ExitCode, Failure> {
     let size = (args.bytes, args.interface);
-    args.engine.0.iter().try_for_each(|&contender| make_pairs(contender, size, args.pairs))?;
+    let make = |contender| make_pairs(contender, size, args.pairs);
+    match args.bare {
+        true => make(&OneBlock)?,
+        false => args.engine.0.iter().try_for_each(|&contender| make(contender))?,
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -218,7 +225,7 @@ fn counts(args: &KmemArgs, setup: &Setup) -> Vec<Count> {
 }
 
 fn describe_counts(counts: &[Count]) -> Result<String, Failure> {
-    let mut text = String::from("instructions of a pair, the loop's own included\n");
+    let mut text = String::from("instructions of a pair, without the loop's own\n");
     for Count { contender, bytes, interface, instructions, not_counted } in counts {
         let found = match instructions {
             Some(count) => format!("{count:.1}"),

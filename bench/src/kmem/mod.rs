@@ -48,7 +48,7 @@ mod worst;
 
 pub use case::{Case, Interface, Metric, Reading, Setup, What};
 pub use contender::{Contender, Contenders, add, all};
-pub use count::{VERB, count, make_pairs};
+pub use count::{OneBlock, VERB, count, make_pairs};
 pub use frames::MOST_CPUS;
 pub use locks::{LockRow, lock_manager};
 pub use measure::{Kept, Line, measure};

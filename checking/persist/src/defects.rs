@@ -9,7 +9,6 @@ use woodlot_frame::atomics::AtomicU64;
 use woodlot_recorder::{Event, Store, fence, recent_stores, write_back};
 
 use crate::figures::Phase;
-use crate::memory::RECORD_WORDS;
 
 macro_rules! defects {
     ($($(#[$doc:meta])+ $name:ident,)*) => {
@@ -91,6 +90,10 @@ defects! {
     EntryAfterHeader,
     /// Nothing says that a call of several writes has come to its end.
     EndNotWritten,
+    /// The steps of a long batch are counted in eight bits.
+    StepOfEightBits,
+    /// Of a record only the first page is written back.
+    FirstPageOfRecord,
     /// The recovery does not look at the records.
     RecoveryIgnoresIntents,
     /// The recovery does not say in a record what it has resolved.
@@ -132,13 +135,23 @@ impl Defect {
         self as usize >= Defect::IntentAfterWrite as usize
     }
 
+    /// Is it one of a batch that is longer than a page of a record?
+    pub(crate) fn is_of_long_batches(self) -> bool {
+        matches!(self, Defect::StepOfEightBits | Defect::FirstPageOfRecord)
+    }
+
     /// The events as a history with this defect has them.
-    pub(crate) fn events(self, events: Vec<Event>, records: &Range<usize>) -> Vec<Event> {
+    pub(crate) fn events(
+        self,
+        events: Vec<Event>,
+        records: &Range<usize>,
+        record_len: usize,
+    ) -> Vec<Event> {
         // Stores that each thread has put off.
         let mut late: BTreeMap<usize, Vec<Event>> = BTreeMap::new();
         let mut all = Vec::new();
         for event in events {
-            let said = Said::of(&event, records);
+            let said = Said::of(&event, records, record_len);
             match (self, event, said) {
                 (Defect::IntentAfterWrite, Event::Store(store), Some(Said::Header)) => {
                     late.entry(store.thread).or_default().push(event);
@@ -163,6 +176,11 @@ impl Defect {
                     if store.before >> 2 & 3 == 1
                         && store.after & 15 != 0
                         && store.after >> 2 & 3 == 0 => {}
+                (Defect::StepOfEightBits, Event::Store(mut store), Some(Said::Header)) => {
+                    let batch = store.after >> 4 & 15 == 15;
+                    store.after &= if batch { !(0xffff << 48) } else { !0 };
+                    all.push(Event::Store(store));
+                }
                 (_, Event::Mark { thread, .. }, _) => {
                     all.append(late.entry(thread).or_default());
                     all.push(event);
@@ -183,10 +201,10 @@ enum Said {
 
 impl Said {
     /// What a store writes to, if to a record.
-    fn of(event: &Event, records: &Range<usize>) -> Option<Said> {
+    fn of(event: &Event, records: &Range<usize>, record_len: usize) -> Option<Said> {
         match event {
             Event::Store(store) if records.contains(&store.word) => {
-                let header = (store.word - records.start).is_multiple_of(RECORD_WORDS);
+                let header = (store.word - records.start).is_multiple_of(record_len);
                 Some(if header { Said::Header } else { Said::Entry })
             }
             _ => None,
@@ -202,6 +220,8 @@ pub struct Simulated {
     pub(crate) durable: usize,
     pub(crate) states: usize,
     pub(crate) records: usize,
+    /// Words of a record.
+    pub(crate) record_len: usize,
 }
 
 thread_local! {
@@ -224,11 +244,12 @@ const OFFLINE: (u64, u64) = (1, 1);
 impl Simulated {
     /// Does the defect leave this line as it is?
     fn forgets(self, address: usize) -> bool {
-        if address >= self.records {
-            return matches!(
-                self.defect,
-                Defect::IntentNotWrittenBack | Defect::RecoveryNotWrittenBack
-            );
+        if let Some(offset) = address.checked_sub(self.records) {
+            return match self.defect {
+                Defect::IntentNotWrittenBack | Defect::RecoveryNotWrittenBack => true,
+                Defect::FirstPageOfRecord => offset % (8 * self.record_len) >= 4096,
+                _ => false,
+            };
         }
         let is_state = |address| address >= self.states;
         let state = is_state(address);

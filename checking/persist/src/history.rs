@@ -15,6 +15,9 @@ use woodlot_recorder::mark;
 use crate::judge::Call;
 use crate::memory::{Kind, Zone};
 
+/// The entries of a record that lie in its first page.
+const PAGE: usize = 255;
+
 /// A block that a thread owns.
 pub type Block = (FrameId, Order);
 
@@ -172,22 +175,26 @@ impl<'h, 'm, G: Geometry, P: Kind> Hand<'h, 'm, G, P> {
     }
 
     fn alloc_batch(&mut self) {
-        let order = Order(if self.rng.u8(..4) > 0 { 0 } else { self.order().0 });
-        // Now and then more than a record names; of larger blocks as many as a small zone has.
-        let most = match order.0 {
-            0 if self.rng.u8(..8) == 0 => 300,
-            0 => 90,
-            1..4 => 12,
-            _ => 4,
+        let mut order = Order(if self.rng.u8(..4) > 0 { 0 } else { self.order().0 });
+        // Of larger blocks as many as a small zone has.
+        let mut counts = match order.0 {
+            0 if self.rng.u8(..8) == 0 => 1..300,
+            0 => 1..90,
+            1..4 => 1..12,
+            _ => 1..4,
         };
-        let count = self.rng.usize(1..most);
+        if P::INTENTS && self.zone.batch_room(Order(1)) > PAGE && self.rng.u8(..4) == 0 {
+            // More than a page of a record names.
+            (order, counts) = (Order(1), PAGE + 1..PAGE + 60);
+        }
+        let count = self.rng.usize(counts);
         let batch = if self.rng.bool() { Batch::All } else { Batch::UpTo };
         let request = Request::new(order, self.class(), self.slot);
         let mut out = vec![FrameId(0); count];
         let call = Call {
             text: format!("alloc_batch({order}, {batch:?} {count}, slot {})", self.slot.0),
             stray: count * order.frames(),
-            atomic: P::INTENTS && count <= <Zone<'_, G, P>>::batch_room(order),
+            atomic: P::INTENTS,
             ..Call::default()
         };
         let make = || {
@@ -282,7 +289,10 @@ impl<'h, 'm, G: Geometry, P: Kind> Hand<'h, 'm, G, P> {
 
     fn free_batch(&mut self) -> Result<(), String> {
         let order = self.owned.last().map_or(Order(0), |&(_, order)| order);
-        let most = self.rng.usize(1..80);
+        // A longer one is refused: the tests of `llfree` see to that.
+        let room = self.zone.batch_room(order);
+        let long = P::INTENTS && room > PAGE && self.rng.bool();
+        let most = if long { room } else { self.rng.usize(1..80).min(room) };
         let mut frames = Vec::new();
         self.owned.retain(|&(frame, its)| {
             let goes = its == order && frames.len() < most;
@@ -295,7 +305,7 @@ impl<'h, 'm, G: Geometry, P: Kind> Hand<'h, 'm, G, P> {
         let call = Call {
             text: format!("free_batch({} of {order}, slot {})", frames.len(), slot.0),
             gave: frames.iter().map(|&frame| self.range((frame, order))).collect(),
-            atomic: P::INTENTS && frames.len() <= <Zone<'_, G, P>>::batch_room(order),
+            atomic: P::INTENTS,
             ..Call::default()
         };
         let make = || self.zone.free_batch(&frames, order, slot);

@@ -29,9 +29,6 @@ impl Kind for Intents<Simulated> {
     }
 }
 
-/// Words of a record: see LAYOUT.md.
-pub const RECORD_WORDS: usize = 512;
-
 /// What is in the volatile memory after a crash.
 const FORGOTTEN: u64 = 0xa5a5_a5a5_a5a5_a5a5;
 
@@ -97,6 +94,11 @@ impl Memory {
             .flat_map(move |line| (0..used).map(move |n| line * LINE_WORDS + n))
     }
 
+    /// The words of one record: see LAYOUT.md.
+    pub fn record_len(&self) -> usize {
+        2 * (self.config.record_entries() + 1)
+    }
+
     /// The words of the records.
     pub fn record_words(&self) -> Range<usize> {
         self.records * LINE_WORDS..self.page * LINE_WORDS
@@ -129,7 +131,8 @@ impl Memory {
         words.for_each(|word| word.store(FORGOTTEN, Relaxed));
         let [states, records] =
             [self.states, self.records].map(|line| self.durable[line..].as_ptr().addr());
-        let simulated = Simulated { defect, durable: self.addresses().start, states, records };
+        let (durable, record_len) = (self.addresses().start, self.record_len());
+        let simulated = Simulated { defect, durable, states, records, record_len };
         let part = |lines: &[Line], count: usize| (lines.as_ptr().cast_mut().cast(), count * 64);
         let metadata = RawMetadata {
             durable: part(&self.durable, self.page),
@@ -147,7 +150,8 @@ impl Memory {
     /// The zone page says that the zone is whole.
     pub fn finish(&self, defect: Defect) {
         let durable = self.addresses().start;
-        let simulated = Simulated { defect, durable, states: usize::MAX, records: usize::MAX };
+        let (states, records) = (usize::MAX, usize::MAX);
+        let simulated = Simulated { defect, durable, states, records, record_len: 1 };
         self.page().store(1, Relaxed);
         simulated.write_back(self.page());
         simulated.fence();

@@ -15,7 +15,7 @@ use crate::defects::Defect;
 use crate::figures::{Figures, Model, Phase, Points};
 use crate::images::Power;
 use crate::judge::{Found, Named};
-use crate::memory::{Kind, Memory, RECORD_WORDS, Zone};
+use crate::memory::{Kind, Memory, Zone};
 
 /// Of zones above this, only one image of some has everything allocated and freed.
 const SMALL: usize = 4096;
@@ -259,13 +259,17 @@ impl Defect {
     /// Changes the records under way so that the recovery does what one with this defect would do.
     fn mislead(self, memory: &Memory) {
         let mut words = memory.words();
-        for at in memory.record_words().step_by(RECORD_WORDS) {
+        for at in memory.record_words().step_by(memory.record_len()) {
             let (header, alloc) = (words[at], words[at] & 3 == 1);
             if header >> 2 & 3 != 1 {
                 continue;
             }
-            let step = header >> 8 & 0xff;
-            let stepped = |step: u64| header & !0xff00 | step << 8;
+            // Of a batch the upper bits of the step are elsewhere.
+            let batch = if header >> 4 & 15 == 15 { 0xffff } else { 0 };
+            let step = header >> 8 & 0xff | (header >> 48 & batch) << 8;
+            let stepped = |step: u64| {
+                header & !(0xff00 | batch << 48) | (step & 0xff) << 8 | (step >> 8 & batch) << 48
+            };
             words[at] = match self {
                 Defect::RecoveryIgnoresIntents => 0,
                 Defect::RecoveryReleasesTooMuch if alloc => stepped(step + 1),
@@ -325,7 +329,7 @@ impl Defect {
                 memory.flags_words().for_each(|word| words[word] = 0);
             }
             Defect::RecoveryNotSealed => {
-                for at in memory.record_words().step_by(RECORD_WORDS) {
+                for at in memory.record_words().step_by(memory.record_len()) {
                     words[at] = before[at];
                 }
             }

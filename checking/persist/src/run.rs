@@ -43,6 +43,7 @@ pub fn history(seed: u64, defect: Defect) -> Result<Figures, String> {
 
 fn of_kind<P: Kind>(rng: &mut Rng, defect: Defect) -> Result<Figures, String> {
     match rng.u64(..WHOLE_TREE) {
+        _ if defect.is_of_long_batches() => one::<Tiny<9, 2>, P>(rng, defect),
         0 => one::<Base4K, P>(rng, defect),
         n => match n % 8 {
             0 => one::<Tiny<3, 4>, P>(rng, defect),
@@ -56,10 +57,14 @@ fn of_kind<P: Kind>(rng: &mut Rng, defect: Defect) -> Result<Figures, String> {
     }
 }
 
+/// Rooms of records: less than a history's batches have blocks, one page, and more than that.
+const ROOMS: [usize; 6] = [3, 7, 31, 255, 255, LONG];
+const LONG: usize = 511;
+
 /// The most threads of a history.
 const THREADS: usize = 3;
 
-fn config<G: Geometry, P: Kind>(rng: &mut Rng) -> ZoneConfig {
+fn config<G: Geometry, P: Kind>(rng: &mut Rng, defect: Defect) -> ZoneConfig {
     let start = if rng.bool() { 0 } else { rng.usize(..3 * G::MAX_FRAMES) };
     // A whole tree, or some pairs of huge frames, whole or cut off.
     let trees = if rng.u8(..4) == 0 { G::TREE_FRAMES } else { 0 };
@@ -68,11 +73,15 @@ fn config<G: Geometry, P: Kind>(rng: &mut Rng) -> ZoneConfig {
     let frames = if rng.bool() { frames.next_multiple_of(G::MAX_FRAMES) } else { frames };
     let classes = if rng.bool() { ClassPolicy::SINGLE } else { ClassPolicy::SHIPPED };
     let slots = if P::INTENTS { THREADS } else { rng.usize(1..4) };
-    ZoneConfig { start: FrameId(start), frames, slots, classes }
+    let record_room = match defect.is_of_long_batches() {
+        true => LONG,
+        false => ROOMS[rng.usize(..ROOMS.len())],
+    };
+    ZoneConfig { start: FrameId(start), frames, slots, classes, record_room }
 }
 
 fn one<G: Geometry, P: Kind>(rng: &mut Rng, defect: Defect) -> Result<Figures, String> {
-    let config = config::<G, P>(rng);
+    let config = config::<G, P>(rng, defect);
     let memory = Memory::new::<G, P>(&config);
     let mut figures = Figures { histories: 1, ..Figures::default() };
     let init = if rng.u8(..4) == 0 { Init::Allocated } else { Init::Free };
@@ -198,7 +207,7 @@ fn calls<G: Geometry, P: Kind>(
     let calls = books.into_calls();
     figures.calls += calls.len() as u64;
     ended.into_iter().collect::<Result<(), String>>()?;
-    let events = defect.events(events, &memory.record_words());
+    let events = defect.events(events, &memory.record_words(), memory.record_len());
     let mut crashes = Crashes {
         recoveries: Recoveries::new(memory, defect.during(Phase::Recovery)),
         owners: Owners::new(memory.config.frames, &calls, init == Init::Allocated),

@@ -1,13 +1,15 @@
-//! Who allocates and frees: blocks of every order and class, at exact frames, in batches, in parts and joined, and
+//! Who allocates and frees: blocks of every order and class, at exact frames, in batches and runs, in parts and joined, and
 //! logs each of them.
 
 use clap::ValueEnum;
 use woodlot_bench::random::Random;
 use woodlot_frame::atomics::Ordering;
 use woodlot_frame::{
-    Base4K, Batch, Class, FrameAllocator, FrameId, FreeError, Geometry, Order, Request, Slot,
+    Base4K, Batch, Class, FrameAllocator, FrameId, FreeError, Geometry, Order, RangeRequest,
+    Request, Slot, blocks,
 };
 
+use super::arena::RECORD_ROOM;
 use super::log::{Finding, Log, Owner, Seat, Wrong};
 
 /// The geometry of the zone.
@@ -126,7 +128,7 @@ impl<'a, A: FrameAllocator<Geometry = G>> Actor<'a, A> {
     fn allocate(&mut self) -> Done {
         let order = self.order();
         let request = self.request(order);
-        match self.random.below(8) {
+        match self.random.below(10) {
             0 => {
                 let zone = self.zone.zone();
                 let frame = zone.start.0 + self.random.below(zone.frames);
@@ -134,6 +136,7 @@ impl<'a, A: FrameAllocator<Geometry = G>> Actor<'a, A> {
                 self.allocate_one(request)
             }
             1 => self.allocate_batch(request),
+            2 => self.allocate_run(request),
             _ => self.allocate_one(request),
         }
     }
@@ -148,16 +151,37 @@ impl<'a, A: FrameAllocator<Geometry = G>> Actor<'a, A> {
     }
 
     fn allocate_batch(&mut self, request: Request) -> Done {
-        let mut frames = [FrameId(0); 32];
-        let count = 1 + self.random.below(frames.len());
-        // Of a higher order it is several operations, and a record names the last of them.
-        let orders = if self.intents { 1 } else { 3 };
-        let request = Request { order: Order(request.order.0 % orders), ..request };
+        let longest = self.longest(request.order.0);
+        let count = 1 + self.random.below(longest);
+        let mut frames = vec![FrameId(0); count];
         let batch = if self.random.below(2) == 0 { Batch::All } else { Batch::UpTo };
         self.seat.begin(count * request.order.frames());
         if let Ok(count) = self.zone.alloc_batch(request, batch, &mut frames[..count]) {
             for frame in &frames[..count] {
                 self.take(Block { first: frame.0, order: request.order.0 })?;
+            }
+        }
+        self.seat.end();
+        Ok(())
+    }
+
+    /// How many blocks of an order a batch has at most: with intents now and then more than a page of a record names.
+    fn longest(&mut self, order: u8) -> usize {
+        let rows = 1usize << order.clamp(6, 8) >> 6;
+        match order {
+            0..=2 if self.intents && self.random.below(4) == 0 => RECORD_ROOM * 4 / 5,
+            7 | 8 if self.intents && self.random.below(4) == 0 => RECORD_ROOM * 4 / 5 / rows,
+            0..=3 => 32,
+            _ => 4,
+        }
+    }
+
+    fn allocate_run(&mut self, Request { class, slot, .. }: Request) -> Done {
+        let count = 1 + self.random.below(3 * G::HUGE_FRAMES);
+        self.seat.begin(count);
+        if let Ok(run) = self.zone.alloc_range(RangeRequest::new(count, class, slot)) {
+            for (first, order) in blocks::<G>(run) {
+                self.take(Block { first: first.0, order: order.0 })?;
             }
         }
         self.seat.end();
@@ -183,6 +207,7 @@ impl<'a, A: FrameAllocator<Geometry = G>> Actor<'a, A> {
             0..2 => self.free_part(block),
             2 => self.free_batch(block),
             3 => self.free_joined(block),
+            4 => self.free_run(block),
             _ => self.give(&[block]),
         }
     }
@@ -202,14 +227,24 @@ impl<'a, A: FrameAllocator<Geometry = G>> Actor<'a, A> {
     /// Frees it with others of its order.
     fn free_batch(&mut self, block: Block) -> Done {
         let mut blocks = vec![block];
-        let mut at = 0;
-        while at < self.held.len() && blocks.len() < 16 {
+        let (mut at, most) = (0, self.longest(block.order).max(16));
+        while at < self.held.len() && blocks.len() < most {
             match self.held[at].order == block.order {
                 true => blocks.push(self.held.swap_remove(at)),
                 false => at += 1,
             }
         }
         self.give(&blocks)
+    }
+
+    /// Frees it with those that lie behind it, as one run.
+    fn free_run(&mut self, block: Block) -> Done {
+        let (first, mut end) = (block.first, block.frames().end);
+        while let Some(next) = self.held.iter().position(|next| next.first == end) {
+            end = self.held.swap_remove(next).frames().end;
+        }
+        let run = FrameId(first)..FrameId(end);
+        self.give_by(first..end, |zone, slot| zone.free_range(run, slot))
     }
 
     /// Frees it together with its neighbours, as the largest block that is owned, however it was allocated.
@@ -230,38 +265,49 @@ impl<'a, A: FrameAllocator<Geometry = G>> Actor<'a, A> {
     /// Frees blocks of one order that are owned.
     fn give(&mut self, blocks: &[Block]) -> Done {
         let [Block { order, .. }, ..] = *blocks else { return Ok(()) };
-        let frames = || blocks.iter().flat_map(|block| block.frames());
+        let frames = blocks.iter().flat_map(|block| block.frames());
+        self.give_by(frames, |zone, slot| match *blocks {
+            [Block { first, order }] => zone.free(FrameId(first), Order(order), slot),
+            _ => {
+                let firsts: Vec<FrameId> =
+                    blocks.iter().map(|block| FrameId(block.first)).collect();
+                let freed = zone.free_batch(&firsts, Order(order), slot);
+                freed.map_err(|error| error.cause)
+            }
+        })?;
+        self.freed = blocks.first().copied();
+        Ok(())
+    }
+
+    /// Frees frames that are owned by one call.
+    fn give_by(
+        &mut self,
+        frames: impl Iterator<Item = usize> + Clone,
+        call: impl FnOnce(&A, Slot) -> Result<(), FreeError>,
+    ) -> Done {
         let slot = self.slot();
+        let frames = || frames.clone();
         self.seat.begin(frames().count());
         let (owned, freeing) = (Owner::Owned(self.me), Owner::Freeing(self.me));
         for frame in frames() {
             let taken = |word| Finding { wrong: Wrong::Taken, frame, word, by: self.me };
             self.log.change(frame, owned, freeing).map_err(taken)?;
         }
-        let freed = match *blocks {
-            [Block { first, order }] => self.zone.free(FrameId(first), Order(order), slot),
-            _ => {
-                let firsts: Vec<FrameId> =
-                    blocks.iter().map(|block| FrameId(block.first)).collect();
-                let freed = self.zone.free_batch(&firsts, Order(order), slot);
-                freed.map_err(|error| error.cause)
-            }
-        };
-        freed.map_err(|error| self.refused(error, blocks))?;
+        let first = frames().next().unwrap_or_default();
+        call(self.zone, slot).map_err(|error| self.refused(error, first))?;
         for frame in frames() {
             // Who has allocated it meanwhile has written its own.
             let _ = self.log.change(frame, freeing, Owner::Nobody);
         }
         self.owned -= frames().count();
         self.seat.end();
-        self.freed = blocks.first().copied();
         Ok(())
     }
 
-    fn refused(&self, error: FreeError, blocks: &[Block]) -> Finding {
+    fn refused(&self, error: FreeError, first: usize) -> Finding {
         let frame = match error {
             FreeError::NotAllocated(frame) | FreeError::OutOfRange(frame) => frame.0,
-            _ => blocks.first().map_or(0, |block| block.first),
+            _ => first,
         };
         let word = Owner::Freeing(self.me).word();
         Finding { wrong: Wrong::Refused, frame, word, by: self.me }

@@ -56,8 +56,12 @@ pub struct Arena<M> {
 /// A zone that begins and ends in the middle of a huge frame, with a whole tree within: small, so that all of it is used
 /// and looked at often.
 fn config(slots: usize) -> ZoneConfig {
-    ZoneConfig::new(3 * G::TREE_FRAMES - 333, slots).starting_at(FrameId(77))
+    let zone = ZoneConfig::new(3 * G::TREE_FRAMES - 333, slots).starting_at(FrameId(77));
+    zone.with_record_room(RECORD_ROOM)
 }
+
+/// With intents: the writes of the longest batch, of more than a page of a record.
+pub const RECORD_ROOM: usize = 511;
 
 /// The members that the table of the owners has room for: those who died since the last recovery as well.
 const MEMBERS: usize = 1024;

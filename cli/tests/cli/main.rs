@@ -8,6 +8,8 @@ mod common;
 mod crash;
 mod csv;
 mod jobs;
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod kmem;
 mod report;
 #[cfg(target_os = "linux")]
 mod top;

@@ -1,5 +1,5 @@
-//! A kernel that makes its zone before any heap exists, hands boot memory over, builds a heap, starts the other
-//! CPUs, and takes every frame. README.md says how to run it, PORTING.md walks through it.
+//! A kernel that makes its zone before any heap exists, hands boot memory over, starts a heap and the other CPUs, takes
+//! every frame, and puts the heap on trial under interrupts. README.md says how to run it, PORTING.md walks through it.
 #![no_std]
 #![no_main]
 
@@ -7,54 +7,54 @@ extern crate alloc;
 
 use alloc::vec::Vec;
 use core::fmt::{self, Write};
+use core::ops::Range;
 use core::ptr::{slice_from_raw_parts, with_exposed_provenance_mut as at};
 use core::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use qemu_exit::{QEMUExit, X86};
-use spin::{Barrier, Once};
+use spin::Once;
 use woodlot::*;
-use x86_64::instructions::port::Port;
+use woodlot_kernel::{Apic, Calls, Heap, Interrupts, Table, Trial, interrupt, zone_from};
+use x86_64::instructions::{hlt, interrupts, port::Port};
 
 type Zone = llfree::LLFree<'static, Base4K>;
 static ZONE: Once<Zone> = Once::new();
 
-#[global_allocator]
-static HEAP: woodlot_heap::Heap<'static, Zone> = woodlot_heap::Heap::new(cpu);
+// SAFETY: its registers are there: memory is mapped where it is.
+static APIC: Apic = unsafe { Apic::at(0xfee0_0000) };
 
-/// Makes the zone. Its metadata are the last bytes of the largest range; all other memory is handed over.
-fn make_zone(usable: impl Iterator<Item = (u64, u64)> + Clone) -> Zone {
-    let top = usable.clone().map(|(start, bytes)| start + bytes).max().expect("no memory");
-    let (largest, bytes) = usable.clone().max_by_key(|range| range.1).expect("no memory");
-    // SAFETY: these two ports are QEMU's configuration, whose item 5 is the number of CPUs.
-    let cpus: u8 = unsafe { (Port::new(0x510).write(5u16), Port::new(0x511).read()).1 };
-    let config = ZoneConfig::new(FrameId::containing::<Base4K>(top).0, cpus.into());
-    let size = Zone::metadata_size(&config).expect("no zone can be this large");
-    let metadata = ((largest + bytes) as usize - size.durable - size.volatile) & !4095;
-    let volatile = (at(metadata + size.durable), size.volatile);
-    let raw = RawMetadata { durable: (at(metadata), size.durable), volatile };
-    // SAFETY: this memory is mapped, nobody's, and never handed over.
-    let zone = unsafe { Zone::construct(&config, raw, Init::Allocated) }.expect("a good zone");
-    for (start, bytes) in usable {
-        // The kernel lies at 1 MiB. Frame 0 stays unused: its address is the null pointer's.
-        let end = if start == largest { metadata as u64 } else { start + bytes };
-        let kernel = (start..end).contains(&(1 << 20));
-        let start = if kernel { (&raw const _end).addr() as u64 } else { start.max(4096) };
-        zone.free_range(FrameId::inside::<Base4K>(start..end), Slot(0)).expect("new memory");
-    }
-    let (bytes, free) = (size.durable + size.volatile, zone.free_frames());
-    let share = (free << 12) / bytes;
-    writeln!(Serial, "metadata: {bytes} bytes for {free} frames, 1 byte for {share}").ok();
-    zone
-}
+/// What interrupts a CPU: its clock, and calls of the others.
+static TABLE: Table = Table::new();
+interrupt!(CLOCK = 0x20 => { TRIAL.tick(&HEAP); APIC.done() });
+interrupt!(CALL = 0x21 => { CPUS.answer(); APIC.done() });
+
+// SAFETY: each CPU has a number of its own, and all of the kernel runs in ring 0.
+const INTERRUPTS: Interrupts = unsafe { Interrupts::new(|| APIC.id()) };
+type Cpus = Calls<Interrupts, 8>;
+static CPUS: Cpus = Calls::new(INTERRUPTS, |cpu| APIC.send(cpu, CALL.vector()), 1 << 30);
+
+#[global_allocator]
+static HEAP: Heap<'static, Zone, &Cpus, 8, &Trial<8>> = Heap::new(&CPUS, &TRIAL);
+static TRIAL: Trial<8> = Trial::new();
 
 /// Where every CPU comes in: the first one with what the boot loader says.
 #[unsafe(no_mangle)]
 extern "C" fn enter(info: Option<&[u64; 7]>) -> ! {
     let Some(info) = info else {
+        work();
         loop {
-            every_frame();
+            hlt();
         }
     };
-    let zone = ZONE.call_once(|| make_zone(usable(info)));
+    // SAFETY: these two ports are QEMU's configuration, whose item 5 is the number of CPUs.
+    let cpus: u8 = unsafe { (Port::new(0x510).write(5u16), Port::new(0x511).read()).1 };
+    // The kernel lies at 1 MiB. Frame 0 stays unused: its address is the null pointer's.
+    let used = [0..4096, 1 << 20..(&raw const _end).addr() as u64];
+    // SAFETY: memory is mapped where it is, and nobody's but for that.
+    let zone = unsafe { zone_from(usable(info), &used, cpus.into(), at(0)) }.expect("a zone");
+    let zone: &Zone = ZONE.call_once(|| zone);
+    let size = Zone::metadata_size(zone.zone()).expect("it was made");
+    let (bytes, free) = (size.durable + size.volatile, zone.free_frames());
+    writeln!(Serial, "metadata: {bytes} bytes for {free} frames").ok();
     // SAFETY: memory is mapped where it is, and only the heap uses what the heap is given.
     unsafe { HEAP.start(zone, at(0)) }.expect("it starts once");
 
@@ -64,37 +64,54 @@ extern "C" fn enter(info: Option<&[u64; 7]>) -> ! {
     zone.free_range(dma, Slot(0)).expect("it was allocated");
 
     let low = Request::immovable(Order(0), Slot(0)).within(FrameId(1)..FrameId(256));
-    start_others(zone.alloc(low).expect("a frame below 1 MiB").0);
-    let taken: Vec<_> = (0..zone.zone().frames).map(|_| AtomicBool::new(false)).collect();
-    let before = zone.stats().free_frames;
-    let (_, taken, _) = WORK.call_once(|| (zone, taken, Barrier::new(zone.zone().slots)));
-    every_frame();
-    let taken = taken.iter().filter(|taken| taken.load(SeqCst)).count();
-    let Stats { free_frames, free_huge, .. } = zone.stats();
-    assert_eq!((taken, free_frames), (before, before), "frames were lost");
-    writeln!(Serial, "frames: {taken} taken by {} CPUs, {free_frames} free", zone.zone().slots)
-        .ok();
-    let (first, last) = (zone.free_huge_frames().next(), zone.free_huge_frames().next_back());
-    writeln!(Serial, "huge frames: {free_huge} free, from {first:?} to {last:?}").ok();
+    let low = zone.alloc(low).expect("a frame below 1 MiB");
+    // SAFETY: the frame is this call's.
+    unsafe { (&raw const trampoline).copy_to(at(low.0 << 12), 1) };
+    APIC.start_others(low.0 as u8);
+
+    TAKEN.call_once(|| (0..zone.zone().end().0).map(|_| AtomicBool::new(false)).collect());
+    HEAP.trim();
+    let free = || (zone.stats().free_frames, zone.stats().free_huge);
+    let before = free();
+    work();
+    HEAP.trim();
+    writeln!(Serial, "{}\nafter that: {:?} free", TRIAL.report(), free()).ok();
+    assert_eq!(free(), before, "frames were lost");
     QEMU.exit_success()
 }
 
-/// What all CPUs work on: a zone, which frames were taken, and where they wait for each other.
-static WORK: Once<(&'static Zone, Vec<AtomicBool>, Barrier)> = Once::new();
+/// Which frames were taken.
+static TAKEN: Once<Vec<AtomicBool>> = Once::new();
 
-/// What all CPUs do at once: take frames until none is left, then free a share of them, whoever took them.
-fn every_frame() {
-    let (zone, taken, all) = WORK.wait();
+/// What all CPUs do at once: take frames until none is left, and free a share of them, whoever took them. Then they turn
+/// on interrupts, of a clock and by each other, and try the heap.
+fn work() {
+    let (taken, zone, cpu) = (TAKEN.wait(), ZONE.wait(), APIC.id());
     let cpus = zone.zone().slots;
-    all.wait();
-    while let Ok(frame) = zone.alloc(Request::movable(Order(0), Slot(cpu()))) {
+    TRIAL.meet(cpus);
+    while let Ok(frame) = zone.alloc(Request::movable(Order(0), Slot(cpu))) {
         assert!(!taken[frame.0].swap(true, SeqCst), "frame {frame} was handed out twice");
     }
-    all.wait();
-    for frame in (cpu()..taken.len()).step_by(cpus).filter(|&frame| taken[frame].load(SeqCst)) {
-        zone.free(FrameId(frame), Order(0), Slot(cpu())).expect("it was taken");
+    TRIAL.meet(cpus);
+    for frame in (cpu..taken.len()).step_by(cpus).filter(|&frame| taken[frame].load(SeqCst)) {
+        zone.free(FrameId(frame), Order(0), Slot(cpu)).expect("it was taken");
     }
-    all.wait();
+    TRIAL.meet(cpus);
+    if cpu == 0 {
+        let taken = taken.iter().filter(|taken| taken.load(SeqCst)).count();
+        let Stats { free_frames, free_huge, .. } = zone.stats();
+        writeln!(Serial, "frames: {taken} taken by {cpus} CPUs, {free_frames} free").ok();
+        let (first, last) = (zone.free_huge_frames().next(), zone.free_huge_frames().next_back());
+        writeln!(Serial, "huge frames: {free_huge} free, from {first:?} to {last:?}").ok();
+    }
+    TRIAL.meet(cpus);
+    // SAFETY: this is ring 0, of one segment of code.
+    unsafe { TABLE.load(&[CLOCK, CALL]) };
+    APIC.enable(0xff);
+    APIC.clock(CLOCK.vector(), 1_000_000);
+    CPUS.open();
+    interrupts::enable();
+    TRIAL.run(&HEAP, cpus);
 }
 
 // From here on: the machine.
@@ -106,30 +123,13 @@ unsafe extern "C" {
     static _end: u8; // of the kernel
 }
 
-/// The usable memory, as first address and bytes. Of the start info, word 5 is the address of the map, and
-/// word 6 how many entries it has. QEMU keeps the map out of usable memory.
-fn usable(info: &[u64; 7]) -> impl Iterator<Item = (u64, u64)> + Clone {
+/// The usable memory. Of the start info, word 5 is the address of the map, and word 6 how many entries it has: first
+/// address, bytes, kind. QEMU keeps the map out of usable memory.
+fn usable(info: &[u64; 7]) -> impl Iterator<Item = Range<u64>> + Clone {
     let map = slice_from_raw_parts(at::<[u64; 3]>(info[5] as usize), info[6] as u32 as usize);
     // SAFETY: the boot loader says that the map is there.
     let usable = unsafe { &*map }.iter().filter(|entry| entry[2] as u32 == 1);
-    usable.map(|entry| (entry[0], entry[1]))
-}
-
-/// The CPU that this runs on, as its interrupt controller says.
-fn cpu() -> usize {
-    // SAFETY: the register can be read at any time.
-    (unsafe { at::<u32>(0xfee0_0020).read_volatile() } >> 24) as usize
-}
-
-/// Starts the other CPUs at the beginning of a frame below 1 MiB.
-fn start_others(frame: usize) {
-    // SAFETY: the frame is the caller's.
-    unsafe { (&raw const trampoline).copy_to(at(frame << 12), 1) };
-    for reset_then_start in [0xc_4500, 0xc_4600 | frame as u32] {
-        // SAFETY: the register sends interrupts, here to all other CPUs.
-        unsafe { at::<u32>(0xfee0_0300).write_volatile(reset_then_start) };
-        (0..1_000_000).for_each(|_| core::hint::spin_loop());
-    }
+    usable.map(|entry| entry[0]..entry[0] + entry[1])
 }
 
 /// The serial port.

@@ -26,7 +26,8 @@ _start: mov %cs:0xfee00020, %esp
     mov %eax, %cr0
     ljmpl $16, $long_mode
     .code64
-long_mode: mov %esp, %esp
+long_mode: mov %edx, %ss # none: interrupts go back to none
+    mov %esp, %esp
     mov %ebx, %edi
     call enter
 

@@ -19,12 +19,12 @@ use crate::{Cpus, Guarded, Hooks, Kmem, Misuse, NoPages, PAGE, Pages, Size, Size
 /// CPUs, and threads on them.
 pub(super) const CPUS: usize = 2;
 
-/// Two sizes: lists of one block, which are always full, and lists of two.
+/// Lists of two blocks; lists of one, which are always full; and blocks that are pages.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Two;
+pub(super) struct Three;
 
-impl Sizes for Two {
-    const TABLE: &'static Table = &Table::few([(1024, 2), (2048, 1)]);
+impl Sizes for Three {
+    const TABLE: &'static Table = &Table::few([(1024, 2), (2048, 1), (4096, 1)]);
 }
 
 /// Where a thread is.
@@ -211,13 +211,13 @@ impl Block {
     }
 
     fn size(self) -> usize {
-        Two::of(self.bytes).map_or(self.bytes.next_multiple_of(PAGE), |id| Two::size(id).bytes)
+        Three::of(self.bytes).map_or(self.bytes.next_multiple_of(PAGE), |id| Three::size(id).bytes)
     }
 }
 
 /// What the threads of a scenario share.
 pub(super) struct World {
-    pub(super) kmem: Kmem<Guarded<Seats, CPUS>, Few, Two, Right>,
+    pub(super) kmem: Kmem<Guarded<Seats, CPUS>, Few, Three, Right>,
     pub(super) scenario: Scenario,
     /// What the setup has allocated.
     pub(super) blocks: Vec<Option<Block>>,
@@ -307,7 +307,7 @@ impl World {
         sit(0);
         blocks.into_iter().for_each(|block| self.free(block));
         self.is_empty();
-        for size in Two::all().map(Two::size) {
+        for size in Three::all().map(Three::size) {
             self.exhaust(size);
         }
     }
@@ -333,7 +333,7 @@ impl World {
         let what = "blocks are lost";
         self.kmem.flush();
         assert!(self.kmem.pages().is_whole(), "{what}");
-        for number in 0..Two::COUNT {
+        for number in 0..Three::COUNT {
             let stats = self.kmem.stats(number).expect("there is this size");
             assert_eq!(
                 (stats.global_blocks, stats.coalesce.free, stats.pages),

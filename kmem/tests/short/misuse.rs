@@ -304,3 +304,44 @@ fn descriptors_show_some_at_the_page() {
     assert_eq!(kmem.hooks().take(), []);
     assert!(memory.is_whole());
 }
+
+/// A block that is a page is linked through its descriptor, which shows what it is at the call.
+#[test]
+fn a_page_is_looked_at_when_it_is_freed() {
+    let memory = Memory::<LLFree>::new(512, 1);
+    let kmem = plain::<LLFree, Quarters>(&memory);
+    run_on(0);
+    let [page, small, span] = [PAGE, 64, 3 * PAGE].map(|bytes| kmem.alloc(bytes).expect("memory"));
+    let mut outside = 0u64;
+    let outside = NonNull::from(&mut outside).cast::<u8>();
+    // SAFETY: the block has so many bytes.
+    let inside = unsafe { page.add(64) };
+    // SAFETY: nothing is freed by it; the page is freed once.
+    unsafe {
+        for wrong in [outside, inside, small, span] {
+            kmem.free(wrong, PAGE);
+        }
+        kmem.free_any(inside);
+        kmem.free(page, PAGE);
+        kmem.flush();
+        kmem.free(page, PAGE);
+    }
+    let [foreign, interior, size] = [Misuse::Foreign, Misuse::Interior, Misuse::WrongSize];
+    let told = [
+        foreign(outside.as_ptr()),
+        interior(inside.as_ptr()),
+        size(small.as_ptr()),
+        size(span.as_ptr()),
+        interior(inside.as_ptr()),
+        foreign(page.as_ptr()),
+    ];
+    assert_eq!(kmem.hooks().take(), told);
+    // SAFETY: both were allocated, and nobody uses them.
+    unsafe {
+        kmem.free(small, 64);
+        kmem.free(span, 3 * PAGE);
+    }
+    kmem.flush();
+    assert_eq!(kmem.hooks().take(), []);
+    assert!(memory.is_whole());
+}

@@ -3,7 +3,7 @@
 use std::vec::Vec;
 
 use woodlot_explore::{Model, Options, View};
-use woodlot_frame::Geometry;
+use woodlot_frame::{Geometry, Persistence};
 
 use super::machine::Level;
 use super::script::{State, Thread};
@@ -18,14 +18,14 @@ const SOLO: [u16; 2] = [60, 300];
 const STATES: usize = 15_000_000;
 
 /// Explores a scenario, or says why it does not.
-pub(super) fn check<G: Geometry>(scenario: &Scenario<G>) {
+pub(super) fn check<G: Geometry, P: Persistence>(scenario: &Scenario<G, P>) {
     let world = World::new(scenario);
     let solo = SOLO[(scenario.machine.level != Level::Lower) as usize];
     let options = Options::new().solo_progress(solo).max_steps(2000);
     woodlot_explore::scenario(scenario.name, STATES, options, |model| set_up(model, &world));
 }
 
-fn set_up<'m, G: Geometry>(model: &mut Model<'m>, world: &'m World<G>) {
+fn set_up<'m, G: Geometry, P: Persistence>(model: &mut Model<'m>, world: &'m World<G, P>) {
     world.words.name(model);
     model.name("pause", std::slice::from_ref(&world.pause));
     let scenario = &world.scenario;

@@ -36,13 +36,17 @@ impl Block {
     }
 
     pub(super) fn frames(self) -> Frames {
-        let mut frames = Frames::default();
-        self.range().for_each(|frame| frames.insert(frame));
-        frames
+        Frames::of(self.range())
     }
 }
 
 impl Frames {
+    pub(super) fn of(frames: std::ops::Range<usize>) -> Frames {
+        let mut all = Frames::default();
+        frames.for_each(|frame| all.insert(frame));
+        all
+    }
+
     pub(super) fn insert(&mut self, frame: usize) {
         self.0[frame / 64] |= 1 << (frame % 64);
     }

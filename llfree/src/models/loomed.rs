@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use woodlot_explore::orderings::{Bounds, Threads};
-use woodlot_frame::Geometry;
+use woodlot_frame::{Geometry, Persistence};
 
 use super::script::{State, Thread};
 use super::verdict::When;
@@ -15,7 +15,7 @@ const PREEMPTIONS: usize = 3;
 const LONGEST: Duration = Duration::from_secs(20);
 
 /// Runs a scenario under every schedule within the bounds.
-pub(super) fn check<G: Geometry>(scenario: &Scenario<G>) {
+pub(super) fn check<G: Geometry, P: Persistence + 'static>(scenario: &Scenario<G, P>) {
     let bounds = match (scenario.loom, full()) {
         (true, _) => Bounds { preemptions: PREEMPTIONS, longest: None },
         (false, false) => Bounds { preemptions: 1, longest: None },
@@ -25,11 +25,11 @@ pub(super) fn check<G: Geometry>(scenario: &Scenario<G>) {
     let threads = Threads {
         count: scenario.threads.len(),
         world: move || World::new(&scenario),
-        run: move |world: &World<G>, number: usize| {
+        run: move |world: &World<G, P>, number: usize| {
             let script = &scenario.threads[number];
             Thread::new(world, number, script, script.start()).run()
         },
-        judge: |world: &World<G>, states: &[&State]| world.judge(states, When::Returned),
+        judge: |world: &World<G, P>, states: &[&State]| world.judge(states, When::Returned),
     };
     threads.check(scenario.name, bounds);
 }

@@ -1,7 +1,9 @@
 //! What the operations of a script are run on.
 
 use woodlot_frame::atomics::Ordering;
-use woodlot_frame::{Class, FrameAllocator, FrameId, Geometry, Place, Request, Slot};
+use woodlot_frame::{
+    Class, FrameAllocator, FrameId, Geometry, Persistence, Place, Request, Slot, Volatile,
+};
 
 use super::frames::Block;
 
@@ -12,7 +14,7 @@ use crate::record::Intent;
 use crate::state::{Phase, States};
 
 /// What the operations run on. Its words outlive it (`World`).
-type Zone<G> = LLFree<'static, G>;
+type Zone<G, P> = LLFree<'static, G, P>;
 
 /// How much of the engine takes part, so what can be judged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,20 +29,20 @@ pub(super) enum Level {
 
 /// What the engine does, as much of it as takes part.
 #[derive(Clone, Copy)]
-pub(super) struct Machine<G: Geometry> {
+pub(super) struct Machine<G: Geometry, P: Persistence = Volatile> {
     pub(super) level: Level,
     pub(super) reserve_after_frees: u8,
     /// The block of the request, if it was allocated.
-    pub(super) alloc: fn(&Zone<G>, Request) -> Option<FrameId>,
+    pub(super) alloc: fn(&Zone<G, P>, Request) -> Option<FrameId>,
     /// Was this block freed, on this slot?
-    pub(super) free: fn(&Zone<G>, Block, Slot) -> bool,
+    pub(super) free: fn(&Zone<G, P>, Block, Slot) -> bool,
     /// Takes all the credits of a child: how many.
-    pub(super) take_all: fn(&Zone<G>, usize) -> usize,
+    pub(super) take_all: fn(&Zone<G, P>, usize) -> usize,
     /// Gives credits that it took back to a child.
-    pub(super) give_back: fn(&Zone<G>, usize, usize),
+    pub(super) give_back: fn(&Zone<G, P>, usize, usize),
 }
 
-impl<G: Geometry> Machine<G> {
+impl<G: Geometry, P: Persistence> Machine<G, P> {
     /// The contract's calls.
     pub(super) const ZONE: Self = Machine {
         level: Level::Zone,
@@ -68,8 +70,8 @@ impl<G: Geometry> Machine<G> {
     /// for huge frames its tree.
     pub(super) const LOWER: Self = Machine {
         level: Level::Lower,
-        alloc: lower_alloc::<G>,
-        free: lower_free::<G>,
+        alloc: lower_alloc::<G, P>,
+        free: lower_free::<G, P>,
         take_all: |zone, huge| zone.lower.take_all(huge, 1).map_or(0, |credits| credits.before),
         give_back: |zone, huge, count| {
             give(zone, huge, count, Surplus::Drop);
@@ -83,7 +85,12 @@ impl<G: Geometry> Machine<G> {
 
 /// Gives credits to a child, and closes it with the last ones: `give_child` and `close` where no
 /// tree is told.
-fn give<G: Geometry>(zone: &Zone<G>, huge: usize, count: usize, surplus: Surplus) -> bool {
+fn give<G: Geometry, P: Persistence>(
+    zone: &Zone<G, P>,
+    huge: usize,
+    count: usize,
+    surplus: Surplus,
+) -> bool {
     let lower = &zone.lower;
     let given = lower.give(huge, count, surplus);
     if given.is_some_and(|given| given.all) {
@@ -94,7 +101,7 @@ fn give<G: Geometry>(zone: &Zone<G>, huge: usize, count: usize, surplus: Surplus
 
 /// Pays for a block of base frames: by credits of the child, or by opening it. How many credits the
 /// caller has then.
-fn pay<G: Geometry>(zone: &Zone<G>, huge: usize, count: usize) -> Option<usize> {
+fn pay<G: Geometry, P: Persistence>(zone: &Zone<G, P>, huge: usize, count: usize) -> Option<usize> {
     let lower = &zone.lower;
     let open = || lower.turn(huge, 1, Phase::Free, Phase::Split, Ordering::Acquire, Intent::none());
     match open() {
@@ -104,7 +111,10 @@ fn pay<G: Geometry>(zone: &Zone<G>, huge: usize, count: usize) -> Option<usize> 
 }
 
 /// Allocates from one child, as an allocation that has chosen it does.
-fn lower_alloc<G: Geometry>(zone: &Zone<G>, request: Request) -> Option<FrameId> {
+fn lower_alloc<G: Geometry, P: Persistence>(
+    zone: &Zone<G, P>,
+    request: Request,
+) -> Option<FrameId> {
     let lower = &zone.lower;
     let order = u32::from(request.order.0);
     let exact = match request.place {
@@ -140,7 +150,7 @@ fn lower_alloc<G: Geometry>(zone: &Zone<G>, request: Request) -> Option<FrameId>
     claimed.ok().map(|offset| zone.frame(huge, offset))
 }
 
-fn lower_free<G: Geometry>(zone: &Zone<G>, block: Block, _: Slot) -> bool {
+fn lower_free<G: Geometry, P: Persistence>(zone: &Zone<G, P>, block: Block, _: Slot) -> bool {
     let (huge, offset) = zone.locate(FrameId(block.0));
     if block.1 >= G::HUGE_ORDER {
         return free_huge(zone, huge, 1 << (block.1 - G::HUGE_ORDER)).is_some();
@@ -165,7 +175,11 @@ fn lower_free<G: Geometry>(zone: &Zone<G>, block: Block, _: Slot) -> bool {
 }
 
 /// Frees huge frames, however they were allocated.
-fn free_huge<G: Geometry>(zone: &Zone<G>, huge: usize, count: usize) -> Option<States> {
+fn free_huge<G: Geometry, P: Persistence>(
+    zone: &Zone<G, P>,
+    huge: usize,
+    count: usize,
+) -> Option<States> {
     let lower = &zone.lower;
     let none = Intent::none();
     let whole = lower.free_whole(huge, count, none);
@@ -173,7 +187,7 @@ fn free_huge<G: Geometry>(zone: &Zone<G>, huge: usize, count: usize) -> Option<S
 }
 
 /// Looks at every tree of the index, and heals it.
-pub(super) fn search<G: Geometry>(zone: &Zone<G>) {
+pub(super) fn search<G: Geometry, P: Persistence>(zone: &Zone<G, P>) {
     for kind in Kind::ALL {
         let look = |tree| zone.look_at(tree);
         let found = zone.index.search(kind, Places::ALL, 0, look, |_, _| None::<()>);
@@ -182,7 +196,12 @@ pub(super) fn search<G: Geometry>(zone: &Zone<G>) {
 }
 
 /// Turns a huge frame from one phase to another, without its frames: was it in the first?
-pub(super) fn turn<G: Geometry>(zone: &Zone<G>, huge: usize, from: Phase, to: Phase) -> bool {
+pub(super) fn turn<G: Geometry, P: Persistence>(
+    zone: &Zone<G, P>,
+    huge: usize,
+    from: Phase,
+    to: Phase,
+) -> bool {
     let before = match (from, to) {
         (Phase::Whole, Phase::Free) => free_huge(zone, huge, 1),
         (Phase::Split, Phase::Free) => zone.lower.close(huge),
@@ -196,21 +215,26 @@ pub(super) fn turn<G: Geometry>(zone: &Zone<G>, huge: usize, from: Phase, to: Ph
 }
 
 /// Reserves a tree with free huge frames for a slot.
-pub(super) fn reserve<G: Geometry>(zone: &Zone<G>, slot: Slot) {
+pub(super) fn reserve<G: Geometry, P: Persistence>(zone: &Zone<G, P>, slot: Slot) {
     let class = Class(0);
     let word = zone.reservation(slot, class);
     zone.move_to(word, class, (Kind::Huge, Places::ALL, 0), |_| true);
 }
 
 /// Tells a tree that the counter of a child went from `before` to `after`.
-pub(super) fn credit<G: Geometry>(zone: &Zone<G>, huge: usize, before: usize, after: usize) {
+pub(super) fn credit<G: Geometry, P: Persistence>(
+    zone: &Zone<G, P>,
+    huge: usize,
+    before: usize,
+    after: usize,
+) {
     let (tree, child) = (huge / G::TREE_HUGE, huge % G::TREE_HUGE);
     zone.change_tree(tree, |entry| Some(entry.follow::<G>(child, before, after)));
 }
 
 /// Takes a child for empty, as a search for a child does that finds no credits in it although the
 /// tree says so.
-pub(super) fn heal<G: Geometry>(zone: &Zone<G>, huge: usize) {
+pub(super) fn heal<G: Geometry, P: Persistence>(zone: &Zone<G, P>, huge: usize) {
     let told = zone.tree(huge / G::TREE_HUGE).children() >> (huge % G::TREE_HUGE) & 1 != 0;
     if told && zone.lower.credits(huge) == 0 {
         zone.forget_child(huge);

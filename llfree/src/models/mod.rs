@@ -44,7 +44,7 @@ mod world;
 
 use frames::Block;
 use machine::Machine;
-use woodlot_frame::{Class, ClassPolicy, Geometry};
+use woodlot_frame::{Class, ClassPolicy, Geometry, Persistence, Volatile};
 
 use crate::Reclaim;
 use crate::state::Phase;
@@ -96,6 +96,11 @@ enum Op {
     FreeAgain(usize, u32),
     /// Drains a slot.
     Drain(usize),
+    /// Looks at what the record of a slot names, while its thread works: no frame of it is both.
+    Look(usize),
+    /// Frees what the record of a slot names that nobody works on: what its dead owner has left there, and this thread has
+    /// inherited.
+    Resolve(usize),
     /// Counts the zone, and makes the approximate count exact.
     Stats,
     /// Takes a huge frame out; may be refused.
@@ -153,12 +158,14 @@ enum Law {
 
 /// A model: a zone, and what threads do in it.
 #[derive(Clone, Copy)]
-struct Scenario<G: Geometry> {
+struct Scenario<G: Geometry, P: Persistence = Volatile> {
     name: &'static str,
-    machine: Machine<G>,
+    machine: Machine<G, P>,
     frames: usize,
     slots: usize,
     classes: ClassPolicy,
+    /// With intents: the room of a record.
+    room: usize,
     /// What happens before the threads start, by slot 0 or on another slot.
     setup: &'static [(usize, Op)],
     threads: &'static [Script],
@@ -196,7 +203,7 @@ impl Op {
     }
 }
 
-impl<G: Geometry> Scenario<G> {
+impl<G: Geometry, P: Persistence> Scenario<G, P> {
     /// Is the approximate count exact at the end? Each slot's balance is written by one thread only, and
     /// nobody corrects the total meanwhile.
     fn counts_exactly(&self) -> bool {
@@ -215,7 +222,7 @@ impl<G: Geometry> Scenario<G> {
 
     /// One tree, one slot, one class.
     const fn new(
-        machine: Machine<G>,
+        machine: Machine<G, P>,
         setup: &'static [(usize, Op)],
         threads: &'static [Script],
     ) -> Self {
@@ -225,6 +232,7 @@ impl<G: Geometry> Scenario<G> {
             frames: G::TREE_FRAMES,
             slots: 1,
             classes: ClassPolicy::SINGLE,
+            room: 3,
             setup,
             threads,
             law: Law::Kept,

@@ -3,20 +3,22 @@
 use std::vec::Vec;
 
 use woodlot_frame::{
-    Batch, Class, FrameAllocator, FrameId, Geometry, HugeId, Order, RangeRequest, Slot,
+    Batch, Class, FrameAllocator, FrameId, Geometry, HugeId, Order, Persistence, RangeRequest, Slot,
 };
 
 use super::frames::{Block, Doing, Frames};
 use super::machine::Level;
 use super::world::World;
 use super::{Op, Script, machine, std};
-use crate::{HugeFlags, News, Reclaim};
+use crate::{HugeFlags, News, Operation, Reclaim};
 
 /// What a thread says of itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct State {
     /// Without what it is giving away.
     pub(super) owned: Frames,
+    /// What its last call has done that did something, and the one before was not refused.
+    pub(super) last: Option<(Operation, Frames)>,
     pub(super) doing: Vec<Doing>,
     /// Which of the blocks that are freed again and again it has freed.
     pub(super) freed: Vec<Block>,
@@ -31,8 +33,8 @@ pub(super) struct State {
 }
 
 /// A thread that runs.
-pub(super) struct Thread<'a, G: Geometry> {
-    world: &'a World<G>,
+pub(super) struct Thread<'a, G: Geometry, P: Persistence> {
+    world: &'a World<G, P>,
     number: usize,
     script: &'a Script,
     state: State,
@@ -49,15 +51,16 @@ impl Script {
     }
 }
 
-impl<'a, G: Geometry> Thread<'a, G> {
+impl<'a, G: Geometry, P: Persistence> Thread<'a, G, P> {
     pub(super) fn new(
-        world: &'a World<G>,
+        world: &'a World<G, P>,
         number: usize,
         script: &'a Script,
         owned: Frames,
     ) -> Self {
         let state = State {
             owned,
+            last: None,
             doing: Vec::new(),
             freed: Vec::new(),
             credits: (0, 0),
@@ -95,17 +98,21 @@ impl<'a, G: Geometry> Thread<'a, G> {
                 self.say(step, &[Doing::TakingAt(Block(frame, order))]);
                 // Of the last class: where there are several, a tree that is entirely free turns to it.
                 let class = zone.zone.classes.all().next_back().expect("a policy has a class");
-                let request = World::<G>::request(order, at).class(class).at(FrameId(frame));
+                let request = World::<G, P>::request(order, at).class(class).at(FrameId(frame));
                 let found = (self.world.scenario.machine.alloc)(&self.world.zone, request);
                 self.take(found, order);
             }
             Op::Batch(order, count) => {
                 self.say(step, &std::vec![Doing::Taking(order); count]);
                 let mut out = std::vec![FrameId(0); count];
-                let request = World::<G>::request(order, at);
+                let request = World::<G, P>::request(order, at);
                 let taken = zone.alloc_batch(request, Batch::All, &mut out).unwrap_or(0);
                 assert!(taken == 0 || taken == count, "all or none");
+                self.refused();
                 out.iter().take(taken).for_each(|&frame| self.take(Some(frame), order));
+                let blocks = out.iter().take(taken).map(|frame| Block(frame.0, order).frames());
+                let all = blocks.fold(Frames::default(), Frames::or);
+                self.state.last = (taken > 0).then_some((Operation::Alloc, all));
             }
             Op::FreeBatch(first, count) => {
                 let frames: Vec<_> = (first..first + count).map(FrameId).collect();
@@ -114,6 +121,7 @@ impl<'a, G: Geometry> Thread<'a, G> {
                 self.say(step, &frames.iter().map(giving).collect::<Vec<_>>());
                 let freed = zone.free_batch(&frames, Order::BASE, Slot(at));
                 assert_eq!(freed, Ok(()), "they are allocated, yet their free is refused");
+                self.freed(first..first + count);
             }
             Op::Run(count) => {
                 self.say(step, &std::vec![Doing::Taking(0); count]);
@@ -136,6 +144,7 @@ impl<'a, G: Geometry> Thread<'a, G> {
                 self.say(step, &giving.collect::<Vec<_>>());
                 let freed = zone.free_range(FrameId(frames.start)..FrameId(frames.end), Slot(at));
                 assert_eq!(freed, Ok(()), "they are allocated, yet their free is refused");
+                self.freed(frames);
             }
             Op::FreeGot(number) => {
                 let Some(block) = self.got[number].take() else {
@@ -162,6 +171,25 @@ impl<'a, G: Geometry> Thread<'a, G> {
             Op::Drain(slot) => {
                 self.say(step, &[]);
                 zone.drain(Slot(slot)).expect("a slot of the zone");
+            }
+            Op::Look(slot) => {
+                self.say(step, &[]);
+                if let Some(last) = zone.last_operation(Slot(slot)) {
+                    for named in zone.frames_of(last) {
+                        assert!(named.count > 0 && named.free <= named.count, "{named:?}");
+                        assert!(zone.zone().range().contains(&named.start), "{named:?}");
+                    }
+                }
+            }
+            Op::Resolve(slot) => {
+                self.say(step, &[]);
+                let last = zone.last_operation(Slot(slot)).expect("it died behind an operation");
+                let named: Vec<_> = zone.frames_of(last).collect();
+                for frame in named.iter().flat_map(|run| run.start.0..run.start.0 + run.count) {
+                    // Each is this thread's, so nobody else can have allocated or freed it.
+                    assert!(!zone.is_free(FrameId(frame), Order::BASE), "{named:?}");
+                    self.free(step, Block(frame, 0));
+                }
             }
             Op::Stats => {
                 self.say(step, &[]);
@@ -277,23 +305,27 @@ impl<'a, G: Geometry> Thread<'a, G> {
 
     fn alloc(&mut self, step: usize, order: u32, class: Class) {
         self.say(step, &[Doing::Taking(order)]);
-        let request = World::<G>::request(order, self.script.at).class(class);
+        let request = World::<G, P>::request(order, self.script.at).class(class);
         let found = (self.world.scenario.machine.alloc)(&self.world.zone, request);
         self.take(found, order);
     }
 
     /// A run as single frames: as good as any other blocks that it consists of.
     fn alloc_run(&mut self, request: RangeRequest) {
+        self.refused();
         if let Ok(run) = self.world.zone.alloc_range(request) {
             assert_eq!(run.end.0 - run.start.0, request.frames, "as long as it was asked for");
             (run.start.0..run.end.0).for_each(|frame| self.own(Block(frame, 0)));
+            self.state.last = Some((Operation::Alloc, Frames::of(run.start.0..run.end.0)));
         }
     }
 
     fn take(&mut self, found: Option<FrameId>, order: u32) {
         let block = found.map(|frame| Block(frame.0, order));
+        self.refused();
         if let Some(block) = block {
             self.own(block);
+            self.state.last = Some((Operation::Alloc, block.frames()));
         }
         self.got.push(block);
     }
@@ -304,6 +336,16 @@ impl<'a, G: Geometry> Thread<'a, G> {
         let freed =
             (self.world.scenario.machine.free)(&self.world.zone, block, Slot(self.script.at));
         assert!(freed, "{block:?} is allocated, yet its free is refused");
+        self.freed(block.range());
+    }
+
+    fn freed(&mut self, frames: std::ops::Range<usize>) {
+        self.state.last = Some((Operation::Free, Frames::of(frames)));
+    }
+
+    /// What the record of a slot says then is not told.
+    fn refused(&mut self) {
+        self.state.last = None;
     }
 
     fn own(&mut self, block: Block) {
@@ -332,6 +374,11 @@ impl<'a, G: Geometry> Thread<'a, G> {
             let pack = |block: &Block| (block.0 as u64) << 8 | u64::from(block.1) | 1 << 63;
             let mut all = std::vec![step as u64];
             all.extend(self.state.owned.0);
+            let last = self.state.last.map(|(operation, frames)| (operation as u64, frames.0));
+            all.extend(
+                last.into_iter()
+                    .flat_map(|(operation, frames)| std::iter::once(operation).chain(frames)),
+            );
             all.extend(self.got.iter().map(|got| got.as_ref().map_or(0, pack)));
             all.push(self.got.len() as u64);
             all.extend(self.state.offline.0);

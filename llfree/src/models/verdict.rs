@@ -2,13 +2,14 @@
 
 use std::vec::Vec;
 
-use woodlot_frame::{FrameAllocator, FrameId, Geometry, HugeId, Order};
+use woodlot_frame::{FrameAllocator, FrameId, Geometry, HugeId, Order, Persistence, Slot};
 
-use super::frames::{Block, Frames};
+use super::frames::{Block, Doing, Frames};
 use super::machine::Level;
 use super::script::State;
-use super::world::World;
+use super::world::{Recovered, World};
 use super::{Law, Op, std};
+use crate::End;
 use crate::index::{Kind, Places};
 use crate::state::Phase;
 use crate::tree::{Tree, quarters};
@@ -20,7 +21,7 @@ pub(super) enum When {
     Returned,
 }
 
-impl<G: Geometry> World<G> {
+impl<G: Geometry, P: Persistence> World<G, P> {
     /// Judges the zone with these threads.
     pub(super) fn judge(&self, states: &[&State], when: When) {
         let (level, law) = (self.scenario.machine.level, self.scenario.law);
@@ -47,6 +48,23 @@ impl<G: Geometry> World<G> {
             // Whose the frames are nobody can say; a recovery must fit together all the same.
             (_, Law::FreedByOthers) => _ = self.recovered(),
             _ => self.judge_owners(states, when),
+        }
+        if P::INTENTS && when == When::Returned {
+            self.judge_records(states);
+        }
+    }
+
+    /// The record of each slot names the last operation of its thread.
+    fn judge_records(&self, states: &[&State]) {
+        for (state, script) in states.iter().zip(self.scenario.threads) {
+            let Some((operation, frames)) = state.last else { continue };
+            let last = self.zone.last_operation(Slot(script.at)).expect("there was an operation");
+            let mut named = Frames::default();
+            for run in self.zone.frames_of(last) {
+                named = named.or(Frames::of(run.start.0..run.start.0 + run.count));
+            }
+            let said = (last.operation, last.end, named);
+            assert_eq!(said, (operation, End::Whole, frames), "the record of slot {}", script.at);
         }
     }
 
@@ -217,13 +235,26 @@ impl<G: Geometry> World<G> {
         if when == When::Returned && !contested.is_empty() {
             assert!(!freed.is_empty(), "of several frees of {contested:?} none succeeded");
         }
-        let recovered = self.recovered().but(contested);
+        let found = self.recovered();
+        let recovered = found.allocated.but(contested);
         let owned = owned.but(contested);
         let lost = owned.but(recovered);
         assert!(lost.is_empty(), "owned, but not in the durable words: {lost:?}");
-        let more = recovered.but(owned);
+        let mut more = recovered.but(owned);
+        if P::INTENTS {
+            // What is about to be freed its owner knows.
+            let doing = states.iter().flat_map(|state| &state.doing);
+            let giving = doing.fold(Frames::default(), |all, doing| match doing {
+                Doing::Giving(block) => all.or(block.frames()),
+                _ => all,
+            });
+            let lost = more.but(found.whole).but(found.cut_off).but(giving);
+            assert!(lost.is_empty(), "allocated, nobody's, and not named: {lost:?}");
+            // Of an operation that was cut off the write in doubt is left, and nothing else.
+            more = more.but(found.cut_off);
+        }
         let mut doing: Vec<_> = states.iter().flat_map(|state| state.doing.clone()).collect();
-        let torn = |order: u32| (7..G::HUGE_ORDER).contains(&order);
+        let torn = |order: u32| !P::INTENTS && (7..G::HUGE_ORDER).contains(&order);
         let explained = more.explained(&mut doing, torn);
         assert!(explained, "owned by nobody: {more:?} in the durable words, {states:?}");
     }
@@ -232,7 +263,7 @@ impl<G: Geometry> World<G> {
     /// once for what the durable words have ever been, and must yield a zone in which everything fits
     /// together.
     #[cfg(woodlot_explore)]
-    fn recovered(&self) -> Frames {
+    fn recovered(&self) -> Recovered {
         let durable = self.words.durable();
         if let Some(&known) = self.recoveries.borrow().get(&durable) {
             return known;
@@ -244,26 +275,33 @@ impl<G: Geometry> World<G> {
         let free = self.huge_frames().map(|huge| recovered.zone.lower.count_free(huge)).sum();
         assert_eq!(recovered.zone.free_frames(), free, "the recovery counts what the bits say");
         recovered.judge_statistics();
-        let allocated = recovered.allocated();
-        self.recoveries.borrow_mut().insert(durable, allocated);
-        allocated
+        let found = recovered.found();
+        self.recoveries.borrow_mut().insert(durable, found);
+        found
     }
 
     #[cfg(not(woodlot_explore))]
-    fn recovered(&self) -> Frames {
-        self.allocated()
+    fn recovered(&self) -> Recovered {
+        self.found()
     }
 
-    /// What the states and the bits say is allocated.
-    fn allocated(&self) -> Frames {
-        let mut allocated = Frames::default();
+    /// What the states and the bits say is allocated, and what the records name.
+    fn found(&self) -> Recovered {
+        let mut found = Recovered::default();
         for frame in 0..self.scenario.frames {
             let (huge, offset) = self.zone.locate(FrameId(frame));
             if !self.zone.lower.is_free(huge, offset, 0) {
-                allocated.insert(frame);
+                found.allocated.insert(frame);
             }
         }
-        allocated
+        for last in self.zone.last_operations() {
+            let cut_off = last.end == End::CutOff;
+            let named = if cut_off { &mut found.cut_off } else { &mut found.whole };
+            for run in self.zone.frames_of(last) {
+                *named = named.or(Frames::of(run.start.0..run.start.0 + run.count));
+            }
+        }
+        found
     }
 
     /// Allocates blocks of `order` until there are no more, and looks that this is so. Only for

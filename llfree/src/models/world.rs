@@ -8,20 +8,20 @@ use std::collections::HashMap;
 use std::vec::Vec;
 
 use woodlot_frame::atomics::{AtomicU32, AtomicU64, Ordering};
-use woodlot_frame::{ClassPolicy, FrameId, Geometry, Init, Request, Slot, ZoneConfig};
+use woodlot_frame::{ClassPolicy, Geometry, Init, Persistence, Request, Slot, ZoneConfig};
 
 use super::frames::{Block, Frames};
 use super::script::Thread;
 use super::{Scenario, Script, std};
 use crate::index::Index;
-use crate::{LLFree, Line, Parts, TreeStates, Tuning};
+use crate::{LLFree, Line, Parts, RecordLine, TreeStates, Tuning};
 
 /// What the threads of a scenario share.
-pub(super) struct World<G: Geometry> {
+pub(super) struct World<G: Geometry, P: Persistence> {
     /// Borrows from `words`, so it goes first.
-    pub(super) zone: LLFree<'static, G>,
+    pub(super) zone: LLFree<'static, G, P>,
     pub(super) words: Words,
-    pub(super) scenario: Scenario<G>,
+    pub(super) scenario: Scenario<G, P>,
     /// What the setup has allocated and no thread owns.
     pub(super) background: Frames,
     /// Read by a thread that makes a pause.
@@ -29,10 +29,19 @@ pub(super) struct World<G: Geometry> {
     pub(super) pause: AtomicU64,
     /// What recoveries have yielded, by the durable words that they began from.
     #[cfg(woodlot_explore)]
-    pub(super) recoveries: RefCell<HashMap<Vec<u64>, Frames>>,
+    pub(super) recoveries: RefCell<HashMap<Vec<u64>, Recovered>>,
     /// What the owner of a frame writes to.
     #[cfg(woodlot_loom)]
     cells: Vec<loom::cell::UnsafeCell<Option<usize>>>,
+}
+
+/// What a recovery finds, or would.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Recovered {
+    pub(super) allocated: Frames,
+    /// With intents: the frames that records name, of operations that are whole and of those that were cut off.
+    pub(super) whole: Frames,
+    pub(super) cut_off: Frames,
 }
 
 /// The words of a zone.
@@ -45,6 +54,7 @@ pub(super) struct Words {
     leaves: Box<[AtomicU64]>,
     pub(super) trees: Box<[Line<AtomicU64>]>,
     children: Box<[AtomicU32]>,
+    intents: Box<[RecordLine]>,
 }
 
 /// The words of an index, as they were at some time.
@@ -67,9 +77,10 @@ unsafe fn forever<W>(words: &[W]) -> &'static [W] {
 }
 
 impl Words {
-    fn new<G: Geometry>(zone: &ZoneConfig) -> Self {
+    fn new<G: Geometry, P: Persistence>(zone: &ZoneConfig) -> Self {
         let lengths = Parts::lengths::<G>(zone).expect("a zone");
         let [rows, states, totals, slots, masks, leaves, trees, children] = lengths;
+        let intents = Parts::records::<P>(zone).expect("a zone");
         let zero = || AtomicU64::new(0);
         let long = |length: usize| (0..length).map(|_| zero()).collect();
         Words {
@@ -81,6 +92,7 @@ impl Words {
             leaves: long(leaves),
             trees: (0..trees).map(|_| Line(zero())).collect(),
             children: (0..children).map(|_| AtomicU32::new(0)).collect(),
+            intents: (0..intents).map(|_| Line([(); 4].map(|()| [zero(), zero()]))).collect(),
         }
     }
 
@@ -98,7 +110,7 @@ impl Words {
                 leaves: forever(&self.leaves),
                 trees: forever(&self.trees),
                 children: forever(&self.children),
-                intents: &[],
+                intents: forever(&self.intents),
             }
         }
     }
@@ -107,7 +119,8 @@ impl Words {
     #[cfg(woodlot_explore)]
     pub(super) fn durable(&self) -> Vec<u64> {
         let states = self.states.iter().flat_map(|line| &line.0);
-        let words = self.rows.iter().chain(states);
+        let records = self.intents.iter().flat_map(|line| line.as_flattened());
+        let words = self.rows.iter().chain(states).chain(records);
         words.map(|word| word.load(Ordering::Relaxed)).collect()
     }
 
@@ -126,6 +139,11 @@ impl Words {
             leaves: any(&self.leaves),
             trees: self.trees.iter().map(|_| Line(forgotten())).collect(),
             children: self.children.iter().map(|_| AtomicU32::new(0xa5a5_a5a5)).collect(),
+            intents: {
+                let line =
+                    |line: &RecordLine| line.0.each_ref().map(|pair| pair.each_ref().map(copy));
+                self.intents.iter().map(|of| Line(line(of))).collect()
+            },
         }
     }
 
@@ -146,6 +164,9 @@ impl Words {
         model.name("mask", &self.masks);
         model.name("leaf", &self.leaves);
         model.name("child", &self.children);
+        for (line, words) in self.intents.iter().enumerate() {
+            model.name(&std::format!("record line {line}"), words.as_flattened());
+        }
         for (tree, states) in self.states.iter().enumerate() {
             model.name(&std::format!("states of tree {tree}"), &states.0);
         }
@@ -155,17 +176,17 @@ impl Words {
     }
 }
 
-impl<G: Geometry> Scenario<G> {
+impl<G: Geometry, P: Persistence> Scenario<G, P> {
     fn config(&self) -> ZoneConfig {
-        let &Scenario { frames, slots, classes, .. } = self;
-        ZoneConfig { start: FrameId(0), frames, slots, classes }
+        let &Scenario { frames, slots, classes, room, .. } = self;
+        ZoneConfig::new(frames, slots).with_classes(classes).with_record_room(room)
     }
 }
 
-impl<G: Geometry> World<G> {
+impl<G: Geometry, P: Persistence> World<G, P> {
     /// The zone after the setup.
-    pub(super) fn new(scenario: &Scenario<G>) -> Self {
-        let mut world = World::start(scenario, Words::new::<G>(&scenario.config()), Init::Free);
+    pub(super) fn new(scenario: &Scenario<G, P>) -> Self {
+        let mut world = World::start(scenario, Words::new::<G, P>(&scenario.config()), Init::Free);
         world.set_up();
         world
     }
@@ -176,13 +197,18 @@ impl<G: Geometry> World<G> {
         World::start(&self.scenario, self.words.after_a_crash(), Init::Recover)
     }
 
-    fn start(scenario: &Scenario<G>, words: Words, init: Init) -> Self {
+    fn start(scenario: &Scenario<G, P>, words: Words, init: Init) -> Self {
         let mut tuning = Tuning::DEFAULT;
         tuning.reserve_after_frees = scenario.machine.reserve_after_frees;
         // SAFETY: the zone is dropped before the words, which nobody replaces.
         let parts = unsafe { words.parts() };
         World {
-            zone: LLFree::from_parts(&scenario.config(), tuning, parts, init).expect("a zone"),
+            zone: {
+                let persistence = P::detect().expect("it is there everywhere");
+                let config = scenario.config();
+                LLFree::persistent_from_parts(&config, tuning, persistence, parts, init)
+                    .expect("a zone")
+            },
             words,
             scenario: *scenario,
             background: Frames::default(),

@@ -36,7 +36,7 @@ impl By {
 /// What a call is about to write is said here, if the allocator keeps intents.
 #[derive(Clone, Copy)]
 pub(crate) struct Intent<'a, G, P> {
-    record: Option<(&'a Record, P)>,
+    record: Option<(Record<'a>, P)>,
     part: bool,
     /// The frame from which offsets are counted.
     first: usize,
@@ -46,7 +46,7 @@ pub(crate) struct Intent<'a, G, P> {
 impl<'a, G: Geometry, P: Persistence> Intent<'a, G, P> {
     /// For writes with offsets from frame `first` on.
     #[inline(always)]
-    pub(crate) const fn new(record: Option<(&'a Record, P)>, by: By, first: usize) -> Self {
+    pub(crate) const fn new(record: Option<(Record<'a>, P)>, by: By, first: usize) -> Self {
         Intent { record, part: by.part, first, geometry: PhantomData }
     }
 
@@ -57,7 +57,7 @@ impl<'a, G: Geometry, P: Persistence> Intent<'a, G, P> {
     }
 
     #[inline(always)]
-    fn record(&self) -> Option<(&'a Record, P)> {
+    fn record(&self) -> Option<(Record<'a>, P)> {
         if P::INTENTS { self.record } else { None }
     }
 
@@ -67,11 +67,11 @@ impl<'a, G: Geometry, P: Persistence> Intent<'a, G, P> {
         let Some((record, persistence)) = self.record() else {
             return;
         };
-        let index = self.first + offset;
+        let block = Header::block(operation, order, self.first + offset);
         if self.part {
-            record.say_part::<G, P>(operation, order, index, persistence);
+            record.say_part::<G, P>(block, persistence);
         } else {
-            record.put(Header::block(operation, order, index), persistence);
+            record.put(block, persistence);
         }
     }
 
@@ -84,20 +84,20 @@ impl<'a, G: Geometry, P: Persistence> Intent<'a, G, P> {
         let index = self.first + offset;
         if self.part {
             let row = index + (step << ROW_ORDER);
-            record.say_part::<G, P>(operation, ROW_ORDER, row, persistence);
+            record.say_part::<G, P>(Header::block(operation, ROW_ORDER, row), persistence);
         } else {
             let block = Header::block(operation, order, index).ended(End::UnderWay);
             record.put(block.at(step), persistence);
         }
     }
 
-    /// Before some frames of a row are taken, as a part of a batch.
+    /// Before some frames of a row are taken, as a part of a batch. False: the record has no room for that.
     #[inline(always)]
-    pub(crate) fn frames(&self, offset: usize, mask: u64) {
-        if let Some((record, persistence)) = self.record() {
+    pub(crate) fn frames(&self, offset: usize, mask: u64) -> bool {
+        self.record().is_none_or(|(record, persistence)| {
             let row = (self.first + offset) >> row_order::<G>();
-            record.append(Write::Frames { row, mask }, persistence);
-        }
+            record.append(Write::Frames { row, mask }, persistence)
+        })
     }
 
     /// What was said last does not happen. Of a batch it is no longer an entry; the header of a single write stays

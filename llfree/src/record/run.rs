@@ -53,13 +53,13 @@ impl Header {
 }
 
 /// Runs. Frames are counted from the first that the metadata is for.
-impl Record {
-    fn bounds(&self) -> impl Iterator<Item = &AtomicU64> {
+impl<'a> Record<'a> {
+    fn bounds(self) -> impl Iterator<Item = &'a AtomicU64> {
         self.entry(0).iter()
     }
 
     /// Begins a run; of one that allocates, the frames are not known yet.
-    pub(crate) fn begin_run<P: Persistence>(&self, frames: Range<usize>, persistence: P) {
+    pub(crate) fn begin_run<P: Persistence>(self, frames: Range<usize>, persistence: P) {
         // The header before may speak of these words.
         self.put(Header::NONE, persistence);
         let values = [frames.start, frames.end];
@@ -71,13 +71,13 @@ impl Record {
 
     /// Before a write of a run.
     pub(super) fn say_of_run<P: Persistence>(
-        &self,
+        self,
         mut before: Header,
-        operation: Operation,
-        order: u32,
-        index: usize,
+        alone: Header,
         persistence: P,
     ) {
+        let (order, index) = (alone.order(), alone.index());
+        let operation = alone.operation().unwrap_or(Operation::Alloc);
         let allocates = before.operation() == Some(Operation::Alloc);
         let goes_on = allocates && before.reached() == index;
         match operation {
@@ -93,13 +93,13 @@ impl Record {
         self.go_on(before, Header::run(operation, order, index), persistence);
     }
 
-    fn set_bound(&self, number: usize, frame: usize) {
+    fn set_bound(self, number: usize, frame: usize) {
         let word = self.bounds().nth(number);
         word.into_iter().for_each(|word| word.store(frame as u64, Ordering::Release));
     }
 
     /// A run has come to its end. One that was refused has allocated nothing, or freed what it came to.
-    pub(crate) fn end_run<P: Persistence>(&self, refused: bool, persistence: P) {
+    pub(crate) fn end_run<P: Persistence>(self, refused: bool, persistence: P) {
         let header = self.header();
         let frees = header.operation() == Some(Operation::Free);
         if refused && frees {
@@ -110,7 +110,7 @@ impl Record {
     }
 
     /// The frames of a run that the caller owns beside those in doubt, if it is under way.
-    pub(crate) fn run_owned(&self, header: Header) -> Range<usize> {
+    pub(crate) fn run_owned(self, header: Header) -> Range<usize> {
         let [start, end] = self.run_bounds();
         match (header.end(), header.operation()) {
             _ if header.order() != RUN => 0..0,
@@ -121,7 +121,7 @@ impl Record {
     }
 
     /// The frames of a run that are named.
-    pub(crate) fn run_named(&self, header: Header) -> Range<usize> {
+    pub(crate) fn run_named(self, header: Header) -> Range<usize> {
         let [start, end] = self.run_bounds();
         match (header.end(), header.operation()) {
             _ if header.order() != RUN => 0..0,
@@ -131,7 +131,7 @@ impl Record {
         }
     }
 
-    fn run_bounds(&self) -> [usize; 2] {
+    fn run_bounds(self) -> [usize; 2] {
         let mut bounds = [0; 2];
         let words = bounds.iter_mut().zip(self.bounds());
         words.for_each(|(bound, word)| *bound = word.load(Ordering::Relaxed) as usize);

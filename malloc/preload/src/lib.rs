@@ -3,6 +3,10 @@
 //! `LD_PRELOAD=libwoodlot_malloc.so program` has the program allocate here. Each call does what POSIX, or the manual of
 //! glibc, says of it. *errno* is set where a call fails, and nowhere else.
 
+mod exit;
+mod out;
+mod own;
+
 use std::ffi::{c_int, c_void};
 use std::ptr::{self, NonNull};
 

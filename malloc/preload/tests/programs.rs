@@ -1,61 +1,45 @@
-//! Programs that have their heap from the preloaded library: a C program for what each call promises, and real ones.
+//! Programs that have their heap from the preloaded library: a C program for what each call promises, one of C++ with
+//! threads, and real ones.
 
-use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+mod built;
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::process::Command;
 use std::sync::OnceLock;
 use std::{env, fs};
 
+use built::{library, succeeded};
 use tempfile::TempDir;
 
-/// The library and the C program, built once.
-struct Built {
-    folder: TempDir,
-    library: PathBuf,
-}
-
-fn built() -> &'static Built {
-    static BUILT: OnceLock<Built> = OnceLock::new();
-    BUILT.get_or_init(|| {
+/// A folder with the programs, which are compiled once.
+fn folder() -> &'static Path {
+    static FOLDER: OnceLock<TempDir> = OnceLock::new();
+    let made = FOLDER.get_or_init(|| {
         let folder = TempDir::new().expect("a folder");
-        let package = Path::new(env!("CARGO_MANIFEST_DIR"));
-        // target/debug/deps/programs-…: the library is built as this test is.
-        let test = env::current_exe().expect("this test");
-        let target = test.parent().and_then(Path::parent).expect("target/debug");
-        let profile = target.file_name().and_then(OsStr::to_str).expect("a profile's folder");
-        let build = Command::new(env!("CARGO"))
-            .args(["build", "--package", "woodlot-malloc-preload", "--target-dir"])
-            .arg(target.parent().expect("target"))
-            .args(["--profile", if profile == "debug" { "dev" } else { profile }])
-            .current_dir(package)
-            .output();
-        succeeded("cargo build", &build.expect("cargo"));
-        let compile = Command::new("cc")
-            .args(["-O1", "-Wall", "-Werror", "-pthread", "-o"])
-            .arg(folder.path().join("contract"))
-            .arg(package.join("tests/contract.c"))
-            .output();
-        succeeded("cc", &compile.expect("a C compiler"));
-        Built { folder, library: target.join("libwoodlot_malloc.so") }
-    })
-}
-
-fn succeeded(what: &str, output: &Output) {
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{what}: {}\n{said}", output.status);
-    // The loader says so if it cannot preload, and goes on.
-    assert!(!said.contains("cannot be preloaded"), "{what}: {said}");
+        let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+        let shared = ["-shared", "-fPIC"].map(OsStr::new);
+        for (source, program, more) in [
+            ("contract.c", "contract", &[][..]),
+            ("threads.cpp", "threads", &[]),
+            ("plugin.cpp", "plugin.so", &shared),
+        ] {
+            built::compile(&tests.join(source), &folder.path().join(program), more);
+        }
+        folder
+    });
+    made.path()
 }
 
 /// A program that has its heap from the library.
 fn preloaded(program: impl AsRef<Path>) -> Command {
     let mut command = Command::new(program.as_ref());
-    command.env("LD_PRELOAD", &built().library).current_dir(built().folder.path());
+    command.env("LD_PRELOAD", library()).current_dir(folder());
     command
 }
 
 fn contract(part: &str) -> Command {
-    let mut command = preloaded(built().folder.path().join("contract"));
+    let mut command = preloaded(folder().join("contract"));
     command.arg(part);
     command
 }
@@ -97,6 +81,38 @@ fn the_same_without_restartable_sequences() {
     }
 }
 
+/// What runs below an emulator in a second or two.
+const BELOW_VALGRIND: [&str; 5] = ["sizes", "zeroed", "resized", "short_lives", "signals"];
+
+/// Valgrind knows no restartable sequences. A tool that replaces malloc would leave the library without work.
+#[test]
+fn the_same_below_valgrind() {
+    if !has("valgrind") {
+        return;
+    }
+    let callgrind: &[&str] = &["--tool=callgrind", "--callgrind-out-file=/dev/null"];
+    let parts = BELOW_VALGRIND.map(|part| (part, &["--tool=none"][..]));
+    for (part, tool) in parts.into_iter().chain([("sizes", callgrind)]) {
+        let mut valgrind = preloaded("valgrind");
+        valgrind.arg("-q").args(tool).arg(folder().join("contract")).arg(part);
+        let output = valgrind.env("WOODLOT_MALLOC_STATS", "text").output().expect("valgrind");
+        succeeded(part, &output);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("caches of threads"), "{tool:?} {part}: {said}");
+    }
+}
+
+/// Threads of C++ that hand each other objects and end with some, a library that allocates when it is loaded, and forks in
+/// the middle.
+#[test]
+fn threads_of_cxx() {
+    for tunables in ["", "glibc.pthread.rseq=0"] {
+        let mut threads = preloaded(folder().join("threads"));
+        threads.arg(folder().join("plugin.so")).env("GLIBC_TUNABLES", tunables);
+        assert_eq!(run(threads), "done\n");
+    }
+}
+
 #[test]
 fn wrong_calls_end_the_process_with_one_line() {
     let nowhere = "which is in no page of a block in use";
@@ -120,6 +136,23 @@ fn wrong_calls_end_the_process_with_one_line() {
     }
 }
 
+/// `woodlot_malloc.h`, by a program that is linked with the library.
+#[test]
+fn its_own_functions() {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let program = folder().join("own");
+    let include = OsString::from(format!("-I{}", package.join("include").display()));
+    let at = library().parent().expect("its folder").as_os_str();
+    let linked = [OsStr::new("-fno-builtin"), &include, library().as_os_str()];
+    built::compile(&package.join("tests/own.c"), &program, &linked);
+    for (tunables, more) in [("", None), ("glibc.pthread.rseq=0", Some("threads"))] {
+        let mut own = Command::new(&program);
+        own.args(more).env("LD_LIBRARY_PATH", at).env("GLIBC_TUNABLES", tunables);
+        let said = run(own);
+        assert!(said.starts_with("process ") && said.contains("\n{\"pid\":"), "{said}");
+    }
+}
+
 fn has(program: &str) -> bool {
     let paths = env::var_os("PATH").unwrap_or_default();
     let has = env::split_paths(&paths).any(|folder| folder.join(program).is_file());
@@ -131,7 +164,7 @@ fn has(program: &str) -> bool {
 
 #[test]
 fn ls_lists() {
-    fs::write(built().folder.path().join("a file"), "x").expect("a file");
+    fs::write(folder().join("a file"), "x").expect("a file");
     let mut ls = preloaded("ls");
     ls.arg("-la");
     assert!(run(ls).contains("a file"));
@@ -175,7 +208,7 @@ fn gcc_compiles() {
         gcc.args(["-O2", "-pthread", "-o", "again"])
             .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/contract.c"));
         run(gcc);
-        let mut again = preloaded(built().folder.path().join("again"));
+        let mut again = preloaded(folder().join("again"));
         again.arg("sizes");
         run(again);
     }

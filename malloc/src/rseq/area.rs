@@ -17,7 +17,11 @@ pub(super) const CPU_ID: usize = 4;
 /// The offset of *rseq_cs*.
 pub(super) const RSEQ_CS: usize = 8;
 /// What stands before the place where a sequence goes on that was aborted: glibc has registered it.
+#[cfg(target_arch = "x86_64")]
 pub(super) const SIGNATURE: u32 = 0x5305_3053;
+/// The same: the instruction `brk #0x45e0`.
+#[cfg(target_arch = "aarch64")]
+pub(super) const SIGNATURE: u32 = 0xd428_bc00;
 /// Bytes that an area has at least that is in use.
 const LEAST_SIZE: u32 = 20;
 
@@ -42,6 +46,27 @@ fn symbols() -> [Option<NonNull<u8>>; 2] {
             ".weak __rseq_size",
             "mov {offset}, qword ptr [rip + __rseq_offset@GOTPCREL]",
             "mov {size}, qword ptr [rip + __rseq_size@GOTPCREL]",
+            offset = out(reg) offset,
+            size = out(reg) size,
+            options(nostack, preserves_flags, pure, readonly),
+        );
+    }
+    [offset, size].map(NonNull::new)
+}
+
+/// The same.
+#[cfg(target_arch = "aarch64")]
+fn symbols() -> [Option<NonNull<u8>>; 2] {
+    let (offset, size): (*mut u8, *mut u8);
+    // SAFETY: as above.
+    unsafe {
+        asm!(
+            ".weak __rseq_offset",
+            ".weak __rseq_size",
+            "adrp {offset}, :got:__rseq_offset",
+            "ldr {offset}, [{offset}, :got_lo12:__rseq_offset]",
+            "adrp {size}, :got:__rseq_size",
+            "ldr {size}, [{size}, :got_lo12:__rseq_size]",
             offset = out(reg) offset,
             size = out(reg) size,
             options(nostack, preserves_flags, pure, readonly),

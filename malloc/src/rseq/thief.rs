@@ -24,7 +24,7 @@
 use woodlot_frame::atomics::{AtomicU64, Ordering};
 
 /// A word that is being stolen from: empty to whoever takes, full to whoever puts.
-pub const CLOSED: u64 = 0xffff << 48;
+pub const CLOSED: u64 = 0xffff;
 
 /// Takes what is in the words of some CPU, and leaves them empty. `abort` aborts the sequence that is under way on that
 /// CPU, if there is one.
@@ -56,15 +56,15 @@ mod models {
 
         /// The word of a list, as `woodlot_kmem::List` has it. The address of a block is its number, from 1.
         const fn list(first: u64, count: u64) -> u64 {
-            count << 48 | first
+            first << 16 | count
         }
 
         fn first(list: u64) -> u64 {
-            list & ((1 << 48) - 1)
+            list >> 16
         }
 
         fn count(list: u64) -> u64 {
-            list >> 48
+            list & 0xffff
         }
 
         const BLOCKS: usize = 4;

@@ -15,11 +15,10 @@
 use core::arch::asm;
 use core::ptr::NonNull;
 
-use super::area::{CPU_ID, RSEQ_CS, SIGNATURE};
-use super::{ABORTS, CACHE_SHIFT, CPUS, Place};
+use woodlot_kmem::List;
 
-/// The bits of a list's word that are the address.
-const ADDRESS: u64 = (1 << 48) - 1;
+use super::area::{CPU_ID, RSEQ_CS, SIGNATURE};
+use super::{ABORTS, CACHE_SHIFT, CLOSED, CPUS, Place};
 
 /// A sequence: descriptor, begin, and what follows an abort. `{area}` is the area's offset, `{cpu}` becomes the address
 /// of the CPU's cache, and where the CPU has none the sequence goes on at 6.
@@ -77,14 +76,13 @@ pub(super) unsafe fn pop(area: isize, place: Place) -> Option<NonNull<u8>> {
     unsafe {
         sequence!(
             "mov {t}, qword ptr [{cpu} + {index} * 8]",
-            "and {t}, {address}",
+            "sar {t}, 16",
             "jz 3f",
             "mov {rest}, qword ptr [{t}]",
             "mov qword ptr [{cpu} + {index} * 8], {rest}";
             area = in(reg) area,
             caches = in(reg) place.caches,
             index = in(reg) place.index,
-            address = in(reg) ADDRESS,
             cpu = out(reg) _,
             rest = out(reg) _,
             t = out(reg) block,
@@ -105,20 +103,17 @@ pub(super) unsafe fn push(area: isize, place: Place, block: NonNull<u8>, target:
     unsafe {
         sequence!(
             "mov {rest}, qword ptr [{cpu} + {index} * 8]",
-            "mov {t}, {rest}",
-            "shr {t}, 48",
+            "movzx {t:e}, {rest:x}",
             "cmp {t}, {target}",
             "jae 6f",
             "mov qword ptr [{block}], {rest}",
-            // One block more, in place of the address the new one.
-            "or {rest}, {address}",
-            "lea {t}, [{block} + 1]",
-            "add {t}, {rest}",
+            // The count of the list, and the word of the block: the list with one block more.
+            "add {t}, {first}",
             "mov qword ptr [{cpu} + {index} * 8], {t}";
             area = in(reg) area,
             caches = in(reg) place.caches,
             index = in(reg) place.index,
-            address = in(reg) ADDRESS,
+            first = in(reg) List::word_of(block),
             block = in(reg) block.as_ptr(),
             target = in(reg) target,
             cpu = out(reg) _,
@@ -140,13 +135,13 @@ pub(super) unsafe fn take(area: isize, place: Place) -> u64 {
     unsafe {
         sequence!(
             "mov {t}, qword ptr [{cpu} + {index} * 8]",
-            "test {t}, {address}",
-            "jz 6f",
+            "cmp {t}, {CLOSED}",
+            "jbe 6f",
             "mov qword ptr [{cpu} + {index} * 8], 0";
             area = in(reg) area,
             caches = in(reg) place.caches,
             index = in(reg) place.index,
-            address = in(reg) ADDRESS,
+            CLOSED = const CLOSED,
             cpu = out(reg) _,
             t = out(reg) word,
             options(nostack),

@@ -1,7 +1,7 @@
 //! The library, built and put where a C compiler looks for it.
 //!
 //! ```text
-//!   PREFIX/include/woodlot.h
+//!   PREFIX/include/woodlot.h, woodlot_kmem.h
 //!   PREFIX/lib/libwoodlot.a, libwoodlot.so ─► .so.0.1 ─► .so.0.1.0
 //!   PREFIX/lib/pkgconfig/woodlot.pc
 //! ```
@@ -20,6 +20,9 @@ use crate::shell::{cargo, root, run};
 
 /// Where cargo builds it.
 pub const TARGET: &str = "target/c";
+
+/// What is installed of `capi/include`.
+const HEADERS: [&str; 2] = ["woodlot.h", "woodlot_kmem.h"];
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -45,7 +48,9 @@ pub fn install(prefix: &Path) -> Result<u64, String> {
         fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     }
     copy(&root().join(&archive), &lib.join("libwoodlot.a"))?;
-    copy(&root().join("capi/include/woodlot.h"), &prefix.join("include/woodlot.h"))?;
+    for header in HEADERS {
+        copy(&root().join("capi/include").join(header), &prefix.join("include").join(header))?;
+    }
     let shared = lib.join(format!("libwoodlot.so.{VERSION}"));
     let soname = format!("libwoodlot.so.{}", series());
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".into());
@@ -75,7 +80,7 @@ fn series() -> &'static str {
 fn description(prefix: &Path) -> String {
     format!(
         "prefix={}\nincludedir=${{prefix}}/include\nlibdir=${{prefix}}/lib\n\n\
-         Name: woodlot\nDescription: Lock-free page-frame allocators\nVersion: {VERSION}\n\
+         Name: woodlot\nDescription: Lock-free page-frame allocators, and kernel memory over them\nVersion: {VERSION}\n\
          Cflags: -I${{includedir}}\nLibs: -L${{libdir}} -lwoodlot\n",
         prefix.display()
     )
@@ -111,9 +116,12 @@ pub fn symbols(prefix: &Path) -> Result<usize, String> {
     if let Some(foreign) = needed.iter().find(|name| !MEMORY.contains(name)) {
         return Err(failed(format!("needs {foreign}")));
     }
-    let header = fs::read_to_string(prefix.join("include/woodlot.h"))
-        .map_err(|error| format!("woodlot.h: {error}"))?;
-    let declared = declared(&header);
+    let read = |header: &str| {
+        let text = fs::read_to_string(prefix.join("include").join(header));
+        text.map(|text| declared(&text)).map_err(|error| format!("{header}: {error}"))
+    };
+    let declared: Result<Vec<_>, _> = HEADERS.into_iter().map(read).collect();
+    let declared: BTreeSet<_> = declared?.into_iter().flatten().collect();
     match exported == declared {
         true => Ok(exported.len()),
         false => {

@@ -36,7 +36,9 @@ pub fn run_all(prefix: &Path, folder: &Path) -> Result<Ran, String> {
     let sources = [
         Program { source: "capi/examples/first.c".into(), flags: &[] },
         Program { source: "capi/examples/freestanding.c".into(), flags: &["-ffreestanding"] },
+        Program { source: "capi/examples/kmem.c".into(), flags: &["-ffreestanding"] },
         Program { source: "capi/tests/bad_input.c".into(), flags: &[] },
+        Program { source: "capi/tests/kmem.c".into(), flags: &[] },
         Program { source: readme.program(folder)?, flags: &[] },
         Program { source: "capi/examples/frames.cpp".into(), flags: &[] },
     ];

@@ -83,7 +83,7 @@ impl<'l, 'a> Walk<'l, 'a> {
         }
         let code = edges.keys().filter(|&&node| library.is_code(node));
         let code = code.map(|&node| library.bytes(node).len()).sum();
-        let panicking = panicking(&edges);
+        let panicking = panicking(library, &edges);
         Walk { library, edges, panicking, code }
     }
 
@@ -181,10 +181,11 @@ fn inside(edge: &Edge) -> Option<Node> {
     }
 }
 
-/// The sections from which the handler's call is reached.
-fn panicking(edges: &HashMap<Node, Vec<Edge>>) -> HashSet<Node> {
+/// The sections from which the handler of panics is reached.
+fn panicking(library: &Library<'_>, edges: &HashMap<Node, Vec<Edge>>) -> HashSet<Node> {
     let mut callers: HashMap<Node, Vec<Node>> = HashMap::new();
-    let mut todo = Vec::new();
+    let is_handler = |node: &&Node| library.name(**node).ends_with("rust_begin_unwind");
+    let mut todo: Vec<Node> = edges.keys().filter(is_handler).copied().collect();
     for (&from, out) in edges {
         for edge in out {
             match &edge.to {

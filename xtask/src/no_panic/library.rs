@@ -51,6 +51,15 @@ impl<'a> Library<'a> {
             // rustc's own metadata is no object file.
             objects.extend(File::parse(data).ok());
         }
+        Ok(Library::of(objects))
+    }
+
+    /// Reads one object file.
+    pub fn read_object(bytes: &'a [u8]) -> object::Result<Library<'a>> {
+        Ok(Library::of(vec![File::parse(bytes)?]))
+    }
+
+    fn of(objects: Vec<File<'a>>) -> Library<'a> {
         let (mut defined, mut names) = (HashMap::new(), HashMap::new());
         for (file, object) in objects.iter().enumerate() {
             for symbol in object.symbols() {
@@ -65,7 +74,14 @@ impl<'a> Library<'a> {
                 }
             }
         }
-        Ok(Library { objects, defined, names })
+        Library { objects, defined, names }
+    }
+
+    /// All functions, by their demangled names.
+    pub fn functions(&self) -> Vec<(String, Node)> {
+        let mut all: Vec<_> = self.names.iter().map(|(&node, name)| (name.clone(), node)).collect();
+        all.sort_by(|a, b| (&a.0, a.1.1.0).cmp(&(&b.0, b.1.1.0)));
+        all
     }
 
     /// Symbols that one of the prefixes begins, with their sections.

@@ -22,7 +22,7 @@ pub const PUBLISHED: [Published; 17] = [
     Published { name: "woodlot-pool", folder: "pool", alone: false },
     Published { name: "woodlot-ostd", folder: "adapters/ostd", alone: true },
     Published { name: "woodlot-x86_64", folder: "adapters/x86_64", alone: false },
-    Published { name: "woodlot-heap", folder: "adapters/heap", alone: false },
+    Published { name: "woodlot-kernel", folder: "adapters/kernel", alone: false },
     Published { name: "woodlot-capi", folder: "capi", alone: true },
     Published { name: "woodlot-rivals", folder: "rivals", alone: true },
     Published { name: "woodlot-trace", folder: "trace", alone: false },

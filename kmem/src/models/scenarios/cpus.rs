@@ -6,6 +6,7 @@ use crate::models::{On, Op, Scenario, Script};
 
 const LARGE: usize = 2048;
 const SMALL: usize = 1024;
+const PAGE: usize = 4096;
 const SPAN: usize = 2 * 4096;
 
 const fn cpu(cpu: usize, owns: &'static [usize], ops: &'static [Op]) -> Script {
@@ -100,5 +101,11 @@ scenarios! {
     moved: 2 pages, [Alloc(SMALL), Alloc(SMALL)], [
         Script { on: On::All, owns: &[0, 1], ops: &[Free(0), Free(1), AllocSure(SMALL)] },
         cpu(1, &[], &[AllocSure(SMALL), Free(0)]),
+    ];
+
+    /// Blocks that are pages, beside those of a slab.
+    pages_and_slabs: 2 pages, [Alloc(PAGE)], [
+        cpu(0, &[0], &[Free(0), Alloc(PAGE)]),
+        cpu(1, &[], &[Alloc(LARGE), Free(0)]),
     ];
 }

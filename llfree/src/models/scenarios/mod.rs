@@ -29,6 +29,7 @@ macro_rules! thread {
 
 mod children;
 mod index;
+mod intents;
 mod lower;
 mod mistakes;
 mod reclaim;

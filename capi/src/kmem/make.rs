@@ -1,0 +1,148 @@
+//! Making an allocator.
+
+use core::ffi::c_int;
+use core::ptr::NonNull;
+
+use woodlot_frame::FrameAllocator;
+use woodlot_kmem::{Descriptor, Direct, PAGE};
+
+use super::caches::{caches_in, caches_size};
+use super::handle::{Held, KmemHandle, Small};
+use super::parts::{Frames, Told};
+use super::types::{KmemConfig, KmemMemory, KmemSizes};
+use crate::error::Error;
+use crate::memory::{check, overlap, read, status, write};
+use crate::zone::{BASE_4K, LLFREE, Zone, kind, on_zone_or};
+
+/// See the header.
+///
+/// # Safety
+/// See the header, under "Memory".
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn woodlot_kmem_memory_size(
+    config: *const KmemConfig,
+    out: *mut KmemSizes,
+) -> c_int {
+    let size = || {
+        check(out)?;
+        // SAFETY: as the caller promises.
+        let config = unsafe { read(config) }?;
+        // SAFETY: as the caller promises.
+        let need = unsafe { sizes(&config) }?;
+        // SAFETY: as the caller promises.
+        unsafe { write(out, need) }
+    };
+    status(size())
+}
+
+/// See the header.
+///
+/// # Safety
+/// See the header, under "Memory" and "Functions".
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn woodlot_kmem_init(
+    kmem: *mut KmemHandle,
+    config: *const KmemConfig,
+    memory: *const KmemMemory,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    status(unsafe { init(kmem, config, memory) })
+}
+
+unsafe fn init(
+    kmem: *mut KmemHandle,
+    config: *const KmemConfig,
+    memory: *const KmemMemory,
+) -> Result<(), Error> {
+    check(kmem)?;
+    // SAFETY: as the caller promises.
+    let (config, memory) = unsafe { (read(config)?, read(memory)?) };
+    // SAFETY: as the caller promises.
+    let need = unsafe { sizes(&config) }?;
+    if config.base.is_null() {
+        return Err(Error::Null);
+    }
+    if !config.base.addr().is_multiple_of(PAGE) {
+        return Err(Error::Unaligned);
+    }
+    if memory.caches_size < need.caches_size {
+        return Err(Error::CachesShort);
+    }
+    if memory.descriptors_size < need.descriptors_size {
+        return Err(Error::DescriptorsShort);
+    }
+    let handle = (kmem.addr(), size_of::<KmemHandle>());
+    let caches = (memory.caches_start.addr(), need.caches_size);
+    let descriptors = (memory.descriptors_start.addr(), need.descriptors_size);
+    if overlap(handle, caches) || overlap(handle, descriptors) || overlap(caches, descriptors) {
+        return Err(Error::Overlap);
+    }
+    check(memory.descriptors_start.cast::<Descriptor>())?;
+    // SAFETY: the caller vouches for functions and memory.
+    let caches = unsafe { caches_in(&config.cpus, memory.caches_start) }?;
+    // SAFETY: as above: so many bytes are there, and zeros are descriptors.
+    let descriptors = unsafe {
+        memory.descriptors_start.write_bytes(0, need.descriptors_size);
+        let count = need.descriptors_size / size_of::<Descriptor>();
+        core::slice::from_raw_parts(memory.descriptors_start.cast::<Descriptor>(), count)
+    };
+    // SAFETY: as above.
+    let pages = unsafe { frames(&config, descriptors) }?;
+    let KmemConfig { misuse, reclaim, .. } = config;
+    let told = Told { context: config.cpus.context, misuse, reclaim };
+    // SAFETY: the caller vouches for the handle.
+    unsafe { KmemHandle::fill(kmem, |place| _ = Small::init(place, caches, pages, told)) };
+    Ok(())
+}
+
+/// # Safety
+/// Unless it is null or misaligned, the zone's pointer leads to a handle.
+unsafe fn sizes(config: &KmemConfig) -> Result<KmemSizes, Error> {
+    let caches_size = caches_size(&config.cpus)?;
+    // SAFETY: as the caller says.
+    let zone = unsafe { Zone::at(config.zone) }?;
+    let frames = on_zone_or!(config.zone, engine => engine.zone().frames, error => Err(error));
+    if kind(zone.word()).1 != BASE_4K {
+        return Err(Error::BadGeometry);
+    }
+    if frames >= u32::MAX as usize {
+        return Err(Error::ZoneTooLarge);
+    }
+    Ok(KmemSizes { caches_size, descriptors_size: frames * size_of::<Descriptor>() })
+}
+
+/// # Safety
+/// The zone was made, its memory lies at `base`, and there is a descriptor for each frame.
+unsafe fn frames(config: &KmemConfig, descriptors: &'static [Descriptor]) -> Result<Frames, Error> {
+    let base = NonNull::new(config.base.cast::<u8>()).ok_or(Error::Null)?;
+    // SAFETY: as the caller says.
+    let zone = unsafe { Zone::at::<'static>(config.zone) }?;
+    // SAFETY: the word says which engine it is, and that frames have 4 KiB, as was checked; the rest is the caller's promise.
+    let pages = unsafe {
+        if kind(zone.word()).0 == LLFREE {
+            Direct::new(zone.engine(), base, descriptors).map(Frames::LLFree)
+        } else {
+            other_frames(zone, base, descriptors)
+        }
+    };
+    pages.ok_or(Error::Unknown)
+}
+
+#[cfg(feature = "nbbs")]
+unsafe fn other_frames(
+    zone: &'static Zone,
+    base: NonNull<u8>,
+    descriptors: &'static [Descriptor],
+) -> Option<Frames> {
+    // SAFETY: as the caller says.
+    unsafe { Direct::new(zone.engine(), base, descriptors).map(Frames::Nbbs) }
+}
+
+#[cfg(not(feature = "nbbs"))]
+unsafe fn other_frames(
+    _: &'static Zone,
+    _: NonNull<u8>,
+    _: &'static [Descriptor],
+) -> Option<Frames> {
+    None
+}

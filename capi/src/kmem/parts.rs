@@ -1,0 +1,130 @@
+//! What an allocator is made of beside its caches: pages, hooks, and who makes objects.
+//!
+//! ```text
+//!   Frames    a zone of one engine or the other, and its page descriptors
+//!   Told      misuse, reclaim          functions of C
+//!   Builder   make, unmake             functions of C
+//! ```
+
+use core::ffi::c_void;
+use core::ptr::NonNull;
+
+use woodlot_frame::Base4K;
+use woodlot_kmem::{Build, Descriptor, Direct, Hooks, Misuse, NoPages, PageId, Pages};
+use woodlot_llfree::LLFree;
+#[cfg(feature = "nbbs")]
+use woodlot_nbbs::Nbbs4;
+
+use super::types::{Make, OnMisuse, Reclaim, Unmake};
+
+/// The pages of a zone of one engine or the other.
+pub enum Frames {
+    LLFree(Direct<'static, LLFree<'static, Base4K>>),
+    #[cfg(feature = "nbbs")]
+    Nbbs(Direct<'static, Nbbs4<'static, Base4K>>),
+}
+
+macro_rules! on_frames {
+    ($frames:expr, $pages:ident => $body:expr) => {
+        match $frames {
+            Frames::LLFree($pages) => $body,
+            #[cfg(feature = "nbbs")]
+            Frames::Nbbs($pages) => $body,
+        }
+    };
+}
+
+// SAFETY: all is done by the pages inside, which keep the promise.
+unsafe impl Pages for Frames {
+    fn alloc(&self, count: usize, align: usize, cpu: usize) -> Result<PageId, NoPages> {
+        on_frames!(self, pages => pages.alloc(count, align, cpu))
+    }
+
+    unsafe fn free(&self, first: PageId, count: usize, cpu: usize) {
+        // SAFETY: as the caller says.
+        on_frames!(self, pages => unsafe { pages.free(first, count, cpu) });
+    }
+
+    #[inline]
+    fn address(&self, page: PageId) -> NonNull<u8> {
+        on_frames!(self, pages => pages.address(page))
+    }
+
+    #[inline]
+    fn find(&self, address: *mut u8) -> Option<(PageId, usize)> {
+        on_frames!(self, pages => pages.find(address))
+    }
+
+    #[inline]
+    fn descriptor(&self, page: PageId) -> &Descriptor {
+        on_frames!(self, pages => pages.descriptor(page))
+    }
+}
+
+/// Who hears of wrong calls and of memory that is short.
+pub struct Told {
+    pub(super) context: *mut c_void,
+    pub(super) misuse: Option<OnMisuse>,
+    pub(super) reclaim: Option<Reclaim>,
+}
+
+// SAFETY: the functions may be called on any CPU, as the header asks of them.
+unsafe impl Sync for Told {}
+
+/// `WOODLOT_KMEM_…` of the header, and the address.
+fn numbered(misuse: Misuse) -> (u32, *mut u8) {
+    match misuse {
+        Misuse::Foreign(at) => (1, at),
+        Misuse::Interior(at) => (2, at),
+        Misuse::WrongSize(at) => (3, at),
+        Misuse::DoubleFree(at) => (4, at),
+        // There is no other one yet.
+        _ => (0, core::ptr::null_mut()),
+    }
+}
+
+impl Hooks for Told {
+    fn misuse(&self, misuse: Misuse) {
+        let (kind, at) = numbered(misuse);
+        if let Some(hear) = self.misuse {
+            // SAFETY: as the caller of `woodlot_kmem_init` has promised.
+            unsafe { hear(self.context, kind, at.cast()) };
+        }
+    }
+
+    fn reclaim(&self, pages: usize) -> bool {
+        // SAFETY: as above.
+        self.reclaim.is_some_and(|reclaim| unsafe { reclaim(self.context, pages) != 0 })
+    }
+}
+
+/// Objects of a full list: `WOODLOT_OBJECTS_TARGET`.
+pub const OBJECTS_TARGET: usize = 16;
+
+/// Makes objects by functions of C.
+pub struct Builder {
+    pub(super) context: *mut c_void,
+    pub(super) make: Make,
+    pub(super) unmake: Unmake,
+}
+
+// SAFETY: the functions may be called on any CPU, as the header asks of them.
+unsafe impl Sync for Builder {}
+
+// SAFETY: what the functions make is as the header asks: memory of at least 16 bytes, aligned to 8, that is the cache's alone.
+unsafe impl Build for Builder {
+    /// The least that an object is.
+    type Object = [u64; 2];
+    const KINDS: usize = 1;
+    const TARGET: usize = OBJECTS_TARGET;
+
+    fn make(&self, _: usize) -> Option<NonNull<[u64; 2]>> {
+        // SAFETY: as the caller of `woodlot_objects_init` has promised.
+        NonNull::new(unsafe { (self.make)(self.context) }.cast())
+    }
+
+    unsafe fn unmake(&self, _: usize, object: NonNull<[u64; 2]>) {
+        // SAFETY: as above; `make` has returned the object, and nobody has it.
+        unsafe { (self.unmake)(self.context, object.as_ptr().cast()) };
+    }
+}

@@ -1,0 +1,116 @@
+//! Runs: blocks of a list that follow one another in memory, upwards or downwards.
+//!
+//! ```text
+//!   list   b5 ─► b4 ─► b3 ─► b9 ─► …         b5, b4 and b3 are a run; it lies at b3
+//! ```
+//!
+//! 1. Blocks that were allocated one after another mostly lie so, and so do those that were freed one after another.
+//! 2. In a run each block's word is known before it is loaded, so that no load waits for another one: a processor looks at
+//!    several blocks at a time.
+//!
+//! *Progress*: a step for each block of the run.
+
+use crate::list::List;
+use crate::word;
+
+/// How far a run may go.
+#[derive(Clone, Copy)]
+pub(crate) struct Room {
+    /// Blocks below the first one of the list.
+    pub(crate) below: usize,
+    /// Blocks above it.
+    pub(crate) above: usize,
+    /// Blocks of the run, in either direction: at least one.
+    pub(crate) most: usize,
+}
+
+/// Blocks that follow one another in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Run {
+    /// Blocks below the first one of the list.
+    pub(crate) below: usize,
+    /// How many, at least one.
+    pub(crate) blocks: usize,
+}
+
+/// The run that a list begins with, of blocks of so many bytes, and the list behind it. `None` if the list is empty.
+///
+/// # Safety
+/// The list is the caller's.
+pub(crate) unsafe fn split(list: List, bytes: usize, room: Room) -> Option<(Run, List)> {
+    // SAFETY: as the caller says.
+    let (first, mut rest) = unsafe { list.pop() }?;
+    let step = rest.first_address().wrapping_sub(first.addr().get());
+    let is_down = step == bytes.wrapping_neg();
+    let beside = if is_down {
+        room.below
+    } else if step == bytes {
+        room.above
+    } else {
+        0
+    };
+    let most = beside.min(room.most - 1).min(rest.len());
+    let (mut last, mut more) = (first, 0);
+    while more < most {
+        // SAFETY: the list is the caller's, and the block beside the last one of the run is the next one of it.
+        let found = unsafe {
+            last = last.byte_offset(step as isize);
+            List::from_word(word::read(last.as_ptr().cast()))
+        };
+        (more, rest) = (more + 1, rest.behind(step));
+        if found != rest {
+            rest = found;
+            break;
+        }
+    }
+    Some((Run { below: if is_down { more } else { 0 }, blocks: more + 1 }, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use core::ptr::NonNull;
+    use std::vec::Vec;
+
+    use super::*;
+
+    const ALL: Room = Room { below: 9, above: 9, most: 9 };
+
+    /// The runs of a list that pops these blocks of 16 bytes, in this order: below, and how many.
+    fn runs(order: &[usize], room: Room) -> Vec<(usize, usize)> {
+        let mut memory = [[0u64; 2]; 10];
+        let blocks = memory.each_mut().map(|block| NonNull::from(block).cast::<u8>());
+        // SAFETY: each block is pushed once.
+        let mut list =
+            order.iter().rev().fold(List::EMPTY, |list, &at| unsafe { list.push(blocks[at]) });
+        core::iter::from_fn(|| {
+            // SAFETY: the list is the test's.
+            let (run, rest) = unsafe { split(list, 16, room) }?;
+            assert_eq!(rest.len() + run.blocks, list.len());
+            list = rest;
+            Some((run.below, run.blocks))
+        })
+        .collect()
+    }
+
+    #[test]
+    fn a_run_goes_up_or_down() {
+        assert_eq!(runs(&[], ALL), []);
+        assert_eq!(runs(&[3], ALL), [(0, 1)]);
+        assert_eq!(runs(&[0, 1, 2, 3], ALL), [(0, 4)]);
+        assert_eq!(runs(&[9, 8, 7], ALL), [(2, 3)]);
+        assert_eq!(runs(&[5, 4, 3, 9, 1, 2], ALL), [(2, 3), (0, 1), (0, 2)]);
+        assert_eq!(runs(&[5, 6, 5 - 1], ALL), [(0, 2), (0, 1)]);
+        assert_eq!(runs(&[1, 3, 5, 7], ALL), [(0, 1); 4]);
+    }
+
+    #[test]
+    fn a_run_ends_where_there_is_no_room() {
+        let order = [4, 5, 6, 7, 8, 9];
+        assert_eq!(runs(&order, Room { above: 2, ..ALL }), [(0, 3), (0, 3)]);
+        assert_eq!(runs(&order, Room { most: 4, ..ALL }), [(0, 4), (0, 2)]);
+        assert_eq!(runs(&[4, 3, 2, 1], Room { below: 1, ..ALL }), [(1, 2), (1, 2)]);
+        assert_eq!(runs(&[4, 3], Room { most: 1, ..ALL }), [(0, 1), (0, 1)]);
+    }
+}

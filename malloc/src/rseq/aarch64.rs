@@ -1,0 +1,207 @@
+//! The sequences, for AArch64.
+//!
+//! ```text
+//!   5:  rseq_cs ← descriptor
+//!   2:  start: which CPU? load, decide                     an abort leads back to 5
+//!       store                                              the only store that others see: it commits
+//!   3:  end
+//! ```
+//!
+//! 1. Between *start* and *end* a thread is on one CPU, and nothing else of the process runs there; or the sequence
+//!    begins again.
+//! 2. A sequence changes no register that it begins with.
+//! 3. A jump to *end* or out of the sequence ends it without a change.
+//!
+//! A thief's `membarrier` orders the memory of both CPUs, so plain loads and stores do. The thread pointer is TPIDR_EL0.
+
+use core::arch::asm;
+use core::ptr::NonNull;
+
+use woodlot_kmem::List;
+
+use super::area::{CPU_ID, RSEQ_CS, SIGNATURE};
+use super::{ABORTS, CACHE_SHIFT, CPUS, Place};
+
+/// A sequence: descriptor, begin, and what follows an abort. `{area}` is the area's offset, `{cpu}` becomes the address
+/// of the CPU's cache, `{t}` is what it returns, and where the CPU has no cache the sequence goes on at 6.
+macro_rules! sequence {
+    ($($code:literal),* ; $($operands:tt)*) => {
+        asm!(
+            ".pushsection __rseq_cs, \"aw\", @progbits",
+            ".balign 32",
+            "7:",
+            ".long 0, 0",
+            ".quad 2f, 3f - 2f, 4f",
+            ".popsection",
+            "5:",
+            "mrs {own}, tpidr_el0",
+            "add {own}, {own}, {area}",
+            "adrp {t}, 7b",
+            "add {t}, {t}, :lo12:7b",
+            "str {t}, [{own}, #{RSEQ_CS}]",
+            "2:",
+            "ldr {cpu:w}, [{own}, #{CPU_ID}]",
+            "cmp {cpu:w}, #{CPUS}",
+            "b.hs 6f",
+            "add {cpu}, {caches}, {cpu}, lsl #{CACHE_SHIFT}",
+            $($code,)*
+            "3:",
+            // Behind the code, where nothing gets by itself: an unconditional jump reaches 128 MiB.
+            ".pushsection .text.rseq, \"ax\", @progbits",
+            ".inst {SIGNATURE}",
+            "4:",
+            "adrp {t}, {aborts}",
+            "add {t}, {t}, :lo12:{aborts}",
+            "8:",
+            "ldxr {cpu}, [{t}]",
+            "add {cpu}, {cpu}, #1",
+            "stxr {own:w}, {cpu}, [{t}]",
+            "cbnz {own:w}, 8b",
+            "b 5b",
+            ".popsection",
+            "b 9f",
+            "6:",
+            "mov {t}, #0",
+            "9:",
+            RSEQ_CS = const RSEQ_CS,
+            CPU_ID = const CPU_ID,
+            CPUS = const CPUS,
+            CACHE_SHIFT = const CACHE_SHIFT,
+            SIGNATURE = const SIGNATURE,
+            aborts = sym ABORTS,
+            own = out(reg) _,
+            cpu = out(reg) _,
+            $($operands)*
+        )
+    };
+}
+
+/// Takes a block off this CPU's list. `place` is where each CPU has it.
+///
+/// # Safety
+/// `area` is what [`offset`](super::area::offset) returned, and the place is one in caches of all CPUs.
+#[inline(always)]
+pub(super) unsafe fn pop(area: isize, place: Place) -> Option<NonNull<u8>> {
+    let block: *mut u8;
+    // SAFETY: the list is this CPU's, and so is its first block. If it is not any more, the word that is loaded there is
+    // dropped, and it lies in memory that stays mapped.
+    unsafe {
+        sequence!(
+            "ldr {t}, [{cpu}, {index}, lsl #3]",
+            "asr {t}, {t}, #16",
+            "cbz {t}, 6f",
+            "ldr {rest}, [{t}]",
+            "str {rest}, [{cpu}, {index}, lsl #3]";
+            area = in(reg) area,
+            caches = in(reg) place.caches,
+            index = in(reg) place.index,
+            rest = out(reg) _,
+            t = out(reg) block,
+            options(nostack),
+        );
+    }
+    NonNull::new(block)
+}
+
+/// Puts a block on this CPU's list, if it has fewer than `target`.
+///
+/// # Safety
+/// As for [`pop`]; the block is the caller's.
+#[inline(always)]
+pub(super) unsafe fn push(area: isize, place: Place, block: NonNull<u8>, target: usize) -> bool {
+    let word: u64;
+    // SAFETY: the list is this CPU's. The block is the caller's until the last store.
+    unsafe {
+        sequence!(
+            "ldr {rest}, [{cpu}, {index}, lsl #3]",
+            "uxth {t:w}, {rest:w}",
+            "cmp {t}, {target}",
+            "b.hs 6f",
+            "str {rest}, [{block}]",
+            // The count of the list, and the word of the block: the list with one block more.
+            "add {t}, {t}, {first}",
+            "str {t}, [{cpu}, {index}, lsl #3]";
+            area = in(reg) area,
+            caches = in(reg) place.caches,
+            index = in(reg) place.index,
+            first = in(reg) List::word_of(block),
+            block = in(reg) block.as_ptr(),
+            target = in(reg) target,
+            rest = out(reg) _,
+            t = out(reg) word,
+            options(nostack),
+        );
+    }
+    word != 0
+}
+
+/// Takes this CPU's list, and leaves an empty one. 0 if it is empty or closed.
+///
+/// # Safety
+/// As for [`pop`].
+pub(super) unsafe fn take(area: isize, place: Place) -> u64 {
+    let word: u64;
+    // SAFETY: the word is this CPU's.
+    unsafe {
+        sequence!(
+            "ldr {t}, [{cpu}, {index}, lsl #3]",
+            // Neither empty nor closed: it has an address.
+            "lsr {own}, {t}, #16",
+            "cbz {own}, 6f",
+            "str xzr, [{cpu}, {index}, lsl #3]";
+            area = in(reg) area,
+            caches = in(reg) place.caches,
+            index = in(reg) place.index,
+            t = out(reg) word,
+            options(nostack),
+        );
+    }
+    word
+}
+
+/// Puts a list where this CPU has an empty one.
+///
+/// # Safety
+/// As for [`pop`]; the list is the caller's.
+pub(super) unsafe fn put(area: isize, place: Place, list: u64) -> bool {
+    let put: u64;
+    // SAFETY: the word is this CPU's. `t` is the descriptor's address, which is not 0, unless the list is not put.
+    unsafe {
+        sequence!(
+            "ldr {old}, [{cpu}, {index}, lsl #3]",
+            "cbnz {old}, 6f",
+            "str {list}, [{cpu}, {index}, lsl #3]";
+            area = in(reg) area,
+            caches = in(reg) place.caches,
+            index = in(reg) place.index,
+            list = in(reg) list,
+            old = out(reg) _,
+            t = out(reg) put,
+            options(nostack),
+        );
+    }
+    put != 0
+}
+
+/// The CPU that this thread runs on; above any CPU if it is not registered.
+///
+/// # Safety
+/// As for [`pop`].
+#[inline]
+pub(super) unsafe fn cpu(area: isize) -> u32 {
+    let cpu: u32;
+    // SAFETY: a load from the area.
+    unsafe {
+        asm!(
+            "mrs {own}, tpidr_el0",
+            "add {own}, {own}, {area}",
+            "ldr {cpu:w}, [{own}, #{CPU_ID}]",
+            CPU_ID = const CPU_ID,
+            area = in(reg) area,
+            own = out(reg) _,
+            cpu = out(reg) cpu,
+            options(nostack, preserves_flags, readonly),
+        );
+    }
+    cpu
+}
