@@ -36,7 +36,8 @@ pub const VERB: &str = "instructions";
 /// The program that can be counted. A program that does not know [`VERB`] must not be started with it.
 static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
 
-/// Says that this program runs [`pairs`] when it is started with [`VERB`]: from now on it can [`count`].
+/// Says that this program runs [`pairs`] when it is started with [`VERB`], and what `kmem` has verbs for: from now on it
+/// can [`count`].
 pub fn enable() {
     if let Ok(program) = current_exe() {
         PROGRAM.get_or_init(|| program);
@@ -51,13 +52,21 @@ pub fn count(engine: Engine, order: Order) -> Result<f64, Failure> {
     difference(&[VERB, engine.name(), &order.0.to_string()])
 }
 
+/// The program, for whoever starts it again.
+///
+/// # Errors
+/// It has not said that it can be.
+pub(crate) fn program() -> Result<&'static Path, Failure> {
+    let cannot = || Failure::Failed("this program cannot start itself again".into());
+    PROGRAM.get().map(PathBuf::as_path).ok_or_else(cannot)
+}
+
 /// What a pair takes, of which the program makes so many as its last argument says.
 ///
 /// # Errors
 /// As [`count`].
 pub(crate) fn difference(arguments: &[&str]) -> Result<f64, Failure> {
-    let cannot = || Failure::Failed("not counted: this program cannot start itself again".into());
-    let program = PROGRAM.get().ok_or_else(cannot)?;
+    let program = program()?;
     let [few, many] = PAIRS.map(|pairs| callgrind(program, arguments, pairs));
     Ok((many? - few?) as f64 / (PAIRS[1] - PAIRS[0]) as f64)
 }

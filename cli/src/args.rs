@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::builder::PathBufValueParser;
 use clap::{Args, Parser, Subcommand};
-use woodlot_bench::command::{BenchArgs, FragArgs, InstructionsArgs, KmemPairsArgs};
+use woodlot_bench::command::{
+    BenchArgs, FragArgs, InstructionsArgs, KmemPairsArgs, KmemSampleArgs,
+};
 use woodlot_bench::engine::{Engine, Engines};
 use woodlot_bench::{instructions, kmem};
 
@@ -43,6 +45,8 @@ Examples:
       A benchmark of the NBBS paper, in a zone of which a random half is in use.
   woodlot bench kmem pair
       The kernel memory allocator over page frames, beside malloc: the paper's benchmarks.
+  woodlot bench kmem preload
+      The same loops through malloc and free, with each heap that is installed preloaded.
   woodlot bench --check
       Measure every target of this repository and say which are met.
   woodlot frag --slots 8
@@ -127,6 +131,9 @@ pub enum Command {
     /// Pairs of an allocation and its free, for counting them: what bench kmem instructions runs
     #[command(name = kmem::VERB, hide = true)]
     KmemPairs(KmemPairsArgs),
+    /// A case of bench kmem, in a process of its own: what bench kmem preload and memory run
+    #[command(name = kmem::SAMPLE_VERB, hide = true)]
+    KmemSample(KmemSampleArgs),
 }
 
 /// What can be done with a trace.

@@ -55,6 +55,7 @@ pub fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Some(Command::Frag(args)) => return command::frag(args),
         Some(Command::Instructions(args)) => return command::instructions(args),
         Some(Command::KmemPairs(args)) => return command::kmem_pairs(&args),
+        Some(Command::KmemSample(args)) => return command::kmem_sample(&args),
         Some(Command::Report(args)) => report::report(&args, &mut screen)?,
         #[cfg(target_os = "linux")]
         Some(Command::Zone(command)) => zone::zone_command(command, &mut screen)?,

@@ -210,7 +210,7 @@ impl Coalesce {
         let count = size.pages();
         let first = pages.alloc(count, PAGE, cpu)?;
         for page in (1..count).map(|page| first.plus(page)) {
-            pages.descriptor(page).set(Kind::Inside(first));
+            pages.descriptor(page).set(Kind::Inside(first, id));
         }
         pages.descriptor(first).set(Kind::Slab(id));
         self.counts.splits += 1;

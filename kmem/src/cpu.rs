@@ -56,6 +56,22 @@ pub unsafe trait PerCpu: Sync {
     /// The block is one of this size, and the caller's, who gives it away.
     unsafe fn push(&self, size: SizeId, block: NonNull<u8>, target: usize) -> bool;
 
+    /// As [`pop`](Self::pop), by the fast way alone: caches that have another way too say `None` where they would take that.
+    #[inline(always)]
+    fn try_pop(&self, size: SizeId) -> Option<NonNull<u8>> {
+        self.pop(size)
+    }
+
+    /// As [`push`](Self::push), by the fast way alone.
+    ///
+    /// # Safety
+    /// As for [`push`](Self::push).
+    #[inline(always)]
+    unsafe fn try_push(&self, size: SizeId, block: NonNull<u8>, target: usize) -> bool {
+        // SAFETY: as the caller says.
+        unsafe { self.push(size, block, target) }
+    }
+
     /// Takes a list, and leaves an empty one.
     fn take(&self, which: Which, size: SizeId) -> List;
 

@@ -4,9 +4,6 @@ use crate::page::{Kind, PageId};
 use crate::pages::Pages;
 use crate::size::{PAGE, SizeId};
 
-/// The most pages of a slab.
-const MAX_PAGES: u32 = 8;
-
 /// What an address lies in: the first page of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Found {
@@ -24,11 +21,9 @@ pub(crate) fn look<P: Pages>(pages: &P, at: *mut u8) -> Option<(Found, usize)> {
         Kind::None => None,
         Kind::Slab(id) => Some((Found::Slab(page, id), within)),
         Kind::Span(count) => Some((Found::Span(page, count), within)),
-        Kind::Inside(first) => {
-            // Where somebody frees what is not his, the page may have become another one's between two looks.
-            let before = page.0.checked_sub(first.0).filter(|before| *before < MAX_PAGES)?;
-            let id = pages.descriptor(first).slab_size()?;
-            Some((Found::Slab(first, id), before as usize * PAGE + within))
+        Kind::Inside(first, id) => {
+            let before = page.0.checked_sub(first.0)? as usize * PAGE;
+            Some((Found::Slab(first, id), before + within))
         }
     }
 }

@@ -178,9 +178,19 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
     #[inline]
     pub fn alloc_cookie(&self, cookie: Cookie<S>) -> Option<NonNull<u8>> {
         let block = self.upper.alloc(self, cookie.id)?;
+        // SAFETY: the layers had it.
+        Some(unsafe { self.handed_out(cookie.id, block) })
+    }
+
+    /// The block that is meant by what the layers have handed out.
+    ///
+    /// # Safety
+    /// They have, for this size.
+    #[inline(always)]
+    pub(crate) unsafe fn handed_out(&self, id: SizeId, block: NonNull<u8>) -> NonNull<u8> {
         // SAFETY: what the layers have of such a size is descriptors.
-        let page = S::is_page(cookie.id).then(|| unsafe { Descriptor::of_token(block) }.page());
-        Some(page.map_or(block, |page| self.pages.address(page)))
+        let page = S::is_page(id).then(|| unsafe { Descriptor::of_token(block) }.page());
+        page.map_or(block, |page| self.pages.address(page))
     }
 
     /// Frees a block of a cookie's size.
@@ -364,7 +374,7 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
         Some(self.pages.address(first))
     }
 
-    /// Frees a span, of so many pages if that is said; or a block of a slab whose page is not the slab's first.
+    /// Frees a span, of so many pages if that is said.
     ///
     /// # Safety
     /// As for [`free_any`](Self::free_any).
@@ -380,10 +390,6 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
                 // SAFETY: the span was allocated, and the caller uses it no more.
                 unsafe { self.pages.free(page, count, self.caches().current()) };
             }
-            // SAFETY: as the caller says.
-            Some((Found::Slab(_, id), _)) if pages.is_none() => unsafe {
-                self.free_block(id, block);
-            },
             Some(_) => self.hooks.misuse(Misuse::WrongSize(at)),
         }
     }

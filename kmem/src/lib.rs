@@ -3,7 +3,7 @@
 //! # How it works
 //!
 //! ```text
-//!   Kmem        what becomes of a request                                                            kmem
+//!   Kmem        what becomes of a request                                                            kmem, cached
 //!   PerCpu      1  two lists of blocks for each size on each CPU                                     cpu
 //!   Global      2  full lists, from CPUs that free to CPUs that allocate, one layer for each size    global
 //!   Coalesce    3  slabs, by the number of their free blocks                                         coalesce, run, whole, page
@@ -21,6 +21,7 @@
 
 mod audit;
 mod bins;
+mod cached;
 mod checked;
 mod coalesce;
 mod counted;
@@ -68,6 +69,8 @@ pub use objects::{Build, Objects};
 pub use page::{Descriptor, Kind, PageId};
 pub use pages::{NoPages, Pages};
 pub use places::{Place, Places};
-pub use size::{MAX_SIZE, MAX_SIZES, Octaves, PAGE, Quarters, Size, SizeId, Sizes, Table};
+pub use size::{
+    GRAINS, MAX_SIZE, MAX_SIZES, Octaves, PAGE, Quarters, SIZE_IDS, Size, SizeId, Sizes, Table,
+};
 pub use space::{AddressSpace, NotMapped};
 pub use vmblk::{VmblkStats, Vmblks};

@@ -4,7 +4,7 @@
 //!   links   63             32 31              0
 //!   whole   │ the list behind it               │    of a page that is a block, while it is free
 //!   slab    │ page before      │ page behind       │    in the list of slabs with as many free blocks; 0: none
-//!   inside  │ 0                │ first page        │    of a slab of several pages
+//!   inside  │ 0                │ first page        │    of the slab, which has several
 //!   span    │ 0                │ pages             │
 //!   first   │ span before      │ span behind       │    of a free span of addresses: in the list of such spans
 //!   last    │ 0                │ first page        │    of a free span of several pages
@@ -12,12 +12,14 @@
 //!   state   63      48 47      32 31      16 15     8 7      0
 //!   slab    │ fresh     │ head      │ free      │ kind   │ size   │
 //!   whole   │ page                  │ 0         │ kind   │ size   │
+//!   inside  │ 0                                 │ kind   │ size   │
 //!   first   │ pages                 │ 0         │ kind   │ 0      │
 //!   others  │ 0                                 │ kind   │ 0      │
 //! ```
 //!
 //! 1. A page that nobody has from this allocator has a descriptor of zeros, or the boundary tag of a free span.
-//! 2. *kind* and *size* change only while nobody has a block of the page, so that whoever has one may read them without
+//! 2. *size* is one more than the number of the size of a slab's blocks, and 0 where there is no slab: so the first byte
+//!    says all that a free needs. *kind* and *size* change only while nobody has a block of the page, so that whoever has one may read them without
 //!    a lock. All else belongs to the holder of the lock of the slab's size.
 //! 3. *free* counts free blocks of a slab. *head* is 1 + the offset / 16 of the first block of its free list, or 0.
 //!    *fresh* is the offset / 16 behind the last block that was ever handed out: what lies there is free, and on no list.
@@ -83,8 +85,8 @@ pub enum Kind {
     None,
     /// The first page of a slab of blocks of this size.
     Slab(SizeId),
-    /// Another page of a slab; the first one is this.
-    Inside(PageId),
+    /// Another page of a slab of blocks of this size; the first one is this.
+    Inside(PageId, SizeId),
     /// The first page of a span of so many pages that is one block.
     Span(usize),
 }
@@ -122,6 +124,12 @@ pub(crate) enum Tag {
 
 const PAGES_AT: u32 = 32;
 
+/// *size* of a state.
+#[inline(always)]
+fn slab_size(state: u64) -> Option<SizeId> {
+    (state as u8).checked_sub(1).map(SizeId::from_byte)
+}
+
 /// Who reads is who wrote, holds the lock, or has a block (invariant 2).
 const ORDERING: Ordering = Ordering::Relaxed;
 
@@ -130,34 +138,38 @@ impl Descriptor {
     pub fn of_words([links, state]: [u64; 2]) -> Descriptor {
         Descriptor {
             #[cfg(any(woodlot_loom, woodlot_explore, woodlot_shuttle))]
-            link: Default::default(),
+            link: core::cell::UnsafeCell::new(links),
             links: AtomicU64::new(links),
             state: AtomicU64::new(state),
         }
     }
 
+    /// Where the byte with the size of a slab's blocks lies, one more than the number of the size; 0 where there is no
+    /// slab. For those who look it up by code of their own.
+    #[cfg(target_endian = "little")]
+    pub const SIZE_AT: usize = core::mem::offset_of!(Descriptor, state);
+
     /// What the page is.
     #[inline]
     pub fn kind(&self) -> Kind {
-        let state = self.state.load(ORDERING);
-        match state >> KIND_AT & 0xff {
-            KIND_SLAB => Kind::Slab(SizeId::from_byte(state as u8)),
-            KIND_INSIDE => Kind::Inside(PageId(self.links.load(ORDERING) as u32)),
-            KIND_SPAN => Kind::Span((self.links.load(ORDERING) & LINK) as usize),
+        let (state, links) = (self.state.load(ORDERING), self.links.load(ORDERING));
+        match (state >> KIND_AT & 0xff, slab_size(state)) {
+            (KIND_SLAB, Some(size)) => Kind::Slab(size),
+            (KIND_INSIDE, Some(size)) => Kind::Inside(PageId(links as u32), size),
+            (KIND_SPAN, _) => Kind::Span((links & LINK) as usize),
             _ => Kind::None,
         }
     }
 
-    /// The size of a slab's blocks, if the page is the first of one: what a free without a size looks at.
-    #[inline]
+    /// The size of a slab's blocks, if the page is one of a slab: what a free without a size looks at.
+    #[inline(always)]
     pub(crate) fn slab_size(&self) -> Option<SizeId> {
-        let state = self.state.load(ORDERING);
-        (state & 0xff00 == KIND_SLAB << KIND_AT).then_some(SizeId::from_byte(state as u8))
+        slab_size(self.state.load(ORDERING))
     }
 
     /// Makes the page, which is this one, a block of this size: what stands for it in the lists.
     pub(crate) fn set_whole(&self, id: SizeId, page: PageId) -> NonNull<u8> {
-        let fixed = KIND_SLAB << KIND_AT | id.index() as u64;
+        let fixed = KIND_SLAB << KIND_AT | (id.index() as u64 + 1);
         self.state.store(u64::from(page.0) << PAGE_AT | fixed, ORDERING);
         self.token()
     }
@@ -194,8 +206,8 @@ impl Descriptor {
     pub(crate) fn set(&self, kind: Kind) {
         let (kind, size, links) = match kind {
             Kind::None => (0, 0, 0),
-            Kind::Slab(size) => (KIND_SLAB, size.index() as u64, 0),
-            Kind::Inside(first) => (KIND_INSIDE, 0, u64::from(first.0)),
+            Kind::Slab(size) => (KIND_SLAB, size.index() as u64 + 1, 0),
+            Kind::Inside(first, size) => (KIND_INSIDE, size.index() as u64 + 1, u64::from(first.0)),
             Kind::Span(pages) => (KIND_SPAN, 0, pages as u64 & LINK),
         };
         self.links.store(links, ORDERING);

@@ -18,6 +18,8 @@ pub const PAGE: usize = 4096;
 pub const MAX_SIZE: usize = 4096;
 /// The most sizes that a set has.
 pub const MAX_SIZES: usize = 28;
+/// Numbers of sizes are below this, a power of two.
+pub const SIZE_IDS: usize = MAX_SIZES.next_power_of_two();
 /// Bytes of the blocks that a list has, about.
 const LIST_BYTES: usize = 16 << 10;
 /// Blocks of a list, where each is a page. Such a list is not touched, so that handing it over is what counts: 4, 8 and 16
@@ -26,6 +28,8 @@ const LIST_PAGES: usize = 16;
 /// The smallest size. The table has an entry for each so many bytes.
 const GRAIN: usize = 16;
 const _: () = assert!(MIN_BLOCK <= GRAIN);
+/// How many entries it has: for requests of 0, up to 16, up to 32, … bytes.
+pub const GRAINS: usize = MAX_SIZE / GRAIN + 1;
 
 /// The number of a size: an index below [`Sizes::COUNT`], and so below [`MAX_SIZES`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -117,7 +121,7 @@ pub struct Table {
     targets: [u16; MAX_SIZES],
     count: usize,
     /// The size for requests of up to 16 times the index.
-    of: [SizeId; MAX_SIZE / GRAIN + 1],
+    of: [SizeId; GRAINS],
 }
 
 impl Table {
@@ -127,7 +131,7 @@ impl Table {
             sizes: [Size::NONE; MAX_SIZES],
             targets: [0; MAX_SIZES],
             count: 0,
-            of: [SizeId(0); MAX_SIZE / GRAIN + 1],
+            of: [SizeId(0); GRAINS],
         };
         let (mut bytes, mut grain) = (GRAIN, 0);
         while bytes <= MAX_SIZE {
@@ -167,6 +171,11 @@ impl Table {
 }
 
 impl Table {
+    /// The sizes for requests of up to 16 times the index: for those who look one up by code of their own.
+    pub const fn by_grains(&self) -> &[SizeId; GRAINS] {
+        &self.of
+    }
+
     /// The size with this number, which is below [`Sizes::COUNT`].
     pub const fn size(&self, number: usize) -> &Size {
         &self.sizes[number]

@@ -13,6 +13,7 @@ use core::ptr::NonNull;
 
 use woodlot_kmem::{Cookie, Kmem, PAGE, Quarters, SizeStats};
 
+use crate::busy::{self, Busy};
 use crate::large::{LARGEST, Large};
 use crate::misuse::{self, Abort};
 use crate::rseq::Rseq;
@@ -31,34 +32,65 @@ pub(crate) static LARGE: Large = Large::new();
 
 /// Gives what a thread's caches have to the layers below.
 fn flush_thread() {
-    KMEM.flush_cpu(0);
+    slowly(|| KMEM.flush_cpu(0));
+}
+
+/// So many bytes at a multiple of 16, if this CPU's cache has a block for them. `None` says nothing of the memory that
+/// there is: [`alloc`] does, which a caller that wants a short fast path calls then.
+#[inline(always)]
+pub fn alloc_cached(bytes: usize) -> Option<NonNull<u8>> {
+    KMEM.alloc_cached(bytes)
+}
+
+/// Frees a block, if this CPU's cache has room for it. False: [`free`] is to do it. Any address may be asked for that no
+/// page of this heap has; of null, it is false.
+///
+/// # Safety
+/// As for [`free`], if this heap has the page.
+#[inline(always)]
+pub unsafe fn free_cached(block: *mut u8) -> bool {
+    // SAFETY: as the caller says. Page 0 is not the heap's.
+    unsafe { KMEM.free_cached(NonNull::new_unchecked(block)) }
 }
 
 /// Allocates so many bytes at a multiple of 16. `None`: there is no memory.
 #[inline]
 pub fn alloc(bytes: usize) -> Option<NonNull<u8>> {
-    if bytes > LARGEST {
-        return alloc_large(bytes, PAGE);
+    match alloc_cached(bytes) {
+        None => alloc_slowly(bytes),
+        block => block,
     }
-    KMEM.alloc(bytes)
+}
+
+/// Does what takes locks, and frees what handlers have left meanwhile. `None`: nothing was done, because this is called by
+/// a signal handler that has interrupted such a call.
+fn slowly<T>(work: impl FnOnce() -> T) -> Option<T> {
+    let _busy = Busy::enter()?;
+    let result = work();
+    // SAFETY: who has parked a block has given it away.
+    busy::parked().for_each(|block| unsafe { free_at_last(block) });
+    Some(result)
 }
 
 #[cold]
 #[inline(never)]
-fn alloc_large(bytes: usize, align: usize) -> Option<NonNull<u8>> {
-    LARGE.alloc(bytes, align)
+fn alloc_slowly(bytes: usize) -> Option<NonNull<u8>> {
+    slowly(|| if bytes > LARGEST { LARGE.alloc(bytes, PAGE) } else { KMEM.alloc(bytes) })?
+}
+
+#[cold]
+#[inline(never)]
+fn alloc_aligned_slowly(bytes: usize, align: usize) -> Option<NonNull<u8>> {
+    slowly(|| match bytes.max(align) > LARGEST {
+        true => LARGE.alloc(bytes, align),
+        false => KMEM.alloc_aligned(bytes, align),
+    })?
 }
 
 /// The same at a multiple of `align`, a power of two.
 #[inline]
 pub fn alloc_aligned(bytes: usize, align: usize) -> Option<NonNull<u8>> {
-    if align <= MIN_ALIGN {
-        return alloc(bytes);
-    }
-    if bytes.max(align) > LARGEST {
-        return alloc_large(bytes, align);
-    }
-    KMEM.alloc_aligned(bytes, align)
+    if align <= MIN_ALIGN { alloc(bytes) } else { alloc_aligned_slowly(bytes, align) }
 }
 
 /// The same, zero.
@@ -81,8 +113,32 @@ pub fn alloc_zeroed(bytes: usize, align: usize) -> Option<NonNull<u8>> {
 pub unsafe fn free(block: NonNull<u8>) {
     // SAFETY: as the caller says.
     unsafe {
-        if !KMEM.free_if_here(block) {
-            free_large(block);
+        if !KMEM.free_cached(block) {
+            free_slowly(block);
+        }
+    }
+}
+
+/// # Safety
+/// As for [`free`].
+#[cold]
+#[inline(never)]
+unsafe fn free_slowly(block: NonNull<u8>) {
+    // SAFETY: as the caller says.
+    unsafe {
+        if slowly(|| free_at_last(block)).is_none() {
+            busy::park(block);
+        }
+    }
+}
+
+/// # Safety
+/// As for [`free`]; the thread is busy.
+unsafe fn free_at_last(block: NonNull<u8>) {
+    // SAFETY: as the caller says.
+    unsafe {
+        if !KMEM.free_if_here(block) && !LARGE.free(block) {
+            misuse::foreign(block);
         }
     }
 }
@@ -95,29 +151,21 @@ pub unsafe fn free(block: NonNull<u8>) {
 pub unsafe fn free_sized(block: NonNull<u8>, bytes: usize) {
     // SAFETY: as the caller says.
     unsafe {
-        if bytes > LARGEST {
-            free_large(block);
-        } else {
-            KMEM.free(block, bytes);
+        if !KMEM.free_cached_sized(block, bytes) {
+            free_slowly(block);
         }
     }
 }
 
-/// # Safety
-/// The block was allocated here, and the caller uses it no more.
-#[cold]
-#[inline(never)]
-unsafe fn free_large(block: NonNull<u8>) {
-    // SAFETY: as the caller says.
-    if !unsafe { LARGE.free(block) } {
-        misuse::foreign(block);
-    }
+/// Bytes that may be used of a block; 0 of a large one, if a signal handler asks that has interrupted a call of the heap.
+pub fn usable(block: NonNull<u8>) -> usize {
+    known(block).unwrap_or(0)
 }
 
-/// Bytes that may be used of a block.
-pub fn usable(block: NonNull<u8>) -> usize {
-    let found = KMEM.usable(block).or_else(|| LARGE.usable(block));
-    found.unwrap_or_else(|| misuse::foreign(block))
+/// The same; `None` where it cannot be known now.
+fn known(block: NonNull<u8>) -> Option<usize> {
+    KMEM.usable(block)
+        .or_else(|| slowly(|| LARGE.usable(block).unwrap_or_else(|| misuse::foreign(block))))
 }
 
 /// Does a block stay where it is when it is to have so many bytes? [`free_sized`] must find it by the new number.
@@ -134,13 +182,13 @@ fn stays(old: usize, bytes: usize) -> bool {
 /// The block was allocated here for a multiple of `align`, and the caller uses it no more at its old place if this
 /// succeeds.
 pub unsafe fn resize(block: NonNull<u8>, bytes: usize, align: usize) -> Option<NonNull<u8>> {
-    let old = usable(block);
+    let old = known(block)?;
     if stays(old, bytes) {
         return Some(block);
     }
     if old > LARGEST && bytes > LARGEST && align <= PAGE {
         // SAFETY: as the caller says; a block of more than LARGEST is a large one.
-        return unsafe { LARGE.resize(block, bytes) };
+        return slowly(|| unsafe { LARGE.resize(block, bytes) })?;
     }
     let new = alloc_aligned(bytes, align)?;
     // SAFETY: both blocks have so many bytes, and are two.
@@ -153,19 +201,22 @@ pub unsafe fn resize(block: NonNull<u8>, bytes: usize, align: usize) -> Option<N
 
 /// Gives the caches' blocks back to their pages, as far as caches can be reached: other sizes can have them then.
 pub fn flush() {
-    KMEM.flush();
+    slowly(|| KMEM.flush());
 }
 
 /// Gives all free memory back: the caches' blocks to their pages, and pages to the system, but for so many bytes. Returns
 /// how many bytes the system was given.
 pub fn trim(keep: usize) -> usize {
-    flush();
-    KMEM.pages().give_back(keep)
+    let given = slowly(|| {
+        KMEM.flush();
+        KMEM.pages().give_back(keep)
+    });
+    given.unwrap_or(0)
 }
 
 /// What a size has and what its layers have done, by the size's number, from 0; `None` behind the last one.
 pub fn stats(size: usize) -> Option<SizeStats> {
-    KMEM.stats(size)
+    slowly(|| KMEM.stats(size))?
 }
 
 /// Are restartable sequences in use? The first allocation looks for them.
@@ -173,13 +224,16 @@ pub fn is_restartable() -> bool {
     KMEM.caches().is_restartable()
 }
 
-/// Takes all locks: before the process forks.
+/// Takes all locks: before the process forks. None of them, if a signal handler forks that has interrupted a call of the
+/// heap: that one may have some.
 pub(crate) fn lock() {
+    let Some(busy) = Busy::enter() else { return };
     KMEM.caches().lock();
     KMEM.caches().fallback().lock();
     KMEM.lock_all();
     KMEM.pages().lock();
     LARGE.lock();
+    busy.fork();
 }
 
 /// Lets go of them, in the parent and in the child.
@@ -187,6 +241,7 @@ pub(crate) fn lock() {
 /// # Safety
 /// This thread, or its copy in the parent, has called [`lock`].
 pub(crate) unsafe fn unlock() {
+    let Some(_busy) = Busy::forked() else { return };
     // SAFETY: as the caller says.
     unsafe {
         LARGE.unlock();

@@ -7,6 +7,8 @@
 //!   heap        what becomes of a request                                        heap
 //!   kmem        caches of CPUs, global layer, slabs                              woodlot-kmem
 //!   Rseq        a CPU's cache, by restartable sequences                          rseq
+//!   Busy        threads in a slow path, for signal handlers                       busy
+//!   Hot         the words that every call reads                                  hot
 //!   Threads     a thread's cache, where there are none                           threads
 //!   Segments    pages: zones of 4 GiB over one range of addresses                segments, segment
 //!   Large       mappings of their own                                            large
@@ -18,9 +20,11 @@
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 compile_error!("woodlot-malloc is for Linux on x86-64 and AArch64");
 
+mod busy;
 mod fork;
 mod global;
 mod heap;
+mod hot;
 mod large;
 mod misuse;
 pub mod outside;
@@ -32,8 +36,12 @@ mod threads;
 
 pub use global::Woodlot;
 pub use heap::{
-    MIN_ALIGN, alloc, alloc_aligned, alloc_zeroed, flush, free, free_sized, is_restartable, resize,
-    stats, trim, usable,
+    MIN_ALIGN, alloc, alloc_aligned, alloc_cached, alloc_zeroed, flush, free, free_cached,
+    free_sized, is_restartable, resize, stats, trim, usable,
 };
+#[doc(hidden)]
+pub use hot::{HOT, Hot};
+#[doc(hidden)]
+pub use rseq::{ABORTS, area};
 pub use rseq::{aborts, sequence_area};
 pub use woodlot_kmem::SizeStats;

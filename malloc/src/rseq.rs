@@ -18,7 +18,7 @@
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
-mod area;
+pub mod area;
 #[cfg(test)]
 mod tests;
 mod thief;
@@ -30,8 +30,9 @@ use core::ptr::NonNull;
 
 pub use area::offset as sequence_area;
 use woodlot_frame::atomics::{AtomicU64, Ordering};
-use woodlot_kmem::{List, Lock, MAX_SIZES, PerCpu, SizeId, Which};
+use woodlot_kmem::{List, Lock, PerCpu, SizeId, Which};
 
+use crate::hot::{CPUS, Cache, HOT, LISTS, NONE, STARTING, UNKNOWN, Word};
 use crate::system;
 #[cfg(target_arch = "aarch64")]
 use aarch64 as sequence;
@@ -39,36 +40,13 @@ pub(crate) use thief::CLOSED;
 #[cfg(target_arch = "x86_64")]
 use x86_64 as sequence;
 
-/// CPUs with numbers below this have caches.
-const CPUS: usize = 1024;
-/// log2 of the bytes of a cache.
-const CACHE_SHIFT: u32 = 9;
-
-/// Nobody has looked for areas yet.
-pub(crate) const UNKNOWN: u64 = 0;
-/// Somebody is looking: there are no caches meanwhile.
-pub(crate) const STARTING: u64 = 1;
-/// There are no areas.
-pub(crate) const NONE: u64 = 2;
-
 /// Sequences that were aborted.
-pub(crate) static ABORTS: AtomicU64 = AtomicU64::new(0);
+pub static ABORTS: AtomicU64 = AtomicU64::new(0);
 
 /// How many sequences were aborted: by preemption, migration, a signal or a thief.
 pub fn aborts() -> u64 {
     ABORTS.load(Ordering::Relaxed)
 }
-
-/// The word of a list. A thread accesses that of its own CPU in a sequence, and others by `thief`.
-type Word = AtomicU64;
-
-/// Lists of a kind that a cache has room for.
-const LISTS: usize = 32;
-const _: () = assert!(MAX_SIZES <= LISTS);
-
-/// The caches of one CPU: *main* of each size, and *aux* of each size.
-#[repr(C, align(512))]
-struct Cache([Word; 2 * LISTS]);
 
 /// Where each CPU has a list: the cache of CPU 0, and which word of a cache.
 #[derive(Clone, Copy)]
@@ -77,31 +55,22 @@ struct Place {
     index: usize,
 }
 
-const _: () = assert!(size_of::<Cache>() == 1 << CACHE_SHIFT);
-
 /// The caches of all CPUs, reached by restartable sequences where the C library has registered them; other caches where
 /// it has not: on old systems, below valgrind, with musl.
 pub(crate) struct Rseq<F> {
-    caches: [Cache; CPUS],
     /// Held by whoever closes and opens words.
     thief: Lock<()>,
-    /// The offset of the threads' areas; or [`UNKNOWN`], [`STARTING`] or [`NONE`], which no offset is.
-    area: AtomicU64,
     other: F,
 }
 
 /// Where caches of CPUs lie, and what is in use: for whoever reads them from outside.
 impl<F> Rseq<F> {
-    /// The cache of CPU 0, in bytes from the begin.
-    pub(crate) const CACHES: usize = offset_of!(Rseq<F>, caches);
     /// Bytes from the cache of a CPU to that of the next one.
     pub(crate) const STRIDE: usize = size_of::<Cache>();
     /// How many CPUs have caches.
     pub(crate) const CPUS: usize = CPUS;
     /// Bytes from *main* of a size to *aux*.
     pub(crate) const AUX: usize = LISTS * size_of::<Word>();
-    /// The word that says what is in use, in bytes from the begin.
-    pub(crate) const AREA: usize = offset_of!(Rseq<F>, area);
     /// The caches that are used where there are no restartable sequences, in bytes from the begin.
     pub(crate) const OTHER: usize = offset_of!(Rseq<F>, other);
 }
@@ -109,12 +78,7 @@ impl<F> Rseq<F> {
 impl<F> Rseq<F> {
     /// Empty caches. `other` is used where there are no restartable sequences.
     pub(crate) const fn new(other: F) -> Rseq<F> {
-        Rseq {
-            caches: [const { Cache([const { Word::new(0) }; 2 * LISTS]) }; CPUS],
-            thief: Lock::new(()),
-            area: AtomicU64::new(UNKNOWN),
-            other,
-        }
+        Rseq { thief: Lock::new(()), other }
     }
 
     /// Are restartable sequences in use? They are looked for by the first call that allocates.
@@ -124,22 +88,22 @@ impl<F> Rseq<F> {
 
     #[inline(always)]
     fn area(&self) -> Option<isize> {
-        let area = self.area.load(Ordering::Relaxed);
+        let area = HOT.words.area.load(Ordering::Relaxed);
         (area > NONE).then_some(area as isize)
     }
 
     /// The caches that are used where there are no restartable sequences. `None` until that is known: what is put
     /// there now would be left there.
     fn other(&self) -> Option<&F> {
-        (self.area.load(Ordering::Relaxed) == NONE).then_some(&self.other)
+        (HOT.words.area.load(Ordering::Relaxed) == NONE).then_some(&self.other)
     }
 
     /// Looks for areas, if nobody has.
     fn start(&self) {
         let (unknown, relaxed) = (UNKNOWN, Ordering::Relaxed);
-        if self.area.compare_exchange(unknown, STARTING, relaxed, relaxed).is_ok() {
+        if HOT.words.area.compare_exchange(unknown, STARTING, relaxed, relaxed).is_ok() {
             let area = area::offset().inspect(|_| system::register_abort());
-            self.area.store(area.map_or(NONE, |area| area as u64), Ordering::Relaxed);
+            HOT.words.area.store(area.map_or(NONE, |area| area as u64), Ordering::Relaxed);
         }
     }
 
@@ -148,8 +112,8 @@ impl<F> Rseq<F> {
     pub(crate) fn forked(&self) {
         if self.is_restartable() {
             system::register_abort();
-        } else if self.area.load(Ordering::Relaxed) == STARTING {
-            self.area.store(UNKNOWN, Ordering::Relaxed);
+        } else if HOT.words.area.load(Ordering::Relaxed) == STARTING {
+            HOT.words.area.store(UNKNOWN, Ordering::Relaxed);
         }
     }
 
@@ -160,11 +124,11 @@ impl<F> Rseq<F> {
 
     #[inline(always)]
     fn place(&self, which: Which, size: SizeId) -> Place {
-        Place { caches: self.caches.as_ptr(), index: which.index() * LISTS + size.index() }
+        Place { caches: HOT.caches.as_ptr(), index: which.index() * LISTS + size.index() }
     }
 
     fn lists(&self, cpu: usize, size: SizeId) -> Option<[&Word; 2]> {
-        let cache = self.caches.get(cpu)?;
+        let cache = HOT.caches.get(cpu)?;
         let [main, aux] = [Which::Main, Which::Aux].map(|which| self.place(which, size).index);
         Some([cache.0.get(main)?, cache.0.get(aux)?])
     }
@@ -233,6 +197,20 @@ unsafe impl<F: PerCpu> PerCpu for Rseq<F> {
             // SAFETY: as the caller says.
             None => unsafe { self.push_otherwise(size, block, target) },
         }
+    }
+
+    #[inline(always)]
+    fn try_pop(&self, size: SizeId) -> Option<NonNull<u8>> {
+        // SAFETY: as in `pop`.
+        self.area().and_then(|area| unsafe { sequence::pop(area, self.place(Which::Main, size)) })
+    }
+
+    #[inline(always)]
+    unsafe fn try_push(&self, size: SizeId, block: NonNull<u8>, target: usize) -> bool {
+        // SAFETY: as in `push`.
+        self.area().is_some_and(|area| unsafe {
+            sequence::push(area, self.place(Which::Main, size), block, target)
+        })
     }
 
     fn take(&self, which: Which, size: SizeId) -> List {

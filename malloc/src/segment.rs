@@ -2,22 +2,30 @@
 //!
 //! ```text
 //!   frames      │ huge frame │ huge frame │ …         2 MiB each
-//!   resident    │ 1          │ 0          │ …         a bit for each: somebody had a frame there since the system has it
+//!   resident    │ 1          │ 0          │ …         a bit for each: it may have memory
+//!   zone        │ online     │ offline    │ …
 //! ```
 //!
-//! 1. A huge frame whose bit is clear has no memory, or is in use only by a call that is about to set the bit.
-//! 2. Whoever has the lock `given` clears bits, and only of huge frames that it has taken offline: nobody has a frame
-//!    there.
+//! 1. A huge frame whose bit is clear is offline and has no memory.
+//! 2. One whose bit is set is online, or on its way to or from there: a call that grows the segment sets the bit first,
+//!    and one that gives memory back clears it last.
+//! 3. One call at a time grows the segment; whoever has the lock `given` gives back, and only what it has taken offline:
+//!    nobody has a frame there.
 //!
-//! *Progress*: an allocation is as the zone's, and lock-free. Giving back is linear in the huge frames of the segment.
+//! So an allocation uses up what has memory before anything else gets some. If all addresses were online, the zone would
+//! go on to huge frames that nobody has touched while others are free: with all of memory freed and allocated in another
+//! size, 1.76 bytes were resident for each in use; it is 1.01 now.
+//!
+//! *Progress*: an allocation is as the zone's, and lock-free. Growing and giving back are linear in the huge frames of
+//! the segment.
 
 use core::mem::offset_of;
 use core::ptr::NonNull;
 
-use woodlot_frame::atomics::{AtomicU64, Ordering};
+use woodlot_frame::atomics::{AtomicU32, AtomicU64, Ordering};
 use woodlot_frame::{
-    Base4K, Construct, FrameAllocator, Geometry, HugeId, Init, METADATA_ALIGN, RawMetadata,
-    ZoneConfig,
+    Base4K, ClassPolicy, Construct, FrameAllocator, Geometry, HugeId, Init, METADATA_ALIGN,
+    RawMetadata, Slot, ZoneConfig,
 };
 use woodlot_kmem::{Descriptor, Direct, Lock, NoPages, PAGE, PageId, Pages};
 use woodlot_llfree::LLFree;
@@ -28,13 +36,22 @@ type Zone = LLFree<'static, Base4K>;
 
 /// Bytes of a huge frame: what the system is given back at a time.
 pub(crate) const HUGE: usize = Base4K::HUGE_FRAMES * PAGE;
-/// Slots that keep CPUs apart.
+/// The most slots that keep CPUs apart, a power of two.
 const SLOTS: usize = 64;
+/// There is one for each so many huge frames: two trees. A slot that finds each tree reserved by others takes frames from
+/// theirs, one by one, by a search through all slots: 10,000 instructions a frame.
+const OF_SLOT: usize = 2 * Base4K::TREE_HUGE;
+/// The bits of huge frames that a pair begins with.
+const EVEN: u64 = u64::MAX / 3;
 
 /// A zone and its memory.
 pub(crate) struct Segment {
     pages: Direct<'static, Zone>,
     resident: &'static [AtomicU64],
+    /// How many slots are in use, a power of two: a CPU has the one that the end of its number says.
+    slots: AtomicU64,
+    /// 1: the system knows that it is to be in huge pages.
+    in_huge_pages: AtomicU32,
     /// Held by whoever gives memory back.
     given: Lock<()>,
 }
@@ -43,7 +60,8 @@ impl Segment {
     /// Where the address of *resident* lies: for whoever reads it from outside.
     pub(crate) const RESIDENT: usize = offset_of!(Segment, resident);
 
-    /// A segment of so many pages, all free. `None`: the system has no memory for what describes them.
+    /// A segment of so many pages, a multiple of those of a huge frame; all are offline. `None`: the system has no memory
+    /// for what describes them.
     ///
     /// # Safety
     /// The pages and their descriptors are mapped, zero, and nobody else's for ever.
@@ -52,7 +70,9 @@ impl Segment {
         pages: usize,
         descriptors: &'static [Descriptor],
     ) -> Option<Segment> {
-        let config = ZoneConfig::new(pages, SLOTS);
+        // All pages are of one class. A tree comes to belong to another class when it is free as a whole, which one is
+        // not of which a part is offline.
+        let config = ZoneConfig::new(pages, SLOTS).with_classes(ClassPolicy::SINGLE);
         let size = Zone::metadata_size(&config).ok()?;
         let words = pages.div_ceil(Base4K::HUGE_FRAMES).div_ceil(u64::BITS as usize);
         let durable = size_of::<Zone>().next_multiple_of(METADATA_ALIGN);
@@ -70,36 +90,23 @@ impl Segment {
             let place = memory.cast::<Zone>();
             place.write(zone);
             let resident = core::slice::from_raw_parts(at(resident).cast(), words);
-            let pages = Direct::new(place.as_ref(), base, descriptors)?;
-            Some(Segment { pages, resident, given: Lock::new(()) })
+            let zone = place.as_ref();
+            zone.offline(HugeId(0), pages / Base4K::HUGE_FRAMES).ok()?;
+            let pages = Direct::new(zone, base, descriptors)?;
+            let in_huge_pages = AtomicU32::new(0);
+            let slots = AtomicU64::new(1);
+            Some(Segment { pages, resident, slots, in_huge_pages, given: Lock::new(()) })
         }
     }
 
     /// Allocates pages, as [`Pages::alloc`] does; their numbers are the segment's.
     pub(crate) fn alloc(&self, count: usize, align: usize, cpu: usize) -> Result<PageId, NoPages> {
-        let first = self.pages.alloc(count, align, cpu)?;
-        self.set_resident(first, count);
-        Ok(first)
+        self.pages.alloc(count, align, self.slot(cpu))
     }
 
     /// Allocates single pages, as [`Pages::alloc_some`] does.
     pub(crate) fn alloc_some(&self, room: &mut [PageId], cpu: usize) -> Result<usize, NoPages> {
-        let count = self.pages.alloc_some(room, cpu)?;
-        room.iter().take(count).for_each(|&page| self.set_resident(page, 1));
-        Ok(count)
-    }
-
-    /// Somebody has so many pages from now on.
-    fn set_resident(&self, first: PageId, count: usize) {
-        let begin = first.0 as usize >> Base4K::HUGE_ORDER;
-        let last = (first.0 as usize + count - 1) >> Base4K::HUGE_ORDER;
-        for huge in begin..=last {
-            if let Some((word, bit)) = self.bit(huge)
-                && word.load(Ordering::Relaxed) & bit == 0
-            {
-                word.fetch_or(bit, Ordering::Relaxed);
-            }
-        }
+        self.pages.alloc_some(room, self.slot(cpu))
     }
 
     /// Frees pages.
@@ -108,11 +115,55 @@ impl Segment {
     /// As for [`Pages::free`].
     pub(crate) unsafe fn free(&self, first: PageId, count: usize, cpu: usize) {
         // SAFETY: as the caller says.
-        unsafe { self.pages.free(first, count, cpu) };
+        unsafe { self.pages.free(first, count, self.slot(cpu)) };
     }
 
-    fn bit(&self, huge: usize) -> Option<(&AtomicU64, u64)> {
-        self.resident.get(huge / 64).map(|word| (word, 1 << (huge % 64)))
+    /// Which slot a CPU has.
+    fn slot(&self, cpu: usize) -> usize {
+        cpu & (self.slots.load(Ordering::Relaxed) as usize - 1)
+    }
+
+    /// As many slots as there are trees for. What the others have reserved goes back.
+    fn set_slots(&self) {
+        let slots = (self.count_online() / OF_SLOT).clamp(1, SLOTS);
+        let slots = if slots.is_power_of_two() { slots } else { slots.next_power_of_two() / 2 };
+        let before = self.slots.swap(slots as u64, Ordering::Relaxed) as usize;
+        for slot in slots..before {
+            let drained = self.pages.zone().drain(Slot(slot));
+            debug_assert!(drained.is_ok(), "the zone has as many");
+        }
+    }
+
+    /// Has the zone take a huge frame more, or an aligned pair of them; the first ones that it does not have. The system is
+    /// asked for huge pages, if that is said. False: there are none. One call at a time.
+    pub(crate) fn grow(&self, pair: bool, in_huge_pages: bool) -> bool {
+        let (count, stride) = if pair { (2, EVEN) } else { (1, u64::MAX) };
+        let all = self.pages.zone().zone().frames / Base4K::HUGE_FRAMES;
+        for (at, word) in self.resident.iter().enumerate() {
+            let absent = !word.load(Ordering::Acquire);
+            let run = if pair { absent & absent >> 1 } else { absent } & stride;
+            let first = at * u64::BITS as usize + run.trailing_zeros() as usize;
+            if run != 0 && first + count <= all {
+                if in_huge_pages {
+                    self.prefer_huge_pages();
+                }
+                word.fetch_or(((1 << count) - 1) << run.trailing_zeros(), Ordering::Relaxed);
+                let online = self.pages.zone().online(HugeId(first), count);
+                debug_assert!(online.is_ok(), "{online:?}: what has no memory is offline");
+                self.set_slots();
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Asks the system for huge pages, for what has no memory yet.
+    fn prefer_huge_pages(&self) {
+        if self.in_huge_pages.swap(1, Ordering::Relaxed) == 0 {
+            let bytes = self.pages.zone().zone().frames * PAGE;
+            // SAFETY: what lies in the segment stays as it is.
+            unsafe { system::prefer_huge_pages(self.pages.address(PageId(0)), bytes) };
+        }
     }
 
     /// The huge frames that may have memory, the last one first.
@@ -128,6 +179,11 @@ impl Segment {
         self.pages.zone().free_in_huge(HugeId(huge)) == Base4K::HUGE_FRAMES
     }
 
+    /// How many huge frames may have memory.
+    pub(crate) fn count_online(&self) -> usize {
+        self.resident.iter().map(|word| word.load(Ordering::Relaxed).count_ones() as usize).sum()
+    }
+
     /// How many huge frames may have memory, and how many of these are free.
     pub(crate) fn count_resident(&self) -> (usize, usize) {
         self.resident().fold((0, 0), |(resident, free), huge| {
@@ -138,23 +194,23 @@ impl Segment {
     /// Gives up to `most` free huge frames back to the system; returns how many.
     pub(crate) fn give_back(&self, most: usize) -> usize {
         let _given = self.given.take(system::wait);
-        self.resident().filter(|&huge| self.give(huge)).take(most).count()
+        let given = self.resident().filter(|&huge| self.give(huge)).take(most).count();
+        self.set_slots();
+        given
     }
 
     /// Gives a huge frame back, if it is free.
     fn give(&self, huge: usize) -> bool {
-        let zone = self.pages.zone();
-        if !self.is_free(huge) || zone.offline(HugeId(huge), 1).is_err() {
+        if !self.is_free(huge) || self.pages.zone().offline(HugeId(huge), 1).is_err() {
             return false;
         }
-        if let Some((word, bit)) = self.bit(huge) {
-            word.fetch_and(!bit, Ordering::Relaxed);
-        }
         let start = self.pages.address(PageId((huge << Base4K::HUGE_ORDER) as u32));
-        // SAFETY: nobody has a frame of what is offline (invariant 2).
+        // SAFETY: nobody has a frame of what is offline, and nobody puts it back as long as its bit is set (invariant 2).
         let discarded = unsafe { system::discard(start, HUGE) };
-        let online = zone.online(HugeId(huge), 1);
-        debug_assert!(discarded && online.is_ok(), "it is a mapping, and was offline");
+        debug_assert!(discarded, "it is a mapping");
+        if let Some(word) = self.resident.get(huge / u64::BITS as usize) {
+            word.fetch_and(!(1 << (huge % u64::BITS as usize)), Ordering::Release);
+        }
         true
     }
 

@@ -20,6 +20,7 @@ use core::ptr::NonNull;
 use woodlot_frame::atomics::{AtomicU64, Ordering};
 use woodlot_kmem::{Descriptor, Lock, NoPages, PAGE, PageId, Pages};
 
+use crate::hot::HOT;
 use crate::segment::{HUGE, Segment};
 use crate::system;
 
@@ -33,11 +34,15 @@ const LEAST: usize = 16 << 20;
 const ALIGN: usize = 4 << 20;
 /// Counters that keep CPUs apart.
 const COUNTERS: usize = 64;
-/// Each time that a counter has seen so many freed pages, 16 MiB, somebody looks what could be given back.
-const LOOK: u64 = 4096;
-/// At least so many free huge frames are kept, 32 MiB, and this part of those in use.
-const KEEP: usize = 16;
+/// Each time that a counter has seen so many freed pages, 4 MiB, somebody looks what could be given back.
+const LOOK: u64 = 1024;
+/// At least so many free huge frames are kept, 64 MiB, and this part of those in use. What is given back and needed again
+/// takes the system 0.2 ms a huge frame, and more than twice as much in small pages. glibc comes to keep 64 MiB as well.
+const KEEP: usize = 32;
 const KEEP_PART: usize = 8;
+/// A heap of so many huge frames, 128 MiB, grows by one for each so many, and in huge pages: what is not used yet is less
+/// than a sixtieth.
+const MANY: usize = 64;
 
 /// A counter of freed pages, on a cache line of its own. Threads that meet lose counts.
 #[repr(align(128))]
@@ -56,14 +61,10 @@ unsafe impl Send for Range {}
 
 /// The pages of the heap.
 pub(crate) struct Segments {
-    /// The address of page 0; 0 before the first segment is open.
-    base: AtomicU64,
-    /// The address of its descriptor.
-    descriptors: AtomicU64,
-    /// Pages of open segments.
-    pages: AtomicU64,
     /// Open segments.
     open: AtomicU64,
+    /// How often a segment has grown.
+    grown: AtomicU64,
     /// Where pages were found last.
     last: AtomicU64,
     segments: [UnsafeCell<MaybeUninit<Segment>>; SEGMENTS],
@@ -78,10 +79,6 @@ unsafe impl Sync for Segments {}
 
 /// Where the words of the heap's addresses lie, in bytes from the begin: for whoever reads them from outside.
 impl Segments {
-    /// The address of the descriptor of page 0.
-    pub(crate) const DESCRIPTORS: usize = offset_of!(Segments, descriptors);
-    /// Pages of open segments.
-    pub(crate) const PAGES: usize = offset_of!(Segments, pages);
     /// The address of the bits of segment 0, and the bytes from there to those of the next one.
     pub(crate) const RESIDENT: usize = offset_of!(Segments, segments) + Segment::RESIDENT;
     pub(crate) const STRIDE: usize = size_of::<Segment>();
@@ -92,10 +89,8 @@ impl Segments {
 impl Segments {
     pub(crate) const fn new() -> Segments {
         Segments {
-            base: AtomicU64::new(0),
-            descriptors: AtomicU64::new(0),
-            pages: AtomicU64::new(0),
             open: AtomicU64::new(0),
+            grown: AtomicU64::new(0),
             last: AtomicU64::new(0),
             segments: [const { UnsafeCell::new(MaybeUninit::uninit()) }; SEGMENTS],
             range: Lock::new(Range { starts: None, pages: 0 }),
@@ -129,30 +124,50 @@ impl Segments {
         Err(NoPages)
     }
 
-    /// The same; a segment is opened if none has any. With the number of the segment's first page.
+    /// The same; memory is got if there is none, for so many pages at so large an alignment. With the number of the
+    /// segment's first page.
     fn alloc_any<T>(
         &self,
+        (count, align): (usize, usize),
         mut alloc: impl FnMut(&Segment) -> Result<T, NoPages>,
     ) -> Result<(T, u32), NoPages> {
         loop {
-            let open = self.open.load(Ordering::Acquire);
+            let grown = self.grown.load(Ordering::Acquire);
             if let Ok(found) = self.alloc_open(&mut alloc) {
                 return Ok(found);
             }
-            if !self.open_more(open) {
+            if !self.grow(grown, count, align) {
                 return Err(NoPages);
             }
         }
     }
 
-    /// Opens a segment, unless there are more than `seen` already. False: there can be no more.
+    /// Gets memory for so many pages, unless somebody did who has grown a segment after it was `seen` how often that was.
+    /// False: there can be no more.
     #[cold]
-    fn open_more(&self, seen: u64) -> bool {
+    fn grow(&self, seen: u64, count: usize, align: usize) -> bool {
         let mut range = self.range.take(system::wait);
-        if self.open.load(Ordering::Relaxed) != seen {
+        if self.grown.load(Ordering::Relaxed) != seen {
             return true;
         }
-        let (at, first) = (seen as usize, seen as usize * SEGMENT);
+        let pair = count.max(align / PAGE) > HUGE / PAGE;
+        let online: usize = self.segments().map(Segment::count_online).sum();
+        // What is more than one step is for speed only.
+        let grown = (0..=online / MANY).all(|_| {
+            let grow = || self.segments().any(|segment| segment.grow(pair, online >= MANY));
+            grow() || self.open_more(&mut range) && grow()
+        });
+        if grown || self.segments().map(Segment::count_online).sum::<usize>() > online {
+            self.grown.store(seen + 1, Ordering::Release);
+            return true;
+        }
+        false
+    }
+
+    /// Opens a segment. False: there can be no more.
+    fn open_more(&self, range: &mut Range) -> bool {
+        let open = self.open.load(Ordering::Relaxed);
+        let (at, first) = (open as usize, open as usize * SEGMENT);
         let Some((descriptors, base)) = range.reserve() else { return false };
         let (Some(place), left @ 1..) = (self.segments.get(at), range.pages.saturating_sub(first))
         else {
@@ -180,10 +195,12 @@ impl Segments {
         }
         // SAFETY: the segment is not open yet, and the lock keeps others from making it.
         unsafe { (*place.get()).write(segment) };
-        self.descriptors.store(descriptors.as_ptr().expose_provenance() as u64, Ordering::Relaxed);
-        self.base.store(base.as_ptr().expose_provenance() as u64, Ordering::Relaxed);
-        self.pages.store((first + pages) as u64, Ordering::Release);
-        self.open.store(seen + 1, Ordering::Release);
+        HOT.words
+            .descriptors
+            .store(descriptors.as_ptr().expose_provenance() as u64, Ordering::Relaxed);
+        HOT.words.base.store(base.as_ptr().expose_provenance() as u64, Ordering::Relaxed);
+        HOT.words.pages.store((first + pages) as u64, Ordering::Release);
+        self.open.store(open + 1, Ordering::Release);
         true
     }
 
@@ -270,12 +287,13 @@ impl Range {
 // the segment before end. The descriptors are memory from the system, which is zero.
 unsafe impl Pages for Segments {
     fn alloc(&self, count: usize, align: usize, cpu: usize) -> Result<PageId, NoPages> {
-        let (page, first) = self.alloc_any(|segment| segment.alloc(count, align, cpu))?;
+        let (page, first) =
+            self.alloc_any((count, align), |segment| segment.alloc(count, align, cpu))?;
         Ok(PageId(page.0 + first))
     }
 
     fn alloc_some(&self, room: &mut [PageId], cpu: usize) -> Result<usize, NoPages> {
-        let (count, first) = self.alloc_any(|segment| segment.alloc_some(room, cpu))?;
+        let (count, first) = self.alloc_any((1, PAGE), |segment| segment.alloc_some(room, cpu))?;
         room.iter_mut().take(count).for_each(|page| page.0 += first);
         Ok(count)
     }
@@ -291,7 +309,7 @@ unsafe impl Pages for Segments {
 
     #[inline]
     fn address(&self, page: PageId) -> NonNull<u8> {
-        let base = self.base.load(Ordering::Relaxed) as usize;
+        let base = HOT.words.base.load(Ordering::Relaxed) as usize;
         let address = core::ptr::with_exposed_provenance_mut(base + page.0 as usize * PAGE);
         // SAFETY: whoever has a page has it from an open segment, so the base is not 0.
         unsafe { NonNull::new_unchecked(address) }
@@ -299,16 +317,16 @@ unsafe impl Pages for Segments {
 
     #[inline(always)]
     fn find(&self, address: *mut u8) -> Option<(PageId, usize)> {
-        let base = self.base.load(Ordering::Relaxed) as usize;
+        let base = HOT.words.base.load(Ordering::Relaxed) as usize;
         let offset = address.addr().wrapping_sub(base);
         let page = offset / PAGE;
-        (page < self.pages.load(Ordering::Relaxed) as usize)
+        (page < HOT.words.pages.load(Ordering::Relaxed) as usize)
             .then_some((PageId(page as u32), offset % PAGE))
     }
 
     #[inline(always)]
     fn descriptor(&self, page: PageId) -> &Descriptor {
-        let descriptors = self.descriptors.load(Ordering::Relaxed) as usize;
+        let descriptors = HOT.words.descriptors.load(Ordering::Relaxed) as usize;
         let first = core::ptr::with_exposed_provenance::<Descriptor>(descriptors);
         // SAFETY: the page lies in an open segment, and there is a descriptor for each.
         unsafe { &*first.add(page.0 as usize) }

@@ -72,6 +72,15 @@ pub(crate) unsafe fn allow(start: NonNull<u8>, bytes: usize) -> bool {
     unsafe { rustix::mm::mprotect(start.as_ptr().cast::<c_void>(), bytes, flags).is_ok() }
 }
 
+/// Asks for huge pages, where there is no memory yet. Where the system has none, nothing happens.
+///
+/// # Safety
+/// The mapping is the caller's.
+pub(crate) unsafe fn prefer_huge_pages(start: NonNull<u8>, bytes: usize) {
+    // SAFETY: as the caller says. An error says that the system has no huge pages.
+    let _ = unsafe { rustix::mm::madvise(start.as_ptr().cast(), bytes, Advice::LinuxHugepage) };
+}
+
 /// Gives memory to the system. What lies there is zero from now on.
 ///
 /// # Safety

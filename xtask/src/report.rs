@@ -17,7 +17,7 @@ use crate::shell::{capture_both, cargo, root, succeeds};
 const PROBE: &str = include_str!("report_probe.html");
 
 /// The sections that must be there, each with a figure or a table.
-const SECTIONS: [&str; 19] = [
+const SECTIONS: [&str; 28] = [
     "claims",
     "floor",
     "figure-5",
@@ -32,6 +32,15 @@ const SECTIONS: [&str; 19] = [
     "recovery",
     "section-5-7",
     "traces",
+    "kmem-section-4-1",
+    "kmem-figure-7",
+    "kmem-figure-9",
+    "kmem-tables-2-4",
+    "kmem-tables-5-6",
+    "kmem-section-5-5",
+    "kmem-today",
+    "kmem-memory",
+    "kmem-preload",
     "kernel-bench-um-orders",
     "kernel-bench-x86-threads",
     "kernel-frag-um-frag",

@@ -11,7 +11,7 @@ pub mod values;
 pub use bench::{BenchArgs, Others, bench};
 pub use frag::{FragArgs, frag};
 pub use instructions::{InstructionsArgs, instructions};
-pub use kmem::{KmemArgs, KmemPairsArgs, kmem_pairs};
+pub use kmem::{KmemArgs, KmemPairsArgs, KmemSampleArgs, kmem_pairs, kmem_sample};
 
 #[cfg(test)]
 mod tests {
@@ -67,6 +67,9 @@ mod tests {
             "bench kmem pair --bytes 8192",
             "bench kmem pair --threads 65",
             "bench kmem pair --check",
+            "bench kmem preload --library hoard",
+            "bench kmem preload --library x=/no/such/file.so",
+            "bench kmem transfers --operations 0",
             "frag --churn -1",
             "frag --churn NaN",
             "frag --slots 0",
@@ -107,6 +110,16 @@ mod tests {
             ("bench kmem churn --bytes 16", "churn: its sizes are its own"),
             ("bench kmem waste --memory 2GiB", "waste: --memory 2GiB is more than 1GiB"),
             ("bench kmem lock-manager --threads 1,2", "one number of threads"),
+            ("bench kmem larson --bytes 16", "larson: its sizes are its own"),
+            ("bench kmem memory --threads 2", "memory: it has one thread"),
+            ("bench kmem memory --memory 2GiB", "memory: --memory 2GiB is more than 1GiB"),
+            ("bench kmem preload --threads 2", "preload: each loop has its threads"),
+            ("bench kmem preload --engine kmem", "preload: whom it measures is its own"),
+            ("bench kmem purity --threads 2", "purity: one thread plays its CPUs"),
+            (
+                "bench kmem transfers --operations 5000",
+                "5000 pairs for each CPU are more than 4096",
+            ),
         ] {
             let Ok(Program::Bench(args)) = parse(line) else { panic!("{line}") };
             let Err(Failure::Usage(message)) = bench(*args) else { panic!("{line}") };

@@ -12,7 +12,7 @@
 //!
 //! The registry's allocators keep their state on the heap and cannot be asked; they have no figures.
 
-mod watch;
+pub(crate) mod watch;
 
 use serde::{Deserialize, Serialize};
 use woodlot_frame::{

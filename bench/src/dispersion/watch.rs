@@ -57,8 +57,32 @@ impl Memory {
     /// # Errors
     /// Where accesses cannot be seen.
     pub(super) fn count(&self, work: impl FnOnce()) -> Result<usize, Failure> {
-        imp::count(self.start, self.layout.size(), work)
+        // SAFETY: the memory is this one's, whole pages that nothing else lies on.
+        let seen = unsafe { watch(self.start, self.layout.size(), work) }?;
+        Ok(seen.iter().filter(|&&line| line != 0).count())
     }
+}
+
+/// A line was touched.
+pub(crate) const TOUCHED: u8 = 1;
+/// A line was written to.
+pub(crate) const WRITTEN: u8 = 2;
+
+/// Does the work, which must stay on this thread, and returns for each line of `length` bytes from `start` on what was
+/// done to it: nothing, or [`TOUCHED`] and [`WRITTEN`].
+///
+/// # Errors
+/// Where accesses cannot be seen.
+///
+/// # Safety
+/// They are whole pages of readable and writable memory, in which nothing lies that anybody but the work uses meanwhile.
+pub(crate) unsafe fn watch(
+    start: *mut u8,
+    length: usize,
+    work: impl FnOnce(),
+) -> Result<Vec<u8>, Failure> {
+    // SAFETY: as the caller says.
+    unsafe { imp::watch(start, length, work) }
 }
 
 impl Drop for Memory {
@@ -72,7 +96,9 @@ impl Drop for Memory {
 mod imp {
     use crate::Failure;
 
-    pub(super) fn count(_: *mut u8, _: usize, _: impl FnOnce()) -> Result<usize, Failure> {
+    /// # Safety
+    /// None: it does nothing.
+    pub(super) unsafe fn watch(_: *mut u8, _: usize, _: impl FnOnce()) -> Result<Vec<u8>, Failure> {
         Err(Failure::Failed("accesses can be counted on x86-64 Linux only".into()))
     }
 }
@@ -85,7 +111,7 @@ mod imp {
 
     use woodlot_frame::atomics::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
-    use super::PAGE;
+    use super::{PAGE, TOUCHED, WRITTEN};
     use crate::Failure;
     use crate::dispersion::LINE;
 
@@ -102,12 +128,16 @@ mod imp {
 
     /// The trap flag of the processor.
     const TRAP: i64 = 1 << 8;
+    /// In the code of a page fault: the access was a write.
+    const WRITE: i64 = 1 << 1;
 
-    pub(super) fn count(
+    /// # Safety
+    /// As for [`super::watch`].
+    pub(super) unsafe fn watch(
         start: *mut u8,
         length: usize,
         work: impl FnOnce(),
-    ) -> Result<usize, Failure> {
+    ) -> Result<Vec<u8>, Failure> {
         // The lock guards no data, so what happened to its last holder does not matter.
         let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let seen: Vec<AtomicU8> = (0..length / LINE).map(|_| AtomicU8::new(0)).collect();
@@ -126,7 +156,7 @@ mod imp {
         LENGTH.store(0, Relaxed);
         drop(handlers);
         match protected {
-            true => Ok(seen.iter().filter(|line| line.load(Relaxed) != 0).count()),
+            true => Ok(seen.iter().map(|line| line.load(Relaxed)).collect()),
             false => Err(Failure::Failed("pages cannot be protected here".into())),
         }
     }
@@ -183,9 +213,13 @@ mod imp {
             unsafe { libc::signal(libc::SIGSEGV, libc::SIG_DFL) };
             return;
         };
+        // SAFETY: the context is the system's.
+        let code = unsafe { &*context.cast::<libc::ucontext_t>() }.uc_mcontext.gregs
+            [libc::REG_ERR as usize];
+        let done = if code & WRITE == 0 { TOUCHED } else { TOUCHED | WRITTEN };
         let seen = std::ptr::with_exposed_provenance::<AtomicU8>(SEEN.load(Relaxed) as usize);
         // SAFETY: there is a byte for each line of the memory, which lives while it is watched.
-        unsafe { &*seen.add(offset / LINE) }.store(1, Relaxed);
+        unsafe { &*seen.add(offset / LINE) }.fetch_or(done, Relaxed);
         let page = address / PAGE * PAGE;
         entry.store(page as u64, Relaxed);
         protect(page, libc::PROT_READ | libc::PROT_WRITE);

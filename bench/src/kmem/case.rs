@@ -3,14 +3,14 @@
 use std::fmt;
 
 use clap::ValueEnum;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::Failure;
 use crate::clock::Tally;
 use crate::size::Size;
 
 /// The benchmarks.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum What {
     /// Pairs of an allocation and its free, by size known at compile time and at run time (figures 7 and 8)
@@ -19,12 +19,24 @@ pub enum What {
     Worst,
     /// One thread allocates, another one frees
     ProducerConsumer,
-    /// Blocks of random sizes, replaced at random, and handed to another thread (larson)
+    /// Blocks of random sizes, replaced at random, and handed to another thread (mstress)
     Churn,
-    /// A distributed lock manager: which calls miss which layer (section 4.4, tables 2 and 3)
+    /// The same by threads that end, and leave their blocks to their successors (Larson and Krishnan)
+    Larson,
+    /// Threads that write to blocks which may share a cache line (Hoard's cache-scratch)
+    CacheScratch,
+    /// A load that rises and falls: memory taken beside bytes in use, over time (section 3.1)
+    Memory,
+    /// Preloaded libraries: pair, worst and producer-consumer through the C library's names
+    Preload,
+    /// A distributed lock manager: which calls miss which layer (section 4.4, tables 2 to 4)
     LockManager,
     /// Memory in slabs over memory asked for, at heavy and at low load (tables 5 and 6)
     Waste,
+    /// How near a node's memory is to it: the equations of section 5.5 beside what is counted
+    Purity,
+    /// Cache lines that go from CPU to CPU for each pair, on 1 to 64 CPUs
+    Transfers,
     /// Instructions of a pair, counted by callgrind (section 4.1)
     Instructions,
 }
@@ -37,7 +49,7 @@ impl fmt::Display for What {
 }
 
 /// How a size is said.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Interface {
     /// Known when the program was compiled: the paper's cookie
@@ -56,7 +68,7 @@ impl fmt::Display for Interface {
 }
 
 /// One case of a benchmark.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Case {
     /// Threads that run at once.
     pub threads: usize,
@@ -67,7 +79,7 @@ pub struct Case {
 }
 
 /// What the cases have in common.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Setup {
     /// How many threads.
     pub threads: Vec<usize>,
@@ -75,7 +87,7 @@ pub struct Setup {
     pub bytes: Vec<usize>,
     /// Operations of a repetition, at least.
     pub operations: usize,
-    /// For *worst* and *waste*: how many bytes of blocks.
+    /// For *worst*, *waste* and *memory*: how many bytes of blocks.
     pub memory: Size,
     /// What random choices follow from.
     pub seed: u64,
@@ -113,7 +125,13 @@ impl Setup {
             What::ProducerConsumer => {
                 sizes.map(|bytes| Case { threads: 2, bytes, interface: None }).collect()
             }
-            What::Churn => self
+            What::CacheScratch => self
+                .threads
+                .iter()
+                .flat_map(|&threads| sizes.clone().map(move |bytes| (threads, bytes)))
+                .map(|(threads, bytes)| Case { threads, bytes, interface: None })
+                .collect(),
+            What::Churn | What::Larson => self
                 .threads
                 .iter()
                 .map(|&threads| Case { threads, bytes: None, interface: None })
@@ -124,7 +142,7 @@ impl Setup {
 }
 
 /// What a figure is of.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Metric {
     /// An allocation, in ns.
@@ -133,8 +151,12 @@ pub enum Metric {
     Free,
     /// An allocation and a free, in ns.
     Pair,
+    /// A write to a block, in ns.
+    Write,
     /// Memory over bytes asked for, while all of them are in use.
     Peak,
+    /// Of the blocks that are written to, those on a line with another thread's.
+    Shared,
 }
 
 impl fmt::Display for Metric {
@@ -143,13 +165,15 @@ impl fmt::Display for Metric {
             Metric::Alloc => "alloc",
             Metric::Free => "free",
             Metric::Pair => "pair",
+            Metric::Write => "write",
             Metric::Peak => "peak over payload",
+            Metric::Shared => "blocks on a shared line",
         })
     }
 }
 
 /// A figure of one repetition.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Reading {
     /// Bytes of the blocks, where the case has several sizes.
     pub bytes: Option<usize>,

@@ -1,10 +1,10 @@
-//! *churn*: what a server does to its heap (Larson and Krishnan, ISMM 1998).
+//! *churn*: threads that replace their blocks and hand them on, as mimalloc's *mstress* does.
 //!
 //! Each thread has [`SLOTS`] blocks of random sizes. Again and again it frees one at random and allocates another one.
 //! Then each thread's blocks become the next thread's, so that blocks are freed by threads that did not allocate them.
 //! Sizes are 16 to 1024 bytes, each octave as likely as another. The choice of a block and of a size is in the time.
 
-use std::sync::Barrier;
+use std::sync::{Barrier, Mutex};
 
 use super::case::{Case, Metric, Reading, Setup, no_memory};
 use super::heap::Heap;
@@ -14,17 +14,33 @@ use crate::patterns::on_threads;
 use crate::random::Random;
 
 /// Blocks of a thread.
-const SLOTS: usize = 1024;
+pub(super) const SLOTS: usize = 1024;
 /// How often blocks go to the next thread.
 const HANDS: usize = 4;
 /// Sizes that blocks have, in random order.
-const SIZES: usize = 4096;
+pub(super) const SIZES: usize = 4096;
 
 /// Blocks, and their bytes.
-struct Blocks(Vec<(*mut u8, usize)>);
+pub(super) struct Blocks(Vec<(*mut u8, usize)>);
 
 // SAFETY: the blocks belong to whoever has the list.
 unsafe impl Send for Blocks {}
+
+impl Blocks {
+    /// None yet; a list for each thread.
+    pub(super) fn lists(threads: usize) -> Vec<Mutex<Blocks>> {
+        let none = || Mutex::new(Blocks(vec![(std::ptr::null_mut(), 0); SLOTS]));
+        (0..threads).map(|_| none()).collect()
+    }
+
+    /// Frees all.
+    pub(super) fn free<H: Heap>(&mut self, heap: &H) {
+        for (block, bytes) in self.0.drain(..).filter(|(block, _)| !block.is_null()) {
+            // SAFETY: the block is in use, was allocated for so many bytes, and is used no more.
+            unsafe { heap.free(block, bytes) };
+        }
+    }
+}
 
 /// Log-uniform sizes from `least` to `most`.
 pub(super) fn sizes(random: &mut Random, count: usize, (least, most): (f64, f64)) -> Vec<usize> {
@@ -35,8 +51,9 @@ pub(super) fn sizes(random: &mut Random, count: usize, (least, most): (f64, f64)
     (0..count).map(|_| size(random)).collect()
 }
 
+/// Replaces random blocks by blocks of random ones of [`SIZES`] sizes; fewer times if there is no memory.
 #[inline(never)]
-fn replace<H: Heap>(
+pub(super) fn replace<H: Heap>(
     heap: &H,
     (blocks, sizes): (&mut Blocks, &[usize]),
     random: &mut Random,
@@ -69,9 +86,7 @@ pub(super) fn sample<H: Heap>(
     let mut random = Random::new(setup.seed);
     let sizes = sizes(&mut random, SIZES, (16.0, 1024.0));
     let calls = setup.operations.div_ceil(case.threads * HANDS);
-    let lists: Vec<_> = (0..case.threads)
-        .map(|_| std::sync::Mutex::new(Blocks(vec![(std::ptr::null_mut(), 0); SLOTS])))
-        .collect();
+    let lists = Blocks::lists(case.threads);
     let barrier = Barrier::new(case.threads);
     let tallies = on_threads(0..case.threads, |cpu, _| {
         heap.enter(cpu);
@@ -86,11 +101,7 @@ pub(super) fn sample<H: Heap>(
             drop(blocks);
             barrier.wait();
         }
-        let mut blocks = lists[cpu].lock().expect("nobody panics");
-        for (block, bytes) in blocks.0.drain(..).filter(|(block, _)| !block.is_null()) {
-            // SAFETY: as above.
-            unsafe { heap.free(block, bytes) };
-        }
+        lists[cpu].lock().expect("nobody panics").free(heap);
         tally
     });
     let all = tallies.into_iter().fold(Tally::default(), Tally::and);

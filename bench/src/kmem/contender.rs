@@ -6,7 +6,8 @@ use std::sync::Mutex;
 use super::case::{Case, Reading, Setup, What};
 use super::frames;
 use super::heap::Heap;
-use super::{churn, handover, pair, worst};
+use super::memory::{Moment, moments};
+use super::{churn, handover, larson, pair, scratch, worst};
 use crate::Failure;
 
 /// A heap and the loops that are compiled for it.
@@ -22,6 +23,12 @@ pub trait Contender: Sync {
     /// # Errors
     /// The heap had no memory.
     fn sample(&self, what: What, case: Case, setup: &Setup) -> Result<Vec<Reading>, Failure>;
+
+    /// Runs *memory*: what it takes while a load rises and falls. Resident memory is the whole process's.
+    ///
+    /// # Errors
+    /// The heap had no memory, or nobody says what is resident.
+    fn moments(&self, setup: &Setup) -> Result<Vec<Moment>, Failure>;
 }
 
 impl<H: Heap> Contender for H {
@@ -39,8 +46,15 @@ impl<H: Heap> Contender for H {
             What::Worst => worst::sample(self, setup),
             What::ProducerConsumer => handover::sample(self, case, setup),
             What::Churn => churn::sample(self, case, setup),
-            What::LockManager | What::Waste | What::Instructions => Ok(Vec::new()),
+            What::Larson => larson::sample(self, case, setup),
+            What::CacheScratch => scratch::sample(self, case, setup),
+            What::Memory | What::Preload | What::Instructions => Ok(Vec::new()),
+            What::LockManager | What::Waste | What::Purity | What::Transfers => Ok(Vec::new()),
         }
+    }
+
+    fn moments(&self, setup: &Setup) -> Result<Vec<Moment>, Failure> {
+        moments(self, setup)
     }
 }
 
@@ -63,9 +77,27 @@ pub fn all() -> Vec<&'static dyn Contender> {
     all
 }
 
+/// The heap of this name. The others are not made for it: what they would touch is not what a process of its own is to
+/// show.
+pub(super) fn named(name: &str) -> Option<&'static dyn Contender> {
+    match name {
+        #[cfg(unix)]
+        "system" => Some(&super::system::System),
+        #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+        "malloc" => Some(&super::malloc::Malloc),
+        _ => all().into_iter().find(|contender| contender.name() == name),
+    }
+}
+
 /// Heaps that were named, in the order of [`all`].
 #[derive(Clone)]
 pub struct Contenders(pub Vec<&'static dyn Contender>);
+
+impl Default for Contenders {
+    fn default() -> Contenders {
+        Contenders(all())
+    }
+}
 
 impl fmt::Debug for Contenders {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -35,6 +35,11 @@ impl Threads {
     pub fn enter(cpu: usize) {
         CPU.set(cpu);
     }
+
+    /// The CPU that this thread is.
+    pub(super) fn here() -> usize {
+        CPU.get()
+    }
 }
 
 // SAFETY: threads that use a heap at the same time have different numbers, and nothing interrupts them.
@@ -50,7 +55,26 @@ unsafe impl Cpus for Threads {
     fn leave(&self, (): ()) {}
 }
 
-type Zone = LLFree<'static, Base4K>;
+pub(super) type Zone = LLFree<'static, Base4K>;
+
+/// A zone of so many frames for so many CPUs, and its frames as pages. Neither is ever freed.
+pub(super) fn pages(
+    frames: usize,
+    cpus: usize,
+) -> Result<(&'static Zone, Direct<'static, Zone>), Failure> {
+    let failed = |what: &dyn std::fmt::Display| Failure::Failed(format!("a zone: {what}"));
+    // The system provides zeros without touching them.
+    let align = PAGE << Base4K::HUGE_ORDER;
+    let memory: &'static mut [u8] = vec![0; frames * PAGE + align].leak();
+    let start = memory.as_mut_ptr().align_offset(align);
+    let base = NonNull::new(memory[start..].as_mut_ptr()).ok_or_else(|| failed(&"no memory"))?;
+    let zone = Owned::<Zone>::new(&ZoneConfig::new(frames, cpus), Init::Free);
+    let zone: &'static Owned<Zone> = Box::leak(Box::new(zone.map_err(|why| failed(&why))?));
+    let descriptors: Vec<_> = (0..frames).map(|_| Descriptor::default()).collect();
+    // SAFETY: the memory has as many frames, is never freed, and nobody else has it.
+    let pages = unsafe { Direct::new(&**zone, base, descriptors.leak()) };
+    Ok((zone, pages.ok_or_else(|| failed(&"its frames are not pages"))?))
+}
 
 /// The allocator over a zone of its own. Neither is ever freed.
 pub struct Frames<S: Sizes> {
@@ -64,19 +88,7 @@ impl<S: Sizes> Frames<S> {
     /// # Errors
     /// There is no such zone, or no memory for it.
     pub fn new(frames: usize, cpus: usize) -> Result<Frames<S>, Failure> {
-        let failed = |what: &dyn std::fmt::Display| Failure::Failed(format!("a zone: {what}"));
-        // The system provides zeros without touching them.
-        let align = PAGE << Base4K::HUGE_ORDER;
-        let memory: &'static mut [u8] = vec![0; frames * PAGE + align].leak();
-        let start = memory.as_mut_ptr().align_offset(align);
-        let base =
-            NonNull::new(memory[start..].as_mut_ptr()).ok_or_else(|| failed(&"no memory"))?;
-        let zone = Owned::<Zone>::new(&ZoneConfig::new(frames, cpus), Init::Free);
-        let zone: &'static Owned<Zone> = Box::leak(Box::new(zone.map_err(|why| failed(&why))?));
-        let descriptors: Vec<_> = (0..frames).map(|_| Descriptor::default()).collect();
-        // SAFETY: the memory has as many frames, is never freed, and nobody else has it.
-        let pages = unsafe { Direct::new(&**zone, base, descriptors.leak()) };
-        let pages = pages.ok_or_else(|| failed(&"its frames are not pages"))?;
+        let (zone, pages) = pages(frames, cpus)?;
         Ok(Frames { zone, kmem: Kmem::new(Guarded::new(Threads), pages, ()) })
     }
 
@@ -96,14 +108,19 @@ impl<S: Sizes> Frames<S> {
         unsafe { self.kmem.free(NonNull::new_unchecked(block), bytes) };
     }
 
-    /// Has every CPU's cache flushed, and the layers below. No other thread uses the heap now.
-    pub fn flush(&self) {
+    /// Has the caches of so many CPUs flushed. No other thread uses the heap now.
+    pub fn flush_caches(&self, cpus: usize) {
         let here = CPU.get();
-        for cpu in 0..MOST_CPUS {
+        for cpu in 0..cpus {
             Threads::enter(cpu);
             self.kmem.flush_cpu(cpu);
         }
         Threads::enter(here);
+    }
+
+    /// The same of all CPUs, and the layers below.
+    pub fn flush(&self) {
+        self.flush_caches(MOST_CPUS);
         self.kmem.flush();
     }
 

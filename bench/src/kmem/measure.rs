@@ -1,6 +1,6 @@
 //! Repetitions: contenders and floor by turns, case after case.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::case::{Case, Metric, Reading, Setup, What};
 use super::contender::Contenders;
@@ -12,10 +12,10 @@ use crate::patterns::on_one_thread;
 use crate::statistics::Summary;
 
 /// What a contender gave for a metric of a case, a number for each repetition.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Line {
     /// Who.
-    pub contender: &'static str,
+    pub contender: String,
     /// Which case; its bytes are those of the figure.
     pub case: Case,
     /// What the figures are of.
@@ -27,7 +27,7 @@ pub struct Line {
 }
 
 /// What a run gave.
-#[derive(Clone, Default, Debug, Serialize)]
+#[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Kept {
     /// A compare-and-swap on one word, in ns of CPU time.
     pub hot_cas: Vec<f64>,
@@ -59,13 +59,13 @@ impl Kept {
         Summary::of(&self.hot_cas)
     }
 
-    fn add(&mut self, contender: &'static str, case: Case, reading: Reading) {
+    fn add(&mut self, contender: &str, case: Case, reading: Reading) {
         let case = Case { bytes: reading.bytes.or(case.bytes), ..case };
         let known = self.lines.iter().position(|line| {
-            (line.contender, line.metric) == (contender, reading.metric) && line.case == case
+            (&*line.contender, line.metric) == (contender, reading.metric) && line.case == case
         });
         let at = known.unwrap_or_else(|| {
-            let metric = reading.metric;
+            let (contender, metric) = (contender.to_string(), reading.metric);
             self.lines.push(Line { contender, case, metric, values: vec![], wall: vec![] });
             self.lines.len() - 1
         });

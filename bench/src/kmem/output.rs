@@ -81,7 +81,9 @@ pub fn describe(kept: &Kept) -> String {
         let what = format!("{:<16} {} {}", line.contender, words(&line.case), line.metric);
         let Some(found) = Summary::of(&line.values) else { continue };
         let _ = match (line.metric, Summary::of(&line.wall)) {
-            (Metric::Peak, _) | (_, None) => writeln!(text, "{what:<52} {:>9.3}", found.median),
+            (Metric::Peak | Metric::Shared, _) | (_, None) => {
+                writeln!(text, "{what:<52} {:>9.3}", found.median)
+            }
             (_, Some(wall)) => writeln!(
                 text,
                 "{what:<52} {:>9.2} {:>9.2} {:>9.2} {:>8.2} {:>9.2}",
@@ -115,6 +117,8 @@ pub fn describe_locks(rows: &[LockRow]) -> String {
         );
         for row in rows {
             let (calls, global, pages) = (row.calls[index], row.global[index], row.pages[index]);
+            // Lists that come of a flush go on to the pages as others do.
+            let lists = if index == 0 { global } else { global + row.flushed };
             let [first, second] = row.bounds.map(|bound| 100.0 * bound);
             let rate =
                 |rate: f64, most: f64| format!("{rate:.2}{}", if rate > most { "!" } else { " " });
@@ -123,9 +127,17 @@ pub fn describe_locks(rows: &[LockRow]) -> String {
                 "{:>6} {calls:>12} {global:>10} {:>8} {first:>8.2} {pages:>10} {:>8} {second:>8.2} {:>10}",
                 row.bytes,
                 rate(percent(global, calls), first),
-                rate(percent(pages, global), second),
+                rate(percent(pages, lists), second),
                 row.slabs[index]
             );
+        }
+    }
+    if rows.iter().any(|row| row.flushed > 0) {
+        let _ =
+            writeln!(text, "\n{:>6} {:>12} {:>10} {:>8}", "bytes", "lists freed", "flushed", "%");
+        for LockRow { bytes, global: [_, freed], flushed, .. } in rows {
+            let share = percent(*flushed, freed + flushed);
+            let _ = writeln!(text, "{bytes:>6} {freed:>12} {flushed:>10} {share:>8.1}");
         }
     }
     text + "!: above the paper's bound\n"

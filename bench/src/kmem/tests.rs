@@ -76,16 +76,55 @@ fn each_benchmark_makes_its_calls_and_frees_everything() {
     assert_eq!(run::<2>(What::ProducerConsumer), (2 * 3 * 4096, 0));
     // On one thread and on two: the calls, and the blocks that each has at first.
     assert_eq!(run::<3>(What::Churn), (2 * 10_000 + 3 * 8 * 1024, 0));
+    assert_eq!(run::<4>(What::Larson), (2 * 10_000 + 3 * 8 * 1024, 0));
+    // On one thread and on two, in two sizes: a block for each thread, and 16 of its own.
+    assert_eq!(run::<5>(What::CacheScratch), (2 * (1 + 2) * 17, 0));
+}
+
+#[test]
+fn blocks_of_two_threads_that_lie_on_one_line_are_counted() {
+    let kmem = all().into_iter().find(|contender| contender.name() == "kmem").unwrap();
+    let shared = |bytes| {
+        let case = Case { threads: 2, bytes: Some(bytes), interface: None };
+        let readings = kmem.sample(What::CacheScratch, case, &small()).unwrap();
+        readings.iter().find(|reading| reading.metric == Metric::Shared).unwrap().value
+    };
+    // A thread gets the block that it has just freed, which lies beside the other one's.
+    assert_eq!((shared(16), shared(128)), (1.0, 0.0));
+}
+
+#[test]
+fn a_load_that_rises_and_falls_is_seen_at_every_step() {
+    let kmem = all().into_iter().find(|contender| contender.name() == "kmem").unwrap();
+    let moments = kmem.moments(&small()).unwrap();
+    assert_eq!(moments.len(), 4 * 16 + 2);
+    let most = |of: fn(&Moment) -> usize| moments.iter().map(of).max().unwrap();
+    assert!((4 << 20..5 << 20).contains(&most(|moment| moment.payload)));
+    assert!(moments.iter().all(|moment| moment.taken >= moment.payload), "{moments:?}");
+    // The zone has all of its frames again.
+    assert_eq!(moments.last().map(|end| (end.payload, end.taken)), Some((0, 0)));
 }
 
 #[test]
 fn a_heap_without_memory_is_not_measured() {
     static EMPTY: Empty = Empty;
-    for what in [What::Pair, What::Worst, What::ProducerConsumer, What::Churn] {
-        let found = measure(what, &Contenders(vec![&EMPTY]), (&small(), 1), &|| {});
+    let timed = [
+        What::Pair,
+        What::Worst,
+        What::ProducerConsumer,
+        What::Churn,
+        What::Larson,
+        What::CacheScratch,
+    ];
+    for what in timed {
+        let found = EMPTY.sample(what, small().cases(what)[0], &small());
         let Err(Failure::Failed(why)) = found else { panic!("{what}") };
         assert!(why.contains("empty: no memory for"), "{why}");
     }
+    assert!(EMPTY.moments(&small()).is_err());
+    let found = measure(What::Pair, &Contenders(vec![&EMPTY]), (&small(), 1), &|| {});
+    let Err(Failure::Failed(why)) = found else { panic!("it was measured") };
+    assert!(why.contains("nothing was measured: empty: no memory for"), "{why}");
 }
 
 #[test]
@@ -116,14 +155,16 @@ fn the_worst_case_has_its_memory_while_it_is_in_use() {
 #[test]
 fn nodes_of_the_lock_manager_lose_nothing() {
     for threads in [1, 2] {
-        let rows = lock_manager::<Octaves>(threads, &small()).unwrap();
+        let rows = lock_manager::<Octaves>(threads, &small(), None).unwrap();
         assert_eq!(rows.iter().map(|row| row.bytes).collect::<Vec<_>>(), [64, 256, 512, 1024]);
         for row in rows {
             assert_eq!(row.calls[0], row.calls[1], "{row:?}");
             assert!(row.global[0] <= row.calls[0] && row.pages[0] <= row.global[0], "{row:?}");
-            assert!(row.slabs[0] > 0, "{row:?}");
+            assert!(row.slabs[0] > 0 && row.flushed == 0, "{row:?}");
         }
     }
+    let rows = lock_manager::<Octaves>(2, &small(), Some(FLUSH)).unwrap();
+    assert!(rows.iter().all(|row| row.flushed > 0), "{rows:?}");
 }
 
 fn check_waste<S: Sizes>() -> f64 {

@@ -4,7 +4,7 @@
 //! as another. They are allocated until so many bytes were asked for, and then replaced at random, [`TURNS`] times each:
 //! that is heavy load. Then a random three quarters are freed: low load. The caches are flushed before memory is counted.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use woodlot_kmem::{PAGE, Sizes};
 
 use super::case::{Setup, no_memory};
@@ -17,7 +17,7 @@ use crate::random::Random;
 const TURNS: usize = 4;
 
 /// How much is in use.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Load {
     /// All that was allocated.
@@ -27,7 +27,7 @@ pub enum Load {
 }
 
 /// Memory of one size.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct WasteRow {
     /// When.
     pub load: Load,

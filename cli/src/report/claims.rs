@@ -10,6 +10,7 @@ use woodlot_bench::patterns::{Metric, Pattern};
 
 use super::data::{Data, Form};
 use super::facts::{self, cost_after, extremes, gain, random_frees, recovered_percent};
+use super::heaps;
 use super::kernel::Kernel;
 use super::papers;
 use super::scope::LISTS;
@@ -43,9 +44,10 @@ pub struct Claim {
 }
 
 /// This run's figures and whether they keep the rule.
-type Found = Option<(String, bool)>;
+pub type Found = Option<(String, bool)>;
 
-fn claim(claim: &'static str, source: &'static str, rule: &'static str, found: Found) -> Claim {
+/// Judges by a rule.
+pub fn claim(claim: &'static str, source: &'static str, rule: &'static str, found: Found) -> Claim {
     let verdict = match found {
         Some((_, true)) => Verdict::Holds,
         Some((_, false)) => Verdict::Differs,
@@ -58,6 +60,7 @@ fn claim(claim: &'static str, source: &'static str, rule: &'static str, found: F
 /// Judges every claim.
 pub fn claims(data: &Data) -> Vec<Claim> {
     let mut claims = in_user_space(data);
+    claims.extend(heaps::claims(data.heaps.as_ref(), data.machine.cpus()));
     if data.form == Form::Smoke {
         // A handful of operations shows that a figure can be drawn, and nothing else.
         claims.iter_mut().for_each(|claim| claim.verdict = Verdict::Unknown);

@@ -13,6 +13,7 @@ use woodlot_bench::patterns::{Metric, Pattern};
 use woodlot_bench::size::Size;
 use woodlot_bench::statistics::Summary;
 
+use super::heaps::Heaps;
 use super::kernel::Kernel;
 use super::scope::BURST_ORDER;
 
@@ -193,6 +194,9 @@ pub struct Data {
     /// Processes that were killed.
     #[serde(default)]
     pub crashes: Option<Crashes>,
+    /// Heaps.
+    #[serde(default)]
+    pub heaps: Option<Heaps>,
     /// What was measured inside a kernel, from files.
     #[serde(default)]
     pub kernel: Kernel,

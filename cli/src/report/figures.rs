@@ -33,6 +33,7 @@ pub fn sections(data: &Data) -> Vec<Section> {
         survived::section(data),
         traces(data),
     ];
+    sections.extend(data.heaps.iter().flat_map(|heaps| heaps.sections(data.machine.cpus())));
     sections.extend(data.kernel.sections());
     sections
 }

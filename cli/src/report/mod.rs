@@ -8,7 +8,8 @@
 //! ```
 //!
 //! Above all of them stand `scope` (who is compared, at what), `words` (numbers as people read them) and
-//! `papers` (what the papers give). What was measured in a kernel (`kernel`) is a part of the data.
+//! `papers` (what the papers give). What was measured in a kernel (`kernel`) is a part of the data, and so is
+//! what was measured of heaps (`heaps`), which has figures and claims of its own.
 
 mod beside;
 mod claims;
@@ -17,6 +18,7 @@ mod data;
 mod facts;
 mod figures;
 mod files;
+mod heaps;
 mod kernel;
 mod page;
 mod papers;

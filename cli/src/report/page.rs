@@ -68,7 +68,8 @@ fn head(data: &Data) -> Markup {
     html! {
         header {
             h1 { "The papers' figures on this machine" }
-            p { "LLFree (USENIX ATC 2023) and the Non-Blocking Buddy System, measured again by "
+            p { "LLFree (USENIX ATC 2023), the Non-Blocking Buddy System, and the kernel memory allocator of \
+                McKenney and Slingwine (kmem), measured again by "
                 code { "woodlot report" } ". Each figure stands beside the values that the papers \
                 give, with the table it was drawn from behind it." }
             p.form { (form) " It took " (format!("{:.0}", data.seconds)) " s"
@@ -78,7 +79,8 @@ fn head(data: &Data) -> Markup {
                 from the least to the most of the repetitions; one that leaves its panel goes on, \
                 and its table has the end." }
             pre { (data.machine.describe().trim_end()) }
-            p { "The papers' machines: " (papers::LLFREE_MACHINE) ". " (papers::NBBS_MACHINE) "." }
+            p { "The papers' machines: " (papers::LLFREE_MACHINE) ". " (papers::NBBS_MACHINE) ". "
+                (papers::KMEM_MACHINE) "." }
         }
     }
 }
@@ -111,7 +113,7 @@ fn judged(claims: &[Claim], in_the_kernel: bool) -> Markup {
                 }
             }
             p {
-                "Not drawn: figures 11 and 12 (memcached, and mappings populated), and NVRAM."
+                "Not drawn: LLFree's figures 11 and 12 (memcached, and mappings populated), and NVRAM."
                 @if !in_the_kernel {
                     " Figures 6 and 8 are below with both algorithms in user space; those of a kernel \
                     are joined by " code { "--kernel" } "."

@@ -1,5 +1,6 @@
 //! What the papers' machines were, and those of their values that verdicts hang on: LLFree (Wrenger et
-//! al., USENIX ATC 2023) and NBBS (Marotta et al., poster, 2018).
+//! al., USENIX ATC 2023), NBBS (Marotta et al., poster, 2018) and the kernel memory allocator (McKenney,
+//! Slingwine and Krueger, 2002).
 
 use woodlot_bench::size::Size;
 
@@ -11,6 +12,10 @@ pub const LLFREE_MACHINE: &str = "2 × Intel Xeon Gold 5320 (Ice Lake, 26 cores 
 /// What NBBS was measured on.
 pub const NBBS_MACHINE: &str = "4 × AMD Opteron 6128 (8 cores each, 2 GHz), 64 GiB, 32 threads, \
     against the buddy system of Linux 3.2 inside the kernel (NBBS, section III)";
+
+/// What the kernel memory allocator was measured on.
+pub const KMEM_MACHINE: &str = "Sequent Symmetry 2000, 26 × 80486 at 50 MHz, inside the kernel \
+    (McKenney, Slingwine and Krueger, section 4); table 1 has later machines";
 
 /// LLFree, section 5.6: the share of the polluted huge frames that came back, in percent.
 pub const RECOVERED_PERCENT: f64 = 46.6;

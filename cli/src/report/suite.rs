@@ -23,6 +23,7 @@ use woodlot_trace::shipped;
 use super::data::{
     Crashes, Data, FORMAT, FloorLoop, Form, Fragmented, Held, Moment, Openings, Replayed, Timed,
 };
+use super::heaps;
 use super::kernel::Kernel;
 use super::papers;
 use super::scope::{BUDDIES, BURST_ORDER, BURSTS, ENGINES, LISTS, thread_counts};
@@ -46,6 +47,7 @@ struct Scale {
     processes: RangeInclusive<usize>,
     /// The zone whose state is scanned: each access costs two signals.
     scanned: Size,
+    heaps: heaps::Effort,
     targets: Option<Effort>,
 }
 
@@ -63,6 +65,14 @@ impl Scale {
                 kills: 6,
                 processes: 2..=2,
                 scanned: Size::mib(32),
+                heaps: heaps::Effort {
+                    repetitions: 2,
+                    operations: 1 << 12,
+                    memory: Size::mib(4),
+                    bytes: &[16, 4096],
+                    watched: 16,
+                    counts: false,
+                },
                 targets: None,
             },
             Form::Quick => Scale {
@@ -75,6 +85,14 @@ impl Scale {
                 kills: 100,
                 processes: 1..=4,
                 scanned: Size::mib(128),
+                heaps: heaps::Effort {
+                    repetitions: 5,
+                    operations: 1 << 17,
+                    memory: Size::mib(32),
+                    bytes: &[16, 64, 256, 1024, 4096],
+                    watched: 64,
+                    counts: true,
+                },
                 targets: Some(effort(3, true)),
             },
             Form::Full => Scale {
@@ -87,6 +105,14 @@ impl Scale {
                 kills: 1000,
                 processes: 1..=8,
                 scanned: Size::mib(256),
+                heaps: heaps::Effort {
+                    repetitions: 9,
+                    operations: 1 << 20,
+                    memory: Size::mib(64),
+                    bytes: &[16, 32, 64, 128, 256, 512, 1024, 2048, 4096],
+                    watched: 128,
+                    counts: true,
+                },
                 targets: Some(effort(7, false)),
             },
         }
@@ -177,6 +203,7 @@ pub fn run(form: Form) -> Result<Data, Failure> {
         targets: Vec::new(),
         openings: None,
         crashes: None,
+        heaps: None,
         kernel: Kernel::default(),
         missing: Vec::new(),
     };
@@ -185,6 +212,7 @@ pub fn run(form: Form) -> Result<Data, Failure> {
     disperse(&mut data, &scale);
     open_again(&mut data, &scale);
     kill(&mut data, &scale);
+    measure_heaps(&mut data, scale.heaps)?;
     if let Some(effort) = scale.targets {
         hold_targets(&mut data, effort)?;
     }
@@ -327,6 +355,19 @@ fn kill(data: &mut Data, scale: &Scale) {
 fn kill(data: &mut Data, scale: &Scale) {
     let (kills, most) = (scale.kills, scale.processes.end());
     data.missing.push(format!("{kills} kills of up to {most} processes: only on Linux"));
+}
+
+fn measure_heaps(data: &mut Data, effort: heaps::Effort) -> Result<(), Failure> {
+    let bar = progress("heaps", heaps::STEPS);
+    let step = |what: &str| {
+        begin(&bar, what);
+        bar.inc(1);
+    };
+    let cpus = data.machine.cpus();
+    let measured = heaps::measure(effort, cpus, &mut data.missing, &step);
+    bar.finish_and_clear();
+    data.heaps = Some(measured?);
+    Ok(())
 }
 
 fn hold_targets(data: &mut Data, effort: Effort) -> Result<(), Failure> {

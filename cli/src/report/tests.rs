@@ -188,6 +188,31 @@ fn section_5_7_is_judged_by_what_was_found() {
     assert_eq!(verdict(&data, claims[0]), Verdict::Unknown);
 }
 
+#[test]
+fn claims_of_heaps_follow_what_was_counted() {
+    let mut data = data();
+    let heaps = data.heaps.clone().unwrap();
+    let near = "kmem: pools for each node keep memory near";
+    let thrashing = "kmem: the common case is free from cache-thrashing";
+    let instructions = "kmem: a pair takes no more instructions";
+    assert_eq!([near, thrashing].map(|claim| verdict(&data, claim)), [Verdict::Holds; 2]);
+    let changed = data.heaps.as_mut().unwrap();
+    changed.transfers[0].moved = 0.01;
+    changed.purity.iter_mut().for_each(|row| row.allocated = 0.9);
+    changed.counts.iter_mut().for_each(|count| count.instructions = Some(26.0));
+    assert_eq!([near, thrashing].map(|claim| verdict(&data, claim)), [Verdict::Differs; 2]);
+    assert_eq!(verdict(&data, instructions), Verdict::Holds);
+    let changed = data.heaps.as_mut().unwrap();
+    changed.counts.iter_mut().for_each(|count| count.instructions = Some(68.0));
+    changed.transfers = heaps.transfers;
+    assert_eq!(verdict(&data, instructions), Verdict::Differs);
+    assert_eq!(verdict(&data, thrashing), Verdict::Holds);
+    // A report from before has nothing of heaps.
+    data.heaps = None;
+    assert_eq!(verdict(&data, near), Verdict::Unknown);
+    assert!(!drawn(&data).contains("<section id=\"kmem"));
+}
+
 /// Repetitions that are apart from one another by little.
 fn steady() -> Data {
     let mut data = data();

@@ -136,6 +136,39 @@ fn an_interrupted_frag_keeps_the_engines_that_are_finished() {
 }
 
 /// Where there is no valgrind, that is said; where there is, the count comes from this very program.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_preloaded_heap_is_measured_in_a_process_of_its_own_or_it_is_said_why_not() {
+    let folder = Folder::new();
+    let preload = |library: &str| {
+        let sizes = ["--bytes", "64", "--memory", "4MiB", "--operations", "1000"];
+        let start = ["bench", "kmem", "preload", "--repetitions", "1", "--library", library];
+        folder.run(&[&start[..], &sizes].concat())
+    };
+    let said = preload("glibc").succeeded();
+    for line in ["glibc              64 B, standard, 1 thread pair", "worst", "producer-consumer"] {
+        assert!(said.contains(line), "{said}");
+    }
+    std::fs::write(folder.path("no.so"), "no library").unwrap();
+    preload("mine=no.so").failed(1, "not what malloc comes from");
+    preload("mine=none.so").failed(2, "none.so");
+    preload("hoard").failed(2, "expected one of glibc, woodlot");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn memory_over_time_has_every_step_in_its_file() {
+    let folder = Folder::new();
+    let args = ["bench", "kmem", "memory", "--memory", "4MiB", "--engine", "kmem,system"];
+    let said = folder.run(&[&args[..], &["--library", "glibc", "--json", "m.json"]].concat());
+    assert!(said.succeeded().contains("taken over in use"));
+    let json = std::fs::read(folder.path("m.json")).unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    let curves = json["results"].as_array().unwrap();
+    assert_eq!(curves.len(), 2);
+    assert!(curves.iter().all(|curve| curve["moments"].as_array().unwrap().len() == 66));
+}
+
 #[test]
 fn instructions_are_counted_or_it_is_said_why_not() {
     let folder = Folder::new();

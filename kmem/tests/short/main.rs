@@ -9,6 +9,7 @@ mod misuse;
 mod model;
 mod nodes;
 mod objects;
+mod outside;
 mod shortage;
 #[cfg(target_os = "linux")]
 mod space;

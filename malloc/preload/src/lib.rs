@@ -6,11 +6,15 @@
 mod exit;
 mod out;
 mod own;
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
 
 use std::ffi::{c_int, c_void};
 use std::ptr::{self, NonNull};
 
 use woodlot_malloc as heap;
+#[cfg(target_arch = "x86_64")]
+pub use x86_64::{free, malloc};
 
 /// Bytes of a page.
 const PAGE: usize = 4096;
@@ -42,17 +46,42 @@ fn block(pointer: *mut c_void) -> Option<NonNull<u8>> {
 }
 
 /// Allocates so many bytes.
+#[cfg(not(target_arch = "x86_64"))]
 #[unsafe(no_mangle)]
 pub extern "C" fn malloc(bytes: usize) -> *mut c_void {
-    pointer(heap::alloc(bytes))
+    match heap::alloc_cached(bytes) {
+        Some(block) => block.as_ptr().cast(),
+        None => malloc_slowly(bytes),
+    }
 }
 
 /// Frees a block, or nothing.
 ///
 /// # Safety
 /// The block was allocated here, and the caller uses it no more.
+#[cfg(not(target_arch = "x86_64"))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn free(pointer: *mut c_void) {
+    // SAFETY: as the caller says.
+    unsafe {
+        if !heap::free_cached(pointer.cast()) {
+            free_slowly(pointer);
+        }
+    }
+}
+
+/// What [`malloc`] goes on with where the CPU's cache has no block at hand.
+#[cold]
+extern "C" fn malloc_slowly(bytes: usize) -> *mut c_void {
+    pointer(heap::alloc(bytes))
+}
+
+/// What [`free`] goes on with where the CPU's cache has no room at hand.
+///
+/// # Safety
+/// As for [`free`].
+#[cold]
+unsafe extern "C" fn free_slowly(pointer: *mut c_void) {
     if let Some(block) = block(pointer) {
         // SAFETY: as the caller says.
         unsafe { heap::free(block) };

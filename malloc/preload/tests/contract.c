@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -158,7 +159,7 @@ static void aligned(void) {
 
 // Memory that is free goes back, and can be had in another size.
 static void given_back(void) {
-    enum { BYTES = 160 << 20 };
+    enum { BYTES = 192 << 20 };
     size_t before = resident();
     for (size_t bytes = 64; bytes <= 1 << 20; bytes *= 64) {
         size_t count = BYTES / bytes;
@@ -169,6 +170,7 @@ static void given_back(void) {
             memset(blocks[at], 1, bytes);
         }
         CHECK(resident() > before + BYTES);
+        CHECK(resident() < before + BYTES + count * sizeof *blocks + BYTES / 16);
         for (size_t at = 0; at < count; at++) free(blocks[at]);
         free(blocks);
         CHECK(resident() < before + BYTES / 2);
@@ -329,6 +331,58 @@ static void signals(void) {
     CHECK(handled > 0);
 }
 
+enum { SIGNALS = 100000, RING = 64 };
+static size_t *ring[RING];
+static atomic_int refused;
+
+// Allocates and frees, whatever the thread was doing.
+static void allocator(int signal) {
+    (void)signal;
+    int kept = errno, count = handled, at = count % RING;
+    size_t bytes = (size_t)(count * 37 % 900 + 16);
+    if (count % 64 == 0) bytes *= 1000;
+    if (ring[at]) {
+        check(ring[at]);
+        free(ring[at]);
+    }
+    ring[at] = hide(malloc(bytes));
+    if (ring[at]) fill(ring[at], bytes);
+    else refused++;
+    errno = kept;
+    struct itimerval never = {0};
+    if (++handled == SIGNALS) setitimer(ITIMER_REAL, &never, NULL);
+}
+
+// Handlers that allocate while their thread has a lock, or is about to take one.
+static void signal_storm(void) {
+    enum { COUNT = 300 };
+    static size_t *blocks[COUNT];
+    // A thread that waits for itself does so until it has no CPU time left.
+    struct rlimit limit = {.rlim_cur = 100, .rlim_max = 100};
+    CHECK(!setrlimit(RLIMIT_CPU, &limit));
+    struct sigaction action = {.sa_handler = allocator, .sa_flags = SA_RESTART};
+    CHECK(!sigaction(SIGALRM, &action, NULL));
+    struct itimerval often = {.it_interval = {.tv_usec = 15}, .it_value = {.tv_usec = 15}};
+    CHECK(!setitimer(ITIMER_REAL, &often, NULL));
+    for (size_t round = 0; handled < SIGNALS; round++) {
+        size_t bytes = round % 8 == 0 ? 20000 : round % 50 == 1 ? 5 << 20 : 16 + round * 61 % 4000;
+        size_t count = bytes > 1 << 20 ? 3 : COUNT;
+        for (size_t at = 0; at < count; at++) {
+            blocks[at] = hide(malloc(bytes));
+            CHECK(blocks[at]);
+            *blocks[at] = at;
+        }
+        for (size_t at = 0; at < count; at++) {
+            CHECK(*blocks[at] == at);
+            if (at % 7 == 0) blocks[at] = hide(realloc(blocks[at], bytes / 2 + 16));
+            CHECK(blocks[at] && *blocks[at] == at);
+            free(blocks[at]);
+        }
+        if (round % 100 == 3) malloc_trim(0);
+    }
+    CHECK(handled >= SIGNALS && refused < SIGNALS / 2);
+}
+
 static void plugins(void) {
     for (int round = 0; round < 3; round++) {
         void *library = dlopen("libm.so.6", RTLD_NOW | RTLD_LOCAL);
@@ -366,7 +420,7 @@ static void storm_moved(void) { storm(1); }
 static const struct { const char *name; void (*part)(void); } PARTS[] = {
     {"sizes", sizes}, {"zeroed", zeroed}, {"resized", resized}, {"aligned", aligned}, {"given_back", given_back},
     {"storm", storm_still}, {"storm_moved", storm_moved}, {"forks", forks}, {"short_lives", short_lives},
-    {"signals", signals}, {"plugins", plugins}, {"limited", limited}, {"foreign", foreign},
+    {"signals", signals}, {"signal_storm", signal_storm}, {"plugins", plugins}, {"limited", limited}, {"foreign", foreign},
     {"inside_of_span", inside_of_span}, {"inside_of_large", inside_of_large}, {"twice_large", twice_large},
     {"twice_span", twice_span}, {"usable_of_foreign", usable_of_foreign}, {"inside_of_block", inside_of_block},
 };

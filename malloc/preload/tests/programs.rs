@@ -51,7 +51,7 @@ fn run(mut command: Command) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-const PARTS: [&str; 12] = [
+const PARTS: [&str; 13] = [
     "sizes",
     "zeroed",
     "resized",
@@ -62,6 +62,7 @@ const PARTS: [&str; 12] = [
     "forks",
     "short_lives",
     "signals",
+    "signal_storm",
     "plugins",
     "limited",
 ];

@@ -15,6 +15,7 @@ use core::arch::asm;
 use woodlot_kmem::{MAX_SIZES, Place, Quarters, Sizes};
 
 use crate::heap::{KMEM, LARGE, Small};
+use crate::hot::HOT;
 use crate::large::Large;
 use crate::rseq::{ABORTS, Rseq};
 use crate::segments::Segments;
@@ -130,9 +131,9 @@ static PAGE: Page = {
         splits: column(places.splits),
         coalesces: column(places.coalesces),
         free: column(places.free),
-        area: kmem(caches + Caches::AREA),
+        area: (&raw const HOT.words.area).cast(),
         aborts: (&raw const ABORTS).cast(),
-        cpus: Column { first: kmem(caches + Caches::CACHES), stride: Caches::STRIDE },
+        cpus: Column { first: (&raw const HOT.caches).cast(), stride: Caches::STRIDE },
         cpu_count: Caches::CPUS,
         aux: Caches::AUX,
         batches: kmem(caches + Caches::OTHER + Threads::BATCHES),
@@ -140,8 +141,8 @@ static PAGE: Page = {
         threads_in_batch: Threads::IN_BATCH,
         thread_stride: Threads::STRIDE,
         thread_lists: Threads::LISTS,
-        descriptors: kmem(pages + Segments::DESCRIPTORS),
-        pages: kmem(pages + Segments::PAGES),
+        descriptors: (&raw const HOT.words.descriptors).cast(),
+        pages: (&raw const HOT.words.pages).cast(),
         segment_pages: Segments::SEGMENT,
         resident: Column { first: kmem(pages + Segments::RESIDENT), stride: Segments::STRIDE },
         large_count: large(Large::COUNT),

@@ -14,7 +14,8 @@ use woodlot_kmem::{Descriptor, Kind, List, MAX_SIZES, PAGE};
 
 use super::page::{Column, Header, MAGIC, Page, VERSION};
 use super::snapshot::{Blocks, Caches, Layer, SizeSnapshot, Snapshot};
-use crate::rseq::{CLOSED, NONE, STARTING, UNKNOWN};
+use crate::hot::{NONE, STARTING, UNKNOWN};
+use crate::rseq::CLOSED;
 use crate::segment::HUGE;
 
 /// Words that are read at a time.

@@ -20,7 +20,8 @@ use core::ptr::NonNull;
 use woodlot_kmem::List;
 
 use super::area::{CPU_ID, RSEQ_CS, SIGNATURE};
-use super::{ABORTS, CACHE_SHIFT, CPUS, Place};
+use super::{ABORTS, Place};
+use crate::hot::{CACHE_SHIFT, CPUS};
 
 /// A sequence: descriptor, begin, and what follows an abort. `{area}` is the area's offset, `{cpu}` becomes the address
 /// of the CPU's cache, `{t}` is what it returns, and where the CPU has no cache the sequence goes on at 6.

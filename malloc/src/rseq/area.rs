@@ -13,15 +13,15 @@ use core::arch::asm;
 use core::ptr::NonNull;
 
 /// The offset of *cpu_id*.
-pub(super) const CPU_ID: usize = 4;
+pub const CPU_ID: usize = 4;
 /// The offset of *rseq_cs*.
-pub(super) const RSEQ_CS: usize = 8;
+pub const RSEQ_CS: usize = 8;
 /// What stands before the place where a sequence goes on that was aborted: glibc has registered it.
 #[cfg(target_arch = "x86_64")]
-pub(super) const SIGNATURE: u32 = 0x5305_3053;
+pub const SIGNATURE: u32 = 0x5305_3053;
 /// The same: the instruction `brk #0x45e0`.
 #[cfg(target_arch = "aarch64")]
-pub(super) const SIGNATURE: u32 = 0xd428_bc00;
+pub const SIGNATURE: u32 = 0xd428_bc00;
 /// Bytes that an area has at least that is in use.
 const LEAST_SIZE: u32 = 20;
 

@@ -10,7 +10,8 @@ use std::boxed::Box;
 use woodlot_kmem::{List, MAX_SIZES};
 
 use super::area::{CPU_ID, RSEQ_CS};
-use super::{CACHE_SHIFT, CLOSED, CPUS, Cache, LISTS, Place, Word, sequence};
+use super::{CLOSED, Place, sequence};
+use crate::hot::{CACHE_SHIFT, CPUS, Cache, LISTS, Word};
 
 /// As the system has it.
 #[repr(C, align(32))]

@@ -18,19 +18,51 @@ use core::ptr::NonNull;
 use woodlot_kmem::List;
 
 use super::area::{CPU_ID, RSEQ_CS, SIGNATURE};
-use super::{ABORTS, CACHE_SHIFT, CLOSED, CPUS, Place};
+use super::{CLOSED, Place};
+use crate::ABORTS;
+use crate::hot::{CPUS, Hot};
 
-/// A sequence: descriptor, begin, and what follows an abort. `{area}` is the area's offset, `{cpu}` becomes the address
-/// of the CPU's cache, and where the CPU has none the sequence goes on at 6.
+/// The descriptor of a sequence between 2 and 3, at 7: text of an assembly template.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! sequence_descriptor {
+    () => {
+        ".pushsection __rseq_cs, \"aw\", @progbits
+         .balign 32
+         7:
+         .long 0, 0
+         .quad 2f, 3f - 2f, 4f
+         .popsection"
+    };
+}
+
+/// What follows an abort, at 4: it is counted, and all begins again at 5. `more` is code of the same section.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! sequence_abort {
+    ($($more:literal)?) => {
+        concat!(
+            // What makes the signature an instruction, which no program has.
+            ".pushsection .text.rseq, \"ax\", @progbits
+             .byte 0x0f, 0xb9, 0x3d
+             .long {SIGNATURE}
+             4:
+             lock inc qword ptr [rip + {aborts}]
+             jmp 5b
+            ",
+            $($more,)?
+            "
+             .popsection"
+        )
+    };
+}
+
+/// A sequence on a list of this CPU: `area` and `place` say which. `{cpu}` becomes the address of the CPU's cache, and
+/// where the CPU has none the sequence goes on at 6, as one may that finds nothing to do: `t` is 0 then.
 macro_rules! sequence {
-    ($($code:literal),* ; $($operands:tt)*) => {
+    ($area:expr, $place:expr, $t:expr; $($code:literal),* ; $($operands:tt)*) => {
         asm!(
-            ".pushsection __rseq_cs, \"aw\", @progbits",
-            ".balign 32",
-            "7:",
-            ".long 0, 0",
-            ".quad 2f, 3f - 2f, 4f",
-            ".popsection",
+            sequence_descriptor!(),
             "5:",
             "lea {t}, [rip + 7b]",
             "mov qword ptr fs:[{area} + {RSEQ_CS}], {t}",
@@ -42,24 +74,24 @@ macro_rules! sequence {
             "add {cpu}, {caches}",
             $($code,)*
             "3:",
-            ".pushsection .text.rseq, \"ax\", @progbits",
-            // What makes the signature an instruction, which no program has.
-            ".byte 0x0f, 0xb9, 0x3d",
-            ".long {SIGNATURE}",
-            "4:",
-            "lock inc qword ptr [rip + {aborts}]",
-            "jmp 5b",
-            "6:",
-            "xor {t:e}, {t:e}",
-            "jmp 3b",
-            ".popsection",
+            sequence_abort!(
+                "6:
+                 xor {t:e}, {t:e}
+                 jmp 3b"
+            ),
             RSEQ_CS = const RSEQ_CS,
             CPU_ID = const CPU_ID,
             CPUS = const CPUS,
-            CACHE_SHIFT = const CACHE_SHIFT,
+            CACHE_SHIFT = const Hot::CACHE_SHIFT,
             SIGNATURE = const SIGNATURE,
             aborts = sym ABORTS,
+            area = in(reg) $area,
+            caches = in(reg) $place.caches,
+            index = in(reg) $place.index,
+            cpu = out(reg) _,
+            t = out(reg) $t,
             $($operands)*
+            options(nostack),
         )
     };
 }
@@ -74,19 +106,13 @@ pub(super) unsafe fn pop(area: isize, place: Place) -> Option<NonNull<u8>> {
     // SAFETY: the list is this CPU's, and so is its first block. If it is not any more, the word that is loaded there is
     // dropped, and it lies in memory that stays mapped.
     unsafe {
-        sequence!(
+        sequence!(area, place, block;
             "mov {t}, qword ptr [{cpu} + {index} * 8]",
             "sar {t}, 16",
             "jz 3f",
             "mov {rest}, qword ptr [{t}]",
             "mov qword ptr [{cpu} + {index} * 8], {rest}";
-            area = in(reg) area,
-            caches = in(reg) place.caches,
-            index = in(reg) place.index,
-            cpu = out(reg) _,
             rest = out(reg) _,
-            t = out(reg) block,
-            options(nostack),
         );
     }
     NonNull::new(block)
@@ -101,7 +127,7 @@ pub(super) unsafe fn push(area: isize, place: Place, block: NonNull<u8>, target:
     let word: u64;
     // SAFETY: the list is this CPU's. The block is the caller's until the last store.
     unsafe {
-        sequence!(
+        sequence!(area, place, word;
             "mov {rest}, qword ptr [{cpu} + {index} * 8]",
             "movzx {t:e}, {rest:x}",
             "cmp {t}, {target}",
@@ -110,16 +136,10 @@ pub(super) unsafe fn push(area: isize, place: Place, block: NonNull<u8>, target:
             // The count of the list, and the word of the block: the list with one block more.
             "add {t}, {first}",
             "mov qword ptr [{cpu} + {index} * 8], {t}";
-            area = in(reg) area,
-            caches = in(reg) place.caches,
-            index = in(reg) place.index,
             first = in(reg) List::word_of(block),
             block = in(reg) block.as_ptr(),
             target = in(reg) target,
-            cpu = out(reg) _,
             rest = out(reg) _,
-            t = out(reg) word,
-            options(nostack),
         );
     }
     word != 0
@@ -133,18 +153,12 @@ pub(super) unsafe fn take(area: isize, place: Place) -> u64 {
     let word: u64;
     // SAFETY: the word is this CPU's.
     unsafe {
-        sequence!(
+        sequence!(area, place, word;
             "mov {t}, qword ptr [{cpu} + {index} * 8]",
             "cmp {t}, {CLOSED}",
             "jbe 6f",
             "mov qword ptr [{cpu} + {index} * 8], 0";
-            area = in(reg) area,
-            caches = in(reg) place.caches,
-            index = in(reg) place.index,
             CLOSED = const CLOSED,
-            cpu = out(reg) _,
-            t = out(reg) word,
-            options(nostack),
         );
     }
     word
@@ -158,17 +172,11 @@ pub(super) unsafe fn put(area: isize, place: Place, list: u64) -> bool {
     let put: u64;
     // SAFETY: the word is this CPU's.
     unsafe {
-        sequence!(
+        sequence!(area, place, put;
             "cmp qword ptr [{cpu} + {index} * 8], 0",
             "jne 6f",
             "mov qword ptr [{cpu} + {index} * 8], {list}";
-            area = in(reg) area,
-            caches = in(reg) place.caches,
-            index = in(reg) place.index,
             list = in(reg) list,
-            cpu = out(reg) _,
-            t = out(reg) put,
-            options(nostack),
         );
     }
     put != 0

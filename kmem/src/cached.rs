@@ -1,0 +1,50 @@
+//! What needs no more than the CPU's cache.
+//!
+//! A caller whose calls are to be short, as a C library's `malloc`, asks here first, and goes on to [`alloc`](Kmem::alloc)
+//! or [`free_any`](Kmem::free_any) by a call in tail position: so nothing has to be kept across calls, and its own
+//! function needs no frame.
+
+use core::ptr::NonNull;
+
+use crate::cpu::PerCpu;
+use crate::kmem::{Cookie, Hooks, Kmem};
+use crate::pages::Pages;
+use crate::size::Sizes;
+
+impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
+    /// A block of at least `bytes`, if this CPU's cache has one at hand. `None` says nothing of the memory that there is.
+    #[inline(always)]
+    pub fn alloc_cached(&self, bytes: usize) -> Option<NonNull<u8>> {
+        let id = Cookie::<S>::new(bytes)?.id;
+        let block = self.caches().try_pop(id)?;
+        // SAFETY: the cache had it.
+        Some(unsafe { self.handed_out(id, block) })
+    }
+
+    /// Frees a block of any size, if this CPU's cache has room for it at hand. False, and nothing is done, if not.
+    ///
+    /// # Safety
+    /// If the address lies in a page of this allocator, as for [`free_any`](Kmem::free_any).
+    #[inline(always)]
+    pub unsafe fn free_cached(&self, block: NonNull<u8>) -> bool {
+        let Some((page, _)) = self.pages().find(block.as_ptr()) else { return false };
+        let Some(id) = self.pages().descriptor(page).slab_size() else { return false };
+        // The layers have something else of what is a page by itself.
+        if S::is_page(id) {
+            return false;
+        }
+        // SAFETY: as the caller says; the descriptor has the size with which the block was allocated.
+        unsafe { self.caches().try_push(id, block, S::target(id)) }
+    }
+
+    /// The same of a block that was allocated for so many bytes.
+    ///
+    /// # Safety
+    /// As for [`free`](Kmem::free).
+    #[inline(always)]
+    pub unsafe fn free_cached_sized(&self, block: NonNull<u8>, bytes: usize) -> bool {
+        let Some(id) = S::of(bytes).filter(|&id| !S::is_page(id)) else { return false };
+        // SAFETY: as the caller says.
+        unsafe { self.caches().try_push(id, block, S::target(id)) }
+    }
+}

@@ -1,0 +1,155 @@
+//! `malloc` and `free`, for x86-64: what a call does that needs no more than the CPU's cache, in one restartable sequence.
+//!
+//! ```text
+//!   5:  look up the number of the size, by the bytes or by the block's page
+//!       rseq_cs ← descriptor
+//!   2:  start: which CPU? load, decide                     an abort leads back to 5
+//!       store                                              commits
+//!   3:  return
+//!   6:  go on in malloc_slowly or free_slowly, as if these had been called
+//! ```
+//!
+//! 1. `rdi`, the argument, stays what it is. All else is looked up again after an abort.
+//! 2. Each function begins a cache line, and ends within the next one. [`Hot`] says why.
+//!
+//! What the compiler makes of `alloc_cached` and `free_cached` does the same in three and four lines.
+
+use core::arch::naked_asm;
+use std::ffi::c_void;
+
+use woodlot_malloc::{ABORTS, HOT, Hot, area, sequence_abort, sequence_descriptor};
+
+use crate::{free_slowly, malloc_slowly};
+
+/// Allocates so many bytes.
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+#[unsafe(link_section = ".text.malloc")]
+pub extern "C" fn malloc(bytes: usize) -> *mut c_void {
+    naked_asm!(
+        sequence_descriptor!(),
+        "5:",
+        "lea rdx, [rip + {hot} + {CACHES}]",
+        "cmp rdi, {MOST}",
+        "ja 6f",
+        "lea eax, [rdi + {GRAIN} - 1]",
+        "shr eax, {GRAIN_SHIFT}",
+        "movzx ecx, byte ptr [rdx + rax + {SIZES}]",
+        "mov rsi, [rdx + {AREA}]",
+        "cmp rsi, {NO_AREA}",
+        "jbe 6f",
+        "lea rax, [rip + 7b]",
+        "mov fs:[rsi + {RSEQ_CS}], rax",
+        "2:",
+        "mov eax, fs:[rsi + {CPU_ID}]",
+        "cmp eax, [rdx + {CPUS}]",
+        "jae 6f",
+        "shl eax, {CACHE_SHIFT}",
+        "add rdx, rax",
+        // The list's word: its first block, whose first word is the list without it.
+        "mov rax, [rdx + rcx * 8]",
+        "sar rax, 16",
+        "jz 6f",
+        "mov rsi, [rax]",
+        "mov [rdx + rcx * 8], rsi",
+        "3:",
+        "ret",
+        "6:",
+        "jmp {slowly}",
+        // The section, which has nothing else, begins a line; and the assembler refuses what is longer than two.
+        ".org 5b + 128",
+        ".p2align 6",
+        sequence_abort!(),
+        hot = sym HOT,
+        CACHES = const Hot::CACHES,
+        MOST = const Hot::MOST,
+        GRAIN = const 1 << Hot::GRAIN_SHIFT,
+        GRAIN_SHIFT = const Hot::GRAIN_SHIFT,
+        SIZES = const Hot::SIZES,
+        AREA = const Hot::AREA,
+        NO_AREA = const Hot::NO_AREA,
+        CPUS = const Hot::CPUS,
+        CACHE_SHIFT = const Hot::CACHE_SHIFT,
+        RSEQ_CS = const area::RSEQ_CS,
+        CPU_ID = const area::CPU_ID,
+        SIGNATURE = const area::SIGNATURE,
+        aborts = sym ABORTS,
+        slowly = sym malloc_slowly,
+    )
+}
+
+/// Frees a block, or nothing.
+///
+/// # Safety
+/// The block was allocated here, and the caller uses it no more.
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+#[unsafe(link_section = ".text.free")]
+pub unsafe extern "C" fn free(pointer: *mut c_void) {
+    naked_asm!(
+        sequence_descriptor!(),
+        "5:",
+        "lea rdx, [rip + {hot} + {CACHES}]",
+        // The page; that of null is none of ours either.
+        "mov rax, rdi",
+        "sub rax, [rdx + {BASE}]",
+        "shr rax, {PAGE_SHIFT}",
+        "cmp rax, [rdx + {PAGES}]",
+        "jae 6f",
+        "shl rax, {DESCRIPTOR_SHIFT}",
+        "add rax, [rdx + {DESCRIPTORS}]",
+        // eax: the size, if it is a page of a slab, and no block by itself. ecx: blocks of a full list.
+        "movzx eax, byte ptr [rax + {SIZE_AT}]",
+        "sub eax, 1",
+        "cmp eax, {PLAIN}",
+        "jae 6f",
+        "movzx ecx, byte ptr [rdx + rax + {TARGETS}]",
+        "mov rsi, [rdx + {AREA}]",
+        "cmp rsi, {NO_AREA}",
+        "jbe 6f",
+        "lea r8, [rip + 7b]",
+        "mov fs:[rsi + {RSEQ_CS}], r8",
+        "2:",
+        "mov esi, fs:[rsi + {CPU_ID}]",
+        "cmp esi, [rdx + {CPUS}]",
+        "jae 6f",
+        "shl esi, {CACHE_SHIFT}",
+        "add rsi, rdx",
+        "mov r8, [rsi + rax * 8]",
+        "movzx edx, r8w",
+        "cmp edx, ecx",
+        "jae 6f",
+        "mov [rdi], r8",
+        // The block's address, and one block more.
+        "mov r9, rdi",
+        "shl r9, 16",
+        "lea rdx, [r9 + rdx + 1]",
+        "mov [rsi + rax * 8], rdx",
+        "3:",
+        "ret",
+        "6:",
+        "jmp {slowly}",
+        ".org 5b + 128",
+        ".p2align 6",
+        sequence_abort!(),
+        hot = sym HOT,
+        CACHES = const Hot::CACHES,
+        BASE = const Hot::BASE,
+        PAGE_SHIFT = const Hot::PAGE_SHIFT,
+        PAGES = const Hot::PAGES,
+        DESCRIPTOR_SHIFT = const Hot::DESCRIPTOR_SHIFT,
+        DESCRIPTORS = const Hot::DESCRIPTORS,
+        SIZE_AT = const Hot::SIZE_AT,
+        PLAIN = const Hot::PLAIN,
+        TARGETS = const Hot::TARGETS,
+        AREA = const Hot::AREA,
+        NO_AREA = const Hot::NO_AREA,
+        CPUS = const Hot::CPUS,
+        CACHE_SHIFT = const Hot::CACHE_SHIFT,
+        RSEQ_CS = const area::RSEQ_CS,
+        CPU_ID = const area::CPU_ID,
+        SIGNATURE = const area::SIGNATURE,
+        aborts = sym ABORTS,
+        slowly = sym free_slowly,
+    )
+}
