@@ -23,8 +23,9 @@
 //! 1. A state is the contents of all atomics and each thread's place in its program. Two states
 //!    with the same key are the same state, but for hash collisions: see `search`.
 //! 2. A thread body is deterministic and communicates only through the atomics: it captures
-//!    nothing that it changes (no `Cell`, no `Mutex`), creates no atomics of its own, and may run
-//!    any number of times. What it wants to report it says by [`note`].
+//!    nothing that it changes (no `core::cell::Cell`, no `Mutex`), creates no atomics of its own, and
+//!    may run any number of times. What a lock protects is in a [`Cell`]. What it wants to report it
+//!    says by [`note`].
 //! 3. The atomics that the threads use live, at one address, from before the exploration until
 //!    after it. Exploring never changes what is stored in them.
 //!
@@ -59,6 +60,7 @@
 #![forbid(unsafe_code)]
 
 pub mod atomic;
+mod cell;
 mod exploration;
 mod failure;
 mod learner;
@@ -70,6 +72,7 @@ mod runtime;
 mod scenario;
 mod search;
 
+pub use cell::Cell;
 pub use exploration::explore;
 pub use failure::{Failure, Step};
 pub use model::{MAX_THREADS, Model, Options, Report, View};

@@ -40,6 +40,12 @@ impl<'m> Model<'m> {
         self.finals.push(Box::new(check));
     }
 
+    /// Makes every atomic known that `f` accesses, as if it had a [name](Self::name). What `f` writes is forgotten. For a
+    /// check that uses more atomics than the threads do: what it writes to these is forgotten too, then.
+    pub fn meet(&mut self, f: impl FnOnce()) {
+        runtime::meet(f);
+    }
+
     /// Calls these atomics `name[0]`, `name[1]`… (or `name`, if there is one) in a schedule.
     pub fn name<A: Place>(&mut self, name: &str, atoms: &[A]) {
         for (index, atom) in atoms.iter().enumerate() {

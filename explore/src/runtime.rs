@@ -4,6 +4,7 @@
 //!   mode     known atomic                        unknown atomic
 //!   Off      the core type                       the core type
 //!   Learn    a step of the thread that runs      becomes known, with its stored value
+//!   Meet     its stored value; writes are lost   becomes known, with its stored value
 //!   Inspect  the state at hand; writes are lost  the core type
 //! ```
 //!
@@ -30,6 +31,7 @@ pub trait Place {
 enum Mode {
     Off,
     Learn(Learner),
+    Meet,
     Inspect,
 }
 
@@ -109,6 +111,10 @@ impl Runtime {
                 let seen = self.learner()?.begin(access, held);
                 Some((atom as usize, seen))
             }
+            Mode::Meet => {
+                let atom = self.know(place) as usize;
+                Some((atom, self.memory[atom]))
+            }
             _ => self.look_up(place).map(|atom| (atom, self.memory[atom])),
         }
     }
@@ -146,6 +152,16 @@ pub fn peek(place: &impl Place) -> u64 {
         let held = on.and_then(|r| r.look_up(place).map(|atom| r.memory[atom]));
         held.unwrap_or_else(|| place.stored())
     })
+}
+
+/// Runs `f` on a copy of what is stored, and makes known whatever it accesses.
+pub fn meet(f: impl FnOnce()) {
+    with(|runtime| {
+        let stored = runtime.initial.clone();
+        runtime.enter(Mode::Meet, stored.into_iter());
+    });
+    f();
+    with(|runtime| runtime.mode = Mode::Off);
 }
 
 /// Runs `look` on a copy of the memory `values`.

@@ -3,7 +3,7 @@
 use std::slice::from_ref;
 
 use woodlot_explore::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst, fence};
-use woodlot_explore::{Options, explore, note, settle, wait_until};
+use woodlot_explore::{Cell, Options, explore, note, settle, wait_until};
 
 /// Adds one in a loop of load and compare-exchange, as real code does.
 fn add_one(counter: &AtomicU64) -> u64 {
@@ -190,4 +190,54 @@ fn peterson_excludes() {
     });
     report.assert_complete();
     assert!(report.finals > 0);
+}
+
+/// A cell is one atomic: two looks and two changes are the same graph as loads and stores of a word.
+#[test]
+fn a_cell_is_one_atomic() {
+    let cell = Cell::new(vec![7]);
+    let word = AtomicU64::new(0);
+    let of_cell = explore(|e| {
+        for thread in 0..2 {
+            e.thread({
+                let cell = &cell;
+                move || {
+                    let mut held = cell.get();
+                    held.push(thread);
+                    cell.set(&held);
+                }
+            });
+        }
+        e.finally(|_| {
+            assert!([vec![7, 0], vec![7, 1], vec![7, 0, 1], vec![7, 1, 0]].contains(&cell.get()))
+        });
+    });
+    let of_word = explore(|e| {
+        for thread in 1..3 {
+            let word = &word;
+            e.thread(move || word.store(word.load(SeqCst) * 10 + thread, SeqCst));
+        }
+    });
+    of_cell.assert_complete();
+    assert_eq!(
+        (of_cell.states, of_cell.transitions, of_cell.finals),
+        (of_word.states, of_word.transitions, of_word.finals)
+    );
+    assert_eq!(cell.get(), [7], "an exploration changes nothing");
+}
+
+/// What a check writes to an atomic that it has met before is forgotten, though no thread knows of it.
+#[test]
+fn what_was_met_is_known() {
+    let words = [const { AtomicU32::new(0) }; 2];
+    let report = explore(|e| {
+        e.meet(|| {
+            words[1].store(7, SeqCst);
+            assert_eq!(words[1].load(SeqCst), 7);
+        });
+        e.thread(|| words[0].store(1, SeqCst));
+        e.invariant(|_| assert_eq!(words[1].fetch_add(1, SeqCst), 0));
+    });
+    assert_eq!(report.states, 2);
+    assert_eq!(words[1].load(SeqCst), 0);
 }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   history    calls of the contract, on an engine and on the suite's reference model
+//!   kmem       calls of the kernel memory allocator, and a list of what is in use
 //!   recovery   damage to the durable bytes, and what a recovery makes of it
 //!   trace      files: text forms, lists, the compact form as it is and freshly packed
 //!   seeded     as history or recovery, on an allocator with a defect that must be found
@@ -14,6 +15,7 @@ mod bytes;
 #[cfg(feature = "command")]
 mod command;
 mod history;
+mod kmem;
 mod recovery;
 mod seeded;
 mod trace;
@@ -22,6 +24,7 @@ mod zone;
 #[cfg(feature = "command")]
 pub use command::command;
 pub use history::history;
+pub use kmem::kmem;
 pub use recovery::recovery;
 pub use seeded::seeded;
 pub use trace::trace;

@@ -63,7 +63,7 @@ fn walk(pages: &impl Pages, vmblk: Vmblk) -> Result<(usize, usize), Flaw> {
             Some(Tag::First(_)) if is_behind_free => return flaw("was not coalesced"),
             Some(Tag::First(count)) => {
                 let span = Span { first: page, pages: count };
-                if count == 0 || span.end() > vmblk.end() {
+                if count == 0 || count > Span::between(page, vmblk.end()).pages {
                     return flaw("begins a span that ends elsewhere");
                 }
                 if count > 1 && pages.descriptor(span.last()).tag() != Some(Tag::Last(page)) {

@@ -18,6 +18,7 @@ use crate::pages::Pages;
 const WORDS: usize = 4;
 
 /// The lists with the numbers from 0 to `LISTS - 1`.
+#[cfg_attr(woodlot_explore, derive(Clone, PartialEq, Eq, Hash))]
 pub(crate) struct Bins<const LISTS: usize> {
     /// One more than the first page; 0 for none.
     lists: [u32; LISTS],

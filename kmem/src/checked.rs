@@ -156,7 +156,11 @@ impl<'a, C: PerCpu, P: Pages, S: Sizes, H: Hooks> Checked<'a, C, P, S, H> {
 
     /// What is wrong with the free of something that is no block in use.
     fn wrong(&self, at: *mut u8) -> Misuse {
-        match look(self.kmem.pages(), at) {
+        let found = {
+            let _guard = self.kmem.caches().guard();
+            self.kmem.pages().hold(|| look(self.kmem.pages(), at))
+        };
+        match found {
             None => Misuse::Foreign(at),
             Some((Found::Slab(_, id), offset)) if S::size(id).is_block(offset) => {
                 Misuse::DoubleFree(at)

@@ -29,6 +29,7 @@ use crate::page::{Counts, Descriptor, Kind, PageId};
 use crate::pages::{NoPages, Pages};
 use crate::run::{Room, Run, split};
 use crate::size::{PAGE, Size, SizeId};
+use crate::word;
 
 /// The most blocks of a slab: of 16 bytes, in one page.
 const MAX_SLAB: usize = PAGE / 16;
@@ -36,6 +37,7 @@ const MAX_SLAB: usize = PAGE / 16;
 const GRAIN: usize = 16;
 
 /// The slabs of one size.
+#[cfg_attr(woodlot_explore, derive(Clone, PartialEq, Eq, Hash))]
 pub(crate) struct Coalesce {
     /// By the number of their free blocks.
     slabs: Bins<MAX_SLAB>,
@@ -43,7 +45,7 @@ pub(crate) struct Coalesce {
 }
 
 /// What the coalesce-to-page layer of one size has done, and what it has.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub struct CoalesceCounts {
     /// Slabs that were made of pages: the paper's splits.
     pub splits: u64,
@@ -61,10 +63,21 @@ impl CoalesceCounts {
 }
 
 /// What the first block of a free run holds.
+#[derive(Clone, Copy)]
 struct FreeRun {
     /// 1 + the offset / 16 of the next run of the slab; 0: there is none.
     next: u16,
     blocks: u16,
+}
+
+impl FreeRun {
+    fn from_word(word: u64) -> FreeRun {
+        FreeRun { next: word as u16, blocks: (word >> 16) as u16 }
+    }
+
+    fn word(self) -> u64 {
+        u64::from(self.blocks) << 16 | u64::from(self.next)
+    }
 }
 
 /// A slab in the hands of the layer.
@@ -304,12 +317,13 @@ impl<'a, P: Pages> Slab<'a, P> {
         };
         // SAFETY: a free run begins there (invariant 4).
         unsafe {
-            let mut run = self.block(head).cast::<FreeRun>();
-            let run = run.as_mut();
+            let at = self.block(head).as_ptr().cast::<u64>();
+            let mut run = FreeRun::from_word(word::read(at));
             let taken = run.blocks.min(count);
             run.blocks -= taken;
-            if run.blocks == 0 {
-                self.counts.head = run.next;
+            match run.blocks {
+                0 => self.counts.head = run.next,
+                _ => word::write(at, run.word()),
             }
             (head + run.blocks * step, taken)
         }
@@ -321,7 +335,7 @@ impl<'a, P: Pages> Slab<'a, P> {
         let place = ((offset - run.below * size.bytes) / GRAIN) as u16;
         let free = FreeRun { next: self.counts.head, blocks: run.blocks as u16 };
         // SAFETY: as the caller says.
-        unsafe { self.block(place).cast().write(free) };
+        unsafe { word::write(self.block(place).as_ptr().cast(), free.word()) };
         self.counts.head = place + 1;
         self.counts.free += run.blocks as u16;
     }

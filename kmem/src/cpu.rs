@@ -13,10 +13,10 @@
 //!
 //! Section 3.3.1 and figure 2 of the paper.
 
-use core::cell::UnsafeCell;
 use core::ptr::NonNull;
 
 use crate::list::List;
+use crate::protected::Protected;
 use crate::size::{MAX_SIZES, SizeId};
 
 /// Which list of a CPU.
@@ -138,6 +138,12 @@ pub unsafe trait Cpus: Sync {
         let _ = (cpu, call);
         false
     }
+
+    /// The caller waits for a lock, for the `tries`-th time in a row, and its CPU is kept to it.
+    fn wait(&self, tries: usize) {
+        let _ = tries;
+        core::hint::spin_loop();
+    }
 }
 
 // SAFETY: as those of what is referred to.
@@ -157,15 +163,25 @@ unsafe impl<C: Cpus> Cpus for &C {
     fn call(&self, cpu: usize, call: &mut (dyn FnMut() + Send)) -> bool {
         C::call(self, cpu, call)
     }
+
+    fn wait(&self, tries: usize) {
+        C::wait(self, tries);
+    }
 }
 
 /// The caches of one CPU, on cache lines of their own.
 #[repr(align(128))]
-struct Cache([UnsafeCell<[List; 2]>; MAX_SIZES]);
+struct Cache([Protected<[List; 2]>; MAX_SIZES]);
 
 impl Cache {
+    #[cfg(not(any(woodlot_loom, woodlot_explore, woodlot_shuttle)))]
     const fn new() -> Cache {
-        Cache([const { UnsafeCell::new([List::EMPTY; 2]) }; MAX_SIZES])
+        Cache([const { Protected::new([List::EMPTY; 2]) }; MAX_SIZES])
+    }
+
+    #[cfg(any(woodlot_loom, woodlot_explore, woodlot_shuttle))]
+    fn new() -> Cache {
+        Cache(core::array::from_fn(|_| Protected::new([List::EMPTY; 2])))
     }
 }
 
@@ -180,30 +196,40 @@ unsafe impl<C: Cpus, const N: usize> Sync for Guarded<C, N> {}
 
 impl<C: Cpus, const N: usize> Guarded<C, N> {
     /// Empty caches.
+    #[cfg(not(any(woodlot_loom, woodlot_explore, woodlot_shuttle)))]
     pub const fn new(cpus: C) -> Guarded<C, N> {
         Guarded { cpus, caches: [const { Cache::new() }; N] }
+    }
+
+    /// The same for the cells of a checker.
+    #[cfg(any(woodlot_loom, woodlot_explore, woodlot_shuttle))]
+    pub fn new(cpus: C) -> Guarded<C, N> {
+        Guarded { cpus, caches: core::array::from_fn(|_| Cache::new()) }
     }
 
     /// Calls with the lists of this CPU. A CPU whose number is too large has none.
     #[inline(always)]
     fn here<R>(&self, size: SizeId, call: impl FnOnce(Option<&mut [List; 2]>) -> R) -> R {
         let (cpu, state) = self.cpus.enter();
-        // SAFETY: the lists are this CPU's, and nothing else on it is between `enter` and `leave`.
-        let result = call(self.lists(cpu, size).map(|lists| unsafe { &mut *lists }));
+        let result = {
+            // SAFETY: the lists are this CPU's, and nothing else on it is between `enter` and `leave`.
+            let mut lists = self.lists(cpu, size).map(|lists| unsafe { lists.enter() });
+            call(lists.as_deref_mut())
+        };
         self.cpus.leave(state);
         result
     }
 
     #[inline(always)]
-    fn lists(&self, cpu: usize, size: SizeId) -> Option<*mut [List; 2]> {
-        Some(self.caches.get(cpu)?.0[size.index()].get())
+    fn lists(&self, cpu: usize, size: SizeId) -> Option<&Protected<[List; 2]>> {
+        Some(&self.caches.get(cpu)?.0[size.index()])
     }
 
     /// The lists of a CPU that the caller is on, between `enter` and `leave`.
     fn take_all(&self, cpu: usize) -> Option<[[List; 2]; MAX_SIZES]> {
         let Cache(lists) = self.caches.get(cpu)?;
         // SAFETY: the lists are this CPU's.
-        Some(lists.each_ref().map(|lists| core::mem::take(unsafe { &mut *lists.get() })))
+        Some(lists.each_ref().map(|lists| core::mem::take(&mut *unsafe { lists.enter() })))
     }
 
     /// Has something done on a CPU, between `enter` and `leave` there. False, if it cannot be reached.
@@ -295,7 +321,8 @@ unsafe impl<C: Cpus, const N: usize> PerCpu for Guarded<C, N> {
     fn steal(&self, cpu: usize, size: SizeId) -> Option<[List; 2]> {
         let mut stolen = None;
         // SAFETY: this runs on the CPU whose lists these are, between `enter` and `leave` there.
-        let take = || self.lists(cpu, size).map(|lists| core::mem::take(unsafe { &mut *lists }));
+        let take =
+            || self.lists(cpu, size).map(|lists| core::mem::take(&mut *unsafe { lists.enter() }));
         self.on(cpu, &mut || stolen = take());
         stolen
     }
@@ -313,6 +340,10 @@ unsafe impl<C: Cpus, const N: usize> PerCpu for Guarded<C, N> {
             give(size, lists);
         }
         reached
+    }
+
+    fn wait(&self, tries: usize) {
+        self.cpus.wait(tries);
     }
 }
 

@@ -17,14 +17,16 @@ use core::mem::offset_of;
 use crate::list::List;
 
 /// Lists that come from the layer below, or go there, at a time: the paper's `gbltarget`. The layer keeps up to twice
-/// as many.
-pub const GLOBAL_TARGET: usize = 15;
+/// as many. Models of two CPUs with a few blocks have to come to its end.
+pub const GLOBAL_TARGET: usize =
+    if cfg!(any(woodlot_loom, woodlot_explore, woodlot_shuttle)) { 1 } else { 15 };
 
 /// Places for full lists: with one more than it keeps the layer has too many.
 const PLACES: usize = 2 * GLOBAL_TARGET + 1;
 
 /// The full lists of one size of blocks. What every call changes comes first, on one cache line.
 #[repr(C)]
+#[cfg_attr(woodlot_explore, derive(Clone, PartialEq, Eq, Hash))]
 pub(crate) struct Global {
     lists: usize,
     bucket: List,
@@ -33,7 +35,7 @@ pub(crate) struct Global {
 }
 
 /// What the global layer of one size has done.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub struct GlobalCounts {
     /// Lists that a CPU asked for.
     pub takes: u64,

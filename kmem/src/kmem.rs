@@ -394,7 +394,8 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
         }
     }
 
-    /// Takes every lock: before a process forks, so that its child finds the layers whole.
+    /// Takes every lock: before a process forks, so that its child finds the layers whole. Locks that the pages have are
+    /// not among them.
     pub fn lock_all(&self) {
         self.upper.lock_all();
         self.coalesce.iter().for_each(|lock| core::mem::forget(self.upper.locked(lock)));

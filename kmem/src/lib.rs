@@ -42,6 +42,7 @@ mod objects;
 mod page;
 mod pages;
 mod places;
+mod protected;
 mod run;
 mod size;
 mod space;
@@ -49,6 +50,7 @@ mod span;
 mod upper;
 mod vmblk;
 mod whole;
+mod word;
 
 pub use audit::Flaw;
 pub use checked::{Checked, Marks};

@@ -21,8 +21,10 @@
 
 use core::ptr::{self, NonNull};
 
+use crate::word;
+
 /// Free blocks of one size. Copies of it are the same list: only one of them may be used.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[repr(transparent)]
 pub struct List(u64);
 
@@ -92,7 +94,7 @@ impl List {
         let mut with = List(List::word_of(first) + self.len() as u64);
         for _ in 0..blocks {
             // SAFETY: as the caller says; behind the last one the address is not used.
-            unsafe { block.cast::<List>().write(list) };
+            unsafe { word::write(block.as_ptr().cast(), list.0) };
             (list, block) = (with, block.map_addr(|at| at.saturating_add(bytes)));
             with = List(with.0.wrapping_add((bytes as u64) << COUNT_BITS).wrapping_add(1));
         }
@@ -114,7 +116,7 @@ impl List {
     #[must_use]
     pub unsafe fn push(self, block: NonNull<u8>) -> List {
         // SAFETY: the block is the caller's.
-        unsafe { block.cast::<List>().write(self) };
+        unsafe { word::write(block.as_ptr().cast(), self.0) };
         List(List::word_of(block) + self.len() as u64)
     }
 
@@ -126,7 +128,7 @@ impl List {
     pub unsafe fn pop(self) -> Option<(NonNull<u8>, List)> {
         let first = self.first()?;
         // SAFETY: the first block of a list that the caller has (invariant 3).
-        Some((first, unsafe { first.cast::<List>().read() }))
+        Some((first, List(unsafe { word::read(first.as_ptr().cast()) })))
     }
 }
 

@@ -73,8 +73,15 @@ pub unsafe trait Pages: Sync {
     /// The page that has this address, and the offset there, if it could be one of these.
     fn find(&self, address: *mut u8) -> Option<(PageId, usize)>;
 
-    /// The descriptor of a page that is handed out, or that [`find`](Self::find) returned.
+    /// The descriptor of a page that is handed out, or that [`find`](Self::find) returned. The latter stays there at
+    /// least while a [`hold`](Self::hold) has pages.
     fn descriptor(&self, page: PageId) -> &Descriptor;
+
+    /// Calls while no pages go back to where they came from, so that descriptors of pages may be read that somebody else
+    /// has, or nobody. The caller is alone on its CPU, and has no lock of the allocator.
+    fn hold<T>(&self, call: impl FnOnce() -> T) -> T {
+        call()
+    }
 }
 
 // SAFETY: as those of what is referred to.
@@ -110,5 +117,9 @@ unsafe impl<P: Pages> Pages for &P {
     #[inline]
     fn descriptor(&self, page: PageId) -> &Descriptor {
         P::descriptor(self, page)
+    }
+
+    fn hold<T>(&self, call: impl FnOnce() -> T) -> T {
+        P::hold(self, call)
     }
 }

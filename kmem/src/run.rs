@@ -11,6 +11,7 @@
 //! *Progress*: a step for each block of the run.
 
 use crate::list::List;
+use crate::word;
 
 /// How far a run may go.
 #[derive(Clone, Copy)]
@@ -54,7 +55,7 @@ pub(crate) unsafe fn split(list: List, bytes: usize, room: Room) -> Option<(Run,
         // SAFETY: the list is the caller's, and the block beside the last one of the run is the next one of it.
         let found = unsafe {
             last = last.byte_offset(step as isize);
-            last.cast::<List>().read()
+            List::from_word(word::read(last.as_ptr().cast()))
         };
         (more, rest) = (more + 1, rest.behind(step));
         if found != rest {

@@ -149,6 +149,27 @@ impl Table {
     }
 }
 
+#[cfg(all(test, any(woodlot_loom, woodlot_explore)))]
+impl Table {
+    /// A few sizes, the smallest first and a page last, with the `target` of each: for models.
+    pub(crate) const fn few<const N: usize>(of: [(usize, usize); N]) -> Table {
+        let mut table = Table::new(1);
+        table.count = N;
+        let (mut size, mut grain) = (0, 0);
+        while size < N {
+            let (bytes, target) = of[size];
+            table.sizes[size] = Size { target, ..Size::new(bytes) };
+            table.targets[size] = target as u16;
+            while grain < table.of.len() && grain * GRAIN <= bytes {
+                table.of[grain] = SizeId(size as u8);
+                grain += 1;
+            }
+            size += 1;
+        }
+        table
+    }
+}
+
 impl Table {
     /// The sizes for requests of up to 16 times the index: for those who look one up by code of their own.
     pub const fn by_grains(&self) -> &[SizeId; GRAINS] {

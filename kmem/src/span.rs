@@ -61,6 +61,7 @@ impl Span {
 }
 
 /// The free spans.
+#[cfg_attr(woodlot_explore, derive(Clone, PartialEq, Eq, Hash))]
 pub(crate) struct Spans {
     bins: Bins<BINS>,
     /// Of all of them.

@@ -9,7 +9,9 @@
 //!
 //! 1. Every page in use and every page of descriptors has a frame. No page of a free span has one.
 //! 2. A vmblk whose data pages are all free goes back to the range, and the frames of its descriptors to the zone.
-//! 3. Spans are found, cut and coalesced with the lock. Their pages are mapped and unmapped without it, while they are the
+//! 3. Whoever has a page of a vmblk keeps it there, and whoever has the lock. A free of an address in a vmblk of which the
+//!    caller has no block may come when its descriptors are unmapped already, and fault: see [`Pages::hold`].
+//! 4. Spans are found, cut and coalesced with the lock. Their pages are mapped and unmapped without it, while they are the
 //!    caller's; only descriptors are with it.
 //!
 //! Section 3.3.4 of the paper: physical memory is returned apart from virtual addresses.
@@ -43,13 +45,14 @@ pub struct Vmblks<'a, A, M> {
 }
 
 /// What the holder of the lock may change.
+#[cfg_attr(woodlot_explore, derive(Clone, PartialEq, Eq, Hash))]
 struct Inside {
     spans: Spans,
     stats: VmblkStats,
 }
 
 /// What the layer has, and what it has done.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub struct VmblkStats {
     /// Vmblks that were made.
     pub made: u64,
@@ -104,13 +107,14 @@ impl<'a, A: FrameAllocator, M: AddressSpace> Vmblks<'a, A, M> {
         &self.space
     }
 
-    /// What the layer has, and what it has done.
+    /// What the layer has, and what it has done. The caller is alone on its CPU, as for whatever takes the lock.
     pub fn stats(&self) -> VmblkStats {
         let inside = self.lock();
         VmblkStats { free: inside.spans.pages(), ..inside.stats }
     }
 
-    /// Looks at every page: do descriptors, lists and counts agree? Others wait meanwhile.
+    /// Looks at every page: do descriptors, lists and counts agree? Others wait meanwhile, and the caller is alone on its
+    /// CPU.
     ///
     /// # Errors
     /// The first page that is wrong.
@@ -261,5 +265,11 @@ unsafe impl<A: FrameAllocator, M: AddressSpace> Pages for Vmblks<'_, A, M> {
         // SAFETY: the page lies in a vmblk, as it was handed out or found, or is one of a free span. The vmblk begins with
         // a descriptor for each of its pages.
         unsafe { descriptors.add((page.0 - start.0) as usize).as_ref() }
+    }
+
+    /// A vmblk goes back with the lock held.
+    fn hold<T>(&self, call: impl FnOnce() -> T) -> T {
+        let _inside = self.lock();
+        call()
     }
 }

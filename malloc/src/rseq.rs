@@ -9,10 +9,8 @@
 //! ```
 //!
 //! 1. A CPU changes its words by a sequence that commits by one store, on that CPU.
-//! 2. A closed word is not changed by a sequence. Another CPU closes it by a swap. A sequence that had loaded the word
-//!    before may still commit; so the thief has the system abort the sequences of that CPU (`membarrier`), and then looks
-//!    again. If the word is still closed, then what the swap returned is the thief's. If not, the sequence was first, and
-//!    the thief forgets what the swap returned.
+//! 2. A closed word is not changed by a sequence. Another CPU closes it, and has the system abort the sequences of that CPU
+//!    (`membarrier`): see `thief`.
 //! 3. Only the holder of `thief` closes and opens words.
 //!
 //! *Progress*: a sequence begins again when the system preempts or migrates its thread. A thief goes on when the other CPU
@@ -23,6 +21,7 @@ mod aarch64;
 pub mod area;
 #[cfg(test)]
 mod tests;
+mod thief;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
@@ -37,11 +36,9 @@ use crate::hot::{CPUS, Cache, HOT, LISTS, NONE, STARTING, UNKNOWN, Word};
 use crate::system;
 #[cfg(target_arch = "aarch64")]
 use aarch64 as sequence;
+pub(crate) use thief::CLOSED;
 #[cfg(target_arch = "x86_64")]
 use x86_64 as sequence;
-
-/// A word that is being stolen from.
-pub(crate) const CLOSED: u64 = 0xffff;
 
 /// Sequences that were aborted.
 pub static ABORTS: AtomicU64 = AtomicU64::new(0);
@@ -173,22 +170,6 @@ impl<F> Rseq<F> {
     }
 }
 
-/// Takes what is in the words of another CPU.
-fn steal_from(cpu: usize, words: [&Word; 2]) -> [List; 2] {
-    let mut stolen = [0; 2];
-    while words.iter().any(|word| word.load(Ordering::Relaxed) != CLOSED) {
-        for (word, stolen) in words.iter().zip(&mut stolen) {
-            if word.load(Ordering::Relaxed) != CLOSED {
-                // What an earlier swap returned is not the thief's: a sequence has put something else in its place.
-                *stolen = word.swap(CLOSED, Ordering::AcqRel);
-            }
-        }
-        system::abort_sequences(cpu);
-    }
-    words.iter().for_each(|word| word.store(0, Ordering::Release));
-    stolen.map(List::from_word)
-}
-
 // SAFETY: a list leaves its word by a sequence on its CPU, which nothing else there interrupts without an abort, or by a
 // thief when no sequence is under way (invariant 2).
 unsafe impl<F: PerCpu> PerCpu for Rseq<F> {
@@ -281,7 +262,8 @@ unsafe impl<F: PerCpu> PerCpu for Rseq<F> {
         }
         if system::can_abort() {
             let _thief = self.thief.take(system::wait);
-            return Some(steal_from(cpu, words));
+            let stolen = thief::steal(words, || system::abort_sequences(cpu));
+            return Some(stolen.map(List::from_word));
         }
         (cpu == self.current())
             .then(|| [Which::Main, Which::Aux].map(|which| self.take(which, size)))

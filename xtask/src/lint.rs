@@ -3,6 +3,7 @@
 use crate::docs;
 use crate::fuzz;
 use crate::links::links;
+use crate::models::EXPLORED;
 use crate::shell::{CHECKING, cargo};
 
 /// What is no part of the workspace, because it is built otherwise.
@@ -27,9 +28,9 @@ pub fn lint() -> Result<(), String> {
         Ok(()) => fuzz::clippy()?,
         Err(why) => println!("the fuzzers are not checked: {why}"),
     }
-    let core = ["woodlot-frame", "woodlot-llfree", "woodlot-nbbs", "woodlot-owners"];
-    // The models of the pool are for the explorer alone.
-    for (cfg, more) in [("woodlot_loom", &[][..]), ("woodlot_explore", &["woodlot-pool"])] {
+    let core =
+        ["woodlot-frame", "woodlot-llfree", "woodlot-nbbs", "woodlot-owners", "woodlot-kmem"];
+    for (cfg, more) in [("woodlot_loom", &[][..]), ("woodlot_explore", &EXPLORED)] {
         let crates: Vec<&str> = core.iter().chain(more).flat_map(|krate| ["-p", krate]).collect();
         on(cfg, &[&CHECKING[..], &["--lib", "--tests"], &crates].concat())?;
     }

@@ -12,6 +12,23 @@ use crate::shell::{passed, run, two_at_a_time};
 const FLAGS: &str =
     "-Zmiri-strict-provenance -Zmiri-symbolic-alignment-check -Zmiri-disable-isolation";
 
+/// For `kmem`, whose lists have addresses in words: they are exposed, and come back with any provenance.
+const EXPOSED: &str =
+    "-Zmiri-permissive-provenance -Zmiri-symbolic-alignment-check -Zmiri-disable-isolation";
+
+/// The package of the kernel memory allocator.
+const KMEM: &str = "woodlot-kmem";
+
+/// Its unit tests, but for the longest.
+const KMEM_UNITS: [&str; 2] = ["list::", "cpu::"];
+
+/// Short tests of it that do not take minutes.
+const KMEM_SHORT: [&str; 3] = [
+    "layers::a_cpu_keeps_two_lists",
+    "shortage::a_cpu_without_a_cache",
+    "nodes::a_block_of_no_node_is_named",
+];
+
 /// The short checks without threads.
 const ALONE: [&str; 2] = ["garbage", "random"];
 
@@ -30,7 +47,7 @@ const SHORT: Bounds = Bounds { ops: "20", histories: 1, schedules: 2 };
 const SEEDED: Bounds = Bounds { ops: "30", histories: 0, schedules: 4 };
 const FULL: Bounds = Bounds { ops: "40", histories: 3, schedules: 16 };
 
-/// Runs frame's unit tests and the engines' short tests.
+/// Runs frame's unit tests, the engines' short tests, and of kmem those that are not too long.
 pub fn miri(length: Length) -> Result<Outcome, String> {
     if let Err(why) = components(&["miri", "rust-src"]) {
         return Outcome::missing(length, why);
@@ -53,11 +70,18 @@ pub fn miri(length: Length) -> Result<Outcome, String> {
             runs.extend(ALONE.map(|check| short(history(seed), &["--", check])));
         }
     }
-    let engines = two_at_a_time(runs, |mut command| passed(&mut command))?;
-    let tests = frame + engines.iter().sum::<u64>();
+    let mut units = test(&bounds, EXPOSED, 1, KMEM);
+    units.args(["--lib", "--"]).args(KMEM_UNITS);
+    run(test(&bounds, EXPOSED, 1, KMEM).args(["--lib", "--test", "short", "--no-run"]))?;
+    runs.push(units);
+    let mut short = test(&bounds, EXPOSED, 1, KMEM);
+    short.args(["--test", "short", "--"]).args(KMEM_SHORT);
+    runs.push(short);
+    let ran = two_at_a_time(runs, |mut command| passed(&mut command))?;
+    let tests = frame + ran.iter().sum::<u64>();
     Ok(Outcome::Ran(format!(
-        "0 findings in {tests} runs of tests; {} histories and {} schedules of {} calls on each of \
-         two geometries, of {} engines",
+        "0 findings in {tests} runs of tests, of kmem too; {} histories and {} schedules of {} \
+         calls on each of two geometries, of {} engines",
         bounds.histories,
         bounds.schedules,
         bounds.ops,

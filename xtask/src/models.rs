@@ -11,8 +11,8 @@ pub const ENGINES: [&str; 2] = ["woodlot-llfree", "woodlot-nbbs"];
 /// What has models beside them: the tags of a zone's owners, and the lock of the kernel memory allocator.
 const MODELS: [&str; 2] = ["woodlot-owners", "woodlot-kmem"];
 
-/// Of `woodlot-pool`, one file has models, which are for the explorer: loom does not know `membarrier`.
-const POOL: &str = "woodlot-pool";
+/// Of these, one file each has models, which are for the explorer: loom does not know `membarrier`.
+pub const EXPLORED: [&str; 2] = ["woodlot-pool", "woodlot-malloc"];
 
 /// Executions after which a short run cuts off a scenario under loom, for each thread that comes first: the
 /// same ones on every machine.
@@ -42,7 +42,7 @@ pub fn models(cfg: &str, what: &Models) -> Result<Outcome, String> {
     command.arg("test").args(CHECKING).args(["--release", "--lib"]);
     command.args(ENGINES.iter().chain(&MODELS).flat_map(|krate| ["-p", krate]));
     if cfg == "woodlot_explore" {
-        command.args(["-p", POOL]);
+        command.args(EXPLORED.iter().flat_map(|krate| ["-p", krate]));
     }
     command.args(["--", "--nocapture", "--test-threads", "2"]);
     command.arg(what.name.as_deref().unwrap_or("models"));

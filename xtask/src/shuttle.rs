@@ -1,5 +1,5 @@
 //! `cargo xtask shuttle`: random histories of whole allocators under shuttle's schedulers. What they
-//! do and what is judged: `checking/histories/`.
+//! do and what is judged: `checking/histories/`, and `checking/kmem-histories/` for kmem.
 
 use std::process::Command;
 
@@ -16,28 +16,54 @@ pub struct Shuttle {
     /// Schedules of LLFree, and a tenth of it of each form of NBBS [default: 10⁷; short 1.7 · 10⁵]
     #[arg(long)]
     schedules: Option<usize>,
+    /// Schedules of kmem [default: 3 · 10⁵; short 2000]
+    #[arg(long)]
+    kmem: Option<usize>,
     /// Another seed gives other histories and schedules
     #[arg(long, default_value_t = SEED)]
     seed: u64,
     /// Only the schedules of this batch, as a failure printed it
     #[arg(long, value_name = "ENGINE:SEED")]
     replay: Option<String>,
+    /// Only the schedules of this history of kmem, as a failure printed it
+    #[arg(long, value_name = "SEED")]
+    kmem_replay: Option<u64>,
 }
 
 const SEED: u64 = 1;
 
 impl From<Length> for Shuttle {
     fn from(length: Length) -> Self {
-        Self { length, schedules: None, seed: SEED, replay: None }
+        Self { length, schedules: None, kmem: None, seed: SEED, replay: None, kmem_replay: None }
     }
 }
 
-/// Runs the histories, after their own tests and the seeded defects.
+/// Runs the histories of zones and those of kmem, or what is replayed.
 pub fn shuttle(shuttle: &Shuttle) -> Result<Outcome, String> {
+    let figures = match (&shuttle.replay, &shuttle.kmem_replay) {
+        (Some(_), _) => zones(shuttle)?,
+        (None, Some(_)) => kmem(shuttle)?,
+        (None, None) => format!("{}; {}", zones(shuttle)?, kmem(shuttle)?),
+    };
+    Ok(Outcome::Ran(figures))
+}
+
+/// Histories of kmem, after the seeded defects.
+fn kmem(shuttle: &Shuttle) -> Result<String, String> {
+    let schedules = shuttle.kmem.unwrap_or(if shuttle.length.short { 2000 } else { 300_000 });
+    let mut command = histories("run", "woodlot-kmem-histories");
+    command.args(["--quiet", "--", "--schedules", &schedules.to_string()]);
+    command.args(["--seed", &shuttle.seed.to_string()]);
+    command.args(shuttle.kmem_replay.iter().flat_map(|seed| ["--replay".into(), seed.to_string()]));
+    capture(&mut command).map(|said| said.trim_end().to_owned())
+}
+
+/// Histories of zones, after their own tests and the seeded defects.
+fn zones(shuttle: &Shuttle) -> Result<String, String> {
     let short = shuttle.length.short;
     let llfree = shuttle.schedules.unwrap_or(if short { 170_000 } else { 10_000_000 });
-    passed(histories("test").args(["--quiet", "--lib"]))?;
-    let mut command = histories("run");
+    passed(histories("test", ZONES).args(["--quiet", "--lib"]))?;
+    let mut command = histories("run", ZONES);
     command.args(["--quiet", "--"]);
     command.args(["--llfree", &llfree.to_string(), "--nbbs", &llfree.div_ceil(10).to_string()]);
     command.args(["--seed", &shuttle.seed.to_string()]);
@@ -45,13 +71,16 @@ pub fn shuttle(shuttle: &Shuttle) -> Result<Outcome, String> {
     let said = capture(&mut command)?;
     let (lines, figure) = said.trim_end().rsplit_once('\n').unwrap_or(("", said.trim_end()));
     println!("{lines}");
-    Ok(Outcome::Ran(figure.to_owned()))
+    Ok(figure.to_owned())
 }
 
-/// Cargo on the histories. The flag changes every crate, so there is a target folder for it.
-fn histories(verb: &str) -> Command {
+/// The package of the histories of zones.
+const ZONES: &str = "woodlot-histories";
+
+/// Cargo on histories. The flag changes every crate, so there is a target folder for it.
+fn histories(verb: &str, package: &str) -> Command {
     let mut command = this_cargo();
-    command.arg(verb).args(CHECKING).args(["--release", "-p", "woodlot-histories"]);
+    command.arg(verb).args(CHECKING).args(["--release", "-p", package]);
     command.env("RUSTFLAGS", "--cfg woodlot_shuttle").env("CARGO_TARGET_DIR", "target/shuttle");
     command
 }

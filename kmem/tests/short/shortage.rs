@@ -3,12 +3,16 @@
 use std::ptr::NonNull;
 use std::sync::{Mutex, OnceLock};
 
-use woodlot_frame::{Construct, FrameAllocator};
+#[cfg(not(miri))]
+use woodlot_frame::Construct;
+use woodlot_frame::FrameAllocator;
 use woodlot_kmem::{Direct, Hooks, Kmem, Misuse, Octaves, PAGE, Sizes};
 
+use crate::LLFree;
 use crate::cpus::{Caches, caches, run_on};
 use crate::memory::Memory;
-use crate::{LLFree, on_all};
+#[cfg(not(miri))]
+use crate::on_all;
 
 /// Allocates blocks until there are no more.
 fn all_of<Z: FrameAllocator, S: Sizes, H: Hooks>(
@@ -19,6 +23,7 @@ fn all_of<Z: FrameAllocator, S: Sizes, H: Hooks>(
 }
 
 /// The paper's worst case (section 4.2): all of memory in one size, freed, then in the next size.
+#[cfg(not(miri))]
 fn all_of_memory_in_each_size<Z: Construct + FrameAllocator, S: Sizes>() {
     let frames = 512;
     let memory = Memory::<Z>::new(frames, 2);

@@ -1,12 +1,16 @@
 //! The coalesce-to-vmblk layer: random calls judged by a naive model, and what is at its borders.
 
 use std::collections::BTreeMap;
-use std::ptr;
+use std::ptr::{self, NonNull};
+use std::sync::Mutex;
 use std::thread;
 
 use woodlot_frame::{Construct, FrameAllocator, Init, Order, Owned, Request, Slot, ZoneConfig};
-use woodlot_kmem::{Dope, NoPages, PAGE, PageId, Pages, VMBLK, Vmblks};
+use woodlot_kmem::{
+    Checked, Dope, Hooks, Kmem, Marks, Misuse, NoPages, Octaves, PAGE, PageId, Pages, VMBLK, Vmblks,
+};
 
+use crate::cpus::{caches, run_on};
 use crate::space::{Space, dope};
 use crate::{LLFree, Nbbs, calls};
 
@@ -346,4 +350,66 @@ fn threads_share_the_layer() {
         }
     });
     Model::default().compare(&world, &vmblks);
+}
+
+/// A tag that says more pages than there are is a flaw, whatever number it is.
+#[test]
+fn a_span_that_ends_elsewhere_is_a_flaw() {
+    let world = World::<LLFree>::new(1, 64);
+    let vmblks = world.vmblks();
+    let used = vmblks.alloc(1, PAGE, 0).expect("room");
+    let free = used.plus(1);
+    // Of 16 bytes the second eight say what the page is.
+    let state = world.space.start().as_ptr().wrapping_add(free.0 as usize * 16 + 8).cast::<u64>();
+    for count in [0, u64::from(u32::MAX), u64::from(u32::MAX) - 4] {
+        // SAFETY: descriptors are mapped while the page is in use, and nobody else is here.
+        let before = unsafe { state.replace(count << 32 | 4 << 8) };
+        assert_eq!(vmblks.validate().expect_err("it is wrong").page, free, "{count} pages");
+        // SAFETY: as above.
+        unsafe { state.write(before) };
+    }
+    vmblks.validate().expect("it is whole");
+    // SAFETY: the page is in use, and nobody uses it any more.
+    unsafe { vmblks.free(used, 1, 0) };
+}
+
+/// A vmblk comes and goes, while somebody frees what lies in it and is nobody's.
+#[test]
+#[cfg_attr(miri, ignore = "addresses that are mapped")]
+fn wrong_frees_beside_a_vmblk_that_goes() {
+    let world = World::<LLFree>::new(1, 64);
+    let marks: Vec<_> = (0..VMBLK / PAGE).map(|_| Marks::default()).collect();
+    let kmem: Kmem<_, _, Octaves, _> = Kmem::new(caches::<2>(), world.vmblks(), Told::default());
+    let checked = Checked::new(kmem, &marks);
+    let frees = calls(20_000);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            run_on(0);
+            for _ in 0..frees {
+                let span = checked.alloc(2 * PAGE).expect("there is room");
+                // SAFETY: it was just allocated.
+                unsafe { checked.free(span, 2 * PAGE) };
+            }
+        });
+        scope.spawn(|| {
+            run_on(1);
+            let wrong = world.space.start().as_ptr().wrapping_add((DESCRIPTORS + 1) * PAGE);
+            let wrong = NonNull::new(wrong).expect("not null");
+            // SAFETY: no block begins there, so that nothing is freed.
+            (0..frees).for_each(|_| unsafe { checked.free_any(wrong) });
+        });
+    });
+    let told = checked.kmem().hooks().0.lock().expect("nobody has panicked").len();
+    assert_eq!(told, frees, "each wrong free is told of");
+    assert!(world.space.mapped() == 0, "the vmblk is gone");
+}
+
+/// What was told.
+#[derive(Default)]
+struct Told(Mutex<Vec<Misuse>>);
+
+impl Hooks for Told {
+    fn misuse(&self, misuse: Misuse) {
+        self.0.lock().expect("nobody has panicked").push(misuse);
+    }
 }

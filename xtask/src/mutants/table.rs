@@ -27,7 +27,7 @@ use serde::Deserialize;
 use crate::shell::root;
 
 /// The tables, by the crate that is changed.
-const TABLES: [&str; 10] = [
+const TABLES: [&str; 11] = [
     "xtask/src/mutants/frame.toml",
     "xtask/src/mutants/llfree.toml",
     "xtask/src/mutants/nbbs.toml",
@@ -36,6 +36,7 @@ const TABLES: [&str; 10] = [
     "xtask/src/mutants/domains.toml",
     "xtask/src/mutants/kmem.toml",
     "xtask/src/mutants/kmem_vmblk.toml",
+    "xtask/src/mutants/kmem_models.toml",
     "xtask/src/mutants/malloc.toml",
     "xtask/src/mutants/kernel.toml",
 ];

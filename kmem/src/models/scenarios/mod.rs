@@ -1,0 +1,4 @@
+//! The scenarios.
+
+mod cpus;
+mod lock;
