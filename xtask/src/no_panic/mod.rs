@@ -23,8 +23,6 @@ use crate::shell::{cargo, root};
 
 /// Symbols that are judged begin so: the methods of the core crates, and the calls for C.
 const ROOTS: [&str; 3] = ["hot_", "cold_", "woodlot_"];
-/// Those in which divisions count, too, begin so.
-const HOT: [&str; 4] = ["hot_", "woodlot_alloc", "woodlot_free", "woodlot_is_"];
 const DEFECT: &str = "hot_defect_";
 
 /// A library and what was found in it.
