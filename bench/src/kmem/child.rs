@@ -20,7 +20,7 @@ use super::memory::Moment;
 use crate::Failure;
 use crate::instructions::program;
 
-/// The first argument of such a process; an [`Ask`] follows.
+/// The first argument of such a process; what is asked follows.
 pub const SAMPLE_VERB: &str = "kmem-sample";
 
 /// What a child is to do.
