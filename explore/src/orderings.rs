@@ -91,6 +91,8 @@ where
         let others: Vec<_> = others.map(|number| loom::thread::spawn(start(number))).collect();
         let mut said = vec![start(first)()];
         said.extend(others.into_iter().map(|other| other.join().expect("no panic")));
+        // By the threads' numbers.
+        said.rotate_right(first);
         judge(&world, &said.iter().collect::<Vec<_>>());
     }
 }

@@ -366,7 +366,8 @@ impl<K: Kind> Construct for CZone<K> {
                 InitError::Short { region, needed, given }
             }));
         }
-        let config = describe::<K>(handle.as_ptr());
+        // C keeps no intents, so a room of their records is nothing that it is told.
+        let config = describe::<K>(handle.as_ptr()).with_record_room(config.record_room);
         Ok(CZone { handle, config, kind: PhantomData })
     }
 }
