@@ -27,7 +27,7 @@ pub struct Fuzz {
     target: Option<Target>,
     #[command(flatten)]
     length: Length,
-    /// Seconds for each target [default: until it has made its executions, short 10]
+    /// Seconds for each target [default: until it has made its executions, short 5]
     #[arg(long)]
     seconds: Option<u32>,
     /// Run only this input, as a failure printed it
@@ -128,7 +128,7 @@ pub fn fuzz(fuzz: &Fuzz) -> Result<Outcome, String> {
         return replay(&binaries, target, input);
     }
     seeded_defects_are_found(&binaries)?;
-    let seconds = fuzz.seconds.or(fuzz.length.short.then_some(10));
+    let seconds = fuzz.seconds.or(fuzz.length.short.then_some(5));
     let ran = match seconds {
         Some(seconds) => two_at_a_time(targets.iter().copied(), |target| {
             search(&binaries, target, Bound::Seconds(seconds))

@@ -16,9 +16,9 @@ pub const EXPLORED: [&str; 2] = ["woodlot-pool", "woodlot-malloc"];
 
 /// Executions after which a short run cuts off a scenario under loom, for each thread that comes first: the
 /// same ones on every machine.
-const LOOM_SHORT: &str = "1000";
+const LOOM_SHORT: &str = "500";
 /// States after which a short run cuts off a scenario under the explorer.
-const STATES_SHORT: &str = "200000";
+const STATES_SHORT: &str = "100000";
 
 /// What a checker looks at, and how far it goes.
 #[derive(Args)]

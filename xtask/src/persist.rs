@@ -13,7 +13,7 @@ use crate::shell::{CHECKING, capture, passed, this_cargo};
 pub struct Persist {
     #[command(flatten)]
     length: Length,
-    /// At least so many images [default: 1.2 · 10⁶; short 2 · 10⁴]
+    /// At least so many images [default: 1.2 · 10⁶; short 10⁴]
     #[arg(long)]
     images: Option<u64>,
     /// Another seed gives other histories and samples
@@ -34,7 +34,7 @@ impl From<Length> for Persist {
 
 /// Runs the simulator, after its own tests and the seeded defects.
 pub fn persist(persist: &Persist) -> Result<Outcome, String> {
-    let images = persist.images.unwrap_or(if persist.length.short { 20_000 } else { 1_200_000 });
+    let images = persist.images.unwrap_or(if persist.length.short { 10_000 } else { 1_200_000 });
     passed(simulator("test").args(["--quiet", "--lib"]))?;
     let mut command = simulator("run");
     command.args(["--quiet", "--", "--images", &images.to_string()]);

@@ -13,7 +13,7 @@ use crate::shell::{CHECKING, capture, passed, this_cargo};
 pub struct Shuttle {
     #[command(flatten)]
     length: Length,
-    /// Schedules of LLFree, and a tenth of it of each form of NBBS [default: 10⁷; short 1.7 · 10⁵]
+    /// Schedules of LLFree, and a tenth of it of each form of NBBS [default: 10⁷; short 8 · 10⁴]
     #[arg(long)]
     schedules: Option<usize>,
     /// Schedules of kmem [default: 3 · 10⁵; short 2000]
@@ -61,7 +61,7 @@ fn kmem(shuttle: &Shuttle) -> Result<String, String> {
 /// Histories of zones, after their own tests and the seeded defects.
 fn zones(shuttle: &Shuttle) -> Result<String, String> {
     let short = shuttle.length.short;
-    let llfree = shuttle.schedules.unwrap_or(if short { 170_000 } else { 10_000_000 });
+    let llfree = shuttle.schedules.unwrap_or(if short { 80_000 } else { 10_000_000 });
     passed(histories("test", ZONES).args(["--quiet", "--lib"]))?;
     let mut command = histories("run", ZONES);
     command.args(["--quiet", "--"]);
