@@ -134,8 +134,9 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
             let before = |end: usize| end.saturating_sub(number).div_ceil(zones);
             let mut share = before(first.saturating_add(count)) - before(first);
             let asked = share;
-            self.take(zone, request, &mut share, runs)?;
+            let taken = self.take(zone, request, &mut share, runs);
             *left -= asked - share;
+            taken?;
         }
         for zone in self.turn_of(policy, request.slot) {
             self.take(zone, request, left, runs)?;

@@ -50,6 +50,15 @@ fn no_block<G: Geometry>(frame: FrameId, order: Order) -> FreeError {
 }
 
 /// Zones of several domains, of which each frame finds its own.
+///
+/// Frames that do not exist, in a chunk with others that do, and those of carved metadata count as allocated. As with all
+/// frames, nobody frees them but by mistake, and such a free is not told from a right one.
+///
+/// Runs of frames, and blocks inside of a range, are searched for from the lowest frame on, through holes, too. If
+/// [`online`](FrameAllocator::online) finds a huge frame in a later zone that is not offline, those of an earlier one may
+/// have been allocated meanwhile, and stay online.
+///
+/// With [intents](woodlot_frame::Intents) what a batch has from one zone is one operation.
 pub struct Domains<'a, A> {
     pub(crate) config: ZoneConfig,
     pub(crate) index: Index<'a>,
@@ -63,7 +72,7 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
         self.zones.iter().map(|zone| zone.domain)
     }
 
-    /// The domain of a frame; `None` in a hole.
+    /// The domain of a frame; `None` in a chunk without memory. A chunk is as large as the largest block.
     pub fn domain_of(&self, frame: FrameId) -> Option<DomainId> {
         self.at(frame).map(|(zone, _)| zone.domain)
     }
@@ -91,7 +100,9 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
 
     /// The same of a huge frame.
     fn at_huge(&self, huge: HugeId) -> Option<(&Zone<'a, A>, HugeId)> {
-        // Not a frame of the last huge frame that numbers have.
+        if huge.0 > usize::MAX >> A::Geometry::HUGE_ORDER {
+            return None;
+        }
         let (zone, frame) = self.at(huge.first::<A::Geometry>())?;
         Some((zone, frame.huge::<A::Geometry>()))
     }
@@ -173,11 +184,11 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
         found.ok_or(AllocError::OutOfMemory)
     }
 
-    /// A batch from all zones in turn; how many blocks.
-    fn alloc_from_all(&self, request: Request, out: &mut [FrameId]) -> Result<usize, AllocError> {
-        let (mut taken, mut turn) = (0, self.turn(request.slot).peekable());
-        turn.peek().ok_or(AllocError::BadSlot(request.slot))?;
-        for zone in turn {
+    /// A batch from all zones in turn: how many blocks, and why there are no more, if there are too few.
+    fn alloc_from_all(&self, request: Request, out: &mut [FrameId]) -> (usize, AllocError) {
+        let (mut taken, mut why) = (0, AllocError::BadSlot(request.slot));
+        for zone in self.turn(request.slot) {
+            why = AllocError::OutOfMemory;
             let left = out.get_mut(taken..).unwrap_or_default();
             match zone.allocator.alloc_batch(request, Batch::UpTo, left) {
                 Ok(some) => {
@@ -185,13 +196,13 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
                     taken += some;
                 }
                 Err(AllocError::OutOfMemory) => {}
-                Err(other) => return Err(other),
+                Err(other) => return (taken, other),
             }
             if taken == out.len() {
                 break;
             }
         }
-        Ok(taken)
+        (taken, why)
     }
 
     /// Calls for the huge frames of a range, run by run in each zone; undoes what it did if one refuses.
@@ -291,13 +302,25 @@ impl<A: FrameAllocator> FrameAllocator for Domains<'_, A> {
         if request.place != Place::Anywhere || out.is_empty() {
             return alloc_each(self, request, batch, out);
         }
-        let taken = self.alloc_from_all(request, out)?;
+        if batch == Batch::All
+            && let Some(zone) = self.nearest(request.slot)
+        {
+            match zone.allocator.alloc_batch(request, Batch::All, out) {
+                Ok(taken) => {
+                    out.iter_mut().for_each(|frame| *frame = zone.frame(*frame));
+                    return Ok(taken);
+                }
+                Err(AllocError::OutOfMemory) => {}
+                Err(other) => return Err(other),
+            }
+        }
+        let (taken, why) = self.alloc_from_all(request, out);
         if taken == out.len() || batch == Batch::UpTo && taken > 0 {
             return Ok(taken);
         }
         // They are the caller's own, so that each free succeeds.
         let _ = self.free_batch(out.get(..taken).unwrap_or_default(), request.order, request.slot);
-        Err(AllocError::OutOfMemory)
+        Err(why)
     }
 
     fn free_batch(
@@ -329,7 +352,7 @@ impl<A: FrameAllocator> FrameAllocator for Domains<'_, A> {
     }
 
     fn can_free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
-        let (zone, there) = self.at(frame).ok_or(no_block::<A::Geometry>(frame, order))?;
+        let (zone, there) = self.at(frame).ok_or_else(|| no_block::<A::Geometry>(frame, order))?;
         zone.allocator.can_free(there, order, slot).map_err(|error| zone.free_error(error))
     }
 
@@ -373,7 +396,7 @@ impl<A: FrameAllocator> FrameAllocator for Domains<'_, A> {
     }
 
     fn free_map(&self, frame: FrameId) -> u64 {
-        // The 64 frames lie in one chunk.
+        const { assert!(A::Geometry::MAX_FRAMES >= 64, "64 frames lie in one chunk") };
         self.at(frame).map_or(0, |(zone, there)| zone.allocator.free_map(there))
     }
 

@@ -9,10 +9,11 @@
 //! ```
 //!
 //! 1. Runs do not overlap, and none reaches over the end of its 64 chunks.
-//! 2. Two runs of the same 64 chunks are linked. Machines have one.
+//! 2. Runs of the same 64 chunks are linked.
 //!
-//! *Progress*: wait-free, by one step for each run of 64 chunks. *Size*: 16 bytes for each 64 chunks (256 MiB with
-//! [`Base4K`](woodlot_frame::Base4K)) from the first to the last one, and for each further run.
+//! *Progress*: wait-free, by one step for each run among 64 chunks, of which most machines have one. *Size*: 16 bytes for
+//! each 64 chunks (256 MiB with [`Base4K`](woodlot_frame::Base4K)) from the first to the last one, and 16 more for each
+//! of them that has memory and for each further run.
 
 use core::ops::Range;
 

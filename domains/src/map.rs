@@ -104,7 +104,7 @@ impl<'a> Map<'a> {
     /// and quadratic in such as are not.
     ///
     /// # Errors
-    /// What is wrong with a range; the ranges may be in another order then.
+    /// What is wrong with a range; the ranges may be in another order then, and some of them joined.
     pub fn new(ranges: &'a mut [Present]) -> Result<Map<'a>, MapError> {
         ranges.iter().try_for_each(Self::check)?;
         sort(ranges);

@@ -11,7 +11,7 @@
 //!
 //! FreeBSD anti-fragmentation, section III-C, listing 2; *bind* is Linux's `MPOL_BIND`.
 
-use core::sync::atomic::{AtomicUsize, Ordering};
+use woodlot_frame::atomics::{AtomicU64, Ordering};
 
 use crate::{DomainId, MAX_DOMAINS};
 
@@ -39,17 +39,17 @@ impl DomainSet {
 
 /// Where round robin has come to. Every object, thread or process may have its own.
 #[derive(Debug, Default)]
-pub struct Rounds(AtomicUsize);
+pub struct Rounds(AtomicU64);
 
 impl Rounds {
     /// From the first domain on.
     pub const fn new() -> Rounds {
-        Rounds(AtomicUsize::new(0))
+        Rounds(AtomicU64::new(0))
     }
 
     /// The number of the next `count` pages.
     fn next(&self, count: usize) -> usize {
-        self.0.fetch_add(count, Ordering::Relaxed)
+        self.0.fetch_add(count as u64, Ordering::Relaxed) as usize
     }
 }
 
@@ -58,7 +58,7 @@ impl Rounds {
 pub enum Policy<'a> {
     /// The domain of the slot's CPU, which touches the memory first.
     FirstTouch,
-    /// This domain.
+    /// This domain. If it has neither memory nor slots, that of the slot's CPU.
     Prefer(DomainId),
     /// Each domain in turn.
     RoundRobin(&'a Rounds),

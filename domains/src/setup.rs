@@ -31,6 +31,8 @@ pub struct Setup<'s> {
     pub slots: usize,
     /// The classes of every zone.
     pub classes: ClassPolicy,
+    /// The [room](ZoneConfig::record_room) of the records of every zone, if it has intents.
+    pub record_room: usize,
     /// The domain of each slot's CPU. A slot of which nothing is said is in the first domain that has memory.
     pub homes: &'s [DomainId],
     /// How far the domains are from each other.
@@ -42,6 +44,8 @@ pub struct Setup<'s> {
 pub enum SetupError {
     /// A slot is at home in a domain of [`MAX_DOMAINS`] or more.
     NoSuchHome(Slot, DomainId),
+    /// Two domains have frames of one chunk, which is as large as the largest block.
+    SharedChunk(Present, Present),
     /// A domain's zone cannot be made.
     Zone(DomainId, InitError),
     /// There is no memory for the metadata of a domain: its longest range has fewer frames than these.
@@ -54,6 +58,11 @@ impl fmt::Display for SetupError {
             Self::NoSuchHome(slot, domain) => {
                 write!(f, "slot {} is at home in {domain}, and there are {MAX_DOMAINS}", slot.0)
             }
+            Self::SharedChunk(one, other) => write!(
+                f,
+                "the ranges from frame {} of {} and from frame {} of {} share a largest block",
+                one.start, one.domain, other.start, other.domain
+            ),
             Self::Zone(domain, error) => write!(f, "{domain}: {error}"),
             Self::TooSmall(domain, frames) => {
                 write!(f, "no range of {domain} has the {frames} frames that its metadata takes")
@@ -66,7 +75,8 @@ impl core::error::Error for SetupError {}
 
 /// The bytes of so many values, with what aligns what follows.
 const fn bytes<T>(count: usize) -> usize {
-    (count * size_of::<T>()).next_multiple_of(METADATA_ALIGN)
+    // What is too large for any memory stays so.
+    count.saturating_mul(size_of::<T>()).saturating_add(METADATA_ALIGN - 1) & !(METADATA_ALIGN - 1)
 }
 
 /// What the first domain has beside its zone: how many values of each kind.
@@ -90,7 +100,8 @@ impl<'s> Setup<'s> {
     /// A machine with this memory and so many slots, the shipped classes, all of it equally far.
     pub const fn new(map: Map<'s>, slots: usize) -> Setup<'s> {
         let (homes, distances) = (&[], Distances::EQUAL);
-        Setup { map, slots, classes: ClassPolicy::SHIPPED, homes, distances }
+        let (classes, record_room) = (ClassPolicy::SHIPPED, ZoneConfig::RECORD_ROOM);
+        Setup { map, slots, classes, record_room, homes, distances }
     }
 
     /// The same with slots at home in these domains.
@@ -105,11 +116,18 @@ impl<'s> Setup<'s> {
 
     /// The domain of a slot's CPU.
     fn home(&self, slot: usize) -> DomainId {
-        let first = self.map.domains().next();
-        self.homes.get(slot).copied().or(first).unwrap_or_default()
+        let first = || self.map.ranges().iter().map(|range| range.domain).min();
+        self.homes.get(slot).copied().or_else(first).unwrap_or_default()
     }
 
-    fn check(&self) -> Result<(), SetupError> {
+    fn check<G: Geometry>(&self) -> Result<(), SetupError> {
+        let pairs = self.map.ranges().windows(2).filter_map(<[Present]>::first_chunk);
+        for &[one, other] in pairs {
+            let shared = chunk::covering::<G>(one).end > chunk::covering::<G>(other).start;
+            if shared && one.domain != other.domain {
+                return Err(SetupError::SharedChunk(one, other));
+            }
+        }
         let bad = self.homes.iter().position(|home| home.index() >= MAX_DOMAINS);
         match bad.and_then(|slot| Some((slot, self.homes.get(slot)?))) {
             Some((slot, &home)) => Err(SetupError::NoSuchHome(Slot(slot), home)),
@@ -134,6 +152,12 @@ impl<'s> Setup<'s> {
         Shared { zones, entries, rows: domains * zones, homes: self.slots }
     }
 
+    /// So many frames from this one on, for these slots.
+    const fn config(&self, start: FrameId, frames: usize) -> ZoneConfig {
+        let config = ZoneConfig::new(frames, self.slots).starting_at(start);
+        config.with_classes(self.classes).with_record_room(self.record_room)
+    }
+
     /// The zone of a domain, with frames as they are numbered there.
     fn zone<G: Geometry>(&self, domain: DomainId) -> ZoneConfig {
         let chunks: usize = chunk::runs::<G>(self.map, domain).map(|run| run.len()).sum();
@@ -144,8 +168,7 @@ impl<'s> Setup<'s> {
         let end = if end == 0 { G::MAX_FRAMES } else { end };
         let frames =
             chunks.saturating_mul(G::MAX_FRAMES).saturating_sub(start + G::MAX_FRAMES - end);
-        let config = ZoneConfig::new(frames, self.slots).with_classes(self.classes);
-        config.starting_at(FrameId(start))
+        self.config(FrameId(start), frames)
     }
 
     /// How many chunks a domain has.
@@ -193,7 +216,7 @@ impl<'s> Setup<'s> {
         mut memory: impl FnMut(DomainId, MetadataSize) -> Result<RawMetadata, SetupError>,
         init: Init,
     ) -> Result<Domains<'a, A>, SetupError> {
-        self.check()?;
+        self.check::<A::Geometry>()?;
         self.sizes::<A>().try_for_each(|size| size.map(|_| ()))?;
         let shared = self.shared::<A::Geometry>();
         let mut zones = self.sizes::<A>().map(|size| {
@@ -222,9 +245,7 @@ impl<'s> Setup<'s> {
         let of = |zone: usize| zones.get(zone).map(|zone| zone.domain);
         let turns = Turns::new(tables.homes, tables.rows, (zones.len(), of), &self.distances);
         let span = self.map.span();
-        let config = ZoneConfig::new(span.end.0 - span.start.0, self.slots)
-            .starting_at(span.start)
-            .with_classes(self.classes);
+        let config = self.config(span.start, span.end.0 - span.start.0);
         let domains = Domains { config, index, zones, turns };
         let holed = self.map.ranges().iter().filter(|_| init == Init::Free);
         let mut holed = holed.filter(|range| self.begins(range.domain) == Init::Allocated);
@@ -244,10 +265,11 @@ impl<'s> Setup<'s> {
     ) -> Result<(Zone<'a, A>, Rest), SetupError> {
         let config = self.zone::<A::Geometry>(domain);
         let begins = if init == Init::Free { self.begins(domain) } else { init };
-        // SAFETY: as the caller says.
-        let allocator = unsafe { A::construct(&config, metadata, begins) };
-        let allocator = allocator.map_err(|error| SetupError::Zone(domain, error))?;
         let size = self.zone_size::<A>(domain)?;
+        let own = RawMetadata { volatile: (metadata.volatile.0, size.volatile), ..metadata };
+        // SAFETY: as the caller says; what lies behind is not the allocator's.
+        let allocator = unsafe { A::construct(&config, own, begins) };
+        let allocator = allocator.map_err(|error| SetupError::Zone(domain, error))?;
         let first = index::first(self.runs::<A::Geometry>().map(|(_, run)| run));
         let runs = || chunk::runs::<A::Geometry>(self.map, domain);
         let mut all = runs().flatten().map(|chunk| (chunk - first) as u32);
@@ -352,6 +374,7 @@ impl Rest {
     /// # Safety
     /// There is so much memory, and nobody else has it. It is aligned to a cache line.
     unsafe fn skip<T>(&mut self, count: usize) -> *mut T {
+        const { assert!(align_of::<T>() <= METADATA_ALIGN) };
         let start = self.0.cast::<T>();
         // SAFETY: as the caller says.
         self.0 = unsafe { self.0.add(bytes::<T>(count)) };
@@ -414,12 +437,15 @@ fn single<R>(
     let end = config.start.checked_add(config.frames).ok_or(InitError::ZoneTooLarge)?;
     let mut ranges = [Present::new(config.start..end, DomainId(0))];
     let map = Map::new(&mut ranges).map_err(|_| InitError::EmptyZone)?;
-    call(Setup { classes: config.classes, ..Setup::new(map, config.slots) })
+    let ZoneConfig { classes, record_room, .. } = *config;
+    call(Setup { classes, record_room, ..Setup::new(map, config.slots) })
 }
 
 fn init_error(error: SetupError) -> InitError {
     match error {
         SetupError::Zone(_, error) => error,
-        SetupError::NoSuchHome(..) | SetupError::TooSmall(..) => InitError::Unsupported,
+        SetupError::NoSuchHome(..) | SetupError::SharedChunk(..) | SetupError::TooSmall(..) => {
+            InitError::Unsupported
+        }
     }
 }

@@ -12,7 +12,7 @@ use core::fmt;
 
 use woodlot_frame::Slot;
 
-use crate::DomainId;
+use crate::{DomainId, MAX_DOMAINS};
 
 /// How far domains are from each other, as firmware's SLIT says: 10 for a domain's own memory.
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,7 +29,7 @@ const REMOTE: u8 = 20;
 /// What is wrong with distances.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DistanceError {
-    /// So many numbers are no square.
+    /// So many numbers are no square of up to 64 domains.
     NotSquare(usize),
     /// The way from the first domain to the second is not as long as back.
     NotSymmetric(DomainId, DomainId),
@@ -40,7 +40,9 @@ pub enum DistanceError {
 impl fmt::Display for DistanceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotSquare(count) => write!(f, "{count} distances are no square"),
+            Self::NotSquare(count) => {
+                write!(f, "{count} distances are no square of up to {MAX_DOMAINS} domains")
+            }
             Self::NotSymmetric(from, to) => {
                 write!(f, "the distance from {from} to {to} is not that from {to} to {from}")
             }
@@ -61,7 +63,7 @@ impl<'a> Distances<'a> {
     /// What is wrong with them.
     pub fn new(rows: &'a [u8]) -> Result<Distances<'a>, DistanceError> {
         let count = rows.len().isqrt();
-        if count * count != rows.len() || count > crate::MAX_DOMAINS {
+        if count * count != rows.len() || count > MAX_DOMAINS {
             return Err(DistanceError::NotSquare(rows.len()));
         }
         let distances = Distances { count, rows };

@@ -346,3 +346,26 @@ fn one_frame_is_a_machine() {
     let of = Present::new(frame..FrameId(usize::MAX), DomainId(0));
     assert_eq!((of.frames(), machine.domains().count()), (1, 1));
 }
+
+#[test]
+fn two_domains_share_no_chunk() {
+    let mut ranges = ranges(&[(0, CHUNK + 1, 0), (CHUNK + 1, 2 * CHUNK, 1)]);
+    let [one, other] = [ranges[0], ranges[1]];
+    let setup = Setup::new(Map::new(&mut ranges).expect("the map is right"), 1);
+    // SAFETY: nothing is written.
+    let error = unsafe { setup.carve::<Engine>(|_| std::ptr::null_mut()) }.err();
+    assert_eq!(error, Some(SetupError::SharedChunk(one, other)));
+}
+
+#[test]
+fn a_share_that_finds_no_room_is_counted() {
+    let machine = three();
+    for frame in (0..4 * CHUNK).step_by(2).map(FrameId) {
+        machine.alloc(base(0).at(frame)).expect("it is free");
+    }
+    let mut runs = vec![NO_RUN; 4];
+    let policy = Policy::Interleave { page: 0 };
+    assert_eq!(machine.alloc_runs(base(0), 300, policy, Batch::UpTo, &mut runs), Ok(4));
+    assert_eq!(machine.stats().free_frames, 10 * CHUNK - 4);
+    assert_eq!(machine.free_in_huge(HugeId(usize::MAX)), 0);
+}

@@ -11,8 +11,8 @@
 //!
 //! 1. The first word of a free block is the word of the list without that block. So whoever takes a block needs one
 //!    load and one store, and knows how many are left: the count travels with the address.
-//! 2. An address has 48 bits, and the bits above are copies of bit 47, as x86-64 and AArch64 have them with four levels
-//!    of page tables.
+//! 2. An address has 48 bits, and the bits above are copies of bit 47, as x86-64 has them with four levels of page tables.
+//!    On AArch64, where they may be anything, it has 52, and is a multiple of 16.
 //! 3. The blocks of a list belong to whoever has the list.
 //!
 //! The paper's split free list (section 3.3.1) keeps an address and a count apart. One word lets a restartable
@@ -30,6 +30,12 @@ pub struct List(u64);
 
 /// Bits of the count.
 const COUNT_BITS: u32 = 16;
+
+/// Where the address begins. On AArch64 it has more than 48 bits; the lowest four, which are 0, lie below the count.
+const ADDRESS_AT: u32 = if cfg!(target_arch = "aarch64") { 12 } else { 16 };
+
+/// The bits of an address that are not there, but 0.
+const NOT_THERE: usize = (1 << (COUNT_BITS - ADDRESS_AT)) - 1;
 
 /// The most blocks of a list.
 pub const MAX_BLOCKS: usize = 1000;
@@ -58,7 +64,7 @@ impl List {
     /// with this block before it.
     #[inline]
     pub fn word_of(block: NonNull<u8>) -> u64 {
-        ((block.as_ptr().expose_provenance() as u64) << COUNT_BITS) + 1
+        ((block.as_ptr().expose_provenance() as u64) << ADDRESS_AT) + 1
     }
 
     /// How many blocks.
@@ -76,7 +82,7 @@ impl List {
     /// The address of the first block.
     #[inline]
     pub(crate) fn first_address(self) -> usize {
-        (self.0 as i64 >> COUNT_BITS) as usize
+        (self.0 as i64 >> ADDRESS_AT) as usize & !NOT_THERE
     }
 
     /// The first block.
@@ -96,7 +102,7 @@ impl List {
             // SAFETY: as the caller says; behind the last one the address is not used.
             unsafe { word::write(block.as_ptr().cast(), list.0) };
             (list, block) = (with, block.map_addr(|at| at.saturating_add(bytes)));
-            with = List(with.0.wrapping_add((bytes as u64) << COUNT_BITS).wrapping_add(1));
+            with = List(with.0.wrapping_add((bytes as u64) << ADDRESS_AT).wrapping_add(1));
         }
         list
     }
@@ -104,13 +110,13 @@ impl List {
     /// The list without the first block, if the second one lies so many bytes behind that.
     #[inline]
     pub(crate) fn behind(self, step: usize) -> List {
-        List(self.0.wrapping_add((step as u64) << COUNT_BITS).wrapping_sub(1))
+        List(self.0.wrapping_add((step as u64) << ADDRESS_AT).wrapping_sub(1))
     }
 
     /// The list with one block more.
     ///
     /// # Safety
-    /// The block has 8 bytes at least, is aligned to 8, and belongs to the caller, who gives it away. The list has
+    /// The block has 8 bytes at least, is aligned to 8 (on AArch64 to 16), and belongs to the caller, who gives it away. The list has
     /// fewer than [`MAX_BLOCKS`].
     #[inline]
     #[must_use]
@@ -157,11 +163,15 @@ mod tests {
         assert_eq!(unsafe { list.pop() }, None);
     }
 
-    /// Both halves of the address space: a kernel's is the upper one.
+    /// Both halves of the address space: a kernel's is the upper one. On AArch64 a program's addresses go further up.
     #[test]
     fn addresses_have_48_bits() {
-        for address in [0x7fff_ffff_fff0_usize, 0x1000, 0xffff_8000_0000_0000] {
-            let list = List((address as u64) << COUNT_BITS | 1);
+        let all = [0x7fff_ffff_fff0_usize, 0x1000, 0xffff_8000_0000_0000];
+        let more = [0xffff_8000_0000, 0xffff_0000_0000_0000, 0xf_ffff_ffff_fff0 >> 1 & !15];
+        let more = if cfg!(target_arch = "aarch64") { &more[..] } else { &[] };
+        for &address in all.iter().chain(more) {
+            let block = NonNull::new(ptr::without_provenance_mut(address)).expect("it is not 0");
+            let list = List(List::word_of(block));
             assert_eq!((list.first_address(), list.len()), (address, 1));
         }
     }

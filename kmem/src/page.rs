@@ -199,7 +199,9 @@ impl Descriptor {
     /// Makes a page that was a block none. False: it was none.
     pub(crate) fn unset_whole(&self, id: SizeId) -> bool {
         let is_whole = self.slab_size() == Some(id);
-        self.state.store(u64::from(self.page().0) << PAGE_AT, ORDERING);
+        if is_whole {
+            self.state.store(u64::from(self.page().0) << PAGE_AT, ORDERING);
+        }
         is_whole
     }
 

@@ -84,10 +84,15 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         if out.is_empty() || !Self::is_order(order) || self.check(Caller { slot, class }).is_err() {
             return alloc_each(self, request, batch, out);
         }
-        let most = match (batch, self.batch_room(order)) {
-            (Batch::All, room) if out.len() > room => return Err(AllocError::BatchTooLong),
-            (_, room) => out.len().min(room),
+        // A block by itself is named without an entry.
+        let room = self.batch_room(order).max(1);
+        let most = match batch {
+            Batch::All if out.len() > room => return Err(AllocError::BatchTooLong),
+            _ => out.len().min(room),
         };
+        if most == 1 {
+            return alloc_each(self, request, batch, out.get_mut(..1).unwrap_or_default());
+        }
         self.begin_batch(slot);
         let done = alloc_each(&Part(self), request, batch, out.get_mut(..most).unwrap_or_default());
         match done {

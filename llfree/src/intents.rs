@@ -232,7 +232,8 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
                     return false;
                 }
                 let first = self.base + (row << row_order::<G>());
-                first + mask.trailing_zeros() as usize..first + 64 - mask.leading_zeros() as usize
+                first + mask.trailing_zeros() as usize
+                    ..first.saturating_add(64 - mask.leading_zeros() as usize)
             }
             Write::Huge { huge, count } => {
                 let fits = matches!(count, 1 | 2) && huge & (count - 1) == 0;
@@ -240,7 +241,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
                     return false;
                 }
                 let first = self.base + (huge << G::HUGE_ORDER);
-                first..first + (count << G::HUGE_ORDER)
+                first..first.saturating_add(count << G::HUGE_ORDER)
             }
         };
         frames.start >= self.zone.start.0 && frames.end <= self.zone.end().0

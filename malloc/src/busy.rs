@@ -127,12 +127,14 @@ pub(crate) unsafe fn park(block: NonNull<u8>) {
     }
 }
 
+/// Is there a parked block?
+pub(crate) fn is_any_parked() -> bool {
+    PARKED.load(Ordering::Relaxed) != 0
+}
+
 /// All parked blocks. They are the caller's.
 pub(crate) fn parked() -> impl Iterator<Item = NonNull<u8>> {
-    let mut next = match PARKED.load(Ordering::Relaxed) {
-        0 => 0,
-        _ => PARKED.swap(0, Ordering::Acquire),
-    };
+    let mut next = PARKED.swap(0, Ordering::Acquire);
     core::iter::from_fn(move || {
         let block = NonNull::new(ptr::with_exposed_provenance_mut::<u8>(next as usize))?;
         // SAFETY: whoever parked the block has written the next one's address there.

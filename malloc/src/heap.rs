@@ -65,11 +65,20 @@ pub fn alloc(bytes: usize) -> Option<NonNull<u8>> {
 /// Does what takes locks, and frees what handlers have left meanwhile. `None`: nothing was done, because this is called by
 /// a signal handler that has interrupted such a call.
 fn slowly<T>(work: impl FnOnce() -> T) -> Option<T> {
-    let _busy = Busy::enter()?;
+    let busy = Busy::enter()?;
     let result = work();
-    // SAFETY: who has parked a block has given it away.
-    busy::parked().for_each(|block| unsafe { free_at_last(block) });
+    drop(busy);
+    free_parked();
     Some(result)
+}
+
+/// Frees what handlers have parked, also those that come meanwhile.
+fn free_parked() {
+    while busy::is_any_parked() {
+        let Some(_busy) = Busy::enter() else { return };
+        // SAFETY: who has parked a block has given it away.
+        busy::parked().for_each(|block| unsafe { free_at_last(block) });
+    }
 }
 
 #[cold]
@@ -241,7 +250,7 @@ pub(crate) fn lock() {
 /// # Safety
 /// This thread, or its copy in the parent, has called [`lock`].
 pub(crate) unsafe fn unlock() {
-    let Some(_busy) = Busy::forked() else { return };
+    let Some(busy) = Busy::forked() else { return };
     // SAFETY: as the caller says.
     unsafe {
         LARGE.unlock();
@@ -250,6 +259,8 @@ pub(crate) unsafe fn unlock() {
         KMEM.caches().fallback().unlock();
         KMEM.caches().unlock();
     }
+    drop(busy);
+    free_parked();
 }
 
 /// In the child of a fork, before it goes on.

@@ -20,6 +20,7 @@ use core::ptr::{self, NonNull};
 use woodlot_frame::atomics::{AtomicU64, Ordering, compiler_fence};
 use woodlot_kmem::{List, Lock, MAX_SIZES, PerCpu, SizeId, Which};
 
+use crate::busy::Busy;
 use crate::system;
 
 /// glibc keeps the values of so many keys in the thread itself: to set another one, it allocates.
@@ -199,6 +200,8 @@ extern "C" fn ends(local: *mut c_void) {
     // SAFETY: the key was made. The lists are the thread's for as long as it flushes them.
     unsafe { libc::pthread_setspecific(key, local.as_ptr().cast()) };
     (threads.flush)();
+    // A signal handler that comes now must not wait for the lock.
+    let _busy = Busy::enter();
     // SAFETY: as above.
     unsafe { libc::pthread_setspecific(key, ptr::null()) };
     threads.free.take(system::wait).push(local);

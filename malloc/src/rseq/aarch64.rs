@@ -89,7 +89,8 @@ pub(super) unsafe fn pop(area: isize, place: Place) -> Option<NonNull<u8>> {
     unsafe {
         sequence!(
             "ldr {t}, [{cpu}, {index}, lsl #3]",
-            "asr {t}, {t}, #16",
+            "asr {t}, {t}, #12",
+            "and {t}, {t}, #0xfffffffffffffff0",
             "cbz {t}, 6f",
             "ldr {rest}, [{t}]",
             "str {rest}, [{cpu}, {index}, lsl #3]";
