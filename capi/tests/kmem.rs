@@ -15,7 +15,7 @@ use woodlot_capi::kmem::*;
 use woodlot_capi::types::{Config, Metadata, MetadataSizes};
 use woodlot_capi::{Zone, woodlot_free_frames, woodlot_init, woodlot_metadata_size};
 
-const FRAMES: usize = 4096;
+const FRAMES: usize = 16_384;
 const CPUS: usize = 3;
 const PAGE: usize = 4096;
 

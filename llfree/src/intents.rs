@@ -55,7 +55,7 @@ impl<'a, G: Geometry, P: Persistence> LLFree<'a, G, P> {
     }
 
     /// How many blocks of an order a batch may have in any case. With [intents](woodlot_frame::Intents) a batch is one
-    /// operation, and the record of a slot has [room](ZoneConfig::record_room) for a write of each block, of orders 7 to
+    /// operation, and the record of a slot has [room](woodlot_frame::ZoneConfig::record_room) for a write of each block, of orders 7 to
     /// H-1 for 2^(order-6) of each. Of base frames a batch may have up to 64 times as many, as many as lie in so many
     /// rows. Without intents any number; none of an order that the geometry does not have.
     pub fn batch_room(&self, order: Order) -> usize {
