@@ -1,7 +1,7 @@
 //! The words of a zone in raw memory that the caller supplies.
 //!
 //! ```text
-//!   durable    rows │ states │ intents, if there are any: a record for each slot
+//!   durable    rows │ states │ intents, if there are any: a record for each slot, from a page of its own
 //!   volatile   totals │ slots │ masks │ leaves │ trees │ children      each from a cache line of its own
 //! ```
 
@@ -23,14 +23,21 @@ fn bytes<W>(words: usize) -> usize {
     (words * size_of::<W>()).next_multiple_of(METADATA_ALIGN)
 }
 
+/// What records begin at a multiple of: a page. So a record whose length divides a page lies in one.
+const RECORDS_AT: usize = 4096;
+
 impl Counts {
+    /// Bytes of the durable part before the records.
+    fn before_records(&self, records: usize) -> usize {
+        let before = bytes::<u64>(self.rows) + bytes::<TreeStates>(self.states);
+        if records == 0 { before } else { before.next_multiple_of(RECORDS_AT) }
+    }
+
     fn size(&self, records: usize) -> MetadataSize {
         let volatile = [self.totals, self.slots, self.masks, self.leaves].map(bytes::<u64>);
         let entries = bytes::<Line<u64>>(self.trees) + bytes::<u32>(self.children);
         MetadataSize {
-            durable: bytes::<u64>(self.rows)
-                + bytes::<TreeStates>(self.states)
-                + bytes::<RecordLine>(records),
+            durable: self.before_records(records) + bytes::<RecordLine>(records),
             volatile: volatile.iter().sum::<usize>() + entries,
         }
     }
@@ -49,15 +56,16 @@ impl<'a> Parts<'a> {
         let records = Parts::records::<P>(zone)?;
         metadata.check(counts.size(records))?;
         let mut durable = metadata.durable.0;
+        let before_records = counts.before_records(records);
         let mut volatile = metadata.volatile.0;
         // SAFETY: `check` found both parts aligned to a cache line and at least as long as the
         // sum of the pieces taken here, each of which is a multiple of a cache line; the caller
         // vouches for the memory, and atomics may have any value.
         unsafe {
             Ok(Parts {
+                intents: take(&mut durable.add(before_records), records),
                 rows: take(&mut durable, counts.rows),
                 states: take(&mut durable, counts.states),
-                intents: take(&mut durable, records),
                 totals: take(&mut volatile, counts.totals),
                 slots: take(&mut volatile, counts.slots),
                 masks: take(&mut volatile, counts.masks),

@@ -270,12 +270,18 @@ fn recover(raw: RawMetadata) -> (Zone<Base4K>, Repairs) {
     recovery.finish()
 }
 
+/// Where the records begin: from a page on.
+fn before_records() -> usize {
+    let plain = <LLFree<'static, Base4K>>::metadata_size(&ZONE).expect("a zone").durable;
+    plain.next_multiple_of(4096)
+}
+
 /// The record of a slot.
 fn record(raw: RawMetadata, slot: usize) -> &'static mut [u64] {
-    let plain = <LLFree<'static, Base4K>>::metadata_size(&ZONE).expect("a zone").durable;
+    let records = before_records();
     // SAFETY: the records are the last of the durable part; the callers have no call under way, and drop what they
     // get before the memory.
-    unsafe { std::slice::from_raw_parts_mut(raw.durable.0.add(plain + slot * 4096).cast(), 512) }
+    unsafe { std::slice::from_raw_parts_mut(raw.durable.0.add(records + slot * 4096).cast(), 512) }
 }
 
 /// A batch that was cut off is taken back, but for the write in doubt: huge frames, a pair of them, and one whose rows
@@ -350,8 +356,7 @@ fn a_long_batch_is_taken_back() {
 fn any_record_is_accepted() {
     let mut memory = Memory::of::<Zone<Base4K>>(&ZONE);
     let raw = memory.metadata();
-    let plain = <LLFree<'static, Base4K>>::metadata_size(&ZONE).expect("a zone").durable;
-    assert_eq!(raw.durable.1, plain + 3 * 4096, "a record for each slot");
+    assert_eq!(raw.durable.1, before_records() + 3 * 4096, "a record for each slot");
     let mut rng = fastrand::Rng::with_seed(3);
     let mut released = 0;
     for _ in 0..if cfg!(miri) { 4 } else { 400 } {

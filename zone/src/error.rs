@@ -53,7 +53,7 @@ pub enum ZoneError {
         kept: bool,
     },
     /// On a [`File`](crate::File) a record must lie in one page, which is written as a whole when power fails: it has room
-    /// for 255 writes at most.
+    /// for 3, 7, 15, 31, 63, 127 or 255 writes.
     RecordOnFile {
         /// The room of the records of this zone.
         room: usize,
@@ -114,7 +114,7 @@ impl fmt::Display for ZoneError {
             }
             Self::RecordOnFile { room } => write!(
                 f,
-                "a record with room for {room} writes has more than one page, and a file keeps pages apart"
+                "records with room for {room} writes do not lie in one page each, and a file keeps pages apart"
             ),
             Self::Mismatch { field, expected, found } => {
                 write!(f, "{field}: expected {expected:#x}, and the zone has {found:#x}")
@@ -194,7 +194,7 @@ mod tests {
             ),
             (
                 ZoneError::RecordOnFile { room: 511 },
-                "a record with room for 511 writes has more than one page, and a file keeps pages apart",
+                "records with room for 511 writes do not lie in one page each, and a file keeps pages apart",
             ),
             (mismatch(Field::Frames), "number of frames: expected 0x10, and the zone has 0x1f"),
             (

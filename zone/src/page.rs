@@ -55,7 +55,9 @@ impl Kind {
     /// [`ZoneError::RecordOnFile`]
     pub(crate) fn check(self, config: &ZoneConfig) -> Result<(), ZoneError> {
         let (file, room) = (self.persistence == Persistence::File, config.record_entries());
-        match self.intents && file && room > ZoneConfig::RECORD_ROOM {
+        // A page of a file is written back as a whole: a record lies in one if its length divides the page's.
+        let fits = (room + 1).is_power_of_two() && room <= ZoneConfig::RECORD_ROOM;
+        match self.intents && file && !fits {
             true => Err(ZoneError::RecordOnFile { room }),
             false => Ok(()),
         }

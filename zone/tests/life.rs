@@ -455,8 +455,9 @@ fn the_room_of_records() {
     // SAFETY: as above.
     let format =
         |config| unsafe { Zone::<G, _>::format(buffer.memory(), config, Init::Free, file()) };
-    let [more, less] = [256, 252].map(|room| other.with_record_room(room));
+    let [more, less, apart] = [256, 252, 100].map(|room| other.with_record_room(room));
     assert_eq!(format(&more).err(), Some(ZoneError::RecordOnFile { room: 259 }));
+    assert_eq!(format(&apart).err(), Some(ZoneError::RecordOnFile { room: 103 }));
     assert_eq!(format(&less).err(), Some(ZoneError::Exists));
 }
 
@@ -464,10 +465,8 @@ fn the_room_of_records() {
 #[test]
 fn a_zone_with_intents() {
     let layout = Layout::with_intents::<G>(&config()).expect("a zone");
-    assert_eq!(
-        layout.durable.len(),
-        Layout::of::<G>(&config()).expect("a zone").durable.len() + config().slots * 4096
-    );
+    let plain = Layout::of::<G>(&config()).expect("a zone").durable.len();
+    assert_eq!(layout.durable.len(), plain.next_multiple_of(4096) + config().slots * 4096);
     let buffer = Buffer::new(layout.len);
     // SAFETY: the buffer is the test's.
     let zone =
