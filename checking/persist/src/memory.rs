@@ -40,8 +40,8 @@ pub struct Memory {
     pub config: ZoneConfig,
     durable: Box<[Line]>,
     volatile: Box<[Line]>,
-    /// The lines in which the states and the records begin, and the line of the zone page.
-    states: usize,
+    /// The lines of the states, that in which the records begin, and the line of the zone page.
+    states: Range<usize>,
     records: usize,
     page: usize,
     /// How many words of such a line hold states.
@@ -56,14 +56,18 @@ impl Memory {
         let lengths = woodlot_llfree::Parts::lengths::<G>(config).expect("as above");
         let [rows, states, .., children] = lengths;
         let first_state = (rows * 8).div_ceil(64);
+        let states = first_state..first_state + states;
+        let page = size.durable / 64;
+        // From a page on, if there are any.
+        let records = states.end.next_multiple_of(4096 / 64).min(page);
         let lines = |bytes: usize| (0..bytes / 64).map(|_| Line::default()).collect();
         Self {
             config: *config,
             durable: lines(size.durable + 64),
             volatile: lines(size.volatile),
-            states: first_state,
-            records: first_state + states,
-            page: size.durable / 64,
+            states,
+            records,
+            page,
             used: G::TREE_HUGE.div_ceil(16),
             children: children * 4,
         }
@@ -90,8 +94,7 @@ impl Memory {
     /// The words that hold states: one or two of each line.
     pub fn state_words(&self) -> impl Iterator<Item = usize> + use<> {
         let used = self.used;
-        (self.states..self.records)
-            .flat_map(move |line| (0..used).map(move |n| line * LINE_WORDS + n))
+        self.states.clone().flat_map(move |line| (0..used).map(move |n| line * LINE_WORDS + n))
     }
 
     /// The words of one record: see LAYOUT.md.
@@ -130,7 +133,7 @@ impl Memory {
         let words = self.volatile.iter().flat_map(|line| &line.0);
         words.for_each(|word| word.store(FORGOTTEN, Relaxed));
         let [states, records] =
-            [self.states, self.records].map(|line| self.durable[line..].as_ptr().addr());
+            [self.states.start, self.records].map(|line| self.durable[line..].as_ptr().addr());
         let (durable, record_len) = (self.addresses().start, self.record_len());
         let simulated = Simulated { defect, durable, states, records, record_len };
         let part = |lines: &[Line], count: usize| (lines.as_ptr().cast_mut().cast(), count * 64);
