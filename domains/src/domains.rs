@@ -107,11 +107,6 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
         Some((zone, frame.huge::<A::Geometry>()))
     }
 
-    /// The zones for a slot, the nearest first.
-    fn turn(&self, slot: Slot) -> impl Iterator<Item = &Zone<'a, A>> + Clone {
-        self.turns.of(slot).iter().filter_map(|&zone| self.zones.get(usize::from(zone)))
-    }
-
     /// The zones that a policy allows, in turn for a slot: the nearest first, from the policy's domain.
     pub(crate) fn turn_of(
         &self,
@@ -179,7 +174,7 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
         if error != AllocError::OutOfMemory {
             return Err(error);
         }
-        let mut farther = self.turn(request.slot).skip(1);
+        let mut farther = self.turn_of(Policy::FirstTouch, request.slot).skip(1);
         let found = farther.find_map(|zone| Some(zone.frame(zone.allocator.alloc(request).ok()?)));
         found.ok_or(AllocError::OutOfMemory)
     }
@@ -187,7 +182,7 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
     /// A batch from all zones in turn: how many blocks, and why there are no more, if there are too few.
     fn alloc_from_all(&self, request: Request, out: &mut [FrameId]) -> (usize, AllocError) {
         let (mut taken, mut why) = (0, AllocError::BadSlot(request.slot));
-        for zone in self.turn(request.slot) {
+        for zone in self.turn_of(Policy::FirstTouch, request.slot) {
             why = AllocError::OutOfMemory;
             let left = out.get_mut(taken..).unwrap_or_default();
             match zone.allocator.alloc_batch(request, Batch::UpTo, left) {

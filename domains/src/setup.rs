@@ -160,7 +160,7 @@ impl<'s> Setup<'s> {
 
     /// The zone of a domain, with frames as they are numbered there.
     fn zone<G: Geometry>(&self, domain: DomainId) -> ZoneConfig {
-        let chunks: usize = chunk::runs::<G>(self.map, domain).map(|run| run.len()).sum();
+        let chunks = self.chunks::<G>(domain);
         let mut ranges = self.map.of(domain);
         let (first, last) = (ranges.next(), ranges.next_back());
         let start = first.map_or(0, |range| chunk::offset::<G>(range.start));
@@ -276,7 +276,7 @@ impl<'s> Setup<'s> {
         // SAFETY: as the caller says.
         let (chunks, rest) = unsafe {
             let mut rest = Rest(metadata.volatile.0.add(size.volatile));
-            (&*rest.take(runs().map(|run| run.len()).sum(), || all.next().unwrap_or(0)), rest)
+            (&*rest.take(self.chunks::<A::Geometry>(domain), || all.next().unwrap_or(0)), rest)
         };
         let places = runs().scan(0, |place, run| {
             let at = *place;

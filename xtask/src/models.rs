@@ -8,7 +8,7 @@ use crate::shell::{CHECKING, passed_in, tee, this_cargo};
 /// The crates that keep the contract and have models.
 pub const ENGINES: [&str; 2] = ["woodlot-llfree", "woodlot-nbbs"];
 
-/// What has models beside them: the tags of a zone's owners, and the lock of the kernel memory allocator.
+/// What has models beside them: the tags of a zone's owners, and the kernel memory allocator.
 const MODELS: [&str; 2] = ["woodlot-owners", "woodlot-kmem"];
 
 /// Of these, one file each has models, which are for the explorer: loom does not know `membarrier`.

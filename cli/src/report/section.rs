@@ -124,16 +124,7 @@ impl Plot<'_> {
             points.sort_by(|a, b| a.x.total_cmp(&b.x));
             series.push(Series { look: engine.look(), shape: Shape::Marked, points });
         }
-        let points = || series.iter().flat_map(|series: &Series| &series.points);
-        let mut places: Vec<f64> = points().map(|point| point.x).collect();
-        places.sort_by(f64::total_cmp);
-        places.dedup();
-        // A high outlier of one repetition is cut off rather than flattening everything else.
-        let most = points().map(|point| point.y).fold(0.0, f64::max);
-        let reach = points().flat_map(|point| {
-            let (low, high) = point.spread.unwrap_or((point.y, point.y));
-            [low, high.min(1.5 * most)]
-        });
+        let (places, reach) = extent(&series);
         let y = Axis::covering("ns", reach, self.log);
         Panel { title: self.title.clone(), x: Axis::of(label, &places), y, series }
     }
@@ -147,4 +138,19 @@ impl Plot<'_> {
 /// Engines in a legend.
 pub fn legend(engines: &[Engine]) -> Vec<(String, Look, Shape)> {
     engines.iter().map(|engine| (engine.name().into(), engine.look(), Shape::Marked)).collect()
+}
+
+/// Where points of these series lie along a figure, in order, and how low and high each of them goes.
+pub(super) fn extent(series: &[Series]) -> (Vec<f64>, impl Iterator<Item = f64> + '_) {
+    let points = || series.iter().flat_map(|series| &series.points);
+    let mut places: Vec<f64> = points().map(|point| point.x).collect();
+    places.sort_by(f64::total_cmp);
+    places.dedup();
+    // A high outlier of one repetition is cut off rather than flattening everything else.
+    let most = points().map(|point| point.y).fold(0.0, f64::max);
+    let reach = points().flat_map(move |point| {
+        let (low, high) = point.spread.unwrap_or((point.y, point.y));
+        [low, high.min(1.5 * most)]
+    });
+    (places, reach)
 }

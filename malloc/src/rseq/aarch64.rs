@@ -26,7 +26,7 @@ use crate::hot::{CACHE_SHIFT, CPUS};
 /// A sequence: descriptor, begin, and what follows an abort. `{area}` is the area's offset, `{cpu}` becomes the address
 /// of the CPU's cache, `{t}` is what it returns, and where the CPU has no cache the sequence goes on at 6.
 macro_rules! sequence {
-    ($($code:literal),* ; $($operands:tt)*) => {
+    ($area:expr, $place:expr, $t:expr; $($code:literal),* ; $($operands:tt)*) => {
         asm!(
             ".pushsection __rseq_cs, \"aw\", @progbits",
             ".balign 32",
@@ -72,7 +72,12 @@ macro_rules! sequence {
             aborts = sym ABORTS,
             own = out(reg) _,
             cpu = out(reg) _,
+            area = in(reg) $area,
+            caches = in(reg) $place.caches,
+            index = in(reg) $place.index,
+            t = out(reg) $t,
             $($operands)*
+            options(nostack),
         )
     };
 }
@@ -88,18 +93,14 @@ pub(super) unsafe fn pop(area: isize, place: Place) -> Option<NonNull<u8>> {
     // dropped, and it lies in memory that stays mapped.
     unsafe {
         sequence!(
+            area, place, block;
             "ldr {t}, [{cpu}, {index}, lsl #3]",
             "asr {t}, {t}, #12",
             "and {t}, {t}, #0xfffffffffffffff0",
             "cbz {t}, 6f",
             "ldr {rest}, [{t}]",
             "str {rest}, [{cpu}, {index}, lsl #3]";
-            area = in(reg) area,
-            caches = in(reg) place.caches,
-            index = in(reg) place.index,
             rest = out(reg) _,
-            t = out(reg) block,
-            options(nostack),
         );
     }
     NonNull::new(block)
@@ -115,6 +116,7 @@ pub(super) unsafe fn push(area: isize, place: Place, block: NonNull<u8>, target:
     // SAFETY: the list is this CPU's. The block is the caller's until the last store.
     unsafe {
         sequence!(
+            area, place, word;
             "ldr {rest}, [{cpu}, {index}, lsl #3]",
             "uxth {t:w}, {rest:w}",
             "cmp {t}, {target}",
@@ -123,15 +125,10 @@ pub(super) unsafe fn push(area: isize, place: Place, block: NonNull<u8>, target:
             // The count of the list, and the word of the block: the list with one block more.
             "add {t}, {t}, {first}",
             "str {t}, [{cpu}, {index}, lsl #3]";
-            area = in(reg) area,
-            caches = in(reg) place.caches,
-            index = in(reg) place.index,
             first = in(reg) List::word_of(block),
             block = in(reg) block.as_ptr(),
             target = in(reg) target,
             rest = out(reg) _,
-            t = out(reg) word,
-            options(nostack),
         );
     }
     word != 0
@@ -146,16 +143,12 @@ pub(super) unsafe fn take(area: isize, place: Place) -> u64 {
     // SAFETY: the word is this CPU's.
     unsafe {
         sequence!(
+            area, place, word;
             "ldr {t}, [{cpu}, {index}, lsl #3]",
             // Neither empty nor closed: it has an address.
             "lsr {own}, {t}, #16",
             "cbz {own}, 6f",
             "str xzr, [{cpu}, {index}, lsl #3]";
-            area = in(reg) area,
-            caches = in(reg) place.caches,
-            index = in(reg) place.index,
-            t = out(reg) word,
-            options(nostack),
         );
     }
     word
@@ -170,16 +163,12 @@ pub(super) unsafe fn put(area: isize, place: Place, list: u64) -> bool {
     // SAFETY: the word is this CPU's. `t` is the descriptor's address, which is not 0, unless the list is not put.
     unsafe {
         sequence!(
+            area, place, put;
             "ldr {old}, [{cpu}, {index}, lsl #3]",
             "cbnz {old}, 6f",
             "str {list}, [{cpu}, {index}, lsl #3]";
-            area = in(reg) area,
-            caches = in(reg) place.caches,
-            index = in(reg) place.index,
             list = in(reg) list,
             old = out(reg) _,
-            t = out(reg) put,
-            options(nostack),
         );
     }
     put != 0

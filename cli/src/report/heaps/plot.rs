@@ -4,7 +4,7 @@ use woodlot_bench::chart::{Axis, Look, Mark, Panel, Point, Series, Shape};
 use woodlot_bench::kmem::{Interface, Kept, Line, Looped, Metric};
 use woodlot_bench::statistics::Summary;
 
-use crate::report::section::Table;
+use crate::report::section::{Table, extent};
 use crate::report::words::number;
 
 /// Who is drawn how: a heap looks the same everywhere, linked or preloaded.
@@ -107,16 +107,7 @@ impl Timed<'_> {
             Series { look, shape: Shape::Marked, points }
         });
         let series: Vec<Series> = series.collect();
-        let points = || series.iter().flat_map(|series: &Series| &series.points);
-        let mut places: Vec<f64> = points().map(|point| point.x).collect();
-        places.sort_by(f64::total_cmp);
-        places.dedup();
-        // A high outlier of one repetition is cut off rather than flattening everything else.
-        let most = points().map(|point| point.y).fold(0.0, f64::max);
-        let reach = points().flat_map(|point| {
-            let (low, high) = point.spread.unwrap_or((point.y, point.y));
-            [low, high.min(1.5 * most)]
-        });
+        let (places, reach) = extent(&series);
         let y = Axis::covering(self.height.0, reach, self.log);
         let x = match self.along {
             Along::Bytes => by_bytes(&places),
