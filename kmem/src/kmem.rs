@@ -332,6 +332,16 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
         }
     }
 
+    /// Is the memory zero of a block that was allocated just now, and that nobody has written to? False: it is not known, as
+    /// of every block whose size the layers above the pages keep. The pages say so of a span
+    /// ([`Pages::is_zero`]).
+    pub fn is_zero(&self, block: NonNull<u8>) -> bool {
+        match look(&self.pages, block.as_ptr()) {
+            Some((Found::Span(first, count), 0)) => self.pages.is_zero(first, count),
+            _ => false,
+        }
+    }
+
     /// Gives the blocks of a CPU's caches to the global layer: now and then, when a CPU goes, or when memory is low.
     /// False, if the CPU cannot be reached.
     pub fn flush_cpu(&self, cpu: usize) -> bool {

@@ -67,6 +67,12 @@ pub unsafe trait Pages: Sync {
         pages.iter().for_each(|&page| unsafe { self.free(page, 1, cpu) });
     }
 
+    /// Is the memory zero of pages that were handed out just now, and that nobody has written to? False: it is not known.
+    fn is_zero(&self, first: PageId, count: usize) -> bool {
+        let _ = (first, count);
+        false
+    }
+
     /// The first byte of a page.
     fn address(&self, page: PageId) -> NonNull<u8>;
 
@@ -102,6 +108,10 @@ unsafe impl<P: Pages> Pages for &P {
     unsafe fn free_some(&self, pages: &[PageId], cpu: usize) {
         // SAFETY: as the caller says.
         unsafe { P::free_some(self, pages, cpu) };
+    }
+
+    fn is_zero(&self, first: PageId, count: usize) -> bool {
+        P::is_zero(self, first, count)
     }
 
     #[inline]

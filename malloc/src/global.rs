@@ -54,14 +54,30 @@ unsafe impl GlobalAlloc for Woodlot {
     }
 }
 
+/// The bytes of a block that a layout asks for.
+#[cfg(feature = "allocator-api2")]
+fn slice(
+    block: Option<NonNull<u8>>,
+    layout: Layout,
+) -> Result<NonNull<[u8]>, allocator_api2::alloc::AllocError> {
+    let block = block.ok_or(allocator_api2::alloc::AllocError)?;
+    Ok(NonNull::slice_from_raw_parts(block, layout.size()))
+}
+
 #[cfg(feature = "allocator-api2")]
 // SAFETY: as above; all values are the same heap, which stays.
 unsafe impl allocator_api2::alloc::Allocator for Woodlot {
     #[inline]
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, allocator_api2::alloc::AllocError> {
-        let block = heap::alloc_aligned(layout.size(), layout.align());
-        let block = block.ok_or(allocator_api2::alloc::AllocError)?;
-        Ok(NonNull::slice_from_raw_parts(block, layout.size()))
+        slice(heap::alloc_aligned(layout.size(), layout.align()), layout)
+    }
+
+    #[inline]
+    fn allocate_zeroed(
+        &self,
+        layout: Layout,
+    ) -> Result<NonNull<[u8]>, allocator_api2::alloc::AllocError> {
+        slice(heap::alloc_zeroed(layout.size(), layout.align()), layout)
     }
 
     #[inline]

@@ -3,6 +3,7 @@
 //! ```text
 //!   frames      │ huge frame │ huge frame │ …         2 MiB each
 //!   resident    │ 1          │ 0          │ …         a bit for each: it may have memory
+//!   used        │ 110…       │ 000…       │ …         a bit for each page: it may hold something
 //!   zone        │ online     │ offline    │ …
 //! ```
 //!
@@ -11,6 +12,8 @@
 //!    and one that gives memory back clears it last.
 //! 3. One call at a time grows the segment; whoever has the lock `given` gives back, and only what it has taken offline:
 //!    nobody has a frame there.
+//! 4. A page whose bit of *used* is clear was not freed since its memory came from the system: if nobody has it, it is zero.
+//!    The bit is set before the page is free, and cleared while it is offline and has no memory.
 //!
 //! So an allocation uses up what has memory before anything else gets some. If all addresses were online, the zone would
 //! go on to huge frames that nobody has touched while others are free: with all of memory freed and allocated in another
@@ -41,6 +44,8 @@ const SLOTS: usize = 64;
 /// There is one for each so many huge frames: two trees. A slot that finds each tree reserved by others takes frames from
 /// theirs, one by one, by a search through all slots: 10,000 instructions a frame.
 const OF_SLOT: usize = 2 * Base4K::TREE_HUGE;
+/// Bits of a word.
+const WORD: usize = u64::BITS as usize;
 /// The bits of huge frames that a pair begins with.
 const EVEN: u64 = u64::MAX / 3;
 
@@ -48,6 +53,7 @@ const EVEN: u64 = u64::MAX / 3;
 pub(crate) struct Segment {
     pages: Direct<'static, Zone>,
     resident: &'static [AtomicU64],
+    used: &'static [AtomicU64],
     /// How many slots are in use, a power of two: a CPU has the one that the end of its number says.
     slots: AtomicU64,
     /// 1: the system knows that it is to be in huge pages.
@@ -74,11 +80,12 @@ impl Segment {
         // not of which a part is offline.
         let config = ZoneConfig::new(pages, SLOTS).with_classes(ClassPolicy::SINGLE);
         let size = Zone::metadata_size(&config).ok()?;
-        let words = pages.div_ceil(Base4K::HUGE_FRAMES).div_ceil(u64::BITS as usize);
+        let words = pages.div_ceil(Base4K::HUGE_FRAMES).div_ceil(WORD);
         let durable = size_of::<Zone>().next_multiple_of(METADATA_ALIGN);
         let volatile = durable + size.durable.next_multiple_of(METADATA_ALIGN);
         let resident = volatile + size.volatile.next_multiple_of(METADATA_ALIGN);
-        let memory = system::memory(resident + words * size_of::<AtomicU64>())?;
+        let used = resident + words * size_of::<AtomicU64>();
+        let memory = system::memory(used + pages / WORD * size_of::<AtomicU64>())?;
         // SAFETY: the offsets lie in the memory, which is new and zero, one part behind the other.
         unsafe {
             let at = |offset| memory.add(offset).as_ptr();
@@ -90,12 +97,14 @@ impl Segment {
             let place = memory.cast::<Zone>();
             place.write(zone);
             let resident = core::slice::from_raw_parts(at(resident).cast(), words);
+            let used = core::slice::from_raw_parts(at(used).cast(), pages / WORD);
             let zone = place.as_ref();
             zone.offline(HugeId(0), pages / Base4K::HUGE_FRAMES).ok()?;
             let pages = Direct::new(zone, base, descriptors)?;
             let in_huge_pages = AtomicU32::new(0);
             let slots = AtomicU64::new(1);
-            Some(Segment { pages, resident, slots, in_huge_pages, given: Lock::new(()) })
+            let given = Lock::new(());
+            Some(Segment { pages, resident, used, slots, in_huge_pages, given })
         }
     }
 
@@ -114,8 +123,30 @@ impl Segment {
     /// # Safety
     /// As for [`Pages::free`].
     pub(crate) unsafe fn free(&self, first: PageId, count: usize, cpu: usize) {
+        for (word, bits) in self.used(first.0 as usize, count) {
+            // Mostly they were used before.
+            if word.load(Ordering::Relaxed) & bits != bits {
+                word.fetch_or(bits, Ordering::Relaxed);
+            }
+        }
         // SAFETY: as the caller says.
         unsafe { self.pages.free(first, count, self.slot(cpu)) };
+    }
+
+    /// Are pages zero that were allocated just now? The zone has whoever allocates them see what was done before they
+    /// were freed.
+    pub(crate) fn is_zero(&self, first: usize, count: usize) -> bool {
+        self.used(first, count).all(|(word, bits)| word.load(Ordering::Relaxed) & bits == 0)
+    }
+
+    /// The words of *used* that have some of these pages, and their bits.
+    fn used(&self, first: usize, count: usize) -> impl Iterator<Item = (&AtomicU64, u64)> {
+        let end = first + count;
+        let words = self.used.iter().enumerate().take(end.div_ceil(WORD)).skip(first / WORD);
+        words.map(move |(at, word)| {
+            let (from, to) = (first.max(at * WORD), end.min((at + 1) * WORD));
+            (word, u64::MAX >> (WORD - (to - from)) << (from % WORD))
+        })
     }
 
     /// Which slot a CPU has.
@@ -142,7 +173,7 @@ impl Segment {
         for (at, word) in self.resident.iter().enumerate() {
             let absent = !word.load(Ordering::Acquire);
             let run = if pair { absent & absent >> 1 } else { absent } & stride;
-            let first = at * u64::BITS as usize + run.trailing_zeros() as usize;
+            let first = at * WORD + run.trailing_zeros() as usize;
             if run != 0 && first + count <= all {
                 if in_huge_pages {
                     self.prefer_huge_pages();
@@ -171,7 +202,7 @@ impl Segment {
         let words = self.resident.iter().enumerate().rev();
         words.filter(|(_, word)| word.load(Ordering::Relaxed) != 0).flat_map(|(at, word)| {
             let word = word.load(Ordering::Relaxed);
-            (0..64).rev().filter(move |bit| word >> bit & 1 == 1).map(move |bit| at * 64 + bit)
+            (0..WORD).rev().filter(move |bit| word >> bit & 1 == 1).map(move |bit| at * WORD + bit)
         })
     }
 
@@ -208,8 +239,12 @@ impl Segment {
         // SAFETY: nobody has a frame of what is offline, and nobody puts it back as long as its bit is set (invariant 2).
         let discarded = unsafe { system::discard(start, HUGE) };
         debug_assert!(discarded, "it is a mapping");
-        if let Some(word) = self.resident.get(huge / u64::BITS as usize) {
-            word.fetch_and(!(1 << (huge % u64::BITS as usize)), Ordering::Release);
+        if discarded {
+            let used = self.used(huge << Base4K::HUGE_ORDER, Base4K::HUGE_FRAMES);
+            used.for_each(|(word, _)| word.store(0, Ordering::Relaxed));
+        }
+        if let Some(word) = self.resident.get(huge / WORD) {
+            word.fetch_and(!(1 << (huge % WORD)), Ordering::Release);
         }
         true
     }

@@ -307,6 +307,12 @@ unsafe impl Pages for Segments {
         }
     }
 
+    fn is_zero(&self, first: PageId, count: usize) -> bool {
+        let page = first.0 as usize;
+        let segment = self.segments().nth(page / SEGMENT);
+        segment.is_some_and(|segment| segment.is_zero(page % SEGMENT, count))
+    }
+
     #[inline]
     fn address(&self, page: PageId) -> NonNull<u8> {
         let base = HOT.words.base.load(Ordering::Relaxed) as usize;

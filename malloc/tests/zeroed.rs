@@ -1,0 +1,83 @@
+//! Memory that is to be zero: it is, whoever had it before, and what comes from the system is not written to.
+
+use std::ptr::NonNull;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use woodlot_malloc::{alloc, alloc_zeroed, free, trim};
+
+const PAGE: usize = 4096;
+/// A block of so many bytes has huge frames to itself, which were the system's if they are free after a [`trim`].
+const HUGE: usize = 2 << 20;
+
+/// The tests have one heap, and one of them counts on what the system has.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The bytes of a block.
+fn bytes(block: NonNull<u8>, count: usize) -> &'static mut [u8] {
+    // SAFETY: the block has so many bytes, and its owner calls this again only after the last use.
+    unsafe { NonNull::slice_from_raw_parts(block, count).as_mut() }
+}
+
+/// Frees a block that holds something in every byte.
+fn free_dirty(block: NonNull<u8>, count: usize) {
+    bytes(block, count).fill(0xA5);
+    // SAFETY: the caller has it, and nobody uses it any more.
+    unsafe { free(block) };
+}
+
+/// How many pages of a block have memory.
+fn resident(block: NonNull<u8>, count: usize) -> usize {
+    let mut pages = vec![0u8; count / PAGE];
+    // SAFETY: the block is mapped, and there is a byte for each page.
+    let looked = unsafe { libc::mincore(block.as_ptr().cast(), count, pages.as_mut_ptr()) };
+    assert_eq!(looked, 0);
+    pages.iter().filter(|&page| page & 1 == 1).count()
+}
+
+/// Blocks of all sizes come and go, by several threads, and memory goes to the system and comes back.
+#[test]
+fn nobody_sees_what_was_there() {
+    let _alone = alone();
+    let history = |seed: u64| {
+        let (mut random, mut used) = (fastrand::Rng::with_seed(seed), Vec::new());
+        for step in 0..3000 {
+            let log = random.u32(4..23);
+            let count = 1 + random.usize(..1 << log);
+            if random.bool() {
+                let block = alloc(count).expect("memory");
+                used.push((block, count));
+            } else {
+                let block = alloc_zeroed(count, 16).expect("memory");
+                assert!(bytes(block, count).iter().all(|&byte| byte == 0), "{count}");
+                used.push((block, count));
+            }
+            if used.len() > 20 {
+                let (block, count) = used.swap_remove(random.usize(..used.len()));
+                free_dirty(block, count);
+            }
+            if step % 300 == 0 {
+                trim(0);
+            }
+        }
+        used.into_iter().for_each(|(block, count)| free_dirty(block, count));
+    };
+    thread::scope(|scope| (0..3).for_each(|seed| drop(scope.spawn(move || history(seed)))));
+}
+
+#[test]
+fn what_comes_from_the_system_is_not_written_to() {
+    let _alone = alone();
+    for count in [HUGE, 2 * HUGE, 4 * HUGE] {
+        for round in 0..3 {
+            trim(0);
+            let block = alloc_zeroed(count, 16).expect("memory");
+            assert_eq!(resident(block, count), 0, "{count} {round}");
+            assert!(bytes(block, count).iter().all(|&byte| byte == 0), "{count} {round}");
+            free_dirty(block, count);
+        }
+    }
+}
