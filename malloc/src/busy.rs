@@ -7,7 +7,8 @@
 //!
 //! 1. A thread alone changes its flag; a handler leaves it as it was.
 //! 2. Locks of the heap are taken by threads that are busy.
-//! 3. Blocks are parked one by one, and taken all at once, so that nobody looks into a block that another thread has.
+//! 3. A thread that forks is marked so only while it has every lock: it may let go of them, and take them again.
+//! 4. Blocks are parked one by one, and taken all at once, so that nobody looks into a block that another thread has.
 //!
 //! The flag is a word of the thread itself, at an offset that the loader knows: a library that is preloaded and a program
 //! have room there from their start.
@@ -33,7 +34,7 @@ global_asm!(
 
 /// The thread is in a slow path.
 const SLOW: u32 = 1;
-/// It has all locks, and forks.
+/// It has every lock, and forks.
 const FORKING: u32 = 2;
 
 /// Blocks that signal handlers have freed: the address of the first one, which begins with that of the next.
@@ -91,14 +92,19 @@ impl Busy {
 
     /// The thread stays busy while its process forks.
     pub(crate) fn fork(self) {
+        compiler_fence();
         self.0.store(FORKING, Ordering::Relaxed);
         core::mem::forget(self);
     }
 
-    /// The process has forked, if this thread has called [`fork`](Self::fork) before.
+    /// The thread is about to let go of its locks, if it has called [`fork`](Self::fork) before.
     pub(crate) fn forked() -> Option<Busy> {
         let flag = flag();
-        (flag.load(Ordering::Relaxed) == FORKING).then_some(Busy(flag))
+        (flag.load(Ordering::Relaxed) == FORKING).then(|| {
+            flag.store(SLOW, Ordering::Relaxed);
+            compiler_fence();
+            Busy(flag)
+        })
     }
 }
 

@@ -7,6 +7,9 @@
 //!
 //! Other threads of the parent are not in the child. None of them has a lock when the process forks; a sequence that one
 //! of them was in has not committed, and so has not happened in the child.
+//!
+//! Handlers that were registered before these run between the locks and the fork, or between the fork and the letting go. The
+//! heap lets go for each of their calls that needs a lock, and locks again: `heap::slowly`.
 
 use crate::{heap, outside};
 

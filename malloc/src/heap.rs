@@ -65,11 +65,24 @@ pub fn alloc(bytes: usize) -> Option<NonNull<u8>> {
 /// Does what takes locks, and frees what handlers have left meanwhile. `None`: nothing was done, because this is called by
 /// a signal handler that has interrupted such a call.
 fn slowly<T>(work: impl FnOnce() -> T) -> Option<T> {
-    let busy = Busy::enter()?;
+    let Some(busy) = Busy::enter() else { return while_forking(work) };
     let result = work();
     drop(busy);
     free_parked();
     Some(result)
+}
+
+/// The same for a thread that forks, and so has all locks: somebody's handler of `pthread_atfork` that was registered before
+/// ours runs then. It finds the heap as whole as it was, and leaves it so.
+#[cold]
+fn while_forking<T>(work: impl FnOnce() -> T) -> Option<T> {
+    // SAFETY: what has all locks has locked.
+    if !unsafe { unlock() } {
+        return None;
+    }
+    let result = slowly(work);
+    lock();
+    result
 }
 
 /// Frees what handlers have parked, also those that come meanwhile.
@@ -246,12 +259,12 @@ pub(crate) fn lock() {
     busy.fork();
 }
 
-/// Lets go of them, in the parent and in the child.
+/// Lets go of them, in the parent and in the child. False: this thread does not have them.
 ///
 /// # Safety
-/// This thread, or its copy in the parent, has called [`lock`].
-pub(crate) unsafe fn unlock() {
-    let Some(busy) = Busy::forked() else { return };
+/// If it has, by a call of [`lock`], in the parent if this is the child.
+pub(crate) unsafe fn unlock() -> bool {
+    let Some(busy) = Busy::forked() else { return false };
     // SAFETY: as the caller says.
     unsafe {
         LARGE.unlock();
@@ -262,6 +275,7 @@ pub(crate) unsafe fn unlock() {
     }
     drop(busy);
     free_parked();
+    true
 }
 
 /// In the child of a fork, before it goes on.

@@ -102,17 +102,18 @@ impl<F> Rseq<F> {
     fn start(&self) {
         let (unknown, relaxed) = (UNKNOWN, Ordering::Relaxed);
         if HOT.words.area.compare_exchange(unknown, STARTING, relaxed, relaxed).is_ok() {
-            let area = area::offset().inspect(|_| system::register_abort());
+            let area = area::offset();
+            if area.is_some() {
+                // Without it a CPU's cache is reached from that CPU only.
+                let _ = system::register_abort();
+            }
             HOT.words.area.store(area.map_or(NONE, |area| area as u64), Ordering::Relaxed);
         }
     }
 
-    /// In the child of a fork: the system must be told anew that sequences may be aborted, and a thread that was looking
-    /// for areas is not there.
+    /// In the child of a fork: a thread that was looking for areas is not there.
     pub(crate) fn forked(&self) {
-        if self.is_restartable() {
-            system::register_abort();
-        } else if HOT.words.area.load(Ordering::Relaxed) == STARTING {
+        if HOT.words.area.load(Ordering::Relaxed) == STARTING {
             HOT.words.area.store(UNKNOWN, Ordering::Relaxed);
         }
     }
@@ -262,8 +263,9 @@ unsafe impl<F: PerCpu> PerCpu for Rseq<F> {
         }
         if system::can_abort() {
             let _thief = self.thief.take(system::wait);
-            let stolen = thief::steal(words, || system::abort_sequences(cpu));
-            return Some(stolen.map(List::from_word));
+            if let Some(stolen) = thief::steal(words, || system::abort_sequences(cpu)) {
+                return Some(stolen.map(List::from_word));
+            }
         }
         (cpu == self.current())
             .then(|| [Which::Main, Which::Aux].map(|which| self.take(which, size)))

@@ -7,7 +7,8 @@
 //!   zone        │ online     │ offline    │ …
 //! ```
 //!
-//! 1. A huge frame whose bit is clear is offline and has no memory.
+//! 1. A huge frame whose bit is clear is offline and has no memory. Before its first time it cannot be accessed either: a
+//!    program that locks all it has into memory (`mlockall`) locks what the heap has grown to, and no more.
 //! 2. One whose bit is set is online, or on its way to or from there: a call that grows the segment sets the bit first,
 //!    and one that gives memory back clears it last.
 //! 3. One call at a time grows the segment; whoever has the lock `given` gives back, and only what it has taken offline:
@@ -49,6 +50,16 @@ const WORD: usize = u64::BITS as usize;
 /// The bits of huge frames that a pair begins with.
 const EVEN: u64 = u64::MAX / 3;
 
+/// What came of an attempt to grow.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Grown {
+    Yes,
+    /// The segment has all its huge frames.
+    Full,
+    /// The system has no more memory.
+    Refused,
+}
+
 /// A zone and its memory.
 pub(crate) struct Segment {
     pages: Direct<'static, Zone>,
@@ -70,7 +81,7 @@ impl Segment {
     /// for what describes them.
     ///
     /// # Safety
-    /// The pages and their descriptors are mapped, zero, and nobody else's for ever.
+    /// The addresses of the pages are reserved, and nobody else's for ever; the descriptors are so too, mapped, and zero.
     pub(crate) unsafe fn new(
         base: NonNull<u8>,
         pages: usize,
@@ -166,8 +177,8 @@ impl Segment {
     }
 
     /// Has the zone take a huge frame more, or an aligned pair of them; the first ones that it does not have. The system is
-    /// asked for huge pages, if that is said. False: there are none. One call at a time.
-    pub(crate) fn grow(&self, pair: bool, in_huge_pages: bool) -> bool {
+    /// asked for huge pages, if that is said. One call at a time.
+    pub(crate) fn grow(&self, pair: bool, in_huge_pages: bool) -> Grown {
         let (count, stride) = if pair { (2, EVEN) } else { (1, u64::MAX) };
         let all = self.pages.zone().zone().frames / Base4K::HUGE_FRAMES;
         for (at, word) in self.resident.iter().enumerate() {
@@ -175,6 +186,11 @@ impl Segment {
             let run = if pair { absent & absent >> 1 } else { absent } & stride;
             let first = at * WORD + run.trailing_zeros() as usize;
             if run != 0 && first + count <= all {
+                let start = self.pages.address(PageId((first << Base4K::HUGE_ORDER) as u32));
+                // SAFETY: the addresses are the segment's.
+                if !unsafe { system::allow(start, count * HUGE) } {
+                    return Grown::Refused;
+                }
                 if in_huge_pages {
                     self.prefer_huge_pages();
                 }
@@ -182,10 +198,10 @@ impl Segment {
                 let online = self.pages.zone().online(HugeId(first), count);
                 debug_assert!(online.is_ok(), "{online:?}: what has no memory is offline");
                 self.set_slots();
-                return true;
+                return Grown::Yes;
             }
         }
-        false
+        Grown::Full
     }
 
     /// Asks the system for huge pages, for what has no memory yet.
@@ -225,28 +241,31 @@ impl Segment {
     /// Gives up to `most` free huge frames back to the system; returns how many.
     pub(crate) fn give_back(&self, most: usize) -> usize {
         let _given = self.given.take(system::wait);
-        let given = self.resident().filter(|&huge| self.give(huge)).take(most).count();
+        let tried = self.resident().map_while(|huge| self.give(huge));
+        let given = tried.filter(|&given| given).take(most).count();
         self.set_slots();
         given
     }
 
-    /// Gives a huge frame back, if it is free.
-    fn give(&self, huge: usize) -> bool {
-        if !self.is_free(huge) || self.pages.zone().offline(HugeId(huge), 1).is_err() {
-            return false;
+    /// Gives a huge frame back, if it is free. `None`: the system does not take it, as the process has locked its memory.
+    fn give(&self, huge: usize) -> Option<bool> {
+        let zone = self.pages.zone();
+        if !self.is_free(huge) || zone.offline(HugeId(huge), 1).is_err() {
+            return Some(false);
         }
         let start = self.pages.address(PageId((huge << Base4K::HUGE_ORDER) as u32));
         // SAFETY: nobody has a frame of what is offline, and nobody puts it back as long as its bit is set (invariant 2).
-        let discarded = unsafe { system::discard(start, HUGE) };
-        debug_assert!(discarded, "it is a mapping");
-        if discarded {
-            let used = self.used(huge << Base4K::HUGE_ORDER, Base4K::HUGE_FRAMES);
-            used.for_each(|(word, _)| word.store(0, Ordering::Relaxed));
+        if !unsafe { system::discard(start, HUGE) } {
+            let online = zone.online(HugeId(huge), 1);
+            debug_assert!(online.is_ok(), "{online:?}: it was taken offline");
+            return None;
         }
+        let used = self.used(huge << Base4K::HUGE_ORDER, Base4K::HUGE_FRAMES);
+        used.for_each(|(word, _)| word.store(0, Ordering::Relaxed));
         if let Some(word) = self.resident.get(huge / WORD) {
             word.fetch_and(!(1 << (huge % WORD)), Ordering::Release);
         }
-        true
+        Some(true)
     }
 
     /// Keeps others from giving back: before a process forks.

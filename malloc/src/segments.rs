@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!   │ descriptors, 16 bytes for each page │ segment 0: 4 GiB │ segment 1 │ …           reserved: 1 TiB, or what there is
-//!   └ mapped as far as segments are open  └ base
+//!   └ mapped as far as segments are open  └ base: mapped as far as a segment has grown
 //! ```
 //!
-//! 1. Segments below `open` are made, and stay. Pages below `pages` have memory and a descriptor.
+//! 1. Segments below `open` are made, and stay. Pages below `pages` have a descriptor.
 //! 2. Whoever has the lock `range` opens segments.
 //!
 //! A segment of 4 GiB takes 0.25 MiB of metadata and some 0.1 ms to make, so a small program pays for
@@ -21,7 +21,7 @@ use woodlot_frame::atomics::{AtomicU64, Ordering};
 use woodlot_kmem::{Descriptor, Lock, NoPages, PAGE, PageId, Pages};
 
 use crate::hot::HOT;
-use crate::segment::{HUGE, Segment};
+use crate::segment::{Grown, HUGE, Segment};
 use crate::system;
 
 /// Pages of a segment.
@@ -153,15 +153,21 @@ impl Segments {
         let pair = count.max(align / PAGE) > HUGE / PAGE;
         let online: usize = self.segments().map(Segment::count_online).sum();
         // What is more than one step is for speed only.
-        let grown = (0..=online / MANY).all(|_| {
-            let grow = || self.segments().any(|segment| segment.grow(pair, online >= MANY));
-            grow() || self.open_more(&mut range) && grow()
-        });
+        let grown = (0..=online / MANY).all(|_| self.grow_one(&mut range, pair, online >= MANY));
         if grown || self.segments().map(Segment::count_online).sum::<usize>() > online {
             self.grown.store(seen + 1, Ordering::Release);
             return true;
         }
         false
+    }
+
+    /// Gets memory for one step, from the first segment that has not all of it.
+    fn grow_one(&self, range: &mut Range, pair: bool, in_huge_pages: bool) -> bool {
+        let grow = |segment: &Segment| segment.grow(pair, in_huge_pages);
+        let tried = self.segments().map(grow).find(|&grown| grown != Grown::Full);
+        let opened = || self.segments().next_back().map(grow);
+        let grown = tried.or_else(|| self.open_more(range).then(opened).flatten());
+        grown == Some(Grown::Yes)
     }
 
     /// Opens a segment. False: there can be no more.
@@ -177,9 +183,7 @@ impl Segments {
         // SAFETY: the range is reserved for `range.pages` pages and their descriptors, and nobody has this part of it.
         let made = unsafe {
             let (descriptors, base) = (descriptors.add(first), base.add(first * PAGE));
-            while !(system::allow(base, pages * PAGE)
-                && system::allow(descriptors.cast(), pages * size_of::<Descriptor>()))
-            {
+            while !system::allow(descriptors.cast(), pages * size_of::<Descriptor>()) {
                 pages /= 2;
                 if pages * PAGE < LEAST {
                     return false;
@@ -323,11 +327,11 @@ unsafe impl Pages for Segments {
 
     #[inline(always)]
     fn find(&self, address: *mut u8) -> Option<(PageId, usize)> {
-        let base = HOT.words.base.load(Ordering::Relaxed) as usize;
-        let offset = address.addr().wrapping_sub(base);
+        // The number of pages first: if there are any, the base is seen that was set before. Without it, null would be page 0.
+        let pages = HOT.words.pages.load(Ordering::Acquire) as usize;
+        let offset = address.addr().wrapping_sub(HOT.words.base.load(Ordering::Relaxed) as usize);
         let page = offset / PAGE;
-        (page < HOT.words.pages.load(Ordering::Relaxed) as usize)
-            .then_some((PageId(page as u32), offset % PAGE))
+        (page < pages).then_some((PageId(page as u32), offset % PAGE))
     }
 
     #[inline(always)]

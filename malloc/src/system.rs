@@ -14,15 +14,23 @@ const FLAG_CPU: libc::c_uint = 1;
 /// 1: sequences of other CPUs can be aborted.
 static CAN_ABORT: AtomicU32 = AtomicU32::new(0);
 
+/// Leaves *errno* as it is: whoever allocates does not ask whether a barrier could be had.
 fn membarrier(command: libc::c_int, flags: libc::c_uint, cpu: usize) -> bool {
-    // SAFETY: the call reads its arguments only.
-    unsafe { libc::syscall(libc::SYS_membarrier, command, flags, cpu as libc::c_int) == 0 }
+    // SAFETY: the thread's own errno; and the call reads its arguments only.
+    unsafe {
+        let errno = libc::__errno_location();
+        let before = errno.read();
+        let done = libc::syscall(libc::SYS_membarrier, command, flags, cpu as libc::c_int) == 0;
+        errno.write(before);
+        done
+    }
 }
 
 /// Tells the system that sequences of this process will be aborted.
-pub(crate) fn register_abort() {
+pub(crate) fn register_abort() -> bool {
     let registered = membarrier(REGISTER_PRIVATE_EXPEDITED_RSEQ, 0, 0);
     CAN_ABORT.store(u32::from(registered), Ordering::Relaxed);
+    registered
 }
 
 /// Can sequences of other CPUs be aborted?
@@ -31,14 +39,13 @@ pub(crate) fn can_abort() -> bool {
 }
 
 /// Aborts the sequence that is under way on a CPU, if there is one. All that the CPU did before is seen afterwards, and
-/// it sees what the caller did.
-pub(crate) fn abort_sequences(cpu: usize) {
-    if !membarrier(PRIVATE_EXPEDITED_RSEQ, FLAG_CPU, cpu) {
-        // It was registered, so somebody has forbidden the call since. A sequence that goes on would take what the caller
-        // has taken.
-        // SAFETY: the process ends.
-        unsafe { libc::abort() };
-    }
+/// it sees what the caller did. False: nothing was aborted, as somebody has forbidden the call since it was registered.
+///
+/// The child of a fork is not registered, whether it was made with the C library's knowledge or not: so this registers it
+/// when it is found out.
+pub(crate) fn abort_sequences(cpu: usize) -> bool {
+    let abort = || membarrier(PRIVATE_EXPEDITED_RSEQ, FLAG_CPU, cpu);
+    abort() || register_abort() && abort()
 }
 
 /// Waits for a lock, for the `tries`-th time in a row. Its holder may have been preempted.

@@ -90,11 +90,13 @@ pub unsafe extern "C" fn free(pointer: *mut c_void) {
         sequence_descriptor!(),
         "5:",
         "lea rdx, [rip + {hot} + {CACHES}]",
-        // The page; that of null is none of ours either.
+        // The page; that of null is none of ours either. The number of pages is loaded first, and this processor loads in
+        // order: who sees pages sees the base that was stored before.
+        "mov rcx, [rdx + {PAGES}]",
         "mov rax, rdi",
         "sub rax, [rdx + {BASE}]",
         "shr rax, {PAGE_SHIFT}",
-        "cmp rax, [rdx + {PAGES}]",
+        "cmp rax, rcx",
         "jae 6f",
         "shl rax, {DESCRIPTOR_SHIFT}",
         "add rax, [rdx + {DESCRIPTORS}]",

@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <limits.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -12,7 +14,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <stddef.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -383,6 +389,177 @@ static void signal_storm(void) {
     CHECK(handled >= SIGNALS && refused < SIGNALS / 2);
 }
 
+// Blocks of all kinds, none of which the caches have at hand for long.
+static void use_heap(void) {
+    static const size_t BYTES[] = {100, 5000, 100000, 9 << 20};
+    for (size_t at = 0; at < sizeof BYTES / sizeof *BYTES; at++) {
+        unsigned char *blocks[200];
+        size_t count = BYTES[at] < 50000 ? 200 : 3;
+        for (size_t block = 0; block < count; block++) {
+            blocks[block] = hide(malloc(BYTES[at]));
+            CHECK(blocks[block]);
+            memset(blocks[block], (int)block, BYTES[at]);
+        }
+        for (size_t block = 0; block < count; block++) {
+            CHECK(all(blocks[block], BYTES[at], (unsigned char)block));
+            free(blocks[block]);
+        }
+    }
+}
+
+static void wait_for(pid_t child) {
+    int status = 1;
+    CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+}
+
+// early.so, which is loaded beside the library, allocates in handlers of pthread_atfork that it has registered first.
+static void early_forks(void) {
+    const int *handled = dlsym(RTLD_DEFAULT, "early_handled");
+    CHECK(handled);
+    steps = INT_MAX;
+    for (intptr_t at = 0; at < 3; at++) CHECK(!pthread_create(&churning[at], NULL, churn, (void *)(at + 1)));
+    for (int child = 0; child < 15; child++) {
+        pid_t pid = fork();
+        if (pid == 0) {
+            alarm(60);
+            CHECK(*handled == 2 * child + 2);
+            use_heap();
+            _exit(0);
+        }
+        wait_for(pid);
+        CHECK(*handled == 2 * child + 2);
+    }
+    atomic_store(&over, 1);
+    for (int at = 0; at < 3; at++) pthread_join(churning[at], NULL);
+}
+
+// The C library calls no handlers in such a child.
+static void bare_forks(void) {
+    for (int child = 0; child < 3; child++) {
+        use_heap();
+        pid_t pid = _Fork();
+        if (pid == 0) {
+            alarm(60);
+            use_heap();
+            CHECK(malloc_trim(0) >= 0);
+            use_heap();
+            _exit(0);
+        }
+        wait_for(pid);
+    }
+}
+
+// The child has its parent's memory, and so the parent's caches: on each CPU in turn, which others use meanwhile.
+static void vforks(void) {
+    int cpus = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    steps = INT_MAX;
+    for (intptr_t at = 0; at < 4; at++) CHECK(!pthread_create(&churning[at], NULL, churn, (void *)(at + 1)));
+    for (int child = 0; child < 10; child++) {
+        pid_t pid = vfork();
+        if (pid == 0) {
+            for (int step = 0; step < 20000; step++) {
+                if (step % 200 == 0) {
+                    cpu_set_t set;
+                    CPU_ZERO(&set);
+                    CPU_SET(step / 200 % cpus, &set);
+                    sched_setaffinity(0, sizeof set, &set);
+                }
+                size_t bytes = 16 + (size_t)step % 600;
+                size_t *block = hide(malloc(bytes));
+                CHECK(block);
+                fill(block, bytes);
+                block = atomic_exchange(&shared[step % SHARED], block);
+                if (block) {
+                    check(block);
+                    free(block);
+                }
+            }
+            _exit(0);
+        }
+        wait_for(pid);
+        use_heap();
+    }
+    atomic_store(&over, 1);
+    for (int at = 0; at < 4; at++) pthread_join(churning[at], NULL);
+    malloc_trim(0);
+}
+
+// From here on the system refuses membarrier.
+static void forbid_barriers(void) {
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {.len = sizeof filter / sizeof *filter, .filter = filter};
+    CHECK(!prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+    CHECK(!prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program));
+    CHECK(syscall(SYS_membarrier, 0, 0, 0) == -1 && errno == EPERM);
+}
+
+// The first allocation asks for barriers, and does without.
+static void no_barriers(void) {
+    forbid_barriers();
+    errno = 77;
+    void *first = hide(malloc(10));
+    CHECK(first && errno == 77);
+    free(first);
+    use_heap();
+    malloc_trim(0);
+    CHECK(errno == 77);
+}
+
+// They are forbidden when the caches of all CPUs have blocks.
+static void barriers_forbidden(void) {
+    atomic_store(&over, 0);
+    for (intptr_t at = 0; at < 4; at++) CHECK(!pthread_create(&churning[at], NULL, churn, (void *)at));
+    for (int at = 0; at < 4; at++) pthread_join(churning[at], NULL);
+    forbid_barriers();
+    errno = 77;
+    malloc_trim(0);
+    use_heap();
+    CHECK(errno == 77);
+    storm(0);
+    malloc_trim(0);
+}
+
+// Bytes that the process may write to and nobody else sees.
+static size_t data(void) {
+    char line[200];
+    size_t kib = 0;
+    FILE *file = fopen("/proc/self/status", "r");
+    CHECK(file);
+    while (!kib && fgets(line, sizeof line, file)) sscanf(line, "VmData: %zu", &kib);
+    fclose(file);
+    CHECK(kib);
+    return kib << 10;
+}
+
+// A program that keeps all it has in memory has what it uses there, and goes on when nothing can be given back.
+static void locked(void) {
+    use_heap();
+    CHECK(data() < 100 << 20);
+    if (mlockall(MCL_CURRENT | MCL_FUTURE)) {
+        CHECK(errno == EPERM || errno == ENOMEM);
+        printf("memory may not be locked: left out\n");
+        return;
+    }
+    CHECK(resident() < 100 << 20);
+    enum { COUNT = 1000, BYTES = 70000 };
+    static unsigned char *blocks[COUNT];
+    for (int round = 0; round < 3; round++) {
+        for (int at = 0; at < COUNT; at++) {
+            blocks[at] = hide(calloc(1, BYTES));
+            CHECK(blocks[at] && all(blocks[at], BYTES, 0));
+            memset(blocks[at], 0xA5, BYTES);
+        }
+        for (int at = 0; at < COUNT; at++) free(blocks[at]);
+        malloc_trim(0);
+        CHECK(resident() > COUNT * BYTES && resident() < 200 << 20);
+    }
+}
+
 static void plugins(void) {
     for (int round = 0; round < 3; round++) {
         void *library = dlopen("libm.so.6", RTLD_NOW | RTLD_LOCAL);
@@ -420,7 +597,9 @@ static void storm_moved(void) { storm(1); }
 static const struct { const char *name; void (*part)(void); } PARTS[] = {
     {"sizes", sizes}, {"zeroed", zeroed}, {"resized", resized}, {"aligned", aligned}, {"given_back", given_back},
     {"storm", storm_still}, {"storm_moved", storm_moved}, {"forks", forks}, {"short_lives", short_lives},
-    {"signals", signals}, {"signal_storm", signal_storm}, {"plugins", plugins}, {"limited", limited}, {"foreign", foreign},
+    {"early_forks", early_forks},
+    {"bare_forks", bare_forks}, {"vforks", vforks}, {"no_barriers", no_barriers}, {"barriers_forbidden", barriers_forbidden},
+    {"locked", locked}, {"signals", signals}, {"signal_storm", signal_storm}, {"plugins", plugins}, {"limited", limited}, {"foreign", foreign},
     {"inside_of_span", inside_of_span}, {"inside_of_large", inside_of_large}, {"twice_large", twice_large},
     {"twice_span", twice_span}, {"usable_of_foreign", usable_of_foreign}, {"inside_of_block", inside_of_block},
 };

@@ -23,6 +23,7 @@ fn folder() -> &'static Path {
             ("contract.c", "contract", &[][..]),
             ("threads.cpp", "threads", &[]),
             ("plugin.cpp", "plugin.so", &shared),
+            ("early.c", "early.so", &shared),
         ] {
             built::compile(&tests.join(source), &folder.path().join(program), more);
         }
@@ -51,7 +52,7 @@ fn run(mut command: Command) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-const PARTS: [&str; 13] = [
+const PARTS: [&str; 17] = [
     "sizes",
     "zeroed",
     "resized",
@@ -61,6 +62,10 @@ const PARTS: [&str; 13] = [
     "storm_moved",
     "forks",
     "short_lives",
+    "bare_forks",
+    "no_barriers",
+    "barriers_forbidden",
+    "locked",
     "signals",
     "signal_storm",
     "plugins",
@@ -79,6 +84,19 @@ fn the_same_without_restartable_sequences() {
         let mut command = contract(part);
         command.env("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
         run(command);
+    }
+}
+
+/// A library that was loaded first has handlers of forks that run while this one's have locked, and allocate.
+#[test]
+fn handlers_of_forks_allocate() {
+    for tunables in ["", "glibc.pthread.rseq=0"] {
+        let mut forks = contract("early_forks");
+        let mut both = library().as_os_str().to_owned();
+        both.push(":");
+        both.push(folder().join("early.so"));
+        forks.env("LD_PRELOAD", both).env("GLIBC_TUNABLES", tunables);
+        run(forks);
     }
 }
 

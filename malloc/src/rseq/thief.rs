@@ -8,6 +8,8 @@
 //!     yes: what it got is its own
 //!     no: the sequence was first. Again
 //!   word ← empty
+//!
+//!   nothing can be aborted: a word that is still closed ← what the thief got
 //! ```
 //!
 //! 1. A sequence stores only if what it has loaded is not closed, and only if it was not aborted since it began.
@@ -15,6 +17,8 @@
 //! 3. When a word is closed after an abort that came after its swap, no store to it is to come, and none has come since
 //!    the swap. What the swap returned is in one place then: with the thief.
 //! 4. One thief at a time closes and opens the words of a CPU.
+//! 5. A thief that gives up puts back what a closed word had. A sequence that has begun before the swap finds the word as it
+//!    was, or has put something else in its place, which stays.
 //!
 //! *Progress*: a thief looks again as often as sequences of the CPU come first: at most one for each abort.
 //!
@@ -27,8 +31,8 @@ use woodlot_frame::atomics::{AtomicU64, Ordering};
 pub const CLOSED: u64 = 0xffff;
 
 /// Takes what is in the words of some CPU, and leaves them empty. `abort` aborts the sequence that is under way on that
-/// CPU, if there is one.
-pub fn steal<const N: usize>(words: [&AtomicU64; N], abort: impl Fn()) -> [u64; N] {
+/// CPU, if there is one. `None`, and nothing is taken, if it says that it cannot.
+pub fn steal<const N: usize>(words: [&AtomicU64; N], abort: impl Fn() -> bool) -> Option<[u64; N]> {
     let mut stolen = [0; N];
     while words.iter().any(|word| word.load(Ordering::Relaxed) != CLOSED) {
         for (word, stolen) in words.iter().zip(&mut stolen) {
@@ -37,10 +41,17 @@ pub fn steal<const N: usize>(words: [&AtomicU64; N], abort: impl Fn()) -> [u64; 
                 *stolen = word.swap(CLOSED, Ordering::AcqRel);
             }
         }
-        abort();
+        if !abort() {
+            for (word, stolen) in words.iter().zip(stolen) {
+                let (release, relaxed) = (Ordering::Release, Ordering::Relaxed);
+                // A sequence that came first has left something else there.
+                let _ = word.compare_exchange(CLOSED, stolen, release, relaxed);
+            }
+            return None;
+        }
     }
     words.iter().for_each(|word| word.store(0, Ordering::Release));
-    stolen
+    Some(stolen)
 }
 
 /// Every interleaving of a CPU and of thieves. `checking/malloc` makes this file a crate of its own for it.
@@ -153,9 +164,10 @@ mod models {
             }
 
             /// What a thief asks the system for.
-            fn abort(&self) {
+            fn abort(&self) -> bool {
                 let _ = self.under_way.compare_exchange(INSIDE, ABORTED, SeqCst, SeqCst);
                 wait_until(|| self.under_way.load(SeqCst) != ABORTED);
+                true
             }
 
             /// As the sequences of `x86_64` do it.
@@ -211,7 +223,7 @@ mod models {
                 wait_until(|| self.thief.compare_exchange(0, 1, SeqCst, SeqCst).is_ok());
                 let [main, aux] = &self.words;
                 let stolen = steal([main, aux], || self.abort());
-                has.lists.extend(stolen);
+                has.lists.extend(stolen.expect("it aborts what there is"));
                 note(has.clone());
                 self.thief.store(0, SeqCst);
                 while let Some(list) = has.lists.pop() {
@@ -224,6 +236,13 @@ mod models {
                 }
                 declare(&has);
                 has
+            }
+
+            /// A thief that can abort nothing.
+            fn try_to_rob(&self) {
+                let [main, aux] = &self.words;
+                assert_eq!(steal([main, aux], || false), None);
+                declare(&Has::default());
             }
 
             /// The blocks of a list, a bit each.
@@ -262,16 +281,16 @@ mod models {
             note(has.clone());
         }
 
-        fn check(name: &str, ops: &[Op], thieves: usize, steals: usize) {
+        /// A thread of the CPU, and this beside it.
+        fn check_beside(name: &str, ops: &[Op], thieves: usize, rob: impl Fn(&World) + Sync) {
             let world = World::new();
             scenario(name, 5_000_000, Options::new(), |model| {
                 world.name(model);
                 let world = &world;
                 model.thread(|| world.own(ops));
+                let rob = &rob;
                 for _ in 0..thieves {
-                    model.thread(move || {
-                        (0..steals).fold(Has::default(), |has, _| world.rob(has));
-                    });
+                    model.thread(move || rob(world));
                 }
                 model.invariant(move |view| {
                     world.judge(view, thieves + 1);
@@ -281,6 +300,19 @@ mod models {
                     assert_eq!(all, ((1 << BLOCKS) - 1) << 1, "a block is lost");
                 });
             });
+        }
+
+        fn check(name: &str, ops: &[Op], thieves: usize, steals: usize) {
+            check_beside(name, ops, thieves, |world| {
+                (0..steals).fold(Has::default(), |has, _| world.rob(has));
+            });
+        }
+
+        #[test]
+        fn a_thief_that_gives_up_leaves_all_as_it_was() {
+            let ops = [Pop, Pop, Take(AUX), Put(MAIN), Pop, Push];
+            let name = "a_thief_that_gives_up_leaves_all_as_it_was";
+            check_beside(name, &ops, 1, World::try_to_rob);
         }
 
         #[test]
@@ -338,8 +370,9 @@ mod tests {
             if aborts.get() == 1 {
                 words[1].store(9, Ordering::Relaxed);
             }
+            true
         });
-        assert_eq!((stolen, aborts.get()), ([7, 9], 2));
+        assert_eq!((stolen, aborts.get()), (Some([7, 9]), 2));
         assert!(words.iter().all(|word| word.load(Ordering::Relaxed) == 0), "they are open");
     }
 }
