@@ -107,6 +107,9 @@ impl Hot {
     pub const DESCRIPTORS: isize = Hot::word(offset_of!(Words, descriptors));
     /// The number of CPUs that have caches.
     pub const CPUS: isize = Hot::word(offset_of!(Words, cpus));
+    /// What stands in the place of a CPU's number where a thread is to go past the caches. The system and the C library use
+    /// -1 and -2 so.
+    pub const NO_CPU: i32 = -3;
     /// The largest value at [`AREA`](Hot::AREA) that is no offset.
     pub const NO_AREA: u64 = NONE;
     /// Sizes whose blocks are no pages by themselves; these have other things in the lists.

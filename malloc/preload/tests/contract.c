@@ -449,6 +449,21 @@ static void bare_forks(void) {
     }
 }
 
+// From here on the system refuses this call.
+static void forbid(unsigned call) {
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {.len = sizeof filter / sizeof *filter, .filter = filter};
+    CHECK(!prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+    CHECK(!prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program));
+    errno = 0;
+    CHECK(syscall((long)call, 0, 0, 0) == -1 && errno == EPERM);
+}
+
 // The child has its parent's memory, and so the parent's caches: on each CPU in turn, which others use meanwhile.
 static void vforks(void) {
     int cpus = (int)sysconf(_SC_NPROCESSORS_ONLN);
@@ -482,25 +497,18 @@ static void vforks(void) {
     atomic_store(&over, 1);
     for (int at = 0; at < 4; at++) pthread_join(churning[at], NULL);
     malloc_trim(0);
-}
-
-// From here on the system refuses membarrier.
-static void forbid_barriers(void) {
-    struct sock_filter filter[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    struct sock_fprog program = {.len = sizeof filter / sizeof *filter, .filter = filter};
-    CHECK(!prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
-    CHECK(!prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program));
-    CHECK(syscall(SYS_membarrier, 0, 0, 0) == -1 && errno == EPERM);
+#ifdef SYS_vfork
+    forbid(SYS_vfork);
+    errno = 0;
+    pid_t refused = vfork();
+    if (refused == 0) _exit(0);
+    CHECK(refused == -1 && errno == EPERM);
+#endif
 }
 
 // The first allocation asks for barriers, and does without.
 static void no_barriers(void) {
-    forbid_barriers();
+    forbid(SYS_membarrier);
     errno = 77;
     void *first = hide(malloc(10));
     CHECK(first && errno == 77);
@@ -515,7 +523,7 @@ static void barriers_forbidden(void) {
     atomic_store(&over, 0);
     for (intptr_t at = 0; at < 4; at++) CHECK(!pthread_create(&churning[at], NULL, churn, (void *)at));
     for (int at = 0; at < 4; at++) pthread_join(churning[at], NULL);
-    forbid_barriers();
+    forbid(SYS_membarrier);
     errno = 77;
     malloc_trim(0);
     use_heap();

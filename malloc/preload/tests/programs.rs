@@ -52,7 +52,7 @@ fn run(mut command: Command) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-const PARTS: [&str; 17] = [
+const PARTS: [&str; 18] = [
     "sizes",
     "zeroed",
     "resized",
@@ -63,6 +63,7 @@ const PARTS: [&str; 17] = [
     "forks",
     "short_lives",
     "bare_forks",
+    "vforks",
     "no_barriers",
     "barriers_forbidden",
     "locked",

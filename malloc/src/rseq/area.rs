@@ -12,6 +12,8 @@
 use core::arch::asm;
 use core::ptr::NonNull;
 
+/// The offset of *cpu_id_start*, which is always a CPU's number.
+pub const CPU_ID_START: usize = 0;
 /// The offset of *cpu_id*.
 pub const CPU_ID: usize = 4;
 /// The offset of *rseq_cs*.

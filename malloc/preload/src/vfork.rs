@@ -1,0 +1,88 @@
+//! `vfork`, for x86-64: the child runs in the memory of its parent, as the thread that waits for it, but the system does not
+//! tell it on which CPU it is.
+//!
+//! ```text
+//!   vfork ─┬─ child    CPU of the thread ← none: it goes past the caches of the CPUs
+//!          └─ parent   waits … CPU of the thread ← the one that the system has said last
+//! ```
+//!
+//! 1. The system registers no restartable sequences for the child, and aborts none there. The area of the thread has the CPU
+//!    on which the parent was last; another thread may use that CPU's cache.
+//! 2. *cpu_id* of the area is [`Hot::NO_CPU`] from the child's first instruction behind the call to the parent's first one. The
+//!    parent's goes back by a sequence that copies *cpu_id_start*, as the system may move the thread meanwhile.
+//! 3. Where the area had no CPU before, as in the child of a child, it stays as it was.
+
+use core::arch::naked_asm;
+use std::ffi::c_int;
+
+use woodlot_malloc::{ABORTS, HOT, Hot, area, sequence_abort, sequence_descriptor};
+
+use crate::set_errno;
+
+/// Makes a process that has this one's memory until it ends or executes a program; the caller waits for that.
+///
+/// # Safety
+/// The child does not return from the function that calls this.
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vfork() -> libc::pid_t {
+    naked_asm!(
+        sequence_descriptor!(),
+        "lea rdx, [rip + {hot} + {CACHES}]",
+        "mov rsi, [rdx + {AREA}]",
+        // r9d: the CPU, if there was one.
+        "mov r9d, {NO_CPU}",
+        "cmp rsi, {NO_AREA}",
+        "jbe 8f",
+        "mov r9d, fs:[rsi + {CPU_ID}]",
+        "8:",
+        // The child's calls write over the return address.
+        "pop rdi",
+        "mov eax, {VFORK}",
+        "syscall",
+        "push rdi",
+        "cmp r9d, [rdx + {CPUS}]",
+        "jae 3f",
+        "test eax, eax",
+        "jnz 5f",
+        "mov dword ptr fs:[rsi + {CPU_ID}], {NO_CPU}",
+        "ret",
+        "5:",
+        "lea rcx, [rip + 7b]",
+        "mov fs:[rsi + {RSEQ_CS}], rcx",
+        "2:",
+        // The system has said it anew, or nobody has changed it: there was no child.
+        "cmp dword ptr fs:[rsi + {CPU_ID}], {NO_CPU}",
+        "jne 3f",
+        "mov ecx, fs:[rsi + {CPU_ID_START}]",
+        "mov fs:[rsi + {CPU_ID}], ecx",
+        "3:",
+        "test eax, eax",
+        "js 6f",
+        "ret",
+        "6:",
+        "mov edi, eax",
+        "jmp {failed}",
+        sequence_abort!(),
+        hot = sym HOT,
+        CACHES = const Hot::CACHES,
+        AREA = const Hot::AREA,
+        NO_AREA = const Hot::NO_AREA,
+        CPUS = const Hot::CPUS,
+        NO_CPU = const Hot::NO_CPU,
+        VFORK = const libc::SYS_vfork,
+        CPU_ID_START = const area::CPU_ID_START,
+        CPU_ID = const area::CPU_ID,
+        RSEQ_CS = const area::RSEQ_CS,
+        SIGNATURE = const area::SIGNATURE,
+        aborts = sym ABORTS,
+        failed = sym failed,
+    )
+}
+
+/// There is no child.
+#[cold]
+extern "C" fn failed(errno: c_int) -> libc::pid_t {
+    set_errno(-errno);
+    -1
+}
