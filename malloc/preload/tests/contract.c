@@ -418,7 +418,7 @@ static void early_forks(void) {
     CHECK(handled);
     steps = INT_MAX;
     for (intptr_t at = 0; at < 3; at++) CHECK(!pthread_create(&churning[at], NULL, churn, (void *)(at + 1)));
-    for (int child = 0; child < 15; child++) {
+    for (int child = 0; child < 5; child++) {
         pid_t pid = fork();
         if (pid == 0) {
             alarm(60);
@@ -469,14 +469,14 @@ static void vforks(void) {
     int cpus = (int)sysconf(_SC_NPROCESSORS_ONLN);
     steps = INT_MAX;
     for (intptr_t at = 0; at < 4; at++) CHECK(!pthread_create(&churning[at], NULL, churn, (void *)(at + 1)));
-    for (int child = 0; child < 10; child++) {
+    for (int child = 0; child < 3; child++) {
         pid_t pid = vfork();
         if (pid == 0) {
-            for (int step = 0; step < 20000; step++) {
-                if (step % 200 == 0) {
+            for (int step = 0; step < 6000; step++) {
+                if (step % 60 == 0) {
                     cpu_set_t set;
                     CPU_ZERO(&set);
-                    CPU_SET(step / 200 % cpus, &set);
+                    CPU_SET(step / 60 % cpus, &set);
                     sched_setaffinity(0, sizeof set, &set);
                 }
                 size_t bytes = 16 + (size_t)step % 600;
