@@ -27,6 +27,8 @@ pub enum What {
     CacheScratch,
     /// A load that rises and falls: memory taken beside bytes in use, over time (section 3.1)
     Memory,
+    /// Memory that is to be zero: new from the system, then used before
+    Zeroed,
     /// Preloaded libraries: pair, worst and producer-consumer through the C library's names
     Preload,
     /// A distributed lock manager: which calls miss which layer (section 4.4, tables 2 to 4)

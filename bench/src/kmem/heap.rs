@@ -13,6 +13,16 @@ pub unsafe trait Heap: Sync + 'static {
     /// Allocates so many bytes, at least one. Null: there is no memory.
     fn alloc(&self, bytes: usize) -> *mut u8;
 
+    /// The same, all zero.
+    fn alloc_zeroed(&self, bytes: usize) -> *mut u8 {
+        let block = self.alloc(bytes);
+        if !block.is_null() {
+            // SAFETY: the block has so many bytes.
+            unsafe { block.write_bytes(0, bytes) };
+        }
+        block
+    }
+
     /// Frees a block.
     ///
     /// # Safety

@@ -18,6 +18,12 @@ unsafe impl Heap for Malloc {
     }
 
     #[inline(always)]
+    fn alloc_zeroed(&self, bytes: usize) -> *mut u8 {
+        woodlot_malloc::alloc_zeroed(bytes, woodlot_malloc::MIN_ALIGN)
+            .map_or(null_mut(), NonNull::as_ptr)
+    }
+
+    #[inline(always)]
     unsafe fn free(&self, block: *mut u8, bytes: usize) {
         // SAFETY: a block that was allocated is not null; the rest is as the caller says.
         unsafe { woodlot_malloc::free_sized(NonNull::new_unchecked(block), bytes) };

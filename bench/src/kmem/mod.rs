@@ -17,6 +17,7 @@
 //! | *larson* | the same by threads that end: their successors take over | pairs |
 //! | *cache-scratch* | threads write to blocks that may lie on one line | writes; blocks on a shared line are counted |
 //! | *memory* | a load rises and falls, in other sizes each time; each heap in a process of its own | nothing: memory taken is noted at each step |
+//! | *zeroed* | all of memory is allocated as zero, and freed; then one block again and again | allocations of what is new from the system; pairs of what is not |
 //! | *preload* | *pair*, *worst* and *producer-consumer* through the C library's names, each library in a process of its own | as there |
 //! | *lock-manager* | nodes of a distributed lock manager send each other requests (section 4.4, tables 2 to 4) | nothing: calls that miss a layer are counted |
 //! | *waste* | blocks of random sizes are replaced at random, then most are freed (tables 5 and 6) | nothing: memory is counted |
@@ -63,6 +64,7 @@ mod tests;
 mod transfers;
 mod waste;
 mod worst;
+mod zeroed;
 
 pub use case::{Case, Interface, Metric, Reading, Setup, What};
 pub use child::{Child, SAMPLE_VERB, answer};

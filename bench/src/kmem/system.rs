@@ -17,6 +17,12 @@ unsafe impl Heap for System {
     }
 
     #[inline(always)]
+    fn alloc_zeroed(&self, bytes: usize) -> *mut u8 {
+        // SAFETY: as above.
+        unsafe { libc::calloc(1, bytes) }.cast()
+    }
+
+    #[inline(always)]
     unsafe fn free(&self, block: *mut u8, _: usize) {
         // SAFETY: as the caller says.
         unsafe { libc::free(block.cast()) };

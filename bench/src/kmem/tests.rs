@@ -74,6 +74,8 @@ fn each_benchmark_makes_its_calls_and_frees_everything() {
     assert_eq!(run::<1>(What::Worst), ((4 << 20) / 16 + (4 << 20) / 4096, 0));
     // Whole lists of 4096.
     assert_eq!(run::<2>(What::ProducerConsumer), (2 * 3 * 4096, 0));
+    // 4 MiB in each of two sizes, and as many pairs.
+    assert_eq!(run::<6>(What::Zeroed), (2 * ((4 << 20) / 16 + (4 << 20) / 4096), 0));
     // On one thread and on two: the calls, and the blocks that each has at first.
     assert_eq!(run::<3>(What::Churn), (2 * 10_000 + 3 * 8 * 1024, 0));
     assert_eq!(run::<4>(What::Larson), (2 * 10_000 + 3 * 8 * 1024, 0));
@@ -115,6 +117,7 @@ fn a_heap_without_memory_is_not_measured() {
         What::Churn,
         What::Larson,
         What::CacheScratch,
+        What::Zeroed,
     ];
     for what in timed {
         let found = EMPTY.sample(what, small().cases(what)[0], &small());

@@ -14,9 +14,9 @@ mod x86_64;
 use std::ffi::{c_int, c_void};
 use std::ptr::{self, NonNull};
 
-use woodlot_malloc as heap;
 #[cfg(target_arch = "x86_64")]
 pub use vfork::vfork;
+use woodlot_malloc as heap;
 #[cfg(target_arch = "x86_64")]
 pub use x86_64::{free, malloc};
 

@@ -21,15 +21,45 @@ use woodlot_malloc::{ABORTS, HOT, Hot, area, sequence_abort, sequence_descriptor
 
 use crate::{free_slowly, malloc_slowly};
 
+/// Such a function: `code` from the lookup to the commit, with `rdx` the address of the first cache, and what the code names beside
+/// what both name.
+macro_rules! in_two_lines {
+    ($($code:literal),* ; $slowly:ident, $($name:ident = $value:expr),* $(,)?) => {
+        naked_asm!(
+            sequence_descriptor!(),
+            "5:",
+            "lea rdx, [rip + {hot} + {CACHES}]",
+            $($code,)*
+            "3:",
+            "ret",
+            "6:",
+            "jmp {slowly}",
+            // The section, which has nothing else, begins a line; and the assembler refuses what is longer than two.
+            ".org 5b + 128",
+            ".p2align 6",
+            sequence_abort!(),
+            hot = sym HOT,
+            CACHES = const Hot::CACHES,
+            AREA = const Hot::AREA,
+            NO_AREA = const Hot::NO_AREA,
+            CPUS = const Hot::CPUS,
+            CACHE_SHIFT = const Hot::CACHE_SHIFT,
+            RSEQ_CS = const area::RSEQ_CS,
+            CPU_ID = const area::CPU_ID,
+            SIGNATURE = const area::SIGNATURE,
+            aborts = sym ABORTS,
+            slowly = sym $slowly,
+            $($name = const $value,)*
+        )
+    };
+}
+
 /// Allocates so many bytes.
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 #[unsafe(link_section = ".text.malloc")]
 pub extern "C" fn malloc(bytes: usize) -> *mut c_void {
-    naked_asm!(
-        sequence_descriptor!(),
-        "5:",
-        "lea rdx, [rip + {hot} + {CACHES}]",
+    in_two_lines!(
         "cmp rdi, {MOST}",
         "ja 6f",
         "lea eax, [rdi + {GRAIN} - 1]",
@@ -51,30 +81,12 @@ pub extern "C" fn malloc(bytes: usize) -> *mut c_void {
         "sar rax, 16",
         "jz 6f",
         "mov rsi, [rax]",
-        "mov [rdx + rcx * 8], rsi",
-        "3:",
-        "ret",
-        "6:",
-        "jmp {slowly}",
-        // The section, which has nothing else, begins a line; and the assembler refuses what is longer than two.
-        ".org 5b + 128",
-        ".p2align 6",
-        sequence_abort!(),
-        hot = sym HOT,
-        CACHES = const Hot::CACHES,
-        MOST = const Hot::MOST,
-        GRAIN = const 1 << Hot::GRAIN_SHIFT,
-        GRAIN_SHIFT = const Hot::GRAIN_SHIFT,
-        SIZES = const Hot::SIZES,
-        AREA = const Hot::AREA,
-        NO_AREA = const Hot::NO_AREA,
-        CPUS = const Hot::CPUS,
-        CACHE_SHIFT = const Hot::CACHE_SHIFT,
-        RSEQ_CS = const area::RSEQ_CS,
-        CPU_ID = const area::CPU_ID,
-        SIGNATURE = const area::SIGNATURE,
-        aborts = sym ABORTS,
-        slowly = sym malloc_slowly,
+        "mov [rdx + rcx * 8], rsi";
+        malloc_slowly,
+        MOST = Hot::MOST,
+        GRAIN = 1 << Hot::GRAIN_SHIFT,
+        GRAIN_SHIFT = Hot::GRAIN_SHIFT,
+        SIZES = Hot::SIZES,
     )
 }
 
@@ -86,10 +98,7 @@ pub extern "C" fn malloc(bytes: usize) -> *mut c_void {
 #[unsafe(no_mangle)]
 #[unsafe(link_section = ".text.free")]
 pub unsafe extern "C" fn free(pointer: *mut c_void) {
-    naked_asm!(
-        sequence_descriptor!(),
-        "5:",
-        "lea rdx, [rip + {hot} + {CACHES}]",
+    in_two_lines!(
         // The page; that of null is none of ours either. The number of pages is loaded first, and this processor loads in
         // order: who sees pages sees the base that was stored before.
         "mov rcx, [rdx + {PAGES}]",
@@ -127,32 +136,15 @@ pub unsafe extern "C" fn free(pointer: *mut c_void) {
         "mov [rdi], r8",
         // The count of the list, and the word of the block: the list with one block more.
         "add rdx, r9",
-        "mov [rsi + rax * 8], rdx",
-        "3:",
-        "ret",
-        "6:",
-        "jmp {slowly}",
-        ".org 5b + 128",
-        ".p2align 6",
-        sequence_abort!(),
-        hot = sym HOT,
-        CACHES = const Hot::CACHES,
-        BASE = const Hot::BASE,
-        PAGE_SHIFT = const Hot::PAGE_SHIFT,
-        PAGES = const Hot::PAGES,
-        DESCRIPTOR_SHIFT = const Hot::DESCRIPTOR_SHIFT,
-        DESCRIPTORS = const Hot::DESCRIPTORS,
-        SIZE_AT = const Hot::SIZE_AT,
-        PLAIN = const Hot::PLAIN,
-        TARGETS = const Hot::TARGETS,
-        AREA = const Hot::AREA,
-        NO_AREA = const Hot::NO_AREA,
-        CPUS = const Hot::CPUS,
-        CACHE_SHIFT = const Hot::CACHE_SHIFT,
-        RSEQ_CS = const area::RSEQ_CS,
-        CPU_ID = const area::CPU_ID,
-        SIGNATURE = const area::SIGNATURE,
-        aborts = sym ABORTS,
-        slowly = sym free_slowly,
+        "mov [rsi + rax * 8], rdx";
+        free_slowly,
+        BASE = Hot::BASE,
+        PAGE_SHIFT = Hot::PAGE_SHIFT,
+        PAGES = Hot::PAGES,
+        DESCRIPTOR_SHIFT = Hot::DESCRIPTOR_SHIFT,
+        DESCRIPTORS = Hot::DESCRIPTORS,
+        SIZE_AT = Hot::SIZE_AT,
+        PLAIN = Hot::PLAIN,
+        TARGETS = Hot::TARGETS,
     )
 }

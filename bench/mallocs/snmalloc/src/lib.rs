@@ -1,11 +1,17 @@
 //! `libsnmalloc_preload.so`: snmalloc under the C library's names, since no package of a system has it so.
 //!
-//! Each call goes to snmalloc's own of the same meaning; what is aligned, to what it has for Rust.
+//! Each call goes to snmalloc's own of the same meaning.
 
 use std::ffi::{c_int, c_void};
-use std::ptr;
 
 use snmalloc_sys as sn;
+
+// What the library has that the crate links, and the crate does not declare.
+unsafe extern "C" {
+    fn sn_aligned_alloc(align: usize, bytes: usize) -> *mut c_void;
+    fn sn_memalign(align: usize, bytes: usize) -> *mut c_void;
+    fn sn_posix_memalign(out: *mut *mut c_void, align: usize, bytes: usize) -> c_int;
+}
 
 /// Allocates so many bytes.
 #[unsafe(no_mangle)]
@@ -41,20 +47,18 @@ pub unsafe extern "C" fn realloc(block: *mut c_void, bytes: usize) -> *mut c_voi
     unsafe { sn::sn_realloc(block, bytes) }
 }
 
-/// Allocates at a multiple of `align`, a power of two; null for what is none.
+/// Allocates at a multiple of `align`, a power of two.
 #[unsafe(no_mangle)]
 pub extern "C" fn aligned_alloc(align: usize, bytes: usize) -> *mut c_void {
-    match align.is_power_of_two() {
-        // SAFETY: the alignment is a power of two.
-        true => unsafe { sn::sn_rust_alloc(align, bytes.max(1)) },
-        false => ptr::null_mut(),
-    }
+    // SAFETY: it may be called with any numbers.
+    unsafe { sn_aligned_alloc(align, bytes) }
 }
 
 /// The old name of [`aligned_alloc`].
 #[unsafe(no_mangle)]
 pub extern "C" fn memalign(align: usize, bytes: usize) -> *mut c_void {
-    aligned_alloc(align, bytes)
+    // SAFETY: as above.
+    unsafe { sn_memalign(align, bytes) }
 }
 
 /// Allocates at a multiple of `align`, and returns an error's number.
@@ -67,16 +71,8 @@ pub unsafe extern "C" fn posix_memalign(
     align: usize,
     bytes: usize,
 ) -> c_int {
-    if !align.is_power_of_two() || align < size_of::<*mut c_void>() {
-        return libc::EINVAL;
-    }
-    let block = aligned_alloc(align, bytes);
-    if block.is_null() {
-        return libc::ENOMEM;
-    }
     // SAFETY: as the caller says.
-    unsafe { *out = block };
-    0
+    unsafe { sn_posix_memalign(out, align, bytes) }
 }
 
 /// Bytes that may be used of a block; 0 of null.

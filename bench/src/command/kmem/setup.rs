@@ -36,7 +36,7 @@ fn check(args: &KmemArgs) -> Result<(), Failure> {
         What::LockManager if named.len() > 1 => {
             return refused(args, "one number of threads at a time");
         }
-        What::Worst | What::Waste | What::Instructions | What::Memory
+        What::Worst | What::Zeroed | What::Waste | What::Instructions | What::Memory
             if named.iter().any(|&n| n != 1) =>
         {
             return refused(args, "it has one thread");
@@ -89,6 +89,7 @@ pub fn setup_of(what: What, args: &KmemArgs) -> Setup {
     };
     let bytes: Vec<usize> = match what {
         _ if !args.bytes.is_empty() => once(args.bytes.iter().copied()),
+        What::Zeroed => vec![4096, 64 << 10, 1 << 20],
         What::Worst => (4..=12).map(|log| 1 << log).collect(),
         What::ProducerConsumer => vec![16, 256, 4096],
         What::CacheScratch => vec![16, 64],
@@ -121,7 +122,7 @@ pub fn describe_setup(
             let threads = setup.threads.last().copied().unwrap_or(1);
             format!("{operations} transactions, {threads} threads, powers of two\n")
         }
-        What::Worst => format!("{memory}, {} repetitions\n", args.repetitions),
+        What::Worst | What::Zeroed => format!("{memory}, {} repetitions\n", args.repetitions),
         What::Purity => format!("{operations} allocations, 256 B\n"),
         What::Transfers => format!("{operations} pairs for each CPU, 256 B\n"),
         What::Preload => {
