@@ -415,7 +415,8 @@ static void wait_for(pid_t child) {
 // early.so, which is loaded beside the library, allocates in handlers of pthread_atfork that it has registered first.
 static void early_forks(void) {
     const int *handled = dlsym(RTLD_DEFAULT, "early_handled");
-    CHECK(handled);
+    void (*end)(void) = (void (*)(void))dlsym(RTLD_DEFAULT, "early_end");
+    CHECK(handled && end);
     steps = INT_MAX;
     for (intptr_t at = 0; at < 3; at++) CHECK(!pthread_create(&churning[at], NULL, churn, (void *)(at + 1)));
     for (int child = 0; child < 5; child++) {
@@ -426,6 +427,7 @@ static void early_forks(void) {
             use_heap();
             _exit(0);
         }
+        end();
         wait_for(pid);
         CHECK(*handled == 2 * child + 2);
     }
