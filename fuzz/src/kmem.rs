@@ -8,8 +8,8 @@ use std::sync::Mutex;
 
 use woodlot_frame::{Base4K, FrameAllocator, Init, Owned, ZoneConfig};
 use woodlot_kmem::{
-    Checked, Cookie, Cpus, Descriptor, Direct, Guarded, Hooks, Kind, Kmem, MAX_SIZE, Marks, Misuse,
-    Octaves, PAGE, Quarters, Sizes,
+    Checked, Cookie, Cpus, Descriptor, Direct, Guarded, Hooks, Kind, Kmem, Marks, Misuse,
+    Octaves, PAGE, Quarters, Sizes, Wide,
 };
 use woodlot_llfree::LLFree;
 
@@ -85,9 +85,10 @@ impl Drop for Memory {
 /// The first byte chooses the sizes, the others the calls.
 pub fn kmem(data: &[u8]) {
     let mut bytes = Bytes::new(data);
-    match bytes.byte() % 2 {
+    match bytes.byte() % 3 {
         0 => history::<Octaves>(bytes),
-        _ => history::<Quarters>(bytes),
+        1 => history::<Quarters>(bytes),
+        _ => history::<Wide>(bytes),
     }
 }
 
@@ -234,7 +235,7 @@ impl<S: Sizes> History<'_, S> {
     }
 
     fn is_span(&self, block: Block) -> bool {
-        block.bytes > MAX_SIZE || block.align > PAGE
+        block.bytes > S::MOST || block.align > PAGE
     }
 
     /// Everything comes back.

@@ -29,8 +29,8 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
     pub unsafe fn free_cached(&self, block: NonNull<u8>) -> bool {
         let Some((page, _)) = self.pages().find(block.as_ptr()) else { return false };
         let Some(id) = self.pages().descriptor(page).slab_size() else { return false };
-        // The layers have something else of what is a page by itself.
-        if S::is_page(id) {
+        // The descriptor of a block of a page or more says whether it is free.
+        if S::is_paged(id) {
             return false;
         }
         // SAFETY: as the caller says; the descriptor has the size with which the block was allocated.
@@ -43,7 +43,7 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
     /// As for [`free`](Kmem::free).
     #[inline(always)]
     pub unsafe fn free_cached_sized(&self, block: NonNull<u8>, bytes: usize) -> bool {
-        let Some(id) = S::of(bytes).filter(|&id| !S::is_page(id)) else { return false };
+        let Some(id) = S::of(bytes).filter(|&id| !S::is_paged(id)) else { return false };
         // SAFETY: as the caller says.
         unsafe { self.caches().try_push(id, block, S::target(id)) }
     }

@@ -52,7 +52,7 @@ pub struct Counted<C> {
 impl<C: PerCpu> Counted<C> {
     /// Counts from zero what these caches are asked for.
     pub fn new(caches: C) -> Counted<C> {
-        Counted { caches, counts: Default::default() }
+        Counted { caches, counts: core::array::from_fn(|_| Default::default()) }
     }
 
     /// What was counted for the size with this number; nothing above the number of sizes.

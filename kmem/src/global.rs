@@ -1,7 +1,7 @@
 //! The global layer: full lists of blocks, on their way from CPUs that free to CPUs that allocate.
 //!
 //! ```text
-//!   full     │ list │ list │ list │ …       each has `target` blocks; up to 2 · GLOBAL_TARGET of them
+//!   full     │ list │ list │ list │ …       each has `target` blocks; up to 2 · GLOBAL_TARGET of them, or fewer
 //!   bucket   a list of fewer blocks, which regroups what comes in odd numbers
 //! ```
 //!
@@ -17,7 +17,7 @@ use core::mem::offset_of;
 use crate::list::List;
 
 /// Lists that come from the layer below, or go there, at a time: the paper's `gbltarget`. The layer keeps up to twice
-/// as many. Models of two CPUs with a few blocks have to come to its end.
+/// as many. It is the most that any size has. Models of two CPUs with a few blocks have to come to its end.
 pub const GLOBAL_TARGET: usize =
     if cfg!(any(woodlot_loom, woodlot_explore, woodlot_shuttle)) { 1 } else { 15 };
 
@@ -45,6 +45,15 @@ pub struct GlobalCounts {
     pub puts: u64,
     /// Of these, times that there were too many, and lists went to the layer below.
     pub put_misses: u64,
+}
+
+/// How much of a kind of blocks goes at a time.
+#[derive(Clone, Copy)]
+pub(crate) struct Targets {
+    /// Blocks of a full list: the paper's `target`.
+    pub(crate) blocks: usize,
+    /// Lists that go below when there are more than twice as many: up to [`GLOBAL_TARGET`].
+    pub(crate) lists: usize,
 }
 
 impl Global {
@@ -81,14 +90,21 @@ impl Global {
         Some(list)
     }
 
+    /// How many lists the layer below is to be asked for, after a [`take`](Self::take) in vain: one the first time, twice
+    /// as many each time, and so many in the end. So a size that few ask for takes little memory.
+    pub(crate) fn wanted(&self, most: usize) -> usize {
+        let times = self.counts.take_misses.saturating_sub(1).min(u64::from(usize::BITS - 1));
+        most.min(1 << times)
+    }
+
     /// Puts a list of up to `target` blocks. Returns the lists that are too much.
     ///
     /// # Safety
     /// The caller has the list, and gives it away.
-    pub(crate) unsafe fn put(&mut self, list: List, target: usize) -> Option<Lists> {
+    pub(crate) unsafe fn put(&mut self, list: List, targets: Targets) -> Option<Lists> {
         self.counts.puts += 1;
         // SAFETY: as the caller says.
-        let excess = unsafe { self.fill(list, target) };
+        let excess = unsafe { self.fill(list, targets) };
         self.counts.put_misses += u64::from(excess.is_some());
         excess
     }
@@ -98,10 +114,10 @@ impl Global {
     ///
     /// # Safety
     /// As for [`put`](Self::put).
-    pub(crate) unsafe fn fill(&mut self, list: List, target: usize) -> Option<Lists> {
+    pub(crate) unsafe fn fill(&mut self, list: List, targets: Targets) -> Option<Lists> {
         // SAFETY: as the caller says.
-        unsafe { self.regroup(list, target) };
-        (self.lists > 2 * GLOBAL_TARGET).then(|| self.split(GLOBAL_TARGET))
+        unsafe { self.regroup(list, targets.blocks) };
+        (self.lists > 2 * targets.lists).then(|| self.split(targets.lists))
     }
 
     /// # Safety
@@ -195,6 +211,7 @@ mod tests {
     use super::*;
 
     const TARGET: usize = 3;
+    const TARGETS: Targets = Targets { blocks: TARGET, lists: GLOBAL_TARGET };
     const BLOCKS: usize = 3 * GLOBAL_TARGET * TARGET;
 
     fn blocks(mut list: List) -> Vec<NonNull<u8>> {
@@ -245,7 +262,7 @@ mod tests {
                 let is_put = random.bool();
                 // SAFETY: the list is the test's, and goes to the layer.
                 let excess = unsafe {
-                    if is_put { global.put(list, TARGET) } else { global.fill(list, TARGET) }
+                    if is_put { global.put(list, TARGETS) } else { global.fill(list, TARGETS) }
                 };
                 seen.puts += u64::from(is_put);
                 seen.put_misses += u64::from(is_put && excess.is_some());
@@ -270,7 +287,7 @@ mod tests {
         let mut global = Global::new();
         for block in &mut memory {
             // SAFETY: each block is pushed once.
-            unsafe { global.put(List::EMPTY.push(NonNull::from(block).cast()), TARGET) };
+            unsafe { global.put(List::EMPTY.push(NonNull::from(block).cast()), TARGETS) };
         }
         assert_eq!([global.take().len(), global.take().len(), global.take().len()], [3, 1, 0]);
     }

@@ -9,10 +9,10 @@ use crate::found::{Found, look};
 use crate::global::{Global, GlobalCounts, Lists};
 use crate::lock::Lock;
 use crate::misuse::Misuse;
-use crate::page::{Descriptor, Kind};
+use crate::page::{Descriptor, Kind, PageId};
 use crate::pages::Pages;
 use crate::places::{Place, Places};
-use crate::size::{MAX_SIZE, MAX_SIZES, PAGE, Size, SizeId, Sizes};
+use crate::size::{MAX_SIZES, PAGE, Size, SizeId, Sizes};
 use crate::upper::{Below, Upper};
 use crate::whole;
 
@@ -24,12 +24,12 @@ pub struct Cookie<S> {
 }
 
 impl<S: Sizes> Cookie<S> {
-    /// The cookie for blocks of at least `bytes`. `None` above [`MAX_SIZE`].
+    /// The cookie for blocks of at least `bytes`. `None` above [`Sizes::MOST`].
     pub fn new(bytes: usize) -> Option<Cookie<S>> {
         S::of(bytes).map(|id| Cookie { id, sizes: core::marker::PhantomData })
     }
 
-    /// The cookie for blocks of `BYTES`, looked up when the program is compiled, which fails above [`MAX_SIZE`].
+    /// The cookie for blocks of `BYTES`, looked up when the program is compiled, which fails above [`Sizes::MOST`].
     pub const fn of<const BYTES: usize>() -> Cookie<S> {
         Cookie { id: const { S::TABLE.of_bytes(BYTES) }, sizes: core::marker::PhantomData }
     }
@@ -188,9 +188,31 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
     /// They have, for this size.
     #[inline(always)]
     pub(crate) unsafe fn handed_out(&self, id: SizeId, block: NonNull<u8>) -> NonNull<u8> {
-        // SAFETY: what the layers have of such a size is descriptors.
-        let page = S::is_page(id).then(|| unsafe { Descriptor::of_token(block) }.page());
-        page.map_or(block, |page| self.pages.address(page))
+        // SAFETY: as the caller says.
+        if S::is_paged(id) { unsafe { self.paged_out(id, block) } } else { block }
+    }
+
+    /// The same of a block of a page or more, whose descriptor says from now on that it is not free.
+    ///
+    /// # Safety
+    /// As for [`handed_out`](Self::handed_out).
+    #[inline(never)]
+    unsafe fn paged_out(&self, id: SizeId, block: NonNull<u8>) -> NonNull<u8> {
+        if S::is_page(id) {
+            // SAFETY: what the layers have of such a size is descriptors.
+            let descriptor = unsafe { Descriptor::of_token(block) };
+            descriptor.hand_out();
+            return self.pages.address(descriptor.page());
+        }
+        if let Some((page, _)) = self.pages.find(block.as_ptr()) {
+            self.pages.descriptor(page.plus(1)).hand_out();
+        }
+        block
+    }
+
+    /// The descriptor that says whether a block of a page or more is free, by where it begins.
+    fn mark(&self, slab: PageId, id: SizeId, offset: usize) -> &Descriptor {
+        self.pages.descriptor(slab.plus(offset / PAGE + usize::from(!S::is_page(id))))
     }
 
     /// Frees a block of a cookie's size.
@@ -209,40 +231,42 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
     unsafe fn free_block(&self, id: SizeId, block: NonNull<u8>) {
         // SAFETY: as the caller says.
         unsafe {
-            if S::is_page(id) {
-                self.free_page(id, block);
+            if S::is_paged(id) {
+                self.free_paged(id, block);
             } else {
                 self.upper.free(self, id, block);
             }
         }
     }
 
-    /// Frees a block that is a page: its descriptor goes to the lists. Apart from the others, so that those stay short.
+    /// Frees a block of a page or more: if it is a page, its descriptor goes to the lists. Apart from the others, so that
+    /// those stay short.
     ///
     /// # Safety
     /// As for [`free_cookie`](Self::free_cookie).
     #[inline(never)]
-    unsafe fn free_page(&self, id: SizeId, block: NonNull<u8>) {
-        match self.pages.find(block.as_ptr()).map(|(page, at)| (self.pages.descriptor(page), at)) {
-            Some((descriptor, 0)) if descriptor.slab_size() == Some(id) => {
-                // SAFETY: as the caller says, and this is what stands for the block.
-                unsafe { self.upper.free(self, id, descriptor.token()) };
+    unsafe fn free_paged(&self, id: SizeId, block: NonNull<u8>) {
+        let at = block.as_ptr();
+        let wrong = match look(&self.pages, at) {
+            Some((Found::Slab(slab, found), offset)) if found == id => {
+                let mark = self.mark(slab, id, offset);
+                match S::size(id).is_block(offset) {
+                    false => Misuse::Interior(at),
+                    true if !mark.take_back() => Misuse::DoubleFree(at),
+                    true => {
+                        let listed = if S::is_page(id) { mark.token() } else { block };
+                        // SAFETY: as the caller says, and this is what stands for the block.
+                        return unsafe { self.upper.free(self, id, listed) };
+                    }
+                }
             }
-            _ => self.wrong_page(id, block.as_ptr()),
-        }
-    }
-
-    /// Something else was freed as a page.
-    #[cold]
-    fn wrong_page(&self, id: SizeId, at: *mut u8) {
-        self.hooks.misuse(match look(&self.pages, at) {
             None => Misuse::Foreign(at),
-            Some((Found::Slab(_, found), _)) if found == id => Misuse::Interior(at),
             Some(_) => Misuse::WrongSize(at),
-        });
+        };
+        self.hooks.misuse(wrong);
     }
 
-    /// Allocates `bytes` bytes, at a multiple of 16: the paper's `kmem_alloc`. Above [`MAX_SIZE`] they are pages.
+    /// Allocates `bytes` bytes, at a multiple of 16: the paper's `kmem_alloc`. Above [`Sizes::MOST`] they are pages.
     ///
     /// `None`: there is no memory, or `bytes` is more than an address space has.
     #[inline]
@@ -326,7 +350,10 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
     /// Bytes that may be used of a block. `None`, if no block in use begins there, as far as its descriptor shows.
     pub fn usable(&self, block: NonNull<u8>) -> Option<usize> {
         match look(&self.pages, block.as_ptr())? {
-            (Found::Slab(_, id), offset) if S::size(id).is_block(offset) => Some(S::size(id).bytes),
+            (Found::Slab(slab, id), offset) if S::size(id).is_block(offset) => {
+                let is_out = !S::is_paged(id) || self.mark(slab, id, offset).is_out();
+                is_out.then(|| S::size(id).bytes)
+            }
             (Found::Span(_, pages), 0) => Some(pages * PAGE),
             _ => None,
         }
@@ -434,6 +461,10 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Below for Kmem<C, P, S, H> {
         S::target(id)
     }
 
+    fn lists(id: SizeId) -> usize {
+        S::size(id).lists
+    }
+
     fn take(&self, id: SizeId, lists: usize) -> Lists {
         let mut made = Lists::new();
         let Some(lock) = self.coalesce.get(id.index()) else { return made };
@@ -477,6 +508,3 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Below for Kmem<C, P, S, H> {
         self.hooks.reclaim(S::size(id).pages())
     }
 }
-
-/// A request above this bypasses the layers above the pages.
-const _: () = assert!(MAX_SIZE <= PAGE);

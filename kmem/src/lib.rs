@@ -71,6 +71,7 @@ pub use pages::{NoPages, Pages};
 pub use places::{Place, Places};
 pub use size::{
     GRAINS, MAX_SIZE, MAX_SIZES, Octaves, PAGE, Quarters, SIZE_IDS, Size, SizeId, Sizes, Table,
+    Wide,
 };
 pub use space::{AddressSpace, NotMapped};
 pub use vmblk::{VmblkStats, Vmblks};

@@ -134,9 +134,6 @@ impl<C: PerCpu, B: Build> Objects<C, B> {
 }
 
 impl<C: PerCpu, B: Build> Below for Objects<C, B> {
-    /// Objects are dear: no more are made than were asked for.
-    const LISTS: usize = 1;
-
     fn kinds() -> impl Iterator<Item = SizeId> {
         (0..B::KINDS as u8).map(SizeId::from_byte)
     }
@@ -144,6 +141,11 @@ impl<C: PerCpu, B: Build> Below for Objects<C, B> {
     #[inline]
     fn target(_: SizeId) -> usize {
         B::TARGET
+    }
+
+    /// Objects are dear: no more are made than were asked for.
+    fn wanted(_: SizeId) -> usize {
+        1
     }
 
     fn take(&self, id: SizeId, _: usize) -> Lists {

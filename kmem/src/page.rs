@@ -11,8 +11,8 @@
 //!
 //!   state   63      48 47      32 31      16 15     8 7      0
 //!   slab    │ fresh     │ head      │ free      │ kind   │ size   │
-//!   whole   │ page                  │ 0         │ kind   │ size   │
-//!   inside  │ 0                                 │ kind   │ size   │
+//!   whole   │ page                  │ out       │ kind   │ size   │
+//!   inside  │ 0                     │ out       │ kind   │ size   │
 //!   first   │ pages                 │ 0         │ kind   │ 0      │
 //!   others  │ 0                                 │ kind   │ 0      │
 //! ```
@@ -26,7 +26,9 @@
 //! 4. Page numbers in *links* of lists are one more than the page's.
 //! 5. *whole* is the only page of a slab of one block. The lists link such a block through its descriptor, so that the page
 //!    itself is not touched while it is free. *kind* is that of a slab.
-//! 6. *first* and *last* are the boundary tags of a layer of addresses, and belong to the holder of its lock.
+//! 6. *out* says that a block of a page or more is not free: in the descriptor of the page if it is one, and in that of the
+//!    first page that begins in the block if it is more, which is no other block's. It belongs to whoever has the block.
+//! 7. *first* and *last* are the boundary tags of a layer of addresses, and belong to the holder of its lock.
 //!
 //! Sections 3.3.3 and 3.3.4, and figure 5 of the paper.
 
@@ -98,6 +100,7 @@ const KIND_FIRST: u64 = 4;
 const KIND_LAST: u64 = 5;
 const KIND_AT: u32 = 8;
 const PAGE_AT: u32 = 32;
+const OUT: u64 = 1 << 16;
 
 /// The counts of a slab.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -194,6 +197,25 @@ impl Descriptor {
     #[inline]
     pub(crate) fn page(&self) -> PageId {
         PageId((self.state.load(ORDERING) >> PAGE_AT) as u32)
+    }
+
+    /// Says that a block of a page or more is handed out.
+    #[inline]
+    pub(crate) fn hand_out(&self) {
+        self.state.store(self.state.load(ORDERING) | OUT, ORDERING);
+    }
+
+    /// Says that it is free. False: it is so already.
+    #[inline]
+    pub(crate) fn take_back(&self) -> bool {
+        let state = self.state.load(ORDERING);
+        self.state.store(state & !OUT, ORDERING);
+        state & OUT != 0
+    }
+
+    /// Is it handed out?
+    pub(crate) fn is_out(&self) -> bool {
+        self.state.load(ORDERING) & OUT != 0
     }
 
     /// Makes a page that was a block none. False: it was none.

@@ -3,21 +3,28 @@
 //! ```text
 //!   Octaves   16 32 64 128 256 512 1024 2048 4096                                9 sizes, the paper's
 //!   Quarters  16 32 48 64 80 96 112 128 160 192 224 256 320 … 3584 4096         28 sizes, four an octave
+//!   Wide      … 3584 4096 4608 5120 6144 7168 8192 10240 … 28672 32768          41 sizes, four an octave and one more
 //! ```
 //!
 //! 1. A block's address is a multiple of the largest power of two that divides its size, up to a page.
-//! 2. A slab has 1, 2, 4 or 8 pages: the fewest that leave at most a sixteenth of it unused.
+//! 2. A slab of blocks below a page has 1, 2, 4 or 8 pages, and one of larger blocks up to 32: the fewest that leave at most
+//!    a sixteenth of it unused; where none does, as for 28 KiB, it has the most, and an eighth is unused.
 //!
 //! All of it is computed when the crate is compiled (section 3.3.5: a table indexed by size).
 
+use crate::global::GLOBAL_TARGET;
 use crate::list::{MAX_BLOCKS, MIN_BLOCK};
 
 /// Bytes of a page.
 pub const PAGE: usize = 4096;
-/// The largest block that has a size of its own. Larger requests get pages.
-pub const MAX_SIZE: usize = 4096;
+/// The largest block of [`Octaves`] and [`Quarters`]: a page.
+pub const MAX_SIZE: usize = PAGE;
+/// The largest block of any set.
+const WIDEST: usize = 32 << 10;
+/// A page, and what a program puts before or behind it: the one size above a page that many programs ask for much of.
+const HEADED: usize = PAGE + 512;
 /// The most sizes that a set has.
-pub const MAX_SIZES: usize = 28;
+pub const MAX_SIZES: usize = 41;
 /// Numbers of sizes are below this, a power of two.
 pub const SIZE_IDS: usize = MAX_SIZES.next_power_of_two();
 /// Bytes of the blocks that a list has, about.
@@ -25,8 +32,14 @@ const LIST_BYTES: usize = 16 << 10;
 /// Blocks of a list, where each is a page. Such a list is not touched, so that handing it over is what counts: 4, 8 and 16
 /// pages made 62, 46 and 36 ns of a page that one CPU allocates and another one frees (`bench kmem producer-consumer`).
 const LIST_PAGES: usize = 16;
+/// Bytes of the blocks of a list that are larger than a page, about, and how many such lists come from the pages at a time.
+/// A list touches a page of each block, so that what is asked for in advance counts: 128 KiB.
+const WIDE_LIST_BYTES: usize = 32 << 10;
+const WIDE_LISTS: usize = 4;
 /// The smallest size. The table has an entry for each so many bytes.
 const GRAIN: usize = 16;
+/// Sizes above a page are multiples of this. They have a table of their own, so that the other one stays short.
+const WIDE_GRAIN: usize = 512;
 const _: () = assert!(MIN_BLOCK <= GRAIN);
 /// How many entries it has: for requests of 0, up to 16, up to 32, … bytes.
 pub const GRAINS: usize = MAX_SIZE / GRAIN + 1;
@@ -60,6 +73,9 @@ pub struct Size {
     pub bytes: usize,
     /// Blocks of a full list between the layers: the paper's `target`.
     pub target: usize,
+    /// Lists that come from the pages, or go there, at a time: the paper's `gbltarget`. The global layer keeps up to
+    /// twice as many.
+    pub lists: usize,
     /// log2 of the pages of a slab.
     pub order: u8,
     /// Blocks of a slab.
@@ -70,16 +86,20 @@ pub struct Size {
 
 impl Size {
     /// The size of which nothing is made: a place of the table that is not used.
-    const NONE: Size = Size { bytes: 0, target: 0, order: 0, blocks: 0, reciprocal: 0 };
+    const NONE: Size = Size { bytes: 0, target: 0, lists: 0, order: 0, blocks: 0, reciprocal: 0 };
 
     const fn new(bytes: usize) -> Size {
-        let mut order = 0;
-        while order < 3 && (PAGE << order) % bytes * 16 > PAGE << order {
+        let (mut order, highest) = (0, if bytes > PAGE { 5 } else { 3 });
+        while order < highest && (PAGE << order) % bytes * 16 > PAGE << order {
             order += 1;
         }
         let most = LIST_BYTES / bytes;
         let target = if bytes == PAGE {
             LIST_PAGES
+        } else if bytes > WIDE_LIST_BYTES / 2 {
+            2
+        } else if bytes > PAGE {
+            WIDE_LIST_BYTES / bytes
         } else if most < 4 {
             4
         } else if most > 64 {
@@ -88,7 +108,9 @@ impl Size {
             most
         };
         let reciprocal = (1u64 << 32).div_ceil(bytes as u64);
-        Size { bytes, target, order, blocks: (PAGE << order) / bytes, reciprocal }
+        let lists =
+            if bytes > PAGE && WIDE_LISTS < GLOBAL_TARGET { WIDE_LISTS } else { GLOBAL_TARGET };
+        Size { bytes, target, lists, order, blocks: (PAGE << order) / bytes, reciprocal }
     }
 
     /// Pages of a slab.
@@ -120,30 +142,56 @@ pub struct Table {
     /// The `target` of each size: what every free looks at.
     targets: [u16; MAX_SIZES],
     count: usize,
+    /// The first size that is no smaller than a page.
+    paged: usize,
     /// The size for requests of up to 16 times the index.
     of: [SizeId; GRAINS],
+    /// The same, for requests above a page, of up to 512 times the index.
+    wide: [SizeId; WIDEST / WIDE_GRAIN + 1],
 }
 
 impl Table {
-    /// Sizes of which each octave has `steps`, from its begin on.
-    const fn new(steps: usize) -> Table {
-        let mut table = Table {
-            sizes: [Size::NONE; MAX_SIZES],
-            targets: [0; MAX_SIZES],
-            count: 0,
-            of: [SizeId(0); GRAINS],
-        };
-        let (mut bytes, mut grain) = (GRAIN, 0);
-        while bytes <= MAX_SIZE {
-            while grain * GRAIN <= bytes && grain < table.of.len() {
-                table.of[grain] = SizeId(table.count as u8);
-                grain += 1;
-            }
-            table.sizes[table.count] = Size::new(bytes);
-            table.targets[table.count] = table.sizes[table.count].target as u16;
-            table.count += 1;
+    /// No sizes.
+    const EMPTY: Table = Table {
+        sizes: [Size::NONE; MAX_SIZES],
+        targets: [0; MAX_SIZES],
+        count: 0,
+        paged: 0,
+        of: [SizeId(0); GRAINS],
+        wide: [SizeId(0); WIDEST / WIDE_GRAIN + 1],
+    };
+
+    /// Adds a size, which is larger than those before. It is for all requests that these are too small for.
+    const fn push(&mut self, size: Size) {
+        let before = if self.count == 0 { 0 } else { self.sizes[self.count - 1].bytes };
+        let mut grain = before.div_ceil(GRAIN) + (before > 0) as usize;
+        while grain * GRAIN <= size.bytes && grain < self.of.len() {
+            self.of[grain] = SizeId(self.count as u8);
+            grain += 1;
+        }
+        let mut grain = before / WIDE_GRAIN + 1;
+        while grain * WIDE_GRAIN <= size.bytes && grain < self.wide.len() {
+            self.wide[grain] = SizeId(self.count as u8);
+            grain += 1;
+        }
+        self.paged += (size.bytes < PAGE) as usize;
+        self.sizes[self.count] = size;
+        self.targets[self.count] = size.target as u16;
+        self.count += 1;
+    }
+
+    /// Sizes up to `most`, of which each octave has `steps`, from its begin on; and one more, if it is not too large.
+    const fn new(steps: usize, most: usize, more: usize) -> Table {
+        let mut table = Table::EMPTY;
+        let mut bytes = GRAIN;
+        while bytes <= most {
+            table.push(Size::new(bytes));
             let step = (1 << bytes.ilog2()) / steps;
-            bytes += if step < GRAIN { GRAIN } else { step };
+            let next = bytes + if step < GRAIN { GRAIN } else { step };
+            if bytes < more && more < next && more <= most {
+                table.push(Size::new(more));
+            }
+            bytes = next;
         }
         table
     }
@@ -151,19 +199,12 @@ impl Table {
 
 #[cfg(all(test, any(woodlot_loom, woodlot_explore)))]
 impl Table {
-    /// A few sizes, the smallest first and a page last, with the `target` of each: for models.
+    /// A few sizes, the smallest first, with the `target` of each: for models.
     pub(crate) const fn few<const N: usize>(of: [(usize, usize); N]) -> Table {
-        let mut table = Table::new(1);
-        table.count = N;
-        let (mut size, mut grain) = (0, 0);
+        let (mut table, mut size) = (Table::EMPTY, 0);
         while size < N {
             let (bytes, target) = of[size];
-            table.sizes[size] = Size { target, ..Size::new(bytes) };
-            table.targets[size] = target as u16;
-            while grain < table.of.len() && grain * GRAIN <= bytes {
-                table.of[grain] = SizeId(size as u8);
-                grain += 1;
-            }
+            table.push(Size { target, ..Size::new(bytes) });
             size += 1;
         }
         table
@@ -176,6 +217,11 @@ impl Table {
         &self.of
     }
 
+    /// The first size that is no smaller than a page.
+    pub const fn paged(&self) -> usize {
+        self.paged
+    }
+
     /// The size with this number, which is below [`Sizes::COUNT`].
     pub const fn size(&self, number: usize) -> &Size {
         &self.sizes[number]
@@ -183,7 +229,12 @@ impl Table {
 
     /// The size for requests of so many bytes, when the program is compiled.
     pub(crate) const fn of_bytes(&self, bytes: usize) -> SizeId {
-        self.of[bytes.div_ceil(GRAIN)]
+        assert!(bytes <= self.sizes[self.count - 1].bytes, "no block is so large");
+        if bytes <= PAGE {
+            self.of[bytes.div_ceil(GRAIN)]
+        } else {
+            self.wide[bytes.div_ceil(WIDE_GRAIN)]
+        }
     }
 }
 
@@ -194,6 +245,9 @@ pub trait Sizes: Copy + Sync + 'static {
 
     /// How many there are.
     const COUNT: usize = Self::TABLE.count;
+
+    /// Bytes of the largest block. Larger requests get pages of their own.
+    const MOST: usize = Self::TABLE.sizes[Self::COUNT - 1].bytes;
 
     /// The size with this number. One of no bytes, for a number of another set that is too large.
     #[inline]
@@ -207,16 +261,26 @@ pub trait Sizes: Copy + Sync + 'static {
         usize::from(Self::TABLE.targets[id.index()])
     }
 
+    /// Is each block of this size a page by itself, or more?
+    #[inline]
+    fn is_paged(id: SizeId) -> bool {
+        id.index() >= Self::TABLE.paged
+    }
+
     /// Is each block of this size a page by itself?
     #[inline]
     fn is_page(id: SizeId) -> bool {
-        id.index() + 1 == Self::TABLE.count
+        id.index() == Self::TABLE.paged
     }
 
     /// The size for requests of so many bytes, if they are not too many.
     #[inline]
     fn of(bytes: usize) -> Option<SizeId> {
-        (bytes <= MAX_SIZE).then(|| Self::TABLE.of[(bytes + GRAIN - 1) >> GRAIN.ilog2()])
+        if bytes <= PAGE {
+            return Some(Self::TABLE.of[(bytes + GRAIN - 1) >> GRAIN.ilog2()]);
+        }
+        (bytes <= Self::MOST)
+            .then(|| Self::TABLE.wide[(bytes + WIDE_GRAIN - 1) >> WIDE_GRAIN.ilog2()])
     }
 
     /// The size for requests of so many bytes at a multiple of `align`, which is a power of two up to a page.
@@ -243,7 +307,7 @@ pub trait Sizes: Copy + Sync + 'static {
 pub struct Octaves;
 
 impl Sizes for Octaves {
-    const TABLE: &'static Table = &Table::new(1);
+    const TABLE: &'static Table = &Table::new(1, MAX_SIZE, 0);
 }
 
 /// Four sizes in each octave from 16 to 4096 bytes.
@@ -251,7 +315,15 @@ impl Sizes for Octaves {
 pub struct Quarters;
 
 impl Sizes for Quarters {
-    const TABLE: &'static Table = &Table::new(4);
+    const TABLE: &'static Table = &Table::new(4, MAX_SIZE, 0);
+}
+
+/// Four sizes in each octave from 16 bytes to 32 KiB, and one for a page with a header: for programs.
+#[derive(Clone, Copy, Debug)]
+pub struct Wide;
+
+impl Sizes for Wide {
+    const TABLE: &'static Table = &Table::new(4, WIDEST, HEADED);
 }
 
 /// Lists fit the count of a list, with one block more that is pushed on a full one.
@@ -259,29 +331,35 @@ const _: () = assert!(LIST_BYTES / GRAIN >= 64 && 64 < MAX_BLOCKS);
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
+
+    use std::vec::Vec;
+
     use super::*;
 
     fn check<S: Sizes>(expected: usize) {
         assert_eq!(S::COUNT, expected);
-        for bytes in 0..=MAX_SIZE {
+        for bytes in 0..=S::MOST {
             let id = S::of(bytes).expect("it is small");
+            assert_eq!(S::TABLE.of_bytes(bytes), id);
             assert!(S::size(id).bytes >= bytes);
             assert!(id.0 == 0 || S::size(SizeId(id.0 - 1)).bytes < bytes, "{bytes}");
         }
-        assert_eq!(S::of(MAX_SIZE + 1), None);
+        assert_eq!(S::of(S::MOST + 1), None);
         assert_eq!(S::of(usize::MAX), None);
         for size in S::all().map(S::size) {
             let slab = size.pages() * PAGE;
             assert!(slab - size.blocks * size.bytes < size.bytes);
-            assert!((slab - size.blocks * size.bytes) * 16 <= slab, "{size:?}");
+            let part = if size.bytes == 28 << 10 { 8 } else { 16 };
+            assert!((slab - size.blocks * size.bytes) * part <= slab, "{size:?}");
             for offset in 0..slab {
                 let is_block = offset % size.bytes == 0 && offset / size.bytes < size.blocks;
                 assert_eq!(size.is_block(offset), is_block, "{size:?} {offset}");
             }
         }
         for align in (0..=12).map(|log| 1 << log) {
-            for bytes in 0..=MAX_SIZE {
-                let size = S::size(S::aligned(bytes, align).expect("4096 is aligned"));
+            for bytes in 0..=S::MOST {
+                let size = S::size(S::aligned(bytes, align).expect("the largest is aligned"));
                 assert!(size.bytes >= bytes && size.bytes % align.min(16) == 0);
                 assert!(size.bytes % align == 0, "{bytes} at {align}");
             }
@@ -296,5 +374,13 @@ mod tests {
     #[test]
     fn quarters() {
         check::<Quarters>(28);
+    }
+
+    #[test]
+    fn wide() {
+        check::<Wide>(41);
+        let above: Vec<_> = Wide::all().skip(28).map(|id| Wide::size(id).bytes).collect();
+        let kib = [5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32].map(|kib| kib << 10);
+        assert_eq!(above, [&[HEADED][..], &kib].concat());
     }
 }

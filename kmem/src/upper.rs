@@ -15,7 +15,7 @@ use core::mem::offset_of;
 use core::ptr::NonNull;
 
 use crate::cpu::{PerCpu, Which};
-use crate::global::{GLOBAL_TARGET, Global, GlobalCounts, Lists};
+use crate::global::{GLOBAL_TARGET, Global, GlobalCounts, Lists, Targets};
 use crate::list::List;
 use crate::lock::{Lock, Taken};
 use crate::places::Place;
@@ -23,14 +23,26 @@ use crate::size::{MAX_SIZES, SizeId};
 
 /// The layer below: where lists come from, and where they go.
 pub(crate) trait Below {
-    /// Lists that it is asked for at a time.
-    const LISTS: usize = GLOBAL_TARGET;
-
     /// The kinds of blocks that there are.
     fn kinds() -> impl Iterator<Item = SizeId>;
 
     /// Blocks of a full list.
     fn target(id: SizeId) -> usize;
+
+    /// Lists that the global layer gives away at a time, up to [`GLOBAL_TARGET`]. It keeps up to twice as many.
+    fn lists(_: SizeId) -> usize {
+        GLOBAL_TARGET
+    }
+
+    /// Lists that this layer is asked for at a time, at most.
+    fn wanted(id: SizeId) -> usize {
+        Self::lists(id)
+    }
+
+    /// Both targets.
+    fn targets(id: SizeId) -> Targets {
+        Targets { blocks: Self::target(id), lists: Self::lists(id) }
+    }
 
     /// Makes so many full lists; fewer, and one that is not full, only if there is no more memory.
     fn take(&self, id: SizeId, lists: usize) -> Lists;
@@ -177,7 +189,7 @@ impl<C: PerCpu> Upper<C> {
         let excess = {
             let _guard = self.caches.guard();
             // SAFETY: as the caller says.
-            unsafe { self.locked(&shelf.0).put(list, B::target(id)) }
+            unsafe { self.locked(&shelf.0).put(list, B::targets(id)) }
         };
         if let Some(excess) = excess {
             // SAFETY: the lists were taken.
@@ -209,14 +221,15 @@ impl<C: PerCpu> Upper<C> {
     /// A list of the global layer, which is filled from below if it has none.
     fn find<B: Below>(&self, below: &B, id: SizeId) -> List {
         let Some(shelf) = self.shelves.get(id.index()) else { return List::EMPTY };
-        let list = {
+        let (list, wanted) = {
             let _guard = self.caches.guard();
-            self.locked(&shelf.0).take()
+            let mut global = self.locked(&shelf.0);
+            (global.take(), global.wanted(B::wanted(id)))
         };
         if !list.is_empty() {
             return list;
         }
-        let made = below.take(id, B::LISTS);
+        let made = below.take(id, wanted);
         let mut lists = made.iter();
         let first = lists.next().unwrap_or(List::EMPTY);
         let excess = {
@@ -224,7 +237,7 @@ impl<C: PerCpu> Upper<C> {
             let mut global = self.locked(&shelf.0);
             // Half of it goes when there are too many, so that there are not too many once more.
             // SAFETY: the lists were made for this call.
-            lists.filter_map(|list| unsafe { global.fill(list, B::target(id)) }).last()
+            lists.filter_map(|list| unsafe { global.fill(list, B::targets(id)) }).last()
         };
         if let Some(excess) = excess {
             // SAFETY: the lists were taken.

@@ -1,7 +1,7 @@
 //! The heap of the process: what becomes of a request.
 //!
 //! ```text
-//!   up to 4 KiB    a block of one of 28 sizes, from the CPU's cache        kmem, rseq
+//!   up to 32 KiB   a block of one of 41 sizes, from the CPU's cache        kmem, rseq
 //!   up to 4 MiB    pages of a segment                                      kmem, segments
 //!   above          a mapping of its own                                    large
 //! ```
@@ -11,7 +11,7 @@
 
 use core::ptr::NonNull;
 
-use woodlot_kmem::{Cookie, Kmem, PAGE, Quarters, SizeStats};
+use woodlot_kmem::{Cookie, Kmem, PAGE, SizeStats, Wide};
 
 use crate::busy::{self, Busy};
 use crate::large::{LARGEST, Large};
@@ -24,7 +24,7 @@ use crate::threads::Threads;
 pub const MIN_ALIGN: usize = 16;
 
 /// The allocator of blocks up to [`LARGEST`].
-pub(crate) type Small = Kmem<Rseq<Threads>, Segments, Quarters, Abort>;
+pub(crate) type Small = Kmem<Rseq<Threads>, Segments, Wide, Abort>;
 
 pub(crate) static KMEM: Small =
     Kmem::new(Rseq::new(Threads::new(flush_thread)), Segments::new(), Abort);
@@ -193,7 +193,7 @@ fn known(block: NonNull<u8>) -> Option<usize> {
 
 /// Does a block stay where it is when it is to have so many bytes? [`free_sized`] must find it by the new number.
 fn stays(old: usize, bytes: usize) -> bool {
-    match Cookie::<Quarters>::new(bytes) {
+    match Cookie::<Wide>::new(bytes) {
         Some(size) => size.bytes() == old,
         None => old <= LARGEST && old.div_ceil(PAGE) == bytes.div_ceil(PAGE),
     }

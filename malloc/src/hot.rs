@@ -1,7 +1,7 @@
 //! What every allocation and every free reads, and the lists that they change, side by side.
 //!
 //! ```text
-//!   -512 │ sizes, by bytes / 16   -128 │ words, targets   -64 │ constants   0 │ cache of CPU 0   512 │ of CPU 1   …
+//!   -512 │ sizes, by bytes / 16   -128 │ words, targets   -32 │ constants   0 │ cache of CPU 0   1024 │ of CPU 1   …
 //!                                                                             └ main of each size, aux of each size
 //! ```
 //!
@@ -17,7 +17,7 @@ use core::mem::offset_of;
 
 use woodlot_frame::atomics::AtomicU64;
 use woodlot_kmem::{
-    Descriptor, GRAINS, MAX_SIZE, MAX_SIZES, PAGE, Quarters, SIZE_IDS, SizeId, Sizes, Which,
+    Descriptor, GRAINS, MAX_SIZE, MAX_SIZES, PAGE, SIZE_IDS, SizeId, Sizes, Which, Wide,
 };
 
 /// CPUs with numbers below this have caches.
@@ -25,7 +25,7 @@ pub(crate) const CPUS: usize = 1024;
 /// Lists of a kind that a cache has room for.
 pub(crate) const LISTS: usize = SIZE_IDS;
 /// log2 of the bytes of a cache.
-pub(crate) const CACHE_SHIFT: u32 = 9;
+pub(crate) const CACHE_SHIFT: u32 = 10;
 
 /// Nobody has looked for areas yet.
 pub(crate) const UNKNOWN: u64 = 0;
@@ -74,7 +74,7 @@ pub struct Hot {
 
 /// The only one.
 pub static HOT: Hot = Hot {
-    sizes: *Quarters::TABLE.by_grains(),
+    sizes: *Wide::TABLE.by_grains(),
     gap: [0; 8],
     words: Words {
         area: AtomicU64::new(UNKNOWN),
@@ -112,10 +112,10 @@ impl Hot {
     pub const NO_CPU: i32 = -3;
     /// The largest value at [`AREA`](Hot::AREA) that is no offset.
     pub const NO_AREA: u64 = NONE;
-    /// Sizes whose blocks are no pages by themselves; these have other things in the lists.
-    pub const PLAIN: usize = Quarters::COUNT - 1;
+    /// Sizes whose blocks are less than a page. Descriptors of pages are marked when others are handed out and freed.
+    pub const PLAIN: usize = Wide::TABLE.paged();
     /// The most bytes of such a block.
-    pub const MOST: usize = Quarters::TABLE.size(Hot::PLAIN - 1).bytes;
+    pub const MOST: usize = Wide::TABLE.size(Hot::PLAIN - 1).bytes;
     /// log2 of the bytes that an entry of the table of sizes is for.
     pub const GRAIN_SHIFT: u32 = (MAX_SIZE / (GRAINS - 1)).ilog2();
     /// log2 of the bytes of a page.
@@ -138,9 +138,9 @@ const _: () = assert!(Hot::AREA == -128 && Hot::SIZES >= -512);
 
 const fn targets() -> [u8; SIZE_IDS] {
     let (mut targets, mut at) = ([0; SIZE_IDS], 0);
-    while at < Quarters::COUNT {
-        assert!(Quarters::TABLE.size(at).target <= u8::MAX as usize);
-        targets[at] = Quarters::TABLE.size(at).target as u8;
+    while at < Wide::COUNT {
+        assert!(Wide::TABLE.size(at).target <= u8::MAX as usize);
+        targets[at] = Wide::TABLE.size(at).target as u8;
         at += 1;
     }
     targets

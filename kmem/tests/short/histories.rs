@@ -80,10 +80,10 @@ fn misses_add_up<Z: Construct + FrameAllocator, S: Sizes>() {
     for _ in 0..calls(4000) {
         if random.bool() && model.len() < 400 {
             let block = alloc(&kmem, &mut random, 12).expect("there is memory");
-            allocs += u64::from(!block.is_span());
+            allocs += u64::from(!block.is_span);
             model.add(block);
         } else if let Some(block) = model.remove(&mut random) {
-            frees += u64::from(!block.is_span());
+            frees += u64::from(!block.is_span);
             free(&kmem, &mut random, block);
         }
     }

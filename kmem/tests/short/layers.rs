@@ -58,8 +58,8 @@ fn a_cpu_keeps_two_lists() {
 fn lists_go_from_one_cpu_to_another() {
     let memory = Memory::new(512, 2);
     let kmem = kmem(&memory);
-    let first = alloc(&kmem, 1);
-    assert_eq!(stats(&kmem).global_blocks, (GLOBAL_TARGET - 1) * TARGET, "it is filled at once");
+    let first = alloc(&kmem, 4 * TARGET);
+    free(&kmem, &alloc(&kmem, 4 * TARGET));
     let before = stats(&kmem);
     for _ in 0..10 {
         run_on(0);
@@ -72,6 +72,21 @@ fn lists_go_from_one_cpu_to_another() {
     assert_eq!(after.global.take_misses, before.global.take_misses);
     assert_eq!(after.global.put_misses, 0);
     free(&kmem, &first);
+}
+
+/// Section 3.3.2: `gbltarget` lists come from the pages at a time; at first fewer, for a size that few ask for.
+#[test]
+fn a_global_layer_fills_the_more_often_it_is_empty() {
+    let memory = Memory::new(512, 2);
+    let kmem = kmem(&memory);
+    for lists in [1, 2, 4, 8, GLOBAL_TARGET, GLOBAL_TARGET] {
+        let before = stats(&kmem).coalesce;
+        alloc(&kmem, lists * TARGET);
+        let after = stats(&kmem);
+        assert_eq!((after.global_blocks, after.coalesce.free), (0, 0), "{lists}");
+        let pages = (after.coalesce.splits - before.splits) as usize;
+        assert_eq!(pages, lists * TARGET * BYTES / PAGE, "{lists} lists are not what was made");
+    }
 }
 
 /// Section 3.3.2: a global layer that is too full gives half of it to the pages.

@@ -34,7 +34,7 @@ macro_rules! on_all {
     ($check:ident) => {
         mod $check {
             use crate::{LLFree, Nbbs};
-            use woodlot_kmem::{Octaves, Quarters};
+            use woodlot_kmem::{Octaves, Quarters, Wide};
 
             #[test]
             fn llfree_octaves() {
@@ -44,6 +44,11 @@ macro_rules! on_all {
             #[test]
             fn llfree_quarters() {
                 super::$check::<LLFree, Quarters>();
+            }
+
+            #[test]
+            fn llfree_wide() {
+                super::$check::<LLFree, Wide>();
             }
 
             #[test]

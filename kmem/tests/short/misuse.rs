@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use woodlot_frame::{Construct, FrameAllocator};
 use woodlot_kmem::{
-    Checked, Cookie, Direct, Hooks, Kmem, MAX_SIZE, Misuse, Octaves, PAGE, Quarters, Sizes,
+    Checked, Cookie, Direct, Hooks, Kmem, Misuse, Octaves, PAGE, Quarters, Sizes, Wide,
 };
 
 use crate::cpus::{Caches, caches, run_on, wander};
@@ -48,7 +48,7 @@ fn alloc<Z: FrameAllocator, S: Sizes>(
     let most = 1 << random.u32(..14);
     let (bytes, align) = (random.usize(most / 2..=most), 1 << random.u32(..14));
     let (block, how) = match random.u8(..3) {
-        0 if bytes <= MAX_SIZE => {
+        0 if bytes <= S::MOST => {
             (checked.alloc_cookie(Cookie::new(bytes).expect("it is small")), How::Cookie)
         }
         1 => (checked.alloc_aligned(bytes, align), How::Aligned(align)),
@@ -56,7 +56,7 @@ fn alloc<Z: FrameAllocator, S: Sizes>(
     };
     let block = block.expect("there is memory");
     let usable = checked.kmem().usable(block).expect("it is in use");
-    Block::new(block, bytes, how, usable, random.u8(..))
+    Block::new::<S>(block, (bytes, how), usable, random.u8(..))
 }
 
 fn free<Z: FrameAllocator, S: Sizes>(
@@ -94,7 +94,7 @@ fn wrong<Z: FrameAllocator, S: Sizes>(
         1 => {
             // Behind the first page of a span nothing is known.
             let inside = random.usize(1..block.bytes.max(2));
-            match block.is_span() && inside >= PAGE {
+            match block.is_span && inside >= PAGE {
                 true => (block.at + inside, |told| matches!(told, Misuse::Foreign(_))),
                 false => (block.at + inside, |told| matches!(told, Misuse::Interior(_))),
             }
@@ -107,8 +107,8 @@ fn wrong<Z: FrameAllocator, S: Sizes>(
         _ => {
             let bytes = random.usize(..4 * PAGE);
             let fits = match S::of(bytes) {
-                Some(id) => !block.is_span() && S::size(id).bytes == usable(checked, block),
-                None => block.is_span() && bytes.div_ceil(PAGE) * PAGE == usable(checked, block),
+                Some(id) => !block.is_span && S::size(id).bytes == usable(checked, block),
+                None => block.is_span && bytes.div_ceil(PAGE) * PAGE == usable(checked, block),
             };
             if fits {
                 return;
@@ -177,6 +177,7 @@ fn a_checked_allocator_finds_all() {
     history::<LLFree, Octaves>(1);
     history::<LLFree, Quarters>(2);
     history::<Nbbs, Quarters>(3);
+    history::<LLFree, Wide>(4);
 }
 
 /// Of two threads that free one block at the same time, one is told.
@@ -299,6 +300,46 @@ fn descriptors_show_some_at_the_page() {
     unsafe {
         blocks.iter().for_each(|&block| kmem.free(block, 640));
         kmem.free(other, 256);
+    }
+    kmem.flush();
+    assert_eq!(kmem.hooks().take(), []);
+    assert!(memory.is_whole());
+}
+
+/// The descriptors of a block of a page or more show whether it is free.
+#[test]
+fn a_block_of_a_page_or_more_is_freed_once() {
+    let memory = Memory::<LLFree>::new(512, 1);
+    let kmem = plain::<LLFree, Wide>(&memory);
+    run_on(0);
+    for size in Wide::all().map(Wide::size).filter(|size| size.bytes >= PAGE) {
+        let mut blocks: Vec<_> =
+            (0..5).map(|_| kmem.alloc(size.bytes).expect("there is memory")).collect();
+        for at in [3, 0, 4] {
+            let block = blocks[at];
+            assert_eq!(kmem.usable(block), Some(size.bytes));
+            // SAFETY: it is freed once, and nobody uses it.
+            unsafe {
+                kmem.free(block, size.bytes);
+                assert_eq!(kmem.usable(block), None, "{size:?} is free");
+                assert_eq!(kmem.hooks().take(), []);
+                kmem.free(block, size.bytes);
+                kmem.free_any(block);
+            }
+            assert_eq!(kmem.hooks().take(), [Misuse::DoubleFree(block.as_ptr()); 2], "{size:?}");
+        }
+        // It can be had again, and freed again, once; and its neighbours were not touched by all this.
+        for at in [4, 0, 3] {
+            let again = kmem.alloc(size.bytes).expect("it is free");
+            assert_eq!(again, blocks[at], "{size:?}: a list was destroyed");
+            blocks[at] = again;
+        }
+        blocks.sort_unstable();
+        blocks.dedup();
+        assert_eq!(blocks.len(), 5, "{size:?}");
+        // SAFETY: they were allocated, and nobody uses them.
+        blocks.iter().for_each(|&block| unsafe { kmem.free(block, size.bytes) });
+        assert_eq!(kmem.hooks().take(), []);
     }
     kmem.flush();
     assert_eq!(kmem.hooks().take(), []);

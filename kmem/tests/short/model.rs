@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ptr::{self, NonNull};
 
-use woodlot_kmem::{Cookie, GLOBAL_TARGET, Hooks, Kmem, MAX_SIZE, PAGE, PerCpu, Sizes};
+use woodlot_kmem::{Cookie, Hooks, Kmem, PAGE, PerCpu, Sizes};
 
 use crate::memory::InUse;
 
@@ -23,28 +23,31 @@ pub struct Block {
     pub how: How,
     /// Bytes that may be written to, all of which are.
     usable: usize,
+    /// Is it of pages, rather than one of a size?
+    pub is_span: bool,
     fill: u8,
 }
 
 impl Block {
     /// Takes a block that was just allocated, and fills it.
-    pub fn new(block: NonNull<u8>, bytes: usize, how: How, usable: usize, fill: u8) -> Block {
+    pub fn new<S: Sizes>(
+        block: NonNull<u8>,
+        (bytes, how): (usize, How),
+        usable: usize,
+        fill: u8,
+    ) -> Block {
         assert!(usable >= bytes);
         let align = if let How::Aligned(align) = how { align } else { 16 };
         let at = block.as_ptr().expose_provenance();
         assert_eq!(at % align, 0, "{bytes} bytes");
         // SAFETY: the block was just allocated.
         unsafe { block.write_bytes(fill, usable) };
-        Block { at, bytes, how, usable, fill }
+        let is_span = bytes > S::MOST || matches!(how, How::Aligned(align) if align > PAGE);
+        Block { at, bytes, how, usable, is_span, fill }
     }
 
     pub fn pointer(&self) -> NonNull<u8> {
         NonNull::new(ptr::with_exposed_provenance_mut(self.at)).expect("not null")
-    }
-
-    /// Is it of pages, rather than one of a size?
-    pub fn is_span(&self) -> bool {
-        self.bytes > MAX_SIZE || matches!(self.how, How::Aligned(align) if align > PAGE)
     }
 
     /// Nobody else has written to it.
@@ -66,7 +69,7 @@ pub fn alloc<C: PerCpu, P: woodlot_kmem::Pages, S: Sizes, H: Hooks>(
     let most = 1 << random.u32(..=largest);
     let bytes = random.usize(most / 2..=most);
     let (block, how) = match random.u8(..3) {
-        0 if bytes <= MAX_SIZE => (kmem.alloc_cookie(Cookie::new(bytes)?), How::Cookie),
+        0 if bytes <= S::MOST => (kmem.alloc_cookie(Cookie::new(bytes)?), How::Cookie),
         1 => {
             let align = 1 << random.u32(..14);
             (kmem.alloc_aligned(bytes, align), How::Aligned(align))
@@ -75,7 +78,7 @@ pub fn alloc<C: PerCpu, P: woodlot_kmem::Pages, S: Sizes, H: Hooks>(
     };
     let block = block?;
     let usable = kmem.usable(block).expect("it is in use");
-    Some(Block::new(block, bytes, how, usable, random.u8(..)))
+    Some(Block::new::<S>(block, (bytes, how), usable, random.u8(..)))
 }
 
 /// Frees it again, in one of the ways there are.
@@ -142,7 +145,7 @@ impl Model {
         is_flushed: bool,
     ) {
         let (spans, blocks): (Vec<&Block>, Vec<&Block>) =
-            self.0.values().partition(|block| block.is_span());
+            self.0.values().partition(|block| block.is_span);
         let mut pages: usize = spans.iter().map(|span| span.usable / PAGE).sum();
         for (number, size) in S::all().map(S::size).enumerate() {
             let stats = kmem.stats(number).expect("there is this size");
@@ -154,7 +157,7 @@ impl Model {
             let cached = cached.expect("each block is in one place");
             assert!(cached <= kmem.caches().cpus() * 2 * size.target, "a CPU keeps too much");
             assert!(
-                stats.global_blocks < (2 * GLOBAL_TARGET + 1) * size.target,
+                stats.global_blocks < (2 * size.lists + 1) * size.target,
                 "the global layer keeps too much"
             );
             if is_flushed {

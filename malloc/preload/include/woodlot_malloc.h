@@ -45,7 +45,7 @@ enum woodlot_malloc_form {
 
 /* Sizes that blocks of up to 4 KiB have. A later version may have more. */
 enum woodlot_malloc_limits {
-    WOODLOT_MALLOC_SIZES = 28
+    WOODLOT_MALLOC_SIZES = 41
 };
 
 /* ---- Structures ---- */

@@ -25,7 +25,7 @@ int main(int count, char **arguments) {
     free_sized(malloc(1), 1);
     CHECK(!woodlot_malloc_look(&heap, sizes, WOODLOT_MALLOC_SIZES));
     CHECK(heap.caches == (count > 1 ? WOODLOT_MALLOC_THREADS : WOODLOT_MALLOC_CPUS));
-    CHECK(heap.size_count == WOODLOT_MALLOC_SIZES && sizes[WOODLOT_MALLOC_SIZES - 1].bytes == 4096);
+    CHECK(heap.size_count == WOODLOT_MALLOC_SIZES && sizes[WOODLOT_MALLOC_SIZES - 1].bytes == 32768);
     size_t at = number(3000);
     struct woodlot_malloc_size before = sizes[at];
     CHECK(before.bytes == 3072 && before.target >= 4);

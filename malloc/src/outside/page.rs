@@ -12,7 +12,7 @@
 
 use core::arch::asm;
 
-use woodlot_kmem::{MAX_SIZES, Place, Quarters, Sizes};
+use woodlot_kmem::{MAX_SIZES, Place, Sizes, Wide};
 
 use crate::heap::{KMEM, LARGE, Small};
 use crate::hot::HOT;
@@ -120,7 +120,7 @@ static PAGE: Page = {
             bytes: size_of::<Page>() as u32,
             library: library(),
         },
-        size_count: Quarters::COUNT,
+        size_count: Wide::COUNT,
         sizes: sizes(),
         takes: column(places.takes),
         take_misses: column(places.take_misses),
@@ -163,8 +163,8 @@ const fn library() -> [u8; 16] {
 const fn sizes() -> [SizeRow; MAX_SIZES] {
     let mut rows = [SizeRow { bytes: 0, target: 0, pages: 0, blocks: 0 }; MAX_SIZES];
     let mut at = 0;
-    while at < Quarters::COUNT {
-        let size = Quarters::TABLE.size(at);
+    while at < Wide::COUNT {
+        let size = Wide::TABLE.size(at);
         rows[at] = SizeRow {
             bytes: size.bytes as u32,
             target: size.target as u32,

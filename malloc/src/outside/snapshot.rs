@@ -73,7 +73,7 @@ pub struct Snapshot {
     pub aborts: u64,
     pub(super) sizes: [SizeSnapshot; MAX_SIZES],
     pub(super) size_count: usize,
-    /// Blocks of more than 4 KiB, up to 4 MiB: whole pages.
+    /// Blocks of more than 32 KiB, up to 4 MiB: whole pages.
     pub spans: Blocks,
     /// Blocks above that: mappings of their own.
     pub large: Blocks,

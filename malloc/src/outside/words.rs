@@ -64,7 +64,7 @@ impl Snapshot {
         ] {
             writeln!(f, "{:>12}  {what}", bytes >> 10)?;
         }
-        writeln!(f, "{:>12}  blocks of 4 KiB to 4 MiB: {}", spans.bytes >> 10, spans.count)?;
+        writeln!(f, "{:>12}  blocks of 32 KiB to 4 MiB: {}", spans.bytes >> 10, spans.count)?;
         writeln!(f, "{:>12}  free pages", self.free_pages() >> 10)?;
         writeln!(f, "{:>12}  all of these: huge frames that may have memory", self.resident >> 10)?;
         writeln!(f, "{:>12}  larger blocks: {}", large.bytes >> 10, large.count)
