@@ -44,7 +44,7 @@ pub use owned::Owned;
 #[cfg(not(any(woodlot_loom, woodlot_shuttle, woodlot_explore)))]
 pub use persistence::{Adr, WriteBack};
 pub use persistence::{Intents, Persistence, Volatile};
-pub use range::{FreeRuns, alloc_run, alloc_within, free_run};
+pub use range::{FreeRuns, alloc_run, alloc_within, can_free_run, free_run};
 pub use request::{Batch, Init, Place, RangeRequest, Request, Slot, ZoneConfig};
 pub use run::blocks;
 pub use stats::{ClassStats, Stats};

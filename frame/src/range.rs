@@ -201,6 +201,19 @@ pub fn free_run<A: FrameAllocator + ?Sized>(
     frames: Range<FrameId>,
     slot: Slot,
 ) -> Result<(), FreeError> {
+    can_free_run(allocator, frames.clone(), slot)?;
+    each_block(allocator, &frames, |frame, order| allocator.free(frame, order, slot))
+}
+
+/// Would [`free_run`] succeed? Changes nothing.
+///
+/// # Errors
+/// What it would say at this moment.
+pub fn can_free_run<A: FrameAllocator + ?Sized>(
+    allocator: &A,
+    frames: Range<FrameId>,
+    slot: Slot,
+) -> Result<(), FreeError> {
     let zone = allocator.zone();
     if slot.0 >= zone.slots {
         return Err(FreeError::BadSlot(slot));
@@ -217,8 +230,7 @@ pub fn free_run<A: FrameAllocator + ?Sized>(
     if frames.end > zone.end() {
         return Err(FreeError::OutOfRange(frames.start.max(zone.end())));
     }
-    each_block(allocator, &frames, |frame, order| allocator.can_free(frame, order, slot))?;
-    each_block(allocator, &frames, |frame, order| allocator.free(frame, order, slot))
+    each_block(allocator, &frames, |frame, order| allocator.can_free(frame, order, slot))
 }
 
 /// Attempts something with every block that a run consists of, up to the first refusal.

@@ -92,7 +92,7 @@ impl<'a, G: Geometry, P: Persistence> LLFree<'a, G, P> {
     /// Begins to allocate a batch.
     pub(crate) fn begin_batch(&self, slot: Slot) {
         if let Some(record) = self.record(slot) {
-            record.put(Header::batch(Operation::Alloc, 0), self.lower.persistence());
+            record.begin(Header::batch(Operation::Alloc, 0), self.lower.persistence());
         }
     }
 
@@ -156,7 +156,7 @@ impl<'a, G: Geometry, P: Persistence> LLFree<'a, G, P> {
         {
             if count == 0 {
                 // What is said here is not a batch until its header is there.
-                record.put(Header::NONE, self.lower.persistence());
+                record.begin(Header::NONE, self.lower.persistence());
             }
             if count == record.room() {
                 return Err(FreeError::BatchTooLong);
@@ -188,7 +188,7 @@ impl<'a, G: Geometry, P: Persistence> LLFree<'a, G, P> {
         };
         let legal = |&&frame: &&FrameId| self.check_free(frame, order, slot).is_ok();
         let legal = frames.iter().take_while(legal);
-        record.put(Header::NONE, self.lower.persistence());
+        record.begin(Header::NONE, self.lower.persistence());
         let (mut count, mut blocks) = (0, 0);
         for &frame in legal {
             for write in Self::writes_of_block(frame.0 - self.base, order) {
@@ -398,11 +398,12 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     /// Wait-free.
     pub fn last_operation(&self, slot: Slot) -> Option<LastOperation> {
         let record = self.record(slot)?;
-        let header = record.header();
+        // In this order: a header of a later batch goes with no earlier number.
+        let (number, header) = (record.number(), record.header());
         // What the caller makes of it rests on it.
         record.persist_header(self.lower.persistence());
         let operation = header.operation()?;
-        Some(LastOperation { slot, operation, end: header.end(), header })
+        Some(LastOperation { slot, operation, end: header.end(), header, number })
     }
 
     /// The last operations of all slots. After a crash, what was in doubt is among their [frames](Self::frames_of).
@@ -413,17 +414,21 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         (0..self.zone.slots).filter_map(|slot| self.last_operation(Slot(slot)))
     }
 
-    /// The frames that an operation names, as runs, and whether they are free now. None of a batch that its slot has
-    /// overwritten since.
+    /// The frames that an operation names, as runs, and whether they are free now. None once its slot says something
+    /// else, and no more of a batch of which some were returned before: never those of another operation, however alike
+    /// the two are.
     ///
     /// # Progress
     /// Wait-free: linear in the frames.
     pub fn frames_of(&self, operation: LastOperation) -> impl Iterator<Item = NamedFrames> {
-        let header = operation.header;
-        let record = self.record(operation.slot).filter(|record| record.header() == header);
+        let LastOperation { slot, header, number, .. } = operation;
+        let record = self.record(slot).filter(|record| record.is_at(header, number));
         let writes = record.into_iter().flat_map(move |record| {
             let steps = record.named::<G>(header).map(move |step| record.write::<G>(header, step));
-            steps.chain(self.writes_of_run(record.run_named(header)))
+            let run = Some(record.run_named(header)).filter(|_| record.is_at(header, number));
+            let steps =
+                steps.take_while(move |_| !header.is_batch() || record.is_at(header, number));
+            steps.chain(self.writes_of_run(run.unwrap_or_default()))
         });
         writes.filter(|&write| self.is_write(write)).flat_map(|write| self.runs_of(write))
     }
@@ -463,6 +468,7 @@ pub struct LastOperation {
     /// How far it came.
     pub end: End,
     header: Header,
+    number: u64,
 }
 
 /// Frames side by side that an operation names.

@@ -1,7 +1,7 @@
 //! The record of a slot: before each authoritative write it names the write, an *intent*.
 //!
 //! ```text
-//!   record     a slot's, durable, some cache lines: header │ – │ entry 0 │ entry 1 │ entry 2 ┊ entry 3 │ …
+//!   record     a slot's, durable, some cache lines: header │ number │ entry 0 │ entry 1 │ entry 2 ┊ entry 3 │ …
 //!
 //!   header     ┌ frame, 48                              ┬ step, 8 ┬ order, 4 ┬ end, 2 ┬ operation, 2 ┐
 //!   of a batch ┌ step, its upper 16 ┬ entries, 32       ┬ step, 8 ┬ …
@@ -12,6 +12,7 @@
 //!   entry      ┌ 0, 1 ┬ row, 63        ┐┌ which of its frames, 64 ┐
 //!              └ 1, 1 ┴ huge frame, 63 ┘└ how many, 1 or 2        ┘
 //!   of a run   ┌ its first frame       ┐┌ the frame behind its last  ┐     the header: at which frame, and how many
+//!   number     how many batches and runs the slot has begun: whose the entries are
 //! ```
 //!
 //! A call of one write stores the header and makes the write. Nothing more: the header stays as the *last operation*
@@ -37,6 +38,9 @@
 //! 2. A step is stored when the writes before it have happened. Those of a free are persistent then.
 //! 3. A call that returns has no record under way.
 //! 4. Opening, closing, splitting and draining change the meaning of no frame, and are not named.
+//! 5. A batch or run replaces the header before it, then takes the next number, and then changes entries. So who has
+//!    read an entry, and finds header and number then as they were, has read an entry of that operation. A call of one
+//!    write has no part in this: its header says all.
 //!
 //! Values: any. What names no frames of the zone names nothing, and a write is undone only where all of its frames
 //! are allocated.
@@ -179,6 +183,11 @@ impl Header {
         (self.0 >> 16) as usize
     }
 
+    /// Is it that of a batch? Then entries name its writes.
+    pub(crate) const fn is_batch(self) -> bool {
+        self.order() == BATCH
+    }
+
     /// How many entries a batch has.
     pub(crate) const fn entries(self) -> usize {
         (self.0 >> 16) as u32 as usize
@@ -267,6 +276,29 @@ impl<'a> Record<'a> {
         persistence.fence();
     }
 
+    fn number_word(self) -> &'a AtomicU64 {
+        let Line([[_, number], ..]) = self.head;
+        number
+    }
+
+    /// The number of the batch or run to which the header belongs, if it is that of one.
+    pub(crate) fn number(self) -> u64 {
+        self.number_word().load(Ordering::Acquire)
+    }
+
+    /// Is this still what the record says? What was read of it before is this operation's then (5).
+    pub(crate) fn is_at(self, header: Header, number: u64) -> bool {
+        self.header() == header && self.number() == number
+    }
+
+    /// Begins a batch or run: with a header that speaks of no entry, since these are about to change.
+    pub(crate) fn begin<P: Persistence>(self, header: Header, persistence: P) {
+        self.put(header, persistence);
+        let number = self.number_word();
+        // It lies in the line of the header, which the next header makes persistent.
+        number.store(number.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
+    }
+
     /// The same of an open batch or run, unless it is over or another call on the slot has said something: then this
     /// call does not open it again, since nobody would close it.
     fn go_on<P: Persistence>(self, before: Header, after: Header, persistence: P) {
@@ -298,7 +330,7 @@ impl<'a> Record<'a> {
     /// Sets an entry, and begins to write it back.
     pub(crate) fn set_entry<P: Persistence>(self, number: usize, write: Write, persistence: P) {
         let entry = self.entry(number);
-        // Behind the header before, which may still speak of what was here.
+        // Behind the header and the number (5).
         entry.iter().zip(write.words()).for_each(|(word, value)| {
             word.store(value, Ordering::Release);
         });
@@ -432,7 +464,8 @@ impl<'a> Record<'a> {
         }
         let mut words = [0; 2];
         let entry = words.iter_mut().zip(self.entry(step));
-        entry.for_each(|(value, word)| *value = word.load(Ordering::Relaxed));
+        // Before header and number are looked at once more (5).
+        entry.for_each(|(value, word)| *value = word.load(Ordering::Acquire));
         Write::of_words(words)
     }
 }

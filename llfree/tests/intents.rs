@@ -162,6 +162,49 @@ fn a_run_is_named_as_one() {
     assert_eq!(said(&zone, 0).2, [(block.0, 8, 0)]);
 }
 
+/// An operation that is over names nothing, though the next one on its slot is its like: batches of as many blocks, runs
+/// with one last block.
+#[test]
+fn an_operation_never_names_the_frames_of_the_next() {
+    let zone = Owned::<Zone<Base4K>>::new(&ZONE, Init::Free).expect("a zone");
+    let look = || zone.last_operation(Slot(0)).expect("there was one");
+    let named = |last| zone.frames_of(last).map(|run| run.count).sum::<usize>();
+    for order in [0, 1, 8, 9] {
+        let (order, frames) = (Order(order), 3 << order);
+        let request = Request::movable(order, Slot(0));
+        let mut blocks = [[FrameId(0); 3]; 2];
+        let mut before = None;
+        for out in &mut blocks {
+            assert_eq!(zone.alloc_batch(request, Batch::All, out), Ok(3));
+            assert_eq!((before.map(named), named(look())), (before.map(|_| 0), frames), "{order}");
+            before = Some(look());
+        }
+        for blocks in &blocks {
+            zone.free_batch(blocks, order, Slot(0)).expect("they are allocated");
+            assert_eq!((before.map(named), named(look())), (Some(0), frames), "{order}");
+            before = Some(look());
+        }
+    }
+    for first in [1000, 1020] {
+        let run = FrameId(first)..FrameId(1024 + 64);
+        let request = RangeRequest::new(run.end.0 - first, Class::MOVABLE, Slot(0));
+        let before = look();
+        zone.alloc_range(request.at(run.start)).expect("it is free");
+        let allocated = look();
+        assert_eq!((named(before), named(allocated)), (0, run.end.0 - first));
+        zone.free_range(run.clone(), Slot(0)).expect("it is allocated");
+        assert_eq!((named(allocated), named(look())), (0, run.end.0 - first));
+    }
+    // One of which a part has been read.
+    let request = Request::movable(Order(9), Slot(0));
+    let mut out = [FrameId(0); 3];
+    assert_eq!(zone.alloc_batch(request, Batch::All, &mut out), Ok(3));
+    let mut runs = zone.frames_of(look());
+    assert_eq!(runs.next().map(|run| run.start), Some(out[0]));
+    assert_eq!(zone.alloc_batch(request, Batch::All, &mut [FrameId(0); 3]), Ok(3));
+    assert_eq!(runs.next(), None);
+}
+
 /// A batch that fails, or that meets a frame which is not allocated, says nothing that is not so.
 #[test]
 fn a_batch_that_fails_leaves_nothing() {

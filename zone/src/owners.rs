@@ -40,9 +40,16 @@
 //!
 //! # What a death hides
 //! A member that dies between the two steps of an allocation or of a free leaves frames that are allocated and nobody's:
-//! those of the blocks of the one call under way, for each thread that it had in a call. A death in the middle
+//! those of the blocks or the run of the one call under way, for each thread that it had in a call. A death in the middle
 //! of a release leaves one block so. Nobody gets them before the next [`sweep`](Owners::sweep), and nobody gets them twice.
 //! What the death hides in the allocator itself is as without owners: see [`Zone::attach`](crate::Zone::attach).
+//!
+//! Batches and runs keep to the same order: **all** of their tags are written after the allocator has given all of their
+//! frames, or before it frees the first. So none of them has an owner while the allocator's call is under way. A release
+//! then frees nothing that the record of a slot names as under way ([intents](woodlot_frame::Intents)), and a recovery that
+//! brings the call to its end takes nothing from anybody. A member that died as it wrote the tags, and is kept, owns what
+//! has its tag: of what it was freeing the rest, of what it has allocated the beginning. The sweep frees the others;
+//! [`owner`](Owners::owner) says which is which.
 //!
 //! *Progress*: the tags add to a call one store for each base frame of its blocks. A free of another member's frame
 //! adds a swap. [`release_owner`](Tagged::release_owner) is linear in the zone's frames, and others go on

@@ -11,9 +11,9 @@ use common::{Buffer, G, config, die};
 use fastrand::Rng;
 use woodlot_frame::{
     AllocError, Base4K, Batch, Class, FrameAllocator, FrameId, FreeError, Geometry, HugeId, Init,
-    Order, RangeRequest, Request, Slot, blocks,
+    Order, RangeRequest, Request, Slot, blocks, can_free_run,
 };
-use woodlot_llfree::LLFree;
+use woodlot_llfree::{End, LLFree, Operation};
 use woodlot_zone::{
     Check, Field, Layout, Member, Memory, Owners, OwnersError, PAGE, Shared, Tagged, Zone,
     ZoneError, erase,
@@ -91,7 +91,7 @@ impl Model {
         let (id, slot) = (tagged.member().id(), Slot(rng.usize(..config().slots)));
         let order = Order(if rng.bool() { 0 } else { rng.u8(..=G::MAX_ORDER as u8) });
         let request = Request::new(order, Class(rng.u8(..4)), slot);
-        match rng.u8(..12) {
+        match rng.u8(..13) {
             0..=3 => {
                 let frame = tagged.alloc(request).ok();
                 self.has(frame.map(|frame| (frame, order)), id);
@@ -115,6 +115,7 @@ impl Model {
             }
             7 => self.free_together(tagged, slot, rng),
             8 => self.refused(tagged, slot, rng),
+            9 => self.free_run(tagged, slot, rng),
             _ => self.free_one(tagged, slot, rng),
         }
     }
@@ -152,6 +153,23 @@ impl Model {
         }
     }
 
+    /// Frees a block and some of what lies behind it, whoever has it, as one run; or all but the last frame.
+    fn free_run(&mut self, tagged: &Of<'_, '_>, slot: Slot, rng: &mut Rng) {
+        let Some(&start) = rng.choice(self.owned.keys()) else { return };
+        let (mut end, mut last) = (start, 0);
+        while let Some((order, id)) = self.owned.remove(&end) {
+            (end, last) = (end + (1 << order), id);
+            if rng.u8(..4) == 0 {
+                break;
+            }
+        }
+        if end > start + 1 && rng.bool() {
+            end -= 1;
+            self.owned.insert(end, (0, last));
+        }
+        tagged.free_range(FrameId(start)..FrameId(end), slot).expect("it is allocated");
+    }
+
     /// A free that must be refused, and change nothing: of a block that is in part free.
     fn refused(&mut self, tagged: &Of<'_, '_>, slot: Slot, rng: &mut Rng) {
         let order = rng.u8(..=G::MAX_ORDER as u8);
@@ -163,7 +181,12 @@ impl Model {
         assert_eq!(result.is_err(), free, "{block:?}");
         if free {
             assert_eq!(tagged.free(block.0, block.1, slot), result, "{block:?}");
-            assert!(tagged.free_range(block.0..FrameId(first + (1 << order)), slot).is_err());
+            let run = block.0..FrameId(first + (1 << order));
+            let refused = tagged.free_range(run.clone(), slot);
+            assert_eq!(refused, can_free_run(tagged.allocator(), run.clone(), slot), "{run:?}");
+            assert!(refused.is_err(), "{run:?}");
+            let reversed = tagged.free_range(run.end..run.start, slot);
+            assert_eq!(reversed, Err(FreeError::Reversed(run.end)));
         }
         let bad = Slot(config().slots);
         if let Some((&first, &(order, _))) = self.owned.iter().next() {
@@ -401,6 +424,9 @@ fn tags_are_marked_before_a_free_and_set_after_an_allocation() {
         assert_eq!(one.alloc_batch(request, Batch::All, &mut out), Ok(3));
         two.free(out[0], order, Slot(1)).expect("it is allocated");
         one.free_batch(&out[1..], order, Slot(0)).expect("they are allocated");
+        let run = RangeRequest::new(order.frames() + 3, Class::MOVABLE, Slot(0));
+        let run = one.alloc_range(run).expect("there is room");
+        one.free_range(run, Slot(0)).expect("it is allocated");
         one.alloc(request).expect("there is room");
     }
     let left = (1 << (G::MAX_ORDER + 1)) - 1;
@@ -542,4 +568,105 @@ fn a_release_that_stops_is_taken_over() {
     assert!(swept.frames >= hidden, "{swept:?}");
     assert_eq!((zone.stats().free_frames, swept.members), (config().frames, 1));
     assert_eq!(owners.members().collect::<Vec<_>>(), [three]);
+}
+
+/// What one call of the allocator does is one call of it with tags, too: so the record of a slot names all of it.
+#[test]
+fn a_batch_or_a_run_is_one_operation() {
+    let config = config();
+    let layout = Layout::with_intents::<G>(&config).expect("a zone");
+    let buffer = Buffer::new(layout.len + Owners::len(&config, 1).expect("a table"));
+    let medium = woodlot_zone::Intents(Shared);
+    // SAFETY: the buffer is the test's.
+    let (zone, owners) = unsafe {
+        let zone = Zone::<G, _>::format(buffer.memory(), &config, Init::Free, medium);
+        let behind = buffer.memory().behind(layout.len).expect("a page");
+        (zone.expect("a zone"), Owners::format::<G>(behind, &config, 1).expect("a table"))
+    };
+    let tagged = Tagged::new(&*zone, owners, owners.join(1).expect("there is room"));
+    let tagged = tagged.expect("it fits");
+    let named = || {
+        let last = zone.last_operation(Slot(0)).expect("there was one");
+        let frames = zone.frames_of(last).map(|run| run.count).sum::<usize>();
+        (last.operation, last.end, frames)
+    };
+    for order in (0..=G::MAX_ORDER as u8).map(Order) {
+        let mut out = [FrameId(0); 3];
+        let request = Request::movable(order, Slot(0));
+        assert_eq!(tagged.alloc_batch(request, Batch::All, &mut out), Ok(3));
+        assert_eq!(named(), (Operation::Alloc, End::Whole, 3 * order.frames()));
+        tagged.free_batch(&out, order, Slot(0)).expect("they are allocated");
+        assert_eq!(named(), (Operation::Free, End::Whole, 3 * order.frames()));
+    }
+    for frames in [1, 7, 100] {
+        let run = RangeRequest::new(frames, Class::MOVABLE, Slot(0));
+        let run = tagged.alloc_range(run).expect("there is room");
+        assert_eq!(named(), (Operation::Alloc, End::Whole, frames));
+        tagged.free_range(run, Slot(0)).expect("it is allocated");
+        assert_eq!(named(), (Operation::Free, End::Whole, frames));
+    }
+}
+
+/// A run that is freed twice at once: the second one is refused, names the first frame that is being freed, and takes the
+/// marks of no other call away.
+#[test]
+fn a_run_that_is_being_freed_is_refused() {
+    let buffer = buffer();
+    let (zone, owners) = format(&buffer);
+    let [one, two] = [1, 2].map(|identity| owners.join(identity).expect("there is room"));
+    let two = Tagged::new(&*zone, owners, two).expect("it fits");
+    let run = RangeRequest::new(40, Class::MOVABLE, Slot(0));
+    let tagged = Tagged::new(&*zone, owners, one).expect("it fits");
+    let run = tagged.alloc_range(run).expect("there is room");
+    let middle = FrameId(run.start.0 + 13)..FrameId(run.end.0 - 5);
+    let again = |step, _, _| {
+        if step == Step::Freeing {
+            let refused = two.free_range(run.clone(), Slot(1));
+            assert!(matches!(refused, Err(FreeError::NotAllocated(_))), "{refused:?}");
+            assert_eq!(owners.owned_by(one), 40 - (middle.end.0 - middle.start.0));
+        }
+    };
+    let between = Between { engine: &*zone, happens: &again };
+    let freeing = Tagged::new(&between, owners, one).expect("it fits");
+    freeing.free_range(middle.clone(), Slot(0)).expect("it is allocated");
+    assert_eq!(two.release_owner(one, Slot(1)), Ok(18));
+    assert_eq!(zone.stats().free_frames, config().frames);
+}
+
+/// Who dies in a run, between its tags and the allocator, hides it; who dies among the tags hides what has none.
+#[test]
+fn a_death_in_a_run_hides_the_run() {
+    for (dies_at, left_tagged) in [(Step::Allocated, 0), (Step::Freeing, 0), (Step::Freeing, 9)] {
+        for kept in [false, true] {
+            let buffer = buffer();
+            let (zone, owners) = format(&buffer);
+            let [one, two] = [1, 2].map(|identity| owners.join(identity).expect("there is room"));
+            let death = |step, _, _| {
+                if step == dies_at {
+                    dies();
+                }
+            };
+            let between = Between { engine: &*zone, happens: &death };
+            let living = Tagged::new(&*zone, owners, one).expect("it fits");
+            let dying = Tagged::new(&between, owners, one).expect("it fits");
+            let request = RangeRequest::new(77, Class::MOVABLE, Slot(0));
+            let run = living.alloc_range(request).expect("there is room");
+            // As if it had died when all but so many tags were written.
+            let freed = run.start..FrameId(run.end.0 - left_tagged);
+            until_it_dies(|| {
+                let _ = dying.alloc_range(request);
+                let _ = dying.free_range(freed.clone(), Slot(0));
+            });
+            let owned = 77 + if dies_at == Step::Allocated { 0 } else { left_tagged };
+            assert_eq!(owners.owned_by(one), owned, "{dies_at:?}");
+            if !kept {
+                let survivor = Tagged::new(&*zone, owners, two).expect("it fits");
+                assert_eq!(survivor.release_owner(one, Slot(1)), Ok(owned), "{dies_at:?}");
+            }
+            let swept = owners.sweep(&*zone, |_| true).expect("it fits");
+            assert_eq!((swept.frames, swept.members), (2 * 77 - owned, 0), "{dies_at:?}");
+            let left = if kept { owned } else { 0 };
+            assert_eq!(zone.stats().free_frames + left, config().frames);
+        }
+    }
 }

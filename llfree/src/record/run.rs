@@ -60,8 +60,7 @@ impl<'a> Record<'a> {
 
     /// Begins a run; of one that allocates, the frames are not known yet.
     pub(crate) fn begin_run<P: Persistence>(self, frames: Range<usize>, persistence: P) {
-        // The header before may speak of these words.
-        self.put(Header::NONE, persistence);
+        self.begin(Header::NONE, persistence);
         let values = [frames.start, frames.end];
         self.bounds()
             .zip(values)
@@ -134,7 +133,7 @@ impl<'a> Record<'a> {
     fn run_bounds(self) -> [usize; 2] {
         let mut bounds = [0; 2];
         let words = bounds.iter_mut().zip(self.bounds());
-        words.for_each(|(bound, word)| *bound = word.load(Ordering::Relaxed) as usize);
+        words.for_each(|(bound, word)| *bound = word.load(Ordering::Acquire) as usize);
         bounds
     }
 }

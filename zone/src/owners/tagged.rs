@@ -2,7 +2,8 @@
 
 use woodlot_frame::{
     AllocError, BadSlot, Batch, ClassPolicy, FrameAllocator, FrameId, FreeBatchError, FreeError,
-    Geometry, HugeId, OfflineError, Order, Request, Slot, Stats, Unsupported, ZoneConfig,
+    Geometry, HugeId, OfflineError, Order, RangeRequest, Request, Slot, Stats, Unsupported,
+    ZoneConfig, can_free_run,
 };
 
 use core::ops::Range;
@@ -16,8 +17,9 @@ use super::members::Member;
 /// Whoever shares the zone must allocate and free by such a value, with a member of its own. Frames that were allocated
 /// before, without tags, can be freed by anybody; who keeps them [adopts](Self::adopt) them.
 ///
-/// The calls are those of the allocator, and so are their results. A free of a frame that another member has allocated
-/// succeeds, if that member is to free it no more.
+/// The calls are those of the allocator, and so are their results: one call of the allocator for each, so a batch or a run
+/// is one operation where it is one to the allocator ([intents](woodlot_frame::Intents)). A free of a frame that another
+/// member has allocated succeeds, if that member is to free it no more.
 pub struct Tagged<'z, 'a, A> {
     pub(super) allocator: &'z A,
     pub(super) owners: Owners<'a>,
@@ -190,6 +192,29 @@ impl<A: FrameAllocator> FrameAllocator for Tagged<'_, '_, A> {
         others.first().map_or(Ok(()), |&frame| {
             Err(FreeBatchError { freed: marked, cause: self.refusal(frame, order, slot) })
         })
+    }
+
+    fn alloc_range(&self, request: RangeRequest) -> Result<Range<FrameId>, AllocError> {
+        let run = self.allocator.alloc_range(request)?;
+        self.owners.tags.own(run.clone(), self.me.id());
+        Ok(run)
+    }
+
+    fn free_range(&self, frames: Range<FrameId>, slot: Slot) -> Result<(), FreeError> {
+        let all = frames.end.0.saturating_sub(frames.start.0);
+        let marked = self.owners.tags.mark(&frames, self.me.id());
+        if marked < all {
+            let next = FrameId(frames.start.0.saturating_add(marked));
+            self.unmark(frames.start..next);
+            let refused = can_free_run(self, frames, slot);
+            return refused.and(Err(FreeError::NotAllocated(next)));
+        }
+        // Of one that is empty or reversed nothing is marked: what it is, the allocator says.
+        let freed = self.allocator.free_range(frames.clone(), slot);
+        if freed.is_err() {
+            self.unmark(frames);
+        }
+        freed
     }
 
     fn can_free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {

@@ -2,11 +2,12 @@
 //! before a free, or right after it.
 
 use std::cell::Cell;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use woodlot_frame::{
     AllocError, BadSlot, Batch, FrameAllocator, FrameId, FreeBatchError, FreeError, HugeId,
-    OfflineError, Order, Request, Slot, Stats, Unsupported, ZoneConfig,
+    OfflineError, Order, RangeRequest, Request, Slot, Stats, Unsupported, ZoneConfig, blocks,
 };
 
 /// Where in a call.
@@ -28,6 +29,15 @@ pub struct Between<'a, A> {
 thread_local! {
     /// What happens does not happen again in what it calls.
     static HAPPENING: Cell<bool> = const { Cell::new(false) };
+}
+
+impl<A: FrameAllocator> Between<'_, A> {
+    /// At every block of a run that lies in the zone.
+    fn at_run(&self, step: Step, run: &Range<FrameId>) {
+        let Range { start, end } = self.engine.zone().range();
+        let run = run.start.max(start)..run.end.min(end);
+        blocks::<A::Geometry>(run).for_each(|(frame, order)| self.at(step, frame, order));
+    }
 }
 
 impl<A> Between<'_, A> {
@@ -98,6 +108,19 @@ impl<A: FrameAllocator> FrameAllocator for Between<'_, A> {
         frames.iter().for_each(|&frame| self.at(Step::Freeing, frame, order));
         self.engine.free_batch(frames, order, slot)?;
         frames.iter().for_each(|&frame| self.at(Step::Freed, frame, order));
+        Ok(())
+    }
+
+    fn alloc_range(&self, request: RangeRequest) -> Result<Range<FrameId>, AllocError> {
+        let run = self.engine.alloc_range(request)?;
+        self.at_run(Step::Allocated, &run);
+        Ok(run)
+    }
+
+    fn free_range(&self, frames: Range<FrameId>, slot: Slot) -> Result<(), FreeError> {
+        self.at_run(Step::Freeing, &frames);
+        self.engine.free_range(frames.clone(), slot)?;
+        self.at_run(Step::Freed, &frames);
         Ok(())
     }
 
