@@ -13,7 +13,9 @@ use core::ops::Range;
 use woodlot_frame::{AllocError, Batch, FrameAllocator, FrameId, Geometry, Order, Place, Request};
 
 use crate::domains::Domains;
+use crate::map::{DomainId, MAX_DOMAINS};
 use crate::policy::Policy;
+use crate::turns::Wanted;
 use crate::zone::Zone;
 
 /// Blocks that are asked of a zone at a time.
@@ -126,20 +128,41 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
         runs: &mut Runs<'_>,
     ) -> Result<(), RunsError> {
         let count = *left;
-        let even = policy.is_even().then(|| policy.first_page(count));
-        let zones = self.zones.len();
-        for (number, zone) in self.zones.iter().enumerate().filter(|_| even.is_some()) {
-            // Pages `first .. first + count` in turn: how many fall to this zone.
-            let first = even.unwrap_or(0) % zones;
-            let before = |end: usize| end.saturating_sub(number).div_ceil(zones);
-            let mut share = before(first.saturating_add(count)) - before(first);
-            let asked = share;
-            let taken = self.take(zone, request, &mut share, runs);
-            *left -= asked - share;
-            taken?;
+        // What each domain is to give, and has not given yet.
+        let mut shares = [0; MAX_DOMAINS];
+        let mut domains = 0;
+        if policy.is_even() {
+            let first = policy.first_page(count);
+            domains = self.domains().count();
+            let first = first.checked_rem(domains).unwrap_or(0);
+            for (number, domain) in self.domains().take(domains).enumerate() {
+                // Pages `first .. first + count` in turn: how many fall to this domain.
+                let before = |end: usize| end.saturating_sub(number).div_ceil(domains);
+                let share = before(first.saturating_add(count)) - before(first);
+                shares.get_mut(domain.index()).into_iter().for_each(|place| *place = share);
+            }
+        } else if let Some(zone) = self.turn_of(policy, request.slot).next() {
+            shares.get_mut(zone.domain.index()).into_iter().for_each(|place| *place = count);
         }
-        for zone in self.turn_of(policy, request.slot) {
-            self.take(zone, request, left, runs)?;
+        let wanted =
+            |number: usize| Wanted { domain: DomainId(number as u8), in_turn: domains > 0 };
+        let mut take = |zone, number, share: &mut usize| {
+            let asked = *share;
+            let taken = self.take(zone, request, wanted(number), share, runs);
+            *left -= asked - *share;
+            taken
+        };
+        for (number, share) in shares.iter_mut().enumerate().filter(|(_, share)| **share > 0) {
+            let mut own = self.zones_of(DomainId(number as u8)).filter(|_| domains > 0);
+            own.try_for_each(|zone| take(zone, number, share))?;
+        }
+        for (number, share) in shares.iter_mut().enumerate() {
+            let mut turn = self.turn_of(policy, request.slot);
+            while *share > 0
+                && let Some(zone) = turn.next()
+            {
+                take(zone, number, share)?;
+            }
         }
         Ok(())
     }
@@ -149,6 +172,7 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
         &self,
         zone: &Zone<'a, A>,
         request: Request,
+        wanted: Wanted,
         left: &mut usize,
         runs: &mut Runs<'_>,
     ) -> Result<(), RunsError> {
@@ -170,6 +194,7 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
                             return Err(RunsError::TooManyRuns);
                         }
                         *left -= 1 << (order - unit);
+                        self.turns.count(request.slot, wanted, zone.domain, 1 << order);
                     }
                 }
                 Err(AllocError::OutOfMemory) if order == unit => break,
