@@ -13,7 +13,7 @@ use core::ops::Range;
 use woodlot_frame::{AllocError, Batch, FrameAllocator, FrameId, Geometry, Order, Place, Request};
 
 use crate::domains::Domains;
-use crate::map::{DomainId, MAX_DOMAINS};
+use crate::map::MAX_DOMAINS;
 use crate::policy::Policy;
 use crate::turns::Wanted;
 use crate::zone::Zone;
@@ -127,42 +127,51 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
         left: &mut usize,
         runs: &mut Runs<'_>,
     ) -> Result<(), RunsError> {
-        let count = *left;
-        // What each domain is to give, and has not given yet.
-        let mut shares = [0; MAX_DOMAINS];
-        let mut domains = 0;
-        if policy.is_even() {
-            let first = policy.first_page(count);
-            domains = self.domains().count();
-            let first = first.checked_rem(domains).unwrap_or(0);
-            for (number, domain) in self.domains().take(domains).enumerate() {
-                // Pages `first .. first + count` in turn: how many fall to this domain.
-                let before = |end: usize| end.saturating_sub(number).div_ceil(domains);
-                let share = before(first.saturating_add(count)) - before(first);
-                shares.get_mut(domain.index()).into_iter().for_each(|place| *place = share);
-            }
-        } else if let Some(zone) = self.turn_of(policy, request.slot).next() {
-            shares.get_mut(zone.domain.index()).into_iter().for_each(|place| *place = count);
+        if !policy.is_even() {
+            let first = self.turn_of(policy, request.slot).next();
+            let Some(first) = first else { return Ok(()) };
+            let wanted = Wanted { domain: first.domain, in_turn: false };
+            return self.take_in_turn(policy, request, wanted, left, runs);
         }
-        let wanted =
-            |number: usize| Wanted { domain: DomainId(number as u8), in_turn: domains > 0 };
-        let mut take = |zone, number, share: &mut usize| {
-            let asked = *share;
-            let taken = self.take(zone, request, wanted(number), share, runs);
-            *left -= asked - *share;
-            taken
-        };
-        for (number, share) in shares.iter_mut().enumerate().filter(|(_, share)| **share > 0) {
-            let mut own = self.zones_of(DomainId(number as u8)).filter(|_| domains > 0);
-            own.try_for_each(|zone| take(zone, number, share))?;
-        }
-        for (number, share) in shares.iter_mut().enumerate() {
-            let mut turn = self.turn_of(policy, request.slot);
-            while *share > 0
-                && let Some(zone) = turn.next()
-            {
-                take(zone, number, share)?;
+        let (count, domains) = (*left, self.with_memory());
+        let first = policy.first_page(count).checked_rem(domains.len()).unwrap_or(0);
+        // What each domain was to give, and does not have.
+        let mut lacking = [0; MAX_DOMAINS];
+        for (number, (domain, lacks)) in domains.iter().zip(&mut lacking).enumerate() {
+            // Pages `first .. first + count` in turn: how many fall to this domain.
+            let before = |end: usize| end.saturating_sub(number).div_ceil(domains.len());
+            let share = before(first.saturating_add(count)) - before(first);
+            *lacks = share;
+            let wanted = Wanted { domain, in_turn: true };
+            for zone in self.zones_of(domain) {
+                self.take(zone, request, wanted, lacks, runs)?;
             }
+            *left -= share - *lacks;
+        }
+        if *left > 0 {
+            for (domain, lacks) in domains.iter().zip(&mut lacking) {
+                let (asked, wanted) = (*lacks, Wanted { domain, in_turn: true });
+                self.take_in_turn(policy, request, wanted, lacks, runs)?;
+                *left -= asked - *lacks;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes pages from the zones in turn.
+    fn take_in_turn(
+        &self,
+        policy: Policy<'_>,
+        request: Request,
+        wanted: Wanted,
+        left: &mut usize,
+        runs: &mut Runs<'_>,
+    ) -> Result<(), RunsError> {
+        let mut turn = self.turn_of(policy, request.slot);
+        while *left > 0
+            && let Some(zone) = turn.next()
+        {
+            self.take(zone, request, wanted, left, runs)?;
         }
         Ok(())
     }

@@ -8,10 +8,11 @@
 //! *Progress*: as the allocators'. What is here is not changed after it was made, but for ranges that are added and
 //! removed, counters, and which zone of a slot's domain is asked first.
 
+use woodlot_frame::atomics::{AtomicU64, Ordering};
 use woodlot_frame::{
-    AllocError, BadSlot, Batch, FrameAllocator, FrameId, FreeBatchError, FreeError, Geometry,
-    HugeId, OfflineError, Order, Place, Request, Slot, Stats, Unsupported, ZoneConfig, alloc_each,
-    alloc_within,
+    AllocError, BadSlot, Batch, Class, FrameAllocator, FrameId, FreeBatchError, FreeError,
+    Geometry, HugeId, OfflineError, Order, Place, Request, Slot, Stats, Unsupported, ZoneConfig,
+    alloc_each, alloc_within,
 };
 
 use crate::DomainId;
@@ -80,13 +81,27 @@ pub struct Domains<'a, A> {
     pub(crate) index: Index<'a>,
     pub(crate) zones: Zones<'a, A>,
     pub(crate) turns: Turns<'a>,
+    /// The domains that have memory, as a [`DomainSet`].
+    pub(crate) memory: AtomicU64,
 }
 
 impl<'a, A: FrameAllocator> Domains<'a, A> {
     /// The domains that have memory.
     pub fn domains(&self) -> impl Iterator<Item = DomainId> + Clone + '_ {
+        self.with_memory().iter()
+    }
+
+    /// The same as a set.
+    pub(crate) fn with_memory(&self) -> DomainSet {
+        DomainSet(self.memory.load(Ordering::Relaxed))
+    }
+
+    /// Looks for the domains that have memory, when some was added or removed.
+    pub(crate) fn look_for_memory(&self) {
         let known = (0..self.turns.domains() as u8).map(DomainId);
-        known.filter(|&domain| self.zones_of(domain).next().is_some())
+        let have = known.filter(|&domain| self.zones_of(domain).next().is_some());
+        let set = have.fold(0, |set, domain| set | 1 << domain.0);
+        self.memory.store(set, Ordering::Relaxed);
     }
 
     /// The domain of a frame; `None` where there is no memory. What is missing in a chunk, which is as large as the largest
@@ -130,6 +145,24 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
         Some((self.zones.added.get(place)?, frame))
     }
 
+    /// Frees what is not in the longest piece of the first zone: perhaps in that of the zone that the slot asks first,
+    /// which is known before the frame is.
+    #[inline(never)]
+    fn free_elsewhere(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
+        let near = self.turns.home(slot).and_then(|home| self.zones.get(home.nearest()));
+        match near {
+            Some(zone) if zone.longest.has(frame) => zone.allocator.free(frame, order, slot),
+            _ => self.free_far(frame, order, slot),
+        }
+    }
+
+    #[inline(never)]
+    fn free_far(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
+        let (zone, there) =
+            self.at_index(frame).ok_or_else(|| no_block::<A::Geometry>(frame, order))?;
+        zone.allocator.free(there, order, slot).map_err(|error| zone.free_error(error))
+    }
+
     /// The same of a huge frame.
     pub(crate) fn at_huge(&self, huge: HugeId) -> Option<(&Zone<'a, A>, HugeId)> {
         if huge.0 > usize::MAX >> A::Geometry::HUGE_ORDER {
@@ -154,12 +187,6 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
         domains.filter(move |&domain| set.has(domain)).flat_map(|domain| self.zones_of(domain))
     }
 
-    /// The domain that is to give the page with this number, if each has one in turn.
-    fn in_turn(&self, page: usize) -> Option<DomainId> {
-        let count = self.domains().count();
-        self.domains().nth(page.checked_rem(count)?)
-    }
-
     /// Allocates a block from the domain that the policy says; where that has none, from the nearest others.
     ///
     /// # Errors
@@ -169,7 +196,11 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
         if request.place != Place::Anywhere {
             return self.alloc(request);
         }
-        let in_turn = policy.is_even().then(|| self.in_turn(policy.first_page(1))).flatten();
+        let in_turn = policy.is_even().then(|| {
+            let domains = self.with_memory();
+            domains.nth(policy.first_page(1).checked_rem(domains.len())?)
+        });
+        let in_turn = in_turn.flatten();
         let first = in_turn.into_iter().flat_map(|domain| self.zones_of(domain));
         let mut wanted = None;
         for zone in first.chain(self.turn_of(policy, request.slot)) {
@@ -211,18 +242,51 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
         result.map(|_| frame).map_err(|error| zone.alloc_error(error))
     }
 
+    /// A block for a slot whose first zone is not the first of all. What is asked for comes and goes in registers: a
+    /// request that is written in parts and read as a whole costs 20 ns.
+    #[inline(never)]
+    fn alloc_near(&self, order: Order, class: Class, slot: Slot) -> Result<FrameId, AllocError> {
+        let home = self.turns.home(slot);
+        let near = home.and_then(|home| Some((home, self.zones.get(home.nearest())?)));
+        let Some((home, zone)) = near else {
+            let none = Err(AllocError::OutOfMemory);
+            return self.alloc_otherwise(&self.zones.first, (order, class, slot), none);
+        };
+        match zone.allocator.alloc(Request::new(order, class, slot)) {
+            Ok(frame) if zone.longest.has(frame) => {
+                home.count(order);
+                Ok(frame)
+            }
+            result => self.alloc_otherwise(zone, (order, class, slot), result),
+        }
+    }
+
+    /// What the zone that was asked first said, where it gave no block of its longest piece.
+    #[cold]
+    #[inline(never)]
+    fn alloc_otherwise(
+        &self,
+        zone: &Zone<'a, A>,
+        (order, class, slot): (Order, Class, Slot),
+        result: Result<FrameId, AllocError>,
+    ) -> Result<FrameId, AllocError> {
+        let Some(home) = self.turns.home(slot) else { return Err(AllocError::BadSlot(slot)) };
+        match result {
+            Ok(frame) => {
+                home.count(order);
+                Ok(zone.frame(frame))
+            }
+            Err(AllocError::OutOfMemory) => {
+                self.alloc_farther(Request::new(order, class, slot), home)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// A block from any zone but the one that is asked first, which gave none, or is not there.
     #[cold]
     #[inline(never)]
-    fn alloc_farther(
-        &self,
-        request: Request,
-        home: &Home,
-        error: AllocError,
-    ) -> Result<FrameId, AllocError> {
-        if error != AllocError::OutOfMemory {
-            return Err(error);
-        }
+    fn alloc_farther(&self, request: Request, home: &Home) -> Result<FrameId, AllocError> {
         let Request { order, slot, .. } = request;
         let asked = self.zones.get(home.nearest()).map(core::ptr::from_ref);
         let mut wanted = None;
@@ -356,29 +420,29 @@ impl<A: FrameAllocator> FrameAllocator for Domains<'_, A> {
         if request.place != Place::Anywhere {
             return self.alloc_placed(request);
         }
-        let Some(home) = self.turns.home(request.slot) else {
-            return Err(AllocError::BadSlot(request.slot));
+        let Some(home) = self.turns.home_of_first(request.slot) else {
+            return self.alloc_near(request.order, request.class, request.slot);
         };
-        let Some(zone) = self.zones.get(home.nearest()) else {
-            return self.alloc_farther(request, home, AllocError::OutOfMemory);
-        };
-        match zone.allocator.alloc(Request { place: Place::Anywhere, ..request }) {
-            Ok(frame) => {
-                home.count(request.order.frames());
-                Ok(zone.frame(frame))
+        // Nothing but the zone is kept across the call.
+        let Zone { allocator, longest, .. } = &self.zones.first;
+        match allocator.alloc(Request { place: Place::Anywhere, ..request }) {
+            Ok(frame) if longest.has(frame) => {
+                home.count(request.order);
+                Ok(frame)
             }
-            Err(error) => self.alloc_farther(request, home, error),
+            result => {
+                let Request { order, class, slot, .. } = request;
+                self.alloc_otherwise(&self.zones.first, (order, class, slot), result)
+            }
         }
     }
 
     #[inline]
     fn free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
-        match self.at(frame) {
-            Some((zone, there)) => match zone.allocator.free(there, order, slot) {
-                Ok(()) => Ok(()),
-                Err(error) => Err(zone.free_error(error)),
-            },
-            None => Err(no_block::<A::Geometry>(frame, order)),
+        // The numbers in an error are right: a block lies in one chunk.
+        match &self.zones.first {
+            first if first.longest.has(frame) => first.allocator.free(frame, order, slot),
+            _ => self.free_elsewhere(frame, order, slot),
         }
     }
 
@@ -397,7 +461,7 @@ impl<A: FrameAllocator> FrameAllocator for Domains<'_, A> {
         {
             match zone.allocator.alloc_batch(request, Batch::All, out) {
                 Ok(taken) => {
-                    home.count(taken << request.order.0);
+                    home.count_frames(taken << request.order.0);
                     out.iter_mut().for_each(|frame| *frame = zone.frame(*frame));
                     return Ok(taken);
                 }

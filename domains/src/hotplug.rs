@@ -160,6 +160,7 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
             },
         )?;
         let zones = self.retire(&lock, &range);
+        self.look_for_memory();
         Ok(Removed { frames: range, zones })
     }
 
@@ -252,6 +253,7 @@ impl<'a, A: Construct> Domains<'a, A> {
         let homes = self.turns.homes.iter().filter(|home| home.domain == range.domain);
         let homes = homes.filter(|home| self.zones.get(home.nearest()).is_none());
         homes.for_each(|home| home.ask(number));
+        self.look_for_memory();
         Ok(())
     }
 

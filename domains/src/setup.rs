@@ -10,7 +10,7 @@
 use core::fmt;
 use core::ops::Range;
 
-use woodlot_frame::atomics::AtomicU16;
+use woodlot_frame::atomics::{AtomicU16, AtomicU64};
 use woodlot_frame::{
     ClassPolicy, Construct, FrameAllocator, FrameId, Geometry, Init, InitError, METADATA_ALIGN,
     MetadataSize, Order, RawMetadata, Slot, ZoneConfig,
@@ -339,7 +339,8 @@ impl<'s> Setup<'s> {
         let Tables { homes, rows, tallies, .. } = tables;
         let turns = Turns::new(homes, rows, heads, tallies, &self.distances);
         let config = self.span();
-        let domains = Domains { config, index, zones, turns };
+        let domains = Domains { config, index, zones, turns, memory: AtomicU64::new(0) };
+        domains.look_for_memory();
         let holed = self.map.ranges().iter().filter(|_| init == Init::Free);
         let mut holed = holed.filter(|range| self.begins(range.domain) == Init::Allocated);
         holed.try_for_each(|range| domains.hand_over(range.range()))?;

@@ -12,8 +12,8 @@
 
 use core::fmt;
 
-use woodlot_frame::Slot;
 use woodlot_frame::atomics::{AtomicU32, Ordering};
+use woodlot_frame::{Order, Slot};
 
 use crate::tally::{Counter, NumaStats, Tally};
 use crate::{DomainId, MAX_DOMAINS};
@@ -127,9 +127,14 @@ impl Home {
         self.nearest.store(zone as u32, Ordering::Relaxed);
     }
 
-    /// Counts frames from the zone that is asked first.
+    /// Counts a block from the zone that is asked first.
     #[inline(always)]
-    pub(crate) fn count(&self, frames: usize) {
+    pub(crate) fn count(&self, order: Order) {
+        self.near.add(1usize.wrapping_shl(order.0.into()));
+    }
+
+    /// The same of frames.
+    pub(crate) fn count_frames(&self, frames: usize) {
         self.near.add(frames);
     }
 }
@@ -193,6 +198,12 @@ impl<'a> Turns<'a> {
     #[inline(always)]
     pub(crate) fn home(&self, slot: Slot) -> Option<&'a Home> {
         self.homes.get(slot.0)
+    }
+
+    /// The same, if the first zone of all is asked first.
+    #[inline(always)]
+    pub(crate) fn home_of_first(&self, slot: Slot) -> Option<&'a Home> {
+        self.home(slot).filter(|home| home.nearest() == 0)
     }
 
     /// The domains for a slot; none if there is no such slot.

@@ -14,13 +14,15 @@ impl<'a, A> Zones<'a, A> {
     /// The zone with this number, if it is there.
     #[inline(always)]
     pub(crate) fn get(&self, number: usize) -> Option<&Zone<'a, A>> {
-        if number == 0 { Some(&self.first) } else { self.other(number) }
+        if number == 0 { Some(&self.first) } else { self.other(number - 1) }
     }
 
-    #[inline(never)]
+    #[inline(always)]
     fn other(&self, number: usize) -> Option<&Zone<'a, A>> {
-        let number = number.wrapping_sub(1);
-        self.others.get(number).or_else(|| self.added.get(number.wrapping_sub(self.others.len())))
+        match self.others.get(number) {
+            None => self.added.get(number.wrapping_sub(self.others.len())),
+            zone => zone,
+        }
     }
 
     /// The number of a range that was added.

@@ -269,7 +269,7 @@ fn random_growth_agrees_with_a_set_of_frames() {
     let mut there: BTreeSet<usize> = (0..BEGIN / HUGE).collect();
     let mut used = BTreeSet::<usize>::new();
     let (mut added, mut grown, mut shrunk) = (Vec::<Present>::new(), 0, 0);
-    for step in 0..4000 {
+    for step in 0..1500 {
         match rng.u8(..10) {
             0 => {
                 let start = rng.usize(8..40);
@@ -326,7 +326,7 @@ fn random_growth_agrees_with_a_set_of_frames() {
         }
         assert_eq!(machine.stats().free_frames, there.len() * HUGE - used.len(), "{step}");
     }
-    assert!(grown > 20 && shrunk > 20, "{grown} added, {shrunk} removed");
+    assert!(grown > 5 && shrunk > 5, "{grown} added, {shrunk} removed");
 }
 
 /// What a thread does, and when.
