@@ -1,7 +1,7 @@
 //! What domains cost, and what batches gain: `cargo run --release -p woodlot-domains --example cost`.
 //!
-//! *Pairs*: an allocation and its free, on one thread and one slot, straight on LLFree, behind one domain, and behind the
-//! nearer of two. *Batches*: so many base frames from two domains in turn, and back, as `alloc_runs`, and one by one as the
+//! *Pairs*: an allocation and its free, on one thread and one slot, straight on LLFree, behind one domain, and behind
+//! either of two that is the nearest. *Batches*: so many base frames from two domains in turn, and back, as `alloc_runs`, and one by one as the
 //! FreeBSD paper's baseline has it: the domain iterator, a mutex and an allocation for each (figure 6). All take turns; the
 //! times are wall time of 51 rounds.
 
@@ -32,18 +32,20 @@ fn round(calls: usize, mut call: impl FnMut()) -> f64 {
     start.elapsed().as_nanos() as f64 / calls as f64
 }
 
-/// An allocation and its free.
-fn pair(zone: &impl FrameAllocator, order: Order) {
-    let request = Request::movable(order, Slot(0));
+/// An allocation and its free, called alike whatever the allocator.
+#[inline(never)]
+fn pair(zone: &impl FrameAllocator, order: Order, slot: Slot) {
+    let request = Request::movable(order, slot);
     let frame = black_box(zone).alloc(black_box(request)).expect("a block");
-    zone.free(frame, black_box(order), Slot(0)).expect("it is allocated");
+    zone.free(frame, black_box(order), slot).expect("it is allocated");
 }
 
 /// Two domains of 1 GiB, with a hole between them.
 fn two() -> Domains<'static, Engine> {
     let of = |start, domain| Present::new(FrameId(start)..FrameId(start + GIB), DomainId(domain));
     let mut ranges = [of(0, 0), of(3 * GIB, 1)];
-    let setup = Setup::new(Map::new(&mut ranges).expect("a map"), 1);
+    let homes = [DomainId(0), DomainId(1)];
+    let setup = Setup::new(Map::new(&mut ranges).expect("a map"), 2).at_home(&homes);
     let memory = |bytes: usize| {
         let memory = vec![0u8; bytes + METADATA_ALIGN].leak().as_mut_ptr();
         (memory.wrapping_add(memory.align_offset(METADATA_ALIGN)), bytes)
@@ -99,23 +101,29 @@ fn main() {
     let plain = Owned::<Engine>::new(&config, Init::Free).expect("a zone");
     let one = Owned::<Domains<'static, Engine>>::new(&config, Init::Free).expect("a zone");
     let (two, word) = (two(), AtomicU64::new(0));
-    println!("ns, median and least{:>12}{:>16}{:>16}", "LLFree", "one domain", "two");
+    println!(
+        "ns, median and least{:>12}{:>16}{:>16}{:>16}",
+        "LLFree", "one", "first of 2", "second"
+    );
     for order in [0, 3, 9].map(Order) {
-        let mut times = [const { Vec::new() }; 4];
+        let mut times = [const { Vec::new() }; 5];
         for _ in 0..ROUNDS {
-            times[0].push(round(PAIRS, || pair(&*plain, order)));
-            times[1].push(round(PAIRS, || pair(&*one, order)));
-            times[2].push(round(PAIRS, || pair(&two, order)));
-            times[3].push(round(PAIRS, || {
+            times[0].push(round(PAIRS, || pair(&*plain, order, Slot(0))));
+            times[1].push(round(PAIRS, || pair(&*one, order, Slot(0))));
+            times[2].push(round(PAIRS, || pair(&two, order, Slot(0))));
+            times[3].push(round(PAIRS, || pair(&two, order, Slot(1))));
+            times[4].push(round(PAIRS, || {
                 let before = word.load(Ordering::Relaxed);
                 let swapped =
                     word.compare_exchange(before, before ^ 1, Ordering::AcqRel, Ordering::Relaxed);
                 assert!(black_box(swapped).is_ok(), "nobody else changes it");
             }));
         }
-        let [plain, one, two, swap] = times.map(of);
+        let [plain, one, first, second, swap] = times.map(of);
         print!("pair, order {:<6}", order.0);
-        [plain, one, two].iter().for_each(|[median, least, _]| print!("{median:>8.1}{least:>8.1}"));
+        [plain, one, first, second]
+            .iter()
+            .for_each(|[median, least, _]| print!("{median:>8.1}{least:>8.1}"));
         println!("   C = {:.2}", swap[0]);
     }
     let (rounds, locked, mut out) = (Rounds::new(), Mutex::new(two), Vec::new());

@@ -13,7 +13,9 @@ use core::ops::Range;
 use woodlot_frame::{AllocError, Batch, FrameAllocator, FrameId, Geometry, Order, Place, Request};
 
 use crate::domains::Domains;
+use crate::map::MAX_DOMAINS;
 use crate::policy::Policy;
+use crate::turns::Wanted;
 use crate::zone::Zone;
 
 /// Blocks that are asked of a zone at a time.
@@ -125,21 +127,51 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
         left: &mut usize,
         runs: &mut Runs<'_>,
     ) -> Result<(), RunsError> {
-        let count = *left;
-        let even = policy.is_even().then(|| policy.first_page(count));
-        let zones = self.zones.len();
-        for (number, zone) in self.zones.iter().enumerate().filter(|_| even.is_some()) {
-            // Pages `first .. first + count` in turn: how many fall to this zone.
-            let first = even.unwrap_or(0) % zones;
-            let before = |end: usize| end.saturating_sub(number).div_ceil(zones);
-            let mut share = before(first.saturating_add(count)) - before(first);
-            let asked = share;
-            let taken = self.take(zone, request, &mut share, runs);
-            *left -= asked - share;
-            taken?;
+        if !policy.is_even() {
+            let first = self.turn_of(policy, request.slot).next();
+            let Some(first) = first else { return Ok(()) };
+            let wanted = Wanted { domain: first.domain, in_turn: false };
+            return self.take_in_turn(policy, request, wanted, left, runs);
         }
-        for zone in self.turn_of(policy, request.slot) {
-            self.take(zone, request, left, runs)?;
+        let (count, domains) = (*left, self.with_memory());
+        let first = policy.first_page(count).checked_rem(domains.len()).unwrap_or(0);
+        // What each domain was to give, and does not have.
+        let mut lacking = [0; MAX_DOMAINS];
+        for (number, (domain, lacks)) in domains.iter().zip(&mut lacking).enumerate() {
+            // Pages `first .. first + count` in turn: how many fall to this domain.
+            let before = |end: usize| end.saturating_sub(number).div_ceil(domains.len());
+            let share = before(first.saturating_add(count)) - before(first);
+            *lacks = share;
+            let wanted = Wanted { domain, in_turn: true };
+            for zone in self.zones_of(domain) {
+                self.take(zone, request, wanted, lacks, runs)?;
+            }
+            *left -= share - *lacks;
+        }
+        if *left > 0 {
+            for (domain, lacks) in domains.iter().zip(&mut lacking) {
+                let (asked, wanted) = (*lacks, Wanted { domain, in_turn: true });
+                self.take_in_turn(policy, request, wanted, lacks, runs)?;
+                *left -= asked - *lacks;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes pages from the zones in turn.
+    fn take_in_turn(
+        &self,
+        policy: Policy<'_>,
+        request: Request,
+        wanted: Wanted,
+        left: &mut usize,
+        runs: &mut Runs<'_>,
+    ) -> Result<(), RunsError> {
+        let mut turn = self.turn_of(policy, request.slot);
+        while *left > 0
+            && let Some(zone) = turn.next()
+        {
+            self.take(zone, request, wanted, left, runs)?;
         }
         Ok(())
     }
@@ -149,6 +181,7 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
         &self,
         zone: &Zone<'a, A>,
         request: Request,
+        wanted: Wanted,
         left: &mut usize,
         runs: &mut Runs<'_>,
     ) -> Result<(), RunsError> {
@@ -170,6 +203,7 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
                             return Err(RunsError::TooManyRuns);
                         }
                         *left -= 1 << (order - unit);
+                        self.turns.count(request.slot, wanted, zone.domain, 1 << order);
                     }
                 }
                 Err(AllocError::OutOfMemory) if order == unit => break,

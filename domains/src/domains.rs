@@ -5,19 +5,23 @@
 //!   free    frame ─► index: the zone, and the frame's number there ─► the zone's allocator
 //! ```
 //!
-//! *Progress*: as the allocators'. What is here is not changed after it was made.
+//! *Progress*: as the allocators'. What is here is not changed after it was made, but for ranges that are added and
+//! removed, counters, and which zone of a slot's domain is asked first.
 
+use woodlot_frame::atomics::{AtomicU64, Ordering};
 use woodlot_frame::{
-    AllocError, BadSlot, Batch, FrameAllocator, FrameId, FreeBatchError, FreeError, Geometry,
-    HugeId, OfflineError, Order, Place, Request, Slot, Stats, Unsupported, ZoneConfig, alloc_each,
-    alloc_within,
+    AllocError, BadSlot, Batch, Class, FrameAllocator, FrameId, FreeBatchError, FreeError,
+    Geometry, HugeId, OfflineError, Order, Place, Request, Slot, Stats, Unsupported, ZoneConfig,
+    alloc_each, alloc_within,
 };
 
 use crate::DomainId;
 use crate::index::{Index, Located};
 use crate::policy::{DomainSet, Policy};
-use crate::turns::Turns;
-use crate::zone::{Zone, Zones};
+use crate::tally::NumaStats;
+use crate::turns::{Home, Turns, Wanted};
+use crate::zone::Zone;
+use crate::zones::Zones;
 
 /// Frames of a batch that are given to a zone at a time.
 const BATCH: usize = 64;
@@ -49,6 +53,19 @@ fn no_block<G: Geometry>(frame: FrameId, order: Order) -> FreeError {
     }
 }
 
+/// What two zones have.
+fn sum(mut sum: Stats, stats: Stats) -> Stats {
+    sum.free_frames += stats.free_frames;
+    sum.free_huge += stats.free_huge;
+    sum.offline_huge += stats.offline_huge;
+    for (sum, class) in sum.classes.iter_mut().zip(stats.classes) {
+        sum.trees += class.trees;
+        sum.free_frames += class.free_frames;
+        sum.free_huge += class.free_huge;
+    }
+    sum
+}
+
 /// Zones of several domains, of which each frame finds its own.
 ///
 /// Frames that do not exist, in a chunk with others that do, and those of carved metadata count as allocated. As with all
@@ -64,42 +81,90 @@ pub struct Domains<'a, A> {
     pub(crate) index: Index<'a>,
     pub(crate) zones: Zones<'a, A>,
     pub(crate) turns: Turns<'a>,
+    /// The domains that have memory, as a [`DomainSet`].
+    pub(crate) memory: AtomicU64,
 }
 
 impl<'a, A: FrameAllocator> Domains<'a, A> {
     /// The domains that have memory.
     pub fn domains(&self) -> impl Iterator<Item = DomainId> + Clone + '_ {
-        self.zones.iter().map(|zone| zone.domain)
+        self.with_memory().iter()
     }
 
-    /// The domain of a frame; `None` in a chunk without memory. A chunk is as large as the largest block.
+    /// The same as a set.
+    pub(crate) fn with_memory(&self) -> DomainSet {
+        DomainSet(self.memory.load(Ordering::Relaxed))
+    }
+
+    /// Looks for the domains that have memory, when some was added or removed.
+    pub(crate) fn look_for_memory(&self) {
+        let known = (0..self.turns.domains() as u8).map(DomainId);
+        let have = known.filter(|&domain| self.zones_of(domain).next().is_some());
+        let set = have.fold(0, |set, domain| set | 1 << domain.0);
+        self.memory.store(set, Ordering::Relaxed);
+    }
+
+    /// The domain of a frame; `None` where there is no memory. What is missing in a chunk, which is as large as the largest
+    /// block, is taken for memory of the domain that has the rest.
     pub fn domain_of(&self, frame: FrameId) -> Option<DomainId> {
         self.at(frame).map(|(zone, _)| zone.domain)
     }
 
     /// What a domain has; `None` if it has no memory.
     pub fn stats_of(&self, domain: DomainId) -> Option<Stats> {
-        let zone = self.zones.iter().find(|zone| zone.domain == domain)?;
-        Some(zone.allocator.stats())
+        let all = self.zones_of(domain).map(|zone| zone.allocator.stats());
+        all.reduce(sum)
+    }
+
+    /// What a domain was asked for, and gave, since the start. About so, while other calls go on.
+    pub fn numa_stats(&self, domain: DomainId) -> NumaStats {
+        self.turns.counted(domain)
+    }
+
+    /// The zones of a domain.
+    pub(crate) fn zones_of(&self, domain: DomainId) -> impl Iterator<Item = &Zone<'a, A>> + Clone {
+        let head = self.zones.get(self.turns.head(domain));
+        head.into_iter().chain(self.zones.added.iter().filter(move |zone| zone.domain == domain))
     }
 
     /// The zone of a frame, and its number there.
     #[inline(always)]
-    fn at(&self, frame: FrameId) -> Option<(&Zone<'a, A>, FrameId)> {
-        if let Some(there) = self.zones.first.there(frame) {
-            return Some((&self.zones.first, there));
+    pub(crate) fn at(&self, frame: FrameId) -> Option<(&Zone<'a, A>, FrameId)> {
+        if self.zones.first.longest.has(frame) {
+            return Some((&self.zones.first, frame));
         }
         self.at_index(frame)
     }
 
     #[inline(never)]
     fn at_index(&self, frame: FrameId) -> Option<(&Zone<'a, A>, FrameId)> {
-        let Located { zone, frame } = self.index.locate::<A::Geometry>(frame)?;
-        Some((self.zones.get(zone)?, frame))
+        if let Some(Located { zone, frame }) = self.index.locate::<A::Geometry>(frame) {
+            return Some((self.zones.get(zone)?, frame));
+        }
+        let place = self.zones.added.place_of(frame)?;
+        Some((self.zones.added.get(place)?, frame))
+    }
+
+    /// Frees what is not in the longest piece of the first zone: perhaps in that of the zone that the slot asks first,
+    /// which is known before the frame is.
+    #[inline(never)]
+    fn free_elsewhere(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
+        let near = self.turns.home(slot).and_then(|home| self.zones.get(home.nearest()));
+        match near {
+            Some(zone) if zone.longest.has(frame) => zone.allocator.free(frame, order, slot),
+            _ => self.free_far(frame, order, slot),
+        }
+    }
+
+    #[inline(never)]
+    fn free_far(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
+        let (zone, there) =
+            self.at_index(frame).ok_or_else(|| no_block::<A::Geometry>(frame, order))?;
+        zone.allocator.free(there, order, slot).map_err(|error| zone.free_error(error))
     }
 
     /// The same of a huge frame.
-    fn at_huge(&self, huge: HugeId) -> Option<(&Zone<'a, A>, HugeId)> {
+    pub(crate) fn at_huge(&self, huge: HugeId) -> Option<(&Zone<'a, A>, HugeId)> {
         if huge.0 > usize::MAX >> A::Geometry::HUGE_ORDER {
             return None;
         }
@@ -118,8 +183,8 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
             Policy::Prefer(domain) => self.turns.from(domain, slot),
             _ => self.turns.of(slot),
         };
-        let zones = turn.iter().filter_map(|&zone| self.zones.get(usize::from(zone)));
-        zones.filter(move |zone| set.has(zone.domain))
+        let domains = turn.iter().map(|&domain| DomainId(domain));
+        domains.filter(move |&domain| set.has(domain)).flat_map(|domain| self.zones_of(domain))
     }
 
     /// Allocates a block from the domain that the policy says; where that has none, from the nearest others.
@@ -131,25 +196,35 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
         if request.place != Place::Anywhere {
             return self.alloc(request);
         }
-        let first = policy.is_even().then(|| policy.first_page(1) % self.zones.len());
-        let first = first.and_then(|zone| self.zones.get(zone));
-        for zone in first.into_iter().chain(self.turn_of(policy, request.slot)) {
+        let in_turn = policy.is_even().then(|| {
+            let domains = self.with_memory();
+            domains.nth(policy.first_page(1).checked_rem(domains.len())?)
+        });
+        let in_turn = in_turn.flatten();
+        let first = in_turn.into_iter().flat_map(|domain| self.zones_of(domain));
+        let mut wanted = None;
+        for zone in first.chain(self.turn_of(policy, request.slot)) {
+            let wanted =
+                *wanted.get_or_insert(Wanted { domain: zone.domain, in_turn: in_turn.is_some() });
             match zone.allocator.alloc(request) {
-                Ok(frame) => return Ok(zone.frame(frame)),
+                Ok(frame) => {
+                    self.turns.count(request.slot, wanted, zone.domain, request.order.frames());
+                    return Ok(zone.frame(frame));
+                }
                 Err(AllocError::OutOfMemory) => {}
                 Err(error) => return Err(error),
             }
         }
-        match request.slot.0 < self.config.slots {
-            true => Err(AllocError::OutOfMemory),
-            false => Err(AllocError::BadSlot(request.slot)),
-        }
+        Err(self.none(request.slot))
     }
 
-    /// The zone that is asked first for a slot.
-    #[inline(always)]
-    fn nearest(&self, slot: Slot) -> Option<&Zone<'a, A>> {
-        self.zones.get(self.turns.first(slot))
+    /// Why there is no block where no zone has one.
+    #[cold]
+    fn none(&self, slot: Slot) -> AllocError {
+        match slot.0 < self.config.slots {
+            true => AllocError::OutOfMemory,
+            false => AllocError::BadSlot(slot),
+        }
     }
 
     /// A block at a frame, or inside of a range.
@@ -167,28 +242,105 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
         result.map(|_| frame).map_err(|error| zone.alloc_error(error))
     }
 
-    /// A block from any zone but the first in turn, which gave none.
+    /// A block for a slot whose first zone is not the first of all. What is asked for comes and goes in registers: a
+    /// request that is written in parts and read as a whole costs 20 ns.
+    #[inline(never)]
+    fn alloc_near(&self, order: Order, class: Class, slot: Slot) -> Result<FrameId, AllocError> {
+        let home = self.turns.home(slot);
+        let near = home.and_then(|home| Some((home, self.zones.get(home.nearest())?)));
+        let Some((home, zone)) = near else {
+            let none = Err(AllocError::OutOfMemory);
+            return self.alloc_otherwise(&self.zones.first, (order, class, slot), none);
+        };
+        match zone.allocator.alloc(Request::new(order, class, slot)) {
+            Ok(frame) if zone.longest.has(frame) => {
+                home.count(order);
+                Ok(frame)
+            }
+            result => self.alloc_otherwise(zone, (order, class, slot), result),
+        }
+    }
+
+    /// What the zone that was asked first said, where it gave no block of its longest piece.
     #[cold]
     #[inline(never)]
-    fn alloc_farther(&self, request: Request, error: AllocError) -> Result<FrameId, AllocError> {
-        if error != AllocError::OutOfMemory {
-            return Err(error);
+    fn alloc_otherwise(
+        &self,
+        zone: &Zone<'a, A>,
+        (order, class, slot): (Order, Class, Slot),
+        result: Result<FrameId, AllocError>,
+    ) -> Result<FrameId, AllocError> {
+        let Some(home) = self.turns.home(slot) else { return Err(AllocError::BadSlot(slot)) };
+        match result {
+            Ok(frame) => {
+                home.count(order);
+                Ok(zone.frame(frame))
+            }
+            Err(AllocError::OutOfMemory) => {
+                self.alloc_farther(Request::new(order, class, slot), home)
+            }
+            Err(error) => Err(error),
         }
-        let mut farther = self.turn_of(Policy::FirstTouch, request.slot).skip(1);
-        let found = farther.find_map(|zone| Some(zone.frame(zone.allocator.alloc(request).ok()?)));
-        found.ok_or(AllocError::OutOfMemory)
+    }
+
+    /// A block from any zone but the one that is asked first, which gave none, or is not there.
+    #[cold]
+    #[inline(never)]
+    fn alloc_farther(&self, request: Request, home: &Home) -> Result<FrameId, AllocError> {
+        let Request { order, slot, .. } = request;
+        let asked = self.zones.get(home.nearest()).map(core::ptr::from_ref);
+        let mut wanted = None;
+        for zone in self.turn_of(Policy::FirstTouch, slot) {
+            let wanted = *wanted.get_or_insert(Wanted { domain: zone.domain, in_turn: false });
+            if asked == Some(core::ptr::from_ref(zone)) {
+                continue;
+            }
+            match zone.allocator.alloc(request) {
+                Ok(frame) => {
+                    self.turns.count(slot, wanted, zone.domain, order.frames());
+                    if zone.domain == home.domain {
+                        self.ask_next(home, zone);
+                    }
+                    return Ok(zone.frame(frame));
+                }
+                Err(AllocError::OutOfMemory) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(AllocError::OutOfMemory)
+    }
+
+    /// Asks this zone first from now on.
+    fn ask_next(&self, home: &Home, zone: &Zone<'a, A>) {
+        let of = |number: &usize| {
+            self.zones.get(*number).is_some_and(|other| core::ptr::eq(other, zone))
+        };
+        let head = self.turns.head(home.domain);
+        let number = match of(&head) {
+            true => Some(head),
+            false => self
+                .zones
+                .added
+                .place_of(FrameId(zone.longest.start))
+                .map(|at| self.zones.number_of(at)),
+        };
+        number.filter(of).into_iter().for_each(|number| home.ask(number));
     }
 
     /// A batch from all zones in turn: how many blocks, and why there are no more, if there are too few.
     fn alloc_from_all(&self, request: Request, out: &mut [FrameId]) -> (usize, AllocError) {
-        let (mut taken, mut why) = (0, AllocError::BadSlot(request.slot));
+        let (mut taken, mut why) = (0, self.none(request.slot));
+        let mut wanted = None;
         for zone in self.turn_of(Policy::FirstTouch, request.slot) {
+            let wanted = *wanted.get_or_insert(Wanted { domain: zone.domain, in_turn: false });
             why = AllocError::OutOfMemory;
             let left = out.get_mut(taken..).unwrap_or_default();
             match zone.allocator.alloc_batch(request, Batch::UpTo, left) {
                 Ok(some) => {
                     left.iter_mut().take(some).for_each(|frame| *frame = zone.frame(*frame));
                     taken += some;
+                    let frames = some << request.order.0;
+                    self.turns.count(request.slot, wanted, zone.domain, frames);
                 }
                 Err(AllocError::OutOfMemory) => {}
                 Err(other) => return (taken, other),
@@ -201,12 +353,12 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
     }
 
     /// Calls for the huge frames of a range, run by run in each zone; undoes what it did if one refuses.
-    fn each_huge(
+    pub(crate) fn each_huge(
         &self,
         first: HugeId,
         count: usize,
-        does: impl Fn(&A, HugeId, usize) -> Result<(), OfflineError>,
-        undoes: impl Fn(&A, HugeId, usize) -> Result<(), OfflineError>,
+        does: impl Fn(&Zone<'a, A>, HugeId, usize) -> Result<(), OfflineError>,
+        undoes: impl Fn(&Zone<'a, A>, HugeId, usize) -> Result<(), OfflineError>,
     ) -> Result<(), OfflineError> {
         let end =
             first.0.checked_add(count).filter(|_| count > 0).ok_or(OfflineError::OutOfRange)?;
@@ -218,11 +370,11 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
             let Some((zone, huge, many)) = self.huge_run(HugeId(next), end) else {
                 return Err(OfflineError::OutOfRange);
             };
-            if let Err(error) = does(&zone.allocator, huge, many) {
+            if let Err(error) = does(zone, huge, many) {
                 let mut back = first.0;
                 while let Some((zone, huge, many)) = self.huge_run(HugeId(back), next) {
                     // It was just done.
-                    let _ = undoes(&zone.allocator, huge, many);
+                    let _ = undoes(zone, huge, many);
                     back += many;
                 }
                 return Err(match error {
@@ -268,23 +420,29 @@ impl<A: FrameAllocator> FrameAllocator for Domains<'_, A> {
         if request.place != Place::Anywhere {
             return self.alloc_placed(request);
         }
-        let Some(zone) = self.nearest(request.slot) else {
-            return Err(AllocError::BadSlot(request.slot));
+        let Some(home) = self.turns.home_of_first(request.slot) else {
+            return self.alloc_near(request.order, request.class, request.slot);
         };
-        match zone.allocator.alloc(Request { place: Place::Anywhere, ..request }) {
-            Ok(frame) => Ok(zone.frame(frame)),
-            Err(error) => self.alloc_farther(request, error),
+        // Nothing but the zone is kept across the call.
+        let Zone { allocator, longest, .. } = &self.zones.first;
+        match allocator.alloc(Request { place: Place::Anywhere, ..request }) {
+            Ok(frame) if longest.has(frame) => {
+                home.count(request.order);
+                Ok(frame)
+            }
+            result => {
+                let Request { order, class, slot, .. } = request;
+                self.alloc_otherwise(&self.zones.first, (order, class, slot), result)
+            }
         }
     }
 
     #[inline]
     fn free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
-        match self.at(frame) {
-            Some((zone, there)) => match zone.allocator.free(there, order, slot) {
-                Ok(()) => Ok(()),
-                Err(error) => Err(zone.free_error(error)),
-            },
-            None => Err(no_block::<A::Geometry>(frame, order)),
+        // The numbers in an error are right: a block lies in one chunk.
+        match &self.zones.first {
+            first if first.longest.has(frame) => first.allocator.free(frame, order, slot),
+            _ => self.free_elsewhere(frame, order, slot),
         }
     }
 
@@ -298,10 +456,12 @@ impl<A: FrameAllocator> FrameAllocator for Domains<'_, A> {
             return alloc_each(self, request, batch, out);
         }
         if batch == Batch::All
-            && let Some(zone) = self.nearest(request.slot)
+            && let Some(home) = self.turns.home(request.slot)
+            && let Some(zone) = self.zones.get(home.nearest())
         {
             match zone.allocator.alloc_batch(request, Batch::All, out) {
                 Ok(taken) => {
+                    home.count_frames(taken << request.order.0);
                     out.iter_mut().for_each(|frame| *frame = zone.frame(*frame));
                     return Ok(taken);
                 }
@@ -356,11 +516,15 @@ impl<A: FrameAllocator> FrameAllocator for Domains<'_, A> {
     }
 
     fn offline(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
-        self.each_huge(first, count, A::offline, A::online)
+        let does = |zone: &Zone<'_, A>, first, count| zone.allocator.offline(first, count);
+        let undoes = |zone: &Zone<'_, A>, first, count| zone.allocator.online(first, count);
+        self.each_huge(first, count, does, undoes)
     }
 
     fn online(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
-        self.each_huge(first, count, A::online, A::offline)
+        let does = |zone: &Zone<'_, A>, first, count| zone.allocator.online(first, count);
+        let undoes = |zone: &Zone<'_, A>, first, count| zone.allocator.offline(first, count);
+        self.each_huge(first, count, does, undoes)
     }
 
     fn is_available(&self, order: Order) -> bool {
@@ -373,17 +537,7 @@ impl<A: FrameAllocator> FrameAllocator for Domains<'_, A> {
 
     fn stats(&self) -> Stats {
         let all = self.zones.iter().map(|zone| zone.allocator.stats());
-        all.fold(Stats::default(), |mut sum, stats| {
-            sum.free_frames += stats.free_frames;
-            sum.free_huge += stats.free_huge;
-            sum.offline_huge += stats.offline_huge;
-            for (sum, class) in sum.classes.iter_mut().zip(stats.classes) {
-                sum.trees += class.trees;
-                sum.free_frames += class.free_frames;
-                sum.free_huge += class.free_huge;
-            }
-            sum
-        })
+        all.reduce(sum).unwrap_or_default()
     }
 
     fn is_free(&self, frame: FrameId, order: Order) -> bool {

@@ -5,6 +5,8 @@
 //!   Setup     the map, the slots and where they are, the distances            setup
 //!   Domains   a zone for each domain, without its holes; one FrameAllocator    domains, zone, index, turns
 //!   Policy    from which domain memory comes; runs of many pages               policy, batch
+//!   Room      memory that is added and removed while all of it is in use       hotplug, added
+//!   NumaStats what each domain was asked for, and gave                         tally
 //! ```
 //!
 //! After *Physical memory anti-fragmentation mechanisms in the FreeBSD kernel* (Novković).
@@ -12,21 +14,28 @@
 #![cfg_attr(coverage_nightly, feature(coverage_attribute))]
 #![warn(missing_docs)]
 
+mod added;
 mod batch;
 mod chunk;
 mod domains;
+mod hotplug;
 mod index;
 mod map;
 mod policy;
 mod setup;
+mod tally;
 mod turns;
 mod zone;
+mod zones;
 
+pub use added::Room;
 pub use batch::RunsError;
 pub use domains::Domains;
+pub use hotplug::{AddError, Metadata, RemoveError, Removed};
 pub use map::{DomainId, MAX_DOMAINS, Map, MapError, Present};
 pub use policy::{DomainSet, Policy, Rounds};
 pub use setup::{Setup, SetupError};
+pub use tally::NumaStats;
 pub use turns::{DistanceError, Distances};
 
 /// The example of this crate's README, compiled and run with the documentation's tests.

@@ -131,7 +131,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    fn check(range: &Present) -> Result<(), MapError> {
+    pub(crate) fn check(range: &Present) -> Result<(), MapError> {
         if range.end < range.start {
             return Err(MapError::Reversed(*range));
         }

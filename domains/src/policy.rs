@@ -17,7 +17,7 @@ use crate::{DomainId, MAX_DOMAINS};
 
 /// Some domains.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct DomainSet(u64);
+pub struct DomainSet(pub(crate) u64);
 
 const _: () = assert!(MAX_DOMAINS <= u64::BITS as usize);
 
@@ -29,6 +29,26 @@ impl DomainSet {
     pub fn of(domains: &[DomainId]) -> DomainSet {
         let bits = domains.iter().filter(|domain| domain.index() < MAX_DOMAINS);
         DomainSet(bits.fold(0, |set, domain| set | 1 << domain.0))
+    }
+
+    /// How many.
+    pub(crate) const fn len(self) -> usize {
+        self.0.count_ones() as usize
+    }
+
+    /// The one with this number among them.
+    pub(crate) fn nth(self, number: usize) -> Option<DomainId> {
+        self.iter().nth(number)
+    }
+
+    /// All of them, by number.
+    pub(crate) fn iter(self) -> impl Iterator<Item = DomainId> + Clone {
+        let mut left = self.0;
+        core::iter::from_fn(move || {
+            let next = (left != 0).then(|| DomainId(left.trailing_zeros() as u8));
+            left &= left.wrapping_sub(1);
+            next
+        })
     }
 
     /// Is this domain one of them?

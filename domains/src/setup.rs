@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   each domain    durable: the zone's allocator      volatile: the zone's allocator │ its chunks
-//!   the first one                                     … │ zones │ index │ turns │ homes
+//!   the first one                                     … │ zones │ ranges │ tallies │ homes │ index │ sections │ turns
 //!
 //!   carved from    the end of the domain's longest range
 //! ```
@@ -10,20 +10,24 @@
 use core::fmt;
 use core::ops::Range;
 
+use woodlot_frame::atomics::{AtomicU16, AtomicU64};
 use woodlot_frame::{
     ClassPolicy, Construct, FrameAllocator, FrameId, Geometry, Init, InitError, METADATA_ALIGN,
-    MetadataSize, RawMetadata, Slot, ZoneConfig,
+    MetadataSize, Order, RawMetadata, Slot, ZoneConfig,
 };
 
-use crate::chunk;
+use crate::added::{Place, Ranges, Room};
+use crate::chunk::{self, Piece, UNIT};
 use crate::domains::Domains;
-use crate::index::{self, Entry, Index};
+use crate::index::{self, Entry, Index, Run};
 use crate::map::{DomainId, MAX_DOMAINS, Map, Present};
-use crate::turns::{Distances, Home, Turns};
-use crate::zone::{Run, Zone, Zones};
+use crate::tally::Tally;
+use crate::turns::{Distances, Home, NO_ZONE, Turns};
+use crate::zone::{Frames, Zone};
+use crate::zones::Zones;
 
 /// What is said of a machine.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Setup<'s> {
     /// Its memory.
     pub map: Map<'s>,
@@ -37,6 +41,8 @@ pub struct Setup<'s> {
     pub homes: &'s [DomainId],
     /// How far the domains are from each other.
     pub distances: Distances<'s>,
+    /// Where memory may be added later.
+    pub room: Room,
 }
 
 /// Why there are no domains.
@@ -44,8 +50,10 @@ pub struct Setup<'s> {
 pub enum SetupError {
     /// A slot is at home in a domain of [`MAX_DOMAINS`] or more.
     NoSuchHome(Slot, DomainId),
-    /// Two domains have frames of one chunk, which is as large as the largest block.
-    SharedChunk(Present, Present),
+    /// Two domains have frames of the same 64, which begin at a multiple of 64.
+    SharedFrames(Present, Present),
+    /// The sections of the room have a block of this order, or there are too many ranges or sections.
+    RoomTooLarge(Order),
     /// A domain's zone cannot be made.
     Zone(DomainId, InitError),
     /// There is no memory for the metadata of a domain: its longest range has fewer frames than these.
@@ -58,11 +66,14 @@ impl fmt::Display for SetupError {
             Self::NoSuchHome(slot, domain) => {
                 write!(f, "slot {} is at home in {domain}, and there are {MAX_DOMAINS}", slot.0)
             }
-            Self::SharedChunk(one, other) => write!(
+            Self::SharedFrames(one, other) => write!(
                 f,
-                "the ranges from frame {} of {} and from frame {} of {} share a largest block",
+                "the ranges from frame {} of {} and from frame {} of {} have frames of the same 64",
                 one.start, one.domain, other.start, other.domain
             ),
+            Self::RoomTooLarge(order) => {
+                write!(f, "the room for more memory, in sections of {order}, is too large")
+            }
             Self::Zone(domain, error) => write!(f, "{domain}: {error}"),
             Self::TooSmall(domain, frames) => {
                 write!(f, "no range of {domain} has the {frames} frames that its metadata takes")
@@ -72,6 +83,9 @@ impl fmt::Display for SetupError {
 }
 
 impl core::error::Error for SetupError {}
+
+/// The most sections of a room: two bytes each.
+const MOST_SECTIONS: usize = 1 << 28;
 
 /// The bytes of so many values, with what aligns what follows.
 const fn bytes<T>(count: usize) -> usize {
@@ -83,16 +97,23 @@ const fn bytes<T>(count: usize) -> usize {
 #[derive(Clone, Copy)]
 struct Shared {
     zones: usize,
+    ranges: usize,
     entries: usize,
-    rows: usize,
+    sections: usize,
+    domains: usize,
     homes: usize,
 }
 
 impl Shared {
-    fn bytes<A>(self) -> usize {
-        let tables =
-            bytes::<Entry>(self.entries) + bytes::<u16>(self.rows) + bytes::<Home>(self.homes);
-        bytes::<Zone<'_, A>>(self.zones.saturating_sub(1)) + tables
+    const fn bytes<A>(self) -> usize {
+        let zones = bytes::<Zone<'_, A>>(self.zones.saturating_sub(1));
+        let zones = zones.saturating_add(bytes::<Place<'_, A>>(self.ranges));
+        let tallies = bytes::<Tally>(self.homes.saturating_mul(self.domains));
+        let slots = tallies.saturating_add(bytes::<Home>(self.homes));
+        let sections = bytes::<AtomicU16>(self.sections);
+        let lists = bytes::<Entry>(self.entries).saturating_add(sections);
+        let turns = bytes::<u8>(self.domains * self.domains) + bytes::<u16>(self.domains);
+        zones.saturating_add(slots).saturating_add(lists).saturating_add(turns)
     }
 }
 
@@ -101,17 +122,26 @@ impl<'s> Setup<'s> {
     pub const fn new(map: Map<'s>, slots: usize) -> Setup<'s> {
         let (homes, distances) = (&[], Distances::EQUAL);
         let (classes, record_room) = (ClassPolicy::SHIPPED, ZoneConfig::RECORD_ROOM);
-        Setup { map, slots, classes, record_room, homes, distances }
+        Setup { map, slots, classes, record_room, homes, distances, room: Room::NONE }
     }
 
     /// The same with slots at home in these domains.
-    pub const fn at_home(self, homes: &'s [DomainId]) -> Setup<'s> {
-        Setup { homes, ..self }
+    pub const fn at_home(mut self, homes: &'s [DomainId]) -> Setup<'s> {
+        self.homes = homes;
+        self
     }
 
     /// The same with these distances.
-    pub const fn apart(self, distances: Distances<'s>) -> Setup<'s> {
-        Setup { distances, ..self }
+    pub const fn apart(mut self, distances: Distances<'s>) -> Setup<'s> {
+        self.distances = distances;
+        self
+    }
+
+    /// The same with room for ranges that are [added](Domains::add_range) later, to domains that the map, the homes or
+    /// the distances name.
+    pub const fn growing(mut self, room: Room) -> Setup<'s> {
+        self.room = room;
+        self
     }
 
     /// The domain of a slot's CPU.
@@ -123,10 +153,18 @@ impl<'s> Setup<'s> {
     fn check<G: Geometry>(&self) -> Result<(), SetupError> {
         let pairs = self.map.ranges().windows(2).filter_map(<[Present]>::first_chunk);
         for &[one, other] in pairs {
-            let shared = chunk::covering::<G>(one).end > chunk::covering::<G>(other).start;
+            let shared = (one.end.0 - 1) >> UNIT == other.start.0 >> UNIT;
             if shared && one.domain != other.domain {
-                return Err(SetupError::SharedChunk(one, other));
+                return Err(SetupError::SharedFrames(one, other));
             }
+        }
+        let most = usize::from(NO_ZONE) - MAX_DOMAINS;
+        let section = u32::from(self.room.section.0);
+        if section >= usize::BITS
+            || self.room.ranges > most
+            || self.sections::<G>().1 > MOST_SECTIONS
+        {
+            return Err(SetupError::RoomTooLarge(self.room.section));
         }
         let bad = self.homes.iter().position(|home| home.index() >= MAX_DOMAINS);
         match bad.and_then(|slot| Some((slot, self.homes.get(slot)?))) {
@@ -135,21 +173,67 @@ impl<'s> Setup<'s> {
         }
     }
 
-    /// The runs of chunks of all zones, zone by zone.
-    fn runs<G: Geometry>(
-        &self,
-    ) -> impl Iterator<Item = (usize, Range<usize>)> + Clone + use<'s, G> {
+    /// log2 of the frames of a section of the room.
+    fn section<G: Geometry>(&self) -> u32 {
+        u32::from(self.room.section.0).clamp(G::MAX_ORDER, usize::BITS - 1)
+    }
+
+    /// The first section of the room, and how many there are.
+    fn sections<G: Geometry>(&self) -> (usize, usize) {
+        let shift = self.section::<G>();
+        let Range { start, end } = &self.room.within;
+        // What is not a whole section has no room.
+        let (first, end) = (start.0.div_ceil(1 << shift), end.0 >> shift);
+        (first, if self.room.ranges == 0 { 0 } else { end.saturating_sub(first) })
+    }
+
+    /// The pieces of all zones, zone by zone.
+    fn pieces<G: Geometry>(&self) -> impl Iterator<Item = (usize, Piece)> + Clone + use<'s, G> {
         let map = self.map;
         let zones = map.domains().enumerate();
-        zones.flat_map(move |(zone, of)| chunk::runs::<G>(map, of).map(move |run| (zone, run)))
+        zones
+            .flat_map(move |(zone, of)| chunk::pieces::<G>(map, of).map(move |piece| (zone, piece)))
+    }
+
+    fn units<G: Geometry>(&self) -> impl Iterator<Item = Range<usize>> + Clone + use<'s, G> {
+        self.pieces::<G>().map(|(_, piece)| piece.units)
+    }
+
+    /// The same with their numbers in the zones.
+    fn runs<G: Geometry>(&self) -> impl Iterator<Item = Run> + Clone + use<'_, 's, G> {
+        self.pieces::<G>().map(|(zone, Piece { units, nth })| {
+            let domain = self.map.domains().nth(zone).unwrap_or_default();
+            let chunk = Self::longest::<G>(self.map, domain).1 + nth;
+            let within = units.start & ((1 << chunk::units::<G>()) - 1);
+            Run { zone, there: chunk << chunk::units::<G>() | within, units }
+        })
+    }
+
+    /// The longest piece of a domain, and the chunk that its first one has to be in the zone for this piece to have the
+    /// same numbers there.
+    fn longest<G: Geometry>(map: Map<'_>, domain: DomainId) -> (Frames, usize) {
+        let longest = chunk::pieces::<G>(map, domain).max_by_key(|piece| piece.units.len());
+        let Some(Piece { units, nth }) = longest else { return (Frames { start: 0, count: 0 }, 0) };
+        // As many chunks lie before it.
+        let first = (units.start >> chunk::units::<G>()) - nth;
+        (Frames { start: units.start << UNIT, count: units.len().saturating_mul(1 << UNIT) }, first)
+    }
+
+    /// How many domains are known.
+    fn known(&self) -> usize {
+        let known = self.map.domains().chain(self.homes.iter().copied());
+        known.map(|domain| domain.index() + 1).max().unwrap_or(1).max(self.distances.domains())
     }
 
     fn shared<G: Geometry>(&self) -> Shared {
-        let zones = self.map.domains().count();
-        let known = self.map.domains().chain(self.homes.iter().copied());
-        let domains = known.map(|domain| domain.index() + 1).max().unwrap_or(1);
-        let entries = index::entries(self.runs::<G>().map(|(_, run)| run));
-        Shared { zones, entries, rows: domains * zones, homes: self.slots }
+        Shared {
+            zones: self.map.domains().count(),
+            ranges: self.room.ranges,
+            entries: index::entries::<G>(self.units::<G>()),
+            sections: self.sections::<G>().1,
+            domains: self.known(),
+            homes: self.slots,
+        }
     }
 
     /// So many frames from this one on, for these slots.
@@ -164,11 +248,12 @@ impl<'s> Setup<'s> {
         let mut ranges = self.map.of(domain);
         let (first, last) = (ranges.next(), ranges.next_back());
         let start = first.map_or(0, |range| chunk::offset::<G>(range.start));
+        let place = Self::longest::<G>(self.map, domain).1;
         let end = last.or(first).map_or(0, |range| chunk::offset::<G>(range.end));
         let end = if end == 0 { G::MAX_FRAMES } else { end };
         let frames =
             chunks.saturating_mul(G::MAX_FRAMES).saturating_sub(start + G::MAX_FRAMES - end);
-        self.config(FrameId(start), frames)
+        self.config(chunk::frame::<G>(place, start), frames)
     }
 
     /// How many chunks a domain has.
@@ -195,7 +280,8 @@ impl<'s> Setup<'s> {
             let mut size = self.zone_size::<A>(domain)?;
             size.volatile += bytes::<u32>(self.chunks::<A::Geometry>(domain));
             if number == 0 {
-                size.volatile += self.shared::<A::Geometry>().bytes::<A>();
+                let shared = self.shared::<A::Geometry>().bytes::<A>();
+                size.volatile = size.volatile.saturating_add(shared);
             }
             Ok((domain, size))
         })
@@ -229,28 +315,45 @@ impl<'s> Setup<'s> {
         let empty = SetupError::Zone(DomainId(0), InitError::EmptyZone);
         let (first, mut rest) = zones.next().unwrap_or(Err(empty))?;
         // SAFETY: the first domain's memory has room for this behind the zone's, and for each other zone.
-        let (tables, zones) = unsafe {
-            let tables = Tables::new(shared, &mut rest);
+        let (tables, others) = unsafe {
+            let tables = Tables::new(self, shared, &mut rest);
             let mut others = 0;
             for zone in zones {
                 tables.others.add(others).write(zone?.0);
                 others += 1;
             }
             let others = core::slice::from_raw_parts(tables.others, others);
-            (tables, Zones { first, others })
+            (tables, others)
         };
         let too_large = SetupError::Zone(DomainId(0), InitError::ZoneTooLarge);
-        let index = Index::new(tables.entries, self.runs::<A::Geometry>()).ok_or(too_large)?;
-        tables.homes.iter_mut().enumerate().for_each(|(slot, home)| home.domain = self.home(slot));
-        let of = |zone: usize| zones.get(zone).map(|zone| zone.domain);
-        let turns = Turns::new(tables.homes, tables.rows, (zones.len(), of), &self.distances);
-        let span = self.map.span();
-        let config = self.config(span.start, span.end.0 - span.start.0);
-        let domains = Domains { config, index, zones, turns };
+        let runs = self.runs::<A::Geometry>();
+        let index = Index::new::<A::Geometry>(tables.entries, runs).ok_or(too_large)?;
+        let heads = tables.heads;
+        let numbered = self.map.domains().enumerate();
+        numbered.for_each(|(zone, of)| {
+            heads.get_mut(of.index()).into_iter().for_each(|head| *head = zone as u16);
+        });
+        let room = (self.sections::<A::Geometry>().0, self.section::<A::Geometry>());
+        let added = Ranges::new(tables.sections, tables.places, room);
+        let zones = Zones { first, others, added };
+        let Tables { homes, rows, tallies, .. } = tables;
+        let turns = Turns::new(homes, rows, heads, tallies, &self.distances);
+        let config = self.span();
+        let domains = Domains { config, index, zones, turns, memory: AtomicU64::new(0) };
+        domains.look_for_memory();
         let holed = self.map.ranges().iter().filter(|_| init == Init::Free);
         let mut holed = holed.filter(|range| self.begins(range.domain) == Init::Allocated);
         holed.try_for_each(|range| domains.hand_over(range.range()))?;
         Ok(domains)
+    }
+
+    /// All frames that there are or may be, with holes.
+    fn span(&self) -> ZoneConfig {
+        let (mut span, room) = (self.map.span(), &self.room.within);
+        if self.room.ranges > 0 && room.start < room.end {
+            span = span.start.min(room.start)..span.end.max(room.end);
+        }
+        self.config(span.start, span.end.0 - span.start.0)
     }
 
     /// Makes the zone of a domain; returns what is left of its memory, too.
@@ -270,22 +373,18 @@ impl<'s> Setup<'s> {
         // SAFETY: as the caller says; what lies behind is not the allocator's.
         let allocator = unsafe { A::construct(&config, own, begins) };
         let allocator = allocator.map_err(|error| SetupError::Zone(domain, error))?;
-        let first = index::first(self.runs::<A::Geometry>().map(|(_, run)| run));
-        let runs = || chunk::runs::<A::Geometry>(self.map, domain);
-        let mut all = runs().flatten().map(|chunk| (chunk - first) as u32);
+        let first = index::first::<A::Geometry>(self.units::<A::Geometry>());
+        let runs = chunk::runs::<A::Geometry>(self.map, domain);
+        let mut all = runs.flatten().map(|chunk| (chunk - first) as u32);
         // SAFETY: as the caller says.
         let (chunks, rest) = unsafe {
             let mut rest = Rest(metadata.volatile.0.add(size.volatile));
-            (&*rest.take(self.chunks::<A::Geometry>(domain), || all.next().unwrap_or(0)), rest)
+            let count = self.chunks::<A::Geometry>(domain);
+            (&*rest.take(count, |_| all.next().unwrap_or(0)), rest)
         };
-        let places = runs().scan(0, |place, run| {
-            let at = *place;
-            *place += run.len();
-            Some((run, at))
-        });
-        let longest = places.max_by_key(|(run, _)| run.len()).unwrap_or((0..0, 0));
-        let longest = Run::new::<A::Geometry>(&longest.0, longest.1);
-        Ok((Zone { allocator, domain, longest, first, chunks }, rest))
+        let (longest, there) = Self::longest::<A::Geometry>(self.map, domain);
+        let metadata = FrameId(0)..FrameId(0);
+        Ok((Zone { allocator, domain, longest, first: (first, there), chunks, metadata }, rest))
     }
 
     /// How the zone of a domain begins that is to be free: allocated, if it has holes, and then freed but for these.
@@ -344,22 +443,31 @@ impl<'s> Setup<'s> {
 /// What the first domain has beside its zone, laid out.
 struct Tables<'a, A> {
     others: *mut Zone<'a, A>,
+    places: &'a [Place<'a, A>],
+    tallies: &'a [Tally],
+    homes: &'a [Home],
     entries: &'a mut [Entry],
-    rows: &'a mut [u16],
-    homes: &'a mut [Home],
+    sections: &'a [AtomicU16],
+    rows: &'a mut [u8],
+    heads: &'a mut [u16],
 }
 
 impl<A> Tables<'_, A> {
     /// # Safety
     /// As for [`Rest::take`], for all of them.
-    unsafe fn new(shared: Shared, rest: &mut Rest) -> Self {
+    unsafe fn new(setup: &Setup<'_>, shared: Shared, rest: &mut Rest) -> Self {
+        let Shared { zones, ranges, entries, sections, domains, homes } = shared;
         // SAFETY: as the caller says.
         unsafe {
             Tables {
-                others: rest.skip(shared.zones.saturating_sub(1)),
-                entries: rest.take(shared.entries, || Entry::NONE),
-                rows: rest.take(shared.rows, || 0),
-                homes: rest.take(shared.homes, Home::default),
+                others: rest.skip(zones.saturating_sub(1)),
+                places: rest.take(ranges, |_| Place::new()),
+                tallies: rest.take(homes * domains, |_| Tally::default()),
+                homes: rest.take(homes, |slot| Home::new(setup.home(slot))),
+                entries: rest.take(entries, |_| Entry::NONE),
+                sections: rest.take(sections, |_| AtomicU16::new(0)),
+                rows: rest.take(domains * domains, |_| 0),
+                heads: rest.take(domains, |_| NO_ZONE),
             }
         }
     }
@@ -385,11 +493,15 @@ impl Rest {
     ///
     /// # Safety
     /// As for [`skip`](Self::skip), for `'a`.
-    unsafe fn take<'a, T>(&mut self, count: usize, mut value: impl FnMut() -> T) -> &'a mut [T] {
+    unsafe fn take<'a, T>(
+        &mut self,
+        count: usize,
+        mut value: impl FnMut(usize) -> T,
+    ) -> &'a mut [T] {
         // SAFETY: as the caller says; each value is written.
         unsafe {
             let start = self.skip::<T>(count);
-            (0..count).for_each(|at| start.add(at).write(value()));
+            (0..count).for_each(|at| start.add(at).write(value(at)));
             core::slice::from_raw_parts_mut(start, count)
         }
     }
@@ -444,8 +556,9 @@ fn single<R>(
 fn init_error(error: SetupError) -> InitError {
     match error {
         SetupError::Zone(_, error) => error,
-        SetupError::NoSuchHome(..) | SetupError::SharedChunk(..) | SetupError::TooSmall(..) => {
-            InitError::Unsupported
-        }
+        SetupError::NoSuchHome(..)
+        | SetupError::SharedFrames(..)
+        | SetupError::RoomTooLarge(..)
+        | SetupError::TooSmall(..) => InitError::Unsupported,
     }
 }

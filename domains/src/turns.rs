@@ -1,17 +1,21 @@
-//! Which zones are asked for memory, and in which order: the nearest first.
+//! Which domains are asked for memory, and in which order: the nearest first.
 //!
 //! ```text
 //!   slot     0 │ 1 │ 2 │ 3
-//!   home     0 │ 0 │ 1 │ 1         the domain of the slot's CPU
+//!   home     0 │ 0 │ 1 │ 1         the domain of the slot's CPU, and which zone of it gave last
 //!
-//!   domain 0   zone of 0 │ zone of 1 │ zone of 2
-//!   domain 1   zone of 1 │ zone of 2 │ zone of 0       by distance, then by number
+//!   domain     0 │ 1 │ 2
+//!   zone       0 │ – │ 1           the one that it began with
+//!   domain 0   0 │ 1 │ 2
+//!   domain 1   1 │ 2 │ 0           by distance, then by number
 //! ```
 
 use core::fmt;
 
-use woodlot_frame::Slot;
+use woodlot_frame::atomics::{AtomicU32, Ordering};
+use woodlot_frame::{Order, Slot};
 
+use crate::tally::{Counter, NumaStats, Tally};
 use crate::{DomainId, MAX_DOMAINS};
 
 /// How far domains are from each other, as firmware's SLIT says: 10 for a domain's own memory.
@@ -80,6 +84,11 @@ impl<'a> Distances<'a> {
         Ok(distances)
     }
 
+    /// How many domains something is said of.
+    pub(crate) const fn domains(&self) -> usize {
+        self.count
+    }
+
     /// How far it is.
     pub fn between(&self, from: DomainId, to: DomainId) -> u8 {
         let [row, column] = [from, to].map(DomainId::index);
@@ -89,77 +98,158 @@ impl<'a> Distances<'a> {
     }
 }
 
-/// Where a slot is at home.
-#[derive(Clone, Copy, Debug, Default)]
+/// No zone.
+pub(crate) const NO_ZONE: u16 = u16::MAX;
+
+/// Where a slot is at home: one cache line, which its calls write to.
+#[repr(align(64))]
 pub(crate) struct Home {
     pub(crate) domain: DomainId,
-    nearest: u16,
+    /// The zone of that domain that is asked first; [`NO_ZONE`], if it has none.
+    nearest: AtomicU32,
+    /// Frames that came from it at once: a hit for the domain, and local.
+    near: Counter,
 }
 
-/// The zones in turn for each slot.
+impl Home {
+    pub(crate) fn new(domain: DomainId) -> Home {
+        Home { domain, nearest: AtomicU32::new(NO_ZONE.into()), near: Counter::default() }
+    }
+
+    /// The zone that is asked first.
+    #[inline(always)]
+    pub(crate) fn nearest(&self) -> usize {
+        self.nearest.load(Ordering::Relaxed) as usize
+    }
+
+    /// Asks this zone first, another one of the same domain, from now on.
+    pub(crate) fn ask(&self, zone: usize) {
+        self.nearest.store(zone as u32, Ordering::Relaxed);
+    }
+
+    /// Counts a block from the zone that is asked first.
+    #[inline(always)]
+    pub(crate) fn count(&self, order: Order) {
+        self.near.add(1usize.wrapping_shl(order.0.into()));
+    }
+
+    /// The same of frames.
+    pub(crate) fn count_frames(&self, frames: usize) {
+        self.near.add(frames);
+    }
+}
+
+/// Which domain was to give, and how that was decided.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted {
+    pub(crate) domain: DomainId,
+    pub(crate) in_turn: bool,
+}
+
+/// The domains in turn for each slot.
 pub(crate) struct Turns<'a> {
-    /// The domain of each slot, and the zone that is asked first.
-    homes: &'a [Home],
-    /// A row of zones for each domain.
-    rows: &'a [u16],
-    /// How many zones there are.
-    zones: usize,
+    pub(crate) homes: &'a [Home],
+    /// A row of domains for each domain.
+    rows: &'a [u8],
+    /// The zone that each domain began with.
+    heads: &'a [u16],
+    /// A row for each slot, with as many as there are domains.
+    tallies: &'a [Tally],
 }
 
 impl<'a> Turns<'a> {
-    /// Puts the zones of these domains in order, for each domain in turn, in memory that has as many rows as it is long.
+    /// Puts as many domains in order as there are heads, for each of them in turn; `rows` has room for all.
     pub(crate) fn new(
-        homes: &'a mut [Home],
-        rows: &'a mut [u16],
-        (zones, domain_of): (usize, impl Fn(usize) -> Option<DomainId>),
+        homes: &'a [Home],
+        rows: &'a mut [u8],
+        heads: &'a [u16],
+        tallies: &'a [Tally],
         distances: &Distances<'_>,
     ) -> Turns<'a> {
-        for (domain, row) in rows.chunks_exact_mut(zones.max(1)).enumerate() {
+        for (domain, row) in rows.chunks_exact_mut(heads.len().max(1)).enumerate() {
             let from = DomainId(domain as u8);
-            let far = |zone: &u16| {
-                let to = domain_of(usize::from(*zone));
-                to.map(|to| (distances.between(from, to), from != to, to))
-            };
-            row.iter_mut().enumerate().for_each(|(at, zone)| *zone = at as u16);
+            let far = |&to: &u8| (distances.between(from, DomainId(to)), from.0 != to, to);
+            row.iter_mut().enumerate().for_each(|(at, domain)| *domain = at as u8);
             for end in 1..row.len() {
                 for at in (0..end).rev() {
-                    match row.get_mut(at..).and_then(<[u16]>::first_chunk_mut) {
+                    match row.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
                         Some([one, other]) if far(other) < far(one) => core::mem::swap(one, other),
                         _ => break,
                     }
                 }
             }
         }
-        let rows = &*rows;
-        for home in &mut *homes {
-            let row = rows.get(home.domain.index() * zones..).and_then(<[u16]>::first);
-            home.nearest = row.copied().unwrap_or_default();
-        }
-        Turns { homes, rows, zones }
+        let turns = Turns { homes, rows, heads, tallies };
+        homes.iter().for_each(|home| home.ask(turns.head(home.domain)));
+        turns
     }
 
-    /// The zone that is asked first for a slot; one that does not exist, if there is no such slot.
+    /// How many domains are known, with memory or without.
+    pub(crate) fn domains(&self) -> usize {
+        self.heads.len()
+    }
+
+    /// The zone that a domain began with; one that does not exist, if it had none.
+    pub(crate) fn head(&self, domain: DomainId) -> usize {
+        self.heads.get(domain.index()).copied().unwrap_or(NO_ZONE).into()
+    }
+
+    /// Where a slot is at home.
     #[inline(always)]
-    pub(crate) fn first(&self, slot: Slot) -> usize {
-        self.homes.get(slot.0).map_or(usize::MAX, |home| usize::from(home.nearest))
+    pub(crate) fn home(&self, slot: Slot) -> Option<&'a Home> {
+        self.homes.get(slot.0)
     }
 
-    /// The zones for a slot; none if there is no such slot.
-    pub(crate) fn of(&self, slot: Slot) -> &'a [u16] {
+    /// The same, if the first zone of all is asked first.
+    #[inline(always)]
+    pub(crate) fn home_of_first(&self, slot: Slot) -> Option<&'a Home> {
+        self.home(slot).filter(|home| home.nearest() == 0)
+    }
+
+    /// The domains for a slot; none if there is no such slot.
+    pub(crate) fn of(&self, slot: Slot) -> &'a [u8] {
         self.homes.get(slot.0).map_or(&[], |home| self.row(home.domain))
     }
 
-    /// The zones from a domain on, for a slot; from the slot's own where nothing is known of the domain.
-    pub(crate) fn from(&self, domain: DomainId, slot: Slot) -> &'a [u16] {
+    /// The domains from one on, for a slot; from the slot's own where nothing is known of it.
+    pub(crate) fn from(&self, domain: DomainId, slot: Slot) -> &'a [u8] {
         match self.row(domain) {
             row @ [_, ..] if slot.0 < self.homes.len() => row,
             _ => self.of(slot),
         }
     }
 
-    fn row(&self, domain: DomainId) -> &'a [u16] {
-        let start = domain.index() * self.zones;
-        self.rows.get(start..start + self.zones).unwrap_or_default()
+    fn row(&self, domain: DomainId) -> &'a [u8] {
+        let start = domain.index() * self.heads.len();
+        self.rows.get(start..start + self.heads.len()).unwrap_or_default()
+    }
+
+    /// Counts frames that a domain gave to a slot.
+    pub(crate) fn count(&self, slot: Slot, wanted: Wanted, from: DomainId, frames: usize) {
+        let start = slot.0 * self.heads.len();
+        let row = self.tallies.get(start..start + self.heads.len()).unwrap_or_default();
+        let (Some(home), Some(gave)) = (self.home(slot), row.get(from.index())) else { return };
+        if from == wanted.domain {
+            gave.hit.add(frames);
+            gave.interleave_hit.add(if wanted.in_turn { frames } else { 0 });
+        } else {
+            gave.miss.add(frames);
+            row.get(wanted.domain.index()).into_iter().for_each(|had| had.foreign.add(frames));
+        }
+        let near = home.domain == from;
+        if near { &gave.local_node } else { &gave.other_node }.add(frames);
+    }
+
+    /// What all slots counted of a domain.
+    pub(crate) fn counted(&self, domain: DomainId) -> NumaStats {
+        let mut sum = NumaStats::default();
+        let own = self.tallies.chunks_exact(self.heads.len().max(1));
+        own.filter_map(|row| row.get(domain.index())).for_each(|tally| sum += tally.get());
+        for home in self.homes.iter().filter(|home| home.domain == domain) {
+            let near = home.near.get();
+            sum += NumaStats { hit: near, local_node: near, ..NumaStats::default() };
+        }
+        sum
     }
 }
 
@@ -183,18 +273,17 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_zone_comes_first() {
+    fn the_nearest_domain_comes_first() {
         let matrix = [10, 30, 20, 30, 10, 15, 20, 15, 10];
         let distances = Distances::new(&matrix).expect("they are right");
-        let zones = [DomainId(0), DomainId(1), DomainId(2)];
-        let mut rows = [0; 12];
-        let mut homes = [0, 1, 2, 3].map(|of| Home { domain: DomainId(of), nearest: 0 });
-        let turns =
-            Turns::new(&mut homes, &mut rows, (3, |zone| zones.get(zone).copied()), &distances);
+        let mut rows = [0; 16];
+        let homes = [0, 1, 2, 3].map(|of| Home::new(DomainId(of)));
+        let turns = Turns::new(&homes, &mut rows, &[0, 2, 1, NO_ZONE], &[], &distances);
         let of = |slot| turns.of(Slot(slot));
-        assert_eq!([of(0), of(1), of(2)], [[0, 2, 1], [1, 2, 0], [2, 1, 0]]);
-        assert_eq!(of(3), [0, 1, 2], "a domain without memory is equally far from all");
+        assert_eq!([of(0), of(1), of(2)], [[0, 2, 3, 1], [1, 2, 3, 0], [2, 1, 0, 3]]);
+        assert_eq!(of(3), [3, 0, 1, 2], "what is not said is equally far");
         assert!(of(4).is_empty());
-        assert_eq!([0, 1, 2, 3, 4].map(|slot| turns.first(Slot(slot))), [0, 1, 2, 0, usize::MAX]);
+        let nearest = [0, 1, 2, 3].map(|slot| homes[slot].nearest());
+        assert_eq!(nearest, [0, 2, 1, usize::from(NO_ZONE)]);
     }
 }

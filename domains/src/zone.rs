@@ -2,7 +2,10 @@
 
 use core::ops::Range;
 
-use woodlot_frame::{AllocError, FrameAllocator, FrameId, FreeError, Geometry};
+use woodlot_frame::{
+    AllocError, Class, FrameAllocator, FrameId, FreeError, Geometry, HugeId, OfflineError,
+    RangeRequest, Slot,
+};
 
 use crate::DomainId;
 use crate::chunk;
@@ -11,28 +14,27 @@ use crate::chunk;
 pub(crate) struct Zone<'a, A> {
     pub(crate) allocator: A,
     pub(crate) domain: DomainId,
-    pub(crate) longest: Run,
-    /// The chunk from which these are counted.
-    pub(crate) first: usize,
+    /// The longest piece: most frames lie there, and have the same numbers there as outside.
+    pub(crate) longest: Frames,
+    /// The chunk from which those in `chunks` are counted, and the one that stands for the first of them here.
+    pub(crate) first: (usize, usize),
     /// Which chunk is at each place.
     pub(crate) chunks: &'a [u32],
+    /// Frames behind the last one here that hold the metadata of a range that was added.
+    pub(crate) metadata: Range<FrameId>,
 }
 
-/// The longest run of chunks of a zone: most frames lie there, and find their numbers without a table.
+/// Frames side by side.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Run {
-    /// Its first frame, as the caller counts them, and in the zone.
-    outside: usize,
-    there: usize,
-    frames: usize,
+pub(crate) struct Frames {
+    pub(crate) start: usize,
+    pub(crate) count: usize,
 }
 
-impl Run {
-    /// So many chunks from this one on, at this place of the zone.
-    pub(crate) fn new<G: Geometry>(chunks: &Range<usize>, place: usize) -> Run {
-        let first = |chunk| chunk::frame::<G>(chunk, 0).0;
-        let frames = (chunks.end - chunks.start).saturating_mul(G::MAX_FRAMES);
-        Run { outside: first(chunks.start), there: first(place), frames }
+impl Frames {
+    #[inline(always)]
+    pub(crate) const fn has(self, frame: FrameId) -> bool {
+        frame.0.wrapping_sub(self.start) < self.count
     }
 }
 
@@ -40,25 +42,16 @@ impl<A: FrameAllocator> Zone<'_, A> {
     /// The frame with this number here.
     #[inline(always)]
     pub(crate) fn frame(&self, there: FrameId) -> FrameId {
-        let offset = there.0.wrapping_sub(self.longest.there);
-        if offset < self.longest.frames {
-            return FrameId(self.longest.outside.wrapping_add(offset));
-        }
-        self.frame_of_chunk(there)
+        if self.longest.has(there) { there } else { self.frame_of_chunk(there) }
     }
 
+    #[cold]
     #[inline(never)]
     fn frame_of_chunk(&self, there: FrameId) -> FrameId {
-        let chunk = self.chunks.get(chunk::of::<A::Geometry>(there));
-        let chunk = self.first + chunk.map_or(0, |&chunk| chunk as usize);
+        let (first, there_first) = self.first;
+        let place = chunk::of::<A::Geometry>(there).wrapping_sub(there_first);
+        let chunk = first + self.chunks.get(place).map_or(0, |&chunk| chunk as usize);
         chunk::frame::<A::Geometry>(chunk, chunk::offset::<A::Geometry>(there))
-    }
-
-    /// A frame's number here, if it lies in the longest run.
-    #[inline(always)]
-    pub(crate) fn there(&self, frame: FrameId) -> Option<FrameId> {
-        let offset = frame.0.wrapping_sub(self.longest.outside);
-        (offset < self.longest.frames).then(|| FrameId(self.longest.there.wrapping_add(offset)))
     }
 
     /// An error of the allocator, with frames as the caller counts them.
@@ -85,33 +78,72 @@ impl<A: FrameAllocator> Zone<'_, A> {
             other => other,
         }
     }
-}
 
-/// All zones, of which the first is nearer than a pointer.
-pub(crate) struct Zones<'a, A> {
-    pub(crate) first: Zone<'a, A>,
-    pub(crate) others: &'a [Zone<'a, A>],
-}
-
-impl<'a, A> Zones<'a, A> {
-    /// The zone with this number.
-    #[inline(always)]
-    pub(crate) fn get(&self, number: usize) -> Option<&Zone<'a, A>> {
-        if number == 0 { Some(&self.first) } else { self.other(number) }
+    /// The huge frames that have no metadata, among these, and whether there are others.
+    fn whole(&self, first: HugeId, count: usize) -> (usize, bool) {
+        let end = self.metadata.start.0 >> A::Geometry::HUGE_ORDER;
+        match self.metadata.is_empty() || first.0 + count <= end {
+            true => (count, false),
+            false => (end.saturating_sub(first.0), true),
+        }
     }
 
-    #[inline(never)]
-    fn other(&self, number: usize) -> Option<&Zone<'a, A>> {
-        self.others.get(number.wrapping_sub(1))
+    /// What shares a huge frame with metadata.
+    fn rest(&self) -> Range<FrameId> {
+        FrameId(self.metadata.start.0 & !(A::Geometry::HUGE_FRAMES - 1))..self.metadata.start
     }
 
-    /// All of them, by number.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Zone<'a, A>> + Clone {
-        core::iter::once(&self.first).chain(self.others)
+    /// Takes huge frames out that are free. Those of the metadata go last, and together.
+    pub(crate) fn take_out(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
+        let (whole, last) = self.whole(first, count);
+        if whole > 0 {
+            self.allocator.offline(first, whole)?;
+        }
+        let taken = if last { self.take_rest(HugeId(first.0 + count)) } else { Ok(()) };
+        taken.inspect_err(|_| {
+            if whole > 0 {
+                // They were just taken out.
+                let _ = self.allocator.online(first, whole);
+            }
+        })
     }
 
-    /// How many there are.
-    pub(crate) fn len(&self) -> usize {
-        self.others.len().saturating_add(1)
+    fn take_rest(&self, end: HugeId) -> Result<(), OfflineError> {
+        let rest = self.rest();
+        let before = (rest.start.0 - self.longest.start) >> A::Geometry::HUGE_ORDER;
+        let is_end = end.first::<A::Geometry>() >= self.metadata.end;
+        if !is_end || self.allocator.stats().offline_huge < before {
+            return Err(OfflineError::InUse(self.metadata.start));
+        }
+        if rest.is_empty() {
+            return Ok(());
+        }
+        let frames = rest.end.0 - rest.start.0;
+        let request = RangeRequest::new(frames, Class::MOVABLE, Slot(0)).at(rest.start);
+        match self.allocator.alloc_range(request) {
+            Ok(_) => Ok(()),
+            Err(AllocError::InUse(frame)) => Err(OfflineError::InUse(frame)),
+            Err(_) => Err(OfflineError::InUse(rest.start)),
+        }
+    }
+
+    /// Puts them back.
+    pub(crate) fn put_back(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
+        match self.whole(first, count) {
+            (whole, false) => self.allocator.online(first, whole),
+            // The metadata was never taken out.
+            (0, true) => Err(OfflineError::NotOffline),
+            (whole, true) => {
+                self.allocator.online(first, whole)?;
+                let freed = self.allocator.free_range(self.rest(), Slot(0));
+                freed.map_err(|_| OfflineError::NotOffline)
+            }
+        }
+    }
+
+    /// Is everything of a range that was added taken out, which has no metadata here?
+    pub(crate) fn is_gone(&self) -> bool {
+        let huge = self.longest.count >> A::Geometry::HUGE_ORDER;
+        self.metadata.is_empty() && self.allocator.stats().offline_huge == huge
     }
 }

@@ -8,7 +8,8 @@ use std::ops::Range;
 use fastrand::Rng;
 use machine::{Machine, machine, of, ranges};
 use woodlot_domains::{
-    Distances, DomainId, DomainSet, Map, Policy, Present, Rounds, RunsError, Setup, SetupError,
+    Distances, DomainId, DomainSet, Map, NumaStats, Policy, Present, Rounds, RunsError, Setup,
+    SetupError,
 };
 use woodlot_frame::{
     AllocError, Base4K, Batch, FrameAllocator, FrameId, FreeError, HugeId, MetadataSize,
@@ -348,13 +349,108 @@ fn one_frame_is_a_machine() {
 }
 
 #[test]
-fn two_domains_share_no_chunk() {
+fn two_domains_share_no_64_frames() {
     let mut ranges = ranges(&[(0, CHUNK + 1, 0), (CHUNK + 1, 2 * CHUNK, 1)]);
     let [one, other] = [ranges[0], ranges[1]];
     let setup = Setup::new(Map::new(&mut ranges).expect("the map is right"), 1);
     // SAFETY: nothing is written.
     let error = unsafe { setup.carve::<Engine>(|_| std::ptr::null_mut()) }.err();
-    assert_eq!(error, Some(SetupError::SharedChunk(one, other)));
+    assert_eq!(error, Some(SetupError::SharedFrames(one, other)));
+}
+
+/// Three domains with frames of the same chunk, one of them twice, and the longest piece at either end of another.
+const SHARED: [(usize, usize, u8); 6] = [
+    (0, CHUNK + 64, 0),
+    (CHUNK + 64, CHUNK + 200, 1),
+    (CHUNK + 330, CHUNK + 700, 0),
+    (CHUNK + 704, 4 * CHUNK + 640, 2),
+    (4 * CHUNK + 640, 5 * CHUNK, 0),
+    (6 * CHUNK, 7 * CHUNK, 1),
+];
+
+#[test]
+fn domains_share_chunks() {
+    let machine = of(&SHARED);
+    let mut expected = [0; 3];
+    for frame in 0..8 * CHUNK {
+        let owner = SHARED.iter().find(|(start, end, _)| (*start..*end).contains(&frame));
+        let free = machine.is_free(FrameId(frame), Order::BASE);
+        assert_eq!(free, owner.is_some(), "{frame:#x}");
+        if let Some(&(.., domain)) = owner {
+            assert_eq!(machine.domain_of(FrameId(frame)), Some(DomainId(domain)), "{frame:#x}");
+            expected[usize::from(domain)] += 1;
+        }
+    }
+    let hole = FrameId(CHUNK + 256);
+    assert_eq!(machine.domain_of(hole), None, "what is missing in a shared chunk is nobody's");
+    for domain in 0..3u8 {
+        let of = |frame: &FrameId| machine.domain_of(*frame) == Some(DomainId(domain));
+        let bound = Policy::Bind(DomainSet::of(&[DomainId(domain)]));
+        let all: BTreeSet<_> =
+            std::iter::from_fn(|| machine.alloc_by(base(0), bound).ok()).collect();
+        assert_eq!(all.len(), expected[usize::from(domain)]);
+        assert!(all.iter().all(|frame| of(frame) && is_present(&SHARED, frame.0)));
+    }
+    for (start, end, _) in SHARED {
+        assert_eq!(machine.free_range(FrameId(start)..FrameId(end), Slot(1)), Ok(()));
+    }
+    assert_eq!(machine.stats().free_frames, expected.iter().sum::<usize>());
+}
+
+/// Machines of random ranges: a set of frames is the judge.
+#[test]
+fn random_machines_hand_out_what_they_have() {
+    let mut rng = Rng::with_seed(7);
+    for machine_number in 0..40 {
+        let (mut map, mut next) = (Vec::new(), rng.usize(..3000));
+        for _ in 0..rng.usize(1..9) {
+            let end = next + rng.usize(1..3000);
+            map.push((next, end, rng.u8(..3)));
+            // A gap that domains need, and sometimes a larger one.
+            next = end + if rng.bool() { 64 } else { rng.usize(64..9000) };
+        }
+        let given = map.clone();
+        rng.shuffle(&mut map);
+        let machine = of(&map);
+        let total: usize = given.iter().map(|(start, end, _)| end - start).sum();
+        let mut all = BTreeSet::new();
+        while let Ok(frame) = machine.alloc(base(all.len() % 2)) {
+            let owner = given.iter().find(|(start, end, _)| (*start..*end).contains(&frame.0));
+            let domain = owner.map(|&(.., domain)| DomainId(domain));
+            assert!(
+                domain.is_some(),
+                "machine {machine_number}: {frame} does not exist: {given:x?}"
+            );
+            assert_eq!(machine.domain_of(frame), domain, "machine {machine_number}: {given:x?}");
+            assert!(all.insert(frame), "machine {machine_number}: {frame} twice: {given:x?}");
+        }
+        assert_eq!(all.len(), total, "machine {machine_number}: {given:x?}");
+    }
+}
+
+#[test]
+fn frames_are_counted_by_who_was_to_give_and_who_gave() {
+    let machine = three();
+    let of = |domain| machine.numa_stats(DomainId(domain));
+    let huge = Request { order: Order(9), ..base(1) };
+    // Slot 1 is at home in domain 2, which has eight huge frames; 1 is nearer to it than 0.
+    for _ in 0..9 {
+        machine.alloc(huge).expect("a block");
+    }
+    machine.alloc_by(huge, Policy::Prefer(DomainId(0))).expect("a block");
+    let counted = NumaStats { hit: 512, other_node: 512, ..NumaStats::default() };
+    assert_eq!(of(0), counted);
+    let counted = NumaStats { miss: 512, other_node: 512, ..NumaStats::default() };
+    assert_eq!(of(1), counted);
+    let counted = NumaStats { hit: 4096, foreign: 512, local_node: 4096, ..NumaStats::default() };
+    assert_eq!(of(2), counted);
+    let mut runs = vec![NO_RUN; 64];
+    let interleave = Policy::Interleave { page: 0 };
+    machine.alloc_runs(base(0), 300, interleave, Batch::All, &mut runs).expect("there is room");
+    let counted = NumaStats { hit: 612, miss: 100, interleave_hit: 100, local_node: 200, ..of(0) };
+    assert_eq!(of(2).foreign, 612);
+    assert_eq!((of(0).interleave_hit, of(1).interleave_hit, of(2).interleave_hit), (100, 100, 0));
+    assert_eq!(of(0), counted, "a hundred in turn, and those that domain 2 did not have");
 }
 
 #[test]

@@ -13,7 +13,7 @@ pub fn ranges(ranges: &[(usize, usize, u8)]) -> Vec<Present> {
 }
 
 /// Memory that stays, and is not zero.
-fn memory(bytes: usize) -> (*mut u8, usize) {
+pub fn memory(bytes: usize) -> (*mut u8, usize) {
     let memory = vec![0xa5_u8; bytes + METADATA_ALIGN].leak().as_mut_ptr();
     (memory.wrapping_add(memory.align_offset(METADATA_ALIGN)), bytes)
 }

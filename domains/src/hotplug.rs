@@ -1,0 +1,336 @@
+//! Memory that is added and removed while all of it is in use.
+//!
+//! ```text
+//!   add_range      what was never here: a zone of its own, with its metadata at the end of the range, or elsewhere
+//!                  what was removed in part: its huge frames are put back
+//!   remove_range   all huge frames of the range are taken out, or none
+//!                  a zone that was added and has none left goes, and what it was made from after its reclaim
+//! ```
+//!
+//! *Progress*: one call at a time; another one is told so. Allocations and frees go on.
+
+use core::fmt;
+use core::ops::Range;
+
+use woodlot_frame::{
+    Construct, FrameAllocator, FrameId, Geometry, HugeId, Init, InitError, METADATA_ALIGN,
+    MetadataSize, OfflineError, RawMetadata, ZoneConfig,
+};
+
+use crate::added::Lock;
+use crate::chunk;
+use crate::domains::Domains;
+use crate::map::{DomainId, Map, MapError, Present};
+use crate::zone::{Frames, Zone};
+
+/// Where the metadata of a range lies.
+#[derive(Clone, Copy, Debug)]
+pub enum Metadata {
+    /// In its last frames. The range is mapped from here on.
+    Carved(*mut u8),
+    /// Here.
+    Given(RawMetadata),
+}
+
+/// Why a range is not added. Nothing has changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AddError {
+    /// What is wrong with the range itself.
+    Range(MapError),
+    /// The machine does not know the domain: neither its map nor its homes nor its distances name it.
+    NoSuchDomain(DomainId),
+    /// Another call adds or removes a range.
+    Busy,
+    /// This frame is there already, in this domain.
+    Overlap(FrameId, DomainId),
+    /// The range is not made of whole sections of the room for more memory.
+    OutsideRoom(Present),
+    /// There are as many added ranges as there is room for.
+    TooManyRanges,
+    /// The range has fewer frames than these, which its metadata takes.
+    TooSmall(usize),
+    /// The zone cannot be made.
+    Zone(InitError),
+}
+
+impl fmt::Display for AddError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Range(error) => error.fmt(f),
+            Self::NoSuchDomain(domain) => write!(f, "the machine has no {domain}"),
+            Self::Busy => f.write_str("another range is being added or removed"),
+            Self::Overlap(frame, domain) => {
+                write!(f, "frame {frame} is there already, in {domain}")
+            }
+            Self::OutsideRoom(Present { start, end, .. }) => write!(
+                f,
+                "the range from frame {start} to {end} is not made of whole sections of the room"
+            ),
+            Self::TooManyRanges => f.write_str("there is no room for another range"),
+            Self::TooSmall(frames) => {
+                write!(f, "the range has not the {frames} frames that its metadata takes")
+            }
+            Self::Zone(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for AddError {}
+
+/// Why a range is not removed. Nothing has changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RemoveError {
+    /// The range ends where it begins, or before.
+    Empty,
+    /// This end of it is not that of a huge frame.
+    Misaligned(FrameId),
+    /// Another call adds or removes a range.
+    Busy,
+    /// This frame is allocated, is offline already, does not exist, or holds metadata that is in use. Metadata goes
+    /// with the last of the range that it was carved from.
+    InUse(FrameId),
+    /// Some huge frame does not exist, or not all of it.
+    OutOfRange,
+    /// The engine cannot take memory out.
+    Unsupported,
+}
+
+impl fmt::Display for RemoveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("the range has no frames"),
+            Self::Misaligned(frame) => write!(f, "no huge frame begins at frame {frame}"),
+            Self::Busy => f.write_str("another range is being added or removed"),
+            Self::InUse(frame) => write!(f, "frame {frame} is in use"),
+            Self::OutOfRange => f.write_str("not whole huge frames of the machine"),
+            Self::Unsupported => f.write_str("this engine cannot take memory out"),
+        }
+    }
+}
+
+impl core::error::Error for RemoveError {}
+
+/// A range that was removed.
+#[derive(PartialEq, Eq, Debug)]
+#[must_use = "what it was made from is in use until its reclaim"]
+pub struct Removed {
+    frames: Range<FrameId>,
+    zones: usize,
+}
+
+impl Removed {
+    /// The frames.
+    pub fn frames(&self) -> Range<FrameId> {
+        self.frames.clone()
+    }
+
+    /// How many added ranges went with it altogether: with none, there is nothing to reclaim.
+    pub const fn zones(&self) -> usize {
+        self.zones
+    }
+}
+
+impl<'a, A: FrameAllocator> Domains<'a, A> {
+    /// Removes a range: from now on nobody allocates its frames. It is made of huge frames, all of which are free. What was
+    /// [taken offline](FrameAllocator::offline) before counts as in use, unless it is not in the range.
+    ///
+    /// The memory may be unplugged, if nothing of an added range is left, after the [reclaim](Self::reclaim).
+    ///
+    /// # Errors
+    /// Why it is not removed: a frame in use is named. Nothing has changed then, but that others may have found no
+    /// memory meanwhile.
+    ///
+    /// # Progress
+    /// Linear in the huge frames of the range, beside allocations and frees.
+    pub fn remove_range(&self, range: Range<FrameId>) -> Result<Removed, RemoveError> {
+        if range.start >= range.end {
+            return Err(RemoveError::Empty);
+        }
+        let ragged = |frame: &&FrameId| frame.0 & (A::Geometry::HUGE_FRAMES - 1) != 0;
+        if let Some(&frame) = [&range.start, &range.end].into_iter().find(ragged) {
+            return Err(RemoveError::Misaligned(frame));
+        }
+        let lock = self.zones.added.lock().ok_or(RemoveError::Busy)?;
+        let (first, count) = huge_of::<A::Geometry>(&range);
+        self.each_huge(first, count, Zone::take_out, Zone::put_back).map_err(
+            |error| match error {
+                OfflineError::InUse(frame) => RemoveError::InUse(frame),
+                OfflineError::Unsupported => RemoveError::Unsupported,
+                _ => RemoveError::OutOfRange,
+            },
+        )?;
+        let zones = self.retire(&lock, &range);
+        self.look_for_memory();
+        Ok(Removed { frames: range, zones })
+    }
+
+    /// Takes the zones away of which nothing is left; how many.
+    fn retire(&self, lock: &Lock<'_>, removed: &Range<FrameId>) -> usize {
+        let mut gone = 0;
+        let mut next = removed.start;
+        while next < removed.end {
+            let found = self.zones.added.place_of(next);
+            let found = found.and_then(|at| Some((at, self.zones.added.get(at)?)));
+            let Some((at, zone)) = found else {
+                next = chunk::frame::<A::Geometry>(chunk::of::<A::Geometry>(next) + 1, 0);
+                continue;
+            };
+            let Frames { start, count } = zone.longest;
+            let range = FrameId(start)..FrameId(start + count);
+            if removed.contains(&zone.metadata.start) && !zone.metadata.is_empty() || zone.is_gone()
+            {
+                self.zones.added.retire(lock, at, &range);
+                let number = self.zones.number_of(at);
+                let head = self.turns.head(zone.domain);
+                self.turns
+                    .homes
+                    .iter()
+                    .filter(|home| home.nearest() == number)
+                    .for_each(|home| home.ask(head));
+                gone += 1;
+            }
+            next = range.end;
+        }
+        gone
+    }
+
+    /// Lets go of what a removed range was made from: its metadata, wherever it is, is the caller's again.
+    ///
+    /// # Errors
+    /// The range, where another call adds or removes one.
+    ///
+    /// # Safety
+    /// No call of these domains is under way that began before [`remove_range`](Self::remove_range) returned: a grace
+    /// period of RCU has passed, or all threads have been seen outside of the allocator.
+    pub unsafe fn reclaim(&self, removed: Removed) -> Result<(), Removed> {
+        match self.zones.added.lock() {
+            Some(lock) => {
+                // SAFETY: as the caller says.
+                unsafe { self.zones.added.reclaim(&lock, &removed.frames) };
+                Ok(())
+            }
+            None => Err(removed),
+        }
+    }
+}
+
+/// The huge frames of a range.
+fn huge_of<G: Geometry>(range: &Range<FrameId>) -> (HugeId, usize) {
+    (range.start.huge::<G>(), (range.end.0 - range.start.0) >> G::HUGE_ORDER)
+}
+
+impl<'a, A: Construct> Domains<'a, A> {
+    /// Adds a range of memory, which can be allocated from now on: one that was never here and is made of whole sections of
+    /// the [room](crate::Room), or one that was [removed](Self::remove_range) and whose zone is still here. Then the
+    /// metadata is where it was.
+    ///
+    /// # Errors
+    /// Why it is not added.
+    ///
+    /// # Progress
+    /// Linear in the range, beside allocations and frees.
+    ///
+    /// # Safety
+    /// The frames of the range are memory, nobody else's, until the range is removed, and so is its metadata until the
+    /// [reclaim](Self::reclaim): as [`Construct::construct`] says.
+    pub unsafe fn add_range(&self, range: Present, metadata: Metadata) -> Result<(), AddError> {
+        Map::check(&range).map_err(AddError::Range)?;
+        if range.domain.index() >= self.turns.domains() {
+            return Err(AddError::NoSuchDomain(range.domain));
+        }
+        let lock = self.zones.added.lock().ok_or(AddError::Busy)?;
+        if let Some((frame, domain)) = self.first_of(range) {
+            return self.add_again(range).ok_or(AddError::Overlap(frame, domain));
+        }
+        if !self.zones.added.fits(&range.range()) {
+            return Err(AddError::OutsideRoom(range));
+        }
+        let place = self.zones.added.free(&lock).ok_or(AddError::TooManyRanges)?;
+        // SAFETY: as the caller says.
+        let zone = unsafe { self.zone_of(range, metadata) }?;
+        self.zones.added.publish(&lock, place, zone, &range.range());
+        let number = self.zones.number_of(place);
+        let homes = self.turns.homes.iter().filter(|home| home.domain == range.domain);
+        let homes = homes.filter(|home| self.zones.get(home.nearest()).is_none());
+        homes.for_each(|home| home.ask(number));
+        self.look_for_memory();
+        Ok(())
+    }
+
+    /// The first frame of a range that is here, of those that begin a unit.
+    fn first_of(&self, range: Present) -> Option<(FrameId, DomainId)> {
+        let step = 1 << chunk::UNIT;
+        let mut next = range.start.0;
+        while next < range.end.0 {
+            if let Some(domain) = self.domain_of(FrameId(next)) {
+                return Some((FrameId(next), domain));
+            }
+            next = (next & !(step - 1)).checked_add(step)?;
+        }
+        None
+    }
+
+    /// Puts a range back that was removed; `None`, if it is anything else.
+    fn add_again(&self, range: Present) -> Option<()> {
+        let (first, count) = huge_of::<A::Geometry>(&range.range());
+        let ragged = (range.start.0 | range.end.0) & (A::Geometry::HUGE_FRAMES - 1) != 0;
+        let own = |huge: usize| {
+            self.at_huge(HugeId(huge)).is_some_and(|(zone, _)| zone.domain == range.domain)
+        };
+        if ragged || !(first.0..first.0 + count).all(own) {
+            return None;
+        }
+        self.each_huge(first, count, Zone::put_back, Zone::take_out).ok()
+    }
+
+    /// The configuration of a zone of these frames.
+    const fn config_of(&self, range: Range<FrameId>) -> ZoneConfig {
+        ZoneConfig { start: range.start, frames: range.end.0 - range.start.0, ..self.config }
+    }
+
+    /// How much metadata a range takes that is [added](Self::add_range).
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn metadata_of(&self, range: Range<FrameId>) -> Result<MetadataSize, AddError> {
+        Map::check(&Present::new(range.clone(), DomainId(0))).map_err(AddError::Range)?;
+        A::metadata_size(&self.config_of(range)).map_err(AddError::Zone)
+    }
+
+    /// The zone of a range.
+    ///
+    /// # Safety
+    /// As for [`add_range`](Self::add_range).
+    unsafe fn zone_of(&self, range: Present, metadata: Metadata) -> Result<Zone<'a, A>, AddError> {
+        let size = self.metadata_of(range.range())?;
+        let (own, carved) = match metadata {
+            Metadata::Given(metadata) => (metadata, range.end..range.end),
+            Metadata::Carved(at) => {
+                let durable = size.durable.next_multiple_of(METADATA_ALIGN);
+                let frames = (durable + size.volatile).div_ceil(A::Geometry::BASE_BYTES);
+                if frames >= range.frames() {
+                    return Err(AddError::TooSmall(frames));
+                }
+                let before = range.frames() - frames;
+                let at = at.wrapping_add(before * A::Geometry::BASE_BYTES);
+                let durable_at = (at, size.durable);
+                let volatile = (at.wrapping_add(durable), size.volatile);
+                let carved = FrameId(range.start.0 + before)..range.end;
+                (RawMetadata { durable: durable_at, volatile }, carved)
+            }
+        };
+        own.check(size).map_err(AddError::Zone)?;
+        let config = self.config_of(range.start..carved.start);
+        // SAFETY: as the caller says.
+        let allocator =
+            unsafe { A::construct(&config, own, Init::Free) }.map_err(AddError::Zone)?;
+        Ok(Zone {
+            allocator,
+            domain: range.domain,
+            longest: Frames { start: range.start.0, count: range.frames() },
+            first: (0, 0),
+            chunks: &[],
+            metadata: carved,
+        })
+    }
+}
