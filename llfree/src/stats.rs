@@ -28,6 +28,7 @@ impl<G: Geometry, P: Persistence> FrameAllocator for LLFree<'_, G, P> {
         partial_free: false,
         classes: false,
         offline: false,
+        isolation: true,
         recovery: false,
         exact_exhaustion: false,
     };
