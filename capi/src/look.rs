@@ -117,8 +117,15 @@ pub unsafe extern "C" fn woodlot_stats(zone: *const Zone, out: *mut Counts) -> c
     if let Err(error) = check(out) {
         return error.into();
     }
-    let Stats { free_frames, free_huge, offline_huge, classes } =
-        on_zone!(zone, engine => engine.stats());
+    // The headers have no isolation.
+    let Stats {
+        free_frames,
+        free_huge,
+        offline_huge,
+        isolated_huge: _,
+        isolated_frames: _,
+        classes,
+    } = on_zone!(zone, engine => engine.stats());
     let class = |of: ClassStats| {
         let ClassStats { trees, free_frames, free_huge } = of;
         ClassCounts { trees, free_frames, free_huge }

@@ -113,10 +113,17 @@ fn info<A: FrameAllocator>(allocator: &A, (engine, geometry): (u32, u32)) -> Inf
     }
 }
 
-/// `WOODLOT_NO_…` of the header.
+/// `WOODLOT_NO_…` of the header, which has no isolation.
 fn bits(unsupported: Unsupported) -> u32 {
-    let Unsupported { exact_frame, partial_free, classes, offline, recovery, exact_exhaustion } =
-        unsupported;
+    let Unsupported {
+        exact_frame,
+        partial_free,
+        classes,
+        offline,
+        isolation: _,
+        recovery,
+        exact_exhaustion,
+    } = unsupported;
     let all = [exact_frame, partial_free, classes, offline, recovery, exact_exhaustion];
     all.into_iter().rev().fold(0, |bits, bit| bits << 1 | u32::from(bit))
 }

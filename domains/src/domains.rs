@@ -10,9 +10,9 @@
 
 use woodlot_frame::atomics::{AtomicU64, Ordering};
 use woodlot_frame::{
-    AllocError, BadSlot, Batch, Class, FrameAllocator, FrameId, FreeBatchError, FreeError,
-    Geometry, HugeId, OfflineError, Order, Place, Request, Slot, Stats, Unsupported, ZoneConfig,
-    alloc_each, alloc_within,
+    AllocError, BadSlot, Batch, Claim, Class, FrameAllocator, FrameId, FreeBatchError, FreeError,
+    Geometry, HugeId, IsolateError, OfflineError, Order, Place, Request, Slot, Stats, Unsupported,
+    ZoneConfig, alloc_each, alloc_within,
 };
 
 use crate::DomainId;
@@ -58,6 +58,8 @@ fn sum(mut sum: Stats, stats: Stats) -> Stats {
     sum.free_frames += stats.free_frames;
     sum.free_huge += stats.free_huge;
     sum.offline_huge += stats.offline_huge;
+    sum.isolated_huge += stats.isolated_huge;
+    sum.isolated_frames += stats.isolated_frames;
     for (sum, class) in sum.classes.iter_mut().zip(stats.classes) {
         sum.trees += class.trees;
         sum.free_frames += class.free_frames;
@@ -353,22 +355,21 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
     }
 
     /// Calls for the huge frames of a range, run by run in each zone; undoes what it did if one refuses.
-    pub(crate) fn each_huge(
+    pub(crate) fn each_huge<E: Outer>(
         &self,
         first: HugeId,
         count: usize,
-        does: impl Fn(&Zone<'a, A>, HugeId, usize) -> Result<(), OfflineError>,
-        undoes: impl Fn(&Zone<'a, A>, HugeId, usize) -> Result<(), OfflineError>,
-    ) -> Result<(), OfflineError> {
-        let end =
-            first.0.checked_add(count).filter(|_| count > 0).ok_or(OfflineError::OutOfRange)?;
+        does: impl Fn(&Zone<'a, A>, HugeId, usize) -> Result<(), E>,
+        undoes: impl Fn(&Zone<'a, A>, HugeId, usize) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let end = first.0.checked_add(count).filter(|_| count > 0).ok_or(E::OUT_OF_RANGE)?;
         if (first.0..end).any(|huge| self.at_huge(HugeId(huge)).is_none()) {
-            return Err(OfflineError::OutOfRange);
+            return Err(E::OUT_OF_RANGE);
         }
         let mut next = first.0;
         while next < end {
             let Some((zone, huge, many)) = self.huge_run(HugeId(next), end) else {
-                return Err(OfflineError::OutOfRange);
+                return Err(E::OUT_OF_RANGE);
             };
             if let Err(error) = does(zone, huge, many) {
                 let mut back = first.0;
@@ -377,10 +378,7 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
                     let _ = undoes(zone, huge, many);
                     back += many;
                 }
-                return Err(match error {
-                    OfflineError::InUse(frame) => OfflineError::InUse(zone.frame(frame)),
-                    other => other,
-                });
+                return Err(error.outside(zone));
             }
             next += many;
         }
@@ -400,6 +398,64 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
         };
         let many = (1..end - first.0).take_while(follows).count() + 1;
         Some((zone, huge, many))
+    }
+}
+
+/// Isolates again what was claimed in a zone, and gives it back. A block stays its owner's until it is isolated.
+fn isolate_again<A: FrameAllocator>(
+    zone: &A,
+    first: HugeId,
+    count: usize,
+    claim: Claim,
+) -> Result<(), IsolateError> {
+    match claim {
+        Claim::Offline => {
+            let _ = zone.online(first, count);
+            zone.isolate(first, count)
+        }
+        Claim::Block(slot) => {
+            zone.isolate(first, count)?;
+            let (order, blocks) = (Order::huge::<A::Geometry>(), first.0..first.0 + count);
+            for huge in blocks.map(HugeId) {
+                let _ = zone.free(huge.first::<A::Geometry>(), order, slot);
+            }
+            Ok(())
+        }
+    }
+}
+
+/// An error of a call for huge frames.
+pub(crate) trait Outer {
+    const OUT_OF_RANGE: Self;
+
+    /// With frames as the caller counts them.
+    fn outside<A: FrameAllocator>(self, zone: &Zone<'_, A>) -> Self;
+}
+
+impl Outer for OfflineError {
+    const OUT_OF_RANGE: Self = OfflineError::OutOfRange;
+
+    fn outside<A: FrameAllocator>(self, zone: &Zone<'_, A>) -> Self {
+        match self {
+            OfflineError::InUse(frame) => OfflineError::InUse(zone.frame(frame)),
+            other => other,
+        }
+    }
+}
+
+impl Outer for IsolateError {
+    const OUT_OF_RANGE: Self = IsolateError::OutOfRange;
+
+    fn outside<A: FrameAllocator>(self, zone: &Zone<'_, A>) -> Self {
+        let frame = |huge: HugeId| zone.frame(huge.first::<A::Geometry>());
+        let outside = |huge| frame(huge).huge::<A::Geometry>();
+        match self {
+            IsolateError::Isolated(huge) => IsolateError::Isolated(outside(huge)),
+            IsolateError::Offline(huge) => IsolateError::Offline(outside(huge)),
+            IsolateError::NotIsolated(huge) => IsolateError::NotIsolated(outside(huge)),
+            IsolateError::InUse(frame) => IsolateError::InUse(zone.frame(frame)),
+            other => other,
+        }
     }
 }
 
@@ -525,6 +581,43 @@ impl<A: FrameAllocator> FrameAllocator for Domains<'_, A> {
         let does = |zone: &Zone<'_, A>, first, count| zone.allocator.online(first, count);
         let undoes = |zone: &Zone<'_, A>, first, count| zone.allocator.offline(first, count);
         self.each_huge(first, count, does, undoes)
+    }
+
+    fn isolate(&self, first: HugeId, count: usize) -> Result<(), IsolateError> {
+        let does = |zone: &Zone<'_, A>, first, count| zone.allocator.isolate(first, count);
+        let undoes = |zone: &Zone<'_, A>, first, count| zone.allocator.unisolate(first, count);
+        self.each_huge(first, count, does, undoes)
+    }
+
+    fn unisolate(&self, first: HugeId, count: usize) -> Result<(), IsolateError> {
+        let does = |zone: &Zone<'_, A>, first, count| zone.allocator.unisolate(first, count);
+        let undoes = |zone: &Zone<'_, A>, first, count| zone.allocator.isolate(first, count);
+        self.each_huge(first, count, does, undoes)
+    }
+
+    fn claim_isolated(
+        &self,
+        first: HugeId,
+        count: usize,
+        claim: Claim,
+    ) -> Result<(), IsolateError> {
+        let does =
+            |zone: &Zone<'_, A>, first, count| zone.allocator.claim_isolated(first, count, claim);
+        let undoes =
+            |zone: &Zone<'_, A>, first, count| isolate_again(&zone.allocator, first, count, claim);
+        self.each_huge(first, count, does, undoes)
+    }
+
+    fn is_isolated(&self, huge: HugeId) -> bool {
+        self.at_huge(huge).is_some_and(|(zone, there)| zone.allocator.is_isolated(there))
+    }
+
+    fn frames_in_use(&self, huge: HugeId) -> usize {
+        self.at_huge(huge).map_or(0, |(zone, there)| zone.allocator.frames_in_use(there))
+    }
+
+    fn used_map(&self, frame: FrameId) -> u64 {
+        self.at(frame).map_or(0, |(zone, there)| zone.allocator.used_map(there))
     }
 
     fn is_available(&self, order: Order) -> bool {

@@ -2,10 +2,11 @@
 
 use core::ops::Range;
 
+use crate::isolation::{count_used, used_map};
 use crate::{
-    AllocError, BadSlot, Batch, ClassPolicy, FrameId, FreeBatchError, FreeError, FreeRuns,
-    Geometry, HugeId, Init, InitError, MetadataSize, OfflineError, Order, Place, RangeRequest,
-    RawMetadata, Request, Slot, Stats, ZoneConfig, alloc_run, free_run,
+    AllocError, BadSlot, Batch, Claim, ClassPolicy, FrameId, FreeBatchError, FreeError, FreeRuns,
+    Geometry, HugeId, Init, InitError, IsolateError, MetadataSize, OfflineError, Order, Place,
+    RangeRequest, RawMetadata, Request, Slot, Stats, ZoneConfig, alloc_run, free_run,
 };
 
 /// What an engine declares that it cannot do. A call that needs it returns the call's
@@ -20,6 +21,8 @@ pub struct Unsupported {
     pub classes: bool,
     /// [`FrameAllocator::offline`] and [`FrameAllocator::online`].
     pub offline: bool,
+    /// [`FrameAllocator::isolate`], and what follows from it.
+    pub isolation: bool,
     /// [`Init::Recover`].
     pub recovery: bool,
     /// Memory that another slot holds is found: without this promise a slot may run out of memory
@@ -200,6 +203,89 @@ pub trait FrameAllocator: Sync {
     /// [`OfflineError::OutOfRange`] as for [`offline`](Self::offline).
     fn online(&self, first: HugeId, count: usize) -> Result<(), OfflineError>;
 
+    /// Isolates `count` huge frames, whatever they are used as: from now on nobody gets a frame of them, and
+    /// frees go on. So they empty as their frames are freed, or moved by whoever can. What is empty is the
+    /// caller's: it [takes](Self::claim_isolated) the huge frame, or [lets others](Self::unisolate) have it again. All or
+    /// none.
+    ///
+    /// What is free in them is not *free* for any other call of this trait until then: not in a count, a map or a
+    /// search; a request that names a frame of them is refused, the isolator's too. An allocation
+    /// under way may still get a frame, and what its slot has in hand may serve others until it returns.
+    /// With no other call in flight, none is to be had when this returns.
+    ///
+    /// For compaction, for contiguous memory in a range of choice, and for memory that is to be unplugged.
+    ///
+    /// # Errors
+    /// [`IsolateError::Isolated`] with the first that is isolated already: of several callers one wins.
+    /// [`IsolateError::Offline`] with the first that is offline, [`IsolateError::OutOfRange`] where a huge frame is
+    /// not wholly inside the zone or `count` is zero, [`IsolateError::Unsupported`].
+    ///
+    /// # Progress
+    /// As [`alloc`](Self::alloc); linear in the slots and in `count`.
+    ///
+    /// # Crash
+    /// Isolation does not survive a crash: after a recovery, what is free in these huge frames is free. The frames that
+    /// are allocated stay so.
+    fn isolate(&self, first: HugeId, count: usize) -> Result<(), IsolateError> {
+        let _ = (first, count);
+        Err(IsolateError::Unsupported)
+    }
+
+    /// Ends the isolation of `count` huge frames: what is free in them can be allocated again. All or none.
+    ///
+    /// # Errors
+    /// [`IsolateError::NotIsolated`] with the first that is not, otherwise as [`isolate`](Self::isolate).
+    ///
+    /// # Progress
+    /// As [`free`](Self::free); linear in `count`.
+    fn unisolate(&self, first: HugeId, count: usize) -> Result<(), IsolateError> {
+        let _ = (first, count);
+        Err(IsolateError::Unsupported)
+    }
+
+    /// Takes `count` isolated huge frames that are empty, and ends their isolation: as blocks of the order of a huge
+    /// frame that the caller has allocated, or offline. All or none.
+    ///
+    /// # Errors
+    /// [`IsolateError::InUse`] with the first frame that is allocated still, [`IsolateError::NotIsolated`] with the first
+    /// huge frame that is not isolated, [`IsolateError::BadSlot`], otherwise as [`isolate`](Self::isolate). Nothing is
+    /// taken then. (Only a call that ends the same isolation at the same time, which one of the two has not begun, can
+    /// stop this one half-way.) A free under way counts as not yet done.
+    ///
+    /// # Progress
+    /// As [`offline`](Self::offline).
+    ///
+    /// # Crash
+    /// Some of them may be taken.
+    fn claim_isolated(
+        &self,
+        first: HugeId,
+        count: usize,
+        claim: Claim,
+    ) -> Result<(), IsolateError> {
+        let _ = (first, count, claim);
+        Err(IsolateError::Unsupported)
+    }
+
+    /// Is a huge frame isolated? False for what is no huge frame of the zone.
+    fn is_isolated(&self, huge: HugeId) -> bool {
+        let _ = huge;
+        false
+    }
+
+    /// How many frames of a huge frame are allocated at this moment, isolated or not: how many are to be moved for it
+    /// to be empty. 0 outside the zone and for huge frames that are offline.
+    fn frames_in_use(&self, huge: HugeId) -> usize {
+        count_used(self, huge)
+    }
+
+    /// Which of the 64 frames around `frame` are allocated at this moment, isolated or not: bit *i* stands for the *i*-th
+    /// frame from `frame`, rounded down to a multiple of 64. Frames outside the zone, and those offline, are not
+    /// allocated.
+    fn used_map(&self, frame: FrameId) -> u64 {
+        used_map(self, frame)
+    }
+
     /// Is a block of `order` free? For watermark checks: near-constant time where a huge frame is free, at
     /// worst, where nothing is, linear in the zone's trees. Exact when no other call is in flight. An order
     /// too large is never available.
@@ -214,11 +300,12 @@ pub trait FrameAllocator: Sync {
     /// Counts the zone in O(trees + slots).
     fn stats(&self) -> Stats;
 
-    /// Is every frame of the block free at this moment? False for what is not a block of the zone.
+    /// Is every frame of the block free at this moment? False for what is not a block of the zone, and for what
+    /// is [isolated](Self::isolate).
     fn is_free(&self, frame: FrameId, order: Order) -> bool;
 
     /// Which of the 64 frames around `frame` are free at this moment: bit *i* stands for the *i*-th frame
-    /// from `frame`, rounded down to a multiple of 64. Frames outside the zone are not free.
+    /// from `frame`, rounded down to a multiple of 64. Frames outside the zone, and those isolated, are not free.
     fn free_map(&self, frame: FrameId) -> u64 {
         let first = frame.0 & !63;
         (0..64)
@@ -233,7 +320,7 @@ pub trait FrameAllocator: Sync {
     }
 
     /// How many frames of a huge frame are free at this moment: the map of free huge frames, and
-    /// what compaction chooses by. 0 outside the zone and for huge frames that are offline.
+    /// what compaction chooses by. 0 outside the zone and for huge frames that are offline or isolated.
     fn free_in_huge(&self, huge: HugeId) -> usize;
 
     /// The free huge frames, in order, from both ends.

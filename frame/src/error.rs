@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::{Class, FrameId, Order, Slot};
+use crate::{Class, FrameId, HugeId, Order, Slot};
 
 /// Why no block was allocated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,7 +20,7 @@ pub enum AllocError {
     OutOfRange(FrameId),
     /// The frame asked for is not aligned to the order.
     Misaligned(FrameId, Order),
-    /// Some frame of the block or run asked for is allocated or offline: this one, where a run was asked
+    /// Some frame of the block or run asked for is allocated, offline or isolated: this one, where a run was asked
     /// for, otherwise one of the block that begins here.
     InUse(FrameId),
     /// A run of no frames was asked for.
@@ -124,7 +124,7 @@ impl fmt::Display for FreeBatchError {
 pub enum OfflineError {
     /// Some huge frame does not lie wholly inside the zone, or none was named.
     OutOfRange,
-    /// Offline: this frame is allocated, or its huge frame is offline already.
+    /// Offline: this frame is allocated, or its huge frame is offline already, or isolated.
     InUse(FrameId),
     /// Online: the huge frame is not offline.
     NotOffline,
@@ -136,8 +136,42 @@ impl fmt::Display for OfflineError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::OutOfRange => f.write_str("not whole huge frames of the zone"),
-            Self::InUse(frame) => write!(f, "frame {frame} is allocated or offline already"),
+            Self::InUse(frame) => write!(f, "frame {frame} is allocated, offline or isolated"),
             Self::NotOffline => f.write_str("some huge frame is not offline"),
+            Self::Unsupported => f.write_str("this engine cannot do this"),
+        }
+    }
+}
+
+/// Why huge frames were not isolated, or their isolation did not end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum IsolateError {
+    /// Some huge frame does not lie wholly inside the zone, or none was named.
+    OutOfRange,
+    /// Isolate: this huge frame is isolated already.
+    Isolated(HugeId),
+    /// Isolate: this huge frame is offline.
+    Offline(HugeId),
+    /// This huge frame is not isolated.
+    NotIsolated(HugeId),
+    /// Claim: this frame is allocated still, or its free is under way.
+    InUse(FrameId),
+    /// The zone has no such slot.
+    BadSlot(Slot),
+    /// This engine declares that it cannot do this.
+    Unsupported,
+}
+
+impl fmt::Display for IsolateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OutOfRange => f.write_str("not whole huge frames of the zone"),
+            Self::Isolated(huge) => write!(f, "{huge} is isolated already"),
+            Self::Offline(huge) => write!(f, "{huge} is offline"),
+            Self::NotIsolated(huge) => write!(f, "{huge} is not isolated"),
+            Self::InUse(frame) => write!(f, "frame {frame} is still in use"),
+            Self::BadSlot(slot) => write!(f, "the zone has no slot {}", slot.0),
             Self::Unsupported => f.write_str("this engine cannot do this"),
         }
     }
@@ -236,6 +270,7 @@ impl core::error::Error for AllocError {}
 impl core::error::Error for FreeError {}
 impl core::error::Error for FreeBatchError {}
 impl core::error::Error for OfflineError {}
+impl core::error::Error for IsolateError {}
 impl core::error::Error for BadSlot {}
 impl core::error::Error for InitError {}
 
@@ -303,13 +338,24 @@ mod tests {
     fn messages_of_huge_frames() {
         for (error, message) in [
             (OfflineError::OutOfRange, "not whole huge frames of the zone"),
-            (OfflineError::InUse(FRAME), "frame 0x20 is allocated or offline already"),
+            (OfflineError::InUse(FRAME), "frame 0x20 is allocated, offline or isolated"),
             (OfflineError::NotOffline, "some huge frame is not offline"),
             (OfflineError::Unsupported, "this engine cannot do this"),
         ] {
             assert_eq!(error.to_string(), message);
         }
         assert_eq!(HugeId(0x1f).to_string(), "huge frame 0x1f");
+        for (error, message) in [
+            (IsolateError::OutOfRange, "not whole huge frames of the zone"),
+            (IsolateError::Isolated(HugeId(7)), "huge frame 0x7 is isolated already"),
+            (IsolateError::Offline(HugeId(7)), "huge frame 0x7 is offline"),
+            (IsolateError::NotIsolated(HugeId(7)), "huge frame 0x7 is not isolated"),
+            (IsolateError::InUse(FRAME), "frame 0x20 is still in use"),
+            (IsolateError::BadSlot(Slot(7)), "the zone has no slot 7"),
+            (IsolateError::Unsupported, "this engine cannot do this"),
+        ] {
+            assert_eq!(error.to_string(), message);
+        }
     }
 
     #[test]

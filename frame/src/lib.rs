@@ -23,6 +23,7 @@ mod error;
 mod fragmentation;
 mod frame;
 mod geometry;
+mod isolation;
 mod metadata;
 #[cfg(all(feature = "std", not(any(woodlot_loom, woodlot_explore))))]
 mod owned;
@@ -34,10 +35,13 @@ mod stats;
 
 pub use allocator::{Construct, FrameAllocator, Unsupported, alloc_each, free_each};
 pub use class::{Class, ClassPolicy, MAX_CLASSES};
-pub use error::{AllocError, BadSlot, FreeBatchError, FreeError, InitError, OfflineError, Region};
+pub use error::{
+    AllocError, BadSlot, FreeBatchError, FreeError, InitError, IsolateError, OfflineError, Region,
+};
 pub use fragmentation::{FreeBlocks, compaction_cost};
 pub use frame::{FrameId, HugeId, Order};
 pub use geometry::{Base4K, Base16K, Base64K, Geometry};
+pub use isolation::Claim;
 pub use metadata::{METADATA_ALIGN, MetadataSize, RawMetadata};
 #[cfg(all(feature = "std", not(any(woodlot_loom, woodlot_explore))))]
 pub use owned::Owned;

@@ -465,6 +465,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         });
         child.is_some_and(|child| {
             self.install(word, Reservation::guest(child.huge, child.credits, child.polarity));
+            self.look_for_isolation(word, child.huge);
             true
         })
     }

@@ -108,8 +108,9 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         };
         match self.change(word, hold) {
             Some(before) => self.give_held(before.huge_index(), before.held()),
-            None => self.give_held(huge, credits),
+            None => return self.give_held(huge, credits),
         }
+        self.look_for_isolation(word, huge);
     }
 
     /// Makes a child of which frames were freed the one that the slot holds, with all its credits and

@@ -9,7 +9,6 @@ use woodlot_frame::{
 };
 
 use crate::LLFree;
-use crate::init::TOTAL_FREE;
 use crate::record::{By, Intent};
 use crate::state::Phase;
 
@@ -88,7 +87,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     /// them back in between.
     fn attempt(&self, huge: usize, offset: usize, order: u32, claim: impl Fn() -> bool) -> bool {
         for _ in 0..ATTEMPTS {
-            if !self.lower.is_free(huge, offset, order) {
+            if !self.is_there(huge, offset, order) {
                 return false;
             }
             if claim() {
@@ -118,11 +117,10 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
 
     /// So many more huge frames are offline, which were free.
     pub(crate) fn count_offline(&self, gained: isize) {
-        let frames = (gained as u64) << G::HUGE_ORDER;
-        self.total(TOTAL_FREE).fetch_sub(frames, Ordering::Relaxed);
+        self.count_free(-(gained << G::HUGE_ORDER));
     }
 
-    fn put_back(&self, huge: usize) -> bool {
+    pub(crate) fn put_back(&self, huge: usize) -> bool {
         let put = self.turn(huge, 1, Phase::Offline, Phase::Free, Intent::none());
         if put {
             self.count_offline(-1);
@@ -132,7 +130,11 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     }
 
     /// The indices of a run of huge frames that lies wholly in the zone.
-    fn run(&self, first: HugeId, count: usize) -> Result<core::ops::Range<usize>, OfflineError> {
+    pub(crate) fn run_of(
+        &self,
+        first: HugeId,
+        count: usize,
+    ) -> Result<core::ops::Range<usize>, OfflineError> {
         let last = count.checked_sub(1).and_then(|more| first.0.checked_add(more));
         let last = last.and_then(|last| self.huge_index(HugeId(last)));
         match (self.huge_index(first), last) {
@@ -142,7 +144,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     }
 
     pub(crate) fn take_run_out(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
-        let run = self.run(first, count)?;
+        let run = self.run_of(first, count)?;
         for huge in run.clone() {
             if !self.take_out(huge) {
                 (run.start..huge).for_each(|huge| {
@@ -155,7 +157,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     }
 
     pub(crate) fn put_run_back(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
-        let run = self.run(first, count)?;
+        let run = self.run_of(first, count)?;
         if !run.clone().all(|huge| self.lower.phase(huge) == Phase::Offline) {
             return Err(OfflineError::NotOffline);
         }

@@ -11,7 +11,7 @@ use crate::record::{By, Intent};
 use crate::refusal::NotFreed;
 use crate::reservation::Reservation;
 use crate::row::{ROW_ORDER, row_order};
-use crate::state::{Polarity, States};
+use crate::state::{LANE, Polarity, States};
 
 impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     /// Base frames of a child that the slot holds, or of any other. Each case is a call in tail position,
@@ -152,9 +152,14 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     fn free_joined<const COUNT: usize>(&self, frame: FrameId, by: By) -> Result<(), NotFreed> {
         let (huge, slot) = (self.locate(frame).0, by.slot);
         match self.lower.free_joined(huge, COUNT, self.intent(by, 0)) {
-            Ok(before) => {
+            Ok((before, isolated)) => {
                 self.count(slot, COUNT << G::HUGE_ORDER, true);
-                self.freed_unreserved(huge, before, COUNT, slot)
+                let first = huge - huge % LANE;
+                isolated.numbers().for_each(|number| self.close(first + number));
+                match COUNT - isolated.count() {
+                    0 => Ok(()),
+                    free => self.freed_unreserved(huge, before, free, slot),
+                }
             }
             Err(refusal) => Err(self.refused(frame, refusal)),
         }
@@ -226,7 +231,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         last.store((tree as u64) << 8 | 1, Ordering::Relaxed);
         let Some(Given { credits, all }) = place.give(1 << ORDER) else {
             let polarity = self.lower.polarity_in(states, huge);
-            return self.take_back(FrameId(self.base + index), ORDER, polarity);
+            return self.credit_isolated(FrameId(self.base + index), ORDER, polarity, slot);
         };
         self.count(slot, 1 << ORDER, true);
         if all || Self::is_to_follow(credits) {
@@ -324,12 +329,28 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
             return self.credit_in_a_row(frame, order, polarity, slot);
         }
         let Some(given) = self.lower.give(huge, count, Surplus::Refuse) else {
-            return self.take_back(frame, order, polarity);
+            return self.credit_isolated(frame, order, polarity, slot);
         };
         self.count(slot, count, true);
         if given.all || Self::is_to_follow(given.credits) {
             self.given(huge, given);
         }
+        Ok(())
+    }
+
+    /// Gives the credits of a released block to the counter of an isolated child. Refused if there is no room for them.
+    #[cold]
+    fn credit_isolated(
+        &self,
+        frame: FrameId,
+        order: u32,
+        polarity: Polarity,
+        slot: Slot,
+    ) -> Result<(), NotFreed> {
+        if !self.give_isolated(self.locate(frame).0, 1 << order, Surplus::Refuse) {
+            return self.take_back(frame, order, polarity);
+        }
+        self.count(slot, 1 << order, true);
         Ok(())
     }
 
@@ -351,10 +372,10 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         let now = self.lower.split_polarity(huge);
         if now == Some(polarity) {
             self.give_child(huge, count, Surplus::Drop);
-        } else if now.is_some() && self.take_some(huge, count).is_none() {
+        } else if now.is_some() && !self.take_either(huge, count) {
             // The credits of what is allocated now may be in reservations.
             self.release_tree(huge / G::TREE_HUGE);
-            self.take_some(huge, count);
+            self.take_either(huge, count);
         }
     }
 

@@ -47,7 +47,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         let stats = self.stats();
         let durable = self.start_trees(0..self.trees.len(), Start::Inspect);
         Hidden {
-            frames: durable.free_frames.saturating_sub(stats.free_frames),
+            frames: durable.free_frames.saturating_sub(stats.free_frames + stats.isolated_frames),
             trees: (0..self.trees.len()).filter(|&tree| !self.is_true(tree)).count(),
             cut_off: self.last_operations().filter(|last| last.end == End::UnderWay).count(),
         }

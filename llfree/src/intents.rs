@@ -313,7 +313,9 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
             }
             Write::Huge { huge, count } => {
                 let whole = self.lower.free_whole(huge, count, Intent::none());
+                // Nothing is isolated after a recovery.
                 let joined = || self.lower.free_joined(huge, count, Intent::none()).ok();
+                let joined = || joined().map(|(before, _)| before);
                 whole.or_else(joined).is_some_and(|before| {
                     self.states_changed(huge, before, count as isize);
                     true

@@ -51,6 +51,7 @@ mod hidden;
 mod index;
 mod init;
 mod intents;
+mod isolate;
 mod line;
 mod lower;
 #[cfg(all(test, any(woodlot_loom, woodlot_explore)))]

@@ -28,9 +28,13 @@
 //! written back. A later write to the same word takes it along, and the rows that it follows are persistent.
 
 mod flags;
+mod isolation;
 mod start;
 
+pub(crate) use isolation::{Open, To};
 pub(crate) use start::Start;
+
+use isolation::is_isolated;
 
 use core::marker::PhantomData;
 use core::slice;
@@ -162,6 +166,11 @@ impl<'a, G: Geometry, P: Persistence> Lower<'a, G, P> {
     /// What a huge frame is.
     pub(crate) fn phase(&self, huge: usize) -> Phase {
         self.states(huge).phase(Self::run(huge, 1))
+    }
+
+    /// Was a huge frame in this phase, by a state word that was seen?
+    pub(crate) fn was(&self, states: States, huge: usize, phase: Phase) -> bool {
+        states.phase(Self::run(huge, 1)) == phase
     }
 
     /// The polarity of a huge frame of which the caller holds credits or owns frames.
@@ -432,13 +441,6 @@ impl<'a, G: Geometry, P: Persistence> Lower<'a, G, P> {
         intent.write(operation, G::HUGE_ORDER + count.trailing_zeros(), huge << G::HUGE_ORDER);
     }
 
-    /// Makes a huge frame free as a whole, of which the caller has all the credits. A crash may undo that: its
-    /// bits say the same.
-    pub(crate) fn close(&self, huge: usize) -> Option<States> {
-        let close = |states: States| states.change(Self::run(huge, 1), Phase::Split, Phase::Free);
-        self.update(huge, Ordering::AcqRel, close).ok()
-    }
-
     /// Frees `count` huge frames, one or the two of a pair, that were allocated as a whole.
     #[inline(always)]
     pub(crate) fn free_whole(
@@ -455,13 +457,15 @@ impl<'a, G: Geometry, P: Persistence> Lower<'a, G, P> {
     /// meanwhile. Such a free looks for the announcement after it has released its bits
     /// ([`still_means`](Self::still_means)). So the join sees those bits, or the free makes the join look
     /// again, or the free is refused.
+    ///
+    /// Returns the states before, and those that are isolated. They stay split, and the caller has all of their credits.
     #[cold]
     pub(crate) fn free_joined(
         &self,
         huge: usize,
         count: usize,
         intent: Intent<'_, G, P>,
-    ) -> Result<States, Refusal> {
+    ) -> Result<(States, Run), Refusal> {
         let run = Self::run(huge, count);
         loop {
             let seen = self.states(huge);
@@ -476,12 +480,15 @@ impl<'a, G: Geometry, P: Persistence> Lower<'a, G, P> {
                 continue;
             }
             let full = |(one, huge)| {
-                self.credits(huge) == 0 && self.rows(huge, seen.polarity(one)).is_full()
+                let credits = self.isolated_credits(huge).unwrap_or_else(|| self.credits(huge));
+                credits == 0 && self.rows(huge, seen.polarity(one)).is_full()
             };
             if !split().all(full) {
                 return Err(Refusal::NotAllocated(0));
             }
-            let free = whole.with(run, Phase::Free).joining();
+            let isolated = split().filter(|&(_, huge)| self.is_isolated(huge));
+            let isolated = isolated.fold(Run::of(0), |all, (one, _)| all.or(one));
+            let free = whole.with(run, Phase::Free).with(isolated, Phase::Split).joining();
             let join = |now: States| {
                 let next = now.of(run, announced, free)?;
                 Self::say(intent, huge, count, Phase::Whole, Phase::Free);
@@ -490,7 +497,7 @@ impl<'a, G: Geometry, P: Persistence> Lower<'a, G, P> {
             let joined = self.update_or(huge, Ordering::AcqRel, join, || intent.withdraw());
             if let Ok(before) = joined {
                 self.persist_states(huge);
-                return Ok(before);
+                return Ok((before, isolated));
             }
         }
     }
@@ -647,6 +654,14 @@ impl<'a, G: Geometry, P: Persistence> Lower<'a, G, P> {
         }
     }
 
+    /// The allocated frames of the row at `offset`, or frames outside the zone.
+    pub(crate) fn used_in_row(&self, huge: usize, offset: usize) -> u64 {
+        match self.phase(huge) {
+            Phase::Offline => 0,
+            _ => !self.free_in_row(huge, offset) & row_mask::<G>(),
+        }
+    }
+
     /// How many frames of a huge frame are free, by its bits.
     pub(crate) fn count_free(&self, huge: usize) -> usize {
         let (states, one) = (self.states(huge), Self::run(huge, 1));
@@ -660,10 +675,11 @@ impl<'a, G: Geometry, P: Persistence> Lower<'a, G, P> {
 
 /// The counters of the children.
 impl<G: Geometry, P: Persistence> Lower<'_, G, P> {
-    /// The credits in the counter of a huge frame.
+    /// The credits in the counter of a huge frame that can be had: none, if it is isolated.
     #[inline(always)]
     pub(crate) fn credits(&self, huge: usize) -> usize {
-        self.children.get(huge).map_or(0, |child| child.load(Ordering::Acquire) as usize)
+        let counter = self.counter(huge);
+        if is_isolated(counter) { 0 } else { counter }
     }
 
     /// Changes a counter as `change` says, unless that says `None`.
@@ -679,18 +695,19 @@ impl<G: Geometry, P: Persistence> Lower<'_, G, P> {
 
     /// Takes every credit of a counter that has at least `least`, and one.
     pub(crate) fn take_all(&self, huge: usize, least: usize) -> Option<Credits> {
-        let all = |credits| (credits >= least && credits > 0).then_some(0);
+        let all = |credits| (credits >= least && credits > 0 && !is_isolated(credits)).then_some(0);
         self.count(huge, Ordering::Acquire, all)
     }
 
     /// Takes `count` credits.
     pub(crate) fn take(&self, huge: usize, count: usize) -> Option<Credits> {
-        self.count(huge, Ordering::Acquire, |credits| credits.checked_sub(count))
+        let take = |credits: usize| credits.checked_sub(count).filter(|_| !is_isolated(credits));
+        self.count(huge, Ordering::Acquire, take)
     }
 
     /// Gives credits to their counter. If these are the last ones, the caller gets all credits of the huge frame
-    /// instead, and must [`close`](Self::close) it. `None`: the counter has no room for them, and is
-    /// unchanged.
+    /// instead, and must [close](Self::close_as) it. `None`: the counter has no room for them, or is that of an isolated
+    /// huge frame, and is unchanged.
     #[inline(always)]
     pub(crate) fn give(&self, huge: usize, count: usize, surplus: Surplus) -> Option<Given> {
         give::<G>(self.children.get(huge)?, count, surplus)
@@ -719,7 +736,9 @@ fn count(
 fn give<G: Geometry>(child: &AtomicU32, given: usize, surplus: Surplus) -> Option<Given> {
     let give = |credits: usize| match credits + given {
         less if less < G::HUGE_FRAMES => Some(less),
-        more if more > G::HUGE_FRAMES && surplus == Surplus::Refuse => None,
+        more if more > G::HUGE_FRAMES && (surplus == Surplus::Refuse || is_isolated(credits)) => {
+            None
+        }
         _ => Some(0),
     };
     let credits = count(child, Ordering::AcqRel, give)?;
@@ -792,7 +811,7 @@ impl<'a, G: Geometry, P: Persistence> Place<'a, G, P> {
 pub(crate) struct Given {
     /// How the counter changed.
     pub(crate) credits: Credits,
-    /// Does the giver hold all credits of the huge frame now? It must then close the huge frame.
+    /// Does the giver have all credits of the huge frame now? It must then close the huge frame.
     pub(crate) all: bool,
 }
 

@@ -2,8 +2,9 @@
 //! open. A call that stands alone need not look for one.
 
 use woodlot_frame::{
-    AllocError, BadSlot, FrameAllocator, FrameId, FreeError, Geometry, HugeId, OfflineError, Order,
-    Persistence, Place, Request, Slot, Stats, Unsupported, ZoneConfig, alloc_within,
+    AllocError, BadSlot, Claim, FrameAllocator, FrameId, FreeError, Geometry, HugeId, IsolateError,
+    OfflineError, Order, Persistence, Place, Request, Slot, Stats, Unsupported, ZoneConfig,
+    alloc_within,
 };
 
 use crate::LLFree;
@@ -55,6 +56,35 @@ impl<G: Geometry, P: Persistence> FrameAllocator for Part<'_, '_, G, P> {
 
     fn online(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
         self.0.online(first, count)
+    }
+
+    fn isolate(&self, first: HugeId, count: usize) -> Result<(), IsolateError> {
+        self.0.isolate(first, count)
+    }
+
+    fn unisolate(&self, first: HugeId, count: usize) -> Result<(), IsolateError> {
+        self.0.unisolate(first, count)
+    }
+
+    fn claim_isolated(
+        &self,
+        first: HugeId,
+        count: usize,
+        claim: Claim,
+    ) -> Result<(), IsolateError> {
+        self.0.claim_isolated(first, count, claim)
+    }
+
+    fn is_isolated(&self, huge: HugeId) -> bool {
+        self.0.is_isolated(huge)
+    }
+
+    fn frames_in_use(&self, huge: HugeId) -> usize {
+        self.0.frames_in_use(huge)
+    }
+
+    fn used_map(&self, frame: FrameId) -> u64 {
+        self.0.used_map(frame)
     }
 
     fn is_available(&self, order: Order) -> bool {

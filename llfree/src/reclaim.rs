@@ -76,7 +76,8 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     ///
     /// # Errors
     /// * [`OfflineError::OutOfRange`]: it does not lie wholly in the zone.
-    /// * [`OfflineError::InUse`]: it is neither offline nor allocated as a whole.
+    /// * [`OfflineError::InUse`]: it is neither offline nor allocated as a whole; or it is allocated, and somebody has
+    ///   [isolated](FrameAllocator::isolate) it.
     ///
     /// # Progress
     /// Lock-free.
@@ -89,6 +90,9 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
             return Err(OfflineError::InUse(huge.first::<G>()));
         }
         self.lower.set_flags(index, Self::in_word(index), flags);
+        if !self.lower.is_still_whole(index) {
+            return Err(OfflineError::InUse(huge.first::<G>()));
+        }
         self.lower.persist_states(index);
         Ok(())
     }

@@ -13,8 +13,8 @@
 //! ```
 //!
 //! * `joins`: one number for all sixteen huge frames. The number is odd while a join (below) may be looking
-//!   at bits. It changes when a first join begins, and whenever a free makes joins look again. A recovery
-//!   forgets it.
+//!   at bits. It changes when a first join begins, and whenever a free makes joins look again, or an
+//!   [isolation](crate::lower) all who look. A recovery forgets it.
 //!
 //! Any value is legal. Every writer changes the whole word by one read-modify-write. So order H+1, which is
 //! two neighbours, is one write as well (the paper's 32-bit swap over two 16-bit entries, section 4.2.1).
@@ -225,6 +225,13 @@ impl States {
         if self.is_joining() { States(self.0.wrapping_add(JOIN)) } else { self }
     }
 
+    /// With another number of joins, and every join that was announced made to look again: who has seen the word
+    /// before does not swap it.
+    pub(crate) const fn renumbered(self) -> States {
+        let step = if self.is_joining() { JOIN } else { 2 * JOIN };
+        States(self.0.wrapping_add(step))
+    }
+
     /// With the run and the joins as in `to`, if they are as in `from`.
     pub(crate) const fn of(self, run: Run, from: States, to: States) -> Option<States> {
         let lanes = run.0 | run.0 << B | run.0 << P | ALL << (3 * LANE);
@@ -323,6 +330,10 @@ mod tests {
         assert_eq!(announced, [false, true, false, true]);
         assert_eq!((joining.joining(), stopped.not_joining()), (joining, stopped));
         assert_ne!(stopped, word, "who looked meanwhile sees that it was stopped");
+        let renumbered = [word, joining].map(States::renumbered);
+        assert_eq!(renumbered.map(States::is_joining), [false, false]);
+        assert!(!renumbered.contains(&word) && !renumbered.contains(&joining));
+        assert_eq!(renumbered.map(States::without_joins), [word.without_joins(); 2]);
         for number in 0..16 {
             let one = Run::new(number, 1);
             let seen =

@@ -4,9 +4,9 @@ use core::ops::Range;
 
 use woodlot_frame::atomics::{AtomicU64, Ordering};
 use woodlot_frame::{
-    AllocError, BadSlot, Batch, FrameAllocator, FrameId, FreeBatchError, FreeError, Geometry,
-    HugeId, OfflineError, Order, Persistence, Place, RangeRequest, Request, Slot, Stats,
-    Unsupported, ZoneConfig, alloc_run, alloc_within, free_each, free_run,
+    AllocError, BadSlot, Batch, Claim, FrameAllocator, FrameId, FreeBatchError, FreeError,
+    Geometry, HugeId, IsolateError, OfflineError, Order, Persistence, Place, RangeRequest, Request,
+    Slot, Stats, Unsupported, ZoneConfig, alloc_run, alloc_within, free_each, free_run,
 };
 
 use crate::LLFree;
@@ -28,6 +28,7 @@ impl<G: Geometry, P: Persistence> FrameAllocator for LLFree<'_, G, P> {
         partial_free: false,
         classes: false,
         offline: false,
+        isolation: false,
         recovery: false,
         exact_exhaustion: false,
     };
@@ -158,7 +159,7 @@ impl<G: Geometry, P: Persistence> FrameAllocator for LLFree<'_, G, P> {
             return false;
         }
         let (huge, offset) = self.locate(frame);
-        self.lower.is_free(huge, offset, order.0 as u32)
+        self.is_there(huge, offset, order.0 as u32)
     }
 
     fn free_map(&self, frame: FrameId) -> u64 {
@@ -167,7 +168,9 @@ impl<G: Geometry, P: Persistence> FrameAllocator for LLFree<'_, G, P> {
             let row = FrameId(frame.0 & !63 | bit);
             let inside = row.0 >= self.base && row < self.zone.end();
             let (huge, offset) = if inside { self.locate(row) } else { return map };
-            map | self.lower.free_in_row(huge, offset) << bit
+            let free =
+                if self.lower.is_isolated(huge) { 0 } else { self.lower.free_in_row(huge, offset) };
+            map | free << bit
         })
     }
 
@@ -175,7 +178,39 @@ impl<G: Geometry, P: Persistence> FrameAllocator for LLFree<'_, G, P> {
         let first = huge.first::<G>();
         // Parts of huge frames at the ends of the zone count as well.
         let inside = first.0 >= self.base && first < self.zone.end();
-        if inside { self.lower.count_free(self.locate(first).0) } else { 0 }
+        let huge = if inside { self.locate(first).0 } else { return 0 };
+        if self.lower.is_isolated(huge) { 0 } else { self.lower.count_free(huge) }
+    }
+
+    fn isolate(&self, first: HugeId, count: usize) -> Result<(), IsolateError> {
+        self.isolate_run(first, count)
+    }
+
+    fn unisolate(&self, first: HugeId, count: usize) -> Result<(), IsolateError> {
+        self.unisolate_run(first, count)
+    }
+
+    fn claim_isolated(
+        &self,
+        first: HugeId,
+        count: usize,
+        claim: Claim,
+    ) -> Result<(), IsolateError> {
+        self.claim_run(first, count, claim)
+    }
+
+    fn is_isolated(&self, huge: HugeId) -> bool {
+        self.huge_index(huge).is_some_and(|huge| self.lower.is_isolated(huge))
+    }
+
+    fn frames_in_use(&self, huge: HugeId) -> usize {
+        let first = huge.first::<G>();
+        let inside = first.0 >= self.base && first < self.zone.end();
+        if inside { self.count_used(self.locate(first).0) } else { 0 }
+    }
+
+    fn used_map(&self, frame: FrameId) -> u64 {
+        self.used_of_word(frame)
     }
 }
 
@@ -187,6 +222,12 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
             let (tree, whole) = (self.tree(index), self.lower.count_whole(index));
             let credits: usize = self.children(index).map(|huge| self.lower.credits(huge)).sum();
             stats.offline_huge += self.lower.count_offline(index);
+            let isolated =
+                self.children(index).filter_map(|huge| self.lower.isolated_credits(huge));
+            isolated.for_each(|credits| {
+                stats.isolated_huge += 1;
+                stats.isolated_frames += credits;
+            });
             // Every class has its statistics.
             stats.classes.get_mut(tree.class().0 as usize).into_iter().for_each(|class| {
                 class.trees += 1;

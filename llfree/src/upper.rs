@@ -16,10 +16,11 @@ use woodlot_frame::{Class, Geometry, MAX_CLASSES, Persistence, Slot};
 
 use crate::LLFree;
 use crate::index::{Kind, Places, Use};
-use crate::init::{SLOT_BALANCE, SLOT_WORDS};
-use crate::lower::{Credits, Given, Surplus};
+use crate::init::{SLOT_BALANCE, SLOT_WORDS, TOTAL_FREE};
+use crate::lower::{Credits, Given, Open, Surplus, To};
+use crate::record::Intent;
 use crate::reservation::Reservation;
-use crate::state::{Polarity, States};
+use crate::state::{Phase, Polarity, States};
 use crate::tree::{Tree, quarters};
 
 impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
@@ -186,7 +187,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
 
     /// The counter of a child has changed.
     #[inline(always)]
-    fn counter_changed(&self, huge: usize, credits: Credits) {
+    pub(crate) fn counter_changed(&self, huge: usize, credits: Credits) {
         if Self::is_to_follow(credits) {
             self.follow_counter(huge, credits);
         }
@@ -227,10 +228,35 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     /// Gives the credits of free bits to their child. False, and nothing given: see [`Surplus`].
     #[inline(always)]
     pub(crate) fn give_child(&self, huge: usize, count: usize, surplus: Surplus) -> bool {
-        self.lower.give(huge, count, surplus).is_some_and(|given| {
-            self.given(huge, given);
-            true
-        })
+        match self.lower.give(huge, count, surplus) {
+            Some(given) => {
+                self.given(huge, given);
+                true
+            }
+            None => self.give_isolated(huge, count, surplus),
+        }
+    }
+
+    /// The same, where the counter is that of an isolated huge frame, or has no room. What is free there nobody can
+    /// allocate.
+    #[cold]
+    pub(crate) fn give_isolated(&self, huge: usize, count: usize, surplus: Surplus) -> bool {
+        match self.lower.give_either(huge, count, surplus) {
+            Some(To::Isolated(more)) => {
+                self.count_free(-(more as isize));
+                true
+            }
+            Some(To::Counter(given)) => {
+                self.given(huge, given);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// So many more frames are free, by no free of a slot.
+    pub(crate) fn count_free(&self, more: isize) {
+        self.total(TOTAL_FREE).fetch_add(more as u64, Ordering::Relaxed);
     }
 
     /// Credits were given to a counter.
@@ -242,12 +268,24 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         }
     }
 
-    /// Makes a huge frame, of which the caller has all the credits, free as a whole.
+    /// Makes a huge frame, of which the caller has all the credits, free as a whole; or gives them to its counter, if it
+    /// is isolated.
     #[inline(never)]
     pub(crate) fn close(&self, huge: usize) {
-        if let Some(before) = self.lower.close(huge) {
-            self.states_changed(huge, before, 1);
-            self.tell_freed();
+        loop {
+            match self.lower.close_as(huge, Phase::Free, Intent::none()) {
+                Ok(before) => {
+                    self.states_changed(huge, before, 1);
+                    return self.tell_freed();
+                }
+                Err(Open::NotSplit) => return,
+                Err(Open::Isolated) => {
+                    // Or it is no more.
+                    if let Some(more) = self.lower.give_if_isolated(huge, G::HUGE_FRAMES) {
+                        return self.count_free(-(more as isize));
+                    }
+                }
+            }
         }
     }
 

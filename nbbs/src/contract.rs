@@ -126,6 +126,7 @@ impl<G: Geometry, F: Form> FrameAllocator for Nbbs<'_, G, F> {
         partial_free: true,
         classes: true,
         offline: false,
+        isolation: true,
         recovery: false,
         exact_exhaustion: false,
     };

@@ -141,7 +141,8 @@ impl<K: Kind> CZone<K> {
 impl<K: Kind> FrameAllocator for CZone<K> {
     type Geometry = <K::Engine as FrameAllocator>::Geometry;
     const NAME: &'static str = K::NAME;
-    const UNSUPPORTED: Unsupported = K::Engine::UNSUPPORTED;
+    /// The headers have no isolation.
+    const UNSUPPORTED: Unsupported = Unsupported { isolation: true, ..K::Engine::UNSUPPORTED };
 
     fn zone(&self) -> &ZoneConfig {
         &self.config
@@ -261,6 +262,7 @@ impl<K: Kind> FrameAllocator for CZone<K> {
                 free_frames: of.free_frames,
                 free_huge: of.free_huge,
             }),
+            ..Stats::default()
         }
     }
 
@@ -381,8 +383,15 @@ fn describe<K: Kind>(zone: *const Zone) -> ZoneConfig {
         info.assume_init()
     };
     assert_eq!((info.engine, info.geometry), (K::ENGINE, K::GEOMETRY));
-    let Unsupported { exact_frame, partial_free, classes, offline, recovery, exact_exhaustion } =
-        K::Engine::UNSUPPORTED;
+    let Unsupported {
+        exact_frame,
+        partial_free,
+        classes,
+        offline,
+        isolation: _,
+        recovery,
+        exact_exhaustion,
+    } = K::Engine::UNSUPPORTED;
     let missing = [exact_frame, partial_free, classes, offline, recovery, exact_exhaustion];
     let missing = missing.iter().enumerate().map(|(bit, &missing)| u32::from(missing) << bit);
     assert_eq!(info.unsupported, missing.sum::<u32>());

@@ -4,9 +4,9 @@ use std::ops::Range;
 use woodlot_frame::atomics::{AtomicU64, Ordering::SeqCst};
 
 use woodlot_frame::{
-    AllocError, BadSlot, Batch, Class, FrameAllocator, FrameId, FreeError, Geometry, HugeId,
-    OfflineError, Order, Place, RangeRequest, Request, Slot, Stats, Unsupported, ZoneConfig,
-    alloc_each, alloc_run, blocks, free_run,
+    AllocError, BadSlot, Batch, Claim, Class, FrameAllocator, FrameId, FreeError, Geometry, HugeId,
+    IsolateError, OfflineError, Order, Place, RangeRequest, Request, Slot, Stats, Unsupported,
+    ZoneConfig, alloc_each, alloc_run, blocks, free_run,
 };
 
 macro_rules! defects {
@@ -346,6 +346,35 @@ impl<A: FrameAllocator> FrameAllocator for Seeded<A> {
             self.counted((count << A::Geometry::HUGE_ORDER) as i64);
         }
         answer
+    }
+
+    fn isolate(&self, first: HugeId, count: usize) -> Result<(), IsolateError> {
+        self.zone.isolate(first, count)
+    }
+
+    fn unisolate(&self, first: HugeId, count: usize) -> Result<(), IsolateError> {
+        self.zone.unisolate(first, count)
+    }
+
+    fn claim_isolated(
+        &self,
+        first: HugeId,
+        count: usize,
+        claim: Claim,
+    ) -> Result<(), IsolateError> {
+        self.zone.claim_isolated(first, count, claim)
+    }
+
+    fn is_isolated(&self, huge: HugeId) -> bool {
+        self.zone.is_isolated(huge)
+    }
+
+    fn frames_in_use(&self, huge: HugeId) -> usize {
+        self.zone.frames_in_use(huge)
+    }
+
+    fn used_map(&self, frame: FrameId) -> u64 {
+        self.zone.used_map(frame)
     }
 
     fn is_available(&self, order: Order) -> bool {

@@ -46,6 +46,7 @@ impl<const DEFECT: u8> FrameAllocator for NextFit<DEFECT> {
         partial_free: false,
         classes: true,
         offline: true,
+        isolation: true,
         recovery: true,
         exact_exhaustion: false,
     };

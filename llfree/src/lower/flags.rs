@@ -77,6 +77,20 @@ impl<'a, G: Geometry, P: Persistence> Lower<'a, G, P> {
         }
     }
 
+    /// Is a huge frame, whose flags its owner has set, still allocated as a whole, or offline? If somebody has isolated
+    /// it, the flags say no more that it is zeroed. By a read-modify-write: the isolator comes before, and is seen, or
+    /// after, and sees the flags.
+    pub(crate) fn is_still_whole(&self, huge: usize) -> bool {
+        let run = Self::run(huge, 1);
+        let word = self.state_word(huge);
+        let states = word.map_or(Self::NOTHING, |word| States(word.fetch_or(0, Ordering::AcqRel)));
+        let is_whole = matches!(states.phase(run), Phase::Whole | Phase::Offline);
+        if !is_whole {
+            self.taken_of(huge, run);
+        }
+        is_whole
+    }
+
     /// Says of a huge frame that it has memory. The caller owns a frame in it. Other owners that see this see the
     /// memory.
     pub(crate) fn set_backed(&self, huge: usize) {

@@ -54,6 +54,7 @@ impl<G: Geometry, const PCP: bool> FrameAllocator for Linux<G, PCP> {
         partial_free: false,
         classes: true,
         offline: true,
+        isolation: true,
         recovery: true,
         exact_exhaustion: false,
     };

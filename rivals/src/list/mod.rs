@@ -183,6 +183,7 @@ impl<G: Geometry, D: Discipline, const ORDER: u32> FrameAllocator for List<G, D,
         partial_free: true,
         classes: true,
         offline: true,
+        isolation: true,
         recovery: true,
         exact_exhaustion: !D::FINDS_ALL,
     };

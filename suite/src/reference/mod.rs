@@ -227,6 +227,7 @@ impl<G: Geometry, const LIMITED: bool, const WRONG: bool> FrameAllocator
         partial_free: LIMITED,
         classes: LIMITED,
         offline: LIMITED,
+        isolation: LIMITED,
         recovery: LIMITED,
         exact_exhaustion: LIMITED,
     };

@@ -1,9 +1,9 @@
 //! An allocator as one member uses it.
 
 use woodlot_frame::{
-    AllocError, BadSlot, Batch, ClassPolicy, FrameAllocator, FrameId, FreeBatchError, FreeError,
-    Geometry, HugeId, OfflineError, Order, RangeRequest, Request, Slot, Stats, Unsupported,
-    ZoneConfig, can_free_run,
+    AllocError, BadSlot, Batch, Claim, ClassPolicy, FrameAllocator, FrameId, FreeBatchError,
+    FreeError, Geometry, HugeId, IsolateError, OfflineError, Order, RangeRequest, Request, Slot,
+    Stats, Unsupported, ZoneConfig, can_free_run,
 };
 
 use core::ops::Range;
@@ -235,6 +235,40 @@ impl<A: FrameAllocator> FrameAllocator for Tagged<'_, '_, A> {
 
     fn online(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
         self.allocator.online(first, count)
+    }
+
+    fn isolate(&self, first: HugeId, count: usize) -> Result<(), IsolateError> {
+        self.allocator.isolate(first, count)
+    }
+
+    fn unisolate(&self, first: HugeId, count: usize) -> Result<(), IsolateError> {
+        self.allocator.unisolate(first, count)
+    }
+
+    fn claim_isolated(
+        &self,
+        first: HugeId,
+        count: usize,
+        claim: Claim,
+    ) -> Result<(), IsolateError> {
+        self.allocator.claim_isolated(first, count, claim)?;
+        if let Claim::Block(_) = claim {
+            let blocks = (first.0..first.0 + count).map(|huge| HugeId(huge).first::<A::Geometry>());
+            blocks.for_each(|frame| self.own(frame, Order::huge::<A::Geometry>()));
+        }
+        Ok(())
+    }
+
+    fn is_isolated(&self, huge: HugeId) -> bool {
+        self.allocator.is_isolated(huge)
+    }
+
+    fn frames_in_use(&self, huge: HugeId) -> usize {
+        self.allocator.frames_in_use(huge)
+    }
+
+    fn used_map(&self, frame: FrameId) -> u64 {
+        self.allocator.used_map(frame)
     }
 
     fn is_available(&self, order: Order) -> bool {

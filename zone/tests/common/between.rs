@@ -6,8 +6,9 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use woodlot_frame::{
-    AllocError, BadSlot, Batch, FrameAllocator, FrameId, FreeBatchError, FreeError, HugeId,
-    OfflineError, Order, RangeRequest, Request, Slot, Stats, Unsupported, ZoneConfig, blocks,
+    AllocError, BadSlot, Batch, Claim, FrameAllocator, FrameId, FreeBatchError, FreeError, HugeId,
+    IsolateError, OfflineError, Order, RangeRequest, Request, Slot, Stats, Unsupported, ZoneConfig,
+    blocks,
 };
 
 /// Where in a call.
@@ -138,6 +139,35 @@ impl<A: FrameAllocator> FrameAllocator for Between<'_, A> {
 
     fn online(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
         self.engine.online(first, count)
+    }
+
+    fn isolate(&self, first: HugeId, count: usize) -> Result<(), IsolateError> {
+        self.engine.isolate(first, count)
+    }
+
+    fn unisolate(&self, first: HugeId, count: usize) -> Result<(), IsolateError> {
+        self.engine.unisolate(first, count)
+    }
+
+    fn claim_isolated(
+        &self,
+        first: HugeId,
+        count: usize,
+        claim: Claim,
+    ) -> Result<(), IsolateError> {
+        self.engine.claim_isolated(first, count, claim)
+    }
+
+    fn is_isolated(&self, huge: HugeId) -> bool {
+        self.engine.is_isolated(huge)
+    }
+
+    fn frames_in_use(&self, huge: HugeId) -> usize {
+        self.engine.frames_in_use(huge)
+    }
+
+    fn used_map(&self, frame: FrameId) -> u64 {
+        self.engine.used_map(frame)
     }
 
     fn is_available(&self, order: Order) -> bool {

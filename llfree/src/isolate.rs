@@ -1,0 +1,257 @@
+//! Isolation: huge frames that empty, and that nobody allocates from meanwhile.
+//!
+//! ```text
+//!   isolate   credits: isolated ── state: split ── reservations: what they hold of it goes back
+//!   claim     credits: all, and isolated no more ── state: whole, or offline
+//! ```
+//!
+//! What the credits of an isolated huge frame are, and why it stays split, says the [lower level](crate::lower). Here the
+//! words that follow are kept true: the tree, the index, and the count of what is free.
+//!
+//! A call that takes the credits of a child to its slot's reservation may be under way when the child is isolated. It
+//! looks at the counter after they are there ([`look_for_isolation`](LLFree::look_for_isolation)), and the isolator reads
+//! each reservation by a read-modify-write after it has changed the counter. So one of the two sees the other.
+//!
+//! *Progress*: lock-free, beside any other call. *Crash*: a recovery computes the counters anew, and nothing is isolated.
+
+use core::ops::Range;
+
+use woodlot_frame::atomics::{AtomicU64, Ordering};
+use woodlot_frame::{
+    Claim, FrameAllocator, FrameId, Geometry, HugeId, IsolateError, Order, Persistence,
+};
+
+use crate::LLFree;
+use crate::lower::{Credits, Open};
+use crate::record::{By, Intent};
+use crate::reservation::Reservation;
+use crate::row::row_order;
+use crate::state::Phase;
+
+impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
+    pub(crate) fn isolate_run(&self, first: HugeId, count: usize) -> Result<(), IsolateError> {
+        let run = self.isolable(first, count)?;
+        for huge in run.clone() {
+            if let Err(error) = self.isolate_one(huge) {
+                (run.start..huge).for_each(|huge| _ = self.unisolate_one(huge));
+                return Err(error);
+            }
+        }
+        self.take_from_reservations(&run);
+        Ok(())
+    }
+
+    pub(crate) fn unisolate_run(&self, first: HugeId, count: usize) -> Result<(), IsolateError> {
+        let run = self.isolable(first, count)?;
+        self.all_isolated(&run)?;
+        for huge in run.clone() {
+            if !self.unisolate_one(huge) {
+                // Somebody else ends the isolation of the same huge frames.
+                (run.start..huge).for_each(|huge| _ = self.isolate_one(huge));
+                self.take_from_reservations(&run);
+                return Err(IsolateError::NotIsolated(self.huge_id(huge)));
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn claim_run(
+        &self,
+        first: HugeId,
+        count: usize,
+        claim: Claim,
+    ) -> Result<(), IsolateError> {
+        if let Claim::Block(slot) = claim
+            && slot.0 >= self.zone.slots
+        {
+            return Err(IsolateError::BadSlot(slot));
+        }
+        let run = self.isolable(first, count)?;
+        self.all_isolated(&run)?;
+        if let Some(huge) = run.clone().find(|&huge| !self.is_empty(huge)) {
+            return Err(IsolateError::InUse(self.first_used(huge)));
+        }
+        for huge in run.clone() {
+            if !self.claim_one(huge, claim) {
+                // As above.
+                (run.start..huge).for_each(|huge| self.isolate_claimed(huge, claim));
+                return Err(IsolateError::NotIsolated(self.huge_id(huge)));
+            }
+        }
+        Ok(())
+    }
+
+    /// The indices of a run of huge frames that lies wholly in the zone.
+    fn isolable(&self, first: HugeId, count: usize) -> Result<Range<usize>, IsolateError> {
+        self.run_of(first, count).map_err(|_| IsolateError::OutOfRange)
+    }
+
+    fn all_isolated(&self, run: &Range<usize>) -> Result<(), IsolateError> {
+        match run.clone().find(|&huge| !self.lower.is_isolated(huge)) {
+            Some(huge) => Err(IsolateError::NotIsolated(self.huge_id(huge))),
+            None => Ok(()),
+        }
+    }
+
+    /// Isolates a huge frame, but for what reservations hold of it.
+    fn isolate_one(&self, huge: usize) -> Result<(), IsolateError> {
+        let offline = IsolateError::Offline(self.huge_id(huge));
+        if self.lower.phase(huge) == Phase::Offline {
+            return Err(offline);
+        }
+        let Some(credits) = self.lower.isolate_credits(huge) else {
+            return Err(IsolateError::Isolated(self.huge_id(huge)));
+        };
+        self.count_free(-(credits as isize));
+        self.counter_changed(huge, Credits { before: credits, after: 0 });
+        let Ok(before) = self.lower.isolate_state(huge) else {
+            self.unisolate_one(huge);
+            return Err(offline);
+        };
+        if self.lower.was(before, huge, Phase::Free) {
+            self.states_changed(huge, before, -1);
+            self.close(huge);
+        }
+        Ok(())
+    }
+
+    /// False: it is not isolated.
+    fn unisolate_one(&self, huge: usize) -> bool {
+        let Some((given, credits)) = self.lower.unisolate(huge) else {
+            return false;
+        };
+        self.count_free(credits as isize);
+        self.given(huge, given);
+        true
+    }
+
+    /// Takes what reservations hold of isolated huge frames away from them.
+    fn take_from_reservations(&self, run: &Range<usize>) {
+        for word in self.reservations() {
+            let now = Reservation::<G>::from_word(word.fetch_or(0, Ordering::AcqRel));
+            if now.held() > 0 && run.contains(&now.huge_index()) {
+                self.let_isolated_go(word, now.huge_index());
+            }
+        }
+    }
+
+    /// After credits of a child came into a reservation: back they go, if it is isolated.
+    #[inline(always)]
+    pub(crate) fn look_for_isolation(&self, word: &AtomicU64, huge: usize) {
+        if self.lower.is_isolated(huge) {
+            self.let_isolated_go(word, huge);
+        }
+    }
+
+    #[cold]
+    fn let_isolated_go(&self, word: &AtomicU64, huge: usize) {
+        let empty = |now: Reservation<G>| now.holds(huge).then_some(now.empty());
+        if let Some(before) = self.change(word, empty) {
+            self.give_held(huge, before.held());
+        }
+    }
+
+    /// Takes credits of a child, isolated or not, for frames that a refused free has made allocated.
+    pub(crate) fn take_either(&self, huge: usize, count: usize) -> bool {
+        if self.take_some(huge, count).is_some() {
+            return true;
+        }
+        let taken = self.lower.take_isolated_back(huge, count);
+        if taken {
+            self.count_free(count as isize);
+        }
+        taken
+    }
+
+    /// Are all frames of an isolated huge frame free, and all of their credits in its counter?
+    fn is_empty(&self, huge: usize) -> bool {
+        let all = || self.lower.isolated_credits(huge) == Some(G::HUGE_FRAMES);
+        all()
+            || self.lower.count_free(huge) == G::HUGE_FRAMES && {
+                self.take_from_reservations(&(huge..huge + 1));
+                all()
+            }
+    }
+
+    /// False: it is not isolated, or was isolated by somebody else meanwhile.
+    fn claim_one(&self, huge: usize, claim: Claim) -> bool {
+        if !self.lower.take_isolated(huge) {
+            return false;
+        }
+        self.count_free(G::HUGE_FRAMES as isize);
+        let (to, intent) = match claim {
+            Claim::Block(slot) => (Phase::Whole, self.intent(By::alone(slot), 0)),
+            Claim::Offline => (Phase::Offline, Intent::none()),
+        };
+        match self.lower.close_as(huge, to, intent) {
+            Ok(_) => match claim {
+                Claim::Block(slot) => self.count(slot, G::HUGE_FRAMES, false),
+                Claim::Offline => self.count_offline(1),
+            },
+            Err(Open::Isolated) => {
+                self.close(huge);
+                return false;
+            }
+            Err(Open::NotSplit) => return false,
+        }
+        true
+    }
+
+    /// Isolates again what was claimed, and gives it back.
+    fn isolate_claimed(&self, huge: usize, claim: Claim) {
+        match claim {
+            Claim::Offline => {
+                self.put_back(huge);
+                let _ = self.isolate_one(huge);
+            }
+            Claim::Block(slot) => {
+                let _ = self.isolate_one(huge);
+                let _ = self.free(self.frame(huge, 0), Order::huge::<G>(), slot);
+            }
+        }
+    }
+
+    /// Is every frame of the block free, and none of an isolated huge frame?
+    pub(crate) fn is_there(&self, huge: usize, offset: usize, order: u32) -> bool {
+        let count = 1 << order.saturating_sub(G::HUGE_ORDER);
+        self.lower.is_free(huge, offset, order)
+            && !(huge..huge + count).any(|huge| self.lower.is_isolated(huge))
+    }
+
+    /// How many frames of a huge frame are allocated.
+    pub(crate) fn count_used(&self, huge: usize) -> usize {
+        match self.lower.phase(huge) {
+            Phase::Offline => 0,
+            _ => self.inside(huge).len().saturating_sub(self.lower.count_free(huge)),
+        }
+    }
+
+    /// The first allocated frame of a huge frame; its first, if a free is under way.
+    fn first_used(&self, huge: usize) -> FrameId {
+        let first = self.frame(huge, 0);
+        let mut frames = (0..G::HUGE_FRAMES).map(|offset| FrameId(first.0 + offset));
+        frames.find(|frame| self.used_of_word(*frame) >> (frame.0 & 63) & 1 != 0).unwrap_or(first)
+    }
+
+    /// Which frames of a word of 64 are allocated.
+    pub(crate) fn used_of_word(&self, frame: FrameId) -> u64 {
+        let rows = (0..64usize >> row_order::<G>()).map(|row| row << row_order::<G>());
+        let used = rows.fold(0, |map, bit| {
+            let row = FrameId(frame.0 & !63 | bit);
+            let inside = row.0 >= self.base && row < self.zone.end();
+            let (huge, offset) = if inside { self.locate(row) } else { return map };
+            map | self.lower.used_in_row(huge, offset) << bit
+        });
+        used & self.inside_word(frame)
+    }
+
+    /// Which frames of a word of 64 lie in the zone.
+    fn inside_word(&self, frame: FrameId) -> u64 {
+        let first = frame.0 & !63;
+        let below = |end: FrameId| match end.0.saturating_sub(first) {
+            count @ ..64 => (1u64 << count) - 1,
+            _ => !0,
+        };
+        below(self.zone.end()) & !below(self.zone.start)
+    }
+}

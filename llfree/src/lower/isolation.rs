@@ -1,0 +1,212 @@
+//! Isolation, below: a huge frame whose credits stay in its counter.
+//!
+//! ```text
+//!   counter, 32 bits
+//!   ┌───┬──────────────────────────────┐      i = 0   credits, less than all; who brings the last takes all, and closes
+//!   │ i │ credits                      │      i = 1   credits, up to all; nobody takes any
+//!   └───┴──────────────────────────────┘
+//! ```
+//!
+//! An allocation of base frames takes credits first. Of an isolated huge frame it gets none, and so no bit. Frees bring
+//! credits as ever; they stay. An allocation of a whole huge frame needs one that is *free*, and an isolated one is
+//! *split*, whatever it was before: of one that was whole all bits mean *allocated* then, and its owner frees it by a
+//! join. So nothing looks at isolation that takes a block. It is volatile, as the counters are.
+//!
+//! Invariants, beside those of [`state`](crate::state):
+//!
+//! 4. An isolated huge frame is split, as soon as its isolator has been at its state.
+//! 5. It stays split until it is isolated no more. Who makes a huge frame free, or takes it as it is (*close*, *join*),
+//!    looks at the counter between a look at the state word and the swap of that word. The isolator changes the
+//!    counter first, and the state word after it, always. So the swap comes before the isolator's, which finds a huge
+//!    frame that is not split and splits it; or the swap fails; or the look at the counter has seen the isolation.
+//!
+//! *Ordering*: the isolator's change of the state word releases what it did to the counter; whoever closes or joins
+//! has acquired the state word that it swaps.
+
+use woodlot_frame::atomics::Ordering;
+use woodlot_frame::{Geometry, Persistence};
+
+use super::{Credits, Given, Lower, Surplus};
+use crate::record::{Intent, Operation};
+use crate::state::{Phase, States};
+
+/// The bit of a counter that says: isolated.
+const ISOLATED: usize = 1 << 31;
+
+/// Does a value of a counter say so?
+#[inline(always)]
+pub(super) const fn is_isolated(counter: usize) -> bool {
+    counter & ISOLATED != 0
+}
+
+/// What is in a counter, isolated or not.
+const fn credits(counter: usize) -> usize {
+    counter & !ISOLATED
+}
+
+/// Where credits went.
+pub(crate) enum To {
+    /// To a counter as all are.
+    Counter(Given),
+    /// To that of an isolated huge frame; so many had room.
+    Isolated(usize),
+}
+
+/// Why a huge frame was not closed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Open {
+    /// It is isolated. The credits are still the caller's.
+    Isolated,
+    /// It is not split, after a mistake of some caller.
+    NotSplit,
+}
+
+impl<G: Geometry, P: Persistence> Lower<'_, G, P> {
+    /// What is in a counter.
+    #[inline(always)]
+    pub(super) fn counter(&self, huge: usize) -> usize {
+        self.children.get(huge).map_or(0, |child| child.load(Ordering::Acquire) as usize)
+    }
+
+    /// Is a huge frame isolated?
+    #[inline(always)]
+    pub(crate) fn is_isolated(&self, huge: usize) -> bool {
+        is_isolated(self.counter(huge))
+    }
+
+    /// The credits of a huge frame that is isolated.
+    pub(crate) fn isolated_credits(&self, huge: usize) -> Option<usize> {
+        let counter = self.counter(huge);
+        is_isolated(counter).then_some(credits(counter))
+    }
+
+    /// Isolates a huge frame, so far as its credits go: those that its counter had. `None`: it is isolated already.
+    pub(crate) fn isolate_credits(&self, huge: usize) -> Option<usize> {
+        let isolate = |counter| (!is_isolated(counter)).then_some(counter | ISOLATED);
+        self.count(huge, Ordering::AcqRel, isolate).map(|counter| counter.before)
+    }
+
+    /// Makes a huge frame split of which the credits are isolated, whatever it was; returns its states before. The
+    /// caller has all of its credits then, if it was free. `Err`: it is offline.
+    pub(crate) fn isolate_state(&self, huge: usize) -> Result<States, States> {
+        let one = Self::run(huge, 1);
+        let split = |states: States| match states.phase(one) {
+            Phase::Split => Some(states.renumbered()),
+            Phase::Free => Some(states.with(one, Phase::Split).renumbered()),
+            Phase::Whole => Some(states.with(one, Phase::Split).turned(one).renumbered()),
+            Phase::Offline => None,
+        };
+        // Others may write to what is freed in parts. Before the split, for a process may die behind it; and after it,
+        // for an owner may just have said that its huge frame is zeroed.
+        self.taken_of(huge, one);
+        let before = self.update(huge, Ordering::AcqRel, split)?;
+        self.taken_of(huge, one);
+        self.persist_states(huge);
+        Ok(before)
+    }
+
+    /// Ends the isolation of a huge frame; says of the credits that were in its counter what [`give`](Self::give) does,
+    /// and how many they were. `None`: it is not isolated.
+    pub(crate) fn unisolate(&self, huge: usize) -> Option<(Given, usize)> {
+        let end = |counter| {
+            let left = if credits(counter) < G::HUGE_FRAMES { credits(counter) } else { 0 };
+            is_isolated(counter).then_some(left)
+        };
+        let counter = self.count(huge, Ordering::AcqRel, end)?;
+        let (had, after) = (credits(counter.before), counter.after);
+        Some((Given { credits: Credits { before: 0, after }, all: had > after }, had))
+    }
+
+    /// Takes every credit of an isolated huge frame, if all are in its counter, and ends its isolation.
+    pub(crate) fn take_isolated(&self, huge: usize) -> bool {
+        let end = |counter| (counter == ISOLATED | G::HUGE_FRAMES).then_some(0);
+        self.count(huge, Ordering::AcqRel, end).is_some()
+    }
+
+    /// Takes `count` credits of an isolated huge frame, for a mistake that is to be made good.
+    pub(crate) fn take_isolated_back(&self, huge: usize, count: usize) -> bool {
+        let back = |counter| {
+            let left = credits(counter).checked_sub(count).filter(|_| is_isolated(counter))?;
+            Some(left | ISOLATED)
+        };
+        self.count(huge, Ordering::AcqRel, back).is_some()
+    }
+
+    /// Gives credits to the counter of a huge frame, isolated or not. `None`: it has no room for them.
+    pub(crate) fn give_either(&self, huge: usize, count: usize, surplus: Surplus) -> Option<To> {
+        loop {
+            if let Some(more) = self.add_isolated(huge, count, surplus) {
+                return Some(To::Isolated(more));
+            }
+            if let Some(given) = self.give(huge, count, surplus) {
+                return Some(To::Counter(given));
+            }
+            // There was no room, or others have isolated it in between.
+            if credits(self.counter(huge)) + count > G::HUGE_FRAMES {
+                return None;
+            }
+        }
+    }
+
+    /// Gives credits to the counter of a huge frame that is isolated; returns for how many there was room.
+    pub(crate) fn give_if_isolated(&self, huge: usize, count: usize) -> Option<usize> {
+        self.add_isolated(huge, count, Surplus::Drop)
+    }
+
+    fn add_isolated(&self, huge: usize, count: usize, surplus: Surplus) -> Option<usize> {
+        let add = |counter| {
+            let (sum, all) = (credits(counter) + count, G::HUGE_FRAMES);
+            let fits = sum <= all || surplus == Surplus::Drop;
+            (is_isolated(counter) && fits).then_some(sum.min(all) | ISOLATED)
+        };
+        let counter = self.count(huge, Ordering::AcqRel, add)?;
+        Some(counter.after - counter.before)
+    }
+
+    /// Makes a huge frame, of which the caller has all the credits, free as a whole; or what `to` says. Unless it is
+    /// isolated.
+    pub(crate) fn close_as(
+        &self,
+        huge: usize,
+        to: Phase,
+        intent: Intent<'_, G, P>,
+    ) -> Result<States, Open> {
+        let word = self.state_word(huge).ok_or(Open::NotSplit)?;
+        let mut states = States(word.load(Ordering::Acquire));
+        loop {
+            let closed = states.change(Self::run(huge, 1), Phase::Split, to);
+            let closed = closed.ok_or(Open::NotSplit)?;
+            if self.is_isolated(huge) {
+                return Err(Open::Isolated);
+            }
+            if to == Phase::Whole {
+                intent.write(Operation::Alloc, G::HUGE_ORDER, huge << G::HUGE_ORDER);
+            }
+            match word.compare_exchange(states.0, closed.0, Ordering::AcqRel, Ordering::Acquire) {
+                // A crash may undo that it is free: its bits say the same.
+                Ok(_) if to == Phase::Free => return Ok(states),
+                Ok(_) => {
+                    self.persist(word);
+                    return Ok(states);
+                }
+                Err(now) => {
+                    intent.withdraw();
+                    states = States(now);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(any(woodlot_loom, woodlot_explore)))]
+#[cfg_attr(coverage_nightly, coverage(off))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bit_is_above_all_credits() {
+        assert!(is_isolated(ISOLATED) && is_isolated(ISOLATED | 4096) && !is_isolated(4096));
+        assert_eq!([ISOLATED, ISOLATED | 511, 511].map(credits), [0, 511, 511]);
+    }
+}
