@@ -66,7 +66,7 @@ enum woodlot_kmem_misuse {
 
 /* Bytes and alignment of handles, bytes of a CPU's cache, blocks with a size of their own, objects of a list. */
 enum woodlot_kmem_limits {
-    WOODLOT_KMEM_SIZE = 49152,
+    WOODLOT_KMEM_SIZE = 65536,
     WOODLOT_OBJECTS_SIZE = 16384,
     WOODLOT_KMEM_ALIGN = 128,
     WOODLOT_KMEM_CACHE_SIZE = 512,

@@ -456,7 +456,7 @@ fn another_header_is_refused() {
         ("int woodlot_kmem_free(const", "long woodlot_kmem_free(const"),
         ("size_t (*enter)(void *context, size_t *", "size_t (*enter)(void *context, int *"),
         ("uint64_t puts;", "int64_t puts;"),
-        ("WOODLOT_KMEM_SIZE = 49152", "WOODLOT_KMEM_SIZE = 32768"),
+        ("WOODLOT_KMEM_SIZE = 65536", "WOODLOT_KMEM_SIZE = 32768"),
     ]
     .into_iter()
     .enumerate()

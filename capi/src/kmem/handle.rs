@@ -27,7 +27,7 @@ pub(super) type Built = Objects<Caches, Builder>;
 /// What handles are aligned to: `WOODLOT_KMEM_ALIGN`. Two cache lines, as the allocator's own parts are.
 pub const KMEM_ALIGN: usize = 128;
 /// Bytes of the handle of an allocator: `WOODLOT_KMEM_SIZE`.
-pub const KMEM_SIZE: usize = 48 << 10;
+pub const KMEM_SIZE: usize = 64 << 10;
 /// Bytes of the handle of a cache of objects: `WOODLOT_OBJECTS_SIZE`.
 pub const OBJECTS_SIZE: usize = 16 << 10;
 
