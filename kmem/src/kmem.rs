@@ -141,7 +141,7 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
         Kmem { upper, pages, hooks, coalesce, sizes: core::marker::PhantomData }
     }
 
-    /// Makes an allocator where it is to stay. It is some 40 KiB long, which is more than a kernel's stack may have
+    /// Makes an allocator where it is to stay. It is some 60 KiB long, which is more than a kernel's stack may have
     /// left.
     pub fn init(place: &mut MaybeUninit<Self>, caches: C, pages: P, hooks: H) -> &mut Self {
         let at = place.as_mut_ptr();
