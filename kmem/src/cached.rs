@@ -9,7 +9,7 @@ use core::ptr::NonNull;
 use crate::cpu::PerCpu;
 use crate::kmem::{Cookie, Hooks, Kmem};
 use crate::pages::Pages;
-use crate::size::Sizes;
+use crate::size::{SizeId, Sizes};
 
 impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
     /// A block of at least `bytes`, if this CPU's cache has one at hand. `None` says nothing of the memory that there is.
@@ -29,9 +29,9 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
     pub unsafe fn free_cached(&self, block: NonNull<u8>) -> bool {
         let Some((page, _)) = self.pages().find(block.as_ptr()) else { return false };
         let Some(id) = self.pages().descriptor(page).slab_size() else { return false };
-        // The descriptor of a block of a page or more says whether it is free.
         if S::is_paged(id) {
-            return false;
+            // SAFETY: as the caller says; the descriptor has the size with which the block was allocated.
+            return unsafe { self.free_paged_cached(id, block) };
         }
         // SAFETY: as the caller says; the descriptor has the size with which the block was allocated.
         unsafe { self.caches().try_push(id, block, S::target(id)) }
@@ -43,8 +43,30 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
     /// As for [`free`](Kmem::free).
     #[inline(always)]
     pub unsafe fn free_cached_sized(&self, block: NonNull<u8>, bytes: usize) -> bool {
-        let Some(id) = S::of(bytes).filter(|&id| !S::is_paged(id)) else { return false };
+        let Some(id) = S::of(bytes) else { return false };
         // SAFETY: as the caller says.
-        unsafe { self.caches().try_push(id, block, S::target(id)) }
+        unsafe {
+            if S::is_paged(id) {
+                self.free_paged_cached(id, block)
+            } else {
+                self.caches().try_push(id, block, S::target(id))
+            }
+        }
+    }
+
+    /// The same of a block of a page or more. What is no such block is left to the other way, which says so.
+    ///
+    /// # Safety
+    /// As for [`free_cookie`](Kmem::free_cookie).
+    #[inline(never)]
+    unsafe fn free_paged_cached(&self, id: SizeId, block: NonNull<u8>) -> bool {
+        let Ok(listed) = self.paged_back(id, block.as_ptr()) else { return false };
+        // SAFETY: as the caller says, and this is what stands for the block.
+        let is_pushed = unsafe { self.caches().try_push(id, listed, S::target(id)) };
+        if !is_pushed {
+            // SAFETY: it is what the layers would have.
+            unsafe { self.handed_out(id, listed) };
+        }
+        is_pushed
     }
 }

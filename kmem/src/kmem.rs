@@ -141,7 +141,7 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
         Kmem { upper, pages, hooks, coalesce, sizes: core::marker::PhantomData }
     }
 
-    /// Makes an allocator where it is to stay. It is some 40 KiB long, which is more than a kernel's stack may have
+    /// Makes an allocator where it is to stay. It is some 60 KiB long, which is more than a kernel's stack may have
     /// left.
     pub fn init(place: &mut MaybeUninit<Self>, caches: C, pages: P, hooks: H) -> &mut Self {
         let at = place.as_mut_ptr();
@@ -239,31 +239,41 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
         }
     }
 
-    /// Frees a block of a page or more: if it is a page, its descriptor goes to the lists. Apart from the others, so that
-    /// those stay short.
+    /// Frees a block of a page or more. Apart from the others, so that those stay short.
     ///
     /// # Safety
     /// As for [`free_cookie`](Self::free_cookie).
     #[inline(never)]
     unsafe fn free_paged(&self, id: SizeId, block: NonNull<u8>) {
-        let at = block.as_ptr();
-        let wrong = match look(&self.pages, at) {
+        match self.paged_back(id, block.as_ptr()) {
+            // SAFETY: as the caller says, and this is what stands for the block.
+            Ok(listed) => unsafe { self.upper.free(self, id, listed) },
+            Err(wrong) => self.hooks.misuse(wrong),
+        }
+    }
+
+    /// What stands in the lists for a block of a page or more, whose descriptor says from now on that it is free.
+    ///
+    /// # Errors
+    /// There is no such block in use, and nothing has changed.
+    #[inline]
+    pub(crate) fn paged_back(&self, id: SizeId, at: *mut u8) -> Result<NonNull<u8>, Misuse> {
+        match look(&self.pages, at) {
             Some((Found::Slab(slab, found), offset)) if found == id => {
                 let mark = self.mark(slab, id, offset);
-                match S::size(id).is_block(offset) {
-                    false => Misuse::Interior(at),
-                    true if !mark.take_back() => Misuse::DoubleFree(at),
-                    true => {
-                        let listed = if S::is_page(id) { mark.token() } else { block };
-                        // SAFETY: as the caller says, and this is what stands for the block.
-                        return unsafe { self.upper.free(self, id, listed) };
-                    }
+                if !S::size(id).is_block(offset) {
+                    Err(Misuse::Interior(at))
+                } else if !mark.take_back() {
+                    Err(Misuse::DoubleFree(at))
+                } else if S::is_page(id) {
+                    Ok(mark.token())
+                } else {
+                    NonNull::new(at).ok_or(Misuse::Foreign(at))
                 }
             }
-            None => Misuse::Foreign(at),
-            Some(_) => Misuse::WrongSize(at),
-        };
-        self.hooks.misuse(wrong);
+            None => Err(Misuse::Foreign(at)),
+            Some(_) => Err(Misuse::WrongSize(at)),
+        }
     }
 
     /// Allocates `bytes` bytes, at a multiple of 16: the paper's `kmem_alloc`. Above [`Sizes::MOST`] they are pages.

@@ -1,7 +1,7 @@
 //! Caches of CPUs that a thread changes by restartable sequences: no atomic instruction, no lock, no fence.
 //!
 //! ```text
-//!   CPU 0   │ main of size 0 │ main of size 1 │ … ┊ aux of size 0 │ aux of size 1 │ …      512 bytes for each CPU
+//!   CPU 0   │ main of size 0 │ main of size 1 │ … ┊ aux of size 0 │ aux of size 1 │ …      1 KiB for each CPU
 //!
 //!   a word   63                    16 15        0
 //!            │ address of the first  │ blocks    │      0: empty

@@ -42,7 +42,7 @@ fn judge() {
         let blocks = seen.in_use + seen.cached + seen.global_blocks + seen.slab_free;
         assert_eq!(blocks * seen.bytes + seen.cut_off, seen.pages * 4096, "{seen:?}");
     }
-    assert_eq!(look().sizes().len(), 28);
+    assert_eq!(look().sizes().len(), 41);
 }
 
 fn blocks(bytes: usize, count: usize) -> Vec<NonNull<u8>> {
@@ -72,8 +72,8 @@ fn a_look_sees_what_the_heap_says() {
         thread.join().expect("the thread");
     });
     judge();
-    let spans = [5000, 100_000, 4 << 20].map(|bytes| alloc(bytes).expect("memory"));
-    let pages = (2 + 25 + 1024) * 4096;
+    let spans = [33_000, 100_000, 4 << 20].map(|bytes| alloc(bytes).expect("memory"));
+    let pages = (9 + 25 + 1024) * 4096;
     assert_eq!(look().spans, Blocks { count: 3, bytes: pages });
     let large = [(4 << 20) + 1, 9 << 20].map(|bytes| alloc(bytes).expect("memory"));
     assert_eq!(look().large, Blocks { count: 2, bytes: (13 << 20) + 4096 });

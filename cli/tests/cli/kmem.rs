@@ -98,7 +98,7 @@ fn judge(heap: &Value) {
     let resident = number(&heap["resident_bytes"]);
     assert!(resident >= blocks && resident < 64 << 20, "{resident}");
     let sizes = heap["sizes"].as_array().unwrap();
-    assert_eq!(sizes.len(), 28);
+    assert_eq!(sizes.len(), 41);
     let slabs: usize = sizes.iter().map(|size| number(&size["pages"]) * 4096).sum();
     let free = number(&heap["free_page_bytes"]);
     assert_eq!(slabs + number(&spans["bytes"]) + free, resident, "pages are counted");

@@ -43,7 +43,7 @@ enum woodlot_malloc_form {
     WOODLOT_MALLOC_JSON = 1  /* one line: {"pid": 1, "heaps": [{}]} */
 };
 
-/* Sizes that blocks of up to 4 KiB have. A later version may have more. */
+/* Sizes that blocks of up to 32 KiB have. A later version may have more. */
 enum woodlot_malloc_limits {
     WOODLOT_MALLOC_SIZES = 41
 };
@@ -55,7 +55,7 @@ struct woodlot_malloc_heap {
     uint32_t caches;       /* enum woodlot_malloc_caches */
     uint32_t size_count;   /* how many sizes there are */
     uint64_t aborts;       /* sequences that the system has aborted, which began again */
-    size_t span_count;     /* blocks of more than 4 KiB, up to 4 MiB */
+    size_t span_count;     /* blocks of more than 32 KiB, up to 4 MiB */
     size_t span_bytes;     /* their pages */
     size_t large_count;    /* blocks above that, each a mapping of its own */
     size_t large_bytes;    /* of these */

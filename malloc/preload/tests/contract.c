@@ -595,6 +595,8 @@ static void inside_of_span(void) { free((char *)hide(malloc(100000)) + 4096 + 16
 static void inside_of_large(void) { free((char *)hide(malloc(10 << 20)) + 64); }
 static void twice_large(void) { void *block = hide(malloc(10 << 20)); free(block); free(hide(block)); }
 static void twice_span(void) { void *block = hide(malloc(100000)); free(block); free(hide(block)); }
+static void twice_page(void) { void *block = hide(malloc(4096)); free(block); free(hide(block)); }
+static void twice_pages(void) { void *block = hide(malloc(5000)); free(block); free(hide(block)); }
 static void usable_of_foreign(void) { int local[8]; CHECK(malloc_usable_size(hide(local))); }
 static void inside_of_block(void) {
     free((char *)hide(malloc(64)) + 16);
@@ -611,7 +613,7 @@ static const struct { const char *name; void (*part)(void); } PARTS[] = {
     {"bare_forks", bare_forks}, {"vforks", vforks}, {"no_barriers", no_barriers}, {"barriers_forbidden", barriers_forbidden},
     {"locked", locked}, {"signals", signals}, {"signal_storm", signal_storm}, {"plugins", plugins}, {"limited", limited}, {"foreign", foreign},
     {"inside_of_span", inside_of_span}, {"inside_of_large", inside_of_large}, {"twice_large", twice_large},
-    {"twice_span", twice_span}, {"usable_of_foreign", usable_of_foreign}, {"inside_of_block", inside_of_block},
+    {"twice_span", twice_span}, {"twice_page", twice_page}, {"twice_pages", twice_pages}, {"usable_of_foreign", usable_of_foreign}, {"inside_of_block", inside_of_block},
 };
 
 int main(int count, char **names) {

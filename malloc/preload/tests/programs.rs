@@ -143,6 +143,8 @@ fn wrong_calls_end_the_process_with_one_line() {
         ("inside_of_large", nowhere),
         ("twice_large", nowhere),
         ("twice_span", nowhere),
+        ("twice_page", "which is free already"),
+        ("twice_pages", "which is free already"),
         ("inside_of_block", "which is not the begin of a block"),
     ] {
         let output = contract(part).output().expect("it runs");
