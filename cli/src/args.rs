@@ -12,6 +12,7 @@ use woodlot_bench::{instructions, kmem};
 
 #[cfg(target_os = "linux")]
 use crate::crash::{self, ChildArgs, CrashArgs};
+use crate::domains::DomainsCommand;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 use crate::kmem::KmemCommand;
 use crate::replay::ZoneLayout;
@@ -61,6 +62,8 @@ Examples:
       Every huge frame of a zone as a cell; without --out in the terminal.
   woodlot top pool.zone
       A zone in use, live.
+  woodlot domains map /sys
+      The memory of a machine, from a kernel's log, a device tree, E820, UEFI or Linux: domains, holes, metadata.
   woodlot kmem stat 4711
       The heap of a program that runs with libwoodlot_malloc.so preloaded: blocks and misses by size.
   woodlot crash --kills 10000
@@ -107,6 +110,9 @@ pub enum Command {
     Frag(FragArgs),
     /// Measure what the papers measure and draw their figures, as one page
     Report(ReportArgs),
+    /// Look at the memory of a machine: what firmware says, and from which domain memory comes
+    #[command(subcommand)]
+    Domains(DomainsCommand),
     /// Make, inspect and repair files that hold a zone
     #[cfg(target_os = "linux")]
     #[command(subcommand)]
