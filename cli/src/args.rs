@@ -48,6 +48,8 @@ Examples:
       The kernel memory allocator over page frames, beside malloc: the paper's benchmarks.
   woodlot bench kmem preload
       The same loops through malloc and free, with each heap that is installed preloaded.
+  woodlot bench domains --svg batches.svg
+      Batches of pages from two domains, beside one by one with a mutex, as the FreeBSD paper has it.
   woodlot bench --check
       Measure every target of this repository and say which are met.
   woodlot frag --slots 8

@@ -12,8 +12,7 @@ use woodlot_domains::{
     DomainId, DomainSet, Domains, MAX_DOMAINS, NumaStats, Policy, Rounds, Setup, SetupError,
 };
 use woodlot_frame::{
-    AllocError, Base4K, Init, METADATA_ALIGN, MetadataSize, Order, RawMetadata,
-    Request, Slot,
+    AllocError, Base4K, Init, METADATA_ALIGN, MetadataSize, Order, RawMetadata, Request, Slot,
 };
 use woodlot_llfree::LLFree;
 
