@@ -5,6 +5,7 @@
 //!   command ──► check ──► measure ──► patterns ──► contender     one narrow trait, inlined away
 //!      │          │          └─────► floor           ▲
 //!      │          └─► frag ────────────────────────┐ │
+//!      ├─► batches (of domains)                    │ │
 //!      ├─► output (screen, files, machine)        engine         the table of contenders
 //!      └─► chart (figures)           dispersion ───┘
 //! ```
@@ -34,6 +35,7 @@
 //! * Interrupts, page faults of the metadata (it is touched before) and TLB misses of the frames.
 #![deny(missing_docs)]
 
+pub mod batches;
 pub mod chart;
 pub mod check;
 pub mod clock;

@@ -12,6 +12,7 @@ use woodlot_bench::{instructions, kmem};
 
 #[cfg(target_os = "linux")]
 use crate::crash::{self, ChildArgs, CrashArgs};
+use crate::domains::DomainsCommand;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 use crate::kmem::KmemCommand;
 use crate::replay::ZoneLayout;
@@ -47,6 +48,8 @@ Examples:
       The kernel memory allocator over page frames, beside malloc: the paper's benchmarks.
   woodlot bench kmem preload
       The same loops through malloc and free, with each heap that is installed preloaded.
+  woodlot bench domains --svg batches.svg
+      Batches of pages from two domains, beside one by one with a mutex, as the FreeBSD paper has it.
   woodlot bench --check
       Measure every target of this repository and say which are met.
   woodlot frag --slots 8
@@ -61,6 +64,8 @@ Examples:
       Every huge frame of a zone as a cell; without --out in the terminal.
   woodlot top pool.zone
       A zone in use, live.
+  woodlot domains map /sys
+      The memory of a machine, from a kernel's log, a device tree, E820, UEFI or Linux: domains, holes, metadata.
   woodlot kmem stat 4711
       The heap of a program that runs with libwoodlot_malloc.so preloaded: blocks and misses by size.
   woodlot crash --kills 10000
@@ -107,6 +112,9 @@ pub enum Command {
     Frag(FragArgs),
     /// Measure what the papers measure and draw their figures, as one page
     Report(ReportArgs),
+    /// Look at the memory of a machine: what firmware says, and from which domain memory comes
+    #[command(subcommand)]
+    Domains(DomainsCommand),
     /// Make, inspect and repair files that hold a zone
     #[cfg(target_os = "linux")]
     #[command(subcommand)]

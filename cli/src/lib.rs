@@ -7,6 +7,7 @@
 //!                 ├► top ──► zone (a zone file in use; Linux)
 //!                 ├► kmem ──► woodlot-malloc (the heap of a process that runs; Linux)
 //!                 ├► crash ─► zone, processes of this program (Linux)
+//!                 ├► domains ─► woodlot-domains (a machine's memory, as firmware says it)
 //!                 ├► report ──► woodlot-bench, replay ──► output (page, data)
 //!                 └► woodlot-bench (bench, frag)
 //! ```
@@ -14,6 +15,7 @@
 mod args;
 #[cfg(target_os = "linux")]
 mod crash;
+mod domains;
 mod job;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod kmem;
@@ -56,6 +58,7 @@ pub fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Some(Command::Instructions(args)) => return command::instructions(args),
         Some(Command::KmemPairs(args)) => return command::kmem_pairs(&args),
         Some(Command::KmemSample(args)) => return command::kmem_sample(&args),
+        Some(Command::Domains(command)) => domains::domains_command(&command, &mut screen)?,
         Some(Command::Report(args)) => report::report(&args, &mut screen)?,
         #[cfg(target_os = "linux")]
         Some(Command::Zone(command)) => zone::zone_command(command, &mut screen)?,

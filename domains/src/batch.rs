@@ -143,16 +143,17 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
             let share = before(first.saturating_add(count)) - before(first);
             *lacks = share;
             let wanted = Wanted { domain, in_turn: true };
-            for zone in self.zones_of(domain) {
-                self.take(zone, request, wanted, lacks, runs)?;
-            }
+            let mut own = self.zones_of(domain);
+            let taken = own.try_for_each(|zone| self.take(zone, request, wanted, lacks, runs));
             *left -= share - *lacks;
+            taken?;
         }
         if *left > 0 {
             for (domain, lacks) in domains.iter().zip(&mut lacking) {
                 let (asked, wanted) = (*lacks, Wanted { domain, in_turn: true });
-                self.take_in_turn(policy, request, wanted, lacks, runs)?;
+                let taken = self.take_in_turn(policy, request, wanted, lacks, runs);
                 *left -= asked - *lacks;
+                taken?;
             }
         }
         Ok(())

@@ -150,7 +150,11 @@ impl<'s> Setup<'s> {
         self.homes.get(slot).copied().or_else(first).unwrap_or_default()
     }
 
-    fn check<G: Geometry>(&self) -> Result<(), SetupError> {
+    /// Can there be such a machine, if its zones can?
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn check<G: Geometry>(&self) -> Result<(), SetupError> {
         let pairs = self.map.ranges().windows(2).filter_map(<[Present]>::first_chunk);
         for &[one, other] in pairs {
             let shared = (one.end.0 - 1) >> UNIT == other.start.0 >> UNIT;

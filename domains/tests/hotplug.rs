@@ -269,7 +269,7 @@ fn random_growth_agrees_with_a_set_of_frames() {
     let mut there: BTreeSet<usize> = (0..BEGIN / HUGE).collect();
     let mut used = BTreeSet::<usize>::new();
     let (mut added, mut grown, mut shrunk) = (Vec::<Present>::new(), 0, 0);
-    for step in 0..1500 {
+    for step in 0..700 {
         match rng.u8(..10) {
             0 => {
                 let start = rng.usize(8..40);
@@ -326,7 +326,7 @@ fn random_growth_agrees_with_a_set_of_frames() {
         }
         assert_eq!(machine.stats().free_frames, there.len() * HUGE - used.len(), "{step}");
     }
-    assert!(grown > 5 && shrunk > 5, "{grown} added, {shrunk} removed");
+    assert!(grown > 3 && shrunk > 3, "{grown} added, {shrunk} removed");
 }
 
 /// What a thread does, and when.
@@ -377,7 +377,7 @@ fn work(
 /// Threads allocate and free while memory comes and goes. Each frame has one owner, and only while it is there.
 #[test]
 fn others_go_on_while_memory_comes_and_goes() {
-    const ROUNDS: usize = 40;
+    const ROUNDS: usize = 12;
     let machine = growing();
     let owners: Vec<AtomicUsize> = (0..24 * CHUNK).map(|_| AtomicUsize::new(0)).collect();
     let (says, workers) = (Default::default(), [Worker::default(), Worker::default()]);

@@ -8,6 +8,7 @@ use clap::builder::PathBufValueParser;
 use clap::{Args, Subcommand};
 use woodlot_frame::Order;
 
+use super::domains::{DomainsArgs, domains};
 use super::kmem::{KmemArgs, kmem};
 use super::values::{numbers, once, range, tenths};
 use crate::Failure;
@@ -26,6 +27,8 @@ use crate::size::Size;
 pub enum Others {
     /// Measure heaps: woodlot-kmem beside malloc and others
     Kmem(KmemArgs),
+    /// Measure batches of pages from two domains, beside the FreeBSD paper's one by one
+    Domains(DomainsArgs),
 }
 
 /// How to measure.
@@ -101,8 +104,10 @@ pub struct BenchArgs {
 /// # Errors
 /// When the arguments make no sense together, or nothing could be measured.
 pub fn bench(args: BenchArgs) -> Result<ExitCode, Failure> {
-    if let Some(Others::Kmem(args)) = &args.others {
-        return kmem(args);
+    match &args.others {
+        Some(Others::Kmem(args)) => return kmem(args),
+        Some(Others::Domains(args)) => return domains(args),
+        None => {}
     }
     let mut screen = Screen::default();
     let machine = Machine::here();

@@ -3,12 +3,14 @@
 //! exit code.
 
 mod bench;
+mod domains;
 mod frag;
 mod instructions;
 mod kmem;
 pub mod values;
 
 pub use bench::{BenchArgs, Others, bench};
+pub use domains::DomainsArgs;
 pub use frag::{FragArgs, frag};
 pub use instructions::{InstructionsArgs, instructions};
 pub use kmem::{KmemArgs, KmemPairsArgs, KmemSampleArgs, kmem_pairs, kmem_sample};
@@ -70,6 +72,7 @@ mod tests {
             "bench kmem preload --library hoard",
             "bench kmem preload --library x=/no/such/file.so",
             "bench kmem transfers --operations 0",
+            "bench domains --repetitions 0",
             "frag --churn -1",
             "frag --churn NaN",
             "frag --slots 0",
@@ -83,6 +86,7 @@ mod tests {
             "bench bulk --fill 99.9,0.3,100",
             "bench bulk --order 0-3,9 --threads 1,2-4 --fill 50,90",
             "bench kmem pair --engine kmem --bytes 16,4096 --threads 1-2",
+            "bench domains --repetitions 3",
             "frag",
         ] {
             assert!(parse(line).is_ok(), "{line}");

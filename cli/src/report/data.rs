@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use woodlot_bench::Failure;
+use woodlot_bench::batches::Batches;
 use woodlot_bench::dispersion::Dispersion;
 use woodlot_bench::engine::Engine;
 use woodlot_bench::floor::Loop;
@@ -194,6 +195,9 @@ pub struct Data {
     /// Processes that were killed.
     #[serde(default)]
     pub crashes: Option<Crashes>,
+    /// Batches of pages from two domains.
+    #[serde(default)]
+    pub batches: Option<Batches>,
     /// Heaps.
     #[serde(default)]
     pub heaps: Option<Heaps>,

@@ -1,6 +1,6 @@
 //! What the papers' machines were, and those of their values that verdicts hang on: LLFree (Wrenger et
 //! al., USENIX ATC 2023), NBBS (Marotta et al., poster, 2018) and the kernel memory allocator (McKenney,
-//! Slingwine and Krueger, 2002).
+//! Slingwine and Krueger, 2002); and where FreeBSD's mechanisms (Novković) were measured.
 
 use woodlot_bench::size::Size;
 
@@ -16,6 +16,10 @@ pub const NBBS_MACHINE: &str = "4 × AMD Opteron 6128 (8 cores each, 2 GHz), 64 
 /// What the kernel memory allocator was measured on.
 pub const KMEM_MACHINE: &str = "Sequent Symmetry 2000, 26 × 80486 at 50 MHz, inside the kernel \
     (McKenney, Slingwine and Krueger, section 4); table 1 has later machines";
+
+/// What FreeBSD's anti-fragmentation mechanisms were measured on.
+pub const FREEBSD_MACHINE: &str = "AMD Ryzen 5 5600X, 48 GB of DDR4, inside the kernel, 30 repetitions (Novković, \
+    sections IV and V); figure 6 has no numbers in words";
 
 /// LLFree, section 5.6: the share of the polluted huge frames that came back, in percent.
 pub const RECOVERED_PERCENT: f64 = 46.6;

@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use std::time::Instant;
 
 use woodlot_bench::Failure;
+use woodlot_bench::batches;
 use woodlot_bench::check::{self, Effort};
 use woodlot_bench::clock::process_cpu_seconds;
 use woodlot_bench::dispersion::dispersion;
@@ -47,6 +48,8 @@ struct Scale {
     processes: RangeInclusive<usize>,
     /// The zone whose state is scanned: each access costs two signals.
     scanned: Size,
+    /// How often batches of pages are measured.
+    batches: usize,
     heaps: heaps::Effort,
     targets: Option<Effort>,
 }
@@ -65,6 +68,7 @@ impl Scale {
                 kills: 6,
                 processes: 2..=2,
                 scanned: Size::mib(32),
+                batches: 2,
                 heaps: heaps::Effort {
                     repetitions: 2,
                     operations: 1 << 12,
@@ -85,6 +89,7 @@ impl Scale {
                 kills: 100,
                 processes: 1..=4,
                 scanned: Size::mib(128),
+                batches: 51,
                 heaps: heaps::Effort {
                     repetitions: 5,
                     operations: 1 << 17,
@@ -105,6 +110,7 @@ impl Scale {
                 kills: 1000,
                 processes: 1..=8,
                 scanned: Size::mib(256),
+                batches: 501,
                 heaps: heaps::Effort {
                     repetitions: 9,
                     operations: 1 << 20,
@@ -203,6 +209,7 @@ pub fn run(form: Form) -> Result<Data, Failure> {
         targets: Vec::new(),
         openings: None,
         crashes: None,
+        batches: None,
         heaps: None,
         kernel: Kernel::default(),
         missing: Vec::new(),
@@ -212,6 +219,7 @@ pub fn run(form: Form) -> Result<Data, Failure> {
     disperse(&mut data, &scale);
     open_again(&mut data, &scale);
     kill(&mut data, &scale);
+    measure_batches(&mut data, scale.batches);
     measure_heaps(&mut data, scale.heaps)?;
     if let Some(effort) = scale.targets {
         hold_targets(&mut data, effort)?;
@@ -355,6 +363,17 @@ fn kill(data: &mut Data, scale: &Scale) {
 fn kill(data: &mut Data, scale: &Scale) {
     let (kills, most) = (scale.kills, scale.processes.end());
     data.missing.push(format!("{kills} kills of up to {most} processes: only on Linux"));
+}
+
+/// Batches of pages from two domains.
+fn measure_batches(data: &mut Data, repetitions: usize) {
+    let bar = progress("batches", batches::steps(repetitions));
+    begin(&bar, "batches");
+    match batches::measure(repetitions, &|| bar.inc(1)) {
+        Ok((found, _)) => data.batches = Some(found),
+        Err(why) => data.missing.push(format!("batches: {why}")),
+    }
+    bar.finish_and_clear();
 }
 
 fn measure_heaps(data: &mut Data, effort: heaps::Effort) -> Result<(), Failure> {
