@@ -53,6 +53,7 @@ pub mod random;
 pub mod recovery;
 pub mod registry;
 pub mod size;
+pub mod stacks;
 pub mod statistics;
 
 pub use failure::Failure;

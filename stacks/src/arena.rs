@@ -42,6 +42,11 @@ pub struct Stack {
     pub bytes: usize,
 }
 
+// SAFETY: it is an address; whoever uses the memory there answers for it.
+unsafe impl Send for Stack {}
+// SAFETY: as above.
+unsafe impl Sync for Stack {}
+
 impl Stack {
     /// The address behind its highest byte, where a stack that grows down begins.
     pub fn top(&self) -> NonNull<u8> {
@@ -95,9 +100,12 @@ impl<'a, A: FrameAllocator, S: AddressSpace> Arena<'a, A, S> {
         }
         let words = words.get(..shape.words()).ok_or(ArenaError::TooFewWords)?;
         words.iter().for_each(|word| word.store(0, Ordering::Relaxed));
-        let (in_use, words) = words.split_at(shape.bit_words());
-        let (mapped, words) = words.split_at(shape.bit_words());
-        let (alone, slabs) = words.split_at(shape.bit_words());
+        let split = |words: &'a [AtomicU64]| {
+            words.split_at_checked(shape.bit_words()).ok_or(ArenaError::TooFewWords)
+        };
+        let (in_use, words) = split(words)?;
+        let (mapped, words) = split(words)?;
+        let (alone, slabs) = split(words)?;
         let has = zone.classes().has(Class::IMMOVABLE);
         let arena = Arena {
             zone,

@@ -12,6 +12,7 @@
 //!
 //! FreeBSD anti-fragmentation, section III-B and figure 5: the index of a page in its object leaves guards out.
 
+use core::num::NonZero;
 use core::ops::Range;
 
 use woodlot_kmem::PAGE;
@@ -25,7 +26,9 @@ pub const MAX_PAGES: usize = 32;
 /// How many stacks an arena has, and how large they are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shape {
-    pages: usize,
+    pages: NonZero<usize>,
+    /// Pages from the begin of one stack to that of the next.
+    stride: NonZero<usize>,
     stacks: usize,
 }
 
@@ -42,15 +45,20 @@ impl Shape {
     /// So many stacks of so many pages of 4 KiB. `None` for no stacks, or more than 2^31; for stacks without pages, or
     /// with more than [`MAX_PAGES`].
     pub const fn new(pages: usize, stacks: usize) -> Option<Shape> {
-        let (some, few) = (pages > 0 && stacks > 0, pages <= MAX_PAGES && stacks <= 1 << 31);
+        let few = pages <= MAX_PAGES && stacks > 0 && stacks <= 1 << 31;
         // On a machine of 32 bits there are not so many addresses.
-        let fit = stacks.checked_mul((pages + 2) * PAGE).is_some();
-        if some && few && fit { Some(Shape { pages, stacks }) } else { None }
+        if !few || stacks.checked_mul((pages + 2) * PAGE).is_none() {
+            return None;
+        }
+        match (NonZero::new(pages), NonZero::new(pages + 1)) {
+            (Some(pages), Some(stride)) => Some(Shape { pages, stride, stacks }),
+            _ => None,
+        }
     }
 
     /// The pages of a stack.
     pub const fn pages(&self) -> usize {
-        self.pages
+        self.pages.get()
     }
 
     /// How many stacks there are.
@@ -60,12 +68,12 @@ impl Shape {
 
     /// The bytes of a stack.
     pub const fn bytes(&self) -> usize {
-        self.pages * PAGE
+        self.pages.get() * PAGE
     }
 
     /// The bytes of addresses that the arena needs, guards and all.
     pub const fn addresses(&self) -> usize {
-        (self.stacks * self.stride() + 1) * PAGE
+        (self.stacks * self.stride.get() + 1) * PAGE
     }
 
     /// The words of memory that the arena needs: three bits for each stack, and a word for each huge frame.
@@ -80,37 +88,29 @@ impl Shape {
 
     /// How many huge frames all stacks need.
     pub const fn slabs(&self) -> usize {
-        (self.stacks * self.pages).div_ceil(SLAB)
-    }
-
-    /// Pages from the begin of one stack to that of the next.
-    const fn stride(&self) -> usize {
-        self.pages + 1
+        (self.stacks * self.pages.get()).div_ceil(SLAB)
     }
 
     /// The first page of a stack, counted in addresses from the begin of the arena.
     pub(crate) const fn place(&self, stack: usize) -> usize {
-        stack * self.stride() + 1
+        stack * self.stride.get() + 1
     }
 
     /// What lies so many bytes behind the begin of the arena. `None` behind its end.
-    pub const fn find(&self, offset: usize) -> Option<Found> {
-        let (page, stride) = (offset / PAGE, self.stride());
-        match offset < self.addresses() {
-            false => None,
-            true if page.is_multiple_of(stride) => Some(Found::Guard(page / stride)),
-            true => Some(Found::Stack(page / stride)),
-        }
+    pub fn find(&self, offset: usize) -> Option<Found> {
+        let (page, stride) = (offset / PAGE, self.stride);
+        let found = if page % stride == 0 { Found::Guard } else { Found::Stack };
+        (offset < self.addresses()).then(|| found(page / stride))
     }
 
     /// The numbers of a stack's pages.
     pub(crate) const fn numbers(&self, stack: usize) -> Range<usize> {
-        stack * self.pages..(stack + 1) * self.pages
+        stack * self.pages.get()..(stack + 1) * self.pages.get()
     }
 
     /// The stacks that have pages in a slab; one at each end may have some in the next slab.
     pub(crate) fn of_slab(&self, slab: usize) -> Range<usize> {
-        let end = ((slab + 1) * SLAB).div_ceil(self.pages);
+        let end = ((slab + 1) * SLAB + self.pages.get() - 1) / self.pages;
         slab * SLAB / self.pages..end.min(self.stacks)
     }
 }

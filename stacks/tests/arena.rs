@@ -6,13 +6,15 @@ use std::env;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::thread;
 
 use woodlot_frame::atomics::AtomicU64;
 use woodlot_frame::{
-    AllocError, Base4K, Class, FrameAllocator, FrameId, FreeBlocks, Init, Order, Owned, Request,
-    Slot, ZoneConfig,
+    AllocError, BadSlot, Base4K, Class, FrameAllocator, FrameId, FreeBlocks,
+    FreeError as WrongFree, HugeId, Init, OfflineError, Order, Owned, Request, Slot, Stats,
+    Unsupported, ZoneConfig,
 };
 use woodlot_llfree::LLFree;
 use woodlot_stacks::{
@@ -278,6 +280,87 @@ fn threads_share_no_stack() {
     assert_eq!((arena.in_use(), arena.alone()), (0, 0));
     arena.trim(Slot(0));
     assert_eq!((space.pages.load(Relaxed), parts.free_frames()), (0, 4 << 10));
+}
+
+/// A zone that waits at its first allocation until another thread has taken a stack.
+struct Slow<'a> {
+    zone: &'a Zone,
+    is_first: AtomicBool,
+    meet: &'a Barrier,
+}
+
+impl FrameAllocator for Slow<'_> {
+    type Geometry = Base4K;
+    const NAME: &'static str = "slow";
+    const UNSUPPORTED: Unsupported = Zone::UNSUPPORTED;
+
+    fn alloc(&self, request: Request) -> Result<FrameId, AllocError> {
+        if self.is_first.swap(false, Relaxed) {
+            self.meet.wait();
+            self.meet.wait();
+        }
+        self.zone.alloc(request)
+    }
+
+    fn zone(&self) -> &ZoneConfig {
+        self.zone.zone()
+    }
+    fn free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), WrongFree> {
+        self.zone.free(frame, order, slot)
+    }
+    fn can_free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), WrongFree> {
+        self.zone.can_free(frame, order, slot)
+    }
+    fn drain(&self, slot: Slot) -> Result<(), BadSlot> {
+        self.zone.drain(slot)
+    }
+    fn offline(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
+        self.zone.offline(first, count)
+    }
+    fn online(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
+        self.zone.online(first, count)
+    }
+    fn is_available(&self, order: Order) -> bool {
+        self.zone.is_available(order)
+    }
+    fn free_frames(&self) -> usize {
+        self.zone.free_frames()
+    }
+    fn stats(&self) -> Stats {
+        self.zone.stats()
+    }
+    fn is_free(&self, frame: FrameId, order: Order) -> bool {
+        self.zone.is_free(frame, order)
+    }
+    fn free_in_huge(&self, huge: HugeId) -> usize {
+        self.zone.free_in_huge(huge)
+    }
+    fn free_huge_frames(&self) -> impl DoubleEndedIterator<Item = HugeId> + '_ {
+        self.zone.free_huge_frames()
+    }
+}
+
+#[test]
+fn two_bring_one_huge_frame() {
+    let (parts, meet) = (Parts::new(4, 100, 1024), Barrier::new(2));
+    let space = parts.space();
+    let slow = Slow { zone: &parts.zone, is_first: AtomicBool::new(true), meet: &meet };
+    let base = parts.file.start();
+    // SAFETY: the addresses are the file's, and the frames are its pages.
+    let arena = unsafe { Arena::new(&slow, &space, base, parts.shape, &parts.words) };
+    let arena = arena.expect("an arena");
+    let (one, other) = thread::scope(|scope| {
+        let later = scope.spawn(|| arena.alloc(Slot(0)));
+        meet.wait();
+        let quicker = arena.alloc(Slot(1));
+        meet.wait();
+        (quicker.expect("a stack"), later.join().expect("no panic").expect("a stack"))
+    });
+    fill(one, 1 << 32);
+    fill(other, 2 << 32);
+    check(one, 1 << 32);
+    assert_eq!(arena.huge_frames(), 1);
+    assert_eq!(parts.free_frames(), 512, "the later one gives its own back");
 }
 
 /// A process for each guard that is touched.

@@ -9,6 +9,7 @@ use clap::{Args, Subcommand};
 use woodlot_frame::Order;
 
 use super::kmem::{KmemArgs, kmem};
+use super::stacks::{StacksArgs, stacks};
 use super::values::{numbers, once, range, tenths};
 use crate::Failure;
 use crate::check;
@@ -26,6 +27,8 @@ use crate::size::Size;
 pub enum Others {
     /// Measure heaps: woodlot-kmem beside malloc and others
     Kmem(KmemArgs),
+    /// Count the holes that the guards of kernel stacks leave in memory
+    Stacks(StacksArgs),
 }
 
 /// How to measure.
@@ -101,8 +104,10 @@ pub struct BenchArgs {
 /// # Errors
 /// When the arguments make no sense together, or nothing could be measured.
 pub fn bench(args: BenchArgs) -> Result<ExitCode, Failure> {
-    if let Some(Others::Kmem(args)) = &args.others {
-        return kmem(args);
+    match &args.others {
+        Some(Others::Kmem(args)) => return kmem(args),
+        Some(Others::Stacks(args)) => return stacks(args),
+        None => {}
     }
     let mut screen = Screen::default();
     let machine = Machine::here();

@@ -6,12 +6,14 @@ mod bench;
 mod frag;
 mod instructions;
 mod kmem;
+mod stacks;
 pub mod values;
 
 pub use bench::{BenchArgs, Others, bench};
 pub use frag::{FragArgs, frag};
 pub use instructions::{InstructionsArgs, instructions};
 pub use kmem::{KmemArgs, KmemPairsArgs, KmemSampleArgs, kmem_pairs, kmem_sample};
+pub use stacks::StacksArgs;
 
 #[cfg(test)]
 mod tests {
@@ -70,6 +72,8 @@ mod tests {
             "bench kmem preload --library hoard",
             "bench kmem preload --library x=/no/such/file.so",
             "bench kmem transfers --operations 0",
+            "bench stacks --pages 33",
+            "bench stacks --stacks 0",
             "frag --churn -1",
             "frag --churn NaN",
             "frag --slots 0",
