@@ -42,9 +42,13 @@ use crate::magazines::{self, BATCH, Instead, Magazines, Moving};
 use crate::mapping::{self, FRAME, HUGE, Mapping};
 use crate::options::{Backing, Options, Quantity};
 use crate::resident::Resident;
+use crate::runs::Runs;
 use crate::seats;
 use crate::shared::{self, Opened};
 use crate::slots::Slots;
+
+/// The order of 1 GiB.
+const GIANT: Order = Order(18);
 
 /// The frames of one pool, and their memory.
 pub(crate) struct Frames {
@@ -399,6 +403,42 @@ impl Frames {
         let backed = self.back_units(self.units_of(run.start, frames));
         backed.inspect_err(|_| self.free_run(run.clone()))?;
         Ok(run)
+    }
+
+    /// Allocates so many frames: runs of 1 GiB first, huge frames next, single frames at last, many at a time. They are the
+    /// caller's in `runs`, also those of a call that fails.
+    pub(crate) fn alloc_largest(&self, frames: usize, runs: &mut Runs) -> Result<(), PoolError> {
+        let giant = RangeRequest::new(GIANT.frames(), Class::HUGE, self.slots.current());
+        let giant = giant.aligned(GIANT);
+        while frames - runs.frames() >= GIANT.frames()
+            && let Ok(run) = self.engine.alloc_range(giant)
+        {
+            runs.push(run);
+        }
+        for order in [Order(Base4K::HUGE_ORDER as u8), Order::BASE] {
+            let mut blocks = [FrameId(0); BATCH];
+            while let wanted @ 1.. = (frames - runs.frames()) >> order.0 {
+                let room = &mut blocks[..wanted.min(BATCH)];
+                let found = self.engine.alloc_batch(self.request(order), Batch::UpTo, room);
+                match found {
+                    Ok(count) => {
+                        room[..count].iter().for_each(|&block| runs.push_block(block, order))
+                    }
+                    Err(_) if order > Order::BASE => break,
+                    // What threads keep, and what the dead have left.
+                    Err(_) => runs.push_block(self.alloc_more(order)?, order),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sees to it that there is memory behind each page of a run.
+    pub(crate) fn wire(&self, run: &Range<FrameId>) -> Result<(), PoolError> {
+        let frames = run.end.0 - run.start.0;
+        self.back_units(self.units_of(run.start, frames))?;
+        let populated = self.mapping.populate(run.start.0 * FRAME..run.end.0 * FRAME);
+        populated.map_err(|cause| PoolError::NotProvided { bytes: frames * FRAME, cause })
     }
 
     pub(crate) fn alloc_at(&self, frame: FrameId, order: Order) -> Result<FrameId, PoolError> {

@@ -11,6 +11,7 @@ use crate::error::{BuildError, PoolError};
 use crate::frames::Frames;
 use crate::mapping::FRAME;
 use crate::options::Options;
+use crate::wired::Wired;
 
 impl Options {
     /// Makes the pool.
@@ -90,6 +91,21 @@ impl Pool {
     pub fn alloc_run(&self, bytes: usize) -> Result<Run<'_>, PoolError> {
         let range = self.frames.alloc_run(bytes.div_ceil(FRAME))?;
         Ok(Run::new(&self.frames, range))
+    }
+
+    /// At least so many bytes, rounded up to frames, with memory behind each page (`MADV_POPULATE_WRITE`): a guest's memory,
+    /// say. They are runs, the longest that there are: 1 GiB first, aligned to itself, huge frames next, single frames at
+    /// last. The system is asked once for each run, not at each page's first touch.
+    ///
+    /// # Errors
+    /// As [`alloc`](Self::alloc), where so many bytes are not there in whatever pieces; [`PoolError::NoBytes`]. Nothing is
+    /// kept then, but memory that the system has brought stays resident.
+    ///
+    /// # Progress
+    /// The engine is asked once for each 32 blocks. The call returns when the system has filled all memory with zeros that it
+    /// did not have behind the pool yet.
+    pub fn wire(&self, bytes: usize) -> Result<Wired<'_>, PoolError> {
+        Wired::new(&self.frames, bytes)
     }
 
     /// Sets `blocks` blocks aside, for allocations that must not fail. All or none.
