@@ -26,7 +26,7 @@
 use std::cell::Cell;
 use std::io;
 use std::ops::{Deref, DerefMut, Range};
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
 use woodlot_frame::atomics::{AtomicU64, Ordering, compiler_fence};
 use woodlot_frame::{
@@ -40,6 +40,7 @@ use crate::given::Given;
 use crate::locks::Held;
 use crate::magazines::{self, BATCH, Instead, Magazines, Moving};
 use crate::mapping::{self, FRAME, HUGE, Mapping};
+use crate::movables::Movables;
 use crate::options::{Backing, Options, Quantity};
 use crate::resident::Resident;
 use crate::runs::Runs;
@@ -63,6 +64,8 @@ pub(crate) struct Frames {
     resident: Resident,
     given: Mutex<Given>,
     mark: Option<Mark>,
+    /// From the first block on that moves.
+    movables: OnceLock<Movables>,
 }
 
 /// When to give back without being asked.
@@ -202,6 +205,7 @@ impl Frames {
                 frames: bytes / FRAME,
                 freed: (0..all_slots).map(|_| Freed(AtomicU64::new(0))).collect(),
             }),
+            movables: OnceLock::new(),
         };
         if !frames.engine.is_shared() {
             let (first, count) = frames.huge(&(cap_units..units));
@@ -220,6 +224,22 @@ impl Frames {
     pub(crate) fn address(&self, frame: FrameId) -> *mut u8 {
         // SAFETY: the callers have the frame from this pool, so it lies in the mapping.
         unsafe { self.mapping.base().add(frame.0 * FRAME) }
+    }
+
+    /// The blocks that move.
+    pub(crate) fn movables(&self) -> Result<&Movables, PoolError> {
+        if self.movables.get().is_none() {
+            let (frames, entry) = (self.mapping.len() / FRAME, Movables::ENTRY);
+            let failed = |cause| PoolError::NotProvided { bytes: frames * entry, cause };
+            // Another thread may be quicker.
+            let _ = self.movables.set(Movables::new(frames).map_err(failed)?);
+        }
+        Ok(self.movables.get().expect("it is there"))
+    }
+
+    /// The same, if there have been any.
+    pub(crate) fn movables_if_any(&self) -> Option<&Movables> {
+        self.movables.get()
     }
 
     pub(crate) fn cap(&self) -> usize {
