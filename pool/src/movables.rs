@@ -22,6 +22,8 @@ use crate::zeroed::{Zero, Zeroed};
 /// The handle of the block that begins at a frame, plus 1.
 struct Owner(AtomicU32);
 
+// SAFETY: zero is a place: a word that is not live.
+unsafe impl Zero for Place {}
 // SAFETY: zero is an owner: none.
 unsafe impl Zero for Owner {}
 

@@ -68,9 +68,6 @@ pub enum Stays {
 /// The word of a block.
 pub(crate) struct Place(AtomicU64);
 
-// SAFETY: zero is a word that is not live.
-unsafe impl crate::zeroed::Zero for Place {}
-
 impl Place {
     /// A block begins to live in a word that is not.
     pub(crate) fn begin(&self, lies: Lies) {
