@@ -47,6 +47,8 @@ pub mod frag;
 pub mod instructions;
 pub mod kmem;
 pub mod measure;
+#[cfg(target_os = "linux")]
+pub mod moves;
 pub mod output;
 pub mod patterns;
 pub mod random;
@@ -55,6 +57,8 @@ pub mod registry;
 pub mod size;
 pub mod stacks;
 pub mod statistics;
+#[cfg(target_os = "linux")]
+pub mod wiring;
 
 pub use failure::Failure;
 
