@@ -49,13 +49,18 @@ pub mod frag;
 pub mod instructions;
 pub mod kmem;
 pub mod measure;
+#[cfg(target_os = "linux")]
+pub mod moves;
 pub mod output;
 pub mod patterns;
 pub mod random;
 pub mod recovery;
 pub mod registry;
 pub mod size;
+pub mod stacks;
 pub mod statistics;
+#[cfg(target_os = "linux")]
+pub mod wiring;
 
 pub use failure::Failure;
 

@@ -37,6 +37,7 @@ mod kmem;
 mod kmem_vmblk;
 mod owners;
 mod plain;
+mod stacks;
 mod zone;
 
 use core::panic::PanicInfo;

@@ -26,7 +26,7 @@
 use std::cell::Cell;
 use std::io;
 use std::ops::{Deref, DerefMut, Range};
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
 use woodlot_frame::atomics::{AtomicU64, Ordering, compiler_fence};
 use woodlot_frame::{
@@ -40,11 +40,16 @@ use crate::given::Given;
 use crate::locks::Held;
 use crate::magazines::{self, BATCH, Instead, Magazines, Moving};
 use crate::mapping::{self, FRAME, HUGE, Mapping};
+use crate::movables::Movables;
 use crate::options::{Backing, Options, Quantity};
 use crate::resident::Resident;
+use crate::runs::Runs;
 use crate::seats;
 use crate::shared::{self, Opened};
 use crate::slots::Slots;
+
+/// The order of 1 GiB.
+const GIANT: Order = Order(18);
 
 /// The frames of one pool, and their memory.
 pub(crate) struct Frames {
@@ -59,6 +64,8 @@ pub(crate) struct Frames {
     resident: Resident,
     given: Mutex<Given>,
     mark: Option<Mark>,
+    /// From the first block on that moves.
+    movables: OnceLock<Movables>,
 }
 
 /// When to give back without being asked.
@@ -198,6 +205,7 @@ impl Frames {
                 frames: bytes / FRAME,
                 freed: (0..all_slots).map(|_| Freed(AtomicU64::new(0))).collect(),
             }),
+            movables: OnceLock::new(),
         };
         if !frames.engine.is_shared() {
             let (first, count) = frames.huge(&(cap_units..units));
@@ -216,6 +224,22 @@ impl Frames {
     pub(crate) fn address(&self, frame: FrameId) -> *mut u8 {
         // SAFETY: the callers have the frame from this pool, so it lies in the mapping.
         unsafe { self.mapping.base().add(frame.0 * FRAME) }
+    }
+
+    /// The blocks that move.
+    pub(crate) fn movables(&self) -> Result<&Movables, PoolError> {
+        if self.movables.get().is_none() {
+            let (frames, entry) = (self.mapping.len() / FRAME, Movables::ENTRY);
+            let failed = |cause| PoolError::NotProvided { bytes: frames * entry, cause };
+            // Another thread may be quicker.
+            let _ = self.movables.set(Movables::new(frames).map_err(failed)?);
+        }
+        Ok(self.movables.get().expect("it is there"))
+    }
+
+    /// The same, if there have been any.
+    pub(crate) fn movables_if_any(&self) -> Option<&Movables> {
+        self.movables.get()
     }
 
     pub(crate) fn cap(&self) -> usize {
@@ -399,6 +423,42 @@ impl Frames {
         let backed = self.back_units(self.units_of(run.start, frames));
         backed.inspect_err(|_| self.free_run(run.clone()))?;
         Ok(run)
+    }
+
+    /// Allocates so many frames: runs of 1 GiB first, huge frames next, single frames at last, many at a time. They are the
+    /// caller's in `runs`, also those of a call that fails.
+    pub(crate) fn alloc_largest(&self, frames: usize, runs: &mut Runs) -> Result<(), PoolError> {
+        let giant = RangeRequest::new(GIANT.frames(), Class::HUGE, self.slots.current());
+        let giant = giant.aligned(GIANT);
+        while frames - runs.frames() >= GIANT.frames()
+            && let Ok(run) = self.engine.alloc_range(giant)
+        {
+            runs.push(run);
+        }
+        for order in [Order(Base4K::HUGE_ORDER as u8), Order::BASE] {
+            let mut blocks = [FrameId(0); BATCH];
+            while let wanted @ 1.. = (frames - runs.frames()) >> order.0 {
+                let room = &mut blocks[..wanted.min(BATCH)];
+                let found = self.engine.alloc_batch(self.request(order), Batch::UpTo, room);
+                match found {
+                    Ok(count) => {
+                        room[..count].iter().for_each(|&block| runs.push_block(block, order))
+                    }
+                    Err(_) if order > Order::BASE => break,
+                    // What threads keep, and what the dead have left.
+                    Err(_) => runs.push_block(self.alloc_more(order)?, order),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sees to it that there is memory behind each page of a run.
+    pub(crate) fn wire(&self, run: &Range<FrameId>) -> Result<(), PoolError> {
+        let frames = run.end.0 - run.start.0;
+        self.back_units(self.units_of(run.start, frames))?;
+        let populated = self.mapping.populate(run.start.0 * FRAME..run.end.0 * FRAME);
+        populated.map_err(|cause| PoolError::NotProvided { bytes: frames * FRAME, cause })
     }
 
     pub(crate) fn alloc_at(&self, frame: FrameId, order: Order) -> Result<FrameId, PoolError> {

@@ -3,7 +3,8 @@
 //! # How it works
 //!
 //! ```text
-//!   Block, Run, Claim     handles that borrow the pool
+//!   Block, Run, Claim,    handles that borrow the pool
+//!   Wired
 //!   Pool                  what a program calls
 //!   Frames                the engine LLFree, and which memory the system has
 //!   Common                a zone, an owner table and locks, where several processes have the pool
@@ -30,21 +31,29 @@ mod handshake;
 mod locks;
 mod magazines;
 mod mapping;
+mod movable;
+mod movables;
 mod options;
+mod place;
 mod plan;
 mod pool;
 mod resident;
+mod runs;
 mod seats;
 mod shared;
 mod slots;
 mod source;
 mod view;
+mod wired;
 mod zeroed;
 
 pub use block::{Block, Run};
 pub use claim::Claim;
 pub use error::{BuildError, PoolError, SharedError};
+pub use movable::{Movable, Reading, Writing};
 pub use options::{HugePage, Options, Quantity, SlotBy};
+pub use place::Stays;
 pub use pool::Pool;
 pub use view::{Process, Seen, View};
+pub use wired::Wired;
 pub use woodlot_frame::{FrameId, Order};

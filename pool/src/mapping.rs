@@ -126,7 +126,12 @@ impl Mapping {
         if let Some(file) = self.checked_file()? {
             allocate(file, &(self.before + bytes.start..self.before + bytes.end))?;
         }
-        if self.populate { self.advise(bytes, Advice::LinuxPopulateWrite) } else { Ok(()) }
+        if self.populate { self.populate(bytes) } else { Ok(()) }
+    }
+
+    /// Brings the memory of these bytes, as if each page were touched.
+    pub(crate) fn populate(&self, bytes: Range<usize>) -> io::Result<()> {
+        self.advise(bytes, Advice::LinuxPopulateWrite)
     }
 
     /// Gives the memory of these bytes to the system. They are zero when they are next touched.

@@ -10,7 +10,10 @@ use crate::claim::Claim;
 use crate::error::{BuildError, PoolError};
 use crate::frames::Frames;
 use crate::mapping::FRAME;
+use crate::movable::Movable;
 use crate::options::Options;
+use crate::place::{Lies, Stays};
+use crate::wired::Wired;
 
 impl Options {
     /// Makes the pool.
@@ -90,6 +93,58 @@ impl Pool {
     pub fn alloc_run(&self, bytes: usize) -> Result<Run<'_>, PoolError> {
         let range = self.frames.alloc_run(bytes.div_ceil(FRAME))?;
         Ok(Run::new(&self.frames, range))
+    }
+
+    /// At least so many bytes, rounded up to frames, with memory behind each page (`MADV_POPULATE_WRITE`): a guest's memory,
+    /// say. They are runs, the longest that there are: 1 GiB first, aligned to itself, huge frames next, single frames at
+    /// last. The system is asked once for each run, not at each page's first touch.
+    ///
+    /// # Errors
+    /// As [`alloc`](Self::alloc), where so many bytes are not there in whatever pieces; [`PoolError::NoBytes`]. Nothing is
+    /// kept then, but memory that the system has brought stays resident.
+    ///
+    /// # Progress
+    /// The engine is asked once for each 32 blocks. The call returns when the system has filled all memory with zeros that it
+    /// did not have behind the pool yet.
+    pub fn wire(&self, bytes: usize) -> Result<Wired<'_>, PoolError> {
+        Wired::new(&self.frames, bytes)
+    }
+
+    /// A block that the pool may move while it is in use, filled with whatever is there.
+    ///
+    /// # Errors
+    /// As [`alloc`](Self::alloc); [`PoolError::NotProvided`] where the system has no addresses for the table of such blocks,
+    /// 12 bytes for each frame of the pool.
+    pub fn alloc_movable(&self, order: Order) -> Result<Movable<'_>, PoolError> {
+        Movable::new(&self.frames, order)
+    }
+
+    /// Moves the movable block that begins at `from` to where `to` is, and returns what it leaves: the block at `from`. Its
+    /// handle reads and writes what it did, elsewhere.
+    ///
+    /// # Errors
+    /// Why it stays where it is, and `to`.
+    ///
+    /// # Progress
+    /// Copies the block. Writers wait meanwhile, readers do not. Then it waits for its readers, up to some 10 µs, and gives up
+    /// if they do not leave.
+    pub fn move_block<'p>(
+        &'p self,
+        from: FrameId,
+        to: Block<'p>,
+    ) -> Result<Block<'p>, (Block<'p>, Stays)> {
+        let order = to.order();
+        if !to.is_of(&self.frames, order) {
+            return Err((to, Stays::NotMovable));
+        }
+        match self.frames.relocate(Lies { first: from, order }, to.frame()) {
+            Ok(()) => {
+                // It is its new owner's.
+                let _ = to.into_frame();
+                Ok(Block::new(&self.frames, from, order))
+            }
+            Err(stays) => Err((to, stays)),
+        }
     }
 
     /// Sets `blocks` blocks aside, for allocations that must not fail. All or none.

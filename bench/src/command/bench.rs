@@ -10,7 +10,12 @@ use woodlot_frame::Order;
 
 use super::domains::{DomainsArgs, domains};
 use super::kmem::{KmemArgs, kmem};
+#[cfg(target_os = "linux")]
+use super::moves::{MovesArgs, moves};
+use super::stacks::{StacksArgs, stacks};
 use super::values::{numbers, once, range, tenths};
+#[cfg(target_os = "linux")]
+use super::wiring::{WiringArgs, wiring};
 use crate::Failure;
 use crate::check;
 use crate::engine::Engines;
@@ -29,6 +34,14 @@ pub enum Others {
     Kmem(KmemArgs),
     /// Measure batches of pages from two domains, beside the FreeBSD paper's one by one
     Domains(DomainsArgs),
+    /// Count the holes that the guards of kernel stacks leave in memory
+    Stacks(StacksArgs),
+    /// Measure memory that is wired in large pieces beside one fault for each page
+    #[cfg(target_os = "linux")]
+    Wiring(WiringArgs),
+    /// Measure moves of memory that is in use: how fast, what they win, how long others wait
+    #[cfg(target_os = "linux")]
+    Moves(MovesArgs),
 }
 
 /// How to measure.
@@ -107,6 +120,11 @@ pub fn bench(args: BenchArgs) -> Result<ExitCode, Failure> {
     match &args.others {
         Some(Others::Kmem(args)) => return kmem(args),
         Some(Others::Domains(args)) => return domains(args),
+        Some(Others::Stacks(args)) => return stacks(args),
+        #[cfg(target_os = "linux")]
+        Some(Others::Wiring(args)) => return wiring(args),
+        #[cfg(target_os = "linux")]
+        Some(Others::Moves(args)) => return moves(args),
         None => {}
     }
     let mut screen = Screen::default();

@@ -7,13 +7,23 @@ mod domains;
 mod frag;
 mod instructions;
 mod kmem;
+#[cfg(target_os = "linux")]
+mod moves;
+mod stacks;
 pub mod values;
+#[cfg(target_os = "linux")]
+mod wiring;
 
 pub use bench::{BenchArgs, Others, bench};
 pub use domains::DomainsArgs;
 pub use frag::{FragArgs, frag};
 pub use instructions::{InstructionsArgs, instructions};
 pub use kmem::{KmemArgs, KmemPairsArgs, KmemSampleArgs, kmem_pairs, kmem_sample};
+#[cfg(target_os = "linux")]
+pub use moves::MovesArgs;
+pub use stacks::StacksArgs;
+#[cfg(target_os = "linux")]
+pub use wiring::WiringArgs;
 
 #[cfg(test)]
 mod tests {
@@ -73,6 +83,10 @@ mod tests {
             "bench kmem preload --library x=/no/such/file.so",
             "bench kmem transfers --operations 0",
             "bench domains --repetitions 0",
+            "bench stacks --pages 33",
+            "bench stacks --stacks 0",
+            "bench wiring --repetitions 0",
+            "bench moves --kept 100",
             "frag --churn -1",
             "frag --churn NaN",
             "frag --slots 0",

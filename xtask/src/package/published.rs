@@ -10,7 +10,7 @@ pub struct Published {
 }
 
 /// The crates that are published, each after those that it depends on.
-pub const PUBLISHED: [Published; 17] = [
+pub const PUBLISHED: [Published; 18] = [
     Published { name: "woodlot-frame", folder: "frame", alone: true },
     Published { name: "woodlot-llfree", folder: "llfree", alone: true },
     Published { name: "woodlot-nbbs", folder: "nbbs", alone: true },
@@ -18,6 +18,7 @@ pub const PUBLISHED: [Published; 17] = [
     Published { name: "woodlot", folder: "woodlot", alone: true },
     Published { name: "woodlot-domains", folder: "domains", alone: true },
     Published { name: "woodlot-kmem", folder: "kmem", alone: true },
+    Published { name: "woodlot-stacks", folder: "stacks", alone: true },
     Published { name: "woodlot-malloc", folder: "malloc", alone: false },
     Published { name: "woodlot-pool", folder: "pool", alone: false },
     Published { name: "woodlot-ostd", folder: "adapters/ostd", alone: true },

@@ -1,0 +1,98 @@
+//! The blocks of a pool that move, found by handle and by frame.
+//!
+//! ```text
+//!   handle ──► places[handle]      where the block lies, and who is at it
+//!   frame  ──► owners[frame]       the handle of the block that begins there, plus 1; 0 where none does
+//! ```
+//!
+//! 1. What owners says is a hint until the place says the same: the place alone decides. So a handle that is used again for
+//!    another block is not taken for the old one.
+//!
+//! Both tables are memory only where they are written: 12 bytes for each frame at most.
+
+use std::io;
+use std::sync::{Mutex, PoisonError};
+
+use woodlot_frame::FrameId;
+use woodlot_frame::atomics::{AtomicU32, Ordering};
+
+use crate::place::{Lies, Place, Stays};
+use crate::zeroed::{Zero, Zeroed};
+
+/// The handle of the block that begins at a frame, plus 1.
+struct Owner(AtomicU32);
+
+// SAFETY: zero is a place: a word that is not live.
+unsafe impl Zero for Place {}
+// SAFETY: zero is an owner: none.
+unsafe impl Zero for Owner {}
+
+/// The tables.
+pub(crate) struct Movables {
+    places: Zeroed<Place>,
+    owners: Zeroed<Owner>,
+    handles: Mutex<Handles>,
+}
+
+/// Handles without a block: those that were given back, and those from `next` on.
+#[derive(Default)]
+struct Handles {
+    free: Vec<u32>,
+    next: u32,
+}
+
+impl Movables {
+    /// Bytes for each frame.
+    pub(crate) const ENTRY: usize = size_of::<Place>() + size_of::<Owner>();
+
+    /// For so many frames, in fewer than 2^32 - 1 of which blocks begin.
+    pub(crate) fn new(frames: usize) -> io::Result<Movables> {
+        let handles = Mutex::default();
+        Ok(Movables { places: Zeroed::new(frames)?, owners: Zeroed::new(frames)?, handles })
+    }
+
+    /// A handle for a block, which is the caller's.
+    pub(crate) fn begin(&self, lies: Lies) -> u32 {
+        let mut handles = self.handles.lock().unwrap_or_else(PoisonError::into_inner);
+        let handle = handles.free.pop().unwrap_or(handles.next);
+        handles.next = handles.next.max(handle + 1);
+        drop(handles);
+        self.own(lies.first, handle + 1);
+        self.place(handle).begin(lies);
+        handle
+    }
+
+    /// Ends a handle, which nobody else has, and says where its block lies: it is the caller's.
+    pub(crate) fn end(&self, handle: u32) -> Lies {
+        let lies = self.place(handle).end().expect("a handle ends once");
+        self.own(lies.first, 0);
+        self.handles.lock().unwrap_or_else(PoisonError::into_inner).free.push(handle);
+        lies
+    }
+
+    #[inline]
+    pub(crate) fn place(&self, handle: u32) -> &Place {
+        &self.places[handle as usize]
+    }
+
+    /// Moves the block that lies somewhere to another place, by its frames alone.
+    pub(crate) fn relocate(
+        &self,
+        from: Lies,
+        to: FrameId,
+        copy: impl FnOnce(),
+    ) -> Result<(), Stays> {
+        let owner =
+            self.owners.get(from.first.0).map_or(0, |Owner(handle)| handle.load(Ordering::Relaxed));
+        let handle = owner.checked_sub(1).ok_or(Stays::NotMovable)?;
+        // Whoever finds the block at its new place finds its owner there.
+        self.own(to, owner);
+        let moved = self.place(handle).relocate(from, to, copy);
+        self.own(if moved.is_ok() { from.first } else { to }, 0);
+        moved
+    }
+
+    fn own(&self, frame: FrameId, owner: u32) {
+        self.owners[frame.0].0.store(owner, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,71 @@
+//! Why there is no arena, why there is no stack, and what is wrong with a free.
+
+use core::fmt;
+
+use woodlot_frame::AllocError;
+
+/// Why there is no arena.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ArenaError {
+    /// The frames of the allocator are not of 4 KiB.
+    FrameSize,
+    /// The first address is not a multiple of a huge frame's bytes.
+    Misaligned,
+    /// There are fewer words than [`Shape::words`](crate::Shape::words) says.
+    TooFewWords,
+}
+
+impl fmt::Display for ArenaError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ArenaError::FrameSize => "the frames are not of 4 KiB",
+            ArenaError::Misaligned => "the first address is not a multiple of 2 MiB",
+            ArenaError::TooFewWords => "there are too few words for so many stacks",
+        })
+    }
+}
+
+impl core::error::Error for ArenaError {}
+
+/// Why there is no stack. Nothing has changed then.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StackError {
+    /// All stacks of the arena are in use.
+    AllInUse,
+    /// What the allocator says: there are not as many frames as a stack needs.
+    Frames(AllocError),
+    /// The address space could not map the frames.
+    NotMapped,
+}
+
+impl fmt::Display for StackError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StackError::AllInUse => f.write_str("all stacks are in use"),
+            StackError::Frames(error) => write!(f, "no frames for a stack: {error}"),
+            StackError::NotMapped => f.write_str("the frames of a stack could not be mapped"),
+        }
+    }
+}
+
+impl core::error::Error for StackError {}
+
+/// What is wrong with a free. Nothing has changed then.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FreeError {
+    /// The address is not the lowest one of a stack of the arena.
+    NotAStack,
+    /// The stack is not in use.
+    NotInUse,
+}
+
+impl fmt::Display for FreeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            FreeError::NotAStack => "no stack of the arena begins there",
+            FreeError::NotInUse => "the stack is not in use",
+        })
+    }
+}
+
+impl core::error::Error for FreeError {}
