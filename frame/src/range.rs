@@ -268,8 +268,10 @@ fn block_at<A: FrameAllocator + ?Sized>(
     match orders.find(succeeds) {
         Some(order) => Ok(order),
         None => Err(match refused {
+            // What is isolated is not free for an allocation.
             FreeError::NotAllocated(_) => FreeError::NotAllocated(first(frame, largest, |frame| {
-                allocator.is_free(frame, Order::BASE)
+                let freed = allocator.can_free(frame, Order::BASE, Slot(0));
+                matches!(freed, Err(FreeError::NotAllocated(_)))
             })),
             other => other,
         }),

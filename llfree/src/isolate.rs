@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   isolate   credits: isolated ── state: split ── reservations: what they hold of it goes back
-//!   claim     credits: all, and isolated no more ── state: whole, or offline
+//!   claim     credits: all ── state: whole, or offline ── isolated no more
 //! ```
 //!
 //! What the credits of an isolated huge frame are, and why it stays split, says the [lower level](crate::lower). Here the
@@ -22,7 +22,7 @@ use woodlot_frame::{
 };
 
 use crate::LLFree;
-use crate::lower::{Credits, Open};
+use crate::lower::Credits;
 use crate::record::{By, Intent};
 use crate::reservation::Reservation;
 use crate::row::row_order;
@@ -173,26 +173,22 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
             }
     }
 
-    /// False: it is not isolated, or was isolated by somebody else meanwhile.
+    /// False: it is not isolated any more.
     fn claim_one(&self, huge: usize, claim: Claim) -> bool {
-        if !self.lower.take_isolated(huge) {
-            return false;
-        }
-        self.count_free(G::HUGE_FRAMES as isize);
         let (to, intent) = match claim {
             Claim::Block(slot) => (Phase::Whole, self.intent(By::alone(slot), 0)),
             Claim::Offline => (Phase::Offline, Intent::none()),
         };
-        match self.lower.close_as(huge, to, intent) {
-            Ok(_) => match claim {
-                Claim::Block(slot) => self.count(slot, G::HUGE_FRAMES, false),
-                Claim::Offline => self.count_offline(1),
-            },
-            Err(Open::Isolated) => {
-                self.close(huge);
-                return false;
-            }
-            Err(Open::NotSplit) => return false,
+        if self.lower.claim(huge, to, intent).is_err() {
+            return false;
+        }
+        // Or somebody has ended the isolation in between: then they were counted.
+        if self.lower.take_isolated(huge) {
+            self.count_free(G::HUGE_FRAMES as isize);
+        }
+        match claim {
+            Claim::Block(slot) => self.count(slot, G::HUGE_FRAMES, false),
+            Claim::Offline => self.count_offline(1),
         }
         true
     }

@@ -706,7 +706,7 @@ impl<G: Geometry, P: Persistence> Lower<'_, G, P> {
     }
 
     /// Gives credits to their counter. If these are the last ones, the caller gets all credits of the huge frame
-    /// instead, and must [close](Self::close_as) it. `None`: the counter has no room for them, or is that of an isolated
+    /// instead, and must [close](Self::close) it. `None`: the counter has no room for them, or is that of an isolated
     /// huge frame, and is unchanged.
     #[inline(always)]
     pub(crate) fn give(&self, huge: usize, count: usize, surplus: Surplus) -> Option<Given> {

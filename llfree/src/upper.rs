@@ -18,9 +18,8 @@ use crate::LLFree;
 use crate::index::{Kind, Places, Use};
 use crate::init::{SLOT_BALANCE, SLOT_WORDS, TOTAL_FREE};
 use crate::lower::{Credits, Given, Open, Surplus, To};
-use crate::record::Intent;
 use crate::reservation::Reservation;
-use crate::state::{Phase, Polarity, States};
+use crate::state::{Polarity, States};
 use crate::tree::{Tree, quarters};
 
 impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
@@ -273,13 +272,13 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     #[inline(never)]
     pub(crate) fn close(&self, huge: usize) {
         loop {
-            match self.lower.close_as(huge, Phase::Free, Intent::none()) {
+            match self.lower.close(huge) {
                 Ok(before) => {
                     self.states_changed(huge, before, 1);
                     return self.tell_freed();
                 }
                 Err(Open::NotSplit) => return,
-                Err(Open::Isolated) => {
+                Err(Open::ByItsCounter) => {
                     // Or it is no more.
                     if let Some(more) = self.lower.give_if_isolated(huge, G::HUGE_FRAMES) {
                         return self.count_free(-(more as isize));

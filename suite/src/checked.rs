@@ -6,8 +6,8 @@ use std::ops::Range;
 
 use fastrand::Rng;
 use woodlot_frame::{
-    AllocError, BadSlot, Batch, Class, FrameId, FreeBatchError, FreeError, HugeId, Init,
-    OfflineError, Order, RangeRequest, Request, Slot, ZoneConfig,
+    AllocError, BadSlot, Batch, Claim, Class, FrameId, FreeBatchError, FreeError, HugeId, Init,
+    IsolateError, OfflineError, Order, RangeRequest, Request, Slot, ZoneConfig,
 };
 
 use crate::engine::{Allocator, Engine, Zone};
@@ -28,6 +28,9 @@ enum Call {
     Drain(Slot, Result<(), BadSlot>),
     Offline(HugeId, usize, Result<(), OfflineError>),
     Online(HugeId, usize, Result<(), OfflineError>),
+    Isolate(HugeId, usize, Result<(), IsolateError>),
+    Unisolate(HugeId, usize, Result<(), IsolateError>),
+    ClaimIsolated(HugeId, usize, Claim, Result<(), IsolateError>),
     Recover,
 }
 
@@ -56,6 +59,15 @@ impl fmt::Display for Call {
             }
             Call::Online(first, count, answer) => {
                 write!(f, "online({first}, {count}) -> {answer:?}")
+            }
+            Call::Isolate(first, count, answer) => {
+                write!(f, "isolate({first}, {count}) -> {answer:?}")
+            }
+            Call::Unisolate(first, count, answer) => {
+                write!(f, "unisolate({first}, {count}) -> {answer:?}")
+            }
+            Call::ClaimIsolated(first, count, claim, answer) => {
+                write!(f, "claim_isolated({first}, {count}, {claim:?}) -> {answer:?}")
             }
             Call::Recover => f.write_str("recover()"),
         }
@@ -259,11 +271,44 @@ impl Checked {
         answer
     }
 
-    /// Forgets what is volatile and recovers, as at a restart; nothing else may change.
+    /// [`FrameAllocator::isolate`](woodlot_frame::FrameAllocator::isolate).
+    #[track_caller]
+    pub fn isolate(&mut self, first: HugeId, count: usize) -> Result<(), IsolateError> {
+        let answer = self.allocator().isolate(first, count);
+        let judged = self.model.isolate(first, count, answer);
+        self.judge(Call::Isolate(first, count, answer), judged);
+        answer
+    }
+
+    /// [`FrameAllocator::unisolate`](woodlot_frame::FrameAllocator::unisolate).
+    #[track_caller]
+    pub fn unisolate(&mut self, first: HugeId, count: usize) -> Result<(), IsolateError> {
+        let answer = self.allocator().unisolate(first, count);
+        let judged = self.model.unisolate(first, count, answer);
+        self.judge(Call::Unisolate(first, count, answer), judged);
+        answer
+    }
+
+    /// [`FrameAllocator::claim_isolated`](woodlot_frame::FrameAllocator::claim_isolated).
+    #[track_caller]
+    pub fn claim_isolated(
+        &mut self,
+        first: HugeId,
+        count: usize,
+        claim: Claim,
+    ) -> Result<(), IsolateError> {
+        let answer = self.allocator().claim_isolated(first, count, claim);
+        let judged = self.model.claim_isolated(first, count, claim, answer);
+        self.judge(Call::ClaimIsolated(first, count, claim, answer), judged);
+        answer
+    }
+
+    /// Forgets what is volatile and recovers, as at a restart; nothing else may change, but that nothing is isolated.
     #[track_caller]
     pub fn recover(&mut self) {
         let config = *self.model.config();
         let answer = self.zone.recover(&config);
+        self.model.forget_isolation();
         self.judge(Call::Recover, answer.map_err(|error| format!("no recovery: {error}")));
     }
 

@@ -12,10 +12,10 @@
 use std::ops::Range;
 
 use woodlot_frame::{
-    AllocError, BadSlot, Batch, ClassPolicy, Construct, FrameAllocator, FrameId, FreeBatchError,
-    FreeBlocks, FreeError, Geometry, HugeId, Init, InitError, MetadataSize, OfflineError, Order,
-    Owned, RangeRequest, RawMetadata, Request, Slot, Stats, Unsupported, ZoneConfig, alloc_each,
-    blocks, free_each,
+    AllocError, BadSlot, Batch, Claim, ClassPolicy, Construct, FrameAllocator, FrameId,
+    FreeBatchError, FreeBlocks, FreeError, Geometry, HugeId, Init, InitError, IsolateError,
+    MetadataSize, OfflineError, Order, Owned, RangeRequest, RawMetadata, Request, Slot, Stats,
+    Unsupported, ZoneConfig, alloc_each, blocks, free_each,
 };
 
 /// [`FrameAllocator`] as a trait of objects: each call is the engine's own.
@@ -116,6 +116,34 @@ pub trait Allocator: Sync {
     /// # Errors
     /// The engine's.
     fn online(&self, first: HugeId, count: usize) -> Result<(), OfflineError>;
+
+    /// [`FrameAllocator::isolate`].
+    ///
+    /// # Errors
+    /// The engine's.
+    fn isolate(&self, first: HugeId, count: usize) -> Result<(), IsolateError>;
+
+    /// [`FrameAllocator::unisolate`].
+    ///
+    /// # Errors
+    /// The engine's.
+    fn unisolate(&self, first: HugeId, count: usize) -> Result<(), IsolateError>;
+
+    /// [`FrameAllocator::claim_isolated`].
+    ///
+    /// # Errors
+    /// The engine's.
+    fn claim_isolated(&self, first: HugeId, count: usize, claim: Claim)
+    -> Result<(), IsolateError>;
+
+    /// [`FrameAllocator::is_isolated`].
+    fn is_isolated(&self, huge: HugeId) -> bool;
+
+    /// [`FrameAllocator::frames_in_use`].
+    fn frames_in_use(&self, huge: HugeId) -> usize;
+
+    /// [`FrameAllocator::used_map`].
+    fn used_map(&self, frame: FrameId) -> u64;
 
     /// [`FrameAllocator::is_available`].
     fn is_available(&self, order: Order) -> bool;
@@ -227,6 +255,35 @@ impl<A: FrameAllocator> Allocator for A {
 
     fn online(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
         A::online(self, first, count)
+    }
+
+    fn isolate(&self, first: HugeId, count: usize) -> Result<(), IsolateError> {
+        A::isolate(self, first, count)
+    }
+
+    fn unisolate(&self, first: HugeId, count: usize) -> Result<(), IsolateError> {
+        A::unisolate(self, first, count)
+    }
+
+    fn claim_isolated(
+        &self,
+        first: HugeId,
+        count: usize,
+        claim: Claim,
+    ) -> Result<(), IsolateError> {
+        A::claim_isolated(self, first, count, claim)
+    }
+
+    fn is_isolated(&self, huge: HugeId) -> bool {
+        A::is_isolated(self, huge)
+    }
+
+    fn frames_in_use(&self, huge: HugeId) -> usize {
+        A::frames_in_use(self, huge)
+    }
+
+    fn used_map(&self, frame: FrameId) -> u64 {
+        A::used_map(self, frame)
     }
 
     fn is_available(&self, order: Order) -> bool {

@@ -5,6 +5,7 @@
 //! several errors apply to one call the contract does not rank them: any of them is accepted, and
 //! none other. What an engine declares away must be refused with `Unsupported`.
 
+mod isolation;
 mod range;
 
 use std::fmt::Debug;
@@ -14,7 +15,7 @@ use woodlot_frame::{
     Place, RangeRequest, Request, Slot,
 };
 
-use crate::model::{ALLOCATED_BLOCK, FREE, Model, OFFLINE, State};
+use crate::model::{ALLOCATED_BLOCK, FREE, KEPT, Model, OFFLINE, State};
 
 /// What is wrong with an answer, in words; `Ok` where nothing is.
 pub type Judged = Result<(), String>;
@@ -232,7 +233,7 @@ impl Model {
             if block.contains(&OFFLINE) {
                 faults.push(FreeError::Offline(frame));
             }
-            if block.contains(&FREE) {
+            if block.contains(&FREE) || block.contains(&KEPT) {
                 faults.push(FreeError::NotAllocated(frame));
             }
         }

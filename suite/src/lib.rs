@@ -89,6 +89,10 @@ macro_rules! with_checks {
             checks::offline: every_huge_frame_goes_and_comes_back,
                 offline_frames_are_never_handed_out, whole_trees_go_and_come_back,
                 ranges_are_taken_all_or_none, used_huge_frames_stay, everything_offline;
+            checks::isolation: whatever_it_is_used_as_nobody_gets_a_frame,
+                frees_go_on_and_what_is_empty_is_claimed, ranges_are_isolated_all_or_none,
+                what_slots_hold_is_isolated, exact_requests_are_refused,
+                bad_isolations_are_refused, a_recovery_forgets_isolation;
             checks::recovery: ragged_zones_are_recovered, allocated_zones_are_recovered,
                 splits_are_recovered, offline_frames_are_recovered,
                 garbage_becomes_a_consistent_zone;
@@ -114,6 +118,8 @@ macro_rules! with_checks {
                 statistics_while_others_allocate;
             threads::hotplug: huge_frames_go_and_come_back_while_others_allocate,
                 a_huge_frame_goes_offline_once;
+            threads::isolators: huge_frames_are_isolated_while_others_allocate,
+                a_huge_frame_is_isolated_once;
             threads::claims: each_block_is_claimed_once, claims_of_different_sizes_race;
             threads::runs: runs_race_with_blocks, runs_race_for_one_place;
             threads::frees: shares_of_one_block_are_freed_at_once,

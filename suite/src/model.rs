@@ -1,8 +1,8 @@
 //! The judge: what a zone must look like after every call, kept as naively as can be.
 //!
 //! ```text
-//!   state   [ F F A A A F O O O O … ]      one byte per frame of the zone
-//!             free  allocated  offline
+//!   state   [ F F A A A F O O O O K … ]    one byte per frame of the zone
+//!             free  allocated  offline  kept for who has isolated its huge frame
 //! ```
 //!
 //! [`Model`] does not choose frames. An allocator makes the call, and the model says whether its
@@ -27,11 +27,14 @@ pub enum State {
     Allocated,
     /// Nobody may have it until its huge frame is online again.
     Offline,
+    /// Nobody has it, and nobody but who has isolated its huge frame may.
+    Kept,
 }
 
 pub(crate) const FREE: u8 = 0;
 pub(crate) const ALLOCATED: u8 = 1;
 pub(crate) const OFFLINE: u8 = 2;
+pub(crate) const KEPT: u8 = 3;
 
 /// A whole block of free frames, to compare with; the largest order of any geometry is 13.
 static FREE_BLOCK: [u8; 1 << 13] = [FREE; 1 << 13];
@@ -52,6 +55,8 @@ pub struct Model {
     huge_free: Vec<usize>,
     /// Which huge frames have changed since somebody compared them.
     touched: Vec<bool>,
+    /// Which huge frames are isolated.
+    isolated: Vec<bool>,
 }
 
 impl Model {
@@ -69,6 +74,7 @@ impl Model {
             free: 0,
             huge_free: vec![0; last - first + 1],
             touched: vec![false; last - first + 1],
+            isolated: vec![false; last - first + 1],
         };
         if init == Init::Allocated {
             model.state.fill(ALLOCATED);
@@ -90,6 +96,7 @@ impl Model {
                 State::Free => FREE,
                 State::Allocated => ALLOCATED,
                 State::Offline => OFFLINE,
+                State::Kept => KEPT,
             };
         }
         model.count();
@@ -137,6 +144,7 @@ impl Model {
         self.state.get(index).map(|&state| match state {
             FREE => State::Free,
             ALLOCATED => State::Allocated,
+            KEPT => State::Kept,
             _ => State::Offline,
         })
     }
@@ -281,6 +289,60 @@ impl Model {
         range.filter(move |n| is_offline(n) == Some(State::Offline)).map(HugeId)
     }
 
+    /// The index of a huge frame of the zone.
+    fn huge_index(&self, huge: HugeId) -> Option<usize> {
+        let index = huge.0.checked_sub(self.config.start.0 >> self.huge_order)?;
+        (index < self.isolated.len()).then_some(index)
+    }
+
+    /// Is a huge frame isolated?
+    pub fn is_isolated(&self, huge: HugeId) -> bool {
+        self.huge_index(huge).is_some_and(|index| self.isolated[index])
+    }
+
+    /// The huge frames that are isolated.
+    pub fn isolated_huge_frames(&self) -> impl Iterator<Item = HugeId> + '_ {
+        self.huge_range().map(HugeId).filter(|&huge| self.is_isolated(huge))
+    }
+
+    /// The frames of isolated huge frames that nobody has.
+    pub(crate) fn kept_frames(&self) -> usize {
+        self.state.iter().filter(|&&state| state == KEPT).count()
+    }
+
+    /// How many frames of a huge frame are allocated.
+    pub fn frames_in_use(&self, huge: HugeId) -> usize {
+        let Some(index) = self.huge_index(huge) else { return 0 };
+        let start = self.config.start.0;
+        let frames = self.huge_frame(index);
+        let states = &self.state[frames.start - start..frames.end - start];
+        states.iter().filter(|&&state| state == ALLOCATED).count()
+    }
+
+    /// Isolates a huge frame of the zone, or ends that: what nobody has is kept, or free.
+    pub(crate) fn set_isolated(&mut self, huge: HugeId, isolated: bool) {
+        let index = self.huge_index(huge).expect("the caller has looked");
+        self.isolated[index] = isolated;
+        let (from, to) = if isolated { (FREE, KEPT) } else { (KEPT, FREE) };
+        let start = self.config.start.0;
+        for frame in self
+            .huge_frame(index)
+            .filter(|&frame| self.state[frame - start] == from)
+            .collect::<Vec<_>>()
+        {
+            self.set(FrameId(frame), 1, to);
+        }
+        self.touched[index] = true;
+    }
+
+    /// Nothing is isolated any more, as after a restart.
+    pub(crate) fn forget_isolation(&mut self) {
+        for huge in self.isolated_huge_frames().collect::<Vec<_>>() {
+            self.set_isolated(huge, false);
+        }
+    }
+
+    /// These frames change to a state; those of isolated huge frames that become free are kept.
     pub(crate) fn set(&mut self, frame: FrameId, frames: usize, state: u8) {
         let first = frame.0 - self.config.start.0;
         let first_huge = self.config.start.0 >> self.huge_order;
@@ -291,6 +353,8 @@ impl Model {
             let number = frame.0 + done;
             let to_next = (1 << self.huge_order) - (number & ((1 << self.huge_order) - 1));
             let piece = to_next.min(frames - done);
+            let huge = (number >> self.huge_order) - first_huge;
+            let state = if state == FREE && self.isolated[huge] { KEPT } else { state };
             let states = &mut self.state[first + done..first + done + piece];
             let was = match states.len() {
                 1 => usize::from(states[0] == FREE),
@@ -299,7 +363,6 @@ impl Model {
             };
             states.fill(state);
             let is = if state == FREE { piece } else { 0 };
-            let huge = (number >> self.huge_order) - first_huge;
             self.touched[huge] = true;
             self.huge_free[huge] = self.huge_free[huge] + is - was;
             self.free = self.free + is - was;

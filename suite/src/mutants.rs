@@ -126,4 +126,14 @@ bugs! {
     WrongFrameInUse = 44,
     /// "Can this be freed?" is always yes.
     AnythingCanBeFreed = 45,
+    /// What is freed in an isolated huge frame can be allocated.
+    FreedIsForAll = 46,
+    /// A huge frame that is isolated is isolated once more.
+    IsolatedTwice = 47,
+    /// Huge frames before the first that cannot be isolated stay isolated.
+    IsolatesSome = 48,
+    /// What is free when an isolation ends is forgotten: nobody can allocate it.
+    IsolationLosesMemory = 49,
+    /// An isolated huge frame is claimed while frames of it are allocated.
+    ClaimedInUse = 50,
 }

@@ -6,7 +6,7 @@ use woodlot_frame::{FrameId, HugeId, Order, Stats};
 
 use crate::engine::Allocator;
 use crate::judge::Judged;
-use crate::model::Model;
+use crate::model::{Model, State};
 
 /// How far [`Allocator::free_frames`] may be from the truth when no call is in flight.
 ///
@@ -55,6 +55,8 @@ pub fn counts(a: &dyn Allocator, model: &Model, history: History) -> Judged {
     agree!("stats().free_frames", stats.free_frames, model.free_frames());
     agree!("stats().free_huge", stats.free_huge, model.free_huge_frames().count());
     agree!("stats().offline_huge", stats.offline_huge, model.offline_huge_frames().count());
+    agree!("stats().isolated_huge", stats.isolated_huge, model.isolated_huge_frames().count());
+    agree!("stats().isolated_frames", stats.isolated_frames, model.kept_frames());
     class_sums(a, &stats, model)?;
 
     agree!("free_frames() after stats()", a.free_frames(), model.free_frames());
@@ -141,9 +143,13 @@ fn runs(a: &dyn Allocator, model: &Model, frames: Range<usize>) -> Judged {
     let is_free = |frame: usize| model.is_free(FrameId(frame), Order::BASE);
     for first in (frames.start & !63..frames.end).step_by(64) {
         let due = (0..64).filter(|bit| is_free(first | bit)).fold(0, |map, bit| map | 1 << bit);
+        let is_used = |bit: &usize| model.state(FrameId(first | bit)) == Some(State::Allocated);
+        let used = (0..64).filter(is_used).fold(0, |map, bit| map | 1 << bit);
         for frame in [first, first | 37].map(FrameId) {
             agree!(format!("free_map({frame})"), a.free_map(frame), due);
         }
+        let frame = FrameId(first | 21);
+        agree!(format!("used_map({frame})"), a.used_map(frame), used);
     }
     let mut due: Vec<Range<FrameId>> = Vec::new();
     for frame in frames.clone().filter(|&frame| is_free(frame)) {
@@ -206,6 +212,12 @@ fn huge_map(a: &dyn Allocator, model: &Model) -> Judged {
     for huge in (first..=last).chain(beyond).map(HugeId) {
         let due = model.free_in_huge(huge);
         agree!(format!("free_in_huge({huge})"), a.free_in_huge(huge), due);
+        let due = model.is_isolated(huge);
+        agree!(format!("is_isolated({huge})"), a.is_isolated(huge), due);
+    }
+    for huge in model.huge_range().chain(beyond).map(HugeId) {
+        let due = model.frames_in_use(huge);
+        agree!(format!("frames_in_use({huge})"), a.frames_in_use(huge), due);
     }
     let mut due: Vec<_> = model.free_huge_frames().collect();
     agree!("free_huge_frames()", a.free_huge_frames(), due);

@@ -11,6 +11,7 @@ const NOTHING: Unsupported = Unsupported {
     partial_free: false,
     classes: false,
     offline: false,
+    isolation: false,
     recovery: false,
     exact_exhaustion: false,
 };

@@ -15,10 +15,12 @@
 //! Invariants, beside those of [`state`](crate::state):
 //!
 //! 4. An isolated huge frame is split, as soon as its isolator has been at its state.
-//! 5. It stays split until it is isolated no more. Who makes a huge frame free, or takes it as it is (*close*, *join*),
-//!    looks at the counter between a look at the state word and the swap of that word. The isolator changes the
-//!    counter first, and the state word after it, always. So the swap comes before the isolator's, which finds a huge
-//!    frame that is not split and splits it; or the swap fails; or the look at the counter has seen the isolation.
+//! 5. It stays split until it is claimed, or isolated no more. Who makes a huge frame free, or claims it (*close*,
+//!    *join*, *claim*), looks at the counter between a look at the state word and the swap of that word. Whoever begins or
+//!    ends an isolation changes the counter first, and the state word after it, always. So the swap comes before that
+//!    change of the state word, which the isolator sees: it splits what is not split; or the swap fails; or the look at
+//!    the counter has seen what was changed there.
+//! 6. A claim changes the state first, and takes the credits then. So nobody else can isolate the huge frame in between.
 //!
 //! *Ordering*: the isolator's change of the state word releases what it did to the counter; whoever closes or joins
 //! has acquired the state word that it swaps.
@@ -55,8 +57,8 @@ pub(crate) enum To {
 /// Why a huge frame was not closed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Open {
-    /// It is isolated. The credits are still the caller's.
-    Isolated,
+    /// It is isolated, and was to be closed; or it is not, or not empty, and was to be claimed.
+    ByItsCounter,
     /// It is not split, after a mistake of some caller.
     NotSplit,
 }
@@ -113,6 +115,8 @@ impl<G: Geometry, P: Persistence> Lower<'_, G, P> {
             is_isolated(counter).then_some(left)
         };
         let counter = self.count(huge, Ordering::AcqRel, end)?;
+        // A claim may have looked at the counter before.
+        let _ = self.update(huge, Ordering::AcqRel, |states| Some(states.renumbered()));
         let (had, after) = (credits(counter.before), counter.after);
         Some((Given { credits: Credits { before: 0, after }, all: had > after }, had))
     }
@@ -163,12 +167,31 @@ impl<G: Geometry, P: Persistence> Lower<'_, G, P> {
         Some(counter.after - counter.before)
     }
 
-    /// Makes a huge frame, of which the caller has all the credits, free as a whole; or what `to` says. Unless it is
-    /// isolated.
-    pub(crate) fn close_as(
+    /// Makes a huge frame, of which the caller has all the credits, free as a whole. Unless it is isolated. A crash may
+    /// undo that: its bits say the same.
+    pub(crate) fn close(&self, huge: usize) -> Result<States, Open> {
+        self.close_as(huge, Phase::Free, |counter| !is_isolated(counter), Intent::none())
+    }
+
+    /// Makes an isolated huge frame with all of its credits in its counter what `to` says. They stay there, for the caller
+    /// to [take](Self::take_isolated).
+    pub(crate) fn claim(
         &self,
         huge: usize,
         to: Phase,
+        intent: Intent<'_, G, P>,
+    ) -> Result<States, Open> {
+        let is_full = |counter| counter == ISOLATED | G::HUGE_FRAMES;
+        let before = self.close_as(huge, to, is_full, intent)?;
+        self.persist_states(huge);
+        Ok(before)
+    }
+
+    fn close_as(
+        &self,
+        huge: usize,
+        to: Phase,
+        may: impl Fn(usize) -> bool,
         intent: Intent<'_, G, P>,
     ) -> Result<States, Open> {
         let word = self.state_word(huge).ok_or(Open::NotSplit)?;
@@ -176,19 +199,14 @@ impl<G: Geometry, P: Persistence> Lower<'_, G, P> {
         loop {
             let closed = states.change(Self::run(huge, 1), Phase::Split, to);
             let closed = closed.ok_or(Open::NotSplit)?;
-            if self.is_isolated(huge) {
-                return Err(Open::Isolated);
+            if !may(self.counter(huge)) {
+                return Err(Open::ByItsCounter);
             }
             if to == Phase::Whole {
                 intent.write(Operation::Alloc, G::HUGE_ORDER, huge << G::HUGE_ORDER);
             }
             match word.compare_exchange(states.0, closed.0, Ordering::AcqRel, Ordering::Acquire) {
-                // A crash may undo that it is free: its bits say the same.
-                Ok(_) if to == Phase::Free => return Ok(states),
-                Ok(_) => {
-                    self.persist(word);
-                    return Ok(states);
-                }
+                Ok(_) => return Ok(states),
                 Err(now) => {
                     intent.withdraw();
                     states = States(now);

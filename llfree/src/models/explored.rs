@@ -28,6 +28,7 @@ pub(super) fn check<G: Geometry, P: Persistence>(scenario: &Scenario<G, P>) {
 fn set_up<'m, G: Geometry, P: Persistence>(model: &mut Model<'m>, world: &'m World<G, P>) {
     world.words.name(model);
     model.name("pause", std::slice::from_ref(&world.pause));
+    model.name("isolated", std::slice::from_ref(&world.isolated));
     let scenario = &world.scenario;
     for (number, script) in scenario.threads.iter().enumerate() {
         model.thread(move || {

@@ -94,7 +94,7 @@ fn give<G: Geometry, P: Persistence>(
     let lower = &zone.lower;
     let given = lower.give(huge, count, surplus);
     if given.is_some_and(|given| given.all) {
-        lower.close(huge);
+        _ = lower.close(huge);
     }
     given.is_some()
 }
@@ -183,7 +183,8 @@ fn free_huge<G: Geometry, P: Persistence>(
     let lower = &zone.lower;
     let none = Intent::none();
     let whole = lower.free_whole(huge, count, none);
-    whole.or_else(|| lower.free_joined(huge, count, none).ok())
+    // Nothing is isolated here.
+    whole.or_else(|| lower.free_joined(huge, count, none).ok().map(|(before, _)| before))
 }
 
 /// Looks at every tree of the index, and heals it.
@@ -204,7 +205,7 @@ pub(super) fn turn<G: Geometry, P: Persistence>(
 ) -> bool {
     let before = match (from, to) {
         (Phase::Whole, Phase::Free) => free_huge(zone, huge, 1),
-        (Phase::Split, Phase::Free) => zone.lower.close(huge),
+        (Phase::Split, Phase::Free) => zone.lower.close(huge).ok(),
         _ => zone.lower.turn(huge, 1, from, to, Ordering::AcqRel, Intent::none()),
     };
     before.is_some_and(|before| {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   scenarios   lower  several_rows  children  reservations  whole_zone    tables of scripts
-//!               whole_rows  index  mistakes  runs  reclaim
+//!               whole_rows  index  mistakes  runs  reclaim  isolation
 //!                  │
 //!   script      a thread: what it owns, its operations        ──►  says what it owns and does
 //!                  │                   │                                     │
@@ -74,6 +74,8 @@ enum Op {
     AllocSure(u32),
     /// Allocates a block of this order, of another class.
     AllocClass(u32, Class),
+    /// The same, but nothing of what was isolated before it begins.
+    AllocApart(u32),
     /// Allocates this very block; may be refused.
     At(usize, u32),
     /// Allocates so many blocks of this order, all or none.
@@ -107,6 +109,14 @@ enum Op {
     Offline(usize),
     /// Puts a huge frame back that this thread has taken out, if it has.
     Online(usize),
+    /// Isolates a huge frame; may be refused.
+    Isolate(usize),
+    /// Ends the isolation of a huge frame, if this thread has isolated it.
+    Unisolate(usize),
+    /// Claims a huge frame that this thread has isolated, if it has, as a block; may be refused.
+    Claim(usize),
+    /// The same, and it is offline then.
+    ClaimOffline(usize),
     /// Reclaims up to so many huge frames; those that are offline then are the thread's.
     Reclaim(Reclaim, usize),
     /// Gives back what the thread has reclaimed or taken out.
@@ -180,14 +190,16 @@ impl Op {
     /// Does it count frames into or out of the balance of its thread's slot?
     fn counts(&self) -> bool {
         use Op::{
-            Alloc, AllocClass, AllocSure, At, Batch, Free, FreeAgain, FreeBatch, FreeGot, FreeRun,
-            FreeZeroed,
+            Alloc, AllocApart, AllocClass, AllocSure, At, Batch, Claim, Free, FreeAgain, FreeBatch,
+            FreeGot, FreeRun, FreeZeroed,
         };
         matches!(
             self,
             Alloc(_)
                 | AllocSure(_)
                 | AllocClass(..)
+                | AllocApart(_)
+                | Claim(_)
                 | At(..)
                 | Batch(..)
                 | Free(..)
@@ -204,6 +216,12 @@ impl Op {
 }
 
 impl<G: Geometry, P: Persistence> Scenario<G, P> {
+    /// Is something isolated?
+    fn isolates(&self) -> bool {
+        let mut ops = self.threads.iter().flat_map(|script| script.ops);
+        ops.any(|op| matches!(op, Op::Isolate(_)))
+    }
+
     /// Is the approximate count exact at the end? Each slot's balance is written by one thread only, and
     /// nobody corrects the total meanwhile.
     fn counts_exactly(&self) -> bool {

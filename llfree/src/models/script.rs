@@ -2,8 +2,10 @@
 
 use std::vec::Vec;
 
+use woodlot_frame::atomics::Ordering;
 use woodlot_frame::{
-    Batch, Class, FrameAllocator, FrameId, Geometry, HugeId, Order, Persistence, RangeRequest, Slot,
+    Batch, Claim, Class, FrameAllocator, FrameId, Geometry, HugeId, IsolateError, Order,
+    Persistence, RangeRequest, Slot,
 };
 
 use super::frames::{Block, Doing, Frames};
@@ -26,6 +28,8 @@ pub(super) struct State {
     pub(super) credits: (usize, usize),
     /// Which of the frames are offline.
     pub(super) offline: Frames,
+    /// What it has isolated.
+    pub(super) isolated: Frames,
     /// What it has reclaimed softly.
     pub(super) softly: Frames,
     /// The news that it has asked for, and how many huge frames were free then.
@@ -42,6 +46,11 @@ pub(super) struct Thread<'a, G: Geometry, P: Persistence> {
     got: Vec<Option<Block>>,
     /// Credits that it is giving back.
     returning: (usize, usize),
+}
+
+/// A huge frame as a block.
+const fn whole<G: Geometry>(huge: usize) -> Block {
+    Block(huge << G::HUGE_ORDER, G::HUGE_ORDER)
 }
 
 impl Script {
@@ -65,6 +74,7 @@ impl<'a, G: Geometry, P: Persistence> Thread<'a, G, P> {
             freed: Vec::new(),
             credits: (0, 0),
             offline: Frames::default(),
+            isolated: Frames::default(),
             softly: Frames::default(),
             asked: None,
         };
@@ -94,6 +104,17 @@ impl<'a, G: Geometry, P: Persistence> Thread<'a, G, P> {
                 assert!(found || cfg!(woodlot_loom), "nothing found of what is free");
             }
             Op::AllocClass(order, class) => self.alloc(step, order, class),
+            Op::AllocApart(order) => {
+                self.say(step, &[]);
+                let isolated = self.world.isolated.load(Ordering::Acquire);
+                self.alloc(step, order, Class(0));
+                if let Some(Some(block)) = self.got.last() {
+                    let of_block =
+                        |huge: &usize| !block.frames().and(whole::<G>(*huge).frames()).is_empty();
+                    let there = (0..64).filter(|huge| isolated >> huge & 1 != 0).find(of_block);
+                    assert_eq!(there, None, "{block:?} is of what was isolated before");
+                }
+            }
             Op::At(frame, order) => {
                 self.say(step, &[Doing::TakingAt(Block(frame, order))]);
                 // Of the last class: where there are several, a tree that is entirely free turns to it.
@@ -212,6 +233,21 @@ impl<'a, G: Geometry, P: Persistence> Thread<'a, G, P> {
                 self.say(step, &[Doing::Giving(block)]);
                 zone.online(HugeId(huge), 1).expect("it was taken out");
             }
+            Op::Isolate(huge) => {
+                self.say(step, &[]);
+                if zone.isolate(HugeId(huge), 1).is_ok() {
+                    self.state.isolated = self.state.isolated.or(whole::<G>(huge).frames());
+                    self.say(step, &[]);
+                    self.world.isolated.fetch_or(1 << huge, Ordering::AcqRel);
+                }
+            }
+            Op::Unisolate(huge) => {
+                if self.ends_isolation(step, huge, &[]) {
+                    zone.unisolate(HugeId(huge), 1).expect("this thread has isolated it");
+                }
+            }
+            Op::Claim(huge) => self.claim(step, huge, Claim::Block(Slot(at))),
+            Op::ClaimOffline(huge) => self.claim(step, huge, Claim::Offline),
             Op::Reclaim(mode, most) => {
                 self.say(step, &std::vec![Doing::Taking(G::HUGE_ORDER); most]);
                 let mut out = std::vec![HugeId(0); most];
@@ -248,7 +284,8 @@ impl<'a, G: Geometry, P: Persistence> Thread<'a, G, P> {
                 let block = Block(huge << G::HUGE_ORDER, G::HUGE_ORDER);
                 self.disown(block);
                 self.say(step, &[Doing::Giving(block)]);
-                zone.set_flags(HugeId(huge), HugeFlags::ZEROED).expect("it is whole");
+                let said = zone.set_flags(HugeId(huge), HugeFlags::ZEROED);
+                assert!(said.is_ok() || self.world.scenario.isolates(), "it is whole");
                 let order = Order(G::HUGE_ORDER as u8);
                 zone.free(FrameId(block.0), order, Slot(at)).expect("it is allocated");
             }
@@ -300,6 +337,38 @@ impl<'a, G: Geometry, P: Persistence> Thread<'a, G, P> {
                 self.say(step, &[]);
                 machine::search(zone);
             }
+        }
+    }
+
+    /// Has this thread isolated a huge frame? From now on it has not.
+    fn ends_isolation(&mut self, step: usize, huge: usize, doing: &[Doing]) -> bool {
+        let frames = whole::<G>(huge).frames();
+        let mine = frames.but(self.state.isolated).is_empty();
+        if mine {
+            self.world.isolated.fetch_and(!(1 << huge), Ordering::AcqRel);
+            self.state.isolated = self.state.isolated.but(frames);
+            self.say(step, doing);
+        }
+        mine
+    }
+
+    fn claim(&mut self, step: usize, huge: usize, claim: Claim) {
+        let block = whole::<G>(huge);
+        if !self.ends_isolation(step, huge, &[Doing::TakingAt(block)]) {
+            return;
+        }
+        self.refused();
+        match self.world.zone.claim_isolated(HugeId(huge), 1, claim) {
+            Ok(()) if claim == Claim::Offline => self.own_offline(block),
+            Ok(()) => {
+                self.own(block);
+                self.state.last = Some((Operation::Alloc, block.frames()));
+            }
+            Err(IsolateError::InUse(frame)) => {
+                assert!(block.range().contains(&frame.0), "{frame:?} is not of {block:?}");
+                self.state.isolated = self.state.isolated.or(block.frames());
+            }
+            Err(error) => panic!("{error:?}, but this thread has isolated it"),
         }
     }
 
@@ -382,6 +451,7 @@ impl<'a, G: Geometry, P: Persistence> Thread<'a, G, P> {
             all.extend(self.got.iter().map(|got| got.as_ref().map_or(0, pack)));
             all.push(self.got.len() as u64);
             all.extend(self.state.offline.0);
+            all.extend(self.state.isolated.0);
             all.extend(self.state.softly.0);
             let asked = self.state.asked.map(|(News(number), free)| [number, free as u64]);
             all.extend(asked.unwrap_or_default());
@@ -402,7 +472,7 @@ impl<'a, G: Geometry, P: Persistence> Thread<'a, G, P> {
     fn pause(&mut self, step: usize) {
         self.say(step, &[]);
         #[cfg(woodlot_explore)]
-        self.world.pause.load(woodlot_frame::atomics::Ordering::Relaxed);
+        self.world.pause.load(Ordering::Relaxed);
         let _ = step;
     }
 }

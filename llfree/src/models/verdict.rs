@@ -115,11 +115,16 @@ impl<G: Geometry, P: Persistence> World<G, P> {
             let lower = &self.zone.lower;
             let mine = |state: &&&State| state.credits.0 == huge;
             let moved: usize = states.iter().filter(mine).map(|state| state.credits.1).sum();
-            let counted = lower.credits(huge);
+            let isolated = lower.isolated_credits(huge);
+            let claimed = lower.phase(huge) != Phase::Split && isolated == Some(G::HUGE_FRAMES);
+            // Who has just claimed it is about to take them.
+            let isolated = isolated.filter(|_| !claimed || when == When::Returned);
+            let counted = isolated.unwrap_or_else(|| lower.credits(huge));
             assert!(
-                counted < G::HUGE_FRAMES,
+                counted < G::HUGE_FRAMES || isolated == Some(G::HUGE_FRAMES),
                 "huge frame {huge} has all credits and is not closed"
             );
+            self.judge_isolation(states, when, huge);
             let credits = counted + self.held(huge) + moved;
             let free = match lower.phase(huge) {
                 Phase::Split => lower.rows(huge, lower.polarity(huge)).count_free(),
@@ -127,6 +132,24 @@ impl<G: Geometry, P: Persistence> World<G, P> {
             };
             let fits = credits == free || when == When::UnderWay && credits < free;
             assert!(fits, "huge frame {huge} has {credits} credits for {free} free frames");
+        }
+    }
+
+    /// What a thread has isolated is split. In the end no reservation holds credits of it, and nothing else is isolated.
+    fn judge_isolation(&self, states: &[&State], when: When, huge: usize) {
+        let frames = Block(huge << G::HUGE_ORDER, G::HUGE_ORDER).frames();
+        let isolators = states.iter().filter(|state| !frames.and(state.isolated).is_empty());
+        let isolators = isolators.count();
+        assert!(isolators < 2, "huge frame {huge} has two isolators");
+        let (lower, held) = (&self.zone.lower, self.held(huge));
+        if isolators == 1 {
+            let split = lower.is_isolated(huge) && lower.phase(huge) == Phase::Split;
+            assert!(split, "huge frame {huge} is isolated, and {:?}", lower.phase(huge));
+        }
+        if when == When::Returned {
+            let is = lower.is_isolated(huge);
+            assert_eq!(is, isolators == 1, "huge frame {huge}: is it isolated?");
+            assert!(!is || held == 0, "{held} credits of {huge} are held, which is isolated");
         }
     }
 
@@ -194,6 +217,10 @@ impl<G: Geometry, P: Persistence> World<G, P> {
         let offline = |&huge: &usize| self.zone.lower.phase(huge) == Phase::Offline;
         let offline = self.huge_frames().filter(offline).count();
         assert_eq!(stats.offline_huge, offline, "offline by stats and by states");
+        let isolated = self.huge_frames().filter_map(|huge| self.zone.lower.isolated_credits(huge));
+        let isolated = isolated.fold((0, 0), |(huge, all), credits| (huge + 1, all + credits));
+        let counted = (stats.isolated_huge, stats.isolated_frames);
+        assert_eq!(counted, isolated, "isolated by stats and by counters");
         assert_eq!(self.zone.free_frames(), free, "the approximate count, healed");
         for order in [0, G::HUGE_ORDER, G::MAX_ORDER] {
             let is = self.is_anywhere(order);
@@ -309,8 +336,13 @@ impl<G: Geometry, P: Persistence> World<G, P> {
     #[cfg(woodlot_explore)]
     pub(super) fn exhaust(&self, order: u32, slot: usize) {
         let mut taken = 0;
-        while (self.scenario.machine.alloc)(&self.zone, Self::request(order, slot)).is_some() {
+        let alloc = || (self.scenario.machine.alloc)(&self.zone, Self::request(order, slot));
+        while let Some(frame) = alloc() {
             taken += 1;
+            let mut frames = (frame.0..frame.0 + (1 << order)).map(FrameId);
+            let huge = |frame| self.zone.locate(frame).0;
+            let isolated = frames.find(|&frame| self.zone.lower.is_isolated(huge(frame)));
+            assert_eq!(isolated, None, "a frame of an isolated huge frame is handed out");
             assert!(taken <= self.scenario.frames, "more allocated than there is");
         }
         let left = self.is_anywhere(order);

@@ -27,6 +27,8 @@ pub(super) struct World<G: Geometry, P: Persistence> {
     /// Read by a thread that makes a pause.
     #[cfg(woodlot_explore)]
     pub(super) pause: AtomicU64,
+    /// A bit for each huge frame: somebody has isolated it, and knows.
+    pub(super) isolated: AtomicU64,
     /// What recoveries have yielded, by the durable words that they began from.
     #[cfg(woodlot_explore)]
     pub(super) recoveries: RefCell<HashMap<Vec<u64>, Recovered>>,
@@ -214,6 +216,7 @@ impl<G: Geometry, P: Persistence> World<G, P> {
             background: Frames::default(),
             #[cfg(woodlot_explore)]
             pause: AtomicU64::new(0),
+            isolated: AtomicU64::new(0),
             #[cfg(woodlot_explore)]
             recoveries: RefCell::default(),
             #[cfg(woodlot_loom)]

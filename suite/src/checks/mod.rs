@@ -13,6 +13,7 @@ pub mod errors;
 pub mod exact;
 pub mod exhaustion;
 pub mod init;
+pub mod isolation;
 pub mod offline;
 pub mod orders;
 pub mod partial;

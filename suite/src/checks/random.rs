@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use fastrand::Rng;
 use woodlot_frame::{
-    Batch, Class, ClassPolicy, FrameId, HugeId, Init, Order, RangeRequest, Request, Slot,
+    Batch, Claim, Class, ClassPolicy, FrameId, HugeId, Init, Order, RangeRequest, Request, Slot,
     ZoneConfig,
 };
 
@@ -157,7 +157,8 @@ impl Walk {
                 let slot = self.slot();
                 let _ = self.zone.drain(slot);
             }
-            90..97 => self.toggle_offline(),
+            90..94 => self.toggle_offline(),
+            94..97 => self.toggle_isolation(),
             97..98 if !self.zone.engine().unsupported.recovery => {
                 self.zone.recover();
                 self.zone.validate_counts();
@@ -254,9 +255,42 @@ impl Walk {
         }
     }
 
+    /// Isolates huge frames, whatever they are used as, ends that, or claims what is empty.
+    fn toggle_isolation(&mut self) {
+        let range = self.zone.model.huge_range();
+        let any = HugeId(range.start + self.rng.usize(..range.len() + 1));
+        let isolated: Vec<_> = self.zone.model.isolated_huge_frames().collect();
+        let one =
+            if isolated.is_empty() { any } else { isolated[self.rng.usize(..isolated.len())] };
+        // An empty one, if there is any, so that a claim often succeeds.
+        let is_empty = |huge: &HugeId| self.zone.model.frames_in_use(*huge) == 0;
+        let empty = isolated.iter().copied().find(is_empty).unwrap_or(one);
+        let count = 1 + usize::from(self.rng.u8(..8) == 0);
+        let slot = self.slot();
+        match self.rng.u8(..10) {
+            0 => _ = self.zone.unisolate(any, count),
+            1..4 => _ = self.zone.unisolate(one, count),
+            4 if self.zone.claim_isolated(empty, count, Claim::Offline).is_ok() => {
+                self.offline.push((empty, count));
+            }
+            5 if self.zone.claim_isolated(empty, count, Claim::Block(slot)).is_ok() => {
+                let order = self.zone.engine().huge_order;
+                let huge = (empty.0..empty.0 + count).map(HugeId);
+                self.blocks.extend(huge.map(|huge| (self.zone.engine().first_of(huge), order)));
+            }
+            4 | 5 => {}
+            // Few at a time: what is isolated is out of use.
+            _ if isolated.len() * 4 > range.len() => _ = self.zone.unisolate(one, 1),
+            _ => _ = self.zone.isolate(any, count),
+        }
+    }
+
     /// Everything back, then every frame once more.
     fn finish(mut self) -> usize {
         self.zone.validate();
+        for huge in self.zone.model.isolated_huge_frames().collect::<Vec<_>>() {
+            self.zone.unisolate(huge, 1).expect("it is isolated");
+        }
         for huge in self.zone.model.offline_huge_frames().collect::<Vec<_>>() {
             self.zone.online(huge, 1).expect("it is offline");
         }

@@ -1,8 +1,8 @@
 //! What an engine declares away says so, in the error of the call, and changes nothing.
 
 use woodlot_frame::{
-    AllocError, Batch, Class, FrameId, FreeError, HugeId, Init, InitError, OfflineError, Order,
-    RangeRequest, Request, Slot,
+    AllocError, Batch, Claim, Class, FrameId, FreeError, HugeId, Init, InitError, IsolateError,
+    OfflineError, Order, RangeRequest, Request, Slot,
 };
 
 use super::{Checked, Engine};
@@ -35,6 +35,12 @@ pub fn missing_abilities_are_said(engine: Engine) {
     if missing.offline {
         assert_eq!(zone.offline(HugeId(3), 1), Err(OfflineError::Unsupported));
         assert_eq!(zone.online(HugeId(3), 1), Err(OfflineError::Unsupported));
+    }
+    if missing.isolation {
+        let unsupported = Err(IsolateError::Unsupported);
+        assert_eq!(zone.isolate(HugeId(3), 1), unsupported);
+        assert_eq!(zone.unisolate(HugeId(3), 1), unsupported);
+        assert_eq!(zone.claim_isolated(HugeId(3), 1, Claim::Offline), unsupported);
     }
     if missing.recovery {
         let mut owned = engine.zone(&config, Init::Free).expect("the zone is legal");

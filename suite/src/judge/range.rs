@@ -5,7 +5,7 @@ use std::ops::Range;
 use woodlot_frame::{AllocError, FrameId, FreeError, Place, RangeRequest, Slot};
 
 use super::{Judged, refused, wrong};
-use crate::model::{ALLOCATED, FREE, Model, OFFLINE};
+use crate::model::{ALLOCATED, FREE, KEPT, Model, OFFLINE};
 
 impl Model {
     /// The first run of `frames` frames in a window whose first is aligned and that `is` accepts.
@@ -195,7 +195,7 @@ impl Model {
         let states = &self.state[frames.start.0 - start..frames.end.0 - start];
         let first = |state| states.iter().position(|&is| is == state);
         let mut faults = Vec::new();
-        if let Some(n) = first(FREE) {
+        if let Some(n) = first(FREE).into_iter().chain(first(KEPT)).min() {
             faults.push(FreeError::NotAllocated(FrameId(frames.start.0 + n)));
         }
         if let Some(n) = first(OFFLINE) {
@@ -218,7 +218,7 @@ impl Model {
                 order => 1 << (order - 1),
             };
             match self.state[index] {
-                FREE => return Some(FreeError::NotAllocated(frame)),
+                FREE | KEPT => return Some(FreeError::NotAllocated(frame)),
                 ALLOCATED if size > 0 && size <= frames.end.0 - frame.0 => frame.0 += size,
                 ALLOCATED => return Some(FreeError::Unsupported),
                 _ => return Some(FreeError::Offline(frame)),

@@ -1,7 +1,7 @@
 //! The simplest allocator that keeps the contract: one byte per frame behind a lock, first fit.
 //!
 //! ```text
-//!   durable   [ 0 0 1 1 1 2 2 2 2 0 … ]    0 free, 1 allocated, 2 offline
+//!   durable   [ 0 0 1 1 1 2 2 2 2 0 … ]    0 free, 1 allocated, 2 offline, 3 nobody's and isolated
 //!   heap      which class each tree is of; for the limited variant, which slot cached what
 //! ```
 //!
@@ -15,17 +15,17 @@ use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use woodlot_frame::{
-    AllocError, BadSlot, Batch, Class, Construct, FrameAllocator, FrameId, FreeError, Geometry,
-    HugeId, Init, InitError, MAX_CLASSES, MetadataSize, OfflineError, Order, Place, RangeRequest,
-    RawMetadata, Request, Slot, Stats, Unsupported, ZoneConfig, alloc_run, alloc_within, blocks,
-    free_run,
+    AllocError, BadSlot, Batch, Claim, Class, Construct, FrameAllocator, FrameId, FreeError,
+    Geometry, HugeId, Init, InitError, IsolateError, MAX_CLASSES, MetadataSize, OfflineError,
+    Order, Place, RangeRequest, RawMetadata, Request, Slot, Stats, Unsupported, ZoneConfig,
+    alloc_run, alloc_within, blocks, free_run,
 };
 
 use crate::mutants::Bug;
 
 mod zone;
 
-use zone::{ALLOCATED, FREE, OFFLINE, Zone, is, recover};
+use zone::{ALLOCATED, FREE, KEPT, OFFLINE, Zone, is, recover};
 
 /// The most slots.
 const MAX_SLOTS: usize = 1 << 16;
@@ -67,6 +67,23 @@ impl<G: Geometry, const LIMITED: bool, const WRONG: bool> Reference<G, LIMITED, 
         }
         let start = self.config.start.0;
         Ok(first.0 * G::HUGE_FRAMES - start..end * G::HUGE_FRAMES - start)
+    }
+
+    /// Each huge frame of a range, with its frames.
+    fn isolable(
+        &self,
+        first: HugeId,
+        count: usize,
+    ) -> Result<
+        impl Iterator<Item = (HugeId, Range<usize>)> + Clone + use<G, LIMITED, WRONG>,
+        IsolateError,
+    > {
+        if LIMITED && !is::<WRONG>(Bug::DeclaredAwayWorks) {
+            return Err(IsolateError::Unsupported);
+        }
+        let range = self.huge_frames(first, count).map_err(|_| IsolateError::OutOfRange)?;
+        let units = range.step_by(G::HUGE_FRAMES).map(|first| first..first + G::HUGE_FRAMES);
+        Ok((first.0..).map(HugeId).zip(units))
     }
 
     /// All of `range` from one state to another, or nothing.
@@ -127,7 +144,8 @@ impl<G: Geometry, const LIMITED: bool, const WRONG: bool> Reference<G, LIMITED, 
             () => states,
         };
         let offline = judged.contains(&OFFLINE);
-        if judged.contains(&FREE) && (offline || !is::<WRONG>(Bug::DoubleFreeAccepted)) {
+        let free = judged.iter().any(|state| matches!(*state, FREE | KEPT));
+        if free && (offline || !is::<WRONG>(Bug::DoubleFreeAccepted)) {
             return Err(FreeError::NotAllocated(frame));
         }
         if offline && !is::<WRONG>(Bug::OfflineFreeAccepted) {
@@ -405,6 +423,82 @@ impl<G: Geometry, const LIMITED: bool, const WRONG: bool> FrameAllocator
         }
     }
 
+    fn isolate(&self, first: HugeId, count: usize) -> Result<(), IsolateError> {
+        let units = self.isolable(first, count)?;
+        let mut zone = self.lock();
+        for (huge, unit) in units.clone() {
+            if zone.frames()[unit.start] == OFFLINE {
+                return Err(IsolateError::Offline(huge));
+            }
+            let index = zone.huge_index(zone.start + unit.start);
+            if zone.isolated[index] && !is::<WRONG>(Bug::IsolatedTwice) {
+                return Err(IsolateError::Isolated(huge));
+            }
+            if is::<WRONG>(Bug::IsolatesSome) {
+                zone.set_isolated(unit, true);
+            }
+        }
+        units.for_each(|(_, unit)| zone.set_isolated(unit, true));
+        Ok(())
+    }
+
+    fn unisolate(&self, first: HugeId, count: usize) -> Result<(), IsolateError> {
+        let units = self.isolable(first, count)?;
+        let mut zone = self.lock();
+        zone.all_isolated(units.clone())?;
+        for (_, unit) in units {
+            match is::<WRONG>(Bug::IsolationLosesMemory) {
+                true => zone.isolated_huge_of(&unit, false),
+                false => zone.set_isolated(unit, false),
+            }
+        }
+        Ok(())
+    }
+
+    fn claim_isolated(
+        &self,
+        first: HugeId,
+        count: usize,
+        claim: Claim,
+    ) -> Result<(), IsolateError> {
+        if let Claim::Block(slot) = claim {
+            self.check_slot(slot).map_err(|BadSlot(slot)| IsolateError::BadSlot(slot))?;
+        }
+        let units = self.isolable(first, count)?;
+        let mut zone = self.lock();
+        zone.all_isolated(units.clone())?;
+        for (_, unit) in units.clone() {
+            let used = zone.frames()[unit.clone()].iter().position(|&state| state != KEPT);
+            if let Some(used) = used.filter(|_| !is::<WRONG>(Bug::ClaimedInUse)) {
+                let frame = FrameId(self.config.start.0 + unit.start + used);
+                return Err(IsolateError::InUse(frame));
+            }
+        }
+        for (huge, unit) in units {
+            zone.set_isolated(unit.clone(), false);
+            match claim {
+                Claim::Block(_) => zone.take(huge.first::<G>(), Order::huge::<G>(), Class(0)),
+                Claim::Offline => zone.set(unit, OFFLINE),
+            }
+        }
+        Ok(())
+    }
+
+    fn is_isolated(&self, huge: HugeId) -> bool {
+        let first = self.config.start.0 / G::HUGE_FRAMES;
+        let index = huge.0.checked_sub(first);
+        index.and_then(|index| self.lock().isolated.get(index).copied()).unwrap_or(false)
+    }
+
+    fn used_map(&self, frame: FrameId) -> u64 {
+        let zone = self.lock();
+        let is_used = |bit: &usize| {
+            let index = (frame.0 & !63 | bit).checked_sub(zone.start);
+            index.and_then(|index| zone.frames().get(index)) == Some(&ALLOCATED)
+        };
+        (0..64).filter(is_used).fold(0, |map, bit| map | 1 << bit)
+    }
+
     fn is_available(&self, order: Order) -> bool {
         if order > Order::max::<G>() {
             return false;
@@ -446,6 +540,9 @@ impl<G: Geometry, const LIMITED: bool, const WRONG: bool> FrameAllocator
                 stats.free_huge += usize::from(is_free);
                 let is_offline = zone.frames()[unit.start] == OFFLINE;
                 stats.offline_huge += usize::from(is_offline);
+                stats.isolated_huge += usize::from(zone.isolated[n]);
+                let kept = zone.frames()[unit].iter().filter(|&&state| state == KEPT);
+                stats.isolated_frames += kept.count();
             }
         }
         for class in &zone.classes {
@@ -535,6 +632,7 @@ impl<G: Geometry, const LIMITED: bool, const WRONG: bool> Construct
             cached: vec![0; len],
             whole: vec![false; huges(last)],
             splitting: vec![false; huges(last)],
+            isolated: vec![false; huges(last)],
             geometry: PhantomData,
         };
         match init {

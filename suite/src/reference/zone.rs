@@ -3,13 +3,17 @@
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use woodlot_frame::{Class, FrameId, Geometry, Order, Request, Slot, ZoneConfig};
+use woodlot_frame::{
+    Class, FrameId, Geometry, HugeId, IsolateError, Order, Request, Slot, ZoneConfig,
+};
 
 use crate::mutants::{self, Bug};
 
 pub(super) const FREE: u8 = 0;
 pub(super) const ALLOCATED: u8 = 1;
 pub(super) const OFFLINE: u8 = 2;
+/// Nobody's, in a huge frame that is isolated.
+pub(super) const KEPT: u8 = 3;
 
 /// What the lock protects.
 pub(super) struct Zone<G: Geometry, const LIMITED: bool, const WRONG: bool> {
@@ -31,6 +35,7 @@ pub(super) struct Zone<G: Geometry, const LIMITED: bool, const WRONG: bool> {
     /// Huge frames that are one block, and those being split (for one of the bugs).
     pub(super) whole: Vec<bool>,
     pub(super) splitting: Vec<bool>,
+    pub(super) isolated: Vec<bool>,
     pub(super) geometry: PhantomData<G>,
 }
 
@@ -95,6 +100,8 @@ impl<G: Geometry, const LIMITED: bool, const WRONG: bool> Zone<G, LIMITED, WRONG
             let huge = self.huge_index(self.start + at);
             let unit = self.unit(self.start / G::HUGE_FRAMES + huge, G::HUGE_FRAMES);
             let piece = at..unit.end.min(range.end);
+            let kept = to == FREE && self.isolated[huge] && !is::<WRONG>(Bug::FreedIsForAll);
+            let to = if kept { KEPT } else { to };
             let was = self.frames()[piece.clone()].iter().filter(|&&s| s == FREE).count();
             let is = if to == FREE { piece.len() } else { 0 };
             self.frames_mut()[piece.clone()].fill(to);
@@ -112,6 +119,35 @@ impl<G: Geometry, const LIMITED: bool, const WRONG: bool> Zone<G, LIMITED, WRONG
             at = piece.end;
         }
         self.forget_class(range);
+    }
+
+    /// Isolates a huge frame, or ends that: what nobody has is kept, or free.
+    pub(super) fn set_isolated(&mut self, unit: Range<usize>, isolated: bool) {
+        self.isolated_huge_of(&unit, isolated);
+        let (from, to) = if isolated { (FREE, KEPT) } else { (KEPT, FREE) };
+        for at in unit {
+            if self.frames()[at] == from {
+                self.set(at..at + 1, to);
+            }
+        }
+    }
+
+    /// A huge frame is isolated, or not; its frames stay as they are.
+    pub(super) fn isolated_huge_of(&mut self, unit: &Range<usize>, isolated: bool) {
+        let huge = self.huge_index(self.start + unit.start);
+        self.isolated[huge] = isolated;
+    }
+
+    /// Is every one of these huge frames isolated?
+    pub(super) fn all_isolated(
+        &self,
+        mut units: impl Iterator<Item = (HugeId, Range<usize>)>,
+    ) -> Result<(), IsolateError> {
+        let not = |unit: &Range<usize>| !self.isolated[self.huge_index(self.start + unit.start)];
+        match units.find(|(_, unit)| not(unit)) {
+            Some((huge, _)) => Err(IsolateError::NotIsolated(huge)),
+            None => Ok(()),
+        }
     }
 
     /// A tree that is wholly free is of no class.
@@ -213,7 +249,7 @@ pub(super) fn recover<G: Geometry, const LIMITED: bool, const WRONG: bool>(
             continue;
         }
         for state in states {
-            *state = if *state == FREE { FREE } else { ALLOCATED };
+            *state = if matches!(*state, FREE | KEPT) { FREE } else { ALLOCATED };
         }
     }
 }

@@ -14,8 +14,8 @@ use std::sync::{Barrier, Mutex};
 
 use woodlot_frame::atomics::{AtomicU32, AtomicU64, Ordering};
 use woodlot_frame::{
-    AllocError, Batch, Class, FrameId, HugeId, Init, Order, Place, RangeRequest, Request, Slot,
-    ZoneConfig,
+    AllocError, Batch, Claim, Class, FrameId, HugeId, Init, Order, Place, RangeRequest, Request,
+    Slot, ZoneConfig,
 };
 
 use crate::engine::{Allocator, Engine, Zone};
@@ -235,6 +235,26 @@ impl Arena {
     pub fn online(&self, huge: HugeId) {
         self.change((self.engine.first_of(huge), self.engine.huge_order), OFFLINE, NOBODY);
         self.allocator().online(huge, 1).expect("the huge frame is offline");
+    }
+
+    /// Claims an isolated huge frame for thread `me`, if it is empty.
+    pub fn claim_isolated(&self, me: u32, huge: HugeId, claim: Claim) -> bool {
+        let done = self.allocator().claim_isolated(huge, 1, claim).is_ok();
+        if done {
+            let to = if claim == Claim::Offline { OFFLINE } else { me };
+            self.change((self.engine.first_of(huge), self.engine.huge_order), NOBODY, to);
+        }
+        done
+    }
+
+    /// Gives a huge frame back that thread `me` has claimed.
+    pub fn give_claimed(&self, me: u32, huge: HugeId, claim: Claim) {
+        match claim {
+            Claim::Offline => self.online(huge),
+            Claim::Block(slot) => {
+                self.free(me, (self.engine.first_of(huge), self.engine.huge_order), slot);
+            }
+        }
     }
 
     /// Runs `threads` threads at once, numbered from 1, and returns all blocks that they still own.

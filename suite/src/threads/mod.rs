@@ -13,6 +13,7 @@ pub mod claims;
 pub mod drains;
 pub mod frees;
 pub mod hotplug;
+pub mod isolators;
 pub mod last;
 pub mod runs;
 pub mod stress;

@@ -30,6 +30,7 @@ macro_rules! thread {
 mod children;
 mod index;
 mod intents;
+mod isolation;
 mod lower;
 mod mistakes;
 mod reclaim;

@@ -1,0 +1,90 @@
+//! Isolation beside calls that allocate and free, and beside other isolators.
+//!
+//! A tree is two huge frames of four base frames; the scripts' numbers are slots.
+
+use super::Op::{
+    Alloc, AllocApart, At, Claim, ClaimOffline, Drain, Free, FreeGot, FreeZeroed, Give, Isolate,
+    Offline, Online, Reclaim, Unisolate,
+};
+use super::*;
+use crate::Reclaim::Hard;
+
+type Small = Tiny<2, 2>;
+
+const ZONE: Machine<Small> = Machine::ZONE;
+
+models! {
+    /// The slot holds the child, or takes hold of it while it is isolated: its next call gets nothing there.
+    isolate_and_held = Scenario::new(ZONE, &[(0, Alloc(0))], &[
+        thread!(at 0: Isolate(0)),
+        thread!(at 0: AllocApart(0), AllocApart(0)),
+    ]).large_for_loom();
+    isolate_and_open = Scenario::new(ZONE, &[], &[
+        thread!(at 0: Isolate(0)),
+        thread!(at 0: Alloc(0), AllocApart(0)),
+    ]).large_for_loom();
+    isolate_and_next = Scenario::new(ZONE, &[(0, At(0, 1)), (0, At(4, 0)), (0, Drain(0))], &[
+        thread!(at 0: Isolate(0), Isolate(1)),
+        thread!(at 0: Alloc(0), AllocApart(0)),
+    ]).large_for_loom();
+    isolate_and_borrow = Scenario::new(ZONE, &[(0, Alloc(0)), (0, Drain(0)), (0, At(4, 2)), (0, Alloc(0))], &[
+        thread!(at 0: Isolate(0)),
+        thread!(at 1: Alloc(0), AllocApart(0)),
+    ]).slots(2).large_for_loom();
+    isolate_and_whole = Scenario::new(ZONE, &[], &[
+        thread!(at 0: Isolate(0), Unisolate(0)),
+        thread!(at 0: Alloc(2), FreeGot(0)),
+    ]).large_for_loom();
+    isolate_and_exact = Scenario::new(ZONE, &[(0, At(0, 0))], &[
+        thread!(at 0: Isolate(0), Unisolate(0)),
+        thread!(at 0: At(1, 0), At(4, 2)),
+    ]).large_for_loom();
+    isolate_and_drain = Scenario::new(ZONE, &[(0, Alloc(0))], &[
+        thread!(at 0: Isolate(0), Unisolate(0)),
+        thread!(at 0: Drain(0)),
+    ]);
+    /// The last frames come back: one by one, as a whole, in parts, by a join, as a half of a pair.
+    isolate_and_close = Scenario::new(ZONE, &[(0, At(0, 0))], &[
+        thread!(at 0: Isolate(0), Claim(0)),
+        thread!(at 0 owns [Block(0, 0)]: Free(0, 0)),
+    ]);
+    isolate_and_free = Scenario::new(ZONE, &[(0, At(0, 2))], &[
+        thread!(at 0: Isolate(0), Claim(0)),
+        thread!(at 0 owns [Block(0, 2)]: Free(0, 2)),
+    ]);
+    isolate_and_parts = Scenario::new(ZONE, &[(0, At(0, 2))], &[
+        thread!(at 0: Isolate(0), ClaimOffline(0)),
+        thread!(at 0 owns [Block(0, 2)]: Free(0, 1), Free(2, 1)),
+    ]).large_for_loom();
+    isolate_and_join = Scenario::new(ZONE, &[(0, At(0, 1)), (0, At(2, 1))], &[
+        thread!(at 0: Isolate(0), Claim(0), Unisolate(0)),
+        thread!(at 0 owns [Block(0, 2)]: Free(0, 2)),
+    ]).large_for_loom();
+    isolate_and_pair = Scenario::new(ZONE, &[(0, At(0, 3))], &[
+        thread!(at 0: Isolate(1), Claim(1), Unisolate(1)),
+        thread!(at 0 owns [Block(0, 3)]: Free(0, 3)),
+    ]).large_for_loom();
+    /// Frees in a row, by which a slot takes hold of a child.
+    isolate_and_gather = Scenario::new(Machine::<Small>::RESERVING, &[(0, At(0, 2)), (0, Alloc(0))], &[
+        thread!(at 0: Isolate(0)),
+        thread!(at 0 owns [Block(0, 2)]: Free(0, 0), Free(1, 0), AllocApart(0)),
+    ]).large_for_loom();
+    /// The owner says that its huge frame is zeroed, and it is isolated: what is allocated later is not said to be.
+    isolate_and_zeroed = Scenario::new(ZONE, &[(0, At(0, 3))], &[
+        thread!(at 0: Isolate(0), Unisolate(0)),
+        thread!(at 0 owns [Block(0, 2)]: FreeZeroed(0), At(0, 0)),
+    ]).large_for_loom();
+    /// One of two isolators wins, and what it claims is its own.
+    isolate_twice = Scenario::new(ZONE, &[], &[
+        thread!(at 0: Isolate(0), Claim(0)),
+        thread!(at 0: Isolate(0), ClaimOffline(0)),
+    ]).large_for_loom();
+    isolate_and_offline = Scenario::new(ZONE, &[], &[
+        thread!(at 0: Isolate(0), Unisolate(0)),
+        thread!(at 0: Offline(0), Online(0)),
+    ]).large_for_loom();
+    isolate_and_reclaim = Scenario::new(ZONE, &[(0, At(4, 2))], &[
+        thread!(at 0: Isolate(0), Unisolate(0)),
+        thread!(at 0: Reclaim(Hard, 1), Give),
+    ]).large_for_loom();
+}
