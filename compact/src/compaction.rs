@@ -34,7 +34,7 @@ const PICKS: usize = 64;
 const RECEIVERS: usize = 8;
 /// How often moves out of one huge frame may fail.
 const FAILURES: u32 = 4;
-/// How often the frames of a huge frame are gone through: frames that were being freed are free the next time.
+/// How often the frames of a huge frame are gone through again: for its smaller blocks, and for frames that were being freed.
 const ROUNDS: u32 = 4;
 
 /// What a compaction is to do.
@@ -370,11 +370,14 @@ impl<'m> Compaction<'m> {
                     self.report.gone += usize::from(phase == Phase::Move);
                     source.next = FrameId(frame.0 + 1);
                 }
-                (Lookup::Movable(block), Phase::Survey) => {
-                    source.next = FrameId(block.first.0.saturating_add(block.order.frames()));
-                }
-                (Lookup::Movable(block), Phase::Move) => {
+                (Lookup::Movable(block), Phase::Move) if block.order >= source.least => {
                     return self.move_block(source, block, allocator, relocate);
+                }
+                (Lookup::Movable(block), phase) => {
+                    if phase == Phase::Survey {
+                        source.least = source.least.max(block.order);
+                    }
+                    source.next = FrameId(block.first.0.saturating_add(block.order.frames()));
                 }
             }
             // What is left of a row belongs to this step; the next row to the next one.
@@ -398,6 +401,7 @@ impl<'m> Compaction<'m> {
             return Step::Won(source.huge);
         } else if source.rounds < ROUNDS {
             source.rounds += 1;
+            source.least = Order::BASE;
             source.again::<A::Geometry>(Phase::Move);
         } else {
             return self.give_up(source, Stop::Blocked, allocator);

@@ -1,6 +1,6 @@
 //! A huge frame that is being emptied, row by row.
 
-use woodlot_frame::{FrameAllocator, FrameId, Geometry, HugeId};
+use woodlot_frame::{FrameAllocator, FrameId, Geometry, HugeId, Order};
 
 /// Frames that a row of the map of frames in use has.
 const ROW: usize = 64;
@@ -10,7 +10,7 @@ const ROW: usize = 64;
 pub(crate) enum Phase {
     /// Its blocks are asked for, so that nothing moves out of a huge frame that cannot be emptied.
     Survey,
-    /// Its blocks are moved.
+    /// Its blocks are moved: the largest first, for which there may be no room.
     Move,
 }
 
@@ -23,6 +23,8 @@ pub(crate) struct Source {
     pub(crate) phase: Phase,
     /// The frame from which to look on.
     pub(crate) next: FrameId,
+    /// Smaller blocks are left for the next round.
+    pub(crate) least: Order,
     /// How often its frames were gone through while it was emptied.
     pub(crate) rounds: u32,
     /// Moves that failed.
@@ -42,7 +44,7 @@ pub(crate) enum Row {
 impl Source {
     pub(crate) fn new<G: Geometry>(place: usize, huge: HugeId) -> Source {
         let next = huge.first::<G>();
-        Source { place, huge, phase: Phase::Survey, next, rounds: 0, failures: 0 }
+        Source { place, huge, phase: Phase::Survey, next, least: Order::BASE, rounds: 0, failures: 0 }
     }
 
     /// Goes through its frames again.
