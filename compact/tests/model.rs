@@ -59,7 +59,7 @@ fn history(seed: u64) -> [usize; 3] {
             let regions = std::iter::once(zone.zone().huge_range::<Base4K>());
             works.extend(Compaction::plan(setup, memory, &*zone, &mut owner, regions));
         }
-        let mut steps = owner.random.usize(..4000);
+        let mut steps = owner.random.usize(..1200);
         while !works.is_empty() && steps > 0 {
             steps -= 1;
             let chosen = owner.random.usize(..works.len());
