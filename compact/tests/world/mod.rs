@@ -8,9 +8,9 @@ use woodlot_frame::{
     Base4K, Class, FrameAllocator, FrameId, Geometry, HugeId, Init, Order, Owned, Request, Slot,
     ZoneConfig,
 };
+use woodlot_llfree::LLFree;
 
-mod double;
-pub use double::Zone;
+pub type Zone = Owned<LLFree<'static, Base4K>>;
 
 /// Frames of a huge frame.
 pub const HUGE: usize = Base4K::HUGE_FRAMES;
@@ -20,7 +20,7 @@ pub const COMPACT: Slot = Slot(1);
 pub const RIVAL: Slot = Slot(2);
 
 pub fn zone(huge: usize) -> Zone {
-    Zone(double::Double::new(Owned::new(&ZoneConfig::new(huge * HUGE, 3), Init::Free).expect("such zones can be")))
+    Owned::new(&ZoneConfig::new(huge * HUGE, 3), Init::Free).expect("such zones can be")
 }
 
 /// A block of the program.
