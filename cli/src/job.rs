@@ -127,7 +127,9 @@ impl Visit for Work<'_> {
         A: Construct + FrameAllocator<Geometry = Base4K> + Send + 'static,
     {
         if self.options.compact && (A::UNSUPPORTED.isolation || A::UNSUPPORTED.partial_free) {
-            return Some(Err("it cannot isolate huge frames, so that nothing can be compacted".into()));
+            return Some(Err(
+                "it cannot isolate huge frames, so that nothing can be compacted".into()
+            ));
         }
         let report = replay::<A>(self.plan, self.options, self.progress);
         Some(report.map_err(|error| error.to_string()))

@@ -61,7 +61,12 @@ impl Asks {
         // Two daemons may serve the same asks: none takes back what the other has answered.
         let mut answered = self.answered.load(Ordering::Acquire);
         while ticket.0.wrapping_sub(answered) as i64 > 0 {
-            match self.answered.compare_exchange(answered, ticket.0, Ordering::AcqRel, Ordering::Acquire) {
+            match self.answered.compare_exchange(
+                answered,
+                ticket.0,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            ) {
                 Ok(_) => return,
                 Err(other) => answered = other,
             }
@@ -85,7 +90,11 @@ pub fn alloc_or_ask<A: FrameAllocator>(
         Err(AllocError::OutOfMemory) => Err(AllocError::OutOfMemory),
         other => return other,
     };
-    let huge = request.order.0.checked_sub(Order::huge::<A::Geometry>().0).map(|more| Order(more).frames());
+    let huge = request
+        .order
+        .0
+        .checked_sub(Order::huge::<A::Geometry>().0)
+        .map(|more| Order(more).frames());
     // Smaller blocks are there as long as any huge frame is.
     let (Some(huge), true) = (huge, patience != Patience::Fail) else { return refused };
     // A block of two needs neighbours: compaction that looks for neither gets them only if it wins more.

@@ -171,7 +171,8 @@ impl<'m> Compaction<'m> {
             return Err(PlanError::Memory(len));
         }
         let candidates = memory.get_mut(..len).unwrap_or_default();
-        report.possible = if whole { range.end.0 - range.start.0 } else { possible::<A::Geometry>(candidates) };
+        report.possible =
+            if whole { range.end.0 - range.start.0 } else { possible::<A::Geometry>(candidates) };
         arrange(candidates, manner);
         let state = if whole { State::Isolate } else { State::Pick };
         let receive = [0; ORDERS];
@@ -422,7 +423,8 @@ impl<'m> Compaction<'m> {
         let free = allocator.free_in_huge(source.huge);
         // In the place of one that has no room any more.
         let full = self.receive.iter().copied().min().unwrap_or(0).checked_sub(1);
-        let blocked = Candidate { huge: source.huge, role: Role::Pinned, free: free as u16, isolated: false };
+        let blocked =
+            Candidate { huge: source.huge, role: Role::Pinned, free: free as u16, isolated: false };
         if let Some(full) = full
             && let Some(one) = self.memory.get_mut(full)
         {

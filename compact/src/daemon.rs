@@ -127,7 +127,15 @@ impl<'m> Daemon<'m> {
         let rest = settings.rest;
         let settings = Settings { threshold, ..settings };
         let state = State::Resting(memory);
-        Daemon { settings, index, state, wakes: 0, rest, interval: (0, 0), counters: Counters::default() }
+        Daemon {
+            settings,
+            index,
+            state,
+            wakes: 0,
+            rest,
+            interval: (0, 0),
+            counters: Counters::default(),
+        }
     }
 
     /// What it has done.
@@ -156,7 +164,9 @@ impl<'m> Daemon<'m> {
         fmfi: impl FnOnce() -> Fmfi,
     ) -> Event {
         match core::mem::replace(&mut self.state, State::Between) {
-            State::Working(work, ticket) => self.work(work, ticket, now, allocator, relocate, (asks, fmfi)),
+            State::Working(work, ticket) => {
+                self.work(work, ticket, now, allocator, relocate, (asks, fmfi))
+            }
             State::Resting(memory) => self.look(memory, now, allocator, relocate, (asks, fmfi)),
             State::Between => Event::Resting(now),
         }
@@ -167,7 +177,8 @@ impl<'m> Daemon<'m> {
         match core::mem::replace(&mut self.state, State::Between) {
             State::Working(mut work, ticket) => {
                 work.cancel(allocator);
-                let Event::Finished(report) = self.finish::<A::Geometry>(work, ticket, 0, asks) else {
+                let Event::Finished(report) = self.finish::<A::Geometry>(work, ticket, 0, asks)
+                else {
                     return None;
                 };
                 Some(report)
@@ -214,7 +225,8 @@ impl<'m> Daemon<'m> {
         let Settings { manner, slot, .. } = self.settings;
         let setup = Setup { target, manner, slot, keep: false };
         let ticket = (asked > 0).then_some(ticket);
-        self.state = match Compaction::plan(setup, memory, allocator, relocate, self.index.chosen()) {
+        self.state = match Compaction::plan(setup, memory, allocator, relocate, self.index.chosen())
+        {
             Ok(work) => State::Working(work, ticket),
             // There is memory for all candidates: it was seen to when they were chosen.
             Err(_) => State::Resting(&mut []),

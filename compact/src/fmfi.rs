@@ -51,7 +51,11 @@ impl Fmfi {
             return 0;
         }
         // An order without a size needs more frames than there are.
-        let of_order = if order.0 < usize::BITS as u8 { self.free_frames as u128 * 1000 >> order.0 } else { 0 };
+        let of_order = if order.0 < usize::BITS as u8 {
+            self.free_frames as u128 * 1000 >> order.0
+        } else {
+            0
+        };
         let index = 1000 - (of_order / self.free_blocks as u128) as i128;
         if index < i32::MIN as i128 { i32::MIN } else { index as i32 }
     }
@@ -82,7 +86,10 @@ mod tests {
                     let blocks = (huge + frames) as f64;
                     let exact = 1000.0 * (1.0 - free as f64 / f64::from(1 << order) / blocks);
                     let index = counts(free, huge).index(Order(order));
-                    assert!((f64::from(index) - exact).abs() <= 1.0, "{free} {huge} {order}: {index} {exact}");
+                    assert!(
+                        (f64::from(index) - exact).abs() <= 1.0,
+                        "{free} {huge} {order}: {index} {exact}"
+                    );
                 }
             }
         }

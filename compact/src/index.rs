@@ -141,7 +141,8 @@ impl<'m> Index<'m> {
     /// The parts of all chunks that were chosen.
     pub(crate) fn chosen(&self) -> impl Iterator<Item = Range<HugeId>> + Clone + '_ {
         let numbers = self.numbers();
-        let chosen = numbers.filter(|&number| self.chunks.get(number).is_some_and(|one| one.chosen));
+        let chosen =
+            numbers.filter(|&number| self.chunks.get(number).is_some_and(|one| one.chosen));
         chosen.flat_map(|number| self.regions(number))
     }
 
@@ -166,7 +167,8 @@ impl<'m> Index<'m> {
         }
         let bounded = |count: u64| count.min(u32::MAX.into()) as u32;
         if let Some(chunk) = self.chunks.get_mut(number) {
-            (chunk.holes, chunk.score) = (bounded(holes), bounded(squares >> A::Geometry::HUGE_ORDER));
+            (chunk.holes, chunk.score) =
+                (bounded(holes), bounded(squares >> A::Geometry::HUGE_ORDER));
         }
     }
 
@@ -177,7 +179,8 @@ impl<'m> Index<'m> {
 
     /// The score of a chunk at its last refresh; 0 if it was compacted in vain and has changed little since.
     pub fn score(&self, number: usize) -> usize {
-        let worth = |chunk: &Chunk| chunk.vain == 0 || chunk.holes.abs_diff(chunk.vain) > chunk.vain >> 4;
+        let worth =
+            |chunk: &Chunk| chunk.vain == 0 || chunk.holes.abs_diff(chunk.vain) > chunk.vain >> 4;
         self.chunks.get(number).filter(|chunk| worth(chunk)).map_or(0, |chunk| chunk.score as usize)
     }
 
@@ -190,8 +193,11 @@ impl<'m> Index<'m> {
             number = next;
         }
         for found in 0..most {
-            let open = self.numbers().filter(|&number| !self.chunks.get(number).is_some_and(|one| one.chosen));
-            let best = open.max_by_key(|&number| self.score(number)).filter(|&best| self.score(best) > 0);
+            let open = self
+                .numbers()
+                .filter(|&number| !self.chunks.get(number).is_some_and(|one| one.chosen));
+            let best =
+                open.max_by_key(|&number| self.score(number)).filter(|&best| self.score(best) > 0);
             let Some(chunk) = best.and_then(|best| self.chunks.get_mut(best)) else { return found };
             chunk.chosen = true;
         }

@@ -130,7 +130,12 @@ mod tests {
     use woodlot_frame::{Base4K, compaction_cost};
 
     fn candidates(free: &[u16]) -> Vec<Candidate> {
-        let one = |(huge, &free)| Candidate { huge: HugeId(huge), free, role: Role::Either, ..Candidate::EMPTY };
+        let one = |(huge, &free)| Candidate {
+            huge: HugeId(huge),
+            free,
+            role: Role::Either,
+            ..Candidate::EMPTY
+        };
         free.iter().enumerate().map(one).collect()
     }
 
@@ -166,7 +171,8 @@ mod tests {
                 continue;
             }
             let of = |place: &usize| set & (1 << place) != 0;
-            let moves: usize = (0..free.len()).filter(of).map(|place| 512 - free[place] as usize).sum();
+            let moves: usize =
+                (0..free.len()).filter(of).map(|place| 512 - free[place] as usize).sum();
             let kept: usize = (0..free.len()).filter(of).map(|place| free[place] as usize).sum();
             if moves <= all - kept {
                 let best = &mut best[set.count_ones() as usize];
@@ -190,7 +196,11 @@ mod tests {
             let best = by_force(&free, pinned);
             assert_eq!(possible::<Base4K>(&some), best.iter().rposition(Option::is_some).unwrap());
             for (count, &best) in best.iter().enumerate().take(possible::<Base4K>(&some) + 1) {
-                assert_eq!(Some(fewest::<Base4K>(&some, count)), best, "{free:?} {pinned:b} {count}");
+                assert_eq!(
+                    Some(fewest::<Base4K>(&some, count)),
+                    best,
+                    "{free:?} {pinned:b} {count}"
+                );
             }
             if pinned == 0 {
                 let free: Vec<_> = free.iter().map(|&free| free as usize).collect();

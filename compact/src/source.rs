@@ -44,7 +44,15 @@ pub(crate) enum Row {
 impl Source {
     pub(crate) fn new<G: Geometry>(place: usize, huge: HugeId) -> Source {
         let next = huge.first::<G>();
-        Source { place, huge, phase: Phase::Survey, next, least: Order::BASE, rounds: 0, failures: 0 }
+        Source {
+            place,
+            huge,
+            phase: Phase::Survey,
+            next,
+            least: Order::BASE,
+            rounds: 0,
+            failures: 0,
+        }
     }
 
     /// Goes through its frames again.

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use woodlot_frame::FrameAllocator;
 
-use crate::{Asks, Candidate, Chunk, Counters, Daemon, Event, Fmfi, Index, IndexError, Relocate, Settings};
+use crate::{
+    Asks, Candidate, Chunk, Counters, Daemon, Event, Fmfi, Index, IndexError, Relocate, Settings,
+};
 
 /// A daemon on a thread of its own, until it is stopped or dropped. Its clock counts nanoseconds.
 #[derive(Debug)]
@@ -36,14 +38,17 @@ impl Background {
         let parts = vec![allocator.zone().huge_range::<A::Geometry>()];
         let mut chunks = vec![Chunk::default(); Index::chunks_for(&parts, shift)];
         // What is wrong with it is said before there is a thread.
-        let _ = Index::new(&mut chunks, &parts, shift)
-            .map_err(|error: IndexError| std::io::Error::new(std::io::ErrorKind::InvalidInput, error))?;
+        let _ = Index::new(&mut chunks, &parts, shift).map_err(|error: IndexError| {
+            std::io::Error::new(std::io::ErrorKind::InvalidInput, error)
+        })?;
         let (stop, asks) = (Arc::new(AtomicBool::new(false)), Arc::new(Asks::default()));
         let (stopped, asked) = (stop.clone(), asks.clone());
         let body = move || {
             let huge = parts.iter().map(|part| part.end.0 - part.start.0).sum();
             let mut memory = vec![Candidate::EMPTY; huge];
-            let Ok(index) = Index::new(&mut chunks, &parts, shift) else { return Counters::default() };
+            let Ok(index) = Index::new(&mut chunks, &parts, shift) else {
+                return Counters::default();
+            };
             let mut daemon = Daemon::new(settings, index, &mut memory);
             let began = Instant::now();
             while !stopped.load(Ordering::Acquire) {

@@ -4,7 +4,9 @@ mod world;
 
 use std::ops::Range;
 
-use woodlot_compact::{Candidate, Compaction, Manner, PlanError, Refusal, Report, Setup, Step, Stop, Target};
+use woodlot_compact::{
+    Candidate, Compaction, Manner, PlanError, Refusal, Report, Setup, Step, Stop, Target,
+};
 use woodlot_frame::{Base4K, FrameAllocator, FrameId, HugeId, Order, Request};
 use world::{COMPACT, HUGE, Mood, Owner, RIVAL, SLOT, Zone, zone};
 
@@ -59,7 +61,10 @@ fn the_emptiest_give_and_the_fullest_receive() {
     let zone = zone(6);
     let mut owner = filled(&zone, &[40, 500, 30, 200, 507, 512], 1);
     let report = run(huge(1), &zone, &mut owner);
-    assert_eq!((report.stop, report.won, report.moves, report.fewest), (Some(Stop::Won), 1, 30, 30));
+    assert_eq!(
+        (report.stop, report.won, report.moves, report.fewest),
+        (Some(Stop::Won), 1, 30, 30)
+    );
     let used: Vec<_> = (0..6).map(|huge| owner.used(huge)).collect();
     assert_eq!(used, [40, 512, 0, 213, 512, 512]);
     owner.check_all(&zone);
@@ -98,7 +103,10 @@ fn what_is_pinned_is_found_before_anything_moves() {
     let zone = zone(4);
     let mut owner = filled(&zone, &[400, 10, 20, 30], 1);
     owner.alloc(&zone, Order(0), false);
-    let last = (0..HUGE).rev().map(|frame| HUGE + frame).find(|&frame| zone.is_free(FrameId(frame), Order(0)));
+    let last = (0..HUGE)
+        .rev()
+        .map(|frame| HUGE + frame)
+        .find(|&frame| zone.is_free(FrameId(frame), Order(0)));
     owner.alloc_at(&zone, last.unwrap(), 0, true);
     let report = run(huge(1), &zone, &mut owner);
     assert_eq!((report.won, report.blocked, report.pinned), (1, 1, 0));
@@ -231,7 +239,10 @@ fn what_cannot_be_a_target_is_refused() {
     assert_eq!(refused(Target::Block(Order(10)), 64), Some(PlanError::NoPlace));
     assert_eq!(refused(Target::Range(HugeId(6)..HugeId(9)), 64), Some(PlanError::NoTarget));
     assert_eq!(refused(Target::Range(HugeId(6)..HugeId(6)), 64), Some(PlanError::NoTarget));
-    assert_eq!(refused(Target::Range(HugeId(usize::MAX)..HugeId(3)), 64), Some(PlanError::NoTarget));
+    assert_eq!(
+        refused(Target::Range(HugeId(usize::MAX)..HugeId(3)), 64),
+        Some(PlanError::NoTarget)
+    );
     assert_eq!(refused(Target::Huge(1), 7), Some(PlanError::Memory(8)));
     assert_eq!(refused(Target::Huge(1), 8), None);
     owner.check_all(&zone);

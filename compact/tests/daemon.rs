@@ -5,7 +5,8 @@ mod world;
 use std::ops::Range;
 
 use woodlot_compact::{
-    Asks, Candidate, Chunk, Daemon, Event, Fmfi, Index, IndexError, Patience, Settings, Step, alloc_or_ask,
+    Asks, Candidate, Chunk, Daemon, Event, Fmfi, Index, IndexError, Patience, Settings, Step,
+    alloc_or_ask,
 };
 use woodlot_frame::{AllocError, Base4K, FrameAllocator, FrameId, HugeId, Order, Request};
 use world::{COMPACT, HUGE, Owner, RIVAL, SLOT, Zone, zone};
@@ -66,7 +67,8 @@ macro_rules! rig {
         let mut chunks = vec![Chunk::default(); Index::chunks_for(&parts, $shift)];
         let mut memory = vec![Candidate::EMPTY; $zone.zone().frames / HUGE];
         let index = Index::new(&mut chunks, &parts, $shift).unwrap();
-        let mut $rig = Rig { daemon: Daemon::new($settings, index, &mut memory), asks: &asks, now: 0 };
+        let mut $rig =
+            Rig { daemon: Daemon::new($settings, index, &mut memory), asks: &asks, now: 0 };
     };
 }
 
@@ -86,7 +88,9 @@ fn it_starts_above_the_threshold_and_stops_below() {
     // It is above still, but there is nothing to gain.
     rig.now = 100;
     let events = rig.until_idle(&zone, &mut owner);
-    assert!(matches!(events[..], [Event::Started { .. }, Event::Finished(report)] if report.moves == 0));
+    assert!(
+        matches!(events[..], [Event::Started { .. }, Event::Finished(report)] if report.moves == 0)
+    );
 
     let mut used = [0; 97];
     used[5] = 480;
@@ -113,7 +117,10 @@ fn a_run_ends_as_soon_as_the_index_is_low() {
     assert_eq!(rig.step(&zone, &mut owner), Event::Below(944));
     rig!(rig, zone, Settings { threshold: 920, ..settings() }, 6);
     let events = rig.until_idle(&zone, &mut owner);
-    assert!(matches!(events[1], Event::Finished(report) if (report.won, report.moves) == (1, 10)), "{events:?}");
+    assert!(
+        matches!(events[1], Event::Finished(report) if (report.won, report.moves) == (1, 10)),
+        "{events:?}"
+    );
     owner.check_all(&zone);
 }
 
@@ -144,7 +151,10 @@ fn a_region_compacted_in_vain_is_left_until_it_changes() {
     let (zone, mut owner) = filled(&[300, 300, 300, 300, 0, 0, 0, 0], 1);
     owner.blocks.values_mut().for_each(|held| held.pinned = true);
     rig!(rig, zone, settings(), 2);
-    assert!(matches!(rig.until_idle(&zone, &mut owner)[..], [Event::Started { .. }, Event::Finished(_)]));
+    assert!(matches!(
+        rig.until_idle(&zone, &mut owner)[..],
+        [Event::Started { .. }, Event::Finished(_)]
+    ));
     let asked = owner.lookups;
     for _ in 0..5 {
         rig.now += 5000;
@@ -217,7 +227,10 @@ fn who_asks_is_served_whatever_the_threshold() {
         true
     });
     assert_eq!(second, Err(AllocError::OutOfMemory));
-    assert_eq!(alloc_or_ask(&*zone, request, asks, Patience::Ask, || unreachable!()), Err(AllocError::OutOfMemory));
+    assert_eq!(
+        alloc_or_ask(&*zone, request, asks, Patience::Ask, || unreachable!()),
+        Err(AllocError::OutOfMemory)
+    );
     assert!(!asks.is_answered(asks.ask(0)));
     rig.until_idle(&zone, &mut owner);
     assert!(asks.is_answered(asks.ask(0)));
@@ -227,7 +240,8 @@ fn who_asks_is_served_whatever_the_threshold() {
 #[test]
 fn two_daemons_on_one_region_exclude_each_other() {
     for seed in 0..8 {
-        let used: Vec<_> = (0..16).map(|huge| if huge % 2 == 0 { 480 } else { 20 + 2 * huge }).collect();
+        let used: Vec<_> =
+            (0..16).map(|huge| if huge % 2 == 0 { 480 } else { 20 + 2 * huge }).collect();
         let (zone, mut owner) = filled(&used, seed);
         rig!(one, zone, settings(), 3);
         rig!(other, zone, Settings { slot: RIVAL, ..settings() }, 4);
@@ -260,7 +274,11 @@ fn the_index_knows_holes_of_the_memory() {
     assert_eq!(Index::chunks_for(&parts, 2), 13);
     let index = Index::new(&mut chunks, &parts, 2).unwrap();
     assert_eq!(index.numbers().collect::<Vec<_>>(), [0, 1, 10, 11, 12]);
-    let regions: Vec<_> = index.numbers().flat_map(|number| index.regions(number)).map(|r| r.start.0..r.end.0).collect();
+    let regions: Vec<_> = index
+        .numbers()
+        .flat_map(|number| index.regions(number))
+        .map(|r| r.start.0..r.end.0)
+        .collect();
     assert_eq!(regions, [3..4, 4..5, 5..6, 40..44, 44..48, 48..50]);
     assert_eq!(index.regions(5).count() + index.regions(99).count(), 0);
 

@@ -32,7 +32,14 @@ fn act(zone: &Zone, owner: &mut Owner, most: usize) {
         owner.alloc(zone, order, pinned);
     } else if let Some(id) = owner.any() {
         match owner.random.u32(..50) {
-            0 => owner.blocks.entry(id).and_modify(|held| held.pinned ^= true).or_insert_with(|| unreachable!()).pinned,
+            0 => {
+                owner
+                    .blocks
+                    .entry(id)
+                    .and_modify(|held| held.pinned ^= true)
+                    .or_insert_with(|| unreachable!())
+                    .pinned
+            }
             _ => {
                 owner.free(zone, id);
                 false

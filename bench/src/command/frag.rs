@@ -105,7 +105,15 @@ fn compact_all(engines: &Engines, setup: &FragSetup) -> Result<ExitCode, Failure
     for &engine in &engines.0 {
         screen.print(&format!(
             "\n{engine}\n{:>10} {:>9} {:>10} {:>10} {:>10} {:>9} {:>10} {:>10} {:>9}\n",
-            "iteration", "by", "free huge", "afterwards", "possible", "percent", "moves", "fewest", "ratio"
+            "iteration",
+            "by",
+            "free huge",
+            "afterwards",
+            "possible",
+            "percent",
+            "moves",
+            "fewest",
+            "ratio"
         ))?;
         for iterations in [0, setup.iterations] {
             for manner in [Manner::Matching, Manner::Fingers] {

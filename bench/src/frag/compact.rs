@@ -109,13 +109,18 @@ impl Frames {
     }
 
     /// The allocator must know the same frames to be in use.
-    fn check<A: Construct + FrameAllocator<Geometry = Base4K>>(&self, load: &Load<A>) -> Result<(), Failure> {
+    fn check<A: Construct + FrameAllocator<Geometry = Base4K>>(
+        &self,
+        load: &Load<A>,
+    ) -> Result<(), Failure> {
         let differs = |frame: &usize| {
             load.zone.is_free(FrameId(*frame), Order::BASE) != (self.places[*frame] == NONE)
         };
         match (0..self.places.len()).find(differs) {
             None => Ok(()),
-            Some(frame) => Err(Failure::Failed(format!("{}: frame {frame:#x} was lost or doubled", A::NAME))),
+            Some(frame) => {
+                Err(Failure::Failed(format!("{}: frame {frame:#x} was lost or doubled", A::NAME)))
+            }
         }
     }
 }

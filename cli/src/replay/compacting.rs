@@ -12,9 +12,12 @@ use std::ops::Range;
 use std::time::Instant;
 
 use woodlot_compact::{
-    Asks, Block, Candidate, Chunk, Daemon, Event, Fmfi, Index, Lookup, Refusal, Relocate, Report as Work, Settings,
+    Asks, Block, Candidate, Chunk, Daemon, Event, Fmfi, Index, Lookup, Refusal, Relocate,
+    Report as Work, Settings,
 };
-use woodlot_frame::{Base4K, Class, Construct, FrameAllocator, FrameId, HugeId, InitError, Order, Slot};
+use woodlot_frame::{
+    Base4K, Class, Construct, FrameAllocator, FrameId, HugeId, InitError, Order, Slot,
+};
 use woodlot_trace::{FrameSet, HUGE_FRAMES};
 
 use super::manner::Manner;
@@ -27,7 +30,7 @@ use super::zones::Zones;
 /// The daemon may work after so many steps of the trace.
 const TURN: usize = 64;
 /// It moves at the most so many base frames in each turn.
-const MOVES: usize = 512;
+const MOVES: usize = 2048;
 /// log2 of the huge frames of a chunk of its index: 256 MiB.
 const CHUNK: u32 = 7;
 
@@ -45,7 +48,8 @@ pub fn replay<A: Construct + FrameAllocator<Geometry = Base4K>>(
     let mut rows = plan.rows.iter().peekable();
     let parts: Vec<_> = zones.each().map(|zone| [zone.zone().huge_range::<Base4K>()]).collect();
     let mut memory: Vec<_> = parts.iter().map(|part| Memory::new(part)).collect();
-    let mut daemons: Vec<_> = memory.iter_mut().zip(&parts).map(|(memory, part)| memory.daemon(part, plan)).collect();
+    let mut daemons: Vec<_> =
+        memory.iter_mut().zip(&parts).map(|(memory, part)| memory.daemon(part, plan)).collect();
     let asks = Asks::new();
     for (done, step) in plan.steps.iter().enumerate() {
         while let Some(row) = rows.next_if(|row| row.after <= done) {
@@ -106,8 +110,9 @@ impl Memory {
 
     fn daemon<'m>(&'m mut self, parts: &'m [Range<HugeId>], plan: &Plan) -> Daemon<'m> {
         let slot = Slot(plan.slots - 1);
-        let (interval, rest) = (TURN as u64, 4 * TURN as u64);
-        let settings = Settings { moves: MOVES, interval, rest, longest_rest: 64 * rest, ..Settings::new(slot) };
+        let (interval, rest, longest_rest) = (TURN as u64, TURN as u64, 8 * TURN as u64);
+        let settings =
+            Settings { moves: MOVES, interval, rest, longest_rest, ..Settings::new(slot) };
         // A zone of a trace has huge frames; one that has none needs no daemon, and gets one that never starts.
         let index = Index::new(&mut self.chunks, parts, CHUNK).expect("a zone has huge frames");
         Daemon::new(settings, index, &mut self.candidates)
@@ -160,7 +165,9 @@ impl<'a> Moving<'a> {
         let mut places = vec![u32::MAX; end as usize];
         let mut owners = vec![Owner { block: NOBODY, offset: 0 }; frames];
         let mut pinned = vec![0; frames.div_ceil(HUGE_FRAMES)];
-        for frame in plan.claims.iter().flat_map(|claim| claim.frame..claim.frame + (1 << claim.order)) {
+        for frame in
+            plan.claims.iter().flat_map(|claim| claim.frame..claim.frame + (1 << claim.order))
+        {
             owners[frame] = Owner { block: AT_START, offset: frame as u32 };
             places[frame] = frame as u32;
             pinned[frame / HUGE_FRAMES] += u16::from(!plan.movable_at_start.contains(frame));
@@ -185,14 +192,19 @@ impl<'a> Moving<'a> {
 
     fn set_owner(&mut self, frame: usize, owner: Owner) {
         let before = std::mem::replace(&mut self.owners[frame], owner);
-        let pins = |moving: &Self, owner: Owner| u16::from(owner.block != NOBODY && !moving.is_movable(owner));
+        let pins = |moving: &Self, owner: Owner| {
+            u16::from(owner.block != NOBODY && !moving.is_movable(owner))
+        };
         let (less, more) = (pins(self, before), pins(self, owner));
         let pinned = &mut self.pinned[frame / HUGE_FRAMES];
         *pinned = *pinned + more - less;
     }
 
     /// How many huge frames could be free, were the frames that can move moved together.
-    fn possible<A: Construct + FrameAllocator<Geometry = Base4K>>(&self, zones: &Zones<A>) -> usize {
+    fn possible<A: Construct + FrameAllocator<Geometry = Base4K>>(
+        &self,
+        zones: &Zones<A>,
+    ) -> usize {
         let possible = |range: Range<HugeId>| {
             let own = range.start.0..range.end.0;
             let all: usize = self.owned.free_by_huge().skip(own.start).take(own.len()).sum();
@@ -261,7 +273,9 @@ impl Relocate for Moving<'_> {
         let (first, order) = match owner.block {
             AT_START => (frame, Order::BASE),
             block if self.split[block as usize] => (frame, Order::BASE),
-            block => (FrameId(frame.0 - owner.offset as usize), Order(self.plan.orders[block as usize])),
+            block => {
+                (FrameId(frame.0 - owner.offset as usize), Order(self.plan.orders[block as usize]))
+            }
         };
         let class = if order >= Order::huge::<Base4K>() { Class::HUGE } else { Class::MOVABLE };
         Lookup::Movable(Block { first, order, class })

@@ -14,7 +14,8 @@ use std::ops::Range;
 
 use woodlot_frame::{Base4K, Class, Order, Slot, compaction_cost};
 use woodlot_trace::{
-    CurveRow, Event, EventKind, FrameSet, LinuxFrames, Migrate, Pfn, StartUse, Trace, aligned_pieces,
+    CurveRow, Event, EventKind, FrameSet, LinuxFrames, Migrate, Pfn, StartUse, Trace,
+    aligned_pieces,
 };
 
 use super::report::Side;

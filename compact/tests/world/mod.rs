@@ -143,7 +143,8 @@ impl Owner {
             assert_eq!(free, of.is_none(), "frame {frame}, {of:?}");
         }
         let huge = zone.zone().huge_range::<Base4K>();
-        (huge.start.0..huge.end.0).for_each(|huge| assert!(!zone.is_isolated(HugeId(huge)), "{huge} is isolated"));
+        (huge.start.0..huge.end.0)
+            .for_each(|huge| assert!(!zone.is_isolated(HugeId(huge)), "{huge} is isolated"));
         let owned: usize = self.blocks.values().map(|held| held.block.order.frames()).sum();
         let stats = zone.stats();
         assert_eq!(stats.free_frames, self.of.len() - owned);
