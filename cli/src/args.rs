@@ -215,6 +215,9 @@ pub struct ReplayArgs {
     /// Replay each CPU's events on a thread of its own; checks the end, draws no curve
     #[arg(long)]
     pub threads: bool,
+    /// A daemon compacts beside: movable frames of the trace may move, the others stay. Not with --threads
+    #[arg(long, conflicts_with = "threads")]
+    pub compact: bool,
     /// How often the calls are made again, with nothing between them, to measure their time; 0
     /// measures nothing. Not with --threads
     #[arg(long, value_name = "N", default_value_t = 5, conflicts_with = "threads", value_parser = clap::value_parser!(u32).range(..=1000))]

@@ -86,13 +86,17 @@ fn zones_in_words(layout: ZoneLayout) -> &'static str {
 
 /// A trace on each of the engines; one that cannot manage such zones is noted, unless there is no other.
 fn replay_one(trace: &Trace, args: &ReplayArgs) -> Result<Vec<(Engine, Report)>, Failure> {
-    let plan = Plan::new(trace, args.zones, args.every as usize);
+    let mut plan = Plan::new(trace, args.zones, args.every as usize);
+    // The daemon's.
+    plan.slots += usize::from(args.compact);
+    let plan = plan;
     let mut runs = Vec::new();
     let mut failed = Ok(());
     for &engine in &args.engine.0 {
         let bar = progress(&format!("{}, {engine}", trace.name), plan.steps.len());
         let base_frames = !engine.serves(Order(1));
-        let options = Options { threads: args.threads, rounds: args.rounds, base_frames };
+        let (threads, compact, rounds) = (args.threads, args.compact, args.rounds);
+        let options = Options { threads, compact, rounds, base_frames };
         let progress: &(dyn Fn(usize) + Sync) = &|done| bar.set_position(done as u64);
         let report = engine.visit(Order::BASE, Work { plan: &plan, options, progress }).flatten();
         bar.finish_and_clear();
@@ -122,6 +126,11 @@ impl Visit for Work<'_> {
     where
         A: Construct + FrameAllocator<Geometry = Base4K> + Send + 'static,
     {
+        if self.options.compact && (A::UNSUPPORTED.isolation || A::UNSUPPORTED.partial_free) {
+            return Some(Err(
+                "it cannot isolate huge frames, so that nothing can be compacted".into()
+            ));
+        }
         let report = replay::<A>(self.plan, self.options, self.progress);
         Some(report.map_err(|error| error.to_string()))
     }

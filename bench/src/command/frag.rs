@@ -5,11 +5,12 @@ use std::process::ExitCode;
 
 use clap::Args;
 use clap::builder::PathBufValueParser;
+use woodlot_compact::Manner;
 
 use super::values::percent;
 use crate::Failure;
 use crate::engine::{Engine, Engines};
-use crate::frag::{FragSetup, State, csv, run, svg};
+use crate::frag::{Compacted, FragSetup, State, compact, csv, run, svg};
 use crate::output::{Found, Machine, Screen, check_writable, keep_files, kept_in, note, progress};
 use crate::size::Size;
 
@@ -40,6 +41,9 @@ pub struct FragArgs {
     /// What random choices follow from
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// Instead of the curve: compact the zone, before the iterations and after them, by matching and by two fingers
+    #[arg(long, conflicts_with_all = ["csv", "svg"])]
+    pub compact: bool,
     /// Write the state after each iteration to a file; docs/csv.md in the repository has the columns
     #[arg(long, value_name = "FILE", value_parser = PathBufValueParser::new())]
     pub csv: Option<PathBuf>,
@@ -62,6 +66,9 @@ pub fn frag(args: FragArgs) -> Result<ExitCode, Failure> {
         churn: args.churn,
         seed: args.seed,
     };
+    if args.compact {
+        return compact_all(&args.engine, &setup);
+    }
     let files = Files { csv: args.csv.as_deref(), svg: args.svg.as_deref() };
     check_writable(files.paths())?;
     let mut screen = Screen::default();
@@ -88,6 +95,62 @@ pub fn frag(args: FragArgs) -> Result<ExitCode, Failure> {
         screen.print(&format!("wrote {}\n", path.display()))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Compacts the zone of each engine.
+fn compact_all(engines: &Engines, setup: &FragSetup) -> Result<ExitCode, Failure> {
+    let mut screen = Screen::default();
+    screen.print(&Machine::here().describe())?;
+    let mut any = false;
+    for &engine in &engines.0 {
+        screen.print(&format!(
+            "\n{engine}\n{:>10} {:>9} {:>10} {:>10} {:>10} {:>9} {:>10} {:>10} {:>9}\n",
+            "iteration",
+            "by",
+            "free huge",
+            "afterwards",
+            "possible",
+            "percent",
+            "moves",
+            "fewest",
+            "ratio"
+        ))?;
+        for iterations in [0, setup.iterations] {
+            for manner in [Manner::Matching, Manner::Fingers] {
+                match compact(engine, setup, iterations, manner) {
+                    Ok(compacted) => screen.print(&compacted_line(&compacted))?,
+                    Err(failure) => {
+                        note(&failure.to_string());
+                        continue;
+                    }
+                }
+                any = true;
+            }
+        }
+    }
+    match any {
+        true => Ok(ExitCode::SUCCESS),
+        false => Err(Failure::Failed("nothing could be measured".into())),
+    }
+}
+
+fn compacted_line(compacted: &Compacted) -> String {
+    let Compacted { manner, before, after, report } = compacted;
+    let by = match manner {
+        Manner::Matching => "matching",
+        Manner::Fingers => "fingers",
+    };
+    format!(
+        "{:>10} {by:>9} {:>10} {:>10} {:>10} {:>9.2} {:>10} {:>10} {:>9.3}\n",
+        before.iteration,
+        before.free_huge,
+        after.free_huge,
+        after.possible_huge,
+        after.percent(),
+        report.moves,
+        report.fewest,
+        compacted.over_fewest(),
+    )
 }
 
 /// Where the results go.

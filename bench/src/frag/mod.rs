@@ -10,8 +10,9 @@
 //!
 //! All numbers are parameters. One thread makes all calls, each through the next slot, so that
 //! results depend on the parameters alone; every call is of order 0 and of the movable class.
-//! Nothing is timed. What is not measured: larger blocks, classes, and memory that lives long.
+//! Nothing is timed. [`compact`] does what is computed here. What is not measured: larger blocks, classes, and memory that lives long.
 
+mod compact;
 mod data;
 mod plot;
 
@@ -27,6 +28,7 @@ use crate::engine::{Engine, Visit};
 use crate::random::Random;
 use crate::size::Size;
 
+pub use compact::{Compacted, compact};
 pub use data::csv;
 pub use plot::{Curve, panels, svg};
 

@@ -6,7 +6,7 @@ use woodlot_bench::engine::Engine;
 use woodlot_trace::{EventKind, Source, Trace};
 
 use super::phase::Phase;
-use crate::replay::{Failures, Means, Report};
+use crate::replay::{Compacted, Failures, Means, Report};
 
 /// What a trace's replays found.
 pub fn describe_phase(phase: &Phase) -> String {
@@ -50,6 +50,20 @@ fn describe_run(report: &Report) -> String {
         let failed = failures(&report.linux_failures);
         let _ = writeln!(text, "    failed in Linux: {failed}, {of_which}");
     }
+    if let Some(compacted) = &report.compacted {
+        let Compacted { work, runs } = compacted;
+        let _ = writeln!(
+            text,
+            "    daemon: {} huge frames won in {} runs by {} moves, {:.2} times the fewest; \
+             {} huge frames with frames that do not move passed over, {} given up",
+            grouped(work.won),
+            grouped(*runs),
+            grouped(work.moves),
+            compacted.over_fewest(),
+            grouped(work.pinned),
+            grouped(work.blocked)
+        );
+    }
     text + &checks(report)
 }
 
@@ -83,6 +97,10 @@ fn curve(runs: &[(Engine, Report)]) -> String {
     line("  at the end", &|r| format!("{:.3}", last(r).ratio()), format!("{:.3}", linux.ratio()));
     let huge = "free huge frames at the end";
     line(huge, &|report| grouped(last(report).free_huge), grouped(linux.free_huge));
+    if reports.iter().any(|report| report.compacted.is_some()) {
+        let possible = |report: &Report| format!("{:.3}", report.means_possible().ratio);
+        line("  were all that can move moved", &possible, String::new());
+    }
     line("compaction cost in frame moves, mean", &|report| moves(ours(report)), moves(theirs));
     text
 }

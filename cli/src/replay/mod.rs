@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   Trace ──► Plan ──► sequential: one thread, verified, the curve; then the list of calls ──► timing
-//!                 └──► threads: one for each CPU, verified at the end
+//!                 ├──► threads: one for each CPU, verified at the end
+//!                 └──► compacting: one thread, and a daemon that moves frames
 //! ```
 //!
 //! A [`Plan`] is the trace seen from an allocator that chooses its own frames: which allocation a
@@ -21,6 +22,7 @@
 //! * What we cannot serve is counted by order; its later frees are skipped.
 //! * What an engine cannot do is done otherwise and said ([`manner`]).
 
+mod compacting;
 mod manner;
 mod plan;
 mod report;
@@ -35,7 +37,7 @@ mod zones;
 use manner::Manner;
 
 pub use plan::{Plan, ZoneLayout};
-pub use report::{Checks, Failures, Means, Report, Row, Side, Timing};
+pub use report::{Checks, Compacted, Failures, Means, Report, Row, Side, Timing};
 
 use woodlot_frame::{Base4K, Construct, FrameAllocator, InitError};
 
@@ -44,6 +46,8 @@ use woodlot_frame::{Base4K, Construct, FrameAllocator, InitError};
 pub struct Options {
     /// Each CPU's events on a thread of its own.
     pub threads: bool,
+    /// A daemon compacts beside. Not with threads.
+    pub compact: bool,
     /// How often the calls are made again to measure their time.
     pub rounds: u32,
     /// Does the engine have base frames only?
@@ -60,12 +64,13 @@ pub fn replay<A: Construct + FrameAllocator<Geometry = Base4K>>(
     progress: &(dyn Fn(usize) + Sync),
 ) -> Result<Report, InitError> {
     let manner = Manner::of::<A>(options.base_frames);
-    let mut report = match options.threads {
-        true => threads::replay::<A>(plan, manner, progress)?,
-        false => sequential::replay::<A>(plan, manner, progress)?,
+    let mut report = match options {
+        Options { threads: true, .. } => threads::replay::<A>(plan, manner, progress)?,
+        Options { compact: true, .. } => compacting::replay::<A>(plan, manner, progress)?,
+        _ => sequential::replay::<A>(plan, manner, progress)?,
     };
     report.remarks = manner.remarks();
-    if !options.threads && options.rounds > 0 {
+    if !options.threads && !options.compact && options.rounds > 0 {
         let calls = sequential::calls::<A>(plan, manner)?;
         if !calls.is_empty() {
             report.timing = Some(timing::measure::<A>(plan, manner, &calls, options.rounds)?);

@@ -14,7 +14,8 @@ use std::ops::Range;
 
 use woodlot_frame::{Base4K, Class, Order, Slot, compaction_cost};
 use woodlot_trace::{
-    CurveRow, Event, EventKind, LinuxFrames, Migrate, Pfn, StartUse, Trace, aligned_pieces,
+    CurveRow, Event, EventKind, FrameSet, LinuxFrames, Migrate, Pfn, StartUse, Trace,
+    aligned_pieces,
 };
 
 use super::report::Side;
@@ -143,6 +144,10 @@ pub struct Plan {
     pub pieces: Vec<Piece>,
     /// The order of each block that is allocated.
     pub orders: Vec<u8>,
+    /// Which of them can be moved.
+    pub movable: Vec<bool>,
+    /// Frames owned at the start that can be moved.
+    pub movable_at_start: FrameSet,
     /// When to compare.
     pub rows: Vec<GridRow>,
     /// Frames by which the trace contradicts itself: allocated while owned, freed while free.
@@ -256,6 +261,17 @@ impl Planner {
         let mut owners = vec![Owner::NOBODY; trace.frames()];
         let start = trace.start.iter().map(|s| (s.span, class_at_start(s.usage)));
         let hidden = trace.hidden.iter().map(|&span| (span, Class::LONG_LIVED));
+        let mut movable_at_start = FrameSet::new(trace.frames());
+        for start in &trace.start {
+            if start.usage == StartUse::Allocated(Migrate::Movable) {
+                let span = start.span;
+                movable_at_start.take(span.start.0 as usize..span.end() as usize);
+            }
+        }
+        // Nobody knows what these are.
+        for span in &trace.hidden {
+            movable_at_start.give(span.start.0 as usize..span.end() as usize);
+        }
         let mut claims = Vec::new();
         for (span, class) in start.chain(hidden) {
             let mut free = span.start.0 as usize;
@@ -276,6 +292,8 @@ impl Planner {
             steps: Vec::with_capacity(trace.events.len()),
             pieces: Vec::new(),
             orders: Vec::new(),
+            movable: Vec::new(),
+            movable_at_start,
             rows: Vec::new(),
             conflicts: 0,
             unconfirmed_rows: 0,
@@ -289,6 +307,7 @@ impl Planner {
             EventKind::Alloc { pfn: Some(pfn), order, migrate, .. } => {
                 let zone = self.zone_of(pfn);
                 let want = Want { order, class: class_of(migrate, order), zone };
+                self.plan.movable.push(migrate == Migrate::Movable);
                 Action::Alloc { block: self.alloc(pfn, order), want }
             }
             EventKind::Alloc { pfn: None, order, migrate, .. } => {

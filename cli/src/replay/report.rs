@@ -40,6 +40,8 @@ pub struct Row {
     pub ours: Side,
     /// What Linux had.
     pub linux: Side,
+    /// Of ours, how many huge frames could be free, were the frames that can move moved: known with a daemon beside.
+    pub possible: Option<usize>,
 }
 
 /// What must all be zero.
@@ -107,6 +109,22 @@ impl Timing {
     }
 }
 
+/// What the daemon did beside a replay.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Compacted {
+    /// All of its runs.
+    pub work: woodlot_compact::Report,
+    /// How many.
+    pub runs: usize,
+}
+
+impl Compacted {
+    /// Moves done, as a multiple of the fewest that could have won as much at the beginning of each run.
+    pub fn over_fewest(&self) -> f64 {
+        self.work.moves as f64 / self.work.fewest.max(1) as f64
+    }
+}
+
 /// What one replay found.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Report {
@@ -136,6 +154,8 @@ pub struct Report {
     pub checks: Checks,
     /// An error that no replay should see, the first one, in words.
     pub first_error: Option<String>,
+    /// What the daemon did, where there was one.
+    pub compacted: Option<Compacted>,
     /// How long calls take, where it was measured.
     pub timing: Option<Timing>,
     /// Wall-clock seconds of the replay itself.
@@ -170,6 +190,7 @@ impl Report {
             rows: Vec::new(),
             checks: Checks::default(),
             first_error: None,
+            compacted: None,
             timing: None,
             seconds: 0.0,
         }
@@ -216,6 +237,11 @@ impl Report {
         };
         let (ratio, moves) = (mean(Side::ratio), mean(|side| side.moves as f64));
         Means { rows: sides.len(), ratio, moves }
+    }
+
+    /// The means of what could be free at the most.
+    pub fn means_possible(&self) -> Means {
+        self.means(|row| Side { free_huge: row.possible.unwrap_or(0), moves: 0, ..row.ours })
     }
 
     /// Allocator calls that the trace asks for.

@@ -89,7 +89,7 @@ impl Ledger for Book {
 }
 
 /// A row of the curve. The engine's statistics must be what a count of the frames says.
-fn compare<A: Construct + FrameAllocator<Geometry = Base4K>>(
+pub(super) fn compare<A: Construct + FrameAllocator<Geometry = Base4K>>(
     row: &GridRow,
     zones: &Zones<A>,
     owned: &FrameSet,
@@ -109,5 +109,6 @@ fn compare<A: Construct + FrameAllocator<Geometry = Base4K>>(
         regular: row.regular,
         ours: Side { free_huge, free_frames, moves },
         linux: row.linux,
+        possible: None,
     });
 }

@@ -160,7 +160,7 @@ impl<const DEFECT: u8> Construct for NextFit<DEFECT> {
 fn replay_boot<const DEFECT: u8>(layout: ZoneLayout, threads: bool) -> Report {
     let trace = shipped()[0].trace().expect("the shipped trace is whole");
     let plan = Plan::new(&trace, layout, 20000);
-    let options = Options { threads, rounds: 0, base_frames: false };
+    let options = Options { threads, compact: false, rounds: 0, base_frames: false };
     replay::<NextFit<DEFECT>>(&plan, options, &|_| {}).expect("the zone is fine")
 }
 
@@ -182,7 +182,7 @@ fn with_less<A: Construct + FrameAllocator<Geometry = Base4K>>(
 ) -> Report {
     let trace = shipped()[0].trace().expect("the shipped trace is whole");
     let plan = Plan::new(&trace, ZoneLayout::One, 20000);
-    let options = Options { threads, rounds: u32::from(!threads), base_frames };
+    let options = Options { threads, compact: false, rounds: u32::from(!threads), base_frames };
     let report = replay::<A>(&plan, options, &|_| {}).expect("the zone is fine");
     assert_eq!(report.defects(), [""; 0], "{} threads={threads}", A::NAME);
     report
@@ -253,7 +253,7 @@ fn wrong_statistics_are_seen_at_every_row() {
 fn the_list_of_calls_gives_the_same_answers_again() {
     let trace = shipped()[0].trace().expect("the shipped trace is whole");
     let plan = Plan::new(&trace, ZoneLayout::One, 20000);
-    let options = Options { threads: false, rounds: 2, base_frames: false };
+    let options = Options { threads: false, compact: false, rounds: 2, base_frames: false };
     let report = replay::<NextFit<NOTHING>>(&plan, options, &|_| {}).expect("the zone is fine");
     let timing = report.timing.expect("rounds were asked for");
     assert_eq!((timing.different, timing.ns_per_call.len()), (0, 2));

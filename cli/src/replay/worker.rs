@@ -1,5 +1,7 @@
 //! Doing the steps of a plan: what both ways of replaying have in common.
 
+use std::ops::Range;
+
 use woodlot_frame::{
     AllocError, Base4K, Construct, FrameAllocator, FrameId, InitError, Order, Slot,
 };
@@ -24,6 +26,12 @@ pub trait Ledger {
     fn take(&mut self, frame: usize, order: u8) -> usize;
     /// Frames are about to be freed.
     fn give(&mut self, frame: usize, order: u8);
+    /// What a free of these pieces frees of ours.
+    fn runs(&self, plan: &Plan, first: u32, count: u32) -> Vec<Range<usize>> {
+        let mut runs = Vec::new();
+        plan.runs(first, count, |block| self.place(block), |run| runs.push(run));
+        runs
+    }
     /// A call was made.
     fn called(&mut self, _call: Call) {}
 }
@@ -85,9 +93,7 @@ impl<'a, A: Construct + FrameAllocator<Geometry = Base4K>, L: Ledger> Worker<'a,
 
     /// As the trace does: across blocks, in the largest pieces.
     fn free_in_parts(&mut self, first: u32, count: u32, slot: Slot) {
-        let mut runs = Vec::new();
-        let place = |block| self.ledger.place(block);
-        self.plan.runs(first, count, place, |run| runs.push(run));
+        let runs = self.ledger.runs(self.plan, first, count);
         let largest = Order::max::<Base4K>().0;
         for (frame, order) in runs.into_iter().flat_map(|run| aligned_pieces(run, largest)) {
             self.free(frame, order, slot);

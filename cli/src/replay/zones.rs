@@ -105,10 +105,26 @@ impl<A: Construct + FrameAllocator<Geometry = Base4K>> Zones<A> {
         self.at(frame).map_or(Err(FreeError::OutOfRange(frame)), |z| z.free(frame, order, slot))
     }
 
-    /// Free base frames and free huge frames, by the engine's statistics.
+    /// Free base frames and free huge frames, by the engine's statistics; those that are isolated are nobody's.
     pub fn free_counts(&self) -> (usize, usize) {
-        let stats = self.zones.iter().map(|zone| zone.stats());
-        stats.fold((0, 0), |(frames, huge), s| (frames + s.free_frames, huge + s.free_huge))
+        let counts = self.zones.iter().map(|zone| {
+            let stats = zone.stats();
+            let range = zone.zone().huge_range::<Base4K>();
+            let empty = |&huge: &usize| {
+                zone.is_isolated(HugeId(huge)) && zone.frames_in_use(HugeId(huge)) == 0
+            };
+            let isolated = match stats.isolated_huge {
+                0 => 0,
+                _ => (range.start.0..range.end.0).filter(empty).count(),
+            };
+            (stats.free_frames + stats.isolated_frames, stats.free_huge + isolated)
+        });
+        counts.fold((0, 0), |(frames, huge), (f, h)| (frames + f, huge + h))
+    }
+
+    /// Each zone.
+    pub fn each(&self) -> impl Iterator<Item = &Owned<A>> {
+        self.zones.iter()
     }
 
     /// Does the engine think that this frame is free?

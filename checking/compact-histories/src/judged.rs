@@ -1,0 +1,151 @@
+//! An allocator whose isolation is watched, perhaps with a seeded defect.
+
+use woodlot_frame::atomics::{AtomicU64, Ordering::SeqCst};
+use woodlot_frame::{
+    AllocError, BadSlot, Claim, FrameAllocator, FrameId, FreeError, Geometry, HugeId, IsolateError,
+    OfflineError, Order, Request, Slot, Stats, Unsupported, ZoneConfig,
+};
+
+use crate::defect::Defect;
+
+/// Knows when each huge frame is isolated: its count is odd then.
+pub struct Judged<A> {
+    zone: A,
+    defect: Defect,
+    counts: Vec<AtomicU64>,
+}
+
+impl<A: FrameAllocator> Judged<A> {
+    pub fn new(zone: A, defect: Defect) -> Self {
+        let end = zone.zone().huge_range::<A::Geometry>().end.0;
+        Self { zone, defect, counts: (0..end).map(|_| AtomicU64::new(0)).collect() }
+    }
+
+    fn snapshot(&self) -> Vec<u64> {
+        self.counts.iter().map(|count| count.load(SeqCst)).collect()
+    }
+
+    /// An allocation, perhaps from a huge frame that is isolated.
+    fn alloc_somehow(&self, request: Request) -> Result<FrameId, AllocError> {
+        let isolated = self.counts.iter().position(|count| count.load(SeqCst) % 2 == 1);
+        if let (Defect::IsolatedIsHandedOut, Some(huge)) = (self.defect, isolated) {
+            let first = huge * A::Geometry::HUGE_FRAMES;
+            let within = request.within(FrameId(first)..FrameId(first + A::Geometry::HUGE_FRAMES));
+            let _ = self.zone.unisolate(HugeId(huge), 1);
+            let result = self.zone.alloc(within);
+            let _ = self.zone.isolate(HugeId(huge), 1);
+            return result;
+        }
+        self.zone.alloc(request)
+    }
+}
+
+impl<A: FrameAllocator> FrameAllocator for Judged<A> {
+    type Geometry = A::Geometry;
+    const NAME: &'static str = A::NAME;
+    const UNSUPPORTED: Unsupported = A::UNSUPPORTED;
+
+    fn zone(&self) -> &ZoneConfig {
+        self.zone.zone()
+    }
+
+    fn alloc(&self, request: Request) -> Result<FrameId, AllocError> {
+        let before = self.snapshot();
+        let frame = self.alloc_somehow(request)?;
+        let huge = frame.huge::<A::Geometry>().0;
+        let after = self.counts[huge].load(SeqCst);
+        // Isolated from before the call to behind it.
+        assert!(
+            after % 2 == 0 || after != before[huge],
+            "frame {frame} of an isolated huge frame was handed out"
+        );
+        Ok(frame)
+    }
+
+    fn free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
+        self.zone.free(frame, order, slot)
+    }
+
+    fn can_free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
+        self.zone.can_free(frame, order, slot)
+    }
+
+    fn drain(&self, slot: Slot) -> Result<(), BadSlot> {
+        self.zone.drain(slot)
+    }
+
+    fn offline(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
+        self.zone.offline(first, count)
+    }
+
+    fn online(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
+        self.zone.online(first, count)
+    }
+
+    fn is_available(&self, order: Order) -> bool {
+        self.zone.is_available(order)
+    }
+
+    fn free_frames(&self) -> usize {
+        self.zone.free_frames()
+    }
+
+    fn stats(&self) -> Stats {
+        self.zone.stats()
+    }
+
+    fn is_free(&self, frame: FrameId, order: Order) -> bool {
+        self.zone.is_free(frame, order)
+    }
+
+    fn free_map(&self, frame: FrameId) -> u64 {
+        self.zone.free_map(frame)
+    }
+
+    fn free_in_huge(&self, huge: HugeId) -> usize {
+        self.zone.free_in_huge(huge)
+    }
+
+    fn isolate(&self, first: HugeId, count: usize) -> Result<(), IsolateError> {
+        match self.zone.isolate(first, count) {
+            Err(IsolateError::Isolated(_)) if self.defect == Defect::IsolatesTwice => {}
+            other => other?,
+        }
+        for huge in first.0..first.0 + count {
+            let before = self.counts[huge].fetch_add(1, SeqCst);
+            assert_eq!(before % 2, 0, "huge frame {huge} was isolated twice");
+        }
+        Ok(())
+    }
+
+    fn unisolate(&self, first: HugeId, count: usize) -> Result<(), IsolateError> {
+        for huge in first.0..first.0 + count {
+            let before = self.counts[huge].fetch_add(1, SeqCst);
+            assert_eq!(before % 2, 1, "huge frame {huge} is given back, but was not isolated");
+        }
+        let result = self.zone.unisolate(first, count);
+        assert!(result.is_ok(), "{result:?}, but it was isolated");
+        result
+    }
+
+    fn claim_isolated(
+        &self,
+        first: HugeId,
+        count: usize,
+        claim: Claim,
+    ) -> Result<(), IsolateError> {
+        self.zone.claim_isolated(first, count, claim)
+    }
+
+    fn is_isolated(&self, huge: HugeId) -> bool {
+        self.zone.is_isolated(huge)
+    }
+
+    fn frames_in_use(&self, huge: HugeId) -> usize {
+        self.zone.frames_in_use(huge)
+    }
+
+    fn used_map(&self, frame: FrameId) -> u64 {
+        self.zone.used_map(frame)
+    }
+}

@@ -1,0 +1,551 @@
+//! A compaction, step by step.
+//!
+//! ```text
+//!   isolate ─► pick ─► survey ─► move … move ─► won ─► pick …          one thing each step
+//!      │        │         └─ a frame does not move ──► given up ─► pick …
+//!      └────────┴──────────────────────────────────────► release ─► done
+//! ```
+//!
+//! A range is isolated as a whole before anything moves; otherwise one huge frame at a time is.
+//!
+//! # Invariants
+//! 1. A huge frame is surveyed and emptied only while this compaction has it isolated. So no frame of it is handed out
+//!    meanwhile, and of two compactions one at the most empties it.
+//! 2. Each candidate with `isolated` is isolated by this compaction, and no other huge frame is.
+//! 3. Between two steps compaction owns no block.
+//!
+//! *Progress*: a step takes one row of 64 frames, one block, or 64 candidates; it waits for nobody but the owner's calls.
+
+use core::ops::Range;
+
+use woodlot_frame::{AllocError, FrameAllocator, FrameId, Geometry, HugeId, Order, Request, Slot};
+
+use crate::plan::{Candidate, Role, arrange, fewest, possible};
+use crate::relocate::{Block, Lookup, Refusal, Relocate};
+use crate::report::{Report, Stop};
+use crate::source::{Phase, Row, Source};
+use crate::target::{Manner, PlanError, Target};
+
+/// Orders below that of a huge frame, of any geometry.
+const ORDERS: usize = 12;
+/// Candidates that a step looks at.
+const PICKS: usize = 64;
+/// Huge frames that a step asks for room.
+const RECEIVERS: usize = 8;
+/// How often moves out of one huge frame may fail.
+const FAILURES: u32 = 4;
+/// How often the frames of a huge frame are gone through again: for its smaller blocks, and for frames that were being freed.
+const ROUNDS: u32 = 4;
+
+/// What a compaction is to do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Setup {
+    /// What it is to win.
+    pub target: Target,
+    /// Who gives and receives.
+    pub manner: Manner,
+    /// The slot of its allocations and frees: best one that nobody else uses.
+    pub slot: Slot,
+    /// What is won stays isolated, and belongs to the caller: nobody else can allocate it. Of a range or a block all is kept or
+    /// nothing. [`Compaction::kept`] lists it.
+    pub keep: bool,
+}
+
+impl Setup {
+    /// So many huge frames, with the fewest moves, free for everybody.
+    pub const fn huge(count: usize, slot: Slot) -> Setup {
+        Setup { target: Target::Huge(count), manner: Manner::Matching, slot, keep: false }
+    }
+}
+
+/// What a step did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// It looked at something, or made ready.
+    Looked,
+    /// A block moved: these frames are in use now instead.
+    Moved(Block, FrameId),
+    /// A block was not moved.
+    Refused(Block, Refusal),
+    /// A huge frame is empty.
+    Won(HugeId),
+    /// A huge frame cannot be emptied.
+    GaveUp(HugeId),
+    /// Nothing is left to do.
+    Done(Stop),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    /// The range is isolated.
+    Isolate,
+    Pick,
+    Empty(Source),
+    /// The range is given back.
+    Release(Stop),
+    Done(Stop),
+}
+
+/// A compaction under way. Who drops it before it is done leaves its huge frames isolated: [`cancel`](Self::cancel) gives them back.
+#[derive(Debug)]
+pub struct Compaction<'m> {
+    memory: &'m mut [Candidate],
+    /// How many candidates there are.
+    len: usize,
+    /// Where the target begins; all candidates come before it, if it is no range.
+    targets: usize,
+    /// All or nothing: the target is a range.
+    whole: bool,
+    goal: usize,
+    slot: Slot,
+    keep: bool,
+    state: State,
+    /// Candidates from here on have given.
+    give: usize,
+    /// The first candidate that may have room for a block, by order.
+    receive: [usize; ORDERS],
+    /// Free frames of those that may receive.
+    room: usize,
+    report: Report,
+}
+
+impl<'m> Compaction<'m> {
+    /// Plans a compaction among the huge frames of `regions`, which do not overlap. Nothing is isolated or moved yet.
+    ///
+    /// `memory` is for the candidates: one for each huge frame of the regions, and of the target, if that is a range, suffices. O(n
+    /// log n) in their number.
+    ///
+    /// # Errors
+    /// Why there is nothing to begin. That a number of huge frames cannot be won is no error, but shows in the report.
+    pub fn plan<A: FrameAllocator, R: Relocate>(
+        setup: Setup,
+        memory: &'m mut [Candidate],
+        allocator: &A,
+        relocate: &mut R,
+        regions: impl Iterator<Item = Range<HugeId>> + Clone,
+    ) -> Result<Compaction<'m>, PlanError> {
+        let Setup { target, manner, slot, keep } = setup;
+        let all = allocator.zone().huge_range::<A::Geometry>();
+        let (goal, range) = match target {
+            Target::Huge(count) => (count, None),
+            Target::Range(range) => (usize::MAX, Some(range)),
+            Target::Block(order) => {
+                (usize::MAX, Some(cheapest(order, allocator, relocate, regions.clone())?))
+            }
+        };
+        if let Some(range) = &range
+            && (range.is_empty() || range.start < all.start || range.end > all.end)
+        {
+            return Err(PlanError::NoTarget);
+        }
+        let whole = range.is_some();
+        let range = range.unwrap_or(all.start..all.start);
+        let outside = regions.flat_map(|region| region.start.0..region.end.0).map(HugeId);
+        let outside = outside.filter(|huge| !range.contains(huge));
+        let mut report = Report::default();
+        let (mut len, mut room, mut needed) = (0, 0, 0);
+        let mut add = |candidate| {
+            memory.get_mut(needed).into_iter().for_each(|place| *place = candidate);
+            needed += 1;
+        };
+        for huge in outside {
+            let free = allocator.free_in_huge(huge);
+            let is_free = free == A::Geometry::HUGE_FRAMES;
+            if free == 0 || is_free && !whole {
+                continue;
+            }
+            let pinned = relocate.has_pinned(huge);
+            report.pinned += usize::from(pinned);
+            let role = if pinned { Role::Pinned } else { Role::Either };
+            room += free;
+            len += 1;
+            add(Candidate { huge, free: free as u16, role, isolated: false });
+        }
+        let targets = len;
+        for huge in (range.start.0..range.end.0).map(HugeId) {
+            let free = allocator.free_in_huge(huge) as u16;
+            len += 1;
+            add(Candidate { huge, free, role: Role::Target, isolated: false });
+        }
+        if len > memory.len() {
+            return Err(PlanError::Memory(len));
+        }
+        let candidates = memory.get_mut(..len).unwrap_or_default();
+        report.possible =
+            if whole { range.end.0 - range.start.0 } else { possible::<A::Geometry>(candidates) };
+        arrange(candidates, manner);
+        let state = if whole { State::Isolate } else { State::Pick };
+        let receive = [0; ORDERS];
+        Ok(Compaction {
+            memory,
+            len,
+            targets,
+            whole,
+            goal,
+            slot,
+            keep,
+            state,
+            give: len,
+            receive,
+            room,
+            report,
+        })
+    }
+
+    /// What it has done so far.
+    pub fn report<G: Geometry>(&self) -> Report {
+        let fewest = match self.whole {
+            false => fewest::<G>(self.candidates(), self.report.won),
+            true => {
+                let targets = self.candidates().get(self.targets..).unwrap_or_default();
+                targets.iter().map(|one| G::HUGE_FRAMES.saturating_sub(one.free.into())).sum()
+            }
+        };
+        Report { fewest, ..self.report }
+    }
+
+    /// The huge frames that are isolated for the caller: what was won, once it is done, if that was to be kept.
+    pub fn kept(&self) -> impl Iterator<Item = HugeId> + '_ {
+        self.candidates().iter().filter(|one| one.isolated).map(|one| one.huge)
+    }
+
+    /// The memory of the candidates, for the next one. What was kept stays isolated.
+    pub fn into_memory(self) -> &'m mut [Candidate] {
+        self.memory
+    }
+
+    /// Ends it between two steps: gives back the huge frames that it has not won. Linear in those of the target.
+    pub fn cancel<A: FrameAllocator>(&mut self, allocator: &A) {
+        if let State::Empty(source) = self.state {
+            self.release(source.place, allocator);
+        }
+        let stop = match self.state {
+            State::Done(_) => return,
+            State::Release(stop) => stop,
+            _ => Stop::Cancelled,
+        };
+        self.release_range(allocator);
+        self.end(stop);
+    }
+
+    /// Goes on until it is done, or has moved about `moves` base frames: at the most one block more. True when it is done.
+    pub fn run<A: FrameAllocator, R: Relocate>(
+        &mut self,
+        moves: usize,
+        allocator: &A,
+        relocate: &mut R,
+    ) -> bool {
+        let before = self.report.moves;
+        while self.report.moves - before < moves {
+            if let Step::Done(_) = self.step(allocator, relocate) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Does the next thing: see the head of this file.
+    pub fn step<A: FrameAllocator, R: Relocate>(
+        &mut self,
+        allocator: &A,
+        relocate: &mut R,
+    ) -> Step {
+        match self.state {
+            State::Isolate => self.isolate(allocator),
+            State::Pick => self.pick(allocator),
+            State::Empty(source) => self.empty(source, allocator, relocate),
+            State::Release(stop) => {
+                self.release_range(allocator);
+                self.end(stop)
+            }
+            State::Done(stop) => Step::Done(stop),
+        }
+    }
+
+    fn candidates(&self) -> &[Candidate] {
+        self.memory.get(..self.len).unwrap_or_default()
+    }
+
+    fn end(&mut self, stop: Stop) -> Step {
+        (self.state, self.report.stop) = (State::Done(stop), Some(stop));
+        Step::Done(stop)
+    }
+
+    /// No more is to be won, for this reason.
+    fn stop(&mut self, stop: Stop) -> Step {
+        if !self.whole || self.keep && stop == Stop::Won {
+            return self.end(stop);
+        }
+        self.state = State::Release(stop);
+        Step::Looked
+    }
+
+    /// Isolates the range: all of it or nothing.
+    fn isolate<A: FrameAllocator>(&mut self, allocator: &A) -> Step {
+        let range = self.memory.get_mut(self.targets..self.len).unwrap_or_default();
+        let first = range.iter().map(|one| one.huge).min().unwrap_or_default();
+        if allocator.isolate(first, range.len()).is_err() {
+            self.report.taken += 1;
+            return self.end(Stop::Taken);
+        }
+        range.iter_mut().for_each(|one| one.isolated = true);
+        self.state = State::Pick;
+        Step::Looked
+    }
+
+    /// Gives the range back.
+    fn release_range<A: FrameAllocator>(&mut self, allocator: &A) {
+        if self.whole {
+            (self.targets..self.len).for_each(|place| self.release(place, allocator));
+        }
+    }
+
+    /// Gives a candidate back to everybody.
+    fn release<A: FrameAllocator>(&mut self, place: usize, allocator: &A) {
+        if let Some(one) = self.memory.get_mut(place)
+            && one.isolated
+        {
+            // By invariant 2 it is this compaction's to give back.
+            let _ = allocator.unisolate(one.huge, 1);
+            one.isolated = false;
+        }
+    }
+
+    /// The next huge frame to empty.
+    fn pick<A: FrameAllocator>(&mut self, allocator: &A) -> Step {
+        for _ in 0..PICKS {
+            let end = if self.whole { self.targets } else { 0 };
+            if self.report.won >= self.goal || self.whole && self.give == end {
+                return self.stop(Stop::Won);
+            }
+            if self.give == end {
+                return self.stop(Stop::NoSource);
+            }
+            let place = self.give - 1;
+            let Some(&one) = self.memory.get(place) else { return self.stop(Stop::NoSource) };
+            let receives = if self.whole { 0 } else { usize::from(one.free) };
+            let used = allocator.frames_in_use(one.huge);
+            if one.role == Role::Pinned && self.receive.iter().all(|&finger| finger >= place) {
+                return self.stop(Stop::NoSource);
+            }
+            if one.role == Role::Pinned || used == 0 {
+                self.give = place;
+                continue;
+            }
+            let room = self.room.saturating_sub(receives);
+            if used > room {
+                return self.stop(Stop::NoRoom);
+            }
+            (self.give, self.room) = (place, room);
+            if !one.isolated && allocator.isolate(one.huge, 1).is_err() {
+                self.report.taken += 1;
+                continue;
+            }
+            self.memory.get_mut(place).into_iter().for_each(|one| one.isolated = true);
+            self.state = State::Empty(Source::new::<A::Geometry>(place, one.huge));
+            return Step::Looked;
+        }
+        Step::Looked
+    }
+
+    /// The next frame, or row of frames, of a huge frame.
+    fn empty<A: FrameAllocator, R: Relocate>(
+        &mut self,
+        mut source: Source,
+        allocator: &A,
+        relocate: &mut R,
+    ) -> Step {
+        loop {
+            let frame = match source.row(allocator) {
+                Row::Used(frame) => frame,
+                Row::Free(next) => {
+                    source.next = next;
+                    self.state = State::Empty(source);
+                    return Step::Looked;
+                }
+                Row::End => return self.round_ends(source, allocator),
+            };
+            match (relocate.block_at(frame), source.phase) {
+                (Lookup::Pinned, _) => return self.give_up(source, Stop::Blocked, allocator),
+                (Lookup::Gone, phase) => {
+                    self.report.gone += usize::from(phase == Phase::Move);
+                    source.next = FrameId(frame.0 + 1);
+                }
+                (Lookup::Movable(block), Phase::Move) if block.order >= source.least => {
+                    return self.move_block(source, block, allocator, relocate);
+                }
+                (Lookup::Movable(block), phase) => {
+                    if phase == Phase::Survey {
+                        source.least = source.least.max(block.order);
+                    }
+                    source.next = FrameId(block.first.0.saturating_add(block.order.frames()));
+                }
+            }
+            // What is left of a row belongs to this step; the next row to the next one.
+            if source.next.0 & !63 != frame.0 & !63 {
+                self.state = State::Empty(source);
+                return Step::Looked;
+            }
+        }
+    }
+
+    /// All frames of a huge frame were looked at.
+    fn round_ends<A: FrameAllocator>(&mut self, mut source: Source, allocator: &A) -> Step {
+        if source.phase == Phase::Survey {
+            source.again::<A::Geometry>(Phase::Move);
+        } else if allocator.frames_in_use(source.huge) == 0 {
+            self.report.won += 1;
+            if !self.whole && !self.keep {
+                self.release(source.place, allocator);
+            }
+            self.state = State::Pick;
+            return Step::Won(source.huge);
+        } else if source.rounds < ROUNDS {
+            source.rounds += 1;
+            source.least = Order::BASE;
+            source.again::<A::Geometry>(Phase::Move);
+        } else {
+            return self.give_up(source, Stop::Blocked, allocator);
+        }
+        self.state = State::Empty(source);
+        Step::Looked
+    }
+
+    /// A huge frame cannot be emptied: the end, where it is part of a range. Otherwise it receives from now on.
+    fn give_up<A: FrameAllocator>(&mut self, source: Source, why: Stop, allocator: &A) -> Step {
+        self.report.blocked += 1;
+        if self.whole {
+            let _ = self.stop(why);
+            return Step::GaveUp(source.huge);
+        }
+        self.release(source.place, allocator);
+        self.state = State::Pick;
+        let free = allocator.free_in_huge(source.huge);
+        // In the place of one that has no room any more.
+        let full = self.receive.iter().copied().min().unwrap_or(0).checked_sub(1);
+        let blocked =
+            Candidate { huge: source.huge, role: Role::Pinned, free: free as u16, isolated: false };
+        if let Some(full) = full
+            && let Some(one) = self.memory.get_mut(full)
+        {
+            *one = blocked;
+            self.room = self.room.saturating_add(free);
+            self.receive.iter_mut().for_each(|finger| *finger = (*finger).min(full));
+        }
+        Step::GaveUp(source.huge)
+    }
+
+    /// Moves a block, or finds out that it stays.
+    fn move_block<A: FrameAllocator, R: Relocate>(
+        &mut self,
+        mut source: Source,
+        block: Block,
+        allocator: &A,
+        relocate: &mut R,
+    ) -> Step {
+        source.next = block.first.max(source.huge.first::<A::Geometry>());
+        self.state = State::Empty(source);
+        let to = match self.allocate(source.place, block, allocator) {
+            Ok(Some(to)) => to,
+            // The next step asks further.
+            Ok(None) => return Step::Looked,
+            Err(stop) => return self.give_up(source, stop, allocator),
+        };
+        let (outcome, freed) = match relocate.relocate(block, to) {
+            Ok(()) => (None, block.first),
+            Err(refusal) => (Some(refusal), to),
+        };
+        // By rule 2 of the crate's head that block is compaction's, so that the free succeeds.
+        let _ = allocator.free(freed, block.order, self.slot);
+        let frames = block.order.frames();
+        source.next = FrameId(block.first.0.saturating_add(frames));
+        match outcome {
+            None => {
+                self.report.moves += frames;
+                self.report.blocks += 1;
+                self.room = self.room.saturating_sub(frames);
+            }
+            Some(Refusal::Gone) => self.report.gone += 1,
+            Some(Refusal::Failed) => {
+                self.report.failed += 1;
+                source.failures += 1;
+            }
+            Some(Refusal::Pinned) => {}
+        }
+        self.state = State::Empty(source);
+        if outcome == Some(Refusal::Pinned) || source.failures > FAILURES {
+            let _ = self.give_up(source, Stop::Blocked, allocator);
+        }
+        outcome.map_or(Step::Moved(block, to), |refusal| Step::Refused(block, refusal))
+    }
+
+    /// A block that receives. `None`: those that were asked have no room.
+    fn allocate<A: FrameAllocator>(
+        &mut self,
+        source: usize,
+        block: Block,
+        allocator: &A,
+    ) -> Result<Option<FrameId>, Stop> {
+        let request = Request::new(block.order, block.class, self.slot);
+        let Some(finger) = self.receive.get_mut(usize::from(block.order.0)) else {
+            return allocator.alloc(request).map(Some).map_err(|_| Stop::NoRoom);
+        };
+        if block.order >= Order::huge::<A::Geometry>() {
+            // Not from the target: all of that is isolated.
+            return allocator.alloc(request).map(Some).map_err(|_| Stop::NoRoom);
+        }
+        for _ in 0..RECEIVERS {
+            let place = *finger;
+            if place >= source.min(self.targets) {
+                return Err(Stop::NoRoom);
+            }
+            let Some(one) = self.memory.get(place) else { return Err(Stop::NoRoom) };
+            // What became free meanwhile is not broken up again.
+            let is_free = allocator.free_in_huge(one.huge) == A::Geometry::HUGE_FRAMES;
+            if self.whole || !is_free {
+                let first = one.huge.first::<A::Geometry>();
+                let frames = first..FrameId(first.0.saturating_add(A::Geometry::HUGE_FRAMES));
+                match allocator.alloc(request.within(frames)) {
+                    Ok(to) => return Ok(Some(to)),
+                    Err(AllocError::OutOfMemory) => {}
+                    Err(_) => return Err(Stop::Blocked),
+                }
+            }
+            *finger += 1;
+        }
+        Ok(None)
+    }
+}
+
+/// The aligned place for a block that the fewest frames are in use of.
+fn cheapest<A: FrameAllocator, R: Relocate>(
+    order: Order,
+    allocator: &A,
+    relocate: &mut R,
+    regions: impl Iterator<Item = Range<HugeId>> + Clone,
+) -> Result<Range<HugeId>, PlanError> {
+    let huge_order = Order::huge::<A::Geometry>();
+    let count = Order(order.0.saturating_sub(huge_order.0)).frames();
+    if order < huge_order || count == 0 {
+        return Err(PlanError::NoTarget);
+    }
+    let free = |huges: Range<usize>| huges.map(|huge| allocator.free_in_huge(HugeId(huge))).sum();
+    let all: usize = regions.clone().map(|region| free(region.start.0..region.end.0)).sum();
+    let frames = count.saturating_mul(A::Geometry::HUGE_FRAMES);
+    let mut best = None;
+    for region in regions {
+        // A power of two.
+        let mut start = region.start.0.saturating_add(count - 1) & !(count - 1);
+        while let Some(end) = start.checked_add(count).filter(|&end| end <= region.end.0) {
+            let own: usize = free(start..end);
+            let used = frames.saturating_sub(own);
+            let cheaper = best.as_ref().is_none_or(|&(cost, _)| used < cost);
+            let has_room = used <= all.saturating_sub(own);
+            if cheaper && has_room && !(start..end).any(|huge| relocate.has_pinned(HugeId(huge))) {
+                best = Some((used, HugeId(start)..HugeId(end)));
+            }
+            start = end;
+        }
+    }
+    best.map(|(_, range)| range).ok_or(PlanError::NoPlace)
+}

@@ -1,0 +1,327 @@
+//! The daemon of a domain: when to compact, where, and how fast.
+//!
+//! ```text
+//!   resting ── FMFI above the threshold, or somebody asked ──► search: the best regions ──► working, a step at a time
+//!      ▲                                                          └ none                        │
+//!      └── longer each time that nothing was won ◄──────────────────┴──── won enough, no more to win, or below again
+//! ```
+//!
+//! It is stepped by whoever has time: a kernel thread, [a thread of the program](crate::Background), an idle loop. Daemons of several
+//! domains, or two of one by mistake, run beside each other: a huge frame is emptied by the one that isolated it.
+//!
+//! *Progress*: a step that works moves one block at the most; one that begins a search is linear in the huge frames.
+
+use woodlot_frame::{FrameAllocator, Geometry, HugeId, Order, Slot};
+
+use crate::asks::{Asks, Ticket};
+use crate::compaction::{Compaction, Setup, Step};
+use crate::fmfi::Fmfi;
+use crate::index::Index;
+use crate::plan::Candidate;
+use crate::relocate::Relocate;
+use crate::report::{Report, Stop};
+use crate::target::{Manner, Target};
+
+/// How a daemon works. Times are in the unit of the caller's clock.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// It starts above this FMFI of a huge frame, in thousandths, and stops below. 200 to 1000 (at 1000 it never starts by itself).
+    pub threshold: i32,
+    /// The most regions that it works on at a time.
+    pub regions: usize,
+    /// Who gives and receives.
+    pub manner: Manner,
+    /// The slot of its calls: best one that nobody else uses.
+    pub slot: Slot,
+    /// It moves about so many base frames in each `interval`, at the most one block more; 0: as many as it can.
+    pub moves: usize,
+    /// See `moves`.
+    pub interval: u64,
+    /// From the end of one run to the next look at the index.
+    pub rest: u64,
+    /// The longest rest: it doubles each time that nothing was won.
+    pub longest_rest: u64,
+}
+
+impl Settings {
+    /// The bounds of the threshold.
+    pub const THRESHOLD: core::ops::RangeInclusive<i32> = 200..=1000;
+
+    /// With a clock of nanoseconds: a threshold of 300, ten regions, 64 MiB a second of 4 KiB frames, a rest of 0.1 to 60 seconds.
+    pub const fn new(slot: Slot) -> Settings {
+        Settings {
+            threshold: 300,
+            regions: 10,
+            manner: Manner::Matching,
+            slot,
+            moves: 1638,
+            interval: 100_000_000,
+            rest: 100_000_000,
+            longest_rest: 60_000_000_000,
+        }
+    }
+}
+
+/// What a step of the daemon did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// It rests, until then.
+    Resting(u64),
+    /// It has moved as much as it may, until then.
+    Limited(u64),
+    /// It looked at the index, and has nothing to do: this is its value.
+    Below(i32),
+    /// It begins with so many regions, at this index.
+    Started {
+        /// FMFI in thousandths.
+        index: i32,
+        /// How many regions.
+        regions: usize,
+    },
+    /// It did a step of compaction.
+    Worked(Step),
+    /// A run has ended.
+    Finished(Report),
+}
+
+/// What a daemon has done since the beginning.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Runs.
+    pub runs: usize,
+    /// Runs that won nothing.
+    pub in_vain: usize,
+    /// Runs that somebody asked for.
+    pub asked: usize,
+    /// What all runs did.
+    pub all: Report,
+}
+
+enum State<'m> {
+    Resting(&'m mut [Candidate]),
+    /// With the asks that are answered at its end.
+    Working(Compaction<'m>, Option<Ticket>),
+    /// Between the two, for a moment.
+    Between,
+}
+
+/// A daemon. See the head of this file.
+pub struct Daemon<'m> {
+    settings: Settings,
+    index: Index<'m>,
+    state: State<'m>,
+    /// It looks at the index from then on.
+    wakes: u64,
+    rest: u64,
+    /// When the interval began, and what has moved in it.
+    interval: (u64, usize),
+    counters: Counters,
+}
+
+impl<'m> Daemon<'m> {
+    /// A daemon over the memory of an index. `memory` is for the candidates of a run: with fewer than the chosen regions have huge
+    /// frames, fewer regions are chosen. A threshold outside of its bounds is brought to the nearest one.
+    pub fn new(settings: Settings, index: Index<'m>, memory: &'m mut [Candidate]) -> Daemon<'m> {
+        let (low, high) = Settings::THRESHOLD.into_inner();
+        let threshold = settings.threshold.clamp(low, high);
+        let rest = settings.rest;
+        let settings = Settings { threshold, ..settings };
+        let state = State::Resting(memory);
+        Daemon {
+            settings,
+            index,
+            state,
+            wakes: 0,
+            rest,
+            interval: (0, 0),
+            counters: Counters::default(),
+        }
+    }
+
+    /// What it has done.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// How it works: the threshold within its bounds.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Is a run under way?
+    pub fn is_working(&self) -> bool {
+        matches!(self.state, State::Working(..))
+    }
+
+    /// Does the next thing at the time `now`, which never goes back. `fmfi` is called when it must know: for a zone
+    /// `|| Fmfi::of(&allocator.stats())`, for a domain with that domain's statistics.
+    pub fn step<A: FrameAllocator, R: Relocate>(
+        &mut self,
+        now: u64,
+        allocator: &A,
+        relocate: &mut R,
+        asks: &Asks,
+        fmfi: impl FnOnce() -> Fmfi,
+    ) -> Event {
+        match core::mem::replace(&mut self.state, State::Between) {
+            State::Working(work, ticket) => {
+                self.work(work, ticket, now, allocator, relocate, (asks, fmfi))
+            }
+            State::Resting(memory) => self.look(memory, now, allocator, relocate, (asks, fmfi)),
+            State::Between => Event::Resting(now),
+        }
+    }
+
+    /// Ends the run under way, if there is one: gives back what it has isolated.
+    pub fn cancel<A: FrameAllocator>(&mut self, allocator: &A, asks: &Asks) -> Option<Report> {
+        match core::mem::replace(&mut self.state, State::Between) {
+            State::Working(mut work, ticket) => {
+                work.cancel(allocator);
+                let Event::Finished(report) = self.finish::<A::Geometry>(work, ticket, 0, asks)
+                else {
+                    return None;
+                };
+                Some(report)
+            }
+            other => {
+                self.state = other;
+                None
+            }
+        }
+    }
+
+    fn index_of<G: Geometry>(fmfi: Fmfi) -> i32 {
+        fmfi.index(Order::huge::<G>())
+    }
+
+    /// Is there something to do?
+    fn look<A: FrameAllocator, R: Relocate>(
+        &mut self,
+        memory: &'m mut [Candidate],
+        now: u64,
+        allocator: &A,
+        relocate: &mut R,
+        (asks, fmfi): (&Asks, impl FnOnce() -> Fmfi),
+    ) -> Event {
+        let (ticket, asked) = asks.open();
+        if asked == 0 && now < self.wakes {
+            self.state = State::Resting(memory);
+            return Event::Resting(self.wakes);
+        }
+        let index = Self::index_of::<A::Geometry>(fmfi());
+        if asked == 0 && index <= self.settings.threshold {
+            self.state = State::Resting(memory);
+            self.wakes = now.saturating_add(self.settings.rest);
+            return Event::Below(index);
+        }
+        let regions = self.choose(memory.len(), allocator);
+        if regions == 0 {
+            self.state = State::Resting(memory);
+            self.rest_longer(now);
+            asks.answer(ticket);
+            return Event::Resting(self.wakes);
+        }
+        let target = Target::Huge(if asked > 0 { asked } else { usize::MAX });
+        let Settings { manner, slot, .. } = self.settings;
+        let setup = Setup { target, manner, slot, keep: false };
+        let ticket = (asked > 0).then_some(ticket);
+        self.state = match Compaction::plan(setup, memory, allocator, relocate, self.index.chosen())
+        {
+            Ok(work) => State::Working(work, ticket),
+            // There is memory for all candidates: it was seen to when they were chosen.
+            Err(_) => State::Resting(&mut []),
+        };
+        Event::Started { index, regions }
+    }
+
+    /// Chooses regions that there is memory for.
+    fn choose<A: FrameAllocator>(&mut self, candidates: usize, allocator: &A) -> usize {
+        let mut regions = self.settings.regions;
+        loop {
+            let found = self.index.choose(regions, allocator);
+            let huge: usize = self.index.chosen().map(|region| region.end.0 - region.start.0).sum();
+            if found == 0 || huge <= candidates {
+                return found;
+            }
+            regions = found - 1;
+        }
+    }
+
+    /// A step of the run.
+    fn work<A: FrameAllocator, R: Relocate>(
+        &mut self,
+        mut work: Compaction<'m>,
+        ticket: Option<Ticket>,
+        now: u64,
+        allocator: &A,
+        relocate: &mut R,
+        (asks, fmfi): (&Asks, impl FnOnce() -> Fmfi),
+    ) -> Event {
+        let (began, moved) = &mut self.interval;
+        if now.saturating_sub(*began) >= self.settings.interval {
+            (*began, *moved) = (now, 0);
+        }
+        if self.settings.moves > 0 && *moved >= self.settings.moves {
+            let until = began.saturating_add(self.settings.interval);
+            self.state = State::Working(work, ticket);
+            return Event::Limited(until);
+        }
+        let step = work.step(allocator, relocate);
+        match step {
+            Step::Moved(block, _) => *moved += block.order.frames(),
+            Step::Done(_) => return self.finish::<A::Geometry>(work, ticket, now, asks),
+            Step::Won(_)
+                if ticket.is_none()
+                    && Self::index_of::<A::Geometry>(fmfi()) <= self.settings.threshold =>
+            {
+                work.cancel(allocator);
+                return self.finish::<A::Geometry>(work, ticket, now, asks);
+            }
+            _ => {}
+        }
+        self.state = State::Working(work, ticket);
+        Event::Worked(step)
+    }
+
+    fn finish<G: Geometry>(
+        &mut self,
+        work: Compaction<'m>,
+        ticket: Option<Ticket>,
+        now: u64,
+        asks: &Asks,
+    ) -> Event {
+        let report = work.report::<G>();
+        self.state = State::Resting(work.into_memory());
+        self.counters.runs += 1;
+        self.counters.asked += usize::from(ticket.is_some());
+        self.counters.all.add(&report);
+        let in_vain = report.won == 0;
+        // What others have cut short says nothing about the regions.
+        if report.stop != Some(Stop::Cancelled) {
+            self.index.tried(in_vain);
+        }
+        self.counters.in_vain += usize::from(in_vain);
+        match in_vain {
+            true => self.rest_longer(now),
+            false => {
+                self.rest = self.settings.rest;
+                self.wakes = now.saturating_add(self.rest);
+            }
+        }
+        if let Some(ticket) = ticket {
+            asks.answer(ticket);
+        }
+        Event::Finished(report)
+    }
+
+    /// Rests, and the next time twice as long.
+    fn rest_longer(&mut self, now: u64) {
+        self.wakes = now.saturating_add(self.rest);
+        self.rest = self.rest.saturating_mul(2).min(self.settings.longest_rest);
+    }
+
+    /// The regions that the run under way works on, or that the last one did.
+    pub fn regions(&self) -> impl Iterator<Item = core::ops::Range<HugeId>> + Clone + '_ {
+        self.index.chosen()
+    }
+}

@@ -1,0 +1,63 @@
+//! What a compaction did.
+
+/// Why a compaction ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stop {
+    /// It won what it was to win.
+    Won,
+    /// No huge frame is left that could be emptied.
+    NoSource,
+    /// The other huge frames have no room for what the next one holds.
+    NoRoom,
+    /// A frame of the range, or of the giant frame, does not move: it is pinned, or its owner failed again and again.
+    Blocked,
+    /// Some huge frame of the range is isolated by somebody else, or does not exist.
+    Taken,
+    /// It was cancelled.
+    Cancelled,
+}
+
+/// What a compaction did, and the least that it could have done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Report {
+    /// Why it ended; `None` while it goes on.
+    pub stop: Option<Stop>,
+    /// Huge frames won: emptied by this compaction.
+    pub won: usize,
+    /// Base frames moved.
+    pub moves: usize,
+    /// Blocks moved.
+    pub blocks: usize,
+    /// Huge frames that could be won at the beginning, were all frames that are not pinned single ones.
+    pub possible: usize,
+    /// The fewest base frames that had to be moved at the beginning to win as many huge frames (LLFree section 5.6): what the
+    /// emptiest ones held that nothing was known to be pinned in.
+    pub fewest: usize,
+    /// Huge frames not looked at, as some frame of theirs is known not to move.
+    pub pinned: usize,
+    /// Huge frames given up because of a frame that was found not to move.
+    pub blocked: usize,
+    /// Huge frames that somebody else had isolated.
+    pub taken: usize,
+    /// Blocks that their owner freed before they could be moved.
+    pub gone: usize,
+    /// Moves that failed.
+    pub failed: usize,
+}
+
+impl Report {
+    /// Adds another compaction's; why it ended is the other's.
+    pub fn add(&mut self, other: &Report) {
+        self.stop = other.stop;
+        self.won += other.won;
+        self.moves += other.moves;
+        self.blocks += other.blocks;
+        self.possible += other.possible;
+        self.fewest += other.fewest;
+        self.pinned += other.pinned;
+        self.blocked += other.blocked;
+        self.taken += other.taken;
+        self.gone += other.gone;
+        self.failed += other.failed;
+    }
+}

@@ -1,0 +1,102 @@
+//! A thread around the daemon.
+
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{Builder, JoinHandle, park_timeout};
+use std::time::{Duration, Instant};
+
+use woodlot_frame::FrameAllocator;
+
+use crate::{
+    Asks, Candidate, Chunk, Counters, Daemon, Event, Fmfi, Index, IndexError, Relocate, Settings,
+};
+
+/// A daemon on a thread of its own, until it is stopped or dropped. Its clock counts nanoseconds.
+#[derive(Debug)]
+pub struct Background {
+    stop: Arc<AtomicBool>,
+    asks: Arc<Asks>,
+    thread: Option<JoinHandle<Counters>>,
+}
+
+impl Background {
+    /// Starts a daemon over the huge frames of a zone, in chunks of 2^`shift` huge frames.
+    ///
+    /// # Errors
+    /// Where the zone has no huge frame, or no thread is to be had.
+    pub fn start<A, R>(
+        settings: Settings,
+        shift: u32,
+        allocator: Arc<A>,
+        mut relocate: R,
+    ) -> std::io::Result<Background>
+    where
+        A: FrameAllocator + Send + 'static,
+        R: Relocate + Send + 'static,
+    {
+        let parts = vec![allocator.zone().huge_range::<A::Geometry>()];
+        let mut chunks = vec![Chunk::default(); Index::chunks_for(&parts, shift)];
+        // What is wrong with it is said before there is a thread.
+        let _ = Index::new(&mut chunks, &parts, shift).map_err(|error: IndexError| {
+            std::io::Error::new(std::io::ErrorKind::InvalidInput, error)
+        })?;
+        let (stop, asks) = (Arc::new(AtomicBool::new(false)), Arc::new(Asks::default()));
+        let (stopped, asked) = (stop.clone(), asks.clone());
+        let body = move || {
+            let huge = parts.iter().map(|part| part.end.0 - part.start.0).sum();
+            let mut memory = vec![Candidate::EMPTY; huge];
+            let Ok(index) = Index::new(&mut chunks, &parts, shift) else {
+                return Counters::default();
+            };
+            let mut daemon = Daemon::new(settings, index, &mut memory);
+            let began = Instant::now();
+            while !stopped.load(Ordering::Acquire) {
+                let now = began.elapsed().as_nanos() as u64;
+                let fmfi = || Fmfi::of::<A::Geometry>(&allocator.stats());
+                match daemon.step(now, &*allocator, &mut relocate, &asked, fmfi) {
+                    Event::Resting(until) | Event::Limited(until) => {
+                        park_timeout(Duration::from_nanos(until.saturating_sub(now)));
+                    }
+                    Event::Below(_) => park_timeout(Duration::from_nanos(daemon.settings().rest)),
+                    Event::Started { .. } | Event::Worked(_) | Event::Finished(_) => {}
+                }
+            }
+            daemon.cancel(&*allocator, &asked);
+            *daemon.counters()
+        };
+        let thread = Builder::new().name("woodlot-compact".into()).spawn(body)?;
+        Ok(Background { stop, asks, thread: Some(thread) })
+    }
+
+    /// What it is asked. [`wake`](Self::wake) makes it look at once.
+    pub fn asks(&self) -> &Asks {
+        &self.asks
+    }
+
+    /// Wakes it up.
+    pub fn wake(&self) {
+        self.thread.iter().for_each(|thread| thread.thread().unpark());
+    }
+
+    /// Stops it after the step under way. What it had isolated is given back; what it did is returned.
+    pub fn stop(mut self) -> Counters {
+        self.end().unwrap_or_default()
+    }
+
+    fn end(&mut self) -> Option<Counters> {
+        let thread = self.thread.take()?;
+        self.stop.store(true, Ordering::Release);
+        thread.thread().unpark();
+        Some(thread.join().unwrap_or_else(|panic| resume_unwind(panic)))
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        // A panic of the owner's calls is theirs to see, unless one is under way already.
+        if !std::thread::panicking() {
+            self.end();
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! When the daemon works, where, how fast, and for whom.
+
+mod world;
+
+use std::ops::Range;
+
+use woodlot_compact::{
+    Asks, Candidate, Chunk, Daemon, Event, Fmfi, Index, IndexError, Patience, Settings, Step,
+    alloc_or_ask,
+};
+use woodlot_frame::{AllocError, Base4K, FrameAllocator, FrameId, HugeId, Order, Request};
+use world::{COMPACT, HUGE, Owner, RIVAL, SLOT, Zone, zone};
+
+/// A zone with so many frames in use in each huge frame.
+fn filled(used: &[usize], seed: u64) -> (Zone, Owner) {
+    let zone = zone(used.len());
+    let mut owner = Owner::new(used.len() * HUGE, seed);
+    for (huge, &used) in used.iter().enumerate() {
+        (0..used).for_each(|frame| _ = owner.alloc_at(&zone, huge * HUGE + frame, 0, false));
+    }
+    (zone, owner)
+}
+
+fn parts(zone: &Zone) -> Vec<Range<HugeId>> {
+    vec![zone.zone().huge_range::<Base4K>()]
+}
+
+fn settings() -> Settings {
+    Settings { rest: 100, longest_rest: 1000, moves: 0, interval: 10, ..Settings::new(COMPACT) }
+}
+
+fn fmfi(zone: &Zone) -> i32 {
+    Fmfi::of::<Base4K>(&zone.stats()).index(Order(9))
+}
+
+/// A daemon with its memory, and a clock.
+struct Rig<'a> {
+    daemon: Daemon<'a>,
+    asks: &'a Asks,
+    now: u64,
+}
+
+impl<'a> Rig<'a> {
+    fn step(&mut self, zone: &Zone, owner: &mut Owner) -> Event {
+        let stats = || Fmfi::of::<Base4K>(&zone.stats());
+        self.daemon.step(self.now, &**zone, owner, self.asks, stats)
+    }
+
+    /// Steps until it has nothing to do; the events, but for the steps of compaction.
+    fn until_idle(&mut self, zone: &Zone, owner: &mut Owner) -> Vec<Event> {
+        let mut events = Vec::new();
+        loop {
+            let event = self.step(zone, owner);
+            if !matches!(event, Event::Worked(_)) {
+                events.push(event);
+            }
+            if !matches!(event, Event::Worked(_) | Event::Started { .. }) {
+                return events;
+            }
+        }
+    }
+}
+
+macro_rules! rig {
+    ($rig:ident, $zone:expr, $settings:expr, $shift:expr) => {
+        let (parts, asks) = (parts(&$zone), Asks::new());
+        let mut chunks = vec![Chunk::default(); Index::chunks_for(&parts, $shift)];
+        let mut memory = vec![Candidate::EMPTY; $zone.zone().frames / HUGE];
+        let index = Index::new(&mut chunks, &parts, $shift).unwrap();
+        let mut $rig =
+            Rig { daemon: Daemon::new($settings, index, &mut memory), asks: &asks, now: 0 };
+    };
+}
+
+#[test]
+fn it_starts_above_the_threshold_and_stops_below() {
+    let (zone, mut owner) = filled(&[500, 400, 40, 60, 0, 0, 0, 0], 1);
+    let before = fmfi(&zone);
+    rig!(rig, zone, settings(), 2);
+    assert!(before > 900);
+    let events = rig.until_idle(&zone, &mut owner);
+    assert_eq!(events[0], Event::Started { index: before, regions: 1 });
+    let Event::Finished(report) = events[1] else { panic!("{events:?}") };
+    assert_eq!((report.won, report.moves), (2, 100));
+    owner.check_all(&zone);
+    // 24 single frames, and six huge ones: 1 - (3096 / 512) / 30.
+    assert_eq!(fmfi(&zone), 799);
+    // It is above still, but there is nothing to gain.
+    rig.now = 100;
+    let events = rig.until_idle(&zone, &mut owner);
+    assert!(
+        matches!(events[..], [Event::Started { .. }, Event::Finished(report)] if report.moves == 0)
+    );
+
+    let mut used = [0; 97];
+    used[5] = 480;
+    let (zone, mut owner) = filled(&used, 1);
+    assert_eq!(fmfi(&zone), 250);
+    rig!(low, zone, Settings { threshold: 10, ..settings() }, 3);
+    assert_eq!(low.daemon.settings().threshold, 200);
+    assert_eq!(low.step(&zone, &mut owner), Event::Started { index: 250, regions: 1 });
+    low.daemon.cancel(&*zone, low.asks);
+    rig!(high, zone, settings(), 3);
+    assert_eq!(high.step(&zone, &mut owner), Event::Below(250));
+    assert_eq!(high.step(&zone, &mut owner), Event::Resting(100));
+    owner.check_all(&zone);
+}
+
+#[test]
+fn a_run_ends_as_soon_as_the_index_is_low() {
+    // Two huge frames can be won; after the first one the index is low enough.
+    let mut used = vec![0; 64];
+    used[..5].copy_from_slice(&[502, 502, 502, 10, 20]);
+    let (zone, mut owner) = filled(&used, 1);
+    assert_eq!(fmfi(&zone), 944);
+    rig!(rig, zone, Settings { threshold: 950, ..settings() }, 6);
+    assert_eq!(rig.step(&zone, &mut owner), Event::Below(944));
+    rig!(rig, zone, Settings { threshold: 920, ..settings() }, 6);
+    let events = rig.until_idle(&zone, &mut owner);
+    assert!(
+        matches!(events[1], Event::Finished(report) if (report.won, report.moves) == (1, 10)),
+        "{events:?}"
+    );
+    owner.check_all(&zone);
+}
+
+#[test]
+fn it_rests_longer_each_time_that_nothing_was_won() {
+    let (zone, mut owner) = filled(&[300, 300, 300, 300], 1);
+    let pinned: Vec<_> = owner.blocks.keys().copied().collect();
+    pinned.iter().for_each(|id| owner.blocks.get_mut(id).unwrap().pinned = true);
+    rig!(rig, zone, settings(), 2);
+    let mut rests = Vec::new();
+    while rests.len() < 6 {
+        if let Event::Resting(until) = rig.step(&zone, &mut owner) {
+            rests.push(until - rig.now);
+            rig.now = until;
+        }
+        // Something changes in the region, or it would not be looked at again.
+        let any = owner.any().unwrap();
+        (0..30).for_each(|_| _ = owner.alloc(&zone, Order(0), true));
+        owner.free(&zone, any);
+    }
+    assert_eq!(rests, [100, 200, 400, 800, 1000, 1000]);
+    assert_eq!(rig.daemon.counters().all.moves, 0);
+    owner.check_all(&zone);
+}
+
+#[test]
+fn a_region_compacted_in_vain_is_left_until_it_changes() {
+    let (zone, mut owner) = filled(&[300, 300, 300, 300, 0, 0, 0, 0], 1);
+    owner.blocks.values_mut().for_each(|held| held.pinned = true);
+    rig!(rig, zone, settings(), 2);
+    assert!(matches!(
+        rig.until_idle(&zone, &mut owner)[..],
+        [Event::Started { .. }, Event::Finished(_)]
+    ));
+    let asked = owner.lookups;
+    for _ in 0..5 {
+        rig.now += 5000;
+        assert!(matches!(rig.step(&zone, &mut owner), Event::Resting(_)));
+    }
+    assert_eq!(owner.lookups, asked);
+    let ids: Vec<_> = owner.blocks.keys().copied().take(200).collect();
+    ids.into_iter().for_each(|id| owner.free(&zone, id));
+    rig.now += 5000;
+    assert!(matches!(rig.step(&zone, &mut owner), Event::Started { .. }));
+    rig.daemon.cancel(&*zone, rig.asks);
+    owner.check_all(&zone);
+}
+
+#[test]
+fn it_moves_no_more_than_it_may() {
+    let (zone, mut owner) = filled(&[100, 200, 200, 250], 1);
+    rig!(rig, zone, Settings { moves: 16, interval: 10, ..settings() }, 2);
+    let mut before = 0;
+    loop {
+        match rig.step(&zone, &mut owner) {
+            Event::Limited(until) => {
+                assert_eq!((owner.copies - before, until), (16, rig.now + 10));
+                (before, rig.now) = (owner.copies, until);
+            }
+            Event::Finished(_) => break,
+            _ => {}
+        }
+    }
+    assert!(before > 200);
+    owner.check_all(&zone);
+}
+
+#[test]
+fn at_most_ten_regions_are_searched_and_the_best_first() {
+    let mut used = vec![0; 40];
+    (0..40).step_by(2).for_each(|huge| used[huge] = 200 + huge);
+    let (zone, mut owner) = filled(&used, 1);
+    rig!(rig, zone, settings(), 1);
+    assert!(matches!(rig.step(&zone, &mut owner), Event::Started { regions: 10, .. }));
+    let regions: Vec<_> = rig.daemon.regions().map(|region| region.start.0..region.end.0).collect();
+    assert_eq!(regions, (0..10).map(|chunk| 2 * chunk..2 * chunk + 2).collect::<Vec<_>>());
+    assert!(rig.daemon.cancel(&*zone, rig.asks).is_some());
+    assert!(!rig.daemon.is_working());
+    owner.check_all(&zone);
+}
+
+#[test]
+fn who_asks_is_served_whatever_the_threshold() {
+    let (zone, mut owner) = filled(&[500, 12, 510, 500], 1);
+    rig!(rig, zone, Settings { threshold: 1000, ..settings() }, 2);
+    assert!(matches!(rig.step(&zone, &mut owner), Event::Below(_)));
+    let request = Request::movable(Order(9), SLOT);
+    let mut waited = 0;
+    let result = alloc_or_ask(&*zone, request, rig.asks, Patience::Fail, || unreachable!());
+    assert_eq!(result, Err(AllocError::OutOfMemory));
+    assert_eq!(rig.step(&zone, &mut owner), Event::Resting(100));
+    let asks = rig.asks;
+    let frame = alloc_or_ask(&*zone, request, asks, Patience::Wait, || {
+        waited += 1;
+        assert!(!matches!(rig.step(&zone, &mut owner), Event::Resting(_)));
+        true
+    });
+    owner.take(frame.unwrap(), Order(9), false);
+    assert!(waited > 12);
+    assert_eq!((rig.daemon.counters().asked, rig.daemon.counters().all.won), (1, 1));
+    // The next one is not to be had; who waits is told so in the end.
+    let second = alloc_or_ask(&*zone, request, asks, Patience::Wait, || {
+        rig.step(&zone, &mut owner);
+        true
+    });
+    assert_eq!(second, Err(AllocError::OutOfMemory));
+    assert_eq!(
+        alloc_or_ask(&*zone, request, asks, Patience::Ask, || unreachable!()),
+        Err(AllocError::OutOfMemory)
+    );
+    assert!(!asks.is_answered(asks.ask(0)));
+    rig.until_idle(&zone, &mut owner);
+    assert!(asks.is_answered(asks.ask(0)));
+    owner.check_all(&zone);
+}
+
+#[test]
+fn two_daemons_on_one_region_exclude_each_other() {
+    for seed in 0..8 {
+        let used: Vec<_> =
+            (0..16).map(|huge| if huge % 2 == 0 { 480 } else { 20 + 2 * huge }).collect();
+        let (zone, mut owner) = filled(&used, seed);
+        rig!(one, zone, settings(), 3);
+        rig!(other, zone, Settings { slot: RIVAL, ..settings() }, 4);
+        let mut emptied = Vec::new();
+        while one.daemon.counters().runs == 0 || other.daemon.counters().runs == 0 {
+            let turn = if owner.random.bool() { &mut one } else { &mut other };
+            if let Event::Worked(Step::Won(huge)) = turn.step(&zone, &mut owner) {
+                emptied.push(huge);
+            }
+            owner.check();
+        }
+        one.daemon.cancel(&*zone, one.asks);
+        other.daemon.cancel(&*zone, other.asks);
+        owner.check_all(&zone);
+        let won = emptied.len();
+        emptied.sort_unstable();
+        emptied.dedup();
+        assert_eq!(emptied.len(), won, "a huge frame was emptied twice");
+        let taken = one.daemon.counters().all.taken + other.daemon.counters().all.taken;
+        assert!(taken > 0 && won > 0, "they never met: {taken} {won}");
+        // What one moves out of a huge frame the other does not move again.
+        assert!(owner.copies <= used.iter().filter(|&&used| used < 100).sum(), "{}", owner.copies);
+    }
+}
+
+#[test]
+fn the_index_knows_holes_of_the_memory() {
+    let parts = [HugeId(3)..HugeId(5), HugeId(5)..HugeId(6), HugeId(40)..HugeId(50)];
+    let mut chunks = [Chunk::default(); 16];
+    assert_eq!(Index::chunks_for(&parts, 2), 13);
+    let index = Index::new(&mut chunks, &parts, 2).unwrap();
+    assert_eq!(index.numbers().collect::<Vec<_>>(), [0, 1, 10, 11, 12]);
+    let regions: Vec<_> = index
+        .numbers()
+        .flat_map(|number| index.regions(number))
+        .map(|r| r.start.0..r.end.0)
+        .collect();
+    assert_eq!(regions, [3..4, 4..5, 5..6, 40..44, 44..48, 48..50]);
+    assert_eq!(index.regions(5).count() + index.regions(99).count(), 0);
+
+    let new = |chunks: usize, parts: &[Range<usize>]| {
+        let parts: Vec<_> = parts.iter().map(|part| HugeId(part.start)..HugeId(part.end)).collect();
+        Index::new(&mut vec![Chunk::default(); chunks], &parts, 2).err()
+    };
+    assert_eq!(new(16, &[]), Some(IndexError::Parts));
+    assert_eq!(new(16, &[3..3]), Some(IndexError::Parts));
+    assert_eq!(new(16, &[3..7, 6..9]), Some(IndexError::Parts));
+    assert_eq!(new(16, &[8..9, 3..4]), Some(IndexError::Parts));
+    assert_eq!(new(2, &[0..9]), Some(IndexError::Chunks(3)));
+    assert!(matches!(new(2, &[0..1, usize::MAX - 1..usize::MAX]), Some(IndexError::Chunks(_))));
+}
+
+#[test]
+fn scores_come_from_the_counters_of_the_engine() {
+    let (zone, _) = filled(&[512, 0, 112, 312, 500, 0, 0, 0], 1);
+    let parts = parts(&zone);
+    let mut chunks = [Chunk::default(); 2];
+    let mut index = Index::new(&mut chunks, &parts, 2).unwrap();
+    (0..2).for_each(|chunk| index.refresh(chunk, &*zone));
+    assert_eq!((index.holes(0), index.score(0)), (400 + 200, (400 * 400 + 200 * 200) / 512));
+    assert_eq!((index.holes(1), index.score(1)), (12, 0));
+    assert_eq!(zone.free_in_huge(FrameId(3 * HUGE).huge::<Base4K>()), 200);
+}
