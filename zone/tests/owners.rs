@@ -793,7 +793,7 @@ fn a_death_in_a_run_hides_the_run() {
                 let survivor = Tagged::new(&*zone, owners, two).expect("it fits");
                 assert_eq!(survivor.release_owner(one, Slot(1)), Ok(owned), "{dies_at:?}");
             }
-            let swept = owners.sweep(&*zone, |_| true).expect("it fits");
+            let swept = owners.sweep(&zone, |_| true).expect("it fits");
             assert_eq!((swept.frames, swept.members), (2 * 77 - owned, 0), "{dies_at:?}");
             let left = if kept { owned } else { 0 };
             assert_eq!(zone.stats().free_frames + left, config().frames);

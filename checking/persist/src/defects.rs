@@ -108,8 +108,6 @@ defects! {
     RecoverySealsFirst,
     /// The same on a file: before what it has resolved is synchronised.
     FileSealedBeforeSync,
-    /// The recovery of a file releases what was cut off before what it rests on is synchronised.
-    FileReleasedBeforeSync,
     /// What the recovery of a file says of calls that were cut off is not synchronised.
     FileSealNotSynced,
     /// A zone in a file is in use before what was recovered is synchronised.
@@ -256,11 +254,6 @@ impl Defect {
             Defect::FileSealNotSynced => {
                 let seal = events.iter().rposition(is_seal);
                 without_sync(&events, seal.map_or(0..0, up_to_fence))
-            }
-            Defect::FileReleasedBeforeSync if events.iter().any(is_seal) => {
-                // The first synchronisation behind that of the zone page.
-                let opening = position(&is_fence).map_or(0, |fence| fence + 1);
-                without_sync(&events, up_to_fence(opening))
             }
             Defect::FileInUseBeforeSync => {
                 let opening = position(&is_fence).map_or(0, |fence| fence + 1);
