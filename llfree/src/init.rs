@@ -1,5 +1,6 @@
 //! Starting up: how many words a zone needs, and what is in them at first.
 
+use core::convert::Infallible;
 use core::marker::PhantomData;
 use core::mem::size_of;
 use core::ops::Range;
@@ -187,7 +188,8 @@ impl<'a, G: Geometry, P: Persistence> LLFree<'a, G, P> {
             Init::Recover => Start::Recover,
         };
         allocator.begin_start(start);
-        allocator.end_start(allocator.start_trees(0..allocator.trees.len(), start));
+        let found = allocator.start_trees(0..allocator.trees.len(), start);
+        let Ok(_) = allocator.end_start(found, || Ok::<_, Infallible>(()));
         Ok(allocator)
     }
 
@@ -280,15 +282,15 @@ impl<'a, G: Geometry, P: Persistence> LLFree<'a, G, P> {
     }
 
     /// Ends starting up, by what was found in all trees; returns it with what calls of an earlier life have left
-    /// half done.
-    pub(crate) fn end_start(&self, mut found: Repairs) -> Repairs {
-        self.resolve_intents(&mut found);
-        // All that the calls to come rest on, also what was right already: an earlier life may have ended between
-        // a write and its write-back.
-        self.lower.persist_all();
+    /// half done. `sync` makes all durable that was written, where that takes more than to write lines back.
+    pub(crate) fn end_start<E>(
+        &self,
+        mut found: Repairs,
+        sync: impl Fn() -> Result<(), E>,
+    ) -> Result<Repairs, E> {
+        self.resolve_records(&mut found, sync)?;
         self.total(TOTAL_FREE).store(found.free_frames as u64, Ordering::Relaxed);
-        self.seal_intents();
-        found
+        Ok(found)
     }
 
     /// Does the tree that begins with huge frame `first` lie wholly in the zone?

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   call      intent ── named ──▶ record ── the write ──▶ rows, states
-//!   recovery  record, under way ── taken back, or brought to its end ──▶ record, cut off
+//!   resolve   record, under way ── taken back, or brought to its end ──▶ record, cut off
 //!   embedder  last_operations, frames_of: what may not be in its log
 //! ```
 //!
@@ -18,7 +18,6 @@ use woodlot_frame::{FrameId, FreeError, Geometry, Order, Persistence, Slot, bloc
 use crate::part::Part;
 use crate::record::{By, End, Header, Intent, Operation, Record, Write, writes_of};
 use crate::row::{ROW_ORDER, row_count, row_mask, row_order};
-use crate::state::Phase;
 use crate::{LLFree, Repairs};
 
 /// What is said by a slot.
@@ -49,7 +48,7 @@ impl<'a, G: Geometry, P: Persistence> LLFree<'a, G, P> {
     }
 
     /// The records of all slots.
-    fn all_records(&self) -> impl Iterator<Item = Record<'a>> {
+    pub(crate) fn all_records(&self) -> impl Iterator<Item = Record<'a>> {
         let records = self.records.chunks_exact(self.record_lines.max(1));
         records.filter(|_| P::INTENTS).filter_map(Record::of)
     }
@@ -279,7 +278,11 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     }
 
     /// The writes whose frames the caller owns beside the one in doubt, if the operation is under way.
-    fn writes_owned(&self, record: Record<'_>, header: Header) -> impl Iterator<Item = Write> {
+    pub(crate) fn writes_owned(
+        &self,
+        record: Record<'_>,
+        header: Header,
+    ) -> impl Iterator<Item = Write> {
         let steps = record.owned::<G>(header).map(move |step| record.write::<G>(header, step));
         steps.chain(self.writes_of_run(record.run_owned(header)))
     }
@@ -291,7 +294,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     }
 
     /// The huge frames of a write, of those that there are.
-    fn huge_of(&self, write: Write) -> Range<usize> {
+    pub(crate) fn huge_of(&self, write: Write) -> Range<usize> {
         let (huge, count) = match write {
             Write::Frames { row, .. } => (Self::place_of_row(row).0, 1),
             Write::Huge { huge, count } => (huge, count),
@@ -300,7 +303,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     }
 
     /// Frees the frames of a write, if all of them are allocated; returns how many were freed.
-    fn release_write(&self, write: Write) -> usize {
+    pub(crate) fn release_write(&self, write: Write) -> usize {
         let (free, frames) = self.free_of(write);
         if free > 0 || frames == 0 {
             return 0;
@@ -325,41 +328,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         if released { frames } else { 0 }
     }
 
-    /// Takes back, or brings to its end, what a crash has cut off. Nobody else uses the zone.
-    pub(crate) fn resolve_intents(&self, found: &mut Repairs) {
-        for record in self.all_records() {
-            let header = record.header();
-            if header.end() != End::UnderWay || header.operation().is_none() {
-                continue;
-            }
-            found.cut_off += 1;
-            for write in self.writes_owned(record, header) {
-                let released = self.release_write(write);
-                found.released += released;
-                found.free_frames += released;
-                let free = |&huge: &usize| released > 0 && self.lower.phase(huge) == Phase::Free;
-                for huge in self.huge_of(write).filter(free) {
-                    self.lower.tidy(huge);
-                    found.free_huge += 1;
-                }
-            }
-        }
-    }
-
-    /// Says in the records what was resolved, so that it is never undone again. All else is persistent before, and what
-    /// records say is then.
-    pub(crate) fn seal_intents(&self) {
-        let persistence = self.lower.persistence();
-        for record in self.all_records() {
-            let header = record.header();
-            record.persist_all(persistence);
-            if header.end() == End::UnderWay {
-                record.put(header.ended(End::CutOff), persistence);
-            }
-        }
-    }
-
-    /// What [`resolve_intents`](Self::resolve_intents) would find, but that each write is looked at by itself.
+    /// What a recovery would find in the records, but that each write is looked at by itself.
     #[cfg(not(any(woodlot_loom, woodlot_shuttle, woodlot_explore)))]
     pub(crate) fn inspect_intents(&self, found: &mut Repairs) {
         for record in self.all_records() {

@@ -67,6 +67,7 @@ mod recovery;
 mod refusal;
 mod repairs;
 mod reservation;
+mod resolve;
 mod row;
 mod rows;
 mod state;

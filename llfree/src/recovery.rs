@@ -12,8 +12,9 @@
 //!
 //! *Crash*: a recovery that stops anywhere leaves a durable part from which another recovery comes to the same end.
 //! For no write of a recovery changes the meaning of a frame in the zone, and the rows that a new state
-//! speaks of are written before that state. What calls with intents have left half done is released at the end;
-//! their records say so when that is persistent.
+//! speaks of are written before that state. What calls with intents have left half done is resolved at the end.
+
+use core::convert::Infallible;
 
 use woodlot_frame::atomics::{AtomicU64, Ordering};
 use woodlot_frame::{
@@ -70,11 +71,36 @@ impl<'a, G: Geometry, P: Persistence> Recovery<'a, G, P> {
     ///
     /// # Progress
     /// As [`help`](Self::help). That nobody helps any more is shown by the type.
+    ///
+    /// # Crash
+    /// What was recovered is persistent by `P` when this returns. A file takes more:
+    /// [`finish_synced`](Self::finish_synced).
     pub fn finish(self) -> (LLFree<'a, G, P>, Repairs) {
+        let Ok(finished) = self.finish_synced(|| Ok::<_, Infallible>(()));
+        finished
+    }
+
+    /// The same on a medium that is durable only when it was synchronised. `sync` makes all durable that was written to the
+    /// durable part before. It is called once; three times if calls were cut off, whose frames are released before the
+    /// second, and whose records become [cut off](crate::End::CutOff) before the third.
+    ///
+    /// # Errors
+    /// That of `sync`. The zone is to be recovered again then.
+    ///
+    /// # Progress
+    /// As [`help`](Self::help), and what `sync` takes.
+    ///
+    /// # Crash
+    /// Each part of the durable part may be lost that was written since `sync` was called last, and another recovery comes
+    /// to the same end. What was recovered is durable when this returns.
+    pub fn finish_synced<E>(
+        self,
+        sync: impl Fn() -> Result<(), E>,
+    ) -> Result<(LLFree<'a, G, P>, Repairs), E> {
         self.help();
         let found = self.found.each_ref().map(|sum| sum.load(Ordering::Relaxed) as usize);
-        let found = self.zone.end_start(Repairs::of(found));
-        (self.zone, found)
+        let found = self.zone.end_start(Repairs::of(found), sync)?;
+        Ok((self.zone, found))
     }
 }
 

@@ -9,7 +9,9 @@ use woodlot_frame::{
     ZoneConfig,
 };
 use woodlot_llfree::LLFree;
-use woodlot_zone::{Member, Memory, Owners, OwnersError, Swept, Tagged, ZoneError};
+use woodlot_zone::{
+    Member, Memory, Owners, OwnersError, Shared, Swept, Tagged, Zone, ZoneError,
+};
 
 symbols! { cold owners:
     show_error(error: &OwnersError, f: &mut Formatter) -> Fmt = Display::fmt(error, f);
@@ -70,8 +72,8 @@ macro_rules! owners {
                 release_owner(a: &Of, dead: Member, slot: Slot) -> Result<usize, OwnersError> =
                     a.release_owner(dead, slot);
                 leave(a: Of, slot: Slot) -> Result<usize, OwnersError> = a.leave(slot);
-                sweep(owners: Table, a: &Engine, kept: u64) -> Result<Swept, OwnersError> =
-                    owners.sweep(a, |member| member.identity() == kept);
+                sweep(owners: Table, zone: &Zone<'static, $geometry, Shared>, kept: u64) -> Result<Swept, OwnersError> =
+                    owners.sweep(zone, |member| member.identity() == kept);
                 zone(a: &Of) -> usize = a.zone().slots;
                 classes(a: &'static Of) -> &'static ClassPolicy = a.classes();
                 drain(a: &Of, slot: Slot) -> Result<(), BadSlot> = a.drain(slot);

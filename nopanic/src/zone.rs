@@ -63,6 +63,7 @@ macro_rules! zone {
                 help(opening: &Begun) -> () = opening.help();
                 finish(opening: Begun) -> Result<(Of, Opened), ZoneError> = opening.finish();
                 sync(zone: &Of) -> Result<(), ZoneError> = zone.sync();
+                resolve(zone: &Of) -> Result<Repairs, ZoneError> = zone.resolve();
                 close(zone: Of) -> Result<Closed, ZoneError> = zone.close();
                 hidden(zone: &Of) -> Hidden = zone.hidden();
                 generation(zone: &Of) -> u32 = zone.generation();

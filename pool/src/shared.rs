@@ -269,7 +269,7 @@ fn set_up(
                 let owners = Owners::open::<Base4K>(table, config)?;
                 let (zone, _) =
                     woodlot_zone::Zone::open(memory, Some(config), Check::Recover, Shared)?;
-                owners.sweep(&*zone, |_| false)?;
+                owners.sweep(&zone, |_| false)?;
                 Ok((zone, owners))
             }
             Found::Used => {

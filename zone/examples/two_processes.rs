@@ -89,7 +89,7 @@ pub fn run(again: impl FnOnce(&Path) -> Command) -> Result<()> {
     };
     // SAFETY: the child is dead, and the zone here is closed.
     let (zone, _) = unsafe { Zone::<Base4K, _>::open(memory, Some(&ZONE), Check::Quick, Shared)? };
-    let swept = owners.sweep(&*zone, |member| member == me)?;
+    let swept = owners.sweep(&zone, |member| member == me)?;
     println!("its last call had hidden {hidden} in the allocator and {} frames", swept.frames);
     assert!(!zone.is_free(kept, Order(9)), "this process lives, and keeps its own");
     assert_eq!(zone.stats().free_frames + 512, ZONE.frames, "nothing is lost");

@@ -130,6 +130,10 @@ impl<'a, G: Geometry, M: Medium> Opening<'a, G, M> {
     ///
     /// # Errors
     /// [`ZoneError::NotDurable`]
+    ///
+    /// # Crash
+    /// The zone is in use when all that was recovered is durable: what was resolved of calls that were cut off, and then
+    /// that it was. Before, it is recovered by the next opening, with the same result.
     pub fn finish(self) -> Result<(Zone<'a, G, M>, Opened), ZoneError> {
         let Self { zone, memory, medium, state, recovery } = self;
         let (allocator, opened) = match recovery {
@@ -144,14 +148,14 @@ impl<'a, G: Geometry, M: Medium> Opening<'a, G, M> {
                 (allocator, Opened::Clean)
             }
             Some((recovery, cause)) => {
-                let (allocator, repairs) = recovery.finish();
+                let durable = Layout::pages(&Layout::on::<G, M::WriteBack>(&zone)?.durable);
+                let (allocator, repairs) =
+                    recovery.finish_synced(|| memory.persist(&medium, durable.clone()))?;
                 (allocator, Opened::Recovered { cause, repairs })
             }
         };
         let zone = Zone::over(allocator, memory, medium, state.to(Phase::InUse))?;
-        if opened != Opened::Clean {
-            zone.sync()?;
-        }
+        // All that was recovered is durable.
         state::set_volatile_version(memory.page(), VOLATILE_VERSION as u64);
         zone.enter()?;
         Ok((zone, opened))

@@ -13,7 +13,7 @@
 //!   alloc     allocator: the block is mine    →  tags: id
 //!   free      tags: freeing                   →  allocator: the block is free
 //!   release   tag = id of a dead member  →  tag: freeing, by a swap  →  allocator: the block is free
-//!   sweep     nobody uses the zone: all that is allocated and nobody's  →  free
+//!   sweep     nobody else uses the zone: records of the dead are resolved; what is allocated and nobody's  →  free
 //! ```
 //!
 //! # Invariants

@@ -3,10 +3,10 @@
 use core::ops::Deref;
 
 use woodlot_frame::{FrameAllocator, Geometry, Init, InitError, Slot, ZoneConfig};
-use woodlot_llfree::{Hidden, LLFree, Tuning, VOLATILE_VERSION};
+use woodlot_llfree::{Hidden, LLFree, Repairs, Tuning, VOLATILE_VERSION};
 
 use crate::layout::{Layout, Memory, PAGE};
-use crate::medium::Medium;
+use crate::medium::{Medium, NotDurable};
 use crate::open::{Check, Opened, Opening};
 use crate::page::{self, Constants, Info, Kind};
 use crate::phase::Phase;
@@ -165,7 +165,28 @@ impl<'a, G: Geometry, M: Medium> Zone<'a, G, M> {
     /// # Errors
     /// [`ZoneError::NotDurable`]
     pub fn sync(&self) -> Result<(), ZoneError> {
-        Ok(self.memory.persist(&self.medium, Layout::pages(&self.layout.durable))?)
+        Ok(self.sync_durable()?)
+    }
+
+    fn sync_durable(&self) -> Result<(), NotDurable> {
+        self.memory.persist(&self.medium, Layout::pages(&self.layout.durable))
+    }
+
+    /// Resolves what deaths have cut off, as a recovery does, in a zone that goes on: what their calls had allocated becomes
+    /// free, and what they were still to free, but for one write of each, and the [intents](crate::Intents) say so
+    /// ([`LLFree::resolve`]). What that is, is durable, and then that it was done, before this returns. Nothing is written
+    /// where no call was cut off.
+    ///
+    /// Nobody else may use the zone meanwhile. Who attached to it is told apart from the dead by nothing here: it is the
+    /// caller who vouches that all others are dead, or wait.
+    ///
+    /// # Errors
+    /// [`ZoneError::NotDurable`]. Resolve again then, or open the zone.
+    ///
+    /// # Crash
+    /// Resolving again, or an opening, comes to the same end.
+    pub fn resolve(&self) -> Result<Repairs, ZoneError> {
+        Ok(self.allocator.resolve(|| self.sync_durable())?)
     }
 
     /// Gives back what the slots hold, and closes the zone: the next one who opens it need not recover it.

@@ -7,9 +7,10 @@ use std::cell::RefCell;
 
 use common::{Blocks, Buffer, G, Recorder, churn, close, config, die, judge};
 use fastrand::Rng;
-use woodlot_frame::Init;
+use woodlot_frame::{Batch, FrameAllocator, FrameId, Init, Order, Request, Slot};
 use woodlot_zone::{
-    Cause, Check, Closed, Info, NotDurable, Opened, Opening, PAGE, Phase, Zone, ZoneError,
+    Cause, Check, Closed, End, Info, Intents, Layout, Medium, NotDurable, Opened, Opening, PAGE,
+    Phase, Zone, ZoneError,
 };
 
 /// What a crash could have left between `before` and `after`: each line, or each word of the zone page, is that of
@@ -32,10 +33,7 @@ fn torn(before: &[u8], after: &[u8], rng: &mut Rng) -> Vec<Vec<u8>> {
     [before.to_vec()].into_iter().chain(mixed).chain([after.to_vec()]).collect()
 }
 
-fn begin<'b, 'r>(
-    buffer: &'b Buffer,
-    medium: &'r Recorder<'b>,
-) -> Result<Opening<'b, G, &'r Recorder<'b>>, ZoneError> {
+fn begin<M: Medium>(buffer: &Buffer, medium: M) -> Result<Opening<'_, G, M>, ZoneError> {
     // SAFETY: the buffer is the caller's.
     unsafe { Opening::begin(buffer.memory(), Some(&config()), Check::Quick, medium) }
 }
@@ -174,6 +172,72 @@ fn what_was_synchronised_stays_allocated() {
             judge(&*zone, &kept, false);
         }
     }
+}
+
+/// Power fails in an opening that takes a batch back which a crash has cut off: the next opening takes it back if this one
+/// has not, and never again.
+#[test]
+fn an_opening_that_loses_power_resolves_a_call_once() {
+    const COUNT: usize = 40;
+    const DONE: usize = 30;
+    let (layout, slot) = (Layout::with_intents::<G>(&config()).expect("a zone"), Slot(1));
+    let buffer = Buffer::new(layout.len);
+    let shared = Recorder::new(&buffer, usize::MAX);
+    // SAFETY: the buffer is this test's.
+    let zone =
+        unsafe { Zone::<G, _>::format(buffer.memory(), &config(), Init::Free, Intents(&shared)) };
+    let zone = zone.expect("a zone");
+    let mut blocks = [FrameId(0); COUNT];
+    let request = Request::movable(Order(1), slot);
+    assert_eq!(zone.alloc_batch(request, Batch::All, &mut blocks), Ok(COUNT));
+    die(zone);
+    // As if it had come to block number `DONE`: see LAYOUT.md.
+    let mut cut_off = buffer.image();
+    let record = layout.durable.end - (config().slots - slot.0) * 4096;
+    let header = (COUNT as u64) << 16 | (DONE as u64) << 8 | 15 << 4 | 1 << 2 | 1;
+    cut_off[record..record + 8].copy_from_slice(&header.to_le_bytes());
+
+    let buffer = Buffer::of_image(&cut_off);
+    let medium = Recorder::new(&buffer, usize::MAX);
+    let opened = begin(&buffer, Intents(&medium)).and_then(Opening::finish);
+    let (zone, Opened::Recovered { repairs, .. }) = opened.expect("it opens") else {
+        panic!("it is recovered")
+    };
+    assert_eq!((repairs.cut_off, repairs.released), (1, 2 * DONE));
+    assert_eq!(zone.last_operation(slot).map(|last| last.end), Some(End::CutOff));
+    die(zone);
+    let durable = |image: &[u8]| image[layout.durable.clone()].to_vec();
+    let state = |image: &[u8]| image[64 * 8..65 * 8].to_vec();
+    let (steps, due) = (medium.images.into_inner(), buffer.image());
+    assert_eq!(steps.len(), 1 + 5, "page, what was found, what was released, the record, page");
+    assert!(durable(&steps[5]) == durable(&due), "all is durable");
+    let mut rng = Rng::with_seed(24);
+    let (mut seen, mut in_use) = ([0; 2], 0);
+    for pair in steps.windows(2) {
+        for image in torn(&pair[0], &pair[1], &mut rng) {
+            if state(&image) == state(&due) {
+                assert!(durable(&image) == durable(&due), "what is in use is recovered");
+                in_use += 1;
+            }
+            let buffer = Buffer::of_image(&image);
+            let medium = Recorder::new(&buffer, usize::MAX);
+            let opened = begin(&buffer, Intents(&medium)).and_then(Opening::finish);
+            let (zone, Opened::Recovered { repairs, .. }) = opened.expect("it opens") else {
+                panic!("it is recovered")
+            };
+            assert!(durable(&buffer.image()) == durable(&due), "it leads to something else");
+            seen[repairs.cut_off] += 1;
+            // Who owns the frames now keeps them.
+            for &block in &blocks[..DONE] {
+                assert!(zone.alloc(Request::movable(Order(1), Slot(2)).at(block)).is_ok());
+            }
+            die(zone);
+            let opened = begin(&buffer, Intents(&medium)).and_then(Opening::finish);
+            let (zone, _) = opened.expect("it opens");
+            assert!(blocks.iter().all(|&block| !zone.is_free(block, Order(0))));
+        }
+    }
+    assert!(seen.iter().all(|&count| count > 10) && in_use > 0, "{seen:?}, {in_use}");
 }
 
 #[test]

@@ -11,12 +11,12 @@ use common::{Buffer, G, config, die};
 use fastrand::Rng;
 use woodlot_frame::{
     AllocError, Base4K, Batch, Class, FrameAllocator, FrameId, FreeError, Geometry, HugeId, Init,
-    Order, RangeRequest, Request, Slot, blocks, can_free_run,
+    Order, RangeRequest, Request, Slot, ZoneConfig, blocks, can_free_run,
 };
-use woodlot_llfree::{End, LLFree, Operation};
+use woodlot_llfree::{LLFree, Operation};
 use woodlot_zone::{
-    Check, Field, Layout, Member, Memory, Owners, OwnersError, PAGE, Shared, Tagged, Zone,
-    ZoneError, erase,
+    Check, End, Field, Intents, Layout, Member, Memory, Opened, Owners, OwnersError, PAGE, Repairs,
+    Shared, Tagged, Zone, ZoneError, erase,
 };
 
 type Shared64<'b> = Zone<'b, G, Shared>;
@@ -252,7 +252,7 @@ fn a_sweep_frees_all_but_what_is_kept() {
     let (zone, _) = common::open(&buffer, Check::Quick, Shared).expect("it opens");
     let owners = open(&buffer).expect("a table");
     let lost = model.frames(members[1].id()) + 4;
-    let swept = owners.sweep(&*zone, |member| member.identity() == 1).expect("it fits");
+    let swept = owners.sweep(&zone, |member| member.identity() == 1).expect("it fits");
     assert_eq!((swept.frames, swept.members), (lost, 1));
     assert!(zone.is_free(hidden, Order(2)));
     model.owned.retain(|_, block| block.1 == members[0].id());
@@ -263,7 +263,7 @@ fn a_sweep_frees_all_but_what_is_kept() {
     assert_eq!(zone.stats().free_frames, free);
     assert_eq!(owners.members().collect::<Vec<_>>(), [members[0]]);
     assert_eq!(owners.slot_owner(Slot(2)), None, "nobody uses the zone");
-    let again = owners.sweep(&*zone, |_| true).expect("it fits");
+    let again = owners.sweep(&zone, |_| true).expect("it fits");
     assert_eq!((again.frames, again.members), (0, 0), "once is enough");
     // Who is kept goes on.
     let kept = Tagged::new(&*zone, owners, members[0]).expect("it fits");
@@ -355,7 +355,7 @@ fn a_table_that_is_not_what_it_must_be_is_refused() {
         let other = Zone::<G, _>::format(small.memory(), &config_of_other, Init::Free, Shared);
         let other = other.expect("a zone");
         assert_eq!(Tagged::new(&*other, owners, me).err(), Some(OwnersError::OtherZone));
-        assert_eq!(owners.sweep(&*other, |_| true), Err(OwnersError::OtherZone));
+        assert_eq!(owners.sweep(&other, |_| true), Err(OwnersError::OtherZone));
         let mismatch = Owners::open::<G>(behind(&buffer), &config_of_other);
         let field = Field::Start;
         let expected = OwnersError::Page(ZoneError::Mismatch { field, expected: 6, found: 5 });
@@ -513,9 +513,139 @@ fn die_in_the_middle(dies_at: Step, order: Order, kept: bool) {
     }
     let left = if kept { left } else { 0 };
     assert_eq!(zone.stats().free_frames + order.frames() + left, config().frames);
-    let swept = owners.sweep(&*zone, |_| true).expect("it fits");
+    let swept = owners.sweep(&zone, |_| true).expect("it fits");
     assert_eq!((swept.frames, swept.members), (order.frames(), 0), "{dies_at:?}, {order}");
     assert_eq!(zone.stats().free_frames + left, config().frames);
+}
+
+/// What the slot of a member says that died after two of the four rows of a block of order 8.
+struct CutOff {
+    buffer: Buffer,
+    block: FrameId,
+}
+
+const DEAD_SLOT: Slot = Slot(1);
+const ROWS: ZoneConfig = ZoneConfig::new(Base4K::TREE_FRAMES, 3);
+
+type WithIntents<'b> = Zone<'b, Base4K, Intents<Shared>>;
+
+impl CutOff {
+    /// Two members: the first one lives, the second one has [`DEAD_SLOT`].
+    fn new() -> (Self, [Member; 2]) {
+        let zone_len = Layout::with_intents::<Base4K>(&ROWS).expect("a zone").len;
+        let table = Owners::len(&ROWS, MEMBERS).expect("a table");
+        let mut this = CutOff { buffer: Buffer::new(zone_len + table), block: FrameId(0) };
+        // SAFETY: the buffer is the test's.
+        let (zone, owners) = unsafe {
+            let medium = Intents(Shared);
+            let zone = WithIntents::format(this.buffer.memory(), &ROWS, Init::Free, medium);
+            (zone.expect("a zone"), Owners::format::<Base4K>(this.table(), &ROWS, MEMBERS))
+        };
+        let owners = owners.expect("a table");
+        let members = [1, 2].map(|identity| owners.join(identity).expect("there is room"));
+        owners.claim_slot(members[1], DEAD_SLOT).expect("nobody has it");
+        let block = zone.alloc(Request::movable(Order(8), DEAD_SLOT)).expect("there is room");
+        // The last row was not begun. The one before is in doubt, and has happened.
+        zone.free(FrameId(block.0 + 192), Order(6), Slot(0)).expect("it is allocated");
+        die(zone);
+        let mut image = this.buffer.image();
+        let layout = Layout::with_intents::<Base4K>(&ROWS).expect("a zone");
+        let record = layout.durable.end - (ROWS.slots - DEAD_SLOT.0) * 4096;
+        let header = (block.0 as u64) << 16 | 2 << 8 | 8 << 4 | 1 << 2 | 1;
+        image[record..record + 8].copy_from_slice(&header.to_le_bytes());
+        this.buffer.set_image(&image);
+        this.block = block;
+        (this, members)
+    }
+
+    fn table(&self) -> Memory<'_> {
+        let zone = Layout::with_intents::<Base4K>(&ROWS).expect("a zone").len;
+        self.buffer.memory().behind(zone).expect("a page")
+    }
+
+    /// Who survives, or comes later, without an opening.
+    fn attach(&self) -> (WithIntents<'_>, Owners<'_>) {
+        // SAFETY: the test has the buffer, and opens the zone only when this one is dropped.
+        unsafe {
+            let zone = Zone::attach(self.buffer.memory(), Some(&ROWS), Intents(Shared));
+            let owners = Owners::open::<Base4K>(self.table(), &ROWS);
+            (zone.expect("it is in use"), owners.expect("a table"))
+        }
+    }
+
+    /// After the deaths of all: what was found, and the zone.
+    fn open(&self) -> (WithIntents<'_>, Owners<'_>, Repairs) {
+        // SAFETY: as above.
+        let opened =
+            unsafe { Zone::open(self.buffer.memory(), Some(&ROWS), Check::Quick, Intents(Shared)) };
+        let (zone, Opened::Recovered { repairs, .. }) = opened.expect("it opens") else {
+            panic!("it is recovered")
+        };
+        // SAFETY: as above.
+        let owners = unsafe { Owners::open::<Base4K>(self.table(), &ROWS) };
+        (zone, owners.expect("a table"), repairs)
+    }
+}
+
+/// Who sweeps a zone that it has attached to leaves no record that speaks of frames which have new owners soon.
+#[test]
+fn a_sweep_resolves_what_a_death_has_cut_off() {
+    let (cut_off, [living, _]) = CutOff::new();
+    let (zone, owners) = cut_off.attach();
+    let swept = owners.sweep(&zone, |member| member == living).expect("it fits");
+    assert_eq!((swept.frames, swept.members), (192, 1), "two rows, and the one in doubt");
+    assert_eq!(zone.last_operation(DEAD_SLOT).map(|last| last.end), Some(End::CutOff));
+    assert_eq!((zone.free_frames(), zone.stats().free_frames), (ROWS.frames, ROWS.frames));
+    // The frames have a new owner, on another slot.
+    let two = Tagged::new(&*zone, owners, living).expect("it fits");
+    let again = Request::movable(Order(8), Slot(2)).at(cut_off.block);
+    assert_eq!(two.alloc(again), Ok(cut_off.block));
+    die(zone);
+    let (zone, owners, repairs) = cut_off.open();
+    assert_eq!((repairs.cut_off, repairs.released), (0, 0), "nothing is taken from it");
+    assert_eq!(owners.owned_by(living), 256);
+    assert_eq!(zone.stats().free_frames, ROWS.frames - 256);
+    let two = Tagged::new(&*zone, owners, living).expect("it fits");
+    assert_eq!(two.free(cut_off.block, Order(8), Slot(0)), Ok(()));
+}
+
+/// A sweep that dies after any of its steps is done again.
+#[test]
+fn a_sweep_that_stops_is_done_again() {
+    let (cut_off, [living, _]) = CutOff::new();
+    let (zone, owners) = cut_off.attach();
+    let repairs = zone.resolve().expect("nothing fails");
+    assert_eq!((repairs.cut_off, repairs.released), (1, 128));
+    assert_eq!(zone.resolve(), Ok(Repairs::default()), "once is enough");
+    assert_eq!(zone.stats().free_frames, ROWS.frames - 64);
+    let swept = owners.sweep(&zone, |member| member == living).expect("it fits");
+    assert_eq!(swept.frames, 64, "the row in doubt");
+    assert_eq!(zone.stats().free_frames, ROWS.frames);
+}
+
+/// What the record of a dead member's slot names, a release beside the living leaves alone: nobody gets it, so the next
+/// opening takes it back; or the next owner of the slot overwrites the record, and a sweep finds it.
+#[test]
+fn a_release_leaves_what_a_record_names() {
+    for reused in [false, true] {
+        let (cut_off, [living, dead]) = CutOff::new();
+        let (zone, owners) = cut_off.attach();
+        let survivor = Tagged::new(&*zone, owners, living).expect("it fits");
+        assert_eq!(survivor.release_owner(dead, Slot(0)), Ok(0));
+        owners.claim_slot(living, DEAD_SLOT).expect("it was given free");
+        let slot = if reused { DEAD_SLOT } else { Slot(2) };
+        while survivor.alloc(Request::movable(Order::BASE, slot)).is_ok() {}
+        let owned = owners.owned_by(living);
+        assert!((0..192).all(|frame| owners.owner(FrameId(cut_off.block.0 + frame)).is_none()));
+        die(zone);
+        let (zone, owners, repairs) = cut_off.open();
+        let released = if reused { 0 } else { 128 };
+        assert_eq!(repairs.released, released);
+        assert_eq!(owners.owned_by(living), owned);
+        let swept = owners.sweep(&zone, |member| member == living).expect("it fits");
+        assert_eq!(swept.frames, 192 - released);
+        assert_eq!(zone.stats().free_frames + owned, ROWS.frames, "nothing is lost");
+    }
 }
 
 /// A member that dies while it releases another one is released itself; then the other one can be.
@@ -564,7 +694,7 @@ fn a_release_that_stops_is_taken_over() {
     until_it_dies(|| assert!(leaving.leave(Slot(0)).is_ok()));
     assert!(owners.members().any(|member| member == leaver), "others find who died leaving");
     third.release_owner(leaver, Slot(0)).expect("it is dead");
-    let swept = owners.sweep(&*zone, |member| member == three).expect("it fits");
+    let swept = owners.sweep(&zone, |member| member == three).expect("it fits");
     assert!(swept.frames >= hidden, "{swept:?}");
     assert_eq!((zone.stats().free_frames, swept.members), (config().frames, 1));
     assert_eq!(owners.members().collect::<Vec<_>>(), [three]);
@@ -663,7 +793,7 @@ fn a_death_in_a_run_hides_the_run() {
                 let survivor = Tagged::new(&*zone, owners, two).expect("it fits");
                 assert_eq!(survivor.release_owner(one, Slot(1)), Ok(owned), "{dies_at:?}");
             }
-            let swept = owners.sweep(&*zone, |_| true).expect("it fits");
+            let swept = owners.sweep(&zone, |_| true).expect("it fits");
             assert_eq!((swept.frames, swept.members), (2 * 77 - owned, 0), "{dies_at:?}");
             let left = if kept { owned } else { 0 };
             assert_eq!(zone.stats().free_frames + left, config().frames);

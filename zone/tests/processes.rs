@@ -326,7 +326,7 @@ fn what_the_dead_owned_is_released_while_others_go_on() {
     let Opened::Recovered { repairs, .. } = opened else { panic!("{opened:?}") };
     // SAFETY: it is the table of this zone.
     let tags = unsafe { Owners::open::<G>(table, &config()) }.expect("a table");
-    let swept = tags.sweep(&*zone, |member| member.identity() == me.into()).expect("it fits");
+    let swept = tags.sweep(&zone, |member| member.identity() == me.into()).expect("it fits");
     println!(
         "{KILLS} processes killed, {released} frames released by this one, {} hidden until the sweep",
         swept.frames

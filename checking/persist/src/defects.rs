@@ -104,6 +104,20 @@ defects! {
     RecoveryReleasesTooLittle,
     /// The recovery takes a free back as if it were an allocation.
     RecoveryTakesFreesBack,
+    /// The recovery says that a call is resolved before what it has resolved is persistent.
+    RecoverySealsFirst,
+    /// The same on a file: before what it has resolved is synchronised.
+    FileSealedBeforeSync,
+    /// What the recovery of a file says of calls that were cut off is not synchronised.
+    FileSealNotSynced,
+    /// A zone in a file is in use before what was recovered is synchronised.
+    FileInUseBeforeSync,
+    /// A synchronisation leaves the records out.
+    FileRecordsNotSynced,
+    /// A synchronisation leaves the last piece before the records out: rows, states or both.
+    FileStatesNotSynced,
+    /// A synchronisation leaves the first piece of the rows out.
+    FileRowsNotSynced,
 }
 
 impl Defect {
@@ -124,7 +138,8 @@ impl Defect {
             | Defect::RecoveryNotSealed
             | Defect::RecoveryReleasesTooMuch
             | Defect::RecoveryReleasesTooLittle
-            | Defect::RecoveryTakesFreesBack => Phase::Recovery,
+            | Defect::RecoveryTakesFreesBack
+            | Defect::RecoverySealsFirst => Phase::Recovery,
             _ => Phase::Operation,
         };
         if its == phase { self } else { Defect::Nothing }
@@ -133,6 +148,16 @@ impl Defect {
     /// Is this one of intents?
     pub(crate) fn needs_intents(self) -> bool {
         self as usize >= Defect::IntentAfterWrite as usize
+    }
+
+    /// Is it one of zones in files?
+    pub(crate) fn is_of_files(self) -> bool {
+        self as usize >= Defect::FileSealedBeforeSync as usize
+    }
+
+    /// Does it change records so that a recovery makes something else of them?
+    pub(crate) fn misleads(self) -> bool {
+        self.needs_intents() && self != Defect::RecoverySealsFirst && !self.is_of_files()
     }
 
     /// Is it one of a batch that is longer than a page of a record?
@@ -190,6 +215,73 @@ impl Defect {
         }
         all
     }
+}
+
+/// Recoveries.
+impl Defect {
+    /// The events as a recovery with this defect has them.
+    pub(crate) fn recovery(
+        self,
+        events: Vec<Event>,
+        records: &Range<usize>,
+        record_len: usize,
+    ) -> Vec<Event> {
+        let is_seal = |event: &Event| match (event, Said::of(event, records, record_len)) {
+            (Event::Store(store), Some(Said::Header)) => {
+                [store.before, store.after].map(|header| header >> 2 & 3) == [1, 2]
+            }
+            _ => false,
+        };
+        let is_in_use = |event: &Event| matches!(event, Event::Store(store) if store.word == STATE && store.after & 3 == 1);
+        let is_fence = |event: &Event| matches!(event, Event::Fence { .. });
+        let position = |is: &dyn Fn(&Event) -> bool| events.iter().position(is);
+        let up_to_fence = |first: usize| {
+            let fence = events.iter().skip(first).position(is_fence);
+            first..fence.map_or(events.len(), |fence| first + fence + 1)
+        };
+        match self {
+            // Of each the store, and what makes it persistent.
+            Defect::RecoverySealsFirst => {
+                let seals = (0..events.len()).filter(|&at| is_seal(&events[at]));
+                moved(&events, seals.flat_map(up_to_fence).collect(), 0)
+            }
+            Defect::FileSealedBeforeSync => {
+                let seals = (0..events.len()).filter(|&at| is_seal(&events[at]));
+                // Behind the zone page, which says that the zone is being opened.
+                let opening = position(&is_fence).map_or(0, |fence| fence + 1);
+                moved(&events, seals.collect(), opening)
+            }
+            Defect::FileSealNotSynced => {
+                let seal = events.iter().rposition(is_seal);
+                without_sync(&events, seal.map_or(0..0, up_to_fence))
+            }
+            Defect::FileInUseBeforeSync => {
+                let opening = position(&is_fence).map_or(0, |fence| fence + 1);
+                let in_use = position(&is_in_use).map_or(0..0, up_to_fence);
+                moved(&events, in_use.collect(), opening)
+            }
+            _ => events,
+        }
+    }
+}
+
+/// The word of the zone page that has the state: see LAYOUT.md.
+pub(crate) const STATE: usize = 64;
+
+/// The events with some of them, in their order, at another place.
+fn moved(events: &[Event], some: Vec<usize>, to: usize) -> Vec<Event> {
+    let others = |range: Range<usize>| range.filter(|at| !some.contains(at));
+    let order = others(0..to).chain(some.iter().copied()).chain(others(to..events.len()));
+    order.map(|at| events[at]).collect()
+}
+
+/// The events, but for write-backs and fences among these.
+fn without_sync(events: &[Event], some: Range<usize>) -> Vec<Event> {
+    let is_sync = |event: &Event| matches!(event, Event::WriteBack { .. } | Event::Fence { .. });
+    let all = events.iter().enumerate();
+    all.filter(|(at, event)| !some.contains(at) || !is_sync(event))
+        .map(|(_, &event)| event)
+        .collect()
 }
 
 /// A word of a record.

@@ -10,6 +10,8 @@ pub enum Model {
     Eadr,
     /// What was written back and fenced.
     Adr,
+    /// What was synchronised, and any page as it was since.
+    File,
 }
 
 /// What a crash interrupts.
@@ -47,10 +49,10 @@ pub struct Figures {
     /// Calls.
     pub calls: u64,
     /// Images, by model and phase.
-    pub images: [[u64; 3]; 2],
+    pub images: [[u64; 3]; 3],
     /// Images that differ from one another in their history, each of which was recovered.
     pub recovered: u64,
-    /// Points with ADR.
+    /// Points with ADR, and with a file.
     pub points: Points,
 }
 
@@ -74,14 +76,14 @@ impl AddAssign for Figures {
 
 impl Display for Figures {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let [eadr, adr] = self.images;
+        let [eadr, adr, file] = self.images;
         let Points { whole, sampled } = self.points;
         writeln!(f, "{} calls in {} histories; images of a crash in", self.calls, self.histories)?;
         writeln!(f, "  {:<8}{:>12}{:>12}{:>12}", "", "operation", "start", "recovery")?;
-        for (name, [operation, start, recovery]) in [("eADR", eadr), ("ADR", adr)] {
+        for (name, [operation, start, recovery]) in [("eADR", eadr), ("ADR", adr), ("file", file)] {
             writeln!(f, "  {name:<8}{operation:>12}{start:>12}{recovery:>12}")?;
         }
-        write!(f, "ADR: every image at {whole} points, a sample at {sampled}; ")?;
+        write!(f, "ADR and files: every image at {whole} points, a sample at {sampled}; ")?;
         write!(f, "{} images with {} recoveries, 0 violations", self.all(), self.recovered)
     }
 }

@@ -6,17 +6,20 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use fastrand::Rng;
 use woodlot_frame::{
-    AllocError, Batch, Class, FrameAllocator, FrameId, Geometry, HugeId, Order, RangeRequest,
-    Request, Slot, blocks,
+    AllocError, Batch, Class, FrameAllocator, FrameId, Geometry, HugeId, Order, Persistence,
+    RangeRequest, Request, Slot, blocks,
 };
 use woodlot_llfree::Reclaim;
 use woodlot_recorder::mark;
 
 use crate::judge::Call;
-use crate::memory::{Kind, Zone};
+use crate::memory::Zone;
 
 /// The entries of a record that lie in its first page.
 const PAGE: usize = 255;
+
+/// What a thread says before it synchronises the zone; and then this and one more.
+pub const SYNC: usize = 1 << 40;
 
 /// A block that a thread owns.
 pub type Block = (FrameId, Order);
@@ -40,7 +43,7 @@ impl Books {
 }
 
 /// A thread of a history.
-pub struct Hand<'h, 'm, G: Geometry, P: Kind> {
+pub struct Hand<'h, 'm, G: Geometry, P: Persistence> {
     zone: &'h Zone<'m, G, P>,
     books: &'h Books,
     rng: Rng,
@@ -49,9 +52,11 @@ pub struct Hand<'h, 'm, G: Geometry, P: Kind> {
     offline: Vec<(HugeId, usize)>,
     /// A part of a block that was freed, and is to be taken again so that the block can be joined.
     again: Option<Block>,
+    /// What synchronises the zone, if that does something.
+    sync: Option<&'h (dyn Fn() + Sync)>,
 }
 
-impl<'h, 'm, G: Geometry, P: Kind> Hand<'h, 'm, G, P> {
+impl<'h, 'm, G: Geometry, P: Persistence> Hand<'h, 'm, G, P> {
     pub fn new(
         zone: &'h Zone<'m, G, P>,
         books: &'h Books,
@@ -62,7 +67,12 @@ impl<'h, 'm, G: Geometry, P: Kind> Hand<'h, 'm, G, P> {
         let mut rng = Rng::with_seed(seed);
         let slot = if P::INTENTS { number } else { rng.usize(..zone.zone().slots) };
         let slot = Slot(slot);
-        Self { zone, books, rng, slot, owned, offline: Vec::new(), again: None }
+        Self { zone, books, rng, slot, owned, offline: Vec::new(), again: None, sync: None }
+    }
+
+    /// As well as its calls, the thread synchronises the zone at times.
+    pub fn on_a_file(self, sync: &'h (dyn Fn() + Sync)) -> Self {
+        Self { sync: Some(sync), ..self }
     }
 
     /// Frees so many blocks, and then makes so many calls.
@@ -81,6 +91,13 @@ impl<'h, 'm, G: Geometry, P: Kind> Hand<'h, 'm, G, P> {
             if let Some(block) = self.again.take() {
                 self.claim(block);
                 continue;
+            }
+            if let Some(sync) = self.sync
+                && self.rng.u8(..12) == 0
+            {
+                mark(SYNC);
+                sync();
+                mark(SYNC + 1);
             }
             match self.rng.u8(..32) {
                 0..9 => self.alloc(),

@@ -1,4 +1,12 @@
-//! The images that a crash could leave.
+//! The images that a loss of power could leave.
+//!
+//! ```text
+//!   medium   a piece of it             is certain when               and else holds
+//!   ADR      a cache line              written back, and a fence     what was certain, and any number of the stores
+//!   file     a page, or a sector of it synchronised                  that followed, in their order
+//! ```
+//!
+//! A synchronisation of a file is recorded as a write-back of each piece, and a fence.
 
 use fastrand::Rng;
 use woodlot_recorder::{Event, LINE_WORDS};
@@ -8,7 +16,7 @@ use crate::figures::Points;
 /// At one point so many images of ADR are looked at; if there are more, a sample of as many.
 pub const BOUND: usize = 24;
 
-/// A line of the durable memory.
+/// A piece of the durable memory.
 #[derive(Clone)]
 struct Line {
     /// What it holds at least: so many of its stores.
@@ -25,6 +33,8 @@ pub struct Power {
     /// What is certain to be there after a loss of power.
     certain: Vec<u64>,
     lines: Vec<Line>,
+    /// The words of a line.
+    grain: usize,
     /// What each thread has written back: lines, and how many of their stores.
     written: Vec<Vec<(usize, usize)>>,
 }
@@ -32,9 +42,14 @@ pub struct Power {
 impl Power {
     /// All of it is persistent.
     pub fn on(words: Vec<u64>) -> Self {
+        Self::in_pieces(words, LINE_WORDS)
+    }
+
+    /// The same, of which pieces of so many words are lost apart.
+    pub fn in_pieces(words: Vec<u64>, grain: usize) -> Self {
         let line = Line { certain: 0, pending: Vec::new() };
-        let lines = vec![line; words.len() / LINE_WORDS];
-        Self { certain: words.clone(), visible: words, lines, written: Vec::new() }
+        let lines = vec![line; words.len().div_ceil(grain)];
+        Self { certain: words.clone(), visible: words, lines, grain, written: Vec::new() }
     }
 
     /// The threads are gone, and what they had written back and not fenced.
@@ -46,9 +61,10 @@ impl Power {
         match *event {
             Event::Store(store) => {
                 self.visible[store.word] = store.after;
-                self.lines[store.word / LINE_WORDS].pending.push((store.word, store.after));
+                self.lines[store.word / self.grain].pending.push((store.word, store.after));
             }
             Event::WriteBack { thread, line, but } => {
+                let line = line * LINE_WORDS / self.grain;
                 let Line { certain, pending } = &self.lines[line];
                 let stores = certain + pending.len().saturating_sub(but);
                 self.of(thread).push((line, stores));

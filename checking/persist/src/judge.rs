@@ -26,14 +26,21 @@ pub struct Call {
 }
 
 impl Call {
+    /// The frames that it takes, gives back, takes out of use or puts back.
+    pub fn frames(&self) -> impl Iterator<Item = usize> {
+        let all = self.took.iter().chain(&self.gave).chain(self.out_of_use());
+        all.flat_map(Range::clone)
+    }
+
     /// The frames that it takes out of use, for a time or for good.
     fn out_of_use(&self) -> impl Iterator<Item = &Range<usize>> {
         self.outside.iter().chain(&self.reclaimed).chain(&self.tried)
     }
 }
 
+/// Whose a frame is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Owner {
+pub enum Owner {
     Nobody,
     Somebody,
     /// Out of use.
@@ -104,7 +111,7 @@ impl<'h> Owners<'h> {
 
     /// Is this what a crash may leave?
     pub fn judge(&self, found: &Found) -> Result<(), String> {
-        let calls = || self.under_way.iter().map(|&number| &self.calls[number]);
+        let calls = || self.calls_under_way();
         let mut may = vec![false; self.owners.len()];
         let named = |frame: usize| match &found.named {
             Some(named) => named[frame],
@@ -203,7 +210,17 @@ impl<'h> Owners<'h> {
         }
     }
 
+    /// Whose each frame is.
+    pub fn owners(&self) -> &[Owner] {
+        &self.owners
+    }
+
     /// The calls that are under way.
+    pub fn calls_under_way(&self) -> impl Iterator<Item = &'h Call> {
+        self.under_way.iter().map(|&number| &self.calls[number])
+    }
+
+    /// The same, for messages.
     pub fn under_way(&self) -> String {
         let texts = self.under_way.iter().map(|&number| self.calls[number].text.as_str());
         let texts: Vec<&str> = texts.collect();

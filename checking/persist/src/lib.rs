@@ -12,9 +12,10 @@
 //!      └────────────────────▶ judge ◀─────────────────────────      a crash of the recovery could leave
 //! ```
 //!
-//! Two models of memory are simulated. With *eADR* a store is persistent when it is visible: one image after each
+//! Three models of memory are simulated. With *eADR* a store is persistent when it is visible: one image after each
 //! store. With *ADR* each line holds what was written back and fenced, and any number of the stores that followed,
-//! in their order: the images are all combinations of lines up to a bound, and a sample of them above.
+//! in their order: the images are all combinations of lines up to a bound, and a sample of them above. A *file* is the
+//! same with pages in place of lines, and with synchronisations in place of write-backs and fences: see [`file`].
 //!
 //! What is judged of each image: frames that are owned are allocated; frames that were freed are free; what else
 //! is allocated belongs to calls that were under way, and a call of one write has either happened or not; the
@@ -24,9 +25,11 @@
 
 pub mod defects;
 pub mod figures;
+mod file;
 mod history;
 mod images;
 mod judge;
 mod memory;
 mod recovery;
 pub mod run;
+mod trial;

@@ -30,7 +30,7 @@ impl Kind for Intents<Simulated> {
 }
 
 /// What is in the volatile memory after a crash.
-const FORGOTTEN: u64 = 0xa5a5_a5a5_a5a5_a5a5;
+pub const FORGOTTEN: u64 = 0xa5a5_a5a5_a5a5_a5a5;
 
 #[derive(Default)]
 #[repr(align(64))]

@@ -5,21 +5,15 @@ use std::rc::Rc;
 
 use fastrand::Rng;
 use woodlot_frame::atomics::Ordering::Relaxed;
-use woodlot_frame::{
-    Batch, FrameAllocator, FrameId, FreeError, Geometry, Init, Order, Request, Slot,
-};
-use woodlot_llfree::End;
+use woodlot_frame::{Geometry, Init};
 use woodlot_recorder::{Event, LINE_WORDS, record};
 
 use crate::defects::Defect;
 use crate::figures::{Figures, Model, Phase, Points};
 use crate::images::Power;
-use crate::judge::{Found, Named};
+use crate::judge::Found;
 use crate::memory::{Kind, Memory, Zone};
-
-/// Of zones above this, only one image of some has everything allocated and freed.
-const SMALL: usize = 4096;
-const SOME: u64 = 16;
+use crate::trial::{counts_agree, free_everything, is_tried, look, take_everything};
 
 /// What a recovery has made of an image.
 pub struct Recovered {
@@ -88,9 +82,7 @@ impl<'m> Recoveries<'m> {
                 "a second recovery changed the durable memory: word {word}, {before:#x} to {after:#x}"
             ));
         }
-        let sum = words.iter().fold(0u64, |sum, word| sum.rotate_left(7) ^ word);
-        let seed = sum.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        if self.memory.config.frames <= SMALL || seed.is_multiple_of(SOME) {
+        if let Some(seed) = is_tried(&words, self.memory.config.frames) {
             take_everything(&again, &found, seed)?;
             if P::INTENTS {
                 let last = look(&self.zone::<G, P>());
@@ -115,7 +107,7 @@ impl<'m> Recoveries<'m> {
         figures: &mut Figures,
     ) -> Result<(), String> {
         // A record that misleads a recovery would mislead the second one further.
-        if self.defect.needs_intents() {
+        if self.defect.misleads() {
             return Ok(());
         }
         power.abandon();
@@ -161,98 +153,9 @@ impl<'m> Recoveries<'m> {
         let body = || {
             memory.zone::<G, P>(Init::Recover, defect);
         };
-        record::<()>(memory.addresses(), 0, vec![Box::new(body)]).1
+        let (_, events) = record::<()>(memory.addresses(), 0, vec![Box::new(body)]);
+        defect.recovery(events, &memory.record_words(), memory.record_len())
     }
-}
-
-/// Which frames are allocated or offline.
-fn look<G: Geometry, P: Kind>(zone: &Zone<'_, G, P>) -> Found {
-    let frames = || (0..zone.zone().frames).map(|frame| FrameId(zone.zone().start.0 + frame));
-    let offline = |frame| zone.can_free(frame, Order(0), Slot(0)) == Err(FreeError::Offline(frame));
-    let mut named = vec![Named::Not; zone.zone().frames];
-    for last in zone.last_operations() {
-        let how = if last.end == End::CutOff { Named::CutOff } else { Named::Whole };
-        for run in zone.frames_of(last) {
-            let first = run.start.0 - zone.zone().start.0;
-            named[first..first + run.count].iter_mut().for_each(|named| *named = how.max(*named));
-        }
-    }
-    Found {
-        allocated: frames().map(|frame| !zone.is_free(frame, Order(0))).collect(),
-        offline: frames().map(offline).collect(),
-        reclaimed: frames().map(|frame| zone.flags(frame.huge::<G>()).reclaimed).collect(),
-        named: P::INTENTS.then_some(named),
-    }
-}
-
-/// Do all counts agree with the bits?
-fn counts_agree<G: Geometry, P: Kind>(zone: &Zone<'_, G, P>, found: &Found) -> Result<(), String> {
-    let free = found.allocated.iter().filter(|&&allocated| !allocated).count();
-    let (stats, quick) = (zone.stats(), zone.free_frames());
-    let huge = |first: usize| {
-        let block = found.allocated.get(first..first + G::HUGE_FRAMES);
-        block.is_some_and(|block| !block.contains(&true))
-    };
-    let start = zone.zone().start.0;
-    let first = start.next_multiple_of(G::HUGE_FRAMES) - start;
-    let free_huge =
-        (first..zone.zone().frames).step_by(G::HUGE_FRAMES).filter(|&first| huge(first));
-    let offline = found.offline.iter().filter(|&&offline| offline).count() / G::HUGE_FRAMES;
-    let due = (free, free, free_huge.count(), offline);
-    let said = (stats.free_frames, quick, stats.free_huge, stats.offline_huge);
-    if said == due { Ok(()) } else { Err(format!("counts {said:?}, by the bits {due:?}")) }
-}
-
-/// Allocates every free frame, and nothing else.
-fn take_everything<G: Geometry, P: Kind>(
-    zone: &Zone<'_, G, P>,
-    found: &Found,
-    seed: u64,
-) -> Result<(), String> {
-    let mut taken = found.allocated.clone();
-    let mut take = |frame: FrameId, order: Order| {
-        let first = frame.0 - zone.zone().start.0;
-        taken[first..first + order.frames()].iter_mut().try_for_each(|taken| {
-            if std::mem::replace(taken, true) {
-                Err(format!("frame {frame} has two owners"))
-            } else {
-                Ok(())
-            }
-        })
-    };
-    let slot = Slot(seed as usize % zone.zone().slots);
-    if !seed.is_multiple_of(3) {
-        // Large blocks first; otherwise base frames break every huge frame.
-        for order in Order::all::<G>().rev() {
-            while let Ok(frame) = zone.alloc(Request::movable(order, slot)) {
-                take(frame, order)?;
-            }
-        }
-    }
-    let mut some = [FrameId(0); 32];
-    while let Ok(count) = zone.alloc_batch(Request::movable(Order(0), slot), Batch::UpTo, &mut some)
-    {
-        some[..count].iter().try_for_each(|&frame| take(frame, Order(0)))?;
-    }
-    match taken.iter().filter(|&&taken| !taken).count() {
-        0 => Ok(()),
-        left => Err(format!("{left} free frames cannot be allocated")),
-    }
-}
-
-/// Frees every frame, each alone.
-fn free_everything<G: Geometry, P: Kind>(
-    zone: &Zone<'_, G, P>,
-    found: &Found,
-) -> Result<(), String> {
-    let start = zone.zone().start.0;
-    for (frame, _) in found.offline.iter().enumerate().filter(|&(_, &offline)| !offline) {
-        let freed = zone.free(FrameId(start + frame), Order(0), Slot(frame % zone.zone().slots));
-        freed.map_err(|why| format!("frame +{frame} cannot be freed: {why}"))?;
-    }
-    let all = found.offline.iter().filter(|&&offline| !offline).count();
-    let free = zone.stats().free_frames;
-    if free == all { Ok(()) } else { Err(format!("{free} of {all} frames are free in the end")) }
 }
 
 impl Defect {

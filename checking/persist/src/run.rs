@@ -8,6 +8,7 @@ use woodlot_recorder::{Event, record};
 
 use crate::defects::{Defect, Simulated};
 use crate::figures::{Figures, Model, Phase, Points};
+use crate::file;
 use crate::history::{Block, Books, Hand};
 use crate::images::Power;
 use crate::judge::Owners;
@@ -16,7 +17,7 @@ use crate::recovery::Recoveries;
 
 /// A geometry with huge frames of 2^`H` base frames and trees of `T` huge frames.
 #[derive(Clone, Copy, Debug)]
-struct Tiny<const H: u32, const T: usize>;
+pub struct Tiny<const H: u32, const T: usize>;
 
 impl<const H: u32, const T: usize> Geometry for Tiny<H, T> {
     const BASE_SHIFT: u32 = 12;
@@ -34,9 +35,15 @@ const WHOLE_TREE: u64 = 64;
 /// What a crash would have spoiled.
 pub fn history(seed: u64, defect: Defect) -> Result<Figures, String> {
     let mut rng = Rng::with_seed(seed);
-    let ended = match rng.u8(..4) == 0 || defect.needs_intents() {
-        true => of_kind::<Intents<Simulated>>(&mut rng, defect),
-        false => of_kind::<Simulated>(&mut rng, defect),
+    let on_a_file = match defect {
+        Defect::Nothing => rng.u8(..4) == 0,
+        defect => defect.is_of_files(),
+    };
+    let with_intents = rng.u8(..4) == 0 || defect.needs_intents();
+    let ended = match (on_a_file, with_intents) {
+        (true, _) => file::history(&mut rng, defect),
+        (false, true) => of_kind::<Intents<Simulated>>(&mut rng, defect),
+        (false, false) => of_kind::<Simulated>(&mut rng, defect),
     };
     ended.map_err(|why| format!("{why}\nreplay: cargo xtask persist --replay {seed}"))
 }
@@ -62,7 +69,7 @@ const ROOMS: [usize; 6] = [3, 7, 31, 255, 255, LONG];
 const LONG: usize = 511;
 
 /// The most threads of a history.
-const THREADS: usize = 3;
+pub const THREADS: usize = 3;
 
 fn config<G: Geometry, P: Kind>(rng: &mut Rng, defect: Defect) -> ZoneConfig {
     let start = if rng.bool() { 0 } else { rng.usize(..3 * G::MAX_FRAMES) };
@@ -125,7 +132,7 @@ fn start<G: Geometry, P: Kind>(
     let every = (events.len() / 6).max(1);
     for (number, event) in events.iter().enumerate() {
         let page = memory.page_word();
-        let mut judge = |image: &[u64], model: Model, images: &mut [[u64; 3]; 2]| {
+        let mut judge = |image: &[u64], model: Model, images: &mut [[u64; 3]; 3]| {
             images[model as usize][Phase::Start as usize] += 1;
             if wrong.is_err() {
                 return;

@@ -157,7 +157,7 @@ fn bury<M: Keeping>(
 }
 
 /// Frees all that the dead have left, by the table of the owners: nothing is lost then. What is wrong, if something is.
-fn sweep<M: Keeping>(zone: &Allocator<'_, M>, log: &Log<'_>, owners: Owners<'_>) -> Option<String> {
+fn sweep<M: Keeping>(zone: &Zone<'_, G, M>, log: &Log<'_>, owners: Owners<'_>) -> Option<String> {
     if let Err(cause) = owners.sweep(zone, |_| false) {
         return Some(format!("the owners cannot be swept: {cause}"));
     }

@@ -8,6 +8,7 @@ use super::members::Member;
 use super::tags::MOST_IDS;
 use crate::ZoneError;
 use crate::field::OWNERS_MAGIC;
+use crate::medium::NotDurable;
 
 /// Why something of an owner table failed. Nothing was changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,6 +18,8 @@ pub enum OwnersError {
     Page(ZoneError),
     /// A table has room for 1 to 32767 members.
     Members(usize),
+    /// The zone could not be made durable.
+    NotDurable(NotDurable),
     /// The table is that of a zone with other frames or slots than the allocator's.
     OtherZone,
     /// Every entry has a member.
@@ -60,6 +63,7 @@ impl fmt::Display for OwnersError {
                 "this is no owner table: it begins with {magic:#018x}, not {OWNERS_MAGIC:#018x}"
             ),
             Self::Page(error) => write!(f, "owner table: {error}"),
+            Self::NotDurable(error) => write!(f, "{error}"),
             Self::Members(asked) => {
                 write!(f, "an owner table has room for 1 to {MOST_IDS} members, not for {asked}")
             }
@@ -88,6 +92,9 @@ impl core::error::Error for OwnersError {}
 
 impl From<ZoneError> for OwnersError {
     fn from(error: ZoneError) -> Self {
-        Self::Page(error)
+        match error {
+            ZoneError::NotDurable(error) => Self::NotDurable(error),
+            error => Self::Page(error),
+        }
     }
 }

@@ -2,11 +2,13 @@
 
 use core::ops::Range;
 
-use woodlot_frame::{FrameAllocator, FrameId, Order, Slot, blocks};
+use woodlot_frame::{FrameAllocator, FrameId, Geometry, Order, Slot, blocks};
 
 use super::error::OwnersError;
 use super::members::Member;
 use super::{Owners, Tagged};
+use crate::medium::Medium;
+use crate::zone::Zone;
 
 /// What a sweep found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -81,25 +83,31 @@ impl Owners<'_> {
     /// **What was allocated without tags is freed too.** Only a table that was there from the zone's beginning, by which
     /// all was allocated, may be swept.
     ///
-    /// Nobody else may use the zone or the table meanwhile: this is what is done after
-    /// [`Zone::open`](crate::Zone::open).
+    /// The zone may have been opened, or the caller has attached to it, or goes on with it. Calls that deaths have cut off
+    /// are [resolved](Zone::resolve) first. (A record that stayed under way would speak of frames that have new
+    /// owners soon, and the next recovery would free them.)
+    ///
+    /// Nobody else may use the zone or the table meanwhile, another sweep included: who comes second waits, for a lock
+    /// that a death gives up, such as one of a file, and then finds nothing to do.
     ///
     /// # Errors
-    /// [`OwnersError::OtherZone`]
+    /// [`OwnersError::OtherZone`]; [`OwnersError::NotDurable`], and nothing was swept.
     ///
     /// # Progress
     /// Linear in the zone's frames.
     ///
     /// # Crash
     /// A sweep that stops is done again by the next one.
-    pub fn sweep<A: FrameAllocator>(
+    pub fn sweep<G: Geometry, M: Medium>(
         &self,
-        allocator: &A,
+        zone: &Zone<'_, G, M>,
         keep: impl Fn(Member) -> bool,
     ) -> Result<Swept, OwnersError> {
+        let allocator = &**zone;
         self.check(allocator)?;
+        let mut frames = zone.resolve()?.released;
         let zone = allocator.zone().range();
-        let (mut next, mut frames) = (zone.start, 0);
+        let mut next = zone.start;
         for free in allocator.free_runs(zone.clone()).chain([zone.end..zone.end]) {
             frames += self.sweep_allocated(allocator, next..free.start, &keep);
             next = free.end;
