@@ -16,6 +16,9 @@ pub struct Shuttle {
     /// Schedules of LLFree, and a tenth of it of each form of NBBS [default: 10⁷; short 8 · 10⁴]
     #[arg(long)]
     schedules: Option<usize>,
+    /// Schedules of LLFree with intents, in which threads stop for ever [default: 10⁶; short 8000]
+    #[arg(long)]
+    deaths: Option<usize>,
     /// Schedules of kmem [default: 3 · 10⁵; short 2000]
     #[arg(long)]
     kmem: Option<usize>,
@@ -25,6 +28,9 @@ pub struct Shuttle {
     /// Only the schedules of this batch, as a failure printed it
     #[arg(long, value_name = "ENGINE:SEED")]
     replay: Option<String>,
+    /// Only the schedules of this history in which threads stop for ever, as a failure printed it
+    #[arg(long, value_name = "SEED")]
+    deaths_replay: Option<u64>,
     /// Only the schedules of this history of kmem, as a failure printed it
     #[arg(long, value_name = "SEED")]
     kmem_replay: Option<u64>,
@@ -34,16 +40,26 @@ const SEED: u64 = 1;
 
 impl From<Length> for Shuttle {
     fn from(length: Length) -> Self {
-        Self { length, schedules: None, kmem: None, seed: SEED, replay: None, kmem_replay: None }
+        Self {
+            length,
+            schedules: None,
+            deaths: None,
+            kmem: None,
+            seed: SEED,
+            replay: None,
+            deaths_replay: None,
+            kmem_replay: None,
+        }
     }
 }
 
 /// Runs the histories of zones and those of kmem, or what is replayed.
 pub fn shuttle(shuttle: &Shuttle) -> Result<Outcome, String> {
-    let figures = match (&shuttle.replay, &shuttle.kmem_replay) {
-        (Some(_), _) => zones(shuttle)?,
-        (None, Some(_)) => kmem(shuttle)?,
-        (None, None) => format!("{}; {}", zones(shuttle)?, kmem(shuttle)?),
+    let of_zones = shuttle.replay.is_some() || shuttle.deaths_replay.is_some();
+    let figures = match (of_zones, &shuttle.kmem_replay) {
+        (true, _) => zones(shuttle)?,
+        (false, Some(_)) => kmem(shuttle)?,
+        (false, None) => format!("{}; {}", zones(shuttle)?, kmem(shuttle)?),
     };
     Ok(Outcome::Ran(figures))
 }
@@ -66,8 +82,11 @@ fn zones(shuttle: &Shuttle) -> Result<String, String> {
     let mut command = histories("run", ZONES);
     command.args(["--quiet", "--"]);
     command.args(["--llfree", &llfree.to_string(), "--nbbs", &llfree.div_ceil(10).to_string()]);
-    command.args(["--seed", &shuttle.seed.to_string()]);
+    let deaths = shuttle.deaths.unwrap_or(if short { 8000 } else { 1_000_000 });
+    command.args(["--deaths", &deaths.to_string(), "--seed", &shuttle.seed.to_string()]);
     command.args(shuttle.replay.iter().flat_map(|batch| ["--replay", batch]));
+    let deaths_replay = shuttle.deaths_replay.iter();
+    command.args(deaths_replay.flat_map(|seed| ["--deaths-replay".into(), seed.to_string()]));
     let said = capture(&mut command)?;
     let (lines, figure) = said.trim_end().rsplit_once('\n').unwrap_or(("", said.trim_end()));
     println!("{lines}");

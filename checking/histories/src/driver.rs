@@ -1,5 +1,6 @@
 //! Runs batches on all cores, until one fails.
 
+use std::ops::AddAssign;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::thread::{available_parallelism, scope};
@@ -8,6 +9,7 @@ use std::time::{Duration, Instant};
 use clap::{Parser, ValueEnum};
 use fastrand::Rng;
 use woodlot_histories::batch::{BatchId, Engine, SCHEDULES};
+use woodlot_histories::deaths;
 use woodlot_histories::defects::{ALL, Defect};
 use woodlot_histories::history::Figures;
 use woodlot_histories::ledger::Judged;
@@ -21,12 +23,18 @@ struct Args {
     /// So many of each form of NBBS
     #[arg(long)]
     nbbs: usize,
+    /// So many of LLFree with intents, in which threads stop for ever
+    #[arg(long)]
+    deaths: usize,
     /// What every choice follows from
     #[arg(long)]
     seed: u64,
     /// Only this batch
     #[arg(long)]
     replay: Option<BatchId>,
+    /// Only this batch in which threads stop for ever
+    #[arg(long)]
+    deaths_replay: Option<u64>,
 }
 
 /// A seeded defect must be found in so many batches.
@@ -40,9 +48,11 @@ const PROGRESS: Duration = Duration::from_secs(30);
 
 pub fn main() -> ExitCode {
     let args = Args::parse();
-    let ended = match args.replay {
-        Some(id) => id.run(None).map(|figures| format!("{id} passes: {}", said(&figures))),
-        None => run(&args),
+    let ended = match (args.replay, args.deaths_replay) {
+        (Some(id), _) => id.run(None).map(|figures| format!("{id} passes: {}", said(&figures))),
+        (None, Some(seed)) => deaths::run(seed, deaths::defects::Defect::Nothing)
+            .map(|figures| format!("{seed} passes: {}", said_of_deaths(&figures))),
+        (None, None) => run(&args),
     };
     match ended {
         Ok(figures) => {
@@ -69,7 +79,47 @@ fn run(args: &Args) -> Judged<String> {
         println!("{name} and on: {}; {rate:.0} a second", said(&figures));
         all += figures;
     }
-    Ok(format!("{}; {found} of {found} seeded defects found", said(&all)))
+    let (deaths, more) = with_deaths(args.deaths, first)?;
+    let found = found + more;
+    Ok(format!("{}; {deaths}; {found} of {found} seeded defects found", said(&all)))
+}
+
+/// Histories of LLFree with intents, in which threads stop for ever, after their seeded defects; what was done, and how
+/// many defects there are.
+fn with_deaths(schedules: usize, first: u64) -> Judged<(String, usize)> {
+    for &defect in deaths::defects::ALL {
+        let seeds = first..first + DEFECT_BATCHES as u64;
+        let failures = seeds.map(|seed| deaths::run(seed, defect).err());
+        let found = failures.enumerate().find_map(|(number, why)| {
+            let why = why.filter(|why| defect.is_found_by(why))?;
+            Some((number * deaths::SCHEDULES + 1, why))
+        });
+        let Some((number, why)) = found else {
+            return Err(format!(
+                "deaths with {defect:?} pass {DEFECT_BATCHES} batches from {first}"
+            ));
+        };
+        let why: String = why.lines().next().unwrap_or_default().chars().take(150).collect();
+        println!("deaths {:24} found in {number:6} schedules: {why}", format!("{defect:?}"));
+    }
+    let start = Instant::now();
+    let figures = on_all_cores("deaths", schedules.div_ceil(deaths::SCHEDULES), |number| {
+        let seed = first + number;
+        let line = |why| format!("{why}\nreplay: cargo xtask shuttle --deaths-replay {seed}");
+        deaths::run(seed, deaths::defects::Defect::Nothing).map_err(line)
+    })?;
+    let (said, rate) =
+        (said_of_deaths(&figures), figures.schedules as f64 / start.elapsed().as_secs_f64());
+    println!("{said}; {rate:.0} a second");
+    Ok((said, deaths::defects::ALL.len()))
+}
+
+fn said_of_deaths(figures: &deaths::log::Figures) -> String {
+    let deaths::log::Figures { schedules, calls, dead, inside, cut_off, named } = figures;
+    format!(
+        "with intents {schedules} schedules of {calls} calls, in which {dead} threads stopped, {inside} of them \
+         inside a call, of which {cut_off} were cut off; {named} frames of theirs were named"
+    )
 }
 
 fn said(figures: &Figures) -> String {
@@ -82,15 +132,23 @@ fn said(figures: &Figures) -> String {
     )
 }
 
-/// Runs so many batches on all cores.
+/// Runs so many batches of an engine on all cores.
 fn search(engine: Engine, first: u64, batches: usize) -> Judged<Figures> {
-    let run = |seed| {
-        let id = BatchId { engine, seed };
+    on_all_cores(&format!("{engine:?}"), batches, |number| {
+        let id = BatchId { engine, seed: first + number };
         let line = |why| format!("{why}\nreplay: cargo xtask shuttle --replay {id}");
         id.run(None).map_err(line)
-    };
+    })
+}
+
+/// Runs so many batches, by their numbers, on all cores; the sum of their figures.
+fn on_all_cores<F: Copy + Default + AddAssign + Send>(
+    name: &str,
+    batches: usize,
+    run: impl Fn(u64) -> Judged<F> + Sync,
+) -> Judged<F> {
     let begin = Instant::now();
-    let next = Mutex::new((0, Figures::default(), Ok(()), begin));
+    let next = Mutex::new((0, F::default(), Ok(()), begin));
     let work = || {
         while let Some(number) = {
             let mut state = next.lock().expect("nobody panics with it");
@@ -99,16 +157,16 @@ fn search(engine: Engine, first: u64, batches: usize) -> Judged<Figures> {
             *number += 1;
             mine
         } {
-            let figures = run(first + number as u64);
+            let figures = run(number as u64);
             let mut state = next.lock().expect("nobody panics with it");
-            let (_, all, ended, told) = &mut *state;
+            let (begun, all, ended, told) = &mut *state;
             match figures {
                 Ok(figures) => *all += figures,
                 Err(why) => *ended = Err(why),
             }
             if told.elapsed() > PROGRESS {
                 let seconds = begin.elapsed().as_secs();
-                eprintln!("{engine:?}: {} schedules after {seconds} s", all.schedules);
+                eprintln!("{name}: {begun} of {batches} batches begun after {seconds} s");
                 *told = Instant::now();
             }
         }

@@ -2,9 +2,10 @@
 
 use std::marker::PhantomData;
 
+use woodlot_frame::atomics::Ordering::Relaxed;
 use woodlot_frame::atomics::{AtomicU8, AtomicU32, AtomicU64};
-use woodlot_frame::{FrameAllocator, Geometry, Init, ZoneConfig};
-use woodlot_llfree::{LLFree, Line, TreeStates, Tuning};
+use woodlot_frame::{FrameAllocator, Geometry, Init, Persistence, Volatile, ZoneConfig};
+use woodlot_llfree::{LLFree, Line, Parts, RecordLine, TreeStates, Tuning};
 use woodlot_nbbs::{Form, Nbbs};
 
 use crate::exhaustion::Hides;
@@ -58,15 +59,13 @@ pub struct LLFreeWords {
     leaves: Vec<AtomicU64>,
     trees: Vec<Line<AtomicU64>>,
     children: Vec<AtomicU32>,
+    intents: Vec<RecordLine>,
 }
 
-impl Family for OfLLFree {
-    type Words = LLFreeWords;
-    type Zone<'a, G: Geometry> = LLFree<'a, G>;
-    const HIDES: Hides = Hides::Child;
-
-    fn words<G: Geometry>(config: &ZoneConfig) -> LLFreeWords {
-        let lengths = woodlot_llfree::Parts::lengths::<G>(config).expect("plans have legal zones");
+impl LLFreeWords {
+    /// Words for a zone, all zero; with records, if `P` has intents.
+    pub fn new<G: Geometry, P: Persistence>(config: &ZoneConfig) -> LLFreeWords {
+        let lengths = Parts::lengths::<G>(config).expect("plans have legal zones");
         let [rows, states, totals, slots, masks, leaves, trees, children] = lengths;
         LLFreeWords {
             rows: zeros(rows),
@@ -77,7 +76,58 @@ impl Family for OfLLFree {
             leaves: zeros(leaves),
             trees: zeros(trees),
             children: zeros(children),
+            intents: zeros(Parts::records::<P>(config).expect("plans have legal zones")),
         }
+    }
+
+    /// The words as the allocator takes them.
+    pub fn parts(&self) -> Parts<'_> {
+        Parts {
+            rows: &self.rows,
+            states: &self.states,
+            totals: &self.totals,
+            slots: &self.slots,
+            masks: &self.masks,
+            leaves: &self.leaves,
+            trees: &self.trees,
+            children: &self.children,
+            intents: &self.intents,
+        }
+    }
+
+    /// The words that outlive a crash.
+    pub fn durable(&self) -> impl Iterator<Item = &AtomicU64> {
+        let states = self.states.iter().flat_map(|line| &line.0);
+        self.rows.iter().chain(states).chain(self.records())
+    }
+
+    /// The words of the records of all slots.
+    pub fn records(&self) -> impl Iterator<Item = &AtomicU64> {
+        self.intents.iter().flat_map(|line| line.as_flattened())
+    }
+
+    /// What a crash leaves of a zone's words; in the others is anything.
+    pub fn after_a_crash<G: Geometry, P: Persistence>(&self, config: &ZoneConfig) -> LLFreeWords {
+        let left = Self::new::<G, P>(config);
+        let forgotten =
+            [&left.totals, &left.slots, &left.masks, &left.leaves].into_iter().flatten();
+        let forgotten = forgotten.chain(left.trees.iter().map(|entry| &entry.0));
+        forgotten.for_each(|word| word.store(0xa5a5_a5a5_a5a5_a5a5, Relaxed));
+        left.children.iter().for_each(|word| word.store(0xa5a5_a5a5, Relaxed));
+        left.durable()
+            .zip(self.durable())
+            .for_each(|(to, from)| to.store(from.load(Relaxed), Relaxed));
+        left
+    }
+}
+
+impl Family for OfLLFree {
+    type Words = LLFreeWords;
+    type Zone<'a, G: Geometry> = LLFree<'a, G>;
+    const HIDES: Hides = Hides::Child;
+
+    fn words<G: Geometry>(config: &ZoneConfig) -> LLFreeWords {
+        LLFreeWords::new::<G, Volatile>(config)
     }
 
     fn zone<'a, G: Geometry>(
@@ -86,20 +136,9 @@ impl Family for OfLLFree {
         init: Init,
         reserve_after_frees: u8,
     ) -> LLFree<'a, G> {
-        let parts = woodlot_llfree::Parts {
-            rows: &words.rows,
-            states: &words.states,
-            totals: &words.totals,
-            slots: &words.slots,
-            masks: &words.masks,
-            leaves: &words.leaves,
-            trees: &words.trees,
-            children: &words.children,
-            intents: &[],
-        };
         let mut tuning = Tuning::DEFAULT;
         tuning.reserve_after_frees = reserve_after_frees;
-        LLFree::from_parts(config, tuning, parts, init).expect("the words suffice")
+        LLFree::from_parts(config, tuning, words.parts(), init).expect("the words suffice")
     }
 }
 

@@ -16,11 +16,15 @@
 //! can be freed, and everything allocated again in the largest orders; no thread waits for one that is
 //! never scheduled again (`schedules`).
 //!
+//! Beside them stand histories with intents, in which threads stop for ever and a recovery follows (`deaths`).
+//!
 //! Under shuttle every access to an atomic word is sequentially consistent, and a place where another
 //! thread may go on. A batch follows from its engine and its seed, and is replayed by them.
 
 #[cfg(woodlot_shuttle)]
 pub mod batch;
+#[cfg(woodlot_shuttle)]
+pub mod deaths;
 pub mod defects;
 pub mod engine;
 pub mod exhaustion;
