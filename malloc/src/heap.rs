@@ -11,7 +11,7 @@
 
 use core::ptr::NonNull;
 
-use woodlot_kmem::{Cookie, Kmem, PAGE, SizeStats, Wide};
+use woodlot_kmem::{Cookie, Kmem, PAGE, SizeStats, Sizes, Wide};
 
 use crate::busy::{self, Busy};
 use crate::large::{LARGEST, Large};
@@ -119,8 +119,8 @@ pub fn alloc_aligned(bytes: usize, align: usize) -> Option<NonNull<u8>> {
 #[inline]
 pub fn alloc_zeroed(bytes: usize, align: usize) -> Option<NonNull<u8>> {
     let block = alloc_aligned(bytes, align)?;
-    // A mapping that is new is zero. Of a small block nothing is known, so nothing is looked up.
-    let is_zero = bytes.max(align) > LARGEST || bytes > PAGE && KMEM.is_zero(block);
+    // A mapping that is new is zero. Of a block that caches keep nothing is known, so nothing is looked up.
+    let is_zero = bytes.max(align) > LARGEST || bytes > Wide::MOST && KMEM.is_zero(block);
     if !is_zero {
         // SAFETY: the block has so many bytes.
         unsafe { block.write_bytes(0, bytes) };

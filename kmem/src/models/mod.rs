@@ -1,7 +1,7 @@
-//! Models of the allocator: two CPUs, a few pages, every interleaving.
+//! Models of the allocator: two CPUs, a few pages of one node or two, a few objects, every interleaving.
 //!
 //! ```text
-//!   scenarios   cpus: tables of scripts      lock: alone
+//!   scenarios   cpus, nodes, objects: tables of scripts      lock: alone
 //!      │
 //!   script      a thread on its CPU: what it owns, its calls    ──►  says what it owns
 //!      │                                                                  │

@@ -2,17 +2,34 @@
 
 use std::vec::Vec;
 
-use super::world::{Block, World, sit, wander};
-use super::{On, Op, std};
+use super::world::{Block, sit, wander};
+use super::{On, Op, Scenario, std};
 
 /// What a thread owns.
 pub(super) type State = Vec<Block>;
 
+/// What the threads of a scenario share.
+pub(super) trait Shared {
+    /// As it is after the setup.
+    fn new(scenario: &Scenario) -> Self;
+
+    fn scenario(&self) -> &Scenario;
+
+    /// What the setup has allocated.
+    fn blocks(&self) -> &[Option<Block>];
+
+    /// Makes a call; `blocks` are what the allocations of this thread have got.
+    fn call(&self, op: Op, blocks: &mut Vec<Option<Block>>);
+
+    /// All threads have ended, and had these blocks: everything comes back, and can be had again.
+    fn settle<'b>(&self, blocks: impl Iterator<Item = &'b Block>);
+}
+
 /// Runs the script of a thread. Returns what it owns at the end.
-pub(super) fn run(world: &World, number: usize) -> State {
-    let script = &world.scenario.threads[number];
+pub(super) fn run(world: &impl Shared, number: usize) -> State {
+    let script = &world.scenario().threads[number];
     let mut blocks: Vec<Option<Block>> =
-        script.owns.iter().map(|&call| world.blocks[call]).collect();
+        script.owns.iter().map(|&call| world.blocks()[call]).collect();
     match script.on {
         On::Cpu(cpu) => sit(cpu),
         On::All => wander(),

@@ -1,4 +1,4 @@
-//! An allocator over a few pages, and the CPUs of its threads.
+//! An allocator over a few pages, or one for each of two nodes, and the CPUs of their threads.
 #![allow(clippy::missing_const_for_thread_local, reason = "loom's have no constants")]
 
 use std::boxed::Box;
@@ -12,9 +12,10 @@ use loom::thread_local;
 use std::thread_local;
 use woodlot_frame::atomics::{AtomicU32, Ordering};
 
+use super::script::Shared;
 use super::{Op, Scenario, std};
 use crate::page::{Descriptor, Kind, PageId};
-use crate::{Cpus, Guarded, Hooks, Kmem, Misuse, NoPages, PAGE, Pages, Size, Sizes, Table};
+use crate::{Cpus, Guarded, Hooks, Kmem, Misuse, NoPages, Nodes, PAGE, Pages, Size, Sizes, Table};
 
 /// CPUs, and threads on them.
 pub(super) const CPUS: usize = 2;
@@ -52,13 +53,17 @@ pub(super) fn wander() {
 }
 
 /// The CPU that the thread was on last.
-#[cfg(woodlot_explore)]
 pub(super) fn seat() -> usize {
     SEAT.with(Cell::get).cpu
 }
 
 /// CPUs, each of which is kept to one caller between `enter` and `leave`: 1, and 0 otherwise.
 pub(super) struct Seats([AtomicU32; CPUS]);
+
+/// Caches of CPUs on which nobody is.
+pub(super) fn caches() -> Guarded<Seats, CPUS> {
+    Guarded::new(Seats(std::array::from_fn(|_| AtomicU32::new(0))))
+}
 
 // SAFETY: the word of a CPU is 1 from the first `enter` to the last `leave`, and a thread stays where it is meanwhile.
 unsafe impl Cpus for Seats {
@@ -215,27 +220,38 @@ impl Block {
     }
 }
 
-/// What the threads of a scenario share.
-pub(super) struct World {
-    pub(super) kmem: Kmem<Guarded<Seats, CPUS>, Few, Three, Right>,
-    pub(super) scenario: Scenario,
+/// No two blocks overlap, whoever has them.
+pub(super) fn judge<'b>(blocks: impl Iterator<Item = &'b Block>) {
+    let blocks: Vec<Block> = blocks.copied().collect();
+    for (number, block) in blocks.iter().enumerate() {
+        let overlaps = blocks[..number].iter().any(|other| other.overlaps(*block));
+        assert!(!overlaps, "a block has two owners: {blocks:?}");
+    }
+}
+
+/// What the threads of a scenario share: an allocator for each node, whose pages follow those of the node before. A thread
+/// asks for memory of the node that has the number of its CPU, if there is more than one.
+pub(super) struct World<const N: usize> {
+    nodes: Nodes<Kmem<Guarded<Seats, CPUS>, Few, Three, Right>, N>,
+    scenario: Scenario,
     /// What the setup has allocated.
-    pub(super) blocks: Vec<Option<Block>>,
+    blocks: Vec<Option<Block>>,
     /// What the owner of a kilobyte writes to.
     #[cfg(woodlot_loom)]
     owned: Vec<loom::cell::UnsafeCell<bool>>,
 }
 
-impl World {
-    /// The allocator after the setup.
-    pub(super) fn new(scenario: &Scenario) -> World {
-        let caches = Guarded::new(Seats(std::array::from_fn(|_| AtomicU32::new(0))));
+impl<const N: usize> Shared for World<N> {
+    fn new(scenario: &Scenario) -> World<N> {
+        let pool = |_| Kmem::new(caches(), Few::new(scenario.pages), Right);
         let mut world = World {
-            kmem: Kmem::new(caches, Few::new(scenario.pages), Right),
+            nodes: Nodes::new(std::array::from_fn(pool)),
             scenario: *scenario,
             blocks: Vec::new(),
             #[cfg(woodlot_loom)]
-            owned: (0..4 * scenario.pages).map(|_| loom::cell::UnsafeCell::new(false)).collect(),
+            owned: (0..4 * N * scenario.pages)
+                .map(|_| loom::cell::UnsafeCell::new(false))
+                .collect(),
         };
         sit(0);
         let mut blocks = Vec::new();
@@ -244,8 +260,15 @@ impl World {
         world
     }
 
-    /// Makes a call; `blocks` are what the allocations of this thread have got.
-    pub(super) fn call(&self, op: Op, blocks: &mut Vec<Option<Block>>) {
+    fn scenario(&self) -> &Scenario {
+        &self.scenario
+    }
+
+    fn blocks(&self) -> &[Option<Block>] {
+        &self.blocks
+    }
+
+    fn call(&self, op: Op, blocks: &mut Vec<Option<Block>>) {
         match op {
             Op::Alloc(bytes) => blocks.push(self.alloc(bytes)),
             Op::AllocSure(bytes) => {
@@ -258,13 +281,37 @@ impl World {
                     self.free(block);
                 }
             }
-            Op::FlushCpu(cpu) => assert!(self.kmem.flush_cpu(cpu)),
-            Op::Flush => self.kmem.flush(),
+            Op::FlushCpu(cpu) => assert!(self.nodes.flush_cpu(cpu)),
+            Op::Flush => self.nodes.flush(),
         }
     }
 
+    fn settle<'b>(&self, blocks: impl Iterator<Item = &'b Block>) {
+        let blocks: Vec<Block> = blocks.copied().collect();
+        judge(blocks.iter());
+        sit(0);
+        blocks.into_iter().for_each(|block| self.free(block));
+        self.is_empty();
+        for size in Three::all().map(Three::size) {
+            self.exhaust(size);
+        }
+    }
+}
+
+impl<const N: usize> World<N> {
+    fn start(&self, node: usize) -> NonNull<u8> {
+        self.nodes.node(node).expect("there is this node").pages().start()
+    }
+
+    /// Bytes of a node.
+    fn node_bytes(&self) -> usize {
+        self.scenario.pages * PAGE
+    }
+
     fn alloc(&self, bytes: usize) -> Option<Block> {
-        let at = self.kmem.alloc(bytes)?.addr().get() - self.kmem.pages().start().addr().get();
+        let block = self.nodes.alloc(bytes, seat() % N)?;
+        let node = self.nodes.node_of(block.as_ptr()).expect("a block of a node");
+        let at = node * self.node_bytes() + block.addr().get() - self.start(node).addr().get();
         let block = Block { at, bytes };
         self.hand_over(block, true);
         Some(block)
@@ -272,8 +319,9 @@ impl World {
 
     fn free(&self, block: Block) {
         self.hand_over(block, false);
+        let (node, at) = (block.at / self.node_bytes(), block.at % self.node_bytes());
         // SAFETY: the block lies in the memory, was allocated here, and nobody uses it.
-        unsafe { self.kmem.free_any(self.kmem.pages().start().add(block.at)) };
+        unsafe { self.nodes.free_any(self.start(node).add(at)) };
     }
 
     /// A block gets an owner, or loses it.
@@ -291,35 +339,14 @@ impl World {
     #[cfg(not(woodlot_loom))]
     fn hand_over(&self, _: Block, _: bool) {}
 
-    /// No two blocks overlap, whoever has them.
-    pub(super) fn judge<'b>(&self, blocks: impl Iterator<Item = &'b Block>) {
-        let blocks: Vec<Block> = blocks.copied().collect();
-        for (number, block) in blocks.iter().enumerate() {
-            let overlaps = blocks[..number].iter().any(|other| other.overlaps(*block));
-            assert!(!overlaps, "a block has two owners: {blocks:?}");
-        }
-    }
-
-    /// All threads have ended, and had these blocks: everything comes back, and can be had again.
-    pub(super) fn settle<'b>(&self, blocks: impl Iterator<Item = &'b Block>) {
-        let blocks: Vec<Block> = blocks.copied().collect();
-        self.judge(blocks.iter());
-        sit(0);
-        blocks.into_iter().for_each(|block| self.free(block));
-        self.is_empty();
-        for size in Three::all().map(Three::size) {
-            self.exhaust(size);
-        }
-    }
-
     /// All of memory in one size, and back.
     fn exhaust(&self, size: &Size) {
-        let all = (0..self.scenario.pages * size.blocks).map(|number| {
+        let all = (0..N * self.scenario.pages * size.blocks).map(|number| {
             sit(number % CPUS);
             self.alloc(size.bytes).expect("all of memory can be had")
         });
         let all: Vec<Block> = all.collect();
-        self.judge(all.iter());
+        judge(all.iter());
         assert_eq!(self.alloc(size.bytes), None, "there is more than there is");
         for (number, block) in all.into_iter().enumerate() {
             sit(number % CPUS);
@@ -331,15 +358,14 @@ impl World {
     /// After a flush nothing is anywhere.
     fn is_empty(&self) {
         let what = "blocks are lost";
-        self.kmem.flush();
-        assert!(self.kmem.pages().is_whole(), "{what}");
-        for number in 0..Three::COUNT {
-            let stats = self.kmem.stats(number).expect("there is this size");
-            assert_eq!(
-                (stats.global_blocks, stats.coalesce.free, stats.pages),
-                (0, 0, 0),
-                "{what}"
-            );
+        self.nodes.flush();
+        for pool in (0..N).filter_map(|node| self.nodes.node(node)) {
+            assert!(pool.pages().is_whole(), "{what}");
+            for number in 0..Three::COUNT {
+                let stats = pool.stats(number).expect("there is this size");
+                let left = (stats.global_blocks, stats.coalesce.free, stats.pages);
+                assert_eq!(left, (0, 0, 0), "{what}");
+            }
         }
     }
 }

@@ -1,36 +1,16 @@
 //! What two CPUs do to one another.
 
+use super::{cpu, scenarios};
 use crate::models::Op::{Alloc, AllocSure, Flush, FlushCpu, Free};
-use crate::models::driver::check;
-use crate::models::{On, Op, Scenario, Script};
+use crate::models::world::World;
+use crate::models::{On, Script};
 
 const LARGE: usize = 2048;
 const SMALL: usize = 1024;
 const PAGE: usize = 4096;
 const SPAN: usize = 2 * 4096;
 
-const fn cpu(cpu: usize, owns: &'static [usize], ops: &'static [Op]) -> Script {
-    Script { on: On::Cpu(cpu), owns, ops }
-}
-
-/// A test of a scenario.
-macro_rules! scenarios {
-    ($($(#[$doc:meta])* $name:ident: $pages:literal pages, $setup:expr, $threads:expr;)*) => {$(
-        $(#[$doc])*
-        #[test]
-        fn $name() {
-            const SCENARIO: Scenario = Scenario {
-                name: stringify!($name),
-                pages: $pages,
-                setup: &$setup,
-                threads: &$threads,
-            };
-            check(&SCENARIO);
-        }
-    )*};
-}
-
-scenarios! {
+scenarios! { World<1>;
     /// Each allocates and frees.
     pairs: 2 pages, [], [
         cpu(0, &[], &[AllocSure(LARGE), Free(0)]),
