@@ -243,19 +243,17 @@ fn batches(
 
 /// What was found, for people.
 pub fn describe(found: &Batches, stats: &[NumaStats; 2]) -> String {
-    let mut text = format!("{:<8}", "pages");
-    for way in Way::ALL {
-        let name = way.name().split('(').next().unwrap_or_default().trim_end();
-        let _ = write!(text, "{:>36}", format!("{name}: mean, dev., median"));
-    }
-    text += "   locked / runs\n";
+    let mut text = format!("{:<8}{:>22}{:>22}{:>22}\n", "", "runs", "one by one", "locked");
+    text += &format!("{:<8}", "pages");
+    text += &format!("{:>8}{:>7}{:>7}", "mean", "dev.", "median").repeat(Way::ALL.len());
+    text += "  locked / runs\n";
     for pages in SIZES {
         let _ = write!(text, "{pages:<8}");
         for found in found.batched.iter().filter(|found| found.pages == pages) {
             let ((mean, deviation), median) = (found.mean(), found.median());
-            let _ = write!(text, "{:>18}{mean:>6.2}{deviation:>6.2}{median:>6.2}", "");
+            let _ = write!(text, "{mean:>8.2}{deviation:>7.2}{median:>7.2}");
         }
-        let _ = writeln!(text, "{:>16.1}", found.gain(pages).unwrap_or(f64::NAN));
+        let _ = writeln!(text, "{:>15.1}", found.gain(pages).unwrap_or(f64::NAN));
     }
     text += "µs of CPU time for each batch\n\n";
     for (domain, stats) in stats.iter().enumerate() {
