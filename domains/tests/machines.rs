@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use fastrand::Rng;
-use machine::{Machine, machine, of, ranges};
+use machine::{Machine, machine, ranges};
 use woodlot_domains::{
     Distances, DomainId, DomainSet, Map, NumaStats, Policy, Present, Rounds, RunsError, Setup,
     SetupError,
@@ -31,6 +31,14 @@ const HOLED: [(usize, usize, u8); 6] = [
     (600 * CHUNK + 5, 600 * CHUNK + 6, 1),
     (900 * CHUNK, 903 * CHUNK - 1, 0),
 ];
+
+/// A machine of a map alone, with two slots.
+fn of(map: &[(usize, usize, u8)]) -> Machine<'static> {
+    let mut ranges = ranges(map);
+    let homes = [DomainId(0), DomainId(1)];
+    let map = Map::new(&mut ranges).expect("the map is right");
+    machine(&Setup::new(map, 2).at_home(&homes))
+}
 
 fn base(slot: usize) -> Request {
     Request::movable(Order::BASE, Slot(slot))

@@ -4,8 +4,8 @@ use core::fmt::{Display, Formatter, Result as Fmt};
 use core::ops::Range;
 
 use woodlot_domains::{
-    DistanceError, Distances, DomainId, DomainSet, Domains, Map, MapError, Policy, Present, Rounds,
-    RunsError, Setup, SetupError,
+    AddError, DistanceError, Distances, DomainId, DomainSet, Domains, Map, MapError, Metadata,
+    NumaStats, Policy, Present, RemoveError, Removed, Room, Rounds, RunsError, Setup, SetupError,
 };
 use woodlot_frame::{
     AllocError, Base4K, Batch, FrameId, Init, MetadataSize, RawMetadata, Request, Stats,
@@ -14,7 +14,7 @@ use woodlot_llfree::LLFree;
 
 type Engine = LLFree<'static, Base4K>;
 type Machine = Domains<'static, Engine>;
-type Metadata = Result<RawMetadata, SetupError>;
+type Memory = Result<RawMetadata, SetupError>;
 
 symbols! { hot domains:
     domain_of(a: &Machine, frame: FrameId) -> Option<DomainId> = a.domain_of(frame);
@@ -37,6 +37,17 @@ symbols! { cold domains:
     has(set: DomainSet, domain: DomainId) -> bool = set.has(domain);
     domains(a: &Machine) -> Option<DomainId> = a.domains().last();
     stats_of(a: &Machine, domain: DomainId) -> Option<Stats> = a.stats_of(domain);
+    numa_stats(a: &Machine, domain: DomainId) -> NumaStats = a.numa_stats(domain);
+    remove_range(a: &Machine, range: Range<FrameId>) -> Result<Removed, RemoveError> =
+        a.remove_range(range);
+    metadata_of(a: &Machine, range: Range<FrameId>) -> Result<MetadataSize, AddError> =
+        a.metadata_of(range);
+    removed_frames(removed: &Removed) -> Range<FrameId> = removed.frames();
+    growing(setup: Setup<'static>, room: Room) -> Setup<'static> = setup.growing(room);
+    check(setup: &Setup<'static>) -> Result<(), SetupError> = setup.check::<Base4K>();
+    add_error_display(error: &AddError, f: &mut Formatter<'_>) -> Fmt = Display::fmt(error, f);
+    remove_error_display(error: &RemoveError, f: &mut Formatter<'_>) -> Fmt =
+        Display::fmt(error, f);
     map(ranges: &'static mut [Present]) -> Result<Map<'static>, MapError> = Map::new(ranges);
     map_domains(map: Map<'static>) -> Option<DomainId> = map.domains().last();
     map_of(map: Map<'static>, domain: DomainId) -> Option<Present> = map.of(domain).last();
@@ -61,7 +72,7 @@ symbols! { cold domains:
 #[unsafe(export_name = "cold_domains_make")]
 pub unsafe fn make(
     setup: &Setup<'static>,
-    memory: fn(DomainId, MetadataSize) -> Metadata,
+    memory: fn(DomainId, MetadataSize) -> Memory,
     init: Init,
 ) -> Result<Machine, SetupError> {
     // SAFETY: as the caller promises.
@@ -77,4 +88,20 @@ pub unsafe fn carve(
 ) -> Result<Machine, SetupError> {
     // SAFETY: as the caller promises.
     unsafe { setup.carve(at) }
+}
+
+/// # Safety
+/// As [`Domains::add_range`].
+#[unsafe(export_name = "cold_domains_add_range")]
+pub unsafe fn add_range(a: &Machine, range: Present, metadata: Metadata) -> Result<(), AddError> {
+    // SAFETY: as the caller promises.
+    unsafe { a.add_range(range, metadata) }
+}
+
+/// # Safety
+/// As [`Domains::reclaim`].
+#[unsafe(export_name = "cold_domains_reclaim")]
+pub unsafe fn reclaim(a: &Machine, removed: Removed) -> Result<(), Removed> {
+    // SAFETY: as the caller promises.
+    unsafe { a.reclaim(removed) }
 }

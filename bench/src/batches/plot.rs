@@ -38,7 +38,9 @@ fn panel(found: &Batches, title: &str, log: bool) -> Panel {
     });
     let last = SIZES.last().copied().unwrap_or(1) as f64;
     let all = series.iter().flat_map(|series| &series.points);
-    let y = Axis::covering("µs for a batch", all.map(|point| point.y), log);
+    let highest = |point: &Point| point.spread.map_or(point.y, |(_, highest)| highest);
+    let lowest = series.iter().flat_map(|series| &series.points).map(|point| point.y);
+    let y = Axis::covering("µs for a batch", all.map(highest).chain(lowest), log);
     let x = match log {
         true => Axis::covering("pages of a batch", SIZES.iter().map(|&pages| pages as f64), true),
         false => Axis::linear("pages of a batch", 0.0..last * 1.03),

@@ -16,7 +16,7 @@ use woodlot_frame::{
 };
 use woodlot_llfree::LLFree;
 
-use super::MachineArgs;
+use super::machine::MachineArgs;
 
 /// What is allocated.
 #[derive(Args, Debug)]

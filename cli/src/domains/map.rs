@@ -10,8 +10,8 @@ use woodlot_domains::{DomainId, Map, Present, Setup};
 use woodlot_frame::{Base4K, FrameId, MetadataSize};
 use woodlot_llfree::LLFree;
 
-use super::MachineArgs;
 use super::firmware::Firmware;
+use super::machine::MachineArgs;
 
 const FRAME: u64 = 4096;
 

@@ -8,22 +8,16 @@
 mod e820;
 mod fill;
 mod firmware;
+mod machine;
 mod map;
 mod slit;
 mod sysfs;
 mod tree;
 mod uefi;
 
-use std::fs;
-use std::path::{Path, PathBuf};
-
-use clap::builder::PathBufValueParser;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::Subcommand;
 use woodlot_bench::Failure;
 use woodlot_bench::output::Screen;
-use woodlot_domains::{Map, Present};
-
-use firmware::{Bad, Firmware};
 
 /// What can be done with a machine's memory.
 #[derive(Subcommand, Debug)]
@@ -44,47 +38,6 @@ A machine is one of these, told apart by what is in it:
   --form e820: a table of E820, entries of 20 bytes
   --form uefi: a memory map of UEFI, descriptors of 48 bytes, or as --descriptor says";
 
-/// Which machine.
-#[derive(Args, Debug)]
-pub struct MachineArgs {
-    /// Where its memory is said
-    #[arg(value_parser = PathBufValueParser::new())]
-    machine: PathBuf,
-    /// In which form
-    #[arg(long, value_enum, default_value_t)]
-    form: Form,
-    /// Bytes of a descriptor of UEFI
-    #[arg(long, value_name = "BYTES", default_value_t = 48)]
-    descriptor: u32,
-    /// ACPI's table of distances (/sys/firmware/acpi/tables/SLIT)
-    #[arg(long, value_name = "FILE", value_parser = PathBufValueParser::new())]
-    slit: Option<PathBuf>,
-    /// CPUs, each with a slot; they are at home in the domains by turns
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
-    slots: u32,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
-
-/// How a machine's memory is said.
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default)]
-enum Form {
-    /// What the file looks like
-    #[default]
-    Any,
-    /// Linux's log
-    Log,
-    /// The table of a PC's firmware
-    E820,
-    /// The memory map of UEFI
-    Uefi,
-    /// A flattened device tree
-    Dtb,
-    /// A folder like /sys
-    Sysfs,
-}
-
 /// Does what was asked.
 ///
 /// # Errors
@@ -96,61 +49,13 @@ pub fn domains_command(command: &DomainsCommand, screen: &mut Screen) -> Result<
     }
 }
 
-impl MachineArgs {
-    /// What the firmware says, and the frames that can be used.
-    fn read(&self) -> Result<(Firmware, Vec<Present>), Failure> {
-        let bad = |bad: Bad| Failure::at(&self.machine, bad);
-        let mut firmware = self.firmware()?;
-        if let Some(path) = &self.slit {
-            let rows = slit::table(&bytes(path)?);
-            firmware.distances = rows.map_err(|bad| Failure::at(path, bad))?;
-        }
-        let present = firmware.present().map_err(bad)?;
-        Ok((firmware, present))
-    }
-
-    fn firmware(&self) -> Result<Firmware, Failure> {
-        let bad = |bad: Bad| Failure::at(&self.machine, bad);
-        let is_folder = self.machine.is_dir();
-        if self.form == Form::Sysfs || self.form == Form::Any && is_folder {
-            return sysfs::read(&self.machine).map_err(bad);
-        }
-        let bytes = bytes(&self.machine)?;
-        self.parse(&bytes).map_err(bad)
-    }
-
-    fn parse(&self, bytes: &[u8]) -> Result<Firmware, Bad> {
-        let text = || {
-            str::from_utf8(bytes)
-                .map_err(|cause| Bad::Byte(cause.valid_up_to(), "this is no text".into()))
-        };
-        match self.form {
-            Form::E820 => e820::table(bytes),
-            Form::Uefi => uefi::map(bytes, self.descriptor as usize),
-            Form::Dtb => tree::tree(bytes),
-            Form::Log => e820::log(text()?),
-            Form::Any if bytes.starts_with(&tree::MAGIC) => tree::tree(bytes),
-            Form::Any if e820::is_log(&String::from_utf8_lossy(bytes)) => {
-                e820::log(&String::from_utf8_lossy(bytes))
-            }
-            Form::Any | Form::Sysfs => Err(Bad::all(
-                "it has no BIOS-e820 lines and is no device tree; --form says what it is",
-            )),
-        }
-    }
-
-    /// The map of these ranges.
-    fn map<'p>(&self, present: &'p mut [Present]) -> Result<Map<'p>, Failure> {
-        Map::new(present).map_err(|error| Failure::at(&self.machine, error))
-    }
-}
-
-fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
-    fs::read(path).map_err(|cause| Failure::at(path, cause))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
+    use woodlot_domains::Map;
+
+    use super::machine::{Form, MachineArgs};
     use super::*;
 
     /// Whatever the bytes, there is a machine or an error.

@@ -1,6 +1,6 @@
 //! A machine for tests: a map, and memory from the heap for its domains.
 
-use woodlot_domains::{DomainId, Domains, Map, Present, Setup};
+use woodlot_domains::{DomainId, Domains, Present, Setup};
 use woodlot_frame::{Base4K, FrameId, Init, METADATA_ALIGN, RawMetadata};
 use woodlot_llfree::LLFree;
 
@@ -25,12 +25,4 @@ pub fn machine(setup: &Setup<'_>) -> Machine<'static> {
     };
     // SAFETY: the memory is new, and stays.
     unsafe { setup.make(metadata, Init::Free) }.expect("the machine is right")
-}
-
-/// The same of a map alone, with two slots.
-pub fn of(map: &[(usize, usize, u8)]) -> Machine<'static> {
-    let mut ranges = ranges(map);
-    let homes = [DomainId(0), DomainId(1)];
-    let map = Map::new(&mut ranges).expect("the map is right");
-    machine(&Setup::new(map, 2).at_home(&homes))
 }
