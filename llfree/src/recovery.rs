@@ -32,7 +32,7 @@ pub const DURABLE_VERSION: u32 = 1;
 
 /// The version of the volatile part's layout. Programs whose numbers are the same may share a zone, or go on
 /// with what another one has left.
-pub const VOLATILE_VERSION: u32 = 1;
+pub const VOLATILE_VERSION: u32 = 2;
 
 /// Trees that a helper takes at once: a group of the index.
 const SHARE: usize = 64;

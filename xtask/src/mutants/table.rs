@@ -27,9 +27,10 @@ use serde::Deserialize;
 use crate::shell::root;
 
 /// The tables, by the crate that is changed.
-const TABLES: [&str; 11] = [
+const TABLES: [&str; 12] = [
     "xtask/src/mutants/frame.toml",
     "xtask/src/mutants/llfree.toml",
+    "xtask/src/mutants/llfree_isolation.toml",
     "xtask/src/mutants/nbbs.toml",
     "xtask/src/mutants/zone.toml",
     "xtask/src/mutants/pool.toml",
