@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use woodlot_frame::{Batch, Class, FrameId, HugeId, Order, Place, RangeRequest, Request, Slot};
+use woodlot_frame::{Batch, Claim, Class, FrameId, HugeId, Order, Place, RangeRequest, Request, Slot};
 use woodlot_suite::{Checked, Engine};
 
 use crate::bytes::Bytes;
@@ -46,7 +46,7 @@ struct History {
 
 impl History {
     fn call(&mut self, bytes: &mut Bytes) {
-        let choice = bytes.byte() % 20;
+        let choice = bytes.byte() % 22;
         let again = std::mem::replace(&mut self.recovered, choice == 15);
         match choice {
             0..=3 => self.alloc(bytes, false),
@@ -64,6 +64,8 @@ impl History {
             16 | 17 => self.alloc_range(bytes),
             18 => self.free_run(bytes),
             19 => self.free_range(bytes),
+            20 => self.isolate(bytes),
+            21 => self.end_isolation(bytes),
             _ if again => {}
             _ => self.zone.recover(),
         }
@@ -230,10 +232,37 @@ impl History {
         let _ = self.zone.online(first, count);
     }
 
+    fn isolate(&mut self, bytes: &mut Bytes) {
+        let (first, count) = self.huge(bytes);
+        let _ = self.zone.isolate(first, count);
+    }
+
+    /// Of what is isolated, more often than of anything else.
+    fn end_isolation(&mut self, bytes: &mut Bytes) {
+        let (any, count) = self.huge(bytes);
+        let one = self.zone.model.isolated_huge_frames().nth(bytes.below(4));
+        let (first, count) = one.map_or((any, count), |huge| (huge, 1));
+        let slot = self.slot(bytes);
+        match bytes.byte() % 4 {
+            0 => _ = self.zone.claim_isolated(first, count, Claim::Offline),
+            1 => {
+                if self.zone.claim_isolated(first, count, Claim::Block(slot)).is_ok() {
+                    let engine = self.zone.engine();
+                    let blocks = (first.0..first.0 + count).map(HugeId);
+                    self.blocks.extend(blocks.map(|huge| (engine.first_of(huge), engine.huge_order)));
+                }
+            }
+            _ => _ = self.zone.unisolate(first, count),
+        }
+    }
+
     /// Everything that was touched as the model says; then everything back, and every frame once
     /// more.
     fn finish(mut self) {
         self.zone.validate_touched();
+        for huge in self.zone.model.isolated_huge_frames().collect::<Vec<_>>() {
+            self.zone.unisolate(huge, 1).expect("it is isolated");
+        }
         for huge in self.zone.model.offline_huge_frames().collect::<Vec<_>>() {
             self.zone.online(huge, 1).expect("it is offline");
         }

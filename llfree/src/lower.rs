@@ -89,6 +89,13 @@ pub(crate) enum Surplus {
     Drop,
 }
 
+impl Surplus {
+    /// Are credits dropped that a counter has no room for? Not what only looks so, because it is isolated.
+    const fn is_dropped_from(self, counter: usize) -> bool {
+        matches!(self, Surplus::Drop) && !is_isolated(counter)
+    }
+}
+
 impl<'a, G: Geometry, P: Persistence> Lower<'a, G, P> {
     pub(crate) fn new(
         rows: &'a [AtomicU64],
@@ -736,9 +743,7 @@ fn count(
 fn give<G: Geometry>(child: &AtomicU32, given: usize, surplus: Surplus) -> Option<Given> {
     let give = |credits: usize| match credits + given {
         less if less < G::HUGE_FRAMES => Some(less),
-        more if more > G::HUGE_FRAMES && (surplus == Surplus::Refuse || is_isolated(credits)) => {
-            None
-        }
+        more if more > G::HUGE_FRAMES && !surplus.is_dropped_from(credits) => None,
         _ => Some(0),
     };
     let credits = count(child, Ordering::AcqRel, give)?;

@@ -5,9 +5,9 @@ use core::ops::Range;
 
 use woodlot_domains::Domains;
 use woodlot_frame::{
-    Adr, AllocError, BadSlot, Base4K, Base16K, Base64K, Batch, ClassPolicy, Construct,
+    Adr, AllocError, BadSlot, Base4K, Base16K, Base64K, Batch, Claim, ClassPolicy, Construct,
     FrameAllocator, FrameId, FreeBatchError, FreeBlocks, FreeError, HugeId, Init, InitError,
-    Intents, MetadataSize, OfflineError, Order, Persistence, RangeRequest, RawMetadata, Request,
+    Intents, IsolateError, MetadataSize, OfflineError, Order, Persistence, RangeRequest, RawMetadata, Request,
     Slot, Stats, Volatile, ZoneConfig, alloc_each, alloc_run, alloc_within, blocks,
     compaction_cost, free_each, free_run,
 };
@@ -77,6 +77,15 @@ macro_rules! engine {
                     a.offline(first, count);
                 online(a: &Engine, first: HugeId, count: usize) -> Result<(), OfflineError> =
                     a.online(first, count);
+                isolate(a: &Engine, first: HugeId, count: usize) -> Result<(), IsolateError> =
+                    a.isolate(first, count);
+                unisolate(a: &Engine, first: HugeId, count: usize) -> Result<(), IsolateError> =
+                    a.unisolate(first, count);
+                claim_isolated(a: &Engine, first: HugeId, claim: Claim) -> Result<(), IsolateError> =
+                    a.claim_isolated(first, 2, claim);
+                is_isolated(a: &Engine, huge: HugeId) -> bool = a.is_isolated(huge);
+                frames_in_use(a: &Engine, huge: HugeId) -> usize = a.frames_in_use(huge);
+                used_map(a: &Engine, frame: FrameId) -> u64 = a.used_map(frame);
                 free_frames(a: &Engine) -> usize = a.free_frames();
                 stats(a: &Engine) -> Stats = a.stats();
                 free_huge_frames(a: &Engine) -> Option<HugeId> = a.free_huge_frames().last();

@@ -4,8 +4,8 @@ use core::fmt::{Display, Formatter, Result as Fmt};
 use core::ops::Range;
 
 use woodlot_frame::{
-    AllocError, BadSlot, Base4K, Base16K, Base64K, Batch, ClassPolicy, FrameAllocator, FrameId,
-    FreeBatchError, FreeError, HugeId, OfflineError, Order, RangeRequest, Request, Slot, Stats,
+    AllocError, BadSlot, Base4K, Base16K, Base64K, Batch, Claim, ClassPolicy, FrameAllocator, FrameId,
+    FreeBatchError, FreeError, HugeId, IsolateError, OfflineError, Order, RangeRequest, Request, Slot, Stats,
     ZoneConfig,
 };
 use woodlot_llfree::LLFree;
@@ -81,6 +81,12 @@ macro_rules! owners {
                     a.offline(first, count);
                 online(a: &Of, first: HugeId, count: usize) -> Result<(), OfflineError> =
                     a.online(first, count);
+                isolate(a: &Of, first: HugeId, count: usize) -> Result<(), IsolateError> =
+                    a.isolate(first, count);
+                unisolate(a: &Of, first: HugeId, count: usize) -> Result<(), IsolateError> =
+                    a.unisolate(first, count);
+                claim_isolated(a: &Of, first: HugeId, claim: Claim) -> Result<(), IsolateError> =
+                    a.claim_isolated(first, 2, claim);
                 free_frames(a: &Of) -> usize = a.free_frames();
                 stats(a: &Of) -> Stats = a.stats();
             }

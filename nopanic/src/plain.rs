@@ -5,7 +5,7 @@ use core::ops::Range;
 
 use woodlot_frame::{
     AllocError, BadSlot, Class, ClassPolicy, FrameId, FreeBatchError, FreeBlocks, FreeError,
-    HugeId, InitError, MetadataSize, OfflineError, Order, Place, RangeRequest, RawMetadata, Region,
+    HugeId, InitError, IsolateError, MetadataSize, OfflineError, Order, Place, RangeRequest, RawMetadata, Region,
     Request, Slot, ZoneConfig,
 };
 
@@ -53,6 +53,7 @@ symbols! { cold message:
     free_error(value: &FreeError, f: &mut Formatter<'_>) -> Fmt = value.fmt(f);
     free_batch_error(value: &FreeBatchError, f: &mut Formatter<'_>) -> Fmt = value.fmt(f);
     offline_error(value: &OfflineError, f: &mut Formatter<'_>) -> Fmt = value.fmt(f);
+    isolate_error(value: &IsolateError, f: &mut Formatter<'_>) -> Fmt = value.fmt(f);
     bad_slot(value: &BadSlot, f: &mut Formatter<'_>) -> Fmt = value.fmt(f);
     region(value: &Region, f: &mut Formatter<'_>) -> Fmt = value.fmt(f);
     init_error(value: &InitError, f: &mut Formatter<'_>) -> Fmt = value.fmt(f);

@@ -30,6 +30,7 @@ use crate::shell::root;
 const TABLES: [&str; 12] = [
     "xtask/src/mutants/frame.toml",
     "xtask/src/mutants/llfree.toml",
+    "xtask/src/mutants/llfree_isolation.toml",
     "xtask/src/mutants/nbbs.toml",
     "xtask/src/mutants/zone.toml",
     "xtask/src/mutants/pool.toml",

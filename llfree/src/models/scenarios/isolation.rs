@@ -24,7 +24,7 @@ models! {
         thread!(at 0: Alloc(0), AllocApart(0)),
     ]).large_for_loom();
     isolate_and_next = Scenario::new(ZONE, &[(0, At(0, 1)), (0, At(4, 0)), (0, Drain(0))], &[
-        thread!(at 0: Isolate(0), Isolate(1)),
+        thread!(at 0: Isolate(0)),
         thread!(at 0: Alloc(0), AllocApart(0)),
     ]).large_for_loom();
     isolate_and_borrow = Scenario::new(ZONE, &[(0, Alloc(0)), (0, Drain(0)), (0, At(4, 2)), (0, Alloc(0))], &[
