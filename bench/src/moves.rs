@@ -63,7 +63,7 @@ pub fn win(bytes: usize, kept: usize, seed: u64) -> Result<Won, Failure> {
     let mut won = Won { huge: 0, moves: Tally::default(), copies: Tally::default() };
     // Nobody else gets a frame of those that are emptied.
     let emptied = &used[..possible.min(used.len())];
-    let held: Vec<Block<'_>> = emptied.iter().flat_map(|frames| hold(&pool, frames)).collect();
+    let mut held: Vec<Block<'_>> = emptied.iter().flat_map(|frames| hold(&pool, frames)).collect();
     for frames in emptied {
         let (mut old, mut stays) = (Vec::with_capacity(HUGE), None);
         won.moves.time(|| {
@@ -89,6 +89,7 @@ pub fn win(bytes: usize, kept: usize, seed: u64) -> Result<Won, Failure> {
             }
             frames.len()
         });
+        held.extend(old.into_iter().map(|(old, _)| old));
         won.huge += 1;
     }
     drop(held);
