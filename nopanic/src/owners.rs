@@ -9,9 +9,7 @@ use woodlot_frame::{
     ZoneConfig,
 };
 use woodlot_llfree::LLFree;
-use woodlot_zone::{
-    Member, Memory, Owners, OwnersError, Shared, Swept, Tagged, Zone, ZoneError,
-};
+use woodlot_zone::{Member, Memory, Owners, OwnersError, Shared, Swept, Tagged, Zone, ZoneError};
 
 symbols! { cold owners:
     show_error(error: &OwnersError, f: &mut Formatter) -> Fmt = Display::fmt(error, f);
