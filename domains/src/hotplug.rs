@@ -249,10 +249,7 @@ impl<'a, A: Construct> Domains<'a, A> {
         // SAFETY: as the caller says.
         let zone = unsafe { self.zone_of(range, metadata) }?;
         self.zones.added.publish(&lock, place, zone, &range.range());
-        let number = self.zones.number_of(place);
-        let homes = self.turns.homes.iter().filter(|home| home.domain == range.domain);
-        let homes = homes.filter(|home| self.zones.get(home.nearest()).is_none());
-        homes.for_each(|home| home.ask(number));
+        // Slots at home there find it when they ask for memory.
         self.look_for_memory();
         Ok(())
     }

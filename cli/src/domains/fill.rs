@@ -168,7 +168,8 @@ fn counted(machine: &Domains<'_, LLFree<'_, Base4K>>, domain: DomainId) -> Count
 fn table(counted: &[Counted], taken: usize, asked: usize) -> String {
     let mut text = format!("{:<16}", "frames");
     counted.iter().for_each(|of| _ = write!(text, "{:>14}", format!("domain {}", of.domain)));
-    let rows: [(&str, fn(&Counted) -> u64); 7] = [
+    type Row = (&'static str, fn(&Counted) -> u64);
+    let rows: [Row; 7] = [
         ("numa_hit", |of| of.numa_hit),
         ("numa_miss", |of| of.numa_miss),
         ("numa_foreign", |of| of.numa_foreign),
