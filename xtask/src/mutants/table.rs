@@ -27,7 +27,7 @@ use serde::Deserialize;
 use crate::shell::root;
 
 /// The tables, by the crate that is changed.
-const TABLES: [&str; 12] = [
+const TABLES: [&str; 13] = [
     "xtask/src/mutants/frame.toml",
     "xtask/src/mutants/llfree.toml",
     "xtask/src/mutants/llfree_isolation.toml",
