@@ -158,7 +158,7 @@ pub struct Seen {
 /// # Errors
 /// A torn block or a lost write; what the pool refuses, and must not.
 pub fn storm(order: Order, blocks: usize, time: Duration, moves: bool) -> Result<Seen, Failure> {
-    let bytes = (2 * blocks << order.0) * PAGE;
+    let bytes = ((2 * blocks) << order.0) * PAGE;
     let pool = Options::new(bytes.next_multiple_of(2 << 20) + (4 << 20)).build().map_err(failed)?;
     let blocks: Result<Vec<Movable<'_>>, _> =
         (0..blocks).map(|_| pool.alloc_movable(order)).collect();

@@ -97,6 +97,10 @@ pub struct Counters {
     pub all: Report,
 }
 
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one for each daemon, and no heap to put it into"
+)]
 enum State<'m> {
     Resting(&'m mut [Candidate]),
     /// With the asks that are answered at its end.

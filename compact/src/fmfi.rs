@@ -52,7 +52,7 @@ impl Fmfi {
         }
         // An order without a size needs more frames than there are.
         let of_order = if order.0 < usize::BITS as u8 {
-            self.free_frames as u128 * 1000 >> order.0
+            (self.free_frames as u128 * 1000) >> order.0
         } else {
             0
         };

@@ -42,7 +42,7 @@ pub struct MovesArgs {
 pub fn moves(args: &MovesArgs) -> Result<ExitCode, Failure> {
     let mut screen = Screen::default();
     screen.print(&Machine::here().describe())?;
-    let bytes = args.memory.frames() * 4096 >> 21 << 21;
+    let bytes = ((args.memory.frames() * 4096) >> 21) << 21;
     let (mut moves, mut copies, mut speeds, mut per_gib) = (vec![], vec![], vec![], vec![]);
     let mut huge = 0;
     for repetition in 0..u64::from(args.repetitions) {

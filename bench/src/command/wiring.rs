@@ -26,7 +26,8 @@ pub struct WiringArgs {
 /// # Errors
 /// When nothing could be measured.
 pub fn wiring(args: &WiringArgs) -> Result<ExitCode, Failure> {
-    let (bytes, repetitions) = (args.memory.frames() * 4096 >> 21 << 21, args.repetitions as usize);
+    let (bytes, repetitions) =
+        (((args.memory.frames() * 4096) >> 21) << 21, args.repetitions as usize);
     let mut screen = Screen::default();
     screen.print(&Machine::here().describe())?;
     let mut ways: Vec<(Way, Vec<f64>)> = Vec::new();

@@ -98,7 +98,7 @@ mod tests {
             BIOS-e820: [mem 0x0000000000100000-0x00000000ffffffff] ACPI data\n\
             [    0.1] ACPI: SRAT: Node 1 PXM 1 [mem 0x00000000-0x7fffffff] hotplug\n";
         let firmware = log(text).unwrap();
-        assert_eq!(firmware.usable, [0..0x9fc00]);
+        assert_eq!(firmware.usable, std::slice::from_ref(&(0..0x9fc00)));
         assert_eq!(firmware.reserved, [0xf0000..0x10_0000, 0x10_0000..0x1_0000_0000]);
         assert_eq!(firmware.nodes, [(0..0x8000_0000, 1)]);
     }
@@ -123,7 +123,8 @@ mod tests {
             [&start.to_le_bytes()[..], &length.to_le_bytes(), &kind.to_le_bytes()].concat()
         };
         let firmware = table(&[entry(0, 9, 1), entry(9, 1, 2)].concat()).unwrap();
-        assert_eq!((firmware.usable, firmware.reserved), (vec![0..9], vec![9..10]));
+        assert_eq!(firmware.usable, std::slice::from_ref(&(0..9)));
+        assert_eq!(firmware.reserved, std::slice::from_ref(&(9..10)));
         let wraps = table(&[entry(0, 9, 1), entry(u64::MAX, 2, 1)].concat()).unwrap_err();
         assert_eq!(wraps.to_string(), "byte 0x14: the range wraps around");
         let short = table(&entry(0, 9, 1)[..19]).unwrap_err();

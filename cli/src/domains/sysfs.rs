@@ -108,7 +108,7 @@ mod tests {
         write(root, "firmware/memmap/0/start", "0x1000\n");
         write(root, "firmware/memmap/0/end", "0x9fff\n");
         write(root, "firmware/memmap/0/type", "System RAM\n");
-        assert_eq!(read(root).unwrap().usable, [0x1000..0xa000]);
+        assert_eq!(read(root).unwrap().usable, std::slice::from_ref(&(0x1000..0xa000)));
         write(root, "firmware/memmap/0/end", "0x9ffg\n");
         assert_eq!(read(root).unwrap_err().to_string(), "\"0x9ffg\" is no number in hexadecimal");
         write(root, "firmware/memmap/0/end", "0xf\n");

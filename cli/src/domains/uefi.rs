@@ -56,7 +56,7 @@ mod tests {
         let bytes = [descriptor(7, 0x1000, 3), descriptor(0, 0x4000, 1), descriptor(3, 0, 1)];
         let firmware = map(&bytes.concat(), 48).unwrap();
         assert_eq!(firmware.usable, [0x1000..0x4000, 0..0x1000]);
-        assert_eq!(firmware.reserved, [0x4000..0x5000]);
+        assert_eq!(firmware.reserved, std::slice::from_ref(&(0x4000..0x5000)));
     }
 
     #[test]
