@@ -36,7 +36,7 @@ use serde::{Deserialize, Serialize};
 use woodlot_kmem::{Direct, GLOBAL_TARGET, Guarded, Kmem, Nodes, Octaves};
 
 use super::case::{Setup, no_memory};
-use super::frames::{MOST_CPUS, Threads, Zone, pages};
+use super::frames::{Threads, Zone, pages};
 use super::near::{Flow, Flows, Homes, Watched};
 use crate::Failure;
 use crate::random::Random;
@@ -104,7 +104,7 @@ fn node_of(cpu: usize) -> usize {
     cpu * NODES / CPUS
 }
 
-type Caches = Guarded<Threads, MOST_CPUS>;
+type Caches = Guarded<Threads, CPUS>;
 type Frames = Direct<'static, Zone>;
 
 /// One pool for all nodes, watched.

@@ -14,8 +14,8 @@ static void *filled(size_t bytes) {
 int main(void) {
     for (int at = 0; at < 1000; at++) kept[at] = filled(100);
     for (int at = 0; at < 300; at++) free(kept[at]);
-    kept[1000] = filled(20 << 10);
-    kept[1001] = filled(20 << 10);
+    kept[1000] = filled(40 << 10);
+    kept[1001] = filled(40 << 10);
     kept[1002] = filled(5 << 20);
     if (write(1, "ready", 5) != 5) return 1;
     char end;
