@@ -17,6 +17,7 @@ pub const PUBLISHED: [Published; 18] = [
     Published { name: "woodlot-zone", folder: "zone", alone: true },
     Published { name: "woodlot", folder: "woodlot", alone: true },
     Published { name: "woodlot-domains", folder: "domains", alone: true },
+    Published { name: "woodlot-compact", folder: "compact", alone: true },
     Published { name: "woodlot-kmem", folder: "kmem", alone: true },
     Published { name: "woodlot-stacks", folder: "stacks", alone: true },
     Published { name: "woodlot-malloc", folder: "malloc", alone: false },
