@@ -10,7 +10,7 @@ pub struct Published {
 }
 
 /// The crates that are published, each after those that it depends on.
-pub const PUBLISHED: [Published; 18] = [
+pub const PUBLISHED: [Published; 19] = [
     Published { name: "woodlot-frame", folder: "frame", alone: true },
     Published { name: "woodlot-llfree", folder: "llfree", alone: true },
     Published { name: "woodlot-nbbs", folder: "nbbs", alone: true },
