@@ -1,5 +1,8 @@
 //! An allocator whose isolation is watched, perhaps with a seeded defect.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+
 use woodlot_frame::atomics::{AtomicU64, Ordering::SeqCst};
 use woodlot_frame::{
     AllocError, BadSlot, Claim, FrameAllocator, FrameId, FreeError, Geometry, HugeId, IsolateError,
@@ -13,16 +16,52 @@ pub struct Judged<A> {
     zone: A,
     defect: Defect,
     counts: Vec<AtomicU64>,
+    calls: Mutex<Calls>,
+}
+
+/// Which calls are under way, by when they began.
+#[derive(Default)]
+struct Calls {
+    clock: u64,
+    began: BTreeSet<u64>,
+    /// When each huge frame was isolated last.
+    isolated: BTreeMap<usize, u64>,
+}
+
+impl Calls {
+    fn begin(&mut self) -> u64 {
+        self.clock += 1;
+        self.began.insert(self.clock);
+        self.clock
+    }
 }
 
 impl<A: FrameAllocator> Judged<A> {
     pub fn new(zone: A, defect: Defect) -> Self {
         let end = zone.zone().huge_range::<A::Geometry>().end.0;
-        Self { zone, defect, counts: (0..end).map(|_| AtomicU64::new(0)).collect() }
+        let counts = (0..end).map(|_| AtomicU64::new(0)).collect();
+        Self { zone, defect, counts, calls: Mutex::default() }
     }
 
     fn snapshot(&self) -> Vec<u64> {
         self.counts.iter().map(|count| count.load(SeqCst)).collect()
+    }
+
+    /// Huge frames whose isolation no call under way has begun before: such a call may still take their frames to its slot.
+    fn firm(&self) -> Vec<bool> {
+        let calls = self.calls.lock().expect("nobody panics with it");
+        let first = calls.began.first().copied().unwrap_or(u64::MAX);
+        (0..self.counts.len())
+            .map(|huge| calls.isolated.get(&huge).is_some_and(|&at| at < first))
+            .collect()
+    }
+
+    /// A call that may take credits.
+    fn call<T>(&self, does: impl FnOnce() -> T) -> T {
+        let began = self.calls.lock().expect("nobody panics with it").begin();
+        let result = does();
+        self.calls.lock().expect("nobody panics with it").began.remove(&began);
+        result
     }
 
     /// An allocation, perhaps from a huge frame that is isolated.
@@ -50,20 +89,18 @@ impl<A: FrameAllocator> FrameAllocator for Judged<A> {
     }
 
     fn alloc(&self, request: Request) -> Result<FrameId, AllocError> {
-        let before = self.snapshot();
-        let frame = self.alloc_somehow(request)?;
+        let (before, firm) = (self.snapshot(), self.firm());
+        let frame = self.call(|| self.alloc_somehow(request))?;
         let huge = frame.huge::<A::Geometry>().0;
         let after = self.counts[huge].load(SeqCst);
         // Isolated from before the call to behind it.
-        assert!(
-            after % 2 == 0 || after != before[huge],
-            "frame {frame} of an isolated huge frame was handed out"
-        );
+        let isolated = after % 2 == 1 && after == before[huge] && firm[huge];
+        assert!(!isolated, "frame {frame} of an isolated huge frame was handed out");
         Ok(frame)
     }
 
     fn free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
-        self.zone.free(frame, order, slot)
+        self.call(|| self.zone.free(frame, order, slot))
     }
 
     fn can_free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
@@ -71,7 +108,7 @@ impl<A: FrameAllocator> FrameAllocator for Judged<A> {
     }
 
     fn drain(&self, slot: Slot) -> Result<(), BadSlot> {
-        self.zone.drain(slot)
+        self.call(|| self.zone.drain(slot))
     }
 
     fn offline(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
@@ -114,6 +151,10 @@ impl<A: FrameAllocator> FrameAllocator for Judged<A> {
         for huge in first.0..first.0 + count {
             let before = self.counts[huge].fetch_add(1, SeqCst);
             assert_eq!(before % 2, 0, "huge frame {huge} was isolated twice");
+            let mut calls = self.calls.lock().expect("nobody panics with it");
+            calls.clock += 1;
+            let now = calls.clock;
+            calls.isolated.insert(huge, now);
         }
         Ok(())
     }

@@ -27,7 +27,7 @@ use serde::Deserialize;
 use crate::shell::root;
 
 /// The tables, by the crate that is changed.
-const TABLES: [&str; 13] = [
+const TABLES: [&str; 14] = [
     "xtask/src/mutants/frame.toml",
     "xtask/src/mutants/llfree.toml",
     "xtask/src/mutants/llfree_isolation.toml",
@@ -36,6 +36,7 @@ const TABLES: [&str; 13] = [
     "xtask/src/mutants/pool.toml",
     "xtask/src/mutants/domains.toml",
     "xtask/src/mutants/stacks.toml",
+    "xtask/src/mutants/compact.toml",
     "xtask/src/mutants/kmem.toml",
     "xtask/src/mutants/kmem_vmblk.toml",
     "xtask/src/mutants/kmem_models.toml",

@@ -10,13 +10,14 @@ pub struct Published {
 }
 
 /// The crates that are published, each after those that it depends on.
-pub const PUBLISHED: [Published; 18] = [
+pub const PUBLISHED: [Published; 19] = [
     Published { name: "woodlot-frame", folder: "frame", alone: true },
     Published { name: "woodlot-llfree", folder: "llfree", alone: true },
     Published { name: "woodlot-nbbs", folder: "nbbs", alone: true },
     Published { name: "woodlot-zone", folder: "zone", alone: true },
     Published { name: "woodlot", folder: "woodlot", alone: true },
     Published { name: "woodlot-domains", folder: "domains", alone: true },
+    Published { name: "woodlot-compact", folder: "compact", alone: true },
     Published { name: "woodlot-kmem", folder: "kmem", alone: true },
     Published { name: "woodlot-stacks", folder: "stacks", alone: true },
     Published { name: "woodlot-malloc", folder: "malloc", alone: false },
