@@ -422,15 +422,17 @@ fn count_used<A: FrameAllocator + ?Sized>(allocator: &A, huge: HugeId) -> usize 
     words.map(|word| (allocator.used_map(word) & mask).count_ones() as usize).sum()
 }
 
-/// Which of the 64 frames around `frame` are allocated, by what a free of them would say: what
-/// [`FrameAllocator::used_map`] does unless an engine knows better.
+/// Which of the 64 frames around `frame` are in the zone, not offline and not free: what
+/// [`FrameAllocator::used_map`] does unless an engine knows better. Only for an engine that does not isolate, of which
+/// what is isolated is not free either.
 fn used_map<A: FrameAllocator + ?Sized>(allocator: &A, frame: FrameId) -> u64 {
     let is_used = |&bit: &usize| {
-        // A block of which an engine frees no part is in use, too.
-        !matches!(
-            allocator.can_free(FrameId(frame.0 & !63 | bit), Order::BASE, Slot(0)),
+        let frame = FrameId(frame.0 & !63 | bit);
+        let absent = matches!(
+            allocator.can_free(frame, Order::BASE, Slot(0)),
             Err(FreeError::NotAllocated(_) | FreeError::Offline(_) | FreeError::OutOfRange(_))
-        )
+        );
+        !absent && !allocator.is_free(frame, Order::BASE)
     };
     (0..64).filter(is_used).fold(0, |map, bit| map | 1 << bit)
 }

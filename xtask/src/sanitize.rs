@@ -9,8 +9,8 @@ use crate::outcome::{Length, Outcome};
 use crate::shell::{host, passed};
 
 /// The modules of the contract suite whose checks use threads.
-pub const THREADED: [&str; 7] =
-    ["stress::", "drains::", "hotplug::", "claims::", "frees::", "last::", "runs::"];
+pub const THREADED: [&str; 8] =
+    ["stress::", "drains::", "hotplug::", "claims::", "frees::", "last::", "runs::", "isolators::"];
 
 /// A sanitizer, and what cargo needs for it.
 pub struct Sanitizer {
