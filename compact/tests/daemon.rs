@@ -287,10 +287,10 @@ fn the_index_knows_holes_of_the_memory() {
         Index::new(&mut vec![Chunk::default(); chunks], &parts, 2).err()
     };
     assert_eq!(new(16, &[]), Some(IndexError::Parts));
-    assert_eq!(new(16, &[3..3]), Some(IndexError::Parts));
+    assert_eq!(new(16, std::slice::from_ref(&(3..3))), Some(IndexError::Parts));
     assert_eq!(new(16, &[3..7, 6..9]), Some(IndexError::Parts));
     assert_eq!(new(16, &[8..9, 3..4]), Some(IndexError::Parts));
-    assert_eq!(new(2, &[0..9]), Some(IndexError::Chunks(3)));
+    assert_eq!(new(2, std::slice::from_ref(&(0..9))), Some(IndexError::Chunks(3)));
     assert!(matches!(new(2, &[0..1, usize::MAX - 1..usize::MAX]), Some(IndexError::Chunks(_))));
 }
 
