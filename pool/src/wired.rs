@@ -126,7 +126,9 @@ mod tests {
         let giant = take(1 << 18).expect("1 GiB");
         assert_eq!(giant.as_slice(), [FrameId(1 << 18)..FrameId(2 << 18)], "1 GiB, aligned");
         let small = take(3 * 512 + 5).expect("memory");
-        let whole = |run: &Range<FrameId>| run.start.0 % 512 == 0 && run.end.0 - run.start.0 >= 512;
+        let whole = |run: &Range<FrameId>| {
+            run.start.0.is_multiple_of(512) && run.end.0 - run.start.0 >= 512
+        };
         assert!(small.as_slice().iter().any(whole), "{:?}", small.as_slice());
         let beside = FrameId(0)..FrameId(512);
         assert!(
