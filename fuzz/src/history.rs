@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 
-use woodlot_frame::{Batch, Claim, Class, FrameId, HugeId, Order, Place, RangeRequest, Request, Slot};
+use woodlot_frame::{
+    Batch, Claim, Class, FrameId, HugeId, Order, Place, RangeRequest, Request, Slot,
+};
 use woodlot_suite::{Checked, Engine};
 
 use crate::bytes::Bytes;
@@ -249,7 +251,8 @@ impl History {
                 if self.zone.claim_isolated(first, count, Claim::Block(slot)).is_ok() {
                     let engine = self.zone.engine();
                     let blocks = (first.0..first.0 + count).map(HugeId);
-                    self.blocks.extend(blocks.map(|huge| (engine.first_of(huge), engine.huge_order)));
+                    self.blocks
+                        .extend(blocks.map(|huge| (engine.first_of(huge), engine.huge_order)));
                 }
             }
             _ => _ = self.zone.unisolate(first, count),

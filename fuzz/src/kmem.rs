@@ -8,8 +8,8 @@ use std::sync::Mutex;
 
 use woodlot_frame::{Base4K, FrameAllocator, Init, Owned, ZoneConfig};
 use woodlot_kmem::{
-    Checked, Cookie, Cpus, Descriptor, Direct, Guarded, Hooks, Kind, Kmem, Marks, Misuse,
-    Octaves, PAGE, Quarters, Sizes, Wide,
+    Checked, Cookie, Cpus, Descriptor, Direct, Guarded, Hooks, Kind, Kmem, Marks, Misuse, Octaves,
+    PAGE, Quarters, Sizes, Wide,
 };
 use woodlot_llfree::LLFree;
 

@@ -7,9 +7,9 @@ use woodlot_domains::Domains;
 use woodlot_frame::{
     Adr, AllocError, BadSlot, Base4K, Base16K, Base64K, Batch, Claim, ClassPolicy, Construct,
     FrameAllocator, FrameId, FreeBatchError, FreeBlocks, FreeError, HugeId, Init, InitError,
-    Intents, IsolateError, MetadataSize, OfflineError, Order, Persistence, RangeRequest, RawMetadata, Request,
-    Slot, Stats, Volatile, ZoneConfig, alloc_each, alloc_run, alloc_within, blocks,
-    compaction_cost, free_each, free_run,
+    Intents, IsolateError, MetadataSize, OfflineError, Order, Persistence, RangeRequest,
+    RawMetadata, Request, Slot, Stats, Volatile, ZoneConfig, alloc_each, alloc_run, alloc_within,
+    blocks, compaction_cost, free_each, free_run,
 };
 use woodlot_llfree::{
     Flagged, HugeFlags, LLFree, LastOperation, NamedFrames, News, Prefer, Reclaim, Tuning,

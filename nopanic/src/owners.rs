@@ -4,9 +4,9 @@ use core::fmt::{Display, Formatter, Result as Fmt};
 use core::ops::Range;
 
 use woodlot_frame::{
-    AllocError, BadSlot, Base4K, Base16K, Base64K, Batch, Claim, ClassPolicy, FrameAllocator, FrameId,
-    FreeBatchError, FreeError, HugeId, IsolateError, OfflineError, Order, RangeRequest, Request, Slot, Stats,
-    ZoneConfig,
+    AllocError, BadSlot, Base4K, Base16K, Base64K, Batch, Claim, ClassPolicy, FrameAllocator,
+    FrameId, FreeBatchError, FreeError, HugeId, IsolateError, OfflineError, Order, RangeRequest,
+    Request, Slot, Stats, ZoneConfig,
 };
 use woodlot_llfree::LLFree;
 use woodlot_zone::{Member, Memory, Owners, OwnersError, Shared, Swept, Tagged, Zone, ZoneError};

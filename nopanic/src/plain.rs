@@ -5,8 +5,8 @@ use core::ops::Range;
 
 use woodlot_frame::{
     AllocError, BadSlot, Class, ClassPolicy, FrameId, FreeBatchError, FreeBlocks, FreeError,
-    HugeId, InitError, IsolateError, MetadataSize, OfflineError, Order, Place, RangeRequest, RawMetadata, Region,
-    Request, Slot, ZoneConfig,
+    HugeId, InitError, IsolateError, MetadataSize, OfflineError, Order, Place, RangeRequest,
+    RawMetadata, Region, Request, Slot, ZoneConfig,
 };
 
 symbols! { hot plain:
