@@ -18,7 +18,7 @@ use woodlot_frame::{FrameId, FreeError, Geometry, Order, Persistence, Slot, bloc
 use crate::part::Part;
 use crate::record::{By, End, Header, Intent, Operation, Record, Write, writes_of};
 use crate::row::{ROW_ORDER, row_count, row_mask, row_order};
-use crate::{LLFree, Repairs};
+use crate::LLFree;
 
 /// What is said by a slot.
 impl<'a, G: Geometry, P: Persistence> LLFree<'a, G, P> {
@@ -330,7 +330,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
 
     /// What a recovery would find in the records, but that each write is looked at by itself.
     #[cfg(not(any(woodlot_loom, woodlot_shuttle, woodlot_explore)))]
-    pub(crate) fn inspect_intents(&self, found: &mut Repairs) {
+    pub(crate) fn inspect_intents(&self, found: &mut crate::Repairs) {
         for record in self.all_records() {
             let header = record.header();
             found.cut_off +=
