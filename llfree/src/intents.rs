@@ -15,10 +15,10 @@ use core::ops::Range;
 use woodlot_frame::atomics::Ordering;
 use woodlot_frame::{FrameId, FreeError, Geometry, Order, Persistence, Slot, blocks};
 
+use crate::LLFree;
 use crate::part::Part;
 use crate::record::{By, End, Header, Intent, Operation, Record, Write, writes_of};
 use crate::row::{ROW_ORDER, row_count, row_mask, row_order};
-use crate::LLFree;
 
 /// What is said by a slot.
 impl<'a, G: Geometry, P: Persistence> LLFree<'a, G, P> {
