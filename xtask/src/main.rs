@@ -122,7 +122,7 @@ enum Verb {
 }
 
 /// The checkers of the core crates, the quickest first: what `trust` runs.
-const TRUST: [Check; 13] = [
+const TRUST: [Check; 12] = [
     ("no-panic", |_| no_panic::no_panic().map(Outcome::Ran)),
     ("contract", |_| contract().map(Outcome::Ran)),
     ("model", |length| models("woodlot_explore", &length.into())),
@@ -134,12 +134,11 @@ const TRUST: [Check; 13] = [
     ("histories", |length| histories::histories(&length.into())),
     ("fuzz", |length| fuzz::fuzz(&length.into())),
     ("miri", miri::miri),
-    ("sanitize", sanitize::sanitize),
     ("mutants", |length| mutants::mutants(&length.into())),
 ];
 
 /// What CI has no time for: `trust` runs it, too.
-const UNHURRIED: [Check; 1] = [("coverage", coverage::coverage)];
+const UNHURRIED: [Check; 2] = [("sanitize", sanitize::sanitize), ("coverage", coverage::coverage)];
 
 /// What only a full run of `trust` has: it takes hours, or its short form is a test.
 const LONG: [Check; 2] = [
