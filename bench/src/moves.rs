@@ -18,86 +18,176 @@ fn failed(error: impl std::fmt::Display) -> Failure {
     Failure::Failed(format!("moves: {error}"))
 }
 
+/// What moves cost, beside what their parts cost alone. The operations are blocks.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub struct Cost {
+    /// Moves: a block taken, the copy, the handle that points there.
+    pub moves: Tally,
+    /// Copies alone, of as many blocks that lie as these did, to blocks that lie as theirs do.
+    pub copies: Tally,
+    /// Allocations alone, of the blocks that copies go to.
+    pub allocations: Tally,
+}
+
+impl Cost {
+    /// Bytes copied each second by moves, of those that copies alone do: 1 is as fast.
+    pub fn speed(&self) -> f64 {
+        self.copies.cpu() / self.moves.cpu()
+    }
+}
+
 /// What it takes to win huge frames back.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Won {
     /// Huge frames that have become free as a whole.
     pub huge: usize,
-    /// Moves, an operation for each page of 4 KiB: a frame taken, the copy, the handle that points there.
-    pub moves: Tally,
-    /// Copies of the same pages alone.
-    pub copies: Tally,
+    /// What the moves took.
+    pub cost: Cost,
 }
 
 impl Won {
-    /// Bytes copied each second by moves, of those that copies alone do: 1 is as fast.
-    pub fn speed(&self) -> f64 {
-        self.copies.cpu() / self.moves.cpu()
-    }
-
     /// Huge frames for each GiB copied.
     pub fn per_gib(&self) -> f64 {
-        self.huge as f64 / (self.moves.operations as f64 * PAGE as f64 / (1 << 30) as f64)
+        self.huge as f64 / (self.cost.moves.operations as f64 * PAGE as f64 / (1 << 30) as f64)
     }
 }
 
-/// Fills a pool with movable blocks of 4 KiB, frees all but `kept` percent of them at random, and empties the huge frames
-/// that have the fewest, as long as the others have room.
+/// Two pools with the same blocks at the same places, filled in turn. In one of them blocks move; in the other one they are
+/// copied to where they would move, and stay. So neither finds memory in a cache that the other one would not find there.
+struct Twins {
+    moving: Pool,
+    copied: Pool,
+}
+
+/// A block that moves, and the byte that it is filled with.
+type Filled<'p> = (u8, Movable<'p>);
+
+impl Twins {
+    fn new(bytes: usize) -> Result<Twins, Failure> {
+        let pool = || Options::new(bytes).magazines(false).populate().build().map_err(failed);
+        Ok(Twins { moving: pool()?, copied: pool()? })
+    }
+
+    /// Fills both with blocks of an order, and frees all but `kept` percent of them at random, the same of both: at least one
+    /// stays.
+    fn fill(&self, order: Order, kept: usize, seed: u64) -> [Vec<Filled<'_>>; 2] {
+        let mut both = [Vec::new(), Vec::new()];
+        while both.iter_mut().zip([&self.moving, &self.copied]).all(|(blocks, pool)| {
+            let block = pool.alloc_movable(order);
+            block.is_ok_and(|block| {
+                let byte = block.frame().0 as u8;
+                block.write().fill(byte);
+                blocks.push((byte, block));
+                true
+            })
+        }) {}
+        for blocks in &mut both {
+            blocks.sort_by_key(|(_, block)| block.frame().0);
+            Random::new(seed).shuffle(blocks);
+            blocks.truncate((blocks.len() * kept / 100).max(1));
+        }
+        both
+    }
+
+    /// Moves the blocks that begin at some frames of the one pool, copies those of the other, and returns what is to be held
+    /// so that neither pool hands it out again.
+    fn go(&self, from: &[FrameId], order: Order, cost: &mut Cost) -> Result<Held<'_>, Failure> {
+        let (mut old, mut failure) = (Vec::with_capacity(from.len()), None);
+        cost.moves.time(|| {
+            for &from in from {
+                let moved = self.moving.alloc(order).map_err(failed).and_then(|to| {
+                    let moved = self.moving.move_block(from, to);
+                    moved.map_err(|(_, stays)| failed(format!("{stays:?}")))
+                });
+                match moved {
+                    Ok(moved) => old.push(moved),
+                    Err(why) => failure = Some(why),
+                }
+            }
+            from.len()
+        });
+        let mut copies = Vec::with_capacity(from.len());
+        cost.allocations.time(|| {
+            copies.extend(from.iter().map_while(|_| self.copied.alloc(order).ok()));
+            copies.len()
+        });
+        cost.copies.time(|| {
+            for (to, from) in copies.iter_mut().zip(from) {
+                if let Some(from) = self.copied.pointer(*from) {
+                    // SAFETY: the block there is movable, and nobody writes it.
+                    unsafe { to.as_mut_ptr().copy_from_nonoverlapping(from, to.len()) };
+                }
+            }
+            copies.len()
+        });
+        if copies.len() < from.len() {
+            failure = Some(failed("there is no room for copies"));
+        }
+        failure.map_or(Ok(Held { old, copies }), Err)
+    }
+}
+
+/// What nobody else may get.
+struct Held<'p> {
+    /// Where blocks were that moved.
+    old: Vec<Block<'p>>,
+    /// Where blocks were copied to.
+    copies: Vec<Block<'p>>,
+}
+
+/// Fills two pools with movable blocks of an order, frees all but `kept` percent of them at random, at most 50, and moves the
+/// others in one pool, one after the other, while they are copied in the other.
 ///
 /// # Errors
-/// What the pool refuses, and must not; a block whose contents have changed.
+/// What a pool refuses, and must not; a block whose contents have changed.
+pub fn cost(bytes: usize, order: Order, kept: usize, seed: u64) -> Result<Cost, Failure> {
+    let (twins, mut cost) = (Twins::new(bytes)?, Cost::default());
+    let [blocks, _stay] = twins.fill(order, kept, seed);
+    let from: Vec<FrameId> = blocks.iter().map(|(_, block)| block.frame()).collect();
+    // As many bytes at a time, whatever the order.
+    let turn = (HUGE / 4 / order.frames()).max(1);
+    let held: Result<Vec<_>, _> =
+        from.chunks(turn).map(|from| twins.go(from, order, &mut cost)).collect();
+    held?;
+    unchanged(&blocks).map(|()| cost)
+}
+
+/// Fills two pools with movable blocks of 4 KiB, frees all but `kept` percent of them at random, and empties the huge frames
+/// of one that have the fewest, as long as the others have room. In the other one the same blocks are copied.
+///
+/// # Errors
+/// What a pool refuses, and must not; a block whose contents have changed.
 pub fn win(bytes: usize, kept: usize, seed: u64) -> Result<Won, Failure> {
-    let options = Options::new(bytes).magazines(false).populate();
-    let pool = options.build().map_err(failed)?;
-    let mut blocks = Vec::new();
-    while let Ok(block) = pool.alloc_movable(Order::BASE) {
-        block.write().fill(block.frame().0 as u8);
-        blocks.push((block.frame().0 as u8, block));
-    }
-    Random::new(seed).shuffle(&mut blocks);
-    blocks.truncate(blocks.len() * kept / 100);
+    let twins = Twins::new(bytes)?;
+    let [blocks, stay] = twins.fill(Order::BASE, kept, seed);
     let mut used = vec![Vec::new(); bytes / PAGE / HUGE];
     blocks.iter().for_each(|(_, block)| used[block.frame().0 / HUGE].push(block.frame()));
     used.sort_by_key(Vec::len);
     let possible = (bytes / PAGE - blocks.len()) / HUGE;
-    let mut won = Won { huge: 0, moves: Tally::default(), copies: Tally::default() };
+    let mut won = Won { huge: 0, cost: Cost::default() };
     // Nobody else gets a frame of those that are emptied.
     let emptied = &used[..possible.min(used.len())];
-    let mut held: Vec<Block<'_>> = emptied.iter().flat_map(|frames| hold(&pool, frames)).collect();
+    let pools = [&twins.moving, &twins.copied];
+    let mut held: Vec<Block<'_>> = pools
+        .iter()
+        .flat_map(|pool| emptied.iter().flat_map(|frames| hold(pool, frames)))
+        .collect();
     for frames in emptied {
-        let (mut old, mut stays) = (Vec::with_capacity(HUGE), None);
-        won.moves.time(|| {
-            for &from in frames {
-                let moved = pool.alloc(Order::BASE).map_err(failed).and_then(|to| {
-                    let at = to.frame();
-                    let moved = pool.move_block(from, to);
-                    moved.map(|old| (old, at)).map_err(|(_, stays)| failed(format!("{stays:?}")))
-                });
-                match moved {
-                    Ok(moved) => old.push(moved),
-                    Err(why) => stays = Some(why),
-                }
-            }
-            frames.len()
-        });
-        stays.map_or(Ok(()), Err)?;
-        won.copies.time(|| {
-            for (old, to) in &mut old {
-                let new = pool.pointer(*to).unwrap_or(old.as_mut_ptr());
-                // SAFETY: the block at the new place is movable, and nobody writes it.
-                unsafe { old.as_mut_ptr().copy_from(new, PAGE) };
-            }
-            frames.len()
-        });
-        held.extend(old.into_iter().map(|(old, _)| old));
+        let Held { old, copies } = twins.go(frames, Order::BASE, &mut won.cost)?;
+        held.extend(old);
+        held.extend(copies);
         won.huge += 1;
     }
-    drop(held);
-    if pool.alloc_batch(Order::huge::<woodlot_frame::Base4K>(), won.huge).is_err() {
+    drop((held, stay));
+    if twins.moving.alloc_batch(Order::huge::<woodlot_frame::Base4K>(), won.huge).is_err() {
         return Err(failed("what was emptied is not free"));
     }
-    let is = |(value, block): &(u8, Movable<'_>)| block.read().iter().all(|byte| byte == value);
-    if blocks.iter().all(is) { Ok(won) } else { Err(failed("a block has changed")) }
+    unchanged(&blocks).map(|()| won)
+}
+
+fn unchanged(blocks: &[Filled<'_>]) -> Result<(), Failure> {
+    let is = |(value, block): &Filled<'_>| block.read().iter().all(|byte| byte == value);
+    if blocks.iter().all(is) { Ok(()) } else { Err(failed("a block has changed")) }
 }
 
 /// Takes all of a huge frame that is free.
@@ -253,8 +343,17 @@ mod tests {
     fn huge_frames_are_won() {
         let won = win(16 << 20, 25, 1).unwrap();
         assert_eq!(won.huge, 6);
-        assert!(won.moves.operations > 0 && won.moves.operations < 6 * 256);
-        assert_eq!(won.moves.operations, won.copies.operations);
+        let Cost { moves, copies, allocations } = won.cost;
+        assert!(moves.operations > 0 && moves.operations < 6 * 256);
+        assert_eq!([copies.operations, allocations.operations], [moves.operations; 2]);
+    }
+
+    #[test]
+    fn all_that_is_kept_moves_once() {
+        for (order, blocks) in [(Order::BASE, 1024), (Order(9), 2)] {
+            let Cost { moves, copies, .. } = cost(16 << 20, order, 25, 1).unwrap();
+            assert_eq!((moves.operations, copies.operations), (blocks, blocks), "{order:?}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use clap::Args;
 use woodlot_frame::Order;
 
 use crate::Failure;
-use crate::moves::{Seen, Waits, storm, win};
+use crate::moves::{Cost, Seen, Waits, cost, storm, win};
 use crate::output::{Machine, Screen};
 use crate::size::Size;
 use crate::statistics::Summary;
@@ -18,11 +18,11 @@ const BLOCKS: usize = 64;
 /// What moves, and for how long.
 #[derive(Args, Debug)]
 pub struct MovesArgs {
-    /// The memory in which huge frames are won back, 4MiB or more. So much must be free
+    /// The memory in which huge frames are won back, 8MiB or more. Twice as much must be free
     #[arg(long, value_name = "SIZE", default_value = "256MiB")]
     pub memory: Size,
-    /// How much of it stays in use, at random places
-    #[arg(long, value_name = "PERCENT", default_value_t = 25, value_parser = clap::value_parser!(u8).range(1..=99))]
+    /// How much of it stays in use, at random places. At most half, so that all of it can move
+    #[arg(long, value_name = "PERCENT", default_value_t = 25, value_parser = clap::value_parser!(u8).range(1..=50))]
     pub kept: u8,
     /// How often that is measured
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -43,36 +43,29 @@ pub fn moves(args: &MovesArgs) -> Result<ExitCode, Failure> {
     let mut screen = Screen::default();
     screen.print(&Machine::here().describe())?;
     let bytes = ((args.memory.frames() * 4096) >> 21) << 21;
-    let (mut moves, mut copies, mut speeds, mut per_gib) = (vec![], vec![], vec![], vec![]);
-    let mut huge = 0;
-    for repetition in 0..u64::from(args.repetitions) {
-        let won = win(bytes, args.kept.into(), args.seed + repetition)?;
-        moves.push(won.moves.cpu());
-        copies.push(won.copies.cpu());
-        speeds.push(won.speed());
+    let (mut costs, mut per_gib, mut huge) = (vec![], vec![], 0);
+    let seeds = args.seed..args.seed + u64::from(args.repetitions);
+    for seed in seeds.clone() {
+        let won = win(bytes, args.kept.into(), seed)?;
+        costs.push(won.cost);
         per_gib.push(won.per_gib());
         huge = won.huge;
     }
-    let shown = |samples: &[f64], unit| {
-        let all = Summary::of(samples);
-        all.map_or(String::new(), |all| {
-            format!("{:.3} ({:.3} to {:.3}){unit}", all.median, all.min, all.max)
-        })
-    };
     screen.print(&format!(
-        "{} in blocks of 4 KiB, {} % of them kept: median (least to most) of {}\n\
-         a move of a page          {}\n\
-         a copy of it alone        {}\n\
-         bytes a second, of copies {}\n\
+        "{} in blocks, {} % of them kept: CPU time for each block, median (least to most) of {}\n\n\
+         huge frames won, in blocks of 4 KiB\n{}\
          huge frames for each GiB  {}; {huge} in all, as many as there can be\n\n",
         args.memory,
         args.kept,
         args.repetitions,
-        shown(&moves, " ns"),
-        shown(&copies, " ns"),
-        shown(&speeds, ""),
-        shown(&per_gib, ""),
+        parts(&costs, Order(0)),
+        shown(per_gib.into_iter(), ""),
     ))?;
+    for (order, what) in [(Order(0), "4 KiB"), (Order(9), "2 MiB")] {
+        let costs: Result<Vec<Cost>, _> =
+            seeds.clone().map(|seed| cost(bytes, order, args.kept.into(), seed)).collect();
+        screen.print(&format!("all blocks of {what}, at random\n{}\n", parts(&costs?, order)))?;
+    }
     screen.print(
         "a reader and a writer of 64 blocks: ns that they wait, below which are all but one in …\n",
     )?;
@@ -86,6 +79,35 @@ pub fn moves(args: &MovesArgs) -> Result<ExitCode, Failure> {
     }
     screen.print("no block was torn, and no write was lost\n")?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What a move costs, and each of its parts.
+fn parts(costs: &[Cost], order: Order) -> String {
+    let bytes = (order.frames() * 4096) as f64;
+    let all = |of: fn(&Cost) -> f64| costs.iter().map(of);
+    let handle: fn(&Cost) -> f64 =
+        |cost| cost.moves.cpu() - cost.copies.cpu() - cost.allocations.cpu();
+    format!(
+        "  a move                  {}\n  \
+           a copy alone            {}\n  \
+           an allocation alone     {}\n  \
+           the rest: its handle    {}\n  \
+           moved a second          {}\n  \
+           of copies alone         {}\n",
+        shown(all(|cost| cost.moves.cpu()), " ns"),
+        shown(all(|cost| cost.copies.cpu()), " ns"),
+        shown(all(|cost| cost.allocations.cpu()), " ns"),
+        shown(all(handle), " ns"),
+        shown(costs.iter().map(|cost| bytes / cost.moves.cpu()), " GB"),
+        shown(all(Cost::speed), ""),
+    )
+}
+
+fn shown(samples: impl Iterator<Item = f64>, unit: &str) -> String {
+    let all = Summary::of(&samples.collect::<Vec<_>>());
+    all.map_or(String::new(), |all| {
+        format!("{:.3} ({:.3} to {:.3}){unit}", all.median, all.min, all.max)
+    })
 }
 
 fn rows(order: Order, seen: &Seen) -> String {
