@@ -123,3 +123,24 @@ fn rows(order: Order, seen: &Seen) -> String {
         + &row("writes ", &seen.writes)
         + if seen.moves + seen.refused > 0 { &refused } else { "" }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Tally;
+
+    #[test]
+    fn what_is_left_of_a_move_is_its_handle() {
+        let tally = |cpu_ns| Tally { operations: 2, cpu_ns, wall_ns: 0.0 };
+        let (moves, copies, allocations) = (tally(2000.0), tally(1600.0), tally(100.0));
+        let shown = parts(&[Cost { moves, copies, allocations }], Order(0));
+        for line in [
+            "  a move                  1000.000 (1000.000 to 1000.000) ns\n",
+            "  the rest: its handle    150.000 (150.000 to 150.000) ns\n",
+            "  moved a second          4.096 (4.096 to 4.096) GB\n",
+            "  of copies alone         0.800 (0.800 to 0.800)\n",
+        ] {
+            assert!(shown.contains(line), "{shown}");
+        }
+    }
+}
