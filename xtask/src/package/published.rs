@@ -19,7 +19,7 @@ pub const PUBLISHED: [Published; 19] = [
     Published { name: "woodlot-domains", folder: "domains", alone: true },
     Published { name: "woodlot-compact", folder: "compact", alone: true },
     Published { name: "woodlot-kmem", folder: "kmem", alone: true },
-    Published { name: "woodlot-stacks", folder: "stacks", alone: true },
+    Published { name: "woodlot-stacks", folder: "stacks", alone: false },
     Published { name: "woodlot-malloc", folder: "malloc", alone: false },
     Published { name: "woodlot-pool", folder: "pool", alone: false },
     Published { name: "woodlot-ostd", folder: "adapters/ostd", alone: true },
