@@ -94,8 +94,9 @@ pub struct Compaction<'m> {
     len: usize,
     /// Where the target begins; all candidates come before it, if it is no range.
     targets: usize,
-    /// All or nothing: the target is a range.
+    /// All or nothing: the target is this range, which is empty otherwise.
     whole: bool,
+    range: Range<HugeId>,
     goal: usize,
     slot: Slot,
     keep: bool,
@@ -181,6 +182,7 @@ impl<'m> Compaction<'m> {
             len,
             targets,
             whole,
+            range,
             goal,
             slot,
             keep,
@@ -282,13 +284,12 @@ impl<'m> Compaction<'m> {
 
     /// Isolates the range: all of it or nothing.
     fn isolate<A: FrameAllocator>(&mut self, allocator: &A) -> Step {
-        let range = self.memory.get_mut(self.targets..self.len).unwrap_or_default();
-        let first = range.iter().map(|one| one.huge).min().unwrap_or_default();
-        if allocator.isolate(first, range.len()).is_err() {
+        let targets = self.memory.get_mut(self.targets..self.len).unwrap_or_default();
+        if allocator.isolate(self.range.start, targets.len()).is_err() {
             self.report.taken += 1;
             return self.end(Stop::Taken);
         }
-        range.iter_mut().for_each(|one| one.isolated = true);
+        targets.iter_mut().for_each(|one| one.isolated = true);
         self.state = State::Pick;
         Step::Looked
     }
@@ -365,7 +366,7 @@ impl<'m> Compaction<'m> {
                 }
                 Row::End => return self.round_ends(source, allocator),
             };
-            match (relocate.block_at(frame), source.phase) {
+            match (self.look_up::<A::Geometry, R>(source, frame, relocate), source.phase) {
                 (Lookup::Pinned, _) => return self.give_up(source, Stop::Blocked, allocator),
                 (Lookup::Gone, phase) => {
                     self.report.gone += usize::from(phase == Phase::Move);
@@ -386,6 +387,25 @@ impl<'m> Compaction<'m> {
                 self.state = State::Empty(source);
                 return Step::Looked;
             }
+        }
+    }
+
+    /// What the owner says of a frame, as far as it can be: nothing outside of what is isolated is ever moved.
+    fn look_up<G: Geometry, R: Relocate>(
+        &self,
+        source: Source,
+        frame: FrameId,
+        relocate: &mut R,
+    ) -> Lookup {
+        let own = match self.whole {
+            true => self.range.clone(),
+            false => source.huge..HugeId(source.huge.0 + 1),
+        };
+        let own = own.start.first::<G>()..own.end.first::<G>();
+        match relocate.block_at(frame) {
+            Lookup::Movable(block) if !block.has(frame) => Lookup::Gone,
+            Lookup::Movable(block) if !block.is_in(&own) => Lookup::Pinned,
+            answer => answer,
         }
     }
 

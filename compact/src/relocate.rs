@@ -1,5 +1,7 @@
 //! What the owner of the frames does for compaction.
 
+use core::ops::Range;
+
 use woodlot_frame::{Class, FrameId, HugeId, Order};
 
 /// An allocated block, as its owner knows it.
@@ -11,6 +13,21 @@ pub struct Block {
     pub order: Order,
     /// What the block that receives it is allocated for.
     pub class: Class,
+}
+
+impl Block {
+    /// Is it an aligned block that the frame belongs to?
+    pub(crate) fn has(&self, frame: FrameId) -> bool {
+        let frames = self.order.frames();
+        let offset = frame.0.checked_sub(self.first.0);
+        offset.is_some_and(|offset| offset < frames) && self.first.0 & (frames - 1) == 0
+    }
+
+    /// Does all of it lie in these frames?
+    pub(crate) fn is_in(&self, frames: &Range<FrameId>) -> bool {
+        let end = self.first.0.checked_add(self.order.frames());
+        self.first >= frames.start && end.is_some_and(|end| end <= frames.end.0)
+    }
 }
 
 /// What a frame is to its owner.
@@ -47,6 +64,9 @@ pub enum Refusal {
 pub trait Relocate {
     /// The block that an allocated frame belongs to. Asked before anything is moved out of a huge frame, for each of its
     /// blocks, and again for each before it is moved.
+    ///
+    /// An answer of the past is harmless: a block that `frame` does not belong to counts as [`Lookup::Gone`], one that reaches out
+    /// of what is isolated as [`Lookup::Pinned`].
     fn block_at(&mut self, frame: FrameId) -> Lookup;
 
     /// Copies the block to the frames from `to` on, which are as many and nobody else's, and lets everybody find it there.

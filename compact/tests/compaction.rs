@@ -5,9 +5,10 @@ mod world;
 use std::ops::Range;
 
 use woodlot_compact::{
-    Candidate, Compaction, Manner, PlanError, Refusal, Report, Setup, Step, Stop, Target,
+    Block, Candidate, Compaction, Lookup, Manner, PlanError, Refusal, Report, Setup, Step, Stop,
+    Target,
 };
-use woodlot_frame::{Base4K, FrameAllocator, FrameId, HugeId, Order, Request};
+use woodlot_frame::{Base4K, Class, FrameAllocator, FrameId, HugeId, Order, Request};
 use world::{COMPACT, HUGE, Mood, Owner, RIVAL, SLOT, Zone, zone};
 
 fn memory() -> Vec<Candidate> {
@@ -353,4 +354,31 @@ fn a_run_is_bounded_by_moves() {
     }
     assert!(work.run(7, &*zone, &mut owner));
     owner.check_all(&zone);
+}
+
+#[test]
+fn a_block_that_the_frame_does_not_belong_to_is_not_moved() {
+    fn movable(first: usize, order: u8) -> Lookup {
+        let order = Order(order);
+        Lookup::Movable(Block { first: FrameId(first), order, class: Class::MOVABLE })
+    }
+    let lies: [fn(FrameId) -> Lookup; 6] = [
+        // The frame before, one far below, one above.
+        |frame| movable(frame.0 - 1, 0),
+        |_| movable(3, 0),
+        |frame| movable(frame.0 + 1, 0),
+        // Not aligned, of no size, larger than what is isolated.
+        |frame| movable(frame.0 | 1, 1),
+        |frame| movable(frame.0, 255),
+        |_| movable(0, 11),
+    ];
+    for (lie, setup) in lies.into_iter().flat_map(|lie| [(lie, huge(2)), (lie, range(2..4))]) {
+        let zone = zone(4);
+        let mut owner = filled(&zone, &[400, 100, 20, 30], 1);
+        owner.lies = Some(lie);
+        let report = run(setup, &zone, &mut owner);
+        assert_eq!((report.won, report.moves, owner.copies), (0, 0, 0), "{report:?}");
+        assert!(owner.lookups < 10_000);
+        owner.check_all(&zone);
+    }
 }

@@ -53,6 +53,8 @@ pub struct Owner {
     pub tells_pinned: bool,
     /// The next frame that is to be moved is freed by its owner while it is.
     pub frees_what_moves: Option<u64>,
+    /// What it says of a frame instead, out of its mind.
+    pub lies: Option<fn(FrameId) -> Lookup>,
     pub lookups: usize,
     pub copies: usize,
 }
@@ -72,6 +74,7 @@ impl Owner {
             random: fastrand::Rng::with_seed(seed),
             tells_pinned: false,
             frees_what_moves: None,
+            lies: None,
             lookups: 0,
             copies: 0,
         }
@@ -160,6 +163,9 @@ impl Owner {
 impl Relocate for Owner {
     fn block_at(&mut self, frame: FrameId) -> Lookup {
         self.lookups += 1;
+        if let Some(lies) = self.lies {
+            return lies(frame);
+        }
         match self.of[frame.0].map(|id| self.blocks[&id]) {
             Some(Held { block, pinned: false }) => Lookup::Movable(block),
             Some(_) | None => Lookup::Pinned,
