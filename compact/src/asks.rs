@@ -2,11 +2,12 @@
 //!
 //! ```text
 //!   ask ─► asked += n ─► the daemon, whatever the threshold ─► answered = what was asked when it began
+//!                                └ it ends, or dies ───────────► closed: whatever is asked is answered
 //! ```
 //!
 //! *Progress*: wait-free, but for [`alloc_or_ask`], which waits as its caller says.
 
-use woodlot_frame::atomics::{AtomicU64, Ordering};
+use woodlot_frame::atomics::{AtomicU8, AtomicU64, Ordering};
 use woodlot_frame::{AllocError, FrameAllocator, FrameId, Order, Request};
 
 /// What was asked of a daemon: huge frames, counted since the beginning.
@@ -14,6 +15,8 @@ use woodlot_frame::{AllocError, FrameAllocator, FrameId, Order, Request};
 pub struct Asks {
     asked: AtomicU64,
     answered: AtomicU64,
+    /// 1: nobody serves them any more.
+    closed: AtomicU8,
 }
 
 /// What somebody asked.
@@ -35,7 +38,7 @@ impl Asks {
     /// Nobody has asked.
     #[cfg(not(any(woodlot_loom, woodlot_shuttle, woodlot_explore)))]
     pub const fn new() -> Asks {
-        Asks { asked: AtomicU64::new(0), answered: AtomicU64::new(0) }
+        Asks { asked: AtomicU64::new(0), answered: AtomicU64::new(0), closed: AtomicU8::new(0) }
     }
 
     /// Asks for so many huge frames.
@@ -44,16 +47,23 @@ impl Asks {
         Ticket(before.wrapping_add(huge as u64))
     }
 
-    /// Has the daemon done since what it could?
+    /// Has the daemon done since what it could? True as well where they are [closed](Self::close).
     pub fn is_answered(&self, ticket: Ticket) -> bool {
-        self.answered.load(Ordering::Acquire).wrapping_sub(ticket.0) as i64 >= 0
+        self.closed.load(Ordering::Acquire) != 0
+            || self.answered.load(Ordering::Acquire).wrapping_sub(ticket.0) as i64 >= 0
+    }
+
+    /// No daemon serves them from now on: whatever is or will be asked counts as answered, so that nobody waits in vain.
+    pub fn close(&self) {
+        self.closed.store(1, Ordering::Release);
     }
 
     /// What was asked up to now, and how many huge frames of it nobody has answered for.
     pub(crate) fn open(&self) -> (Ticket, usize) {
         let asked = self.asked.load(Ordering::Acquire);
-        let open = asked.wrapping_sub(self.answered.load(Ordering::Acquire));
-        (Ticket(asked), open as usize)
+        let open = asked.wrapping_sub(self.answered.load(Ordering::Acquire)) as i64;
+        // Negative where somebody has asked since, and another daemon has answered that.
+        (Ticket(asked), open.max(0) as usize)
     }
 
     /// All that was asked up to the ticket is done, as far as it could be.
@@ -108,4 +118,21 @@ pub fn alloc_or_ask<A: FrameAllocator>(
         }
     }
     allocator.alloc(request)
+}
+
+#[cfg(all(test, not(any(woodlot_loom, woodlot_shuttle, woodlot_explore))))]
+#[cfg_attr(coverage_nightly, coverage(off))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_another_daemon_has_answered_is_not_open() {
+        let asks = Asks::new();
+        let ticket = asks.ask(6);
+        assert_eq!(asks.open(), (ticket, 6));
+        asks.answer(ticket);
+        // As this daemon has read it before the other one answered.
+        asks.asked.store(5, Ordering::Relaxed);
+        assert_eq!(asks.open().1, 0);
+    }
 }

@@ -246,12 +246,19 @@ impl<'m> Compaction<'m> {
         false
     }
 
-    /// Does the next thing: see the head of this file.
+    /// Does the next thing: see the head of this file. If a call of the owner panics, the compaction is cancelled.
     pub fn step<A: FrameAllocator, R: Relocate>(
         &mut self,
         allocator: &A,
         relocate: &mut R,
     ) -> Step {
+        let unwinding = Unwinding { work: self, allocator };
+        let step = unwinding.work.advance(allocator, relocate);
+        core::mem::forget(unwinding);
+        step
+    }
+
+    fn advance<A: FrameAllocator, R: Relocate>(&mut self, allocator: &A, relocate: &mut R) -> Step {
         match self.state {
             State::Isolate => self.isolate(allocator),
             State::Pick => self.pick(allocator),
@@ -534,6 +541,18 @@ impl<'m> Compaction<'m> {
             *finger += 1;
         }
         Ok(None)
+    }
+}
+
+/// A step under way: dropped only where the owner's call panics, so that nothing stays isolated.
+struct Unwinding<'a, 'm, A: FrameAllocator> {
+    work: &'a mut Compaction<'m>,
+    allocator: &'a A,
+}
+
+impl<A: FrameAllocator> Drop for Unwinding<'_, '_, A> {
+    fn drop(&mut self) {
+        self.work.cancel(self.allocator);
     }
 }
 

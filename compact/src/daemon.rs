@@ -37,7 +37,8 @@ pub struct Settings {
     pub moves: usize,
     /// See `moves`.
     pub interval: u64,
-    /// From the end of one run to the next look at the index.
+    /// From the end of one run to the next look at the index. Where that run won nothing, asks are answered without another one
+    /// for so long.
     pub rest: u64,
     /// The longest rest: it doubles each time that nothing was won.
     pub longest_rest: u64,
@@ -116,6 +117,8 @@ pub struct Daemon<'m> {
     state: State<'m>,
     /// It looks at the index from then on.
     wakes: u64,
+    /// Until then whoever asks is told that nothing can be won.
+    vain_until: u64,
     rest: u64,
     /// When the interval began, and what has moved in it.
     interval: (u64, usize),
@@ -136,6 +139,7 @@ impl<'m> Daemon<'m> {
             index,
             state,
             wakes: 0,
+            vain_until: 0,
             rest,
             interval: (0, 0),
             counters: Counters::default(),
@@ -176,8 +180,10 @@ impl<'m> Daemon<'m> {
         }
     }
 
-    /// Ends the run under way, if there is one: gives back what it has isolated.
+    /// Ends the run under way, if there is one: gives back what it has isolated. All that was asked is answered, whether it was
+    /// served or not.
     pub fn cancel<A: FrameAllocator>(&mut self, allocator: &A, asks: &Asks) -> Option<Report> {
+        asks.answer(asks.open().0);
         match core::mem::replace(&mut self.state, State::Between) {
             State::Working(mut work, ticket) => {
                 work.cancel(allocator);
@@ -208,7 +214,8 @@ impl<'m> Daemon<'m> {
         (asks, fmfi): (&Asks, impl FnOnce() -> Fmfi),
     ) -> Event {
         let (ticket, asked) = asks.open();
-        if asked == 0 && now < self.wakes {
+        if asked == 0 && now < self.wakes || now < self.vain_until {
+            asks.answer(ticket);
             self.state = State::Resting(memory);
             return Event::Resting(self.wakes);
         }
@@ -318,8 +325,9 @@ impl<'m> Daemon<'m> {
         Event::Finished(report)
     }
 
-    /// Rests, and the next time twice as long.
+    /// Rests, and the next time twice as long. For whoever asks it is the shortest rest.
     fn rest_longer(&mut self, now: u64) {
+        self.vain_until = now.saturating_add(self.settings.rest);
         self.wakes = now.saturating_add(self.rest);
         self.rest = self.rest.saturating_mul(2).min(self.settings.longest_rest);
     }

@@ -60,6 +60,8 @@ pub enum Refusal {
 ///   for the allocator does not know owners.
 /// * After a success the old block is nobody's but compaction's, and no free names it. After a refusal no reader or writer sees
 ///   the block that was to receive, whatever was copied into it.
+/// * A call that panics cancels its compaction. After a panic of `relocate` both blocks stay allocated, for nobody knows
+///   which of the two the owner has; unwinding past it is the owner's to make good.
 /// * A call that never returns holds up the compaction that made it and the one huge frame that it has isolated, nothing else.
 pub trait Relocate {
     /// The block that an allocated frame belongs to. Asked before anything is moved out of a huge frame, for each of its

@@ -44,6 +44,8 @@ impl Background {
         let (stop, asks) = (Arc::new(AtomicBool::new(false)), Arc::new(Asks::default()));
         let (stopped, asked) = (stop.clone(), asks.clone());
         let body = move || {
+            let closing = Closing(asked);
+            let asked = &*closing.0;
             let huge = parts.iter().map(|part| part.end.0 - part.start.0).sum();
             let mut memory = vec![Candidate::EMPTY; huge];
             let Ok(index) = Index::new(&mut chunks, &parts, shift) else {
@@ -54,7 +56,7 @@ impl Background {
             while !stopped.load(Ordering::Acquire) {
                 let now = began.elapsed().as_nanos() as u64;
                 let fmfi = || Fmfi::of::<A::Geometry>(&allocator.stats());
-                match daemon.step(now, &*allocator, &mut relocate, &asked, fmfi) {
+                match daemon.step(now, &*allocator, &mut relocate, asked, fmfi) {
                     Event::Resting(until) | Event::Limited(until) => {
                         park_timeout(Duration::from_nanos(until.saturating_sub(now)));
                     }
@@ -62,7 +64,7 @@ impl Background {
                     Event::Started { .. } | Event::Worked(_) | Event::Finished(_) => {}
                 }
             }
-            daemon.cancel(&*allocator, &asked);
+            daemon.cancel(&*allocator, asked);
             *daemon.counters()
         };
         let thread = Builder::new().name("woodlot-compact".into()).spawn(body)?;
@@ -79,24 +81,39 @@ impl Background {
         self.thread.iter().for_each(|thread| thread.thread().unpark());
     }
 
-    /// Stops it after the step under way. What it had isolated is given back; what it did is returned.
+    /// Stops it after the step under way. What it had isolated is given back; what it did is returned. Whoever waits for it is
+    /// told that nothing comes.
+    ///
+    /// # Panics
+    /// Where a call of the owner did, on the thread.
     pub fn stop(mut self) -> Counters {
-        self.end().unwrap_or_default()
+        let ended = self.end().map(JoinHandle::join);
+        ended.map_or_else(Counters::default, |end| end.unwrap_or_else(|panic| resume_unwind(panic)))
     }
 
-    fn end(&mut self) -> Option<Counters> {
-        let thread = self.thread.take()?;
+    /// Tells the thread to end.
+    fn end(&mut self) -> Option<JoinHandle<Counters>> {
         self.stop.store(true, Ordering::Release);
-        thread.thread().unpark();
-        Some(thread.join().unwrap_or_else(|panic| resume_unwind(panic)))
+        self.wake();
+        self.thread.take()
     }
 }
 
 impl Drop for Background {
     fn drop(&mut self) {
-        // A panic of the owner's calls is theirs to see, unless one is under way already.
+        let thread = self.end();
+        // A panic of the owner's calls was printed when it happened; who drops while panicking may hold what the thread waits for.
         if !std::thread::panicking() {
-            self.end();
+            thread.into_iter().for_each(|thread| _ = thread.join());
         }
+    }
+}
+
+/// The asks of a thread, which nobody serves once it ends, however it does.
+struct Closing(Arc<Asks>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.0.close();
     }
 }

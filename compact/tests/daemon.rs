@@ -305,3 +305,37 @@ fn scores_come_from_the_counters_of_the_engine() {
     assert_eq!((index.holes(1), index.score(1)), (12, 0));
     assert_eq!(zone.free_in_huge(FrameId(3 * HUGE).huge::<Base4K>()), 200);
 }
+
+#[test]
+fn asks_in_vain_share_one_search_in_a_rest() {
+    let (zone, mut owner) = filled(&[300, 300, 300, 300], 1);
+    rig!(rig, zone, Settings { threshold: 1000, ..settings() }, 2);
+    let mut started = 0;
+    for now in 0..1000 {
+        rig.now = now;
+        let ticket = rig.asks.ask(1);
+        let events = rig.until_idle(&zone, &mut owner);
+        started += events.iter().filter(|event| matches!(event, Event::Started { .. })).count();
+        assert!(rig.asks.is_answered(ticket), "at {now}: {events:?}");
+        // Something changes in the region, or it would not be looked at again.
+        _ = owner.alloc(&zone, Order(0), true);
+    }
+    assert!((2..=10).contains(&started), "{started} searches");
+    owner.check_all(&zone);
+}
+
+#[test]
+fn who_waits_for_a_daemon_that_is_cancelled_is_answered() {
+    let (zone, mut owner) = filled(&[500, 400, 40, 60], 1);
+    rig!(rig, zone, Settings { threshold: 1000, ..settings() }, 2);
+    // At rest, and beside a run that began before.
+    let first = rig.asks.ask(1);
+    assert_eq!(rig.daemon.cancel(&*zone, rig.asks), None);
+    assert!(rig.asks.is_answered(first));
+    rig.asks.ask(1);
+    assert!(matches!(rig.step(&zone, &mut owner), Event::Started { .. }));
+    let second = rig.asks.ask(1);
+    assert!(rig.daemon.cancel(&*zone, rig.asks).is_some());
+    assert!(rig.asks.is_answered(second));
+    owner.check_all(&zone);
+}
