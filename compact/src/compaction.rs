@@ -196,12 +196,10 @@ impl<'m> Compaction<'m> {
 
     /// What it has done so far.
     pub fn report<G: Geometry>(&self) -> Report {
+        // What is emptied of a range was no choice.
         let fewest = match self.whole {
+            true => self.report.fewest,
             false => fewest::<G>(self.candidates(), self.report.won),
-            true => {
-                let targets = self.candidates().get(self.targets..).unwrap_or_default();
-                targets.iter().map(|one| G::HUGE_FRAMES.saturating_sub(one.free.into())).sum()
-            }
         };
         Report { fewest, ..self.report }
     }
@@ -332,16 +330,22 @@ impl<'m> Compaction<'m> {
             let place = self.give - 1;
             let Some(&one) = self.memory.get(place) else { return self.stop(Stop::NoSource) };
             let receives = if self.whole { 0 } else { usize::from(one.free) };
+            let room = self.room.saturating_sub(receives);
             let used = allocator.frames_in_use(one.huge);
-            if one.role == Role::Pinned && self.receive.iter().all(|&finger| finger >= place) {
-                return self.stop(Stop::NoSource);
-            }
-            if one.role == Role::Pinned || used == 0 {
-                self.give = place;
+            // What compaction itself has filled lies below.
+            let has_received = self.receive.iter().any(|&finger| finger >= place);
+            let filled = !self.whole && !has_received && used > one.used::<A::Geometry>();
+            if one.role == Role::Pinned || used == 0 || filled {
+                if used == 0 {
+                    // Its owners have emptied it: it is no longer one that could be.
+                    self.begins(place, A::Geometry::HUGE_FRAMES);
+                }
+                (self.give, self.room) = (place, room);
                 continue;
             }
-            let room = self.room.saturating_sub(receives);
             if used > room {
+                // In either manner nobody below has room either: for that, as many frames as a huge frame has must be free elsewhere
+                // and in it, which would do for this one.
                 return self.stop(Stop::NoRoom);
             }
             (self.give, self.room) = (place, room);
@@ -349,11 +353,18 @@ impl<'m> Compaction<'m> {
                 self.report.taken += 1;
                 continue;
             }
+            let used = allocator.frames_in_use(one.huge);
+            self.begins(place, A::Geometry::HUGE_FRAMES.saturating_sub(used));
             self.memory.get_mut(place).into_iter().for_each(|one| one.isolated = true);
             self.state = State::Empty(Source::new::<A::Geometry>(place, one.huge));
             return Step::Looked;
         }
         Step::Looked
+    }
+
+    /// So much of a huge frame is free when its turn comes.
+    fn begins(&mut self, place: usize, free: usize) {
+        self.memory.get_mut(place).into_iter().for_each(|one| one.free = free as u16);
     }
 
     /// The next frame, or row of frames, of a huge frame.
@@ -422,6 +433,10 @@ impl<'m> Compaction<'m> {
             source.again::<A::Geometry>(Phase::Move);
         } else if allocator.frames_in_use(source.huge) == 0 {
             self.report.won += 1;
+            if self.whole {
+                let one = self.candidates().get(source.place);
+                self.report.fewest += one.map_or(0, Candidate::used::<A::Geometry>);
+            }
             if !self.whole && !self.keep {
                 self.release(source.place, allocator);
             }
@@ -438,7 +453,7 @@ impl<'m> Compaction<'m> {
         Step::Looked
     }
 
-    /// A huge frame cannot be emptied: the end, where it is part of a range. Otherwise it receives from now on.
+    /// A huge frame cannot be emptied: the end, where it is part of a range.
     fn give_up<A: FrameAllocator>(&mut self, source: Source, why: Stop, allocator: &A) -> Step {
         self.report.blocked += 1;
         if self.whole {
@@ -447,18 +462,6 @@ impl<'m> Compaction<'m> {
         }
         self.release(source.place, allocator);
         self.state = State::Pick;
-        let free = allocator.free_in_huge(source.huge);
-        // In the place of one that has no room any more.
-        let full = self.receive.iter().copied().min().unwrap_or(0).checked_sub(1);
-        let blocked =
-            Candidate { huge: source.huge, role: Role::Pinned, free: free as u16, isolated: false };
-        if let Some(full) = full
-            && let Some(one) = self.memory.get_mut(full)
-        {
-            *one = blocked;
-            self.room = self.room.saturating_add(free);
-            self.receive.iter_mut().for_each(|finger| *finger = (*finger).min(full));
-        }
         Step::GaveUp(source.huge)
     }
 

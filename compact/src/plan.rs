@@ -27,7 +27,7 @@ pub(crate) enum Role {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Candidate {
     pub(crate) huge: HugeId,
-    /// Its free frames when the plan was made.
+    /// Its free frames when the plan was made; from when it is to be emptied on, its free frames then.
     pub(crate) free: u16,
     pub(crate) role: Role,
     /// The compaction has it for itself.
@@ -40,7 +40,7 @@ impl Candidate {
         Candidate { huge: HugeId(0), free: 0, role: Role::Pinned, isolated: false };
 
     /// How many of its frames were in use.
-    fn used<G: Geometry>(&self) -> usize {
+    pub(crate) fn used<G: Geometry>(&self) -> usize {
         G::HUGE_FRAMES.saturating_sub(self.free.into())
     }
 }
@@ -102,9 +102,10 @@ pub(crate) fn possible<G: Geometry>(candidates: &[Candidate]) -> usize {
     candidates.iter().filter(|one| one.role == Role::Either).count().min(free >> G::HUGE_ORDER)
 }
 
-/// The fewest frames that must be moved to empty `count` candidates: what the emptiest ones hold.
+/// The fewest frames that must be moved to empty `count` candidates: what the emptiest ones hold that are not empty.
 pub(crate) fn fewest<G: Geometry>(candidates: &[Candidate], count: usize) -> usize {
-    let givers = || candidates.iter().filter(|one| one.role == Role::Either);
+    let gives = |one: &&Candidate| one.role == Role::Either && one.used::<G>() > 0;
+    let givers = || candidates.iter().filter(gives);
     let count = count.min(givers().count());
     let below = |bound: usize| givers().filter(move |one| one.used::<G>() < bound);
     // The most that one of the emptiest `count` holds.

@@ -30,8 +30,13 @@ pub struct Report {
     pub blocks: usize,
     /// Huge frames that could be won at the beginning, were all frames that are not pinned single ones.
     pub possible: usize,
-    /// The fewest base frames that had to be moved at the beginning to win as many huge frames (LLFree section 5.6): what the
-    /// emptiest ones held that nothing was known to be pinned in.
+    /// The fewest base frames that had to be moved to win as many huge frames (LLFree section 5.6); 0 as long as none is won. For
+    /// a number of huge frames: what the emptiest `won` held, of all that nothing was known to be pinned in, whether they were
+    /// won or not. For a range or a block: what those of it held that are won. A huge frame held what was in use when its turn to be
+    /// emptied came, or when the plan was made, if it did not come; those that their owners had emptied before count nowhere.
+    ///
+    /// What is freed or pinned after that makes it no smaller or larger: so `moves` can be below it by as many frames as owners
+    /// freed meanwhile, and beyond reach where frames turn out not to move.
     pub fewest: usize,
     /// Huge frames not looked at, as some frame of theirs is known not to move.
     pub pinned: usize,
@@ -39,7 +44,7 @@ pub struct Report {
     pub blocked: usize,
     /// Huge frames that somebody else had isolated.
     pub taken: usize,
-    /// Blocks that their owner freed before they could be moved.
+    /// Frames in use whose owner said before a move that they are being freed, and blocks that it freed during their move.
     pub gone: usize,
     /// Moves that failed.
     pub failed: usize,

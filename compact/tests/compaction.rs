@@ -382,3 +382,51 @@ fn a_block_that_the_frame_does_not_belong_to_is_not_moved() {
         owner.check_all(&zone);
     }
 }
+
+#[test]
+fn the_fewest_moves_are_those_for_what_was_won() {
+    // Of a range, only what was emptied before the pinned frame was found.
+    let zone4 = zone(4);
+    let mut owner = filled(&zone4, &[100, 30, 20, 0], 1);
+    let pinned = owner.alloc_at(&zone4, 2 * HUGE - 1, 0, true);
+    let report = run(range(1..3), &zone4, &mut owner);
+    assert_eq!((report.stop, report.won), (Some(Stop::Blocked), 1));
+    assert_eq!((report.moves, report.fewest), (20, 20));
+    owner.free(&zone4, pinned);
+
+    // A huge frame that its owner has emptied since the plan was not won; what is freed since makes another one cheaper.
+    let zone = zone(4);
+    let mut owner = filled(&zone, &[400, 60, 40, 10], 1);
+    let mut memory = memory();
+    let mut work = plan(huge(1), &mut memory, &zone, &mut owner);
+    let of = |owner: &Owner, huge: usize| -> Vec<u64> {
+        let is_there = |first: FrameId| first.0 / HUGE == huge;
+        let held = owner.blocks.iter().filter(|(_, held)| is_there(held.block.first));
+        held.map(|(&id, _)| id).collect()
+    };
+    of(&owner, 3).into_iter().for_each(|id| owner.free(&zone, id));
+    of(&owner, 2).into_iter().take(15).for_each(|id| owner.free(&zone, id));
+    assert_eq!(work.report::<Base4K>().fewest, 0);
+    assert!(work.run(usize::MAX, &*zone, &mut owner));
+    let report = work.report::<Base4K>();
+    assert_eq!((report.won, report.moves, report.fewest), (1, 25, 25), "{report:?}");
+    owner.check_all(&zone);
+}
+
+#[test]
+fn what_has_filled_since_the_plan_is_passed_over() {
+    for order in [0, 9] {
+        let zone = zone(4);
+        let mut owner = filled(&zone, &[400, 60, 40, 1], 1);
+        let mut memory = memory();
+        let mut work = plan(huge(1), &mut memory, &zone, &mut owner);
+        let last = *owner.blocks.keys().last().unwrap();
+        owner.free(&zone, last);
+        for at in [0, 1].map(|at| at << order).into_iter().take_while(|&at| at < HUGE) {
+            owner.alloc_at(&zone, 3 * HUGE + at, order, false);
+        }
+        assert!(work.run(usize::MAX, &*zone, &mut owner));
+        assert_eq!((work.report::<Base4K>().won, work.report::<Base4K>().moves), (1, 40));
+        owner.check_all(&zone);
+    }
+}
