@@ -14,11 +14,14 @@
 //! 2. Each candidate with `isolated` is isolated by this compaction, and no other huge frame is.
 //! 3. Between two steps compaction owns no block.
 //!
-//! *Progress*: a step takes one row of 64 frames, one block, or 64 candidates; it waits for nobody but the owner's calls.
+//! *Progress*: a step takes one row of 64 frames, one block, or 64 candidates; but of a range, one isolates all, one claims all, and
+//! one gives all back, each linear in its huge frames. It waits for nobody but the owner's calls.
 
 use core::ops::Range;
 
-use woodlot_frame::{AllocError, FrameAllocator, FrameId, Geometry, HugeId, Order, Request, Slot};
+use woodlot_frame::{
+    AllocError, Claim, FrameAllocator, FrameId, Geometry, HugeId, Order, Request, Slot,
+};
 
 use crate::plan::{Candidate, Role, arrange, fewest, possible};
 use crate::relocate::{Block, Lookup, Refusal, Relocate};
@@ -46,8 +49,8 @@ pub struct Setup {
     pub manner: Manner,
     /// The slot of its allocations and frees: best one that nobody else uses.
     pub slot: Slot,
-    /// What is won stays isolated, and belongs to the caller: nobody else can allocate it. Of a range or a block all is kept or
-    /// nothing. [`Compaction::kept`] lists it.
+    /// What is won is the caller's: each huge frame a block of that order, allocated through `slot`, which is freed like any other.
+    /// Of a range or a block all is kept or nothing. [`Compaction::kept`] lists it.
     pub keep: bool,
 }
 
@@ -81,6 +84,8 @@ enum State {
     Isolate,
     Pick,
     Empty(Source),
+    /// The range, which is empty, is claimed.
+    Claim,
     /// The range is given back.
     Release(Stop),
     Done(Stop),
@@ -107,6 +112,8 @@ pub struct Compaction<'m> {
     receive: [usize; ORDERS],
     /// Free frames of those that may receive.
     room: usize,
+    /// How often the range was claimed in vain.
+    claims: u32,
     report: Report,
 }
 
@@ -160,13 +167,13 @@ impl<'m> Compaction<'m> {
             let role = if pinned { Role::Pinned } else { Role::Either };
             room += free;
             len += 1;
-            add(Candidate { huge, free: free as u16, role, isolated: false });
+            add(Candidate { huge, free: free as u16, role, ..Candidate::EMPTY });
         }
         let targets = len;
         for huge in (range.start.0..range.end.0).map(HugeId) {
             let free = allocator.free_in_huge(huge) as u16;
             len += 1;
-            add(Candidate { huge, free, role: Role::Target, isolated: false });
+            add(Candidate { huge, free, role: Role::Target, ..Candidate::EMPTY });
         }
         if len > memory.len() {
             return Err(PlanError::Memory(len));
@@ -190,6 +197,7 @@ impl<'m> Compaction<'m> {
             give: len,
             receive,
             room,
+            claims: 0,
             report,
         })
     }
@@ -204,12 +212,12 @@ impl<'m> Compaction<'m> {
         Report { fewest, ..self.report }
     }
 
-    /// The huge frames that are isolated for the caller: what was won, once it is done, if that was to be kept.
+    /// The huge frames that are the caller's: what was won so far, if that was to be kept.
     pub fn kept(&self) -> impl Iterator<Item = HugeId> + '_ {
-        self.candidates().iter().filter(|one| one.isolated).map(|one| one.huge)
+        self.candidates().iter().filter(|one| one.kept).map(|one| one.huge)
     }
 
-    /// The memory of the candidates, for the next one. What was kept stays isolated.
+    /// The memory of the candidates, for the next one. What was kept is the caller's.
     pub fn into_memory(self) -> &'m mut [Candidate] {
         self.memory
     }
@@ -261,6 +269,7 @@ impl<'m> Compaction<'m> {
             State::Isolate => self.isolate(allocator),
             State::Pick => self.pick(allocator),
             State::Empty(source) => self.empty(source, allocator, relocate),
+            State::Claim => self.claim(allocator),
             State::Release(stop) => {
                 self.release_range(allocator);
                 self.end(stop)
@@ -280,11 +289,39 @@ impl<'m> Compaction<'m> {
 
     /// No more is to be won, for this reason.
     fn stop(&mut self, stop: Stop) -> Step {
-        if !self.whole || self.keep && stop == Stop::Won {
+        if !self.whole {
             return self.end(stop);
         }
-        self.state = State::Release(stop);
+        let claims = self.keep && stop == Stop::Won;
+        self.state = if claims { State::Claim } else { State::Release(stop) };
         Step::Looked
+    }
+
+    /// Claims the range, all of it or nothing. An allocation that began before the isolation may have got a frame since the range
+    /// was found empty: then it is gone through again.
+    fn claim<A: FrameAllocator>(&mut self, allocator: &A) -> Step {
+        let targets = self.memory.get_mut(self.targets..self.len).unwrap_or_default();
+        let claim = Claim::Block(self.slot);
+        if allocator.claim_isolated(self.range.start, targets.len(), claim).is_ok() {
+            targets.iter_mut().for_each(|one| (one.isolated, one.kept) = (false, true));
+            return self.end(Stop::Won);
+        }
+        self.claims += 1;
+        self.give = self.len;
+        self.state = if self.claims > ROUNDS { State::Release(Stop::Blocked) } else { State::Pick };
+        Step::Looked
+    }
+
+    /// Claims a huge frame that looks empty, if it is to be kept. False where some frame of it is not free yet.
+    fn keeps<A: FrameAllocator>(&mut self, place: usize, allocator: &A) -> bool {
+        if self.whole || !self.keep {
+            return true;
+        }
+        let claim = Claim::Block(self.slot);
+        let Some(one) = self.memory.get_mut(place) else { return false };
+        let claimed = allocator.claim_isolated(one.huge, 1, claim).is_ok();
+        (one.isolated, one.kept) = (one.isolated && !claimed, claimed);
+        claimed
     }
 
     /// Isolates the range: all of it or nothing.
@@ -431,13 +468,13 @@ impl<'m> Compaction<'m> {
     fn round_ends<A: FrameAllocator>(&mut self, mut source: Source, allocator: &A) -> Step {
         if source.phase == Phase::Survey {
             source.again::<A::Geometry>(Phase::Move);
-        } else if allocator.frames_in_use(source.huge) == 0 {
+        } else if allocator.frames_in_use(source.huge) == 0 && self.keeps(source.place, allocator) {
             self.report.won += 1;
             if self.whole {
                 let one = self.candidates().get(source.place);
                 self.report.fewest += one.map_or(0, Candidate::used::<A::Geometry>);
             }
-            if !self.whole && !self.keep {
+            if !self.whole {
                 self.release(source.place, allocator);
             }
             self.state = State::Pick;

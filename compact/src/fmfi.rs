@@ -26,7 +26,9 @@ impl Fmfi {
         Self::of_counts::<G>(stats.free_frames, stats.free_huge)
     }
 
-    /// From the free frames, and how many huge frames of them are free.
+    /// From the free frames, and how many huge frames of them are free. As no block is larger than a huge frame, the index of the
+    /// order of a huge frame is never negative then: that of smaller orders can be, and with [blocks](Self::of_blocks) larger than a
+    /// huge frame, as in the paper's table I, any.
     pub const fn of_counts<G: Geometry>(free_frames: usize, free_huge: usize) -> Fmfi {
         let single = free_frames.saturating_sub(free_huge.saturating_mul(G::HUGE_FRAMES));
         Fmfi { free_frames, free_blocks: free_huge.saturating_add(single) }

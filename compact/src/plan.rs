@@ -32,12 +32,14 @@ pub struct Candidate {
     pub(crate) role: Role,
     /// The compaction has it for itself.
     pub(crate) isolated: bool,
+    /// It was won, and is the caller's.
+    pub(crate) kept: bool,
 }
 
 impl Candidate {
     /// What memory for candidates is made of.
     pub const EMPTY: Candidate =
-        Candidate { huge: HugeId(0), free: 0, role: Role::Pinned, isolated: false };
+        Candidate { huge: HugeId(0), free: 0, role: Role::Pinned, isolated: false, kept: false };
 
     /// How many of its frames were in use.
     pub(crate) fn used<G: Geometry>(&self) -> usize {
@@ -149,7 +151,7 @@ mod tests {
                     huge: HugeId(huge),
                     free: random.u16(0..=512),
                     role: [Role::Pinned, Role::Either, Role::Target][random.usize(0..3)],
-                    isolated: false,
+                    ..Candidate::EMPTY
                 })
                 .collect();
             random.shuffle(&mut some);

@@ -197,7 +197,7 @@ fn a_range_with_something_pinned_is_given_back() {
     // Nobody else gets it.
     let at = Request::movable(Order(9), SLOT).at(FrameId(2 * HUGE));
     assert!(zone.alloc(at).is_err());
-    zone.unisolate(HugeId(2), 3).unwrap();
+    (2..5).for_each(|huge| zone.free(FrameId(huge * HUGE), Order(9), SLOT).unwrap());
     owner.check_all(&zone);
 }
 
@@ -221,7 +221,7 @@ fn a_giant_frame_is_won_where_the_fewest_frames_are_in_use() {
     let mut kept: Vec<_> = work.kept().map(|huge| huge.0).collect();
     kept.sort_unstable();
     assert!(kept.into_iter().eq(1024..1536));
-    zone.unisolate(HugeId(1024), 512).unwrap();
+    (1024..1536).for_each(|huge| zone.free(FrameId(huge * HUGE), Order(9), SLOT).unwrap());
     owner.check_all(&zone);
 }
 
@@ -429,4 +429,21 @@ fn what_has_filled_since_the_plan_is_passed_over() {
         assert_eq!((work.report::<Base4K>().won, work.report::<Base4K>().moves), (1, 40));
         owner.check_all(&zone);
     }
+}
+
+#[test]
+fn what_is_kept_is_allocated() {
+    let zone = zone(4);
+    let mut owner = filled(&zone, &[400, 60, 40, 10], 1);
+    let mut memory = memory();
+    let mut work = plan(Setup { keep: true, ..huge(2) }, &mut memory, &zone, &mut owner);
+    assert!(work.run(usize::MAX, &*zone, &mut owner));
+    let kept: Vec<_> = work.kept().collect();
+    assert_eq!((kept.len(), work.report::<Base4K>().won), (2, 2));
+    for huge in kept {
+        assert!(!zone.is_isolated(huge));
+        assert_eq!(zone.frames_in_use(huge), HUGE);
+        zone.free(huge.first::<Base4K>(), Order(9), COMPACT).unwrap();
+    }
+    owner.check_all(&zone);
 }
