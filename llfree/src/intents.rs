@@ -19,6 +19,7 @@ use crate::LLFree;
 use crate::part::Part;
 use crate::record::{By, End, Header, Intent, Operation, Record, Write, writes_of};
 use crate::row::{ROW_ORDER, row_count, row_mask, row_order};
+use crate::state::{LANE, Run};
 
 /// What is said by a slot.
 impl<'a, G: Geometry, P: Persistence> LLFree<'a, G, P> {
@@ -316,11 +317,16 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
             }
             Write::Huge { huge, count } => {
                 let whole = self.lower.free_whole(huge, count, Intent::none());
-                // Nothing is isolated after a recovery.
+                let whole = whole.map(|before| (before, Run::of(0)));
                 let joined = || self.lower.free_joined(huge, count, Intent::none()).ok();
-                let joined = || joined().map(|(before, _)| before);
-                whole.or_else(joined).is_some_and(|before| {
-                    self.states_changed(huge, before, count as isize);
+                whole.or_else(joined).is_some_and(|(before, isolated)| {
+                    // A recovery finds none, but who resolves in a zone that goes on may.
+                    let first = huge - huge % LANE;
+                    isolated.numbers().for_each(|number| self.close(first + number));
+                    match count - isolated.count() {
+                        0 => {}
+                        free => self.states_changed(huge, before, free as isize),
+                    }
                     true
                 })
             }

@@ -32,10 +32,11 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     /// `sync` makes all durable that was written to the durable part. With a [`Persistence`] that writes back, or where
     /// nothing is to outlive a loss of power, it has nothing to do.
     ///
-    /// No call may be under way, but for those of the dead, and nobody may begin one before this returns.
+    /// No call may be under way, but for those of the dead, and nobody may begin one before this has succeeded.
     ///
     /// # Errors
-    /// That of `sync`. Operations are still under way then; resolve again.
+    /// That of `sync`. Some or all of the frames may be free by then, and count as free. What the records say may not be
+    /// durable; resolve again.
     ///
     /// # Progress
     /// Linear in the slots and in the frames that are freed; in the durable part, if an operation was under way.
@@ -45,8 +46,10 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     pub fn resolve<E>(&self, sync: impl Fn() -> Result<(), E>) -> Result<Repairs, E> {
         let mut found = Repairs::default();
         if self.is_cut_off() {
-            self.resolve_records(&mut found, sync)?;
+            let resolved = self.resolve_records(&mut found, sync);
+            // What was released is free, also where that is not durable.
             self.total(TOTAL_FREE).fetch_add(found.released as u64, Ordering::Relaxed);
+            resolved?;
         }
         Ok(found)
     }

@@ -364,6 +364,79 @@ fn huge_frames_of_a_record_are_released() {
     assert!(zone.hidden().is_nothing(), "all that is free can be had");
 }
 
+/// Makes the record of slot 0 that of a batch which was allocating huge frame by huge frame, and was cut off at the last.
+fn cut_off(raw: RawMetadata, huge_frames: &[FrameId]) {
+    let record = record(raw, 0);
+    let base = ZONE.start.0 & !1023;
+    let (count, step) = (huge_frames.len() as u64, huge_frames.len() as u64 - 1);
+    record[0] = count << 16 | step << 8 | 15 << 4 | 1 << 2 | 1;
+    let writes = huge_frames.iter().map(|frame| [1 << 63 | (frame.0 - base) as u64 >> 9, 1]);
+    for (words, write) in record[2..].chunks_exact_mut(2).zip(writes) {
+        words.copy_from_slice(&write);
+    }
+}
+
+/// What is resolved in a zone that goes on may be isolated: the credits are those of an isolated huge frame then, and it
+/// is whole when the isolation ends.
+#[test]
+fn what_is_resolved_may_be_isolated() {
+    for by_base_frames in [false, true] {
+        let mut memory = Memory::of::<Zone<Base4K>>(&ZONE);
+        let raw = memory.metadata();
+        let zone = construct(raw, Init::Free);
+        let huge_frames = [2048, 4096].map(|frame| FrameId((ZONE.start.0 & !1023) + frame));
+        for first in huge_frames {
+            let order = if by_base_frames { 0 } else { 9 };
+            for frame in (first.0..first.0 + 512).step_by(1 << order).map(FrameId) {
+                let request = Request::movable(Order(order), Slot(0)).at(frame);
+                zone.alloc(request).expect("it is free");
+            }
+        }
+        zone.drain(Slot(0)).expect("a slot");
+        let huge = huge_frames[0].huge::<Base4K>();
+        zone.isolate(huge, 1).expect("it is not offline");
+        cut_off(raw, &huge_frames);
+        let repairs = zone.resolve(|| Ok::<(), ()>(())).expect("nothing fails");
+        assert_eq!((repairs.cut_off, repairs.released), (1, 512), "{by_base_frames}");
+        assert_eq!(zone.free_frames(), ZONE.frames - 1024, "nobody can have what is isolated");
+        let stats = zone.stats();
+        assert_eq!((stats.free_frames, stats.isolated_frames), (ZONE.frames - 1024, 512));
+        assert!(zone.hidden().is_nothing(), "all that is free can be had");
+        zone.unisolate(huge, 1).expect("it is isolated");
+        assert_eq!(zone.free_frames(), ZONE.frames - 512);
+        let again = Request::movable(Order(9), Slot(1)).at(huge_frames[0]);
+        assert_eq!(zone.alloc(again), Ok(huge_frames[0]));
+    }
+}
+
+/// Whichever sync fails: what was released until then counts as free, and resolving again comes to the same end.
+#[test]
+fn a_sync_that_fails_loses_no_count() {
+    for fails in 1..=3 {
+        let mut memory = Memory::of::<Zone<Base4K>>(&ZONE);
+        let raw = memory.metadata();
+        let zone = construct(raw, Init::Free);
+        let huge_frames = [2048, 4096].map(|frame| FrameId((ZONE.start.0 & !1023) + frame));
+        for first in huge_frames {
+            zone.alloc(Request::movable(Order(9), Slot(0)).at(first)).expect("it is free");
+        }
+        cut_off(raw, &huge_frames);
+        let syncs = std::cell::Cell::new(0);
+        let sync = || {
+            syncs.set(syncs.get() + 1);
+            if syncs.get() == fails { Err(fails) } else { Ok(()) }
+        };
+        assert_eq!(zone.resolve(sync), Err(fails));
+        let released = if fails == 1 { 0 } else { 512 };
+        // The count by the slots comes first: that of the statistics makes it good.
+        assert_eq!(zone.free_frames(), ZONE.frames - 1024 + released, "sync {fails}");
+        zone.resolve(sync).expect("it fails once");
+        assert_eq!(zone.free_frames(), ZONE.frames - 512, "sync {fails}");
+        assert_eq!(zone.stats().free_frames, ZONE.frames - 512);
+        assert_eq!(zone.last_operation(Slot(0)).map(|last| last.end), Some(End::CutOff));
+    }
+}
+
 /// A batch of more than 256 writes that was cut off is taken back up to its step, and no further.
 #[test]
 fn a_long_batch_is_taken_back() {

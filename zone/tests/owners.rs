@@ -5,6 +5,8 @@ mod between;
 mod common;
 
 use std::collections::BTreeMap;
+use std::sync::RwLock;
+use std::thread;
 
 use between::{Between, Step, dies, until_it_dies};
 use common::{Buffer, G, config, die};
@@ -761,6 +763,112 @@ fn a_run_that_is_being_freed_is_refused() {
     freeing.free_range(middle.clone(), Slot(0)).expect("it is allocated");
     assert_eq!(two.release_owner(one, Slot(1)), Ok(18));
     assert_eq!(zone.stats().free_frames, config().frames);
+}
+
+/// A run that a wrong free beside it makes the allocator refuse half-way: its marks stay, for a frame of it that is
+/// allocated may have been freed, and be another member's that has not come to its tag.
+#[test]
+fn a_run_that_is_refused_half_way_keeps_its_marks() {
+    let buffer = buffer();
+    let (zone, owners) = format(&buffer);
+    let [one, two] = [1, 2].map(|identity| owners.join(identity).expect("there is room"));
+    let tagged = Tagged::new(&*zone, owners, one).expect("it fits");
+    let run = tagged.alloc_range(RangeRequest::new(40, Class::MOVABLE, Slot(0)));
+    let run = run.expect("there is room");
+    let got = run.start;
+    let wrong = |step, frame, _| {
+        if step == Step::Freeing && frame == got {
+            zone.free_range(got..FrameId(got.0 + 8), Slot(1)).expect("it is allocated");
+            let first = Request::movable(Order::BASE, Slot(1)).at(got);
+            zone.alloc(first).expect("it is free");
+        }
+    };
+    let between = Between { engine: &*zone, happens: &wrong };
+    let freeing = Tagged::new(&between, owners, one).expect("it fits");
+    let refused = freeing.free_range(run.clone(), Slot(0));
+    assert!(matches!(refused, Err(FreeError::NotAllocated(_))), "{refused:?}");
+    assert_eq!(
+        (owners.owned_by(one), owners.owner(got)),
+        (0, None),
+        "it is about to be the other's"
+    );
+    // A release of the one takes nothing from the other, which comes to its tag.
+    let two = Tagged::new(&*zone, owners, two).expect("it fits");
+    assert_eq!(two.release_owner(one, Slot(0)), Ok(0));
+    two.tag(got..FrameId(got.0 + 1));
+    let swept = owners.sweep(&zone, |_| true).expect("it fits");
+    assert_eq!(swept.frames, 32, "what is left of the run");
+    assert_eq!(zone.stats().free_frames, config().frames - 1);
+    assert_eq!(two.leave(Slot(0)), Ok(1));
+}
+
+/// A member that dies after it has isolated a huge frame: a sweep ends that, and finds what is hidden there.
+#[test]
+fn a_sweep_ends_isolation() {
+    let buffer = buffer();
+    let (zone, owners) = format(&buffer);
+    let [one, two] = [1, 2].map(|identity| owners.join(identity).expect("there is room"));
+    let [one, two] = [one, two].map(|one| Tagged::new(&*zone, owners, one).expect("it fits"));
+    let request = Request::movable(Order(1), Slot(0));
+    // One that lies wholly in the zone.
+    let huge = HugeId(config().start.huge::<G>().0 + 1);
+    let at = |block: usize| request.at(FrameId(huge.first::<G>().0 + block * 2));
+    one.alloc(at(0)).expect("it is free");
+    two.alloc(at(1)).expect("it is free");
+    // As a call that was cut off leaves them.
+    zone.alloc(at(2)).expect("it is free");
+    // That one, and one of which all is free.
+    let isolated = [huge, HugeId(huge.0 + 1)];
+    two.isolate(huge, 2).expect("neither is offline");
+    let swept = owners.sweep(&zone, |member| member == one.member()).expect("it fits");
+    assert_eq!((swept.frames, swept.members), (4, 1));
+    assert!(isolated.iter().all(|&huge| !zone.is_isolated(huge)));
+    let stats = zone.stats();
+    assert_eq!((stats.free_frames, stats.isolated_frames), (config().frames - 2, 0));
+    assert_eq!(zone.free_frames(), stats.free_frames);
+    assert_eq!(one.alloc(at(2)), Ok(FrameId(huge.first::<G>().0 + 4)), "it can be had again");
+    assert_eq!(one.leave(Slot(0)), Ok(4));
+    assert_eq!(zone.stats().free_frames, config().frames);
+}
+
+/// Two that attach, sweep and work in turns, by the rule: a sweep holds the lock exclusively, and who uses the zone
+/// holds it shared. No sweep takes the batch of the other from it.
+#[test]
+fn two_sweepers_take_nothing_from_each_other() {
+    let (cut_off, members) = CutOff::new();
+    let lock = RwLock::new(());
+    let lock = &lock;
+    let work = |(zone, owners): (WithIntents<'_>, Owners<'_>), me: Member, slot: Slot| {
+        let mut released = 0;
+        let mut held: Vec<FrameId> = Vec::new();
+        for round in 0..50 {
+            let exclusive = lock.write().expect("nobody panics");
+            released += owners.sweep(&zone, |_| true).expect("it fits").frames;
+            assert_eq!(owners.owned_by(me), held.len(), "round {round}");
+            drop(exclusive);
+            let _shared = lock.read().expect("nobody panics");
+            let tagged = Tagged::new(&*zone, owners, me).expect("it fits");
+            tagged.free_batch(&held, Order::BASE, slot).expect("all are the member's");
+            held.resize(100, FrameId(0));
+            let request = Request::movable(Order::BASE, slot);
+            tagged.alloc_batch(request, Batch::All, &mut held).expect("there is room");
+        }
+        die(zone);
+        (released, held)
+    };
+    let done = thread::scope(|scope| {
+        let sweepers = [(members[0], Slot(0)), (members[1], Slot(2))];
+        let attached = sweepers.map(|(me, slot)| (cut_off.attach(), me, slot));
+        let sweepers = attached.map(|(zone, me, slot)| scope.spawn(move || work(zone, me, slot)));
+        sweepers.map(|sweeper| sweeper.join().expect("it does not panic"))
+    });
+    assert_eq!(done.iter().map(|(released, _)| released).sum::<usize>(), 192, "once");
+    let (zone, owners) = cut_off.attach();
+    for (me, (_, held)) in members.into_iter().zip(done) {
+        assert!(held.iter().all(|&frame| owners.owner(frame) == Some(me)));
+    }
+    assert_eq!(zone.stats().free_frames, ROWS.frames - 200);
+    die(zone);
 }
 
 /// Who dies in a run, between its tags and the allocator, hides it; who dies among the tags hides what has none.

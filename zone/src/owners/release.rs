@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use woodlot_frame::{FrameAllocator, FrameId, Geometry, Order, Slot, blocks};
+use woodlot_frame::{FrameAllocator, FrameId, Geometry, HugeId, Order, Slot, blocks};
 
 use super::error::OwnersError;
 use super::members::Member;
@@ -87,11 +87,19 @@ impl Owners<'_> {
     /// are [resolved](Zone::resolve) first. (A record that stayed under way would speak of frames that have new
     /// owners soon, and the next recovery would free them.)
     ///
-    /// Nobody else may use the zone or the table meanwhile, another sweep included: who comes second waits, for a lock
-    /// that a death gives up, such as one of a file, and then finds nothing to do.
+    /// Nobody else may use the zone or the table meanwhile, another sweep included, or it would take the blocks of a call
+    /// that is under way. So **who uses the zone holds a lock of it shared, for as long as it uses it, and a sweep holds
+    /// the lock exclusively**. It is one that a death gives up, such as `flock` of the zone's file. Of two sweepers the
+    /// second one waits, and if the first goes on with the zone, until that one gives its lock up: it sweeps what has died
+    /// since. Who gives its lock up and comes again looks itself up in [`members`](Self::members), and claims its slots
+    /// anew.
+    ///
+    /// Huge frames that are [isolated](FrameAllocator::isolate) are so no more, since who isolated them may be dead. A
+    /// living isolator begins again.
     ///
     /// # Errors
-    /// [`OwnersError::OtherZone`]; [`OwnersError::NotDurable`], and nothing was swept.
+    /// [`OwnersError::OtherZone`]; [`OwnersError::NotDurable`]: every owner is as it was, and what calls of the dead had
+    /// in their hands may be free already. Sweep again before anybody uses the zone.
     ///
     /// # Progress
     /// Linear in the zone's frames.
@@ -105,6 +113,7 @@ impl Owners<'_> {
     ) -> Result<Swept, OwnersError> {
         let allocator = &**zone;
         self.check(allocator)?;
+        Self::end_isolation(allocator);
         let mut frames = zone.resolve()?.released;
         let zone = allocator.zone().range();
         let mut next = zone.start;
@@ -114,6 +123,16 @@ impl Owners<'_> {
             self.tags.disown(&free);
         }
         Ok(Swept { frames, members: self.members.clear(keep) })
+    }
+
+    /// Ends every isolation: what is free shows as free only then.
+    fn end_isolation<A: FrameAllocator>(allocator: &A) {
+        let zone = allocator.zone().range();
+        let huge = zone.start.huge::<A::Geometry>().0..=zone.end.huge::<A::Geometry>().0;
+        for huge in huge.map(HugeId).filter(|&huge| allocator.is_isolated(huge)) {
+            // Nobody else ends it meanwhile.
+            let _ = allocator.unisolate(huge, 1);
+        }
     }
 
     /// Sweeps frames that are allocated or offline.

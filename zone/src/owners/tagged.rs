@@ -200,6 +200,12 @@ impl<A: FrameAllocator> FrameAllocator for Tagged<'_, '_, A> {
         Ok(run)
     }
 
+    /// Frees a run, all of whose tags are marked before the allocator frees its first block. A death in the call hides
+    /// what is not free yet of the run, up to all of it, until the next [sweep](Owners::sweep).
+    ///
+    /// A wrong free of the same frames at the same time can make the allocator refuse the run half-way. What is left of it
+    /// then is nobody's, and hidden until the next sweep, too: a frame that is allocated then may have been freed, and be
+    /// another member's that has not come to its tag.
     fn free_range(&self, frames: Range<FrameId>, slot: Slot) -> Result<(), FreeError> {
         let all = frames.end.0.saturating_sub(frames.start.0);
         let marked = self.owners.tags.mark(&frames, self.me.id());
@@ -210,11 +216,12 @@ impl<A: FrameAllocator> FrameAllocator for Tagged<'_, '_, A> {
             return refused.and(Err(FreeError::NotAllocated(next)));
         }
         // Of one that is empty or reversed nothing is marked: what it is, the allocator says.
-        let freed = self.allocator.free_range(frames.clone(), slot);
-        if freed.is_err() {
+        if let Err(refused) = can_free_run(self.allocator, frames.clone(), slot) {
             self.unmark(frames);
+            return Err(refused);
         }
-        freed
+        // A refusal from here on comes half-way: some frames may be free, and others' by now. So the marks stay.
+        self.allocator.free_range(frames, slot)
     }
 
     fn can_free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {

@@ -148,7 +148,8 @@ impl<'a> Tags<'a> {
         self.of(frames).iter().take_while(take).count()
     }
 
-    /// Takes the marks of frames away whose free was refused. One that had an owner and is free stays marked.
+    /// Takes the marks of frames away whose free was refused before it freed any. One that had an owner and is free stays
+    /// marked.
     #[cold]
     pub(crate) fn unmark(&self, frames: Range<FrameId>, is_free: impl Fn(FrameId) -> bool) {
         for (tag, frame) in self.of(&frames).iter().zip((frames.start.0..).map(FrameId)) {
