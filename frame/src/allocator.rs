@@ -208,9 +208,9 @@ pub trait FrameAllocator: Sync {
     /// none.
     ///
     /// What is free in them is not *free* for any other call of this trait until then: not in a count, a map or a
-    /// search; a request that names a frame of them is refused, the isolator's too. An allocation
-    /// under way may still get a frame, and what its slot has in hand may serve others until it returns.
-    /// With no other call in flight, none is to be had when this returns.
+    /// search; a request that names a frame of them is refused, the isolator's too. An allocation or a free that
+    /// began before this returned may still take frames of them to its slot, and whoever begins an allocation before that
+    /// call has returned may get them there. With no other call in flight, none is to be had when this returns.
     ///
     /// For compaction, for contiguous memory in a range of choice, and for memory that is to be unplugged.
     ///

@@ -9,6 +9,7 @@ use woodlot_frame::atomics::AtomicU64;
 use woodlot_frame::{Geometry, Persistence};
 
 use crate::LLFree;
+use crate::lower::Surplus;
 use crate::reservation::Reservation;
 use crate::state::Polarity;
 
@@ -114,7 +115,8 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     }
 
     /// Makes a child of which frames were freed the one that the slot holds, with all its credits and
-    /// those of the frames. False, and nothing changed: that is more than it can have.
+    /// those of the frames. If it is isolated, they go to its counter. False, and nothing changed: that is more
+    /// than it can have.
     pub(crate) fn hold_freed(
         &self,
         word: &AtomicU64,
@@ -122,7 +124,14 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         freed: usize,
         polarity: Polarity,
     ) -> bool {
-        let rest = self.take_child(huge, 1).map_or(0, |(credits, _)| credits);
+        let rest = match self.take_child(huge, 1) {
+            Some((credits, _)) => credits,
+            // No other call of the slot may see them in the reservation, for however short.
+            None if self.lower.is_isolated(huge) => {
+                return self.give_isolated(huge, freed, Surplus::Refuse);
+            }
+            None => 0,
+        };
         let fits = rest + freed <= G::HUGE_FRAMES;
         if fits {
             let child = Child { huge, credits: rest + freed, polarity, row: 0 };

@@ -1,5 +1,6 @@
 //! `cargo xtask shuttle`: random histories of whole allocators under shuttle's schedulers. What they
-//! do and what is judged: `checking/histories/`, and `checking/kmem-histories/` for kmem.
+//! do and what is judged: `checking/histories/`, `checking/kmem-histories/` for kmem, and `checking/compact-histories/`
+//! for compaction.
 
 use std::process::Command;
 
@@ -22,6 +23,9 @@ pub struct Shuttle {
     /// Schedules of kmem [default: 3 · 10⁵; short 2000]
     #[arg(long)]
     kmem: Option<usize>,
+    /// Schedules of compaction [default: 10⁶; short 8000]
+    #[arg(long)]
+    compact: Option<usize>,
     /// Another seed gives other histories and schedules
     #[arg(long, default_value_t = SEED)]
     seed: u64,
@@ -34,6 +38,9 @@ pub struct Shuttle {
     /// Only the schedules of this history of kmem, as a failure printed it
     #[arg(long, value_name = "SEED")]
     kmem_replay: Option<u64>,
+    /// Only the schedules of this history of compaction, as a failure printed it
+    #[arg(long, value_name = "SEED")]
+    compact_replay: Option<u64>,
 }
 
 const SEED: u64 = 1;
@@ -45,21 +52,26 @@ impl From<Length> for Shuttle {
             schedules: None,
             deaths: None,
             kmem: None,
+            compact: None,
             seed: SEED,
             replay: None,
             deaths_replay: None,
             kmem_replay: None,
+            compact_replay: None,
         }
     }
 }
 
-/// Runs the histories of zones and those of kmem, or what is replayed.
+/// Runs the histories of zones, of kmem and of compaction, or what is replayed.
 pub fn shuttle(shuttle: &Shuttle) -> Result<Outcome, String> {
     let of_zones = shuttle.replay.is_some() || shuttle.deaths_replay.is_some();
-    let figures = match (of_zones, &shuttle.kmem_replay) {
-        (true, _) => zones(shuttle)?,
-        (false, Some(_)) => kmem(shuttle)?,
-        (false, None) => format!("{}; {}", zones(shuttle)?, kmem(shuttle)?),
+    let figures = match (of_zones, shuttle.kmem_replay, shuttle.compact_replay) {
+        (true, ..) => zones(shuttle)?,
+        (false, Some(_), _) => kmem(shuttle)?,
+        (false, None, Some(_)) => compact(shuttle)?,
+        (false, None, None) => {
+            format!("{}; {}; {}", zones(shuttle)?, kmem(shuttle)?, compact(shuttle)?)
+        }
     };
     Ok(Outcome::Ran(figures))
 }
@@ -67,10 +79,26 @@ pub fn shuttle(shuttle: &Shuttle) -> Result<Outcome, String> {
 /// Histories of kmem, after the seeded defects.
 fn kmem(shuttle: &Shuttle) -> Result<String, String> {
     let schedules = shuttle.kmem.unwrap_or(if shuttle.length.short { 2000 } else { 300_000 });
-    let mut command = histories("run", "woodlot-kmem-histories");
+    of_package("woodlot-kmem-histories", schedules, shuttle.seed, shuttle.kmem_replay)
+}
+
+/// Histories of compaction, after the seeded defects.
+fn compact(shuttle: &Shuttle) -> Result<String, String> {
+    let schedules = shuttle.compact.unwrap_or(if shuttle.length.short { 8000 } else { 1_000_000 });
+    of_package("woodlot-compact-histories", schedules, shuttle.seed, shuttle.compact_replay)
+}
+
+/// Runs the histories of one package, or what is replayed of them.
+fn of_package(
+    package: &str,
+    schedules: usize,
+    seed: u64,
+    replay: Option<u64>,
+) -> Result<String, String> {
+    let mut command = histories("run", package);
     command.args(["--quiet", "--", "--schedules", &schedules.to_string()]);
-    command.args(["--seed", &shuttle.seed.to_string()]);
-    command.args(shuttle.kmem_replay.iter().flat_map(|seed| ["--replay".into(), seed.to_string()]));
+    command.args(["--seed", &seed.to_string()]);
+    command.args(replay.iter().flat_map(|seed| ["--replay".into(), seed.to_string()]));
     capture(&mut command).map(|said| said.trim_end().to_owned())
 }
 

@@ -105,9 +105,10 @@ impl<'a, G: Geometry, P: Persistence> Thread<'a, G, P> {
             }
             Op::AllocClass(order, class) => self.alloc(step, order, class),
             Op::AllocApart(order) => {
-                self.say(step, &[]);
+                self.say(step, &[Doing::Taking(order)]);
+                // Behind what the explorer is told: it would forget which they were.
                 let isolated = self.world.isolated.load(Ordering::Acquire);
-                self.alloc(step, order, Class(0));
+                self.find(order, Class(0));
                 if let Some(Some(block)) = self.got.last() {
                     let of_block =
                         |huge: &usize| !block.frames().and(whole::<G>(*huge).frames()).is_empty();
@@ -374,6 +375,10 @@ impl<'a, G: Geometry, P: Persistence> Thread<'a, G, P> {
 
     fn alloc(&mut self, step: usize, order: u32, class: Class) {
         self.say(step, &[Doing::Taking(order)]);
+        self.find(order, class);
+    }
+
+    fn find(&mut self, order: u32, class: Class) {
         let request = World::<G, P>::request(order, self.script.at).class(class);
         let found = (self.world.scenario.machine.alloc)(&self.world.zone, request);
         self.take(found, order);

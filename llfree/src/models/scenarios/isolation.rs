@@ -69,6 +69,11 @@ models! {
         thread!(at 0: Isolate(0)),
         thread!(at 0 owns [Block(0, 2)]: Free(0, 0), Free(1, 0), AllocApart(0)),
     ]).large_for_loom();
+    /// Frees that begin when the child is isolated: the slot's other calls get nothing of it from their first step on.
+    isolated_and_gather = Scenario::new(Machine::<Small>::RESERVING, &[(0, At(0, 2)), (0, Alloc(0))], &[
+        thread!(at 0 owns [Block(0, 2)]: Isolate(0), Free(0, 0), Free(1, 0)),
+        thread!(at 0: AllocApart(0)),
+    ]).large_for_loom();
     /// The owner says that its huge frame is zeroed, and it is isolated: what is allocated later is not said to be.
     isolate_and_zeroed = Scenario::new(ZONE, &[(0, At(0, 3))], &[
         thread!(at 0: Isolate(0), Unisolate(0)),
