@@ -29,6 +29,7 @@ macro_rules! symbols {
 }
 
 mod adapters;
+mod compact;
 #[cfg(feature = "defects")]
 mod defects;
 mod domains;
