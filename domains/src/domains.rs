@@ -401,25 +401,17 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
     }
 }
 
-/// Isolates again what was claimed in a zone, and gives it back. A block stays its owner's until it is isolated.
-fn isolate_again<A: FrameAllocator>(
-    zone: &A,
-    first: HugeId,
-    count: usize,
-    claim: Claim,
-) -> Result<(), IsolateError> {
-    match claim {
-        Claim::Offline => {
-            let _ = zone.online(first, count);
-            zone.isolate(first, count)
+/// Isolates again what was claimed in a zone, and gives it back, each by itself, for others may have isolated some
+/// meanwhile. A block stays its owner's until it is isolated.
+fn isolate_again<A: FrameAllocator>(zone: &A, first: HugeId, count: usize, claim: Claim) {
+    let order = Order::huge::<A::Geometry>();
+    for huge in (first.0..first.0 + count).map(HugeId) {
+        if claim == Claim::Offline {
+            let _ = zone.online(huge, 1);
         }
-        Claim::Block(slot) => {
-            zone.isolate(first, count)?;
-            let (order, blocks) = (Order::huge::<A::Geometry>(), first.0..first.0 + count);
-            for huge in blocks.map(HugeId) {
-                let _ = zone.free(huge.first::<A::Geometry>(), order, slot);
-            }
-            Ok(())
+        let _ = zone.isolate(huge, 1);
+        if let Claim::Block(slot) = claim {
+            let _ = zone.free(huge.first::<A::Geometry>(), order, slot);
         }
     }
 }
@@ -603,8 +595,10 @@ impl<A: FrameAllocator> FrameAllocator for Domains<'_, A> {
     ) -> Result<(), IsolateError> {
         let does =
             |zone: &Zone<'_, A>, first, count| zone.allocator.claim_isolated(first, count, claim);
-        let undoes =
-            |zone: &Zone<'_, A>, first, count| isolate_again(&zone.allocator, first, count, claim);
+        let undoes = |zone: &Zone<'_, A>, first, count| {
+            isolate_again(&zone.allocator, first, count, claim);
+            Ok(())
+        };
         self.each_huge(first, count, does, undoes)
     }
 

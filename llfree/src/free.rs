@@ -11,7 +11,7 @@ use crate::record::{By, Intent};
 use crate::refusal::NotFreed;
 use crate::reservation::Reservation;
 use crate::row::{ROW_ORDER, row_order};
-use crate::state::{LANE, Polarity, States};
+use crate::state::{Polarity, States};
 
 impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     /// Base frames of a child that the slot holds, or of any other. Each case is a call in tail position,
@@ -154,7 +154,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         match self.lower.free_joined(huge, COUNT, self.intent(by, 0)) {
             Ok((before, isolated)) => {
                 self.count(slot, COUNT << G::HUGE_ORDER, true);
-                let first = huge - huge % LANE;
+                let first = Self::first_of_word(huge);
                 isolated.numbers().for_each(|number| self.close(first + number));
                 match COUNT - isolated.count() {
                     0 => Ok(()),

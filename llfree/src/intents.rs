@@ -19,7 +19,7 @@ use crate::LLFree;
 use crate::part::Part;
 use crate::record::{By, End, Header, Intent, Operation, Record, Write, writes_of};
 use crate::row::{ROW_ORDER, row_count, row_mask, row_order};
-use crate::state::{LANE, Run};
+use crate::state::Run;
 
 /// What is said by a slot.
 impl<'a, G: Geometry, P: Persistence> LLFree<'a, G, P> {
@@ -321,7 +321,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
                 let joined = || self.lower.free_joined(huge, count, Intent::none()).ok();
                 whole.or_else(joined).is_some_and(|(before, isolated)| {
                     // A recovery finds none, but who resolves in a zone that goes on may.
-                    let first = huge - huge % LANE;
+                    let first = Self::first_of_word(huge);
                     isolated.numbers().for_each(|number| self.close(first + number));
                     match count - isolated.count() {
                         0 => {}

@@ -182,15 +182,28 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         if self.lower.claim(huge, to, intent).is_err() {
             return false;
         }
-        // Or somebody has ended the isolation in between: then they were counted.
-        if self.lower.take_isolated(huge) {
-            self.count_free(G::HUGE_FRAMES as isize);
-        }
+        self.take_claimed(huge);
         match claim {
             Claim::Block(slot) => self.count(slot, G::HUGE_FRAMES, false),
             Claim::Offline => self.count_offline(1),
         }
         true
+    }
+
+    /// Takes the credits of a huge frame that was just claimed. Or somebody has ended the isolation in between, or the
+    /// claim for its caller: then they were counted.
+    fn take_claimed(&self, huge: usize) {
+        if self.lower.take_isolated(huge) {
+            self.count_free(G::HUGE_FRAMES as isize);
+        }
+    }
+
+    /// Before an offline huge frame becomes free: who has claimed it may stand, or have died, with its credits still in
+    /// the counter.
+    pub(crate) fn end_claim(&self, huge: usize) {
+        if self.lower.phase(huge) == Phase::Offline {
+            self.take_claimed(huge);
+        }
     }
 
     /// Isolates again what was claimed, and gives it back.
@@ -249,5 +262,32 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
             _ => !0,
         };
         below(self.zone.end()) & !below(self.zone.start)
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(any(woodlot_loom, woodlot_explore)))]
+#[cfg_attr(coverage_nightly, coverage(off))]
+mod tests {
+    use woodlot_frame::{Base4K, Init, Owned, Request, Slot, ZoneConfig};
+
+    use super::*;
+
+    #[test]
+    fn a_claim_that_died_in_the_middle_is_ended() {
+        let config = ZoneConfig::new(64 * Base4K::HUGE_FRAMES, 1);
+        let zone = Owned::<LLFree<'static, Base4K>>::new(&config, Init::Free).expect("a zone");
+        let huge = HugeId(1);
+        zone.isolate(huge, 1).expect("it is free");
+        zone.lower.claim(1, Phase::Offline, Intent::none()).expect("it is empty");
+        zone.online(huge, 1).expect("it is offline");
+        let frame = huge.first::<Base4K>();
+        zone.alloc(Request::movable(Order(0), Slot(0)).at(frame)).expect("it is free");
+        let not_isolated = IsolateError::NotIsolated(huge);
+        assert_eq!(zone.claim_isolated(huge, 1, Claim::Offline), Err(not_isolated));
+        zone.free(frame, Order(0), Slot(0)).expect("it is allocated");
+        zone.drain(Slot(0)).expect("it is a slot");
+        let stats = zone.stats();
+        assert_eq!((stats.free_huge, stats.isolated_huge, stats.offline_huge), (64, 0, 0));
     }
 }

@@ -89,8 +89,12 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         if !matches!(self.lower.phase(index), Phase::Whole | Phase::Offline) {
             return Err(OfflineError::InUse(huge.first::<G>()));
         }
+        let was = self.lower.flags(index);
         self.lower.set_flags(index, Self::in_word(index), flags);
         if !self.lower.is_still_whole(index) {
+            if !was.reclaimed {
+                self.lower.set_backed(index);
+            }
             return Err(OfflineError::InUse(huge.first::<G>()));
         }
         self.lower.persist_states(index);
@@ -319,6 +323,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     /// Makes those of a run in the word of `huge` free that are offline; returns how many.
     fn free_offline(&self, huge: usize, run: Run) -> usize {
         let (from, to) = (Phase::Offline, Phase::Free);
+        run.numbers().for_each(|number| self.end_claim(huge + number));
         match self.lower.turn_run(huge, run, from, to, Ordering::AcqRel, Intent::none()) {
             Some(before) => {
                 self.states_changed(huge, before, run.count() as isize);
@@ -338,7 +343,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     }
 
     /// The first huge frame of the word that a huge frame is in.
-    const fn first_of_word(index: usize) -> usize {
+    pub(crate) const fn first_of_word(index: usize) -> usize {
         // Both are powers of two, and a word has no huge frames of two trees.
         let together = if G::TREE_HUGE < LANE { G::TREE_HUGE } else { LANE };
         index & !(together - 1)

@@ -1,7 +1,7 @@
 //! Zones of many small trees: searches that go from one group of trees to the next, or look into
 //! more trees than they should.
 
-use woodlot_frame::{FrameId, Geometry, Init, Order, Request, Slot, ZoneConfig};
+use woodlot_frame::{Claim, FrameId, Geometry, HugeId, Init, Order, Request, Slot, ZoneConfig};
 use woodlot_llfree::LLFree;
 use woodlot_suite::short::Small;
 use woodlot_suite::{Checked, Engine, checks, settings};
@@ -56,5 +56,23 @@ fn a_run_behind_many_trees_without_one() {
     (0..2).for_each(|slot| zone.drain(Slot(slot)).expect("the slot exists"));
     assert_eq!(zone.take(Order(1), Slot(0)), FrameId(last));
     assert_eq!(zone.allocator().free_frames(), config.frames / 2 - 1);
+    zone.validate();
+}
+
+/// A tree of fewer huge frames than a word of states has: what is freed whole while it is isolated is that of its own
+/// tree.
+#[test]
+fn isolated_in_the_second_tree() {
+    let config = ZoneConfig::new(4 * Trees::TREE_FRAMES, 2);
+    let mut zone = Checked::new(ENGINE, &config, Init::Free);
+    let (order, huge) = (Order::huge::<Trees>(), HugeId(Trees::TREE_HUGE + 1));
+    // Its place in the first tree is split, and in use.
+    zone.claim(HugeId(1).first::<Trees>(), Order(0), Slot(0));
+    zone.claim(huge.first::<Trees>(), order, Slot(0));
+    zone.isolate(huge, 1).expect("it is not isolated");
+    zone.give(huge.first::<Trees>(), order, Slot(1));
+    zone.validate();
+    zone.claim_isolated(huge, 1, Claim::Block(Slot(1))).expect("it is empty");
+    zone.give(huge.first::<Trees>(), order, Slot(0));
     zone.validate();
 }

@@ -75,10 +75,9 @@ impl<'z, 'a, A: FrameAllocator> Tagged<'z, 'a, A> {
     /// member's.
     pub fn adopt(&self, frames: Range<FrameId>) -> bool {
         let all = frames.end.0.checked_sub(frames.start.0);
-        let (zone, free) =
-            (self.allocator.zone(), |frame| !self.allocator.is_free(frame, Order::BASE));
+        let (zone, used) = (self.allocator.zone(), |frame| self.is_used(frame));
         let inside = frames.start >= zone.start && frames.end <= zone.end();
-        inside && all.is_some_and(|all| self.owners.tags.adopt(&frames, self.me.id(), free) == all)
+        inside && all.is_some_and(|all| self.owners.tags.adopt(&frames, self.me.id(), used) == all)
     }
 
     #[inline(always)]
@@ -109,7 +108,12 @@ impl<'z, 'a, A: FrameAllocator> Tagged<'z, 'a, A> {
 
     #[cold]
     fn unmark(&self, frames: Range<FrameId>) {
-        self.owners.tags.unmark(frames, |frame| self.allocator.is_free(frame, Order::BASE));
+        self.owners.tags.unmark(frames, |frame| !self.is_used(frame));
+    }
+
+    /// Is a frame allocated? One that is isolated may be neither that nor free.
+    fn is_used(&self, frame: FrameId) -> bool {
+        self.allocator.used_map(frame) >> (frame.0 & 63) & 1 != 0
     }
 
     /// Is there such a block?
