@@ -17,7 +17,7 @@ use woodlot_frame::{
     MetadataSize, OfflineError, RawMetadata, ZoneConfig,
 };
 
-use crate::added::Lock;
+use crate::added::{Lock, Removal};
 use crate::chunk;
 use crate::domains::Domains;
 use crate::map::{DomainId, Map, MapError, Present};
@@ -116,6 +116,7 @@ impl core::error::Error for RemoveError {}
 pub struct Removed {
     frames: Range<FrameId>,
     zones: usize,
+    removal: Removal,
 }
 
 impl Removed {
@@ -124,7 +125,8 @@ impl Removed {
         self.frames.clone()
     }
 
-    /// How many added ranges went with it altogether: with none, there is nothing to reclaim.
+    /// How many added ranges went with it altogether: with none, there is nothing to reclaim. A range that is removed in
+    /// parts goes with the last of them.
     pub const fn zones(&self) -> usize {
         self.zones
     }
@@ -159,13 +161,14 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
                 _ => RemoveError::OutOfRange,
             },
         )?;
-        let zones = self.retire(&lock, &range);
+        let removal = self.zones.added.removal(&lock);
+        let zones = self.retire(&lock, &range, removal);
         self.look_for_memory();
-        Ok(Removed { frames: range, zones })
+        Ok(Removed { frames: range, zones, removal })
     }
 
     /// Takes the zones away of which nothing is left; how many.
-    fn retire(&self, lock: &Lock<'_>, removed: &Range<FrameId>) -> usize {
+    fn retire(&self, lock: &Lock<'_>, removed: &Range<FrameId>, removal: Removal) -> usize {
         let mut gone = 0;
         let mut next = removed.start;
         while next < removed.end {
@@ -179,14 +182,8 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
             let range = FrameId(start)..FrameId(start + count);
             if removed.contains(&zone.metadata.start) && !zone.metadata.is_empty() || zone.is_gone()
             {
-                self.zones.added.retire(lock, at, &range);
-                let number = self.zones.number_of(at);
-                let head = self.turns.head(zone.domain);
-                self.turns
-                    .homes
-                    .iter()
-                    .filter(|home| home.nearest() == number)
-                    .for_each(|home| home.ask(head));
+                self.zones.added.retire(lock, at, &range, removal);
+                self.ask_no_more(at);
                 gone += 1;
             }
             next = range.end;
@@ -194,19 +191,32 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
         gone
     }
 
-    /// Lets go of what a removed range was made from: its metadata, wherever it is, is the caller's again.
+    /// Makes slots that ask a place first ask the zone that their domain began with.
+    fn ask_no_more(&self, at: usize) {
+        let number = self.zones.number_of(at);
+        let homes = self.turns.homes.iter().filter(|home| home.nearest() == number);
+        homes.for_each(|home| home.ask(self.turns.head(home.domain)));
+    }
+
+    /// Lets go of what a removed range was made from: its metadata, wherever it is, is the caller's again. What another
+    /// removal took away is not let go.
     ///
     /// # Errors
     /// The range, where another call adds or removes one.
     ///
     /// # Safety
-    /// No call of these domains is under way that began before [`remove_range`](Self::remove_range) returned: a grace
-    /// period of RCU has passed, or all threads have been seen outside of the allocator.
+    /// These domains removed it. No call of theirs is under way that began before
+    /// [`remove_range`](Self::remove_range) returned: a grace period of RCU has passed, or all threads have been seen
+    /// outside of the allocator.
     pub unsafe fn reclaim(&self, removed: Removed) -> Result<(), Removed> {
         match self.zones.added.lock() {
             Some(lock) => {
-                // SAFETY: as the caller says.
-                unsafe { self.zones.added.reclaim(&lock, &removed.frames) };
+                for at in self.zones.added.gone(&lock, removed.removal) {
+                    // A call that had found the zone before it was gone may have made a slot ask it since.
+                    self.ask_no_more(at);
+                    // SAFETY: as the caller says.
+                    unsafe { self.zones.added.reclaim(&lock, at) };
+                }
                 Ok(())
             }
             None => Err(removed),

@@ -152,6 +152,40 @@ fn places_are_used_again_after_their_reclaim() {
 }
 
 #[test]
+fn a_range_removed_in_parts_is_reclaimed_with_its_last_one() {
+    let machine = growing();
+    for start in [8, 16, 24] {
+        assert_eq!(add(&machine, range(start, start + 8, 0)), Ok(()));
+    }
+    let part = machine.remove_range(frames(8, 12)).expect("it is free");
+    let last = machine.remove_range(frames(12, 16)).expect("it is free");
+    assert_eq!((part.zones(), last.zones()), (0, 1));
+    // SAFETY: no other thread has the machine.
+    assert_eq!(unsafe { machine.reclaim(part) }, Ok(()));
+    assert_eq!(add(&machine, range(32, 40, 1)), Err(AddError::TooManyRanges), "it was too early");
+    // SAFETY: as above.
+    assert_eq!(unsafe { machine.reclaim(last) }, Ok(()));
+    assert_eq!(add(&machine, range(32, 40, 1)), Ok(()));
+}
+
+#[test]
+fn an_earlier_removal_does_not_reclaim_a_later_one() {
+    let machine = growing();
+    for start in [8, 16, 24] {
+        assert_eq!(add(&machine, range(start, start + 8, 0)), Ok(()));
+    }
+    let part = machine.remove_range(frames(8, 12)).expect("it is free");
+    assert_eq!(add(&machine, range(8, 12, 0)), Ok(()));
+    let all = machine.remove_range(frames(8, 16)).expect("it is free");
+    // SAFETY: no other thread has the machine.
+    assert_eq!(unsafe { machine.reclaim(part) }, Ok(()));
+    assert_eq!(add(&machine, range(32, 40, 1)), Err(AddError::TooManyRanges), "it was too early");
+    // SAFETY: as above.
+    assert_eq!(unsafe { machine.reclaim(all) }, Ok(()));
+    assert_eq!(add(&machine, range(32, 40, 1)), Ok(()));
+}
+
+#[test]
 fn removed_parts_are_added_again() {
     let machine = growing();
     // Of the memory that it began with, in two domains.
