@@ -232,7 +232,7 @@ fn huge_of<G: Geometry>(range: &Range<FrameId>) -> (HugeId, usize) {
 impl<'a, A: Construct> Domains<'a, A> {
     /// Adds a range of memory, which can be allocated from now on: one that was never here and is made of whole sections of
     /// the [room](crate::Room), or one that was [removed](Self::remove_range) and whose zone is still here. Then the
-    /// metadata is where it was.
+    /// metadata is where it was, and what holds carved metadata is not of the range: it was not removed.
     ///
     /// # Errors
     /// Why it is not added.
@@ -281,8 +281,10 @@ impl<'a, A: Construct> Domains<'a, A> {
     fn add_again(&self, range: Present) -> Option<()> {
         let (first, count) = huge_of::<A::Geometry>(&range.range());
         let ragged = (range.start.0 | range.end.0) & (A::Geometry::HUGE_FRAMES - 1) != 0;
+        // Metadata is there for as long as its zone, and what shares a huge frame with it was never taken out.
         let own = |huge: usize| {
-            self.at_huge(HugeId(huge)).is_some_and(|(zone, _)| zone.domain == range.domain)
+            self.at_huge(HugeId(huge))
+                .is_some_and(|(zone, there)| zone.domain == range.domain && zone.is_whole(there))
         };
         if ragged || !(first.0..first.0 + count).all(own) {
             return None;

@@ -207,6 +207,43 @@ fn removed_parts_are_added_again() {
     assert_eq!(machine.stats().free_frames, all);
 }
 
+/// All of a range with carved metadata, but for the huge frame with the first of it.
+fn all_but_metadata(machine: &Machine<'_>, range: Present) -> std::ops::Range<FrameId> {
+    assert_eq!(carve(machine, range), Ok(()));
+    range.start..FrameId(range.end.0 - HUGE)
+}
+
+#[test]
+fn what_shares_a_huge_frame_with_metadata_is_put_back() {
+    let machine = growing();
+    let most = all_but_metadata(&machine, range(8, 16, 0));
+    assert_eq!(add(&machine, range(16, 24, 0)), Ok(()));
+    let rest = most.end;
+    let _ = machine.remove_range(most).expect("it is free");
+    let used = frames(20, 21).start;
+    assert_eq!(machine.alloc(base(0).at(used)), Ok(used));
+    let before = machine.stats();
+    let refused = machine.remove_range(rest..frames(16, 24).end);
+    assert_eq!(refused, Err(RemoveError::InUse(used)));
+    assert_eq!(machine.stats(), before, "nothing has changed");
+    assert_eq!(machine.alloc(base(0).at(rest)), Ok(rest));
+}
+
+#[test]
+fn metadata_that_was_not_removed_is_not_added_again() {
+    let machine = growing();
+    let most = all_but_metadata(&machine, range(8, 16, 0));
+    let rest = most.end;
+    let _ = machine.remove_range(most.clone()).expect("it is free");
+    assert_eq!(machine.alloc(base(0).at(rest)), Ok(rest));
+    let before = machine.stats();
+    let there = AddError::Overlap(most.start, DomainId(0));
+    assert_eq!(add(&machine, range(8, 16, 0)), Err(there));
+    assert_eq!(machine.stats(), before, "nothing has changed");
+    assert_eq!(add(&machine, Present::new(most, DomainId(0))), Ok(()));
+    assert_eq!(machine.free(rest, Order::BASE, Slot(0)), Ok(()), "it stayed its owner's");
+}
+
 #[test]
 fn bad_ranges_are_refused_and_change_nothing() {
     let machine = growing();
