@@ -138,6 +138,10 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
     ///
     /// The memory may be unplugged, if nothing of an added range is left, after the [reclaim](Self::reclaim).
     ///
+    /// No call for huge frames of an added range and of other memory ([`offline`](FrameAllocator::offline),
+    /// [`claim_isolated`](FrameAllocator::claim_isolated)) may be under way that takes the last of it: if it fails, it puts
+    /// back what it took, perhaps into a zone that has just gone. Frames of it that are handed out then cannot be freed.
+    ///
     /// # Errors
     /// Why it is not removed: a frame in use is named. Nothing has changed then, but that others may have found no
     /// memory meanwhile.
@@ -238,7 +242,8 @@ impl<'a, A: Construct> Domains<'a, A> {
     /// Why it is not added.
     ///
     /// # Progress
-    /// Linear in the range, beside allocations and frees.
+    /// Linear in what of the range lies between the first and the last frame of the machine and its room, beside
+    /// allocations and frees.
     ///
     /// # Safety
     /// The frames of the range are memory, nobody else's, until the range is removed, and so is its metadata until the
@@ -264,11 +269,14 @@ impl<'a, A: Construct> Domains<'a, A> {
         Ok(())
     }
 
-    /// The first frame of a range that is here, of those that begin a unit.
+    /// The first frame of a range that is here, of those that begin a unit. There are none outside of the machine and its
+    /// room.
     fn first_of(&self, range: Present) -> Option<(FrameId, DomainId)> {
         let step = 1 << chunk::UNIT;
-        let mut next = range.start.0;
-        while next < range.end.0 {
+        let ZoneConfig { start, frames, .. } = self.config;
+        let mut next = range.start.0.max(start.0 & !(step - 1));
+        let end = range.end.0.min(start.0 + frames);
+        while next < end {
             if let Some(domain) = self.domain_of(FrameId(next)) {
                 return Some((FrameId(next), domain));
             }
@@ -341,5 +349,118 @@ impl<'a, A: Construct> Domains<'a, A> {
             chunks: &[],
             metadata: carved,
         })
+    }
+}
+
+#[cfg(test)]
+#[cfg_attr(coverage_nightly, coverage(off))]
+mod tests {
+    extern crate std;
+    use super::*;
+    use crate::{Room, Setup};
+    use core::cell::Cell;
+    use std::vec;
+    use woodlot_frame::Base4K;
+    use woodlot_llfree::LLFree;
+
+    const CHUNK: usize = Base4K::MAX_FRAMES;
+    const HUGE: usize = CHUNK / Base4K::HUGE_FRAMES;
+
+    type Machine = Domains<'static, LLFree<'static, Base4K>>;
+
+    /// Memory that stays.
+    fn metadata(size: MetadataSize) -> RawMetadata {
+        let memory = |bytes| {
+            let memory = vec![0_u8; bytes + METADATA_ALIGN].leak().as_mut_ptr();
+            (memory.wrapping_add(memory.align_offset(METADATA_ALIGN)), bytes)
+        };
+        RawMetadata { durable: memory(size.durable), volatile: memory(size.volatile) }
+    }
+
+    fn chunk(at: usize, domain: u8) -> Present {
+        Present::new(FrameId(at * CHUNK)..FrameId((at + 1) * CHUNK), DomainId(domain))
+    }
+
+    /// Chunks of domains 0, where slot 0 is at home, 1 and 0. Behind the first one, another one of domain 0 is added.
+    fn grown() -> Machine {
+        let mut ranges = [chunk(0, 0), chunk(2, 1), chunk(3, 0)];
+        let map = Map::new(&mut ranges).expect("it is right");
+        let room = Room::new(FrameId(0)..FrameId(4 * CHUNK), 1);
+        let setup = Setup::new(map, 1).at_home(&[DomainId(0)]).growing(room);
+        // SAFETY: the memory is new, and stays.
+        let machine = unsafe { setup.make(|_, size| Ok(metadata(size)), Init::Free) };
+        let machine = machine.expect("it is right");
+        add(&machine, chunk(1, 0));
+        machine
+    }
+
+    fn add(machine: &Machine, range: Present) {
+        let given = metadata(machine.metadata_of(range.range()).expect("it is small"));
+        // SAFETY: the memory is new, and stays; no frame is looked at.
+        assert_eq!(unsafe { machine.add_range(range, Metadata::Given(given)) }, Ok(()));
+    }
+
+    /// Calls for all huge frames, of which those added are removed by the call for the zone with this number, which then
+    /// does what `then` says. Others are taken offline. What it returned, and whether nothing is offline.
+    fn call_while_one_goes(
+        by: usize,
+        then: Result<(), OfflineError>,
+    ) -> (Result<(), OfflineError>, bool) {
+        let (machine, calls) = (grown(), Cell::new(0));
+        let added = chunk(1, 0);
+        let does = |zone: &Zone<'_, LLFree<'_, Base4K>>, first, count| {
+            let call = calls.replace(calls.get() + 1);
+            if call == by {
+                let removed = machine.remove_range(added.range()).expect("it is free");
+                assert_eq!(removed.zones(), 1);
+                then?;
+            }
+            if zone.longest.has(added.start) {
+                return Ok(());
+            }
+            zone.allocator.offline(first, count)
+        };
+        let undoes =
+            |zone: &Zone<'_, LLFree<'_, Base4K>>, first, count| zone.allocator.online(first, count);
+        let done = machine.each_huge(HugeId(0), 4 * HUGE, does, undoes);
+        (done, machine.stats().offline_huge == 0)
+    }
+
+    #[test]
+    fn what_was_done_is_undone_if_a_later_zone_goes_meanwhile() {
+        let done = call_while_one_goes(0, Ok(()));
+        assert_eq!(done, (Err(OfflineError::OutOfRange), true));
+    }
+
+    #[test]
+    fn an_undo_skips_a_zone_that_went_meanwhile() {
+        let done = call_while_one_goes(3, Err(OfflineError::NotOffline));
+        assert_eq!(done, (Err(OfflineError::NotOffline), true));
+    }
+
+    #[test]
+    fn a_slot_does_not_ask_a_place_that_was_reclaimed() {
+        let machine = grown();
+        let [home] = machine.turns.homes else { panic!("there is one slot") };
+        let removed = machine.remove_range(chunk(1, 0).range()).expect("it is free");
+        // A call that had found the zone before makes the slot ask it.
+        home.ask(machine.zones.number_of(0));
+        // SAFETY: no other thread has the machine.
+        assert_eq!(unsafe { machine.reclaim(removed) }, Ok(()));
+        add(&machine, chunk(1, 1));
+        assert_eq!(home.nearest(), machine.turns.head(DomainId(0)));
+    }
+
+    #[test]
+    fn nothing_comes_online_in_a_zone_that_may_be_about_to_go() {
+        let machine = grown();
+        let huge = HugeId(HUGE);
+        assert_eq!(machine.offline(huge, 1), Ok(()));
+        assert_eq!(machine.offline(HugeId(0), 1), Ok(()));
+        let lock = machine.zones.added.lock().expect("it is free");
+        assert_eq!(machine.online(huge, 1), Err(OfflineError::NotOffline));
+        assert_eq!(machine.online(HugeId(0), 1), Ok(()), "that zone stays");
+        drop(lock);
+        assert_eq!(machine.online(huge, 1), Ok(()));
     }
 }

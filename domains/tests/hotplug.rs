@@ -270,6 +270,9 @@ fn bad_ranges_are_refused_and_change_nothing() {
     assert_eq!(try_to(outside), AddError::OutsideRoom(outside));
     let far = Present::new(FrameId(usize::MAX - 1)..FrameId(usize::MAX), DomainId(0));
     assert_eq!(try_to(far), AddError::OutsideRoom(far));
+    // This one has more frames than could be looked at one by one.
+    let vast = Present::new(FrameId(8 * CHUNK)..FrameId(1 << 50), DomainId(0));
+    assert_eq!(try_to(vast), AddError::OutsideRoom(vast));
     let none = RawMetadata { durable: memory(0), volatile: memory(0) };
     // SAFETY: nothing is written: the metadata is too short.
     let short = unsafe { machine.add_range(range(8, 9, 0), Metadata::Given(none)) };
