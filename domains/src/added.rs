@@ -10,6 +10,7 @@
 //!
 //! 1. Who holds the lock, and nobody else, writes states and sections, and the zone of a place that is FREE.
 //! 2. The zone of a place is there from LIVE until its reclaim.
+//! 3. A place that is GONE says which removal took it away, and the reclaim of no other one frees it.
 //!
 //! *Progress*: readers are wait-free. *Ordering*: LIVE is stored with release and loaded with acquire.
 
@@ -17,7 +18,7 @@ use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
 use core::ops::Range;
 
-use woodlot_frame::atomics::{AtomicU16, AtomicU32, Ordering};
+use woodlot_frame::atomics::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 use woodlot_frame::{FrameId, Order};
 
 use crate::zone::Zone;
@@ -56,12 +57,15 @@ impl Room {
 /// Where a range is, or can be.
 pub(crate) struct Place<'a, A> {
     state: AtomicU32,
+    /// Which [removal](Removal) took it away, if it is GONE.
+    removal: AtomicU64,
     zone: UnsafeCell<MaybeUninit<Zone<'a, A>>>,
 }
 
 impl<A> Place<'_, A> {
     pub(crate) const fn new() -> Self {
-        Place { state: AtomicU32::new(FREE), zone: UnsafeCell::new(MaybeUninit::uninit()) }
+        let zone = UnsafeCell::new(MaybeUninit::uninit());
+        Place { state: AtomicU32::new(FREE), removal: AtomicU64::new(0), zone }
     }
 }
 
@@ -76,7 +80,13 @@ pub(crate) struct Ranges<'a, A> {
     sections: &'a [AtomicU16],
     places: &'a [Place<'a, A>],
     lock: AtomicU32,
+    /// How many removals there were.
+    removals: AtomicU64,
 }
+
+/// The number of a removal, which no other one of these ranges has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Removal(u64);
 
 /// The right to change the ranges.
 pub(crate) struct Lock<'l>(&'l AtomicU32);
@@ -93,7 +103,8 @@ impl<'a, A> Ranges<'a, A> {
         places: &'a [Place<'a, A>],
         (first, shift): (usize, u32),
     ) -> Self {
-        Ranges { shift, first, sections, places, lock: AtomicU32::new(0) }
+        let (lock, removals) = (AtomicU32::new(0), AtomicU64::new(0));
+        Ranges { shift, first, sections, places, lock, removals }
     }
 
     /// The lock, unless another call has it.
@@ -162,26 +173,40 @@ impl<'a, A> Ranges<'a, A> {
         sections.iter().for_each(|section| section.store(word, Ordering::Release));
     }
 
+    /// The next removal.
+    pub(crate) fn removal(&self, _: &Lock<'_>) -> Removal {
+        Removal(self.removals.fetch_add(1, Ordering::Relaxed))
+    }
+
     /// Takes a zone away. Calls that had found it before may still look at it.
-    pub(crate) fn retire(&self, _: &Lock<'_>, at: usize, range: &Range<FrameId>) {
+    pub(crate) fn retire(
+        &self,
+        _: &Lock<'_>,
+        at: usize,
+        range: &Range<FrameId>,
+        Removal(number): Removal,
+    ) {
         let Some(place) = self.places.get(at) else { return };
+        place.removal.store(number, Ordering::Relaxed);
         place.state.store(GONE, Ordering::Release);
         self.mark(range, 0);
     }
 
-    /// Frees the places of the zones that were taken away among these frames. An allocator is nothing but its metadata,
-    /// so that nothing is dropped.
+    /// The places that a removal took away, until they are free.
+    pub(crate) fn gone(&self, _: &Lock<'_>, removal: Removal) -> impl Iterator<Item = usize> {
+        let places = self.places.iter().enumerate().filter(move |(_, place)| {
+            place.state.load(Ordering::Acquire) == GONE
+                && place.removal.load(Ordering::Relaxed) == removal.0
+        });
+        places.map(|(at, _)| at)
+    }
+
+    /// Frees a place whose zone was taken away. An allocator is nothing but its metadata, so that nothing is dropped.
     ///
     /// # Safety
-    /// No call looks at them any more.
-    pub(crate) unsafe fn reclaim(&self, _: &Lock<'_>, range: &Range<FrameId>) {
-        for place in self.places.iter().filter(|place| place.state.load(Ordering::Acquire) == GONE)
-        {
-            // SAFETY: it was written before it became LIVE, and is there until it is FREE.
-            let start = unsafe { (*place.zone.get()).assume_init_ref() }.longest.start;
-            if range.contains(&FrameId(start)) {
-                place.state.store(FREE, Ordering::Release);
-            }
-        }
+    /// No call looks at the zone any more.
+    pub(crate) unsafe fn reclaim(&self, _: &Lock<'_>, at: usize) {
+        let place = self.places.get(at);
+        place.into_iter().for_each(|place| place.state.store(FREE, Ordering::Release));
     }
 }

@@ -8,6 +8,8 @@
 //! *Progress*: as the allocators'. What is here is not changed after it was made, but for ranges that are added and
 //! removed, counters, and which zone of a slot's domain is asked first.
 
+use core::ops::Range;
+
 use woodlot_frame::atomics::{AtomicU64, Ordering};
 use woodlot_frame::{
     AllocError, BadSlot, Batch, Claim, Class, FrameAllocator, FrameId, FreeBatchError, FreeError,
@@ -118,7 +120,8 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
         all.reduce(sum)
     }
 
-    /// What a domain was asked for, and gave, since the start. About so, while other calls go on.
+    /// What a domain was asked for, and gave, since the start. About so, while other calls go on. What a batch took that
+    /// then failed counts, too, although it was given back.
     pub fn numa_stats(&self, domain: DomainId) -> NumaStats {
         self.turns.counted(domain)
     }
@@ -368,21 +371,48 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
         }
         let mut next = first.0;
         while next < end {
-            let Some((zone, huge, many)) = self.huge_run(HugeId(next), end) else {
-                return Err(E::OUT_OF_RANGE);
-            };
-            if let Err(error) = does(zone, huge, many) {
-                let mut back = first.0;
-                while let Some((zone, huge, many)) = self.huge_run(HugeId(back), next) {
-                    // It was just done.
-                    let _ = undoes(zone, huge, many);
-                    back += many;
+            let done = match self.huge_run(HugeId(next), end) {
+                Some((zone, huge, many)) => {
+                    does(zone, huge, many).map(|()| many).map_err(|error| error.outside(zone))
                 }
-                return Err(error.outside(zone));
+                // Its zone was removed meanwhile.
+                None => Err(E::OUT_OF_RANGE),
+            };
+            match done {
+                Ok(many) => next += many,
+                Err(error) => {
+                    self.undo_huge(first.0..next, undoes);
+                    return Err(error);
+                }
             }
-            next += many;
         }
         Ok(())
+    }
+
+    /// Undoes what was just done to huge frames; what is removed by now has nothing to undo.
+    fn undo_huge<E>(
+        &self,
+        done: Range<usize>,
+        undoes: impl Fn(&Zone<'a, A>, HugeId, usize) -> Result<(), E>,
+    ) {
+        let mut back = done.start;
+        while back < done.end {
+            let Some((zone, huge, many)) = self.huge_run(HugeId(back), done.end) else {
+                back += 1;
+                continue;
+            };
+            let _ = undoes(zone, huge, many);
+            back += many;
+        }
+    }
+
+    /// Are some of these huge frames in no zone that the machine began with?
+    fn reaches_added(&self, first: HugeId, count: usize) -> bool {
+        let end = first.0.saturating_add(count).min(usize::MAX >> A::Geometry::HUGE_ORDER);
+        (first.0..end).map(|huge| HugeId(huge).first::<A::Geometry>()).any(|frame| {
+            !self.zones.first.longest.has(frame)
+                && self.index.locate::<A::Geometry>(frame).is_none()
+        })
     }
 
     /// Huge frames that follow one another in a zone, up to `end`.
@@ -569,7 +599,12 @@ impl<A: FrameAllocator> FrameAllocator for Domains<'_, A> {
         self.each_huge(first, count, does, undoes)
     }
 
+    /// Huge frames that the machine did not begin with are also [`OfflineError::NotOffline`] while another call adds or
+    /// removes a range, or puts such ones online: a zone of which nothing is left may be about to go.
     fn online(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
+        let added = self.reaches_added(first, count);
+        let lock = added.then(|| self.zones.added.lock().ok_or(OfflineError::NotOffline));
+        let _lock = lock.transpose()?;
         let does = |zone: &Zone<'_, A>, first, count| zone.allocator.online(first, count);
         let undoes = |zone: &Zone<'_, A>, first, count| zone.allocator.offline(first, count);
         self.each_huge(first, count, does, undoes)

@@ -17,7 +17,7 @@ use woodlot_frame::{
     MetadataSize, OfflineError, RawMetadata, ZoneConfig,
 };
 
-use crate::added::Lock;
+use crate::added::{Lock, Removal};
 use crate::chunk;
 use crate::domains::Domains;
 use crate::map::{DomainId, Map, MapError, Present};
@@ -116,6 +116,7 @@ impl core::error::Error for RemoveError {}
 pub struct Removed {
     frames: Range<FrameId>,
     zones: usize,
+    removal: Removal,
 }
 
 impl Removed {
@@ -124,7 +125,8 @@ impl Removed {
         self.frames.clone()
     }
 
-    /// How many added ranges went with it altogether: with none, there is nothing to reclaim.
+    /// How many added ranges went with it altogether: with none, there is nothing to reclaim. A range that is removed in
+    /// parts goes with the last of them.
     pub const fn zones(&self) -> usize {
         self.zones
     }
@@ -135,6 +137,10 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
     /// [taken offline](FrameAllocator::offline) before counts as in use, unless it is not in the range.
     ///
     /// The memory may be unplugged, if nothing of an added range is left, after the [reclaim](Self::reclaim).
+    ///
+    /// No call for huge frames of an added range and of other memory ([`offline`](FrameAllocator::offline),
+    /// [`claim_isolated`](FrameAllocator::claim_isolated)) may be under way that takes the last of it: if it fails, it puts
+    /// back what it took, perhaps into a zone that has just gone. Frames of it that are handed out then cannot be freed.
     ///
     /// # Errors
     /// Why it is not removed: a frame in use is named. Nothing has changed then, but that others may have found no
@@ -159,13 +165,14 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
                 _ => RemoveError::OutOfRange,
             },
         )?;
-        let zones = self.retire(&lock, &range);
+        let removal = self.zones.added.removal(&lock);
+        let zones = self.retire(&lock, &range, removal);
         self.look_for_memory();
-        Ok(Removed { frames: range, zones })
+        Ok(Removed { frames: range, zones, removal })
     }
 
     /// Takes the zones away of which nothing is left; how many.
-    fn retire(&self, lock: &Lock<'_>, removed: &Range<FrameId>) -> usize {
+    fn retire(&self, lock: &Lock<'_>, removed: &Range<FrameId>, removal: Removal) -> usize {
         let mut gone = 0;
         let mut next = removed.start;
         while next < removed.end {
@@ -179,14 +186,8 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
             let range = FrameId(start)..FrameId(start + count);
             if removed.contains(&zone.metadata.start) && !zone.metadata.is_empty() || zone.is_gone()
             {
-                self.zones.added.retire(lock, at, &range);
-                let number = self.zones.number_of(at);
-                let head = self.turns.head(zone.domain);
-                self.turns
-                    .homes
-                    .iter()
-                    .filter(|home| home.nearest() == number)
-                    .for_each(|home| home.ask(head));
+                self.zones.added.retire(lock, at, &range, removal);
+                self.ask_no_more(at);
                 gone += 1;
             }
             next = range.end;
@@ -194,19 +195,32 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
         gone
     }
 
-    /// Lets go of what a removed range was made from: its metadata, wherever it is, is the caller's again.
+    /// Makes slots that ask a place first ask the zone that their domain began with.
+    fn ask_no_more(&self, at: usize) {
+        let number = self.zones.number_of(at);
+        let homes = self.turns.homes.iter().filter(|home| home.nearest() == number);
+        homes.for_each(|home| home.ask(self.turns.head(home.domain)));
+    }
+
+    /// Lets go of what a removed range was made from: its metadata, wherever it is, is the caller's again. What another
+    /// removal took away is not let go.
     ///
     /// # Errors
     /// The range, where another call adds or removes one.
     ///
     /// # Safety
-    /// No call of these domains is under way that began before [`remove_range`](Self::remove_range) returned: a grace
-    /// period of RCU has passed, or all threads have been seen outside of the allocator.
+    /// These domains removed it. No call of theirs is under way that began before
+    /// [`remove_range`](Self::remove_range) returned: a grace period of RCU has passed, or all threads have been seen
+    /// outside of the allocator.
     pub unsafe fn reclaim(&self, removed: Removed) -> Result<(), Removed> {
         match self.zones.added.lock() {
             Some(lock) => {
-                // SAFETY: as the caller says.
-                unsafe { self.zones.added.reclaim(&lock, &removed.frames) };
+                for at in self.zones.added.gone(&lock, removed.removal) {
+                    // A call that had found the zone before it was gone may have made a slot ask it since.
+                    self.ask_no_more(at);
+                    // SAFETY: as the caller says.
+                    unsafe { self.zones.added.reclaim(&lock, at) };
+                }
                 Ok(())
             }
             None => Err(removed),
@@ -222,13 +236,14 @@ fn huge_of<G: Geometry>(range: &Range<FrameId>) -> (HugeId, usize) {
 impl<'a, A: Construct> Domains<'a, A> {
     /// Adds a range of memory, which can be allocated from now on: one that was never here and is made of whole sections of
     /// the [room](crate::Room), or one that was [removed](Self::remove_range) and whose zone is still here. Then the
-    /// metadata is where it was.
+    /// metadata is where it was, and what holds carved metadata is not of the range: it was not removed.
     ///
     /// # Errors
     /// Why it is not added.
     ///
     /// # Progress
-    /// Linear in the range, beside allocations and frees.
+    /// Linear in what of the range lies between the first and the last frame of the machine and its room, beside
+    /// allocations and frees.
     ///
     /// # Safety
     /// The frames of the range are memory, nobody else's, until the range is removed, and so is its metadata until the
@@ -254,11 +269,14 @@ impl<'a, A: Construct> Domains<'a, A> {
         Ok(())
     }
 
-    /// The first frame of a range that is here, of those that begin a unit.
+    /// The first frame of a range that is here, of those that begin a unit. There are none outside of the machine and its
+    /// room.
     fn first_of(&self, range: Present) -> Option<(FrameId, DomainId)> {
         let step = 1 << chunk::UNIT;
-        let mut next = range.start.0;
-        while next < range.end.0 {
+        let ZoneConfig { start, frames, .. } = self.config;
+        let mut next = range.start.0.max(start.0 & !(step - 1));
+        let end = range.end.0.min(start.0 + frames);
+        while next < end {
             if let Some(domain) = self.domain_of(FrameId(next)) {
                 return Some((FrameId(next), domain));
             }
@@ -271,8 +289,10 @@ impl<'a, A: Construct> Domains<'a, A> {
     fn add_again(&self, range: Present) -> Option<()> {
         let (first, count) = huge_of::<A::Geometry>(&range.range());
         let ragged = (range.start.0 | range.end.0) & (A::Geometry::HUGE_FRAMES - 1) != 0;
+        // Metadata is there for as long as its zone, and what shares a huge frame with it was never taken out.
         let own = |huge: usize| {
-            self.at_huge(HugeId(huge)).is_some_and(|(zone, _)| zone.domain == range.domain)
+            self.at_huge(HugeId(huge))
+                .is_some_and(|(zone, there)| zone.domain == range.domain && zone.is_whole(there))
         };
         if ragged || !(first.0..first.0 + count).all(own) {
             return None;
@@ -329,5 +349,118 @@ impl<'a, A: Construct> Domains<'a, A> {
             chunks: &[],
             metadata: carved,
         })
+    }
+}
+
+#[cfg(test)]
+#[cfg_attr(coverage_nightly, coverage(off))]
+mod tests {
+    extern crate std;
+    use super::*;
+    use crate::{Room, Setup};
+    use core::cell::Cell;
+    use std::vec;
+    use woodlot_frame::Base4K;
+    use woodlot_llfree::LLFree;
+
+    const CHUNK: usize = Base4K::MAX_FRAMES;
+    const HUGE: usize = CHUNK / Base4K::HUGE_FRAMES;
+
+    type Machine = Domains<'static, LLFree<'static, Base4K>>;
+
+    /// Memory that stays.
+    fn metadata(size: MetadataSize) -> RawMetadata {
+        let memory = |bytes| {
+            let memory = vec![0_u8; bytes + METADATA_ALIGN].leak().as_mut_ptr();
+            (memory.wrapping_add(memory.align_offset(METADATA_ALIGN)), bytes)
+        };
+        RawMetadata { durable: memory(size.durable), volatile: memory(size.volatile) }
+    }
+
+    fn chunk(at: usize, domain: u8) -> Present {
+        Present::new(FrameId(at * CHUNK)..FrameId((at + 1) * CHUNK), DomainId(domain))
+    }
+
+    /// Chunks of domains 0, where slot 0 is at home, 1 and 0. Behind the first one, another one of domain 0 is added.
+    fn grown() -> Machine {
+        let mut ranges = [chunk(0, 0), chunk(2, 1), chunk(3, 0)];
+        let map = Map::new(&mut ranges).expect("it is right");
+        let room = Room::new(FrameId(0)..FrameId(4 * CHUNK), 1);
+        let setup = Setup::new(map, 1).at_home(&[DomainId(0)]).growing(room);
+        // SAFETY: the memory is new, and stays.
+        let machine = unsafe { setup.make(|_, size| Ok(metadata(size)), Init::Free) };
+        let machine = machine.expect("it is right");
+        add(&machine, chunk(1, 0));
+        machine
+    }
+
+    fn add(machine: &Machine, range: Present) {
+        let given = metadata(machine.metadata_of(range.range()).expect("it is small"));
+        // SAFETY: the memory is new, and stays; no frame is looked at.
+        assert_eq!(unsafe { machine.add_range(range, Metadata::Given(given)) }, Ok(()));
+    }
+
+    /// Calls for all huge frames, of which those added are removed by the call for the zone with this number, which then
+    /// does what `then` says. Others are taken offline. What it returned, and whether nothing is offline.
+    fn call_while_one_goes(
+        by: usize,
+        then: Result<(), OfflineError>,
+    ) -> (Result<(), OfflineError>, bool) {
+        let (machine, calls) = (grown(), Cell::new(0));
+        let added = chunk(1, 0);
+        let does = |zone: &Zone<'_, LLFree<'_, Base4K>>, first, count| {
+            let call = calls.replace(calls.get() + 1);
+            if call == by {
+                let removed = machine.remove_range(added.range()).expect("it is free");
+                assert_eq!(removed.zones(), 1);
+                then?;
+            }
+            if zone.longest.has(added.start) {
+                return Ok(());
+            }
+            zone.allocator.offline(first, count)
+        };
+        let undoes =
+            |zone: &Zone<'_, LLFree<'_, Base4K>>, first, count| zone.allocator.online(first, count);
+        let done = machine.each_huge(HugeId(0), 4 * HUGE, does, undoes);
+        (done, machine.stats().offline_huge == 0)
+    }
+
+    #[test]
+    fn what_was_done_is_undone_if_a_later_zone_goes_meanwhile() {
+        let done = call_while_one_goes(0, Ok(()));
+        assert_eq!(done, (Err(OfflineError::OutOfRange), true));
+    }
+
+    #[test]
+    fn an_undo_skips_a_zone_that_went_meanwhile() {
+        let done = call_while_one_goes(3, Err(OfflineError::NotOffline));
+        assert_eq!(done, (Err(OfflineError::NotOffline), true));
+    }
+
+    #[test]
+    fn a_slot_does_not_ask_a_place_that_was_reclaimed() {
+        let machine = grown();
+        let [home] = machine.turns.homes else { panic!("there is one slot") };
+        let removed = machine.remove_range(chunk(1, 0).range()).expect("it is free");
+        // A call that had found the zone before makes the slot ask it.
+        home.ask(machine.zones.number_of(0));
+        // SAFETY: no other thread has the machine.
+        assert_eq!(unsafe { machine.reclaim(removed) }, Ok(()));
+        add(&machine, chunk(1, 1));
+        assert_eq!(home.nearest(), machine.turns.head(DomainId(0)));
+    }
+
+    #[test]
+    fn nothing_comes_online_in_a_zone_that_may_be_about_to_go() {
+        let machine = grown();
+        let huge = HugeId(HUGE);
+        assert_eq!(machine.offline(huge, 1), Ok(()));
+        assert_eq!(machine.offline(HugeId(0), 1), Ok(()));
+        let lock = machine.zones.added.lock().expect("it is free");
+        assert_eq!(machine.online(huge, 1), Err(OfflineError::NotOffline));
+        assert_eq!(machine.online(HugeId(0), 1), Ok(()), "that zone stays");
+        drop(lock);
+        assert_eq!(machine.online(huge, 1), Ok(()));
     }
 }

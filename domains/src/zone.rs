@@ -88,6 +88,11 @@ impl<A: FrameAllocator> Zone<'_, A> {
         }
     }
 
+    /// Has this huge frame no metadata?
+    pub(crate) fn is_whole(&self, huge: HugeId) -> bool {
+        self.whole(huge, 1) == (1, false)
+    }
+
     /// What shares a huge frame with metadata.
     fn rest(&self) -> Range<FrameId> {
         FrameId(self.metadata.start.0 & !(A::Geometry::HUGE_FRAMES - 1))..self.metadata.start
@@ -96,6 +101,10 @@ impl<A: FrameAllocator> Zone<'_, A> {
     /// Takes huge frames out that are free. Those of the metadata go last, and together.
     pub(crate) fn take_out(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
         let (whole, last) = self.whole(first, count);
+        let begin = first.first::<A::Geometry>();
+        if last && begin > self.rest().start {
+            return Err(OfflineError::InUse(begin));
+        }
         if whole > 0 {
             self.allocator.offline(first, whole)?;
         }
@@ -127,23 +136,71 @@ impl<A: FrameAllocator> Zone<'_, A> {
         }
     }
 
-    /// Puts them back.
+    /// Puts back what was taken out.
     pub(crate) fn put_back(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
-        match self.whole(first, count) {
-            (whole, false) => self.allocator.online(first, whole),
-            // The metadata was never taken out.
-            (0, true) => Err(OfflineError::NotOffline),
-            (whole, true) => {
-                self.allocator.online(first, whole)?;
-                let freed = self.allocator.free_range(self.rest(), Slot(0));
-                freed.map_err(|_| OfflineError::NotOffline)
-            }
+        let (whole, last) = self.whole(first, count);
+        if whole > 0 {
+            self.allocator.online(first, whole)?;
         }
+        if last && !self.rest().is_empty() {
+            let freed = self.allocator.free_range(self.rest(), Slot(0));
+            return freed.map_err(|_| OfflineError::NotOffline);
+        }
+        Ok(())
     }
 
     /// Is everything of a range that was added taken out, which has no metadata here?
     pub(crate) fn is_gone(&self) -> bool {
         let huge = self.longest.count >> A::Geometry::HUGE_ORDER;
         self.metadata.is_empty() && self.allocator.stats().offline_huge == huge
+    }
+}
+
+#[cfg(test)]
+#[cfg_attr(coverage_nightly, coverage(off))]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::vec;
+    use woodlot_frame::{Base4K, Construct, Init, METADATA_ALIGN, RawMetadata, ZoneConfig};
+    use woodlot_llfree::LLFree;
+
+    /// Memory that stays.
+    fn memory(bytes: usize) -> (*mut u8, usize) {
+        let memory = vec![0_u8; bytes + METADATA_ALIGN].leak().as_mut_ptr();
+        (memory.wrapping_add(memory.align_offset(METADATA_ALIGN)), bytes)
+    }
+
+    /// Eight huge frames, of which the metadata has the last one and a half.
+    fn zone() -> Zone<'static, LLFree<'static, Base4K>> {
+        let huge = Base4K::HUGE_FRAMES;
+        let metadata = FrameId(6 * huge + huge / 2)..FrameId(8 * huge);
+        let config = ZoneConfig::new(metadata.start.0, 1);
+        let size = LLFree::<Base4K>::metadata_size(&config).expect("it is small");
+        let own = RawMetadata { durable: memory(size.durable), volatile: memory(size.volatile) };
+        // SAFETY: the memory is new, and stays; no frame is looked at.
+        let allocator = unsafe { LLFree::construct(&config, own, Init::Free) };
+        Zone {
+            allocator: allocator.expect("it is right"),
+            domain: DomainId(0),
+            longest: Frames { start: 0, count: 8 * huge },
+            first: (0, 0),
+            chunks: &[],
+            metadata,
+        }
+    }
+
+    #[test]
+    fn metadata_goes_together() {
+        let zone = zone();
+        assert_eq!(zone.take_out(HugeId(0), 6), Ok(()));
+        let free = zone.allocator.free_frames();
+        let part = FrameId(7 * Base4K::HUGE_FRAMES);
+        assert_eq!(zone.take_out(HugeId(7), 1), Err(OfflineError::InUse(part)));
+        let start = zone.metadata.start;
+        assert_eq!(zone.take_out(HugeId(6), 1), Err(OfflineError::InUse(start)));
+        assert_eq!(zone.allocator.free_frames(), free, "nothing has changed");
+        assert_eq!(zone.take_out(HugeId(6), 2), Ok(()));
+        assert_eq!(zone.allocator.free_frames(), 0);
     }
 }

@@ -152,6 +152,40 @@ fn places_are_used_again_after_their_reclaim() {
 }
 
 #[test]
+fn a_range_removed_in_parts_is_reclaimed_with_its_last_one() {
+    let machine = growing();
+    for start in [8, 16, 24] {
+        assert_eq!(add(&machine, range(start, start + 8, 0)), Ok(()));
+    }
+    let part = machine.remove_range(frames(8, 12)).expect("it is free");
+    let last = machine.remove_range(frames(12, 16)).expect("it is free");
+    assert_eq!((part.zones(), last.zones()), (0, 1));
+    // SAFETY: no other thread has the machine.
+    assert_eq!(unsafe { machine.reclaim(part) }, Ok(()));
+    assert_eq!(add(&machine, range(32, 40, 1)), Err(AddError::TooManyRanges), "it was too early");
+    // SAFETY: as above.
+    assert_eq!(unsafe { machine.reclaim(last) }, Ok(()));
+    assert_eq!(add(&machine, range(32, 40, 1)), Ok(()));
+}
+
+#[test]
+fn an_earlier_removal_does_not_reclaim_a_later_one() {
+    let machine = growing();
+    for start in [8, 16, 24] {
+        assert_eq!(add(&machine, range(start, start + 8, 0)), Ok(()));
+    }
+    let part = machine.remove_range(frames(8, 12)).expect("it is free");
+    assert_eq!(add(&machine, range(8, 12, 0)), Ok(()));
+    let all = machine.remove_range(frames(8, 16)).expect("it is free");
+    // SAFETY: no other thread has the machine.
+    assert_eq!(unsafe { machine.reclaim(part) }, Ok(()));
+    assert_eq!(add(&machine, range(32, 40, 1)), Err(AddError::TooManyRanges), "it was too early");
+    // SAFETY: as above.
+    assert_eq!(unsafe { machine.reclaim(all) }, Ok(()));
+    assert_eq!(add(&machine, range(32, 40, 1)), Ok(()));
+}
+
+#[test]
 fn removed_parts_are_added_again() {
     let machine = growing();
     // Of the memory that it began with, in two domains.
@@ -171,6 +205,43 @@ fn removed_parts_are_added_again() {
     assert_eq!((removed.zones(), machine.stats().free_frames), (0, all - 4 * CHUNK));
     assert_eq!(add(&machine, range(8, 12, 1)), Ok(()));
     assert_eq!(machine.stats().free_frames, all);
+}
+
+/// All of a range with carved metadata, but for the huge frame with the first of it.
+fn all_but_metadata(machine: &Machine<'_>, range: Present) -> std::ops::Range<FrameId> {
+    assert_eq!(carve(machine, range), Ok(()));
+    range.start..FrameId(range.end.0 - HUGE)
+}
+
+#[test]
+fn what_shares_a_huge_frame_with_metadata_is_put_back() {
+    let machine = growing();
+    let most = all_but_metadata(&machine, range(8, 16, 0));
+    assert_eq!(add(&machine, range(16, 24, 0)), Ok(()));
+    let rest = most.end;
+    let _ = machine.remove_range(most).expect("it is free");
+    let used = frames(20, 21).start;
+    assert_eq!(machine.alloc(base(0).at(used)), Ok(used));
+    let before = machine.stats();
+    let refused = machine.remove_range(rest..frames(16, 24).end);
+    assert_eq!(refused, Err(RemoveError::InUse(used)));
+    assert_eq!(machine.stats(), before, "nothing has changed");
+    assert_eq!(machine.alloc(base(0).at(rest)), Ok(rest));
+}
+
+#[test]
+fn metadata_that_was_not_removed_is_not_added_again() {
+    let machine = growing();
+    let most = all_but_metadata(&machine, range(8, 16, 0));
+    let rest = most.end;
+    let _ = machine.remove_range(most.clone()).expect("it is free");
+    assert_eq!(machine.alloc(base(0).at(rest)), Ok(rest));
+    let before = machine.stats();
+    let there = AddError::Overlap(most.start, DomainId(0));
+    assert_eq!(add(&machine, range(8, 16, 0)), Err(there));
+    assert_eq!(machine.stats(), before, "nothing has changed");
+    assert_eq!(add(&machine, Present::new(most, DomainId(0))), Ok(()));
+    assert_eq!(machine.free(rest, Order::BASE, Slot(0)), Ok(()), "it stayed its owner's");
 }
 
 #[test]
@@ -199,6 +270,9 @@ fn bad_ranges_are_refused_and_change_nothing() {
     assert_eq!(try_to(outside), AddError::OutsideRoom(outside));
     let far = Present::new(FrameId(usize::MAX - 1)..FrameId(usize::MAX), DomainId(0));
     assert_eq!(try_to(far), AddError::OutsideRoom(far));
+    // This one has more frames than could be looked at one by one.
+    let vast = Present::new(FrameId(8 * CHUNK)..FrameId(1 << 50), DomainId(0));
+    assert_eq!(try_to(vast), AddError::OutsideRoom(vast));
     let none = RawMetadata { durable: memory(0), volatile: memory(0) };
     // SAFETY: nothing is written: the metadata is too short.
     let short = unsafe { machine.add_range(range(8, 9, 0), Metadata::Given(none)) };
