@@ -428,6 +428,10 @@ impl Frames {
     /// Allocates so many frames: runs of 1 GiB first, huge frames next, single frames at last, many at a time. They are the
     /// caller's in `runs`, also those of a call that fails.
     pub(crate) fn alloc_largest(&self, frames: usize, runs: &mut Runs) -> Result<(), PoolError> {
+        // What can never be had takes nothing from others meanwhile.
+        if frames > self.cap() / FRAME {
+            return Err(self.out_of_memory(frames));
+        }
         let giant = RangeRequest::new(GIANT.frames(), Class::HUGE, self.slots.current());
         let giant = giant.aligned(GIANT);
         while frames - runs.frames() >= GIANT.frames()

@@ -15,7 +15,8 @@ use crate::frames::Frames;
 use crate::mapping::FRAME;
 use crate::runs::Runs;
 
-/// Runs of frames behind which there is memory: no touch waits for the system. It is a guest's memory, say.
+/// Runs of frames behind which there is memory. It is a guest's memory, say. No touch waits for the system once
+/// [`lock`](Self::lock) has locked it; before, the system may swap it out.
 ///
 /// The runs rise in addresses, and no two of them touch. Any thread may drop it, which frees them.
 pub struct Wired<'p> {

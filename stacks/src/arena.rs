@@ -1,7 +1,7 @@
 //! The arena.
 //!
 //! ```text
-//!   words     │ in use │ mapped │ alone │ slabs …  │     a bit for each stack; a word for each huge frame
+//!   words     │ in use │ mapped │ alone │ handed out │ slabs …  │     a bit for each stack; a word for each huge frame
 //!
 //!   alloc     a bit of those in use ─► the slab's huge frame ─► pages of the stack, mapped
 //!                                      └ none to be had: frames of its own, alone
@@ -64,6 +64,8 @@ pub struct Arena<'a, A, S> {
     in_use: Bits<'a>,
     mapped: Bits<'a>,
     alone: Bits<'a>,
+    /// A caller has it. Set last by an alloc, and cleared first by a free: of two frees one finds it.
+    handed_out: Bits<'a>,
     slabs: &'a [AtomicU64],
     /// The word of those in use from which on there may be a free stack. A hint: a search looks at the others at last.
     hint: AtomicU64,
@@ -105,7 +107,8 @@ impl<'a, A: FrameAllocator, S: AddressSpace> Arena<'a, A, S> {
         };
         let (in_use, words) = split(words)?;
         let (mapped, words) = split(words)?;
-        let (alone, slabs) = split(words)?;
+        let (alone, words) = split(words)?;
+        let (handed_out, slabs) = split(words)?;
         let has = zone.classes().has(Class::IMMOVABLE);
         let arena = Arena {
             zone,
@@ -115,6 +118,7 @@ impl<'a, A: FrameAllocator, S: AddressSpace> Arena<'a, A, S> {
             in_use: Bits(in_use),
             mapped: Bits(mapped),
             alone: Bits(alone),
+            handed_out: Bits(handed_out),
             slabs,
             hint: AtomicU64::new(0),
             class: if has { Class::IMMOVABLE } else { Class::MOVABLE },
@@ -127,7 +131,7 @@ impl<'a, A: FrameAllocator, S: AddressSpace> Arena<'a, A, S> {
     /// single frames, which go back when it is freed. `slot` is the caller's slot of the zone.
     ///
     /// # Errors
-    /// [`StackError::AllInUse`]: exact where no [`trim`](Self::trim) is under way. [`StackError::Frames`] where the zone
+    /// [`StackError::AllInUse`]: exact where no other call is under way. [`StackError::Frames`] where the zone
     /// has not even single frames; [`StackError::NotMapped`] where the space refuses.
     ///
     /// # Progress
@@ -142,6 +146,7 @@ impl<'a, A: FrameAllocator, S: AddressSpace> Arena<'a, A, S> {
             self.release(stack);
             return Err(error);
         }
+        self.handed_out.insert(stack);
         Ok(Stack { bottom: self.bottom(stack), bytes: self.shape.bytes() })
     }
 
@@ -160,7 +165,7 @@ impl<'a, A: FrameAllocator, S: AddressSpace> Arena<'a, A, S> {
         let Some(Found::Stack(stack)) = found.filter(|_| self.is_bottom(bottom)) else {
             return Err(FreeError::NotAStack);
         };
-        if !self.in_use.has(stack) {
+        if !self.handed_out.remove(stack) {
             return Err(FreeError::NotInUse);
         }
         if self.alone.remove(stack) {
@@ -259,13 +264,12 @@ impl<'a, A: FrameAllocator, S: AddressSpace> Arena<'a, A, S> {
     /// The first frame of a slab, of which the caller owns a stack; from the zone, if it has none yet.
     fn slab(&self, slab: usize, slot: Slot) -> Option<FrameId> {
         let word = self.slabs.get(slab)?;
-        // Acquire and release: the zone's word, not this one, makes the frame the arena's. Its number is all that is read.
-        if let Some(first) = word.load(Ordering::Relaxed).checked_sub(1) {
+        // Acquire: what the owner did who got the frame from the zone is before what this one does with it.
+        if let Some(first) = word.load(Ordering::Acquire).checked_sub(1) {
             return Some(FrameId(first as usize));
         }
         let first = self.zone.alloc(Request::new(HUGE, self.class, slot)).ok()?;
-        let put =
-            word.compare_exchange(0, first.0 as u64 + 1, Ordering::Relaxed, Ordering::Relaxed);
+        let put = word.compare_exchange(0, first.0 as u64 + 1, Ordering::AcqRel, Ordering::Acquire);
         let Err(other) = put else { return Some(first) };
         // Another owner was quicker.
         let freed = self.zone.free(first, HUGE, slot);
@@ -275,7 +279,7 @@ impl<'a, A: FrameAllocator, S: AddressSpace> Arena<'a, A, S> {
 
     fn trim_slab(&self, slab: usize, word: &AtomicU64, slot: Slot) -> bool {
         let stacks = self.shape.of_slab(slab);
-        if word.load(Ordering::Relaxed) == 0 || !self.in_use.take_all(stacks.clone()) {
+        if word.load(Ordering::Acquire) == 0 || !self.in_use.take_all(stacks.clone()) {
             return false;
         }
         for stack in stacks.clone().filter(|&stack| self.mapped.remove(stack)) {
@@ -283,7 +287,7 @@ impl<'a, A: FrameAllocator, S: AddressSpace> Arena<'a, A, S> {
             unsafe { self.unmap(stack, &mut [FrameId(0); MAX_PAGES]) };
         }
         // Another trim may have been quicker.
-        let first = word.swap(0, Ordering::Relaxed).checked_sub(1);
+        let first = word.swap(0, Ordering::AcqRel).checked_sub(1);
         if let Some(first) = first {
             let freed = self.zone.free(FrameId(first as usize), HUGE, slot);
             debug_assert!(freed.is_ok(), "{freed:?}: it was allocated");

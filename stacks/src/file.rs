@@ -14,7 +14,7 @@ use std::io;
 use std::ptr::NonNull;
 
 use rustix::fs::MemfdFlags;
-use rustix::mm::{MapFlags, ProtFlags};
+use rustix::mm::{Advice, MapFlags, ProtFlags};
 use woodlot_frame::FrameId;
 use woodlot_frame::atomics::{AtomicU64, Ordering};
 use woodlot_kmem::{AddressSpace, NotMapped, PAGE};
@@ -22,7 +22,8 @@ use woodlot_kmem::{AddressSpace, NotMapped, PAGE};
 /// The first address is a multiple of this.
 const ALIGN: usize = 2 << 20;
 
-/// Addresses of this process at which nothing is until frames are mapped there: a touch is `SIGSEGV`.
+/// Addresses of this process at which nothing is until frames are mapped there: a touch is `SIGSEGV`. The child of a fork
+/// has no stacks (`MADV_DONTFORK`): it would share them with its parent.
 pub struct FileSpace {
     reserved: NonNull<u8>,
     len: usize,
@@ -78,7 +79,7 @@ unsafe impl AddressSpace for FileSpace {
             let at = first.as_ptr().wrapping_add(done * PAGE);
             if map(at, run, &self.file).is_err() {
                 // What was reserved before can be reserved again: it needs no more mappings than there are.
-                let _ = reserve(first.as_ptr(), done * PAGE, MapFlags::FIXED);
+                let _ = reserve(first.as_ptr(), (done + run.len()) * PAGE, MapFlags::FIXED);
                 return Err(NotMapped);
             }
             done += run.len();
@@ -125,5 +126,7 @@ fn map(at: *mut u8, run: &[FrameId], file: &File) -> io::Result<()> {
     let offset = run.first().map_or(0, |first| first.0 * PAGE) as u64;
     // SAFETY: the place is one of a space's own, at which nothing is mapped.
     unsafe { rustix::mm::mmap(at.cast(), run.len() * PAGE, protection, flags, file, offset)? };
+    // SAFETY: it has just been mapped, and its contents stay as they are.
+    unsafe { rustix::mm::madvise(at.cast(), run.len() * PAGE, Advice::LinuxDontFork)? };
     Ok(())
 }

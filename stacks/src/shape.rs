@@ -76,9 +76,9 @@ impl Shape {
         (self.stacks * self.stride.get() + 1) * PAGE
     }
 
-    /// The words of memory that the arena needs: three bits for each stack, and a word for each huge frame.
+    /// The words of memory that the arena needs: four bits for each stack, and a word for each huge frame.
     pub const fn words(&self) -> usize {
-        3 * self.bit_words() + self.slabs()
+        4 * self.bit_words() + self.slabs()
     }
 
     /// The words of a bit for each stack.
