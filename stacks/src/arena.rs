@@ -153,7 +153,7 @@ impl<'a, A: FrameAllocator, S: AddressSpace> Arena<'a, A, S> {
     /// Frees the stack that begins at `bottom`. Its pages stay mapped, for whoever is given it next.
     ///
     /// # Errors
-    /// What is wrong with the address. A free for the second time is found until the stack has been handed out again.
+    /// What is wrong with the address or the slot. A free for the second time is found until the stack has been handed out again.
     ///
     /// # Progress
     /// Wait-free, but for a stack of single frames: as the zone and the space then.
@@ -165,6 +165,9 @@ impl<'a, A: FrameAllocator, S: AddressSpace> Arena<'a, A, S> {
         let Some(Found::Stack(stack)) = found.filter(|_| self.is_bottom(bottom)) else {
             return Err(FreeError::NotAStack);
         };
+        if !self.has(slot) {
+            return Err(FreeError::BadSlot(slot));
+        }
         if !self.handed_out.remove(stack) {
             return Err(FreeError::NotInUse);
         }
@@ -178,13 +181,14 @@ impl<'a, A: FrameAllocator, S: AddressSpace> Arena<'a, A, S> {
         Ok(())
     }
 
-    /// Gives the huge frames back in which no stack is in use; returns how many. Stacks of a slab that is looked at are not
-    /// to be had meanwhile.
+    /// Gives the huge frames back in which no stack is in use; returns how many. None by a slot that the zone does not
+    /// have. Stacks of a slab that is looked at are not to be had meanwhile.
     ///
     /// # Progress
     /// Linear in the stacks. Lock-free, if zone and space are.
     pub fn trim(&self, slot: Slot) -> usize {
         let slabs = self.slabs.iter().enumerate();
+        let slabs = slabs.filter(|_| self.has(slot));
         slabs.filter(|(slab, word)| self.trim_slab(*slab, word, slot)).count()
     }
 
@@ -213,6 +217,10 @@ impl<'a, A: FrameAllocator, S: AddressSpace> Arena<'a, A, S> {
     /// How large its stacks are, and how many.
     pub fn shape(&self) -> Shape {
         self.shape
+    }
+
+    fn has(&self, slot: Slot) -> bool {
+        slot.0 < self.zone.zone().slots
     }
 
     fn bottom(&self, stack: usize) -> NonNull<u8> {
@@ -265,10 +273,14 @@ impl<'a, A: FrameAllocator, S: AddressSpace> Arena<'a, A, S> {
     fn slab(&self, slab: usize, slot: Slot) -> Option<FrameId> {
         let word = self.slabs.get(slab)?;
         // Acquire: what the owner did who got the frame from the zone is before what this one does with it.
-        if let Some(first) = word.load(Ordering::Acquire).checked_sub(1) {
-            return Some(FrameId(first as usize));
+        let there = || word.load(Ordering::Acquire).checked_sub(1).map(|at| FrameId(at as usize));
+        if let Some(first) = there() {
+            return Some(first);
         }
-        let first = self.zone.alloc(Request::new(HUGE, self.class, slot)).ok()?;
+        let Ok(first) = self.zone.alloc(Request::new(HUGE, self.class, slot)) else {
+            // Another owner may have got the last one.
+            return there();
+        };
         let put = word.compare_exchange(0, first.0 as u64 + 1, Ordering::AcqRel, Ordering::Acquire);
         let Err(other) = put else { return Some(first) };
         // Another owner was quicker.

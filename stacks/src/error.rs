@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use woodlot_frame::AllocError;
+use woodlot_frame::{AllocError, Slot};
 
 /// Why there is no arena.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,7 +27,7 @@ impl fmt::Display for ArenaError {
 
 impl core::error::Error for ArenaError {}
 
-/// Why there is no stack. Nothing has changed then.
+/// Why there is no stack. Nothing is lost then: a huge frame that was got for it stays with the arena.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StackError {
     /// All stacks of the arena are in use.
@@ -57,14 +57,17 @@ pub enum FreeError {
     NotAStack,
     /// The stack is not in use.
     NotInUse,
+    /// The zone has no such slot.
+    BadSlot(Slot),
 }
 
 impl fmt::Display for FreeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            FreeError::NotAStack => "no stack of the arena begins there",
-            FreeError::NotInUse => "the stack is not in use",
-        })
+        match self {
+            FreeError::NotAStack => f.write_str("no stack of the arena begins there"),
+            FreeError::NotInUse => f.write_str("the stack is not in use"),
+            FreeError::BadSlot(slot) => write!(f, "the zone has no slot {}", slot.0),
+        }
     }
 }
 

@@ -221,8 +221,11 @@ fn wrong_calls() {
         assert_eq!(at(offset), Err(FreeError::NotAStack), "{offset}");
     }
     assert_eq!(at(5 * PAGE as isize), Err(FreeError::NotInUse), "the next one");
+    let bad = Slot(parts.zone.zone().slots);
+    // SAFETY: the free is refused.
+    assert_eq!(unsafe { arena.free(stack.bottom, bad) }, Err(FreeError::BadSlot(bad)));
     assert_eq!((at(0), at(0)), (Ok(()), Err(FreeError::NotInUse)));
-    assert_eq!(arena.in_use(), 0);
+    assert_eq!((arena.trim(bad), arena.huge_frames(), arena.in_use()), (0, 1, 0));
     let make = |base: NonNull<u8>, words: &[AtomicU64]| {
         // SAFETY: no arena is made.
         unsafe { Arena::new(&*parts.zone, &space, base, parts.shape, words) }.err()
