@@ -1,4 +1,4 @@
-//! What domains cost, and what batches gain: `cargo run --release -p woodlot-domains --example cost`.
+//! What domains cost, and what batches gain: `cargo run --release -p woodlot-domains --example overhead`.
 //!
 //! *Pairs*: an allocation and its free, on one thread and one slot, straight on LLFree, behind one domain, and behind
 //! either of two that is the nearest. *Batches*: so many base frames from two domains in turn, and back, as `alloc_runs`, and one by one as the
