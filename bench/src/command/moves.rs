@@ -8,7 +8,7 @@ use woodlot_frame::Order;
 
 use crate::Failure;
 use crate::moves::{Cost, Seen, Waits, cost, storm, win};
-use crate::output::{Machine, Screen};
+use crate::output::{Machine, Screen, must_be_available};
 use crate::size::Size;
 use crate::statistics::Summary;
 
@@ -40,9 +40,11 @@ pub struct MovesArgs {
 /// # Errors
 /// That, or when nothing could be measured.
 pub fn moves(args: &MovesArgs) -> Result<ExitCode, Failure> {
+    let bytes = ((args.memory.frames() * 4096) >> 21) << 21;
+    // One pool in which blocks move, and one in which they are copied.
+    must_be_available(2 * bytes)?;
     let mut screen = Screen::default();
     screen.print(&Machine::here().describe())?;
-    let bytes = ((args.memory.frames() * 4096) >> 21) << 21;
     let (mut costs, mut per_gib, mut huge) = (vec![], vec![], 0);
     let seeds = args.seed..args.seed + u64::from(args.repetitions);
     for seed in seeds.clone() {

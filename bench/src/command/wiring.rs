@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::Failure;
-use crate::output::{Machine, Screen, note, progress};
+use crate::output::{Machine, Screen, must_be_available, note, progress};
 use crate::size::Size;
 use crate::statistics::Summary;
 use crate::wiring::{Way, sample};
@@ -28,6 +28,7 @@ pub struct WiringArgs {
 pub fn wiring(args: &WiringArgs) -> Result<ExitCode, Failure> {
     let (bytes, repetitions) =
         (((args.memory.frames() * 4096) >> 21) << 21, args.repetitions as usize);
+    must_be_available(bytes)?;
     let mut screen = Screen::default();
     screen.print(&Machine::here().describe())?;
     let mut ways: Vec<(Way, Vec<f64>)> = Vec::new();

@@ -6,6 +6,7 @@ use std::time::SystemTime;
 use humantime::format_rfc3339_seconds;
 use serde::{Deserialize, Serialize};
 
+use crate::Failure;
 use crate::clock::cpus;
 
 /// Where, when and with what a result was made, for people and for files.
@@ -91,6 +92,18 @@ impl Machine {
 pub fn available_bytes() -> Option<usize> {
     let kib = kib(&field("/proc/meminfo", "MemAvailable")?)?;
     usize::try_from(kib).ok()?.checked_mul(1024)
+}
+
+/// Refuses to fill more memory than can be had, where the system says how much that is.
+pub(crate) fn must_be_available(bytes: usize) -> Result<(), Failure> {
+    match available_bytes() {
+        Some(available) if bytes > available => Err(Failure::Failed(format!(
+            "{} MiB of memory are to be filled, and {} MiB are available",
+            bytes >> 20,
+            available >> 20
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// How much of this process is in memory; nothing where the system does not say.

@@ -11,7 +11,7 @@ pub use data::{csv, json};
 pub use files::{Found, Interrupted, OutDir, keep_files, replace_files, write_files};
 pub(crate) use files::{check_writable, kept_in};
 pub use indicatif::ProgressBar;
-pub(crate) use machine::resident_bytes;
 pub use machine::{Machine, available_bytes};
+pub(crate) use machine::{must_be_available, resident_bytes};
 pub use screen::{Screen, note, progress};
 pub use table::{describe, describe_floor};
