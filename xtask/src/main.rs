@@ -122,7 +122,7 @@ enum Verb {
 }
 
 /// The checkers of the core crates, the quickest first: what `trust` runs.
-const TRUST: [Check; 12] = [
+const TRUST: [Check; 11] = [
     ("no-panic", |_| no_panic::no_panic().map(Outcome::Ran)),
     ("contract", |_| contract().map(Outcome::Ran)),
     ("model", |length| models("woodlot_explore", &length.into())),
@@ -134,11 +134,14 @@ const TRUST: [Check; 12] = [
     ("histories", |length| histories::histories(&length.into())),
     ("fuzz", |length| fuzz::fuzz(&length.into())),
     ("miri", miri::miri),
-    ("mutants", |length| mutants::mutants(&length.into())),
 ];
 
 /// What CI has no time for: `trust` runs it, too.
-const UNHURRIED: [Check; 2] = [("sanitize", sanitize::sanitize), ("coverage", coverage::coverage)];
+const UNHURRIED: [Check; 3] = [
+    ("mutants", |length| mutants::mutants(&length.into())),
+    ("sanitize", sanitize::sanitize),
+    ("coverage", coverage::coverage),
+];
 
 /// What only a full run of `trust` has: it takes hours, or its short form is a test.
 const LONG: [Check; 2] = [

@@ -14,7 +14,7 @@ use crate::shell::{CHECKING, capture, passed, this_cargo};
 pub struct Shuttle {
     #[command(flatten)]
     length: Length,
-    /// Schedules of LLFree, and a tenth of it of each form of NBBS [default: 10⁷; short 8 · 10⁴]
+    /// Schedules of LLFree, and a tenth of it of each form of NBBS [default: 10⁷; short 5 · 10⁴]
     #[arg(long)]
     schedules: Option<usize>,
     /// Schedules of LLFree with intents, in which threads stop for ever [default: 10⁶; short 8000]
@@ -23,7 +23,7 @@ pub struct Shuttle {
     /// Schedules of kmem [default: 3 · 10⁵; short 2000]
     #[arg(long)]
     kmem: Option<usize>,
-    /// Schedules of compaction [default: 10⁶; short 8000]
+    /// Schedules of compaction [default: 10⁶; short 2000]
     #[arg(long)]
     compact: Option<usize>,
     /// Another seed gives other histories and schedules
@@ -84,7 +84,7 @@ fn kmem(shuttle: &Shuttle) -> Result<String, String> {
 
 /// Histories of compaction, after the seeded defects.
 fn compact(shuttle: &Shuttle) -> Result<String, String> {
-    let schedules = shuttle.compact.unwrap_or(if shuttle.length.short { 8000 } else { 1_000_000 });
+    let schedules = shuttle.compact.unwrap_or(if shuttle.length.short { 2000 } else { 1_000_000 });
     of_package("woodlot-compact-histories", schedules, shuttle.seed, shuttle.compact_replay)
 }
 
@@ -105,7 +105,7 @@ fn of_package(
 /// Histories of zones, after their own tests and the seeded defects.
 fn zones(shuttle: &Shuttle) -> Result<String, String> {
     let short = shuttle.length.short;
-    let llfree = shuttle.schedules.unwrap_or(if short { 80_000 } else { 10_000_000 });
+    let llfree = shuttle.schedules.unwrap_or(if short { 50_000 } else { 10_000_000 });
     passed(histories("test", ZONES).args(["--quiet", "--lib"]))?;
     let mut command = histories("run", ZONES);
     command.args(["--quiet", "--"]);
