@@ -20,6 +20,7 @@ mod allocator;
 pub mod atomics;
 mod class;
 mod error;
+mod forward;
 mod fragmentation;
 mod frame;
 mod geometry;

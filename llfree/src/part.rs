@@ -2,9 +2,8 @@
 //! open. A call that stands alone need not look for one.
 
 use woodlot_frame::{
-    AllocError, BadSlot, Claim, FrameAllocator, FrameId, FreeError, Geometry, HugeId, IsolateError,
-    OfflineError, Order, Persistence, Place, Request, Slot, Stats, Unsupported, ZoneConfig,
-    alloc_within,
+    AllocError, FrameAllocator, FrameId, FreeError, Geometry, Order, Persistence, Place, Request,
+    Slot, Unsupported, alloc_within, forward,
 };
 
 use crate::LLFree;
@@ -20,10 +19,6 @@ impl<G: Geometry, P: Persistence> FrameAllocator for Part<'_, '_, G, P> {
     const NAME: &'static str = <LLFree<'_, G, P>>::NAME;
 
     const UNSUPPORTED: Unsupported = <LLFree<'_, G, P>>::UNSUPPORTED;
-
-    fn zone(&self) -> &ZoneConfig {
-        self.0.zone()
-    }
 
     fn alloc(&self, request: Request) -> Result<FrameId, AllocError> {
         let Request { order, class, slot, place } = request;
@@ -42,72 +37,7 @@ impl<G: Geometry, P: Persistence> FrameAllocator for Part<'_, '_, G, P> {
         freed.map_err(|refusal| refusal.of(frame, order, slot))
     }
 
-    fn can_free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
-        self.0.can_free(frame, order, slot)
-    }
-
-    fn drain(&self, slot: Slot) -> Result<(), BadSlot> {
-        self.0.drain(slot)
-    }
-
-    fn offline(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
-        self.0.offline(first, count)
-    }
-
-    fn online(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
-        self.0.online(first, count)
-    }
-
-    fn isolate(&self, first: HugeId, count: usize) -> Result<(), IsolateError> {
-        self.0.isolate(first, count)
-    }
-
-    fn unisolate(&self, first: HugeId, count: usize) -> Result<(), IsolateError> {
-        self.0.unisolate(first, count)
-    }
-
-    fn claim_isolated(
-        &self,
-        first: HugeId,
-        count: usize,
-        claim: Claim,
-    ) -> Result<(), IsolateError> {
-        self.0.claim_isolated(first, count, claim)
-    }
-
-    fn is_isolated(&self, huge: HugeId) -> bool {
-        self.0.is_isolated(huge)
-    }
-
-    fn frames_in_use(&self, huge: HugeId) -> usize {
-        self.0.frames_in_use(huge)
-    }
-
-    fn used_map(&self, frame: FrameId) -> u64 {
-        self.0.used_map(frame)
-    }
-
-    fn is_available(&self, order: Order) -> bool {
-        self.0.is_available(order)
-    }
-
-    fn free_frames(&self) -> usize {
-        self.0.free_frames()
-    }
-
-    fn stats(&self) -> Stats {
-        self.0.stats()
-    }
-
-    fn is_free(&self, frame: FrameId, order: Order) -> bool {
-        self.0.is_free(frame, order)
-    }
-
-    fn free_map(&self, frame: FrameId) -> u64 {
-        self.0.free_map(frame)
-    }
-
-    fn free_in_huge(&self, huge: HugeId) -> usize {
-        self.0.free_in_huge(huge)
-    }
+    forward!(0: zone, can_free, drain, offline, online);
+    forward!(0: isolate, unisolate, claim_isolated, is_isolated, frames_in_use, used_map);
+    forward!(0: is_available, free_frames, stats, is_free, free_map, free_in_huge);
 }

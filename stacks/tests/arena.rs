@@ -12,9 +12,8 @@ use std::thread;
 
 use woodlot_frame::atomics::AtomicU64;
 use woodlot_frame::{
-    AllocError, BadSlot, Base4K, Class, FrameAllocator, FrameId, FreeBlocks,
-    FreeError as WrongFree, HugeId, Init, OfflineError, Order, Owned, Request, Slot, Stats,
-    Unsupported, ZoneConfig,
+    AllocError, Base4K, Class, FrameAllocator, FrameId, FreeBlocks, Init, Order, Owned, Request,
+    Slot, Unsupported, ZoneConfig, forward,
 };
 use woodlot_llfree::LLFree;
 use woodlot_stacks::{
@@ -305,42 +304,9 @@ impl FrameAllocator for Slow<'_> {
         self.zone.alloc(request)
     }
 
-    fn zone(&self) -> &ZoneConfig {
-        self.zone.zone()
-    }
-    fn free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), WrongFree> {
-        self.zone.free(frame, order, slot)
-    }
-    fn can_free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), WrongFree> {
-        self.zone.can_free(frame, order, slot)
-    }
-    fn drain(&self, slot: Slot) -> Result<(), BadSlot> {
-        self.zone.drain(slot)
-    }
-    fn offline(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
-        self.zone.offline(first, count)
-    }
-    fn online(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
-        self.zone.online(first, count)
-    }
-    fn is_available(&self, order: Order) -> bool {
-        self.zone.is_available(order)
-    }
-    fn free_frames(&self) -> usize {
-        self.zone.free_frames()
-    }
-    fn stats(&self) -> Stats {
-        self.zone.stats()
-    }
-    fn is_free(&self, frame: FrameId, order: Order) -> bool {
-        self.zone.is_free(frame, order)
-    }
-    fn free_in_huge(&self, huge: HugeId) -> usize {
-        self.zone.free_in_huge(huge)
-    }
-    fn free_huge_frames(&self) -> impl DoubleEndedIterator<Item = HugeId> + '_ {
-        self.zone.free_huge_frames()
-    }
+    forward!(zone: zone, free, can_free, drain, offline, online);
+    forward!(zone: isolate, unisolate, claim_isolated, is_isolated, frames_in_use, used_map);
+    forward!(zone: is_available, free_frames, stats, is_free, free_map, free_in_huge);
 }
 
 #[test]

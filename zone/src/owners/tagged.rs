@@ -1,9 +1,8 @@
 //! An allocator as one member uses it.
 
 use woodlot_frame::{
-    AllocError, BadSlot, Batch, Claim, ClassPolicy, FrameAllocator, FrameId, FreeBatchError,
-    FreeError, Geometry, HugeId, IsolateError, OfflineError, Order, RangeRequest, Request, Slot,
-    Stats, Unsupported, ZoneConfig, can_free_run,
+    AllocError, Batch, Claim, FrameAllocator, FrameId, FreeBatchError, FreeError, Geometry, HugeId,
+    IsolateError, Order, RangeRequest, Request, Slot, Unsupported, can_free_run, forward,
 };
 
 use core::ops::Range;
@@ -138,14 +137,6 @@ impl<A: FrameAllocator> FrameAllocator for Tagged<'_, '_, A> {
 
     const UNSUPPORTED: Unsupported = A::UNSUPPORTED;
 
-    fn zone(&self) -> &ZoneConfig {
-        self.allocator.zone()
-    }
-
-    fn classes(&self) -> &ClassPolicy {
-        self.allocator.classes()
-    }
-
     #[inline]
     fn alloc(&self, request: Request) -> Result<FrameId, AllocError> {
         // Word by word: a copy of the whole request would wait for the bytes that were just written (+ 30 ns a pair).
@@ -236,26 +227,6 @@ impl<A: FrameAllocator> FrameAllocator for Tagged<'_, '_, A> {
         }
     }
 
-    fn drain(&self, slot: Slot) -> Result<(), BadSlot> {
-        self.allocator.drain(slot)
-    }
-
-    fn offline(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
-        self.allocator.offline(first, count)
-    }
-
-    fn online(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
-        self.allocator.online(first, count)
-    }
-
-    fn isolate(&self, first: HugeId, count: usize) -> Result<(), IsolateError> {
-        self.allocator.isolate(first, count)
-    }
-
-    fn unisolate(&self, first: HugeId, count: usize) -> Result<(), IsolateError> {
-        self.allocator.unisolate(first, count)
-    }
-
     fn claim_isolated(
         &self,
         first: HugeId,
@@ -270,39 +241,7 @@ impl<A: FrameAllocator> FrameAllocator for Tagged<'_, '_, A> {
         Ok(())
     }
 
-    fn is_isolated(&self, huge: HugeId) -> bool {
-        self.allocator.is_isolated(huge)
-    }
-
-    fn frames_in_use(&self, huge: HugeId) -> usize {
-        self.allocator.frames_in_use(huge)
-    }
-
-    fn used_map(&self, frame: FrameId) -> u64 {
-        self.allocator.used_map(frame)
-    }
-
-    fn is_available(&self, order: Order) -> bool {
-        self.allocator.is_available(order)
-    }
-
-    fn free_frames(&self) -> usize {
-        self.allocator.free_frames()
-    }
-
-    fn stats(&self) -> Stats {
-        self.allocator.stats()
-    }
-
-    fn is_free(&self, frame: FrameId, order: Order) -> bool {
-        self.allocator.is_free(frame, order)
-    }
-
-    fn free_map(&self, frame: FrameId) -> u64 {
-        self.allocator.free_map(frame)
-    }
-
-    fn free_in_huge(&self, huge: HugeId) -> usize {
-        self.allocator.free_in_huge(huge)
-    }
+    forward!(allocator: zone, classes, drain, offline, online);
+    forward!(allocator: isolate, unisolate, is_isolated, frames_in_use, used_map);
+    forward!(allocator: is_available, free_frames, stats, is_free, free_map, free_in_huge);
 }

@@ -6,9 +6,8 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use woodlot_frame::{
-    AllocError, BadSlot, Batch, Claim, FrameAllocator, FrameId, FreeBatchError, FreeError, HugeId,
-    IsolateError, OfflineError, Order, RangeRequest, Request, Slot, Stats, Unsupported, ZoneConfig,
-    blocks,
+    AllocError, Batch, FrameAllocator, FrameId, FreeBatchError, FreeError, Order, RangeRequest,
+    Request, Slot, Unsupported, blocks, forward,
 };
 
 /// Where in a call.
@@ -72,10 +71,6 @@ impl<A: FrameAllocator> FrameAllocator for Between<'_, A> {
 
     const UNSUPPORTED: Unsupported = A::UNSUPPORTED;
 
-    fn zone(&self) -> &ZoneConfig {
-        self.engine.zone()
-    }
-
     fn alloc(&self, request: Request) -> Result<FrameId, AllocError> {
         let frame = self.engine.alloc(request)?;
         self.at(Step::Allocated, frame, request.order);
@@ -125,72 +120,7 @@ impl<A: FrameAllocator> FrameAllocator for Between<'_, A> {
         Ok(())
     }
 
-    fn can_free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
-        self.engine.can_free(frame, order, slot)
-    }
-
-    fn drain(&self, slot: Slot) -> Result<(), BadSlot> {
-        self.engine.drain(slot)
-    }
-
-    fn offline(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
-        self.engine.offline(first, count)
-    }
-
-    fn online(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
-        self.engine.online(first, count)
-    }
-
-    fn isolate(&self, first: HugeId, count: usize) -> Result<(), IsolateError> {
-        self.engine.isolate(first, count)
-    }
-
-    fn unisolate(&self, first: HugeId, count: usize) -> Result<(), IsolateError> {
-        self.engine.unisolate(first, count)
-    }
-
-    fn claim_isolated(
-        &self,
-        first: HugeId,
-        count: usize,
-        claim: Claim,
-    ) -> Result<(), IsolateError> {
-        self.engine.claim_isolated(first, count, claim)
-    }
-
-    fn is_isolated(&self, huge: HugeId) -> bool {
-        self.engine.is_isolated(huge)
-    }
-
-    fn frames_in_use(&self, huge: HugeId) -> usize {
-        self.engine.frames_in_use(huge)
-    }
-
-    fn used_map(&self, frame: FrameId) -> u64 {
-        self.engine.used_map(frame)
-    }
-
-    fn is_available(&self, order: Order) -> bool {
-        self.engine.is_available(order)
-    }
-
-    fn free_frames(&self) -> usize {
-        self.engine.free_frames()
-    }
-
-    fn stats(&self) -> Stats {
-        self.engine.stats()
-    }
-
-    fn is_free(&self, frame: FrameId, order: Order) -> bool {
-        self.engine.is_free(frame, order)
-    }
-
-    fn free_map(&self, frame: FrameId) -> u64 {
-        self.engine.free_map(frame)
-    }
-
-    fn free_in_huge(&self, huge: HugeId) -> usize {
-        self.engine.free_in_huge(huge)
-    }
+    forward!(engine: zone, can_free, drain, offline, online);
+    forward!(engine: isolate, unisolate, claim_isolated, is_isolated, frames_in_use, used_map);
+    forward!(engine: is_available, free_frames, stats, is_free, free_map, free_in_huge);
 }
