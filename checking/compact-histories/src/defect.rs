@@ -1,9 +1,7 @@
 //! What an owner or an allocator could do wrong, and histories must notice.
 
-use clap::ValueEnum;
-
 /// What is wrong with what compaction stands on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Defect {
     /// Nothing
     Nothing,

@@ -5,8 +5,8 @@ use std::sync::Mutex;
 
 use woodlot_frame::atomics::{AtomicU64, Ordering::SeqCst};
 use woodlot_frame::{
-    AllocError, BadSlot, Claim, FrameAllocator, FrameId, FreeError, Geometry, HugeId, IsolateError,
-    OfflineError, Order, Request, Slot, Stats, Unsupported, ZoneConfig,
+    AllocError, BadSlot, FrameAllocator, FrameId, FreeError, Geometry, HugeId, IsolateError, Order,
+    Request, Slot, Unsupported, forward,
 };
 
 use crate::defect::Defect;
@@ -84,10 +84,6 @@ impl<A: FrameAllocator> FrameAllocator for Judged<A> {
     const NAME: &'static str = A::NAME;
     const UNSUPPORTED: Unsupported = A::UNSUPPORTED;
 
-    fn zone(&self) -> &ZoneConfig {
-        self.zone.zone()
-    }
-
     fn alloc(&self, request: Request) -> Result<FrameId, AllocError> {
         let (before, firm) = (self.snapshot(), self.firm());
         let frame = self.call(|| self.alloc_somehow(request))?;
@@ -103,44 +99,8 @@ impl<A: FrameAllocator> FrameAllocator for Judged<A> {
         self.call(|| self.zone.free(frame, order, slot))
     }
 
-    fn can_free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
-        self.zone.can_free(frame, order, slot)
-    }
-
     fn drain(&self, slot: Slot) -> Result<(), BadSlot> {
         self.call(|| self.zone.drain(slot))
-    }
-
-    fn offline(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
-        self.zone.offline(first, count)
-    }
-
-    fn online(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
-        self.zone.online(first, count)
-    }
-
-    fn is_available(&self, order: Order) -> bool {
-        self.zone.is_available(order)
-    }
-
-    fn free_frames(&self) -> usize {
-        self.zone.free_frames()
-    }
-
-    fn stats(&self) -> Stats {
-        self.zone.stats()
-    }
-
-    fn is_free(&self, frame: FrameId, order: Order) -> bool {
-        self.zone.is_free(frame, order)
-    }
-
-    fn free_map(&self, frame: FrameId) -> u64 {
-        self.zone.free_map(frame)
-    }
-
-    fn free_in_huge(&self, huge: HugeId) -> usize {
-        self.zone.free_in_huge(huge)
     }
 
     fn isolate(&self, first: HugeId, count: usize) -> Result<(), IsolateError> {
@@ -169,24 +129,7 @@ impl<A: FrameAllocator> FrameAllocator for Judged<A> {
         result
     }
 
-    fn claim_isolated(
-        &self,
-        first: HugeId,
-        count: usize,
-        claim: Claim,
-    ) -> Result<(), IsolateError> {
-        self.zone.claim_isolated(first, count, claim)
-    }
-
-    fn is_isolated(&self, huge: HugeId) -> bool {
-        self.zone.is_isolated(huge)
-    }
-
-    fn frames_in_use(&self, huge: HugeId) -> usize {
-        self.zone.frames_in_use(huge)
-    }
-
-    fn used_map(&self, frame: FrameId) -> u64 {
-        self.zone.used_map(frame)
-    }
+    forward!(zone: zone, can_free, offline, online);
+    forward!(zone: claim_isolated, is_isolated, frames_in_use, used_map);
+    forward!(zone: is_available, free_frames, stats, is_free, free_map, free_in_huge);
 }

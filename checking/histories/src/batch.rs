@@ -1,17 +1,17 @@
 //! A batch: one plan under many schedules. Its seed replays it.
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::str::FromStr;
 
 use clap::ValueEnum;
-use shuttle::{Config, FailurePersistence, MaxSteps, Runner, thread};
+use shuttle::{MaxSteps, thread};
 use woodlot_frame::{FrameAllocator, Geometry, Init, Order};
 use woodlot_nbbs::{FourLevels, OneLevel};
 use woodlot_suite::Model;
 
 use crate::defects::{Defect, Seeded};
 use crate::engine::{Family, OfLLFree, OfNbbs, Tiny};
+use crate::executions::{config, execute as execute_all};
 use crate::exhaustion;
 use crate::history::{Books, Figures, Zone};
 use crate::ledger::{Judged, Ledger};
@@ -98,16 +98,10 @@ fn planned<F: Family, G: Geometry>(seed: u64, defect: Option<Defect>) -> Judged<
             None => execute::<F, _>(&zone, &plan, seed, &books),
         }
     };
-    let mut config = Config::new();
-    config.failure_persistence = FailurePersistence::None;
-    config.max_steps = MaxSteps::None;
-    config.silence_warnings = true;
-    let ended = catch_unwind(AssertUnwindSafe(|| Runner::new(scheduler, config).run(execution)));
+    let ended = execute_all(scheduler, config(MaxSteps::None), execution);
     let mut state = kept.open();
-    if let Err(panic) = ended {
-        let text = panic.downcast_ref::<String>().map(String::as_str);
-        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-        state.failure.get_or_insert(format!("panicked: {}", text.unwrap_or("(no words)")));
+    if let Err(said) = ended {
+        state.failure.get_or_insert(format!("panicked: {said}"));
     }
     match state.failure.take() {
         Some(why) => Err(format!("{why}\n  in schedule {} of {shown:?}", state.figures.schedules)),

@@ -23,10 +23,9 @@ mod scheduler;
 
 use std::collections::HashSet;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use fastrand::Rng;
-use shuttle::{Config, FailurePersistence, MaxSteps, Runner, thread};
+use shuttle::{MaxSteps, thread};
 use woodlot_frame::atomics::Ordering::Relaxed;
 use woodlot_frame::{
     ClassPolicy, FrameAllocator, FrameId, Geometry, Init, Intents, Order, Request, Slot, Volatile,
@@ -35,6 +34,7 @@ use woodlot_frame::{
 use woodlot_llfree::{LLFree, Tuning};
 
 use crate::engine::{LLFreeWords, Tiny};
+use crate::executions::{config, execute as execute_all};
 use crate::ledger::{Block, Judged};
 use calls::{Thread, Zone};
 use defects::Defect;
@@ -118,16 +118,10 @@ fn batch<G: Geometry>(seed: u64, trees: usize, defect: Defect) -> Judged<Figures
         Ok(()) => log.open().figures.schedules += 1,
         Err(why) => log.fail(why),
     };
-    let mut config = Config::new();
-    config.failure_persistence = FailurePersistence::None;
-    config.max_steps = MaxSteps::None;
-    config.silence_warnings = true;
-    let ended = catch_unwind(AssertUnwindSafe(|| Runner::new(scheduler, config).run(execution)));
+    let ended = execute_all(scheduler, config(MaxSteps::None), execution);
     let mut state = kept.open();
-    if let Err(panic) = ended {
-        let text = panic.downcast_ref::<String>().map(String::as_str);
-        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-        state.failure.get_or_insert(format!("panicked: {}", text.unwrap_or("(no words)")));
+    if let Err(said) = ended {
+        state.failure.get_or_insert(format!("panicked: {said}"));
     }
     match state.failure.take() {
         Some(why) => Err(format!("{why}\n  in schedule {} of {plan}", state.figures.schedules)),

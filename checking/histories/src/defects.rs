@@ -4,36 +4,12 @@ use std::ops::Range;
 use woodlot_frame::atomics::{AtomicU64, Ordering::SeqCst};
 
 use woodlot_frame::{
-    AllocError, BadSlot, Batch, Claim, Class, FrameAllocator, FrameId, FreeError, Geometry, HugeId,
-    IsolateError, OfflineError, Order, Place, RangeRequest, Request, Slot, Stats, Unsupported,
-    ZoneConfig, alloc_each, alloc_run, blocks, free_run,
+    AllocError, BadSlot, Batch, Class, FrameAllocator, FrameId, FreeError, Geometry, HugeId,
+    OfflineError, Order, Place, RangeRequest, Request, Slot, Stats, Unsupported, alloc_each,
+    alloc_run, blocks, forward, free_run,
 };
 
-macro_rules! defects {
-    ($($(#[$doc:meta])+ $name:ident: $($words:literal)|+,)*) => {
-        /// A defect.
-        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-        pub enum Defect {
-            /// None: where this is found, seeding is what is wrong.
-            Nothing,
-            $($(#[$doc])+ $name,)*
-        }
-
-        /// Every defect.
-        pub const ALL: &[Defect] = &[$(Defect::$name),*];
-
-        impl Defect {
-            /// Is this what it is found by?
-            pub fn is_found_by(self, why: &str) -> bool {
-                let words: &[&str] = match self {
-                    Defect::Nothing => &[],
-                    $(Defect::$name => &[$($words),+],)*
-                };
-                words.iter().any(|words| why.contains(words))
-            }
-        }
-    };
-}
+use crate::seeding::defects;
 
 defects! {
     /// An allocation looks for a free block, claims it, and does not ask whether it was first.
@@ -212,10 +188,6 @@ impl<A: FrameAllocator> FrameAllocator for Seeded<A> {
 
     const UNSUPPORTED: Unsupported = A::UNSUPPORTED;
 
-    fn zone(&self) -> &ZoneConfig {
-        self.zone.zone()
-    }
-
     fn alloc(&self, request: Request) -> Result<FrameId, AllocError> {
         while self.is(Defect::WaitsForFrees) && self.freeing.load(SeqCst) != 0 {}
         let others = self.allocating.fetch_add(1, SeqCst);
@@ -313,10 +285,6 @@ impl<A: FrameAllocator> FrameAllocator for Seeded<A> {
         }
     }
 
-    fn can_free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
-        self.zone.can_free(frame, order, slot)
-    }
-
     fn drain(&self, slot: Slot) -> Result<(), BadSlot> {
         if self.is(Defect::DrainLosesAFrame) && self.allocating.load(SeqCst) != 0 {
             let _ = self.zone.alloc(Request::new(Order(0), Class(0), slot));
@@ -348,39 +316,6 @@ impl<A: FrameAllocator> FrameAllocator for Seeded<A> {
         answer
     }
 
-    fn isolate(&self, first: HugeId, count: usize) -> Result<(), IsolateError> {
-        self.zone.isolate(first, count)
-    }
-
-    fn unisolate(&self, first: HugeId, count: usize) -> Result<(), IsolateError> {
-        self.zone.unisolate(first, count)
-    }
-
-    fn claim_isolated(
-        &self,
-        first: HugeId,
-        count: usize,
-        claim: Claim,
-    ) -> Result<(), IsolateError> {
-        self.zone.claim_isolated(first, count, claim)
-    }
-
-    fn is_isolated(&self, huge: HugeId) -> bool {
-        self.zone.is_isolated(huge)
-    }
-
-    fn frames_in_use(&self, huge: HugeId) -> usize {
-        self.zone.frames_in_use(huge)
-    }
-
-    fn used_map(&self, frame: FrameId) -> u64 {
-        self.zone.used_map(frame)
-    }
-
-    fn is_available(&self, order: Order) -> bool {
-        self.zone.is_available(order)
-    }
-
     fn free_frames(&self) -> usize {
         if self.is(Defect::TornCount) {
             let count = self.first_count.wrapping_add(self.count.load(SeqCst));
@@ -397,15 +332,7 @@ impl<A: FrameAllocator> FrameAllocator for Seeded<A> {
         }
     }
 
-    fn is_free(&self, frame: FrameId, order: Order) -> bool {
-        self.zone.is_free(frame, order)
-    }
-
-    fn free_map(&self, frame: FrameId) -> u64 {
-        self.zone.free_map(frame)
-    }
-
-    fn free_in_huge(&self, huge: HugeId) -> usize {
-        self.zone.free_in_huge(huge)
-    }
+    forward!(zone: zone, can_free);
+    forward!(zone: isolate, unisolate, claim_isolated, is_isolated, frames_in_use, used_map);
+    forward!(zone: is_available, is_free, free_map, free_in_huge);
 }

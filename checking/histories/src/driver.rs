@@ -3,14 +3,14 @@
 use std::ops::AddAssign;
 use std::process::ExitCode;
 use std::sync::Mutex;
-use std::thread::{available_parallelism, scope};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use clap::{Parser, ValueEnum};
 use fastrand::Rng;
 use woodlot_histories::batch::{BatchId, Engine, SCHEDULES};
 use woodlot_histories::deaths;
 use woodlot_histories::defects::{ALL, Defect};
+use woodlot_histories::executions::on_all_cores;
 use woodlot_histories::history::Figures;
 use woodlot_histories::ledger::Judged;
 
@@ -42,9 +42,6 @@ const DEFECT_BATCHES: usize = 4000;
 
 /// Nothing may be found in so many batches where none is seeded.
 const CONTROL_BATCHES: usize = 50;
-
-/// How often a long run says how far it is.
-const PROGRESS: Duration = Duration::from_secs(30);
 
 pub fn main() -> ExitCode {
     let args = Args::parse();
@@ -103,7 +100,7 @@ fn with_deaths(schedules: usize, first: u64) -> Judged<(String, usize)> {
         println!("deaths {:24} found in {number:6} schedules: {why}", format!("{defect:?}"));
     }
     let start = Instant::now();
-    let figures = on_all_cores("deaths", schedules.div_ceil(deaths::SCHEDULES), |number| {
+    let figures = sum_of_all("deaths", schedules.div_ceil(deaths::SCHEDULES), |number| {
         let seed = first + number;
         let line = |why| format!("{why}\nreplay: cargo xtask shuttle --deaths-replay {seed}");
         deaths::run(seed, deaths::defects::Defect::Nothing).map_err(line)
@@ -134,7 +131,7 @@ fn said(figures: &Figures) -> String {
 
 /// Runs so many batches of an engine on all cores.
 fn search(engine: Engine, first: u64, batches: usize) -> Judged<Figures> {
-    on_all_cores(&format!("{engine:?}"), batches, |number| {
+    sum_of_all(&format!("{engine:?}"), batches, |number| {
         let id = BatchId { engine, seed: first + number };
         let line = |why| format!("{why}\nreplay: cargo xtask shuttle --replay {id}");
         id.run(None).map_err(line)
@@ -142,42 +139,18 @@ fn search(engine: Engine, first: u64, batches: usize) -> Judged<Figures> {
 }
 
 /// Runs so many batches, by their numbers, on all cores; the sum of their figures.
-fn on_all_cores<F: Copy + Default + AddAssign + Send>(
+fn sum_of_all<F: Copy + Default + AddAssign + Send>(
     name: &str,
     batches: usize,
     run: impl Fn(u64) -> Judged<F> + Sync,
 ) -> Judged<F> {
-    let begin = Instant::now();
-    let next = Mutex::new((0, F::default(), Ok(()), begin));
-    let work = || {
-        while let Some(number) = {
-            let mut state = next.lock().expect("nobody panics with it");
-            let (number, _, ended, _) = &mut *state;
-            let mine = (*number < batches && ended.is_ok()).then_some(*number);
-            *number += 1;
-            mine
-        } {
-            let figures = run(number as u64);
-            let mut state = next.lock().expect("nobody panics with it");
-            let (begun, all, ended, told) = &mut *state;
-            match figures {
-                Ok(figures) => *all += figures,
-                Err(why) => *ended = Err(why),
-            }
-            if told.elapsed() > PROGRESS {
-                let seconds = begin.elapsed().as_secs();
-                eprintln!("{name}: {begun} of {batches} batches begun after {seconds} s");
-                *told = Instant::now();
-            }
-        }
-    };
-    scope(|scope| {
-        for _ in 0..available_parallelism().map_or(1, usize::from) {
-            scope.spawn(work);
-        }
-    });
-    let (_, all, ended, _) = next.into_inner().expect("nobody panics with it");
-    ended.map(|()| all)
+    let all = Mutex::new(F::default());
+    on_all_cores(name, batches as u64, |number| {
+        let figures = run(number)?;
+        *all.lock().expect("nobody panics with it") += figures;
+        Ok(())
+    })?;
+    Ok(all.into_inner().expect("nobody panics with it"))
 }
 
 /// Every defect on every engine that can have it; returns how many there are.

@@ -27,6 +27,8 @@ pub mod batch;
 pub mod deaths;
 pub mod defects;
 pub mod engine;
+#[cfg(woodlot_shuttle)]
+pub mod executions;
 pub mod exhaustion;
 pub mod history;
 pub mod ledger;
@@ -34,3 +36,6 @@ pub mod plan;
 mod runs;
 #[cfg(woodlot_shuttle)]
 mod schedules;
+mod seeding;
+#[cfg(woodlot_shuttle)]
+pub mod subject;

@@ -1,9 +1,7 @@
 //! What an embedder could do wrong, and histories must notice.
 
-use clap::ValueEnum;
-
 /// What is wrong with what the allocator stands on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Defect {
     /// Nothing
     Nothing,

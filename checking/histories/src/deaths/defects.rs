@@ -3,32 +3,7 @@
 use woodlot_frame::atomics::Ordering::Relaxed;
 
 use crate::engine::LLFreeWords;
-
-macro_rules! defects {
-    ($($(#[$doc:meta])+ $name:ident: $($words:literal)|+,)*) => {
-        /// A defect.
-        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-        pub enum Defect {
-            /// None.
-            Nothing,
-            $($(#[$doc])+ $name,)*
-        }
-
-        /// Every defect.
-        pub const ALL: &[Defect] = &[$(Defect::$name),*];
-
-        impl Defect {
-            /// Is this what it is found by?
-            pub fn is_found_by(self, why: &str) -> bool {
-                let words: &[&str] = match self {
-                    Defect::Nothing => &[],
-                    $(Defect::$name => &[$($words),+],)*
-                };
-                words.iter().any(|words| why.contains(words))
-            }
-        }
-    };
-}
+use crate::seeding::defects;
 
 defects! {
     /// Two threads make their calls by one slot.
