@@ -282,7 +282,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         let huge = now.huge_index();
         now.held() > 0
             && match order.checked_sub(G::HUGE_ORDER) {
-                Some(pair) => self.lower.is_free(huge & !((1 << pair) - 1), 0, order),
+                Some(pair) => self.is_there(huge & !((1 << pair) - 1), 0, order),
                 None => self.lower.rows(huge, now.polarity()).find(order, 0).is_some(),
             }
     }

@@ -90,7 +90,8 @@ macro_rules! with_checks {
                 offline_frames_are_never_handed_out, whole_trees_go_and_come_back,
                 ranges_are_taken_all_or_none, used_huge_frames_stay, everything_offline;
             checks::isolation: whatever_it_is_used_as_nobody_gets_a_frame,
-                frees_go_on_and_what_is_empty_is_claimed, ranges_are_isolated_all_or_none,
+                frees_go_on_and_what_is_empty_is_claimed, half_of_the_largest_block_is_not_available,
+                ranges_are_isolated_all_or_none,
                 what_slots_hold_is_isolated, exact_requests_are_refused,
                 bad_isolations_are_refused, a_recovery_forgets_isolation;
             checks::recovery: ragged_zones_are_recovered, allocated_zones_are_recovered,

@@ -350,16 +350,18 @@ fn search(binaries: &Path, target: Target, bound: Bound) -> Result<u64, String> 
 
 /// What the target said, and the line that replays it.
 fn failure(target: Target, said: &str, found: &Path) -> String {
-    let prefix = format!("{}/", found.display());
-    let input = said
-        .lines()
-        .find_map(|line| Some(line.split_once(&prefix)?.1.trim().to_owned()))
-        .and_then(|file| fs::read(found.join(file)).ok());
+    let input = written(said).and_then(|file| fs::read(found.join(file)).ok());
     let replay = match input {
         Some(bytes) => format!("cargo xtask fuzz {} --input {}", target.name(), to_hex(&bytes)),
         None => "there is no input to replay".into(),
     };
     format!("{said}\nreplay: {replay}")
+}
+
+/// The name of the file into which the fuzzer has written the input.
+fn written(said: &str) -> Option<&str> {
+    let path = said.lines().find_map(|line| Some(line.split_once("Test unit written to ")?.1))?;
+    Path::new(path.trim()).file_name()?.to_str()
 }
 
 fn replay(binaries: &Path, target: Target, input: &str) -> Result<Outcome, String> {
@@ -389,6 +391,14 @@ mod tests {
         assert_eq!(from_hex(&to_hex(&bytes)), Some(bytes));
         assert_eq!(from_hex("0g"), None);
         assert_eq!(from_hex("é"), None);
+    }
+
+    #[test]
+    fn the_input_that_failed_is_found() {
+        let said = "MS: 5 CrossOver-\nartifact_prefix='/a/found/history/'; \
+                    Test unit written to /a/found/history/crash-39d4\nBase64: AAEC\n";
+        assert_eq!(written(said), Some("crash-39d4"));
+        assert_eq!(written("stat::number_of_executed_units: 7"), None);
     }
 
     #[test]

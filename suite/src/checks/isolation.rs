@@ -102,6 +102,29 @@ pub fn frees_go_on_and_what_is_empty_is_claimed(engine: Engine) {
     }
 }
 
+/// The largest block is not there while a half of it is isolated, and the credits of the other are a slot's.
+pub fn half_of_the_largest_block_is_not_available(engine: Engine) {
+    if engine.unsupported.isolation {
+        return;
+    }
+    let largest = engine.max_order.frames();
+    for isolated in (0..largest / engine.huge_frames).map(HugeId) {
+        let mut zone = Checked::new(engine, &ZoneConfig::new(largest, 2), Init::Free);
+        let frames = zone.fill(Order::BASE, Class::MOVABLE, Slot(0));
+        let others = |frame: &FrameId| engine.huge_of(*frame) == isolated;
+        let (theirs, here): (Vec<_>, Vec<_>) = frames.into_iter().partition(others);
+        let (some, rest) = here.split_at(here.len() / 2);
+        some.iter().for_each(|&frame| zone.give(frame, Order::BASE, Slot(1)));
+        // The slot takes their credits, and one of them.
+        let one = zone.take(Order::BASE, Slot(0));
+        rest.iter().chain(&theirs).for_each(|&frame| zone.give(frame, Order::BASE, Slot(1)));
+        zone.give(one, Order::BASE, Slot(0));
+        zone.validate();
+        zone.isolate(isolated, 1).expect("it is in the zone");
+        zone.validate();
+    }
+}
+
 /// Ranges across trees: isolated and claimed as a whole, or not at all.
 pub fn ranges_are_isolated_all_or_none(engine: Engine) {
     if engine.unsupported.isolation {
