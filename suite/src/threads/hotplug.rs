@@ -1,5 +1,6 @@
 //! Huge frames go offline and come back while others allocate and free.
 
+use fastrand::Rng;
 use woodlot_frame::{FrameId, HugeId, Slot, ZoneConfig};
 
 use super::arena::Arena;
@@ -9,11 +10,12 @@ use crate::checks::rng;
 use crate::engine::Engine;
 use crate::settings::ops;
 
-/// Two threads take huge frames out and put them back; the others never get one that is out.
-pub fn huge_frames_go_and_come_back_while_others_allocate(engine: Engine) {
-    if engine.unsupported.offline {
-        return;
-    }
+/// Two threads do this to five huge frames of their choice, over and over, while others allocate and free.
+pub(super) fn beside_work(
+    engine: Engine,
+    seed: u64,
+    disturb: impl Fn(&Arena, u32, &mut Rng, &[HugeId]) + Sync,
+) {
     let mix = Mix { partial: 10, send: 10, batch: 3, drain: 3, exact: 5, small: 6 };
     for (n, frames) in [6 * engine.huge_frames + 1, engine.tree_frames + 7].into_iter().enumerate()
     {
@@ -21,20 +23,29 @@ pub fn huge_frames_go_and_come_back_while_others_allocate(engine: Engine) {
         let arena = Arena::new(engine, &config);
         let range = engine.huge_range(&config);
         let watch = |me: u32| {
-            let mut rng = rng(300 + u64::from(me) + arena.allocator().free_frames() as u64);
-            // What is out is out until this very thread puts it back.
-            let out: Vec<_> = (0..6)
-                .map(|_| HugeId(rng.usize(range.start.0..range.end.0)))
-                .filter(|&huge| arena.offline(huge))
-                .collect();
-            std::thread::yield_now();
-            out.into_iter().for_each(|huge| arena.online(huge));
+            let mut rng = rng(seed + u64::from(me) + arena.allocator().free_frames() as u64);
+            let chosen: [HugeId; 5] =
+                std::array::from_fn(|_| HugeId(rng.usize(range.start.0..range.end.0)));
+            disturb(&arena, me, &mut rng, &chosen);
         };
         let owned = watched(&arena, 2, watch, |me| {
-            Worker::new(&arena, me, 310 + n as u64).work(ops(), mix, frames / 24)
+            Worker::new(&arena, me, seed + 10 + n as u64).work(ops(), mix, frames / 24)
         });
         arena.settle(owned);
     }
+}
+
+/// Two threads take huge frames out and put them back; the others never get one that is out.
+pub fn huge_frames_go_and_come_back_while_others_allocate(engine: Engine) {
+    if engine.unsupported.offline {
+        return;
+    }
+    beside_work(engine, 300, |arena, _, _, chosen| {
+        // What is out is out until this very thread puts it back.
+        let out: Vec<_> = chosen.iter().filter(|&&huge| arena.offline(huge)).collect();
+        std::thread::yield_now();
+        out.into_iter().for_each(|&huge| arena.online(huge));
+    });
 }
 
 /// Threads race to take the same huge frames out: each is taken once. What is out stays out, and

@@ -1,14 +1,11 @@
 //! Huge frames are isolated, emptied and claimed while others allocate and free.
 
 use woodlot_frame::atomics::{AtomicU64, Ordering};
-use woodlot_frame::{Claim, FrameId, HugeId, Slot, ZoneConfig};
+use woodlot_frame::{Claim, HugeId, Slot, ZoneConfig};
 
 use super::arena::Arena;
-use super::drains::watched;
-use super::stress::{Mix, Worker};
-use crate::checks::rng;
+use super::hotplug::beside_work;
 use crate::engine::Engine;
-use crate::settings::ops;
 
 /// Two threads isolate huge frames, whatever they are used as, and claim those that are empty; what they have claimed
 /// nobody else has.
@@ -16,35 +13,21 @@ pub fn huge_frames_are_isolated_while_others_allocate(engine: Engine) {
     if engine.unsupported.isolation {
         return;
     }
-    let mix = Mix { partial: 10, send: 10, batch: 3, drain: 3, exact: 5, small: 6 };
-    for (n, frames) in [6 * engine.huge_frames + 1, engine.tree_frames + 7].into_iter().enumerate()
-    {
-        let config = ZoneConfig::new(frames, 3).starting_at(FrameId(engine.huge_frames - 1));
-        let arena = Arena::new(engine, &config);
-        let range = engine.huge_range(&config);
-        let watch = |me: u32| {
-            let mut rng = rng(320 + u64::from(me) + arena.allocator().free_frames() as u64);
-            let isolated: Vec<_> = (0..4)
-                .map(|_| HugeId(rng.usize(range.start.0..range.end.0)))
-                .filter(|&huge| arena.allocator().isolate(huge, 1).is_ok())
-                .collect();
-            std::thread::yield_now();
-            let slot = Slot(rng.usize(..3));
-            for huge in isolated {
-                let used = arena.allocator().frames_in_use(huge);
-                let claim = if rng.bool() { Claim::Block(slot) } else { Claim::Offline };
-                if used == 0 && arena.claim_isolated(me, huge, claim) {
-                    arena.give_claimed(me, huge, claim);
-                } else {
-                    arena.allocator().unisolate(huge, 1).expect("this very thread has isolated it");
-                }
+    beside_work(engine, 320, |arena, me, rng, chosen| {
+        let isolate = |huge: &&HugeId| arena.allocator().isolate(**huge, 1).is_ok();
+        let isolated: Vec<_> = chosen.iter().filter(isolate).collect();
+        std::thread::yield_now();
+        let slot = Slot(rng.usize(..3));
+        for &huge in isolated {
+            let used = arena.allocator().frames_in_use(huge);
+            let claim = if rng.bool() { Claim::Block(slot) } else { Claim::Offline };
+            if used == 0 && arena.claim_isolated(me, huge, claim) {
+                arena.give_claimed(me, huge, claim);
+            } else {
+                arena.allocator().unisolate(huge, 1).expect("this very thread has isolated it");
             }
-        };
-        let owned = watched(&arena, 2, watch, |me| {
-            Worker::new(&arena, me, 330 + n as u64).work(ops(), mix, frames / 24)
-        });
-        arena.settle(owned);
-    }
+        }
+    });
 }
 
 /// Threads race to isolate the same huge frames: each has one isolator. The others are told so, and what the one
