@@ -9,7 +9,7 @@ use crate::shell::{capture, capture_both, this_cargo};
 /// Kills of a run.
 const KILLS: u32 = 10_000;
 const KILLS_SHORT: u32 = 200;
-/// With a table of the owners, and with intents, one in so many of these.
+/// With a table of the owners, with intents, and with both, one in so many of these.
 const PART: u32 = 5;
 
 /// The mistakes, as `woodlot crash --defect` names them, whether with intents, and what is said of each.
@@ -42,15 +42,21 @@ pub fn crash(length: Length) -> Result<Outcome, String> {
     let with_owners = owned.lines().rev().nth(1).unwrap_or_default();
     let intended = capture(&mut woodlot(&["--intents", "--kills", &part]))?;
     print!("{intended}");
-    // As above, and below them what was in doubt.
-    let mut with_intents = intended.lines().rev();
-    let [in_doubt, lost, killed] = [0; 3].map(|_| with_intents.next().unwrap_or_default());
+    let both = capture(&mut woodlot(&["--owners", "--intents", "--kills", &part]))?;
+    print!("{both}");
+    let of_intents = [intended, both].map(|said| {
+        // As above, and below them what was in doubt.
+        let mut lines = said.lines().rev();
+        let [in_doubt, lost, killed] = [0; 3].map(|_| lines.next().unwrap_or_default());
+        format!("{killed}; {lost}; {in_doubt}")
+    });
+    let [with_intents, with_both] = of_intents;
     // The last two lines are of the whole run.
     let mut lines = said.lines().rev();
     let [second, first] = [lines.next(), lines.next()].map(Option::unwrap_or_default);
     let all = DEFECTS.len();
     Ok(Outcome::Ran(format!(
-        "{first}; {second}; with owners {with_owners}; with intents {killed}; {lost}; {in_doubt}; {all} of {all} seeded defects found"
+        "{first}; {second}; with owners {with_owners}; with intents {with_intents}; with both {with_both}; {all} of {all} seeded defects found"
     )))
 }
 

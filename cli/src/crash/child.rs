@@ -8,8 +8,8 @@ use clap::builder::PathBufValueParser;
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use woodlot_bench::Failure;
 use woodlot_bench::random::Random;
-use woodlot_frame::FrameAllocator;
-use woodlot_zone::{Check, Info, Intents, OwnersError, Shared, Tagged, Zone};
+use woodlot_frame::{FrameAllocator, Slot};
+use woodlot_zone::{Check, Info, Intents, Member, Owners, OwnersError, Shared, Tagged, Zone};
 
 use super::actor::{Actor, Defect, G};
 use super::arena::{Keeping, log_at, open_owners};
@@ -32,7 +32,7 @@ pub struct ChildArgs {
     parent: i32,
     #[arg(long)]
     seat: usize,
-    /// The slot that it uses, if the table of the owners gives it none
+    /// The slot that it uses; with owners and without intents, it takes one that nobody has
     #[arg(long, default_value_t = 0)]
     slot: usize,
     #[arg(long)]
@@ -104,11 +104,24 @@ fn sit_down<M: Keeping>(args: &ChildArgs, mapped: &Mapped, info: &Info) -> Resul
     let refused = |cause: OwnersError| Failure::at(&args.file, cause);
     let owners = open_owners(memory, &info.config, info.layout.len)?;
     let me = owners.join(args.id.into()).map_err(refused)?;
-    // The slots of those who were killed may not be free yet. To have none is no matter.
-    let slot = owners.claim_free_slot(me).unwrap_or_default();
+    let slot = match M::INTENTS {
+        true => claim(owners, me, args)?,
+        // The slots of those who were killed may not be free yet. To have none is no matter.
+        false => owners.claim_free_slot(me).unwrap_or_default(),
+    };
     let tagged = Tagged::new(zone, owners, me).map_err(refused)?;
-    let actor = Actor::new(&tagged, log, seat, (args.id, slot.0), args.quota, random);
+    let mut actor = Actor::new(&tagged, log, seat, (args.id, slot.0), args.quota, random);
+    actor.intents = M::INTENTS;
     Ok(live(actor, args.defect))
+}
+
+/// Claims the slot that the process was given, which is nobody's.
+fn claim(owners: Owners<'_>, me: Member, args: &ChildArgs) -> Result<Slot, Failure> {
+    let slot = Slot(args.slot);
+    match owners.claim_slot(me, slot) {
+        Err(OwnersError::SlotTaken { .. }) if args.defect == Some(Defect::ReuseSlots) => Ok(slot),
+        claimed => claimed.map(|()| slot).map_err(|cause| Failure::at(&args.file, cause)),
+    }
 }
 
 /// Makes calls until it is killed, or finds a defect.

@@ -82,7 +82,7 @@ pub fn recover<M: Keeping>(
         let _ = log.change(frame, owner, Owner::Nobody);
     }
     match arena.owners(memory)? {
-        Some(owners) => found.wrong.extend(sweep::<M>(&zone, &log, owners)),
+        Some(owners) => found.wrong.extend(sweep::<M>(&zone, &log, owners, random, at_the_end)),
         None => found.wrong.extend(bury::<M>(&zone, log, &lost, random, at_the_end)),
     }
     let free = zone.stats().free_frames;
@@ -156,18 +156,46 @@ fn bury<M: Keeping>(
     buried.err().map(|finding| finding.describe())
 }
 
-/// Frees all that the dead have left, by the table of the owners: nothing is lost then. What is wrong, if something is.
-fn sweep<M: Keeping>(zone: &Zone<'_, G, M>, log: &Log<'_>, owners: Owners<'_>) -> Option<String> {
-    if let Err(cause) = owners.sweep(zone, |_| false) {
+/// Frees what a part of the dead has left, by the table of the owners, or of all: nothing is lost then. What is wrong, if
+/// something is.
+fn sweep<M: Keeping>(
+    zone: &Zone<'_, G, M>,
+    log: &Log<'_>,
+    owners: Owners<'_>,
+    random: &mut Random,
+    all: bool,
+) -> Option<String> {
+    let kept = if all { 0 } else { random.below(3) as u32 };
+    let keeps = |id: u32| id != JUDGE && id % 3 < kept;
+    let tag = |frame| owners.owner(FrameId(frame)).map(|member| member.identity() as u32);
+    for (frame, owner) in log.owners() {
+        if let (Owner::Owned(id), tagged) = (owner, tag(frame))
+            && tagged != Some(id)
+        {
+            return Some(format!("frame {frame:#x} of process {id} has the tag of {tagged:?}"));
+        }
+    }
+    if let Err(cause) = owners.sweep(zone, |member| keeps(member.identity() as u32)) {
         return Some(format!("the owners cannot be swept: {cause}"));
     }
+    let mut used = 0;
     for (frame, owner) in log.owners() {
+        let owned = matches!(owner, Owner::Owned(id) if keeps(id)).then_some(owner);
+        let tagged = tag(frame).map(Owner::Owned);
+        // Without intents a sweep may leave to those who are kept what their last calls were about, and only the tags
+        // say so.
+        let agrees = owned == tagged || !M::INTENTS && owned.is_none() && owner == Owner::Nobody;
+        if !agrees || zone.is_free(FrameId(frame), Order(0)) != tagged.is_none() {
+            return Some(format!("a sweep left frame {frame:#x} of {owned:?} to {tagged:?}"));
+        }
+        used += usize::from(tagged.is_some());
         // Nobody else is there to change it.
-        let _ = log.change(frame, owner, Owner::Nobody);
+        let _ = log.change(frame, owner, tagged.unwrap_or(Owner::Nobody));
     }
     let (free, all) = (zone.stats().free_frames, zone.zone().frames);
-    (free != all)
-        .then(|| format!("{free} of {all} frames are free after a sweep that keeps nobody"))
+    (free + used != all).then(|| {
+        format!("{free} of {all} frames are free after a sweep, and those who are kept own {used}")
+    })
 }
 
 /// Frees what the dead have owned, by the table of the owners, while others go on.

@@ -67,12 +67,13 @@ pub struct CrashArgs {
     /// Another seed gives other calls, victims and pauses
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Keep a table of the owners in the file: it frees what the dead have owned, and nothing stays lost
+    /// Keep a table of the owners in the file: it frees what the dead have owned, and nothing stays lost. Whom a sweep is
+    /// to keep owns after it what the log says
     #[arg(long)]
     owners: bool,
     /// Keep a record of each slot that names its last operation: no frame may be lost at all. Each process keeps to a
-    /// slot of its own, and allocates no batch but of single frames, since any other one is several operations
-    #[arg(long, conflicts_with = "owners")]
+    /// slot of its own
+    #[arg(long)]
     intents: bool,
     /// A mistake that is made, to see that it is found
     #[arg(long, hide = true)]

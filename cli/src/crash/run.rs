@@ -18,7 +18,8 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use woodlot_bench::Failure;
 use woodlot_bench::random::Random;
-use woodlot_zone::{Intents, OwnersError, Shared, Tagged};
+use woodlot_frame::Slot;
+use woodlot_zone::{Intents, Owners, OwnersError, Shared, Tagged};
 
 use super::actor::Defect;
 use super::arena::{Arena, Keeping, Place};
@@ -40,7 +41,7 @@ pub struct Plan {
     pub seed: u64,
     /// Is there a table of the owners?
     pub owners: bool,
-    /// Does a record of each slot name its last operation? Not with a table of the owners.
+    /// Does a record of each slot name its last operation?
     pub intents: bool,
     pub defect: Option<Defect>,
 }
@@ -207,7 +208,7 @@ impl<M: Keeping> Phase<'_, M> {
         let joined = owners.map(|owners| Tagged::new(&*zone, owners, owners.join(JUDGE.into())?));
         let tagged = joined.transpose().map_err(refused)?;
         loop {
-            self.start(&zone, &log)?;
+            self.start(&zone, &log, owners)?;
             let (least, most) = SLEEP;
             let part = self.random.below(1 << 20) as f64 / f64::from(1 << 20);
             sleep(Duration::from_secs_f64(least * (most / least).powf(part) / 1e6));
@@ -261,11 +262,16 @@ impl<M: Keeping> Phase<'_, M> {
     }
 
     /// Starts processes at the empty seats, and waits until each has made a call.
-    fn start(&mut self, zone: &Allocator<'_, M>, log: &Log<'_>) -> Result<(), Failure> {
+    fn start(
+        &mut self,
+        zone: &Allocator<'_, M>,
+        log: &Log<'_>,
+        owners: Option<Owners<'_>>,
+    ) -> Result<(), Failure> {
         let quota = self.arena.config.frames * 3 / 4 / self.seats.len();
         for seat in 0..self.seats.len() {
             if self.seats[seat].is_none()
-                && let Some(slot) = self.take_slot(zone, log)
+                && let Some(slot) = self.take_slot(zone, log, owners)
             {
                 self.seats[seat] = Some(self.spawn(seat, slot, quota, false)?);
             }
@@ -280,10 +286,17 @@ impl<M: Keeping> Phase<'_, M> {
     }
 
     /// A slot for a new process: that of the last dead, if it may be had. With intents there may be none until the next
-    /// recovery.
-    fn take_slot(&mut self, zone: &Allocator<'_, M>, log: &Log<'_>) -> Option<usize> {
+    /// recovery, or release of an owner.
+    fn take_slot(
+        &mut self,
+        zone: &Allocator<'_, M>,
+        log: &Log<'_>,
+        owners: Option<Owners<'_>>,
+    ) -> Option<usize> {
         let all = !M::INTENTS || self.plan.defect == Some(Defect::ReuseSlots);
-        let at = self.slots.iter().rposition(|&slot| all || is_settled::<M>(zone, log, slot))?;
+        let unclaimed = |slot| owners.is_none_or(|owners| owners.slot_owner(Slot(slot)).is_none());
+        let may = |&slot: &usize| all || unclaimed(slot) && is_settled::<M>(zone, log, slot);
+        let at = self.slots.iter().rposition(may)?;
         Some(self.slots.remove(at))
     }
 

@@ -50,6 +50,20 @@ fn with_intents_no_frame_is_lost() {
     assert!(verdict.contains("  48819 frames free, 94 huge frames free, 0 offline"), "{verdict}");
 }
 
+/// Both at once: before the sweep no frame is lost, and after it those who are kept own what the log says.
+#[test]
+fn intents_and_owners_agree() {
+    let folder = Folder::new();
+    let run =
+        ["crash", "kept.zone", "--intents", "--owners", "--kills", "60", "--processes", "1-3"];
+    let said = folder.run(&run).succeeded();
+    assert!(said.contains("\n0 overlaps; 0 recoveries found frames lost, 0 frames"), "{said}");
+    assert!(said.contains("the table of the owners gave all of them back\n"), "{said}");
+    assert!(said.contains(" frames in doubt were named, and freed\n"), "{said}");
+    let verdict = folder.run(&["zone", "verify", "kept.zone"]).succeeded();
+    assert!(verdict.contains("  48819 frames free, 94 huge frames free, 0 offline"), "{verdict}");
+}
+
 /// Without what the intents are for, frames are lost: they are not gone by themselves.
 #[test]
 fn mistakes_with_intents_are_found() {
@@ -117,7 +131,6 @@ fn what_makes_no_sense_is_refused() {
     refused(&["a.zone", "--on", "memfd"], "--on");
     refused(&["--defect", "none"], "--defect");
     refused(&["--defect", "unresolved"], "without --intents");
-    refused(&["--intents", "--owners"], "'--intents' cannot be used with '--owners'");
     folder.run(&["crash", "none/a.zone"]).failed(1, "none/a.zone: No such file");
     folder.run(&["crash", "."]).failed(1, ".: File exists");
     assert_eq!(folder.names("."), ["a.start-owned.txt", "a.trace.txt"]);
