@@ -45,6 +45,23 @@ fn format(buffer: &Buffer) -> (Shared64<'_>, Owners<'_>) {
     }
 }
 
+/// The same for a zone with intents.
+fn buffer_with_intents() -> Buffer {
+    let zone = Layout::with_intents::<G>(&config()).expect("a zone").len;
+    Buffer::new(zone + Owners::len(&config(), MEMBERS).expect("a table"))
+}
+
+fn format_with_intents(buffer: &Buffer) -> (Zone<'_, G, Intents<Shared>>, Owners<'_>) {
+    let len = Layout::with_intents::<G>(&config()).expect("a zone").len;
+    let behind = buffer.memory().behind(len).expect("a page");
+    // SAFETY: every test has a buffer to itself.
+    unsafe {
+        let zone = Zone::format(buffer.memory(), &config(), Init::Free, Intents(Shared));
+        let owners = Owners::format::<G>(behind, &config(), MEMBERS);
+        (zone.expect("a zone"), owners.expect("a table"))
+    }
+}
+
 fn open(buffer: &Buffer) -> Result<Owners<'_>, OwnersError> {
     // SAFETY: every test has a buffer to itself.
     unsafe { Owners::open::<G>(behind(buffer), &config()) }
@@ -458,23 +475,94 @@ fn a_free_leaves_the_tags_of_the_next_owner_alone() {
     }
 }
 
-/// Two frees of one frame at once: the one that is refused does not make the frame its own again.
+/// Two frees of one frame, the second at once or later: the one that is refused does not make the frame its own again.
 #[test]
 fn a_refused_free_leaves_no_tag_on_a_free_frame() {
-    let buffer = buffer();
-    let (zone, owners) = format(&buffer);
-    let twice = |step, frame, order| {
-        if step == Step::Freeing {
-            zone.free(frame, order, Slot(1)).expect("it is allocated");
+    for (order, at_once) in [(0, true), (1, true), (0, false), (1, false)] {
+        let buffer = buffer();
+        let (zone, owners) = format(&buffer);
+        let twice = |step, frame, order| {
+            if step == Step::Freeing && at_once {
+                zone.free(frame, order, Slot(1)).expect("it is allocated");
+            }
+        };
+        let between = Between { engine: &*zone, happens: &twice };
+        let one = owners.join(1).expect("there is room");
+        let one = Tagged::new(&between, owners, one).expect("it fits");
+        let block = one.alloc(Request::movable(Order(order), Slot(0))).expect("there is room");
+        if !at_once {
+            zone.free(block, Order(order), Slot(1)).expect("it is allocated");
         }
-    };
-    let between = Between { engine: &*zone, happens: &twice };
-    let one = owners.join(1).expect("there is room");
-    let one = Tagged::new(&between, owners, one).expect("it fits");
-    let block = one.alloc(Request::movable(Order(1), Slot(0))).expect("there is room");
-    let refused = one.free(block, Order(1), Slot(0));
-    assert_eq!(refused, Err(FreeError::NotAllocated(block)));
-    assert_eq!(owners.owner(block), None);
+        let refused = one.free(block, Order(order), Slot(0));
+        assert_eq!(refused, Err(FreeError::NotAllocated(block)));
+        assert_eq!(owners.owner(block), None);
+    }
+}
+
+/// A block that a wrong free beside it makes the allocator refuse half-way, as
+/// [a run](a_run_that_is_refused_half_way_keeps_its_marks).
+#[test]
+fn a_block_that_is_refused_half_way_keeps_its_marks() {
+    for order in (1..=G::MAX_ORDER as u8).map(Order) {
+        let buffer = buffer();
+        let (zone, owners) = format(&buffer);
+        let [one, two] = [1, 2].map(|identity| owners.join(identity).expect("there is room"));
+        let half = Order(order.0 - 1);
+        let wrong = |step, frame, _| {
+            if step == Step::Freeing {
+                zone.free(frame, order, Slot(1)).expect("it is allocated");
+                zone.alloc(Request::movable(half, Slot(1)).at(frame)).expect("it is free");
+            }
+        };
+        let between = Between { engine: &*zone, happens: &wrong };
+        let freeing = Tagged::new(&between, owners, one).expect("it fits");
+        let block = freeing.alloc(Request::movable(order, Slot(0))).expect("there is room");
+        let refused = freeing.free(block, order, Slot(0));
+        assert_eq!(refused, Err(FreeError::NotAllocated(block)), "{order}");
+        assert_eq!(owners.owned_by(one), 0, "half of {order} is about to be the other's");
+        let two = Tagged::new(&*zone, owners, two).expect("it fits");
+        assert_eq!(two.release_owner(one, Slot(0)), Ok(0), "{order}");
+        two.tag(block..FrameId(block.0 + half.frames()));
+        assert_eq!(two.leave(Slot(0)), Ok(half.frames()), "{order}");
+        assert_eq!(zone.stats().free_frames, config().frames, "{order}");
+    }
+}
+
+/// The same of one block of a batch: those before it are free, those behind it are their owner's, and the record of the
+/// slot names those that are free.
+#[test]
+fn of_a_batch_the_block_that_is_refused_half_way_keeps_its_marks() {
+    for order in (1..=G::MAX_ORDER as u8).map(Order) {
+        let buffer = buffer_with_intents();
+        let (zone, owners) = format_with_intents(&buffer);
+        let [one, two] = [1, 2].map(|identity| owners.join(identity).expect("there is room"));
+        let (half, mut out) = (Order(order.0 - 1), [FrameId(0); 3]);
+        let tagged = Tagged::new(&*zone, owners, one).expect("it fits");
+        let request = Request::movable(order, Slot(0));
+        assert_eq!(tagged.alloc_batch(request, Batch::All, &mut out), Ok(3));
+        let wrong = |step, frame, _| {
+            if step == Step::Freeing && frame == out[1] {
+                zone.free(frame, order, Slot(1)).expect("it is allocated");
+                zone.alloc(Request::movable(half, Slot(1)).at(frame)).expect("it is free");
+            }
+        };
+        let between = Between { engine: &*zone, happens: &wrong };
+        let freeing = Tagged::new(&between, owners, one).expect("it fits");
+        let refused = freeing.free_batch(&out, order, Slot(0)).expect_err("one is not allocated");
+        assert_eq!((refused.freed, refused.cause), (1, FreeError::NotAllocated(out[1])));
+        let last = zone.last_operation(Slot(0)).expect("there was one");
+        let named = zone.frames_of(last).map(|run| (run.start.0, run.count));
+        let named: Vec<usize> = named.flat_map(|(start, count)| start..start + count).collect();
+        let first: Vec<usize> = (out[0].0..out[0].0 + order.frames()).collect();
+        assert_eq!((last.end, named), (End::Whole, first), "{order}");
+        assert_eq!(owners.owned_by(one), order.frames(), "{order}");
+        assert_eq!(owners.owner(out[2]), Some(one), "{order}");
+        let two = Tagged::new(&*zone, owners, two).expect("it fits");
+        assert_eq!(two.release_owner(one, Slot(0)), Ok(order.frames()), "{order}");
+        two.tag(out[1]..FrameId(out[1].0 + half.frames()));
+        assert_eq!(two.leave(Slot(0)), Ok(half.frames()), "{order}");
+        assert_eq!(zone.stats().free_frames, config().frames, "{order}");
+    }
 }
 
 /// Deaths between the two steps of a call hide its block, and nothing else, until a sweep; whether the member is
@@ -705,16 +793,8 @@ fn a_release_that_stops_is_taken_over() {
 /// What one call of the allocator does is one call of it with tags, too: so the record of a slot names all of it.
 #[test]
 fn a_batch_or_a_run_is_one_operation() {
-    let config = config();
-    let layout = Layout::with_intents::<G>(&config).expect("a zone");
-    let buffer = Buffer::new(layout.len + Owners::len(&config, 1).expect("a table"));
-    let medium = woodlot_zone::Intents(Shared);
-    // SAFETY: the buffer is the test's.
-    let (zone, owners) = unsafe {
-        let zone = Zone::<G, _>::format(buffer.memory(), &config, Init::Free, medium);
-        let behind = buffer.memory().behind(layout.len).expect("a page");
-        (zone.expect("a zone"), Owners::format::<G>(behind, &config, 1).expect("a table"))
-    };
+    let buffer = buffer_with_intents();
+    let (zone, owners) = format_with_intents(&buffer);
     let tagged = Tagged::new(&*zone, owners, owners.join(1).expect("there is room"));
     let tagged = tagged.expect("it fits");
     let named = || {

@@ -19,6 +19,10 @@ use super::members::Member;
 /// The calls are those of the allocator, and so are their results: one call of the allocator for each, so a batch or a run
 /// is one operation where it is one to the allocator ([intents](woodlot_frame::Intents)). A free of a frame that another
 /// member has allocated succeeds, if that member is to free it no more.
+///
+/// A wrong free of the same frames at the same time can make the allocator refuse a block or a run after a part of it was
+/// free for a moment. A frame of it that is allocated then may be another member's that has not come to its tag. So what is
+/// left of it is nobody's, and hidden until the next [sweep](Owners::sweep); of a batch, the one block that was refused.
 pub struct Tagged<'z, 'a, A> {
     pub(super) allocator: &'z A,
     pub(super) owners: Owners<'a>,
@@ -87,22 +91,34 @@ impl<'z, 'a, A: FrameAllocator> Tagged<'z, 'a, A> {
         }
     }
 
-    /// Marks a block as one that is being freed. False: it is none, or a frame is free already.
+    /// Marks a block as one that is being freed. False: it is none, or it cannot be freed.
     #[inline(always)]
-    fn mark(&self, first: FrameId, order: Order) -> bool {
+    fn mark(&self, first: FrameId, order: Order, slot: Slot) -> bool {
         match order {
             Order::BASE => self.owners.tags.mark_one(first, self.me.id()),
-            order => self.is_block(first, order) && self.mark_block(first, order),
+            order => self.is_block(first, order) && self.mark_block(first, order, slot),
         }
     }
 
-    fn mark_block(&self, first: FrameId, order: Order) -> bool {
+    /// The allocator is asked before it frees anything, since a refusal from then on comes half-way.
+    fn mark_block(&self, first: FrameId, order: Order, slot: Slot) -> bool {
         let block = frames(first, order);
         let marked = self.owners.tags.mark(&block, self.me.id());
-        if marked < order.frames() {
+        let all = marked == order.frames() && self.allocator.can_free(first, order, slot).is_ok();
+        if !all {
             self.unmark(first..FrameId(first.0 + marked));
         }
-        marked == order.frames()
+        all
+    }
+
+    /// A free of a marked block was refused. Nothing of it is free of this call if its arguments were wrong. Otherwise a
+    /// part of it may be, and be another member's by now that has not come to its tag: the marks stay, and what is left of
+    /// it is nobody's.
+    #[cold]
+    fn refused(&self, first: FrameId, order: Order, cause: FreeError) {
+        if !matches!(cause, FreeError::NotAllocated(_)) {
+            self.unmark(frames(first, order));
+        }
     }
 
     #[cold]
@@ -148,12 +164,12 @@ impl<A: FrameAllocator> FrameAllocator for Tagged<'_, '_, A> {
 
     #[inline]
     fn free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
-        if !self.mark(frame, order) {
+        if !self.mark(frame, order, slot) {
             return Err(self.refusal(frame, order, slot));
         }
         let freed = self.allocator.free(frame, order, slot);
-        if freed.is_err() {
-            self.unmark(frames(frame, order));
+        if let Err(cause) = freed {
+            self.refused(frame, order, cause);
         }
         freed
     }
@@ -175,12 +191,13 @@ impl<A: FrameAllocator> FrameAllocator for Tagged<'_, '_, A> {
         order: Order,
         slot: Slot,
     ) -> Result<(), FreeBatchError> {
-        let mark = |&&frame: &&FrameId| self.mark(frame, order);
+        let mark = |&&frame: &&FrameId| self.mark(frame, order, slot);
         let marked = blocks.iter().take_while(mark).count();
         let (ours, others) = blocks.split_at_checked(marked).unwrap_or((blocks, &[]));
         let freed = self.allocator.free_batch(ours, order, slot);
         if let Err(error) = freed {
-            let kept = ours.iter().skip(error.freed);
+            let mut kept = ours.iter().skip(error.freed);
+            kept.next().into_iter().for_each(|&frame| self.refused(frame, order, error.cause));
             kept.for_each(|&frame| self.unmark(frames(frame, order)));
             return Err(error);
         }
@@ -199,8 +216,7 @@ impl<A: FrameAllocator> FrameAllocator for Tagged<'_, '_, A> {
     /// what is not free yet of the run, up to all of it, until the next [sweep](Owners::sweep).
     ///
     /// A wrong free of the same frames at the same time can make the allocator refuse the run half-way. What is left of it
-    /// then is nobody's, and hidden until the next sweep, too: a frame that is allocated then may have been freed, and be
-    /// another member's that has not come to its tag.
+    /// then is nobody's, and hidden until the next sweep, too, as it is of a block.
     fn free_range(&self, frames: Range<FrameId>, slot: Slot) -> Result<(), FreeError> {
         let all = frames.end.0.saturating_sub(frames.start.0);
         let marked = self.owners.tags.mark(&frames, self.me.id());

@@ -13,8 +13,8 @@
 //!   a call that has not come to its tag.
 //!
 //! Invariant: a frame whose tag is an id is allocated, and it was that member's call that allocated it or took it over.
-//! For a free sets `f` before the frame is free, and nothing but the next owner's store clears it. (A free that the
-//! allocator refuses clears it again, of frames that it finds allocated.)
+//! For a free sets `f` before the frame is free, and nothing but the next owner's store clears it. (A free that is
+//! refused before it frees anything clears it again, of frames that it finds allocated.)
 //!
 //! *Who writes*: the owner stores its id where there is none, and sets `f` on its own frames by a store. Anyone else,
 //! who frees what another member has allocated or what a dead member has left, sets `f` by a swap: of several, one
