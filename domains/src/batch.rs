@@ -127,6 +127,9 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
         left: &mut usize,
         runs: &mut Runs<'_>,
     ) -> Result<(), RunsError> {
+        if Self::is_above(request.order) {
+            return self.fill_giant(request, policy, left, runs);
+        }
         if !policy.is_even() {
             let first = self.turn_of(policy, request.slot).next();
             let Some(first) = first else { return Ok(()) };
@@ -154,6 +157,33 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
                 let taken = self.take_in_turn(policy, request, wanted, lacks, runs);
                 *left -= asked - *lacks;
                 taken?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes giant frames, one by one: there is no larger block.
+    fn fill_giant(
+        &self,
+        request: Request,
+        policy: Policy<'_>,
+        left: &mut usize,
+        runs: &mut Runs<'_>,
+    ) -> Result<(), RunsError> {
+        for number in 0..*left {
+            let policy = match policy {
+                Policy::Interleave { page } => Policy::Interleave { page: page.saturating_add(number) },
+                other => other,
+            };
+            match self.alloc_by(request, policy) {
+                Ok(block) if runs.push(block, request.order) => *left -= 1,
+                Ok(block) => {
+                    // It is the caller's own, so that the free succeeds.
+                    let _ = self.free(block, request.order, request.slot);
+                    return Err(RunsError::TooManyRuns);
+                }
+                Err(AllocError::OutOfMemory) => break,
+                Err(error) => return Err(error.into()),
             }
         }
         Ok(())

@@ -14,10 +14,11 @@ use woodlot_frame::atomics::{AtomicU64, Ordering};
 use woodlot_frame::{
     AllocError, BadSlot, Batch, Claim, Class, FrameAllocator, FrameId, FreeBatchError, FreeError,
     Geometry, HugeId, IsolateError, OfflineError, Order, Place, Request, Slot, Stats, Unsupported,
-    ZoneConfig, alloc_each, alloc_within,
+    ZoneConfig, alloc_each, alloc_within, free_each,
 };
 
 use crate::DomainId;
+use crate::giant;
 use crate::index::{Index, Located};
 use crate::policy::{DomainSet, Policy};
 use crate::tally::NumaStats;
@@ -28,30 +29,12 @@ use crate::zones::Zones;
 /// Frames of a batch that are given to a zone at a time.
 const BATCH: usize = 64;
 
-/// What is wrong with a block whose first frame lies in no zone.
-enum Outside {
-    OrderTooLarge,
-    Misaligned,
-    OutOfRange,
-}
-
-impl Outside {
-    fn of<G: Geometry>(frame: FrameId, order: Order) -> Outside {
-        match order {
-            order if u32::from(order.0) > G::MAX_ORDER => Outside::OrderTooLarge,
-            order if !frame.is_aligned(order) => Outside::Misaligned,
-            _ => Outside::OutOfRange,
-        }
-    }
-}
-
 /// Why a block is not freed whose first frame lies in no zone.
 #[cold]
-fn no_block<G: Geometry>(frame: FrameId, order: Order) -> FreeError {
-    match Outside::of::<G>(frame, order) {
-        Outside::OrderTooLarge => FreeError::OrderTooLarge(order),
-        Outside::Misaligned => FreeError::Misaligned(frame, order),
-        Outside::OutOfRange => FreeError::OutOfRange(frame),
+fn no_block(frame: FrameId, order: Order) -> FreeError {
+    match frame.is_aligned(order) {
+        true => FreeError::OutOfRange(frame),
+        false => FreeError::Misaligned(frame, order),
     }
 }
 
@@ -164,7 +147,7 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
     #[inline(never)]
     fn free_far(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
         let (zone, there) =
-            self.at_index(frame).ok_or_else(|| no_block::<A::Geometry>(frame, order))?;
+            self.at_index(frame).ok_or_else(|| no_block(frame, order))?;
         zone.allocator.free(there, order, slot).map_err(|error| zone.free_error(error))
     }
 
@@ -183,13 +166,29 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
         policy: Policy<'_>,
         slot: Slot,
     ) -> impl Iterator<Item = &Zone<'a, A>> + Clone {
+        self.domains_of(policy, slot).flat_map(|domain| self.zones_of(domain))
+    }
+
+    /// The domains that a policy allows, in turn for a slot.
+    pub(crate) fn domains_of(
+        &self,
+        policy: Policy<'_>,
+        slot: Slot,
+    ) -> impl Iterator<Item = DomainId> + Clone + use<'_, 'a, A> {
         let set = if let Policy::Bind(set) = policy { set } else { DomainSet::ALL };
         let turn = match policy {
             Policy::Prefer(domain) => self.turns.from(domain, slot),
             _ => self.turns.of(slot),
         };
         let domains = turn.iter().map(|&domain| DomainId(domain));
-        domains.filter(move |&domain| set.has(domain)).flat_map(|domain| self.zones_of(domain))
+        domains.filter(move |&domain| set.has(domain))
+    }
+
+    /// The domain whose turn it is, where a policy gives each a share.
+    pub(crate) fn in_turn(&self, policy: Policy<'_>) -> Option<DomainId> {
+        let domains = self.with_memory();
+        let number = policy.is_even().then(|| policy.first_page(1).checked_rem(domains.len()));
+        domains.nth(number??)
     }
 
     /// Allocates a block from the domain that the policy says; where that has none, from the nearest others.
@@ -201,11 +200,10 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
         if request.place != Place::Anywhere {
             return self.alloc(request);
         }
-        let in_turn = policy.is_even().then(|| {
-            let domains = self.with_memory();
-            domains.nth(policy.first_page(1).checked_rem(domains.len())?)
-        });
-        let in_turn = in_turn.flatten();
+        if Self::is_above(request.order) {
+            return self.alloc_giant(request, policy);
+        }
+        let in_turn = self.in_turn(policy);
         let first = in_turn.into_iter().flat_map(|domain| self.zones_of(domain));
         let mut wanted = None;
         for zone in first.chain(self.turn_of(policy, request.slot)) {
@@ -236,11 +234,13 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
     #[inline(never)]
     fn alloc_placed(&self, request: Request) -> Result<FrameId, AllocError> {
         let Place::At(frame) = request.place else { return alloc_within(self, request) };
+        if Self::is_above(request.order) {
+            return self.alloc_giant_at(request, frame);
+        }
         let Some((zone, there)) = self.at(frame) else {
-            return Err(match Outside::of::<A::Geometry>(frame, request.order) {
-                Outside::OrderTooLarge => AllocError::OrderTooLarge(request.order),
-                Outside::Misaligned => AllocError::Misaligned(frame, request.order),
-                Outside::OutOfRange => AllocError::OutOfRange(frame),
+            return Err(match frame.is_aligned(request.order) {
+                true => AllocError::OutOfRange(frame),
+                false => AllocError::Misaligned(frame, request.order),
             });
         };
         let result = zone.allocator.alloc(request.at(there));
@@ -283,6 +283,9 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
             }
             Err(AllocError::OutOfMemory) => {
                 self.alloc_farther(Request::new(order, class, slot), home)
+            }
+            Err(AllocError::OrderTooLarge(_)) => {
+                self.alloc_giant(Request::new(order, class, slot), Policy::FirstTouch)
             }
             Err(error) => Err(error),
         }
@@ -488,6 +491,9 @@ impl<A: FrameAllocator> FrameAllocator for Domains<'_, A> {
 
     const UNSUPPORTED: Unsupported = A::UNSUPPORTED;
 
+    /// 1 GiB, with an allocator that hands out blocks where they are asked for.
+    const MAX_ORDER: Order = giant::order::<A>();
+
     fn zone(&self) -> &ZoneConfig {
         &self.config
     }
@@ -517,6 +523,9 @@ impl<A: FrameAllocator> FrameAllocator for Domains<'_, A> {
 
     #[inline]
     fn free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
+        if Self::is_above(order) {
+            return self.free_giant(frame, order, slot);
+        }
         // The numbers in an error are right: a block lies in one chunk.
         match &self.zones.first {
             first if first.longest.has(frame) => first.allocator.free(frame, order, slot),
@@ -530,7 +539,7 @@ impl<A: FrameAllocator> FrameAllocator for Domains<'_, A> {
         batch: Batch,
         out: &mut [FrameId],
     ) -> Result<usize, AllocError> {
-        if request.place != Place::Anywhere || out.is_empty() {
+        if request.place != Place::Anywhere || Self::is_above(request.order) || out.is_empty() {
             return alloc_each(self, request, batch, out);
         }
         if batch == Batch::All
@@ -562,11 +571,14 @@ impl<A: FrameAllocator> FrameAllocator for Domains<'_, A> {
         order: Order,
         slot: Slot,
     ) -> Result<(), FreeBatchError> {
+        if Self::is_above(order) {
+            return free_each(self, frames, order, slot);
+        }
         let mut freed = 0;
         while let Some(&first) = frames.get(freed) {
             let stops = |cause| FreeBatchError { freed, cause };
             let (zone, _) =
-                self.at(first).ok_or_else(|| stops(no_block::<A::Geometry>(first, order)))?;
+                self.at(first).ok_or_else(|| stops(no_block(first, order)))?;
             let mut there = [FrameId(0); BATCH];
             let left = frames.get(freed..).unwrap_or_default().iter();
             let same = left.map_while(|&frame| {
@@ -585,7 +597,10 @@ impl<A: FrameAllocator> FrameAllocator for Domains<'_, A> {
     }
 
     fn can_free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
-        let (zone, there) = self.at(frame).ok_or_else(|| no_block::<A::Geometry>(frame, order))?;
+        if Self::is_above(order) {
+            return self.can_free_giant(frame, order, slot);
+        }
+        let (zone, there) = self.at(frame).ok_or_else(|| no_block(frame, order))?;
         zone.allocator.can_free(there, order, slot).map_err(|error| zone.free_error(error))
     }
 
@@ -650,6 +665,9 @@ impl<A: FrameAllocator> FrameAllocator for Domains<'_, A> {
     }
 
     fn is_available(&self, order: Order) -> bool {
+        if Self::is_above(order) {
+            return self.free_giants(order).next().is_some();
+        }
         self.zones.iter().any(|zone| zone.allocator.is_available(order))
     }
 
@@ -663,6 +681,9 @@ impl<A: FrameAllocator> FrameAllocator for Domains<'_, A> {
     }
 
     fn is_free(&self, frame: FrameId, order: Order) -> bool {
+        if Self::is_above(order) {
+            return self.is_free_giant(frame, order);
+        }
         self.at(frame).is_some_and(|(zone, there)| zone.allocator.is_free(there, order))
     }
 

@@ -4,6 +4,7 @@
 //!   Map       what firmware says: ranges of frames, each in a domain           map
 //!   Setup     the map, the slots and where they are, the distances            setup
 //!   Domains   a zone for each domain, without its holes; one FrameAllocator    domains, zone, index, turns
+//!             giant frames of 1 GiB: runs of whole huge frames              giant
 //!   Policy    from which domain memory comes; runs of many pages               policy, batch
 //!   Room      memory that is added and removed while all of it is in use       hotplug, added
 //!   NumaStats what each domain was asked for, and gave                         tally
@@ -18,6 +19,7 @@ mod added;
 mod batch;
 mod chunk;
 mod domains;
+mod giant;
 mod hotplug;
 mod index;
 mod map;

@@ -62,6 +62,9 @@ pub trait FrameAllocator: Sync {
     /// What the engine cannot do.
     const UNSUPPORTED: Unsupported;
 
+    /// The largest order that can be asked for: that of the geometry, unless the allocator makes larger blocks of runs.
+    const MAX_ORDER: Order = Order::max::<Self::Geometry>();
+
     /// The zone as it was configured.
     fn zone(&self) -> &ZoneConfig;
 

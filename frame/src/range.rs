@@ -60,7 +60,7 @@ pub fn alloc_within<A: FrameAllocator + ?Sized>(
     allocator: &A,
     request: Request,
 ) -> Result<FrameId, AllocError> {
-    if u32::from(request.order.0) > A::Geometry::MAX_ORDER {
+    if request.order > A::MAX_ORDER {
         return Err(AllocError::OrderTooLarge(request.order));
     }
     allocator.alloc_range(request.as_range()).map(|run| run.start)

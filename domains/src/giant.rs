@@ -1,0 +1,204 @@
+//! Giant frames: blocks above the largest order of the zones' allocators, up to 1 GiB.
+//!
+//! ```text
+//!   orders     0 … huge, huge + 1     a block of one zone's allocator
+//!              … 1 GiB                a run of whole chunks, aligned to itself: of one domain, or where ranges of several
+//!                                     domains touch, across them
+//! ```
+//!
+//! The allocators know nothing of it: a giant frame is as good as the largest blocks that it consists of, so that parts of
+//! any order are freed by themselves, and what was freed in parts is a giant frame again. It is won back by moving what is in
+//! use, as FreeBSD's `vm_page_reclaim_contig` does.
+//!
+//! *Progress*: lock-free where the allocators are. A search is linear in the chunks from the first frame to the last one,
+//! and passes by a block at its first chunk in use. Where another call is faster, what was claimed is given back.
+
+use core::ops::Range;
+
+use woodlot_frame::{
+    AllocError, FrameAllocator, FrameId, FreeError, Geometry, Order, RangeRequest, Request, Slot,
+    can_free_run,
+};
+
+use crate::chunk;
+use crate::domains::Domains;
+use crate::policy::{DomainSet, Policy};
+use crate::turns::Wanted;
+
+/// log2 of the bytes of a giant frame: the largest page of x86-64, and of Arm and RISC-V with base frames of 4 KiB.
+const GIANT_SHIFT: u32 = 30;
+
+/// The order of a giant frame; the allocator's own largest, if that is larger, or if no block of it can be claimed where it is
+/// wanted.
+pub(crate) const fn order<A: FrameAllocator>() -> Order {
+    let giant = GIANT_SHIFT.saturating_sub(A::Geometry::BASE_SHIFT);
+    let possible = giant > A::Geometry::MAX_ORDER && !A::UNSUPPORTED.exact_frame;
+    if possible { Order(giant as u8) } else { Order::max::<A::Geometry>() }
+}
+
+/// The chunks of a block that lies in the number space, by their first frames.
+fn chunks<G: Geometry>(block: FrameId, order: Order) -> impl Iterator<Item = FrameId> {
+    let first = chunk::of::<G>(block);
+    let chunks = first..first + (order.frames() >> G::MAX_ORDER);
+    chunks.map(|number| chunk::frame::<G>(number, 0))
+}
+
+impl<A: FrameAllocator> Domains<'_, A> {
+    /// Is an order above the largest of the zones' allocators?
+    #[inline(always)]
+    pub(crate) const fn is_above(order: Order) -> bool {
+        order.0 as u32 > A::Geometry::MAX_ORDER
+    }
+
+    /// The free blocks of an order above the largest of the zones' allocators, from the lowest on, as they are at this moment.
+    /// None above the [largest](FrameAllocator::MAX_ORDER).
+    pub fn free_giants(&self, order: Order) -> impl Iterator<Item = FrameId> + '_ {
+        self.giants_in(order, DomainSet::ALL)
+    }
+
+    /// The same where all of a block lies in these domains.
+    fn giants_in(&self, order: Order, set: DomainSet) -> impl Iterator<Item = FrameId> + '_ {
+        let legal = Self::is_above(order) && order <= Self::MAX_ORDER;
+        let frames = self.config.range();
+        let first = frames.start.0.checked_next_multiple_of(order.frames()).filter(|_| legal);
+        let count = first.map_or(0, |first| frames.end.0.saturating_sub(first) >> order.0);
+        let blocks = (0..count).map(move |n| FrameId(first.unwrap_or(0) + (n << order.0)));
+        blocks.filter(move |&block| self.is_giant_free(block, order, set))
+    }
+
+    /// Is every chunk of a block free, and in one of these domains?
+    fn is_giant_free(&self, block: FrameId, order: Order, set: DomainSet) -> bool {
+        let largest = Order::max::<A::Geometry>();
+        chunks::<A::Geometry>(block, order).all(|chunk| {
+            self.at(chunk).is_some_and(|(zone, there)| {
+                set.has(zone.domain) && zone.allocator.is_free(there, largest)
+            })
+        })
+    }
+
+    /// Has each chunk of a block frames that exist?
+    fn is_giant_here(&self, block: FrameId, order: Order) -> bool {
+        chunks::<A::Geometry>(block, order).all(|chunk| self.at(chunk).is_some())
+    }
+
+    /// [`is_free`](FrameAllocator::is_free) for an order above the largest of the zones' allocators.
+    #[cold]
+    pub(crate) fn is_free_giant(&self, block: FrameId, order: Order) -> bool {
+        order <= Self::MAX_ORDER
+            && block.is_aligned(order)
+            && self.is_giant_free(block, order, DomainSet::ALL)
+    }
+
+    /// A giant frame from the domains that a policy says, in turn; where none of them has one by itself, one across those that
+    /// it allows.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn alloc_giant(
+        &self,
+        request: Request,
+        policy: Policy<'_>,
+    ) -> Result<FrameId, AllocError> {
+        let Request { order, class, slot, .. } = request;
+        if order > Self::MAX_ORDER {
+            return Err(AllocError::OrderTooLarge(order));
+        }
+        if slot.0 >= self.config.slots {
+            return Err(AllocError::BadSlot(slot));
+        }
+        if !self.config.classes.has(class) {
+            return Err(AllocError::BadClass(class));
+        }
+        let run = RangeRequest::new(order.frames(), class, slot).aligned(order);
+        let in_turn = self.in_turn(policy);
+        let turn = || in_turn.into_iter().chain(self.domains_of(policy, slot));
+        let allowed = turn().fold(0, |set, domain| set | DomainSet::of(&[domain]).0);
+        let sets = turn().map(|domain| DomainSet::of(&[domain]));
+        for set in sets.chain([DomainSet(allowed)]) {
+            for block in self.giants_in(order, set) {
+                if self.alloc_range(run.at(block)).is_ok() {
+                    if let Some(domain) = turn().find(|&domain| self.with_memory().has(domain)) {
+                        let wanted = Wanted { domain, in_turn: in_turn.is_some() };
+                        self.count_giant(block, request, wanted);
+                    }
+                    return Ok(block);
+                }
+            }
+        }
+        Err(AllocError::OutOfMemory)
+    }
+
+    /// Counts what each domain gave to a giant frame.
+    fn count_giant(&self, block: FrameId, request: Request, wanted: Wanted) {
+        for given in chunks::<A::Geometry>(block, request.order).filter_map(|c| self.domain_of(c)) {
+            self.turns.count(request.slot, wanted, given, A::Geometry::MAX_FRAMES);
+        }
+    }
+
+    /// A giant frame at a frame.
+    #[cold]
+    pub(crate) fn alloc_giant_at(
+        &self,
+        request: Request,
+        block: FrameId,
+    ) -> Result<FrameId, AllocError> {
+        let Request { order, class, slot, place } = request;
+        if order > Self::MAX_ORDER {
+            return Err(AllocError::OrderTooLarge(order));
+        }
+        if block.is_aligned(order) && !self.is_giant_here(block, order) {
+            return Err(AllocError::OutOfRange(block));
+        }
+        let run = RangeRequest::new(order.frames(), class, slot).aligned(order);
+        match self.alloc_range(RangeRequest { place, ..run }) {
+            Ok(run) => Ok(run.start),
+            // Of a block that is in use, the block itself.
+            Err(AllocError::InUse(_)) => Err(AllocError::InUse(block)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Frees a giant frame, whatever it was allocated as.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn free_giant(
+        &self,
+        block: FrameId,
+        order: Order,
+        slot: Slot,
+    ) -> Result<(), FreeError> {
+        self.with_giant(block, order, |frames| self.free_range(frames, slot))
+    }
+
+    /// Would [`free_giant`](Self::free_giant) succeed?
+    #[cold]
+    pub(crate) fn can_free_giant(
+        &self,
+        block: FrameId,
+        order: Order,
+        slot: Slot,
+    ) -> Result<(), FreeError> {
+        self.with_giant(block, order, |frames| can_free_run(self, frames, slot))
+    }
+
+    /// Calls with the frames of a giant frame, if it is one.
+    fn with_giant(
+        &self,
+        block: FrameId,
+        order: Order,
+        call: impl FnOnce(Range<FrameId>) -> Result<(), FreeError>,
+    ) -> Result<(), FreeError> {
+        if order > Self::MAX_ORDER {
+            return Err(FreeError::OrderTooLarge(order));
+        }
+        if !block.is_aligned(order) {
+            return Err(FreeError::Misaligned(block, order));
+        }
+        let end = block.checked_add(order.frames()).filter(|_| self.is_giant_here(block, order));
+        let end = end.ok_or(FreeError::OutOfRange(block))?;
+        call(block..end).map_err(|error| match error {
+            // A chunk that is there in part.
+            FreeError::OutOfRange(_) => FreeError::OutOfRange(block),
+            other => other,
+        })
+    }
+}
