@@ -63,6 +63,13 @@ impl Settings {
     }
 }
 
+impl Default for Settings {
+    /// Those of [`new`](Self::new), with the first slot.
+    fn default() -> Settings {
+        Settings::new(Slot(0))
+    }
+}
+
 /// What a step of the daemon did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
