@@ -41,6 +41,8 @@ pub mod check;
 pub mod clock;
 pub mod command;
 pub mod contender;
+#[cfg(target_os = "linux")]
+pub mod daemon;
 pub mod dispersion;
 pub mod engine;
 mod failure;
@@ -59,6 +61,8 @@ pub mod registry;
 pub mod size;
 pub mod stacks;
 pub mod statistics;
+#[cfg(target_os = "linux")]
+pub mod waits;
 #[cfg(target_os = "linux")]
 pub mod wiring;
 

@@ -15,6 +15,8 @@ use woodlot_frame::{AllocError, FrameAllocator, FrameId, Order, Request};
 pub struct Asks {
     asked: AtomicU64,
     answered: AtomicU64,
+    /// The largest order above a huge frame's that somebody has asked for since the daemon looked last, or 0.
+    block: AtomicU8,
     /// 1: nobody serves them any more.
     closed: AtomicU8,
 }
@@ -38,13 +40,32 @@ impl Asks {
     /// Nobody has asked.
     #[cfg(not(any(woodlot_loom, woodlot_shuttle, woodlot_explore)))]
     pub const fn new() -> Asks {
-        Asks { asked: AtomicU64::new(0), answered: AtomicU64::new(0), closed: AtomicU8::new(0) }
+        Asks {
+            asked: AtomicU64::new(0),
+            answered: AtomicU64::new(0),
+            block: AtomicU8::new(0),
+            closed: AtomicU8::new(0),
+        }
     }
 
     /// Asks for so many huge frames.
     pub fn ask(&self, huge: usize) -> Ticket {
         let before = self.asked.fetch_add(huge as u64, Ordering::AcqRel);
         Ticket(before.wrapping_add(huge as u64))
+    }
+
+    /// Asks for one aligned block, of an order above that of a huge frame: its huge frames are won as neighbours. Of several such orders
+    /// the daemon looks for the largest.
+    pub fn ask_block(&self, order: Order) -> Ticket {
+        // Before it is counted, so that whoever finds the ask finds the order.
+        self.block.fetch_max(order.0, Ordering::AcqRel);
+        self.ask(1)
+    }
+
+    /// The order of the block that was asked for, if one was; now it is the caller's to win.
+    pub(crate) fn take_block(&self) -> Option<Order> {
+        let order = self.block.swap(0, Ordering::AcqRel);
+        (order > 0).then_some(Order(order))
     }
 
     /// Has the daemon done since what it could? True as well where they are [closed](Self::close).
@@ -100,15 +121,12 @@ pub fn alloc_or_ask<A: FrameAllocator>(
         Err(AllocError::OutOfMemory) => Err(AllocError::OutOfMemory),
         other => return other,
     };
-    let huge = request
-        .order
-        .0
-        .checked_sub(Order::huge::<A::Geometry>().0)
-        .map(|more| Order(more).frames());
+    let huge = Order::huge::<A::Geometry>();
     // Smaller blocks are there as long as any huge frame is.
-    let (Some(huge), true) = (huge, patience != Patience::Fail) else { return refused };
-    // A block of two needs neighbours: compaction that looks for neither gets them only if it wins more.
-    let ticket = asks.ask(huge);
+    if request.order < huge || patience == Patience::Fail {
+        return refused;
+    }
+    let ticket = if request.order > huge { asks.ask_block(request.order) } else { asks.ask(1) };
     if patience == Patience::Ask {
         return refused;
     }

@@ -6,7 +6,7 @@
 //!      └────────┴──────────────────────────────────────► release ─► done
 //! ```
 //!
-//! A range is isolated as a whole before anything moves; otherwise one huge frame at a time is.
+//! A range is isolated as a whole before anything moves, 64 huge frames a step; otherwise one huge frame at a time is.
 //!
 //! # Invariants
 //! 1. A huge frame is surveyed and emptied only while this compaction has it isolated. So no frame of it is handed out
@@ -14,8 +14,8 @@
 //! 2. Each candidate with `isolated` is isolated by this compaction, and no other huge frame is.
 //! 3. Between two steps compaction owns no block.
 //!
-//! *Progress*: a step takes one row of 64 frames, one block, or 64 candidates; but of a range, one isolates all, one claims all, and
-//! one gives all back, each linear in its huge frames. It waits for nobody but the owner's calls.
+//! *Progress*: a step takes one row of 64 frames, one block, or 64 candidates; but a range that is to be kept is claimed as a whole, in one
+//! step that is linear in its huge frames. It waits for nobody but the owner's calls.
 
 use core::ops::Range;
 
@@ -31,7 +31,7 @@ use crate::target::{Manner, PlanError, Target};
 
 /// Orders below that of a huge frame, of any geometry.
 const ORDERS: usize = 12;
-/// Candidates that a step looks at.
+/// Candidates that a step looks at, isolates or gives back.
 const PICKS: usize = 64;
 /// Huge frames that a step asks for room.
 const RECEIVERS: usize = 8;
@@ -80,14 +80,14 @@ pub enum Step {
 
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// The range is isolated.
-    Isolate,
+    /// The range is isolated, up to this candidate so far.
+    Isolate(usize),
     Pick,
     Empty(Source),
     /// The range, which is empty, is claimed.
     Claim,
-    /// The range is given back.
-    Release(Stop),
+    /// The range is given back, up to this candidate so far.
+    Release(Stop, usize),
     Done(Stop),
 }
 
@@ -182,7 +182,7 @@ impl<'m> Compaction<'m> {
         report.possible =
             if whole { range.end.0 - range.start.0 } else { possible::<A::Geometry>(candidates) };
         arrange(candidates, manner);
-        let state = if whole { State::Isolate } else { State::Pick };
+        let state = if whole { State::Isolate(targets) } else { State::Pick };
         let receive = [0; ORDERS];
         Ok(Compaction {
             memory,
@@ -229,10 +229,12 @@ impl<'m> Compaction<'m> {
         }
         let stop = match self.state {
             State::Done(_) => return,
-            State::Release(stop) => stop,
+            State::Release(stop, _) => stop,
             _ => Stop::Cancelled,
         };
-        self.release_range(allocator);
+        if self.whole {
+            (self.targets..self.len).for_each(|place| self.release(place, allocator));
+        }
         self.end(stop);
     }
 
@@ -266,14 +268,11 @@ impl<'m> Compaction<'m> {
 
     fn advance<A: FrameAllocator, R: Relocate>(&mut self, allocator: &A, relocate: &mut R) -> Step {
         match self.state {
-            State::Isolate => self.isolate(allocator),
+            State::Isolate(next) => self.isolate(next, allocator),
             State::Pick => self.pick(allocator),
             State::Empty(source) => self.empty(source, allocator, relocate),
             State::Claim => self.claim(allocator),
-            State::Release(stop) => {
-                self.release_range(allocator);
-                self.end(stop)
-            }
+            State::Release(stop, next) => self.release_range(stop, next, allocator),
             State::Done(stop) => Step::Done(stop),
         }
     }
@@ -293,7 +292,7 @@ impl<'m> Compaction<'m> {
             return self.end(stop);
         }
         let claims = self.keep && stop == Stop::Won;
-        self.state = if claims { State::Claim } else { State::Release(stop) };
+        self.state = if claims { State::Claim } else { State::Release(stop, self.targets) };
         Step::Looked
     }
 
@@ -308,8 +307,8 @@ impl<'m> Compaction<'m> {
         }
         self.claims += 1;
         self.give = self.len;
-        self.state = if self.claims > ROUNDS { State::Release(Stop::Blocked) } else { State::Pick };
-        Step::Looked
+        self.state = State::Pick;
+        if self.claims > ROUNDS { self.stop(Stop::Blocked) } else { Step::Looked }
     }
 
     /// Claims a huge frame that looks empty, if it is to be kept. False where some frame of it is not free yet.
@@ -324,23 +323,29 @@ impl<'m> Compaction<'m> {
         claimed
     }
 
-    /// Isolates the range: all of it or nothing.
-    fn isolate<A: FrameAllocator>(&mut self, allocator: &A) -> Step {
-        let targets = self.memory.get_mut(self.targets..self.len).unwrap_or_default();
-        if allocator.isolate(self.range.start, targets.len()).is_err() {
-            self.report.taken += 1;
-            return self.end(Stop::Taken);
+    /// Isolates some more of the range: all of it or nothing.
+    fn isolate<A: FrameAllocator>(&mut self, next: usize, allocator: &A) -> Step {
+        let end = self.len.min(next + PICKS);
+        for one in self.memory.get_mut(next..end).unwrap_or_default() {
+            if allocator.isolate(one.huge, 1).is_err() {
+                self.report.taken += 1;
+                return self.stop(Stop::Taken);
+            }
+            one.isolated = true;
         }
-        targets.iter_mut().for_each(|one| one.isolated = true);
-        self.state = State::Pick;
+        self.state = if end < self.len { State::Isolate(end) } else { State::Pick };
         Step::Looked
     }
 
-    /// Gives the range back.
-    fn release_range<A: FrameAllocator>(&mut self, allocator: &A) {
-        if self.whole {
-            (self.targets..self.len).for_each(|place| self.release(place, allocator));
+    /// Gives some more of the range back.
+    fn release_range<A: FrameAllocator>(&mut self, stop: Stop, next: usize, allocator: &A) -> Step {
+        let end = self.len.min(next + PICKS);
+        (next..end).for_each(|place| self.release(place, allocator));
+        if end == self.len {
+            return self.end(stop);
         }
+        self.state = State::Release(stop, end);
+        Step::Looked
     }
 
     /// Gives a candidate back to everybody.
@@ -490,15 +495,19 @@ impl<'m> Compaction<'m> {
         Step::Looked
     }
 
-    /// A huge frame cannot be emptied: the end, where it is part of a range.
+    /// A huge frame cannot be emptied: the end, where it is part of a range, or where nobody has room for a single frame.
     fn give_up<A: FrameAllocator>(&mut self, source: Source, why: Stop, allocator: &A) -> Step {
-        self.report.blocked += 1;
+        self.report.blocked += usize::from(why == Stop::Blocked);
+        let nowhere = self.receive.first().is_some_and(|&finger| finger >= source.place);
         if self.whole {
             let _ = self.stop(why);
             return Step::GaveUp(source.huge);
         }
         self.release(source.place, allocator);
         self.state = State::Pick;
+        if why == Stop::NoRoom && nowhere {
+            let _ = self.stop(why);
+        }
         Step::GaveUp(source.huge)
     }
 
@@ -600,7 +609,7 @@ impl<A: FrameAllocator> Drop for Unwinding<'_, '_, A> {
 }
 
 /// The aligned place for a block that the fewest frames are in use of.
-fn cheapest<A: FrameAllocator, R: Relocate>(
+pub(crate) fn cheapest<A: FrameAllocator, R: Relocate>(
     order: Order,
     allocator: &A,
     relocate: &mut R,

@@ -6,15 +6,20 @@
 //!      └── longer each time that nothing was won ◄──────────────────┴──── won enough, no more to win, or below again
 //! ```
 //!
+//! Whoever asks for a block of several huge frames gets neighbours: a run for one block looks at all of the memory, if there are candidates
+//! enough for that.
+//!
 //! It is stepped by whoever has time: a kernel thread, [a thread of the program](crate::Background), an idle loop. Daemons of several
 //! domains, or two of one by mistake, run beside each other: a huge frame is emptied by the one that isolated it.
 //!
 //! *Progress*: a step that works moves one block at the most; one that begins a search is linear in the huge frames.
 
+use core::ops::Range;
+
 use woodlot_frame::{FrameAllocator, Geometry, HugeId, Order, Slot};
 
 use crate::asks::{Asks, Ticket};
-use crate::compaction::{Compaction, Setup, Step};
+use crate::compaction::{Compaction, Setup, Step, cheapest};
 use crate::fmfi::Fmfi;
 use crate::index::Index;
 use crate::plan::Candidate;
@@ -26,6 +31,10 @@ use crate::target::{Manner, Target};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
     /// It starts above this FMFI of a huge frame, in thousandths, and stops below. 200 to 1000 (at 1000 it never starts by itself).
+    ///
+    /// From [counters](Fmfi::of) the index of *h* free huge frames and *s* single ones is about *s* / (*h* + *s*): never negative, and
+    /// above 300 as soon as there are three single frames for seven huge ones, which is nearly always. What keeps the daemon from
+    /// working in vain then are scores and rests. Who knows larger blocks passes an index of those, as the paper does.
     pub threshold: i32,
     /// The most regions that it works on at a time.
     pub regions: usize,
@@ -33,7 +42,8 @@ pub struct Settings {
     pub manner: Manner,
     /// The slot of its calls: best one that nobody else uses.
     pub slot: Slot,
-    /// It moves about so many base frames in each `interval`, at the most one block more; 0: as many as it can.
+    /// It moves about so many base frames in each `interval`, at the most one block more; 0: as many as it can. Moves that its owner
+    /// refused count as well, for they may have been copied.
     pub moves: usize,
     /// See `moves`.
     pub interval: u64,
@@ -63,6 +73,13 @@ impl Settings {
     }
 }
 
+impl Default for Settings {
+    /// Those of [`new`](Self::new), with the first slot.
+    fn default() -> Settings {
+        Settings::new(Slot(0))
+    }
+}
+
 /// What a step of the daemon did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
@@ -76,7 +93,7 @@ pub enum Event {
     Started {
         /// FMFI in thousandths.
         index: i32,
-        /// How many regions.
+        /// How many regions; 0 where it looks for one block in all of the memory.
         regions: usize,
     },
     /// It did a step of compaction.
@@ -105,9 +122,19 @@ pub struct Counters {
 enum State<'m> {
     Resting(&'m mut [Candidate]),
     /// With the asks that are answered at its end.
-    Working(Compaction<'m>, Option<Ticket>),
+    Working(Compaction<'m>, Option<Served>),
     /// Between the two, for a moment.
     Between,
+}
+
+/// What a run was asked for.
+#[derive(Clone, Copy)]
+struct Served {
+    ticket: Ticket,
+    /// One block of several huge frames.
+    block: bool,
+    /// Others have asked for huge frames meanwhile: the next run is theirs.
+    more: bool,
 }
 
 /// A daemon. See the head of this file.
@@ -172,8 +199,8 @@ impl<'m> Daemon<'m> {
         fmfi: impl FnOnce() -> Fmfi,
     ) -> Event {
         match core::mem::replace(&mut self.state, State::Between) {
-            State::Working(work, ticket) => {
-                self.work(work, ticket, now, allocator, relocate, (asks, fmfi))
+            State::Working(work, served) => {
+                self.work(work, served, now, allocator, relocate, (asks, fmfi))
             }
             State::Resting(memory) => self.look(memory, now, allocator, relocate, (asks, fmfi)),
             State::Between => Event::Resting(now),
@@ -185,9 +212,9 @@ impl<'m> Daemon<'m> {
     pub fn cancel<A: FrameAllocator>(&mut self, allocator: &A, asks: &Asks) -> Option<Report> {
         asks.answer(asks.open().0);
         match core::mem::replace(&mut self.state, State::Between) {
-            State::Working(mut work, ticket) => {
+            State::Working(mut work, served) => {
                 work.cancel(allocator);
-                let Event::Finished(report) = self.finish::<A::Geometry>(work, ticket, 0, asks)
+                let Event::Finished(report) = self.finish::<A::Geometry>(work, served, 0, asks)
                 else {
                     return None;
                 };
@@ -225,24 +252,53 @@ impl<'m> Daemon<'m> {
             self.wakes = now.saturating_add(self.settings.rest);
             return Event::Below(index);
         }
-        let regions = self.choose(memory.len(), allocator);
-        if regions == 0 {
+        let block = if asked > 0 { asks.take_block() } else { None };
+        let place =
+            block.and_then(|order| self.place_for(order, memory.len(), allocator, relocate));
+        let regions = if place.is_some() { 0 } else { self.choose(memory.len(), allocator) };
+        if regions == 0 && place.is_none() {
             self.state = State::Resting(memory);
             self.rest_longer(now);
             asks.answer(ticket);
             return Event::Resting(self.wakes);
         }
-        let target = Target::Huge(if asked > 0 { asked } else { usize::MAX });
-        let Settings { manner, slot, .. } = self.settings;
-        let setup = Setup { target, manner, slot, keep: false };
-        let ticket = (asked > 0).then_some(ticket);
-        self.state = match Compaction::plan(setup, memory, allocator, relocate, self.index.chosen())
-        {
-            Ok(work) => State::Working(work, ticket),
+        let served = Served { ticket, block: place.is_some(), more: place.is_some() && asked > 1 };
+        let work = match place {
+            Some(range) => {
+                let setup = self.setup(Target::Range(range));
+                Compaction::plan(setup, memory, allocator, relocate, self.index.parts())
+            }
+            None => {
+                let setup = self.setup(Target::Huge(if asked > 0 { asked } else { usize::MAX }));
+                Compaction::plan(setup, memory, allocator, relocate, self.index.chosen())
+            }
+        };
+        self.state = match work {
+            Ok(work) => State::Working(work, (asked > 0).then_some(served)),
             // There is memory for all candidates: it was seen to when they were chosen.
             Err(_) => State::Resting(&mut []),
         };
         Event::Started { index, regions }
+    }
+
+    fn setup(&self, target: Target) -> Setup {
+        let Settings { manner, slot, .. } = self.settings;
+        Setup { target, manner, slot, keep: false }
+    }
+
+    /// Where a block of several huge frames is to be won, if it can be anywhere and all that is there has room among the candidates.
+    fn place_for<A: FrameAllocator, R: Relocate>(
+        &self,
+        order: Order,
+        candidates: usize,
+        allocator: &A,
+        relocate: &mut R,
+    ) -> Option<Range<HugeId>> {
+        let huge: usize = self.index.parts().map(|part| part.end.0 - part.start.0).sum();
+        if huge > candidates {
+            return None;
+        }
+        cheapest(order, allocator, relocate, self.index.parts()).ok()
     }
 
     /// Chooses regions that there is memory for.
@@ -262,7 +318,7 @@ impl<'m> Daemon<'m> {
     fn work<A: FrameAllocator, R: Relocate>(
         &mut self,
         mut work: Compaction<'m>,
-        ticket: Option<Ticket>,
+        served: Option<Served>,
         now: u64,
         allocator: &A,
         relocate: &mut R,
@@ -274,53 +330,56 @@ impl<'m> Daemon<'m> {
         }
         if self.settings.moves > 0 && *moved >= self.settings.moves {
             let until = began.saturating_add(self.settings.interval);
-            self.state = State::Working(work, ticket);
+            self.state = State::Working(work, served);
             return Event::Limited(until);
         }
         let step = work.step(allocator, relocate);
         match step {
-            Step::Moved(block, _) => *moved += block.order.frames(),
-            Step::Done(_) => return self.finish::<A::Geometry>(work, ticket, now, asks),
+            Step::Moved(block, _) | Step::Refused(block, _) => *moved += block.order.frames(),
+            Step::Done(_) => return self.finish::<A::Geometry>(work, served, now, asks),
             Step::Won(_)
-                if ticket.is_none()
+                if served.is_none()
                     && Self::index_of::<A::Geometry>(fmfi()) <= self.settings.threshold =>
             {
                 work.cancel(allocator);
-                return self.finish::<A::Geometry>(work, ticket, now, asks);
+                return self.finish::<A::Geometry>(work, served, now, asks);
             }
             _ => {}
         }
-        self.state = State::Working(work, ticket);
+        self.state = State::Working(work, served);
         Event::Worked(step)
     }
 
     fn finish<G: Geometry>(
         &mut self,
         work: Compaction<'m>,
-        ticket: Option<Ticket>,
+        served: Option<Served>,
         now: u64,
         asks: &Asks,
     ) -> Event {
         let report = work.report::<G>();
         self.state = State::Resting(work.into_memory());
         self.counters.runs += 1;
-        self.counters.asked += usize::from(ticket.is_some());
+        self.counters.asked += usize::from(served.is_some());
         self.counters.all.add(&report);
-        let in_vain = report.won == 0;
-        // What others have cut short says nothing about the regions.
-        if report.stop != Some(Stop::Cancelled) {
+        let (block, more) = served.map_or((false, false), |served| (served.block, served.more));
+        // Of a block all is won or nothing.
+        let in_vain = if block { report.stop != Some(Stop::Won) } else { report.won == 0 };
+        // What others have cut short says nothing about the regions, nor does a block, which has none.
+        if report.stop != Some(Stop::Cancelled) && !block {
             self.index.tried(in_vain);
         }
         self.counters.in_vain += usize::from(in_vain);
         match in_vain {
+            true if more => {}
             true => self.rest_longer(now),
             false => {
                 self.rest = self.settings.rest;
                 self.wakes = now.saturating_add(self.rest);
             }
         }
-        if let Some(ticket) = ticket {
-            asks.answer(ticket);
+        if let Some(served) = served.filter(|_| !more) {
+            asks.answer(served.ticket);
         }
         Event::Finished(report)
     }
@@ -332,8 +391,8 @@ impl<'m> Daemon<'m> {
         self.rest = self.rest.saturating_mul(2).min(self.settings.longest_rest);
     }
 
-    /// The regions that the run under way works on, or that the last one did.
-    pub fn regions(&self) -> impl Iterator<Item = core::ops::Range<HugeId>> + Clone + '_ {
+    /// The regions that the run under way works on, or that the last one did that had regions.
+    pub fn regions(&self) -> impl Iterator<Item = Range<HugeId>> + Clone + '_ {
         self.index.chosen()
     }
 }

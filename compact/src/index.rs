@@ -146,6 +146,11 @@ impl<'m> Index<'m> {
         chosen.flat_map(|number| self.regions(number))
     }
 
+    /// All that is there, in one piece as far as it is.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = Range<HugeId>> + Clone + '_ {
+        self.parts.iter().cloned()
+    }
+
     /// The chunks that have memory.
     pub fn numbers(&self) -> impl Iterator<Item = usize> + Clone + '_ {
         // The first part lies in the first chunk.

@@ -40,7 +40,7 @@ pub struct Report {
     pub fewest: usize,
     /// Huge frames not looked at, as some frame of theirs is known not to move.
     pub pinned: usize,
-    /// Huge frames given up because of a frame that was found not to move.
+    /// Huge frames given up because of a frame that was found not to move; not those for which room was short.
     pub blocked: usize,
     /// Huge frames that somebody else had isolated.
     pub taken: usize,

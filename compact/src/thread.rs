@@ -12,6 +12,37 @@ use crate::{
     Asks, Candidate, Chunk, Counters, Daemon, Event, Fmfi, Index, IndexError, Relocate, Settings,
 };
 
+impl Daemon<'_> {
+    /// Works and rests on this thread until `stop` is set; `unpark` ends a rest. Then the run under way is cancelled, and all that
+    /// was asked is answered. Times are in nanoseconds. `observe` is told each event but rests.
+    pub fn run<A: FrameAllocator, R: Relocate>(
+        &mut self,
+        allocator: &A,
+        relocate: &mut R,
+        asks: &Asks,
+        stop: &AtomicBool,
+        mut observe: impl FnMut(&Event),
+    ) {
+        let began = Instant::now();
+        while !stop.load(Ordering::Acquire) {
+            let now = began.elapsed().as_nanos() as u64;
+            let fmfi = || Fmfi::of::<A::Geometry>(&allocator.stats());
+            let until = match self.step(now, allocator, relocate, asks, fmfi) {
+                Event::Resting(until) | Event::Limited(until) => until,
+                event => {
+                    observe(&event);
+                    let rests = matches!(event, Event::Below(_));
+                    if rests { now.saturating_add(self.settings().rest) } else { now }
+                }
+            };
+            if until > now {
+                park_timeout(Duration::from_nanos(until - now));
+            }
+        }
+        self.cancel(allocator, asks);
+    }
+}
+
 /// A daemon on a thread of its own, until it is stopped or dropped. Its clock counts nanoseconds.
 #[derive(Debug)]
 pub struct Background {
@@ -52,19 +83,7 @@ impl Background {
                 return Counters::default();
             };
             let mut daemon = Daemon::new(settings, index, &mut memory);
-            let began = Instant::now();
-            while !stopped.load(Ordering::Acquire) {
-                let now = began.elapsed().as_nanos() as u64;
-                let fmfi = || Fmfi::of::<A::Geometry>(&allocator.stats());
-                match daemon.step(now, &*allocator, &mut relocate, asked, fmfi) {
-                    Event::Resting(until) | Event::Limited(until) => {
-                        park_timeout(Duration::from_nanos(until.saturating_sub(now)));
-                    }
-                    Event::Below(_) => park_timeout(Duration::from_nanos(daemon.settings().rest)),
-                    Event::Started { .. } | Event::Worked(_) | Event::Finished(_) => {}
-                }
-            }
-            daemon.cancel(&*allocator, asked);
+            daemon.run(&*allocator, &mut relocate, asked, &stopped, |_| {});
             *daemon.counters()
         };
         let thread = Builder::new().name("woodlot-compact".into()).spawn(body)?;

@@ -335,7 +335,10 @@ fn two_compactions_of_one_range_exclude_each_other() {
     let mut one = plan(range(2..4), &mut one, &zone, &mut owner);
     let mut other = plan(Setup { slot: RIVAL, ..range(3..5) }, &mut other, &zone, &mut owner);
     one.step(&*zone, &mut owner);
+    // It gives back what it has isolated up to there.
+    assert_eq!(other.step(&*zone, &mut owner), Step::Looked);
     assert_eq!(other.step(&*zone, &mut owner), Step::Done(Stop::Taken));
+    assert_eq!(zone.stats().isolated_huge, 2);
     assert_eq!(other.report::<Base4K>().taken, 1);
     assert!(one.run(usize::MAX, &*zone, &mut owner));
     assert_eq!(one.report::<Base4K>().won, 2);
@@ -446,4 +449,57 @@ fn what_is_kept_is_allocated() {
         zone.free(huge.first::<Base4K>(), Order(9), COMPACT).unwrap();
     }
     owner.check_all(&zone);
+}
+
+#[test]
+fn no_step_of_a_range_is_longer_for_a_longer_range() {
+    let zone = zone(200);
+    let mut owner = filled(&zone, &[0; 200], 1);
+    let mut memory = vec![Candidate::EMPTY; 200];
+    for pinned in [false, true] {
+        let pin = pinned.then(|| owner.alloc_at(&zone, 5 * HUGE, 0, true));
+        let mut work =
+            Compaction::plan(range(0..199), &mut memory, &*zone, &mut owner, regions(&zone))
+                .unwrap();
+        let (mut before, mut most) = (0, 0);
+        while !matches!(work.step(&*zone, &mut owner), Step::Done(_)) {
+            let isolated = zone.stats().isolated_huge;
+            most = most.max(isolated);
+            assert!(isolated.abs_diff(before) <= 64, "{before} and then {isolated}");
+            before = isolated;
+        }
+        assert_eq!(most, 199);
+        assert!(before <= 64, "the last step gave {before} back");
+        pin.into_iter().for_each(|pin| owner.free(&zone, pin));
+    }
+    owner.check_all(&zone);
+}
+
+#[test]
+fn where_nobody_has_room_the_run_ends() {
+    for manner in [Manner::Matching, Manner::Fingers] {
+        let zone = zone(4);
+        let mut owner = filled(&zone, &[500, 490, 12, 10], 1);
+        let mut memory = memory();
+        let setup = Setup { manner, ..huge(2) };
+        let mut work = plan(setup, &mut memory, &zone, &mut owner);
+        while !matches!(work.step(&*zone, &mut owner), Step::Moved(..)) {}
+        // Others take all that is left elsewhere.
+        while owner.alloc(&zone, Order(0), false).is_some() {}
+        let mut gave_up = 0;
+        let stop = loop {
+            match work.step(&*zone, &mut owner) {
+                Step::GaveUp(_) => gave_up += 1,
+                Step::Done(stop) => break stop,
+                _ => {}
+            }
+        };
+        let report = work.report::<Base4K>();
+        assert_eq!(
+            (stop, gave_up, report.won, report.blocked),
+            (Stop::NoRoom, 1, 0, 0),
+            "{manner:?}"
+        );
+        owner.check_all(&zone);
+    }
 }

@@ -9,7 +9,7 @@ use woodlot_compact::{
     alloc_or_ask,
 };
 use woodlot_frame::{AllocError, Base4K, FrameAllocator, FrameId, HugeId, Order, Request};
-use world::{COMPACT, HUGE, Owner, RIVAL, SLOT, Zone, zone};
+use world::{COMPACT, HUGE, Mood, Owner, RIVAL, SLOT, Zone, zone};
 
 /// A zone with so many frames in use in each huge frame.
 fn filled(used: &[usize], seed: u64) -> (Zone, Owner) {
@@ -338,4 +338,71 @@ fn who_waits_for_a_daemon_that_is_cancelled_is_answered() {
     assert!(rig.daemon.cancel(&*zone, rig.asks).is_some());
     assert!(rig.asks.is_answered(second));
     owner.check_all(&zone);
+}
+
+#[test]
+fn who_asks_for_neighbours_gets_neighbours() {
+    // The emptiest two are no neighbours, and of the two first ones nothing is in use but what cannot move.
+    let (zone, mut owner) = filled(&[1, 0, 200, 10, 100, 120, 10, 200], 1);
+    owner.blocks.values_mut().next().unwrap().pinned = true;
+    owner.tells_pinned = true;
+    let one = owner.alloc_at(&zone, HUGE, 0, false);
+    let asks = Asks::new();
+    let parts = parts(&zone);
+    let mut chunks = vec![Chunk::default(); Index::chunks_for(&parts, 0)];
+    let mut memory = vec![Candidate::EMPTY; 8];
+    let index = Index::new(&mut chunks, &parts, 0).unwrap();
+    let mut rig = Rig { daemon: Daemon::new(settings(), index, &mut memory), asks: &asks, now: 0 };
+    let request = Request::movable(Order(10), SLOT);
+    let mut events = Vec::new();
+    let frame = alloc_or_ask(&*zone, request, &asks, Patience::Wait, || {
+        // Somebody else asks for one huge frame beside it, and waits no longer than the run after.
+        if events.is_empty() {
+            asks.ask(1);
+        }
+        events.push(rig.step(&zone, &mut owner));
+        true
+    });
+    let frame = frame.expect("200 and 10, or 100 and 120, can be moved away");
+    let started = |event: &Event| match event {
+        Event::Started { regions, .. } => Some(*regions),
+        _ => None,
+    };
+    let runs: Vec<usize> = events.iter().filter_map(started).collect();
+    assert_eq!(runs[0], 0, "it looks for one block first");
+    assert!(runs[1..].iter().all(|&regions| regions > 0) && runs.len() == 2, "{runs:?}");
+    owner.take(frame, Order(10), false);
+    owner.free(&zone, one);
+    owner.check_all(&zone);
+}
+
+#[test]
+fn moves_that_are_refused_count_for_the_rate() {
+    let (zone, mut owner) = filled(&[100, 200, 200, 250], 1);
+    owner.mood = Mood::Moody(100);
+    rig!(rig, zone, Settings { moves: 2, interval: 10, ..settings() }, 2);
+    let mut refused = 0;
+    loop {
+        match rig.step(&zone, &mut owner) {
+            Event::Limited(until) => {
+                assert_eq!((refused, until), (2, 10));
+                break;
+            }
+            Event::Worked(Step::Refused(..)) => refused += 1,
+            Event::Finished(report) => panic!("{refused} were copied in vain: {report:?}"),
+            _ => {}
+        }
+    }
+    assert!(rig.daemon.cancel(&*zone, rig.asks).is_some());
+    owner.check_all(&zone);
+}
+
+#[test]
+fn by_the_counters_the_index_is_above_the_threshold_with_few_single_frames() {
+    // What the settings say of it.
+    let index = |huge: usize, single: usize| {
+        Fmfi::of_counts::<Base4K>(huge * HUGE + single, huge).index(Order(9))
+    };
+    assert!(index(7000, 2990) <= settings().threshold && index(7000, 3010) > settings().threshold);
+    assert!((0..5000).all(|single| index(1, single) >= 0));
 }

@@ -6,6 +6,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+use woodlot_compact::PlanError;
 use woodlot_frame::{AllocError, FreeError, InitError, Order};
 use woodlot_zone::{OwnersError, ZoneError};
 
@@ -299,6 +300,10 @@ pub enum PoolError {
     },
     /// The block that is to be put into the claim is not of its pool or order, or the claim is full.
     NotOfClaim,
+    /// The target of a compaction is none, or none that can be won.
+    NotCompacted(PlanError),
+    /// A pool that processes share is not compacted: a process that died would leave the huge frame that it empties hidden.
+    Shared,
 }
 
 impl fmt::Display for PoolError {
@@ -325,6 +330,8 @@ impl fmt::Display for PoolError {
             Self::NotOfClaim => {
                 f.write_str("the block is of another pool or order, or the claim is full")
             }
+            Self::NotCompacted(cause) => write!(f, "nothing to compact: {cause}"),
+            Self::Shared => f.write_str("a pool that processes share is not compacted"),
         }
     }
 }
@@ -335,6 +342,7 @@ impl Error for PoolError {
             Self::NotProvided { cause, .. } | Self::NotTaken { cause, .. } => Some(cause),
             Self::Place(cause) => Some(cause),
             Self::NotAllocated(cause) => Some(cause),
+            Self::NotCompacted(cause) => Some(cause),
             _ => None,
         }
     }

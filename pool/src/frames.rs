@@ -568,9 +568,51 @@ impl Frames {
 
     #[inline]
     fn request(&self, order: Order) -> Request {
+        Request::new(order, Self::class(order), self.slots.current())
+    }
+
+    /// What blocks of an order are allocated for.
+    #[inline]
+    pub(crate) fn class(order: Order) -> Class {
         let huge = u32::from(order.0) >= Base4K::HUGE_ORDER;
-        let class = if huge { Class::HUGE } else { Class::MOVABLE };
-        Request::new(order, class, self.slots.current())
+        if huge { Class::HUGE } else { Class::MOVABLE }
+    }
+}
+
+/// What compaction needs.
+impl Frames {
+    /// The engine, of all processes that have the pool.
+    pub(crate) fn zone(&self) -> &Zone {
+        self.engine.zone()
+    }
+
+    /// May other processes have frames of it?
+    pub(crate) fn is_shared(&self) -> bool {
+        self.engine.is_shared()
+    }
+
+    /// The slot of this thread.
+    pub(crate) fn slot(&self) -> Slot {
+        self.slots.current()
+    }
+
+    /// Takes back what threads keep.
+    pub(crate) fn take_back(&self) {
+        if !self.magazines.is_empty() {
+            drop(self.lock());
+        }
+    }
+
+    /// Sees to it that a block has memory, which is the caller's.
+    pub(crate) fn make_resident(&self, first: FrameId, order: Order) -> Result<(), PoolError> {
+        self.back_units(self.units_of(first, order.frames()))
+    }
+
+    /// A huge frame has become free as a whole: it may be time to give memory back.
+    pub(crate) fn won(&self) {
+        if let Some(mark) = &self.mark {
+            self.look(mark, self.slots.current().0, HUGE);
+        }
     }
 }
 

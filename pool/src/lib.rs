@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!   Block, Run, Claim,    handles that borrow the pool
-//!   Wired
+//!   Wired, Movable
 //!   Pool                  what a program calls
 //!   Frames                the engine LLFree, and which memory the system has
 //!   Common                a zone, an owner table and locks, where several processes have the pool
@@ -23,6 +23,7 @@
 
 mod block;
 mod claim;
+mod compact;
 mod engine;
 mod error;
 mod frames;
@@ -56,4 +57,5 @@ pub use place::Stays;
 pub use pool::Pool;
 pub use view::{Process, Seen, View};
 pub use wired::Wired;
-pub use woodlot_frame::{FrameId, Order};
+pub use woodlot_compact::{Asks, Counters, Event, PlanError, Report, Settings, Stop, Target};
+pub use woodlot_frame::{FrameId, HugeId, Order};

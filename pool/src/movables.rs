@@ -13,8 +13,8 @@
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
-use woodlot_frame::FrameId;
 use woodlot_frame::atomics::{AtomicU32, Ordering};
+use woodlot_frame::{Base4K, FrameId, Order};
 
 use crate::place::{Lies, Place, Stays};
 use crate::zeroed::{Zero, Zeroed};
@@ -73,6 +73,16 @@ impl Movables {
     #[inline]
     pub(crate) fn place(&self, handle: u32) -> &Place {
         &self.places[handle as usize]
+    }
+
+    /// The block that a frame belongs to, at this moment.
+    pub(crate) fn block_of(&self, frame: FrameId) -> Option<Lies> {
+        let has = |lies: &Lies| frame.0 >> lies.order.0 == lies.first.0 >> lies.order.0;
+        Order::all::<Base4K>().find_map(|order| {
+            let first = frame.0 >> order.0 << order.0;
+            let handle = self.owners.get(first)?.0.load(Ordering::Relaxed).checked_sub(1)?;
+            self.place(handle).lies().filter(|lies| lies.first.0 == first && has(lies))
+        })
     }
 
     /// Moves the block that lies somewhere to another place, by its frames alone.

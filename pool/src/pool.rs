@@ -155,6 +155,10 @@ impl Pool {
         Claim::new(&self.frames, order, blocks)
     }
 
+    pub(crate) fn frames(&self) -> &Frames {
+        &self.frames
+    }
+
     /// The handle of a block whose [`into_frame`](Block::into_frame) gave its number. It may name a part of such a
     /// block; each part is freed by itself then. In a [shared](Options::shared) pool the number may be another process's,
     /// and the block is this one's from now on. If that process dies before, the block is free, or somebody else's.

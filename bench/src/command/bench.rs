@@ -8,6 +8,8 @@ use clap::builder::PathBufValueParser;
 use clap::{Args, Subcommand};
 use woodlot_frame::Order;
 
+#[cfg(target_os = "linux")]
+use super::daemon::{DaemonArgs, daemon};
 use super::domains::{DomainsArgs, domains};
 use super::kmem::{KmemArgs, kmem};
 #[cfg(target_os = "linux")]
@@ -42,6 +44,9 @@ pub enum Others {
     /// Measure moves of memory that is in use: how fast, what they win, how long others wait
     #[cfg(target_os = "linux")]
     Moves(MovesArgs),
+    /// Measure allocations beside a daemon that compacts what is in use, and without it
+    #[cfg(target_os = "linux")]
+    Daemon(DaemonArgs),
 }
 
 /// How to measure.
@@ -125,6 +130,8 @@ pub fn bench(args: BenchArgs) -> Result<ExitCode, Failure> {
         Some(Others::Wiring(args)) => return wiring(args),
         #[cfg(target_os = "linux")]
         Some(Others::Moves(args)) => return moves(args),
+        #[cfg(target_os = "linux")]
+        Some(Others::Daemon(args)) => return daemon(args),
         None => {}
     }
     let mut screen = Screen::default();

@@ -3,6 +3,8 @@
 //! exit code.
 
 mod bench;
+#[cfg(target_os = "linux")]
+mod daemon;
 mod domains;
 mod frag;
 mod instructions;
@@ -15,6 +17,8 @@ pub mod values;
 mod wiring;
 
 pub use bench::{BenchArgs, Others, bench};
+#[cfg(target_os = "linux")]
+pub use daemon::DaemonArgs;
 pub use domains::DomainsArgs;
 pub use frag::{FragArgs, frag};
 pub use instructions::{InstructionsArgs, instructions};
@@ -87,6 +91,7 @@ mod tests {
             "bench stacks --stacks 0",
             "bench wiring --repetitions 0",
             "bench moves --kept 100",
+            "bench daemon --repetitions 0",
             "frag --churn -1",
             "frag --churn NaN",
             "frag --slots 0",

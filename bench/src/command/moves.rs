@@ -7,10 +7,11 @@ use clap::Args;
 use woodlot_frame::Order;
 
 use crate::Failure;
-use crate::moves::{Cost, Seen, Waits, cost, storm, win};
+use crate::moves::{Cost, Seen, cost, storm, win};
 use crate::output::{Machine, Screen, must_be_available};
 use crate::size::Size;
 use crate::statistics::Summary;
+use crate::waits::Waits;
 
 /// Blocks that are read, written and moved.
 const BLOCKS: usize = 64;

@@ -1,0 +1,195 @@
+//! Compaction of a pool: its movable blocks are brought together until huge frames are free.
+//!
+//! ```text
+//!   compact, compact_until ─► Compaction, Daemon (woodlot-compact)
+//!                                 │ isolates a huge frame, asks for its blocks        engine
+//!                                 └► Mover: which block is it, copy it                movables, place
+//! ```
+//!
+//! 1. A block that receives is compaction's. Its unit may not be resident yet, for others may be about to make it so: the
+//!    mover does so before it copies.
+//! 2. A frame that is in use and begins no movable block may be one that a thread keeps. Magazines are emptied before a run, and
+//!    once more for each huge frame in which such a frame is met. What is in use after that is pinned.
+
+use std::sync::atomic::AtomicBool;
+
+use woodlot_compact::{
+    Asks, Block, Candidate, Chunk, Compaction, Counters, Daemon, Event, Index, Lookup, Manner,
+    Refusal, Relocate, Report, Settings, Setup, Step, Target,
+};
+use woodlot_frame::{Base4K, FrameAllocator, FrameId, HugeId};
+
+use crate::engine::Zone;
+use crate::error::PoolError;
+use crate::frames::Frames;
+use crate::place::{Lies, Stays};
+use crate::pool::Pool;
+
+/// log2 of the huge frames of a chunk of the daemon's index: 64 MiB.
+const CHUNK: u32 = 5;
+
+impl Pool {
+    /// Moves [movable](Self::alloc_movable) blocks together until the target is won, and returns what was done. What is won is
+    /// free, for anybody. Threads go on reading, writing, allocating and freeing.
+    ///
+    /// ```
+    /// use woodlot_pool::{Options, Order, Stop, Target};
+    ///
+    /// let pool = Options::new(16 << 20).build()?;
+    /// let mut blocks = Vec::new();
+    /// while let Ok(block) = pool.alloc_movable(Order(0)) {
+    ///     blocks.push(block);
+    /// }
+    /// // Every fourth one stays: three of four frames are free, and no huge frame is.
+    /// blocks.retain(|block| block.frame().0 % 4 == 0);
+    /// assert!(pool.alloc(Order(9)).is_err());
+    /// let report = pool.compact(Target::Huge(2))?;
+    /// assert_eq!((report.stop, report.won, report.moves), (Some(Stop::Won), 2, 2 * 128));
+    /// let huge = pool.alloc_batch(Order(9), 2)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`PoolError::NotCompacted`] where the target is none, or none that can be won; [`PoolError::Shared`].
+    ///
+    /// # Progress
+    /// Linear in the pool's huge frames, and copies the blocks that move. Writers of a block wait while it is copied, readers do
+    /// not. The free frames of a huge frame that is being emptied, of all of them where the target is a range or a block, are
+    /// nobody's meanwhile: an allocation can fail for want of them.
+    pub fn compact(&self, target: Target) -> Result<Report, PoolError> {
+        self.frames().compact(target)
+    }
+
+    /// The daemon of the pool, on this thread, until `stop` is set; returns what it has done. The slot of the settings is not
+    /// used: the pool has slots of its own. `observe` is told what it does. Whoever asks it for huge frames ([`Asks::ask`]) unparks
+    /// this thread.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicBool, Ordering};
+    /// use woodlot_pool::{Asks, Options, Settings};
+    ///
+    /// let pool = Options::new(16 << 20).build()?;
+    /// let (stop, asks) = (AtomicBool::new(false), Asks::new());
+    /// let counters = std::thread::scope(|scope| {
+    ///     let daemon = scope.spawn(|| pool.compact_until(&stop, &asks, Settings::default(), |_| {}));
+    ///     // The program, which uses the pool.
+    ///     stop.store(true, Ordering::Release);
+    ///     daemon.thread().unpark();
+    ///     daemon.join().expect("it does not panic")
+    /// })?;
+    /// assert_eq!(counters.all.won, 0);
+    /// # Ok::<(), woodlot_pool::PoolError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`PoolError::Shared`].
+    ///
+    /// # Progress
+    /// A step moves one block at the most; see [`Settings`]. Others wait as for [`compact`](Self::compact).
+    pub fn compact_until(
+        &self,
+        stop: &AtomicBool,
+        asks: &Asks,
+        settings: Settings,
+        observe: impl FnMut(&Event),
+    ) -> Result<Counters, PoolError> {
+        self.frames().compact_until(stop, asks, settings, observe)
+    }
+}
+
+impl Frames {
+    fn compact(&self, target: Target) -> Result<Report, PoolError> {
+        let zone = self.own_zone()?;
+        let all = zone.zone().huge_range::<Base4K>();
+        let mut memory = vec![Candidate::EMPTY; all.end.0 - all.start.0];
+        let setup = Setup { target, manner: Manner::Matching, slot: self.slot(), keep: false };
+        let mut mover = Mover::new(self);
+        self.take_back();
+        let regions = std::iter::once(all);
+        let work = Compaction::plan(setup, &mut memory, zone, &mut mover, regions);
+        let mut work = work.map_err(PoolError::NotCompacted)?;
+        loop {
+            match work.step(zone, &mut mover) {
+                Step::Won(_) => self.won(),
+                Step::Done(_) => return Ok(work.report::<Base4K>()),
+                _ => {}
+            }
+        }
+    }
+
+    fn compact_until(
+        &self,
+        stop: &AtomicBool,
+        asks: &Asks,
+        settings: Settings,
+        mut observe: impl FnMut(&Event),
+    ) -> Result<Counters, PoolError> {
+        let zone = self.own_zone()?;
+        let parts = [zone.zone().huge_range::<Base4K>()];
+        let mut chunks = vec![Chunk::default(); Index::chunks_for(&parts, CHUNK)];
+        let mut memory = vec![Candidate::EMPTY; parts[0].end.0 - parts[0].start.0];
+        let index = Index::new(&mut chunks, &parts, CHUNK).expect("a pool has a huge frame");
+        let settings = Settings { slot: self.slot(), ..settings };
+        let mut daemon = Daemon::new(settings, index, &mut memory);
+        daemon.run(zone, &mut Mover::new(self), asks, stop, |event| {
+            match event {
+                Event::Started { .. } => self.take_back(),
+                Event::Worked(Step::Won(_)) => self.won(),
+                _ => {}
+            }
+            observe(event);
+        });
+        Ok(*daemon.counters())
+    }
+
+    /// The engine, if no other process has frames of it.
+    fn own_zone(&self) -> Result<&Zone, PoolError> {
+        if self.is_shared() { Err(PoolError::Shared) } else { Ok(self.zone()) }
+    }
+}
+
+/// Moves the blocks of a pool.
+struct Mover<'p> {
+    frames: &'p Frames,
+    /// The last huge frame for which threads gave back what they keep.
+    asked: Option<HugeId>,
+}
+
+impl Mover<'_> {
+    fn new(frames: &Frames) -> Mover<'_> {
+        Mover { frames, asked: None }
+    }
+
+    /// The movable block that a frame belongs to.
+    fn block(&self, frame: FrameId) -> Option<Block> {
+        let Lies { first, order } = self.frames.movables_if_any()?.block_of(frame)?;
+        Some(Block { first, order, class: Frames::class(order) })
+    }
+}
+
+impl Relocate for Mover<'_> {
+    fn block_at(&mut self, frame: FrameId) -> Lookup {
+        if let Some(block) = self.block(frame) {
+            return Lookup::Movable(block);
+        }
+        let huge = Some(frame.huge::<Base4K>());
+        if self.asked != huge {
+            self.asked = huge;
+            self.frames.take_back();
+        }
+        if self.frames.zone().used_map(frame) >> (frame.0 & 63) & 1 == 0 {
+            return Lookup::Gone;
+        }
+        // A thread may have made it a movable block meanwhile.
+        self.block(frame).map_or(Lookup::Pinned, Lookup::Movable)
+    }
+
+    fn relocate(&mut self, block: Block, to: FrameId) -> Result<(), Refusal> {
+        let Block { first, order, .. } = block;
+        self.frames.make_resident(to, order).map_err(|_| Refusal::Failed)?;
+        self.frames.relocate(Lies { first, order }, to).map_err(|stays| match stays {
+            Stays::NotMovable => Refusal::Gone,
+            Stays::InUse => Refusal::Failed,
+        })
+    }
+}
