@@ -8,17 +8,15 @@
 //! 1. A thread alone changes its flag; a handler leaves it as it was.
 //! 2. Locks of the heap are taken by threads that are busy.
 //! 3. A thread that forks is marked so only while it has every lock: it may let go of them, and take them again.
-//! 4. Blocks are parked one by one, and taken all at once, so that nobody looks into a block that another thread has.
 //!
 //! The flag is a word of the thread itself, at an offset that the loader knows: a library that is preloaded and a program
 //! have room there from their start.
 //!
-//! *Progress*: wait-free, but for parking: lock-free.
+//! *Progress*: wait-free.
 
 use core::arch::{asm, global_asm};
-use core::ptr::{self, NonNull};
 
-use woodlot_frame::atomics::{AtomicU32, AtomicU64, Ordering, compiler_fence};
+use woodlot_frame::atomics::{AtomicU32, Ordering, compiler_fence};
 
 global_asm!(
     ".pushsection .tbss.woodlot_malloc_busy, \"awT\", %nobits",
@@ -36,9 +34,6 @@ global_asm!(
 const SLOW: u32 = 1;
 /// It has every lock, and forks.
 const FORKING: u32 = 2;
-
-/// Blocks that signal handlers have freed: the address of the first one, which begins with that of the next.
-static PARKED: AtomicU64 = AtomicU64::new(0);
 
 /// This thread's flag: 0, [`SLOW`] or [`FORKING`].
 #[cfg(target_arch = "x86_64")]
@@ -113,38 +108,4 @@ impl Drop for Busy {
         compiler_fence();
         self.0.store(0, Ordering::Relaxed);
     }
-}
-
-/// Keeps a block until a slow path ends.
-///
-/// # Safety
-/// The block has 8 bytes at least, and is the caller's, who gives it away.
-#[cold]
-pub(crate) unsafe fn park(block: NonNull<u8>) {
-    let address = block.as_ptr().expose_provenance() as u64;
-    let mut first = PARKED.load(Ordering::Relaxed);
-    loop {
-        // SAFETY: as the caller says.
-        unsafe { block.cast::<u64>().write(first) };
-        match PARKED.compare_exchange(first, address, Ordering::Release, Ordering::Relaxed) {
-            Ok(_) => return,
-            Err(now) => first = now,
-        }
-    }
-}
-
-/// Is there a parked block?
-pub(crate) fn is_any_parked() -> bool {
-    PARKED.load(Ordering::Relaxed) != 0
-}
-
-/// All parked blocks. They are the caller's.
-pub(crate) fn parked() -> impl Iterator<Item = NonNull<u8>> {
-    let mut next = PARKED.swap(0, Ordering::Acquire);
-    core::iter::from_fn(move || {
-        let block = NonNull::new(ptr::with_exposed_provenance_mut::<u8>(next as usize))?;
-        // SAFETY: whoever parked the block has written the next one's address there.
-        next = unsafe { block.cast::<u64>().read() };
-        Some(block)
-    })
 }

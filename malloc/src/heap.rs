@@ -13,9 +13,10 @@ use core::ptr::NonNull;
 
 use woodlot_kmem::{Cookie, Kmem, PAGE, SizeStats, Sizes, Wide};
 
-use crate::busy::{self, Busy};
+use crate::busy::Busy;
 use crate::large::{LARGEST, Large};
 use crate::misuse::{self, Abort};
+use crate::parked;
 use crate::rseq::Rseq;
 use crate::segments::Segments;
 use crate::threads::Threads;
@@ -87,10 +88,10 @@ fn while_forking<T>(work: impl FnOnce() -> T) -> Option<T> {
 
 /// Frees what handlers have parked, also those that come meanwhile.
 fn free_parked() {
-    while busy::is_any_parked() {
+    while parked::is_any() {
         let Some(_busy) = Busy::enter() else { return };
         // SAFETY: who has parked a block has given it away.
-        busy::parked().for_each(|block| unsafe { free_at_last(block) });
+        parked::take_all(|block| unsafe { free_at_last(block) });
     }
 }
 
@@ -149,8 +150,8 @@ pub unsafe fn free(block: NonNull<u8>) {
 unsafe fn free_slowly(block: NonNull<u8>) {
     // SAFETY: as the caller says.
     unsafe {
-        if slowly(|| free_at_last(block)).is_none() {
-            busy::park(block);
+        if slowly(|| free_at_last(block)).is_none() && !parked::park(block) {
+            misuse::twice(block);
         }
     }
 }

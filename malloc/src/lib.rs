@@ -7,7 +7,7 @@
 //!   heap        what becomes of a request                                        heap
 //!   kmem        caches of CPUs, global layer, slabs                              woodlot-kmem
 //!   Rseq        a CPU's cache, by restartable sequences                          rseq
-//!   Busy        threads in a slow path, for signal handlers                       busy
+//!   Busy        threads in a slow path, and what signal handlers free meanwhile  busy, parked
 //!   Hot         the words that every call reads                                  hot
 //!   Threads     a thread's cache, where there are none                           threads
 //!   Segments    pages: zones of 4 GiB over one range of addresses                segments, segment
@@ -28,6 +28,7 @@ mod hot;
 mod large;
 mod misuse;
 pub mod outside;
+mod parked;
 mod rseq;
 mod segment;
 mod segments;

@@ -24,6 +24,12 @@ pub(crate) fn foreign(block: NonNull<u8>) -> ! {
     abort(format_args!("{}", Misuse::Foreign(block.as_ptr())))
 }
 
+/// A signal handler has freed a block twice.
+#[cold]
+pub(crate) fn twice(block: NonNull<u8>) -> ! {
+    abort(format_args!("{}", Misuse::DoubleFree(block.as_ptr())))
+}
+
 fn abort(what: fmt::Arguments<'_>) -> ! {
     let mut line = Line { bytes: [0; LINE], len: 0 };
     // What does not fit is left out.

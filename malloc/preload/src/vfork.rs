@@ -2,15 +2,18 @@
 //! tell it on which CPU it is.
 //!
 //! ```text
-//!   vfork ─┬─ child    CPU of the thread ← none: it goes past the caches of the CPUs
-//!          └─ parent   waits … CPU of the thread ← the one that the system has said last
+//!   CPU of the thread ← none ── vfork ─┬─ child    goes past the caches of the CPUs, its signal handlers as well
+//!   └── aborts until the call ─┘       └─ parent   waits … CPU of the thread ← the one that the system has said last
 //! ```
 //!
 //! 1. The system registers no restartable sequences for the child, and aborts none there. The area of the thread has the CPU
 //!    on which the parent was last; another thread may use that CPU's cache.
-//! 2. *cpu_id* of the area is [`Hot::NO_CPU`] from the child's first instruction behind the call to the parent's first one. The
-//!    parent's goes back by a sequence that copies *cpu_id_start*, as the system may move the thread meanwhile.
-//! 3. Where the area had no CPU before, as in the child of a child, it stays as it was.
+//! 2. *cpu_id* of the area is [`Hot::NO_CPU`] when the call begins: it is written by a sequence that ends with the call's own
+//!    instruction. If the system has said the CPU anew before the call, it has aborted the sequence.
+//! 3. A system may restart the call for a signal, say the CPU anew and abort nothing, as it expects no calls in sequences. So the
+//!    child writes [`Hot::NO_CPU`] too. Linux 6.18 aborts there.
+//! 4. The parent's *cpu_id* goes back by a sequence that copies *cpu_id_start*, as the system may move the thread meanwhile.
+//! 5. Where the area had no CPU before, as in the child of a child, it stays as it was.
 
 use core::arch::naked_asm;
 use std::ffi::c_int;
@@ -27,43 +30,55 @@ use crate::set_errno;
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vfork() -> libc::pid_t {
     naked_asm!(
-        sequence_descriptor!(),
         "lea rdx, [rip + {hot} + {CACHES}]",
         "mov rsi, [rdx + {AREA}]",
-        // r9d: the CPU, if there was one.
-        "mov r9d, {NO_CPU}",
-        "cmp rsi, {NO_AREA}",
-        "jbe 8f",
-        "mov r9d, fs:[rsi + {CPU_ID}]",
-        "8:",
         // The child's calls write over the return address.
         "pop rdi",
-        "mov eax, {VFORK}",
-        "syscall",
-        "push rdi",
-        "cmp r9d, [rdx + {CPUS}]",
-        "jae 3f",
-        "test eax, eax",
-        "jnz 5f",
-        "mov dword ptr fs:[rsi + {CPU_ID}], {NO_CPU}",
-        "ret",
+        "cmp rsi, {NO_AREA}",
+        "jbe 8f",
+        "mov ecx, fs:[rsi + {CPU_ID}]",
+        "cmp ecx, [rdx + {CPUS}]",
+        "jae 8f",
+        sequence_descriptor!(),
         "5:",
         "lea rcx, [rip + 7b]",
         "mov fs:[rsi + {RSEQ_CS}], rcx",
         "2:",
-        // The system has said it anew, or nobody has changed it: there was no child.
+        "mov dword ptr fs:[rsi + {CPU_ID}], {NO_CPU}",
+        "mov eax, {VFORK}",
+        "syscall",
+        "3:",
+        sequence_abort!(),
+        "push rdi",
+        "test eax, eax",
+        "jnz 5f",
+        // The child of a call that was restarted.
+        "mov dword ptr fs:[rsi + {CPU_ID}], {NO_CPU}",
+        "ret",
+        sequence_descriptor!(),
+        "5:",
+        "lea rcx, [rip + 7b]",
+        "mov fs:[rsi + {RSEQ_CS}], rcx",
+        "2:",
+        // If it is not this, the system has said it anew.
         "cmp dword ptr fs:[rsi + {CPU_ID}], {NO_CPU}",
         "jne 3f",
         "mov ecx, fs:[rsi + {CPU_ID_START}]",
         "mov fs:[rsi + {CPU_ID}], ecx",
         "3:",
-        "test eax, eax",
-        "js 6f",
-        "ret",
+        sequence_abort!(),
         "6:",
+        "test eax, eax",
+        "js 9f",
+        "ret",
+        "8:",
+        "mov eax, {VFORK}",
+        "syscall",
+        "push rdi",
+        "jmp 6b",
+        "9:",
         "mov edi, eax",
         "jmp {failed}",
-        sequence_abort!(),
         hot = sym HOT,
         CACHES = const Hot::CACHES,
         AREA = const Hot::AREA,

@@ -17,10 +17,12 @@
 #include <stddef.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #pragma GCC diagnostic ignored "-Walloc-size-larger-than="
@@ -451,20 +453,92 @@ static void bare_forks(void) {
     }
 }
 
-// From here on the system refuses this call.
-static void forbid(unsigned call) {
+// From here on the system does this instead of a call.
+static void replace(unsigned call, unsigned action) {
     struct sock_filter filter[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, action),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
     struct sock_fprog program = {.len = sizeof filter / sizeof *filter, .filter = filter};
     CHECK(!prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
     CHECK(!prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program));
+}
+
+// From here on the system refuses this call.
+static void forbid(unsigned call) {
+    replace(call, SECCOMP_RET_ERRNO | EPERM);
     errno = 0;
     CHECK(syscall((long)call, 0, 0, 0) == -1 && errno == EPERM);
 }
+
+static void (*in_call)(void);
+static void handle_call(int signal, siginfo_t *info, void *context) {
+    (void)signal, (void)info;
+    // What the call has come to.
+#ifdef __x86_64__
+    ((ucontext_t *)context)->uc_mcontext.gregs[REG_RAX] = -EPERM;
+#else
+    ((ucontext_t *)context)->uc_mcontext.regs[0] = -EPERM;
+#endif
+    if (in_call) in_call();
+    in_call = NULL;
+}
+
+// Has a signal handler run this in the middle of malloc_trim, where that gives memory back, and so has locks.
+static void in_trim(void (*call)(void)) {
+    // Memory to give back.
+    static void *blocks[300];
+    for (int at = 0; at < 300; at++) CHECK((blocks[at] = hide(malloc(100000))));
+    for (int at = 0; at < 300; at++) free(blocks[at]);
+    struct sigaction action = {.sa_sigaction = handle_call, .sa_flags = SA_SIGINFO};
+    CHECK(!sigaction(SIGSYS, &action, NULL));
+    in_call = call;
+    replace(SYS_madvise, SECCOMP_RET_TRAP);
+    malloc_trim(0);
+    CHECK(!in_call);
+}
+
+enum { PARKED = 2000 };
+static void *parked[PARKED];
+static void free_all(void) {
+    for (int at = 0; at < PARKED; at++) free(parked[at]);
+}
+
+// A handler frees more than a page has addresses of. All of it is free when the call that it has interrupted ends.
+static void freed_in_handler(void) {
+    static const size_t BYTES[] = {40, 4096, 6000, 50000, 5 << 20};
+    for (int at = 0; at < PARKED; at++) {
+        size_t bytes = BYTES[at % 100 ? at % 4 : 4];
+        parked[at] = hide(malloc(bytes));
+        CHECK(parked[at]);
+        memset(parked[at], at, bytes);
+    }
+    size_t before = resident();
+    in_trim(free_all);
+    CHECK(resident() + (90 << 20) < before);
+    use_heap();
+}
+
+static void *wrong;
+static void free_twice(void) { free(wrong); free(hide(wrong)); }
+// When the cache of the CPU is full, a free takes the slow path, which is interrupted.
+static void fill_and_free_twice(void) { free_all(); free_twice(); }
+static void twice_in_handler(void) {
+    for (int at = 0; at < PARKED; at++) parked[at] = hide(malloc(64));
+    wrong = hide(malloc(64));
+    in_trim(fill_and_free_twice);
+}
+static void twice_large_in_handler(void) { wrong = hide(malloc(10 << 20)); in_trim(free_twice); }
+static void free_page_again(void) { free(hide(wrong)); }
+static void again_in_handler(void) { wrong = hide(malloc(4096)); free(wrong); in_trim(free_page_again); }
+static long words[] = {1, 2, 3, 4};
+static void free_words(void) {
+    free(hide(words + 1));
+    CHECK(words[0] == 1 && words[1] == 2 && words[2] == 3 && words[3] == 4);
+}
+static void foreign_in_handler(void) { in_trim(free_words); }
 
 // The child has its parent's memory, and so the parent's caches: on each CPU in turn, which others use meanwhile.
 static void vforks(void) {
@@ -505,6 +579,42 @@ static void vforks(void) {
     pid_t refused = vfork();
     if (refused == 0) _exit(0);
     CHECK(refused == -1 && errno == EPERM);
+#endif
+}
+
+// What a child of vfork has at its first instruction, before it could say anything itself: no CPU.
+static void vfork_begins(void) {
+#ifdef __x86_64__
+    const ptrdiff_t *offset = dlsym(RTLD_DEFAULT, "__rseq_offset");
+    const unsigned *size = dlsym(RTLD_DEFAULT, "__rseq_size");
+    if (!offset || !*size) return;
+    volatile int *cpu = (int *)((char *)__builtin_thread_pointer() + *offset + 4);
+    use_heap();
+    pid_t parent = fork();
+    if (parent == 0) {
+        CHECK(!ptrace(PTRACE_TRACEME, 0, NULL, NULL) && !raise(SIGSTOP));
+        pid_t child = vfork();
+        if (child == 0) _exit(0);
+        CHECK(*cpu >= 0);
+        wait_for(child);
+        use_heap();
+        _exit(0);
+    }
+    int status = 0;
+    CHECK(waitpid(parent, &status, 0) == parent);
+    if (!WIFSTOPPED(status)) {
+        printf("processes may not be traced: left out\n");
+        return;
+    }
+    CHECK(!ptrace(PTRACE_SETOPTIONS, parent, NULL, (void *)(PTRACE_O_TRACEVFORK | PTRACE_O_EXITKILL)));
+    CHECK(!ptrace(PTRACE_CONT, parent, NULL, NULL) && waitpid(parent, &status, 0) == parent);
+    CHECK(status >> 8 == (SIGTRAP | PTRACE_EVENT_VFORK << 8));
+    unsigned long child = 0;
+    CHECK(!ptrace(PTRACE_GETEVENTMSG, parent, NULL, &child));
+    CHECK(waitpid((pid_t)child, &status, __WALL) == (pid_t)child && WIFSTOPPED(status));
+    CHECK((int)ptrace(PTRACE_PEEKDATA, (pid_t)child, (void *)cpu, NULL) == -3);
+    CHECK(!ptrace(PTRACE_DETACH, (pid_t)child, NULL, NULL) && !ptrace(PTRACE_DETACH, parent, NULL, NULL));
+    wait_for(parent);
 #endif
 }
 
@@ -610,8 +720,11 @@ static const struct { const char *name; void (*part)(void); } PARTS[] = {
     {"sizes", sizes}, {"zeroed", zeroed}, {"resized", resized}, {"aligned", aligned}, {"given_back", given_back},
     {"storm", storm_still}, {"storm_moved", storm_moved}, {"forks", forks}, {"short_lives", short_lives},
     {"early_forks", early_forks},
-    {"bare_forks", bare_forks}, {"vforks", vforks}, {"no_barriers", no_barriers}, {"barriers_forbidden", barriers_forbidden},
-    {"locked", locked}, {"signals", signals}, {"signal_storm", signal_storm}, {"plugins", plugins}, {"limited", limited}, {"foreign", foreign},
+    {"bare_forks", bare_forks}, {"vforks", vforks}, {"vfork_begins", vfork_begins},
+    {"no_barriers", no_barriers}, {"barriers_forbidden", barriers_forbidden},
+    {"locked", locked}, {"signals", signals}, {"signal_storm", signal_storm},
+    {"freed_in_handler", freed_in_handler}, {"twice_in_handler", twice_in_handler}, {"again_in_handler", again_in_handler},
+    {"twice_large_in_handler", twice_large_in_handler}, {"foreign_in_handler", foreign_in_handler}, {"plugins", plugins}, {"limited", limited}, {"foreign", foreign},
     {"inside_of_span", inside_of_span}, {"inside_of_large", inside_of_large}, {"twice_large", twice_large},
     {"twice_span", twice_span}, {"twice_page", twice_page}, {"twice_pages", twice_pages}, {"usable_of_foreign", usable_of_foreign}, {"inside_of_block", inside_of_block},
 };

@@ -52,7 +52,7 @@ fn run(mut command: Command) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-const PARTS: [&str; 18] = [
+const PARTS: [&str; 20] = [
     "sizes",
     "zeroed",
     "resized",
@@ -64,11 +64,13 @@ const PARTS: [&str; 18] = [
     "short_lives",
     "bare_forks",
     "vforks",
+    "vfork_begins",
     "no_barriers",
     "barriers_forbidden",
     "locked",
     "signals",
     "signal_storm",
+    "freed_in_handler",
     "plugins",
     "limited",
 ];
@@ -145,6 +147,10 @@ fn wrong_calls_end_the_process_with_one_line() {
         ("twice_span", nowhere),
         ("twice_page", "which is free already"),
         ("twice_pages", "which is free already"),
+        ("twice_in_handler", "which is free already"),
+        ("twice_large_in_handler", "which is free already"),
+        ("again_in_handler", nowhere),
+        ("foreign_in_handler", nowhere),
         ("inside_of_block", "which is not the begin of a block"),
     ] {
         let output = contract(part).output().expect("it runs");
