@@ -288,9 +288,25 @@ impl<'a, G: Geometry, P: Persistence> LLFree<'a, G, P> {
         mut found: Repairs,
         sync: impl Fn() -> Result<(), E>,
     ) -> Result<Repairs, E> {
+        if found.cut_open > 0 {
+            sync()?;
+            self.open_ends();
+        }
         self.resolve_records(&mut found, sync)?;
         self.total(TOTAL_FREE).store(found.free_frames as u64, Ordering::Relaxed);
         Ok(found)
+    }
+
+    /// Says of the huge frames that the zone's ends cut off that they are split, when their bits are durable.
+    #[cold]
+    fn open_ends(&self) {
+        let huge_frames = 0..self.lower.len();
+        for huge in huge_frames.filter(|&huge| self.inside(huge).len() < G::HUGE_FRAMES) {
+            self.lower.open_cut_off(huge);
+            let tree = huge / G::TREE_HUGE;
+            let now = Use::new(self.tree(tree), self.lower.count_whole(tree));
+            self.index.update(tree, None, now);
+        }
     }
 
     /// Does the tree that begins with huge frame `first` lie wholly in the zone?

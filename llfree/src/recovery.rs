@@ -83,7 +83,8 @@ impl<'a, G: Geometry, P: Persistence> Recovery<'a, G, P> {
 
     /// The same on a medium that is durable only when it was synchronised. `sync` makes all durable that was written to the
     /// durable part before. It is called once; three times if calls were cut off, whose frames are released before the
-    /// second, and whose records become [cut off](crate::End::CutOff) before the third.
+    /// second, and whose records become [cut off](crate::End::CutOff) before the third. Before those, once more if damage had
+    /// closed a huge frame that an end of the zone cuts off: its rows are durable before its state.
     ///
     /// # Errors
     /// That of `sync`. The zone is to be recovered again then.

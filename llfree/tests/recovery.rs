@@ -2,6 +2,8 @@
 
 mod memory;
 
+use std::cell::RefCell;
+use std::convert::Infallible;
 use std::thread;
 
 use memory::Memory;
@@ -95,6 +97,33 @@ fn however_many_recover_the_end_is_the_same() {
         assert_eq!((&stats, repaired(repairs)), (&first, [0; 6]), "{threads} threads");
     }
     assert_eq!(construct(raw, Init::Recover).stats(), first);
+}
+
+/// What damage has closed at an end of the zone is opened when its rows are durable, and what rests on it later.
+#[test]
+fn rows_of_an_end_are_durable_before_its_state() {
+    let mut memory = Memory::of::<Zone>(&ZONE);
+    let raw = memory.metadata();
+    construct(raw, Init::Free);
+    let whole = 1 << 16;
+    change(raw, STATES, whole);
+    // SAFETY: it lies in the durable part.
+    let word = |at| unsafe { *raw.durable.0.add(at).cast::<u64>() };
+    let synced = RefCell::new(Vec::new());
+    let sync = || {
+        synced.borrow_mut().push((word(0), word(STATES) & whole));
+        Ok::<_, Infallible>(())
+    };
+    // SAFETY: the memory is the test's.
+    let recovery = unsafe { Zone::recovery(&ZONE, Tuning::DEFAULT, Volatile, raw) };
+    let Ok((zone, repairs)) = recovery.expect("a zone").finish_synced(sync);
+    assert_eq!(repaired(repairs), [0, 0, 1, 0, 0, 0]);
+    // All frames of it are allocated.
+    assert_eq!(synced.take(), [(!0, whole), (!0, 0)]);
+    let stats = zone.stats();
+    assert_eq!((stats.free_frames, stats.free_huge), (repairs.free_frames, repairs.free_huge));
+    assert!(!zone.is_free(ZONE.start, Order::BASE));
+    zone.free(ZONE.start, Order::BASE, Slot(0)).expect("it is allocated");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Owners of the frames of shared zones.
 
 use core::fmt::{Display, Formatter, Result as Fmt};
+use core::num::NonZeroU64;
 use core::ops::Range;
 
 use woodlot_frame::{
@@ -9,7 +10,9 @@ use woodlot_frame::{
     Request, Slot, Stats, ZoneConfig,
 };
 use woodlot_llfree::LLFree;
-use woodlot_zone::{Member, Memory, Owners, OwnersError, Shared, Swept, Tagged, Zone, ZoneError};
+use woodlot_zone::{
+    Member, Memory, Owners, OwnersError, Shared, Sweeper, Swept, Tagged, Zone, ZoneError,
+};
 
 symbols! { cold owners:
     show_error(error: &OwnersError, f: &mut Formatter) -> Fmt = Display::fmt(error, f);
@@ -70,8 +73,10 @@ macro_rules! owners {
                 release_owner(a: &Of, dead: Member, slot: Slot) -> Result<usize, OwnersError> =
                     a.release_owner(dead, slot);
                 leave(a: Of, slot: Slot) -> Result<usize, OwnersError> = a.leave(slot);
-                sweep(owners: Table, zone: &Zone<'static, $geometry, Shared>, kept: u64) -> Result<Swept, OwnersError> =
-                    owners.sweep(zone, |member| member.identity() == kept);
+                sweeper(owners: Table, by: NonZeroU64, dead: u64)
+                    -> Result<Sweeper<'static>, OwnersError> = owners.sweeper(by, |by| by == dead);
+                sweep(sweeper: Sweeper<'static>, zone: &Zone<'static, $geometry, Shared>, kept: u64)
+                    -> Result<Swept, OwnersError> = sweeper.sweep(zone, |member| member.identity() == kept);
                 zone(a: &Of) -> usize = a.zone().slots;
                 classes(a: &'static Of) -> &'static ClassPolicy = a.classes();
                 drain(a: &Of, slot: Slot) -> Result<(), BadSlot> = a.drain(slot);

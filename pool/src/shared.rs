@@ -17,6 +17,7 @@
 
 use std::fs::File;
 use std::io;
+use std::num::NonZeroU64;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -269,7 +270,8 @@ fn set_up(
                 let owners = Owners::open::<Base4K>(table, config)?;
                 let (zone, _) =
                     woodlot_zone::Zone::open(memory, Some(config), Check::Recover, Shared)?;
-                owners.sweep(&zone, |_| false)?;
+                // Whoever had the right to sweep had the lock as well, and is dead.
+                owners.sweeper(NonZeroU64::MIN, |_| true)?.sweep(&zone, |_| false)?;
                 Ok((zone, owners))
             }
             Found::Used => {

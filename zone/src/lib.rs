@@ -59,7 +59,7 @@ pub use field::{Field, MAGIC};
 pub use layout::{Layout, Memory, PAGE};
 pub use medium::{Adr, Eadr, File, Intents, Medium, NotDurable, Persistence, Shared};
 pub use open::{Cause, Check, Opened, Opening};
-pub use owners::{Member, Owners, OwnersError, Swept, Tagged};
+pub use owners::{Member, Owners, OwnersError, Sweeper, Swept, Tagged};
 pub use page::{Info, erase};
 pub use phase::Phase;
 pub use verify::{Verdict, in_use, verify, view};

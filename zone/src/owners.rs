@@ -1,9 +1,9 @@
 //! Owners: who has which frames of a shared zone, so that what a dead process had can be freed.
 //!
 //! ```text
-//!   0        4096
-//!   │ page   │ members, a line each │ slots, a word each │ tags, 16 bits for each base frame │
-//!   │ what   │ identity, state      │ who has it         │ who owns it; a free has begun     │
+//!   0             4096
+//!   │ page        │ members, a line each │ slots, a word each │ tags, 16 bits for each base frame │
+//!   │ who sweeps  │ identity, state      │ who has it         │ who owns it; a free has begun     │
 //! ```
 //!
 //! An owner table is memory of its own, usually behind its zone in the same file. The allocator does not know of it:
@@ -41,7 +41,7 @@
 //! # What a death hides
 //! A member that dies between the two steps of an allocation or of a free leaves frames that are allocated and nobody's:
 //! those of the blocks or the run of the one call under way, for each thread that it had in a call. A death in the middle
-//! of a release leaves one block so. Nobody gets them before the next [`sweep`](Owners::sweep), and nobody gets them twice.
+//! of a release leaves one block so. Nobody gets them before the next [`sweep`](Sweeper::sweep), and nobody gets them twice.
 //! What the death hides in the allocator itself is as without owners: see [`Zone::attach`](crate::Zone::attach).
 //!
 //! Batches and runs keep to the same order: **all** of their tags are written after the allocator has given all of their
@@ -61,15 +61,17 @@
 mod error;
 mod members;
 mod release;
+mod sweep;
 mod table;
 mod tagged;
 mod tags;
 
+use woodlot_frame::atomics::AtomicU64;
 use woodlot_frame::{FrameAllocator, FrameId, Slot};
 
 pub use error::OwnersError;
 pub use members::Member;
-pub use release::Swept;
+pub use sweep::{Sweeper, Swept};
 pub use tagged::Tagged;
 
 use members::Members;
@@ -82,11 +84,13 @@ use tags::Tags;
 pub struct Owners<'a> {
     members: Members<'a>,
     tags: Tags<'a>,
+    /// Who has the right to sweep.
+    sweeping: &'a AtomicU64,
 }
 
 impl<'a> Owners<'a> {
-    pub(crate) fn new(members: Members<'a>, tags: Tags<'a>) -> Self {
-        Self { members, tags }
+    pub(crate) fn new(members: Members<'a>, tags: Tags<'a>, sweeping: &'a AtomicU64) -> Self {
+        Self { members, tags, sweeping }
     }
 
     /// # Errors
@@ -107,7 +111,7 @@ impl<'a> Owners<'a> {
     /// Lock-free; linear in the members.
     ///
     /// # Crash
-    /// A process that dies in the middle takes an entry with it, until the next [`sweep`](Self::sweep).
+    /// A process that dies in the middle takes an entry with it, until the next [`sweep`](Sweeper::sweep).
     pub fn join(&self, identity: u64) -> Result<Member, OwnersError> {
         self.members.join(identity).ok_or(OwnersError::Full)
     }

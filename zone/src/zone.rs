@@ -195,7 +195,7 @@ impl<'a, G: Geometry, M: Medium> Zone<'a, G, M> {
     /// so would hide it for ever, since a clean opening repairs nothing. So the two parts are compared; if they differ,
     /// or if a death has cut off a call that [intents](crate::Intents) would take back, the zone is made durable and not
     /// closed, and the next one who opens it recovers it. (A block that such a call had taken, and that nobody got, is no
-    /// difference: it is allocated. A [sweep](crate::Owners::sweep) finds it.)
+    /// difference: it is allocated. A [sweep](crate::Sweeper::sweep) finds it.)
     ///
     /// # Errors
     /// [`ZoneError::NotDurable`]. The zone may not be closed then, and is recovered when it is opened again.

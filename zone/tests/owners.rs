@@ -5,7 +5,7 @@ mod between;
 mod common;
 
 use std::collections::BTreeMap;
-use std::sync::RwLock;
+use std::num::NonZeroU64;
 use std::thread;
 
 use between::{Between, Step, dies, until_it_dies};
@@ -18,7 +18,7 @@ use woodlot_frame::{
 use woodlot_llfree::{LLFree, Operation};
 use woodlot_zone::{
     Check, End, Field, Intents, Layout, Member, Memory, Opened, Owners, OwnersError, PAGE, Repairs,
-    Shared, Tagged, Zone, ZoneError, erase,
+    Shared, Sweeper, Tagged, Zone, ZoneError, erase,
 };
 
 type Shared64<'b> = Zone<'b, G, Shared>;
@@ -65,6 +65,11 @@ fn format_with_intents(buffer: &Buffer) -> (Zone<'_, G, Intents<Shared>>, Owners
 fn open(buffer: &Buffer) -> Result<Owners<'_>, OwnersError> {
     // SAFETY: every test has a buffer to itself.
     unsafe { Owners::open::<G>(behind(buffer), &config()) }
+}
+
+/// The right to sweep. Whoever had it is dead.
+fn sweeper(owners: Owners<'_>) -> Sweeper<'_> {
+    owners.sweeper(NonZeroU64::MIN, |_| true).expect("the other one is dead")
 }
 
 type Of<'z, 'b> = Tagged<'z, 'b, LLFree<'b, G>>;
@@ -271,7 +276,7 @@ fn a_sweep_frees_all_but_what_is_kept() {
     let (zone, _) = common::open(&buffer, Check::Quick, Shared).expect("it opens");
     let owners = open(&buffer).expect("a table");
     let lost = model.frames(members[1].id()) + 4;
-    let swept = owners.sweep(&zone, |member| member.identity() == 1).expect("it fits");
+    let swept = sweeper(owners).sweep(&zone, |member| member.identity() == 1).expect("it fits");
     assert_eq!((swept.frames, swept.members), (lost, 1));
     assert!(zone.is_free(hidden, Order(2)));
     model.owned.retain(|_, block| block.1 == members[0].id());
@@ -282,7 +287,7 @@ fn a_sweep_frees_all_but_what_is_kept() {
     assert_eq!(zone.stats().free_frames, free);
     assert_eq!(owners.members().collect::<Vec<_>>(), [members[0]]);
     assert_eq!(owners.slot_owner(Slot(2)), None, "nobody uses the zone");
-    let again = owners.sweep(&zone, |_| true).expect("it fits");
+    let again = sweeper(owners).sweep(&zone, |_| true).expect("it fits");
     assert_eq!((again.frames, again.members), (0, 0), "once is enough");
     // Who is kept goes on.
     let kept = Tagged::new(&*zone, owners, members[0]).expect("it fits");
@@ -374,7 +379,7 @@ fn a_table_that_is_not_what_it_must_be_is_refused() {
         let other = Zone::<G, _>::format(small.memory(), &config_of_other, Init::Free, Shared);
         let other = other.expect("a zone");
         assert_eq!(Tagged::new(&*other, owners, me).err(), Some(OwnersError::OtherZone));
-        assert_eq!(owners.sweep(&other, |_| true), Err(OwnersError::OtherZone));
+        assert_eq!(sweeper(owners).sweep(&other, |_| true), Err(OwnersError::OtherZone));
         let mismatch = Owners::open::<G>(behind(&buffer), &config_of_other);
         let field = Field::Start;
         let expected = OwnersError::Page(ZoneError::Mismatch { field, expected: 6, found: 5 });
@@ -603,7 +608,7 @@ fn die_in_the_middle(dies_at: Step, order: Order, kept: bool) {
     }
     let left = if kept { left } else { 0 };
     assert_eq!(zone.stats().free_frames + order.frames() + left, config().frames);
-    let swept = owners.sweep(&zone, |_| true).expect("it fits");
+    let swept = sweeper(owners).sweep(&zone, |_| true).expect("it fits");
     assert_eq!((swept.frames, swept.members), (order.frames(), 0), "{dies_at:?}, {order}");
     assert_eq!(zone.stats().free_frames + left, config().frames);
 }
@@ -682,7 +687,7 @@ impl CutOff {
 fn a_sweep_resolves_what_a_death_has_cut_off() {
     let (cut_off, [living, _]) = CutOff::new();
     let (zone, owners) = cut_off.attach();
-    let swept = owners.sweep(&zone, |member| member == living).expect("it fits");
+    let swept = sweeper(owners).sweep(&zone, |member| member == living).expect("it fits");
     assert_eq!((swept.frames, swept.members), (192, 1), "two rows, and the one in doubt");
     assert_eq!(zone.last_operation(DEAD_SLOT).map(|last| last.end), Some(End::CutOff));
     assert_eq!((zone.free_frames(), zone.stats().free_frames), (ROWS.frames, ROWS.frames));
@@ -708,7 +713,7 @@ fn a_sweep_that_stops_is_done_again() {
     assert_eq!((repairs.cut_off, repairs.released), (1, 128));
     assert_eq!(zone.resolve(), Ok(Repairs::default()), "once is enough");
     assert_eq!(zone.stats().free_frames, ROWS.frames - 64);
-    let swept = owners.sweep(&zone, |member| member == living).expect("it fits");
+    let swept = sweeper(owners).sweep(&zone, |member| member == living).expect("it fits");
     assert_eq!(swept.frames, 64, "the row in doubt");
     assert_eq!(zone.stats().free_frames, ROWS.frames);
 }
@@ -732,7 +737,7 @@ fn a_release_leaves_what_a_record_names() {
         let released = if reused { 0 } else { 128 };
         assert_eq!(repairs.released, released);
         assert_eq!(owners.owned_by(living), owned);
-        let swept = owners.sweep(&zone, |member| member == living).expect("it fits");
+        let swept = sweeper(owners).sweep(&zone, |member| member == living).expect("it fits");
         assert_eq!(swept.frames, 192 - released);
         assert_eq!(zone.stats().free_frames + owned, ROWS.frames, "nothing is lost");
     }
@@ -784,7 +789,7 @@ fn a_release_that_stops_is_taken_over() {
     until_it_dies(|| assert!(leaving.leave(Slot(0)).is_ok()));
     assert!(owners.members().any(|member| member == leaver), "others find who died leaving");
     third.release_owner(leaver, Slot(0)).expect("it is dead");
-    let swept = owners.sweep(&zone, |member| member == three).expect("it fits");
+    let swept = sweeper(owners).sweep(&zone, |member| member == three).expect("it fits");
     assert!(swept.frames >= hidden, "{swept:?}");
     assert_eq!((zone.stats().free_frames, swept.members), (config().frames, 1));
     assert_eq!(owners.members().collect::<Vec<_>>(), [three]);
@@ -876,7 +881,7 @@ fn a_run_that_is_refused_half_way_keeps_its_marks() {
     let two = Tagged::new(&*zone, owners, two).expect("it fits");
     assert_eq!(two.release_owner(one, Slot(0)), Ok(0));
     two.tag(got..FrameId(got.0 + 1));
-    let swept = owners.sweep(&zone, |_| true).expect("it fits");
+    let swept = sweeper(owners).sweep(&zone, |_| true).expect("it fits");
     assert_eq!(swept.frames, 32, "what is left of the run");
     assert_eq!(zone.stats().free_frames, config().frames - 1);
     assert_eq!(two.leave(Slot(0)), Ok(1));
@@ -900,7 +905,7 @@ fn a_sweep_ends_isolation() {
     // That one, and one of which all is free.
     let isolated = [huge, HugeId(huge.0 + 1)];
     two.isolate(huge, 2).expect("neither is offline");
-    let swept = owners.sweep(&zone, |member| member == one.member()).expect("it fits");
+    let swept = sweeper(owners).sweep(&zone, |member| member == one.member()).expect("it fits");
     assert_eq!((swept.frames, swept.members), (4, 1));
     assert!(isolated.iter().all(|&huge| !zone.is_isolated(huge)));
     let stats = zone.stats();
@@ -911,22 +916,27 @@ fn a_sweep_ends_isolation() {
     assert_eq!(zone.stats().free_frames, config().frames);
 }
 
-/// Two that attach, sweep and work in turns, by the rule: a sweep holds the lock exclusively, and who uses the zone
-/// holds it shared. No sweep takes the batch of the other from it.
+/// Two that attach, sweep and work in turns: of two who sweep only one has the right to, for as long as it has a call
+/// under way. No sweep takes the batch of the other from it.
 #[test]
 fn two_sweepers_take_nothing_from_each_other() {
     let (cut_off, members) = CutOff::new();
-    let lock = RwLock::new(());
-    let lock = &lock;
     let work = |(zone, owners): (WithIntents<'_>, Owners<'_>), me: Member, slot: Slot| {
         let mut released = 0;
         let mut held: Vec<FrameId> = Vec::new();
+        let by = NonZeroU64::new(me.identity()).expect("members count from one");
         for round in 0..50 {
-            let exclusive = lock.write().expect("nobody panics");
-            released += owners.sweep(&zone, |_| true).expect("it fits").frames;
+            let sweeper = loop {
+                match owners.sweeper(by, |_| false) {
+                    Ok(sweeper) => break sweeper,
+                    Err(refused) => {
+                        assert_eq!(refused, OwnersError::BeingSwept { by: 3 - me.identity() });
+                        thread::yield_now();
+                    }
+                }
+            };
+            released += sweeper.sweep(&zone, |_| true).expect("it fits").frames;
             assert_eq!(owners.owned_by(me), held.len(), "round {round}");
-            drop(exclusive);
-            let _shared = lock.read().expect("nobody panics");
             let tagged = Tagged::new(&*zone, owners, me).expect("it fits");
             tagged.free_batch(&held, Order::BASE, slot).expect("all are the member's");
             held.resize(100, FrameId(0));
@@ -949,6 +959,25 @@ fn two_sweepers_take_nothing_from_each_other() {
     }
     assert_eq!(zone.stats().free_frames, ROWS.frames - 200);
     die(zone);
+}
+
+/// One has the right to sweep at a time. Who is dead has it no more, and takes it from nobody when it is gone.
+#[test]
+fn one_has_the_right_to_sweep() {
+    let buffer = buffer();
+    let (_, owners) = format(&buffer);
+    let [one, two] = [1, 2].map(|by| NonZeroU64::new(by).expect("it is not zero"));
+    let first = owners.sweeper(one, |_| false).expect("nobody has it");
+    let by = |refused: Result<Sweeper<'_>, OwnersError>| refused.expect_err("it is taken");
+    for again in [one, two] {
+        assert_eq!(by(owners.sweeper(again, |by| by == 2)), OwnersError::BeingSwept { by: 1 });
+    }
+    let second = owners.sweeper(two, |by| by == 1).expect("the first one is dead");
+    drop(first);
+    let open = open(&buffer).expect("it is there");
+    assert_eq!(by(open.sweeper(one, |_| false)), OwnersError::BeingSwept { by: 2 });
+    drop(second);
+    drop(open.sweeper(one, |_| panic!("nobody has it")).expect("nobody has it"));
 }
 
 /// Who dies in a run, between its tags and the allocator, hides it; who dies among the tags hides what has none.
@@ -981,7 +1010,7 @@ fn a_death_in_a_run_hides_the_run() {
                 let survivor = Tagged::new(&*zone, owners, two).expect("it fits");
                 assert_eq!(survivor.release_owner(one, Slot(1)), Ok(owned), "{dies_at:?}");
             }
-            let swept = owners.sweep(&zone, |_| true).expect("it fits");
+            let swept = sweeper(owners).sweep(&zone, |_| true).expect("it fits");
             assert_eq!((swept.frames, swept.members), (2 * 77 - owned, 0), "{dies_at:?}");
             let left = if kept { owned } else { 0 };
             assert_eq!(zone.stats().free_frames + left, config().frames);

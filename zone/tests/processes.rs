@@ -12,6 +12,7 @@ mod common;
 
 use std::env;
 use std::fs::{File, OpenOptions};
+use std::num::NonZeroU64;
 use std::path::Path;
 use std::process::{self, Child, Command};
 use std::ptr::null_mut;
@@ -22,11 +23,11 @@ use std::time::Duration;
 use common::{G, close, config};
 use fastrand::Rng;
 use rustix::mm::{MapFlags, ProtFlags, mmap};
-use woodlot_frame::{Class, FrameAllocator, FrameId, Geometry, Init, Order, Request, Slot};
+use woodlot_frame::{Batch, Class, FrameAllocator, FrameId, Geometry, Init, Order, Request, Slot};
 use woodlot_llfree::LLFree;
 use woodlot_zone::{
-    Check, Closed, Hidden, Intents, Layout, Medium, Memory, Opened, Owners, Shared, Tagged, Zone,
-    verify,
+    Check, Closed, Hidden, Intents, Layout, Medium, Memory, Opened, Owners, OwnersError, Shared,
+    Sweeper, Tagged, Zone, verify,
 };
 
 /// Where a child finds the file, and with intents the slot that it uses.
@@ -326,7 +327,9 @@ fn what_the_dead_owned_is_released_while_others_go_on() {
     let Opened::Recovered { repairs, .. } = opened else { panic!("{opened:?}") };
     // SAFETY: it is the table of this zone.
     let tags = unsafe { Owners::open::<G>(table, &config()) }.expect("a table");
-    let swept = tags.sweep(&zone, |member| member.identity() == me.into()).expect("it fits");
+    let sweeper = tags.sweeper(identity(), |_| true).expect("nobody else lives");
+    let swept = sweeper.sweep(&zone, |member| member.identity() == me.into()).expect("it fits");
+    drop(sweeper);
     println!(
         "{KILLS} processes killed, {released} frames released by this one, {} hidden until the sweep",
         swept.frames
@@ -341,6 +344,106 @@ fn what_the_dead_owned_is_released_while_others_go_on() {
     }
     assert_eq!(tagged.leave(Slot(0)), Ok(0));
     assert_eq!(zone.stats().free_frames, config().frames, "nothing is lost");
+    close(zone);
+}
+
+/// Who sweeps here.
+fn identity() -> NonZeroU64 {
+    NonZeroU64::new(process::id().into()).expect("no process is zero")
+}
+
+fn wait_for_the_right(tags: Owners<'_>) -> Sweeper<'_> {
+    loop {
+        match tags.sweeper(identity(), |_| false) {
+            Ok(sweeper) => return sweeper,
+            Err(OwnersError::BeingSwept { .. }) => sleep(Duration::from_micros(50)),
+            Err(refused) => panic!("{refused}"),
+        }
+    }
+}
+
+/// Turns of a process that sweeps, has a batch without tags for a while, and keeps another one. `alone` is a word that only
+/// one has at a time.
+fn sweep_in_turns(zone: &Zone<'_, G, Shared>, tags: Owners<'_>, slot: Slot, alone: &AtomicU32) {
+    const TURNS: usize = 25;
+    let request = Request::movable(Order::BASE, slot);
+    let mut kept = [FrameId(0); 50];
+    let right = wait_for_the_right(tags);
+    let me = tags.join(identity().get()).expect("there is room");
+    let tagged = Tagged::new(&**zone, tags, me).expect("it is this zone's");
+    tagged.alloc_batch(request, Batch::All, &mut kept).expect("there is room");
+    drop(right);
+    for turn in 0..TURNS {
+        let sweeper = wait_for_the_right(tags);
+        assert_eq!(alone.swap(process::id(), Ordering::AcqRel), 0, "turn {turn}");
+        let swept = sweeper.sweep(zone, |_| true).expect("it fits");
+        assert_eq!(swept.frames, 0, "all that is allocated has an owner in turn {turn}");
+        let mut batch = [FrameId(0); 50];
+        zone.alloc_batch(request, Batch::All, &mut batch).expect("there is room");
+        sleep(Duration::from_micros(200));
+        zone.free_batch(&batch, Order::BASE, slot).expect("nobody else has freed them");
+        assert_eq!(alone.swap(0, Ordering::AcqRel), process::id(), "turn {turn}");
+    }
+    assert!(kept.iter().all(|&frame| tags.owner(frame) == Some(me)));
+}
+
+/// Two processes that attach and sweep in turns: only one has the right to. The one that is killed with it has it until
+/// the other finds it dead.
+#[test]
+fn two_processes_sweep_in_turns() {
+    const NAME: &str = "two_processes_sweep_in_turns";
+    /// What the second process says, and the first one at the end of its turns.
+    const READY: u32 = 1;
+    const DONE: u32 = 2;
+    if let Ok(path) = env::var(CHILD) {
+        let Mapped { memory, owners, freeing, table } = map(Path::new(&path));
+        let zone = attach(memory, Shared);
+        // SAFETY: it is the table of this zone.
+        let tags = unsafe { Owners::open::<G>(table, &config()) }.expect("a table");
+        freeing[0].store(READY, Ordering::Release);
+        sweep_in_turns(&zone, tags, Slot(1), &owners[0]);
+        while freeing[1].load(Ordering::Acquire) != DONE {
+            sleep(Duration::from_micros(100));
+        }
+        let _right = wait_for_the_right(tags);
+        let mut batch = [FrameId(0); 30];
+        let request = Request::movable(Order::BASE, Slot(1));
+        zone.alloc_batch(request, Batch::All, &mut batch).expect("there is room");
+        freeing[0].store(DONE, Ordering::Release);
+        loop {
+            sleep(Duration::from_secs(1));
+        }
+    }
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let Mapped { memory, owners, freeing, table } = map(file.path());
+    // SAFETY: there are no children yet.
+    let (zone, tags) = unsafe {
+        let zone = Zone::<G, _>::format(memory, &config(), Init::Free, Shared);
+        let tags = Owners::format::<G>(table, &config(), MEMBERS);
+        (zone.expect("a zone"), tags.expect("a table"))
+    };
+    let mut child = spawn(file.path(), NAME);
+    let mut until = |said| {
+        while freeing[0].load(Ordering::Acquire) != said {
+            assert!(child.try_wait().expect("it is this one's").is_none(), "it has ended");
+            sleep(Duration::from_micros(100));
+        }
+    };
+    until(READY);
+    sweep_in_turns(&zone, tags, Slot(0), &owners[0]);
+    freeing[1].store(DONE, Ordering::Release);
+    until(DONE);
+    let other = u64::from(child.id());
+    let refused = tags.sweeper(identity(), |_| false).expect_err("it lives, and has it");
+    assert_eq!(refused, OwnersError::BeingSwept { by: other });
+    child.kill().expect("it lives");
+    child.wait().expect("it ends");
+    let sweeper = tags.sweeper(identity(), |by| by == other).expect("it is dead");
+    let me = process::id().into();
+    let swept = sweeper.sweep(&zone, |member| member.identity() == me).expect("it fits");
+    assert_eq!((swept.frames, swept.members), (50 + 30, 1), "what it had, and its last call");
+    assert_eq!(zone.stats().free_frames + 50, config().frames);
+    drop(sweeper);
     close(zone);
 }
 

@@ -7,6 +7,7 @@ use std::ops::Range;
 use woodlot_frame::Persistence;
 use woodlot_frame::atomics::AtomicU64;
 use woodlot_recorder::{Event, Store, fence, recent_stores, write_back};
+use woodlot_zone::PAGE;
 
 use crate::figures::Phase;
 
@@ -118,6 +119,8 @@ defects! {
     FileStatesNotSynced,
     /// A synchronisation leaves the first piece of the rows out.
     FileRowsNotSynced,
+    /// The recovery opens a huge frame at an end of the zone, which damage had closed, before its rows are synchronised.
+    FileEndOpenedBeforeSync,
 }
 
 impl Defect {
@@ -251,6 +254,11 @@ impl Defect {
                 let opening = position(&is_fence).map_or(0, |fence| fence + 1);
                 moved(&events, seals.collect(), opening)
             }
+            Defect::FileEndOpenedBeforeSync => {
+                let opened = (0..events.len()).filter(|&at| opens_an_end(&events[at], records));
+                let opening = position(&is_fence).map_or(0, |fence| fence + 1);
+                moved(&events, opened.collect(), opening)
+            }
             Defect::FileSealNotSynced => {
                 let seal = events.iter().rposition(is_seal);
                 without_sync(&events, seal.map_or(0..0, up_to_fence))
@@ -267,6 +275,13 @@ impl Defect {
 
 /// The word of the zone page that has the state: see LAYOUT.md.
 pub(crate) const STATE: usize = 64;
+
+/// Does a recovery say here that a huge frame is split, which was not?
+fn opens_an_end(event: &Event, records: &Range<usize>) -> bool {
+    let Event::Store(store) = *event else { return false };
+    let in_states = store.word >= PAGE / 8 && store.word < records.start;
+    in_states && [FREE, WHOLE, OFFLINE].iter().any(|&closed| turns(store, closed, SPLIT))
+}
 
 /// The events with some of them, in their order, at another place.
 fn moved(events: &[Event], some: Vec<usize>, to: usize) -> Vec<Event> {

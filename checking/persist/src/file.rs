@@ -15,7 +15,8 @@
 //! What is judged of a loss of power: what was owned at the last synchronisation and is not given back since is
 //! allocated, and what was free and was not touched since is free. An opening that is cut off leads, by the
 //! next one, to the same rows, states and records. A zone page that says *in use* is found beside a durable part that is
-//! recovered. When an opening returns, nothing of it can be lost.
+//! recovered. When an opening returns, nothing of it can be lost. That holds also where damage has closed a huge frame that the
+//! zone cuts off.
 
 mod mapping;
 mod openings;
@@ -35,6 +36,9 @@ use crate::run::{THREADS, Tiny};
 use mapping::Mapping;
 use openings::Openings;
 use synced::Synced;
+
+/// Of so many histories, one ends with a damaged state.
+const DAMAGED: usize = 4;
 
 /// Words of what is written at once: a page, or a sector of it.
 const GRAINS: [usize; 2] = [512, 64];
@@ -118,6 +122,9 @@ fn one<G: Geometry, M: Medium + Clone + Sync>(
         figures: Figures { histories: 1, calls: calls.len() as u64, ..Figures::default() },
     };
     crashes.all::<G>(&events, rng)?;
+    if defect == Defect::FileEndOpenedBeforeSync || rng.usize(..DAMAGED) == 0 {
+        crashes.damage::<G>(rng).map_err(|why| format!("{why}; of a damaged end"))?;
+    }
     crashes.figures.recovered = crashes.openings.count();
     Ok(crashes.figures)
 }
@@ -169,9 +176,22 @@ impl<M: Medium + Clone + Sync> Crashes<'_, M> {
             && let Some(image) = rng.choice(images)
         {
             let power = Power::in_pieces(image, self.mapping.grain);
-            self.openings.cut_off::<G>(power, &self.synced, rng, &mut self.figures)?;
+            self.openings.cut_off::<G>(power, Some(&self.synced), rng, &mut self.figures)?;
         }
         Ok(())
+    }
+
+    /// The state of the huge frame that the zone begins in is damaged, if the zone cuts it off: it seems to be closed.
+    /// Nothing is owed to anybody then; but an opening that is cut off leads to the same as one that is not.
+    fn damage<G: Geometry>(&mut self, rng: &mut Rng) -> Result<(), String> {
+        if self.mapping.config.start.0.is_multiple_of(G::MAX_FRAMES) {
+            return Ok(());
+        }
+        let mut image = self.power.visible.clone();
+        let closed = [1, 1 << 16, 1 << 16 | 1][rng.usize(..3)];
+        image[self.mapping.first_state] |= closed;
+        let power = Power::in_pieces(image, self.mapping.grain);
+        self.openings.cut_off::<G>(power, None, rng, &mut self.figures)
     }
 
     /// The process is killed, and at times power is lost while the zone is opened: also what the process had written.
@@ -181,7 +201,7 @@ impl<M: Medium + Clone + Sync> Crashes<'_, M> {
         self.owners.judge(&opened.found)?;
         if rng.usize(..CUT_OFF) == 0 {
             let power = self.power.clone();
-            self.openings.cut_off::<G>(power, &self.synced, rng, &mut self.figures)?;
+            self.openings.cut_off::<G>(power, Some(&self.synced), rng, &mut self.figures)?;
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! Recovery after everybody was killed, and what is found then: the zone against the log.
 
 use std::collections::HashSet;
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use woodlot_bench::Failure;
@@ -21,6 +22,9 @@ pub type Allocator<'a, M> = LLFree<'a, G, <M as Medium>::WriteBack>;
 
 /// The number of who judges, and frees what the dead have owned: no other process has it.
 pub const JUDGE: u32 = 1;
+
+/// The same, as who sweeps.
+const BY: NonZeroU64 = NonZeroU64::new(JUDGE as u64).unwrap();
 
 /// The slot of who judges: with intents no other process has it.
 pub const OWN_SLOT: usize = 0;
@@ -175,7 +179,11 @@ fn sweep<M: Keeping>(
             return Some(format!("frame {frame:#x} of process {id} has the tag of {tagged:?}"));
         }
     }
-    if let Err(cause) = owners.sweep(zone, |member| keeps(member.identity() as u32)) {
+    // Whoever had the right is dead, as everybody is.
+    let sweeper = owners.sweeper(BY, |_| true);
+    let swept =
+        sweeper.and_then(|by| by.sweep(zone, |member| keeps(member.identity() as u32)).map(drop));
+    if let Err(cause) = swept {
         return Some(format!("the owners cannot be swept: {cause}"));
     }
     let mut used = 0;

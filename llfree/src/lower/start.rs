@@ -213,7 +213,6 @@ impl<G: Geometry, P: Persistence> Lower<'_, G, P> {
                 let mut ignored = Repairs::default();
                 let found = if start.is_of_old() { &mut *found } else { &mut ignored };
                 let free = self.cut_off::<true>(huge, inside, before, polarity, found);
-                // A crash must not show the state without the bits: they were made of the state before.
                 self.persist_rows(huge);
                 (free, Phase::Split)
             }
@@ -224,11 +223,21 @@ impl<G: Geometry, P: Persistence> Lower<'_, G, P> {
         }
         found.free_huge += (phase == Phase::Free) as usize;
         found.offline_huge += (phase == Phase::Offline) as usize;
-        if start != Start::Inspect {
+        // A crash must not show the state without the bits: they were made of the state before.
+        let waits = start == Start::Recover && !is_whole && before != phase;
+        if start != Start::Inspect && !waits {
             self.set_state(huge, phase, polarity);
+        }
+        if start != Start::Inspect {
             self.set_credits(huge, if phase == Phase::Split { free } else { 0 });
         }
         free
+    }
+
+    /// Says of a huge frame that is cut off by an end of the zone that it is split. The bits that [`start_huge`](Self::start_huge)
+    /// has set are durable.
+    pub(crate) fn open_cut_off(&self, huge: usize) {
+        self.set_state(huge, Phase::Split, self.polarity(huge));
     }
 
     fn set_credits(&self, huge: usize, credits: usize) {

@@ -37,6 +37,11 @@ pub enum OwnersError {
     NoSlot,
     /// The member is not one any more: it has left, or was released.
     Gone(Member),
+    /// Another one has the right to sweep, and is not dead.
+    BeingSwept {
+        /// Its identity.
+        by: u64,
+    },
     /// Another member is just freeing what this one has left.
     BeingReleased {
         /// The identity of who does it. If that one is dead, release it first. `None`: it has just gone.
@@ -79,6 +84,9 @@ impl fmt::Display for OwnersError {
             Self::NoSlot => f.write_str("every slot is taken"),
             Self::Gone(member) => {
                 write!(f, "the member with identity {:#x} has gone", member.identity())
+            }
+            Self::BeingSwept { by } => {
+                write!(f, "the one with identity {by:#x} has the right to sweep")
             }
             Self::BeingReleased { by } => {
                 f.write_str("the member is being released by ")?;

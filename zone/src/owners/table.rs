@@ -13,8 +13,10 @@ use crate::field::{Field, OWNERS_MAGIC};
 use crate::layout::{Memory, PAGE};
 use crate::page::{self, Constants};
 
-/// The version of the owner table.
-const VERSION: u64 = 1;
+/// The version of the owner table. Version 1 did not say who sweeps.
+const VERSION: u64 = 2;
+/// The word of the page that says who has the right to sweep.
+const SWEEPING: usize = 64;
 
 /// Where the parts of an owner table lie, in bytes from its page.
 struct Layout {
@@ -144,7 +146,11 @@ impl<'a> Owners<'a> {
             );
             let slots = core::slice::from_raw_parts(start(&layout.slots), config.slots);
             let tags = core::slice::from_raw_parts(start(&layout.tags).cast(), config.frames);
-            Self::new(Members::new(entries, slots), Tags::new(tags, config.start))
+            Self::new(
+                Members::new(entries, slots),
+                Tags::new(tags, config.start),
+                &memory.page()[SWEEPING],
+            )
         }
     }
 }

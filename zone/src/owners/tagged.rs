@@ -22,7 +22,7 @@ use super::members::Member;
 ///
 /// A wrong free of the same frames at the same time can make the allocator refuse a block or a run after a part of it was
 /// free for a moment. A frame of it that is allocated then may be another member's that has not come to its tag. So what is
-/// left of it is nobody's, and hidden until the next [sweep](Owners::sweep); of a batch, the one block that was refused.
+/// left of it is nobody's, and hidden until the next [sweep](super::Sweeper::sweep); of a batch, the one block that was refused.
 pub struct Tagged<'z, 'a, A> {
     pub(super) allocator: &'z A,
     pub(super) owners: Owners<'a>,
@@ -213,7 +213,7 @@ impl<A: FrameAllocator> FrameAllocator for Tagged<'_, '_, A> {
     }
 
     /// Frees a run, all of whose tags are marked before the allocator frees its first block. A death in the call hides
-    /// what is not free yet of the run, up to all of it, until the next [sweep](Owners::sweep).
+    /// what is not free yet of the run, up to all of it, until the next [sweep](super::Sweeper::sweep).
     ///
     /// A wrong free of the same frames at the same time can make the allocator refuse the run half-way. What is left of it
     /// then is nobody's, and hidden until the next sweep, too, as it is of a block.

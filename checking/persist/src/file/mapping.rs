@@ -5,7 +5,7 @@ use std::ops::Range;
 use woodlot_frame::atomics::{AtomicU64, Ordering::Relaxed};
 use woodlot_frame::{Geometry, Init, Persistence, ZoneConfig};
 use woodlot_llfree::{Parts, RecordLine};
-use woodlot_recorder::{fence, write_back};
+use woodlot_recorder::{LINE_WORDS, fence, write_back};
 use woodlot_zone::{
     Check, File, Layout, Medium, Memory, NotDurable, Opened, PAGE, Zone, ZoneError,
 };
@@ -29,6 +29,8 @@ pub struct Mapping {
     /// Words of what is written at once.
     pub grain: usize,
     pages: Box<[Page]>,
+    /// The word of the first huge frame's state.
+    pub first_state: usize,
     /// Where the durable part and its records begin and end, in bytes.
     durable: Range<usize>,
     records: Range<usize>,
@@ -46,7 +48,9 @@ impl Mapping {
         let records = layout.durable.end - lines * size_of::<RecordLine>()..layout.durable.end;
         let pages = (0..layout.len / PAGE).map(|_| Page::default()).collect();
         let durable = layout.durable.start..layout.durable.end.next_multiple_of(PAGE);
-        Self { config: *config, grain, pages, durable, records }
+        let [rows, ..] = Parts::lengths::<G>(config).expect("as above");
+        let first_state = layout.durable.start / 8 + rows.next_multiple_of(LINE_WORDS);
+        Self { config: *config, grain, pages, first_state, durable, records }
     }
 
     /// A file, each piece of which is synchronised by itself, in their order.

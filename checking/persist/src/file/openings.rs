@@ -97,14 +97,15 @@ impl<'m, M: Medium + Clone + Sync> Openings<'m, M> {
     }
 
     /// Power is lost while the zone is opened: at each of its synchronisations, and of the openings that follow. What is
-    /// not synchronised in the beginning can be lost as well, and what `synced` says holds all the same.
+    /// not synchronised in the beginning can be lost as well, and what `synced` says holds all the same, if it says
+    /// something.
     ///
     /// # Errors
     /// What an image leads to that it should not.
     pub fn cut_off<G: Geometry>(
         &mut self,
         mut power: Power,
-        synced: &Synced<'_>,
+        synced: Option<&Synced<'_>>,
         rng: &mut Rng,
         figures: &mut Figures,
     ) -> Result<(), String> {
@@ -123,7 +124,7 @@ impl<'m, M: Medium + Clone + Sync> Openings<'m, M> {
         &mut self,
         mut power: Power,
         due: &Recovered,
-        synced: &Synced<'_>,
+        synced: Option<&Synced<'_>>,
         rng: &mut Rng,
         figures: &mut Figures,
     ) -> Result<Option<Vec<u64>>, String> {
@@ -146,7 +147,7 @@ impl<'m, M: Medium + Clone + Sync> Openings<'m, M> {
                 for image in images {
                     figures.images[Model::File as usize][During::Recovery as usize] += 1;
                     let opened = self.of::<G>(&image)?;
-                    synced.judge(&opened.found)?;
+                    synced.map_or(Ok(()), |synced| synced.judge(&opened.found))?;
                     if Some(image[STATE]) == in_use && durable(&image) != due.durable() {
                         return Err(
                             "the zone is in use, and what was recovered is not durable".into()
