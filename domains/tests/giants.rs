@@ -15,7 +15,7 @@ use woodlot_domains::{
     DomainId, DomainSet, Map, Metadata, Policy, Present, Room, Rounds, RunsError, Setup,
 };
 use woodlot_frame::{
-    AllocError, Base16K, Base4K, Base64K, Batch, Class, FrameAllocator, FrameId, FreeBatchError,
+    AllocError, Base4K, Base16K, Base64K, Batch, Class, FrameAllocator, FrameId, FreeBatchError,
     FreeError, HugeId, Order, RawMetadata, Request, Slot,
 };
 use woodlot_llfree::LLFree;
@@ -391,8 +391,7 @@ fn compaction_wins_one_back() {
             Work { target: Target::Block(GIANT), manner: Manner::Matching, slot: Slot(1), keep };
         let mut memory = vec![Candidate::EMPTY; 3 * G / HUGE];
         let all = [machine.zone().huge_range::<Base4K>()];
-        let work =
-            Compaction::plan(work, &mut memory, &machine, &mut owned, all.iter().cloned());
+        let work = Compaction::plan(work, &mut memory, &machine, &mut owned, all.iter().cloned());
         let mut work = work.expect("no frame is pinned");
         assert!(work.run(usize::MAX, &machine, &mut owned));
         let report = work.report::<Base4K>();
