@@ -11,13 +11,15 @@
 
 use std::ptr::NonNull;
 
+use serde::{Deserialize, Serialize};
 use woodlot_frame::atomics::AtomicU64;
 use woodlot_frame::{
     Base4K, FrameAllocator, FrameId, FreeBlocks, Geometry, HugeId, Init, Order, Owned, Request,
     Slot, ZoneConfig,
 };
 use woodlot_llfree::LLFree;
-use woodlot_stacks::{AddressSpace, Arena, NotMapped, Shape};
+pub use woodlot_stacks::Shape;
+use woodlot_stacks::{AddressSpace, Arena, NotMapped};
 
 use crate::Failure;
 
@@ -27,7 +29,7 @@ type Zone = Owned<LLFree<'static, Base4K>>;
 const HUGE: Order = Order(Base4K::HUGE_ORDER as u8);
 
 /// What stacks have made of a zone.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Left {
     /// Huge frames that are not free any more.
     pub huge: usize,

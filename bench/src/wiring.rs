@@ -2,9 +2,13 @@
 //! anti-fragmentation, which has `mlock` of a guest's memory.
 //!
 //! What is measured is said by each way: frames alone, whole memory from the system (which fills it with zeros), and mappings
-//! alone, of memory that a file has already. Ways take turns, and each gives its memory back before the next one.
+//! alone, of memory that a file has already. Ways take turns, and each gives its memory back before the next one. Afterwards the
+//! system is asked how much of it is mapped by huge pages: that they were wanted does not mean that they were there.
+
+mod smaps;
 
 use std::fs::File;
+use std::ops::Range;
 use std::ptr;
 
 use rustix::fs::MemfdFlags;
@@ -70,6 +74,11 @@ impl Way {
         }
     }
 
+    /// Are huge pages wanted?
+    pub fn wants_huge(self) -> bool {
+        matches!(self, Way::FreshWiredHuge | Way::LockedHuge | Way::MappedHuge)
+    }
+
     /// What it does, in a few words.
     pub fn name(self) -> &'static str {
         match self {
@@ -86,15 +95,91 @@ impl Way {
     }
 }
 
+/// What wiring once took.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Sample {
+    /// The operations are pages of 4 KiB.
+    pub tally: Tally,
+    /// The share of the memory that is mapped by huge pages, as the system says; `None` without memory, or where it does not say.
+    pub huge: Option<f64>,
+}
+
+impl Sample {
+    fn of(tally: Tally, places: impl Iterator<Item = Range<usize>>) -> Sample {
+        let (mut bytes, mut huge) = (0, Some(0));
+        for place in places {
+            bytes += place.len();
+            huge = huge.and_then(|sum| Some(sum + smaps::huge_bytes(&place)?));
+        }
+        Sample { tally, huge: huge.map(|huge| huge as f64 / bytes.max(1) as f64) }
+    }
+}
+
+/// What a way took, a number for each repetition.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Wired {
+    /// Which way.
+    pub way: Way,
+    /// CPU nanoseconds for each page of 4 KiB.
+    pub cpu_ns: Vec<f64>,
+    /// Milliseconds on the wall for all of it.
+    pub wall_ms: Vec<f64>,
+    /// The shares mapped by huge pages, where the system says.
+    pub huge: Vec<f64>,
+}
+
+impl Wired {
+    /// The least share mapped by huge pages.
+    pub fn least_huge(&self) -> Option<f64> {
+        self.huge.iter().copied().reduce(f64::min)
+    }
+
+    /// Were huge pages wanted, and not given for all of it?
+    pub fn was_refused(&self) -> bool {
+        self.way.wants_huge() && self.least_huge().is_some_and(|share| share < 1.0)
+    }
+}
+
+/// Measures ways in turn, after a first time that does not count; also why some could not be. `step` is called after each turn.
+///
+/// # Errors
+/// When a way fails that had not at first.
+pub fn measure(
+    ways: &[Way],
+    bytes: usize,
+    repetitions: usize,
+    step: &dyn Fn(),
+) -> Result<(Vec<Wired>, Vec<String>), Failure> {
+    let (mut found, mut missing) = (Vec::new(), Vec::new());
+    for &way in ways {
+        match sample(way, bytes) {
+            Ok(_) => {
+                found.push(Wired { way, cpu_ns: Vec::new(), wall_ms: Vec::new(), huge: Vec::new() })
+            }
+            Err(failure) => missing.push(format!("{}: {failure}", way.name())),
+        }
+    }
+    for _ in 0..repetitions {
+        for wired in &mut found {
+            let Sample { tally, huge } = sample(wired.way, bytes)?;
+            wired.cpu_ns.push(tally.cpu());
+            wired.wall_ms.push(tally.wall_ns / 1e6);
+            wired.huge.extend(huge);
+        }
+        step();
+    }
+    Ok((found, missing))
+}
+
 fn failed(error: impl std::fmt::Display) -> Failure {
     Failure::Failed(format!("wiring: {error}"))
 }
 
-/// Wires `bytes`, a multiple of 2 MiB, once: the operations are pages of 4 KiB.
+/// Wires `bytes`, a multiple of 2 MiB, once.
 ///
 /// # Errors
 /// What the system or an allocator refuses.
-pub fn sample(way: Way, bytes: usize) -> Result<Tally, Failure> {
+pub fn sample(way: Way, bytes: usize) -> Result<Sample, Failure> {
     match way {
         Way::FramesOneByOne | Way::FramesLargest => frames(way, bytes / PAGE),
         Way::FreshOneByOne => one_by_one(bytes),
@@ -107,7 +192,7 @@ pub fn sample(way: Way, bytes: usize) -> Result<Tally, Failure> {
     }
 }
 
-fn frames(way: Way, frames: usize) -> Result<Tally, Failure> {
+fn frames(way: Way, frames: usize) -> Result<Sample, Failure> {
     let zone = Owned::<LLFree<Base4K>>::new(&ZoneConfig::new(frames, 1), Init::Free);
     let (zone, mut tally, mut had) = (zone.map_err(failed)?, Tally::default(), 0);
     let giant = RangeRequest::new(GIANT.frames(), Class::HUGE, Slot(0)).aligned(GIANT);
@@ -127,10 +212,11 @@ fn frames(way: Way, frames: usize) -> Result<Tally, Failure> {
         }
         had
     });
-    if had == frames { Ok(tally) } else { Err(failed("a zone has fewer frames than it has")) }
+    let sample = Sample { tally, huge: None };
+    if had == frames { Ok(sample) } else { Err(failed("a zone has fewer frames than it has")) }
 }
 
-fn one_by_one(bytes: usize) -> Result<Tally, Failure> {
+fn one_by_one(bytes: usize) -> Result<Sample, Failure> {
     let pool = Options::new(bytes).build().map_err(failed)?;
     let (mut tally, mut blocks) = (Tally::default(), Vec::with_capacity(bytes / PAGE));
     tally.time(|| {
@@ -140,18 +226,25 @@ fn one_by_one(bytes: usize) -> Result<Tally, Failure> {
         }
         blocks.len()
     });
-    if blocks.len() == bytes / PAGE { Ok(tally) } else { Err(failed("the pool is too small")) }
+    if blocks.len() < bytes / PAGE {
+        return Err(failed("the pool is too small"));
+    }
+    let starts = || blocks.iter().map(|block| block.as_ptr().addr());
+    // All of the pool, which has no other blocks.
+    let all = starts().min().unwrap_or(0)..starts().max().map_or(0, |last| last + PAGE);
+    Ok(Sample::of(tally, [all].into_iter()))
 }
 
-fn wired(options: &Options, bytes: usize) -> Result<Tally, Failure> {
+fn wired(options: &Options, bytes: usize) -> Result<Sample, Failure> {
     let (pool, mut tally) = (options.build().map_err(failed)?, Tally::default());
     let mut wired = None;
     tally.time(|| {
         wired = Some(pool.wire(bytes));
         bytes / PAGE
     });
-    wired.transpose().map_err(failed)?;
-    Ok(tally)
+    let wired = wired.transpose().map_err(failed)?;
+    let slices = wired.iter().flat_map(|wired| wired.slices());
+    Ok(Sample::of(tally, slices.map(|run| run.as_ptr().addr()..run.as_ptr().addr() + run.len())))
 }
 
 /// A mapping, until it is dropped.
@@ -189,6 +282,10 @@ impl Mapping {
         Ok(Mapping { start, len })
     }
 
+    fn addresses(&self) -> Range<usize> {
+        self.start.addr()..self.start.addr() + self.len
+    }
+
     fn advise(&self, advice: Advice) -> Result<(), Failure> {
         // SAFETY: the mapping is this one's, and nobody needs what is in it.
         unsafe { rustix::mm::madvise(self.start.cast(), self.len, advice) }.map_err(failed)
@@ -203,7 +300,7 @@ impl Drop for Mapping {
     }
 }
 
-fn locked(bytes: usize, advice: Advice) -> Result<Tally, Failure> {
+fn locked(bytes: usize, advice: Advice) -> Result<Sample, Failure> {
     let (mapping, mut tally) = (Mapping::new(bytes, None)?, Tally::default());
     mapping.advise(advice)?;
     let mut locked = Ok(());
@@ -213,10 +310,10 @@ fn locked(bytes: usize, advice: Advice) -> Result<Tally, Failure> {
         bytes / PAGE
     });
     locked.map_err(|cause| failed(format!("mlock: {cause}; RLIMIT_MEMLOCK may be too low")))?;
-    Ok(tally)
+    Ok(Sample::of(tally, [mapping.addresses()].into_iter()))
 }
 
-fn mapped(bytes: usize, advice: Advice) -> Result<Tally, Failure> {
+fn mapped(bytes: usize, advice: Advice) -> Result<Sample, Failure> {
     let file = rustix::fs::memfd_create("wiring", MemfdFlags::CLOEXEC).map_err(failed)?;
     rustix::fs::ftruncate(&file, bytes as u64).map_err(failed)?;
     let (mapping, mut tally) = (Mapping::new(bytes, Some(&file.into()))?, Tally::default());
@@ -237,7 +334,7 @@ fn mapped(bytes: usize, advice: Advice) -> Result<Tally, Failure> {
         bytes / PAGE
     });
     done?;
-    Ok(tally)
+    Ok(Sample::of(tally, [mapping.addresses()].into_iter()))
 }
 
 #[cfg(test)]
@@ -249,7 +346,11 @@ mod tests {
         for way in Way::ALL {
             // A process that is not privileged may lock little.
             if !matches!(way, Way::LockedSmall | Way::LockedHuge) {
-                assert_eq!(sample(way, 4 << 20).unwrap().operations, 1024, "{way:?}");
+                let Sample { tally, huge } = sample(way, 4 << 20).unwrap();
+                assert_eq!(tally.operations, 1024, "{way:?}");
+                // Of this one the system was told that its pages are to be small; what it gives the others is its own affair.
+                let most = if way == Way::MappedOneByOne { 0.0 } else { 1.0 };
+                assert!(huge.is_none_or(|share| share <= most), "{way:?}: {huge:?}");
             }
         }
     }

@@ -172,7 +172,9 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
     ) -> Result<(), RunsError> {
         for number in 0..*left {
             let policy = match policy {
-                Policy::Interleave { page } => Policy::Interleave { page: page.saturating_add(number) },
+                Policy::Interleave { page } => {
+                    Policy::Interleave { page: page.saturating_add(number) }
+                }
                 other => other,
             };
             match self.alloc_by(request, policy) {

@@ -146,8 +146,7 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
 
     #[inline(never)]
     fn free_far(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
-        let (zone, there) =
-            self.at_index(frame).ok_or_else(|| no_block(frame, order))?;
+        let (zone, there) = self.at_index(frame).ok_or_else(|| no_block(frame, order))?;
         zone.allocator.free(there, order, slot).map_err(|error| zone.free_error(error))
     }
 
@@ -577,8 +576,7 @@ impl<A: FrameAllocator> FrameAllocator for Domains<'_, A> {
         let mut freed = 0;
         while let Some(&first) = frames.get(freed) {
             let stops = |cause| FreeBatchError { freed, cause };
-            let (zone, _) =
-                self.at(first).ok_or_else(|| stops(no_block(first, order)))?;
+            let (zone, _) = self.at(first).ok_or_else(|| stops(no_block(first, order)))?;
             let mut there = [FrameId(0); BATCH];
             let left = frames.get(freed..).unwrap_or_default().iter();
             let same = left.map_while(|&frame| {

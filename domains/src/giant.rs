@@ -195,9 +195,11 @@ impl<A: FrameAllocator> Domains<'_, A> {
         }
         let end = block.checked_add(order.frames()).filter(|_| self.is_giant_here(block, order));
         let end = end.ok_or(FreeError::OutOfRange(block))?;
+        // Of a chunk that is there in part, or a frame that is free: the block.
         call(block..end).map_err(|error| match error {
-            // A chunk that is there in part.
             FreeError::OutOfRange(_) => FreeError::OutOfRange(block),
+            FreeError::NotAllocated(_) => FreeError::NotAllocated(block),
+            FreeError::Offline(_) => FreeError::Offline(block),
             other => other,
         })
     }

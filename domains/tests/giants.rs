@@ -2,16 +2,20 @@
 
 mod machine;
 
+use std::collections::BTreeSet;
 use std::sync::Barrier;
 use std::thread;
 
 use fastrand::Rng;
 use machine::{Machine, machine, memory, ranges};
+use woodlot_compact::{
+    Block, Candidate, Compaction, Lookup, Manner, Refusal, Relocate, Setup as Work, Stop, Target,
+};
 use woodlot_domains::{
     DomainId, DomainSet, Map, Metadata, Policy, Present, Room, Rounds, RunsError, Setup,
 };
 use woodlot_frame::{
-    AllocError, Base16K, Base4K, Base64K, Batch, Class, FrameAllocator, FrameId, FreeBatchError,
+    AllocError, Base4K, Base16K, Base64K, Batch, Class, FrameAllocator, FrameId, FreeBatchError,
     FreeError, HugeId, Order, RawMetadata, Request, Slot,
 };
 use woodlot_llfree::LLFree;
@@ -174,9 +178,8 @@ fn one_frame_in_use_anywhere_is_in_the_way() {
         assert_eq!(at, Err(AllocError::InUse(FrameId(0))), "frame {frame}");
         assert!(!machine.is_available(GIANT) && !machine.is_free(FrameId(0), GIANT));
         assert_eq!(free_blocks(&machine, Order(17)).len(), 1);
-        // All but one of its frames are free, and the first that is says so.
-        let first = FrameId(usize::from(frame == 0));
-        let due = Err(FreeError::NotAllocated(first));
+        // All but one of its frames are free.
+        let due = Err(FreeError::NotAllocated(FrameId(0)));
         assert_eq!(machine.can_free(FrameId(0), GIANT, Slot(0)), due, "frame {frame}");
         assert_eq!(machine.free(FrameId(0), GIANT, Slot(0)), due, "frame {frame}");
         assert_eq!(machine.free_frames(), G - 1, "nothing has changed");
@@ -351,4 +354,60 @@ fn threads_want_the_same_giant_frames() {
         }
         assert_eq!(free_blocks(&machine, GIANT), [0, G]);
     }
+}
+
+/// The single frames of a program, which move.
+struct Owned(BTreeSet<FrameId>);
+
+impl Relocate for Owned {
+    fn block_at(&mut self, first: FrameId) -> Lookup {
+        let block = Block { first, order: Order::BASE, class: Class::MOVABLE };
+        if self.0.contains(&first) { Lookup::Movable(block) } else { Lookup::Gone }
+    }
+
+    fn relocate(&mut self, block: Block, to: FrameId) -> Result<(), Refusal> {
+        let was_there = self.0.remove(&block.first) && self.0.insert(to);
+        if was_there { Ok(()) } else { Err(Refusal::Gone) }
+    }
+}
+
+#[test]
+fn compaction_wins_one_back() {
+    let machine = of(&[(0, 2 * G, 0), (2 * G, 3 * G, 1)]);
+    let mut rng = Rng::with_seed(3);
+    let mut owned = Owned(BTreeSet::new());
+    // Some frames in use in each, and the fewest in the second.
+    for (number, used) in [30, 7, 20].into_iter().enumerate() {
+        let here = FrameId(number * G)..FrameId((number + 1) * G);
+        while owned.0.range(here.clone()).count() < used {
+            let frame = FrameId(number * G + rng.usize(..G));
+            let base = Request::movable(Order::BASE, Slot(0)).at(frame);
+            owned.0.extend(machine.alloc(base).ok());
+        }
+    }
+    assert_eq!(machine.alloc(giant(0)), Err(AllocError::OutOfMemory));
+    for keep in [false, true] {
+        let work =
+            Work { target: Target::Block(GIANT), manner: Manner::Matching, slot: Slot(1), keep };
+        let mut memory = vec![Candidate::EMPTY; 3 * G / HUGE];
+        let all = [machine.zone().huge_range::<Base4K>()];
+        let work = Compaction::plan(work, &mut memory, &machine, &mut owned, all.iter().cloned());
+        let mut work = work.expect("no frame is pinned");
+        assert!(work.run(usize::MAX, &machine, &mut owned));
+        let report = work.report::<Base4K>();
+        // The second time there is nothing to move.
+        assert_eq!((report.stop, report.moves), (Some(Stop::Won), if keep { 0 } else { 7 }));
+        if !keep {
+            assert_eq!(free_blocks(&machine, GIANT), [G]);
+            assert_eq!(machine.alloc(giant(0)), Ok(FrameId(G)));
+        }
+        // What was kept is freed as one, too.
+        assert!(!machine.is_available(GIANT));
+        machine.free(FrameId(G), GIANT, Slot(0)).expect("it is in use");
+    }
+    assert_eq!(machine.free_frames(), 3 * G - owned.0.len());
+    for frame in owned.0 {
+        machine.free(frame, Order::BASE, Slot(0)).expect("it has moved, and is in use");
+    }
+    assert_eq!(free_blocks(&machine, GIANT), [0, G, 2 * G]);
 }

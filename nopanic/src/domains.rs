@@ -36,6 +36,7 @@ symbols! { cold domains:
     set_of(domains: &[DomainId]) -> DomainSet = DomainSet::of(domains);
     has(set: DomainSet, domain: DomainId) -> bool = set.has(domain);
     domains(a: &Machine) -> Option<DomainId> = a.domains().last();
+    free_giants(a: &Machine, order: Order) -> Option<FrameId> = a.free_giants(order).last();
     stats_of(a: &Machine, domain: DomainId) -> Option<Stats> = a.stats_of(domain);
     numa_stats(a: &Machine, domain: DomainId) -> NumaStats = a.numa_stats(domain);
     remove_range(a: &Machine, range: Range<FrameId>) -> Result<Removed, RemoveError> =

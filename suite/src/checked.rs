@@ -108,7 +108,7 @@ impl Checked {
                 panic!("{}: no zone {config:?} in mode {init:?}: {error}\n{line}", engine.name)
             }
         };
-        let model = Model::new(config, init, engine.huge_order, engine.unsupported);
+        let model = engine.model(config, init);
         Self { engine, zone, model, seed, step: 0, recent: VecDeque::new() }
     }
 

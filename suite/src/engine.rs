@@ -18,6 +18,8 @@ use woodlot_frame::{
     Unsupported, ZoneConfig, alloc_each, blocks, free_each,
 };
 
+use crate::model::{Model, State};
+
 /// [`FrameAllocator`] as a trait of objects: each call is the engine's own.
 pub trait Allocator: Sync {
     /// [`FrameAllocator::zone`].
@@ -368,8 +370,10 @@ pub struct Engine {
     pub unsupported: Unsupported,
     /// The order of a huge frame.
     pub huge_order: Order,
-    /// The largest order.
+    /// [`FrameAllocator::MAX_ORDER`].
     pub max_order: Order,
+    /// The largest order of the geometry: two huge frames.
+    pub pair_order: Order,
     /// [`Geometry::HUGE_FRAMES`].
     pub huge_frames: usize,
     /// [`Geometry::TREE_HUGE`].
@@ -392,7 +396,8 @@ impl Engine {
             name: A::NAME,
             unsupported: A::UNSUPPORTED,
             huge_order: Order::huge::<A::Geometry>(),
-            max_order: Order::max::<A::Geometry>(),
+            max_order: A::MAX_ORDER,
+            pair_order: Order::max::<A::Geometry>(),
             huge_frames: A::Geometry::HUGE_FRAMES,
             tree_huge: A::Geometry::TREE_HUGE,
             tree_frames: A::Geometry::TREE_FRAMES,
@@ -404,6 +409,18 @@ impl Engine {
             zone: owned::<A>,
             construct: constructed::<A>,
         }
+    }
+
+    /// The judge of a fresh zone.
+    pub fn model(&self, config: &ZoneConfig, init: Init) -> Model {
+        let model = Model::new(config, init, self.huge_order, self.unsupported);
+        model.with_max_order(self.max_order)
+    }
+
+    /// The judge of a zone with the states that `state` says.
+    pub fn model_of(&self, config: &ZoneConfig, state: impl Fn(FrameId) -> State) -> Model {
+        let model = Model::from_states(config, self.huge_order, self.unsupported, state);
+        model.with_max_order(self.max_order)
     }
 
     // ---- Its geometry ----

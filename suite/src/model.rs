@@ -46,6 +46,7 @@ pub struct Model {
     pub(crate) config: ZoneConfig,
     pub(crate) unsupported: Unsupported,
     pub(crate) huge_order: u32,
+    max_order: Order,
     pub(crate) state: Vec<u8>,
     /// Order + 1 at the first frame of each block as it was allocated, 0 elsewhere: looked at only
     /// for engines that cannot free in parts.
@@ -61,7 +62,7 @@ pub struct Model {
 
 impl Model {
     /// The model of a fresh zone with huge frames of this order, of an engine that lacks these
-    /// abilities.
+    /// abilities, and whose largest order is that of two huge frames.
     pub fn new(config: &ZoneConfig, init: Init, huge: Order, unsupported: Unsupported) -> Model {
         let first = config.start.0 >> huge.0;
         let last = (config.end().0 - 1) >> huge.0;
@@ -69,6 +70,7 @@ impl Model {
             config: *config,
             unsupported,
             huge_order: huge.0.into(),
+            max_order: Order(huge.0 + 1),
             state: vec![FREE; config.frames],
             blocks: vec![0; config.frames],
             free: 0,
@@ -81,6 +83,11 @@ impl Model {
         }
         model.count();
         model
+    }
+
+    /// The same of an allocator that has larger blocks.
+    pub fn with_max_order(self, max_order: Order) -> Model {
+        Model { max_order, ..self }
     }
 
     /// A model with the states that `state` says, for zones that threads have worked on.
@@ -130,6 +137,11 @@ impl Model {
 
     /// The largest order.
     pub fn max_order(&self) -> Order {
+        self.max_order
+    }
+
+    /// The largest order of the geometry: two huge frames.
+    pub(crate) fn pair_order(&self) -> Order {
         Order(self.huge_order as u8 + 1)
     }
 
@@ -205,7 +217,7 @@ impl Model {
 
     /// The frames of the zone in pieces of the largest order, the ones at the ends ragged.
     fn pieces(&self) -> impl Iterator<Item = Range<usize>> + use<> {
-        let (start, end, shift) = (self.config.start.0, self.config.end().0, self.huge_order + 1);
+        let (start, end, shift) = (self.config.start.0, self.config.end().0, self.max_order.0);
         let pieces = start >> shift..=(end - 1) >> shift;
         let behind = move |n: usize| (n << shift).saturating_add(1 << shift);
         pieces.map(move |n| start.max(n << shift)..end.min(behind(n)))

@@ -80,7 +80,7 @@ fn class_sums(a: &dyn Allocator, stats: &Stats, model: &Model) -> Judged {
     let trees = sum(|c| c.trees);
     let from =
         |block: usize| (zone.end().0 - zone.start.0 / block * block).div_ceil(a.tree_frames());
-    let right = [a.tree_frames(), model.max_order().frames()].map(from);
+    let right = [a.tree_frames(), model.pair_order().frames()].map(from);
     if !right.contains(&trees) && (trees > 0 || !model.unsupported.classes) {
         return Err(format!("the classes have {trees} trees, but should have one of {right:?}"));
     }
@@ -234,12 +234,12 @@ pub fn free_blocks(a: &dyn Allocator, model: &Model) -> Judged {
     let blocks = a.free_blocks();
     let zone = model.config().range();
     let largest = |frame: FrameId| {
-        let orders = model.orders().rev();
+        let orders = (0..=model.pair_order().0).rev().map(Order);
         orders
             .map(|order| (FrameId(frame.0 & !(order.frames() - 1)), order))
             .find(|&(first, order)| model.is_free(first, order))
     };
-    let (mut frames, mut run, mut longest) = (vec![0; model.max_order().0 as usize + 1], 0, 0);
+    let (mut frames, mut run, mut longest) = (vec![0; model.pair_order().0 as usize + 1], 0, 0);
     for frame in (zone.start.0..zone.end.0).map(FrameId) {
         match largest(frame) {
             Some((_, order)) => {
@@ -250,7 +250,7 @@ pub fn free_blocks(a: &dyn Allocator, model: &Model) -> Judged {
         }
         longest = longest.max(run);
     }
-    for order in model.orders() {
+    for order in (0..=model.pair_order().0).map(Order) {
         let due = frames[order.0 as usize] >> order.0;
         agree!(format!("the count of free blocks of {order}"), blocks.count(order), due);
     }

@@ -14,6 +14,11 @@ pub fn huges(engine: Engine, huges: usize, slots: usize) -> ZoneConfig {
     ZoneConfig::new(huges * engine.huge_frames, slots)
 }
 
+/// A zone of so many blocks of the largest order from frame zero.
+pub fn largest(engine: Engine, blocks: usize, slots: usize) -> ZoneConfig {
+    ZoneConfig::new(blocks * engine.max_order.frames(), slots)
+}
+
 /// First frames: zero, one, odd, inside a huge frame, the last of one, inside a tree, and high.
 fn starts(engine: Engine) -> [usize; 7] {
     let (huge, tree) = (engine.huge_frames, engine.tree_frames);

@@ -8,7 +8,7 @@ use crate::Failure;
 use crate::output::{Machine, Screen, must_be_available, note, progress};
 use crate::size::Size;
 use crate::statistics::Summary;
-use crate::wiring::{Way, sample};
+use crate::wiring::{Way, Wired, measure};
 
 /// How much is wired.
 #[derive(Args, Debug)]
@@ -31,28 +31,21 @@ pub fn wiring(args: &WiringArgs) -> Result<ExitCode, Failure> {
     must_be_available(bytes)?;
     let mut screen = Screen::default();
     screen.print(&Machine::here().describe())?;
-    let mut ways: Vec<(Way, Vec<f64>)> = Vec::new();
-    for way in Way::ALL {
-        match sample(way, bytes) {
-            Ok(_) => ways.push((way, Vec::new())),
-            Err(failure) => note(&format!("{}: {failure}", way.name())),
-        }
-    }
     let bar = progress("wiring", repetitions);
-    for done in 0..repetitions {
-        for (way, samples) in &mut ways {
-            samples.push(sample(*way, bytes)?.cpu());
-        }
-        bar.set_position(done as u64 + 1);
-    }
+    let (ways, missing) = measure(&Way::ALL, bytes, repetitions, &|| bar.inc(1))?;
     bar.finish_and_clear();
+    missing.iter().for_each(|why| note(why));
     screen.print(&format!(
-        "{} wired, CPU time in ns for each page of 4 KiB: median (least) of {repetitions}\n\n",
+        "{} wired, CPU time in ns for each page of 4 KiB: median (least) of {repetitions}; at the end the least share that \
+         huge pages map\n\n",
         args.memory
     ))?;
-    for (way, samples) in &ways {
-        let beside = ways.iter().find(|(other, _)| *other == way.beside()).map(|(_, all)| all);
-        screen.print(&row(*way, samples, beside.unwrap_or(samples)))?;
+    for wired in &ways {
+        let beside = ways.iter().find(|other| other.way == wired.way.beside());
+        screen.print(&row(wired, &beside.unwrap_or(wired).cpu_ns))?;
+    }
+    for wired in ways.iter().filter(|wired| wired.was_refused()) {
+        note(&format!("{}: the system did not give huge pages for all of it", wired.way.name()));
     }
     match ways.is_empty() {
         false => Ok(ExitCode::SUCCESS),
@@ -60,14 +53,15 @@ pub fn wiring(args: &WiringArgs) -> Result<ExitCode, Failure> {
     }
 }
 
-fn row(way: Way, samples: &[f64], beside: &[f64]) -> String {
-    let (Some(own), Some(other)) = (Summary::of(samples), Summary::of(beside)) else {
+fn row(wired: &Wired, beside: &[f64]) -> String {
+    let (Some(own), Some(other)) = (Summary::of(&wired.cpu_ns), Summary::of(beside)) else {
         return String::new();
     };
     let (median, least) = (other.median / own.median, other.min / own.min);
+    let huge = wired.least_huge().map_or("–".into(), |share| format!("{:.0} %", share * 100.0));
     format!(
-        "{:<42}{:>10.2} {:>12} {:>8.2} x {:>12}\n",
-        way.name(),
+        "{:<42}{:>10.2} {:>12} {:>8.2} x {:>12} {huge:>8}\n",
+        wired.way.name(),
         own.median,
         format!("({:.2})", own.min),
         median,

@@ -22,6 +22,7 @@
 //! * What we cannot serve is counted by order; its later frees are skipped.
 //! * What an engine cannot do is done otherwise and said ([`manner`]).
 
+mod again;
 mod compacting;
 mod manner;
 mod plan;

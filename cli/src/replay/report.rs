@@ -154,6 +154,8 @@ pub struct Report {
     pub checks: Checks,
     /// An error that no replay should see, the first one, in words.
     pub first_error: Option<String>,
+    /// Free blocks by order, before the first step and after the last: replayed by one thread without a daemon.
+    pub free_blocks: [Vec<usize>; 2],
     /// What the daemon did, where there was one.
     pub compacted: Option<Compacted>,
     /// How long calls take, where it was measured.
@@ -190,6 +192,7 @@ impl Report {
             rows: Vec::new(),
             checks: Checks::default(),
             first_error: None,
+            free_blocks: Default::default(),
             compacted: None,
             timing: None,
             seconds: 0.0,

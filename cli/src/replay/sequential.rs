@@ -22,6 +22,7 @@ pub fn replay<A: Construct + FrameAllocator<Geometry = Base4K>>(
     let zones = &scene.zones;
     let mut worker = Worker::new(plan, &scene, Book::new(plan, owned));
     worker.report.checks.of_plan(plan, refused);
+    let before = zones.free_blocks();
     let started = Instant::now();
     let mut rows = plan.rows.iter().peekable();
     for (done, step) in plan.steps.iter().enumerate() {
@@ -36,6 +37,7 @@ pub fn replay<A: Construct + FrameAllocator<Geometry = Base4K>>(
     let Worker { ledger, mut report, .. } = worker;
     rows.for_each(|row| compare(row, zones, &ledger.owned, &mut report));
     report.seconds = started.elapsed().as_secs_f64();
+    report.free_blocks = [before, zones.free_blocks()];
     check_end(zones, &ledger.owned, &mut report.checks);
     Ok(report)
 }

@@ -8,6 +8,7 @@ use woodlot_frame::{
     InitError, MetadataSize, OfflineError, Order, Place, RawMetadata, Request, Slot, Stats,
     Unsupported, ZoneConfig,
 };
+use woodlot_llfree::LLFree;
 use woodlot_nbbs::Nbbs4;
 use woodlot_rivals::{LinuxBuddy, ListCas};
 use woodlot_trace::{FrameSet, shipped};
@@ -257,4 +258,29 @@ fn the_list_of_calls_gives_the_same_answers_again() {
     let report = replay::<NextFit<NOTHING>>(&plan, options, &|_| {}).expect("the zone is fine");
     let timing = report.timing.expect("rounds were asked for");
     assert_eq!((timing.different, timing.ns_per_call.len()), (0, 2));
+}
+
+#[test]
+fn a_plan_that_is_done_again_has_the_same_frames_in_use_each_time() {
+    let trace = shipped()[0].trace().expect("the shipped trace is whole");
+    let plan = || Plan::new(&trace, ZoneLayout::One, 20000);
+    let options = Options { threads: false, compact: false, rounds: 0, base_frames: false };
+    let replayed = |plan: &Plan, options| {
+        let report = replay::<LLFree<'static, Base4K>>(plan, options, &|_| {});
+        let report = report.expect("the zone is fine");
+        assert_eq!(report.defects(), [""; 0]);
+        assert!(report.failures.is_empty(), "{:?}", report.failures);
+        report
+    };
+    let (once, again) = (plan().again(1), plan().again(3));
+    let end = replayed(&once, options).rows.last().expect("there is an end").ours.free_frames;
+    for compact in [false, true] {
+        let report = replayed(&again, Options { compact, ..options });
+        let free: Vec<_> = report.rows.iter().map(|row| row.ours.free_frames).collect();
+        assert_eq!(free, [end; 3], "with a daemon: {compact}");
+    }
+    // All that the plan does, and what comes back.
+    assert!(again.steps.len() > 3 * once.steps.len());
+    let starts = again.rows.iter().map(|row| row.label.as_str());
+    assert!(starts.eq(["round 1", "round 2", "round 3"]));
 }

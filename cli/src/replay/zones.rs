@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use woodlot_frame::{
-    AllocError, Base4K, Class, Construct, FrameAllocator, FrameId, FreeError, HugeId, Init,
-    InitError, Order, Owned, Request, Slot, ZoneConfig,
+    AllocError, Base4K, Class, Construct, FrameAllocator, FrameId, FreeBlocks, FreeError, HugeId,
+    Init, InitError, Order, Owned, Request, Slot, ZoneConfig,
 };
 
 use woodlot_trace::{FrameSet, aligned_pieces};
@@ -120,6 +120,13 @@ impl<A: Construct + FrameAllocator<Geometry = Base4K>> Zones<A> {
             (stats.free_frames + stats.isolated_frames, stats.free_huge + isolated)
         });
         counts.fold((0, 0), |(frames, huge), (f, h)| (frames + f, huge + h))
+    }
+
+    /// Free blocks of each order, those of all zones together.
+    pub fn free_blocks(&self) -> Vec<usize> {
+        let of: Vec<FreeBlocks> = self.zones.iter().map(|zone| FreeBlocks::of(&**zone)).collect();
+        let sum = |order| of.iter().map(|blocks| blocks.count(order)).sum();
+        Order::all::<Base4K>().map(sum).collect()
     }
 
     /// Each zone.

@@ -14,6 +14,7 @@ use woodlot_bench::patterns::{Metric, Pattern};
 use woodlot_bench::size::Size;
 use woodlot_bench::statistics::Summary;
 
+use super::freebsd::Freebsd;
 use super::heaps::Heaps;
 use super::kernel::Kernel;
 use super::scope::BURST_ORDER;
@@ -198,6 +199,9 @@ pub struct Data {
     /// Batches of pages from two domains.
     #[serde(default)]
     pub batches: Option<Batches>,
+    /// What else the paper on FreeBSD has.
+    #[serde(default)]
+    pub freebsd: Option<Freebsd>,
     /// Heaps.
     #[serde(default)]
     pub heaps: Option<Heaps>,

@@ -11,6 +11,7 @@ use woodlot_bench::statistics::Summary;
 
 use super::beside::{self, Beside};
 use super::data::{Data, Replayed, Timed};
+use super::freebsd;
 use super::papers;
 use super::scope::{BUDDIES, BURST_ORDER, BURSTS, ENGINES, LISTS};
 use super::section::{Plot, Section, Table, legend, table_of};
@@ -35,6 +36,7 @@ pub fn sections(data: &Data) -> Vec<Section> {
         traces(data),
     ];
     sections.extend(data.batches.iter().map(batched));
+    sections.extend(data.freebsd.iter().flat_map(freebsd::sections));
     sections.extend(data.heaps.iter().flat_map(|heaps| heaps.sections(data.machine.cpus())));
     sections.extend(data.kernel.sections());
     sections

@@ -22,7 +22,7 @@ pub const PAGE: &str = "index.html";
 const DATA: [&str; 4] = ["report.json", "times.csv", "frag.csv", "traces.csv"];
 /// What is drawn as a file of its own in every report, without its `.svg`. What was measured inside a
 /// kernel comes beside it.
-pub const FIGURES: [&str; 17] = [
+pub const FIGURES: [&str; 18] = [
     "figure-5",
     "figure-6",
     "figure-7",
@@ -34,6 +34,7 @@ pub const FIGURES: [&str; 17] = [
     "recovery",
     "traces",
     "freebsd-figure-6",
+    "freebsd-figure-7",
     "kmem-figure-7",
     "kmem-figure-9",
     "kmem-section-5-5",

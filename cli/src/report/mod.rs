@@ -18,6 +18,7 @@ mod data;
 mod facts;
 mod figures;
 mod files;
+mod freebsd;
 mod heaps;
 mod kernel;
 mod page;

@@ -21,6 +21,10 @@ pub const KMEM_MACHINE: &str = "Sequent Symmetry 2000, 26 × 80486 at 50 MHz, in
 pub const FREEBSD_MACHINE: &str = "AMD Ryzen 5 5600X, 48 GB of DDR4, inside the kernel, 30 repetitions (Novković, \
     sections IV and V); figure 6 has no numbers in words";
 
+/// Where it was built.
+pub const FREEBSD_BUILDS: &str = "table I: a bhyve machine with 6 GB, one buildkernel; figure 7: AMD Ryzen 5 5600X, 48 GB of DDR4, \
+    ten builds of the kernel, sources and output in tmpfs (Novković, sections II and IV)";
+
 /// LLFree, section 5.6: the share of the polluted huge frames that came back, in percent.
 pub const RECOVERED_PERCENT: f64 = 46.6;
 /// The compaction cost after 10 and after 50 iterations, in percent of that at first.

@@ -24,6 +24,7 @@ use woodlot_trace::shipped;
 use super::data::{
     Crashes, Data, FORMAT, FloorLoop, Form, Fragmented, Held, Moment, Openings, Replayed, Timed,
 };
+use super::freebsd;
 use super::heaps;
 use super::kernel::Kernel;
 use super::papers;
@@ -50,6 +51,7 @@ struct Scale {
     scanned: Size,
     /// How often batches of pages are measured.
     batches: usize,
+    freebsd: freebsd::Effort,
     heaps: heaps::Effort,
     targets: Option<Effort>,
 }
@@ -69,6 +71,7 @@ impl Scale {
                 processes: 2..=2,
                 scanned: Size::mib(32),
                 batches: 2,
+                freebsd: freebsd::Effort { builds: 2, wired: (Size::mib(8), 2) },
                 heaps: heaps::Effort {
                     repetitions: 2,
                     operations: 1 << 12,
@@ -90,6 +93,7 @@ impl Scale {
                 processes: 1..=4,
                 scanned: Size::mib(128),
                 batches: 51,
+                freebsd: freebsd::Effort { builds: 10, wired: (Size::mib(256), 5) },
                 heaps: heaps::Effort {
                     repetitions: 5,
                     operations: 1 << 17,
@@ -111,6 +115,7 @@ impl Scale {
                 processes: 1..=8,
                 scanned: Size::mib(256),
                 batches: 501,
+                freebsd: freebsd::Effort { builds: 10, wired: (Size::gib(1), 10) },
                 heaps: heaps::Effort {
                     repetitions: 9,
                     operations: 1 << 20,
@@ -210,6 +215,7 @@ pub fn run(form: Form) -> Result<Data, Failure> {
         openings: None,
         crashes: None,
         batches: None,
+        freebsd: None,
         heaps: None,
         kernel: Kernel::default(),
         missing: Vec::new(),
@@ -220,6 +226,7 @@ pub fn run(form: Form) -> Result<Data, Failure> {
     open_again(&mut data, &scale);
     kill(&mut data, &scale);
     measure_batches(&mut data, scale.batches);
+    measure_freebsd(&mut data, scale.freebsd)?;
     measure_heaps(&mut data, scale.heaps)?;
     if let Some(effort) = scale.targets {
         hold_targets(&mut data, effort)?;
@@ -374,6 +381,19 @@ fn measure_batches(data: &mut Data, repetitions: usize) {
         Err(why) => data.missing.push(format!("batches: {why}")),
     }
     bar.finish_and_clear();
+}
+
+/// What else the paper on FreeBSD has.
+fn measure_freebsd(data: &mut Data, effort: freebsd::Effort) -> Result<(), Failure> {
+    let bar = progress("FreeBSD", freebsd::STEPS);
+    let step = |what: &str| {
+        begin(&bar, what);
+        bar.inc(1);
+    };
+    let measured = freebsd::of(effort, &mut data.missing, &step);
+    bar.finish_and_clear();
+    data.freebsd = Some(measured?);
+    Ok(())
 }
 
 fn measure_heaps(data: &mut Data, effort: heaps::Effort) -> Result<(), Failure> {

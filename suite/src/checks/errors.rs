@@ -184,7 +184,7 @@ pub fn half_a_largest_block_stays_owned(engine: Engine) {
     if engine.unsupported.exact_frame || engine.unsupported.partial_free {
         return;
     }
-    let max = engine.max_order;
+    let max = engine.pair_order;
     let (huge_order, half) = (engine.huge_order, FrameId(engine.huge_frames));
     for allocated in 0..2 {
         // How the owned half came to be, and what is missing in the other.

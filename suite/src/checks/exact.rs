@@ -41,7 +41,7 @@ pub fn a_frame_in_use_refuses_the_blocks_around_it(engine: Engine) {
     let mut positions = vec![0, 1, 31, 32, 63, 64, 65, 127, 128, 255, 256, 448, 511, 512];
     positions.extend([size / 2 - 1, size / 2, size - 1, size, size + 1, 2 * size - 1]);
     for position in positions.into_iter().map(FrameId) {
-        let mut zone = Checked::new(engine, &zones::huges(engine, 18, 2), Init::Free);
+        let mut zone = Checked::new(engine, &zones::largest(engine, 9, 2), Init::Free);
         zone.claim(position, Order::BASE, Slot(0));
         for order in engine.orders() {
             let block = FrameId(position.0 & !(order.frames() - 1));

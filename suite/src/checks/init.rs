@@ -199,7 +199,7 @@ pub fn dirty_metadata_is_as_good_as_new(engine: Engine) {
                 Err(InitError::Unsupported) if init == Init::Allocated => continue,
                 Err(error) => panic!("{error}"),
             };
-            let model = crate::Model::new(&config, init, engine.huge_order, engine.unsupported);
+            let model = engine.model(&config, init);
             let history = crate::validate::History::Sequential;
             if let Err(why) = crate::validate::everything(&*a, &model, history) {
                 panic!("{} on dirty metadata, {config:?} {init:?}: {why}", engine.name);

@@ -64,7 +64,7 @@ pub fn frees_go_on_and_what_is_empty_is_claimed(engine: Engine) {
     let huge_order = engine.huge_order;
     for order in engine.orders() {
         for claim in [Claim::Block(Slot(1)), Claim::Offline] {
-            let mut zone = Checked::new(engine, &zones::huges(engine, 4, 2), Init::Free);
+            let mut zone = Checked::new(engine, &zones::largest(engine, 2, 2), Init::Free);
             let mut mine = vec![zone.take(order, Slot(0))];
             let huge = engine.huge_of(mine[0]);
             // More in the same huge frame, as far as the engine puts them there.
@@ -159,7 +159,7 @@ pub fn ranges_are_isolated_all_or_none(engine: Engine) {
     if !engine.unsupported.partial_free {
         zone.give(second, Order(2), Slot(0));
         let third = engine.first_of(HugeId(2));
-        zone.give(third, engine.max_order, Slot(1));
+        zone.give(third, engine.pair_order, Slot(1));
     }
     zone.validate();
     zone.give_rest(Slot(0));
@@ -274,7 +274,7 @@ pub fn a_recovery_forgets_isolation(engine: Engine) {
         return;
     }
     for order in engine.orders() {
-        let mut zone = Checked::new(engine, &zones::huges(engine, 6, 2), Init::Free);
+        let mut zone = Checked::new(engine, &zones::largest(engine, 3, 2), Init::Free);
         let blocks = [(); 2].map(|()| zone.take(order, Slot(0)));
         zone.isolate(HugeId(0), 4).expect("each is in the zone");
         zone.give(blocks[1], order, Slot(1));

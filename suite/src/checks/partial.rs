@@ -13,7 +13,7 @@ pub fn every_order_in_every_smaller_order(engine: Engine) {
         return;
     }
     let mut rng = rng(50);
-    let mut zone = Checked::new(engine, &zones::huges(engine, 6, 2), Init::Free);
+    let mut zone = Checked::new(engine, &zones::largest(engine, 3, 2), Init::Free);
     for large in engine.orders() {
         for small in engine.orders().take(large.0 as usize) {
             let neighbour = zone.take(large, Slot(0));

@@ -30,7 +30,7 @@ pub fn runs_of_every_length(engine: Engine) {
     if engine.unsupported.exact_frame {
         return;
     }
-    for align in [0, 1, 6, engine.huge_order.0, engine.max_order.0, engine.max_order.0 + 2] {
+    for align in [0, 1, 6, engine.huge_order.0, engine.pair_order.0, engine.pair_order.0 + 2] {
         let mut zone = Checked::new(engine, &ragged(engine), Init::Free);
         let mut runs = Vec::new();
         for length in lengths(engine) {

@@ -6,7 +6,7 @@ use woodlot_frame::{FrameId, HugeId, Init, Order, Request, Slot, ZoneConfig};
 
 use super::{Checked, Engine, all_allocated, rng};
 use crate::engine::{Allocator, Zone};
-use crate::model::{Model, State};
+use crate::model::State;
 use crate::settings::{replay_line, seed};
 use crate::zones;
 
@@ -196,7 +196,7 @@ pub fn recovered_is_consistent(
         true => State::Free,
         false => State::Allocated,
     };
-    let model = Model::from_states(config, engine.huge_order, engine.unsupported, state);
+    let model = engine.model_of(config, state);
     crate::validate::everything(a, &model, crate::validate::History::Sequential)?;
     // Whatever is allocated can be freed, each frame once.
     let mut from = config.start;
@@ -220,7 +220,7 @@ pub fn recovered_is_consistent(
         }
         from = FrameId(frame.0 + order.frames());
     }
-    let free = Model::new(config, Init::Free, engine.huge_order, engine.unsupported);
+    let free = engine.model(config, Init::Free);
     crate::validate::touched(a, &free, crate::validate::History::Sequential)
         .map_err(|why| format!("after all was freed ({offline} were offline): {why}"))?;
     // And every frame can be had, exactly once.

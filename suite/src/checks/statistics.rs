@@ -52,7 +52,7 @@ pub fn availability_near_exhaustion(engine: Engine) {
     zone.validate();
 }
 
-/// Two free huge frames are a block of the largest order only if they are neighbours that are
+/// Two free huge frames are a block of the geometry's largest order only if they are neighbours that are
 /// aligned.
 pub fn the_largest_order_needs_an_aligned_pair(engine: Engine) {
     let mut zone = Checked::new(engine, &zones::huges(engine, 6, 2), Init::Free);
@@ -62,10 +62,10 @@ pub fn the_largest_order_needs_an_aligned_pair(engine: Engine) {
         let frames = [a, b].map(|n: usize| FrameId(n * engine.huge_frames));
         frames.into_iter().for_each(|frame| zone.give(frame, huge_order, Slot(1)));
         zone.validate_counts();
-        assert_eq!(zone.allocator().is_available(engine.max_order), b == a + 1 && a % 2 == 0);
-        let pair = zone.alloc(Request::movable(engine.max_order, Slot(1)));
+        assert_eq!(zone.allocator().is_available(engine.pair_order), b == a + 1 && a % 2 == 0);
+        let pair = zone.alloc(Request::movable(engine.pair_order, Slot(1)));
         if let Ok(frame) = pair {
-            zone.give(frame, engine.max_order, Slot(0));
+            zone.give(frame, engine.pair_order, Slot(0));
         }
         zone.fill(huge_order, Class::HUGE, Slot(0));
     }
@@ -117,7 +117,7 @@ pub fn free_blocks_are_counted(engine: Engine) {
 /// The map of a huge frame in all its states, with what compaction would choose by.
 pub fn the_map_of_huge_frames(engine: Engine) {
     let mut zone = Checked::new(engine, &zones::huges(engine, 3, 2), Init::Free);
-    for order in engine.orders() {
+    for order in engine.orders().filter(|&order| order <= engine.pair_order) {
         let frame = zone.take(order, Slot(0));
         let used = order.frames().min(engine.huge_frames);
         let huge_frame = engine.huge_of(frame);

@@ -294,7 +294,7 @@ impl Arena {
 
     /// What the owner words say, as a model.
     pub fn model(&self) -> Model {
-        Model::from_states(&self.config, self.engine.huge_order, self.engine.unsupported, |frame| {
+        self.engine.model_of(&self.config, |frame| {
             match self.owners[frame.0 - self.config.start.0].load(Ordering::Acquire) {
                 NOBODY => State::Free,
                 OFFLINE => State::Offline,

@@ -51,7 +51,7 @@ pub fn claims_of_different_sizes_race(engine: Engine) {
     if engine.unsupported.exact_frame {
         return;
     }
-    let config = zones::huges(engine, 2, 2);
+    let config = zones::largest(engine, 1, 2);
     let won = AtomicU64::new(0);
     for round in 0..30 {
         let arena = Arena::new(engine, &config);
@@ -60,7 +60,7 @@ pub fn claims_of_different_sizes_race(engine: Engine) {
             let mut blocks = Vec::new();
             for _ in 0..20 {
                 let order = Order(rng.u8(..=engine.max_order.0));
-                let frame = rng.usize(..2 * engine.huge_frames) & !(order.frames() - 1);
+                let frame = rng.usize(..config.frames) & !(order.frames() - 1);
                 let request = Request::movable(order, Slot(me as usize % 2)).at(FrameId(frame));
                 blocks.extend(arena.alloc(me, request));
                 if rng.u8(..3) == 0

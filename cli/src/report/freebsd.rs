@@ -1,0 +1,196 @@
+//! What the paper on anti-fragmentation in FreeBSD has in tables I and II and figures 5 and 7, from this machine.
+//!
+//! ```text
+//!   table I    free blocks before and after a build     the shipped build, replayed on LLFree
+//!   figure 7   superpages over builds in a row          the same again and again, with a daemon that compacts and without
+//!   table II   memory that is wired                     in large pieces, beside a fault for each page
+//!   figure 5   what guards of stacks leave              counted in a zone of LLFree
+//! ```
+
+mod figures;
+
+use serde::{Deserialize, Serialize};
+use woodlot_bench::Failure;
+use woodlot_bench::size::Size;
+use woodlot_bench::stacks::{Left, Shape, by_address, packed};
+#[cfg(target_os = "linux")]
+use woodlot_bench::wiring::{self, Way};
+use woodlot_frame::Base4K;
+use woodlot_llfree::LLFree;
+use woodlot_trace::{Trace, shipped};
+
+use crate::replay::{Options, Plan, Report, ZoneLayout, replay};
+
+pub use figures::sections;
+
+/// How much of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// Builds in a row.
+    pub builds: usize,
+    /// Memory that is wired, and how often.
+    pub wired: (Size, usize),
+}
+
+/// Free memory after a build.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Built {
+    /// Free huge frames: superpages that there could be at once.
+    pub free_huge: usize,
+    /// Free frames.
+    pub free_frames: usize,
+}
+
+/// Builds in a row.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Builds {
+    /// Free blocks by order, before the first build and after it.
+    pub free_blocks: [Vec<usize>; 2],
+    /// After each build, without a daemon.
+    pub without: Vec<Built>,
+    /// The same with one.
+    pub with: Vec<Built>,
+    /// How many huge frames could be free, were all frames that can move moved: with the daemon.
+    pub possible: Vec<usize>,
+    /// Frames that the daemon has moved in all builds.
+    pub moves: usize,
+    /// Memory of the machine of the trace.
+    pub frames: usize,
+}
+
+/// A way to wire memory.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Wired {
+    /// What it is called.
+    pub name: String,
+    /// Milliseconds on the wall for all of it, a number for each repetition.
+    pub wall_ms: Vec<f64>,
+    /// The least share that was mapped by huge pages, where the system says.
+    pub huge: Option<f64>,
+}
+
+/// Memory that is wired.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Wiring {
+    /// How much.
+    pub memory: Size,
+    /// By a fault for each page.
+    pub one_by_one: Wired,
+    /// In the largest pieces.
+    pub largest: Wired,
+    /// By `mlock`, with small pages and with huge ones, where a process may lock so much.
+    pub locked: Vec<Wired>,
+}
+
+/// What stacks leave.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Stacks {
+    /// Pages of a stack, without its guard.
+    pub pages: usize,
+    /// How many stacks.
+    pub stacks: usize,
+    /// Where frames lie as their pages do.
+    pub by_address: Left,
+    /// Where guards have no frames.
+    pub packed: Left,
+}
+
+/// All of it.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Freebsd {
+    /// Table I and figure 7.
+    pub builds: Option<Builds>,
+    /// Table II.
+    pub wiring: Option<Wiring>,
+    /// Figure 5.
+    pub stacks: Option<Stacks>,
+}
+
+/// How many steps there are to be told of.
+pub const STEPS: usize = 3;
+
+/// Measures. What cannot be is noted.
+///
+/// # Errors
+/// When a shipped trace cannot be replayed, which is a defect.
+pub fn of(
+    effort: Effort,
+    missing: &mut Vec<String>,
+    step: &dyn Fn(&str),
+) -> Result<Freebsd, Failure> {
+    step("builds in a row");
+    let builds = builds(effort.builds)?;
+    step("wiring");
+    let wiring = wire(effort.wired, missing);
+    step("stacks");
+    Ok(Freebsd { builds: Some(builds), wiring, stacks: Some(stacks()?) })
+}
+
+/// Wires memory, again and again.
+#[cfg(target_os = "linux")]
+fn wire((memory, repetitions): (Size, usize), missing: &mut Vec<String>) -> Option<Wiring> {
+    let ways = [Way::FreshOneByOne, Way::FreshWiredHuge, Way::LockedSmall, Way::LockedHuge];
+    let measured = wiring::measure(&ways, memory.frames() * 4096, repetitions, &|| {});
+    let (found, failed) = measured.map_err(|why| missing.push(why.to_string())).ok()?;
+    missing.extend(failed);
+    let wired = |of: &wiring::Wired| Wired {
+        name: of.way.name().into(),
+        wall_ms: of.wall_ms.clone(),
+        huge: of.least_huge(),
+    };
+    let of = |way| found.iter().find(|wired| wired.way == way).map(wired);
+    Some(Wiring {
+        memory,
+        one_by_one: of(Way::FreshOneByOne)?,
+        largest: of(Way::FreshWiredHuge)?,
+        locked: [Way::LockedSmall, Way::LockedHuge].into_iter().filter_map(of).collect(),
+    })
+}
+
+/// Memory is wired by what Linux has.
+#[cfg(not(target_os = "linux"))]
+fn wire((memory, _): (Size, usize), missing: &mut Vec<String>) -> Option<Wiring> {
+    missing.push(format!("{memory} wired: only on Linux"));
+    None
+}
+
+/// The paper's stacks: four pages and a guard.
+fn stacks() -> Result<Stacks, Failure> {
+    let (pages, stacks) = (4, 1000);
+    let shape = Shape::new(pages, stacks);
+    let shape = shape.ok_or_else(|| Failure::Failed("no such stacks".into()))?;
+    Ok(Stacks { pages, stacks, by_address: by_address(shape)?, packed: packed(shape)? })
+}
+
+fn builds(times: usize) -> Result<Builds, Failure> {
+    let failed = |error: &dyn std::fmt::Display| Failure::Failed(format!("builds: {error}"));
+    let build = shipped().into_iter().find(|shipped| shipped.name == "build");
+    let build = build.ok_or_else(|| failed(&"there is no build among the shipped traces"))?;
+    let trace: Trace = build.trace().map_err(|error| failed(&error))?;
+    let plan = || Plan::new(&trace, ZoneLayout::default(), 20_000);
+    let replayed = |plan: &Plan, compact| -> Result<Report, Failure> {
+        let options = Options { threads: false, compact, rounds: 0, base_frames: false };
+        let report = replay::<LLFree<Base4K>>(plan, options, &|_| {});
+        let report = report.map_err(|error| failed(&error))?;
+        match report.defects().as_slice() {
+            [] => Ok(report),
+            wrong => Err(failed(&wrong.join(", "))),
+        }
+    };
+    let first = replayed(&plan(), false)?;
+    let again = plan().again(times);
+    let (without, with) = (replayed(&again, false)?, replayed(&again, true)?);
+    let built = |report: &Report| {
+        let rows = report.rows.iter().map(|row| row.ours);
+        rows.map(|ours| Built { free_huge: ours.free_huge, free_frames: ours.free_frames })
+            .collect()
+    };
+    Ok(Builds {
+        free_blocks: first.free_blocks,
+        without: built(&without),
+        with: built(&with),
+        possible: with.rows.iter().filter_map(|row| row.possible).collect(),
+        moves: with.compacted.map_or(0, |compacted| compacted.work.moves),
+        frames: again.frames(),
+    })
+}

@@ -1,0 +1,275 @@
+//! The tables and figures.
+
+use woodlot_bench::chart::{Axis, Look, Panel, Point, Series, Shape};
+use woodlot_bench::statistics::Summary;
+
+use super::{Builds, Built, Freebsd, Stacks, Wired, Wiring};
+use crate::report::beside::beside;
+use crate::report::papers;
+use crate::report::section::{Section, Table};
+use crate::report::words::{count, number, percent, size};
+
+/// All that was measured, as the paper has it.
+pub fn sections(found: &Freebsd) -> Vec<Section> {
+    let mut sections = Vec::new();
+    sections.extend(found.builds.iter().flat_map(|builds| [free_blocks(builds), in_a_row(builds)]));
+    sections.extend(found.wiring.as_ref().map(wired));
+    sections.extend(found.stacks.as_ref().map(stacks));
+    sections
+}
+
+/// The share of free memory in blocks below an order of which there are so many, in thousandths: FMFI, where such blocks are counted
+/// as what a request of that order needs.
+fn fmfi(blocks: &[usize], order: usize) -> usize {
+    let frames = |from: usize| -> usize {
+        blocks.iter().enumerate().skip(from).map(|(order, count)| count << order).sum()
+    };
+    let free = frames(0);
+    (free - frames(order)) * 1000 / free.max(1)
+}
+
+fn free_blocks(builds: &Builds) -> Section {
+    let [before, after] = &builds.free_blocks;
+    let row = |order: usize| {
+        let (before, after) = (before[order], after[order]);
+        vec![format!("{order} ({}K)", 4 << order), count(before), count(after)]
+    };
+    let index = |order| format!("{} and {}", fmfi(before, order), fmfi(after, order));
+    let singles = |blocks: &[usize]| count(blocks.first().copied().unwrap_or(0));
+    Section {
+        id: "freebsd-table-1".into(),
+        title: "FreeBSD, table I: free blocks before and after a build".into(),
+        about: format!(
+            "What a Linux 6.12 with {} frames asked of its page allocator while it built Lua and memcached, replayed on \
+             LLFree, without compaction: free blocks by order, each free frame in the largest block that it lies in. LLFree \
+             has blocks of order 10 at the most. The paper builds a FreeBSD kernel in 6 GB on FreeBSD's buddy allocator.",
+            count(builds.frames)
+        ),
+        legend: Vec::new(),
+        panels: Vec::new(),
+        table_first: true,
+        table: Table {
+            columns: vec!["order", "blocks before", "blocks after"],
+            rows: (0..before.len().min(after.len())).rev().map(row).collect(),
+        },
+        paper: vec![
+            beside(
+                "free blocks of order 0, before and after",
+                "1 and 2156",
+                Some(format!("{} and {}", singles(before), singles(after))),
+                "table I",
+            ),
+            beside(
+                "share of free memory below order 9, in thousandths, before and after",
+                "below 1 and about 89 (of the orders that it names)",
+                Some(index(9)),
+                "table I",
+            ),
+        ],
+        paper_machine: papers::FREEBSD_BUILDS,
+    }
+}
+
+/// Superpages gained by the daemon up to each build.
+fn gained(builds: &Builds) -> Vec<i64> {
+    let mut sum = 0;
+    let pairs = builds.with.iter().zip(&builds.without);
+    pairs
+        .map(|(with, without)| {
+            sum += with.free_huge as i64 - without.free_huge as i64;
+            sum
+        })
+        .collect()
+}
+
+fn in_a_row(builds: &Builds) -> Section {
+    let looks = [Look::of(0), Look::of(1), Look::of(2)];
+    let names = ["with the daemon", "without", "were all moved that can move"];
+    let line = |look, values: Vec<f64>| Series {
+        look,
+        shape: Shape::Marked,
+        points: (1..).map(f64::from).zip(values).map(|(x, y)| Point::new(x, y)).collect(),
+    };
+    let free = |built: &[Built]| built.iter().map(|built| built.free_huge as f64).collect();
+    let possible = builds.possible.iter().map(|&huge| huge as f64).collect();
+    let series = [free(&builds.with), free(&builds.without), possible];
+    let series: Vec<Series> =
+        looks.into_iter().zip(series).map(|(look, all)| line(look, all)).collect();
+    let gained = gained(builds);
+    let sums = gained.iter().map(|&huge| huge as f64);
+    let nothing = vec![0.0; gained.len()];
+    let totals = vec![line(looks[0], sums.collect()), line(looks[1], nothing)];
+    let x = || Axis::linear("builds", 0.5..builds.with.len() as f64 + 0.5);
+    let panel = |title: &str, label: &str, series: Vec<Series>| {
+        let points = series.iter().flat_map(|series| &series.points);
+        let highest = points.map(|point| point.y).fold(1.0, f64::max);
+        let lowest = series.iter().flat_map(|series| &series.points).map(|point| point.y);
+        let lowest = lowest.fold(0.0, f64::min);
+        Panel {
+            title: title.into(),
+            x: x(),
+            y: Axis::linear(label, lowest..highest * 1.05),
+            series,
+        }
+    };
+    let row = |(number, (with, without)): (usize, (&Built, &Built))| {
+        vec![
+            (number + 1).to_string(),
+            count(without.free_huge),
+            count(with.free_huge),
+            builds.possible.get(number).map_or("–".into(), |&huge| count(huge)),
+            count(without.free_frames),
+            count(with.free_frames),
+            gained.get(number).map_or("–".into(), |sum| sum.to_string()),
+        ]
+    };
+    let rows = builds.with.iter().zip(&builds.without).enumerate().map(row).collect();
+    Section {
+        id: "freebsd-figure-7".into(),
+        title: "FreeBSD, figure 7: superpages over builds in a row".into(),
+        about: format!(
+            "The build of table I again and again on the same LLFree: between two builds, what one left is freed, and what \
+             it took out of caches is allocated again. Free huge frames at the end of each build, before that, with a daemon \
+             that compacts and without, and the sum of the difference. Frames that the trace says can move may move, the \
+             others not. The daemon moved {} frames. Nothing is timed.",
+            count(builds.moves)
+        ),
+        legend: names
+            .into_iter()
+            .zip(looks)
+            .map(|(name, look)| (name.to_string(), look, Shape::Marked))
+            .collect(),
+        panels: vec![
+            panel("at the end of each build", "free huge frames", series),
+            panel("gained by the daemon up to each build", "huge frames", totals),
+        ],
+        table_first: false,
+        table: Table {
+            columns: vec![
+                "build",
+                "free huge, without",
+                "free huge, with",
+                "possible",
+                "free frames, without",
+                "free frames, with",
+                "gained so far",
+            ],
+            rows,
+        },
+        paper: vec![beside(
+            "superpages gained over all builds",
+            "grows steadily throughout",
+            gained.last().map(|sum| format!("{sum} in {} builds", gained.len())),
+            "section V, figure 7",
+        )],
+        paper_machine: papers::FREEBSD_BUILDS,
+    }
+}
+
+/// The mean and the standard deviation.
+fn mean(times: &[f64]) -> (f64, f64) {
+    let count = times.len().max(1) as f64;
+    let mean = times.iter().sum::<f64>() / count;
+    let squares: f64 = times.iter().map(|time| (time - mean).powi(2)).sum();
+    (mean, (squares / count).sqrt())
+}
+
+fn wired(found: &Wiring) -> Section {
+    let row = |wired: &Wired| {
+        let (mean, deviation) = mean(&wired.wall_ms);
+        let of = |value: fn(&Summary) -> f64| {
+            Summary::of(&wired.wall_ms).map_or("–".into(), |summary| number(value(&summary)))
+        };
+        vec![
+            wired.name.clone(),
+            number(mean),
+            of(|summary| summary.median),
+            number(deviation),
+            of(|summary| summary.min),
+            of(|summary| summary.max),
+            wired.huge.map_or("not known".into(), |share| percent(share * 100.0)),
+        ]
+    };
+    let faster = |one: &Wired, other: &Wired| {
+        format!("{} ×", number(mean(&one.wall_ms).0 / mean(&other.wall_ms).0))
+    };
+    let locked = found.locked.first_chunk().map(|[small, huge]| faster(small, huge));
+    let all = [&found.one_by_one, &found.largest];
+    Section {
+        id: "freebsd-table-2".into(),
+        title: "FreeBSD, table II: memory that is wired".into(),
+        about: format!(
+            "{} of fresh memory, which the system fills with zeros: milliseconds until all of it is there, {} repetitions in \
+             turn. The baseline is a fault for each page, as in the paper; the other is Pool::wire, which asks in the largest \
+             pieces. mlock of Linux stands beside them. The last column is what /proc/self/smaps says then: where it is not \
+             100 %, the system gave no huge pages, and the row is about calls, not about pages.",
+            size(found.memory),
+            found.one_by_one.wall_ms.len()
+        ),
+        legend: Vec::new(),
+        panels: Vec::new(),
+        table_first: true,
+        table: Table {
+            columns: vec![
+                "way",
+                "mean ms",
+                "median",
+                "deviation",
+                "min",
+                "max",
+                "mapped by huge pages",
+            ],
+            rows: all.into_iter().chain(&found.locked).map(row).collect(),
+        },
+        paper: vec![
+            beside(
+                "mean of the baseline beside the largest pieces",
+                "9.26 × (875.02 and 92.49 ms for 10 GB)",
+                Some(faster(&found.one_by_one, &found.largest)),
+                "table II",
+            ),
+            beside("mlock with small pages beside huge ones", "not said", locked, "table II"),
+        ],
+        paper_machine: papers::FREEBSD_MACHINE,
+    }
+}
+
+fn stacks(found: &Stacks) -> Section {
+    let rows =
+        [("frames lie as pages do", found.by_address), ("guards have no frames", found.packed)];
+    let holes = rows.map(|(_, left)| number(left.holes_per_1000(found.stacks)));
+    let row = |(name, left): (&str, woodlot_bench::stacks::Left)| {
+        let holes = number(left.holes_per_1000(found.stacks));
+        vec![name.into(), count(left.huge), count(left.holes), holes, count(left.spare)]
+    };
+    Section {
+        id: "freebsd-figure-5".into(),
+        title: "FreeBSD, figure 5: what guards of kernel stacks leave".into(),
+        about: format!(
+            "{} stacks of {} pages and a guard in a zone of LLFree, counted in the zone: free blocks of order 0 whose buddies \
+             are in use. The paper draws it and gives no numbers.",
+            count(found.stacks),
+            found.pages
+        ),
+        legend: Vec::new(),
+        panels: Vec::new(),
+        table_first: true,
+        table: Table {
+            columns: vec![
+                "frames",
+                "huge frames",
+                "stray frames",
+                "for 1000 stacks",
+                "for stacks to come",
+            ],
+            rows: rows.map(row).into(),
+        },
+        paper: vec![beside(
+            "stray frames for a stack, as pages lie and packed",
+            "1 and 0",
+            Some(format!("{} and {} for 1000", holes[0], holes[1])),
+            "section III-B, figure 5",
+        )],
+        paper_machine: papers::FREEBSD_MACHINE,
+    }
+}
