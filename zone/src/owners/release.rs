@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use woodlot_frame::{FrameAllocator, FrameId, Geometry, HugeId, Order, Slot, blocks};
+use woodlot_frame::{FrameAllocator, FrameId, Geometry, Order, Slot, blocks};
 
 use super::error::OwnersError;
 use super::members::Member;
@@ -113,7 +113,7 @@ impl Owners<'_> {
     ) -> Result<Swept, OwnersError> {
         let allocator = &**zone;
         self.check(allocator)?;
-        Self::end_isolation(allocator);
+        zone.end_isolation();
         let mut frames = zone.resolve()?.released;
         let zone = allocator.zone().range();
         let mut next = zone.start;
@@ -123,16 +123,6 @@ impl Owners<'_> {
             self.tags.disown(&free);
         }
         Ok(Swept { frames, members: self.members.clear(keep) })
-    }
-
-    /// Ends every isolation: what is free shows as free only then.
-    fn end_isolation<A: FrameAllocator>(allocator: &A) {
-        let zone = allocator.zone().range();
-        let huge = zone.start.huge::<A::Geometry>().0..=zone.end.huge::<A::Geometry>().0;
-        for huge in huge.map(HugeId).filter(|&huge| allocator.is_isolated(huge)) {
-            // Nobody else ends it meanwhile.
-            let _ = allocator.unisolate(huge, 1);
-        }
     }
 
     /// Sweeps frames that are allocated or offline.
