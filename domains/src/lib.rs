@@ -19,6 +19,7 @@ mod batch;
 mod chunk;
 mod domains;
 mod hotplug;
+mod huge;
 mod index;
 mod map;
 mod policy;
