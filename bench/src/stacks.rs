@@ -17,7 +17,7 @@ use woodlot_frame::{
     Slot, ZoneConfig,
 };
 use woodlot_llfree::LLFree;
-use woodlot_stacks::{AddressSpace, Arena, NotMapped, Shape};
+use woodlot_stacks::{AddressSpace, Arena, NotMapped, Shape, StillMapped};
 
 use crate::Failure;
 
@@ -65,7 +65,9 @@ unsafe impl AddressSpace for Nowhere {
         Ok(())
     }
 
-    unsafe fn unmap(&self, _: NonNull<u8>, _: &mut [FrameId]) {}
+    unsafe fn unmap(&self, _: NonNull<u8>, _: &mut [FrameId]) -> Result<(), StillMapped> {
+        Ok(())
+    }
 }
 
 fn failed(error: impl std::fmt::Display) -> Failure {
