@@ -19,7 +19,7 @@ use woodlot_frame::{
 };
 use woodlot_llfree::LLFree;
 pub use woodlot_stacks::Shape;
-use woodlot_stacks::{AddressSpace, Arena, NotMapped};
+use woodlot_stacks::{AddressSpace, Arena, NotMapped, StillMapped};
 
 use crate::Failure;
 
@@ -67,7 +67,9 @@ unsafe impl AddressSpace for Nowhere {
         Ok(())
     }
 
-    unsafe fn unmap(&self, _: NonNull<u8>, _: &mut [FrameId]) {}
+    unsafe fn unmap(&self, _: NonNull<u8>, _: &mut [FrameId]) -> Result<(), StillMapped> {
+        Ok(())
+    }
 }
 
 fn failed(error: impl std::fmt::Display) -> Failure {

@@ -8,8 +8,6 @@
 //! *Progress*: as the allocators'. What is here is not changed after it was made, but for ranges that are added and
 //! removed, counters, and which zone of a slot's domain is asked first.
 
-use core::ops::Range;
-
 use woodlot_frame::atomics::{AtomicU64, Ordering};
 use woodlot_frame::{
     AllocError, BadSlot, Batch, Claim, Class, FrameAllocator, FrameId, FreeBatchError, FreeError,
@@ -19,6 +17,7 @@ use woodlot_frame::{
 
 use crate::DomainId;
 use crate::giant;
+use crate::huge::isolate_again;
 use crate::index::{Index, Located};
 use crate::policy::{DomainSet, Policy};
 use crate::tally::NumaStats;
@@ -58,9 +57,13 @@ fn sum(mut sum: Stats, stats: Stats) -> Stats {
 /// Frames that do not exist, in a chunk with others that do, and those of carved metadata count as allocated. As with all
 /// frames, nobody frees them but by mistake, and such a free is not told from a right one.
 ///
-/// Runs of frames, and blocks inside of a range, are searched for from the lowest frame on, through holes, too. If
-/// [`online`](FrameAllocator::online) finds a huge frame in a later zone that is not offline, those of an earlier one may
-/// have been allocated meanwhile, and stay online.
+/// Runs of frames, and blocks inside of a range, are searched for from the lowest frame on, through holes, too.
+///
+/// A call for huge frames of several zones looks at all of them before it changes one. So it changes all or none, with one
+/// exception: while another call changes the same huge frames, or a free into one that is to be claimed is under way, a
+/// later zone may refuse after all. What was done in the earlier ones is undone then, zone by zone, and others may have
+/// allocated there in between: an isolated huge frame is isolated again, but may be in use, and one that came online may have to
+/// stay so.
 ///
 /// With [intents](woodlot_frame::Intents) what a batch has from one zone is one operation.
 pub struct Domains<'a, A> {
@@ -358,129 +361,6 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
         }
         (taken, why)
     }
-
-    /// Calls for the huge frames of a range, run by run in each zone; undoes what it did if one refuses.
-    pub(crate) fn each_huge<E: Outer>(
-        &self,
-        first: HugeId,
-        count: usize,
-        does: impl Fn(&Zone<'a, A>, HugeId, usize) -> Result<(), E>,
-        undoes: impl Fn(&Zone<'a, A>, HugeId, usize) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let end = first.0.checked_add(count).filter(|_| count > 0).ok_or(E::OUT_OF_RANGE)?;
-        if (first.0..end).any(|huge| self.at_huge(HugeId(huge)).is_none()) {
-            return Err(E::OUT_OF_RANGE);
-        }
-        let mut next = first.0;
-        while next < end {
-            let done = match self.huge_run(HugeId(next), end) {
-                Some((zone, huge, many)) => {
-                    does(zone, huge, many).map(|()| many).map_err(|error| error.outside(zone))
-                }
-                // Its zone was removed meanwhile.
-                None => Err(E::OUT_OF_RANGE),
-            };
-            match done {
-                Ok(many) => next += many,
-                Err(error) => {
-                    self.undo_huge(first.0..next, undoes);
-                    return Err(error);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Undoes what was just done to huge frames; what is removed by now has nothing to undo.
-    fn undo_huge<E>(
-        &self,
-        done: Range<usize>,
-        undoes: impl Fn(&Zone<'a, A>, HugeId, usize) -> Result<(), E>,
-    ) {
-        let mut back = done.start;
-        while back < done.end {
-            let Some((zone, huge, many)) = self.huge_run(HugeId(back), done.end) else {
-                back += 1;
-                continue;
-            };
-            let _ = undoes(zone, huge, many);
-            back += many;
-        }
-    }
-
-    /// Are some of these huge frames in no zone that the machine began with?
-    fn reaches_added(&self, first: HugeId, count: usize) -> bool {
-        let end = first.0.saturating_add(count).min(usize::MAX >> A::Geometry::HUGE_ORDER);
-        (first.0..end).map(|huge| HugeId(huge).first::<A::Geometry>()).any(|frame| {
-            !self.zones.first.longest.has(frame)
-                && self.index.locate::<A::Geometry>(frame).is_none()
-        })
-    }
-
-    /// Huge frames that follow one another in a zone, up to `end`.
-    fn huge_run(&self, first: HugeId, end: usize) -> Option<(&Zone<'a, A>, HugeId, usize)> {
-        if first.0 >= end {
-            return None;
-        }
-        let (zone, huge) = self.at_huge(first)?;
-        let follows = |&many: &usize| {
-            self.at_huge(HugeId(first.0 + many)).is_some_and(|(other, there)| {
-                core::ptr::eq(zone, other) && there.0 == huge.0 + many
-            })
-        };
-        let many = (1..end - first.0).take_while(follows).count() + 1;
-        Some((zone, huge, many))
-    }
-}
-
-/// Isolates again what was claimed in a zone, and gives it back, each by itself, for others may have isolated some
-/// meanwhile. A block stays its owner's until it is isolated.
-fn isolate_again<A: FrameAllocator>(zone: &A, first: HugeId, count: usize, claim: Claim) {
-    let order = Order::huge::<A::Geometry>();
-    for huge in (first.0..first.0 + count).map(HugeId) {
-        if claim == Claim::Offline {
-            let _ = zone.online(huge, 1);
-        }
-        let _ = zone.isolate(huge, 1);
-        if let Claim::Block(slot) = claim {
-            let _ = zone.free(huge.first::<A::Geometry>(), order, slot);
-        }
-    }
-}
-
-/// An error of a call for huge frames.
-pub(crate) trait Outer {
-    const OUT_OF_RANGE: Self;
-
-    /// With frames as the caller counts them.
-    fn outside<A: FrameAllocator>(self, zone: &Zone<'_, A>) -> Self;
-}
-
-impl Outer for OfflineError {
-    const OUT_OF_RANGE: Self = OfflineError::OutOfRange;
-
-    fn outside<A: FrameAllocator>(self, zone: &Zone<'_, A>) -> Self {
-        match self {
-            OfflineError::InUse(frame) => OfflineError::InUse(zone.frame(frame)),
-            other => other,
-        }
-    }
-}
-
-impl Outer for IsolateError {
-    const OUT_OF_RANGE: Self = IsolateError::OutOfRange;
-
-    fn outside<A: FrameAllocator>(self, zone: &Zone<'_, A>) -> Self {
-        let frame = |huge: HugeId| zone.frame(huge.first::<A::Geometry>());
-        let outside = |huge| frame(huge).huge::<A::Geometry>();
-        match self {
-            IsolateError::Isolated(huge) => IsolateError::Isolated(outside(huge)),
-            IsolateError::Offline(huge) => IsolateError::Offline(outside(huge)),
-            IsolateError::NotIsolated(huge) => IsolateError::NotIsolated(outside(huge)),
-            IsolateError::InUse(frame) => IsolateError::InUse(zone.frame(frame)),
-            other => other,
-        }
-    }
 }
 
 impl<A: FrameAllocator> FrameAllocator for Domains<'_, A> {
@@ -612,15 +492,15 @@ impl<A: FrameAllocator> FrameAllocator for Domains<'_, A> {
         self.each_huge(first, count, does, undoes)
     }
 
-    /// Huge frames that the machine did not begin with are also [`OfflineError::NotOffline`] while another call adds or
-    /// removes a range, or puts such ones online: a zone of which nothing is left may be about to go.
+    /// Huge frames that the machine did not begin with are [`OfflineError::Busy`] while another call adds or removes a
+    /// range, or puts such ones online: a zone of which nothing is left may be about to go.
     fn online(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
         let added = self.reaches_added(first, count);
-        let lock = added.then(|| self.zones.added.lock().ok_or(OfflineError::NotOffline));
+        let lock = added.then(|| self.zones.added.lock().ok_or(OfflineError::Busy));
         let _lock = lock.transpose()?;
         let does = |zone: &Zone<'_, A>, first, count| zone.allocator.online(first, count);
         let undoes = |zone: &Zone<'_, A>, first, count| zone.allocator.offline(first, count);
-        self.each_huge(first, count, does, undoes)
+        self.each_huge_that((first, count), Zone::is_offline, does, undoes)
     }
 
     fn isolate(&self, first: HugeId, count: usize) -> Result<(), IsolateError> {
@@ -632,7 +512,7 @@ impl<A: FrameAllocator> FrameAllocator for Domains<'_, A> {
     fn unisolate(&self, first: HugeId, count: usize) -> Result<(), IsolateError> {
         let does = |zone: &Zone<'_, A>, first, count| zone.allocator.unisolate(first, count);
         let undoes = |zone: &Zone<'_, A>, first, count| zone.allocator.isolate(first, count);
-        self.each_huge(first, count, does, undoes)
+        self.each_huge_that((first, count), Zone::is_isolated, does, undoes)
     }
 
     fn claim_isolated(
@@ -647,7 +527,7 @@ impl<A: FrameAllocator> FrameAllocator for Domains<'_, A> {
             isolate_again(&zone.allocator, first, count, claim);
             Ok(())
         };
-        self.each_huge(first, count, does, undoes)
+        self.each_huge_that((first, count), Zone::is_empty, does, undoes)
     }
 
     fn is_isolated(&self, huge: HugeId) -> bool {

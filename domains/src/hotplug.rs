@@ -458,7 +458,7 @@ mod tests {
         assert_eq!(machine.offline(huge, 1), Ok(()));
         assert_eq!(machine.offline(HugeId(0), 1), Ok(()));
         let lock = machine.zones.added.lock().expect("it is free");
-        assert_eq!(machine.online(huge, 1), Err(OfflineError::NotOffline));
+        assert_eq!(machine.online(huge, 1), Err(OfflineError::Busy));
         assert_eq!(machine.online(HugeId(0), 1), Ok(()), "that zone stays");
         drop(lock);
         assert_eq!(machine.online(huge, 1), Ok(()));

@@ -21,6 +21,7 @@ mod chunk;
 mod domains;
 mod giant;
 mod hotplug;
+mod huge;
 mod index;
 mod map;
 mod policy;

@@ -3,8 +3,8 @@
 use core::ops::Range;
 
 use woodlot_frame::{
-    AllocError, Class, FrameAllocator, FrameId, FreeError, Geometry, HugeId, OfflineError,
-    RangeRequest, Slot,
+    AllocError, Class, FrameAllocator, FrameId, FreeError, Geometry, HugeId, IsolateError,
+    OfflineError, RangeRequest, Slot,
 };
 
 use crate::DomainId;
@@ -147,6 +147,39 @@ impl<A: FrameAllocator> Zone<'_, A> {
             return freed.map_err(|_| OfflineError::NotOffline);
         }
         Ok(())
+    }
+
+    /// Says why a huge frame cannot come online, so far as can be seen: what is neither free nor allocated nor isolated is
+    /// offline, or has no whole huge frame of the allocator.
+    pub(crate) fn is_offline(&self, huge: HugeId) -> Result<(), OfflineError> {
+        let zone = &self.allocator;
+        if A::UNSUPPORTED.offline {
+            return Ok(());
+        }
+        let is_online =
+            zone.is_isolated(huge) || zone.frames_in_use(huge) > 0 || zone.free_in_huge(huge) > 0;
+        if is_online { Err(OfflineError::NotOffline) } else { Ok(()) }
+    }
+
+    /// Says why the isolation of a huge frame cannot end.
+    pub(crate) fn is_isolated(&self, huge: HugeId) -> Result<(), IsolateError> {
+        match A::UNSUPPORTED.isolation || self.allocator.is_isolated(huge) {
+            true => Ok(()),
+            false => Err(IsolateError::NotIsolated(huge)),
+        }
+    }
+
+    /// Says why a huge frame cannot be claimed.
+    pub(crate) fn is_empty(&self, huge: HugeId) -> Result<(), IsolateError> {
+        self.is_isolated(huge)?;
+        if A::UNSUPPORTED.isolation || self.allocator.frames_in_use(huge) == 0 {
+            return Ok(());
+        }
+        let first = huge.first::<A::Geometry>().0;
+        let mut frames = (first..first + A::Geometry::HUGE_FRAMES).map(FrameId);
+        let is_used = |frame: &FrameId| self.allocator.used_map(*frame) >> (frame.0 & 63) & 1 != 0;
+        // Or its last frame has just been freed.
+        frames.find(is_used).map_or(Ok(()), |frame| Err(IsolateError::InUse(frame)))
     }
 
     /// Is everything of a range that was added taken out, which has no metadata here?

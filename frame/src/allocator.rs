@@ -217,6 +217,13 @@ pub trait FrameAllocator: Sync {
     ///
     /// For compaction, for contiguous memory in a range of choice, and for memory that is to be unplugged.
     ///
+    /// The isolation is the huge frame's: no call knows who began it. So only its isolator ends it, by
+    /// [`unisolate`](Self::unisolate) or [`claim_isolated`](Self::claim_isolated), unless it is known to have died. Whoever
+    /// ends that of a living one, as whoever brings [online](Self::online) what another one has offline, makes the
+    /// isolator's next call fail or mean the isolation of who came after. No other huge frame is damaged by that, no frame is
+    /// lost or handed out twice, and of several calls that end one isolation at the same time, at most one claims the huge
+    /// frame.
+    ///
     /// # Errors
     /// [`IsolateError::Isolated`] with the first that is isolated already: of several callers one wins.
     /// [`IsolateError::Offline`] with the first that is offline, [`IsolateError::OutOfRange`] where a huge frame is
@@ -250,9 +257,8 @@ pub trait FrameAllocator: Sync {
     ///
     /// # Errors
     /// [`IsolateError::InUse`] with the first frame that is allocated still, [`IsolateError::NotIsolated`] with the first
-    /// huge frame that is not isolated, [`IsolateError::BadSlot`], otherwise as [`isolate`](Self::isolate). Nothing is
-    /// taken then. (Only a call that ends the same isolation at the same time, which one of the two has not begun, can
-    /// stop this one half-way.) A free under way counts as not yet done.
+    /// huge frame that is not isolated or that another call is claiming, [`IsolateError::BadSlot`], otherwise as
+    /// [`isolate`](Self::isolate). Nothing is taken then. A free under way counts as not yet done.
     ///
     /// # Progress
     /// As [`offline`](Self::offline).

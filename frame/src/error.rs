@@ -128,6 +128,9 @@ pub enum OfflineError {
     InUse(FrameId),
     /// Online: the huge frame is not offline.
     NotOffline,
+    /// Online, of memory that may be added and removed: another call is just doing that. Nothing is wrong with the request,
+    /// and nothing has changed: try again when that call has returned.
+    Busy,
     /// This engine declares that it cannot do this.
     Unsupported,
 }
@@ -138,6 +141,7 @@ impl fmt::Display for OfflineError {
             Self::OutOfRange => f.write_str("not whole huge frames of the zone"),
             Self::InUse(frame) => write!(f, "frame {frame} is allocated, offline or isolated"),
             Self::NotOffline => f.write_str("some huge frame is not offline"),
+            Self::Busy => f.write_str("another call adds or removes memory"),
             Self::Unsupported => f.write_str("this engine cannot do this"),
         }
     }
@@ -340,6 +344,7 @@ mod tests {
             (OfflineError::OutOfRange, "not whole huge frames of the zone"),
             (OfflineError::InUse(FRAME), "frame 0x20 is allocated, offline or isolated"),
             (OfflineError::NotOffline, "some huge frame is not offline"),
+            (OfflineError::Busy, "another call adds or removes memory"),
             (OfflineError::Unsupported, "this engine cannot do this"),
         ] {
             assert_eq!(error.to_string(), message);

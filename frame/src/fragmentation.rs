@@ -33,10 +33,12 @@ impl FreeBlocks {
         self.counts.get(order.0 as usize).copied().unwrap_or(0)
     }
 
-    /// The free memory fragmentation index of `order` in thousandths: how much of the free memory
-    /// lies in blocks too small for a request of `order`. 0 where all of it could serve one, 1000
-    /// where none could, 0 where nothing is free (FreeBSD anti-fragmentation, FMFI).
-    pub fn fmfi(&self, order: Order) -> u32 {
+    /// The unusable free space index of `order` in thousandths: how much of the free memory lies in blocks too
+    /// small for a request of `order`. 0 where all of it could serve one, 1000 where none could, 0 where
+    /// nothing is free (Gorman and Whitcroft, "The What, The Why and the Where To of Anti-Fragmentation", 2006). It is
+    /// not the free memory fragmentation index (FMFI), which compares the number of free blocks with that of
+    /// blocks of `order`: `woodlot-compact` has that.
+    pub fn unusable(&self, order: Order) -> u32 {
         let frames = |(order, count): (usize, &usize)| count << order;
         let free: usize = self.counts.iter().enumerate().map(frames).sum();
         let large = self.counts.iter().enumerate().skip(order.0 as usize);
@@ -105,12 +107,12 @@ mod tests {
     }
 
     #[test]
-    fn fmfi_of_known_blocks() {
+    fn unusable_memory_of_known_blocks() {
         let mut blocks = FreeBlocks::default();
-        assert_eq!(blocks.fmfi(Order(9)), 0);
+        assert_eq!(blocks.unusable(Order(9)), 0);
         blocks.counts[0] = 512;
-        assert_eq!((blocks.fmfi(Order(0)), blocks.fmfi(Order(1))), (0, 1000));
+        assert_eq!((blocks.unusable(Order(0)), blocks.unusable(Order(1))), (0, 1000));
         blocks.counts[9] = 1;
-        assert_eq!((blocks.fmfi(Order(9)), blocks.fmfi(Order(10))), (500, 1000));
+        assert_eq!((blocks.unusable(Order(9)), blocks.unusable(Order(10))), (500, 1000));
     }
 }

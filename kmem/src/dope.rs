@@ -8,7 +8,8 @@
 //!   vmblk    │ descriptors │ data pages                 │   4 pages of descriptors for each 4 MiB
 //! ```
 //!
-//! 1. The words of a vmblk are alike: its first 4 MiB, and how many.
+//! 1. The words of a vmblk are alike: its first 4 MiB, and how many. Those of addresses that are lost have no vmblk: pages
+//!    of descriptors are mapped there that the address space did not let go.
 //! 2. A word is set after the descriptors are mapped and are zero, and cleared before they are unmapped. Whoever has a page
 //!    of the vmblk may read it without a lock.
 //!
@@ -35,6 +36,8 @@ const DATA_PAGES: usize = VMBLK / PAGE - DESCRIPTOR_PAGES;
 pub struct Dope(AtomicU64);
 
 const COUNT_AT: u32 = 32;
+/// The word of addresses that nobody has, and that are not free either.
+const LOST: u64 = 1;
 
 /// A vmblk: descriptors of pages, and these pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -144,6 +147,11 @@ impl<'a> Dopes<'a> {
     /// The addresses are free from now on.
     pub(crate) fn clear(self, vmblk: Vmblk) {
         self.store(vmblk, 0);
+    }
+
+    /// The addresses are nobody's from now on, and no vmblk will have them.
+    pub(crate) fn lose(self, vmblk: Vmblk) {
+        self.store(vmblk, LOST);
     }
 
     fn store(self, vmblk: Vmblk, value: u64) {

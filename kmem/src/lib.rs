@@ -73,5 +73,5 @@ pub use size::{
     GRAINS, MAX_SIZE, MAX_SIZES, Octaves, PAGE, Quarters, SIZE_IDS, Size, SizeId, Sizes, Table,
     Wide,
 };
-pub use space::{AddressSpace, NotMapped};
+pub use space::{AddressSpace, NotMapped, StillMapped};
 pub use vmblk::{VmblkStats, Vmblks};

@@ -17,6 +17,18 @@ impl fmt::Display for NotMapped {
 
 impl core::error::Error for NotMapped {}
 
+/// The mapping of pages could not be ended: the system has no memory to say so, say. They are mapped as before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StillMapped;
+
+impl fmt::Display for StillMapped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the mapping of pages could not be ended")
+    }
+}
+
+impl core::error::Error for StillMapped {}
+
 /// What maps frames at addresses: a kernel's page tables, or the mappings of a process.
 ///
 /// Both calls are for up to 32 pages of 4 KiB that follow one another in addresses, so that one flush of the TLBs does for
@@ -26,7 +38,7 @@ impl core::error::Error for NotMapped {}
 ///
 /// # Safety
 /// * What `map` has mapped is memory, readable and writable at those addresses, until it is unmapped.
-/// * After `unmap` no CPU reaches the frames through those addresses.
+/// * After `unmap`, if it has not refused, no CPU reaches the frames through those addresses.
 pub unsafe trait AddressSpace: Sync {
     /// Maps frames, which have any contents, at `first`, a multiple of 4096, and behind. Nothing is mapped there.
     ///
@@ -36,9 +48,13 @@ pub unsafe trait AddressSpace: Sync {
 
     /// Ends the mapping of as many pages as `frames` has places, and writes there which frames they were.
     ///
+    /// # Errors
+    /// Their mapping could not be ended, of none of them. What is written to `frames` means nothing then. The caller must
+    /// not give the frames to anybody else.
+    ///
     /// # Safety
     /// They are mapped, and nobody uses them any more.
-    unsafe fn unmap(&self, first: NonNull<u8>, frames: &mut [FrameId]);
+    unsafe fn unmap(&self, first: NonNull<u8>, frames: &mut [FrameId]) -> Result<(), StillMapped>;
 
     /// The caller waits for the lock of the layer, for the `tries`-th time in a row.
     fn wait(&self, tries: usize) {

@@ -7,7 +7,8 @@
 //!   zone     frames, mapped where there are descriptors and spans in use
 //! ```
 //!
-//! 1. Every page in use and every page of descriptors has a frame. No page of a free span has one.
+//! 1. Every page in use and every page of descriptors has a frame. No page of a free span has one. A page whose mapping
+//!    the address space does not end is *stuck*: it keeps its frame, and is nobody's for ever, with the span that it is of.
 //! 2. A vmblk whose data pages are all free goes back to the range, and the frames of its descriptors to the zone.
 //! 3. Whoever has a page of a vmblk keeps it there, and whoever has the lock. A free of an address in a vmblk of which the
 //!    caller has no block may come when its descriptors are unmapped already, and fault: see [`Pages::hold`].
@@ -30,7 +31,7 @@ use crate::lock::{Lock, Taken};
 use crate::page::{Descriptor, PageId};
 use crate::pages::{NoPages, Pages};
 use crate::size::PAGE;
-use crate::space::AddressSpace;
+use crate::space::{AddressSpace, StillMapped};
 use crate::span::{Span, Spans};
 
 /// Pages of a range of addresses, to which frames of a zone are mapped.
@@ -64,6 +65,18 @@ pub struct VmblkStats {
     pub free: usize,
     /// Pages of descriptors.
     pub descriptor_pages: usize,
+    /// Pages of spans and descriptors, lost together with what is mapped there, whose mapping
+    /// [the address space](AddressSpace::unmap) could not end. Those of spans count among `pages` while their vmblk is there.
+    pub stuck: usize,
+}
+
+/// What is left of pages to which no frames could be mapped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Left {
+    /// None of them has a frame.
+    Nothing,
+    /// Some have frames, which the address space does not let go.
+    Frames,
 }
 
 // SAFETY: the zone and the address space may be shared, descriptors and the dope vector are atomics, and the base is an
@@ -133,7 +146,7 @@ impl<'a, A: FrameAllocator, M: AddressSpace> Vmblks<'a, A, M> {
         if let Some(span) = inside.spans.take(self, count, align) {
             return Ok(span);
         }
-        let vmblk = self.make(count, align, cpu)?;
+        let vmblk = self.make((count, align), &mut inside.stats, cpu)?;
         inside.stats.made += 1;
         inside.stats.pages += vmblk.data_pages();
         inside.stats.descriptor_pages += vmblk.descriptor_pages();
@@ -155,21 +168,41 @@ impl<'a, A: FrameAllocator, M: AddressSpace> Vmblks<'a, A, M> {
             inside.stats.returned += 1;
             inside.stats.pages -= vmblk.data_pages();
             inside.stats.descriptor_pages -= vmblk.descriptor_pages();
-            self.dopes.clear(vmblk);
+            // Nobody finds it any more, and its addresses are not free yet.
+            self.dopes.lose(vmblk);
             // SAFETY: the vmblk has no pages in use, and whoever reads the dope vector finds it no more.
-            unsafe { self.unmap(vmblk.start(), vmblk.descriptor_pages(), cpu) };
+            match unsafe { self.unmap(vmblk.start(), vmblk.descriptor_pages(), cpu) } {
+                Ok(()) => self.dopes.clear(vmblk),
+                Err(StillMapped) => inside.stats.stuck += vmblk.descriptor_pages(),
+            }
         }
     }
 
+    /// Counts pages that keep their frames, and are nobody's.
+    fn stick(&self, pages: usize) {
+        self.lock().stats.stuck += pages;
+    }
+
     /// Makes a vmblk that has room for so many pages.
-    fn make(&self, count: usize, align: usize, cpu: usize) -> Result<Vmblk, NoPages> {
+    fn make(
+        &self,
+        (count, align): (usize, usize),
+        stats: &mut VmblkStats,
+        cpu: usize,
+    ) -> Result<Vmblk, NoPages> {
         let shape = Shape::new(count, align);
         let is_right = |start: PageId| {
             let address = self.address(start.plus(shape.offset)).as_ptr().addr();
             address & (align - 1) == 0
         };
         let vmblk = self.dopes.room(shape, is_right).ok_or(NoPages)?;
-        self.map(vmblk.start(), vmblk.descriptor_pages(), cpu)?;
+        if let Err(left) = self.map(vmblk.start(), vmblk.descriptor_pages(), cpu) {
+            if left == Left::Frames {
+                self.dopes.lose(vmblk);
+                stats.stuck += vmblk.descriptor_pages();
+            }
+            return Err(NoPages);
+        }
         // SAFETY: the pages were just mapped, for this.
         unsafe { self.address(vmblk.start()).write_bytes(0, vmblk.descriptor_pages() * PAGE) };
         self.dopes.set(vmblk);
@@ -177,15 +210,15 @@ impl<'a, A: FrameAllocator, M: AddressSpace> Vmblks<'a, A, M> {
     }
 
     /// Maps frames to pages that have none: to all of them, or to none.
-    fn map(&self, first: PageId, count: usize, cpu: usize) -> Result<(), NoPages> {
+    fn map(&self, first: PageId, count: usize, cpu: usize) -> Result<(), Left> {
         let mut mapped = 0;
         while mapped < count {
             match self.map_some(first.plus(mapped), count - mapped, cpu) {
                 Ok(some) => mapped += some,
-                Err(none) => {
+                Err(NoPages) => {
                     // SAFETY: these were mapped before, and nobody has heard of them.
-                    unsafe { self.unmap(first, mapped, cpu) };
-                    return Err(none);
+                    let unmapped = unsafe { self.unmap(first, mapped, cpu) };
+                    return Err(if unmapped.is_ok() { Left::Nothing } else { Left::Frames });
                 }
             }
         }
@@ -206,21 +239,22 @@ impl<'a, A: FrameAllocator, M: AddressSpace> Vmblks<'a, A, M> {
         }
     }
 
-    /// Takes the frames from pages, and gives them back.
+    /// Takes the frames from pages, and gives them back; from some of them only, if the address space refuses.
     ///
     /// # Safety
     /// All of the pages have frames, and nobody uses them any more.
-    unsafe fn unmap(&self, first: PageId, count: usize, cpu: usize) {
+    unsafe fn unmap(&self, first: PageId, count: usize, cpu: usize) -> Result<(), StillMapped> {
         let mut room = [FrameId(0); BATCH];
         let mut unmapped = 0;
         while unmapped < count {
             let some = BATCH.min(count - unmapped);
-            let Some(frames) = room.get_mut(..some) else { return };
+            let frames = room.get_mut(..some).ok_or(StillMapped)?;
             // SAFETY: as the caller says.
-            unsafe { self.space.unmap(self.address(first.plus(unmapped)), frames) };
+            unsafe { self.space.unmap(self.address(first.plus(unmapped)), frames) }?;
             self.frames.give(frames, cpu);
             unmapped += some;
         }
+        Ok(())
     }
 }
 
@@ -230,18 +264,19 @@ unsafe impl<A: FrameAllocator, M: AddressSpace> Pages for Vmblks<'_, A, M> {
     fn alloc(&self, count: usize, align: usize, cpu: usize) -> Result<PageId, NoPages> {
         let span = self.take(count, align, cpu)?;
         match self.map(span.first, count, cpu) {
-            Ok(()) => Ok(span.first),
-            Err(none) => {
-                self.put(span, cpu);
-                Err(none)
-            }
+            Ok(()) => return Ok(span.first),
+            Err(Left::Nothing) => self.put(span, cpu),
+            Err(Left::Frames) => self.stick(count),
         }
+        Err(NoPages)
     }
 
     unsafe fn free(&self, first: PageId, count: usize, cpu: usize) {
         // SAFETY: the pages were handed out, and the caller uses them no more.
-        unsafe { self.unmap(first, count, cpu) };
-        self.put(Span { first, pages: count }, cpu);
+        match unsafe { self.unmap(first, count, cpu) } {
+            Ok(()) => self.put(Span { first, pages: count }, cpu),
+            Err(StillMapped) => self.stick(count),
+        }
     }
 
     #[inline]

@@ -121,7 +121,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     }
 
     pub(crate) fn put_back(&self, huge: usize) -> bool {
-        self.end_claim(huge);
+        self.lower.end_claim(huge);
         let put = self.turn(huge, 1, Phase::Offline, Phase::Free, Intent::none());
         if put {
             self.count_offline(-1);

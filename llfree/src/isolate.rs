@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   isolate   credits: isolated ── state: split ── reservations: what they hold of it goes back
-//!   claim     credits: all ── state: whole, or offline ── isolated no more
+//!   claim     credits: all, of the whole range ── state: whole, or offline ── isolated no more
 //! ```
 //!
 //! What the credits of an isolated huge frame are, and why it stays split, says the [lower level](crate::lower). Here the
@@ -68,13 +68,17 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         }
         let run = self.isolable(first, count)?;
         self.all_isolated(&run)?;
-        if let Some(huge) = run.clone().find(|&huge| !self.is_empty(huge)) {
-            return Err(IsolateError::InUse(self.first_used(huge)));
+        for huge in run.clone() {
+            if let Err(error) = self.begin_claim(huge) {
+                (run.start..huge).for_each(|huge| self.withdraw_claim(huge));
+                return Err(error);
+            }
         }
         for huge in run.clone() {
             if !self.claim_one(huge, claim) {
-                // As above.
+                // Somebody has put back or isolated what others have.
                 (run.start..huge).for_each(|huge| self.isolate_claimed(huge, claim));
+                (huge..run.end).for_each(|huge| self.withdraw_claim(huge));
                 return Err(IsolateError::NotIsolated(self.huge_id(huge)));
             }
         }
@@ -87,7 +91,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     }
 
     fn all_isolated(&self, run: &Range<usize>) -> Result<(), IsolateError> {
-        match run.clone().find(|&huge| !self.lower.is_isolated(huge)) {
+        match run.clone().find(|&huge| self.lower.isolated_credits(huge).is_none()) {
             Some(huge) => Err(IsolateError::NotIsolated(self.huge_id(huge))),
             None => Ok(()),
         }
@@ -99,6 +103,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         if self.lower.phase(huge) == Phase::Offline {
             return Err(offline);
         }
+        self.lower.end_claim(huge);
         let Some(credits) = self.lower.isolate_credits(huge) else {
             return Err(IsolateError::Isolated(self.huge_id(huge)));
         };
@@ -118,6 +123,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     /// False: it is not isolated.
     fn unisolate_one(&self, huge: usize) -> bool {
         let Some((given, credits)) = self.lower.unisolate(huge) else {
+            self.lower.end_claim(huge);
             return false;
         };
         self.count_free(credits as isize);
@@ -173,7 +179,25 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
             }
     }
 
-    /// False: it is not isolated any more.
+    /// Takes all credits of an isolated huge frame, which are nobody's then until its state changes.
+    fn begin_claim(&self, huge: usize) -> Result<(), IsolateError> {
+        if self.is_empty(huge) && self.lower.begin_claim(huge) {
+            return Ok(());
+        }
+        match self.lower.isolated_credits(huge) {
+            Some(_) => Err(IsolateError::InUse(self.first_used(huge))),
+            None => Err(IsolateError::NotIsolated(self.huge_id(huge))),
+        }
+    }
+
+    fn withdraw_claim(&self, huge: usize) {
+        if !self.lower.withdraw_claim(huge) {
+            self.count_free(G::HUGE_FRAMES as isize);
+            self.close(huge);
+        }
+    }
+
+    /// Changes the state of a huge frame of which a claim has begun. False: there is no claim of it any more.
     fn claim_one(&self, huge: usize, claim: Claim) -> bool {
         let (to, intent) = match claim {
             Claim::Block(slot) => (Phase::Whole, self.intent(By::alone(slot), 0)),
@@ -182,28 +206,13 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         if self.lower.claim(huge, to, intent).is_err() {
             return false;
         }
-        self.take_claimed(huge);
-        match claim {
-            Claim::Block(slot) => self.count(slot, G::HUGE_FRAMES, false),
-            Claim::Offline => self.count_offline(1),
+        self.lower.end_claim(huge);
+        // What is free in an isolated huge frame does not count, nor does what is offline.
+        if let Claim::Block(slot) = claim {
+            self.count_free(G::HUGE_FRAMES as isize);
+            self.count(slot, G::HUGE_FRAMES, false);
         }
         true
-    }
-
-    /// Takes the credits of a huge frame that was just claimed. Or somebody has ended the isolation in between, or the
-    /// claim for its caller: then they were counted.
-    fn take_claimed(&self, huge: usize) {
-        if self.lower.take_isolated(huge) {
-            self.count_free(G::HUGE_FRAMES as isize);
-        }
-    }
-
-    /// Before an offline huge frame becomes free: who has claimed it may stand, or have died, with its credits still in
-    /// the counter.
-    pub(crate) fn end_claim(&self, huge: usize) {
-        if self.lower.phase(huge) == Phase::Offline {
-            self.take_claimed(huge);
-        }
     }
 
     /// Isolates again what was claimed, and gives it back.
@@ -279,7 +288,8 @@ mod tests {
         let zone = Owned::<LLFree<'static, Base4K>>::new(&config, Init::Free).expect("a zone");
         let huge = HugeId(1);
         zone.isolate(huge, 1).expect("it is free");
-        zone.lower.claim(1, Phase::Offline, Intent::none()).expect("it is empty");
+        assert!(zone.lower.begin_claim(1), "it is empty");
+        zone.lower.claim(1, Phase::Offline, Intent::none()).expect("its claim has begun");
         zone.online(huge, 1).expect("it is offline");
         let frame = huge.first::<Base4K>();
         zone.alloc(Request::movable(Order(0), Slot(0)).at(frame)).expect("it is free");

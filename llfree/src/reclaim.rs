@@ -323,7 +323,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     /// Makes those of a run in the word of `huge` free that are offline; returns how many.
     fn free_offline(&self, huge: usize, run: Run) -> usize {
         let (from, to) = (Phase::Offline, Phase::Free);
-        run.numbers().for_each(|number| self.end_claim(huge + number));
+        run.numbers().for_each(|number| self.lower.end_claim(huge + number));
         match self.lower.turn_run(huge, run, from, to, Ordering::AcqRel, Intent::none()) {
             Some(before) => {
                 self.states_changed(huge, before, run.count() as isize);

@@ -6,7 +6,7 @@ use core::ptr::NonNull;
 use woodlot_frame::{Base4K, FrameId};
 use woodlot_kmem::{
     AddressSpace, Build, Cookie, Descriptor, Direct, Dope, Flaw, Guarded, Kind, Kmem, Nodes,
-    NotMapped, Objects, Octaves, PageId, Pages, VmblkStats, Vmblks,
+    NotMapped, Objects, Octaves, PageId, Pages, StillMapped, VmblkStats, Vmblks,
 };
 use woodlot_llfree::LLFree;
 
@@ -18,7 +18,10 @@ type Engine = LLFree<'static, Base4K>;
 type Mapped = Vmblks<'static, Engine, Space>;
 
 /// Page tables.
-pub struct Space(fn(Block, &[FrameId]) -> Result<(), NotMapped>, fn(Block, &mut [FrameId]));
+pub struct Space(
+    fn(Block, &[FrameId]) -> Result<(), NotMapped>,
+    fn(Block, &mut [FrameId]) -> Result<(), StillMapped>,
+);
 
 // SAFETY: the functions are never called.
 unsafe impl AddressSpace for Space {
@@ -26,8 +29,8 @@ unsafe impl AddressSpace for Space {
         (self.0)(first, frames)
     }
 
-    unsafe fn unmap(&self, first: Block, frames: &mut [FrameId]) {
-        (self.1)(first, frames);
+    unsafe fn unmap(&self, first: Block, frames: &mut [FrameId]) -> Result<(), StillMapped> {
+        (self.1)(first, frames)
     }
 }
 

@@ -41,7 +41,7 @@ symbols! { cold plain:
     metadata_check(raw: &RawMetadata, size: MetadataSize) -> Result<(), InitError> =
         raw.check(size);
     blocks_count(blocks: &FreeBlocks, order: Order) -> usize = blocks.count(order);
-    blocks_fmfi(blocks: &FreeBlocks, order: Order) -> u32 = blocks.fmfi(order);
+    blocks_unusable(blocks: &FreeBlocks, order: Order) -> u32 = blocks.unusable(order);
 }
 
 symbols! { cold message:

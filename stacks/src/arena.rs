@@ -13,7 +13,8 @@
 //!    and changes the other bits.
 //! 2. The word of a slab is 0, or the number of its huge frame plus 1. Any owner of one of its stacks may put one there,
 //!    by one compare-and-swap; only the owner of all of them takes it out. So it stays while one of them is in use.
-//! 3. A stack that is *mapped* has the frames of its slabs; one that is *alone* has others, and is in use.
+//! 3. A stack that is *mapped* has the frames of its slabs; one that is *alone* has others. It is in use, or the space has
+//!    not ended its mapping.
 //!
 //! *Progress*: no lock, and no call waits for another one; lock-free where the allocator and the address space are. A stack
 //! is found in time linear in the stacks at worst; mostly in the word of the last one.
@@ -24,7 +25,7 @@ use core::ptr::NonNull;
 
 use woodlot_frame::atomics::{AtomicU64, Ordering};
 use woodlot_frame::{Batch, Class, FrameAllocator, FrameId, Geometry, Order, Request, Slot};
-use woodlot_kmem::{AddressSpace, PAGE};
+use woodlot_kmem::{AddressSpace, PAGE, StillMapped};
 
 use crate::bits::Bits;
 use crate::error::{ArenaError, FreeError, StackError};
@@ -150,7 +151,8 @@ impl<'a, A: FrameAllocator, S: AddressSpace> Arena<'a, A, S> {
         Ok(Stack { bottom: self.bottom(stack), bytes: self.shape.bytes() })
     }
 
-    /// Frees the stack that begins at `bottom`. Its pages stay mapped, for whoever is given it next.
+    /// Frees the stack that begins at `bottom`. Its pages stay mapped, for whoever is given it next. Those of single frames
+    /// do so only if the space cannot end their mapping: the frames stay the stack's then.
     ///
     /// # Errors
     /// What is wrong with the address or the slot. A free for the second time is found until the stack has been handed out again.
@@ -171,18 +173,20 @@ impl<'a, A: FrameAllocator, S: AddressSpace> Arena<'a, A, S> {
         if !self.handed_out.remove(stack) {
             return Err(FreeError::NotInUse);
         }
-        if self.alone.remove(stack) {
+        if self.alone.has(stack) {
             let mut room = [FrameId(0); MAX_PAGES];
             // SAFETY: the pages of a stack that is alone are mapped, and the caller has ended their use.
-            let frames = unsafe { self.unmap(stack, &mut room) };
-            self.give(frames, slot);
+            if let Ok(frames) = unsafe { self.unmap(stack, &mut room) } {
+                self.alone.remove(stack);
+                self.give(frames, slot);
+            }
         }
         self.release(stack);
         Ok(())
     }
 
     /// Gives the huge frames back in which no stack is in use; returns how many. None by a slot that the zone does not
-    /// have. Stacks of a slab that is looked at are not to be had meanwhile.
+    /// have, and none of which the space cannot end the mappings: that one stays the arena's. Stacks of a slab that is looked at are not to be had meanwhile.
     ///
     /// # Progress
     /// Linear in the stacks. Lock-free, if zone and space are.
@@ -209,7 +213,8 @@ impl<'a, A: FrameAllocator, S: AddressSpace> Arena<'a, A, S> {
         self.slabs.iter().filter(|slab| slab.load(Ordering::Relaxed) != 0).count()
     }
 
-    /// How many stacks have frames of their own, as no huge frame was free. Linear in the stacks.
+    /// How many stacks have frames of their own, as no huge frame was free; also of stacks that are free again, where the
+    /// space could not end the mapping. Linear in the stacks.
     pub fn alone(&self) -> usize {
         self.alone.count(self.shape.stacks())
     }
@@ -242,7 +247,7 @@ impl<'a, A: FrameAllocator, S: AddressSpace> Arena<'a, A, S> {
 
     /// Sees to it that there are pages behind a stack that the caller owns.
     fn back(&self, stack: usize, slot: Slot) -> Result<(), StackError> {
-        if self.mapped.has(stack) {
+        if self.mapped.has(stack) || self.alone.has(stack) {
             return Ok(());
         }
         let mut room = [FrameId(0); MAX_PAGES];
@@ -294,9 +299,14 @@ impl<'a, A: FrameAllocator, S: AddressSpace> Arena<'a, A, S> {
         if word.load(Ordering::Acquire) == 0 || !self.in_use.take_all(stacks.clone()) {
             return false;
         }
-        for stack in stacks.clone().filter(|&stack| self.mapped.remove(stack)) {
-            // SAFETY: nobody uses a stack that was free, and it was mapped.
-            unsafe { self.unmap(stack, &mut [FrameId(0); MAX_PAGES]) };
+        let is_unmapped = |stack| {
+            // SAFETY: nobody uses a stack that was free, and it is mapped.
+            let done = unsafe { self.unmap(stack, &mut [FrameId(0); MAX_PAGES]).is_ok() };
+            done && self.mapped.remove(stack)
+        };
+        if !stacks.clone().filter(|&stack| self.mapped.has(stack)).all(is_unmapped) {
+            self.in_use.give(stacks);
+            return false;
         }
         // Another trim may have been quicker.
         let first = word.swap(0, Ordering::AcqRel).checked_sub(1);
@@ -312,11 +322,15 @@ impl<'a, A: FrameAllocator, S: AddressSpace> Arena<'a, A, S> {
     ///
     /// # Safety
     /// Its pages are mapped, and nobody uses them.
-    unsafe fn unmap<'r>(&self, stack: usize, room: &'r mut [FrameId; MAX_PAGES]) -> &'r [FrameId] {
+    unsafe fn unmap<'r>(
+        &self,
+        stack: usize,
+        room: &'r mut [FrameId; MAX_PAGES],
+    ) -> Result<&'r [FrameId], StillMapped> {
         let frames = room.get_mut(..self.shape.pages()).unwrap_or_default();
         // SAFETY: as the caller promises.
-        unsafe { self.space.unmap(self.bottom(stack), frames) };
-        frames
+        unsafe { self.space.unmap(self.bottom(stack), frames) }?;
+        Ok(frames)
     }
 
     /// Gives single frames back.

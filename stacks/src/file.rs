@@ -14,10 +14,10 @@ use std::io;
 use std::ptr::NonNull;
 
 use rustix::fs::MemfdFlags;
-use rustix::mm::{Advice, MapFlags, ProtFlags};
+use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
 use woodlot_frame::FrameId;
 use woodlot_frame::atomics::{AtomicU64, Ordering};
-use woodlot_kmem::{AddressSpace, NotMapped, PAGE};
+use woodlot_kmem::{AddressSpace, NotMapped, PAGE, StillMapped};
 
 /// The first address is a multiple of this.
 const ALIGN: usize = 2 << 20;
@@ -63,6 +63,18 @@ impl FileSpace {
         self.start
     }
 
+    /// Ends the mappings of whole runs of frames, or at least every access to them.
+    fn end(&self, first: NonNull<u8>, pages: usize) -> Result<(), StillMapped> {
+        let (at, len) = (first.as_ptr(), pages * PAGE);
+        if reserve(at, len, MapFlags::FIXED).is_ok() {
+            return Ok(());
+        }
+        // There are too many mappings already. This divides none: the runs are whole ones.
+        // SAFETY: the pages are this one's, and nobody uses them any more.
+        let barred = unsafe { rustix::mm::mprotect(at.cast(), len, MprotectFlags::empty()) };
+        barred.map_err(|_| StillMapped)
+    }
+
     /// The words of pages from `first` on.
     fn words(&self, first: NonNull<u8>, count: usize) -> Option<&[AtomicU64]> {
         let page = first.as_ptr().addr().checked_sub(self.start.as_ptr().addr())? / PAGE;
@@ -78,8 +90,8 @@ unsafe impl AddressSpace for FileSpace {
         for run in frames.chunk_by(|one, next| one.0 + 1 == next.0) {
             let at = first.as_ptr().wrapping_add(done * PAGE);
             if map(at, run, &self.file).is_err() {
-                // What was reserved before can be reserved again: it needs no more mappings than there are.
-                let _ = reserve(first.as_ptr(), (done + run.len()) * PAGE, MapFlags::FIXED);
+                let undone = self.end(first, done + run.len());
+                debug_assert!(undone.is_ok(), "it needs no more mappings than there are");
                 return Err(NotMapped);
             }
             done += run.len();
@@ -90,13 +102,13 @@ unsafe impl AddressSpace for FileSpace {
         Ok(())
     }
 
-    unsafe fn unmap(&self, first: NonNull<u8>, frames: &mut [FrameId]) {
-        let words = self.words(first, frames.len()).unwrap_or_default();
+    unsafe fn unmap(&self, first: NonNull<u8>, frames: &mut [FrameId]) -> Result<(), StillMapped> {
+        let words = self.words(first, frames.len()).ok_or(StillMapped)?;
+        self.end(first, frames.len())?;
         for (word, frame) in words.iter().zip(frames.iter_mut()) {
             *frame = FrameId((word.swap(0, Ordering::Relaxed) as usize).saturating_sub(1));
         }
-        let reserved = reserve(first.as_ptr(), frames.len() * PAGE, MapFlags::FIXED);
-        debug_assert!(reserved.is_ok(), "{reserved:?}: it joins the guards on both sides");
+        Ok(())
     }
 }
 

@@ -26,4 +26,4 @@ pub use error::{ArenaError, FreeError, StackError};
 #[cfg(all(feature = "std", target_os = "linux"))]
 pub use file::FileSpace;
 pub use shape::{Found, MAX_PAGES, Shape};
-pub use woodlot_kmem::{AddressSpace, NotMapped};
+pub use woodlot_kmem::{AddressSpace, NotMapped, StillMapped};

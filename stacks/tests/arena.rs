@@ -18,7 +18,7 @@ use woodlot_frame::{
 use woodlot_llfree::LLFree;
 use woodlot_stacks::{
     AddressSpace, Arena, ArenaError, FileSpace, Found, FreeError, NotMapped, Shape, Stack,
-    StackError,
+    StackError, StillMapped,
 };
 
 type Zone = LLFree<'static, Base4K>;
@@ -31,6 +31,8 @@ struct Space<'a> {
     /// Calls until one is refused.
     calls: AtomicUsize,
     pages: AtomicUsize,
+    /// Calls of `unmap` are refused.
+    keeps: AtomicBool,
 }
 
 // SAFETY: the file's space does it.
@@ -43,10 +45,14 @@ unsafe impl AddressSpace for &Space<'_> {
         self.file.map(first, frames)
     }
 
-    unsafe fn unmap(&self, first: NonNull<u8>, frames: &mut [FrameId]) {
+    unsafe fn unmap(&self, first: NonNull<u8>, frames: &mut [FrameId]) -> Result<(), StillMapped> {
+        if self.keeps.load(Relaxed) {
+            frames.fill(FrameId(0));
+            return Err(StillMapped);
+        }
         self.pages.fetch_sub(frames.len(), Relaxed);
         // SAFETY: as the caller promises.
-        unsafe { self.file.unmap(first, frames) };
+        unsafe { self.file.unmap(first, frames) }
     }
 }
 
@@ -69,7 +75,8 @@ impl Parts {
     }
 
     fn space(&self) -> Space<'_> {
-        Space { file: &self.file, calls: AtomicUsize::new(usize::MAX), pages: AtomicUsize::new(0) }
+        let (calls, pages) = (AtomicUsize::new(usize::MAX), AtomicUsize::new(0));
+        Space { file: &self.file, calls, pages, keeps: AtomicBool::new(false) }
     }
 
     fn arena<'a>(&'a self, space: &'a Space<'a>) -> Arena<'a, Zone, &'a Space<'a>> {
@@ -200,6 +207,34 @@ fn what_is_refused_leaves_nothing() {
     assert_eq!(arena.alloc(Slot(0)), Err(StackError::NotMapped));
     assert_eq!((arena.in_use(), parts.free_frames()), (0, 1022), "single frames went back");
     assert_eq!(space.pages.load(Relaxed), 0);
+}
+
+/// A space that does not end a mapping: the frames stay the arena's, and whoever is given the stack next has them.
+#[test]
+fn what_stays_mapped_keeps_its_frames() {
+    // Sixteen stacks of a slab, and one of single frames, as no other huge frame is free.
+    let parts = Parts::new(32, 17, 512 + 300);
+    let space = parts.space();
+    let arena = parts.arena(&space);
+    let all = parts.free_frames();
+    let stacks = [(); 17].map(|()| arena.alloc(Slot(0)).expect("there are frames"));
+    assert_eq!((arena.huge_frames(), arena.alone()), (1, 1));
+    let has = |frames| assert_eq!((parts.free_frames(), space.pages.load(Relaxed)), frames);
+    has((all - 512 - 32, 512 + 32));
+    space.keeps.store(true, Relaxed);
+    let [.., alone] = stacks;
+    fill(alone, 7);
+    stacks.into_iter().for_each(|stack| free(&arena, stack));
+    assert_eq!((arena.trim(Slot(0)), arena.in_use(), arena.huge_frames()), (0, 0, 1));
+    has((all - 512 - 32, 512 + 32));
+    let again = [(); 17].map(|()| arena.alloc(Slot(0)).expect("they are mapped"));
+    assert_eq!((again, arena.alone()), (stacks, 1));
+    check(alone, 7);
+    space.keeps.store(false, Relaxed);
+    stacks.into_iter().for_each(|stack| free(&arena, stack));
+    has((all - 512, 512));
+    assert_eq!((arena.trim(Slot(0)), arena.alone()), (1, 0));
+    has((all, 0));
 }
 
 #[test]

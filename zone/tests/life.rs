@@ -315,6 +315,28 @@ fn classes_of_trees_outlive_a_close() {
     assert_eq!(zone.stats().classes[Class::MOVABLE.0 as usize].trees, 3, "they are not durable");
 }
 
+/// A zone that is closed has no isolators any more: what was free there can be had after the next opening.
+#[test]
+fn a_close_ends_isolation() {
+    let buffer = Buffer::of::<G>(&config());
+    let zone = format(&buffer, &config());
+    let free = zone.stats().free_frames;
+    let huge: Vec<_> = zone.free_huge_frames().take(2).collect();
+    let [used, empty] = huge[..] else { panic!("two are free") };
+    let frame = used.first::<G>();
+    zone.alloc(Request::movable(Order(3), Slot(0)).at(frame)).expect("it is free");
+    [used, empty].into_iter().for_each(|huge| zone.isolate(huge, 1).expect("it is in the zone"));
+    close(zone);
+    let (zone, opened) = open(&buffer, Check::Quick, Shared).expect("it opens");
+    assert_eq!(opened, Opened::Clean);
+    assert!(![used, empty].iter().any(|&huge| zone.is_isolated(huge)));
+    let stats = zone.stats();
+    assert_eq!((stats.free_frames, stats.isolated_huge), (free - 8, 0));
+    zone.free(frame, Order(3), Slot(0)).expect("it is allocated");
+    zone.alloc(Request::movable(Order::huge::<G>(), Slot(0)).at(frame)).expect("it is free");
+    close(zone);
+}
+
 /// A look at a zone says of every huge frame, slot and class what the allocator says, and writes nothing.
 #[test]
 fn who_looks_sees_what_is_there_and_writes_nothing() {

@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use rustix::fs::MemfdFlags;
 use rustix::mm::{MapFlags, ProtFlags};
 use woodlot_frame::FrameId;
-use woodlot_kmem::{AddressSpace, Dope, NotMapped, PAGE, VMBLK};
+use woodlot_kmem::{AddressSpace, Dope, NotMapped, PAGE, StillMapped, VMBLK};
 
 /// Addresses, and a file of frames.
 pub struct Space {
@@ -28,6 +28,8 @@ struct Table {
     frames: BTreeMap<usize, FrameId>,
     /// Calls of `map` until one is refused.
     refuse: Option<u32>,
+    /// The same of `unmap`.
+    keep: Option<u32>,
 }
 
 // SAFETY: the base is an address, and the file may be shared.
@@ -69,6 +71,11 @@ impl Space {
         self.table.lock().expect("no test has failed").refuse = Some(calls);
     }
 
+    /// So many more calls of `unmap` succeed, and one is refused.
+    pub fn keep_after(&self, calls: u32) {
+        self.table.lock().expect("no test has failed").keep = Some(calls);
+    }
+
     fn pages(&self, first: NonNull<u8>, count: usize) -> impl Iterator<Item = usize> {
         let start = first.as_ptr().addr();
         let (from, to) = (self.start().as_ptr().addr(), self.base.as_ptr().addr() + self.len);
@@ -102,8 +109,13 @@ unsafe impl AddressSpace for &Space {
         Ok(())
     }
 
-    unsafe fn unmap(&self, first: NonNull<u8>, frames: &mut [FrameId]) {
+    unsafe fn unmap(&self, first: NonNull<u8>, frames: &mut [FrameId]) -> Result<(), StillMapped> {
         let mut table = self.table.lock().expect("no test has failed");
+        if table.keep == Some(0) {
+            table.keep = None;
+            return Err(StillMapped);
+        }
+        table.keep = table.keep.map(|calls| calls - 1);
         for (page, frame) in self.pages(first, frames.len()).zip(frames.iter_mut()) {
             *frame = table.frames.remove(&page).expect("it is mapped");
         }
@@ -111,6 +123,7 @@ unsafe impl AddressSpace for &Space {
             // Whoever still uses the pages meets with a fault.
             reserve(first.as_ptr(), frames.len() * PAGE, MapFlags::FIXED);
         }
+        Ok(())
     }
 
     fn wait(&self, _: usize) {

@@ -214,6 +214,60 @@ fn the_last_frame_can_be_had() {
     assert_eq!(fill_and_free(&World::<LLFree>::new(1, DESCRIPTORS), 1, |_| 0), 0);
 }
 
+/// An address space that does not end a mapping: the frames stay there, and nobody else is given the addresses.
+#[test]
+fn what_stays_mapped_keeps_its_frames() {
+    let world = World::<LLFree>::new(1, 2048);
+    let vmblks = world.vmblks();
+    let keeper = vmblks.alloc(1, PAGE, 0).expect("there are frames");
+    // Of the two calls for 40 pages the first one goes well.
+    let stuck = vmblks.alloc(40, PAGE, 0).expect("there are frames");
+    world.space.keep_after(1);
+    // SAFETY: they were handed out, and nobody uses them.
+    unsafe { vmblks.free(stuck, 40, 0) };
+    let kept = DESCRIPTORS + 1 + 8;
+    let now = || (vmblks.stats().stuck, world.space.mapped(), 2048 - world.free_frames());
+    assert_eq!(now(), (40, kept, kept));
+    assert_eq!(vmblks.validate(), Ok(()));
+    let others: Vec<_> = std::iter::from_fn(|| vmblks.alloc(1, PAGE, 0).ok()).collect();
+    assert_eq!(others.len(), DATA - 41, "all other addresses can be had");
+    let is_stuck = |page: &PageId| (stuck.0..stuck.0 + 40).contains(&page.0);
+    assert!(!others.iter().any(is_stuck));
+    for page in others.into_iter().chain([keeper]) {
+        // SAFETY: as above.
+        unsafe { vmblks.free(page, 1, 0) };
+    }
+    assert_eq!(now(), (40, kept - 1, kept - 1));
+    assert_eq!((vmblks.stats().returned, vmblks.validate()), (0, Ok(())));
+}
+
+/// The same of descriptors: of those of a vmblk that goes, and of those of one that is not made after all.
+#[test]
+fn descriptors_that_stay_mapped_are_lost_with_their_addresses() {
+    let world = World::<LLFree>::new(2, 2048);
+    let vmblks = world.vmblks();
+    let page = vmblks.alloc(1, PAGE, 0).expect("there are frames");
+    let address = vmblks.address(page).as_ptr();
+    world.space.keep_after(1);
+    // SAFETY: it was handed out, and nobody uses it.
+    unsafe { vmblks.free(page, 1, 0) };
+    let now = || (vmblks.stats().stuck, world.space.mapped(), 2048 - world.free_frames());
+    assert_eq!(now(), (DESCRIPTORS, DESCRIPTORS, DESCRIPTORS));
+    assert_eq!((vmblks.find(address), vmblks.stats().pages), (None, 0));
+    let other = vmblks.alloc(1, PAGE, 0).expect("there are other addresses");
+    assert!(vmblks.address(other).as_ptr().addr().abs_diff(address.addr()) >= VMBLK);
+    assert_eq!(vmblks.validate(), Ok(()));
+    // SAFETY: as above.
+    unsafe { vmblks.free(other, 1, 0) };
+    assert_eq!(now(), (DESCRIPTORS, DESCRIPTORS, DESCRIPTORS));
+    // A span of which the second call is refused, and what the first one has mapped stays.
+    world.space.refuse_after(2);
+    world.space.keep_after(0);
+    assert_eq!(vmblks.alloc(40, PAGE, 0), Err(NoPages));
+    assert_eq!(now(), (DESCRIPTORS + 40, 2 * DESCRIPTORS + 32, 2 * DESCRIPTORS + 32));
+    assert_eq!(vmblks.validate(), Ok(()));
+}
+
 #[test]
 fn spans_are_aligned_as_far_as_there_is_room() {
     let world = World::<LLFree>::new(16, 4096);

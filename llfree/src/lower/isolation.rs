@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   counter, 32 bits
-//!   ┌───┬──────────────────────────────┐      i = 0   credits, less than all; who brings the last takes all, and closes
-//!   │ i │ credits                      │      i = 1   credits, up to all; nobody takes any
-//!   └───┴──────────────────────────────┘
+//!   ┌───┬───┬──────────────────────────┐      i = 0   credits, less than all; who brings the last takes all, and closes
+//!   │ i │ c │ credits                  │      i = 1   credits, up to all; nobody takes any
+//!   └───┴───┴──────────────────────────┘      c = 1   with i: a claim is under way, which has all credits in its hands
 //! ```
 //!
 //! An allocation of base frames takes credits first. Of an isolated huge frame it gets none, and so no bit. Frees bring
@@ -20,7 +20,11 @@
 //!    ends an isolation changes the counter first, and the state word after it, always. So the swap comes before that
 //!    change of the state word, which the isolator sees: it splits what is not split; or the swap fails; or the look at
 //!    the counter has seen what was changed there.
-//! 6. A claim changes the state first, and takes the credits then. So nobody else can isolate the huge frame in between.
+//! 6. A claim takes all credits at once, by one swap of the counter that leaves *c* there: so of several claims, and of
+//!    calls that end the isolation, one has them. Until *c* goes, nobody isolates the huge frame, or ends its isolation.
+//!    Then the claim changes the state, if *c* is still there; *c* goes last. Whoever finds *c* although the huge frame is
+//!    not split lets it go: who claimed may have died. If *c* was taken from a living claim so, by a call for what is not
+//!    its caller's, that claim gives its credits to whoever has isolated the huge frame by then, or closes it.
 //!
 //! *Ordering*: the isolator's change of the state word releases what it did to the counter; whoever closes or joins
 //! has acquired the state word that it swaps.
@@ -35,15 +39,23 @@ use crate::state::{Phase, States};
 /// The bit of a counter that says: isolated.
 const ISOLATED: usize = 1 << 31;
 
+/// The bit that says, beside it: a claim is under way.
+const CLAIMED: usize = 1 << 30;
+
 /// Does a value of a counter say so?
 #[inline(always)]
 pub(super) const fn is_isolated(counter: usize) -> bool {
     counter & ISOLATED != 0
 }
 
+/// Is a claim under way?
+const fn is_claimed(counter: usize) -> bool {
+    counter & CLAIMED != 0
+}
+
 /// What is in a counter, isolated or not.
 const fn credits(counter: usize) -> usize {
-    counter & !ISOLATED
+    counter & !(ISOLATED | CLAIMED)
 }
 
 /// Where credits went.
@@ -57,7 +69,7 @@ pub(crate) enum To {
 /// Why a huge frame was not closed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Open {
-    /// It is isolated, and was to be closed; or it is not, or not empty, and was to be claimed.
+    /// It is isolated, and was to be closed; or no claim is under way any more, and it was to be claimed.
     ByItsCounter,
     /// It is not split, after a mistake of some caller.
     NotSplit,
@@ -76,10 +88,10 @@ impl<G: Geometry, P: Persistence> Lower<'_, G, P> {
         is_isolated(self.counter(huge))
     }
 
-    /// The credits of a huge frame that is isolated.
+    /// The credits of a huge frame that is isolated, and that nobody is claiming.
     pub(crate) fn isolated_credits(&self, huge: usize) -> Option<usize> {
         let counter = self.counter(huge);
-        is_isolated(counter).then_some(credits(counter))
+        (is_isolated(counter) && !is_claimed(counter)).then_some(credits(counter))
     }
 
     /// Isolates a huge frame, so far as its credits go: those that its counter had. `None`: it is isolated already.
@@ -112,26 +124,41 @@ impl<G: Geometry, P: Persistence> Lower<'_, G, P> {
     pub(crate) fn unisolate(&self, huge: usize) -> Option<(Given, usize)> {
         let end = |counter| {
             let left = if credits(counter) < G::HUGE_FRAMES { credits(counter) } else { 0 };
-            is_isolated(counter).then_some(left)
+            (is_isolated(counter) && !is_claimed(counter)).then_some(left)
         };
         let counter = self.count(huge, Ordering::AcqRel, end)?;
-        // A claim may have looked at the counter before.
+        // Who closes or joins may have looked at the counter before.
         let _ = self.update(huge, Ordering::AcqRel, |states| Some(states.renumbered()));
         let (had, after) = (credits(counter.before), counter.after);
         Some((Given { credits: Credits { before: 0, after }, all: had > after }, had))
     }
 
-    /// Takes every credit of an isolated huge frame, if all are in its counter, and ends its isolation.
-    pub(crate) fn take_isolated(&self, huge: usize) -> bool {
-        let end = |counter| (counter == ISOLATED | G::HUGE_FRAMES).then_some(0);
-        self.count(huge, Ordering::AcqRel, end).is_some()
+    /// Begins a claim: takes every credit of an isolated huge frame, if all are in its counter.
+    pub(crate) fn begin_claim(&self, huge: usize) -> bool {
+        let begin = |counter| (counter == ISOLATED | G::HUGE_FRAMES).then_some(ISOLATED | CLAIMED);
+        self.count(huge, Ordering::AcqRel, begin).is_some()
+    }
+
+    /// Withdraws a claim: the huge frame is isolated as before, with all of its credits in its counter. False: there is no
+    /// claim of it any more, and the caller has the credits.
+    pub(crate) fn withdraw_claim(&self, huge: usize) -> bool {
+        let back = |counter| is_claimed(counter).then_some(ISOLATED | G::HUGE_FRAMES);
+        self.count(huge, Ordering::AcqRel, back).is_some()
+    }
+
+    /// Ends a claim that has changed the state, and with it the isolation; also that of a caller who died in between.
+    pub(crate) fn end_claim(&self, huge: usize) {
+        if is_claimed(self.counter(huge)) && self.phase(huge) != Phase::Split {
+            let end = |counter| is_claimed(counter).then_some(0);
+            let _ = self.count(huge, Ordering::AcqRel, end);
+        }
     }
 
     /// Takes `count` credits of an isolated huge frame, for a mistake that is to be made good.
     pub(crate) fn take_isolated_back(&self, huge: usize, count: usize) -> bool {
         let back = |counter| {
-            let left = credits(counter).checked_sub(count).filter(|_| is_isolated(counter))?;
-            Some(left | ISOLATED)
+            credits(counter).checked_sub(count).filter(|_| is_isolated(counter))?;
+            Some(counter - count)
         };
         self.count(huge, Ordering::AcqRel, back).is_some()
     }
@@ -161,7 +188,7 @@ impl<G: Geometry, P: Persistence> Lower<'_, G, P> {
         let add = |counter| {
             let (sum, all) = (credits(counter) + count, G::HUGE_FRAMES);
             let fits = sum <= all || surplus == Surplus::Drop;
-            (is_isolated(counter) && fits).then_some(sum.min(all) | ISOLATED)
+            (is_isolated(counter) && fits).then_some(counter - credits(counter) + sum.min(all))
         };
         let counter = self.count(huge, Ordering::AcqRel, add)?;
         Some(counter.after - counter.before)
@@ -173,16 +200,15 @@ impl<G: Geometry, P: Persistence> Lower<'_, G, P> {
         self.close_as(huge, Phase::Free, |counter| !is_isolated(counter), Intent::none())
     }
 
-    /// Makes an isolated huge frame with all of its credits in its counter what `to` says. They stay there, for the caller
-    /// to [take](Self::take_isolated).
+    /// Makes a huge frame what `to` says of which the caller has [begun](Self::begin_claim) a claim. It then has no
+    /// credits, and is isolated until the claim [ends](Self::end_claim).
     pub(crate) fn claim(
         &self,
         huge: usize,
         to: Phase,
         intent: Intent<'_, G, P>,
     ) -> Result<States, Open> {
-        let is_full = |counter| counter == ISOLATED | G::HUGE_FRAMES;
-        let before = self.close_as(huge, to, is_full, intent)?;
+        let before = self.close_as(huge, to, is_claimed, intent)?;
         self.persist_states(huge);
         Ok(before)
     }
@@ -223,8 +249,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bit_is_above_all_credits() {
+    fn the_bits_are_above_all_credits() {
         assert!(is_isolated(ISOLATED) && is_isolated(ISOLATED | 4096) && !is_isolated(4096));
-        assert_eq!([ISOLATED, ISOLATED | 511, 511].map(credits), [0, 511, 511]);
+        assert!(is_claimed(ISOLATED | CLAIMED) && !is_claimed(ISOLATED | 4096));
+        let counters = [ISOLATED, ISOLATED | 511, 511, ISOLATED | CLAIMED | 3];
+        assert_eq!(counters.map(credits), [0, 511, 511, 3]);
     }
 }

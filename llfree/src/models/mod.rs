@@ -117,6 +117,10 @@ enum Op {
     Claim(usize),
     /// The same, and it is offline then.
     ClaimOffline(usize),
+    /// Ends the isolation of a huge frame, whoever has isolated it; may be refused.
+    EndAnyones(usize),
+    /// Puts a huge frame back, whoever has taken it out; may be refused.
+    OnlineAnyones(usize),
     /// Reclaims up to so many huge frames; those that are offline then are the thread's.
     Reclaim(Reclaim, usize),
     /// Gives back what the thread has reclaimed or taken out.
@@ -162,7 +166,10 @@ enum Law {
     /// A frame is freed by several threads, and the polarity turns meanwhile: until they have
     /// returned, a child may promise more than its bits hold.
     FreedTwice,
-    /// And a third thread allocates the frame meanwhile: only the counters are judged, at the end.
+    /// Isolations are ended by who did not begin them: whose one is nobody can say, and its isolator may find that it is
+    /// gone.
+    EndedByOthers,
+    /// A frame is freed, or comes online, that others have, and may allocate meanwhile: only the counters are judged, at the end.
     FreedByOthers,
 }
 

@@ -9,7 +9,7 @@ use core::num::NonZeroU64;
 use core::ops::Range;
 
 use woodlot_frame::atomics::Ordering::{AcqRel, Acquire};
-use woodlot_frame::{FrameAllocator, FrameId, Geometry, HugeId, Order, Slot, blocks};
+use woodlot_frame::{FrameAllocator, FrameId, Geometry, Order, Slot, blocks};
 
 use super::Owners;
 use super::error::OwnersError;
@@ -115,7 +115,7 @@ impl Sweeper<'_> {
         let allocator = &**zone;
         let Owners { members, tags, .. } = self.owners;
         self.owners.check(allocator)?;
-        end_isolation(allocator);
+        zone.end_isolation();
         let mut frames = zone.resolve()?.released;
         let zone = allocator.zone().range();
         let mut next = zone.start;
@@ -125,16 +125,6 @@ impl Sweeper<'_> {
             tags.disown(&free);
         }
         Ok(Swept { frames, members: members.clear(keep) })
-    }
-}
-
-/// Ends every isolation: what is free shows as free only then.
-fn end_isolation<A: FrameAllocator>(allocator: &A) {
-    let zone = allocator.zone().range();
-    let huge = zone.start.huge::<A::Geometry>().0..=zone.end.huge::<A::Geometry>().0;
-    for huge in huge.map(HugeId).filter(|&huge| allocator.is_isolated(huge)) {
-        // Nobody else ends it meanwhile.
-        let _ = allocator.unisolate(huge, 1);
     }
 }
 

@@ -2,9 +2,10 @@
 //!
 //! A tree is two huge frames of four base frames; the scripts' numbers are slots.
 
+use super::super::Law;
 use super::Op::{
-    Alloc, AllocApart, At, Claim, ClaimOffline, Drain, Free, FreeGot, FreeZeroed, Give, Isolate,
-    Offline, Online, Reclaim, Unisolate,
+    Alloc, AllocApart, At, Claim, ClaimOffline, Drain, EndAnyones, Free, FreeGot, FreeZeroed, Give,
+    Isolate, Offline, Online, OnlineAnyones, Reclaim, Unisolate,
 };
 use super::*;
 use crate::Reclaim::Hard;
@@ -92,4 +93,22 @@ models! {
         thread!(at 0: Isolate(0), Unisolate(0)),
         thread!(at 0: Reclaim(Hard, 1), Give),
     ]).large_for_loom();
+    /// A claim beside a caller that ends its isolation, and one that begins another: no credit is lost or doubled, and
+    /// what one has claimed nobody else has.
+    claim_and_end = Scenario::new(ZONE, &[], &[
+        thread!(at 0: Isolate(0), Claim(0)),
+        thread!(at 0: EndAnyones(0), Alloc(0)),
+    ]).law(Law::EndedByOthers).large_for_loom();
+    claim_and_isolate_again = Scenario::new(ZONE, &[], &[
+        thread!(at 0: Isolate(0), Claim(0)),
+        thread!(at 0: EndAnyones(0), Isolate(0)),
+    ]).law(Law::EndedByOthers).large_for_loom();
+    claim_and_online = Scenario::new(ZONE, &[], &[
+        thread!(at 0: Isolate(0), ClaimOffline(0)),
+        thread!(at 0: EndAnyones(0), OnlineAnyones(0), Isolate(0)),
+    ]).law(Law::FreedByOthers).large_for_loom();
+    claim_and_claim_again = Scenario::new(ZONE, &[], &[
+        thread!(at 0: Isolate(0), ClaimOffline(0)),
+        thread!(at 0: OnlineAnyones(0), Isolate(0), ClaimOffline(0)),
+    ]).law(Law::FreedByOthers).large_for_loom();
 }
