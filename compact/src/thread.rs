@@ -90,8 +90,8 @@ impl Background {
         Ok(Background { stop, asks, thread: Some(thread) })
     }
 
-    /// What it is asked. [`wake`](Self::wake) makes it look at once.
-    pub fn asks(&self) -> &Asks {
+    /// What it is asked. [`wake`](Self::wake) makes it look at once. Whoever keeps a clone is answered when it has stopped, too.
+    pub fn asks(&self) -> &Arc<Asks> {
         &self.asks
     }
 

@@ -183,3 +183,25 @@ fn instructions_are_counted_or_it_is_said_why_not() {
         assert!(said.contains("instructions") && !said.contains("not counted"), "{said}");
     }
 }
+
+#[test]
+fn a_fragmented_zone_is_compacted_in_both_manners() {
+    let folder = Folder::new();
+    let said =
+        folder.run(&["frag", "--memory", "64MiB", "--compact", "--iterations", "2"]).succeeded();
+    let rows: Vec<Vec<&str>> = said
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>())
+        .filter(|row| row.iter().any(|word| ["matching", "fingers"].contains(word)))
+        .collect();
+    let begins: Vec<&[&str]> = rows.iter().map(|row| &row[..2]).collect();
+    assert_eq!(begins, [["0", "matching"], ["0", "fingers"], ["2", "matching"], ["2", "fingers"]]);
+    for row in &rows {
+        let number = |column: usize| row[column].parse::<f64>().unwrap();
+        let [before, after, possible, moves, fewest, ratio] = [2, 3, 4, 6, 7, 8].map(number);
+        assert!(before < after && after == possible && moves >= fewest && fewest > 0.0, "{said}");
+        assert!(ratio >= 1.0 && (row[1] == "fingers" || ratio <= 1.05), "{said}");
+    }
+    let other = folder.run(&["frag", "--memory", "64MiB", "--compact", "--engine", "linux"]);
+    other.failed(1, "cannot isolate huge frames");
+}

@@ -155,3 +155,45 @@ fn an_engine_that_cannot_replay_is_refused_in_words() {
     let slab = "'slab' for '--engine <NAMES>': expected one of llfree, nbbs,";
     folder.run(&["--engine", "slab"]).failed(2, slab);
 }
+
+/// 2048 movable frames, of which every fourth one stays, and some time after that.
+fn fragmented() -> String {
+    let all = (0..2048).map(|frame| format!("alloc: pfn={frame:#x} order=0 migratetype=1"));
+    let freed = (0..2048).filter(|frame| frame % 4 > 0);
+    let freed = freed.map(|frame| format!("free: pfn={frame:#x} order=0"));
+    let passes =
+        ["alloc: pfn=0x1 order=0 migratetype=1", "free: pfn=0x1 order=0"].map(String::from);
+    let events = all.chain(freed).chain(std::iter::repeat_n(passes, 200).flatten());
+    let line = |(at, event)| format!("a-1 [000] 1.{at:06}: mm_page_{event}\n");
+    let events: String = events.enumerate().map(line).collect();
+    events + "a-1 [000] 2.000000: tracing_mark_write: THE END\n"
+}
+
+#[test]
+fn a_daemon_moves_what_the_trace_says_to_be_movable() {
+    let folder = Folder::new();
+    fs::write(folder.path("b.trace.txt"), fragmented()).unwrap();
+    let replay = |args: &[&str]| {
+        let args = [&["replay", "b.trace.txt", "--rounds", "0"], args].concat();
+        folder.run(&args).succeeded()
+    };
+    let huge = |said: &str| {
+        let line = said.lines().find(|line| line.contains("free huge frames at the end"));
+        line.and_then(|line| line.split_whitespace().nth(6).map(String::from))
+    };
+    let alone = replay(&[]);
+    assert!(!alone.contains("daemon:"), "{alone}");
+    assert_eq!(huge(&alone).as_deref(), Some("0"), "{alone}");
+    let said = replay(&["--compact"]);
+    assert_eq!(huge(&said).as_deref(), Some("2"), "{said}");
+    assert!(said.contains("daemon: 2 huge frames won in "), "{said}");
+    assert!(said.contains("moves, 1.00 times the fewest"), "{said}");
+    assert!(said.contains("were all that can move moved"), "{said}");
+    assert!(said.contains("checks: no frame lost"), "{said}");
+    // What does not move is passed over: the same frames, pinned.
+    let pinned = fragmented().replace("migratetype=1", "migratetype=0");
+    fs::write(folder.path("b.trace.txt"), pinned).unwrap();
+    let said = replay(&["--compact"]);
+    assert_eq!(huge(&said).as_deref(), Some("0"), "{said}");
+    assert!(said.contains("daemon: 0 huge frames won"), "{said}");
+}
