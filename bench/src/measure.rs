@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crate::Failure;
 use crate::engine::Engine;
 use crate::floor::{Floor, Loop};
-use crate::patterns::{Metric, Runner, Setup, on_one_thread, prepare};
+use crate::patterns::{Kept, Metric, Runner, Setup, on_one_thread, prepare};
 use crate::statistics::Summary;
 
 /// What is measured: a contender and what it is asked.
@@ -45,6 +45,8 @@ pub struct Figure {
     pub cpu: Vec<f64>,
     /// Time on the wall, as one thread sees it.
     pub wall: Vec<f64>,
+    /// What was left of huge frames, where the pattern looks at that.
+    pub kept: Vec<Kept>,
 }
 
 impl Figure {
@@ -56,6 +58,11 @@ impl Figure {
     /// Of the times on the wall.
     pub fn wall(&self) -> Summary {
         Summary::of(&self.wall).unwrap_or(NOTHING)
+    }
+
+    /// Free huge frames after the last repetition, in percent of what the best placement has.
+    pub fn kept_percent(&self) -> Option<f64> {
+        self.kept.last().map(Kept::percent)
     }
 }
 
@@ -84,6 +91,15 @@ impl Run {
     pub fn floor(&self, which: Loop) -> Summary {
         let found = self.floor.iter().find(|(known, _)| *known == which);
         found.and_then(|(_, samples)| Summary::of(samples)).unwrap_or(NOTHING)
+    }
+
+    /// How many times as long a figure is as that of the same threads in step, where both were
+    /// measured: by medians and by minima.
+    pub fn times_in_step(&self, subject: &Subject, figure: &Figure) -> Option<[f64; 2]> {
+        let pattern = subject.setup.pattern.in_step()?;
+        let in_step = Subject { setup: Setup { pattern, ..subject.setup }, ..*subject };
+        let (own, other) = (figure.cpu(), self.figure(&in_step, figure.metric).ok()?.cpu());
+        Some([own.median / other.median, own.min / other.min])
     }
 
     /// A figure of a subject.
@@ -126,10 +142,12 @@ impl Under {
                     let index = known.unwrap_or(figures.len());
                     if known.is_none() {
                         let operations = tally.operations;
-                        figures.push(Figure { metric, operations, cpu: vec![], wall: vec![] });
+                        let (cpu, wall, kept) = (vec![], vec![], vec![]);
+                        figures.push(Figure { metric, operations, cpu, wall, kept });
                     }
                     figures[index].cpu.push(tally.cpu());
                     figures[index].wall.push(tally.wall());
+                    figures[index].kept.extend(runner.kept());
                 }
             }
             Ok(_) => {}

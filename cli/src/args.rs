@@ -44,6 +44,10 @@ Examples:
       Every combination, in one run; what is finished is in the file while it goes on.
   woodlot bench thread-test --engine nbbs,linux-no-pcp --threads 2 --fill 50
       A benchmark of the NBBS paper, in a zone of which a random half is in use.
+  woodlot bench churn --engine llfree,linux --svg churn.svg
+      One of many blocks freed at random and one allocated: time, and the huge frames that stay free.
+  woodlot bench out-of-step
+      Threads that do not do the same at the same time, beside the same in step.
   woodlot bench kmem pair
       The kernel memory allocator over page frames, beside malloc: the paper's benchmarks.
   woodlot bench kmem preload

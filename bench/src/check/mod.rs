@@ -14,6 +14,7 @@ use crate::frag;
 use crate::instructions;
 use crate::measure::{Options, Run, Subject, measure};
 use crate::output::{Machine, Screen, progress};
+use crate::patterns::Metric;
 use crate::size::Size;
 
 pub use targets::{Target, Task, Unit, load, parse};
@@ -105,21 +106,33 @@ pub fn judge_all(targets: &[Target], effort: Effort, each: &mut Each) -> Result<
 
 /// Are these neighbours measured in one run?
 fn same_run(a: &Target, b: &Target) -> bool {
-    match (&a.task, &b.task) {
-        (Task::Pattern { subject: a, .. }, Task::Pattern { subject: b, .. }) => {
+    match (subject(a), subject(b)) {
+        (Some(a), Some(b)) => {
             (a.setup.pattern, a.setup.memory) == (b.setup.pattern, b.setup.memory)
         }
         _ => a == b,
     }
 }
 
+/// What is measured by turns with others.
+fn subject(target: &Target) -> Option<Subject> {
+    match target.task {
+        Task::Pattern { subject, .. } | Task::Kept(subject) => Some(subject),
+        Task::Frag(..) | Task::Instructions(..) => None,
+    }
+}
+
 fn measure_group(group: &[Target], effort: Effort) -> Vec<Verdict> {
     let mut subjects: Vec<Subject> = Vec::new();
     for target in group {
-        if let Task::Pattern { subject, baseline, .. } = target.task {
-            for subject in [Some(subject), baseline.map(|(subject, _)| subject)] {
-                let subject = subject.map(|subject| effort.apply(subject));
-                subjects.extend(subject.filter(|subject| !subjects.contains(subject)));
+        let baseline = match target.task {
+            Task::Pattern { baseline, .. } => baseline.map(|(subject, _)| subject),
+            _ => None,
+        };
+        for subject in [subject(target), baseline].into_iter().flatten() {
+            let subject = effort.apply(subject);
+            if !subjects.contains(&subject) {
+                subjects.push(subject);
             }
         }
     }
@@ -137,6 +150,11 @@ fn verdict_on(target: &Target, run: Option<&Run>, effort: Effort) -> Verdict {
             };
             let base = baseline.map(|(subject, metric)| figure(subject, metric)).transpose();
             base.and_then(|base| Ok((figure(subject, metric)?, base)))
+        }
+        Task::Kept(subject) => {
+            let figure = run.ok_or_else(missing);
+            let figure = figure.and_then(|run| run.figure(&effort.apply(subject), Metric::Pair));
+            figure.and_then(|figure| Ok((figure.kept_percent().ok_or_else(missing)?, None)))
         }
         Task::Frag(engine, setup) => {
             let states =
@@ -190,7 +208,8 @@ mod tests {
         let remarks = |name: &str, wall: f64| {
             let target = load(None, Some(name)).unwrap().remove(0);
             let Task::Pattern { subject, metric, .. } = target.task else { panic!("{name}") };
-            let figure = Figure { metric, operations: 1, cpu: vec![10.0], wall: vec![wall] };
+            let figure =
+                Figure { metric, operations: 1, cpu: vec![10.0], wall: vec![wall], kept: vec![] };
             let subject = effort.apply(subject);
             let measured = vec![Measured { subject, outcome: Ok(vec![figure]) }];
             super::remarks(&target, Some(&Run { floor: vec![], measured }), effort)

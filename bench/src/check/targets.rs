@@ -49,6 +49,8 @@ pub enum Task {
         /// The other one.
         baseline: Option<(Subject, Metric)>,
     },
+    /// How many huge frames are free after a subject, of those that the best placement keeps.
+    Kept(Subject),
     /// How many huge frames are free in the end.
     Frag(Engine, FragSetup),
     /// How many instructions a pair has.
@@ -81,11 +83,12 @@ struct File {
 enum Kind {
     #[default]
     Pattern,
+    Kept,
     Frag,
     Instructions,
 }
 
-/// A target for several orders at once.
+/// A target for several fills, placements and orders at once.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
@@ -103,10 +106,12 @@ struct Entry {
     slots: Option<usize>,
     #[serde(default = "gib_8")]
     memory: Size,
+    #[serde(default = "empty")]
+    fills: Vec<f64>,
+    #[serde(default = "at_random")]
+    placements: Vec<Placement>,
     #[serde(default)]
-    fill: f64,
-    #[serde(default)]
-    placement: Placement,
+    mix: bool,
     limit: f64,
     unit: Unit,
     baseline: Option<Baseline>,
@@ -129,6 +134,14 @@ fn llfree() -> Engine {
 
 fn order_0() -> Vec<u8> {
     vec![0]
+}
+
+fn empty() -> Vec<f64> {
+    vec![0.0]
+}
+
+fn at_random() -> Vec<Placement> {
+    vec![Placement::Random]
 }
 
 fn one() -> usize {
@@ -168,29 +181,50 @@ pub fn parse(text: &str) -> Result<Vec<Target>, String> {
     let mut targets = Vec::new();
     for entry in &file.target {
         for &order in &entry.orders {
-            let target = entry.at(Order(order));
-            targets.push(target.map_err(|cause| format!("target \"{}\": {cause}", entry.row))?);
+            for &placement in &entry.placements {
+                for &fill in &entry.fills {
+                    let target = entry.at(At { order: Order(order), placement, fill });
+                    let target =
+                        target.map_err(|cause| format!("target \"{}\": {cause}", entry.row));
+                    targets.push(target?);
+                }
+            }
         }
     }
     Ok(targets)
 }
 
+/// One of several targets.
+#[derive(Clone, Copy)]
+struct At {
+    order: Order,
+    placement: Placement,
+    fill: f64,
+}
+
 impl Entry {
-    /// This target for one order.
-    fn at(&self, order: Order) -> Result<Target, String> {
+    /// One of the targets.
+    fn at(&self, at: At) -> Result<Target, String> {
+        let order = at.order;
         if !self.limit.is_finite() || self.limit <= 0.0 {
             return Err("the limit is not a number above zero".into());
         }
         let unit_fits = match self.kind {
             Kind::Pattern => !matches!(self.unit, Unit::Percent | Unit::Instructions),
-            Kind::Frag => self.unit == Unit::Percent,
+            Kind::Kept | Kind::Frag => self.unit == Unit::Percent,
             Kind::Instructions => self.unit == Unit::Instructions,
         };
         if !unit_fits || self.baseline.is_some() != (self.unit == Unit::Times) {
             return Err("kind, unit and baseline do not go together".into());
         }
         let (name, task) = match self.kind {
-            Kind::Pattern => self.pattern(order)?,
+            Kind::Pattern => self.pattern(at)?,
+            Kind::Kept => {
+                let pattern = self.pattern.ok_or("no pattern")?;
+                let setup = self.setup(pattern, at, self.threads, self.slots, self.memory)?;
+                let subject = Subject { engine: self.engine, setup };
+                (format!("{} kept{}", self.name(&setup), setup.before()), Task::Kept(subject))
+            }
             Kind::Frag => {
                 let slots = self.slots.unwrap_or(1);
                 let setup = FragSetup { memory: self.memory, slots, ..FragSetup::default() };
@@ -203,17 +237,17 @@ impl Entry {
         Ok(Target { row: self.row.clone(), name, task, limit: self.limit, unit: self.unit })
     }
 
-    fn pattern(&self, order: Order) -> Result<(String, Task), String> {
+    fn pattern(&self, at: At) -> Result<(String, Task), String> {
         let pattern = self.pattern.ok_or("no pattern")?;
         let metric = self.metric.ok_or("no metric")?;
-        let setup = self.setup(pattern, order, self.threads, self.slots, self.memory)?;
+        let setup = self.setup(pattern, at, self.threads, self.slots, self.memory)?;
         let baseline = self.baseline.map(|baseline| {
             let Baseline { engine, pattern, metric, memory, threads } = baseline;
             let (engine, memory) = (engine.unwrap_or(self.engine), memory.unwrap_or(self.memory));
-            let setup = self.setup(pattern, order, threads, None, memory)?;
+            let setup = self.setup(pattern, at, threads, None, memory)?;
             Ok::<_, String>((Subject { engine, setup }, metric))
         });
-        let mut name = format!("{} {pattern} {order} {metric}", self.engine);
+        let mut name = format!("{} {metric}", self.name(&setup));
         if pattern != Pattern::NearFull {
             name += &setup.before();
         }
@@ -223,21 +257,33 @@ impl Entry {
         if self.memory != gib_8() {
             name += &format!(", {}", self.memory);
         }
+        let in_step = |baseline: Baseline| {
+            (pattern.in_step(), baseline.threads) == (Some(baseline.pattern), self.threads)
+        };
+        if self.baseline.is_some_and(in_step) {
+            name += ", in step";
+        }
         let subject = Subject { engine: self.engine, setup };
         Ok((name, Task::Pattern { subject, metric, baseline: baseline.transpose()? }))
+    }
+
+    /// Whose target it is, and of what blocks.
+    fn name(&self, setup: &Setup) -> String {
+        format!("{} {} {}", self.engine, setup.pattern, setup.order_in_words())
     }
 
     fn setup(
         &self,
         pattern: Pattern,
-        order: Order,
+        at: At,
         threads: usize,
         slots: Option<usize>,
         memory: Size,
     ) -> Result<Setup, String> {
-        let (slots, fill) = (slots.unwrap_or(threads), (self.fill * 10.0).round() as usize);
-        let placement = self.placement;
+        let At { order, placement, fill } = at;
+        let (slots, fill) = (slots.unwrap_or(threads), (fill * 10.0).round() as usize);
         let setup = Setup { threads, slots, memory, fill, placement, ..Setup::new(pattern, order) };
+        let setup = Setup { mix: self.mix, ..setup };
         setup.check().map_err(|failure| failure.to_string())?;
         Ok(setup)
     }
@@ -251,8 +297,10 @@ mod tests {
     fn the_shipped_targets_are_all_there() {
         let targets = parse(SHIPPED).unwrap();
         // 3 + 1 + 18 + 6 + 6 + 2 of the first table, 1 + 6 + 2 + 4 + 2 + 2 + 2 + 7 of the second;
-        // of NBBS four figures, in two forms and two placements.
-        assert_eq!(targets.len(), 36 + 26 + 4 * 2 * 2);
+        // of NBBS four figures, in two forms and two placements; of churn times and huge frames for four
+        // fills, two placements, three orders and mixed ones; out of step three patterns with two metrics and
+        // two orders, and the exit storm.
+        assert_eq!(targets.len(), 36 + 26 + 4 * 2 * 2 + 2 * 4 * 2 * (3 + 1) + 3 * 2 * 2 + 1);
         let mut names: Vec<_> = targets.iter().map(|target| &target.name).collect();
         names.sort_unstable();
         names.dedup();
@@ -281,8 +329,8 @@ mod tests {
         assert!(wrong("row", "engine = \"slab\"\nrow").contains("one of"));
         assert!(wrong("row", "memory = \"8\"\nrow").contains("size"));
         assert!(wrong("row", "speed = 1\nrow").contains("speed"));
-        assert!(wrong("row", "placement = \"here\"\nrow").contains("here"));
-        assert!(wrong("row", "fill = 100.0\nrow").contains("100 %"));
+        assert!(wrong("row", "placements = [\"here\"]\nrow").contains("here"));
+        assert!(wrong("row", "fills = [100.0]\nrow").contains("100 %"));
         wrong("pattern = \"bulk\"\n", "");
     }
 

@@ -1,6 +1,6 @@
 //! Met or short.
 
-use super::{Target, Unit};
+use super::{Target, Task, Unit};
 use crate::Failure;
 use crate::floor::Loop;
 use crate::measure::Run;
@@ -58,6 +58,9 @@ pub fn judge(target: &Target, figure: f64, baseline: Option<f64>, run: Option<&R
             (other, format!("the other: {other:.2} ns"), "ns")
         }
         Unit::Ns => (1.0, format!("ns; C = {c:.2}"), "ns"),
+        Unit::Percent if matches!(target.task, Task::Kept(_)) => {
+            (1.0, "the best placement".into(), "% ")
+        }
         Unit::Percent => (1.0, "possible huge frames".into(), "% "),
         Unit::Instructions => (1.0, "instructions".into(), "  "),
     };

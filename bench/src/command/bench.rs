@@ -24,7 +24,7 @@ use crate::engine::Engines;
 use crate::measure::{Options, Run, Subject, measure_and_keep};
 use crate::output::{
     Found, Machine, Screen, check_writable, csv, describe, describe_floor, json, keep_files,
-    kept_in, progress,
+    kept_in, progress, svg, write_files,
 };
 use crate::patterns::{BURST, MOST_BLOCKS, Pattern, Placement, Setup};
 use crate::size::Size;
@@ -67,8 +67,8 @@ pub struct BenchArgs {
     /// constant-occupancy and cached-allocation, otherwise 0]
     #[arg(long, value_name = "ORDERS", value_delimiter = ',', value_parser = range::<0, 10>)]
     pub order: Vec<RangeInclusive<u16>>,
-    /// How many threads, separated by commas, or a range such as 1-4 [default: 2 for remote,
-    /// otherwise 1]
+    /// How many threads, separated by commas, or a range such as 1-4 [default: 2 for remote, in-step,
+    /// out-of-step and ring, otherwise 1]
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', value_parser = range::<1, 4096>)]
     pub threads: Vec<RangeInclusive<u16>>,
     /// How many slots; thread t uses slot t modulo this [default: one for each thread]
@@ -78,12 +78,16 @@ pub struct BenchArgs {
     #[arg(long, value_name = "SIZE", default_value = "8GiB")]
     pub memory: Size,
     /// How full the zone is before, in percent, to a tenth, separated by commas [default:
-    /// 90,99,99.8 for near-full, otherwise 0]
+    /// 90,99,99.8 for near-full, 50,90,99,99.8 for churn, otherwise 0]
     #[arg(long, value_name = "PERCENT", value_delimiter = ',', value_parser = tenths)]
     pub fill: Vec<f64>,
-    /// Where that lies
-    #[arg(long, value_enum, default_value_t, value_name = "WHERE")]
-    pub placement: Placement,
+    /// Where that lies, separated by commas; packed is another word for row, spread for random
+    /// [default: row,random for churn, otherwise random]
+    #[arg(long, value_enum, value_name = "WHERE", value_delimiter = ',')]
+    pub placement: Vec<Placement>,
+    /// For churn: blocks of mixed orders, each drawn as often as the shipped build trace allocates it
+    #[arg(long, conflicts_with = "order")]
+    pub mix: bool,
     /// For linux-scalability, thread-test and constant-occupancy: how many blocks a burst has
     #[arg(long, value_name = "N", default_value_t = BURST as u32, value_parser = clap::value_parser!(u32).range(1..))]
     pub burst: u32,
@@ -103,8 +107,11 @@ pub struct BenchArgs {
     /// Write a row for each figure to a file, likewise; docs/csv.md in the repository has the columns
     #[arg(long, value_name = "FILE", value_parser = PathBufValueParser::new())]
     pub csv: Option<PathBuf>,
+    /// Draw it to a file, in the end
+    #[arg(long, value_name = "FILE", value_parser = PathBufValueParser::new())]
+    pub svg: Option<PathBuf>,
     /// Measure the targets instead and say which are met
-    #[arg(long, conflicts_with_all = ["pattern", "engine", "order", "threads", "slots", "memory", "fill", "placement", "burst", "operations", "json", "csv"])]
+    #[arg(long, conflicts_with_all = ["pattern", "engine", "order", "threads", "slots", "memory", "fill", "placement", "mix", "burst", "operations", "json", "csv", "svg"])]
     pub check: bool,
     /// The targets [default: bench/targets.toml of the repository, as it was when this was built]
     #[arg(long, value_name = "FILE", requires = "check", conflicts_with = "pattern", value_parser = PathBufValueParser::new())]
@@ -148,9 +155,9 @@ pub fn bench(args: BenchArgs) -> Result<ExitCode, Failure> {
     let pattern = args.pattern.ok_or_else(|| Failure::Usage("no pattern".into()))?;
     let subjects = subjects(pattern, &args)?;
     let files = Files { json: args.json.as_deref(), csv: args.csv.as_deref() };
-    check_writable(files.paths())?;
+    check_writable(files.paths().chain(args.svg.as_deref()))?;
     screen.print(&machine.describe())?;
-    screen.print(&describe_setups(&subjects, &args))?;
+    screen.print(&describe_setups(pattern, &subjects, &args))?;
     let repetitions = args.repetitions as usize;
     let bar = progress(&pattern.to_string(), (repetitions + 1) * subjects.len());
     let options = Options { repetitions, seed: args.seed, floor_rounds: 1 };
@@ -166,7 +173,10 @@ pub fn bench(args: BenchArgs) -> Result<ExitCode, Failure> {
     bar.finish_and_clear();
     screen.print(&results(&run))?;
     kept?;
-    for path in files.paths() {
+    if let Some(path) = &args.svg {
+        write_files(&[(path.clone(), svg(pattern, &run)?.into_bytes())])?;
+    }
+    for path in files.paths().chain(args.svg.as_deref()) {
         screen.print(&format!("wrote {}\n", path.display()))?;
     }
     match run.measured.iter().any(|measured| measured.outcome.is_ok()) {
@@ -209,20 +219,33 @@ impl<'a> Files<'a> {
     }
 }
 
-/// Every combination of threads, order, fill and engine, engines next to each other.
-fn subjects(pattern: Pattern, args: &BenchArgs) -> Result<Vec<Subject>, Failure> {
-    let threads = or(numbers(&args.threads), [if pattern == Pattern::Remote { 2 } else { 1 }]);
-    let orders = or(numbers(&args.order), pattern.orders().iter().map(|&order| order.into()));
-    let fills = or(once(args.fill.iter().copied()), pattern.fills().iter().copied());
+/// Every combination of pattern, threads, order, placement, fill and engine, engines next to each other.
+fn subjects(named: Pattern, args: &BenchArgs) -> Result<Vec<Subject>, Failure> {
+    let patterns = if named.together().is_empty() { &[named] } else { named.together() };
+    let threads = or(numbers(&args.threads), [named.threads()]);
+    let orders = or(numbers(&args.order), named.orders().iter().map(|&order| order.into()));
+    let fills = or(once(args.fill.iter().copied()), named.fills().iter().copied());
+    let placements = or(once(args.placement.iter().copied()), named.placements().iter().copied());
     let sweep = threads.len() * orders.len() * fills.len() > 1;
     let mut subjects = Vec::new();
-    for &threads in &threads {
-        for &order in &orders {
-            for &fill in &fills {
-                let setup = setup(pattern, args, (threads, order, fill));
-                let which = || format!("(with {threads} threads, order {order}{})", setup.before());
-                setup.check().map_err(|why| if sweep { why.with(&which()) } else { why })?;
-                subjects.extend(args.engine.0.iter().map(|&engine| Subject { engine, setup }));
+    for &pattern in patterns {
+        for &threads in &threads {
+            for &order in &orders {
+                for &placement in &placements {
+                    for &fill in &fills {
+                        let setup = Setup {
+                            placement,
+                            fill: (fill * 10.0).round() as usize,
+                            ..setup(pattern, args, (threads, order))
+                        };
+                        let before = setup.before();
+                        let which = || format!("(with {threads} threads, order {order}{before})");
+                        let checked = setup.check();
+                        checked.map_err(|why| if sweep { why.with(&which()) } else { why })?;
+                        subjects
+                            .extend(args.engine.0.iter().map(|&engine| Subject { engine, setup }));
+                    }
+                }
             }
         }
     }
@@ -234,13 +257,12 @@ fn or<T>(named: Vec<T>, meant: impl IntoIterator<Item = T>) -> Vec<T> {
     if named.is_empty() { meant.into_iter().collect() } else { named }
 }
 
-fn setup(pattern: Pattern, args: &BenchArgs, (threads, order, fill): (u16, u16, f64)) -> Setup {
+fn setup(pattern: Pattern, args: &BenchArgs, (threads, order): (u16, u16)) -> Setup {
     Setup {
         threads: threads.into(),
         slots: args.slots.unwrap_or(threads).into(),
         memory: args.memory,
-        fill: (fill * 10.0).round() as usize,
-        placement: args.placement,
+        mix: args.mix,
         burst: args.burst as usize,
         seed: args.seed,
         operations: args.operations as usize,
@@ -249,8 +271,8 @@ fn setup(pattern: Pattern, args: &BenchArgs, (threads, order, fill): (u16, u16, 
 }
 
 /// What all subjects have in common, and what differs.
-fn describe_setups(subjects: &[Subject], args: &BenchArgs) -> String {
-    let Setup { pattern, memory, seed, .. } = subjects[0].setup;
+fn describe_setups(pattern: Pattern, subjects: &[Subject], args: &BenchArgs) -> String {
+    let Setup { memory, seed, .. } = subjects[0].setup;
     let mut threads: Vec<_> = subjects.iter().map(|subject| subject.setup.threads).collect();
     threads.dedup();
     let threads: Vec<_> = threads.iter().map(ToString::to_string).collect();

@@ -67,6 +67,8 @@ mod tests {
             "bench bulk --fill 101",
             "bench bulk --fill 99.96",
             "bench bulk --placement nowhere",
+            "bench churn --mix --order 3",
+            "bench --check --svg a.svg",
             "bench thread-test --threads 0",
             "bench thread-test --burst 0",
             "bench --check --burst 8",
@@ -119,6 +121,12 @@ mod tests {
             ("bench bulk --memory 4MiB --threads 4096", "too few blocks"),
             ("bench repeat --fill 100", "no block of order 0 is free in 8GiB that is 100 % full"),
             ("bench near-full --placement row", "random"),
+            ("bench churn --fill 0", "--fill above 0"),
+            ("bench churn --memory 32GiB", "less --memory"),
+            ("bench churn --order 10", "orders 0 to 9"),
+            ("bench repeat --mix", "churn alone"),
+            ("bench out-of-step --threads 1", "two threads"),
+            ("bench ring --slots 1", "a slot for each"),
             ("bench near-full --fill 0", "--fill above 0"),
             ("bench repeat --order 10 --memory 4MiB", "blocks of order 10"),
             ("bench full --fill 50", "--fill 0"),
@@ -167,6 +175,25 @@ mod tests {
         assert_eq!(results.len(), 6 + 2);
         assert_eq!(results[7]["cpu_ns"].as_array().map(Vec::len), Some(2));
         assert_eq!(std::fs::read_to_string(csv).unwrap().lines().count(), 1 + 6 + 2);
+        let line = format!(
+            "bench churn --memory 16MiB --fill 50,90 --placement packed,spread --operations 100 --repetitions 2 \
+             --engine llfree,linux --json {json} --csv {csv} --svg {svg}",
+            json = at("c.json"),
+            csv = at("c.csv")
+        );
+        let Ok(Program::Bench(args)) = parse(&line) else { panic!("{line}") };
+        bench(*args).unwrap();
+        let json: serde_json::Value =
+            serde_json::from_slice(&std::fs::read(at("c.json")).unwrap()).unwrap();
+        assert_eq!(json["results"].as_array().map(Vec::len), Some(6 + 2 * 2 * 2));
+        let last = &json["results"][6 + 7];
+        assert_eq!(last["kept"].as_array().map(Vec::len), Some(2));
+        assert_eq!((&last["placement"], &last["fill_percent"]), (&"random".into(), &90.0.into()));
+        assert_eq!(last["free_huge"], last["kept"][1]["free_huge"]);
+        let drawn = std::fs::read_to_string(&svg).unwrap();
+        for words in ["churn", "in a row, pair", "at random, free huge frames", "linux"] {
+            assert!(drawn.contains(words), "{words}");
+        }
         let line = format!("frag --memory 16MiB --iterations 3 --csv {} --svg {svg}", at("b.csv"));
         let Ok(Program::Frag(args)) = parse(&line) else { panic!("{line}") };
         frag(args).unwrap();

@@ -6,7 +6,7 @@ use super::Machine;
 use crate::Failure;
 use crate::floor::Loop;
 use crate::measure::{Figure, Measured, Run};
-use crate::patterns::{Metric, Pattern, Placement};
+use crate::patterns::{Kept, Metric, Pattern, Placement};
 use crate::size::Size;
 use crate::statistics::Summary;
 
@@ -23,6 +23,7 @@ struct Row {
     memory: Option<Size>,
     fill_percent: Option<f64>,
     placement: Option<Placement>,
+    mix: Option<&'static str>,
     burst: Option<usize>,
     operations: Option<u64>,
     repetitions: usize,
@@ -33,6 +34,11 @@ struct Row {
     wall_ns_min: Option<f64>,
     wall_ns_max: Option<f64>,
     times_hot_cas: Option<f64>,
+    times_in_step: Option<f64>,
+    free_huge: Option<usize>,
+    best_huge: Option<usize>,
+    possible_huge: Option<usize>,
+    refused: Option<u64>,
     not_measured: Option<String>,
 }
 
@@ -43,6 +49,9 @@ struct Detail {
     row: Row,
     cpu_ns: Vec<f64>,
     wall_ns: Vec<f64>,
+    /// Huge frames after each repetition.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    kept: Vec<Kept>,
 }
 
 #[derive(Serialize)]
@@ -70,6 +79,7 @@ fn floor_row(which: Loop, samples: &[f64], c: f64) -> Detail {
         memory: None,
         fill_percent: None,
         placement: None,
+        mix: None,
         burst: None,
         operations: None,
         repetitions: samples.len(),
@@ -80,26 +90,34 @@ fn floor_row(which: Loop, samples: &[f64], c: f64) -> Detail {
         wall_ns_min: None,
         wall_ns_max: None,
         times_hot_cas: summary.map(|s| s.median / c),
+        times_in_step: None,
+        free_huge: None,
+        best_huge: None,
+        possible_huge: None,
+        refused: None,
         not_measured: None,
     };
-    Detail { row, cpu_ns: samples.to_vec(), wall_ns: Vec::new() }
+    Detail { row, cpu_ns: samples.to_vec(), wall_ns: Vec::new(), kept: Vec::new() }
 }
 
-fn row(measured: &Measured, figure: Result<&Figure, String>, c: f64) -> Detail {
+fn row(run: &Run, measured: &Measured, figure: Result<&Figure, String>, c: f64) -> Detail {
     let setup = &measured.subject.setup;
     let found = figure.as_ref().ok();
     let (cpu, wall) = (found.map(|f| f.cpu()), found.map(|f| f.wall()));
+    let kept = found.and_then(|f| f.kept.last());
+    let in_step = found.and_then(|f| run.times_in_step(&measured.subject, f));
     let row = Row {
         engine: measured.subject.engine.name(),
         pattern: Some(setup.pattern),
         floor: None,
         metric: found.map(|f| f.metric),
-        order: Some(setup.order.0),
+        order: (!setup.mix).then_some(setup.order.0),
         threads: setup.threads,
         slots: setup.slots,
         memory: Some(setup.memory),
         fill_percent: Some(setup.fill as f64 / 10.0),
         placement: (setup.fill > 0).then_some(setup.placement),
+        mix: setup.mix.then_some("build"),
         burst: setup.has_bursts().then_some(setup.burst),
         operations: found.map(|f| f.operations),
         repetitions: found.map_or(0, |f| f.cpu.len()),
@@ -110,18 +128,24 @@ fn row(measured: &Measured, figure: Result<&Figure, String>, c: f64) -> Detail {
         wall_ns_min: wall.map(|s| s.min),
         wall_ns_max: wall.map(|s| s.max),
         times_hot_cas: cpu.map(|s| s.median / c),
+        times_in_step: in_step.map(|[median, _]| median),
+        free_huge: kept.map(|kept| kept.free_huge),
+        best_huge: kept.map(|kept| kept.best_huge),
+        possible_huge: kept.map(|kept| kept.possible_huge),
+        refused: kept.map(|kept| kept.refused),
         not_measured: figure.as_ref().err().cloned(),
     };
     let samples = |of: fn(&Figure) -> &Vec<f64>| found.map(|f| of(f).clone()).unwrap_or_default();
-    Detail { row, cpu_ns: samples(|f| &f.cpu), wall_ns: samples(|f| &f.wall) }
+    let kept = found.map(|f| f.kept.clone()).unwrap_or_default();
+    Detail { row, cpu_ns: samples(|f| &f.cpu), wall_ns: samples(|f| &f.wall), kept }
 }
 
 fn details(run: &Run) -> Vec<Detail> {
     let c = run.floor(Loop::HotCas).median;
     let floor = run.floor.iter().map(|(which, samples)| floor_row(*which, samples, c));
     let figures = run.measured.iter().flat_map(|measured| match &measured.outcome {
-        Ok(figures) => figures.iter().map(|figure| row(measured, Ok(figure), c)).collect(),
-        Err(cause) => vec![row(measured, Err(cause.to_string()), c)],
+        Ok(figures) => figures.iter().map(|figure| row(run, measured, Ok(figure), c)).collect(),
+        Err(cause) => vec![row(run, measured, Err(cause.to_string()), c)],
     });
     floor.chain(figures).collect()
 }

@@ -4,6 +4,7 @@
 mod data;
 mod files;
 mod machine;
+mod plot;
 mod screen;
 mod table;
 
@@ -13,5 +14,6 @@ pub(crate) use files::{check_writable, kept_in};
 pub use indicatif::ProgressBar;
 pub use machine::{Machine, available_bytes};
 pub(crate) use machine::{must_be_available, resident_bytes};
+pub use plot::svg;
 pub use screen::{Screen, note, progress};
 pub use table::{describe, describe_floor};

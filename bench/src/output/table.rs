@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use crate::floor::Loop;
 use crate::measure::{Figure, Measured, Run, Subject};
+use crate::patterns::{Kept, Pattern};
 
 /// The floor of a run.
 pub fn describe_floor(run: &Run) -> String {
@@ -21,10 +22,18 @@ pub fn describe_floor(run: &Run) -> String {
 pub fn describe(run: &Run) -> String {
     let lines: Vec<_> = run.measured.iter().flat_map(|measured| lines(measured, run)).collect();
     let width = lines.iter().map(|(what, _)| what.chars().count()).fold(40, usize::max);
+    let patterns = || run.measured.iter().map(|measured| measured.subject.setup.pattern);
     let mut text = format!(
-        "{:<width$} {:>9} {:>9} {:>9} {:>8} {:>9}\n",
+        "{:<width$} {:>9} {:>9} {:>9} {:>8} {:>9}",
         "ns for each operation", "CPU med.", "min", "max", "in C", "wall med."
     );
+    if patterns().any(|pattern| pattern == Pattern::Churn) {
+        text += "  free huge  of best  possible";
+    }
+    if patterns().any(|pattern| pattern.in_step().is_some()) {
+        text += "  times in step: medians, minima";
+    }
+    text.push('\n');
     for (what, found) in lines {
         let _ = writeln!(text, "{what:<width$} {found}");
     }
@@ -45,12 +54,32 @@ fn lines(measured: &Measured, run: &Run) -> Vec<(String, String)> {
             cpu.median / c,
             wall.median
         );
+        let found = found + &kept(figure) + &beside(measured, figure, run);
         (format!("{what} {}", figure.metric), found)
     };
     match &measured.outcome {
         Err(cause) => vec![(what, format!("not measured: {cause}"))],
         Ok(figures) => figures.iter().map(line).collect(),
     }
+}
+
+/// What was left of huge frames after the last repetition.
+fn kept(figure: &Figure) -> String {
+    let Some(&Kept { free_huge, possible_huge, refused, .. }) = figure.kept.last() else {
+        return String::new();
+    };
+    let percent = figure.kept_percent().unwrap_or(f64::NAN);
+    let refused = match refused {
+        0 => String::new(),
+        some => format!("  {some} allocations found no block of their order"),
+    };
+    format!("  {free_huge:>9} {percent:>6.1} % {possible_huge:>9}{refused}")
+}
+
+/// How many times as long it takes as in step.
+fn beside(measured: &Measured, figure: &Figure, run: &Run) -> String {
+    let times = run.times_in_step(&measured.subject, figure);
+    times.map_or(String::new(), |[median, min]| format!("  {median:>15.2} x {min:>9.2} x"))
 }
 
 /// Who and what; how many threads, where not all have as many.
@@ -63,5 +92,7 @@ fn describe_subject(measured: &Measured, run: &Run) -> String {
         (true, 1) => ", 1 thread".into(),
         (true, some) => format!(", {some} threads"),
     };
-    format!("{engine:<12} {}{}{threads}", setup.order, setup.before())
+    let differ = run.measured.iter().any(|other| other.subject.setup.pattern != setup.pattern);
+    let pattern = if differ { format!("{:<12}", setup.pattern) } else { String::new() };
+    format!("{engine:<12} {pattern}{}{}{threads}", setup.order_in_words(), setup.before())
 }

@@ -35,6 +35,14 @@ pub enum Pattern {
     ConstantOccupancy,
     /// A block is allocated and freed, at the sizes of these three
     CachedAllocation,
+    /// Any of all blocks is freed and one is allocated; what is left of huge frames
+    Churn,
+    /// Threads allocate and free at the same time as each other
+    InStep,
+    /// Threads allocate and free when they please; ring, remote and exit-storm too, each beside the same in step
+    OutOfStep,
+    /// Every thread frees what its neighbour allocated
+    Ring,
     /// A zone is initialised and recovered
     Init,
 }
@@ -56,7 +64,48 @@ impl Pattern {
     pub const fn fills(self) -> &'static [f64] {
         match self {
             Pattern::NearFull => &[90.0, 99.0, 99.8],
+            Pattern::Churn => &[50.0, 90.0, 99.0, 99.8],
             _ => &[0.0],
+        }
+    }
+
+    /// Where that lies, where nothing else is said.
+    pub const fn placements(self) -> &'static [Placement] {
+        match self {
+            Pattern::Churn => &[Placement::Row, Placement::Random],
+            _ => &[Placement::Random],
+        }
+    }
+
+    /// How many threads there are, where nothing else is said.
+    pub const fn threads(self) -> u16 {
+        match self {
+            Pattern::Remote | Pattern::InStep | Pattern::OutOfStep | Pattern::Ring => 2,
+            _ => 1,
+        }
+    }
+
+    /// What is measured together under this name.
+    pub const fn together(self) -> &'static [Pattern] {
+        match self {
+            Pattern::OutOfStep => &[
+                Pattern::InStep,
+                Pattern::OutOfStep,
+                Pattern::Ring,
+                Pattern::Remote,
+                Pattern::Bulk,
+                Pattern::ExitStorm,
+            ],
+            _ => &[],
+        }
+    }
+
+    /// What threads do that are in step, and free what is their own.
+    pub const fn in_step(self) -> Option<Pattern> {
+        match self {
+            Pattern::OutOfStep | Pattern::Ring | Pattern::Remote => Some(Pattern::InStep),
+            Pattern::ExitStorm => Some(Pattern::Bulk),
+            _ => None,
         }
     }
 }
@@ -76,6 +125,10 @@ impl fmt::Display for Pattern {
             Pattern::ThreadTest => "thread-test",
             Pattern::ConstantOccupancy => "constant-occupancy",
             Pattern::CachedAllocation => "cached-allocation",
+            Pattern::Churn => "churn",
+            Pattern::InStep => "in-step",
+            Pattern::OutOfStep => "out-of-step",
+            Pattern::Ring => "ring",
             Pattern::Init => "init",
         })
     }
@@ -87,8 +140,10 @@ impl fmt::Display for Pattern {
 pub enum Placement {
     /// Any block is as likely as any other
     #[default]
+    #[value(alias = "spread")]
     Random,
     /// The first ones that the allocator hands out
+    #[value(alias = "packed")]
     Row,
 }
 

@@ -14,6 +14,10 @@
 //! | *thread-test* | the same, with one burst divided among all threads (there) | pairs |
 //! | *constant-occupancy* | every thread holds blocks of [`LEVELS`] orders, from the one named up, as much memory of each; in turn it frees half of what it holds of an order and allocates as much | pairs |
 //! | *cached-allocation* | what *repeat* does, at the sizes of the other three | pairs |
+//! | *churn* | the zone is as full as [`Setup::fill`] says, in a row or with holes at random; then one of its blocks, any of them, is freed and one is allocated, again and again; beside the time, what is left of huge frames ([`Kept`]) | pairs |
+//! | *in-step* | every thread allocates and frees, in order, until it has a random number of blocks, again and again; all have the same numbers, and wait for each other | allocations; frees |
+//! | *out-of-step* | the same, but each with numbers of its own, every other thread begins with all that it can have, and nobody waits | allocations; frees |
+//! | *ring* | every thread allocates, and frees what its neighbour allocated a round before; every other thread frees first | allocations; frees |
 //! | *init* | a zone is initialised on metadata that has been used before; a random half of its frames is allocated (of its huge frames, above 256 GiB); it is recovered (5.7) | initialisation; recovery, each a call |
 //!
 //! Where the memory has more blocks than [`MOST_BLOCKS`], *bulk*, *batch*, *random* and
@@ -26,16 +30,20 @@
 //! What a pattern then calls all memory, or half of it, is what is left.
 //!
 //! In *remote*, a thread that is done with its part of a round waits for the other, outside the
-//! time taken; both halves run at the same time as long as they take equally long.
+//! time taken, as in *ring*; both halves run at the same time as long as they take equally long.
 
+mod best;
 mod bursts;
+mod churn;
 mod init;
 mod kinds;
 mod loops;
+mod mix;
 mod prepared;
 mod runner;
 mod setup;
 mod shared;
+mod steps;
 #[cfg(test)]
 mod tests;
 mod threads;
@@ -49,7 +57,7 @@ use crate::engine::{Engine, Visit};
 pub use kinds::{Metric, Pattern, Placement};
 pub use loops::BATCH;
 pub use prepared::Prepared;
-pub use runner::{Runner, Sample};
+pub use runner::{Kept, Runner, Sample};
 pub use setup::{BURST, LEVELS, MOST_BLOCKS, Setup};
 pub use shared::STORM_RUN;
 pub use threads::{on_one_thread, on_threads};
@@ -82,6 +90,7 @@ impl Visit for Prepare<'_> {
     {
         match self.setup.pattern {
             Pattern::Init => Ok(Box::new(init::Starting::<A>::new(self.setup)?)),
+            Pattern::Churn => Ok(Box::new(churn::Churning::<Contract<A>>::new(*self.setup)?)),
             _ => Ok(Box::new(Prepared::<Contract<A>>::new(*self.setup)?)),
         }
     }
@@ -92,6 +101,7 @@ impl Visit for Prepare<'_> {
                 let engine = self.engine;
                 Err(Failure::Failed(format!("{engine}: is not made from raw metadata")))
             }
+            Pattern::Churn => Ok(Box::new(churn::Churning::<C>::new(*self.setup)?)),
             _ => Ok(Box::new(Prepared::<C>::new(*self.setup)?)),
         }
     }

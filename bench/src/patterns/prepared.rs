@@ -8,9 +8,10 @@ use woodlot_frame::{FrameId, Order, Slot};
 use super::bursts::{constant_occupancy, in_bursts};
 use super::kinds::{Metric, Pattern, Placement};
 use super::loops::{ask_in_vain, fill, fill_batches, release, release_batches, repeat, replace};
-use super::runner::{Part, Runner, Sample};
+use super::runner::{Part, Runner, Sample, total};
 use super::setup::Setup;
 use super::shared::{exit_storm, remote};
+use super::steps::{in_phases, ring};
 use super::threads::on_threads;
 use crate::Failure;
 use crate::clock::Tally;
@@ -41,7 +42,8 @@ impl<C: Contender> Prepared<C> {
         setup.check()?;
         let contender = C::new(setup.memory.frames(), setup.slots)?;
         let length = match setup.pattern {
-            Pattern::Repeat | Pattern::CachedAllocation | Pattern::Full | Pattern::Remote => 0,
+            Pattern::Repeat | Pattern::CachedAllocation | Pattern::Full => 0,
+            Pattern::Remote | Pattern::Ring => 0,
             _ => setup.list(),
         };
         // Not zeros, which the system would provide without touching them.
@@ -199,25 +201,16 @@ impl<C: Contender> Runner for Prepared<C> {
             Pattern::NearFull => self.near_full(),
             Pattern::Remote => remote(&self.contender, &self.setup),
             Pattern::ExitStorm => exit_storm(&self.contender, &self.setup, &mut self.lists),
-            Pattern::Init => return Err(Failure::Failed("init is not a loop of calls".into())),
+            Pattern::InStep | Pattern::OutOfStep => {
+                let how = (self.random.bits(), self.setup.pattern == Pattern::InStep);
+                in_phases(&self.contender, &self.setup, &mut self.lists, how)
+            }
+            Pattern::Ring => ring(&self.contender, &self.setup),
+            Pattern::Init | Pattern::Churn => {
+                let pattern = self.setup.pattern;
+                return Err(Failure::Failed(format!("{pattern} is measured in its own way")));
+            }
         };
         total(self.setup.pattern, parts)
     }
-}
-
-/// All threads together.
-fn total(pattern: Pattern, parts: Vec<Part>) -> Result<Sample, Failure> {
-    let refused: usize = parts.iter().map(|part| part.refused).sum();
-    if refused > 0 {
-        let message = format!("{pattern}: {refused} calls were refused that must succeed");
-        return Err(Failure::Failed(message));
-    }
-    let mut totals = Sample::new();
-    for (metric, tally) in parts.into_iter().flat_map(|part| part.tallies) {
-        match totals.iter_mut().find(|(known, _)| *known == metric) {
-            Some((_, sum)) => *sum = sum.and(tally),
-            None => totals.push((metric, tally)),
-        }
-    }
-    Ok(totals)
 }

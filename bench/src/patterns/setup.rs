@@ -4,6 +4,7 @@ use woodlot_frame::{Order, Slot};
 
 use super::kinds::{Pattern, Placement};
 use super::loops::BATCH;
+use super::mix::Mix;
 use crate::Failure;
 use crate::size::Size;
 
@@ -34,6 +35,8 @@ pub struct Setup {
     pub fill: usize,
     /// Where that lies.
     pub placement: Placement,
+    /// For *churn*: are the orders drawn, each as often as the shipped build trace allocates it?
+    pub mix: bool,
     /// For the patterns with bursts: how many blocks of this order one has.
     pub burst: usize,
     /// What random choices follow from.
@@ -51,8 +54,9 @@ impl Setup {
             threads: 1,
             slots: 1,
             memory: Size::gib(8),
-            fill: if pattern == Pattern::NearFull { 990 } else { 0 },
+            fill: if matches!(pattern, Pattern::NearFull | Pattern::Churn) { 990 } else { 0 },
             placement: Placement::Random,
+            mix: false,
             burst: BURST,
             seed: 1,
             operations: 1 << 20,
@@ -73,6 +77,22 @@ impl Setup {
         }
         if self.pattern == Pattern::Remote && self.slots < self.threads {
             return wrong("a slot for each thread, for a free to be remote".into());
+        }
+        if matches!(self.pattern, Pattern::OutOfStep | Pattern::Ring)
+            && (self.threads < 2 || self.slots < self.threads)
+        {
+            return wrong("two threads or more, with a slot for each (--threads 2)".into());
+        }
+        if self.mix && (self.pattern != Pattern::Churn || self.order != Order::BASE) {
+            return wrong("orders are drawn for churn alone, and then none is named".into());
+        }
+        if self.pattern == Pattern::Churn {
+            if self.order.0 > 9 {
+                return wrong("orders 0 to 9: what fits into a huge frame".into());
+            }
+            if self.occupied() > MOST_BLOCKS {
+                return wrong(format!("at most {MOST_BLOCKS} blocks: less --memory"));
+            }
         }
         if self.pattern == Pattern::Init && self.threads != 1 {
             return wrong("one thread".into());
@@ -113,7 +133,7 @@ impl Setup {
                 self.threads, self.order, self.memory
             ));
         }
-        if self.pattern == Pattern::NearFull && self.fill == 0 {
+        if matches!(self.pattern, Pattern::NearFull | Pattern::Churn) && self.fill == 0 {
             return wrong("begins with a zone that is in use (a --fill above 0)".into());
         }
         if self.list() < if self.pattern == Pattern::Batch { BATCH } else { 1 } {
@@ -144,7 +164,15 @@ impl Setup {
 
     /// Every order that is asked for.
     pub(super) fn orders(&self) -> impl Iterator<Item = Order> + use<> {
-        std::iter::once(self.order).chain(self.held().map(|(order, _)| order))
+        // That the trace cannot be read is said where it is drawn from.
+        let drawn = self.mix.then(|| Mix::of_build().ok()).flatten();
+        let drawn = drawn.into_iter().flat_map(Mix::orders);
+        std::iter::once(self.order).chain(self.held().map(|(order, _)| order)).chain(drawn)
+    }
+
+    /// The orders in words.
+    pub(crate) fn order_in_words(&self) -> String {
+        if self.mix { "mixed orders".into() } else { self.order.to_string() }
     }
 
     /// How much memory all bursts have at once, in blocks of the lowest order.
@@ -161,6 +189,10 @@ impl Setup {
         let percent = self.fill as f64 / 10.0;
         match self.pattern {
             Pattern::NearFull => format!(" {percent} %"),
+            Pattern::Churn => match self.placement {
+                Placement::Row => format!(" {percent} % packed"),
+                Placement::Random => format!(" {percent} % spread"),
+            },
             _ if self.fill > 0 => format!(" {percent} % {}", self.placement),
             _ => String::new(),
         }
@@ -183,9 +215,11 @@ impl Setup {
             Pattern::ThreadTest => return self.burst / self.threads,
             Pattern::ConstantOccupancy => return self.held().map(|(_, blocks)| blocks).sum(),
             Pattern::Random => self.holes(),
-            Pattern::NearFull => self.occupied(),
+            Pattern::NearFull | Pattern::Churn => self.occupied(),
             // Read by the other thread while this one writes another one like it.
-            Pattern::Remote => (self.holes() / 4).min(8192 * self.threads),
+            Pattern::Remote | Pattern::Ring | Pattern::InStep | Pattern::OutOfStep => {
+                (self.holes() / 4).min(8192 * self.threads)
+            }
             _ => self.holes() / 2,
         };
         let list = all.min(MOST_BLOCKS) / self.threads;

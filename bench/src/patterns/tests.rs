@@ -246,6 +246,127 @@ fn remote_frees_on_another_thread_and_slot() {
 }
 
 #[test]
+fn threads_in_step_allocate_together_and_free_together() {
+    let change = |setup: &mut Setup| {
+        two_threads(setup);
+        setup.operations = 2000;
+    };
+    let (calls, sample) = calls(change, Pattern::InStep);
+    let (allocs, frees) = (count(&calls, Kind::Alloc(true)), count(&calls, Kind::Free));
+    assert_eq!(figures(&sample), [(Metric::Alloc, allocs as u64), (Metric::Free, frees as u64)]);
+    assert!(allocs == frees && allocs >= 2000);
+    // Both have as many blocks at the end of each phase: between two changes from allocations to frees or
+    // back, both make the same calls, in whatever order.
+    let mut phases = vec![[0usize; 2]];
+    let is_alloc = |call: &Call| matches!(call.kind, Kind::Alloc(_));
+    for pair in calls.windows(2) {
+        phases.last_mut().unwrap()[pair[0].slot.0] += 1;
+        if is_alloc(&pair[0]) != is_alloc(&pair[1]) {
+            phases.push([0; 2]);
+        }
+    }
+    assert!(phases.len() > 10);
+    phases.pop();
+    assert!(phases.iter().all(|[one, other]| one == other), "{phases:?}");
+    freed_by_their_owners(&calls);
+}
+
+/// Every block is freed by the thread that allocated it.
+fn freed_by_their_owners(calls: &[Call]) {
+    let mut owners = HashMap::new();
+    for call in calls {
+        match call.kind {
+            Kind::Alloc(_) => _ = owners.insert(call.frame, call.thread),
+            Kind::Free => assert_eq!(owners.remove(&call.frame), Some(call.thread)),
+        }
+    }
+    assert!(owners.is_empty());
+}
+
+#[test]
+fn threads_out_of_step_have_phases_of_their_own() {
+    let change = |setup: &mut Setup| {
+        two_threads(setup);
+        setup.operations = 2000;
+    };
+    let (calls, sample) = calls(change, Pattern::OutOfStep);
+    // What a thread has before the others begin is not in the figures.
+    let before = count(&calls, Kind::Alloc(true)) as u64 - figures(&sample)[0].1;
+    // A quarter of 512 blocks, by two threads.
+    assert_eq!(before, 64);
+    let phases = |slot: usize| {
+        let own: Vec<_> = calls.iter().filter(|call| call.slot.0 == slot).collect();
+        let runs = own.chunk_by(|a, b| a.kind == b.kind);
+        runs.map(<[_]>::len).collect::<Vec<_>>()
+    };
+    let (one, other) = (phases(0), phases(1));
+    assert!(one.len() > 5 && other.len() > 5);
+    // The other one begins with all that it can have, so its first phase frees; their phases differ.
+    assert_ne!(one, other[1..]);
+    freed_by_their_owners(&calls);
+}
+
+#[test]
+fn in_a_ring_everything_is_freed_by_the_neighbour() {
+    let change = |setup: &mut Setup| {
+        (setup.threads, setup.slots, setup.operations) = (3, 3, 3000);
+    };
+    let (calls, sample) = calls(change, Pattern::Ring);
+    let mut owners = HashMap::new();
+    for call in &calls {
+        match call.kind {
+            Kind::Alloc(_) => _ = owners.insert(call.frame, call.slot.0),
+            Kind::Free => assert_eq!(owners.remove(&call.frame), Some((call.slot.0 + 1) % 3)),
+        }
+    }
+    let (allocs, frees) = (count(&calls, Kind::Alloc(true)), count(&calls, Kind::Free));
+    assert_eq!((owners.len(), allocs), (0, frees));
+    assert_eq!(figures(&sample), [(Metric::Alloc, allocs as u64), (Metric::Free, frees as u64)]);
+    // From the second round on every other thread frees before it allocates.
+    let first =
+        |slot: usize| calls.iter().filter(move |call| call.slot.0 == slot).map(|call| call.kind);
+    let list = first(1).take_while(|kind| *kind != Kind::Free).count();
+    let round = |slot: usize| first(slot).nth(list).unwrap();
+    assert_eq!([round(0), round(1)], [Kind::Alloc(true), Kind::Free]);
+}
+
+#[test]
+fn churn_frees_any_block_and_allocates_one() {
+    let (calls, sample) = churned(|_| ());
+    assert_eq!(figures(&sample), [(Metric::Pair, 700)]);
+    assert_eq!(calls.len(), 1400);
+    assert!(
+        calls.chunks(2).all(|pair| [pair[0].kind, pair[1].kind] == [Kind::Free, Kind::Alloc(true)])
+    );
+    let freed: HashSet<_> = calls.iter().map(|call| call.frame).collect();
+    assert!(freed.len() > 200 && !calls.iter().step_by(2).is_sorted_by_key(|call| call.frame));
+}
+
+#[test]
+fn churn_of_mixed_orders_has_room_for_each() {
+    let (calls, sample) = churned(|setup| {
+        (setup.mix, setup.order, setup.placement) = (true, Order(0), Placement::Row);
+    });
+    assert_eq!(figures(&sample), [(Metric::Pair, 700)]);
+    let orders: HashSet<_> = calls.iter().map(|call| call.order).collect();
+    assert!(orders.len() > 1 && orders.contains(&Order(0)), "{orders:?}");
+    let allocs = calls.iter().filter(|call| call.kind != Kind::Free).count();
+    assert_eq!(allocs, 700);
+}
+
+/// Runs *churn* on 4 MiB, half of them in use.
+fn churned(change: impl FnOnce(&mut Setup)) -> (Vec<Call>, Sample) {
+    let mut setup = Setup::new(Pattern::Churn, Order(1));
+    (setup.memory, setup.fill, setup.operations) = ("4MiB".parse().unwrap(), 500, 700);
+    change(&mut setup);
+    let mut churning = super::churn::Churning::<Scribe>::new(setup).unwrap();
+    let before = churning.contender.0.lock().unwrap().calls.len();
+    let sample = churning.sample().unwrap();
+    let calls = churning.contender.0.lock().unwrap().calls[before..].to_vec();
+    (calls, sample)
+}
+
+#[test]
 fn an_exit_storm_deals_everything_to_all_threads() {
     let (calls, sample) = calls(two_threads, Pattern::ExitStorm);
     assert_eq!(figures(&sample), [(Metric::Free, 256)]);
@@ -296,9 +417,8 @@ fn every_engine_does_every_pattern_that_it_can() {
             let mut setup = Setup::new(*pattern, Order(0));
             (setup.memory, setup.operations) = ("16MiB".parse().unwrap(), 1000);
             setup.burst = 64;
-            if *pattern == Pattern::Remote {
-                two_threads(&mut setup);
-            }
+            let threads = usize::from(pattern.threads());
+            (setup.threads, setup.slots) = (threads, threads);
             let foreign = !engine.keeps_contract() && *pattern == Pattern::Init;
             let able = !foreign && setup.orders().all(|order| engine.serves(order));
             let sample = prepare(engine, &setup).and_then(|mut runner| {
@@ -330,6 +450,13 @@ fn what_makes_no_sense_is_a_mistake_of_the_caller() {
     wrong(Pattern::Remote, |setup| setup.slots = 2);
     wrong(Pattern::Remote, |setup| setup.threads = 2);
     wrong(Pattern::Init, |setup| setup.threads = 2);
+    wrong(Pattern::OutOfStep, |_| ());
+    wrong(Pattern::Ring, |setup| setup.threads = 2);
+    wrong(Pattern::Churn, |setup| setup.fill = 0);
+    wrong(Pattern::Churn, |setup| setup.order = Order(10));
+    wrong(Pattern::Churn, |setup| setup.memory = Size::gib(32));
+    wrong(Pattern::Churn, |setup| (setup.mix, setup.order) = (true, Order(1)));
+    wrong(Pattern::Bulk, |setup| setup.mix = true);
     wrong(Pattern::Bulk, |setup| {
         (setup.order, setup.threads) = (Order(10), 4);
         setup.memory = "4MiB".parse().unwrap();
