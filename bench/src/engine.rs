@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use woodlot_frame::{Base4K, Construct, FrameAllocator, Order};
 use woodlot_llfree::LLFree;
 use woodlot_nbbs::{Nbbs1, Nbbs4};
+use woodlot_onewrite::OneWrite;
 use woodlot_rivals::{LinuxBuddy, LinuxBuddyNoPcp, ListCas, ListLocal, ListLocked};
 
 use crate::chart::Look;
@@ -71,6 +72,10 @@ engines! {
     Llfree "llfree" "LLFree (ATC'23): bit fields, child counters, trees, reservations" {
         0..=10 => contract::<LLFree<'static, Base4K>>
     }
+    /// The one-write engine.
+    Onewrite "onewrite" "the one-write engine: bits are the truth, all else is a hint that heals" {
+        0..=10 => contract::<OneWrite<'static, Base4K>>
+    }
     /// The Non-Blocking Buddy System, one node a byte.
     Nbbs "nbbs" "the Non-Blocking Buddy System (Marotta et al.), one node a byte" {
         0..=10 => contract::<Nbbs1<'static, Base4K>>
@@ -128,6 +133,7 @@ impl Engine {
             Engine::BuddySystem => 8,
             Engine::Bitmap => 9,
             Engine::FreeList => 10,
+            Engine::Onewrite => 11,
         })
     }
 

@@ -28,8 +28,14 @@ pub fn lint() -> Result<(), String> {
         Ok(()) => fuzz::clippy()?,
         Err(why) => println!("the fuzzers are not checked: {why}"),
     }
-    let core =
-        ["woodlot-frame", "woodlot-llfree", "woodlot-nbbs", "woodlot-owners", "woodlot-kmem"];
+    let core = [
+        "woodlot-frame",
+        "woodlot-llfree",
+        "woodlot-onewrite",
+        "woodlot-nbbs",
+        "woodlot-owners",
+        "woodlot-kmem",
+    ];
     for (cfg, more) in [("woodlot_loom", &[][..]), ("woodlot_explore", &EXPLORED)] {
         let crates: Vec<&str> = core.iter().chain(more).flat_map(|krate| ["-p", krate]).collect();
         on(cfg, &[&CHECKING[..], &["--lib", "--tests"], &crates].concat())?;

@@ -10,9 +10,10 @@ pub struct Published {
 }
 
 /// The crates that are published, each after those that it depends on.
-pub const PUBLISHED: [Published; 19] = [
+pub const PUBLISHED: [Published; 20] = [
     Published { name: "woodlot-frame", folder: "frame", alone: true },
     Published { name: "woodlot-llfree", folder: "llfree", alone: true },
+    Published { name: "woodlot-onewrite", folder: "onewrite", alone: true },
     Published { name: "woodlot-nbbs", folder: "nbbs", alone: true },
     Published { name: "woodlot-zone", folder: "zone", alone: true },
     Published { name: "woodlot", folder: "woodlot", alone: true },

@@ -1,0 +1,186 @@
+//! How a zone is made: the huge frames that cover it, the frames outside, and recovery.
+//!
+//! ```text
+//!   base       start                              end
+//!   ├── pair ──┼── pair ──┼── pair ──┼── pair ─────┼──┤
+//!   ▓▓▓▓▓▓▓▓▓▓▓                                    ▓▓▓     outside: allocated for ever
+//! ```
+//!
+//! The children begin with the first frame of the zone, rounded down to a block of the largest order. Rows that lie
+//! outside are taken, rows that an end cuts are open, and the frames outside never free. No free reaches
+//! them, because every free is checked against the zone.
+//!
+//! # Recovery
+//! Rows and children are the state, and both are durable. A recovery accepts any bytes: it believes the states, and
+//! of open rows the bits. What a part of a huge frame says about being offline becomes allocated: better lost
+//! than handed out twice. A row of which every frame is free is closed.
+
+use core::ops::Range;
+
+use woodlot_frame::atomics::{AtomicU64, Ordering::Relaxed};
+use woodlot_frame::{Geometry, Init, InitError, ZoneConfig};
+
+use crate::OneWrite;
+use crate::child::{self, FREE, OFFLINE, OPEN, Part, TAKEN};
+use crate::row::Rows;
+
+/// The most slots.
+const MAX_SLOTS: usize = 1 << 16;
+/// The most frames.
+const MAX_FRAMES: usize = 1 << (usize::BITS - 8);
+
+/// The huge frames over a zone.
+#[derive(Clone, Copy)]
+pub(crate) struct Ground {
+    /// The number of the first child's first frame.
+    pub(crate) base: usize,
+    pub(crate) children: usize,
+    /// Where the zone begins and ends, counted from there.
+    start: usize,
+    end: usize,
+}
+
+impl Ground {
+    /// # Errors
+    /// What is wrong with the zone.
+    pub(crate) fn of<G: Geometry>(zone: &ZoneConfig) -> Result<Self, InitError> {
+        let () = G::FITS;
+        if zone.frames == 0 {
+            return Err(InitError::EmptyZone);
+        }
+        if zone.slots == 0 {
+            return Err(InitError::NoSlots);
+        }
+        if zone.slots > MAX_SLOTS {
+            return Err(InitError::TooManySlots);
+        }
+        if zone.frames > MAX_FRAMES || zone.start.0.checked_add(zone.frames).is_none() {
+            return Err(InitError::ZoneTooLarge);
+        }
+        let start = zone.start.0 & (G::MAX_FRAMES - 1);
+        let end = start + zone.frames;
+        Ok(Ground {
+            base: zone.start.0 - start,
+            children: 2 * end.div_ceil(G::MAX_FRAMES),
+            start,
+            end,
+        })
+    }
+
+    /// Rows, children, and trees.
+    pub(crate) fn lengths<G: Geometry>(&self) -> (usize, usize, usize) {
+        (self.children * G::ROWS, self.children, self.children.div_ceil(G::TREE))
+    }
+
+    /// The frames of a row that lie in the zone, as bits.
+    fn inside<G: Geometry>(&self, row: usize) -> u64 {
+        let first = row << G::ROW_ORDER;
+        let before = |frame: usize| match frame.saturating_sub(first) {
+            frames if frames >= 64 => !0,
+            frames => (1u64 << frames) - 1,
+        };
+        G::ALL & before(self.end) & !before(self.start)
+    }
+
+    fn rows<G: Geometry>(child: usize) -> Range<usize> {
+        child * G::ROWS..(child + 1) * G::ROWS
+    }
+}
+
+impl<G: Geometry> OneWrite<'_, G> {
+    /// Writes every word. Nobody else uses the zone yet. Returns how many frames are free.
+    pub(crate) fn start(&self, init: Init) -> usize {
+        let mut free = 0;
+        for child in 0..self.children.len() {
+            let said = match init {
+                Init::Free => Part::whole::<G>().all(FREE),
+                Init::Allocated => Part::whole::<G>().all(TAKEN),
+                Init::Recover => self.children.get(child).map_or(0, |word| word.load(Relaxed)),
+            };
+            let whole = Ground::rows::<G>(child).all(|row| self.ground.inside::<G>(row) == G::ALL);
+            let offline = whole && Part::whole::<G>().is(said, OFFLINE);
+            let mut states = 0;
+            for (n, row) in Ground::rows::<G>(child).enumerate() {
+                let said = match child::state(said, n) {
+                    OFFLINE if !offline => TAKEN,
+                    said => said,
+                };
+                let (state, bits) = self.start_row(row, said);
+                states = child::with(states, n, state);
+                free += if state == FREE { G::ROW_FRAMES } else { bits.count_ones() as usize };
+            }
+            set(self.children, child, states);
+        }
+        self.hints.iter().for_each(|hint| hint.store(0, Relaxed));
+        (0..self.trees.len()).for_each(|tree| set(self.trees, tree, 0));
+        (0..self.children.len()).for_each(|child| self.count_child(child));
+        free
+    }
+
+    /// The state and the bits of a row of which a state is said; writes the bits.
+    fn start_row(&self, row: usize, said: u64) -> (u64, u64) {
+        let inside = self.ground.inside::<G>(row);
+        let bits = match said {
+            FREE => inside,
+            OPEN => inside & self.rows.get(row).map_or(0, |word| word.load(Relaxed)),
+            _ => 0,
+        };
+        let (state, bits) = match said {
+            _ if inside == 0 => (TAKEN, 0),
+            _ if bits == G::ALL => (FREE, 0),
+            _ if inside != G::ALL => (OPEN, bits),
+            said => (said, bits),
+        };
+        set(self.rows, row, bits);
+        (state, bits)
+    }
+
+    /// Counts what is in use of a child: see `hints.rs`.
+    fn count_child(&self, child: usize) {
+        let states = self.children.get(child).map_or(0, |word| word.load(Relaxed));
+        for (n, row) in Ground::rows::<G>(child).enumerate() {
+            let bits = self.rows.get(row).map_or(0, |word| word.load(Relaxed));
+            match child::state(states, n) {
+                OPEN if bits >> G::SAMPLE & 1 == 0 => self.count_bits(row, G::SAMPLE, 0, true),
+                TAKEN => {
+                    self.count_rows(child, Part { first: n, count: 1 }, 0, true);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Writes a word of a zone that nobody else uses yet.
+fn set(words: &[AtomicU64], index: usize, value: u64) {
+    words.get(index).into_iter().for_each(|word| word.store(value, Relaxed));
+}
+
+#[cfg(test)]
+#[cfg(not(any(woodlot_loom, woodlot_explore)))]
+#[cfg_attr(coverage_nightly, coverage(off))]
+mod tests {
+    use super::*;
+    use woodlot_frame::{Base4K, FrameId};
+
+    #[test]
+    fn the_largest_zone_and_the_most_slots() {
+        let of = |start, frames, slots| {
+            let zone = ZoneConfig::new(frames, slots).starting_at(FrameId(start));
+            Ground::of::<Base4K>(&zone).map(|ground| ground.children)
+        };
+        assert_eq!(of(0, MAX_FRAMES, MAX_SLOTS), Ok(MAX_FRAMES >> Base4K::HUGE_ORDER));
+        assert_eq!(of(0, MAX_FRAMES + 1, 1), Err(InitError::ZoneTooLarge));
+        assert_eq!(of(usize::MAX, 1, 1), Err(InitError::ZoneTooLarge));
+        assert_eq!(of(0, 1, MAX_SLOTS + 1), Err(InitError::TooManySlots));
+    }
+
+    #[test]
+    fn the_ends_cut_rows() {
+        let zone = ZoneConfig::new(100, 1).starting_at(FrameId(1034));
+        let ground = Ground::of::<Base4K>(&zone).expect("a zone");
+        assert_eq!((ground.base, ground.children), (1024, 2));
+        let inside = [0, 1, 2].map(|row| ground.inside::<Base4K>(row));
+        assert_eq!(inside, [!0 << 10, (1 << 46) - 1, 0]);
+    }
+}

@@ -1,0 +1,164 @@
+//! The one-write engine: a lock-free page-frame allocator in which nothing is ever in another CPU's hands.
+//!
+//! ```text
+//!   slots     ┌ row, child, count ┐ …                per CPU: where it allocates, no frames
+//!             └──────┬────────────┘
+//!   trees     ○ ○ ○ ○│○ ○ ○ ○ ○ ○ …                  hints: which orders there are not, how much is used
+//!   hints     · · · ·│· · · · · · …                  the same for each child
+//!   ──────────────── │ ────────────────────          above: hints, which heal; below: the truth
+//!   children  ┌──┬──┬▼─┬──┬──┬──┬──┬──┐ …            a word for each huge frame, two bits for each row:
+//!             │F │T │O │F │F │F │F │F │              free, taken, open, offline
+//!             └──┴──┴──┴──┴──┴──┴──┴──┘
+//!   rows      ░░░ ░░░ ▒█▒ ░░░ ░░░ ░░░ …              a word for each 64 frames; of an open row
+//!                                                    1 is a frame that is free
+//! ```
+//!
+//! Blocks below the order of a row (64 frames) are bits of a row that is *open*: one compare-and-swap takes them, one frees
+//! them. Larger blocks up to a huge frame are states of rows: one compare-and-swap of the child takes up to eight rows, and
+//! one frees them. Only the largest order takes two writes, and the opening and closing of a row.
+//!
+//! **A row that is not open has no bits.** So a call that comes late, and has seen a row open that has been closed meanwhile
+//! and is a part of somebody's huge frame, finds nothing there: an allocation is decided by its one write, and is never
+//! undone. And a block of whole rows can be freed in parts of any order: its row becomes an open one by one write, with bits
+//! that say already that nothing is free.
+//!
+//! ```
+//! use woodlot_frame::{Base4K, FrameAllocator, Init, Order, Owned, Request, Slot, ZoneConfig};
+//! use woodlot_onewrite::OneWrite;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let zone = Owned::<OneWrite<Base4K>>::new(&ZoneConfig::new(1 << 18, 2), Init::Free)?;
+//! let block = zone.alloc(Request::movable(Order(9), Slot(0)))?;
+//! zone.free(block, Order(8), Slot(1))?;
+//! assert_eq!(zone.stats().free_huge, 511);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What it cannot do
+//! * *Keep classes apart.* Every class can be asked for.
+//! * *Isolate.*
+//! * *Count in the time of its trees*: [`stats`](woodlot_frame::FrameAllocator::stats) looks at every huge frame.
+//!
+//! # Progress
+//! Lock-free throughout. No frame is held for a slot.
+//!
+//! # Crash
+//! Rows and children are durable. What was allocated stays so. A call that was under way has happened or not, but one
+//! that opened or closed a row may leave up to a row of free frames allocated, one of the largest order a half of its block, and
+//! one that brought huge frames online some of these.
+#![no_std]
+#![deny(missing_docs)]
+#![cfg_attr(coverage_nightly, feature(coverage_attribute))]
+
+mod child;
+mod contract;
+mod count;
+mod hints;
+mod init;
+mod lower;
+#[cfg(all(test, any(woodlot_loom, woodlot_explore)))]
+mod models;
+#[cfg(not(any(woodlot_loom, woodlot_shuttle, woodlot_explore)))]
+mod raw;
+mod row;
+mod search;
+mod slots;
+mod words;
+
+/// The example of this crate's README, compiled and run with the documentation's tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+use core::marker::PhantomData;
+
+use woodlot_frame::atomics::{AtomicU8, AtomicU64};
+use woodlot_frame::{Geometry, Init, InitError, Region, ZoneConfig};
+
+use init::Ground;
+use slots::Slots;
+
+/// A one-write allocator for one zone.
+///
+/// Made by [`Construct::construct`](woodlot_frame::Construct::construct) from raw memory or by
+/// [`from_parts`](Self::from_parts) from atomics; used through
+/// [`FrameAllocator`](woodlot_frame::FrameAllocator). A geometry has a huge order of at most 11.
+pub struct OneWrite<'a, G: Geometry> {
+    zone: ZoneConfig,
+    ground: Ground,
+    rows: &'a [AtomicU64],
+    children: &'a [AtomicU64],
+    trees: &'a [AtomicU64],
+    hints: &'a [AtomicU8],
+    slots: Slots<'a>,
+    geometry: PhantomData<G>,
+}
+
+/// The atomics that a zone is made of.
+pub struct Parts<'a> {
+    /// The bits of single frames: durable.
+    pub rows: &'a [AtomicU64],
+    /// The states of the rows of each huge frame: durable.
+    pub children: &'a [AtomicU64],
+    /// The words of the slots: volatile.
+    pub slots: &'a [AtomicU64],
+    /// A word for each tree: volatile.
+    pub trees: &'a [AtomicU64],
+    /// A byte for each huge frame: volatile.
+    pub hints: &'a [AtomicU8],
+}
+
+/// How many atomics there are of each kind; as many hints as children.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Lengths {
+    /// Words of rows.
+    pub rows: usize,
+    /// Words of children, and bytes of hints.
+    pub children: usize,
+    /// Words of slots.
+    pub slots: usize,
+    /// Words of trees.
+    pub trees: usize,
+}
+
+impl Lengths {
+    /// What a zone has.
+    ///
+    /// # Errors
+    /// What is wrong with the configuration.
+    pub fn of<G: Geometry>(zone: &ZoneConfig) -> Result<Lengths, InitError> {
+        let (rows, children, trees) = Ground::of::<G>(zone)?.lengths::<G>();
+        Ok(Lengths { rows, children, slots: Slots::words(zone.slots), trees })
+    }
+}
+
+impl<'a, G: Geometry> OneWrite<'a, G> {
+    /// Makes an allocator from atomics. Their values mean nothing, except that [`Init::Recover`]
+    /// reads the rows and the children.
+    ///
+    /// # Errors
+    /// What is wrong with the configuration; [`InitError::Short`], which gives numbers of atomics instead of
+    /// bytes, if there are too few atomics. After an error nothing has been written.
+    pub fn from_parts(zone: &ZoneConfig, parts: Parts<'a>, init: Init) -> Result<Self, InitError> {
+        let lengths = Lengths::of::<G>(zone)?;
+        let made = OneWrite {
+            zone: *zone,
+            ground: Ground::of::<G>(zone)?,
+            rows: cut(parts.rows, lengths.rows, Region::Durable)?,
+            children: cut(parts.children, lengths.children, Region::Durable)?,
+            trees: cut(parts.trees, lengths.trees, Region::Volatile)?,
+            hints: cut(parts.hints, lengths.children, Region::Volatile)?,
+            slots: Slots(cut(parts.slots, lengths.slots, Region::Volatile)?),
+            geometry: PhantomData,
+        };
+        let free = made.start(init);
+        made.slots.start(lengths.children, lengths.rows / lengths.children.max(1), free);
+        Ok(made)
+    }
+}
+
+/// The first `needed` of some atomics.
+fn cut<T>(atoms: &[T], needed: usize, region: Region) -> Result<&[T], InitError> {
+    atoms.get(..needed).ok_or(InitError::Short { region, needed, given: atoms.len() })
+}

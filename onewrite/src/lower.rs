@@ -1,0 +1,359 @@
+//! The lower half: blocks are taken from rows and children, and given back. What is written here is the truth.
+//!
+//! # Invariants
+//! 1. The bits of a row that is not open are 0, unless a call is about to open it or has just closed it. So nobody who
+//!    comes late takes bits of a row that was closed meanwhile, and nothing needs to be undone.
+//! 2. Who turns a row's state from free to open writes its bits, which are 0 until then: nobody else finds anything in
+//!    it, and its frames are the caller's alone.
+//! 3. Who turns all bits of an open row from 1 to 0 has allocated the row, and may say that it is free as a whole. Only
+//!    searches do so. A free does not: a second free of the same frames at that moment would find their bits 0.
+//! 4. A row of which some frame is allocated is neither free nor offline. So what an owner sees of the state of its own
+//!    rows changes only from taken to open, and that only where another owner frees a part of them.
+//!
+//! # Progress
+//! Lock-free: each loop begins anew only after another call has changed the word.
+//!
+//! # Crash
+//! A call's frames are taken, and freed, by one write. Between the two writes by which a row is opened or closed its
+//! frames look allocated: a call that is cut off there leaves those that are free allocated, and nobody's.
+
+use woodlot_frame::atomics::Ordering::SeqCst;
+use woodlot_frame::{FrameId, FreeError, Geometry};
+
+use crate::OneWrite;
+use crate::child::{self, FREE, OFFLINE, OPEN, Part, TAKEN};
+use crate::row::{self, Rows};
+use crate::words::{load, swap};
+
+/// Why a block is not freed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Refusal {
+    NotAllocated,
+    Offline,
+}
+
+impl Refusal {
+    pub(crate) fn of(self, frame: FrameId) -> FreeError {
+        match self {
+            Refusal::NotAllocated => FreeError::NotAllocated(frame),
+            Refusal::Offline => FreeError::Offline(frame),
+        }
+    }
+
+    /// What there is to say of a row that is neither open nor taken.
+    const fn closed(state: u64) -> Refusal {
+        if state == OFFLINE { Refusal::Offline } else { Refusal::NotAllocated }
+    }
+}
+
+impl<G: Geometry> OneWrite<'_, G> {
+    // ---- Single frames ----
+
+    #[inline(always)]
+    pub(crate) fn bits(&self, row: usize) -> u64 {
+        load(self.rows.get(row))
+    }
+
+    #[inline(always)]
+    pub(crate) fn states(&self, child: usize) -> u64 {
+        load(self.children.get(child))
+    }
+
+    #[inline(always)]
+    pub(crate) fn state(&self, row: usize) -> u64 {
+        child::state(self.states(row / G::ROWS), row % G::ROWS)
+    }
+
+    /// Takes the first free block of `order`, below a row's, from a row that is open: one write.
+    #[inline(always)]
+    pub(crate) fn take_in_row(&self, row: usize, order: u32) -> Option<usize> {
+        let word = self.rows.get(row)?;
+        let mut bits = load(Some(word));
+        loop {
+            let blocks = row::blocks(bits, order);
+            if blocks == 0 {
+                return None;
+            }
+            let at = blocks.trailing_zeros() as usize;
+            let rest = bits & !row::block(order, at);
+            match swap(word, bits, rest) {
+                Ok(()) => {
+                    self.broken(row, bits, rest);
+                    return Some(at);
+                }
+                Err(now) => bits = now,
+            }
+        }
+    }
+
+    /// After a block was taken of an open row: if nothing of it was in use before, the rest is to be had singly from now
+    /// on.
+    #[inline(always)]
+    fn broken(&self, row: usize, before: u64, rest: u64) {
+        if before == G::ALL {
+            self.can_be_had_singly(row / G::ROWS, rest);
+        }
+    }
+
+    /// Takes this very block of a row, below a row's order; opens the row if it is free.
+    pub(crate) fn take_bits(&self, row: usize, at: usize, order: u32) -> bool {
+        let block = row::block(order, at);
+        if self.state(row) == FREE && self.open(row, at, order) {
+            return true;
+        }
+        let Some(word) = self.rows.get(row) else { return false };
+        let mut bits = load(Some(word));
+        while bits & block == block {
+            match swap(word, bits, bits & !block) {
+                Ok(()) => {
+                    self.broken(row, bits, bits & !block);
+                    return true;
+                }
+                Err(now) => bits = now,
+            }
+        }
+        false
+    }
+
+    /// Opens a row that is free, and keeps a block of it; fails where the row is not free any more.
+    pub(crate) fn open(&self, row: usize, at: usize, order: u32) -> bool {
+        let (Some(word), Some(bits)) = (self.children.get(row / G::ROWS), self.rows.get(row))
+        else {
+            return false;
+        };
+        let mut states = load(Some(word));
+        loop {
+            if child::state(states, row % G::ROWS) != FREE {
+                return false;
+            }
+            match swap(word, states, child::with(states, row % G::ROWS, OPEN)) {
+                Ok(()) => break,
+                Err(now) => states = now,
+            }
+        }
+        let rest = G::ALL & !row::block(order, at);
+        // The bits are 0, by invariants 1 and 2.
+        let _ = bits.fetch_or(rest, SeqCst);
+        self.can_be_had_singly(row / G::ROWS, rest);
+        true
+    }
+
+    /// Closes an open row if every frame of it is free.
+    fn close(&self, row: usize) {
+        let (Some(word), Some(bits)) = (self.children.get(row / G::ROWS), self.rows.get(row))
+        else {
+            return;
+        };
+        if swap(bits, G::ALL, 0).is_err() {
+            return;
+        }
+        // The row is this call's, by invariant 3, so its state stays.
+        let part = Part { first: row % G::ROWS, count: 1 };
+        let mut states = load(Some(word));
+        while let Err(now) = swap(word, states, part.with(states, FREE)) {
+            states = now;
+        }
+        self.can_be_had_whole(row / G::ROWS);
+    }
+
+    /// The states, as they are when the open rows are closed of which every frame is free.
+    pub(crate) fn whole_states(&self, child: usize) -> u64 {
+        let states = self.states(child);
+        let mut open = child::open_rows(states);
+        let mut whole = states;
+        while open != 0 {
+            let row = (open.trailing_zeros() / 2) as usize;
+            if self.bits(child * G::ROWS + row) == G::ALL {
+                whole = child::with(whole, row, FREE);
+            }
+            open &= open - 1;
+        }
+        whole
+    }
+
+    /// Frees a block of `order`, below a row's: one write; two where it is the first part of a block of rows.
+    /// Returns the row's bits.
+    #[inline(always)]
+    pub(crate) fn give_bits(&self, row: usize, at: usize, order: u32) -> Result<u64, Refusal> {
+        let block = row::block(order, at);
+        match self.state(row) {
+            OPEN => {}
+            TAKEN => self.split(row)?,
+            closed => return Err(Refusal::closed(closed)),
+        }
+        let word = self.rows.get(row).ok_or(Refusal::NotAllocated)?;
+        let mut bits = load(Some(word));
+        loop {
+            if bits & block != 0 {
+                return Err(Refusal::NotAllocated);
+            }
+            match swap(word, bits, bits | block) {
+                Ok(()) => return Ok(bits | block),
+                Err(now) => bits = now,
+            }
+        }
+    }
+
+    /// Makes a row that is taken an open one of which no frame is free: its bits say so already.
+    #[cold]
+    #[inline(never)]
+    fn split(&self, row: usize) -> Result<(), Refusal> {
+        let word = self.children.get(row / G::ROWS).ok_or(Refusal::NotAllocated)?;
+        let part = Part { first: row % G::ROWS, count: 1 };
+        let mut states = load(Some(word));
+        loop {
+            match child::state(states, row % G::ROWS) {
+                TAKEN => {}
+                OPEN => return Ok(()),
+                closed => return Err(Refusal::closed(closed)),
+            }
+            match swap(word, states, part.with(states, OPEN)) {
+                Ok(()) => break,
+                Err(now) => states = now,
+            }
+        }
+        self.count_split(row);
+        Ok(())
+    }
+
+    /// Would [`give_bits`](Self::give_bits) succeed?
+    pub(crate) fn can_give_bits(&self, row: usize, at: usize, order: u32) -> Result<(), Refusal> {
+        match self.state(row) {
+            TAKEN => Ok(()),
+            OPEN if self.bits(row) & row::block(order, at) == 0 => Ok(()),
+            OPEN => Err(Refusal::NotAllocated),
+            closed => Err(Refusal::closed(closed)),
+        }
+    }
+
+    // ---- Rows ----
+
+    /// Takes the first free run of 2^`k` rows of a huge frame: one write, and what it takes to close open rows.
+    #[inline(always)]
+    pub(crate) fn take_rows(&self, child: usize, k: u32) -> Option<Part> {
+        self.take_closed(child, k).or_else(|| self.take_empty(child, k))
+    }
+
+    /// The same after rows were closed.
+    fn take_empty(&self, child: usize, k: u32) -> Option<Part> {
+        while let Some(part) = child::free_run::<G>(self.whole_states(child), k) {
+            if self.turn_free(child, part, TAKEN) {
+                return Some(part);
+            }
+        }
+        None
+    }
+
+    #[inline(always)]
+    fn take_closed(&self, child: usize, k: u32) -> Option<Part> {
+        let word = self.children.get(child)?;
+        let mut states = load(Some(word));
+        loop {
+            let part = child::free_run::<G>(states, k)?;
+            match swap(word, states, part.with(states, TAKEN)) {
+                Ok(()) => return Some(part),
+                Err(now) => states = now,
+            }
+        }
+    }
+
+    /// Turns rows that are all in the state `from` to the state `to`: one write.
+    #[inline(always)]
+    pub(crate) fn turn(&self, child: usize, part: Part, from: u64, to: u64) -> bool {
+        let Some(word) = self.children.get(child) else { return false };
+        let mut states = load(Some(word));
+        while part.is(states, from) {
+            match swap(word, states, part.with(states, to)) {
+                Ok(()) => return true,
+                Err(now) => states = now,
+            }
+        }
+        false
+    }
+
+    /// The same from free rows, after those are closed that are open with every frame free.
+    pub(crate) fn turn_free(&self, child: usize, part: Part, to: u64) -> bool {
+        self.close_empty(child, part);
+        self.turn(child, part, FREE, to)
+    }
+
+    /// Closes the rows of which every frame is free.
+    fn close_empty(&self, child: usize, part: Part) {
+        let states = self.states(child);
+        let open = |&row: &usize| child::state(states, row) == OPEN;
+        let rows = part.rows().filter(open).map(|row| child * G::ROWS + row);
+        rows.filter(|&row| self.bits(row) == G::ALL).for_each(|row| self.close(row));
+    }
+
+    /// Frees rows, whatever their frames were allocated as: one write.
+    #[inline(always)]
+    pub(crate) fn give_rows(&self, child: usize, part: Part) -> Result<(), Refusal> {
+        let Some(word) = self.children.get(child) else { return Err(Refusal::NotAllocated) };
+        let mut states = load(Some(word));
+        loop {
+            if !part.is(states, TAKEN) {
+                self.can_give_mixed(child, part, states)?;
+            }
+            match swap(word, states, part.with(states, FREE)) {
+                Ok(()) => break,
+                Err(now) => states = now,
+            }
+        }
+        self.count_rows(child, part, states, false);
+        self.can_be_had_whole(child);
+        Ok(())
+    }
+
+    /// Would [`give_rows`](Self::give_rows) succeed?
+    pub(crate) fn can_give_rows(&self, child: usize, part: Part) -> Result<(), Refusal> {
+        self.can_give_mixed(child, part, self.states(child))
+    }
+
+    /// Is every row taken, or open with no frame free?
+    fn can_give_mixed(&self, child: usize, part: Part, states: u64) -> Result<(), Refusal> {
+        for row in part.rows() {
+            match child::state(states, row) {
+                TAKEN => {}
+                OPEN if self.bits(child * G::ROWS + row) == 0 => {}
+                OPEN => return Err(Refusal::NotAllocated),
+                closed => return Err(Refusal::closed(closed)),
+            }
+        }
+        Ok(())
+    }
+
+    // ---- Pairs of huge frames ----
+
+    /// Takes a huge frame and the next: a write for each.
+    pub(crate) fn take_pair(&self, child: usize) -> bool {
+        if !self.is_free_pair(child) {
+            return false;
+        }
+        let whole = Part::whole::<G>();
+        if !self.turn_free(child, whole, TAKEN) {
+            return false;
+        }
+        if self.turn_free(child + 1, whole, TAKEN) {
+            return true;
+        }
+        // The first is this call's own, so it turns back.
+        let _ = self.turn(child, whole, TAKEN, FREE);
+        self.can_be_had_whole(child);
+        false
+    }
+
+    /// Are a huge frame and the next free?
+    pub(crate) fn is_free_pair(&self, child: usize) -> bool {
+        let whole = Part::whole::<G>();
+        [child, child + 1].into_iter().all(|child| whole.is(self.whole_states(child), FREE))
+    }
+
+    /// Frees a huge frame and the next: a write for each.
+    pub(crate) fn give_pair(&self, child: usize) -> Result<(), Refusal> {
+        let whole = Part::whole::<G>();
+        self.can_give_rows(child, whole)?;
+        self.can_give_rows(child + 1, whole)?;
+        self.give_rows(child, whole)?;
+        self.give_rows(child + 1, whole)
+    }
+}

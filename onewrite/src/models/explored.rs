@@ -1,0 +1,47 @@
+//! The driver for the explorer: every interleaving, judged in every state.
+
+use std::vec::Vec;
+
+use woodlot_explore::{Model, Options, View};
+use woodlot_frame::Geometry;
+
+use super::script::{State, Thread};
+use super::verdict::When;
+use super::world::World;
+use super::{Scenario, TwoRows, std};
+
+/// Accesses within which a thread that runs alone has finished its script, from any state.
+const SOLO: u16 = 500;
+/// The most states of a scenario, all of which must be explored.
+const STATES: usize = 5_000_000;
+
+/// Explores a scenario, or says why it does not.
+pub(super) fn check(scenario: &Scenario) {
+    let world = World::new(scenario);
+    let options = Options::new().solo_progress(SOLO).max_steps(4000);
+    woodlot_explore::scenario(scenario.name, STATES, options, |model| set_up(model, &world));
+}
+
+fn set_up<'m>(model: &mut Model<'m>, world: &'m World) {
+    model.name("row", &world.words.rows);
+    model.name("child", &world.words.children);
+    model.name("slots", &world.words.slots);
+    model.name("tree", &world.words.trees);
+    model.name("hint", &world.words.hints);
+    let threads = world.scenario.threads.len();
+    for number in 0..threads {
+        model.thread(move || {
+            Thread::new(world, number).run();
+        });
+    }
+    let states = move |view: &View<'_>, look: &dyn Fn(&[&State])| {
+        let last = |thread| *view.notes::<State>(thread).last().expect("it says what it does");
+        let states: Vec<&State> = (0..threads).map(last).collect();
+        look(&states);
+    };
+    model.invariant(move |view| states(view, &|states| world.judge(states, When::UnderWay)));
+    model.finally(move |view| states(view, &|states| world.judge(states, When::Returned)));
+    for order in 0..=TwoRows::MAX_ORDER as u8 {
+        model.finally(move |_| world.exhaust(order));
+    }
+}

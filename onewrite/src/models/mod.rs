@@ -1,0 +1,104 @@
+//! Models of the lower half and its hints: two huge frames of two rows, two or three threads, every interleaving.
+//!
+//! ```text
+//!   scenarios   tables of scripts
+//!      │
+//!   script      a thread: what it owns, its calls          ──►  says what it owns and does
+//!      │                   │                                            │
+//!   engine      the calls of the contract                               │
+//!      │                                                                │
+//!   drivers     explored: every state, sequentially consistent ◄── verdict: owners, hints, crash
+//!               loomed: memory orderings, three preemptions    ◄── a cell for each frame: data races
+//! ```
+//!
+//! * `--cfg woodlot_explore`: every interleaving. In every state no two threads own a frame, what is owned is not free, and
+//!   a recovery from rows and children finds it allocated, and besides no more than a row or a block for each call
+//!   under way. At the end exactly what nobody owns is free, and of every order all blocks that are free can be allocated: no hint is
+//!   wrong. From every state every thread finishes alone.
+//! * `--cfg woodlot_loom`: preemptions up to three. Who owns a frame writes to a cell of it, so an edge that is
+//!   missing between a free and the next allocation of the frame is a data race.
+//!
+//! That a scenario can fail is shown by `cargo xtask mutants`, which seeds defects into the engine.
+extern crate std;
+
+#[cfg(woodlot_explore)]
+mod explored;
+#[cfg(woodlot_loom)]
+mod loomed;
+mod scenarios;
+mod script;
+mod verdict;
+mod world;
+
+use woodlot_frame::Geometry;
+
+#[cfg(woodlot_explore)]
+use explored as driver;
+#[cfg(woodlot_loom)]
+use loomed as driver;
+
+/// Huge frames of two rows, trees of two huge frames.
+#[derive(Clone, Copy, Debug)]
+struct TwoRows;
+
+impl Geometry for TwoRows {
+    const BASE_SHIFT: u32 = 12;
+    const HUGE_ORDER: u32 = 7;
+    const NAME: &'static str = "two rows";
+    const TREE_HUGE: usize = 2;
+}
+
+/// A block by its first frame and its order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Block(usize, u8);
+
+impl Block {
+    fn range(self) -> std::ops::Range<usize> {
+        self.0..self.0 + (1 << self.1)
+    }
+
+    fn meets(self, other: Block) -> bool {
+        self.range().start < other.range().end && other.range().start < self.range().end
+    }
+}
+
+/// What a thread does next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Op {
+    /// Allocates a block of this order; may find none.
+    Alloc(u8),
+    /// The same, and finds one: more are free than others can take.
+    Find(u8),
+    /// Allocates this very block; may be refused.
+    At(usize, u8),
+    /// Frees what this thread allocated by its n-th allocation, if that found anything.
+    FreeGot(usize),
+    /// Frees the first part, of this order, of what this thread allocated by its n-th allocation, and keeps the rest.
+    FreePart(usize, u8),
+    /// Frees a block that the thread owns.
+    Free(usize, u8),
+    /// Frees a block that others free as well.
+    FreeAgain(usize, u8),
+    /// Takes a huge frame out; may be refused.
+    Offline(usize),
+    /// Puts a huge frame back, if this thread has taken it out.
+    Online(usize),
+}
+
+/// One thread, with a slot of its own.
+#[derive(Clone, Copy)]
+struct Script {
+    /// What it owns at the beginning.
+    owns: &'static [Block],
+    ops: &'static [Op],
+}
+
+/// A model: a zone, and what threads do in it.
+#[derive(Clone, Copy)]
+struct Scenario {
+    name: &'static str,
+    frames: usize,
+    /// Blocks that are allocated at the beginning. What no thread owns of them stays so.
+    setup: &'static [Block],
+    threads: &'static [Script],
+}

@@ -1,0 +1,176 @@
+//! A thread of a scenario: it runs its operations, and says before each what it owns and does.
+
+use std::vec::Vec;
+
+use woodlot_frame::{FrameAllocator, FrameId, Geometry, HugeId, Order, Place, Request, Slot};
+
+use super::world::World;
+use super::{Block, Op, Script, TwoRows, std};
+
+/// What a call under way may have done to the rows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Doing {
+    /// Allocates some block of this order.
+    Taking(u8),
+    /// Allocates or frees this block.
+    Block(Block),
+}
+
+impl Doing {
+    /// Frames of the block.
+    pub(super) fn frames(self) -> usize {
+        match self {
+            Doing::Taking(order) | Doing::Block(Block(_, order)) => 1 << order,
+        }
+    }
+}
+
+/// What a thread says of itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct State {
+    /// Without what it is giving away.
+    pub(super) owned: Vec<Block>,
+    pub(super) doing: Option<Doing>,
+    /// Which of the blocks that are freed again and again it has freed.
+    pub(super) freed: Vec<Block>,
+}
+
+/// A thread that runs.
+pub(super) struct Thread<'a> {
+    world: &'a World,
+    number: usize,
+    script: &'a Script,
+    state: State,
+    /// What each allocation found.
+    got: Vec<Option<Block>>,
+}
+
+impl<'a> Thread<'a> {
+    pub(super) fn new(world: &'a World, number: usize) -> Self {
+        let script = &world.scenario.threads[number];
+        let state = State { owned: script.owns.to_vec(), doing: None, freed: Vec::new() };
+        Thread { world, number, script, state, got: Vec::new() }
+    }
+
+    /// Runs the script; returns what the thread says at the end.
+    pub(super) fn run(mut self) -> State {
+        for (step, &op) in self.script.ops.iter().enumerate() {
+            self.perform(step, op);
+        }
+        self.say(self.script.ops.len(), None);
+        self.state
+    }
+
+    fn perform(&mut self, step: usize, op: Op) {
+        match op {
+            Op::Alloc(order) | Op::Find(order) => {
+                let found = self.alloc(step, Request::movable(Order(order), self.slot()));
+                let must = matches!(op, Op::Find(_));
+                assert!(found || !must, "out of memory, yet a block of order {order} is free");
+            }
+            Op::At(at, order) => {
+                let request = Request::movable(Order(order), self.slot()).at(FrameId(at));
+                self.alloc(step, request);
+            }
+            Op::FreeGot(number) => {
+                if let Some(block) = self.got[number].take() {
+                    self.free(step, block);
+                }
+            }
+            Op::FreePart(number, order) => {
+                if let Some(Block(at, whole)) = self.got[number].take() {
+                    let own = self.state.owned.iter().position(|&mine| mine == Block(at, whole));
+                    self.state.owned.remove(own.expect("it is this thread's"));
+                    let halves = (order..whole).map(|half| Block(at + (1 << half), half));
+                    self.state.owned.extend(halves);
+                    self.state.owned.push(Block(at, order));
+                    self.free(step, Block(at, order));
+                }
+            }
+            Op::Free(at, order) => self.free(step, Block(at, order)),
+            Op::FreeAgain(at, order) => {
+                self.say(step, Some(Doing::Block(Block(at, order))));
+                let freed = self.world.zone.free(FrameId(at), Order(order), self.slot());
+                if freed.is_ok() {
+                    self.state.freed.push(Block(at, order));
+                }
+            }
+            Op::Offline(huge) => {
+                self.say(step, Some(Doing::Block(self.huge(huge))));
+                let taken = self.world.zone.offline(HugeId(huge), 1).is_ok();
+                self.take(taken.then_some(self.huge(huge)));
+            }
+            Op::Online(huge) => {
+                if self.state.owned.contains(&self.huge(huge)) {
+                    self.disown(self.huge(huge));
+                    self.say(step, Some(Doing::Block(self.huge(huge))));
+                    self.world.zone.online(HugeId(huge), 1).expect("it was taken out");
+                }
+            }
+        }
+    }
+
+    fn slot(&self) -> Slot {
+        Slot(self.number)
+    }
+
+    fn huge(&self, huge: usize) -> Block {
+        Block(huge << TwoRows::HUGE_ORDER, TwoRows::HUGE_ORDER as u8)
+    }
+
+    fn alloc(&mut self, step: usize, request: Request) -> bool {
+        let Request { order, place, .. } = request;
+        let doing = match place {
+            Place::At(frame) => Doing::Block(Block(frame.0, order.0)),
+            _ => Doing::Taking(order.0),
+        };
+        self.say(step, Some(doing));
+        let found = self.world.zone.alloc(request).ok();
+        self.take(found.map(|frame| Block(frame.0, order.0)));
+        found.is_some()
+    }
+
+    fn take(&mut self, block: Option<Block>) {
+        if let Some(block) = block {
+            self.state.owned.push(block);
+            self.world.hand_over(block, None, Some(self.number));
+        }
+        self.got.push(block);
+    }
+
+    fn free(&mut self, step: usize, block: Block) {
+        self.disown(block);
+        self.say(step, Some(Doing::Block(block)));
+        let freed = self.world.zone.free(FrameId(block.0), Order(block.1), self.slot());
+        assert!(freed.is_ok(), "{block:?} is allocated, yet its free is refused");
+    }
+
+    fn disown(&mut self, block: Block) {
+        let at = self.state.owned.iter().position(|&mine| mine == block);
+        self.state.owned.remove(at.expect("the thread's to free"));
+        self.world.hand_over(block, Some(self.number), None);
+    }
+
+    /// Says what it owns and is about to do. All that follows depends on what the explorer is told
+    /// here, so that it may forget how the thread came to be here.
+    fn say(&mut self, step: usize, doing: Option<Doing>) {
+        self.state.doing = doing;
+        #[cfg(woodlot_explore)]
+        {
+            let pack = |block: &Block| (block.0 as u64) << 8 | u64::from(block.1) | 1 << 63;
+            let doing = doing.map_or(0, |doing| match doing {
+                Doing::Taking(order) => 1 + u64::from(order),
+                Doing::Block(block) => pack(&block),
+            });
+            let mut all = std::vec![step as u64, doing];
+            all.extend(self.state.owned.iter().map(pack));
+            all.push(0);
+            all.extend(self.got.iter().map(|got| got.as_ref().map_or(1, pack)));
+            all.push(0);
+            all.extend(self.state.freed.iter().map(pack));
+            woodlot_explore::settle(&all);
+            woodlot_explore::note(self.state.clone());
+        }
+        let _ = step;
+    }
+}

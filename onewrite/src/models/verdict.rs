@@ -1,0 +1,107 @@
+//! What must hold of a zone: in every state, and when every call has returned.
+
+use std::vec::Vec;
+
+use woodlot_frame::{FrameAllocator, FrameId, Geometry, Order};
+#[cfg(woodlot_explore)]
+use woodlot_frame::{Request, Slot};
+
+use super::script::State;
+use super::world::World;
+use super::{Block, Op, TwoRows, std};
+
+/// The threads' calls are under way, or have all returned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum When {
+    #[cfg_attr(woodlot_loom, expect(dead_code, reason = "for the explorer"))]
+    UnderWay,
+    Returned,
+}
+
+impl World {
+    /// Judges the zone with these threads.
+    pub(super) fn judge(&self, states: &[&State], when: When) {
+        let owned = self.judge_owners(states);
+        for &frame in &owned {
+            let free = self.zone.is_free(FrameId(frame), Order::BASE);
+            assert!(!free, "frame {frame} is owned, and free");
+        }
+        if when == When::Returned {
+            self.judge_freed(states);
+            let free = self.scenario.frames - owned.len();
+            assert_eq!(self.zone.stats().free_frames, free, "free frames");
+            assert_eq!(self.zone.free_frames(), free, "free frames by the counts");
+        }
+        #[cfg(woodlot_explore)]
+        self.judge_crash(&owned, states);
+    }
+
+    /// Blocks that several threads free.
+    fn contested(&self) -> Vec<Block> {
+        let ops = self.scenario.threads.iter().flat_map(|script| script.ops);
+        let mut blocks: Vec<_> = ops
+            .filter_map(|op| match *op {
+                Op::FreeAgain(at, order) => Some(Block(at, order)),
+                _ => None,
+            })
+            .collect();
+        blocks.dedup();
+        blocks
+    }
+
+    /// No frame has two owners. Returns all frames that are owned, but for those of contested blocks.
+    fn judge_owners(&self, states: &[&State]) -> Vec<usize> {
+        let contested = self.contested();
+        let mut owned: Vec<Block> = Vec::new();
+        for block in states.iter().flat_map(|state| &state.owned) {
+            let other = owned.iter().find(|other| other.meets(*block));
+            assert!(other.is_none(), "{block:?} and {other:?} are both owned");
+            owned.push(*block);
+        }
+        let background = self.background().into_iter();
+        let kept =
+            background.filter(|frame| contested.iter().all(|block| !block.range().contains(frame)));
+        owned.iter().flat_map(|block| block.range()).chain(kept).collect()
+    }
+
+    /// Of several frees of one block one succeeded.
+    fn judge_freed(&self, states: &[&State]) {
+        for block in self.contested() {
+            let freed = states.iter().flat_map(|state| &state.freed);
+            let times = freed.filter(|&&freed| freed == block).count();
+            assert_eq!(times, 1, "so often was {block:?} freed");
+        }
+    }
+
+    /// What a recovery finds is what is owned, and what calls under way may have taken.
+    #[cfg(woodlot_explore)]
+    fn judge_crash(&self, owned: &[usize], states: &[&State]) {
+        let recovered = self.after_a_crash();
+        let lost = owned.iter().find(|&&frame| recovered.is_free(FrameId(frame), Order::BASE));
+        assert!(lost.is_none(), "frame {lost:?} is owned, and free after a crash");
+        let free = recovered.stats().free_frames;
+        assert_eq!(recovered.free_frames(), free, "free frames by the counts after a crash");
+        let row = TwoRows::HUGE_FRAMES / 2;
+        let doing = states.iter().filter_map(|state| state.doing);
+        let doubt: usize = doing.map(|doing| doing.frames().max(row)).sum();
+        let contested: usize = self.contested().iter().map(|block| 1 << block.1).sum();
+        assert!(
+            free + owned.len() + doubt + contested >= self.scenario.frames,
+            "{free} frames are free after a crash, and {} owned",
+            owned.len()
+        );
+    }
+
+    /// Allocates blocks of `order` until there are no more, and looks that these were all that are free. Only for the
+    /// explorer, which forgets it afterwards.
+    #[cfg(woodlot_explore)]
+    pub(super) fn exhaust(&self, order: u8) {
+        let zone = &self.zone;
+        let blocks = (0..self.scenario.frames).step_by(1 << order).map(FrameId);
+        let free = blocks.filter(|&frame| zone.is_free(frame, Order(order))).count();
+        assert_eq!(zone.is_available(Order(order)), free > 0, "is order {order} available?");
+        let request = Request::movable(Order(order), Slot(0));
+        let taken = std::iter::from_fn(|| zone.alloc(request).ok()).take(free + 1).count();
+        assert_eq!(taken, free, "free blocks of order {order}, and those that can be allocated");
+    }
+}

@@ -1,0 +1,122 @@
+//! A zone with all of its atomics, and who owns what in it at the beginning.
+
+use std::boxed::Box;
+use std::vec::Vec;
+
+use woodlot_frame::atomics::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use woodlot_frame::{FrameAllocator, FrameId, Init, Order, Request, Slot, ZoneConfig};
+
+use super::{Block, Scenario, TwoRows, std};
+use crate::{Lengths, OneWrite, Parts};
+
+/// What the threads of a scenario share.
+pub(super) struct World {
+    /// Borrows from the boxes, so it goes first.
+    pub(super) zone: OneWrite<'static, TwoRows>,
+    pub(super) words: Words,
+    pub(super) scenario: Scenario,
+    /// What the owner of a frame writes to.
+    #[cfg(woodlot_loom)]
+    frames: Vec<loom::cell::UnsafeCell<Option<usize>>>,
+}
+
+/// The atomics.
+pub(super) struct Words {
+    pub(super) rows: Box<[AtomicU64]>,
+    pub(super) children: Box<[AtomicU64]>,
+    pub(super) slots: Box<[AtomicU64]>,
+    pub(super) trees: Box<[AtomicU64]>,
+    pub(super) hints: Box<[AtomicU8]>,
+}
+
+/// Shares what a box holds for longer than the compiler can see.
+///
+/// # Safety
+/// The box must be kept as long as what is returned is used.
+unsafe fn share<T>(of: &[T]) -> &'static [T] {
+    // SAFETY: boxes do not move their contents, and the caller keeps this one.
+    unsafe { &*std::ptr::from_ref(of) }
+}
+
+impl World {
+    /// The zone after the setup.
+    pub(super) fn new(scenario: &Scenario) -> Self {
+        let config = ZoneConfig::new(scenario.frames, scenario.threads.len());
+        let lengths = Lengths::of::<TwoRows>(&config).expect("a zone");
+        let some = |count| (0..count).map(|_| AtomicU64::new(0)).collect::<Box<[AtomicU64]>>();
+        let words = Words {
+            rows: some(lengths.rows),
+            children: some(lengths.children),
+            slots: some(lengths.slots),
+            trees: some(lengths.trees),
+            hints: (0..lengths.children).map(|_| AtomicU8::new(0)).collect(),
+        };
+        // SAFETY: the zone is dropped before the boxes, which nobody replaces.
+        let parts = unsafe {
+            Parts {
+                rows: share(&words.rows),
+                children: share(&words.children),
+                slots: share(&words.slots),
+                trees: share(&words.trees),
+                hints: share(&words.hints),
+            }
+        };
+        let zone = OneWrite::from_parts(&config, parts, Init::Free).expect("a zone");
+        let world = World {
+            zone,
+            words,
+            scenario: *scenario,
+            #[cfg(woodlot_loom)]
+            frames: (0..config.frames).map(|_| loom::cell::UnsafeCell::new(None)).collect(),
+        };
+        world.set_up();
+        world
+    }
+
+    fn set_up(&self) {
+        for &Block(at, order) in self.scenario.setup {
+            let request = Request::movable(Order(order), Slot(0)).at(FrameId(at));
+            self.zone.alloc(request).expect("the setup's blocks are free");
+        }
+        for (owner, script) in self.scenario.threads.iter().enumerate() {
+            script.owns.iter().for_each(|&block| self.hand_over(block, None, Some(owner)));
+        }
+    }
+
+    /// What is allocated at the beginning and no thread's.
+    pub(super) fn background(&self) -> Vec<usize> {
+        let owned = |frame: &usize| {
+            let mut all = self.scenario.threads.iter().flat_map(|script| script.owns);
+            all.any(|block| block.range().contains(frame))
+        };
+        let setup = self.scenario.setup.iter().flat_map(|block| block.range());
+        setup.filter(|frame| !owned(frame)).collect()
+    }
+
+    /// The zone as a recovery makes it, in place, from rows and children; in all else is anything.
+    #[cfg(woodlot_explore)]
+    pub(super) fn after_a_crash(&self) -> OneWrite<'_, TwoRows> {
+        let Words { rows, children, slots, trees, hints } = &self.words;
+        let volatile = slots.iter().chain(trees);
+        volatile.for_each(|word| word.store(0xa5a5_a5a5_a5a5_a5a5, Relaxed));
+        hints.iter().for_each(|hint| hint.store(0xa5, Relaxed));
+        let parts = Parts { rows, children, slots, trees, hints };
+        OneWrite::from_parts(self.zone.zone(), parts, Init::Recover).expect("a zone")
+    }
+
+    /// A block changes hands: from its owner, or to one.
+    #[cfg(woodlot_loom)]
+    pub(super) fn hand_over(&self, block: Block, from: Option<usize>, to: Option<usize>) {
+        // Of a large block the first frame of each half of a row will do.
+        for frame in block.range().filter(|frame| frame % 32 == 0 || block.1 < 5) {
+            self.frames[frame].with_mut(|owner| {
+                // SAFETY: loom checks that nobody else is at the cell.
+                let before = unsafe { std::mem::replace(&mut *owner, to) };
+                assert_eq!(before, from, "frame {frame} has another owner");
+            });
+        }
+    }
+
+    #[cfg(not(woodlot_loom))]
+    pub(super) fn hand_over(&self, _: Block, _: Option<usize>, _: Option<usize>) {}
+}

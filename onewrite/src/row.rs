@@ -1,0 +1,86 @@
+//! A row: the frames that one word of bits stands for, and the positions in it.
+//!
+//! A bit is 1 exactly while its frame is free *and can be had singly*, by an order below that of a row. So the bits
+//! of a row that is free, allocated or offline as a whole are all 0, and no such order finds anything there.
+
+use woodlot_frame::Geometry;
+
+/// How a geometry is cut into rows.
+pub(crate) trait Rows: Geometry {
+    /// The order of a row: 64 frames, or a huge frame if that has fewer.
+    const ROW_ORDER: u32 = if Self::HUGE_ORDER < 6 { Self::HUGE_ORDER } else { 6 };
+    /// Frames in a row.
+    const ROW_FRAMES: usize = 1 << Self::ROW_ORDER;
+    /// Rows in a huge frame.
+    const ROWS: usize = 1 << (Self::HUGE_ORDER - Self::ROW_ORDER);
+    /// The bits of a row of which every frame can be had singly.
+    const ALL: u64 = !0 >> (64 - Self::ROW_FRAMES);
+    /// The frame of each row by which its use is counted (`tree.rs`). Not the first: allocations begin there, so
+    /// it is in use far more often than the others.
+    const SAMPLE: usize = Self::ROW_FRAMES / 2 + Self::ROW_FRAMES / 8;
+    /// Huge frames in a tree. Blocks of the largest order do not reach across trees.
+    const TREE: usize = if Self::TREE_HUGE < 2 { 2 } else { Self::TREE_HUGE.next_power_of_two() };
+    /// A word has two bits for each row of a huge frame, and a pair of huge frames is the largest block.
+    const FITS: () = assert!(Self::HUGE_ORDER <= 11, "a child's word has the states of 32 rows");
+}
+
+impl<G: Geometry> Rows for G {}
+
+/// The bits at multiples of a block's size, for each order below 6.
+const ALIGNED: [u64; 6] = [
+    !0,
+    0x5555_5555_5555_5555,
+    0x1111_1111_1111_1111,
+    0x0101_0101_0101_0101,
+    0x0001_0001_0001_0001,
+    0x0000_0001_0000_0001,
+];
+
+/// The first bits of the blocks of `order`, less than 6, that are free.
+#[inline(always)]
+pub(crate) fn blocks(bits: u64, order: u32) -> u64 {
+    let runs = (0..order).fold(bits, |runs, half| runs & runs >> (1 << half));
+    runs & ALIGNED.get(order as usize).copied().unwrap_or(1)
+}
+
+/// The bits of the block of `order`, less than 6, at bit `at`.
+#[inline(always)]
+pub(crate) fn block(order: u32, at: usize) -> u64 {
+    ((1 << (1u32 << order)) - 1) << at
+}
+
+/// The orders of which a block is free, as bits. With an order there is every smaller one.
+pub(crate) fn orders(bits: u64) -> u64 {
+    (0..6).filter(|&order| blocks(bits, order) != 0).fold(0, |orders, order| orders | 1 << order)
+}
+
+#[cfg(test)]
+#[cfg(not(any(woodlot_loom, woodlot_explore)))]
+#[cfg_attr(coverage_nightly, coverage(off))]
+mod tests {
+    use super::*;
+    use woodlot_frame::{Base4K, Base16K, Base64K};
+
+    #[test]
+    fn rows_of_the_geometries() {
+        let of = |rows, order, all: u64, sample| (rows, order, all.count_ones(), sample);
+        assert_eq!(
+            of(Base4K::ROWS, Base4K::ROW_ORDER, Base4K::ALL, Base4K::SAMPLE),
+            (8, 6, 64, 40)
+        );
+        assert_eq!(of(Base16K::ROWS, Base16K::ROW_ORDER, Base16K::ALL, 0), (32, 6, 64, 0));
+        assert_eq!(of(Base64K::ROWS, Base64K::ROW_ORDER, Base64K::ALL, 0), (1, 5, 32, 0));
+    }
+
+    #[test]
+    fn a_block_is_free_where_all_its_bits_are() {
+        let bits = 0xF0F0_0000_FFFF_0136;
+        for order in 0..6 {
+            let starts = (0..64usize).step_by(1 << order);
+            let free = starts.filter(|&at| bits & block(order, at) == block(order, at));
+            let free = free.fold(0, |free, at| free | 1 << at);
+            assert_eq!(blocks(bits, order), free, "order {order}");
+        }
+        assert_eq!((orders(bits), orders(0), orders(!0)), (0b1_1111, 0, 0b11_1111));
+    }
+}

@@ -1,0 +1,35 @@
+//! Access to the words that calls share.
+//!
+//! Every access to a row, a child, a hint, a tree or a cursor is sequentially consistent, except while the zone is
+//! made. So every execution is an interleaving of the accesses, and what
+//! the explorer shows holds on every machine. The hints need it: who frees changes the bits and then *loads* the hint,
+//! who sets the hint then *loads* the bits. On x86-64 such a load is an ordinary load.
+//!
+//! loom takes sequentially consistent loads for acquire loads, and would see stale values that no machine shows. Under
+//! loom a load is therefore an addition of zero, which reads the newest value.
+
+use woodlot_frame::atomics::{AtomicU8, AtomicU64, Ordering::SeqCst};
+
+macro_rules! access {
+    ($($load:ident, $atomic:ident, $int:ty;)*) => { $(
+        #[inline(always)]
+        pub(crate) fn $load(word: Option<&$atomic>) -> $int {
+            #[cfg(not(woodlot_loom))]
+            let value = word.map_or(0, |word| word.load(SeqCst));
+            #[cfg(woodlot_loom)]
+            let value = word.map_or(0, |word| word.fetch_add(0, SeqCst));
+            value
+        }
+    )* };
+}
+
+access! {
+    load, AtomicU64, u64;
+    load_byte, AtomicU8, u8;
+}
+
+/// Writes `to` if the word holds `from`.
+#[inline(always)]
+pub(crate) fn swap(word: &AtomicU64, from: u64, to: u64) -> Result<(), u64> {
+    word.compare_exchange(from, to, SeqCst, SeqCst).map(drop)
+}
