@@ -17,7 +17,7 @@ use crate::shell::{capture_both, cargo, root, succeeds};
 const PROBE: &str = include_str!("report_probe.html");
 
 /// The sections that must be there, each with a figure or a table.
-const SECTIONS: [&str; 28] = [
+const SECTIONS: [&str; 33] = [
     "claims",
     "floor",
     "figure-5",
@@ -32,6 +32,11 @@ const SECTIONS: [&str; 28] = [
     "recovery",
     "section-5-7",
     "traces",
+    "freebsd-figure-6",
+    "freebsd-table-1",
+    "freebsd-figure-7",
+    "freebsd-table-2",
+    "freebsd-figure-5",
     "kmem-section-4-1",
     "kmem-figure-7",
     "kmem-figure-9",
