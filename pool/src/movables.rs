@@ -106,3 +106,33 @@ impl Movables {
         self.owners[frame.0].0.store(owner, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_frame_of_a_block_finds_it() {
+        let movables = Movables::new(64).expect("addresses");
+        let lies = Lies { first: FrameId(24), order: Order(3) };
+        let (other, single) = (Lies { first: FrameId(32), order: Order(4) }, FrameId(20));
+        let handle = movables.begin(lies);
+        movables.begin(other);
+        movables.begin(Lies { first: single, order: Order::BASE });
+        let found = |frame| movables.block_of(FrameId(frame));
+        for (frames, block) in [
+            (16..20, None),
+            (21..24, None),
+            (24..32, Some(lies)),
+            (32..48, Some(other)),
+            (48..70, None),
+        ] {
+            frames.for_each(|frame| assert_eq!(found(frame), block, "{frame}"));
+        }
+        assert_eq!(found(20).map(|block| block.order), Some(Order::BASE));
+        movables.relocate(lies, FrameId(48), || ()).expect("nobody is at it");
+        assert_eq!((found(25), found(55).map(|block| block.first)), (None, Some(FrameId(48))));
+        movables.end(handle);
+        assert_eq!(found(50), None);
+    }
+}

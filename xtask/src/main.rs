@@ -15,6 +15,7 @@ mod lint;
 mod minimum;
 mod miri;
 mod models;
+mod moves;
 mod mutants;
 mod nightly;
 mod no_panic;
@@ -85,6 +86,8 @@ enum Verb {
     Sanitize(Length),
     /// Abort a million sequences of the heap's threads: signals, moves, thefts, forks (10 minutes)
     Storm,
+    /// Move real memory under load for an hour: nothing may be torn, lost or in two hands
+    Moves,
     /// Run compilers, Python, SQLite and Redis with the preloaded heap, beside others (20 minutes; short: 30 s)
     Programs(Programs),
     /// Seed defects into the engines: the test named for each must fail (half an hour; short: 1.5)
@@ -144,8 +147,9 @@ const UNHURRIED: [Check; 3] = [
 ];
 
 /// What only a full run of `trust` has: it takes hours, or its short form is a test.
-const LONG: [Check; 2] = [
+const LONG: [Check; 3] = [
     ("storm", |_| storm::storm()),
+    ("moves", |_| moves::moves()),
     ("cargo-mutants", |_| mutants::generated(None, None).map(Outcome::Ran)),
 ];
 
@@ -191,6 +195,7 @@ fn run(verb: Verb) -> Result<(), String> {
         Verb::Sanitize(length) => said("sanitize", sanitize::sanitize(length)),
         Verb::Programs(options) => said("programs", programs::programs(&options)),
         Verb::Storm => said("storm", storm::storm()),
+        Verb::Moves => said("moves", moves::moves()),
         Verb::Mutants(options) => said("mutants", mutants::mutants(&options)),
         Verb::Coverage(length) => said("coverage", coverage::coverage(length)),
         Verb::Callgrind { engine } => callgrind::callgrind(&engine),

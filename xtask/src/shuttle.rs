@@ -26,6 +26,9 @@ pub struct Shuttle {
     /// Schedules of compaction [default: 10⁶; short 2000]
     #[arg(long)]
     compact: Option<usize>,
+    /// Only these histories
+    #[arg(long, value_enum)]
+    only: Option<Only>,
     /// Another seed gives other histories and schedules
     #[arg(long, default_value_t = SEED)]
     seed: u64,
@@ -45,6 +48,14 @@ pub struct Shuttle {
 
 const SEED: u64 = 1;
 
+/// Whose histories.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Only {
+    Zones,
+    Kmem,
+    Compact,
+}
+
 impl From<Length> for Shuttle {
     fn from(length: Length) -> Self {
         Self {
@@ -53,6 +64,7 @@ impl From<Length> for Shuttle {
             deaths: None,
             kmem: None,
             compact: None,
+            only: None,
             seed: SEED,
             replay: None,
             deaths_replay: None,
@@ -64,14 +76,16 @@ impl From<Length> for Shuttle {
 
 /// Runs the histories of zones, of kmem and of compaction, or what is replayed.
 pub fn shuttle(shuttle: &Shuttle) -> Result<Outcome, String> {
-    let of_zones = shuttle.replay.is_some() || shuttle.deaths_replay.is_some();
-    let figures = match (of_zones, shuttle.kmem_replay, shuttle.compact_replay) {
-        (true, ..) => zones(shuttle)?,
-        (false, Some(_), _) => kmem(shuttle)?,
-        (false, None, Some(_)) => compact(shuttle)?,
-        (false, None, None) => {
-            format!("{}; {}; {}", zones(shuttle)?, kmem(shuttle)?, compact(shuttle)?)
-        }
+    let replayed = match (&shuttle.replay, shuttle.deaths_replay, shuttle.kmem_replay) {
+        (Some(_), ..) | (_, Some(_), _) => Some(Only::Zones),
+        (.., Some(_)) => Some(Only::Kmem),
+        _ => shuttle.compact_replay.map(|_| Only::Compact),
+    };
+    let figures = match replayed.or(shuttle.only) {
+        Some(Only::Zones) => zones(shuttle)?,
+        Some(Only::Kmem) => kmem(shuttle)?,
+        Some(Only::Compact) => compact(shuttle)?,
+        None => format!("{}; {}; {}", zones(shuttle)?, kmem(shuttle)?, compact(shuttle)?),
     };
     Ok(Outcome::Ran(figures))
 }

@@ -131,7 +131,7 @@ fn won(with: &[Load]) -> String {
     let mut all = woodlot_pool::Report::default();
     with.iter().filter_map(|load| load.daemon).for_each(|daemon| all.add(&daemon.all));
     format!(
-        "the daemon: {} huge frames won with {} moves, {} failed, {} gone, {} huge frames given up; for each GiB copied {}\n",
+        "the daemon: {} huge frames won with {} moves, {} failed, {} gone, {} huge frames given up, for each GiB copied {}\n",
         all.won,
         all.moves,
         all.failed,

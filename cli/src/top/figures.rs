@@ -133,7 +133,9 @@ impl Figures {
 pub mod tests {
     use super::*;
     use std::time::Duration;
-    use woodlot_frame::{Base4K, FrameAllocator, Geometry, Init, Order, Request, Slot, ZoneConfig};
+    use woodlot_frame::{
+        Base4K, FrameAllocator, Geometry, HugeId, Init, Order, Request, Slot, ZoneConfig,
+    };
     use woodlot_pool::Options;
     use woodlot_zone::{Shared, Zone};
 
@@ -143,6 +145,11 @@ pub mod tests {
     /// A zone of 1 GiB of which so many frames are allocated in each slot, as it is seen from its file; each pair is seen
     /// a second after the one before.
     pub fn seen(each: &[[usize; 2]]) -> Figures {
+        seen_isolated(each, 0)
+    }
+
+    /// The same, with so many huge frames isolated.
+    pub fn seen_isolated(each: &[[usize; 2]], isolated: usize) -> Figures {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.zone");
         let config = ZoneConfig::new(16 * Base4K::TREE_FRAMES, 2);
@@ -154,6 +161,9 @@ pub mod tests {
             Zone::<Base4K, _>::format(mapped.memory(&path).unwrap(), &config, Init::Free, Shared)
         };
         let zone = zone.unwrap();
+        if isolated > 0 {
+            zone.isolate(HugeId(100), isolated).unwrap();
+        }
         let file = ZoneFile::open(&path).unwrap();
         let (begun, mut figures) = (Instant::now(), None::<Figures>);
         for (second, counts) in each.iter().enumerate() {

@@ -8,6 +8,7 @@
 //!   └──────────────────┘└───────────────────┘
 //!   ┌ resident ────────┐┌ processes ────────┐   of a shared pool
 //!   └──────────────────┘└───────────────────┘
+//!   compaction: the index, and whether it is at work
 //!   ┌ huge frames ─────────────────────────┐
 //!   └──────────────────────────────────────┘
 //! ```
@@ -42,9 +43,11 @@ pub fn draw(frame: &mut Frame<'_>, figures: &Figures) {
         Constraint::Length(CURVE),
         Constraint::Length(rows + AROUND),
         Constraint::Length(shared),
+        Constraint::Length(1),
         Constraint::Min(3),
     ];
-    let [title, curves, tables, sharing, map] = Layout::vertical(parts).areas(frame.area());
+    let [title, curves, tables, sharing, compaction, map] =
+        Layout::vertical(parts).areas(frame.area());
     frame.render_widget(Line::from(words::title(figures)).bold(), title);
     frame.render_widget(Line::from("q quits").alignment(Alignment::Right), title);
 
@@ -66,6 +69,7 @@ pub fn draw(frame: &mut Frame<'_>, figures: &Figures) {
     if let Some(pool) = pool {
         draw_pool(frame, sharing, figures, pool);
     }
+    frame.render_widget(Line::from(words::compaction(figures)), compaction);
     draw_map(frame, map, figures);
 }
 
@@ -171,6 +175,7 @@ mod tests {
             assert!(has(words), "{words}: {lines:#?}");
         }
         assert!(has("huge frames, 1 in a cell") && has("█ 508 free"), "{lines:#?}");
+        assert!(has("compaction: FMFI ") && has("no huge frame is being emptied"), "{lines:#?}");
         let cells: usize = lines.iter().map(|line| line.matches('▀').count()).sum();
         assert_eq!(cells, 256, "two huge frames in each");
     }

@@ -1,6 +1,7 @@
 //! The figures in words.
 
-use woodlot_frame::Stats;
+use woodlot_compact::Fmfi;
+use woodlot_frame::{Base4K, Base16K, Base64K, Geometry, Order, Stats};
 
 use super::figures::{ClassRow, Figures, ProcessRow, SlotRow};
 use super::look::Shared;
@@ -34,6 +35,26 @@ pub fn free(figures: &Figures) -> [String; 2] {
         format!("free memory {free:.2} GiB of {all:.2} GiB"),
         format!("free huge frames {free_huge} of {}", figures.look.huge.len()),
     ]
+}
+
+/// What compaction sees, and whether it is at work: a huge frame that is emptied is isolated.
+pub fn compaction(figures: &Figures) -> String {
+    let stats = &figures.look.stats;
+    let index = match figures.look.info.base_shift as u32 {
+        Base16K::BASE_SHIFT => index::<Base16K>(stats),
+        Base64K::BASE_SHIFT => index::<Base64K>(stats),
+        _ => index::<Base4K>(stats),
+    };
+    let works = match stats.isolated_huge {
+        0 => "no huge frame is being emptied".into(),
+        1 => "1 huge frame is being emptied".into(),
+        some => format!("{some} huge frames are being emptied"),
+    };
+    format!("compaction: FMFI {index} of 1000, {works}")
+}
+
+fn index<G: Geometry>(stats: &Stats) -> i32 {
+    Fmfi::of::<G>(stats).index(Order::huge::<G>())
 }
 
 /// What of a shared pool is resident, and who has it.
@@ -97,8 +118,9 @@ pub fn text(figures: &Figures) -> String {
         format!("\n{}\n{}\n{rows}", resident(pool), processes(pool))
     });
     format!(
-        "{}\n{frames}\n{huge}\nhuge frames: {huge_frames}\n\n{classes}\n{slots}{pool}",
-        title(figures)
+        "{}\n{frames}\n{huge}\nhuge frames: {huge_frames}\n{}\n\n{classes}\n{slots}{pool}",
+        title(figures),
+        compaction(figures)
     )
 }
 
@@ -120,7 +142,7 @@ pub fn table<const N: usize>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::top::figures::tests::seen;
+    use crate::top::figures::tests::{seen, seen_isolated};
 
     #[test]
     fn the_text_has_every_figure() {
@@ -130,9 +152,19 @@ mod tests {
             "free memory 1.00 GiB of 1.00 GiB\n",
             "free huge frames 510 of 512\n",
             "huge frames: 510 free, 2 split, ",
+            "\ncompaction: FMFI 629 of 1000, no huge frame is being emptied\n",
             "slot  in use by it  held free  in use/s\n   0           150        362       +50\n",
         ] {
             assert!(said.contains(words), "{words}: {said}");
+        }
+    }
+
+    #[test]
+    fn compaction_at_work_is_said() {
+        for (isolated, words) in [(1, "1 huge frame is being"), (3, "3 huge frames are being")] {
+            let said = text(&seen_isolated(&[[0, 0]], isolated));
+            let line = format!("\ncompaction: FMFI 0 of 1000, {words} emptied\n");
+            assert!(said.contains(&line), "{said}");
         }
     }
 }
