@@ -8,7 +8,7 @@ use woodlot_domains::{
     NumaStats, Policy, Present, RemoveError, Removed, Room, Rounds, RunsError, Setup, SetupError,
 };
 use woodlot_frame::{
-    AllocError, Base4K, Batch, FrameId, Init, MetadataSize, RawMetadata, Request, Stats,
+    AllocError, Base4K, Batch, FrameId, Init, MetadataSize, Order, RawMetadata, Request, Stats,
 };
 use woodlot_llfree::LLFree;
 
