@@ -14,13 +14,24 @@
 
 use core::ops::Range;
 
-use woodlot_frame::{FrameId, Geometry};
+use woodlot_frame::{FrameAllocator, FrameId, Geometry, Order};
 
 use crate::map::Map;
 use crate::{DomainId, Present};
 
 /// log2 of the frames of a unit.
 pub(crate) const UNIT: u32 = 6;
+
+/// log2 of the bytes of a giant frame: the largest page of x86-64, and of Arm and RISC-V with base frames of 4 KiB.
+const GIANT_SHIFT: u32 = 30;
+
+/// The order of a giant frame; the allocator's own largest, if that is larger, or if no block of it can be claimed where it is
+/// wanted.
+pub(crate) const fn giant_order<A: FrameAllocator>() -> Order {
+    let giant = GIANT_SHIFT.saturating_sub(A::Geometry::BASE_SHIFT);
+    let possible = giant > A::Geometry::MAX_ORDER && !A::UNSUPPORTED.exact_frame;
+    if possible { Order(giant as u8) } else { Order::max::<A::Geometry>() }
+}
 
 /// The chunk that a frame lies in.
 #[inline(always)]

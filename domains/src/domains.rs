@@ -16,8 +16,7 @@ use woodlot_frame::{
 };
 
 use crate::DomainId;
-use crate::giant;
-use crate::huge::isolate_again;
+use crate::chunk;
 use crate::index::{Index, Located};
 use crate::policy::{DomainSet, Policy};
 use crate::tally::NumaStats;
@@ -371,7 +370,7 @@ impl<A: FrameAllocator> FrameAllocator for Domains<'_, A> {
     const UNSUPPORTED: Unsupported = A::UNSUPPORTED;
 
     /// 1 GiB, with an allocator that hands out blocks where they are asked for.
-    const MAX_ORDER: Order = giant::order::<A>();
+    const MAX_ORDER: Order = chunk::giant_order::<A>();
 
     fn zone(&self) -> &ZoneConfig {
         &self.config
@@ -524,7 +523,7 @@ impl<A: FrameAllocator> FrameAllocator for Domains<'_, A> {
         let does =
             |zone: &Zone<'_, A>, first, count| zone.allocator.claim_isolated(first, count, claim);
         let undoes = |zone: &Zone<'_, A>, first, count| {
-            isolate_again(&zone.allocator, first, count, claim);
+            zone.isolate_again(first, count, claim);
             Ok(())
         };
         self.each_huge_that((first, count), Zone::is_empty, does, undoes)

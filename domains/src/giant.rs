@@ -25,17 +25,6 @@ use crate::domains::Domains;
 use crate::policy::{DomainSet, Policy};
 use crate::turns::Wanted;
 
-/// log2 of the bytes of a giant frame: the largest page of x86-64, and of Arm and RISC-V with base frames of 4 KiB.
-const GIANT_SHIFT: u32 = 30;
-
-/// The order of a giant frame; the allocator's own largest, if that is larger, or if no block of it can be claimed where it is
-/// wanted.
-pub(crate) const fn order<A: FrameAllocator>() -> Order {
-    let giant = GIANT_SHIFT.saturating_sub(A::Geometry::BASE_SHIFT);
-    let possible = giant > A::Geometry::MAX_ORDER && !A::UNSUPPORTED.exact_frame;
-    if possible { Order(giant as u8) } else { Order::max::<A::Geometry>() }
-}
-
 /// The chunks of a block that lies in the number space, by their first frames.
 fn chunks<G: Geometry>(block: FrameId, order: Order) -> impl Iterator<Item = FrameId> {
     let first = chunk::of::<G>(block);

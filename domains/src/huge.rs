@@ -117,22 +117,19 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
     }
 }
 
-/// Isolates again what was claimed in a zone, and gives it back, each by itself, for others may have isolated some
-/// meanwhile. A block stays its owner's until it is isolated.
-pub(crate) fn isolate_again<A: FrameAllocator>(
-    zone: &A,
-    first: HugeId,
-    count: usize,
-    claim: Claim,
-) {
-    let order = Order::huge::<A::Geometry>();
-    for huge in (first.0..first.0 + count).map(HugeId) {
-        if claim == Claim::Offline {
-            let _ = zone.online(huge, 1);
-        }
-        let _ = zone.isolate(huge, 1);
-        if let Claim::Block(slot) = claim {
-            let _ = zone.free(huge.first::<A::Geometry>(), order, slot);
+impl<A: FrameAllocator> Zone<'_, A> {
+    /// Isolates again what was claimed, and gives it back, each by itself, for others may have isolated some meanwhile. A
+    /// block stays its owner's until it is isolated.
+    pub(crate) fn isolate_again(&self, first: HugeId, count: usize, claim: Claim) {
+        let (zone, order) = (&self.allocator, Order::huge::<A::Geometry>());
+        for huge in (first.0..first.0 + count).map(HugeId) {
+            if claim == Claim::Offline {
+                let _ = zone.online(huge, 1);
+            }
+            let _ = zone.isolate(huge, 1);
+            if let Claim::Block(slot) = claim {
+                let _ = zone.free(huge.first::<A::Geometry>(), order, slot);
+            }
         }
     }
 }

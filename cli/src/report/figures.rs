@@ -36,7 +36,7 @@ pub fn sections(data: &Data) -> Vec<Section> {
         traces(data),
     ];
     sections.extend(data.batches.iter().map(batched));
-    sections.extend(data.freebsd.iter().flat_map(freebsd::sections));
+    sections.extend(data.freebsd.iter().flat_map(freebsd::figures::sections));
     sections.extend(data.heaps.iter().flat_map(|heaps| heaps.sections(data.machine.cpus())));
     sections.extend(data.kernel.sections());
     sections

@@ -7,7 +7,7 @@
 //!   figure 5   what guards of stacks leave              counted in a zone of LLFree
 //! ```
 
-mod figures;
+pub mod figures;
 
 use serde::{Deserialize, Serialize};
 use woodlot_bench::Failure;
@@ -20,8 +20,6 @@ use woodlot_llfree::LLFree;
 use woodlot_trace::{Trace, shipped};
 
 use crate::replay::{Options, Plan, Report, ZoneLayout, replay};
-
-pub use figures::sections;
 
 /// How much of it.
 #[derive(Clone, Copy, Debug)]

@@ -273,3 +273,31 @@ fn stacks(found: &Stacks) -> Section {
         paper_machine: papers::FREEBSD_MACHINE,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::freebsd::{Effort, of};
+    use woodlot_bench::size::Size;
+
+    #[test]
+    fn what_is_measured_is_drawn() {
+        let effort = Effort { builds: 10, wired: (Size::mib(256), 5) };
+        let mut missing = Vec::new();
+        let found = of(effort, &mut missing, &|_| {}).expect("the shipped build is whole");
+        println!("JSON {}", serde_json::to_string(&found).unwrap());
+        let builds = found.builds.as_ref().expect("there are some");
+        assert_eq!((builds.with.len(), builds.without.len(), builds.possible.len()), (10, 10, 10));
+        let without = builds.without.iter().map(|built| built.free_frames);
+        assert!(builds.with.iter().map(|built| built.free_frames).eq(without), "as much is free");
+        let [before, after] = &builds.free_blocks;
+        assert!(before.len() == 11 && before != after, "a build changes what is free");
+        let stacks = found.stacks.as_ref().expect("there are some");
+        assert_eq!((stacks.by_address.holes, stacks.packed.holes), (1000, 0));
+        for section in sections(&found) {
+            let rows = &section.table.rows;
+            assert!(!rows.is_empty(), "{} has no data", section.id);
+            assert!(rows.iter().all(|row| row.len() == section.table.columns.len()), "{}", section.id);
+        }
+    }
+}
