@@ -58,6 +58,7 @@ pub mod patterns;
 pub mod random;
 pub mod recovery;
 pub mod registry;
+pub mod scale;
 pub mod size;
 pub mod stacks;
 pub mod statistics;

@@ -48,6 +48,8 @@ Examples:
       One of many blocks freed at random and one allocated: time, and the huge frames that stay free.
   woodlot bench out-of-step
       Threads that do not do the same at the same time, beside the same in step.
+  woodlot bench scale --engine llfree,linux --svg scale.svg
+      Simulated CPUs, 1 to 256: cache lines that move between them, and which.
   woodlot bench kmem pair
       The kernel memory allocator over page frames, beside malloc: the paper's benchmarks.
   woodlot bench kmem preload

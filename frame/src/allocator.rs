@@ -5,7 +5,7 @@ use core::ops::Range;
 use crate::{
     AllocError, BadSlot, Batch, Claim, ClassPolicy, FrameId, FreeBatchError, FreeError, FreeRuns,
     Geometry, HugeId, Init, InitError, IsolateError, MetadataSize, OfflineError, Order, Place,
-    RangeRequest, RawMetadata, Request, Slot, Stats, ZoneConfig, alloc_run, free_run,
+    RangeRequest, RawMetadata, Region, Request, Slot, Stats, ZoneConfig, alloc_run, free_run,
 };
 
 /// What an engine declares that it cannot do. A call that needs it returns the call's
@@ -403,6 +403,21 @@ pub trait Construct: FrameAllocator + Sized {
     /// # Errors
     /// What is wrong with the configuration.
     fn metadata_size(config: &ZoneConfig) -> Result<MetadataSize, InitError>;
+
+    /// What the metadata consists of: `part` is told the name and the bytes of each piece, in the order in
+    /// which they lie in their region, for those who look at accesses and want to know what they were to.
+    ///
+    /// # Errors
+    /// What is wrong with the configuration.
+    fn metadata_parts(
+        config: &ZoneConfig,
+        part: &mut dyn FnMut(Region, &'static str, usize),
+    ) -> Result<(), InitError> {
+        let size = Self::metadata_size(config)?;
+        part(Region::Durable, "durable", size.durable);
+        part(Region::Volatile, "volatile", size.volatile);
+        Ok(())
+    }
 
     /// Makes an allocator for the zone. The bytes of the metadata need not be initialised in any
     /// way, except that [`Init::Recover`] reads the durable part.

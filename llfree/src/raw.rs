@@ -9,7 +9,7 @@ use core::mem::size_of;
 
 use woodlot_frame::{
     Construct, Geometry, Init, InitError, METADATA_ALIGN, MetadataSize, Persistence, RawMetadata,
-    Volatile, ZoneConfig,
+    Region, Volatile, ZoneConfig,
 };
 
 use crate::init::{Counts, counts};
@@ -137,6 +137,24 @@ impl<'a, G: Geometry, P: Persistence> LLFree<'a, G, P> {
 impl<G: Geometry, P: Persistence> Construct for LLFree<'_, G, P> {
     fn metadata_size(config: &ZoneConfig) -> Result<MetadataSize, InitError> {
         Ok(counts::<G>(config)?.size(Parts::records::<P>(config)?))
+    }
+
+    fn metadata_parts(
+        config: &ZoneConfig,
+        part: &mut dyn FnMut(Region, &'static str, usize),
+    ) -> Result<(), InitError> {
+        let (counts, records) = (counts::<G>(config)?, Parts::records::<P>(config)?);
+        let rows = bytes::<u64>(counts.rows);
+        part(Region::Durable, "row", rows);
+        part(Region::Durable, "state", counts.before_records(records) - rows);
+        part(Region::Durable, "intent", bytes::<RecordLine>(records));
+        part(Region::Volatile, "total", bytes::<u64>(counts.totals));
+        part(Region::Volatile, "slot", bytes::<u64>(counts.slots));
+        part(Region::Volatile, "index mask", bytes::<u64>(counts.masks));
+        part(Region::Volatile, "index leaf", bytes::<u64>(counts.leaves));
+        part(Region::Volatile, "tree", bytes::<Line<u64>>(counts.trees));
+        part(Region::Volatile, "child", bytes::<u32>(counts.children));
+        Ok(())
     }
 
     unsafe fn construct(

@@ -9,7 +9,8 @@ use core::mem::size_of;
 
 use woodlot_frame::atomics::AtomicU64;
 use woodlot_frame::{
-    Construct, Geometry, Init, InitError, METADATA_ALIGN, MetadataSize, RawMetadata, ZoneConfig,
+    Construct, Geometry, Init, InitError, METADATA_ALIGN, MetadataSize, RawMetadata, Region,
+    ZoneConfig,
 };
 
 use crate::form::Form;
@@ -22,6 +23,17 @@ impl<G: Geometry, F: Form> Construct for Nbbs<'_, G, F> {
             durable: (cells * size_of::<F::Atom>()).next_multiple_of(METADATA_ALIGN),
             volatile: words * size_of::<AtomicU64>() + roots,
         })
+    }
+
+    fn metadata_parts(
+        config: &ZoneConfig,
+        part: &mut dyn FnMut(Region, &'static str, usize),
+    ) -> Result<(), InitError> {
+        let [_, words, roots] = Parts::<F>::lengths::<G>(config)?;
+        part(Region::Durable, "node", Self::metadata_size(config)?.durable);
+        part(Region::Volatile, "slot", words * size_of::<AtomicU64>());
+        part(Region::Volatile, "root", roots);
+        Ok(())
     }
 
     unsafe fn construct(

@@ -14,6 +14,7 @@ use super::domains::{DomainsArgs, domains};
 use super::kmem::{KmemArgs, kmem};
 #[cfg(target_os = "linux")]
 use super::moves::{MovesArgs, moves};
+use super::scale::{ScaleArgs, scale_command};
 use super::stacks::{StacksArgs, stacks};
 use super::values::{numbers, once, range, tenths};
 #[cfg(target_os = "linux")]
@@ -36,6 +37,8 @@ pub enum Others {
     Kmem(KmemArgs),
     /// Measure batches of pages from two domains, beside the FreeBSD paper's one by one
     Domains(DomainsArgs),
+    /// Simulate 1 to 256 CPUs: cache lines that move between them for each call, and which (x86-64 Linux)
+    Scale(ScaleArgs),
     /// Count the holes that the guards of kernel stacks leave in memory
     Stacks(StacksArgs),
     /// Measure memory that is wired in large pieces beside one fault for each page
@@ -132,6 +135,7 @@ pub fn bench(args: BenchArgs) -> Result<ExitCode, Failure> {
     match &args.others {
         Some(Others::Kmem(args)) => return kmem(args),
         Some(Others::Domains(args)) => return domains(args),
+        Some(Others::Scale(args)) => return scale_command(args),
         Some(Others::Stacks(args)) => return stacks(args),
         #[cfg(target_os = "linux")]
         Some(Others::Wiring(args)) => return wiring(args),

@@ -11,6 +11,7 @@ mod instructions;
 mod kmem;
 #[cfg(target_os = "linux")]
 mod moves;
+mod scale;
 mod stacks;
 pub mod values;
 #[cfg(target_os = "linux")]
@@ -25,6 +26,7 @@ pub use instructions::{InstructionsArgs, instructions};
 pub use kmem::{KmemArgs, KmemPairsArgs, KmemSampleArgs, kmem_pairs, kmem_sample};
 #[cfg(target_os = "linux")]
 pub use moves::MovesArgs;
+pub use scale::ScaleArgs;
 pub use stacks::StacksArgs;
 #[cfg(target_os = "linux")]
 pub use wiring::WiringArgs;
@@ -90,6 +92,10 @@ mod tests {
             "bench kmem transfers --operations 0",
             "bench domains --repetitions 0",
             "bench stacks --pages 33",
+            "bench scale --cpus 257",
+            "bench scale --engine bitmap",
+            "bench scale --order 10",
+            "bench scale --transfer -1",
             "bench stacks --stacks 0",
             "bench wiring --repetitions 0",
             "bench moves --kept 100",

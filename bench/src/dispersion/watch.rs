@@ -85,6 +85,55 @@ pub(crate) unsafe fn watch(
     unsafe { imp::watch(start, length, work) }
 }
 
+/// An access to memory that is followed: which line of it, and whether it was written to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Access {
+    /// The number of the line.
+    pub(crate) line: usize,
+    /// A write, or an instruction that reads and writes.
+    pub(crate) written: bool,
+}
+
+/// What was accessed.
+pub(crate) struct Trail(imp::Trail);
+
+impl Trail {
+    /// All accesses since this was asked last, in their order.
+    ///
+    /// # Errors
+    /// There were more than [`MOST_ACCESSES`].
+    pub(crate) fn take(&mut self, accesses: &mut Vec<Access>) -> Result<(), Failure> {
+        self.0.take(accesses)
+    }
+}
+
+/// How many accesses are kept until somebody asks.
+pub(crate) const MOST_ACCESSES: usize = 1 << 20;
+
+/// As [`watch`], but the work is told of each access, in order.
+///
+/// # Errors
+/// Where accesses cannot be seen.
+///
+/// # Safety
+/// As for [`watch`].
+pub(crate) unsafe fn follow<T>(
+    start: *mut u8,
+    length: usize,
+    work: impl FnOnce(&mut Trail) -> T,
+) -> Result<T, Failure> {
+    let mut found = None;
+    // SAFETY: as the caller says.
+    unsafe {
+        imp::watch(start, length, || {
+            // It begins and ends while nobody else follows anything.
+            let mut trail = Trail(imp::Trail::begin());
+            found = Some(work(&mut trail));
+        })
+    }?;
+    found.ok_or_else(|| Failure::Failed("nothing was followed".into()))
+}
+
 impl Drop for Memory {
     fn drop(&mut self) {
         // SAFETY: it came from `alloc_zeroed` with this layout, and is released once.
@@ -95,6 +144,18 @@ impl Drop for Memory {
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 mod imp {
     use crate::Failure;
+
+    pub(super) struct Trail;
+
+    impl Trail {
+        pub(super) fn begin() -> Trail {
+            Trail
+        }
+
+        pub(super) fn take(&mut self, _: &mut Vec<super::Access>) -> Result<(), Failure> {
+            Ok(())
+        }
+    }
 
     /// # Safety
     /// None: it does nothing.
@@ -111,7 +172,7 @@ mod imp {
 
     use woodlot_frame::atomics::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
-    use super::{PAGE, TOUCHED, WRITTEN};
+    use super::{Access, MOST_ACCESSES, PAGE, TOUCHED, WRITTEN};
     use crate::Failure;
     use crate::dispersion::LINE;
 
@@ -122,6 +183,11 @@ mod imp {
     static LENGTH: AtomicU64 = AtomicU64::new(0);
     /// Where the byte for each line lies.
     static SEEN: AtomicU64 = AtomicU64::new(0);
+    /// Where the accesses go in their order, if somebody follows them: the line, shifted by one, and whether it
+    /// was written to.
+    static TRAIL: AtomicU64 = AtomicU64::new(0);
+    /// How many there are.
+    static TAKEN: AtomicU64 = AtomicU64::new(0);
     /// The pages that the present instruction has opened; zero where there is none. An instruction
     /// has two operands in memory at most, and each lies on two pages at most.
     static OPEN: [AtomicU64; 4] = [const { AtomicU64::new(0) }; 4];
@@ -130,6 +196,39 @@ mod imp {
     const TRAP: i64 = 1 << 8;
     /// In the code of a page fault: the access was a write.
     const WRITE: i64 = 1 << 1;
+
+    /// The accesses, while it lives.
+    pub(super) struct Trail(Vec<AtomicU64>);
+
+    impl Trail {
+        /// From now on accesses are kept.
+        pub(super) fn begin() -> Trail {
+            let trail = Trail((0..MOST_ACCESSES).map(|_| AtomicU64::new(0)).collect());
+            TAKEN.store(0, Relaxed);
+            TRAIL.store(trail.0.as_ptr().expose_provenance() as u64, Relaxed);
+            trail
+        }
+
+        pub(super) fn take(&mut self, accesses: &mut Vec<Access>) -> Result<(), Failure> {
+            let taken = TAKEN.swap(0, Relaxed) as usize;
+            let Some(all) = self.0.get(..taken) else {
+                let most = "more accesses in a call than can be followed";
+                return Err(Failure::Failed(most.into()));
+            };
+            accesses.clear();
+            accesses.extend(all.iter().map(|entry| {
+                let entry = entry.load(Relaxed);
+                Access { line: (entry >> 1) as usize, written: entry & 1 != 0 }
+            }));
+            Ok(())
+        }
+    }
+
+    impl Drop for Trail {
+        fn drop(&mut self) {
+            TRAIL.store(0, Relaxed);
+        }
+    }
 
     /// # Safety
     /// As for [`super::watch`].
@@ -220,6 +319,15 @@ mod imp {
         let seen = std::ptr::with_exposed_provenance::<AtomicU8>(SEEN.load(Relaxed) as usize);
         // SAFETY: there is a byte for each line of the memory, which lives while it is watched.
         unsafe { &*seen.add(offset / LINE) }.fetch_or(done, Relaxed);
+        let trail = std::ptr::with_exposed_provenance::<AtomicU64>(TRAIL.load(Relaxed) as usize);
+        if !trail.is_null() {
+            let taken = TAKEN.fetch_add(1, Relaxed) as usize;
+            let entry = (offset / LINE) << 1 | usize::from(done & WRITTEN != 0);
+            if taken < MOST_ACCESSES {
+                // SAFETY: there is room for so many entries, as long as the trail lives.
+                unsafe { &*trail.add(taken) }.store(entry as u64, Relaxed);
+            }
+        }
         let page = address / PAGE * PAGE;
         entry.store(page as u64, Relaxed);
         protect(page, libc::PROT_READ | libc::PROT_WRITE);

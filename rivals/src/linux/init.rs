@@ -12,7 +12,7 @@ use std::marker::PhantomData;
 use woodlot_frame::atomics::AtomicU32;
 use woodlot_frame::{
     Class, Construct, FrameId, Geometry, Init, InitError, MAX_CLASSES, MetadataSize, RawMetadata,
-    ZoneConfig,
+    Region, ZoneConfig,
 };
 
 use super::pcp::{HEADS, Pcp};
@@ -49,6 +49,19 @@ impl<G: Geometry, const PCP: bool> Construct for Linux<G, PCP> {
             + bytes_of::<AtomicU32>(sizes.classes)
             + bytes_of::<Page>(sizes.pages + sizes.heads);
         Ok(MetadataSize { durable: 0, volatile })
+    }
+
+    fn metadata_parts(
+        config: &ZoneConfig,
+        part: &mut dyn FnMut(Region, &'static str, usize),
+    ) -> Result<(), InitError> {
+        check_zone(config)?;
+        let sizes = Sizes::of::<G, PCP>(config);
+        part(Region::Volatile, "slot", bytes_of::<Pcp>(config.slots));
+        part(Region::Volatile, "class", bytes_of::<AtomicU32>(sizes.classes));
+        part(Region::Volatile, "page", bytes_of::<Page>(sizes.pages));
+        part(Region::Volatile, "list head", bytes_of::<Page>(sizes.heads));
+        Ok(())
     }
 
     unsafe fn construct(

@@ -37,8 +37,8 @@ use std::ptr::NonNull;
 use woodlot_frame::atomics::AtomicU64;
 use woodlot_frame::{
     AllocError, BadSlot, ClassStats, Construct, FrameAllocator, FrameId, FreeError, Geometry,
-    HugeId, Init, InitError, MetadataSize, OfflineError, Order, RawMetadata, Request, Slot, Stats,
-    Unsupported, ZoneConfig,
+    HugeId, Init, InitError, MetadataSize, OfflineError, Order, RawMetadata, Region, Request, Slot,
+    Stats, Unsupported, ZoneConfig,
 };
 
 use crate::config::{check_free, check_request, check_zone, is_block};
@@ -284,6 +284,16 @@ impl<G: Geometry, D: Discipline, const ORDER: u32> Construct for List<G, D, ORDE
         check_zone(config)?;
         let pages = bytes_of::<Page>(blocks_of(config, ORDER).len());
         Ok(MetadataSize { durable: 0, volatile: bytes_of::<Lane>(config.slots) + pages })
+    }
+
+    fn metadata_parts(
+        config: &ZoneConfig,
+        part: &mut dyn FnMut(Region, &'static str, usize),
+    ) -> Result<(), InitError> {
+        check_zone(config)?;
+        part(Region::Volatile, "slot", bytes_of::<Lane>(config.slots));
+        part(Region::Volatile, "page", bytes_of::<Page>(blocks_of(config, ORDER).len()));
+        Ok(())
     }
 
     unsafe fn construct(

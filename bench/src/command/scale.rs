@@ -1,0 +1,129 @@
+//! `bench scale`.
+
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use clap::builder::PathBufValueParser;
+use serde::Serialize;
+use woodlot_frame::Order;
+
+use super::values::{numbers, once, range};
+use crate::Failure;
+use crate::engine::{Engine, Engines};
+use crate::output::{Machine, Screen, check_writable, note, progress, write_files};
+use crate::scale::{Costs, Load, Scaled, Setup, describe, scale, svg};
+
+/// What is simulated.
+#[derive(Args, Debug)]
+pub struct ScaleArgs {
+    /// Who is simulated, separated by commas, or all that keep the contract
+    #[arg(long, value_name = "NAMES", default_value = "llfree,nbbs,nbbs-4level,linux,list-cas", value_parser = engines)]
+    pub engine: Engines,
+    /// How CPUs ask for blocks, separated by commas
+    #[arg(
+        long,
+        value_enum,
+        value_name = "LOADS",
+        value_delimiter = ',',
+        default_value = "bulk,repeat,churn,ring,remote"
+    )]
+    pub load: Vec<Load>,
+    /// The size of the blocks, 0 to 9
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=9))]
+    pub order: u8,
+    /// How many CPUs, 1 to 256, separated by commas, or a range
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_value = "1,2,4,8,16,32,64,128,256", value_parser = range::<1, 256>)]
+    pub cpus: Vec<RangeInclusive<u16>>,
+    /// How many blocks a list has, in bulk, ring and remote
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=8192))]
+    pub list: u16,
+    /// How many calls are counted at least, of all CPUs together
+    #[arg(long, value_name = "N", default_value_t = 2048, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub calls: u32,
+    /// Nanoseconds of a read of a line that the CPU has
+    #[arg(long, value_name = "NS", default_value_t = 0.5, value_parser = nanoseconds)]
+    pub read: f64,
+    /// Of a write or read-modify-write of a line that it alone has
+    #[arg(long, value_name = "NS", default_value_t = 2.5, value_parser = nanoseconds)]
+    pub write: f64,
+    /// Of a line that comes from another CPU
+    #[arg(long, value_name = "NS", default_value_t = 60.0, value_parser = nanoseconds)]
+    pub transfer: f64,
+    /// What random choices follow from
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Write everything to a file
+    #[arg(long, value_name = "FILE", value_parser = PathBufValueParser::new())]
+    pub json: Option<PathBuf>,
+    /// Draw it to a file
+    #[arg(long, value_name = "FILE", value_parser = PathBufValueParser::new())]
+    pub svg: Option<PathBuf>,
+}
+
+fn engines(text: &str) -> Result<Engines, String> {
+    Engines::among(text, Engine::keeps_contract)
+}
+
+fn nanoseconds(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|number| (0.0..=1e6).contains(number));
+    number.ok_or_else(|| "expected nanoseconds, at most a million".into())
+}
+
+/// What is written.
+#[derive(Serialize)]
+struct Document<'a> {
+    machine: &'a Machine,
+    results: &'a [Scaled],
+    not_simulated: &'a [String],
+}
+
+/// Simulates CPUs that use an allocator, and counts the lines that move between them.
+///
+/// # Errors
+/// Nothing could be simulated, or a file cannot be written.
+pub fn scale_command(args: &ScaleArgs) -> Result<ExitCode, Failure> {
+    let (mut screen, machine) = (Screen::default(), Machine::here());
+    check_writable(args.json.as_deref().into_iter().chain(args.svg.as_deref()))?;
+    let (loads, cpus) = (once(args.load.iter().copied()), numbers(&args.cpus));
+    let costs = Costs { read: args.read, write: args.write, transfer: args.transfer };
+    screen.print(&format!(
+        "simulated CPUs, a call at a time; a read {} ns, a write {} ns, a line from another CPU {} ns\n\n",
+        costs.read, costs.write, costs.transfer
+    ))?;
+    let bar = progress("scale", loads.len() * args.engine.0.len() * cpus.len());
+    let (mut found, mut missing) = (Vec::new(), Vec::new());
+    for &load in &loads {
+        for &engine in &args.engine.0 {
+            for &cpus in &cpus {
+                let (order, calls) = (Order(args.order), args.calls as usize);
+                let setup =
+                    Setup { load, order, list: args.list.into(), calls, costs, seed: args.seed };
+                match scale(engine, &setup, cpus.into()) {
+                    Ok(scaled) => found.push(scaled),
+                    Err(why) => missing.push(format!("{}, {cpus} CPUs: {why}", load.name())),
+                }
+                bar.inc(1);
+            }
+        }
+    }
+    bar.finish_and_clear();
+    missing.iter().for_each(|why| note(why));
+    if found.is_empty() {
+        return Err(Failure::Failed("nothing could be simulated".into()));
+    }
+    screen.print(&describe(&found))?;
+    let mut files = Vec::new();
+    if let Some(path) = &args.json {
+        let document = Document { machine: &machine, results: &found, not_simulated: &missing };
+        let failed = |cause: serde_json::Error| Failure::Failed(format!("as JSON: {cause}"));
+        files.push((path.clone(), serde_json::to_vec_pretty(&document).map_err(failed)?));
+    }
+    if let Some(path) = &args.svg {
+        files.push((path.clone(), svg(&found)?.into_bytes()));
+    }
+    write_files(&files)?;
+    files.iter().try_for_each(|(path, _)| screen.print(&format!("wrote {}\n", path.display())))?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,251 @@
+//! What each simulated CPU asks for: a call at a time.
+
+use std::collections::VecDeque;
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+use woodlot_frame::{Base4K, FrameAllocator, FrameId, Order, Request, Slot};
+
+use crate::Failure;
+use crate::random::Random;
+
+/// How CPUs ask for blocks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Load {
+    /// A list of blocks is allocated and freed in order, again and again
+    Bulk,
+    /// A block is allocated and freed, again and again
+    Repeat,
+    /// Half of memory is in use: any block of a CPU is freed and one allocated, again and again
+    Churn,
+    /// Every CPU allocates a list and frees its neighbour's
+    Ring,
+    /// Every other CPU only allocates, and the next one only frees that
+    Remote,
+}
+
+impl Load {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Load::Bulk => "bulk",
+            Load::Repeat => "repeat",
+            Load::Churn => "churn",
+            Load::Ring => "ring",
+            Load::Remote => "remote",
+        }
+    }
+}
+
+/// What a CPU has.
+#[derive(Default)]
+struct Cpu {
+    /// Its blocks, or what it has allocated for another one.
+    blocks: VecDeque<FrameId>,
+    /// Does it free now?
+    frees: bool,
+    /// In a ring: how many calls of its list it has made.
+    done: usize,
+}
+
+/// All CPUs.
+pub(super) struct Cpus {
+    load: Load,
+    order: Order,
+    list: usize,
+    cpus: Vec<Cpu>,
+    random: Random,
+}
+
+/// What came of a turn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Turn {
+    /// A call was made.
+    Called,
+    /// There is nothing to do until that CPU has done something.
+    WaitsFor(usize),
+}
+
+impl Cpus {
+    /// Makes memory half full, where the load wants that.
+    ///
+    /// # Errors
+    /// Memory ran out.
+    pub(super) fn new<A: FrameAllocator<Geometry = Base4K>>(
+        (load, order, count): (Load, Order, usize),
+        zone: &A,
+        (frames, list, seed): (usize, usize, u64),
+    ) -> Result<Cpus, Failure> {
+        let cpus = (0..count).map(|_| Cpu::default()).collect();
+        let mut made = Cpus { load, order, list, cpus, random: Random::new(seed) };
+        for cpu in made.cpus.iter_mut().skip(1).step_by(2) {
+            cpu.frees = load == Load::Ring;
+        }
+        if load == Load::Churn {
+            for block in 0..(frames >> order.0) / 2 {
+                made.alloc(zone, block % count)?;
+            }
+        }
+        Ok(made)
+    }
+
+    fn alloc<A: FrameAllocator>(&mut self, zone: &A, cpu: usize) -> Result<(), Failure> {
+        let frame = zone.alloc(Request::movable(self.order, Slot(cpu)));
+        let frame = frame.map_err(|why| Failure::Failed(format!("{}: {why}", A::NAME)))?;
+        self.cpus[cpu].blocks.push_back(frame);
+        Ok(())
+    }
+
+    /// Frees what a CPU has; what waits for it if there is nothing.
+    fn free<A: FrameAllocator>(
+        &self,
+        zone: &A,
+        (cpu, owner): (usize, usize),
+        frame: Option<FrameId>,
+    ) -> Result<Turn, Failure> {
+        let Some(frame) = frame else { return Ok(Turn::WaitsFor(owner)) };
+        let freed = zone.free(frame, self.order, Slot(cpu));
+        freed.map_err(|why| Failure::Failed(format!("{}: {why}", A::NAME)))?;
+        Ok(Turn::Called)
+    }
+
+    /// A CPU makes its next call.
+    ///
+    /// # Errors
+    /// The call was refused.
+    pub(super) fn turn<A: FrameAllocator>(
+        &mut self,
+        zone: &A,
+        cpu: usize,
+    ) -> Result<Turn, Failure> {
+        match self.load {
+            Load::Repeat => self.lists(zone, cpu, 1),
+            Load::Bulk => self.lists(zone, cpu, self.list),
+            Load::Churn => self.churn(zone, cpu),
+            Load::Ring => self.ring(zone, cpu),
+            Load::Remote => self.remote(zone, cpu),
+        }
+    }
+
+    /// Allocates a list, then frees it.
+    fn lists<A: FrameAllocator>(
+        &mut self,
+        zone: &A,
+        cpu: usize,
+        length: usize,
+    ) -> Result<Turn, Failure> {
+        if self.cpus[cpu].frees {
+            let frame = self.cpus[cpu].blocks.pop_front();
+            self.cpus[cpu].frees = !self.cpus[cpu].blocks.is_empty();
+            return self.free(zone, (cpu, cpu), frame);
+        }
+        self.alloc(zone, cpu)?;
+        self.cpus[cpu].frees = self.cpus[cpu].blocks.len() >= length;
+        Ok(Turn::Called)
+    }
+
+    fn churn<A: FrameAllocator>(&mut self, zone: &A, cpu: usize) -> Result<Turn, Failure> {
+        self.cpus[cpu].frees = !self.cpus[cpu].frees;
+        if !self.cpus[cpu].frees {
+            self.alloc(zone, cpu)?;
+            return Ok(Turn::Called);
+        }
+        let at = self.random.below(self.cpus[cpu].blocks.len().max(1));
+        let frame = self.cpus[cpu].blocks.swap_remove_back(at);
+        self.free(zone, (cpu, cpu), frame)
+    }
+
+    /// Allocates a list, then frees as many of the neighbour's blocks; every other CPU frees first.
+    fn ring<A: FrameAllocator>(&mut self, zone: &A, cpu: usize) -> Result<Turn, Failure> {
+        let neighbour = (cpu + 1) % self.cpus.len();
+        let turn = if self.cpus[cpu].frees {
+            let frame = self.cpus[neighbour].blocks.pop_front();
+            self.free(zone, (cpu, neighbour), frame)?
+        } else {
+            self.alloc(zone, cpu)?;
+            Turn::Called
+        };
+        let own = &mut self.cpus[cpu];
+        own.done += usize::from(turn == Turn::Called);
+        if own.done == self.list {
+            (own.done, own.frees) = (0, !own.frees);
+        }
+        Ok(turn)
+    }
+
+    /// One that has nobody to free its blocks frees them itself.
+    fn remote<A: FrameAllocator>(&mut self, zone: &A, cpu: usize) -> Result<Turn, Failure> {
+        let owner = cpu - cpu % 2;
+        if owner + 1 == self.cpus.len() {
+            return self.lists(zone, cpu, self.list);
+        }
+        if cpu != owner {
+            let frame = self.cpus[owner].blocks.pop_front();
+            return self.free(zone, (cpu, owner), frame);
+        }
+        if self.cpus[cpu].blocks.len() >= self.list {
+            return Ok(Turn::WaitsFor(cpu + 1));
+        }
+        self.alloc(zone, cpu)?;
+        Ok(Turn::Called)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use woodlot_frame::{Init, Owned, ZoneConfig};
+    use woodlot_llfree::LLFree;
+
+    use super::*;
+
+    type Zone = Owned<LLFree<'static, Base4K>>;
+
+    /// Makes turns in order, and says who allocated and who freed each block, and how many turns were calls.
+    fn run(load: Load, count: usize, turns: usize) -> (Vec<(usize, usize)>, usize) {
+        let zone = Zone::new(&ZoneConfig::new(1 << 18, count), Init::Free).unwrap();
+        let mut cpus = Cpus::new((load, Order(0), count), &*zone, (1 << 18, 32, 1)).unwrap();
+        let all = |cpus: &Cpus| {
+            let all = cpus.cpus.iter().enumerate();
+            let owned = all.flat_map(|(at, cpu)| cpu.blocks.iter().map(move |&frame| (frame, at)));
+            owned.collect::<HashMap<_, _>>()
+        };
+        let (mut pairs, mut calls) = (Vec::new(), 0);
+        for turn in 0..turns {
+            let (cpu, before, free) = (turn % count, all(&cpus), zone.free_frames());
+            calls += usize::from(cpus.turn(&*zone, cpu).unwrap() == Turn::Called);
+            let after = all(&cpus);
+            let gone = before.iter().filter(|(frame, _)| !after.contains_key(frame));
+            pairs.extend(gone.map(|(_, owner)| (*owner, cpu)));
+            assert_eq!(zone.free_frames() + after.len(), free + before.len());
+        }
+        (pairs, calls)
+    }
+
+    #[test]
+    fn who_frees_what_is_as_the_name_says() {
+        for load in [Load::Bulk, Load::Repeat] {
+            let (pairs, calls) = run(load, 3, 600);
+            assert!(
+                calls == 600 && pairs.len() > 150 && pairs.iter().all(|(one, other)| one == other)
+            );
+        }
+        let (pairs, calls) = run(Load::Ring, 3, 900);
+        assert!(calls > 600 && pairs.len() > 200, "{calls} calls");
+        assert!(pairs.iter().all(|(owner, cpu)| *owner == (cpu + 1) % 3));
+        let (pairs, calls) = run(Load::Remote, 4, 800);
+        assert!(calls > 600 && pairs.len() > 200, "{calls} calls");
+        assert!(pairs.iter().all(|(owner, cpu)| cpu % 2 == 1 && owner + 1 == *cpu));
+    }
+
+    #[test]
+    fn one_cpu_alone_does_every_load() {
+        for load in Load::value_variants() {
+            let (pairs, calls) =
+                if *load == Load::Churn { (vec![(0, 0)], 1) } else { run(*load, 1, 200) };
+            assert!(calls > 0 && !pairs.is_empty(), "{load:?}");
+        }
+    }
+}

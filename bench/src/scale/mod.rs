@@ -1,0 +1,273 @@
+//! How an allocator scales, without the machine: each access of its calls goes to a [model of
+//! caches](Caches), while 1 to 256 simulated CPUs take turns.
+//!
+//! ```text
+//!   CPU that is behind ──► one call of the allocator ──► its accesses, in order ──► the model
+//!          ▲                  (the compiled code)          line, read or write        │
+//!          └───────────────────────── that CPU's clock ◄──────────────────────────────┘
+//! ```
+//!
+//! The CPU whose clock is behind all others makes one whole call, on one real thread. Each access to
+//! the allocator's state, atomic or not, is seen (its pages are closed, as for the report's count of
+//! lines), and says which line it was to. So the code is what ships, and the same arguments give the
+//! same figures on any machine that can see accesses: x86-64 Linux.
+//!
+//! What a figure says: lines that came from other CPUs for each call, and which part of the state
+//! they belong to; and the time of a call, of accesses alone.
+//!
+//! # What the model does not know
+//!
+//! * Calls do not overlap: no compare-exchange fails, and what a call reads does not change while it
+//!   runs. Where many CPUs meet at one word, a real machine does worse.
+//! * Time is accesses: instructions, misses to memory, and what a processor does at once are not in
+//!   it. All lines stay in the caches for ever.
+//! * Every CPU is as far from every other one: no sockets, no clusters, no threads of one core.
+//! * A lock is never found held: a CPU that waits for a line does not wait for what is done under
+//!   the lock.
+
+mod caches;
+mod load;
+mod output;
+mod zone;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use woodlot_frame::{Base4K, Construct, FrameAllocator, Order, ZoneConfig};
+
+use crate::Failure;
+use crate::contender::Contender;
+use crate::dispersion::watch::{Access, Trail, follow};
+use crate::engine::{Engine, Visit};
+
+pub use caches::{Caches, Costs, MOST_CPUS, Way};
+pub use load::Load;
+pub use output::{describe, svg};
+
+use load::{Cpus, Turn};
+use zone::Zone;
+
+/// What is simulated.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Setup {
+    /// How CPUs ask for blocks.
+    pub load: Load,
+    /// The size of the blocks.
+    pub order: Order,
+    /// How many blocks a list has.
+    pub list: usize,
+    /// How many calls are counted at least, by all CPUs together; each makes sixteen or more.
+    pub calls: usize,
+    /// What accesses cost.
+    pub costs: Costs,
+    /// What random choices follow from.
+    pub seed: u64,
+}
+
+/// What came of it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Scaled {
+    /// Whose.
+    pub engine: Engine,
+    /// How CPUs asked for blocks.
+    pub load: Load,
+    /// The size of the blocks.
+    pub order: u8,
+    /// How many CPUs.
+    pub cpus: usize,
+    /// How many calls were counted.
+    pub calls: usize,
+    /// Accesses for each call.
+    pub accesses: f64,
+    /// Lines that came from other CPUs, for each call.
+    pub transfers: f64,
+    /// Modelled nanoseconds of accesses for each call.
+    pub ns: f64,
+    /// Of these, those in which a CPU waited for a line that was under way.
+    pub queued_ns: f64,
+    /// The transfers for each call by the part of the state, the most first.
+    pub lines: Vec<(String, f64)>,
+}
+
+/// Memory for each CPU, in frames: a tree of LLFree and as much again.
+const FRAMES_PER_CPU: usize = 1 << 15;
+/// Calls of each CPU that nobody looks at.
+const WARM: usize = 256;
+/// Calls of each CPU after which every line is known to be where it is.
+const SETTLE: usize = 8;
+/// Calls of each CPU that are counted at least.
+const LEAST: usize = 16;
+
+/// Simulates so many CPUs.
+///
+/// # Errors
+/// Accesses cannot be seen here, the engine keeps no contract or does not serve the order, or a call
+/// was refused.
+pub fn scale(engine: Engine, setup: &Setup, cpus: usize) -> Result<Scaled, Failure> {
+    if !(1..=MOST_CPUS).contains(&cpus) {
+        return Err(Failure::Usage(format!("scale: 1 to {MOST_CPUS} CPUs, not {cpus}")));
+    }
+    let order = setup.order;
+    let scaled = engine.visit(order, Scale { engine, setup, cpus });
+    scaled.unwrap_or_else(|| Err(Failure::Failed(format!("{engine}: does not serve {order}"))))
+}
+
+struct Scale<'a> {
+    engine: Engine,
+    setup: &'a Setup,
+    cpus: usize,
+}
+
+impl Visit for Scale<'_> {
+    type Output = Result<Scaled, Failure>;
+
+    fn contract<A>(self) -> Self::Output
+    where
+        A: Construct + FrameAllocator<Geometry = Base4K> + Send + 'static,
+    {
+        let Scale { engine, setup, cpus: count } = self;
+        let frames = FRAMES_PER_CPU * count.max(4);
+        let zone = Zone::<A>::new(&ZoneConfig::new(frames, count))?;
+        let what = (setup.load, setup.order, count);
+        let mut cpus = Cpus::new(what, zone.allocator(), (frames, setup.list, setup.seed))?;
+        // Every CPU in turn: nobody has a clock yet.
+        for turn in 0..WARM * count {
+            cpus.turn(zone.allocator(), turn % count)?;
+        }
+        let caches = Caches::new(zone.lines(), count, setup.costs);
+        let mut counted = Counted { caches, calls: 0, accesses: 0, by_line: BTreeMap::new() };
+        let each = setup.calls.div_ceil(count).max(LEAST);
+        let (start, length) = zone.pages();
+        // SAFETY: the pages are the zone's, and its allocator alone uses them, on this thread.
+        let followed = unsafe {
+            follow(start, length, |trail| {
+                counted.run(SETTLE * count, (&mut cpus, zone.allocator()), trail)?;
+                counted.restart();
+                counted.run(each * count, (&mut cpus, zone.allocator()), trail)
+            })
+        };
+        followed??;
+        Ok(counted.scaled(&zone, (engine, setup, count)))
+    }
+
+    fn foreign<C: Contender + 'static>(self) -> Self::Output {
+        let engine = self.engine;
+        Err(Failure::Failed(format!("{engine}: its state lies where accesses cannot be followed")))
+    }
+}
+
+/// The model, and what was counted.
+struct Counted {
+    caches: Caches,
+    calls: usize,
+    accesses: usize,
+    by_line: BTreeMap<usize, usize>,
+}
+
+impl Counted {
+    /// So many calls, each by the CPU that is behind.
+    fn run<A: FrameAllocator>(
+        &mut self,
+        calls: usize,
+        (cpus, allocator): (&mut Cpus, &A),
+        trail: &mut Trail,
+    ) -> Result<(), Failure> {
+        let mut accesses: Vec<Access> = Vec::new();
+        while self.calls < calls {
+            let cpu = self.caches.next();
+            let turn = cpus.turn(allocator, cpu)?;
+            trail.take(&mut accesses)?;
+            for access in &accesses {
+                let way = self.caches.access(cpu, access.line, access.written);
+                if way == Way::Transfer {
+                    *self.by_line.entry(access.line).or_default() += 1;
+                }
+            }
+            match turn {
+                Turn::Called => self.calls += 1,
+                Turn::WaitsFor(other) => self.caches.wait_for(cpu, other),
+            }
+            self.accesses += accesses.len();
+        }
+        Ok(())
+    }
+
+    /// What was done so far does not count.
+    fn restart(&mut self) {
+        self.caches.restart();
+        (self.calls, self.accesses) = (0, 0);
+        self.by_line.clear();
+    }
+
+    fn scaled<A>(&self, zone: &Zone<A>, (engine, setup, cpus): (Engine, &Setup, usize)) -> Scaled {
+        let calls = self.calls.max(1) as f64;
+        let mut names: BTreeMap<&'static str, usize> = BTreeMap::new();
+        for (&line, count) in &self.by_line {
+            *names.entry(zone.name(line)).or_default() += count;
+        }
+        let lines = names.into_iter().map(|(name, count)| (name.to_string(), count as f64 / calls));
+        let mut lines: Vec<(String, f64)> = lines.collect();
+        lines.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let (ns, queued) = self.caches.time();
+        Scaled {
+            engine,
+            load: setup.load,
+            order: setup.order.0,
+            cpus,
+            calls: self.calls,
+            accesses: self.accesses as f64 / calls,
+            transfers: lines.iter().map(|(_, count)| count).sum(),
+            ns: ns / calls,
+            queued_ns: queued / calls,
+            lines,
+        }
+    }
+}
+
+#[cfg(all(test, target_os = "linux", target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+
+    const COSTS: Costs = Costs { read: 1.0, write: 3.0, transfer: 50.0 };
+
+    fn setup(load: Load) -> Setup {
+        Setup { load, order: Order(0), list: 32, calls: 64, costs: COSTS, seed: 1 }
+    }
+
+    #[test]
+    fn one_cpu_has_all_lines_and_two_that_share_a_lock_do_not() {
+        let alone = scale(Engine::Llfree, &setup(Load::Repeat), 1).unwrap();
+        assert_eq!((alone.transfers, alone.queued_ns, alone.calls), (0.0, 0.0, 64));
+        assert!(alone.accesses >= 4.0 && alone.ns >= alone.accesses, "{alone:?}");
+        // Each call takes the lock's line, and the list's head from the other one.
+        let locked = scale(Engine::ListLocked, &setup(Load::Repeat), 2).unwrap();
+        assert!(locked.transfers > 0.5, "{locked:?}");
+        assert_eq!(locked.lines[0].0, "allocator");
+    }
+
+    #[test]
+    fn cpus_with_trees_of_their_own_move_no_line_and_a_ring_moves_some() {
+        let own = scale(Engine::Llfree, &setup(Load::Repeat), 4).unwrap();
+        assert!(own.transfers < 0.05, "{own:?}");
+        let ring = scale(Engine::Llfree, &setup(Load::Ring), 4).unwrap();
+        assert!(ring.transfers > 0.5, "{ring:?}");
+        assert!(ring.lines.iter().any(|(name, _)| name == "row"), "{ring:?}");
+        let again = scale(Engine::Llfree, &setup(Load::Ring), 4).unwrap();
+        assert_eq!(ring, again);
+    }
+
+    #[test]
+    fn the_more_share_a_line_the_longer_they_wait() {
+        let ns = |cpus| scale(Engine::ListCas, &setup(Load::Repeat), cpus).unwrap();
+        let (two, eight) = (ns(2), ns(8));
+        assert!(eight.queued_ns > 2.0 * two.queued_ns, "{two:?} {eight:?}");
+    }
+
+    #[test]
+    fn what_cannot_be_simulated_is_refused() {
+        assert!(matches!(scale(Engine::Llfree, &setup(Load::Bulk), 257), Err(Failure::Usage(_))));
+        assert!(scale(Engine::Bitmap, &setup(Load::Bulk), 2).is_err());
+        let order_3 = Setup { order: Order(3), ..setup(Load::Bulk) };
+        assert!(scale(Engine::ListCas, &order_3, 2).is_err());
+    }
+}
