@@ -12,6 +12,7 @@ use crate::misuse::Misuse;
 use crate::page::{Descriptor, Kind, PageId};
 use crate::pages::Pages;
 use crate::places::{Place, Places};
+use crate::prefetch;
 use crate::size::{MAX_SIZES, PAGE, Size, SizeId, Sizes};
 use crate::upper::{Below, Upper};
 use crate::whole;
@@ -201,8 +202,9 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
         if S::is_page(id) {
             // SAFETY: what the layers have of such a size is descriptors.
             let descriptor = unsafe { Descriptor::of_token(block) };
-            descriptor.hand_out();
-            return self.pages.address(descriptor.page());
+            prefetch::for_write(descriptor.next_token());
+            let page = descriptor.hand_out();
+            return self.pages.address(page);
         }
         if let Some((page, _)) = self.pages.find(block.as_ptr()) {
             self.pages.descriptor(page.plus(1)).hand_out();
@@ -258,6 +260,12 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
     /// There is no such block in use, and nothing has changed.
     #[inline]
     pub(crate) fn paged_back(&self, id: SizeId, at: *mut u8) -> Result<NonNull<u8>, Misuse> {
+        if S::is_page(id)
+            && let Some((page, 0)) = self.pages.find(at)
+            && let Some(listed) = self.pages.descriptor(page).take_back_whole(id)
+        {
+            return Ok(listed);
+        }
         match look(&self.pages, at) {
             Some((Found::Slab(slab, found), offset)) if found == id => {
                 let mark = self.mark(slab, id, offset);

@@ -42,6 +42,7 @@ mod objects;
 mod page;
 mod pages;
 mod places;
+mod prefetch;
 mod protected;
 mod run;
 mod size;

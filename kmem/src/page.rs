@@ -36,6 +36,7 @@ use core::ptr::NonNull;
 
 use woodlot_frame::atomics::{AtomicU64, Ordering};
 
+use crate::list::List;
 use crate::size::SizeId;
 
 /// The number of a page, from 0.
@@ -199,10 +200,31 @@ impl Descriptor {
         PageId((self.state.load(ORDERING) >> PAGE_AT) as u32)
     }
 
-    /// Says that a block of a page or more is handed out.
+    /// The address of what comes behind it in the list that it was taken from; 0 or another one, if nothing does.
+    #[inline(always)]
+    pub(crate) fn next_token(&self) -> usize {
+        // The lists have written it by an access of their own; a hint may be wrong.
+        List::from_word(self.links.load(ORDERING)).first_address()
+    }
+
+    /// Says that a block of a page or more is handed out. The page, if it is a whole one.
     #[inline]
-    pub(crate) fn hand_out(&self) {
-        self.state.store(self.state.load(ORDERING) | OUT, ORDERING);
+    pub(crate) fn hand_out(&self) -> PageId {
+        let state = self.state.load(ORDERING);
+        self.state.store(state | OUT, ORDERING);
+        PageId((state >> PAGE_AT) as u32)
+    }
+
+    /// Says that a block of this size, which is this page, is free: what stands for it in the lists. `None`, and nothing has
+    /// changed, if there is no such block in use.
+    #[inline]
+    pub(crate) fn take_back_whole(&self, id: SizeId) -> Option<NonNull<u8>> {
+        let state = self.state.load(ORDERING);
+        let is_out = state & (OUT | FIXED) == OUT | KIND_SLAB << KIND_AT | (id.index() as u64 + 1);
+        is_out.then(|| {
+            self.state.store(state & !OUT, ORDERING);
+            self.token()
+        })
     }
 
     /// Says that it is free. False: it is so already.

@@ -134,14 +134,29 @@ impl Segment {
     /// # Safety
     /// As for [`Pages::free`].
     pub(crate) unsafe fn free(&self, first: PageId, count: usize, cpu: usize) {
-        for (word, bits) in self.used(first.0 as usize, count) {
+        self.set_used(first.0 as usize, count);
+        // SAFETY: as the caller says.
+        unsafe { self.pages.free(first, count, self.slot(cpu)) };
+    }
+
+    /// Frees single pages, as [`Pages::free_some`] does.
+    ///
+    /// # Safety
+    /// As for [`Pages::free_some`].
+    pub(crate) unsafe fn free_some(&self, pages: &[PageId], cpu: usize) {
+        pages.iter().for_each(|page| self.set_used(page.0 as usize, 1));
+        // SAFETY: as the caller says.
+        unsafe { self.pages.free_some(pages, self.slot(cpu)) };
+    }
+
+    /// Says that pages may hold something: they are about to be free.
+    fn set_used(&self, first: usize, count: usize) {
+        for (word, bits) in self.used(first, count) {
             // Mostly they were used before.
             if word.load(Ordering::Relaxed) & bits != bits {
                 word.fetch_or(bits, Ordering::Relaxed);
             }
         }
-        // SAFETY: as the caller says.
-        unsafe { self.pages.free(first, count, self.slot(cpu)) };
     }
 
     /// Are pages zero that were allocated just now? The zone has whoever allocates them see what was done before they
