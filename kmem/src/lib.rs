@@ -42,7 +42,6 @@ mod objects;
 mod page;
 mod pages;
 mod places;
-mod prefetch;
 mod protected;
 mod run;
 mod size;

@@ -36,7 +36,6 @@ use core::ptr::NonNull;
 
 use woodlot_frame::atomics::{AtomicU64, Ordering};
 
-use crate::list::List;
 use crate::size::SizeId;
 
 /// The number of a page, from 0.
@@ -198,13 +197,6 @@ impl Descriptor {
     #[inline]
     pub(crate) fn page(&self) -> PageId {
         PageId((self.state.load(ORDERING) >> PAGE_AT) as u32)
-    }
-
-    /// The address of what comes behind it in the list that it was taken from; 0 or another one, if nothing does.
-    #[inline(always)]
-    pub(crate) fn next_token(&self) -> usize {
-        // The lists have written it by an access of their own; a hint may be wrong.
-        List::from_word(self.links.load(ORDERING)).first_address()
     }
 
     /// Says that a block of a page or more is handed out. The page, if it is a whole one.

@@ -134,7 +134,7 @@ impl Segment {
     /// # Safety
     /// As for [`Pages::free`].
     pub(crate) unsafe fn free(&self, first: PageId, count: usize, cpu: usize) {
-        self.set_used(first.0 as usize, count);
+        self.used(first.0 as usize, count).for_each(|(word, bits)| set_used(word, bits));
         // SAFETY: as the caller says.
         unsafe { self.pages.free(first, count, self.slot(cpu)) };
     }
@@ -144,19 +144,14 @@ impl Segment {
     /// # Safety
     /// As for [`Pages::free_some`].
     pub(crate) unsafe fn free_some(&self, pages: &[PageId], cpu: usize) {
-        pages.iter().for_each(|page| self.set_used(page.0 as usize, 1));
+        // Mostly they lie side by side.
+        for side in pages.chunk_by(|one, next| one.0 as usize / WORD == next.0 as usize / WORD) {
+            let bits = side.iter().fold(0, |bits, page| bits | 1 << (page.0 as usize % WORD));
+            let at = side.first().and_then(|page| self.used.get(page.0 as usize / WORD));
+            at.into_iter().for_each(|word| set_used(word, bits));
+        }
         // SAFETY: as the caller says.
         unsafe { self.pages.free_some(pages, self.slot(cpu)) };
-    }
-
-    /// Says that pages may hold something: they are about to be free.
-    fn set_used(&self, first: usize, count: usize) {
-        for (word, bits) in self.used(first, count) {
-            // Mostly they were used before.
-            if word.load(Ordering::Relaxed) & bits != bits {
-                word.fetch_or(bits, Ordering::Relaxed);
-            }
-        }
     }
 
     /// Are pages zero that were allocated just now? The zone has whoever allocates them see what was done before they
@@ -295,5 +290,13 @@ impl Segment {
     pub(crate) unsafe fn unlock(&self) {
         // SAFETY: as the caller says.
         unsafe { self.given.let_go() };
+    }
+}
+
+/// Says of pages that they may hold something.
+fn set_used(word: &AtomicU64, bits: u64) {
+    // Mostly they did before.
+    if word.load(Ordering::Relaxed) & bits != bits {
+        word.fetch_or(bits, Ordering::Relaxed);
     }
 }
