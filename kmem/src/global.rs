@@ -291,6 +291,22 @@ mod tests {
         assert_eq!(global.blocks(TARGET), 0);
     }
 
+    /// A list that was put when the layer was empty goes below in the end.
+    #[test]
+    fn the_first_lists_do_not_stay() {
+        const TARGETS: Targets = Targets { blocks: 1, lists: GLOBAL_TARGET };
+        let mut memory = [[0u64; 2]; (RENEWED as usize + 2) * (GLOBAL_TARGET + 1)];
+        // SAFETY: each block is pushed once.
+        let lists = memory
+            .each_mut()
+            .map(|block| unsafe { List::EMPTY.push(NonNull::from(block).cast()) });
+        let mut global = Global::new();
+        // SAFETY: each list is put once.
+        lists.iter().for_each(|&list| drop(unsafe { global.put(list, TARGETS) }));
+        let kept = &global.full[..global.lists];
+        assert!(!kept.iter().any(|list| lists[..GLOBAL_TARGET].contains(list)), "a first one stays");
+    }
+
     /// Odd blocks are handed out when there is no full list.
     #[test]
     fn the_bucket_is_the_last_resort() {
