@@ -18,7 +18,7 @@
 //!
 //! So an allocation uses up what has memory before anything else gets some. If all addresses were online, the zone would
 //! go on to huge frames that nobody has touched while others are free: with all of memory freed and allocated in another
-//! size, 1.76 bytes were resident for each in use; it is 1.03 now.
+//! size, 1.76 bytes were resident for each in use; it is 1.01 now.
 //!
 //! *Progress*: an allocation is as the zone's, and lock-free. Growing and giving back are linear in the huge frames of
 //! the segment.
