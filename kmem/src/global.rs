@@ -297,14 +297,16 @@ mod tests {
         const TARGETS: Targets = Targets { blocks: 1, lists: GLOBAL_TARGET };
         let mut memory = [[0u64; 2]; (RENEWED as usize + 2) * (GLOBAL_TARGET + 1)];
         // SAFETY: each block is pushed once.
-        let lists = memory
-            .each_mut()
-            .map(|block| unsafe { List::EMPTY.push(NonNull::from(block).cast()) });
+        let lists =
+            memory.each_mut().map(|block| unsafe { List::EMPTY.push(NonNull::from(block).cast()) });
         let mut global = Global::new();
         // SAFETY: each list is put once.
-        lists.iter().for_each(|&list| drop(unsafe { global.put(list, TARGETS) }));
+        lists.iter().for_each(|&list| _ = unsafe { global.put(list, TARGETS) });
         let kept = &global.full[..global.lists];
-        assert!(!kept.iter().any(|list| lists[..GLOBAL_TARGET].contains(list)), "a first one stays");
+        assert!(
+            !kept.iter().any(|list| lists[..GLOBAL_TARGET].contains(list)),
+            "a first one stays"
+        );
     }
 
     /// Odd blocks are handed out when there is no full list.
