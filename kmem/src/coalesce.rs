@@ -125,53 +125,35 @@ impl Coalesce {
         list
     }
 
-    /// Puts the blocks back into their slabs. What is not a block of such a slab is left where it is, and named.
+    /// Puts the blocks of lists back into their slabs. What is not a block of such a slab is left where it is, and named.
     ///
     /// Blocks that were freed one after another lie in few slabs. So a slab stays in hand, on no list, until a block of
     /// another one comes.
     ///
     /// # Safety
-    /// The list is the caller's, who gives it away.
+    /// The lists are the caller's, who gives them away.
     pub(crate) unsafe fn put<P: Pages>(
         &mut self,
         pages: &P,
         (id, size): (SizeId, &Size),
-        mut list: List,
+        lists: impl Iterator<Item = List>,
         cpu: usize,
         misuse: &mut dyn FnMut(Misuse),
     ) {
         let mut hand: Option<Slab<'_, P>> = None;
-        while let Some(block) = list.first() {
-            let offset = hand.as_ref().and_then(|slab| slab.offset(block, size));
-            let found = match (hand.take(), offset) {
-                (Some(slab), Some(offset)) => Ok((slab, offset)),
-                (other, _) => {
-                    self.lay_down(other, size, cpu);
-                    find_slab(pages, id, block).inspect(|(slab, _)| self.unlink(slab))
-                }
-            };
-            let wrong = match found {
-                Ok((mut slab, offset)) => {
-                    let room = slab.room(block, offset, size);
-                    // SAFETY: the list is the caller's, and its first blocks are some of this slab that are not free, as far
-                    // as there is room.
-                    unsafe {
-                        if let Ok(room) = room
-                            && let Some((run, rest)) = split(list, size.bytes, room)
-                        {
-                            slab.put(run, offset, size);
-                            list = rest;
-                        }
+        for mut list in lists {
+            while let Some(block) = list.first() {
+                let offset = hand.as_ref().and_then(|slab| slab.offset(block, size));
+                let found = match (hand.take(), offset) {
+                    (Some(slab), Some(offset)) => Ok((slab, offset)),
+                    (other, _) => {
+                        self.lay_down(other, size, cpu);
+                        find_slab(pages, id, block).inspect(|(slab, _)| self.unlink(slab))
                     }
-                    hand = Some(slab);
-                    room.err()
-                }
-                Err(wrong) => Some(wrong),
-            };
-            if let Some(wrong) = wrong {
+                };
                 // SAFETY: the list is the caller's.
-                list = unsafe { list.pop() }.map_or(List::EMPTY, |(_, rest)| rest);
-                misuse(wrong);
+                let (slab, rest) = unsafe { put_first(found, (block, list), size, misuse) };
+                (hand, list) = (slab, rest);
             }
         }
         self.lay_down(hand, size, cpu);
@@ -247,6 +229,37 @@ fn find_slab<P: Pages>(
         Some(_) => Err(Misuse::WrongSize(block.as_ptr())),
         None => Err(Misuse::Foreign(block.as_ptr())),
     }
+}
+
+/// Puts the run that a list begins with into the slab that was found for its first block. Returns the slab, and what is
+/// left of the list. What is no such block is left where it is, and named.
+///
+/// # Safety
+/// The list is the caller's, who gives it away.
+unsafe fn put_first<'a, P: Pages>(
+    found: Result<(Slab<'a, P>, usize), Misuse>,
+    (block, list): (NonNull<u8>, List),
+    size: &Size,
+    misuse: &mut dyn FnMut(Misuse),
+) -> (Option<Slab<'a, P>>, List) {
+    let (hand, wrong) = match found {
+        Ok((mut slab, offset)) => match slab.room(block, offset, size) {
+            // SAFETY: the list is the caller's, and its first blocks are some of this slab that are not free, as far as there
+            // is room.
+            Ok(room) => unsafe {
+                let Some((run, rest)) = split(list, size.bytes, room) else {
+                    return (Some(slab), List::EMPTY);
+                };
+                slab.put(run, offset, size);
+                return (Some(slab), rest);
+            },
+            Err(wrong) => (Some(slab), wrong),
+        },
+        Err(wrong) => (None, wrong),
+    };
+    misuse(wrong);
+    // SAFETY: the list is the caller's.
+    (hand, unsafe { list.pop() }.map_or(List::EMPTY, |(_, rest)| rest))
 }
 
 impl<'a, P: Pages> Slab<'a, P> {

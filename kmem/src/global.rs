@@ -21,6 +21,12 @@ use crate::list::List;
 pub const GLOBAL_TARGET: usize =
     if cfg!(any(woodlot_loom, woodlot_explore, woodlot_shuttle)) { 1 } else { 15 };
 
+/// The lists that were put last go below, as their blocks are in a processor's cache. Each time that lists have gone so often,
+/// those that were put first go: a program that frees all it has, the last block first, would else leave the huge frame that
+/// it got last in use, for the lists that were put first have blocks of that. To send these each time took a free 0.2 ns
+/// more of 16 bytes, and 4 ns more of 256.
+const RENEWED: u64 = 16;
+
 /// Places for full lists: with one more than it keeps the layer has too many.
 const PLACES: usize = 2 * GLOBAL_TARGET + 1;
 
@@ -117,7 +123,8 @@ impl Global {
     pub(crate) unsafe fn fill(&mut self, list: List, targets: Targets) -> Option<Lists> {
         // SAFETY: as the caller says.
         unsafe { self.regroup(list, targets.blocks) };
-        (self.lists > 2 * targets.lists).then(|| self.split(targets.lists))
+        let is_renewed = self.counts.put_misses % RENEWED == RENEWED - 1;
+        (self.lists > 2 * targets.lists).then(|| self.split(targets.lists, is_renewed))
     }
 
     /// # Safety
@@ -148,20 +155,24 @@ impl Global {
         }
     }
 
-    /// Takes up to so many full lists.
-    fn split(&mut self, most: usize) -> Lists {
-        let mut taken = Lists::new();
-        while taken.count < most
-            && let Some(list) = self.take_full()
-        {
-            taken.push(list);
+    /// Takes up to so many full lists: those that were put last, or first.
+    fn split(&mut self, most: usize, first: bool) -> Lists {
+        let (mut taken, lists) = (Lists::new(), self.lists);
+        let from = if first { 0 } else { lists.saturating_sub(most) };
+        self.lists = 0;
+        for (at, list) in self.full.into_iter().enumerate().take(lists) {
+            if at >= from && taken.count < most {
+                taken.push(list);
+            } else {
+                self.put_full(list);
+            }
         }
         taken
     }
 
     /// Takes all there is, the bucket too.
     pub(crate) fn take_all(&mut self) -> Lists {
-        let mut all = self.split(PLACES);
+        let mut all = self.split(PLACES, false);
         all.push(core::mem::take(&mut self.bucket));
         all
     }
@@ -278,6 +289,24 @@ mod tests {
         others.extend(global.take_all().iter());
         judge(&global, &others);
         assert_eq!(global.blocks(TARGET), 0);
+    }
+
+    /// A list that was put when the layer was empty goes below in the end.
+    #[test]
+    fn the_first_lists_do_not_stay() {
+        const TARGETS: Targets = Targets { blocks: 1, lists: GLOBAL_TARGET };
+        let mut memory = [[0u64; 2]; (RENEWED as usize + 2) * (GLOBAL_TARGET + 1)];
+        // SAFETY: each block is pushed once.
+        let lists =
+            memory.each_mut().map(|block| unsafe { List::EMPTY.push(NonNull::from(block).cast()) });
+        let mut global = Global::new();
+        // SAFETY: each list is put once.
+        lists.iter().for_each(|&list| _ = unsafe { global.put(list, TARGETS) });
+        let kept = &global.full[..global.lists];
+        assert!(
+            !kept.iter().any(|list| lists[..GLOBAL_TARGET].contains(list)),
+            "a first one stays"
+        );
     }
 
     /// Odd blocks are handed out when there is no full list.

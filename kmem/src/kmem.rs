@@ -201,8 +201,7 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
         if S::is_page(id) {
             // SAFETY: what the layers have of such a size is descriptors.
             let descriptor = unsafe { Descriptor::of_token(block) };
-            descriptor.hand_out();
-            return self.pages.address(descriptor.page());
+            return self.pages.address(descriptor.hand_out());
         }
         if let Some((page, _)) = self.pages.find(block.as_ptr()) {
             self.pages.descriptor(page.plus(1)).hand_out();
@@ -258,6 +257,12 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
     /// There is no such block in use, and nothing has changed.
     #[inline]
     pub(crate) fn paged_back(&self, id: SizeId, at: *mut u8) -> Result<NonNull<u8>, Misuse> {
+        if S::is_page(id)
+            && let Some((page, 0)) = self.pages.find(at)
+            && let Some(listed) = self.pages.descriptor(page).take_back_whole(id)
+        {
+            return Ok(listed);
+        }
         match look(&self.pages, at) {
             Some((Found::Slab(slab, found), offset)) if found == id => {
                 let mark = self.mark(slab, id, offset);
@@ -498,8 +503,10 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Below for Kmem<C, P, S, H> {
 
     unsafe fn put(&self, id: SizeId, lists: &Lists) {
         let Some(lock) = self.coalesce.get(id.index()) else { return };
+        let size = S::size(id);
         let mut misuse = |misuse| self.hooks.misuse(misuse);
-        for list in lists.iter() {
+        let mut left = lists.iter().peekable();
+        while left.peek().is_some() {
             let _guard = self.caches().guard();
             let cpu = self.caches().current();
             let mut layer = self.upper.locked(lock);
@@ -509,7 +516,9 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Below for Kmem<C, P, S, H> {
                     let counts = layer.counts_mut();
                     return whole::put(counts, (&self.pages, cpu), id, lists, &mut misuse);
                 }
-                layer.put(&self.pages, (id, S::size(id)), list, cpu, &mut misuse);
+                // A slab's worth of them, so that a slab whose blocks come together is looked up once.
+                let some = left.by_ref().take(size.blocks.div_ceil(size.target));
+                layer.put(&self.pages, (id, size), some, cpu, &mut misuse);
             }
         }
     }

@@ -107,10 +107,12 @@ impl List {
         list
     }
 
-    /// The list without the first block, if the second one lies so many bytes behind that.
+    /// The list without the first `blocks` blocks, if each of them but the first, and what is first then, lies so many bytes
+    /// behind the one before.
     #[inline]
-    pub(crate) fn behind(self, step: usize) -> List {
-        List(self.0.wrapping_add((step as u64) << ADDRESS_AT).wrapping_sub(1))
+    pub(crate) fn behind(self, step: usize, blocks: usize) -> List {
+        let one = ((step as u64) << ADDRESS_AT).wrapping_sub(1);
+        List(self.0.wrapping_add(one.wrapping_mul(blocks as u64)))
     }
 
     /// The list with one block more.

@@ -199,10 +199,24 @@ impl Descriptor {
         PageId((self.state.load(ORDERING) >> PAGE_AT) as u32)
     }
 
-    /// Says that a block of a page or more is handed out.
+    /// Says that a block of a page or more is handed out. The page, if it is a whole one.
     #[inline]
-    pub(crate) fn hand_out(&self) {
-        self.state.store(self.state.load(ORDERING) | OUT, ORDERING);
+    pub(crate) fn hand_out(&self) -> PageId {
+        let state = self.state.load(ORDERING);
+        self.state.store(state | OUT, ORDERING);
+        PageId((state >> PAGE_AT) as u32)
+    }
+
+    /// Says that a block of this size, which is this page, is free: what stands for it in the lists. `None`, and nothing has
+    /// changed, if there is no such block in use.
+    #[inline]
+    pub(crate) fn take_back_whole(&self, id: SizeId) -> Option<NonNull<u8>> {
+        let state = self.state.load(ORDERING);
+        let is_out = state & (OUT | FIXED) == OUT | KIND_SLAB << KIND_AT | (id.index() as u64 + 1);
+        is_out.then(|| {
+            self.state.store(state & !OUT, ORDERING);
+            self.token()
+        })
     }
 
     /// Says that it is free. False: it is so already.

@@ -50,19 +50,21 @@ pub(crate) unsafe fn split(list: List, bytes: usize, room: Room) -> Option<(Run,
         0
     };
     let most = beside.min(room.most - 1).min(rest.len());
-    let (mut last, mut more) = (first, 0);
-    while more < most {
+    // What the list behind the run is if the run goes on so, and where that ends.
+    let (mut last, mut expected, whole) = (first, rest, rest);
+    let end = rest.behind(step, most);
+    while expected != end {
         // SAFETY: the list is the caller's, and the block beside the last one of the run is the next one of it.
-        let found = unsafe {
+        rest = unsafe {
             last = last.byte_offset(step as isize);
             List::from_word(word::read(last.as_ptr().cast()))
         };
-        (more, rest) = (more + 1, rest.behind(step));
-        if found != rest {
-            rest = found;
+        expected = expected.behind(step, 1);
+        if rest != expected {
             break;
         }
     }
+    let more = whole.len() - expected.len();
     Some((Run { below: if is_down { more } else { 0 }, blocks: more + 1 }, rest))
 }
 

@@ -18,7 +18,7 @@
 //!
 //! So an allocation uses up what has memory before anything else gets some. If all addresses were online, the zone would
 //! go on to huge frames that nobody has touched while others are free: with all of memory freed and allocated in another
-//! size, 1.76 bytes were resident for each in use; it is 1.03 now.
+//! size, 1.76 bytes were resident for each in use; it is 1.01 now.
 //!
 //! *Progress*: an allocation is as the zone's, and lock-free. Growing and giving back are linear in the huge frames of
 //! the segment.
@@ -45,6 +45,8 @@ const SLOTS: usize = 64;
 /// There is one for each so many huge frames: two trees. A slot that finds each tree reserved by others takes frames from
 /// theirs, one by one, by a search through all slots: 10,000 instructions a frame.
 const OF_SLOT: usize = 2 * Base4K::TREE_HUGE;
+/// A huge frame of which fewer pages were ever used is not worth keeping when it is free.
+const NEW: usize = Base4K::HUGE_FRAMES / 2;
 /// Bits of a word.
 const WORD: usize = u64::BITS as usize;
 /// The bits of huge frames that a pair begins with.
@@ -134,14 +136,24 @@ impl Segment {
     /// # Safety
     /// As for [`Pages::free`].
     pub(crate) unsafe fn free(&self, first: PageId, count: usize, cpu: usize) {
-        for (word, bits) in self.used(first.0 as usize, count) {
-            // Mostly they were used before.
-            if word.load(Ordering::Relaxed) & bits != bits {
-                word.fetch_or(bits, Ordering::Relaxed);
-            }
-        }
+        self.used(first.0 as usize, count).for_each(|(word, bits)| set_used(word, bits));
         // SAFETY: as the caller says.
         unsafe { self.pages.free(first, count, self.slot(cpu)) };
+    }
+
+    /// Frees single pages, as [`Pages::free_some`] does.
+    ///
+    /// # Safety
+    /// As for [`Pages::free_some`].
+    pub(crate) unsafe fn free_some(&self, pages: &[PageId], cpu: usize) {
+        // Mostly they lie side by side.
+        for side in pages.chunk_by(|one, next| one.0 as usize / WORD == next.0 as usize / WORD) {
+            let bits = side.iter().fold(0, |bits, page| bits | 1 << (page.0 as usize % WORD));
+            let at = side.first().and_then(|page| self.used.get(page.0 as usize / WORD));
+            at.into_iter().for_each(|word| set_used(word, bits));
+        }
+        // SAFETY: as the caller says.
+        unsafe { self.pages.free_some(pages, self.slot(cpu)) };
     }
 
     /// Are pages zero that were allocated just now? The zone has whoever allocates them see what was done before they
@@ -247,6 +259,22 @@ impl Segment {
         given
     }
 
+    /// Gives back free huge frames of small pages, of most of which nothing was ever used. If the zone went on with one of
+    /// these while others are free, a program would have up to a huge frame more than it needs.
+    pub(crate) fn give_back_new(&self) {
+        let count_used = |huge| {
+            let used = self.used(huge << Base4K::HUGE_ORDER, Base4K::HUGE_FRAMES);
+            used.map(|(word, _)| word.load(Ordering::Relaxed).count_ones() as usize).sum::<usize>()
+        };
+        let is_new = |&huge: &usize| self.is_free(huge) && count_used(huge) < NEW;
+        let is_small = self.in_huge_pages.load(Ordering::Relaxed) == 0;
+        if is_small && self.resident().any(|huge| is_new(&huge)) {
+            let _given = self.given.take(system::wait);
+            self.resident().filter(is_new).map_while(|huge| self.give(huge)).for_each(drop);
+            self.set_slots();
+        }
+    }
+
     /// Gives a huge frame back, if it is free. `None`: the system does not take it, as the process has locked its memory.
     fn give(&self, huge: usize) -> Option<bool> {
         let zone = self.pages.zone();
@@ -280,5 +308,13 @@ impl Segment {
     pub(crate) unsafe fn unlock(&self) {
         // SAFETY: as the caller says.
         unsafe { self.given.let_go() };
+    }
+}
+
+/// Says of pages that they may hold something.
+fn set_used(word: &AtomicU64, bits: u64) {
+    // Mostly they did before.
+    if word.load(Ordering::Relaxed) & bits != bits {
+        word.fetch_or(bits, Ordering::Relaxed);
     }
 }

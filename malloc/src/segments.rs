@@ -32,6 +32,8 @@ const SEGMENTS: usize = 256;
 const LEAST: usize = 16 << 20;
 /// The first page's address is a multiple of this, so that the largest block of a zone is aligned to its size.
 const ALIGN: usize = 4 << 20;
+/// Pages that are freed at a time, each by itself.
+const SOME: usize = 32;
 /// Counters that keep CPUs apart.
 const COUNTERS: usize = 64;
 /// Each time that a counter has seen so many freed pages, 4 MiB, somebody looks what could be given back.
@@ -232,6 +234,7 @@ impl Segments {
         if all >= LOOK
             && let Some(_look) = self.look.try_take()
         {
+            self.segments().for_each(Segment::give_back_new);
             let counts = self.segments().map(Segment::count_resident);
             let (resident, free) = counts.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
             let keep = KEEP.max((resident - free) / KEEP_PART);
@@ -308,6 +311,25 @@ unsafe impl Pages for Segments {
             // SAFETY: as the caller says.
             unsafe { segment.free(PageId((page % SEGMENT) as u32), count, cpu) };
             self.count_freed(count, cpu);
+        }
+    }
+
+    unsafe fn free_some(&self, pages: &[PageId], cpu: usize) {
+        let segment_of = |page: &PageId| page.0 as usize / SEGMENT;
+        // Mostly all of them are of one segment.
+        for some in pages.chunk_by(|one, next| segment_of(one) == segment_of(next)) {
+            let Some(at) = some.first().map(segment_of) else { continue };
+            let mut own = [PageId(0); SOME];
+            for some in some.chunks(SOME) {
+                let pairs = own.iter_mut().zip(some);
+                pairs.for_each(|(own, page)| *own = PageId(page.0 - (at * SEGMENT) as u32));
+                if let (Some(segment), Some(own)) = (self.segments().nth(at), own.get(..some.len()))
+                {
+                    // SAFETY: as the caller says.
+                    unsafe { segment.free_some(own, cpu) };
+                }
+            }
+            self.count_freed(some.len(), cpu);
         }
     }
 

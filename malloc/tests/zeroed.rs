@@ -4,7 +4,7 @@ use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use woodlot_malloc::{alloc, alloc_zeroed, free, trim};
+use woodlot_malloc::{alloc, alloc_zeroed, flush, free, trim};
 
 const PAGE: usize = 4096;
 /// A block of so many bytes has huge frames to itself, which were the system's if they are free after a [`trim`].
@@ -79,5 +79,20 @@ fn what_comes_from_the_system_is_not_written_to() {
             assert!(bytes(block, count).iter().all(|&byte| byte == 0), "{count} {round}");
             free_dirty(block, count);
         }
+    }
+}
+
+/// Single pages are freed many at a time.
+#[test]
+fn what_single_pages_held_is_not_seen() {
+    const SPAN: usize = 64 << 10;
+    let _alone = alone();
+    trim(0);
+    let pages: Vec<_> = (0..4 * HUGE / PAGE).map(|_| alloc(PAGE).expect("memory")).collect();
+    pages.into_iter().for_each(|page| free_dirty(page, PAGE));
+    flush();
+    for _ in 0..2 * HUGE / SPAN {
+        let block = alloc_zeroed(SPAN, 16).expect("memory");
+        assert!(bytes(block, SPAN).iter().all(|&byte| byte == 0));
     }
 }
