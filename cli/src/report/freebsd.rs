@@ -15,8 +15,9 @@ use woodlot_bench::size::Size;
 use woodlot_bench::stacks::{Left, Shape, by_address, packed};
 #[cfg(target_os = "linux")]
 use woodlot_bench::wiring::{self, Way};
-use woodlot_frame::Base4K;
+use woodlot_frame::{Base4K, InitError};
 use woodlot_llfree::LLFree;
+use woodlot_rivals::LinuxBuddy;
 use woodlot_trace::{Trace, shipped};
 
 use crate::replay::{Options, Plan, Report, ZoneLayout, replay};
@@ -44,10 +45,12 @@ pub struct Built {
 pub struct Builds {
     /// Free blocks by order, before the first build and after it.
     pub free_blocks: [Vec<usize>; 2],
-    /// After each build, without a daemon.
+    /// After each build on LLFree, without a daemon.
     pub without: Vec<Built>,
     /// The same with one.
     pub with: Vec<Built>,
+    /// After each build on the rival like Linux's buddy, without a daemon.
+    pub buddy: Vec<Built>,
     /// How many huge frames could be free, were all frames that can move moved: with the daemon.
     pub possible: Vec<usize>,
     /// Frames that the daemon has moved in all builds.
@@ -166,18 +169,20 @@ fn builds(times: usize) -> Result<Builds, Failure> {
     let build = build.ok_or_else(|| failed(&"there is no build among the shipped traces"))?;
     let trace: Trace = build.trace().map_err(|error| failed(&error))?;
     let plan = || Plan::new(&trace, ZoneLayout::default(), 20_000);
-    let replayed = |plan: &Plan, compact| -> Result<Report, Failure> {
-        let options = Options { threads: false, compact, rounds: 0, base_frames: false };
-        let report = replay::<LLFree<Base4K>>(plan, options, &|_| {});
-        let report = report.map_err(|error| failed(&error))?;
+    let options = |compact| Options { threads: false, compact, rounds: 0, base_frames: false };
+    let checked = |report: Result<Report, _>| -> Result<Report, Failure> {
+        let report = report.map_err(|error: InitError| failed(&error))?;
         match report.defects().as_slice() {
             [] => Ok(report),
             wrong => Err(failed(&wrong.join(", "))),
         }
     };
+    let replayed =
+        |plan: &Plan, compact| checked(replay::<LLFree<Base4K>>(plan, options(compact), &|_| {}));
     let first = replayed(&plan(), false)?;
     let again = plan().again(times);
     let (without, with) = (replayed(&again, false)?, replayed(&again, true)?);
+    let buddy = checked(replay::<LinuxBuddy<Base4K>>(&again, options(false), &|_| {}))?;
     let built = |report: &Report| {
         let rows = report.rows.iter().map(|row| row.ours);
         rows.map(|ours| Built { free_huge: ours.free_huge, free_frames: ours.free_frames })
@@ -187,6 +192,7 @@ fn builds(times: usize) -> Result<Builds, Failure> {
         free_blocks: first.free_blocks,
         without: built(&without),
         with: built(&with),
+        buddy: built(&buddy),
         possible: with.rows.iter().filter_map(|row| row.possible).collect(),
         moves: with.compacted.map_or(0, |compacted| compacted.work.moves),
         frames: again.frames(),
