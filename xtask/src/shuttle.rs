@@ -1,6 +1,6 @@
 //! `cargo xtask shuttle`: random histories of whole allocators under shuttle's schedulers. What they
-//! do and what is judged: `checking/histories/`, `checking/kmem-histories/` for kmem, and `checking/compact-histories/`
-//! for compaction.
+//! do and what is judged: `checking/histories/`, `checking/kmem-histories/` for kmem, `checking/compact-histories/`
+//! for compaction, and `checking/domains-histories/` for memory that is added and removed.
 
 use std::process::Command;
 
@@ -26,9 +26,15 @@ pub struct Shuttle {
     /// Schedules of compaction [default: 10⁶; short 2000]
     #[arg(long)]
     compact: Option<usize>,
+<<<<<<< HEAD
     /// Only these histories
     #[arg(long, value_enum)]
     only: Option<Only>,
+=======
+    /// Schedules of memory that is added and removed [default: 10⁵; short 2000]
+    #[arg(long)]
+    hotplug: Option<usize>,
+>>>>>>> 79b5d01 (checking: histories of hotplug under shuttle: adds, removals and reclaims beside allocations and frees, with four seeded defects)
     /// Another seed gives other histories and schedules
     #[arg(long, default_value_t = SEED)]
     seed: u64,
@@ -44,6 +50,9 @@ pub struct Shuttle {
     /// Only the schedules of this history of compaction, as a failure printed it
     #[arg(long, value_name = "SEED")]
     compact_replay: Option<u64>,
+    /// Only the schedules of this history of memory that is added and removed, as a failure printed it
+    #[arg(long, value_name = "SEED")]
+    hotplug_replay: Option<u64>,
 }
 
 const SEED: u64 = 1;
@@ -64,18 +73,24 @@ impl From<Length> for Shuttle {
             deaths: None,
             kmem: None,
             compact: None,
+<<<<<<< HEAD
             only: None,
+=======
+            hotplug: None,
+>>>>>>> 79b5d01 (checking: histories of hotplug under shuttle: adds, removals and reclaims beside allocations and frees, with four seeded defects)
             seed: SEED,
             replay: None,
             deaths_replay: None,
             kmem_replay: None,
             compact_replay: None,
+            hotplug_replay: None,
         }
     }
 }
 
-/// Runs the histories of zones, of kmem and of compaction, or what is replayed.
+/// Runs the histories of zones, of kmem, of compaction and of hotplug, or what is replayed.
 pub fn shuttle(shuttle: &Shuttle) -> Result<Outcome, String> {
+<<<<<<< HEAD
     let replayed = match (&shuttle.replay, shuttle.deaths_replay, shuttle.kmem_replay) {
         (Some(_), ..) | (_, Some(_), _) => Some(Only::Zones),
         (.., Some(_)) => Some(Only::Kmem),
@@ -86,8 +101,20 @@ pub fn shuttle(shuttle: &Shuttle) -> Result<Outcome, String> {
         Some(Only::Kmem) => kmem(shuttle)?,
         Some(Only::Compact) => compact(shuttle)?,
         None => format!("{}; {}; {}", zones(shuttle)?, kmem(shuttle)?, compact(shuttle)?),
+=======
+    let of_zones = shuttle.replay.is_some() || shuttle.deaths_replay.is_some();
+    let subjects: [(bool, fn(&Shuttle) -> Result<String, String>); 4] = [
+        (of_zones, zones),
+        (shuttle.kmem_replay.is_some(), kmem),
+        (shuttle.compact_replay.is_some(), compact),
+        (shuttle.hotplug_replay.is_some(), hotplug),
+    ];
+    let figures: Result<Vec<String>, String> = match subjects.iter().find(|(replay, _)| *replay) {
+        Some((_, replay)) => replay(shuttle).map(|figures| vec![figures]),
+        None => subjects.iter().map(|(_, run)| run(shuttle)).collect(),
+>>>>>>> 79b5d01 (checking: histories of hotplug under shuttle: adds, removals and reclaims beside allocations and frees, with four seeded defects)
     };
-    Ok(Outcome::Ran(figures))
+    Ok(Outcome::Ran(figures?.join("; ")))
 }
 
 /// Histories of kmem, after the seeded defects.
@@ -100,6 +127,12 @@ fn kmem(shuttle: &Shuttle) -> Result<String, String> {
 fn compact(shuttle: &Shuttle) -> Result<String, String> {
     let schedules = shuttle.compact.unwrap_or(if shuttle.length.short { 2000 } else { 1_000_000 });
     of_package("woodlot-compact-histories", schedules, shuttle.seed, shuttle.compact_replay)
+}
+
+/// Histories of memory that is added and removed, after the seeded defects.
+fn hotplug(shuttle: &Shuttle) -> Result<String, String> {
+    let schedules = shuttle.hotplug.unwrap_or(if shuttle.length.short { 2000 } else { 100_000 });
+    of_package("woodlot-domains-histories", schedules, shuttle.seed, shuttle.hotplug_replay)
 }
 
 /// Runs the histories of one package, or what is replayed of them.
