@@ -17,7 +17,7 @@ use crate::shell::{capture_both, cargo, root, succeeds};
 const PROBE: &str = include_str!("report_probe.html");
 
 /// The sections that must be there, each with a figure or a table.
-const SECTIONS: [&str; 33] = [
+const SECTIONS: [&str; 35] = [
     "claims",
     "floor",
     "figure-5",
@@ -37,6 +37,8 @@ const SECTIONS: [&str; 33] = [
     "freebsd-figure-7",
     "freebsd-table-2",
     "freebsd-figure-5",
+    "churn",
+    "out-of-step",
     "kmem-section-4-1",
     "kmem-figure-7",
     "kmem-figure-9",

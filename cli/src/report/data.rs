@@ -17,6 +17,7 @@ use woodlot_bench::statistics::Summary;
 use super::freebsd::Freebsd;
 use super::heaps::Heaps;
 use super::kernel::Kernel;
+use super::load::Load;
 use super::scope::BURST_ORDER;
 
 /// The form of the file. Another number means that this program cannot read it.
@@ -205,6 +206,9 @@ pub struct Data {
     /// Heaps.
     #[serde(default)]
     pub heaps: Option<Heaps>,
+    /// What real load does.
+    #[serde(default)]
+    pub load: Option<Load>,
     /// What was measured inside a kernel, from files.
     #[serde(default)]
     pub kernel: Kernel,

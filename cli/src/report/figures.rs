@@ -12,6 +12,7 @@ use woodlot_bench::statistics::Summary;
 use super::beside::{self, Beside};
 use super::data::{Data, Replayed, Timed};
 use super::freebsd;
+use super::loaded;
 use super::papers;
 use super::scope::{BUDDIES, BURST_ORDER, BURSTS, ENGINES, LISTS};
 use super::section::{Plot, Section, Table, legend, table_of};
@@ -37,6 +38,7 @@ pub fn sections(data: &Data) -> Vec<Section> {
     ];
     sections.extend(data.batches.iter().map(batched));
     sections.extend(data.freebsd.iter().flat_map(freebsd::figures::sections));
+    sections.extend(data.load.iter().flat_map(loaded::sections));
     sections.extend(data.heaps.iter().flat_map(|heaps| heaps.sections(data.machine.cpus())));
     sections.extend(data.kernel.sections());
     sections

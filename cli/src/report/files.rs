@@ -22,7 +22,7 @@ pub const PAGE: &str = "index.html";
 const DATA: [&str; 4] = ["report.json", "times.csv", "frag.csv", "traces.csv"];
 /// What is drawn as a file of its own in every report, without its `.svg`. What was measured inside a
 /// kernel comes beside it.
-pub const FIGURES: [&str; 18] = [
+pub const FIGURES: [&str; 19] = [
     "figure-5",
     "figure-6",
     "figure-7",
@@ -35,6 +35,7 @@ pub const FIGURES: [&str; 18] = [
     "traces",
     "freebsd-figure-6",
     "freebsd-figure-7",
+    "churn",
     "kmem-figure-7",
     "kmem-figure-9",
     "kmem-section-5-5",

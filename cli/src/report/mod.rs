@@ -9,7 +9,8 @@
 //!
 //! Above all of them stand `scope` (who is compared, at what), `words` (numbers as people read them) and
 //! `papers` (what the papers give). What was measured in a kernel (`kernel`) is a part of the data, and so is
-//! what was measured of heaps (`heaps`), which has figures and claims of its own.
+//! what was measured of heaps (`heaps`), which has figures and claims of its own; what
+//! real load does (`load`) has figures of its own (`loaded`).
 
 mod beside;
 mod claims;
@@ -21,6 +22,8 @@ mod files;
 mod freebsd;
 mod heaps;
 mod kernel;
+mod load;
+mod loaded;
 mod page;
 mod papers;
 mod scope;

@@ -27,6 +27,7 @@ use super::data::{
 use super::freebsd;
 use super::heaps;
 use super::kernel::Kernel;
+use super::load::measure_load;
 use super::papers;
 use super::scope::{BUDDIES, BURST_ORDER, BURSTS, ENGINES, LISTS, thread_counts};
 use super::words::threads_of;
@@ -217,11 +218,13 @@ pub fn run(form: Form) -> Result<Data, Failure> {
         batches: None,
         freebsd: None,
         heaps: None,
+        load: None,
         kernel: Kernel::default(),
         missing: Vec::new(),
     };
     times(&mut data, &scale, &groups(&scale, cpus));
     fragment(&mut data, &scale);
+    real_load(&mut data, &scale);
     disperse(&mut data, &scale);
     open_again(&mut data, &scale);
     kill(&mut data, &scale);
@@ -284,6 +287,16 @@ fn add(data: &mut Data, run: &Run) {
             })),
         }
     }
+}
+
+/// Churn, and threads that are not in step.
+fn real_load(data: &mut Data, scale: &Scale) {
+    let bar = progress("load", 1);
+    begin(&bar, "churn, and threads out of step");
+    let options = Options { repetitions: scale.repetitions, seed: 1, floor_rounds: 1 };
+    let (memory, operations) = (scale.memory, scale.operations);
+    data.load = Some(measure_load((memory, operations), options, &mut data.missing));
+    bar.finish_and_clear();
 }
 
 fn fragment(data: &mut Data, scale: &Scale) {
