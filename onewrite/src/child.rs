@@ -94,7 +94,13 @@ pub(crate) const fn with(states: u64, row: usize, state: u64) -> u64 {
 /// The first of the aligned runs of 2^`k` rows that are free: a look at all rows at once.
 #[inline(always)]
 pub(crate) fn free_run<G: Rows>(states: u64, k: u32) -> Option<Part> {
+    if 1 << k == G::ROWS {
+        return (states == 0).then(Part::whole::<G>);
+    }
     let free = !(states | states >> 1) & Part::whole::<G>().all(1);
+    if free == 0 {
+        return None;
+    }
     let runs = (0..k).fold(free, |runs, half| runs & runs >> (2 << half));
     let runs = runs & ALIGNED.get(k as usize).copied().unwrap_or(1);
     (runs != 0).then(|| Part { first: (runs.trailing_zeros() / 2) as usize, count: 1 << k })

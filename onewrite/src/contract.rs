@@ -110,13 +110,30 @@ impl<G: Geometry> OneWrite<'_, G> {
         if slot.0 < self.zone.slots { Ok(()) } else { Err(BadSlot(slot)) }
     }
 
+    #[inline(always)]
+    fn free_bits_at(&self, row: usize, at: usize, order: u32) -> Result<(), Refusal> {
+        let bits = self.give_bits(row, at, order)?;
+        self.freed_bits(row, bits, at, order);
+        Ok(())
+    }
+
+    /// A block of `order`, below a row's: its row, and where in it.
+    #[inline(always)]
+    fn alloc_bits(&self, order: u32, slot: usize) -> Option<(usize, usize)> {
+        let row = self.slots.row(slot);
+        let here = self.take_in_row(row, order).map(|at| (row, at));
+        let (row, at) = here.or_else(|| self.find_bits(order, slot))?;
+        self.count_bits(row, at, order, true);
+        Some((row, at))
+    }
+
     /// After a free of a block of a row, which has these bits now.
     #[inline(always)]
     fn freed_bits(&self, row: usize, bits: u64, at: usize, order: u32) {
         self.count_bits(row, at, order, false);
         let child = row / G::ROWS;
         if bits == G::ALL {
-            return self.can_be_had_whole(child);
+            return self.row_can_be_had(row);
         }
         self.can_be_had_singly(child, bits);
         self.look_for_riches(child, bits, at, order);
@@ -164,11 +181,11 @@ impl<G: Geometry> FrameAllocator for OneWrite<'_, G> {
         }
         let frame = match place {
             Place::Anywhere if log < G::ROW_ORDER => {
-                let row = self.slots.row(slot.0);
-                let here = self.take_in_row(row, log).map(|at| (row, at));
-                let found = here.or_else(|| self.find_bits(log, slot.0));
+                // Compiled for single frames, too.
+                let single = log == 0;
+                let found =
+                    if single { self.alloc_bits(0, slot.0) } else { self.alloc_bits(log, slot.0) };
                 let (row, at) = found.ok_or(AllocError::OutOfMemory)?;
-                self.count_bits(row, at, log, true);
                 FrameId(self.ground.base + (row << G::ROW_ORDER) + at)
             }
             Place::Anywhere => {
@@ -192,9 +209,9 @@ impl<G: Geometry> FrameAllocator for OneWrite<'_, G> {
         self.check_slot(slot).map_err(|BadSlot(slot)| FreeError::BadSlot(slot))?;
         let log = u32::from(order.0);
         match self.block(frame, order)? {
-            Block::Bits(row, at) => {
-                self.give_bits(row, at, log).map(|bits| self.freed_bits(row, bits, at, log))
-            }
+            // Compiled for single frames, too.
+            Block::Bits(row, at) if log == 0 => self.free_bits_at(row, at, 0),
+            Block::Bits(row, at) => self.free_bits_at(row, at, log),
             Block::Rows(child, part) => self.give_rows(child, part),
             Block::Pair(child) => self.give_pair(child),
         }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   a byte for each child       bits 0–5   no row of it that is in use in part has a block of this order
-//!                               bit  6     rich: a row of it has room worth a visit
+//!                               bit  6     rich: it has holes worth a visit
 //!   a word for each tree        bits 0–12  none of its children has a block of this order: below a row's order, of a row
 //!                                          in use in part; from there on, of whole rows, open or not
 //!                               bit 14     a slot allocates here
@@ -15,8 +15,8 @@
 //!    it back where that was wrong. Who frees changes the bits, then loads the hint, and takes it back. Of the
 //!    two one sees what the other has written, since all these accesses are sequentially consistent (`words.rs`). The
 //!    same holds between a child's byte and its tree's word.
-//! 2. *Rich, and the use, decide only where is looked first.* A hole in a full child is not worth a search. Most of them have
-//!    company when the next is looked for: [`RICH_FRAMES`] in a row.
+//! 2. *Rich, unbroken, and the use decide only where is looked first.* A hole in a full child is not worth a search: it waits
+//!    until it has company, a 32nd of the child.
 //!
 //! The use is a sample, by position: for single frames the allocated frame [`SAMPLE`](Rows::SAMPLE) of each open row; for whole rows
 //! the row [`row_sample`] of each child whose number is 3 modulo 8, which stands for all rows of the eight. What is
@@ -30,19 +30,21 @@ use crate::child::{self, OPEN, Part, TAKEN};
 use crate::row::{self, Rows};
 use crate::words::{load, load_byte};
 
-/// A child's or tree's bit: worth a visit. A child's byte has it as its bit 6.
-pub(crate) const RICH: u64 = 1 << 15;
+/// A tree's bit: one of its children is worth a visit; and a child's.
+const RICH: u64 = 1 << 15;
 const RICH_CHILD: u8 = 1 << 6;
 /// A tree's bit: a slot allocates here.
 const IN_USE: u64 = 1 << 14;
-/// The orders that whole rows serve begin with that of a row, at most 6; those below have bits of their own.
-const ORDERS: u64 = (1 << 13) - 1;
+/// Where a tree's bits begin that say that no child in use in part has whole rows: one for each order below a huge frame's.
+const UNBROKEN: u32 = 16;
 /// Where a tree's use begins.
 const USE: u32 = 32;
-/// The fewest free frames of a row that make it rich, at most: of a small row it is a quarter. Fewer, and the holes
-/// that frees leave are hunted one by one; more, and free huge frames are broken instead.
-const RICH_FRAMES: u32 = 16;
-/// A row is looked at when a block is freed that has a frame of this number modulo 8: one free in eight looks.
+/// A child is rich when a 32nd of it are holes, 16 frames of 512. Fewer, and the holes that frees leave are hunted one by
+/// one; more, and free huge frames are broken instead.
+const RICH_SHARE: usize = 32;
+/// Trees between which a search chooses, at most.
+const CANDIDATES: usize = 8;
+/// A child is looked at when a block is freed that has a frame of this number modulo 8: one free in eight looks.
 const LOOK: usize = 5;
 /// The children that stand for their neighbours.
 const STANDS_FOR: usize = 8;
@@ -96,32 +98,78 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// After rows of a child have become free.
     #[inline(always)]
     pub(crate) fn can_be_had_whole(&self, child: usize) {
-        if self.tree(child / G::TREE) & Self::orders_from(G::ROW_ORDER) != 0 {
-            let states = self.whole_states(child);
-            let runs = (G::ROW_ORDER..=G::HUGE_ORDER)
-                .filter(|order| child::free_run::<G>(states, order - G::ROW_ORDER).is_some());
-            let orders = runs.fold(0, |orders, order| orders | 1 << order);
-            let pair = u64::from(self.is_free_pair(child & !1));
-            self.tree_has(child / G::TREE, orders | pair << G::MAX_ORDER);
+        let unbroken = from_order(UNBROKEN, UNBROKEN + G::HUGE_ORDER - G::ROW_ORDER);
+        let said = self.tree(child / G::TREE) & (Self::orders_from(G::ROW_ORDER) | unbroken);
+        if said != 0 {
+            self.has_whole(child, said);
         }
+    }
+
+    /// After a row has become free: its neighbour must be, too, if the tree's word speaks only of more than a row.
+    #[inline(always)]
+    pub(crate) fn row_can_be_had(&self, row: usize) {
+        let single = 1 << G::ROW_ORDER | 1 << UNBROKEN;
+        if self.tree(row / G::ROWS / G::TREE) & single != 0
+            || G::ROWS == 1
+            || self.free_bits(row ^ 1) == G::ALL
+        {
+            self.can_be_had_whole(row / G::ROWS);
+        }
+    }
+
+    /// Takes back what a tree's word says, these bits, and is not so of a child.
+    #[inline(never)]
+    fn has_whole(&self, child: usize, said: u64) {
+        let states = self.whole_states(child);
+        let free = child::free_run::<G>(states, G::HUGE_ORDER - G::ROW_ORDER).is_some();
+        let broken = |order| if free { 0 } else { said >> (UNBROKEN + order - G::ROW_ORDER) };
+        let runs = (G::ROW_ORDER..=G::HUGE_ORDER)
+            .filter(|&order| (said >> order | broken(order)) & 1 != 0)
+            .filter(|order| child::free_run::<G>(states, order - G::ROW_ORDER).is_some());
+        let orders = runs.fold(0, |orders, order| orders | 1 << order);
+        let pair = free && said >> G::MAX_ORDER & 1 != 0 && self.is_free_pair(child & !1);
+        let parts = if free { 0 } else { orders >> G::ROW_ORDER };
+        let all = orders | u64::from(pair) << G::MAX_ORDER | parts << UNBROKEN;
+        self.tree_has(child / G::TREE, all & said);
     }
 
     /// Takes back that a tree has no blocks of some orders.
     fn tree_has(&self, tree: usize, orders: u64) {
-        if self.tree(tree) & orders & ORDERS != 0 {
+        if self.tree(tree) & orders != 0 {
             self.trees.get(tree).into_iter().for_each(|word| _ = word.fetch_and(!orders, SeqCst));
+            if self.is_rich_tree(tree) {
+                self.slots.set_rich(orders & from_order(0, G::ROW_ORDER));
+            }
         }
     }
 
-    /// After a free of the block of `order`, below a row's, at `at`: is its row worth a visit now?
+    /// After a free of the block of `order`, below a row's, at `at`: is its child worth a visit now?
     #[inline(always)]
     pub(crate) fn look_for_riches(&self, child: usize, bits: u64, at: usize, order: u32) {
-        if (at & 7 ^ LOOK) >> order == 0
-            && self.hint(child) & RICH_CHILD == 0
-            && bits.count_ones() >= RICH_FRAMES.min(G::ROW_FRAMES as u32 / 4)
-        {
+        // A row with one hole is not worth the look, either.
+        let several = bits & bits.wrapping_sub(1) != 0;
+        if (at & 7 ^ LOOK) >> order == 0 && several && self.hint(child) & RICH_CHILD == 0 {
+            self.count_holes(child);
+        }
+    }
+
+    #[inline(never)]
+    fn count_holes(&self, child: usize) {
+        if Self::are_worth(self.holes(child)) {
             self.is_rich(child);
         }
+    }
+
+    /// The bits of a child's rows that are in use in part.
+    fn holes(&self, child: usize) -> impl Iterator<Item = u64> {
+        let rows = child * G::ROWS..(child + 1) * G::ROWS;
+        rows.map(|row| self.bits(row)).filter(|&bits| bits != 0 && bits != G::ALL)
+    }
+
+    /// Are these holes worth a visit?
+    fn are_worth(holes: impl Iterator<Item = u64>) -> bool {
+        let frames = holes.map(|bits| bits.count_ones() as usize).sum::<usize>();
+        frames >= G::HUGE_FRAMES / RICH_SHARE
     }
 
     #[cold]
@@ -132,6 +180,7 @@ impl<G: Geometry> OneWrite<'_, G> {
             let word = self.trees.get(child / G::TREE).into_iter();
             word.for_each(|word| _ = word.fetch_or(RICH, SeqCst));
         }
+        self.slots.set_rich(from_order(0, G::ROW_ORDER));
     }
 
     // ---- Nothing is free ----
@@ -142,6 +191,10 @@ impl<G: Geometry> OneWrite<'_, G> {
         self.hint(child) & 1 << order == 0
     }
 
+    pub(crate) fn is_rich_tree(&self, tree: usize) -> bool {
+        self.tree(tree) & RICH != 0
+    }
+
     pub(crate) fn is_rich_child(&self, child: usize) -> bool {
         self.hint(child) & RICH_CHILD != 0
     }
@@ -149,15 +202,12 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// A search has found no block of `order`, below a row's, in a child.
     pub(crate) fn child_has_none(&self, child: usize, order: u32) {
         let Some(hint) = self.hints.get(child) else { return };
-        let rich = if order == 0 { RICH_CHILD } else { 0 };
         let _ = hint.fetch_or(Self::orders_from(order) as u8, SeqCst);
-        if load_byte(Some(hint)) & rich != 0 {
-            let _ = hint.fetch_and(!rich, SeqCst);
+        let holes = || self.holes(child);
+        if load_byte(Some(hint)) & RICH_CHILD != 0 && !Self::are_worth(holes()) {
+            let _ = hint.fetch_and(!RICH_CHILD, SeqCst);
         }
-        let states = self.states(child);
-        let open = (0..G::ROWS).filter(|&row| child::state(states, row) == OPEN);
-        let bits = open.map(|row| self.bits(child * G::ROWS + row)).filter(|&bits| bits != G::ALL);
-        let found = bits.fold(0, |found, bits| found | row::orders(bits));
+        let found = holes().fold(0, |found, bits| found | row::orders(bits));
         if found & Self::orders_from(order) != 0 {
             self.not_none(child, found);
         }
@@ -169,11 +219,20 @@ impl<G: Geometry> OneWrite<'_, G> {
         self.trees.get(tree).into_iter().for_each(|word| _ = word.fetch_or(orders, SeqCst));
         if order >= G::ROW_ORDER {
             // Whoever frees rows loads the tree's word afterwards; this looks at all that was freed before.
-            self.children_of(tree).for_each(|child| self.can_be_had_whole(child));
+            let has = |&child: &usize| self.has_rows(child, order);
+            self.children_of(tree).filter(has).for_each(|child| self.can_be_had_whole(child));
             return;
         }
         let none = self.children_of(tree).fold(!0, |none, child| none & self.hint(child));
         self.tree_has(tree, orders & !u64::from(none));
+    }
+
+    /// Has a child a free block of `order`, at least a row's; or begins a pair with it?
+    pub(crate) fn has_rows(&self, child: usize, order: u32) -> bool {
+        if order > G::HUGE_ORDER {
+            return child.is_multiple_of(2) && self.is_free_pair(child);
+        }
+        child::free_run::<G>(self.whole_states(child), order - G::ROW_ORDER).is_some()
     }
 
     /// A search has found no child of a tree rich.
@@ -193,19 +252,46 @@ impl<G: Geometry> OneWrite<'_, G> {
         first..(first + G::TREE).min(self.children.len())
     }
 
-    /// The most used of the trees that may have a block of `order`, and that are rich, if that is asked for; those in
-    /// which a slot allocates last. The most used keep what is free in large blocks, where those with
-    /// the fewest holes do not.
-    pub(crate) fn choose(&self, order: u32, rich: bool) -> Option<usize> {
+    /// A tree that may have a block of `order`, and that is rich, if that is asked for: of the next few from `from` on the most
+    /// used; of those in which a slot allocates only if there is no other. The most used keep what is free in large blocks,
+    /// where those with the fewest holes do not.
+    pub(crate) fn choose(&self, order: u32, rich: bool, from: usize) -> Option<usize> {
         let must = if rich { RICH } else { 0 };
-        let trees = (0..self.trees.len()).map(|tree| (tree, self.tree(tree)));
-        let fit = trees.filter(|&(_, word)| word & 1 << order == 0 && word & must == must);
-        let score = |word: u64| (word & IN_USE == 0, (word >> USE) as i32);
+        let (before, after) = self.trees.split_at_checked(from).unwrap_or_default();
+        let words = after.iter().zip(from..).chain(before.iter().zip(0..));
+        let words = words.map(|(word, tree)| (tree, load(Some(word))));
+        let fit = words.filter(|&(_, word)| word & 1 << order == 0 && word & must == must);
+        let unbroken =
+            u64::from(order >= G::ROW_ORDER) << (UNBROKEN + order.saturating_sub(G::ROW_ORDER));
+        let score = |word: u64| (word & IN_USE == 0, word & unbroken == 0, (word >> USE) as i32);
         let best = |best: Option<(usize, u64)>, next: (usize, u64)| match best {
             Some(best) if score(best.1) >= score(next.1) => Some(best),
             _ => Some(next),
         };
-        fit.fold(None, best).map(|(tree, _)| tree)
+        // A free huge frame is as good as another.
+        let few = if order < G::HUGE_ORDER { CANDIDATES } else { 1 };
+        fit.take(few).fold(None, best).map(|(tree, _)| tree)
+    }
+
+    /// The same of rich trees; where the zone has none, it says so.
+    pub(crate) fn choose_rich(&self, order: u32, from: usize) -> Option<usize> {
+        self.slots.set_poor(1 << order);
+        let found = self.choose(order, true, from);
+        if found.is_some() {
+            self.slots.set_rich(1 << order);
+        }
+        found
+    }
+
+    /// Are there children of a tree that are in use in part, and have a block of `order`, at least a row's? No is but a hint.
+    pub(crate) fn may_be_broken(&self, tree: usize, order: u32) -> bool {
+        order < G::HUGE_ORDER && self.tree(tree) & 1 << (UNBROKEN + order - G::ROW_ORDER) == 0
+    }
+
+    /// A search has found none.
+    pub(crate) fn is_unbroken(&self, tree: usize, order: u32) {
+        let bit = 1 << (UNBROKEN + order - G::ROW_ORDER);
+        self.trees.get(tree).into_iter().for_each(|word| _ = word.fetch_or(bit, SeqCst));
     }
 
     /// A slot leaves a tree for another.

@@ -231,10 +231,19 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// Takes the first free run of 2^`k` rows of a huge frame: one write, and what it takes to close open rows.
     #[inline(always)]
     pub(crate) fn take_rows(&self, child: usize, k: u32) -> Option<Part> {
-        self.take_closed(child, k).or_else(|| self.take_empty(child, k))
+        let word = self.children.get(child)?;
+        let mut states = load(Some(word));
+        while let Some(part) = child::free_run::<G>(states, k) {
+            match swap(word, states, part.with(states, TAKEN)) {
+                Ok(()) => return Some(part),
+                Err(now) => states = now,
+            }
+        }
+        if child::open_rows(states) == 0 { None } else { self.take_empty(child, k) }
     }
 
-    /// The same after rows were closed.
+    /// The same where rows are open.
+    #[inline(never)]
     fn take_empty(&self, child: usize, k: u32) -> Option<Part> {
         while let Some(part) = child::free_run::<G>(self.whole_states(child), k) {
             if self.turn_free(child, part, TAKEN) {
@@ -242,19 +251,6 @@ impl<G: Geometry> OneWrite<'_, G> {
             }
         }
         None
-    }
-
-    #[inline(always)]
-    fn take_closed(&self, child: usize, k: u32) -> Option<Part> {
-        let word = self.children.get(child)?;
-        let mut states = load(Some(word));
-        loop {
-            let part = child::free_run::<G>(states, k)?;
-            match swap(word, states, part.with(states, TAKEN)) {
-                Ok(()) => return Some(part),
-                Err(now) => states = now,
-            }
-        }
     }
 
     /// Turns rows that are all in the state `from` to the state `to`: one write.

@@ -48,7 +48,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     pub(crate) fn find_bits(&self, order: u32, slot: usize) -> Option<(usize, usize)> {
         let child = self.slots.row(slot) / G::ROWS;
         let (row, at) = self
-            .take_in_child(child, order)
+            .take_hole(child, order)
             .or_else(|| self.take_in_rich(child, order))
             .or_else(|| self.break_in_child(child, order))
             .or_else(|| self.break_in_trees(child, order))
@@ -64,11 +64,20 @@ impl<G: Geometry> OneWrite<'_, G> {
         self.slots.set_row(slot, row);
     }
 
-    /// From a row of a child that is in use in part.
+    /// From a row of a child that is in use in part, unless a hint says that there is none.
     fn take_in_child(&self, child: usize, order: u32) -> Option<(usize, usize)> {
         if !self.may_have(child, order) {
             return None;
         }
+        let found = self.take_hole(child, order);
+        if found.is_none() {
+            self.child_has_none(child, order);
+        }
+        found
+    }
+
+    /// From a row of a child that is in use in part.
+    fn take_hole(&self, child: usize, order: u32) -> Option<(usize, usize)> {
         let mut open = child::open_rows(self.states(child));
         while open != 0 {
             let row = child * G::ROWS + (open.trailing_zeros() / 2) as usize;
@@ -79,25 +88,29 @@ impl<G: Geometry> OneWrite<'_, G> {
             }
             open &= open - 1;
         }
-        self.child_has_none(child, order);
         None
     }
 
     /// From a child with holes that are worth it: of this child's tree, then of others.
     fn take_in_rich(&self, child: usize, order: u32) -> Option<(usize, usize)> {
+        if !self.slots.is_rich(order) {
+            return None;
+        }
         let mut tree = child / G::TREE;
         for _ in 0..=self.trees.len() {
-            // A larger block finds no use in what makes a child rich, but in the trees.
-            let mut rich = self.children_of(tree).filter(|&c| order > 0 || self.is_rich_child(c));
-            if let Some(found) = rich.find_map(|child| self.take_in_child(child, order)) {
-                return Some(found);
-            }
-            if order == 0 {
+            if self.is_rich_tree(tree) {
+                // A larger block finds no use in what makes a child rich, but in the tree.
+                let rich = |&child: &usize| order > 0 || self.is_rich_child(child);
+                let mut rich = self.children_of(tree).filter(rich);
+                if let Some(found) = rich.find_map(|child| self.take_in_child(child, order)) {
+                    return Some(found);
+                }
+                if order > 0 {
+                    self.tree_has_none(tree, order);
+                }
                 self.tree_is_poor(tree);
-            } else {
-                self.tree_has_none(tree, order);
             }
-            tree = self.choose(order, true)?;
+            tree = self.choose_rich(order, tree)?;
         }
         None
     }
@@ -118,15 +131,33 @@ impl<G: Geometry> OneWrite<'_, G> {
     }
 
     /// From a free row of any child: of this child's tree, then of others.
-    fn break_in_trees(&self, mut child: usize, order: u32) -> Option<(usize, usize)> {
+    fn break_in_trees(&self, child: usize, order: u32) -> Option<(usize, usize)> {
+        self.in_trees(child, G::ROW_ORDER, |child| self.break_in_child(child, order))
+    }
+
+    /// Takes what there is of blocks of `order`, at least a row's: of children of this child's tree that are in use in part,
+    /// then of all its children, then of other trees.
+    fn in_trees<T>(
+        &self,
+        mut child: usize,
+        order: u32,
+        take: impl Fn(usize) -> Option<T>,
+    ) -> Option<T> {
         for _ in 0..=self.trees.len() {
             let tree = child / G::TREE;
-            let mut children = self.broken_from(child).chain(self.from(child));
-            if let Some(found) = children.find_map(|child| self.break_in_child(child, order)) {
-                return Some(found);
+            if self.may_be_broken(tree, order) {
+                let found = self.broken_from(child).find_map(&take);
+                if found.is_some() {
+                    return found;
+                }
+                self.is_unbroken(tree, order);
             }
-            self.tree_has_none(tree, G::ROW_ORDER);
-            child = self.choose(G::ROW_ORDER, false)? * G::TREE;
+            let found = self.from(child).find_map(&take);
+            if found.is_some() {
+                return found;
+            }
+            self.tree_has_none(tree, order);
+            child = self.choose(order, false, tree)? * G::TREE;
         }
         None
     }
@@ -145,7 +176,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// From any row that is in use in part.
     fn take_anywhere(&self, order: u32) -> Option<(usize, usize)> {
         for _ in 0..=self.trees.len() {
-            let tree = self.choose(order, false)?;
+            let tree = self.choose(order, false, 0)?;
             let mut children = self.children_of(tree);
             if let Some(found) = children.find_map(|child| self.take_in_child(child, order)) {
                 return Some(found);
@@ -167,24 +198,9 @@ impl<G: Geometry> OneWrite<'_, G> {
     #[cold]
     #[inline(never)]
     fn find_whole(&self, child: usize, order: u32, slot: usize) -> Option<Found> {
-        let found = self.search_whole(child, order)?;
+        let found = self.in_trees(child, order, |child| self.take_whole(child, order))?;
         self.slots.set_child(slot, found.child);
         Some(found)
-    }
-
-    fn search_whole(&self, mut child: usize, order: u32) -> Option<Found> {
-        for _ in 0..=self.trees.len() {
-            let tree = child / G::TREE;
-            let take = |child| self.take_whole(child, order);
-            let small = order < G::HUGE_ORDER;
-            let broken = || small.then(|| self.broken_from(child).find_map(take)).flatten();
-            if let Some(found) = broken().or_else(|| self.from(child).find_map(take)) {
-                return Some(found);
-            }
-            self.tree_has_none(tree, order);
-            child = self.choose(order, false)? * G::TREE;
-        }
-        None
     }
 
     /// From a child, or of the largest order a pair that begins with it.
@@ -195,7 +211,7 @@ impl<G: Geometry> OneWrite<'_, G> {
             self.count_rows(child, part, 0, true);
             return Some(Found { child, offset: part.first << G::ROW_ORDER });
         }
-        if child % 2 != 0 || !self.take_pair(child) {
+        if !child.is_multiple_of(2) || !self.take_pair(child) {
             return None;
         }
         self.count_pair(child);
@@ -210,12 +226,7 @@ impl<G: Geometry> OneWrite<'_, G> {
             return self.has(G::ROW_ORDER)
                 || self.visit(order, |child| self.has_hole(child, order));
         }
-        self.visit(order, |child| match order - G::ROW_ORDER {
-            k if order <= G::HUGE_ORDER => {
-                child::free_run::<G>(self.whole_states(child), k).is_some()
-            }
-            _ => child % 2 == 0 && self.is_free_pair(child),
-        })
+        self.visit(order, |child| self.has_rows(child, order))
     }
 
     /// Has a child a row with a free block of `order`?

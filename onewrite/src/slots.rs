@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   one cache line for each slot, and one for the zone:
-//!   ┌─────┬───────┬───────┬─────────────┐
-//!   │ row │ child │ count │   unused    │
-//!   └─────┴───────┴───────┴─────────────┘
+//!   ┌─────┬───────┬───────┬──────┬─────────────┐
+//!   │ row │ child │ count │ rich │   unused    │
+//!   └─────┴───────┴───────┴──────┴─────────────┘
 //! ```
 //!
 //! * *row*: the row from which the slot takes blocks below a row's order. Any value will do.
@@ -12,6 +12,7 @@
 //! * *count*: the frames that the slot has freed less those it has allocated, modulo 2^64. It is loaded and stored, which
 //!   costs no atomic operation; if two calls use one slot at once, the share of one may be lost. The zone's count is
 //!   added to by offline and online, and by whoever counts the frames themselves.
+//! * *rich*: of the zone's line only: a bit for each order, 0 where no tree is worth a visit for it (`hints.rs`).
 
 use woodlot_frame::atomics::{AtomicU64, Ordering::Relaxed};
 
@@ -21,6 +22,7 @@ const LINE: usize = 8;
 const ROW: usize = 0;
 const CHILD: usize = 1;
 const COUNT: usize = 2;
+const RICH: usize = 3;
 
 /// The lines of all slots, and the zone's behind them.
 pub(crate) struct Slots<'a>(pub(crate) &'a [AtomicU64]);
@@ -73,6 +75,24 @@ impl Slots<'_> {
     pub(crate) fn set_child(&self, slot: usize, child: usize) {
         let word = self.word(slot, CHILD).into_iter();
         word.for_each(|word| word.store(child as u64, Relaxed));
+    }
+
+    /// May a rich tree of the zone have a block of this order?
+    pub(crate) fn is_rich(&self, order: u32) -> bool {
+        self.word(self.len(), RICH).is_some_and(|word| word.load(Relaxed) & 1 << order != 0)
+    }
+
+    /// There may be one of each of these orders.
+    pub(crate) fn set_rich(&self, orders: u64) {
+        let word = self.word(self.len(), RICH).into_iter();
+        let changed = word.filter(|word| word.load(Relaxed) & orders != orders);
+        changed.for_each(|word| _ = word.fetch_or(orders, Relaxed));
+    }
+
+    /// There is none.
+    pub(crate) fn set_poor(&self, orders: u64) {
+        let word = self.word(self.len(), RICH).into_iter();
+        word.for_each(|word| _ = word.fetch_and(!orders, Relaxed));
     }
 
     /// Counts frames that a call on this slot has freed, or allocated (negative).

@@ -27,11 +27,12 @@ use serde::Deserialize;
 use crate::shell::root;
 
 /// The tables, by the crate that is changed.
-const TABLES: [&str; 14] = [
+const TABLES: [&str; 15] = [
     "xtask/src/mutants/frame.toml",
     "xtask/src/mutants/llfree.toml",
     "xtask/src/mutants/llfree_isolation.toml",
     "xtask/src/mutants/nbbs.toml",
+    "xtask/src/mutants/onewrite.toml",
     "xtask/src/mutants/zone.toml",
     "xtask/src/mutants/pool.toml",
     "xtask/src/mutants/domains.toml",
