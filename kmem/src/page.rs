@@ -147,6 +147,36 @@ impl Descriptor {
         }
     }
 
+    /// Makes descriptors of pages that nobody has, in memory with any contents.
+    ///
+    /// # Safety
+    /// The memory has room for so many, and is the caller's.
+    #[cfg(not(any(woodlot_loom, woodlot_explore)))]
+    pub(crate) unsafe fn init(first: NonNull<Descriptor>, count: usize) {
+        // SAFETY: as the caller says, and all zero is such a descriptor.
+        unsafe { first.write_bytes(0, count) };
+    }
+
+    /// The same for atomics of loom, whose zero is not all zero.
+    ///
+    /// # Safety
+    /// As above.
+    #[cfg(woodlot_loom)]
+    pub(crate) unsafe fn init(first: NonNull<Descriptor>, count: usize) {
+        // SAFETY: as the caller says.
+        (0..count).for_each(|at| unsafe { first.add(at).write(Descriptor::default()) });
+    }
+
+    /// The same for the explorer, whose states have what was there before.
+    ///
+    /// # Safety
+    /// As above.
+    #[cfg(woodlot_explore)]
+    pub(crate) unsafe fn init(first: NonNull<Descriptor>, count: usize) {
+        // SAFETY: as the caller says, and any contents are a descriptor.
+        (0..count).for_each(|at| unsafe { first.add(at).as_ref().set(Kind::None) });
+    }
+
     /// Where the byte with the size of a slab's blocks lies, one more than the number of the size; 0 where there is no
     /// slab. For those who look it up by code of their own.
     #[cfg(target_endian = "little")]
