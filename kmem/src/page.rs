@@ -11,7 +11,7 @@
 //!
 //!   state   63      48 47      32 31      16 15     8 7      0
 //!   slab    │ fresh     │ head      │ free      │ kind   │ size   │
-//!   whole   │ page                  │ out       │ kind   │ size   │
+//!   whole   │ page                  │ out, used │ kind   │ size   │
 //!   inside  │ 0                     │ out       │ kind   │ size   │
 //!   first   │ pages                 │ 0         │ kind   │ 0      │
 //!   others  │ 0                                 │ kind   │ 0      │
@@ -28,7 +28,8 @@
 //!    itself is not touched while it is free. *kind* is that of a slab.
 //! 6. *out* says that a block of a page or more is not free: in the descriptor of the page if it is one, and in that of the
 //!    first page that begins in the block if it is more, which is no other block's. It belongs to whoever has the block.
-//! 7. *first* and *last* are the boundary tags of a layer of addresses, and belong to the holder of its lock.
+//! 7. *used* says that a block that is a page was freed since the page came: somebody may have written to it.
+//! 8. *first* and *last* are the boundary tags of a layer of addresses, and belong to the holder of its lock.
 //!
 //! Sections 3.3.3 and 3.3.4, and figure 5 of the paper.
 
@@ -101,6 +102,7 @@ const KIND_LAST: u64 = 5;
 const KIND_AT: u32 = 8;
 const PAGE_AT: u32 = 32;
 const OUT: u64 = 1 << 16;
+const USED: u64 = 1 << 17;
 
 /// The counts of a slab.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -253,8 +255,13 @@ impl Descriptor {
     #[inline]
     pub(crate) fn take_back(&self) -> bool {
         let state = self.state.load(ORDERING);
-        self.state.store(state & !OUT, ORDERING);
+        self.state.store(state & !OUT | USED, ORDERING);
         state & OUT != 0
+    }
+
+    /// Was the block freed since its page came?
+    pub(crate) fn is_used(&self) -> bool {
+        self.state.load(ORDERING) & USED != 0
     }
 
     /// Is it handed out?
