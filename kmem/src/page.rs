@@ -246,7 +246,7 @@ impl Descriptor {
         let state = self.state.load(ORDERING);
         let is_out = state & (OUT | FIXED) == OUT | KIND_SLAB << KIND_AT | (id.index() as u64 + 1);
         is_out.then(|| {
-            self.state.store(state & !OUT, ORDERING);
+            self.state.store(state & !OUT | USED, ORDERING);
             self.token()
         })
     }
@@ -255,7 +255,7 @@ impl Descriptor {
     #[inline]
     pub(crate) fn take_back(&self) -> bool {
         let state = self.state.load(ORDERING);
-        self.state.store(state & !OUT | USED, ORDERING);
+        self.state.store(state & !OUT, ORDERING);
         state & OUT != 0
     }
 
