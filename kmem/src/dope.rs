@@ -22,11 +22,15 @@ use crate::page::{Descriptor, PageId};
 use crate::size::PAGE;
 
 /// Bytes of the addresses that a word of the dope vector stands for: of a vmblk, or of a part of a larger one.
+#[cfg(not(any(woodlot_loom, woodlot_explore)))]
 pub const VMBLK: usize = 4 << 20;
+/// The same for the checkers, for which each descriptor that is made is several steps.
+#[cfg(any(woodlot_loom, woodlot_explore))]
+pub const VMBLK: usize = 4 * PAGE;
 /// log2 of the pages of as much.
 const PAGES_LOG: u32 = (VMBLK / PAGE).trailing_zeros();
 /// Pages of descriptors for as much.
-const DESCRIPTOR_PAGES: usize = (VMBLK / PAGE) * size_of::<Descriptor>() / PAGE;
+const DESCRIPTOR_PAGES: usize = (VMBLK / PAGE * size_of::<Descriptor>()).div_ceil(PAGE);
 /// Pages for data in as much.
 const DATA_PAGES: usize = VMBLK / PAGE - DESCRIPTOR_PAGES;
 
@@ -61,6 +65,11 @@ impl Vmblk {
     /// The first page for data.
     pub(crate) fn data(self) -> PageId {
         self.start().plus(self.descriptor_pages())
+    }
+
+    /// All of its pages.
+    pub(crate) fn pages(self) -> usize {
+        (self.count as usize) << PAGES_LOG
     }
 
     pub(crate) fn data_pages(self) -> usize {

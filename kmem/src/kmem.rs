@@ -374,12 +374,15 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
         }
     }
 
-    /// Is the memory zero of a block that was allocated just now, and that nobody has written to? False: it is not known, as
-    /// of every block whose size the layers above the pages keep. The pages say so of a span
-    /// ([`Pages::is_zero`]).
+    /// Is the memory zero of a block that was allocated just now, and that nobody has written to? False: it is not known. The
+    /// pages say so ([`Pages::is_zero`]) of a span, and of a block that is a page and was never freed to the layers above them.
+    /// Of other blocks it is never known.
     pub fn is_zero(&self, block: NonNull<u8>) -> bool {
         match look(&self.pages, block.as_ptr()) {
             Some((Found::Span(first, count), 0)) => self.pages.is_zero(first, count),
+            Some((Found::Slab(page, id), 0)) if S::is_page(id) => {
+                !self.pages.descriptor(page).is_used() && self.pages.is_zero(page, 1)
+            }
             _ => false,
         }
     }

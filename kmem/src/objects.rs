@@ -148,12 +148,19 @@ impl<C: PerCpu, B: Build> Below for Objects<C, B> {
         1
     }
 
-    fn take(&self, id: SizeId, _: usize) -> Lists {
-        let objects = (0..B::TARGET).map_while(|_| self.builder.make(id.index()));
-        let mut lists = Lists::new();
-        // SAFETY: the object was just made, and has room for what a list keeps in it.
-        lists.push(objects.fold(List::EMPTY, |list, object| unsafe { list.push(object.cast()) }));
-        lists
+    fn take(&self, id: SizeId, lists: usize) -> Lists {
+        let mut made = Lists::new();
+        for _ in 0..lists {
+            let objects = (0..B::TARGET).map_while(|_| self.builder.make(id.index()));
+            // SAFETY: the object was just made, and has room for what a list keeps in it.
+            let list =
+                objects.fold(List::EMPTY, |list, object| unsafe { list.push(object.cast()) });
+            made.push(list);
+            if list.len() < B::TARGET {
+                break;
+            }
+        }
+        made
     }
 
     unsafe fn put(&self, id: SizeId, lists: &Lists) {

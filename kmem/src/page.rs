@@ -11,7 +11,7 @@
 //!
 //!   state   63      48 47      32 31      16 15     8 7      0
 //!   slab    │ fresh     │ head      │ free      │ kind   │ size   │
-//!   whole   │ page                  │ out       │ kind   │ size   │
+//!   whole   │ page                  │ out, used │ kind   │ size   │
 //!   inside  │ 0                     │ out       │ kind   │ size   │
 //!   first   │ pages                 │ 0         │ kind   │ 0      │
 //!   others  │ 0                                 │ kind   │ 0      │
@@ -28,7 +28,8 @@
 //!    itself is not touched while it is free. *kind* is that of a slab.
 //! 6. *out* says that a block of a page or more is not free: in the descriptor of the page if it is one, and in that of the
 //!    first page that begins in the block if it is more, which is no other block's. It belongs to whoever has the block.
-//! 7. *first* and *last* are the boundary tags of a layer of addresses, and belong to the holder of its lock.
+//! 7. *used* says that a block that is a page was freed since the page came: somebody may have written to it.
+//! 8. *first* and *last* are the boundary tags of a layer of addresses, and belong to the holder of its lock.
 //!
 //! Sections 3.3.3 and 3.3.4, and figure 5 of the paper.
 
@@ -101,6 +102,7 @@ const KIND_LAST: u64 = 5;
 const KIND_AT: u32 = 8;
 const PAGE_AT: u32 = 32;
 const OUT: u64 = 1 << 16;
+const USED: u64 = 1 << 17;
 
 /// The counts of a slab.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -145,6 +147,36 @@ impl Descriptor {
             links: AtomicU64::new(links),
             state: AtomicU64::new(state),
         }
+    }
+
+    /// Makes descriptors of pages that nobody has, in memory with any contents.
+    ///
+    /// # Safety
+    /// The memory has room for so many, and is the caller's.
+    #[cfg(not(any(woodlot_loom, woodlot_explore)))]
+    pub(crate) unsafe fn init(first: NonNull<Descriptor>, count: usize) {
+        // SAFETY: as the caller says, and all zero is such a descriptor.
+        unsafe { first.write_bytes(0, count) };
+    }
+
+    /// The same for atomics of loom, whose zero is not all zero.
+    ///
+    /// # Safety
+    /// As above.
+    #[cfg(woodlot_loom)]
+    pub(crate) unsafe fn init(first: NonNull<Descriptor>, count: usize) {
+        // SAFETY: as the caller says.
+        (0..count).for_each(|at| unsafe { first.add(at).write(Descriptor::default()) });
+    }
+
+    /// The same for the explorer, whose states have what was there before.
+    ///
+    /// # Safety
+    /// As above.
+    #[cfg(woodlot_explore)]
+    pub(crate) unsafe fn init(first: NonNull<Descriptor>, count: usize) {
+        // SAFETY: as the caller says, and any contents are a descriptor.
+        (0..count).for_each(|at| unsafe { first.add(at).as_ref().set(Kind::None) });
     }
 
     /// Where the byte with the size of a slab's blocks lies, one more than the number of the size; 0 where there is no
@@ -214,7 +246,7 @@ impl Descriptor {
         let state = self.state.load(ORDERING);
         let is_out = state & (OUT | FIXED) == OUT | KIND_SLAB << KIND_AT | (id.index() as u64 + 1);
         is_out.then(|| {
-            self.state.store(state & !OUT, ORDERING);
+            self.state.store(state & !OUT | USED, ORDERING);
             self.token()
         })
     }
@@ -225,6 +257,11 @@ impl Descriptor {
         let state = self.state.load(ORDERING);
         self.state.store(state & !OUT, ORDERING);
         state & OUT != 0
+    }
+
+    /// Was the block freed since its page came?
+    pub(crate) fn is_used(&self) -> bool {
+        self.state.load(ORDERING) & USED != 0
     }
 
     /// Is it handed out?

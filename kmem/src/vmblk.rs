@@ -203,8 +203,8 @@ impl<'a, A: FrameAllocator, M: AddressSpace> Vmblks<'a, A, M> {
             }
             return Err(NoPages);
         }
-        // SAFETY: the pages were just mapped, for this.
-        unsafe { self.address(vmblk.start()).write_bytes(0, vmblk.descriptor_pages() * PAGE) };
+        // SAFETY: the pages were just mapped, for this, and have room for a descriptor of each page of the vmblk.
+        unsafe { Descriptor::init(self.address(vmblk.start()).cast(), vmblk.pages()) };
         self.dopes.set(vmblk);
         Ok(vmblk)
     }

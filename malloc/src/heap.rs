@@ -14,6 +14,7 @@ use core::ptr::NonNull;
 use woodlot_kmem::{Cookie, Kmem, PAGE, SizeStats, Sizes, Wide};
 
 use crate::busy::Busy;
+use crate::hot::Hot;
 use crate::large::{LARGEST, Large};
 use crate::misuse::{self, Abort};
 use crate::parked;
@@ -120,8 +121,9 @@ pub fn alloc_aligned(bytes: usize, align: usize) -> Option<NonNull<u8>> {
 #[inline]
 pub fn alloc_zeroed(bytes: usize, align: usize) -> Option<NonNull<u8>> {
     let block = alloc_aligned(bytes, align)?;
-    // A mapping that is new is zero. Of a block that caches keep nothing is known, so nothing is looked up.
-    let is_zero = bytes.max(align) > LARGEST || bytes > Wide::MOST && KMEM.is_zero(block);
+    // A mapping that is new is zero. Of blocks that caches keep it is known of pages only.
+    let may_be_known = bytes > Wide::MOST || bytes > Hot::MOST && bytes <= PAGE;
+    let is_zero = bytes.max(align) > LARGEST || may_be_known && KMEM.is_zero(block);
     if !is_zero {
         // SAFETY: the block has so many bytes.
         unsafe { block.write_bytes(0, bytes) };

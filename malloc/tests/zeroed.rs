@@ -46,7 +46,7 @@ fn nobody_sees_what_was_there() {
         let (mut random, mut used) = (fastrand::Rng::with_seed(seed), Vec::new());
         for step in 0..3000 {
             let log = random.u32(4..23);
-            let count = 1 + random.usize(..1 << log);
+            let count = if random.u8(..8) == 0 { PAGE } else { 1 + random.usize(..1 << log) };
             if random.bool() {
                 let block = alloc(count).expect("memory");
                 used.push((block, count));
@@ -71,6 +71,16 @@ fn nobody_sees_what_was_there() {
 #[test]
 fn what_comes_from_the_system_is_not_written_to() {
     let _alone = alone();
+    for round in 0..3 {
+        trim(0);
+        let pages: Vec<_> = (0..500).map(|_| alloc_zeroed(PAGE, 16).expect("memory")).collect();
+        let there: usize = pages.iter().map(|&page| resident(page, PAGE)).sum();
+        assert_eq!(there, 0, "{round}");
+        for page in pages {
+            assert!(bytes(page, PAGE).iter().all(|&byte| byte == 0), "{round}");
+            free_dirty(page, PAGE);
+        }
+    }
     for count in [HUGE, 2 * HUGE, 4 * HUGE] {
         for round in 0..3 {
             trim(0);

@@ -1,11 +1,11 @@
 //! Models of the allocator: two CPUs, a few pages of one node or two, a few objects, every interleaving.
 //!
 //! ```text
-//!   scenarios   cpus, nodes, objects: tables of scripts      lock: alone
+//!   scenarios   cpus, nodes, objects, vmblk: tables of scripts      lock: alone
 //!      │
 //!   script      a thread on its CPU: what it owns, its calls    ──►  says what it owns
 //!      │                                                                  │
-//!   world       Kmem over a few pages, and the CPUs                       │
+//!   world       Kmem over a few pages, and the CPUs; zone: a few frames   │
 //!      │                                                                  │
 //!   drivers     explored: every state, sequentially consistent  ◄── judged: owners; at the end, all pages
 //!               loomed: memory orderings, three preemptions     ◄── a cell for each block: data races
@@ -32,6 +32,7 @@ mod loomed;
 mod scenarios;
 mod script;
 mod world;
+mod zone;
 
 #[cfg(woodlot_explore)]
 use explored as driver;

@@ -127,6 +127,10 @@ fn free_objects_are_not_made_anew() {
         unsafe { objects.free(1, object) };
     }
     assert_eq!(objects.builder().there(), 10, "a list was made, once");
+    let used: Vec<_> = (0..15).map(|_| objects.alloc(1).expect("there is memory")).collect();
+    assert_eq!(objects.builder().there(), 20, "a list was made at a time");
+    // SAFETY: as above.
+    used.into_iter().for_each(|object| unsafe { objects.free(1, object) });
     assert_eq!(objects.alloc(BYTES.len()), None, "there is no such kind");
 }
 

@@ -4,6 +4,7 @@ mod cpus;
 mod lock;
 mod nodes;
 mod objects;
+mod vmblk;
 
 use super::{On, Op, Script};
 
