@@ -26,15 +26,12 @@ pub struct Shuttle {
     /// Schedules of compaction [default: 10⁶; short 2000]
     #[arg(long)]
     compact: Option<usize>,
-<<<<<<< HEAD
     /// Only these histories
     #[arg(long, value_enum)]
     only: Option<Only>,
-=======
     /// Schedules of memory that is added and removed [default: 10⁵; short 2000]
     #[arg(long)]
     hotplug: Option<usize>,
->>>>>>> 79b5d01 (checking: histories of hotplug under shuttle: adds, removals and reclaims beside allocations and frees, with four seeded defects)
     /// Another seed gives other histories and schedules
     #[arg(long, default_value_t = SEED)]
     seed: u64,
@@ -63,6 +60,7 @@ enum Only {
     Zones,
     Kmem,
     Compact,
+    Hotplug,
 }
 
 impl From<Length> for Shuttle {
@@ -73,11 +71,8 @@ impl From<Length> for Shuttle {
             deaths: None,
             kmem: None,
             compact: None,
-<<<<<<< HEAD
             only: None,
-=======
             hotplug: None,
->>>>>>> 79b5d01 (checking: histories of hotplug under shuttle: adds, removals and reclaims beside allocations and frees, with four seeded defects)
             seed: SEED,
             replay: None,
             deaths_replay: None,
@@ -90,30 +85,22 @@ impl From<Length> for Shuttle {
 
 /// Runs the histories of zones, of kmem, of compaction and of hotplug, or what is replayed.
 pub fn shuttle(shuttle: &Shuttle) -> Result<Outcome, String> {
-<<<<<<< HEAD
-    let replayed = match (&shuttle.replay, shuttle.deaths_replay, shuttle.kmem_replay) {
-        (Some(_), ..) | (_, Some(_), _) => Some(Only::Zones),
-        (.., Some(_)) => Some(Only::Kmem),
-        _ => shuttle.compact_replay.map(|_| Only::Compact),
-    };
-    let figures = match replayed.or(shuttle.only) {
-        Some(Only::Zones) => zones(shuttle)?,
-        Some(Only::Kmem) => kmem(shuttle)?,
-        Some(Only::Compact) => compact(shuttle)?,
-        None => format!("{}; {}; {}", zones(shuttle)?, kmem(shuttle)?, compact(shuttle)?),
-=======
-    let of_zones = shuttle.replay.is_some() || shuttle.deaths_replay.is_some();
-    let subjects: [(bool, fn(&Shuttle) -> Result<String, String>); 4] = [
-        (of_zones, zones),
-        (shuttle.kmem_replay.is_some(), kmem),
-        (shuttle.compact_replay.is_some(), compact),
-        (shuttle.hotplug_replay.is_some(), hotplug),
+    let replayed = [
+        (Only::Zones, shuttle.replay.is_some() || shuttle.deaths_replay.is_some()),
+        (Only::Kmem, shuttle.kmem_replay.is_some()),
+        (Only::Compact, shuttle.compact_replay.is_some()),
+        (Only::Hotplug, shuttle.hotplug_replay.is_some()),
     ];
-    let figures: Result<Vec<String>, String> = match subjects.iter().find(|(replay, _)| *replay) {
-        Some((_, replay)) => replay(shuttle).map(|figures| vec![figures]),
-        None => subjects.iter().map(|(_, run)| run(shuttle)).collect(),
->>>>>>> 79b5d01 (checking: histories of hotplug under shuttle: adds, removals and reclaims beside allocations and frees, with four seeded defects)
-    };
+    let replayed = replayed.into_iter().find_map(|(only, is_replayed)| is_replayed.then_some(only));
+    let subjects: [(Only, fn(&Shuttle) -> Result<String, String>); 4] = [
+        (Only::Zones, zones),
+        (Only::Kmem, kmem),
+        (Only::Compact, compact),
+        (Only::Hotplug, hotplug),
+    ];
+    let only = replayed.or(shuttle.only);
+    let chosen = subjects.iter().filter(|(subject, _)| only.is_none_or(|only| only == *subject));
+    let figures: Result<Vec<String>, String> = chosen.map(|(_, run)| run(shuttle)).collect();
     Ok(Outcome::Ran(figures?.join("; ")))
 }
 
