@@ -63,6 +63,9 @@ enum Only {
     Hotplug,
 }
 
+/// Runs them; returns the figures.
+type Histories = fn(&Shuttle) -> Result<String, String>;
+
 impl From<Length> for Shuttle {
     fn from(length: Length) -> Self {
         Self {
@@ -92,7 +95,7 @@ pub fn shuttle(shuttle: &Shuttle) -> Result<Outcome, String> {
         (Only::Hotplug, shuttle.hotplug_replay.is_some()),
     ];
     let replayed = replayed.into_iter().find_map(|(only, is_replayed)| is_replayed.then_some(only));
-    let subjects: [(Only, fn(&Shuttle) -> Result<String, String>); 4] = [
+    let subjects: [(Only, Histories); 4] = [
         (Only::Zones, zones),
         (Only::Kmem, kmem),
         (Only::Compact, compact),
