@@ -45,8 +45,6 @@ const SLOTS: usize = 64;
 /// There is one for each so many huge frames: two trees. A slot that finds each tree reserved by others takes frames from
 /// theirs, one by one, by a search through all slots: 10,000 instructions a frame.
 const OF_SLOT: usize = 2 * Base4K::TREE_HUGE;
-/// A huge frame of which fewer pages were ever used is not worth keeping when it is free.
-const NEW: usize = Base4K::HUGE_FRAMES / 2;
 /// Bits of a word.
 const WORD: usize = u64::BITS as usize;
 /// The bits of huge frames that a pair begins with.
@@ -257,22 +255,6 @@ impl Segment {
         let given = tried.filter(|&given| given).take(most).count();
         self.set_slots();
         given
-    }
-
-    /// Gives back free huge frames of small pages, of most of which nothing was ever used. If the zone went on with one of
-    /// these while others are free, a program would have up to a huge frame more than it needs.
-    pub(crate) fn give_back_new(&self) {
-        let count_used = |huge| {
-            let used = self.used(huge << Base4K::HUGE_ORDER, Base4K::HUGE_FRAMES);
-            used.map(|(word, _)| word.load(Ordering::Relaxed).count_ones() as usize).sum::<usize>()
-        };
-        let is_new = |&huge: &usize| self.is_free(huge) && count_used(huge) < NEW;
-        let is_small = self.in_huge_pages.load(Ordering::Relaxed) == 0;
-        if is_small && self.resident().any(|huge| is_new(&huge)) {
-            let _given = self.given.take(system::wait);
-            self.resident().filter(is_new).map_while(|huge| self.give(huge)).for_each(drop);
-            self.set_slots();
-        }
     }
 
     /// Gives a huge frame back, if it is free. `None`: the system does not take it, as the process has locked its memory.

@@ -234,7 +234,6 @@ impl Segments {
         if all >= LOOK
             && let Some(_look) = self.look.try_take()
         {
-            self.segments().for_each(Segment::give_back_new);
             let counts = self.segments().map(Segment::count_resident);
             let (resident, free) = counts.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
             let keep = KEEP.max((resident - free) / KEEP_PART);

@@ -5,8 +5,8 @@ use std::ptr::NonNull;
 use woodlot_malloc::{alloc, free};
 
 const PAGE: usize = 4096;
-/// So many bytes are eight huge frames; what else the program has lies in a ninth one.
-const BYTES: usize = 16 << 20;
+/// Eight huge frames, and some pages of a ninth one.
+const BYTES: usize = (16 << 20) + (64 << 10);
 /// What the caches keep of the first size, and some more.
 const KEPT: usize = 300;
 
