@@ -108,16 +108,11 @@ fn in_a_row(builds: &Builds) -> Section {
         vec![line(looks[0], sums.collect()), line(looks[1], nothing), line(looks[2], buddy)];
     let x = || Axis::linear("builds", 0.5..builds.with.len() as f64 + 0.5);
     let panel = |title: &str, label: &str, series: Vec<Series>| {
-        let points = series.iter().flat_map(|series| &series.points);
-        let highest = points.map(|point| point.y).fold(1.0, f64::max);
-        let lowest = series.iter().flat_map(|series| &series.points).map(|point| point.y);
-        let lowest = lowest.fold(0.0, f64::min);
-        Panel {
-            title: title.into(),
-            x: x(),
-            y: Axis::linear(label, lowest..highest * 1.05),
-            series,
-        }
+        let all = || series.iter().flat_map(|series| &series.points).map(|point| point.y);
+        let (lowest, highest) = (all().fold(f64::MAX, f64::min), all().fold(f64::MIN, f64::max));
+        let margin = ((highest - lowest) / 10.0).max(1.0);
+        let y = Axis::linear(label, lowest - margin..highest + margin);
+        Panel { title: title.into(), x: x(), y, series }
     };
     let row = |(number, (with, without)): (usize, (&Built, &Built))| {
         vec![
@@ -139,7 +134,7 @@ fn in_a_row(builds: &Builds) -> Section {
             "The build of table I again and again on the same LLFree: between two builds, what one left is freed, and what \
              it took out of caches is allocated again. Free huge frames at the end of each build, before that, with a daemon \
              that compacts and without, and the sum of the difference. Frames that the trace says can move may move, the \
-             others not. The daemon moved {} frames. Nothing is timed.",
+             others not. The daemon moved {} frames. Nothing is timed. The vertical axes do not begin at zero.",
             count(builds.moves)
         ),
         legend: names
