@@ -216,7 +216,7 @@ impl Counted {
             cpus,
             calls: self.calls,
             accesses: self.accesses as f64 / calls,
-            transfers: lines.iter().map(|(_, count)| count).sum(),
+            transfers: self.by_line.values().sum::<usize>() as f64 / calls,
             ns: ns / calls,
             queued_ns: queued / calls,
             lines,
