@@ -18,6 +18,7 @@ pub(super) enum Doing {
 
 impl Doing {
     /// Frames of the block.
+    #[cfg(woodlot_explore)]
     pub(super) fn frames(self) -> usize {
         match self {
             Doing::Taking(order) | Doing::Block(Block(_, order)) => 1 << order,

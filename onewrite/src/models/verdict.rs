@@ -2,13 +2,15 @@
 
 use std::vec::Vec;
 
-use woodlot_frame::{FrameAllocator, FrameId, Geometry, Order};
+use woodlot_frame::{FrameAllocator, FrameId, Order};
 #[cfg(woodlot_explore)]
-use woodlot_frame::{Request, Slot};
+use woodlot_frame::{Geometry, Request, Slot};
 
+#[cfg(woodlot_explore)]
+use super::TwoRows;
 use super::script::State;
 use super::world::World;
-use super::{Block, Op, TwoRows, std};
+use super::{Block, Op, std};
 
 /// The threads' calls are under way, or have all returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

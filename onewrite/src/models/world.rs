@@ -3,7 +3,9 @@
 use std::boxed::Box;
 use std::vec::Vec;
 
-use woodlot_frame::atomics::{AtomicU8, AtomicU64, Ordering::Relaxed};
+#[cfg(woodlot_explore)]
+use woodlot_frame::atomics::Ordering::Relaxed;
+use woodlot_frame::atomics::{AtomicU8, AtomicU64};
 use woodlot_frame::{FrameAllocator, FrameId, Init, Order, Request, Slot, ZoneConfig};
 
 use super::{Block, Scenario, TwoRows, std};
@@ -13,6 +15,10 @@ use crate::{Lengths, OneWrite, Parts};
 pub(super) struct World {
     /// Borrows from the boxes, so it goes first.
     pub(super) zone: OneWrite<'static, TwoRows>,
+    #[cfg_attr(
+        woodlot_loom,
+        expect(dead_code, reason = "kept for the zone, which borrows from them")
+    )]
     pub(super) words: Words,
     pub(super) scenario: Scenario,
     /// What the owner of a frame writes to.
