@@ -201,10 +201,10 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
         if request.place != Place::Anywhere {
             return self.alloc(request);
         }
-        if Self::is_above(request.order) {
-            return self.alloc_giant(request, policy);
-        }
         let in_turn = self.in_turn(policy);
+        if Self::is_above(request.order) {
+            return self.alloc_giant(request, policy, in_turn);
+        }
         let first = in_turn.into_iter().flat_map(|domain| self.zones_of(domain));
         let mut wanted = None;
         for zone in first.chain(self.turn_of(policy, request.slot)) {
@@ -286,7 +286,7 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
                 self.alloc_farther(Request::new(order, class, slot), home)
             }
             Err(AllocError::OrderTooLarge(_)) => {
-                self.alloc_giant(Request::new(order, class, slot), Policy::FirstTouch)
+                self.alloc_giant(Request::new(order, class, slot), Policy::FirstTouch, None)
             }
             Err(error) => Err(error),
         }

@@ -20,6 +20,7 @@ use woodlot_frame::{
     can_free_run,
 };
 
+use crate::DomainId;
 use crate::chunk;
 use crate::domains::Domains;
 use crate::policy::{DomainSet, Policy};
@@ -78,14 +79,15 @@ impl<A: FrameAllocator> Domains<'_, A> {
             && self.is_giant_free(block, order, DomainSet::ALL)
     }
 
-    /// A giant frame from the domains that a policy says, in turn; where none of them has one by itself, one across those that
-    /// it allows.
+    /// A giant frame from the domain in turn and then from those that a policy says; where none of them has one by itself,
+    /// one across those that it allows.
     #[cold]
     #[inline(never)]
     pub(crate) fn alloc_giant(
         &self,
         request: Request,
         policy: Policy<'_>,
+        in_turn: Option<DomainId>,
     ) -> Result<FrameId, AllocError> {
         let Request { order, class, slot, .. } = request;
         if order > Self::MAX_ORDER {
@@ -98,7 +100,6 @@ impl<A: FrameAllocator> Domains<'_, A> {
             return Err(AllocError::BadClass(class));
         }
         let run = RangeRequest::new(order.frames(), class, slot).aligned(order);
-        let in_turn = self.in_turn(policy);
         let turn = || in_turn.into_iter().chain(self.domains_of(policy, slot));
         let allowed = turn().fold(0, |set, domain| set | DomainSet::of(&[domain]).0);
         let sets = turn().map(|domain| DomainSet::of(&[domain]));

@@ -1,5 +1,6 @@
 //! The allocator: what becomes of a request, layer by layer.
 
+use core::iter;
 use core::mem::{MaybeUninit, offset_of};
 use core::ptr::NonNull;
 
@@ -520,7 +521,12 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Below for Kmem<C, P, S, H> {
                     return whole::put(counts, (&self.pages, cpu), id, lists, &mut misuse);
                 }
                 // A slab's worth of them, so that a slab whose blocks come together is looked up once.
-                let some = left.by_ref().take(size.blocks.div_ceil(size.target));
+                let mut blocks = 0;
+                let some = iter::from_fn(|| {
+                    let list = if blocks < size.blocks { left.next()? } else { return None };
+                    blocks += list.len();
+                    Some(list)
+                });
                 layer.put(&self.pages, (id, size), some, cpu, &mut misuse);
             }
         }
