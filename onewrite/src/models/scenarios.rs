@@ -52,6 +52,10 @@ models! {
         thread!(owns [Block(0, 5)]: Free(0, 5), Alloc(5), FreeGot(0)),
         thread!(At(0, 6), FreePart(0, 5), FreeGot(0)),
     ];
+    late_for_a_row = 128, [Block(0, 5), Block(64, 6)], [
+        thread!(owns [Block(0, 5)]: Free(0, 5), At(0, 5)),
+        thread!(At(0, 6)),
+    ];
     two_late = 128, [Block(0, 5), Block(64, 6)], [
         thread!(owns [Block(0, 5)]: Free(0, 5), Alloc(5)),
         thread!(Alloc(5)),
@@ -100,6 +104,18 @@ models! {
 
     // ---- Hints ----
 
+    frame_is_freed_while_sought = 128, [Block(0, 7)], [
+        thread!(owns [Block(0, 0)]: Free(0, 0)),
+        thread!(Alloc(0)),
+    ];
+    half_row_is_freed_while_sought = 128, [Block(0, 5), Block(32, 0), Block(64, 6)], [
+        thread!(owns [Block(0, 5)]: Free(0, 5)),
+        thread!(Alloc(5)),
+    ];
+    pair_is_freed_while_sought = 256, [Block(0, 7), Block(128, 7)], [
+        thread!(owns [Block(0, 7), Block(128, 7)]: Free(0, 7), Free(128, 7)),
+        thread!(Alloc(8)),
+    ];
     frame_is_freed_and_sought = 128, [Block(0, 7)], [
         thread!(owns [Block(0, 0)]: Free(0, 0)),
         thread!(Alloc(0)),
