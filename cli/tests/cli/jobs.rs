@@ -90,8 +90,9 @@ fn help_teaches() {
 }
 
 /// The engines that keep the contract, as they call themselves.
-const ENGINES: [&str; 8] = [
+const ENGINES: [&str; 9] = [
     "llfree",
+    "onewrite",
     "nbbs",
     "nbbs-4level",
     "LinuxBuddy",
@@ -149,10 +150,10 @@ fn an_engine_that_cannot_replay_is_refused_in_words() {
     let folder = Folder::new();
     for engine in ["bitmap", "llfree,bitmap"] {
         let words = "bitmap does not keep woodlot_frame's contract, which a replay needs: expected one of \
-            llfree, nbbs, nbbs-4level, linux, linux-no-pcp, list-locked, list-cas, list-local, or all";
+            llfree, onewrite, nbbs, nbbs-4level, linux, linux-no-pcp, list-locked, list-cas, list-local, or all";
         folder.run(&["replay", "a.trace.txt", "--engine", engine]).failed(2, words);
     }
-    let slab = "'slab' for '--engine <NAMES>': expected one of llfree, nbbs,";
+    let slab = "'slab' for '--engine <NAMES>': expected one of llfree, onewrite, nbbs,";
     folder.run(&["--engine", "slab"]).failed(2, slab);
 }
 
