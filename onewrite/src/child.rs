@@ -106,6 +106,11 @@ pub(crate) fn free_run<G: Rows>(states: u64, k: u32) -> Option<Part> {
     (runs != 0).then(|| Part { first: (runs.trailing_zeros() / 2) as usize, count: 1 << k })
 }
 
+/// The lower bits of the states of the rows that are taken.
+pub(crate) const fn taken_rows(states: u64) -> u64 {
+    states & !(states >> 1) & EACH
+}
+
 /// The lower bits of the states of the rows that are open.
 #[inline(always)]
 pub(crate) const fn open_rows(states: u64) -> u64 {

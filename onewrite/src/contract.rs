@@ -2,8 +2,9 @@
 //!
 //! # Misuse
 //! A free of frames that are not allocated is refused. What cannot be told: a free of another owner's frames, and one
-//! that names frames which another call is just allocating or freeing. Such a free affects no frames but those it
-//! names.
+//! that names frames which another call is just allocating, freeing or bringing online. Such a free affects no frames
+//! but those it names. If it frees a block a second time at the moment at which its row is closed, the frames may be handed
+//! out twice until their row is opened the next time.
 
 use woodlot_frame::{
     AllocError, BadSlot, FrameAllocator, FrameId, FreeError, Geometry, HugeId, OfflineError, Order,
@@ -98,12 +99,6 @@ impl<G: Geometry> OneWrite<'_, G> {
         let end = end.ok_or(OfflineError::OutOfRange)?;
         let before = self.ground.base >> G::HUGE_ORDER;
         Ok((first.0..end).map(move |huge| huge - before))
-    }
-
-    /// Rows of a child become free for all.
-    fn release(&self, child: usize, from: u64) {
-        let _ = self.turn(child, Part::whole::<G>(), from, FREE);
-        self.can_be_had_whole(child);
     }
 
     fn check_slot(&self, slot: Slot) -> Result<(), BadSlot> {
@@ -246,7 +241,10 @@ impl<G: Geometry> FrameAllocator for OneWrite<'_, G> {
         let taken = children.clone().take_while(take).count();
         if taken < count {
             let in_use = first.0.saturating_add(taken);
-            children.take(taken).for_each(|child| self.release(child, OFFLINE));
+            children.take(taken).for_each(|child| {
+                let _ = self.turn(child, Part::whole::<G>(), OFFLINE, FREE);
+                self.can_be_had_whole(child);
+            });
             return Err(OfflineError::in_use(self, HugeId(in_use)));
         }
         self.slots.add(((count << G::HUGE_ORDER) as u64).wrapping_neg());
@@ -262,10 +260,10 @@ impl<G: Geometry> FrameAllocator for OneWrite<'_, G> {
         let own = children.clone().take_while(|&child| self.turn(child, whole, OFFLINE, TAKEN));
         let own = own.count();
         if own < count {
-            children.take(own).for_each(|child| _ = self.turn(child, whole, TAKEN, OFFLINE));
+            children.take(own).for_each(|child| self.put_offline(child));
             return Err(OfflineError::NotOffline);
         }
-        children.for_each(|child| self.release(child, TAKEN));
+        children.for_each(|child| self.untake(child));
         self.slots.add((count << G::HUGE_ORDER) as u64);
         Ok(())
     }

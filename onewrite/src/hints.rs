@@ -7,6 +7,8 @@
 //!                                          in use in part; from there on, of whole rows, open or not
 //!                               bit 14     a slot allocates here
 //!                               bit 15     rich: one of its children is
+//!                               bits 16–30 unbroken: no child in use in part has whole rows of this order, from a row's
+//!                                          to below a huge frame's
 //!                               bits 32–63 how much of it is used, about
 //! ```
 //!
@@ -189,6 +191,11 @@ impl<G: Geometry> OneWrite<'_, G> {
     #[inline(always)]
     pub(crate) fn may_have(&self, child: usize, order: u32) -> bool {
         self.hint(child) & 1 << order == 0
+    }
+
+    /// Is a tree worth looking at for a block of `order`?
+    pub(crate) fn tree_may_have(&self, tree: usize, order: u32) -> bool {
+        self.tree(tree) & 1 << order == 0
     }
 
     pub(crate) fn is_rich_tree(&self, tree: usize) -> bool {

@@ -1,4 +1,4 @@
-//! The one-write engine: a lock-free page-frame allocator in which nothing is ever in another CPU's hands.
+//! The one-write engine: a lock-free page-frame allocator in which no CPU keeps frames to itself between calls.
 //!
 //! ```text
 //!   slots     ┌ row, child, count ┐ …                per CPU: where it allocates, no frames
@@ -41,12 +41,14 @@
 //! * *Count in the time of its trees*: [`stats`](woodlot_frame::FrameAllocator::stats) looks at every huge frame.
 //!
 //! # Progress
-//! Lock-free throughout. No frame is held for a slot.
+//! Lock-free throughout. No frame is held for a slot. While no call is in flight, an allocation finds whatever is free. A call
+//! in flight hides frames that it does not allocate: the rest of a row that it opens, at most 63 frames; a row that it closes; a
+//! huge frame while it takes a pair and the second one is not to be had; and the range that it brings online or fails to take offline.
 //!
 //! # Crash
 //! Rows and children are durable. What was allocated stays so. A call that was under way has happened or not, but one
 //! that opened or closed a row may leave up to a row of free frames allocated, one of the largest order a half of its block, and
-//! one that brought huge frames online some of these.
+//! one that brought huge frames online some of these. One that took huge frames offline may leave some of them offline.
 #![no_std]
 #![deny(missing_docs)]
 #![cfg_attr(coverage_nightly, feature(coverage_attribute))]

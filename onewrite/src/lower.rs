@@ -2,7 +2,9 @@
 //!
 //! # Invariants
 //! 1. The bits of a row that is not open are 0, unless a call is about to open it or has just closed it. So nobody who
-//!    comes late takes bits of a row that was closed meanwhile, and nothing needs to be undone.
+//!    comes late takes bits of a row that was closed meanwhile, and nothing needs to be undone. The exception is misuse:
+//!    a second free of a block at the moment at which its row is closed may set its bits in the closed row. Whoever opens
+//!    the row next overwrites them.
 //! 2. Who turns a row's state from free to open writes its bits, which are 0 until then: nobody else finds anything in
 //!    it, and its frames are the caller's alone.
 //! 3. Who turns all bits of an open row from 1 to 0 has allocated the row, and may say that it is free as a whole. Only
@@ -17,7 +19,7 @@
 //! A call's frames are taken, and freed, by one write. Between the two writes by which a row is opened or closed its
 //! frames look allocated: a call that is cut off there leaves those that are free allocated, and nobody's.
 
-use woodlot_frame::atomics::Ordering::SeqCst;
+use woodlot_frame::atomics::{AtomicU64, Ordering::SeqCst};
 use woodlot_frame::{FrameId, FreeError, Geometry};
 
 use crate::OneWrite;
@@ -132,8 +134,8 @@ impl<G: Geometry> OneWrite<'_, G> {
             }
         }
         let rest = G::ALL & !row::block(order, at);
-        // The bits are 0, by invariants 1 and 2.
-        let _ = bits.fetch_or(rest, SeqCst);
+        // The bits are 0, by invariants 1 and 2, but for what a wrong free has left.
+        let _ = bits.swap(rest, SeqCst);
         self.can_be_had_singly(row / G::ROWS, rest);
         true
     }
@@ -147,10 +149,12 @@ impl<G: Geometry> OneWrite<'_, G> {
         if swap(bits, G::ALL, 0).is_err() {
             return;
         }
-        // The row is this call's, by invariant 3, so its state stays.
+        // The row is this call's, by invariant 3, so it stays open: only a wrong free of the row changes that.
         let part = Part { first: row % G::ROWS, count: 1 };
         let mut states = load(Some(word));
-        while let Err(now) = swap(word, states, part.with(states, FREE)) {
+        while part.is(states, OPEN)
+            && let Err(now) = swap(word, states, part.with(states, FREE))
+        {
             states = now;
         }
         self.can_be_had_whole(row / G::ROWS);
@@ -267,8 +271,12 @@ impl<G: Geometry> OneWrite<'_, G> {
         false
     }
 
-    /// The same from free rows, after those are closed that are open with every frame free.
+    /// The same from free rows, after those are closed that are open with every frame free. Closes none where another row
+    /// is in use.
     pub(crate) fn turn_free(&self, child: usize, part: Part, to: u64) -> bool {
+        if !part.is(self.whole_states(child), FREE) {
+            return false;
+        }
         self.close_empty(child, part);
         self.turn(child, part, FREE, to)
     }
@@ -279,6 +287,37 @@ impl<G: Geometry> OneWrite<'_, G> {
         let open = |&row: &usize| child::state(states, row) == OPEN;
         let rows = part.rows().filter(open).map(|row| child * G::ROWS + row);
         rows.filter(|&row| self.bits(row) == G::ALL).for_each(|row| self.close(row));
+    }
+
+    /// Frees a huge frame that this call has taken, and that nobody owns. A row of it is open only if a wrong free has named
+    /// a part of it meanwhile: then the rest of the row becomes free, too.
+    pub(crate) fn untake(&self, child: usize) {
+        let Some(word) = self.children.get(child) else { return };
+        let mut states = load(Some(word));
+        while let Err(now) = swap(word, states, states & !child::taken_rows(states)) {
+            states = now;
+        }
+        self.words_of_open(child, states).for_each(|bits| _ = bits.fetch_or(G::ALL, SeqCst));
+        self.can_be_had_whole(child);
+    }
+
+    /// The same, but takes it offline again.
+    pub(crate) fn put_offline(&self, child: usize) {
+        let Some(word) = self.children.get(child) else { return };
+        let mut states = load(Some(word));
+        loop {
+            self.words_of_open(child, states).for_each(|bits| _ = bits.swap(0, SeqCst));
+            match swap(word, states, Part::whole::<G>().all(OFFLINE)) {
+                Ok(()) => return,
+                Err(now) => states = now,
+            }
+        }
+    }
+
+    /// The bits of the rows of a child that are open.
+    fn words_of_open(&self, child: usize, states: u64) -> impl Iterator<Item = &AtomicU64> {
+        let open = (0..G::ROWS).filter(move |&row| child::state(states, row) == OPEN);
+        open.filter_map(move |row| self.rows.get(child * G::ROWS + row))
     }
 
     /// Frees rows, whatever their frames were allocated as: one write.
@@ -332,9 +371,7 @@ impl<G: Geometry> OneWrite<'_, G> {
         if self.turn_free(child + 1, whole, TAKEN) {
             return true;
         }
-        // The first is this call's own, so it turns back.
-        let _ = self.turn(child, whole, TAKEN, FREE);
-        self.can_be_had_whole(child);
+        self.untake(child);
         false
     }
 
@@ -351,5 +388,67 @@ impl<G: Geometry> OneWrite<'_, G> {
         self.can_give_rows(child + 1, whole)?;
         self.give_rows(child, whole)?;
         self.give_rows(child + 1, whole)
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(any(woodlot_loom, woodlot_explore)))]
+#[cfg_attr(coverage_nightly, coverage(off))]
+mod tests {
+    use super::*;
+    use woodlot_frame::{
+        AllocError, Base4K, FrameAllocator, HugeId, Init, OfflineError, Order, Owned, Request,
+        Slot, ZoneConfig,
+    };
+
+    fn zone() -> Owned<OneWrite<'static, Base4K>> {
+        Owned::new(&ZoneConfig::new(1024, 1), Init::Free).expect("a zone")
+    }
+
+    #[test]
+    fn a_wrong_free_takes_no_other_frames_along() {
+        for to in [FREE, OFFLINE] {
+            let zone = zone();
+            assert!(zone.turn_free(0, Part::whole::<Base4K>(), TAKEN));
+            assert_eq!(zone.free(FrameId(70), Order(0), Slot(0)), Ok(()));
+            if to == FREE {
+                zone.untake(0)
+            } else {
+                zone.put_offline(0)
+            }
+            let (free, offline) = if to == FREE { (1024, 0) } else { (512, 1) };
+            assert_eq!((zone.stats().free_frames, zone.stats().offline_huge), (free, offline));
+            assert_eq!(zone.bits(1), if to == FREE { Base4K::ALL } else { 0 });
+        }
+    }
+
+    #[test]
+    fn what_is_refused_closes_no_row() {
+        let zone = zone();
+        let at =
+            |frame, order| zone.alloc(Request::movable(Order(order), Slot(0)).at(FrameId(frame)));
+        assert_eq!((at(0, 0), at(64, 6)), (Ok(FrameId(0)), Ok(FrameId(64))));
+        assert_eq!(zone.free(FrameId(0), Order(0), Slot(0)), Ok(()));
+        assert_eq!((zone.state(0), zone.bits(0)), (OPEN, Base4K::ALL));
+        assert_eq!(at(0, 7), Err(AllocError::InUse(FrameId(0))));
+        assert!(matches!(zone.offline(HugeId(0), 1), Err(OfflineError::InUse(_))));
+        assert_eq!((zone.state(0), zone.bits(0)), (OPEN, Base4K::ALL));
+    }
+
+    #[test]
+    fn an_opening_overwrites_what_a_wrong_free_left() {
+        let zone = zone();
+        let _ = zone.rows[0].fetch_or(1 << 5, SeqCst);
+        assert!(zone.open(0, 5, 0));
+        assert_eq!(zone.bits(0), Base4K::ALL & !(1 << 5));
+    }
+
+    #[test]
+    fn a_row_that_is_open_no_more_is_not_closed() {
+        let zone = zone();
+        assert!(zone.turn_free(0, Part::whole::<Base4K>(), TAKEN));
+        let _ = zone.rows[0].fetch_or(Base4K::ALL, SeqCst);
+        zone.close(0);
+        assert_eq!(zone.state(0), TAKEN);
     }
 }

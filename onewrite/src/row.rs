@@ -15,7 +15,7 @@ pub(crate) trait Rows: Geometry {
     const ROWS: usize = 1 << (Self::HUGE_ORDER - Self::ROW_ORDER);
     /// The bits of a row of which every frame can be had singly.
     const ALL: u64 = !0 >> (64 - Self::ROW_FRAMES);
-    /// The frame of each row by which its use is counted (`tree.rs`). Not the first: allocations begin there, so
+    /// The frame of each row by which its use is counted (`hints.rs`). Not the first: allocations begin there, so
     /// it is in use far more often than the others.
     const SAMPLE: usize = Self::ROW_FRAMES / 2 + Self::ROW_FRAMES / 8;
     /// Huge frames in a tree. Blocks of the largest order do not reach across trees.

@@ -145,21 +145,29 @@ impl<G: Geometry> OneWrite<'_, G> {
     ) -> Option<T> {
         for _ in 0..=self.trees.len() {
             let tree = child / G::TREE;
-            if self.may_be_broken(tree, order) {
-                let found = self.broken_from(child).find_map(&take);
+            if self.tree_may_have(tree, order) {
+                let found = self.in_tree(child, order, &take);
                 if found.is_some() {
                     return found;
                 }
-                self.is_unbroken(tree, order);
+                self.tree_has_none(tree, order);
             }
-            let found = self.from(child).find_map(&take);
-            if found.is_some() {
-                return found;
-            }
-            self.tree_has_none(tree, order);
             child = self.choose(order, false, tree)? * G::TREE;
         }
         None
+    }
+
+    /// The same of one tree, from this child on.
+    fn in_tree<T>(&self, child: usize, order: u32, take: impl Fn(usize) -> Option<T>) -> Option<T> {
+        if self.may_be_broken(child / G::TREE, order) {
+            let found = self.broken_from(child).find_map(&take);
+            if found.is_some() {
+                return found;
+            }
+            self.is_unbroken(child / G::TREE, order);
+        }
+        // What is left of a free child is the first to be looked at from now on.
+        self.from(child).find_map(|child| take(child).inspect(|_| self.can_be_had_whole(child)))
     }
 
     /// The children of a child's tree, from that child on and around.
@@ -238,7 +246,7 @@ impl<G: Geometry> OneWrite<'_, G> {
 
     /// Does this hold of a child of a tree that may have a block of `order`?
     fn visit(&self, order: u32, has: impl Fn(usize) -> bool) -> bool {
-        for tree in (0..self.trees.len()).filter(|&tree| self.tree(tree) & 1 << order == 0) {
+        for tree in (0..self.trees.len()).filter(|&tree| self.tree_may_have(tree, order)) {
             if self.children_of(tree).any(&has) {
                 return true;
             }

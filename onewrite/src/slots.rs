@@ -7,14 +7,20 @@
 //!   └─────┴───────┴───────┴──────┴─────────────┘
 //! ```
 //!
-//! * *row*: the row from which the slot takes blocks below a row's order. Any value will do.
-//! * *child*: the huge frame from which the slot takes whole rows. Any value will do.
+//! * *row*: the row from which the slot takes blocks below a row's order. One of the zone's; which one decides only
+//!   where is looked first.
+//! * *child*: the huge frame from which the slot takes whole rows. The same holds of it.
 //! * *count*: the frames that the slot has freed less those it has allocated, modulo 2^64. It is loaded and stored, which
 //!   costs no atomic operation; if two calls use one slot at once, the share of one may be lost. The zone's count is
 //!   added to by offline and online, and by whoever counts the frames themselves.
 //! * *rich*: of the zone's line only: a bit for each order, 0 where no tree is worth a visit for it (`hints.rs`).
 
-use woodlot_frame::atomics::{AtomicU64, Ordering::Relaxed};
+use woodlot_frame::atomics::{
+    AtomicU64,
+    Ordering::{Relaxed, SeqCst},
+};
+
+use crate::words::load;
 
 /// Words of a line.
 const LINE: usize = 8;
@@ -82,17 +88,18 @@ impl Slots<'_> {
         self.word(self.len(), RICH).is_some_and(|word| word.load(Relaxed) & 1 << order != 0)
     }
 
-    /// There may be one of each of these orders.
+    /// There may be one of each of these orders. Sequentially consistent like the trees' words: who says here that there is
+    /// none looks at the trees next, and who changes a tree looks here next.
     pub(crate) fn set_rich(&self, orders: u64) {
         let word = self.word(self.len(), RICH).into_iter();
-        let changed = word.filter(|word| word.load(Relaxed) & orders != orders);
-        changed.for_each(|word| _ = word.fetch_or(orders, Relaxed));
+        let changed = word.filter(|word| load(Some(word)) & orders != orders);
+        changed.for_each(|word| _ = word.fetch_or(orders, SeqCst));
     }
 
     /// There is none.
     pub(crate) fn set_poor(&self, orders: u64) {
         let word = self.word(self.len(), RICH).into_iter();
-        word.for_each(|word| _ = word.fetch_and(!orders, Relaxed));
+        word.for_each(|word| _ = word.fetch_and(!orders, SeqCst));
     }
 
     /// Counts frames that a call on this slot has freed, or allocated (negative).

@@ -79,6 +79,9 @@ enum Op {
     Free(usize, u8),
     /// Frees a block that others free as well.
     FreeAgain(usize, u8),
+    /// Frees a block that is not this thread's, and that another call may be allocating or bringing online; may be
+    /// refused.
+    Stray(usize, u8),
     /// Takes a huge frame out; may be refused.
     Offline(usize),
     /// Puts a huge frame back, if this thread has taken it out.

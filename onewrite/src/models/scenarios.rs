@@ -2,7 +2,7 @@
 //!
 //! Rows are frames 0 to 63, 64 to 127 and so on. Order 5 is half of a row, 6 a row, 7 a huge frame, 8 a pair.
 
-use super::Op::{Alloc, At, Find, Free, FreeAgain, FreeGot, FreePart, Offline, Online};
+use super::Op::{Alloc, At, Find, Free, FreeAgain, FreeGot, FreePart, Offline, Online, Stray};
 use super::{Block, Scenario, Script, driver};
 
 /// A test for each scenario.
@@ -100,6 +100,16 @@ models! {
         thread!(Offline(0), Online(0)),
         thread!(At(1, 0), FreeGot(0)),
         thread!(Alloc(7)),
+    ];
+    /// A wrong free loses no frames but those that it names.
+    wrong_free_beside_online = 128, [], [
+        thread!(Offline(0), Online(0)),
+        thread!(Stray(0, 0)),
+    ];
+    wrong_free_beside_a_pair = 256, [], [
+        thread!(Alloc(8)),
+        thread!(At(128, 7), FreeGot(0)),
+        thread!(Stray(0, 0)),
     ];
 
     // ---- Hints ----

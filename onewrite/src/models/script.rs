@@ -96,6 +96,10 @@ impl<'a> Thread<'a> {
                     self.state.freed.push(Block(at, order));
                 }
             }
+            Op::Stray(at, order) => {
+                self.say(step, Some(Doing::Block(Block(at, order))));
+                let _ = self.world.zone.free(FrameId(at), Order(order), self.slot());
+            }
             Op::Offline(huge) => {
                 self.say(step, Some(Doing::Block(self.huge(huge))));
                 let taken = self.world.zone.offline(HugeId(huge), 1).is_ok();
