@@ -107,7 +107,7 @@ models! {
         thread!(Stray(0, 0)),
     ];
     wrong_free_beside_a_pair = 256, [], [
-        thread!(Alloc(8)),
+        thread!(At(0, 8)),
         thread!(At(128, 7), FreeGot(0)),
         thread!(Stray(0, 0)),
     ];
