@@ -316,6 +316,8 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
                 released && self.give_child(huge, frames, crate::lower::Surplus::Drop)
             }
             Write::Huge { huge, count } => {
+                // Its claim may have died before the mark of it went.
+                self.huge_of(write).for_each(|huge| self.lower.end_claim(huge));
                 let whole = self.lower.free_whole(huge, count, Intent::none());
                 let whole = whole.map(|before| (before, Run::of(0)));
                 let joined = || self.lower.free_joined(huge, count, Intent::none()).ok();

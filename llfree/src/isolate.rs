@@ -85,12 +85,34 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         Ok(())
     }
 
+    /// Ends every isolation, and every claim that died under way: what is claimed by then stays so, and what is not is
+    /// free again. Whoever has isolated something does not have it any more.
+    ///
+    /// No other call may be under way, but for those of the dead.
+    ///
+    /// # Progress
+    /// Linear in the huge frames.
+    ///
+    /// # Crash
+    /// A crash inside this call leaves some isolated. Ending it again, or a recovery, comes to the same end.
+    pub fn end_isolation(&self) {
+        for huge in (0..self.lower.len()).filter(|&huge| self.lower.is_isolated(huge)) {
+            self.lower.end_claim(huge);
+            // One that has begun, and changed no state, has all of the credits.
+            self.lower.withdraw_claim(huge);
+            self.unisolate_one(huge);
+        }
+    }
+
     /// The indices of a run of huge frames that lies wholly in the zone.
     fn isolable(&self, first: HugeId, count: usize) -> Result<Range<usize>, IsolateError> {
         self.run_of(first, count).map_err(|_| IsolateError::OutOfRange)
     }
 
+    /// Are all of them isolated? A claim that has changed a state, and whose caller died there, is ended first: or what
+    /// it claimed would be freed as not isolated, and stay so by its counter.
     fn all_isolated(&self, run: &Range<usize>) -> Result<(), IsolateError> {
+        run.clone().for_each(|huge| self.lower.end_claim(huge));
         match run.clone().find(|&huge| self.lower.isolated_credits(huge).is_none()) {
             Some(huge) => Err(IsolateError::NotIsolated(self.huge_id(huge))),
             None => Ok(()),
@@ -281,6 +303,7 @@ mod tests {
     use woodlot_frame::{Base4K, Init, Owned, Request, Slot, ZoneConfig};
 
     use super::*;
+    use crate::record::Write;
 
     #[test]
     fn a_claim_that_died_in_the_middle_is_ended() {
@@ -299,5 +322,55 @@ mod tests {
         zone.drain(Slot(0)).expect("it is a slot");
         let stats = zone.stats();
         assert_eq!((stats.free_huge, stats.isolated_huge, stats.offline_huge), (64, 0, 0));
+    }
+
+    /// A zone in which a caller died that had just claimed huge frame 1 as a block.
+    fn died_as_it_claimed() -> Owned<LLFree<'static, Base4K>> {
+        let config = ZoneConfig::new(64 * Base4K::HUGE_FRAMES, 1);
+        let zone = Owned::<LLFree<'static, Base4K>>::new(&config, Init::Free).expect("a zone");
+        zone.isolate(HugeId(1), 1).expect("it is free");
+        assert!(zone.lower.begin_claim(1), "it is empty");
+        zone.lower.claim(1, Phase::Whole, Intent::none()).expect("its claim has begun");
+        zone
+    }
+
+    fn every_frame_can_be_had(zone: &LLFree<'_, Base4K>) {
+        let request = Request::movable(Order(0), Slot(0));
+        let had = core::iter::from_fn(|| zone.alloc(request).ok()).count();
+        assert_eq!(had, 64 * Base4K::HUGE_FRAMES);
+        assert_eq!((zone.free_frames(), zone.stats().isolated_huge), (0, 0));
+    }
+
+    #[test]
+    fn what_is_claimed_is_isolated_no_more() {
+        let ends = [
+            |zone: &LLFree<'_, Base4K>| zone.unisolate(HugeId(1), 1),
+            |zone: &LLFree<'_, Base4K>| zone.claim_isolated(HugeId(1), 1, Claim::Block(Slot(0))),
+        ];
+        for end in ends {
+            let zone = died_as_it_claimed();
+            assert_eq!(end(&zone), Err(IsolateError::NotIsolated(HugeId(1))));
+            zone.free(zone.frame(1, 0), Order(9), Slot(0)).expect("it is claimed");
+            every_frame_can_be_had(&zone);
+        }
+    }
+
+    #[test]
+    fn what_is_released_of_a_claim_is_isolated_no_more() {
+        let zone = died_as_it_claimed();
+        assert_eq!(zone.release_write(Write::Huge { huge: 1, count: 1 }), Base4K::HUGE_FRAMES);
+        // As who resolves does.
+        zone.count_free(Base4K::HUGE_FRAMES as isize);
+        every_frame_can_be_had(&zone);
+    }
+
+    #[test]
+    fn no_claim_outlives_the_end_of_isolation() {
+        let zone = died_as_it_claimed();
+        zone.isolate(HugeId(2), 2).expect("both are free");
+        assert!(zone.lower.begin_claim(2), "it is empty");
+        zone.end_isolation();
+        zone.free(zone.frame(1, 0), Order(9), Slot(0)).expect("it is claimed");
+        every_frame_can_be_had(&zone);
     }
 }

@@ -2,7 +2,7 @@
 
 use core::ops::Deref;
 
-use woodlot_frame::{FrameAllocator, Geometry, HugeId, Init, InitError, Slot, ZoneConfig};
+use woodlot_frame::{FrameAllocator, Geometry, Init, InitError, Slot, ZoneConfig};
 use woodlot_llfree::{Hidden, LLFree, Repairs, Tuning, VOLATILE_VERSION};
 
 use crate::layout::{Layout, Memory, PAGE};
@@ -189,16 +189,6 @@ impl<'a, G: Geometry, M: Medium> Zone<'a, G, M> {
         Ok(self.allocator.resolve(|| self.sync_durable())?)
     }
 
-    /// Ends every isolation: what is free shows as free only then. No other call may be under way.
-    pub(crate) fn end_isolation(&self) {
-        let all = self.allocator.zone().huge_range::<G>();
-        let all = (all.start.0..all.end.0).map(HugeId);
-        for huge in all.filter(|&huge| self.allocator.is_isolated(huge)) {
-            // Nobody else ends it meanwhile.
-            let _ = self.allocator.unisolate(huge, 1);
-        }
-    }
-
     /// Gives back what the slots hold, and closes the zone: the next one who opens it need not recover it. Huge frames
     /// that are [isolated](FrameAllocator::isolate) are so no more, as after a recovery: their isolators are gone.
     ///
@@ -219,7 +209,7 @@ impl<'a, G: Geometry, M: Medium> Zone<'a, G, M> {
             // The zone has the slot.
             let _ = self.allocator.drain(Slot(slot));
         }
-        self.end_isolation();
+        self.allocator.end_isolation();
         let hidden = self.allocator.hidden();
         if !hidden.is_nothing() {
             self.sync()?;

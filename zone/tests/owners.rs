@@ -965,7 +965,7 @@ fn two_sweepers_take_nothing_from_each_other() {
 #[test]
 fn one_has_the_right_to_sweep() {
     let buffer = buffer();
-    let (_, owners) = format(&buffer);
+    let (zone, owners) = format(&buffer);
     let [one, two] = [1, 2].map(|by| NonZeroU64::new(by).expect("it is not zero"));
     let first = owners.sweeper(one, |_| false).expect("nobody has it");
     let by = |refused: Result<Sweeper<'_>, OwnersError>| refused.expect_err("it is taken");
@@ -973,6 +973,9 @@ fn one_has_the_right_to_sweep() {
         assert_eq!(by(owners.sweeper(again, |by| by == 2)), OwnersError::BeingSwept { by: 1 });
     }
     let second = owners.sweeper(two, |by| by == 1).expect("the first one is dead");
+    zone.alloc(Request::movable(Order(3), Slot(0))).expect("there is room");
+    assert_eq!(first.sweep(&zone, |_| true), Err(OwnersError::RightLost));
+    assert_eq!(zone.stats().free_frames, config().frames - 8, "nothing is swept");
     drop(first);
     let open = open(&buffer).expect("it is there");
     assert_eq!(by(open.sweeper(one, |_| false)), OwnersError::BeingSwept { by: 2 });

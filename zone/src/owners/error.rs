@@ -42,6 +42,9 @@ pub enum OwnersError {
         /// Its identity.
         by: u64,
     },
+    /// The caller has the right to sweep no more: another one took it, to whom this one was dead, or a copy of the right
+    /// that a fork had made gave it up.
+    RightLost,
     /// Another member is just freeing what this one has left.
     BeingReleased {
         /// The identity of who does it. If that one is dead, release it first. `None`: it has just gone.
@@ -88,6 +91,7 @@ impl fmt::Display for OwnersError {
             Self::BeingSwept { by } => {
                 write!(f, "the one with identity {by:#x} has the right to sweep")
             }
+            Self::RightLost => f.write_str("the right to sweep is lost"),
             Self::BeingReleased { by } => {
                 f.write_str("the member is being released by ")?;
                 has(f, by)

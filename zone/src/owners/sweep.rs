@@ -31,6 +31,9 @@ pub struct Swept {
 ///
 /// Who goes on with the zone after its sweep keeps the right for as long as a call of its may be under way. So the next one
 /// who sweeps takes nothing from it.
+///
+/// A fork copies it, and both copies are of one right. The child forgets its copy, or the first copy that is dropped gives the
+/// right up; then [`sweep`](Self::sweep) refuses the other one.
 #[derive(Debug)]
 #[must_use = "another one may sweep when this is dropped"]
 pub struct Sweeper<'a> {
@@ -40,8 +43,10 @@ pub struct Sweeper<'a> {
 
 impl<'a> Owners<'a> {
     /// Takes the right to sweep, which nobody has, or one that is dead. `by` is the caller's identity, and how others learn
-    /// who has the right: the number and the start time of its process, say. No two who live have the same one. `is_dead`
-    /// says whether one is dead that has the right; a process that is only stopped is not.
+    /// who has the right: a hash of the number and the start time of its process and of the machine's boot, say. No two who
+    /// live have the same one, nor have one who lives and one who died with the right. (Number and start time alone repeat
+    /// after a reboot, where the word may outlive it.) `is_dead` says whether one is dead that has the right; a process that
+    /// is only stopped is not.
     ///
     /// # Errors
     /// [`OwnersError::BeingSwept`] with who has the right, and lives. Try again later.
@@ -99,7 +104,7 @@ impl Sweeper<'_> {
     /// living isolator begins again.
     ///
     /// # Errors
-    /// [`OwnersError::OtherZone`]; [`OwnersError::NotDurable`]: every owner is as it was, and what calls of the dead had
+    /// [`OwnersError::OtherZone`]; [`OwnersError::RightLost`], and nothing was swept; [`OwnersError::NotDurable`]: every owner is as it was, and what calls of the dead had
     /// in their hands may be free already. Sweep again before anybody uses the zone.
     ///
     /// # Progress
@@ -115,7 +120,10 @@ impl Sweeper<'_> {
         let allocator = &**zone;
         let Owners { members, tags, .. } = self.owners;
         self.owners.check(allocator)?;
-        zone.end_isolation();
+        if self.owners.sweeping.load(Acquire) != self.by.get() {
+            return Err(OwnersError::RightLost);
+        }
+        allocator.end_isolation();
         let mut frames = zone.resolve()?.released;
         let zone = allocator.zone().range();
         let mut next = zone.start;
