@@ -77,4 +77,4 @@ pub use exploration::explore;
 pub use failure::{Failure, Step};
 pub use model::{MAX_THREADS, Model, Options, Report, View};
 pub use runtime::{note, settle, wait_until};
-pub use scenario::scenario;
+pub use scenario::{scenario, scenario_in_part};

@@ -1,4 +1,4 @@
-//! Models of the lower half and its hints: two huge frames of two rows, two or three threads, every interleaving.
+//! Models of the lower half and its hints: two huge frames of two rows, two or three threads.
 //!
 //! ```text
 //!   scenarios   tables of scripts
@@ -11,7 +11,7 @@
 //!               loomed: memory orderings, three preemptions    ◄── a cell for each frame: data races
 //! ```
 //!
-//! * `--cfg woodlot_explore`: every interleaving. In every state no two threads own a frame, what is owned is not free, and
+//! * `--cfg woodlot_explore`: every interleaving of two threads, and of three as many states as there is time for. In every state no two threads own a frame, what is owned is not free, and
 //!   a recovery from rows and children finds it allocated, and besides no more than a row or a block for each call
 //!   under way. At the end exactly what nobody owns is free, and of every order all blocks that are free can be allocated: no hint is
 //!   wrong. From every state every thread finishes alone.
