@@ -333,7 +333,10 @@ mod tests {
         let still = seen(50, false);
         assert_eq!((still.moves, still.refused), (0, 0));
         // However slow the machine is: longer each time that nothing moved.
-        let moved = (1..).map(|tries| seen(50 * tries, true)).find(|seen| seen.moves > 0).unwrap();
+        let moved = (1..=40)
+            .map(|tries| seen(50 * tries, true))
+            .find(|seen| seen.moves > 0)
+            .expect("a move");
         for Seen { reads, writes, .. } in [still, moved] {
             assert!(writes.count >= 8 && reads.all_but_one_in(2) <= reads.longest);
         }

@@ -210,7 +210,11 @@ impl<'m> Daemon<'m> {
     /// Ends the run under way, if there is one: gives back what it has isolated. All that was asked is answered, whether it was
     /// served or not.
     pub fn cancel<A: FrameAllocator>(&mut self, allocator: &A, asks: &Asks) -> Option<Report> {
-        asks.answer(asks.open().0);
+        let (ticket, asked) = asks.open();
+        if asked > 0 {
+            asks.take_block();
+        }
+        asks.answer(ticket);
         match core::mem::replace(&mut self.state, State::Between) {
             State::Working(mut work, served) => {
                 work.cancel(allocator);
@@ -241,6 +245,8 @@ impl<'m> Daemon<'m> {
         (asks, fmfi): (&Asks, impl FnOnce() -> Fmfi),
     ) -> Event {
         let (ticket, asked) = asks.open();
+        // Also where the ask is answered at once: its order is not left to the next one.
+        let block = if asked > 0 { asks.take_block() } else { None };
         if asked == 0 && now < self.wakes || now < self.vain_until {
             asks.answer(ticket);
             self.state = State::Resting(memory);
@@ -252,7 +258,6 @@ impl<'m> Daemon<'m> {
             self.wakes = now.saturating_add(self.settings.rest);
             return Event::Below(index);
         }
-        let block = if asked > 0 { asks.take_block() } else { None };
         let place =
             block.and_then(|order| self.place_for(order, memory.len(), allocator, relocate));
         let regions = if place.is_some() { 0 } else { self.choose(memory.len(), allocator) };

@@ -23,23 +23,39 @@ impl Daemon<'_> {
         stop: &AtomicBool,
         mut observe: impl FnMut(&Event),
     ) {
+        let cancels = Cancels { daemon: self, allocator, asks };
         let began = Instant::now();
         while !stop.load(Ordering::Acquire) {
             let now = began.elapsed().as_nanos() as u64;
             let fmfi = || Fmfi::of::<A::Geometry>(&allocator.stats());
-            let until = match self.step(now, allocator, relocate, asks, fmfi) {
+            let until = match cancels.daemon.step(now, allocator, relocate, asks, fmfi) {
                 Event::Resting(until) | Event::Limited(until) => until,
                 event => {
                     observe(&event);
                     let rests = matches!(event, Event::Below(_));
-                    if rests { now.saturating_add(self.settings().rest) } else { now }
+                    if rests { now.saturating_add(cancels.daemon.settings().rest) } else { now }
                 }
             };
             if until > now {
                 park_timeout(Duration::from_nanos(until - now));
             }
         }
-        self.cancel(allocator, asks);
+    }
+}
+
+/// Ends the run under way however the loop around it ends: the observer may panic while a huge frame is isolated.
+struct Cancels<'r, 'm, A: FrameAllocator> {
+    daemon: &'r mut Daemon<'m>,
+    allocator: &'r A,
+    asks: &'r Asks,
+}
+
+impl<A: FrameAllocator> Drop for Cancels<'_, '_, A> {
+    fn drop(&mut self) {
+        // Shuttle's scheduler is gone while a thread of it panics.
+        if !(cfg!(woodlot_shuttle) && std::thread::panicking()) {
+            self.daemon.cancel(self.allocator, self.asks);
+        }
     }
 }
 

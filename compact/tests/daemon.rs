@@ -325,6 +325,19 @@ fn asks_in_vain_share_one_search_in_a_rest() {
 }
 
 #[test]
+fn an_order_that_is_answered_without_a_search_is_not_left_to_the_next_ask() {
+    let (zone, mut owner) = filled(&[500, 400, 40, 60], 1);
+    rig!(rig, zone, Settings { threshold: 1000, ..settings() }, 2);
+    rig.asks.ask_block(Order(10));
+    assert_eq!(rig.daemon.cancel(&*zone, rig.asks), None);
+    rig.asks.ask(1);
+    let Event::Started { regions, .. } = rig.step(&zone, &mut owner) else { panic!("it starts") };
+    assert!(regions > 0, "it looks for one huge frame, not for neighbours");
+    assert!(rig.daemon.cancel(&*zone, rig.asks).is_some());
+    owner.check_all(&zone);
+}
+
+#[test]
 fn who_waits_for_a_daemon_that_is_cancelled_is_answered() {
     let (zone, mut owner) = filled(&[500, 400, 40, 60], 1);
     rig!(rig, zone, Settings { threshold: 1000, ..settings() }, 2);

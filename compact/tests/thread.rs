@@ -95,6 +95,26 @@ fn who_waits_for_a_thread_that_panics_is_answered() {
 }
 
 #[test]
+fn an_observer_that_panics_leaves_nothing_isolated() {
+    let zone = zone();
+    let parts = [HugeId(0)..HugeId(4)];
+    let (mut chunks, mut memory) = ([Chunk::default(); 1], [Candidate::EMPTY; 4]);
+    let index = Index::new(&mut chunks, &parts, 2).expect("it has room");
+    let settings = Settings { moves: 0, ..Settings::new(Slot(1)) };
+    let mut daemon = Daemon::new(settings, index, &mut memory);
+    let (asks, stop) = (Asks::new(), AtomicBool::new(false));
+    let ticket = asks.ask(1);
+    let run = catch_unwind(AssertUnwindSafe(|| {
+        daemon.run(&*zone, &mut Owner { panics_in: "" }, &asks, &stop, |_| {
+            assert_eq!(zone.stats().isolated_huge, 0, "the observer gives up in the middle");
+        });
+    }));
+    assert!(run.is_err(), "a huge frame was isolated");
+    assert!(asks.is_answered(ticket));
+    assert_eq!(zone.stats().isolated_huge, 0);
+}
+
+#[test]
 fn a_thread_that_is_stopped_says_what_it_did() {
     let zone = zone();
     let owner = Owner { panics_in: "" };

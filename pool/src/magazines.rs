@@ -22,6 +22,7 @@
 //! 5. A seat's magazine is its thread's, as [`handshake`](crate::handshake) says. What a thread leaves is the next
 //!    one's that takes the seat.
 
+use std::hint;
 use std::io;
 use std::mem;
 use std::thread;
@@ -226,7 +227,7 @@ impl Magazines {
         for look in 0.. {
             match look {
                 _ if !self.gate.is_entered(latch) => return,
-                0..100 => thread::yield_now(),
+                0..100 => hint::spin_loop(),
                 // It may have a lower priority, and this CPU.
                 _ => thread::sleep(Duration::from_micros(50)),
             }

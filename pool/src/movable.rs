@@ -54,7 +54,7 @@ impl<'p> Movable<'p> {
     /// To read the block. It stays where it is until the guard is gone: a guard that is kept pins it.
     ///
     /// # Progress
-    /// Waits for a writer; and up to some 10 µs for readers before it, at the end of a move.
+    /// Waits for a writer; and at the end of a move for readers before it, as long as the mover looks some 200 times.
     #[inline]
     pub fn read(&self) -> Reading<'_> {
         let place = self.place();
@@ -64,7 +64,8 @@ impl<'p> Movable<'p> {
     /// To write the block, alone. It stays where it is until the guard is gone.
     ///
     /// # Progress
-    /// Waits for all readers and writers, and for a move: as long as it takes to copy the block, and some 10 µs.
+    /// Waits for all readers and writers, and for a move: as long as it takes to copy the block, and to look some 200 times.
+    /// It keeps no reader out while it waits: it starves for as long as readers of the block overlap.
     #[inline]
     pub fn write(&self) -> Writing<'_> {
         let place = self.place();

@@ -14,7 +14,7 @@
 //! 4. If readers do not leave, nobody else is let in (*drains*), for a bounded time. Then the block stays where it is.
 //! 5. A word that is not live is no block: all bits are zero.
 //!
-//! *Progress*: a reader waits for a writer, and for step 4; a writer for all. A move waits for nobody but in step 4.
+//! *Progress*: a reader waits for a writer, and for step 4; a writer for all, and for ever if readers overlap without end. A move waits for nobody but in step 4.
 //! Orderings: whoever leaves releases what it has read and written, and whoever comes or moves acquires that.
 
 use std::hint;
@@ -33,8 +33,11 @@ const ORDER: u32 = 19;
 const FRAME: u32 = 23;
 const LIVE: u64 = 1 << 63;
 
-/// Looks at a word that readers are leaving, before a move gives up: some 10 µs, if all of them run.
-const PATIENCE: u32 = 200;
+/// Looks at a word before whoever waits for it sleeps. It never yields: on a loaded machine that may cost a time slice each time.
+const SPINS: u32 = 200;
+
+/// Looks at a word that readers are leaving, before a move gives up. It does not sleep while it keeps others out.
+const PATIENCE: u32 = SPINS;
 
 /// A block: its first frame, and its order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -111,16 +114,14 @@ impl Place {
         to: FrameId,
         copy: impl FnOnce(),
     ) -> Result<(), Stays> {
-        let found = self.0.load(Ordering::Relaxed);
-        if Lies::of(found) != Some(from) {
-            return Err(Stays::NotMovable);
-        }
         let begin = |word: u64| {
             let may = Lies::of(word) == Some(from) && word & (WRITER | MOVES) == 0;
             may.then_some(word | MOVES)
         };
         let begun = self.0.fetch_update(Ordering::Acquire, Ordering::Relaxed, begin);
-        begun.map_err(|_| Stays::InUse)?;
+        // Judged by the word that refused: the block may have ended a moment ago.
+        let is_it = |word| Lies::of(word) == Some(from);
+        begun.map_err(|word| if is_it(word) { Stays::InUse } else { Stays::NotMovable })?;
         copy();
         let to = Lies { first: to, ..from };
         let swap = |alone| {
@@ -156,11 +157,10 @@ impl Place {
     }
 }
 
-/// Waits a little, the longer the more often it was in vain. Always false.
+/// Waits a little: it spins, and sleeps where that was in vain too often. Always false.
 fn pause(tries: u32) -> bool {
     match tries {
-        0..100 => hint::spin_loop(),
-        100..400 => thread::yield_now(),
+        0..SPINS => hint::spin_loop(),
         _ => thread::sleep(Duration::from_micros(50)),
     }
     false

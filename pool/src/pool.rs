@@ -126,8 +126,8 @@ impl Pool {
     /// Why it stays where it is, and `to`.
     ///
     /// # Progress
-    /// Copies the block. Writers wait meanwhile, readers do not. Then it waits for its readers, up to some 10 µs, and gives up
-    /// if they do not leave.
+    /// Copies the block. Writers wait meanwhile, readers do not. Then it looks some 200 times whether its
+    /// readers have left, without sleeping, and gives up if they have not.
     pub fn move_block<'p>(
         &'p self,
         from: FrameId,

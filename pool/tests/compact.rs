@@ -160,6 +160,8 @@ impl Drop for Stops<'_> {
 #[test]
 fn nothing_is_torn_or_lost_beside_the_daemon() {
     const WON: usize = 16;
+    /// Of each writer.
+    const TURNS: usize = 100_000;
     let pool = Options::new(32 * MIB).build().expect("a pool");
     let (stop, asks, won) = (AtomicBool::new(false), Asks::new(), AtomicUsize::new(0));
     let settings =
@@ -180,7 +182,10 @@ fn nothing_is_torn_or_lost_beside_the_daemon() {
                 let mut turn = seed;
                 let mut blocks = fragmented(pool, Order(0), 4);
                 let mut numbers: Vec<u64> = (0..blocks.len() as u64).collect();
-                while won.load(Ordering::Relaxed) < WON && !stop.load(Ordering::Relaxed) {
+                for _ in 0..TURNS {
+                    if won.load(Ordering::Relaxed) >= WON || stop.load(Ordering::Relaxed) {
+                        break;
+                    }
                     for at in 0..blocks.len() {
                         turn = u64::wrapping_mul(turn, 6364136223846793005)
                             .wrapping_add(1442695040888963407);
