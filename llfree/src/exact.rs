@@ -124,6 +124,8 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         self.lower.end_claim(huge);
         let put = self.turn(huge, 1, Phase::Offline, Phase::Free, Intent::none());
         if put {
+            // Somebody else may have brought it back, and claimed it anew, since the first look.
+            self.lower.end_claim(huge);
             self.count_offline(-1);
             self.tell_freed();
         }

@@ -98,8 +98,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     pub fn end_isolation(&self) {
         for huge in (0..self.lower.len()).filter(|&huge| self.lower.is_isolated(huge)) {
             self.lower.end_claim(huge);
-            // One that has begun, and changed no state, has all of the credits.
-            self.lower.withdraw_claim(huge);
+            self.lower.end_dead_claim(huge);
             self.unisolate_one(huge);
         }
     }

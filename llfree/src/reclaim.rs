@@ -326,6 +326,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         run.numbers().for_each(|number| self.lower.end_claim(huge + number));
         match self.lower.turn_run(huge, run, from, to, Ordering::AcqRel, Intent::none()) {
             Some(before) => {
+                run.numbers().for_each(|number| self.lower.end_claim(huge + number));
                 self.states_changed(huge, before, run.count() as isize);
                 self.count_offline(-(run.count() as isize));
                 self.tell_freed();

@@ -24,7 +24,8 @@
 //!    calls that end the isolation, one has them. Until *c* goes, nobody isolates the huge frame, or ends its isolation.
 //!    Then the claim changes the state, if *c* is still there; *c* goes last. Whoever finds *c* although the huge frame is
 //!    not split lets it go: who claimed may have died. If *c* was taken from a living claim so, by a call for what is not
-//!    its caller's, that claim gives its credits to whoever has isolated the huge frame by then, or closes it.
+//!    its caller's, or by any call that stalled between its look and its swap while the huge frame was freed and isolated
+//!    again, that claim fails, and gives its credits to whoever has isolated the huge frame by then, or closes it.
 //!
 //! *Ordering*: the isolator's change of the state word releases what it did to the counter; whoever closes or joins
 //! has acquired the state word that it swaps.
@@ -147,11 +148,21 @@ impl<G: Geometry, P: Persistence> Lower<'_, G, P> {
     }
 
     /// Ends a claim that has changed the state, and with it the isolation; also that of a caller who died in between.
+    ///
+    /// Who stalls between the look and the swap may take the mark of a later claim, which fails then (invariant 6).
     pub(crate) fn end_claim(&self, huge: usize) {
         if is_claimed(self.counter(huge)) && self.phase(huge) != Phase::Split {
             let end = |counter| is_claimed(counter).then_some(0);
             let _ = self.count(huge, Ordering::AcqRel, end);
         }
+    }
+
+    /// Ends a claim of a split huge frame whose caller died, where no other call is under way. The huge frame is isolated as
+    /// before, with the credits that came since, or with those that the claim had.
+    pub(crate) fn end_dead_claim(&self, huge: usize) {
+        let had = if self.count_free(huge) == G::HUGE_FRAMES { G::HUGE_FRAMES } else { 0 };
+        let end = |counter| is_claimed(counter).then_some(ISOLATED | credits(counter).max(had));
+        let _ = self.count(huge, Ordering::AcqRel, end);
     }
 
     /// Takes `count` credits of an isolated huge frame, for a mistake that is to be made good.

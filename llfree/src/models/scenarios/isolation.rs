@@ -111,4 +111,9 @@ models! {
         thread!(at 0: Isolate(0), ClaimOffline(0)),
         thread!(at 0: OnlineAnyones(0), Isolate(0), ClaimOffline(0)),
     ]).law(Law::FreedByOthers).large_for_loom();
+    /// Who brings it online looks for a claim before another one has claimed it anew, and makes it free after that.
+    claim_and_late_online = Scenario::new(ZONE, &[(0, Offline(0))], &[
+        thread!(at 0: OnlineAnyones(0), Isolate(0), ClaimOffline(0)),
+        thread!(at 0: OnlineAnyones(0), Alloc(0)),
+    ]).law(Law::FreedByOthers).large_for_loom();
 }
