@@ -78,7 +78,7 @@ impl Pool {
     ///     daemon.join().expect("it does not panic")
     /// })?;
     /// assert_eq!(counters.all.won, 0);
-    /// # Ok::<(), woodlot_pool::PoolError>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
