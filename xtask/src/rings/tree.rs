@@ -220,9 +220,11 @@ impl Found<'_> {
         self.token_path(&mut path);
     }
 
+    /// A `crate` by itself, as in `pub(crate)`, names nothing.
     fn token_path(&mut self, path: &mut Names) {
-        if !path.is_empty() {
-            self.paths.insert(std::mem::take(path));
+        let path = std::mem::take(path);
+        if !path.is_empty() && path != ["crate"] {
+            self.paths.insert(path);
         }
     }
 }
