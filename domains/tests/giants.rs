@@ -348,7 +348,8 @@ fn threads_want_the_same_giant_frames() {
         frames.sort_by_key(|frames| frames.start);
         assert!(frames.windows(2).all(|pair| pair[0].end <= pair[1].start), "{frames:?}");
         let sum: usize = taken.iter().map(|(_, order)| order.frames()).sum();
-        assert_eq!(machine.free_frames(), 2 * G - sum);
+        // The statistics are exact; the sum of the slots is not, where threads share one.
+        assert_eq!(machine.stats().free_frames, 2 * G - sum);
         for (block, order) in taken {
             machine.free(block, order, Slot(0)).expect("it is in use");
         }
