@@ -19,6 +19,8 @@ pub struct Axis {
 
 /// About how many numbers an axis has.
 const TICKS: f64 = 6.0;
+/// The share of an axis that a number takes.
+const CLOSE: f64 = 0.06;
 
 impl Axis {
     /// Equal differences have equal lengths.
@@ -43,14 +45,19 @@ impl Axis {
         Axis { label: label.into(), range, log: true, ticks }
     }
 
-    /// Numbers at these places and nowhere else; a little room on both sides.
+    /// Numbers at these places, which ascend, and nowhere else; a little room on both sides. Equal ratios have equal
+    /// lengths where the numbers would otherwise lie one over the other.
     pub fn of(label: &str, places: &[f64]) -> Axis {
-        let lowest = places.iter().copied().fold(f64::INFINITY, f64::min);
-        let highest = places.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let (lowest, highest) = if lowest <= highest { (lowest, highest) } else { (0.0, 1.0) };
+        let (lowest, highest) = match places {
+            [] => (0.0, 1.0),
+            [one] => (*one, *one),
+            [first, .., last] => (*first, *last),
+        };
+        let close = |two: &[f64]| two[1] - two[0] < (highest - lowest) * CLOSE;
+        let log = lowest > 0.0 && places.windows(2).any(close);
         let room = ((highest - lowest) * 0.04).max(0.1);
-        let range = lowest - room..highest + room;
-        Axis { label: label.into(), range, log: false, ticks: places.to_vec() }
+        let range = if log { lowest / 1.3..highest * 1.3 } else { lowest - room..highest + room };
+        Axis { label: label.into(), range, log, ticks: places.to_vec() }
     }
 
     /// Covers these values: from zero, or in powers on a logarithmic axis.
@@ -62,7 +69,8 @@ impl Axis {
             (true, true) => Axis::log(label, lowest / 1.3..highest * 1.3),
             (false, true) if highest > 0.0 => Axis::linear(label, 0.0..highest * 1.06),
             (true, false) => Axis::log(label, 1.0..10.0),
-            _ => Axis::linear(label, 0.0..1.0),
+            // No number is at the top, where the title is.
+            _ => Axis::linear(label, 0.0..1.06),
         }
     }
 
@@ -150,6 +158,11 @@ mod tests {
         assert_eq!(texts(&Axis::log("", 14.0..26.0)), ["15", "20", "25"]);
         assert_eq!(texts(&Axis::log("", 0.9..2.0)), ["1", "1.2", "1.5", "2"]);
         assert_eq!(texts(&Axis::of("", &[1.0, 2.0, 4.0])), ["1", "2", "4"]);
+        let close = Axis::of("", &[0.2, 1.0, 10.0, 50.0]);
+        assert_eq!(
+            (close.log, texts(&close)),
+            (true, ["0.2", "1", "10", "50"].map(String::from).into())
+        );
     }
 
     #[test]

@@ -12,7 +12,7 @@ type Along = (&'static str, fn(&Setup) -> f64);
 
 /// What may lie along: the first that was varied does.
 const ALONG: [Along; 3] = [
-    ("percent in use before", |setup| setup.fill as f64 / 10.0),
+    ("percent free before", |setup| 100.0 - setup.fill as f64 / 10.0),
     ("threads", |setup| setup.threads as f64),
     ("order", |setup| setup.order.0.into()),
 ];

@@ -33,9 +33,12 @@ fn churn(load: &Load) -> Section {
         let own = || load.churned.iter().filter(move |one| one.placement == placement);
         let time = |one: &Churned| {
             let cpu = Summary::of(&one.cpu_ns)?;
-            Some(Point { spread: Some((cpu.min, cpu.max)), ..Point::new(one.fill, cpu.median) })
+            Some(Point {
+                spread: Some((cpu.min, cpu.max)),
+                ..Point::new(100.0 - one.fill, cpu.median)
+            })
         };
-        let kept = |one: &Churned| Some(Point::new(one.fill, one.kept.percent()));
+        let kept = |one: &Churned| Some(Point::new(100.0 - one.fill, one.kept.percent()));
         let title = |what: &str| format!("in use before {placement}: {what}");
         panels.push(panel(title("a free and an allocation"), "ns", own(), time));
         panels.push(panel(title("free huge frames"), "percent of the best", own(), kept));
@@ -114,7 +117,7 @@ fn panel<'a>(
         }
     });
     let (places, reach) = extent(&series);
-    let (x, y) = (Axis::of("percent in use", &places), Axis::covering(unit, reach, false));
+    let (x, y) = (Axis::of("percent free before", &places), Axis::covering(unit, reach, false));
     Panel { title, x, y, series: series.into() }
 }
 
