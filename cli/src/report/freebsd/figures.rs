@@ -106,7 +106,8 @@ fn in_a_row(builds: &Builds) -> Section {
     let buddy = buddy.iter().map(|&huge| huge as f64).collect();
     let totals =
         vec![line(looks[0], sums.collect()), line(looks[1], nothing), line(looks[2], buddy)];
-    let x = || Axis::linear("builds", 0.5..builds.with.len() as f64 + 0.5);
+    let numbers: Vec<f64> = (1..=builds.with.len()).map(|build| build as f64).collect();
+    let x = || Axis::of("builds", &numbers);
     let panel = |title: &str, label: &str, series: Vec<Series>| {
         let all = || series.iter().flat_map(|series| &series.points).map(|point| point.y);
         let (lowest, highest) = (all().fold(f64::MAX, f64::min), all().fold(f64::MIN, f64::max));
