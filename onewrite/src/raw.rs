@@ -9,7 +9,8 @@ use core::mem::size_of;
 
 use woodlot_frame::atomics::AtomicU64;
 use woodlot_frame::{
-    Construct, Geometry, Init, InitError, METADATA_ALIGN, MetadataSize, RawMetadata, ZoneConfig,
+    Construct, Geometry, Init, InitError, METADATA_ALIGN, MetadataSize, RawMetadata, Region,
+    ZoneConfig,
 };
 
 use crate::{Lengths, OneWrite, Parts};
@@ -24,6 +25,19 @@ impl<G: Geometry> Construct for OneWrite<'_, G> {
             durable: ((rows + children) * WORD).next_multiple_of(METADATA_ALIGN),
             volatile: ((slots + trees) * WORD + children).next_multiple_of(METADATA_ALIGN),
         })
+    }
+
+    fn metadata_parts(
+        config: &ZoneConfig,
+        part: &mut dyn FnMut(Region, &'static str, usize),
+    ) -> Result<(), InitError> {
+        let Lengths { rows, children, slots, trees } = Lengths::of::<G>(config)?;
+        part(Region::Durable, "row", rows * WORD);
+        part(Region::Durable, "child", children * WORD);
+        part(Region::Volatile, "slot", slots * WORD);
+        part(Region::Volatile, "tree", trees * WORD);
+        part(Region::Volatile, "hint", children);
+        Ok(())
     }
 
     unsafe fn construct(

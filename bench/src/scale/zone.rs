@@ -109,6 +109,7 @@ impl<A> Drop for Zone<A> {
 #[cfg(test)]
 mod tests {
     use woodlot_llfree::LLFree;
+    use woodlot_onewrite::OneWrite;
 
     use super::*;
 
@@ -125,5 +126,21 @@ mod tests {
             assert!(names.contains(&name), "{name}");
         }
         assert_eq!(names.iter().filter(|name| **name == "tree").count(), 16);
+    }
+
+    #[test]
+    fn the_one_write_engine_names_its_parts() {
+        // 512 huge frames: 512 lines of rows, 64 of children; 9 pages of them, so the volatile part begins at once.
+        let config = ZoneConfig::new(1 << 18, 4);
+        let zone = Zone::<OneWrite<'static, Base4K>>::new(&config).unwrap();
+        let itself = size_of::<OneWrite<'static, Base4K>>().div_ceil(PAGE) * PAGE / LINE;
+        let names = |from: usize, to: usize| {
+            let mut names: Vec<_> = (from..to).map(|line| zone.name(itself + line)).collect();
+            names.dedup();
+            names
+        };
+        assert_eq!(names(0, 576), ["row", "child"]);
+        assert_eq!((zone.name(itself + 511), zone.name(itself + 512)), ("row", "child"));
+        assert_eq!(names(576, zone.lines() - itself), ["slot", "tree", "hint"]);
     }
 }
