@@ -1,7 +1,7 @@
 //! A model of caches: who has each line, what an access to it costs, and who waits for whom.
 //!
 //! ```text
-//!   line    who has it │ who wrote it last (as long as nobody else has it) │ busy until
+//!   line    who has it │ who wrote it last (as long as nobody else has it) │ when it is under way
 //!   access  local      the CPU has it, and nobody else where it writes
 //!           transfer   another CPU has it: it comes from there, or is taken from all who have it
 //!           cold       nobody has it
@@ -9,7 +9,18 @@
 //!
 //! Caches are as large as need be and coherent, lines have 64 bytes, and every CPU is as far from
 //! every other one. A line is transferred once at a time: whoever needs it while it is under way
-//! waits in a queue.
+//! waits until a transfer fits between those of others.
+//!
+//! A call is modelled as a whole, so its last transfers lie ahead of the clocks of other CPUs. One
+//! that needs the line earlier than that has it first, and does not wait:
+//!
+//! ```text
+//!   clock            0         50        100       150
+//!   CPU 0, a call    ├─ other lines ─────┤█████████│
+//!   CPU 1, later     │█████████│                       no wait, although it is modelled after CPU 0's call
+//! ```
+
+use std::ops::Range;
 
 /// The most CPUs.
 pub const MOST_CPUS: usize = 256;
@@ -36,10 +47,11 @@ pub enum Way {
     Cold,
 }
 
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 struct Line {
     holders: [u64; MOST_CPUS / 64],
-    busy_until: f64,
+    /// When it is under way, in order; what has ended before all clocks is forgotten.
+    under_way: Vec<Range<f64>>,
 }
 
 impl Line {
@@ -50,26 +62,56 @@ impl Line {
     fn holders(&self) -> u32 {
         self.holders.iter().map(|word| word.count_ones()).sum()
     }
+
+    /// It is transferred as soon as it can be from `clock` on, while no CPU is before `earliest`; when that begins.
+    fn transfer(&mut self, (clock, earliest): (f64, f64), length: f64) -> f64 {
+        self.under_way.retain(|other| other.end > earliest);
+        let (mut start, mut at) = (clock, 0);
+        for other in &self.under_way {
+            if start + length <= other.start {
+                break;
+            }
+            start = start.max(other.end);
+            at += 1;
+        }
+        self.under_way.insert(at, start..start + length);
+        start
+    }
 }
+
+/// What all CPUs together spent, in nanoseconds.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub struct Times {
+    /// On accesses.
+    pub spent: f64,
+    /// Of that, waiting for lines under way.
+    pub queued: f64,
+    /// Beside that, with nothing to do.
+    pub idle: f64,
+}
+
+/// How long a CPU with nothing to do is idle before it looks again, at least.
+const LOOK: f64 = 1.0;
 
 /// All lines, and the clock of each CPU.
 pub struct Caches {
     costs: Costs,
     lines: Vec<Line>,
     clocks: Vec<f64>,
-    waited: f64,
+    times: Times,
 }
 
 impl Caches {
     /// Lines that nobody has.
     pub fn new(lines: usize, cpus: usize, costs: Costs) -> Caches {
-        Caches { costs, lines: vec![Line::default(); lines], clocks: vec![0.0; cpus], waited: 0.0 }
+        let (lines, clocks) = (vec![Line::default(); lines], vec![0.0; cpus]);
+        Caches { costs, lines, clocks, times: Times::default() }
     }
 
     /// A CPU reads or writes a line.
     pub fn access(&mut self, cpu: usize, line: usize, written: bool) -> Way {
-        let Caches { costs, lines, clocks, waited } = self;
-        let (line, clock) = (&mut lines[line], &mut clocks[cpu]);
+        let Caches { costs, lines, clocks, times } = self;
+        let (line, clock) = (&mut lines[line], clocks[cpu]);
         let (mine, all) = (line.has(cpu), line.holders());
         let way = match (all, mine) {
             (0, _) => Way::Cold,
@@ -77,16 +119,18 @@ impl Caches {
             (_, true) if !written => Way::Local,
             _ => Way::Transfer,
         };
-        match way {
+        let end = match way {
             // What a line costs that comes from memory is no matter of other CPUs.
-            Way::Local | Way::Cold => *clock += if written { costs.write } else { costs.read },
+            Way::Local | Way::Cold => clock + if written { costs.write } else { costs.read },
             Way::Transfer => {
-                let start = clock.max(line.busy_until);
-                *waited += start - *clock;
-                *clock = start + costs.transfer;
-                line.busy_until = *clock;
+                let earliest = clocks.iter().copied().fold(clock, f64::min);
+                let start = line.transfer((clock, earliest), costs.transfer);
+                times.queued += start - clock;
+                start + costs.transfer
             }
-        }
+        };
+        times.spent += end - clock;
+        clocks[cpu] = end;
         if written {
             line.holders = [0; MOST_CPUS / 64];
         }
@@ -102,19 +146,21 @@ impl Caches {
 
     /// A CPU has nothing to do until another one is so far.
     pub fn wait_for(&mut self, cpu: usize, other: usize) {
-        self.clocks[cpu] = self.clocks[cpu].max(self.clocks[other]) + self.costs.read;
+        let (clock, other) = (self.clocks[cpu], self.clocks[other]);
+        self.clocks[cpu] = clock.max(other) + LOOK;
+        self.times.idle += self.clocks[cpu] - clock;
     }
 
-    /// The time of all CPUs together, and how much of it they waited for lines under way.
-    pub fn time(&self) -> (f64, f64) {
-        (self.clocks.iter().sum(), self.waited)
+    /// What all CPUs together have spent.
+    pub fn times(&self) -> Times {
+        self.times
     }
 
     /// All clocks begin anew; lines stay where they are.
     pub fn restart(&mut self) {
         self.clocks.fill(0.0);
-        self.lines.iter_mut().for_each(|line| line.busy_until = 0.0);
-        self.waited = 0.0;
+        self.lines.iter_mut().for_each(|line| line.under_way.clear());
+        self.times = Times::default();
     }
 }
 
@@ -149,10 +195,39 @@ mod tests {
         caches.access(2, 0, true);
         caches.access(0, 0, true);
         // 50, then 50 + 50, then 100 + 50.
-        assert_eq!(caches.time(), (50.0 + 100.0 + 150.0, 50.0 + 100.0));
+        let times = Times { spent: 50.0 + 100.0 + 150.0, queued: 50.0 + 100.0, idle: 0.0 };
+        assert_eq!(caches.times(), times);
+    }
+
+    #[test]
+    fn who_needs_a_line_earlier_does_not_wait_for_who_needs_it_later() {
+        let mut caches = Caches::new(102, 5, COSTS);
+        caches.access(4, 0, true);
+        for (cpu, lines) in [(0, 1..101), (2, 1..31), (3, 1..61)] {
+            lines.for_each(|line| _ = caches.access(cpu, line, false));
+        }
+        caches.restart();
+        // Their clocks, by reads of lines that they have: 100, 0, 30 and 60.
+        for (cpu, lines) in [(0, 1..101), (2, 1..31), (3, 1..61)] {
+            lines.for_each(|line| assert_eq!(caches.access(cpu, line, false), Way::Local));
+        }
+        let mut queued = |cpu| {
+            let before = caches.times().queued;
+            caches.access(cpu, 0, true);
+            caches.times().queued - before
+        };
+        // From 100 to 150; from 0 to 50, before that; from 50 to 100, between the two; and after all.
+        assert_eq!([0, 1, 2, 3].map(&mut queued), [0.0, 0.0, 20.0, 90.0]);
+    }
+
+    #[test]
+    fn who_has_nothing_to_do_is_idle_and_spends_nothing() {
+        let mut caches = Caches::new(1, 2, Costs { read: 0.0, ..COSTS });
+        caches.access(1, 0, true);
+        assert_eq!(caches.next(), 0);
+        caches.wait_for(0, 1);
         assert_eq!(caches.next(), 1);
-        caches.wait_for(1, 0);
-        assert_eq!(caches.next(), 2);
+        assert_eq!(caches.times(), Times { spent: 3.0, queued: 0.0, idle: 3.0 + LOOK });
     }
 
     #[test]
@@ -162,6 +237,6 @@ mod tests {
             caches.access(cpu, cpu, true);
             caches.access(cpu, cpu, false);
         }
-        assert_eq!(caches.time(), (8.0, 0.0));
+        assert_eq!(caches.times(), Times { spent: 8.0, queued: 0.0, idle: 0.0 });
     }
 }

@@ -22,6 +22,7 @@
 //! * Time is accesses: instructions, misses to memory, and what a processor does at once are not in
 //!   it. All lines stay in the caches for ever.
 //! * Every CPU is as far from every other one: no sockets, no clusters, no threads of one core.
+//! * A call's block is there for others as soon as their clocks have reached the beginning of the call.
 //! * A lock is never found held: a CPU that waits for a line does not wait for what is done under
 //!   the lock.
 
@@ -40,7 +41,7 @@ use crate::contender::Contender;
 use crate::dispersion::watch::{Access, Trail, follow};
 use crate::engine::{Engine, Visit};
 
-pub use caches::{Caches, Costs, MOST_CPUS, Way};
+pub use caches::{Caches, Costs, MOST_CPUS, Times, Way};
 pub use load::Load;
 pub use output::{describe, svg};
 
@@ -56,7 +57,8 @@ pub struct Setup {
     pub order: Order,
     /// How many blocks a list has.
     pub list: usize,
-    /// How many calls are counted at least, by all CPUs together; each makes sixteen or more.
+    /// How many calls are counted at least, by all CPUs together. More are where a CPU would have made
+    /// fewer than sixteen.
     pub calls: usize,
     /// What accesses cost.
     pub costs: Costs,
@@ -77,6 +79,8 @@ pub struct Scaled {
     pub cpus: usize,
     /// How many calls were counted.
     pub calls: usize,
+    /// Of these, those of the CPU that made the fewest: the slower its calls are, the fewer it makes.
+    pub fewest_calls: usize,
     /// Accesses for each call.
     pub accesses: f64,
     /// Lines that came from other CPUs, for each call.
@@ -85,6 +89,8 @@ pub struct Scaled {
     pub ns: f64,
     /// Of these, those in which a CPU waited for a line that was under way.
     pub queued_ns: f64,
+    /// Beside these, those in which a CPU had nothing to do, since another one had not made its call yet.
+    pub idle_ns: f64,
     /// The transfers for each call by the part of the state, the most first.
     pub lines: Vec<(String, f64)>,
 }
@@ -93,7 +99,7 @@ pub struct Scaled {
 const FRAMES_PER_CPU: usize = 1 << 15;
 /// Calls of each CPU that nobody looks at.
 const WARM: usize = 256;
-/// Calls of each CPU after which every line is known to be where it is.
+/// Calls of each CPU, at least, after which every line is known to be where it is.
 const SETTLE: usize = 8;
 /// Calls of each CPU that are counted at least.
 const LEAST: usize = 16;
@@ -135,15 +141,15 @@ impl Visit for Scale<'_> {
             cpus.turn(zone.allocator(), turn % count)?;
         }
         let caches = Caches::new(zone.lines(), count, setup.costs);
-        let mut counted = Counted { caches, calls: 0, accesses: 0, by_line: BTreeMap::new() };
-        let each = setup.calls.div_ceil(count).max(LEAST);
+        let mut counted =
+            Counted { caches, calls: vec![0; count], accesses: 0, by_line: BTreeMap::new() };
         let (start, length) = zone.pages();
         // SAFETY: the pages are the zone's, and its allocator alone uses them, on this thread.
         let followed = unsafe {
             follow(start, length, |trail| {
-                counted.run(SETTLE * count, (&mut cpus, zone.allocator()), trail)?;
+                counted.run((SETTLE, 0), (&mut cpus, zone.allocator()), trail)?;
                 counted.restart();
-                counted.run(each * count, (&mut cpus, zone.allocator()), trail)
+                counted.run((LEAST, setup.calls), (&mut cpus, zone.allocator()), trail)
             })
         };
         followed??;
@@ -159,21 +165,23 @@ impl Visit for Scale<'_> {
 /// The model, and what was counted.
 struct Counted {
     caches: Caches,
-    calls: usize,
+    /// Of each CPU.
+    calls: Vec<usize>,
     accesses: usize,
     by_line: BTreeMap<usize, usize>,
 }
 
 impl Counted {
-    /// So many calls, each by the CPU that is behind.
+    /// So many calls of each CPU at least, and so many of all; each by the CPU that is behind.
     fn run<A: FrameAllocator>(
         &mut self,
-        calls: usize,
+        (least, all): (usize, usize),
         (cpus, allocator): (&mut Cpus, &A),
         trail: &mut Trail,
     ) -> Result<(), Failure> {
         let mut accesses: Vec<Access> = Vec::new();
-        while self.calls < calls {
+        let (mut made, mut behind) = (0, self.calls.len());
+        while made < all || behind > 0 {
             let cpu = self.caches.next();
             let turn = cpus.turn(allocator, cpu)?;
             trail.take(&mut accesses)?;
@@ -184,7 +192,11 @@ impl Counted {
                 }
             }
             match turn {
-                Turn::Called => self.calls += 1,
+                Turn::Called => {
+                    made += 1;
+                    self.calls[cpu] += 1;
+                    behind -= usize::from(self.calls[cpu] == least);
+                }
                 Turn::WaitsFor(other) => self.caches.wait_for(cpu, other),
             }
             self.accesses += accesses.len();
@@ -195,12 +207,14 @@ impl Counted {
     /// What was done so far does not count.
     fn restart(&mut self) {
         self.caches.restart();
-        (self.calls, self.accesses) = (0, 0);
+        self.calls.fill(0);
+        self.accesses = 0;
         self.by_line.clear();
     }
 
     fn scaled<A>(&self, zone: &Zone<A>, (engine, setup, cpus): (Engine, &Setup, usize)) -> Scaled {
-        let calls = self.calls.max(1) as f64;
+        let made: usize = self.calls.iter().sum();
+        let calls = made.max(1) as f64;
         let mut names: BTreeMap<&'static str, usize> = BTreeMap::new();
         for (&line, count) in &self.by_line {
             *names.entry(zone.name(line)).or_default() += count;
@@ -208,17 +222,19 @@ impl Counted {
         let lines = names.into_iter().map(|(name, count)| (name.to_string(), count as f64 / calls));
         let mut lines: Vec<(String, f64)> = lines.collect();
         lines.sort_by(|a, b| b.1.total_cmp(&a.1));
-        let (ns, queued) = self.caches.time();
+        let Times { spent, queued, idle } = self.caches.times();
         Scaled {
             engine,
             load: setup.load,
             order: setup.order.0,
             cpus,
-            calls: self.calls,
+            calls: made,
+            fewest_calls: self.calls.iter().copied().min().unwrap_or(0),
             accesses: self.accesses as f64 / calls,
             transfers: self.by_line.values().sum::<usize>() as f64 / calls,
-            ns: ns / calls,
+            ns: spent / calls,
             queued_ns: queued / calls,
+            idle_ns: idle / calls,
             lines,
         }
     }
@@ -261,6 +277,22 @@ mod tests {
         let ns = |cpus| scale(Engine::ListCas, &setup(Load::Repeat), cpus).unwrap();
         let (two, eight) = (ns(2), ns(8));
         assert!(eight.queued_ns > 2.0 * two.queued_ns, "{two:?} {eight:?}");
+    }
+
+    #[test]
+    fn who_waits_for_work_is_idle() {
+        // Their calls are not equally long: now and then a neighbour has nothing to free yet.
+        let ring = scale(Engine::Onewrite, &setup(Load::Ring), 3).unwrap();
+        assert!(ring.idle_ns > 0.0, "{ring:?}");
+        let own = scale(Engine::Onewrite, &setup(Load::Bulk), 3).unwrap();
+        assert_eq!(own.idle_ns, 0.0);
+    }
+
+    #[test]
+    fn each_cpu_makes_sixteen_calls_however_slow_they_are() {
+        // The third one has nobody to free its blocks: its calls are fast, and it alone makes 64 meanwhile.
+        let scaled = scale(Engine::Onewrite, &setup(Load::Remote), 3).unwrap();
+        assert!(scaled.fewest_calls >= LEAST && scaled.calls > 64 + 2 * LEAST, "{scaled:?}");
     }
 
     #[test]

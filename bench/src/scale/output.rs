@@ -10,14 +10,14 @@ use crate::engine::Engine;
 /// A row for each engine, load and number of CPUs.
 pub fn describe(all: &[Scaled]) -> String {
     let mut text = format!(
-        "{:<14}{:<8}{:>6}{:>6}{:>10}{:>11}{:>10}{:>10}  transfers by line\n",
-        "engine", "load", "order", "CPUs", "accesses", "transfers", "ns", "queued"
+        "{:<14}{:<8}{:>6}{:>6}{:>10}{:>11}{:>10}{:>10}{:>10}  transfers by line\n",
+        "engine", "load", "order", "CPUs", "accesses", "transfers", "ns", "queued", "idle"
     );
     for one in all {
-        let Scaled { engine, order, cpus, accesses, transfers, ns, queued_ns, .. } = one;
+        let Scaled { engine, order, cpus, accesses, transfers, ns, queued_ns, idle_ns, .. } = one;
         let _ = write!(
             text,
-            "{engine:<14}{:<8}{order:>6}{cpus:>6}{accesses:>10.2}{transfers:>11.3}{ns:>10.1}{queued_ns:>10.1}  ",
+            "{engine:<14}{:<8}{order:>6}{cpus:>6}{accesses:>10.2}{transfers:>11.3}{ns:>10.1}{queued_ns:>10.1}{idle_ns:>10.1}  ",
             one.load.name()
         );
         let named = one.lines.iter().filter(|(_, count)| *count >= 0.0005).take(5);
@@ -79,10 +79,12 @@ mod tests {
             order: 0,
             cpus,
             calls: 10,
+            fewest_calls: 5,
             accesses: 7.0,
             transfers: 1.5,
             ns: 90.0,
             queued_ns: 5.0,
+            idle_ns: 2.0,
             lines: vec![("row".into(), 1.25), ("child".into(), 0.25), ("tree".into(), 0.0001)],
         };
         let all =
