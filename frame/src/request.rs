@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use crate::{Class, ClassPolicy, FrameId, HugeId, Order};
+use crate::{Class, ClassPolicy, FrameId, HugeId, InitError, Order};
 
 /// Which set of per-CPU state a call works on: usually the number of the CPU it runs on.
 ///
@@ -189,6 +189,27 @@ impl ZoneConfig {
     /// cache line.
     pub const fn record_entries(&self) -> usize {
         self.record_room.saturating_add(1).div_ceil(4).saturating_mul(4) - 1
+    }
+
+    /// Has the zone frames and slots, and no more of them than these?
+    ///
+    /// # Errors
+    /// [`InitError::EmptyZone`], [`InitError::NoSlots`], [`InitError::TooManySlots`]; [`InitError::ZoneTooLarge`], also
+    /// where the zone reaches beyond the end of the number space.
+    pub const fn check(&self, max_frames: usize, max_slots: usize) -> Result<(), InitError> {
+        if self.frames == 0 {
+            return Err(InitError::EmptyZone);
+        }
+        if self.slots == 0 {
+            return Err(InitError::NoSlots);
+        }
+        if self.slots > max_slots {
+            return Err(InitError::TooManySlots);
+        }
+        if self.frames > max_frames || self.start.0.checked_add(self.frames).is_none() {
+            return Err(InitError::ZoneTooLarge);
+        }
+        Ok(())
     }
 
     /// The frame after the last; saturates at the end of the number space.

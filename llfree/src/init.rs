@@ -123,17 +123,9 @@ pub(crate) fn counts<G: Geometry>(zone: &ZoneConfig) -> Result<Counts, InitError
         assert!(G::TREE_FRAMES == G::TREE_HUGE * G::HUGE_FRAMES);
         assert!(G::TREE_HUGE.is_power_of_two() && G::TREE_HUGE >= 2 && tree::fits::<G>());
     }
-    if zone.frames == 0 {
-        return Err(InitError::EmptyZone);
-    }
-    if zone.slots == 0 {
-        return Err(InitError::NoSlots);
-    }
-    if zone.slots > MAX_SLOTS {
-        return Err(InitError::TooManySlots);
-    }
-    let end = zone.start.0.checked_add(zone.frames).ok_or(InitError::ZoneTooLarge)?;
-    let frames = end - base::<G>(zone);
+    // How many frames there may be, the trees say.
+    zone.check(usize::MAX, MAX_SLOTS)?;
+    let frames = zone.end().0 - base::<G>(zone);
     let children = frames.div_ceil(G::MAX_FRAMES) * 2;
     let trees = frames.div_ceil(G::TREE_FRAMES);
     if trees > most_trees::<G>() {

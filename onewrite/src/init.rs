@@ -45,18 +45,7 @@ impl Ground {
     /// What is wrong with the zone.
     pub(crate) fn of<G: Geometry>(zone: &ZoneConfig) -> Result<Self, InitError> {
         let () = G::FITS;
-        if zone.frames == 0 {
-            return Err(InitError::EmptyZone);
-        }
-        if zone.slots == 0 {
-            return Err(InitError::NoSlots);
-        }
-        if zone.slots > MAX_SLOTS {
-            return Err(InitError::TooManySlots);
-        }
-        if zone.frames > MAX_FRAMES || zone.start.0.checked_add(zone.frames).is_none() {
-            return Err(InitError::ZoneTooLarge);
-        }
+        zone.check(MAX_FRAMES, MAX_SLOTS)?;
         let start = zone.start.0 & (G::MAX_FRAMES - 1);
         let end = start + zone.frames;
         Ok(Ground {

@@ -11,19 +11,7 @@ const MAX_FRAMES: usize = u32::MAX as usize - (1 << 27);
 
 /// Is this a zone that a rival can manage?
 pub(crate) fn check_zone(config: &ZoneConfig) -> Result<(), InitError> {
-    if config.frames == 0 {
-        return Err(InitError::EmptyZone);
-    }
-    if config.slots == 0 {
-        return Err(InitError::NoSlots);
-    }
-    if config.slots > MAX_SLOTS {
-        return Err(InitError::TooManySlots);
-    }
-    match config.start.0.checked_add(config.frames) {
-        Some(_) if config.frames <= MAX_FRAMES => Ok(()),
-        _ => Err(InitError::ZoneTooLarge),
-    }
+    config.check(MAX_FRAMES, MAX_SLOTS)
 }
 
 /// What is wrong with a request that names no frame; one that does cannot be served.

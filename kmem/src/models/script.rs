@@ -18,8 +18,44 @@ pub(super) trait Shared {
     /// What the setup has allocated.
     fn blocks(&self) -> &[Option<Block>];
 
+    /// A block of so many bytes, if there is one.
+    fn alloc(&self, bytes: usize) -> Option<Block>;
+
+    /// Gives a block of the caller's back.
+    fn free(&self, block: Block);
+
+    /// Empties the caches of a CPU.
+    fn flush_cpu(&self, cpu: usize);
+
+    /// Empties all caches.
+    fn flush(&self);
+
+    /// Makes the calls of the setup; returns what its allocations have got.
+    fn set_up(&self) -> Vec<Option<Block>> {
+        sit(0);
+        let mut blocks = Vec::new();
+        self.scenario().setup.iter().for_each(|&op| self.call(op, &mut blocks));
+        blocks
+    }
+
     /// Makes a call; `blocks` are what the allocations of this thread have got.
-    fn call(&self, op: Op, blocks: &mut Vec<Option<Block>>);
+    fn call(&self, op: Op, blocks: &mut Vec<Option<Block>>) {
+        match op {
+            Op::Alloc(bytes) => blocks.push(self.alloc(bytes)),
+            Op::AllocSure(bytes) => {
+                let block = self.alloc(bytes);
+                assert!(block.is_some(), "there is memory");
+                blocks.push(block);
+            }
+            Op::Free(number) => {
+                if let Some(block) = blocks[number].take() {
+                    self.free(block);
+                }
+            }
+            Op::FlushCpu(cpu) => self.flush_cpu(cpu),
+            Op::Flush => self.flush(),
+        }
+    }
 
     /// All threads have ended, and had these blocks: everything comes back, and can be had again.
     fn settle<'b>(&self, blocks: impl Iterator<Item = &'b Block>);

@@ -13,7 +13,7 @@ use std::thread_local;
 use woodlot_frame::atomics::{AtomicU32, Ordering};
 
 use super::script::Shared;
-use super::{Op, Scenario, std};
+use super::{Scenario, std};
 use crate::page::{Descriptor, Kind, PageId};
 use crate::{Cpus, Guarded, Hooks, Kmem, Misuse, NoPages, Nodes, PAGE, Pages, Size, Sizes, Table};
 
@@ -253,10 +253,7 @@ impl<const N: usize> Shared for World<N> {
                 .map(|_| loom::cell::UnsafeCell::new(false))
                 .collect(),
         };
-        sit(0);
-        let mut blocks = Vec::new();
-        scenario.setup.iter().for_each(|&op| world.call(op, &mut blocks));
-        world.blocks = blocks;
+        world.blocks = world.set_up();
         world
     }
 
@@ -268,22 +265,28 @@ impl<const N: usize> Shared for World<N> {
         &self.blocks
     }
 
-    fn call(&self, op: Op, blocks: &mut Vec<Option<Block>>) {
-        match op {
-            Op::Alloc(bytes) => blocks.push(self.alloc(bytes)),
-            Op::AllocSure(bytes) => {
-                let block = self.alloc(bytes);
-                assert!(block.is_some(), "there is memory");
-                blocks.push(block);
-            }
-            Op::Free(number) => {
-                if let Some(block) = blocks[number].take() {
-                    self.free(block);
-                }
-            }
-            Op::FlushCpu(cpu) => assert!(self.nodes.flush_cpu(cpu)),
-            Op::Flush => self.nodes.flush(),
-        }
+    fn alloc(&self, bytes: usize) -> Option<Block> {
+        let block = self.nodes.alloc(bytes, seat() % N)?;
+        let node = self.nodes.node_of(block.as_ptr()).expect("a block of a node");
+        let at = node * self.node_bytes() + block.addr().get() - self.start(node).addr().get();
+        let block = Block { at, bytes };
+        self.hand_over(block, true);
+        Some(block)
+    }
+
+    fn free(&self, block: Block) {
+        self.hand_over(block, false);
+        let (node, at) = (block.at / self.node_bytes(), block.at % self.node_bytes());
+        // SAFETY: the block lies in the memory, was allocated here, and nobody uses it.
+        unsafe { self.nodes.free_any(self.start(node).add(at)) };
+    }
+
+    fn flush_cpu(&self, cpu: usize) {
+        assert!(self.nodes.flush_cpu(cpu));
+    }
+
+    fn flush(&self) {
+        self.nodes.flush();
     }
 
     fn settle<'b>(&self, blocks: impl Iterator<Item = &'b Block>) {
@@ -306,22 +309,6 @@ impl<const N: usize> World<N> {
     /// Bytes of a node.
     fn node_bytes(&self) -> usize {
         self.scenario.pages * PAGE
-    }
-
-    fn alloc(&self, bytes: usize) -> Option<Block> {
-        let block = self.nodes.alloc(bytes, seat() % N)?;
-        let node = self.nodes.node_of(block.as_ptr()).expect("a block of a node");
-        let at = node * self.node_bytes() + block.addr().get() - self.start(node).addr().get();
-        let block = Block { at, bytes };
-        self.hand_over(block, true);
-        Some(block)
-    }
-
-    fn free(&self, block: Block) {
-        self.hand_over(block, false);
-        let (node, at) = (block.at / self.node_bytes(), block.at % self.node_bytes());
-        // SAFETY: the block lies in the memory, was allocated here, and nobody uses it.
-        unsafe { self.nodes.free_any(self.start(node).add(at)) };
     }
 
     /// A block gets an owner, or loses it.

@@ -11,7 +11,7 @@ use super::{cpu, scenarios};
 use crate::models::Op::{Alloc, AllocSure, Flush, FlushCpu, Free};
 use crate::models::script::Shared;
 use crate::models::world::{Block, CPUS, Seats, caches, judge, sit};
-use crate::models::{Op, Scenario, std};
+use crate::models::{Scenario, std};
 use crate::{Build, Guarded, Objects};
 
 /// The most objects that there are at a time.
@@ -66,25 +66,11 @@ struct World {
 }
 
 impl World {
-    fn alloc(&self) -> Option<Block> {
-        let object = self.objects.alloc(0)?;
-        let number = self.objects.builder().number(object);
-        let made = self.objects.builder().made[number].load(Ordering::Relaxed);
-        assert_eq!(made, 1, "what is handed out is no object");
-        Some(Block { at: number * BYTES, bytes: BYTES })
-    }
-
     /// After a flush no place is an object.
     fn is_empty(&self) {
         self.objects.flush();
         let mut made = self.objects.builder().made.iter();
         assert!(made.all(|made| made.load(Ordering::Relaxed) == 0), "objects are lost");
-    }
-
-    fn free(&self, block: Block) {
-        let object = NonNull::from(&self.objects.builder().places[block.at / BYTES]);
-        // SAFETY: it was handed out, and its owner gives it away.
-        unsafe { self.objects.free(0, object) };
     }
 }
 
@@ -96,10 +82,7 @@ impl Shared for World {
         };
         let objects = Objects::new(caches(), maker);
         let mut world = World { objects, scenario: *scenario, blocks: Vec::new() };
-        sit(0);
-        let mut blocks = Vec::new();
-        scenario.setup.iter().for_each(|&op| world.call(op, &mut blocks));
-        world.blocks = blocks;
+        world.blocks = world.set_up();
         world
     }
 
@@ -111,22 +94,26 @@ impl Shared for World {
         &self.blocks
     }
 
-    fn call(&self, op: Op, blocks: &mut Vec<Option<Block>>) {
-        match op {
-            Alloc(_) => blocks.push(self.alloc()),
-            AllocSure(_) => {
-                let object = self.alloc();
-                assert!(object.is_some(), "there are more places");
-                blocks.push(object);
-            }
-            Free(number) => {
-                if let Some(block) = blocks[number].take() {
-                    self.free(block);
-                }
-            }
-            FlushCpu(cpu) => assert!(self.objects.flush_cpu(cpu)),
-            Flush => self.objects.flush(),
-        }
+    fn alloc(&self, _: usize) -> Option<Block> {
+        let object = self.objects.alloc(0)?;
+        let number = self.objects.builder().number(object);
+        let made = self.objects.builder().made[number].load(Ordering::Relaxed);
+        assert_eq!(made, 1, "what is handed out is no object");
+        Some(Block { at: number * BYTES, bytes: BYTES })
+    }
+
+    fn free(&self, block: Block) {
+        let object = NonNull::from(&self.objects.builder().places[block.at / BYTES]);
+        // SAFETY: it was handed out, and its owner gives it away.
+        unsafe { self.objects.free(0, object) };
+    }
+
+    fn flush_cpu(&self, cpu: usize) {
+        assert!(self.objects.flush_cpu(cpu));
+    }
+
+    fn flush(&self) {
+        self.objects.flush();
     }
 
     /// All are taken apart, and all places can be objects again.
@@ -136,7 +123,7 @@ impl Shared for World {
         sit(0);
         blocks.into_iter().for_each(|block| self.free(block));
         self.is_empty();
-        let all: Vec<Block> = (0..MOST).map_while(|_| self.alloc()).collect();
+        let all: Vec<Block> = (0..MOST).map_while(|_| self.alloc(BYTES)).collect();
         assert_eq!(all.len(), MOST, "objects are lost");
         all.into_iter().for_each(|block| self.free(block));
         self.is_empty();

@@ -15,9 +15,9 @@ use super::{cpu, scenarios};
 use crate::dope::VMBLK;
 use crate::models::Op::{Alloc, AllocSure, Free};
 use crate::models::script::Shared;
-use crate::models::world::{Block, CPUS, judge, seat, sit};
+use crate::models::world::{Block, CPUS, judge, seat};
 use crate::models::zone::Zone;
-use crate::models::{Op, Scenario, std};
+use crate::models::{Scenario, std};
 use crate::{AddressSpace, Dope, NotMapped, PAGE, PageId, Pages, StillMapped, Vmblks};
 
 /// Words of the dope vector.
@@ -120,22 +120,6 @@ unsafe fn within<T>(boxed: &T) -> &'static T {
 }
 
 impl World {
-    fn alloc(&self, bytes: usize) -> Option<Block> {
-        let first = self.vmblks.alloc(bytes / PAGE, PAGE, seat()).ok()?;
-        let block = Block { at: first.0 as usize * PAGE, bytes };
-        self.hand_over(block, true);
-        Some(block)
-    }
-
-    fn free(&self, block: Block) {
-        self.hand_over(block, false);
-        // SAFETY: the pages were allocated here, and nobody uses them.
-        unsafe {
-            let first = PageId((block.at / PAGE) as u32);
-            self.vmblks.free(first, block.bytes / PAGE, seat());
-        }
-    }
-
     /// Pages get an owner, or lose it. They have frames.
     fn hand_over(&self, block: Block, to: bool) {
         let pages = block.at / PAGE..(block.at + block.bytes) / PAGE;
@@ -186,10 +170,7 @@ impl Shared for World {
             #[cfg(woodlot_loom)]
             owned: (0..PAGES).map(|_| loom::cell::UnsafeCell::new(false)).collect(),
         };
-        sit(0);
-        let mut blocks = Vec::new();
-        scenario.setup.iter().for_each(|&op| world.call(op, &mut blocks));
-        world.blocks = blocks;
+        world.blocks = world.set_up();
         world
     }
 
@@ -201,21 +182,28 @@ impl Shared for World {
         &self.blocks
     }
 
-    fn call(&self, op: Op, blocks: &mut Vec<Option<Block>>) {
-        match op {
-            Alloc(bytes) => blocks.push(self.alloc(bytes)),
-            AllocSure(bytes) => {
-                let block = self.alloc(bytes);
-                assert!(block.is_some(), "there are pages");
-                blocks.push(block);
-            }
-            Free(number) => {
-                if let Some(block) = blocks[number].take() {
-                    self.free(block);
-                }
-            }
-            Op::FlushCpu(_) | Op::Flush => unreachable!("nothing is cached here"),
+    fn alloc(&self, bytes: usize) -> Option<Block> {
+        let first = self.vmblks.alloc(bytes / PAGE, PAGE, seat()).ok()?;
+        let block = Block { at: first.0 as usize * PAGE, bytes };
+        self.hand_over(block, true);
+        Some(block)
+    }
+
+    fn free(&self, block: Block) {
+        self.hand_over(block, false);
+        // SAFETY: the pages were allocated here, and nobody uses them.
+        unsafe {
+            let first = PageId((block.at / PAGE) as u32);
+            self.vmblks.free(first, block.bytes / PAGE, seat());
         }
+    }
+
+    fn flush_cpu(&self, _: usize) {
+        unreachable!("nothing is cached here");
+    }
+
+    fn flush(&self) {
+        unreachable!("nothing is cached here");
     }
 
     /// All comes back, and each vmblk can be had as a whole, as far as there are frames.
