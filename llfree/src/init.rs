@@ -39,6 +39,8 @@ pub(crate) const TOTAL_WORDS: usize = 8;
 pub(crate) const TOTAL_FREE: usize = 0;
 /// Of the totals: how often somebody asked to be told of free huge frames, and was ([`news`](crate::news)).
 pub(crate) const TOTAL_NEWS: usize = 1;
+/// Of the totals: how many claims of isolated huge frames have begun, modulo 2^64.
+pub(crate) const TOTAL_CLAIMS: usize = 2;
 
 /// How many words of each kind a zone needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

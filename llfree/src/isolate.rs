@@ -22,7 +22,8 @@ use woodlot_frame::{
 };
 
 use crate::LLFree;
-use crate::lower::Credits;
+use crate::init::TOTAL_CLAIMS;
+use crate::lower::{Credits, Mark};
 use crate::record::{By, Intent};
 use crate::reservation::Reservation;
 use crate::row::row_order;
@@ -68,17 +69,18 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         }
         let run = self.isolable(first, count)?;
         self.all_isolated(&run)?;
+        let mark = self.next_mark();
         for huge in run.clone() {
-            if let Err(error) = self.begin_claim(huge) {
-                (run.start..huge).for_each(|huge| self.withdraw_claim(huge));
+            if let Err(error) = self.begin_claim(huge, mark) {
+                (run.start..huge).for_each(|huge| self.withdraw_claim(huge, mark));
                 return Err(error);
             }
         }
         for huge in run.clone() {
-            if !self.claim_one(huge, claim) {
+            if !self.claim_one(huge, mark, claim) {
                 // Somebody has put back or isolated what others have.
                 (run.start..huge).for_each(|huge| self.isolate_claimed(huge, claim));
-                (huge..run.end).for_each(|huge| self.withdraw_claim(huge));
+                (huge..run.end).for_each(|huge| self.withdraw_claim(huge, mark));
                 return Err(IsolateError::NotIsolated(self.huge_id(huge)));
             }
         }
@@ -200,9 +202,14 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
             }
     }
 
+    /// The mark of a claim that begins.
+    fn next_mark(&self) -> Mark {
+        Mark::of(self.total(TOTAL_CLAIMS).fetch_add(1, Ordering::Relaxed))
+    }
+
     /// Takes all credits of an isolated huge frame, which are nobody's then until its state changes.
-    fn begin_claim(&self, huge: usize) -> Result<(), IsolateError> {
-        if self.is_empty(huge) && self.lower.begin_claim(huge) {
+    fn begin_claim(&self, huge: usize, mark: Mark) -> Result<(), IsolateError> {
+        if self.is_empty(huge) && self.lower.begin_claim(huge, mark) {
             return Ok(());
         }
         match self.lower.isolated_credits(huge) {
@@ -211,20 +218,20 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         }
     }
 
-    fn withdraw_claim(&self, huge: usize) {
-        if !self.lower.withdraw_claim(huge) {
+    fn withdraw_claim(&self, huge: usize, mark: Mark) {
+        if !self.lower.withdraw_claim(huge, mark) {
             self.count_free(G::HUGE_FRAMES as isize);
             self.close(huge);
         }
     }
 
-    /// Changes the state of a huge frame of which a claim has begun. False: there is no claim of it any more.
-    fn claim_one(&self, huge: usize, claim: Claim) -> bool {
+    /// Changes the state of a huge frame of which a claim has begun. False: its mark is gone.
+    fn claim_one(&self, huge: usize, mark: Mark, claim: Claim) -> bool {
         let (to, intent) = match claim {
             Claim::Block(slot) => (Phase::Whole, self.intent(By::alone(slot), 0)),
             Claim::Offline => (Phase::Offline, Intent::none()),
         };
-        if self.lower.claim(huge, to, intent).is_err() {
+        if self.lower.claim(huge, mark, to, intent).is_err() {
             return false;
         }
         self.lower.end_claim(huge);
@@ -310,8 +317,9 @@ mod tests {
         let zone = Owned::<LLFree<'static, Base4K>>::new(&config, Init::Free).expect("a zone");
         let huge = HugeId(1);
         zone.isolate(huge, 1).expect("it is free");
-        assert!(zone.lower.begin_claim(1), "it is empty");
-        zone.lower.claim(1, Phase::Offline, Intent::none()).expect("its claim has begun");
+        let mark = zone.next_mark();
+        assert!(zone.lower.begin_claim(1, mark), "it is empty");
+        zone.lower.claim(1, mark, Phase::Offline, Intent::none()).expect("its claim has begun");
         zone.online(huge, 1).expect("it is offline");
         let frame = huge.first::<Base4K>();
         zone.alloc(Request::movable(Order(0), Slot(0)).at(frame)).expect("it is free");
@@ -328,8 +336,9 @@ mod tests {
         let config = ZoneConfig::new(64 * Base4K::HUGE_FRAMES, 1);
         let zone = Owned::<LLFree<'static, Base4K>>::new(&config, Init::Free).expect("a zone");
         zone.isolate(HugeId(1), 1).expect("it is free");
-        assert!(zone.lower.begin_claim(1), "it is empty");
-        zone.lower.claim(1, Phase::Whole, Intent::none()).expect("its claim has begun");
+        let mark = zone.next_mark();
+        assert!(zone.lower.begin_claim(1, mark), "it is empty");
+        zone.lower.claim(1, mark, Phase::Whole, Intent::none()).expect("its claim has begun");
         zone
     }
 
@@ -367,7 +376,7 @@ mod tests {
     fn no_claim_outlives_the_end_of_isolation() {
         let zone = died_as_it_claimed();
         zone.isolate(HugeId(2), 2).expect("both are free");
-        assert!(zone.lower.begin_claim(2), "it is empty");
+        assert!(zone.lower.begin_claim(2, zone.next_mark()), "it is empty");
         zone.end_isolation();
         zone.free(zone.frame(1, 0), Order(9), Slot(0)).expect("it is claimed");
         every_frame_can_be_had(&zone);

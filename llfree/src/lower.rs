@@ -31,7 +31,7 @@ mod flags;
 mod isolation;
 mod start;
 
-pub(crate) use isolation::{Open, To};
+pub(crate) use isolation::{Mark, Open, To};
 pub(crate) use start::Start;
 
 use isolation::is_isolated;

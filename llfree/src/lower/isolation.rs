@@ -2,9 +2,11 @@
 //!
 //! ```text
 //!   counter, 32 bits
-//!   ┌───┬───┬──────────────────────────┐      i = 0   credits, less than all; who brings the last takes all, and closes
-//!   │ i │ c │ credits                  │      i = 1   credits, up to all; nobody takes any
-//!   └───┴───┴──────────────────────────┘      c = 1   with i: a claim is under way, which has all credits in its hands
+//!    31  30  29    14 13      0
+//!   ┌───┬───┬────────┬─────────┐      i = 0   credits, less than all; who brings the last takes all, and closes
+//!   │ i │ c │ number │ credits │      i = 1   credits, up to all; nobody takes any
+//!   └───┴───┴────────┴─────────┘      c = 1   with i: the claim of that number is under way, and has all credits in its
+//!                                             hands. Otherwise the number is 0
 //! ```
 //!
 //! An allocation of base frames takes credits first. Of an isolated huge frame it gets none, and so no bit. Frees bring
@@ -20,12 +22,17 @@
 //!    ends an isolation changes the counter first, and the state word after it, always. So the swap comes before that
 //!    change of the state word, which the isolator sees: it splits what is not split; or the swap fails; or the look at
 //!    the counter has seen what was changed there.
-//! 6. A claim takes all credits at once, by one swap of the counter that leaves *c* there: so of several claims, and of
-//!    calls that end the isolation, one has them. Until *c* goes, nobody isolates the huge frame, or ends its isolation.
-//!    Then the claim changes the state, if *c* is still there; *c* goes last. Whoever finds *c* although the huge frame is
-//!    not split lets it go: who claimed may have died. If *c* was taken from a living claim so, by a call for what is not
-//!    its caller's, or by any call that stalled between its look and its swap while the huge frame was freed and isolated
-//!    again, that claim fails, and gives its credits to whoever has isolated the huge frame by then, or closes it.
+//! 6. A claim takes all credits at once, by one swap of the counter that leaves its *mark* there, *c* and a number: so of
+//!    several claims, and of calls that end the isolation, one has them. Until the mark goes, nobody isolates the huge
+//!    frame, or ends its isolation. Then the claim changes the state, if its mark is still there; the mark goes last.
+//!    Whoever finds a mark and then a state that is not split lets that mark go, and no other: who claimed may have died.
+//!    While a mark is there, only its claim changes the state, so its claim has. A claim whose mark is gone before it has
+//!    changed the state, by a call for what is not its caller's, fails, and gives its credits to whoever has isolated the
+//!    huge frame by then, or closes it.
+//!
+//! Numbers are counted in the zone, modulo 2^16. A call that is delayed between its look at a mark and its swap takes the
+//! mark of a later claim only if one of the two calls was overtaken by 2^16 claims meanwhile. The later claim then fails,
+//! and nothing is lost.
 //!
 //! *Ordering*: the isolator's change of the state word releases what it did to the counter; whoever closes or joins
 //! has acquired the state word that it swaps.
@@ -43,6 +50,12 @@ const ISOLATED: usize = 1 << 31;
 /// The bit that says, beside it: a claim is under way.
 const CLAIMED: usize = 1 << 30;
 
+/// Where the number of that claim begins.
+const NUMBER: u32 = 14;
+
+/// The most credits; also the bits that they are in.
+const CREDITS: usize = (1 << NUMBER) - 1;
+
 /// Does a value of a counter say so?
 #[inline(always)]
 pub(super) const fn is_isolated(counter: usize) -> bool {
@@ -56,7 +69,28 @@ const fn is_claimed(counter: usize) -> bool {
 
 /// What is in a counter, isolated or not.
 const fn credits(counter: usize) -> usize {
-    counter & !(ISOLATED | CLAIMED)
+    counter & CREDITS
+}
+
+/// A claim: its number in the zone, in the place where counters have it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Mark(usize);
+
+impl Mark {
+    /// The mark of the claim of this number, of which the lower 16 bits are kept.
+    pub(crate) const fn of(number: u64) -> Mark {
+        Mark(ISOLATED | CLAIMED | (number as usize) << NUMBER & (CLAIMED - 1))
+    }
+
+    /// The mark in a counter.
+    const fn in_counter(counter: usize) -> Option<Mark> {
+        if is_claimed(counter) { Some(Mark(counter & !CREDITS)) } else { None }
+    }
+
+    /// Is it in a counter?
+    const fn is_in(self, counter: usize) -> bool {
+        counter & !CREDITS == self.0
+    }
 }
 
 /// Where credits went.
@@ -70,7 +104,7 @@ pub(crate) enum To {
 /// Why a huge frame was not closed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Open {
-    /// It is isolated, and was to be closed; or no claim is under way any more, and it was to be claimed.
+    /// It is isolated, and was to be closed; or the mark of the claim is gone, and it was to be claimed.
     ByItsCounter,
     /// It is not split, after a mistake of some caller.
     NotSplit,
@@ -135,24 +169,23 @@ impl<G: Geometry, P: Persistence> Lower<'_, G, P> {
     }
 
     /// Begins a claim: takes every credit of an isolated huge frame, if all are in its counter.
-    pub(crate) fn begin_claim(&self, huge: usize) -> bool {
-        let begin = |counter| (counter == ISOLATED | G::HUGE_FRAMES).then_some(ISOLATED | CLAIMED);
+    pub(crate) fn begin_claim(&self, huge: usize, mark: Mark) -> bool {
+        let begin = |counter| (counter == ISOLATED | G::HUGE_FRAMES).then_some(mark.0);
         self.count(huge, Ordering::AcqRel, begin).is_some()
     }
 
-    /// Withdraws a claim: the huge frame is isolated as before, with all of its credits in its counter. False: there is no
-    /// claim of it any more, and the caller has the credits.
-    pub(crate) fn withdraw_claim(&self, huge: usize) -> bool {
-        let back = |counter| is_claimed(counter).then_some(ISOLATED | G::HUGE_FRAMES);
+    /// Withdraws a claim: the huge frame is isolated as before, with all of its credits in its counter. False: its mark is
+    /// gone, and the caller has the credits.
+    pub(crate) fn withdraw_claim(&self, huge: usize, mark: Mark) -> bool {
+        let back = |counter| mark.is_in(counter).then_some(ISOLATED | G::HUGE_FRAMES);
         self.count(huge, Ordering::AcqRel, back).is_some()
     }
 
     /// Ends a claim that has changed the state, and with it the isolation; also that of a caller who died in between.
-    ///
-    /// Who stalls between the look and the swap may take the mark of a later claim, which fails then (invariant 6).
     pub(crate) fn end_claim(&self, huge: usize) {
-        if is_claimed(self.counter(huge)) && self.phase(huge) != Phase::Split {
-            let end = |counter| is_claimed(counter).then_some(0);
+        let Some(mark) = Mark::in_counter(self.counter(huge)) else { return };
+        if self.phase(huge) != Phase::Split {
+            let end = |counter| mark.is_in(counter).then_some(0);
             let _ = self.count(huge, Ordering::AcqRel, end);
         }
     }
@@ -216,10 +249,11 @@ impl<G: Geometry, P: Persistence> Lower<'_, G, P> {
     pub(crate) fn claim(
         &self,
         huge: usize,
+        mark: Mark,
         to: Phase,
         intent: Intent<'_, G, P>,
     ) -> Result<States, Open> {
-        let before = self.close_as(huge, to, is_claimed, intent)?;
+        let before = self.close_as(huge, to, |counter| mark.is_in(counter), intent)?;
         self.persist_states(huge);
         Ok(before)
     }
@@ -263,7 +297,17 @@ mod tests {
     fn the_bits_are_above_all_credits() {
         assert!(is_isolated(ISOLATED) && is_isolated(ISOLATED | 4096) && !is_isolated(4096));
         assert!(is_claimed(ISOLATED | CLAIMED) && !is_claimed(ISOLATED | 4096));
-        let counters = [ISOLATED, ISOLATED | 511, 511, ISOLATED | CLAIMED | 3];
-        assert_eq!(counters.map(credits), [0, 511, 511, 3]);
+        let counters = [ISOLATED, ISOLATED | 511, 4096, Mark::of(!0).0 | 3];
+        assert_eq!(counters.map(credits), [0, 511, 4096, 3]);
+    }
+
+    #[test]
+    fn marks_differ_by_their_numbers() {
+        let (one, other) = (Mark::of(7), Mark::of(8));
+        assert_eq!((one, other.0 & ISOLATED), (Mark::of(7 + (1 << 16)), ISOLATED));
+        assert!(one.is_in(one.0 | 3) && !one.is_in(other.0) && !one.is_in(ISOLATED));
+        assert_eq!(Mark::in_counter(one.0 | 3), Some(one));
+        assert_eq!(Mark::in_counter(ISOLATED | 3), None);
+        assert_eq!(Mark::of(!0).0, 0xffff_c000);
     }
 }

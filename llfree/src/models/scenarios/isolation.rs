@@ -4,8 +4,8 @@
 
 use super::super::Law;
 use super::Op::{
-    Alloc, AllocApart, At, Claim, ClaimOffline, Drain, EndAnyones, Free, FreeGot, FreeZeroed, Give,
-    Isolate, Offline, Online, OnlineAnyones, Reclaim, Unisolate,
+    Alloc, AllocApart, At, Claim, ClaimOffline, Drain, EndAnyones, Free, FreeGot, FreeRun,
+    FreeZeroed, Give, Isolate, Offline, Online, OnlineAnyones, Reclaim, Unisolate,
 };
 use super::*;
 use crate::Reclaim::Hard;
@@ -116,4 +116,9 @@ models! {
         thread!(at 0: OnlineAnyones(0), Isolate(0), ClaimOffline(0)),
         thread!(at 0: OnlineAnyones(0), Alloc(0)),
     ]).law(Law::FreedByOthers).large_for_loom();
+    /// An isolator looks at the mark of a claim, and goes on when the huge frame was freed, isolated and claimed anew.
+    claim_and_late_isolator = Scenario::new(ZONE, &[], &[
+        thread!(at 0: Isolate(0), Claim(0), FreeRun(0, 4), Isolate(0), Claim(0)),
+        thread!(at 0: Isolate(0)),
+    ]).large_for_loom();
 }
