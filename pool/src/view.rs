@@ -13,6 +13,7 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::ptr::{NonNull, null_mut};
 
@@ -93,6 +94,12 @@ impl View {
         self.plan.size
     }
 
+    /// Where the file is mapped, for a program that handles `SIGBUS` where a read meets what was cut off of it.
+    pub fn addresses(&self) -> Range<usize> {
+        let start = self.mapping.start.as_ptr() as usize;
+        start..start + self.mapping.len
+    }
+
     /// The most bytes that are resident at any time.
     pub fn cap(&self) -> usize {
         self.plan.cap
@@ -102,7 +109,7 @@ impl View {
     ///
     /// # Errors
     /// [`BuildError::Shared`] with [`SharedError::Length`] if the file was truncated. (If that happens in the middle of a
-    /// look, it can be `SIGBUS`.) Or the page of the owner table is damaged.
+    /// look, it can be `SIGBUS` at one of the [addresses](Self::addresses).) Or the page of the owner table is damaged.
     ///
     /// # Progress
     /// Linear in the pool's size for each process.

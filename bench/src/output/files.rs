@@ -186,6 +186,42 @@ fn begin(path: &Path) -> std::io::Result<NamedTempFile> {
     Ok(file)
 }
 
+/// A file that is made in its place: it is removed if its making fails, or is interrupted.
+pub struct Making(Option<PathBuf>);
+
+impl Making {
+    /// Makes a file that was not there.
+    ///
+    /// # Errors
+    /// Those of `create`.
+    pub fn begin<T>(
+        path: &Path,
+        create: impl FnOnce() -> std::io::Result<T>,
+    ) -> std::io::Result<(T, Making)> {
+        let mut left = left();
+        let made = create()?;
+        left.unfinished.push(path.to_path_buf());
+        Ok((made, Making(Some(path.to_path_buf()))))
+    }
+
+    /// It is made, and stays.
+    pub fn keep(mut self) {
+        let made = self.0.take();
+        left().unfinished.retain(|unfinished| made.as_ref() != Some(unfinished));
+    }
+}
+
+impl Drop for Making {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0 {
+            let mut left = left();
+            // That it cannot be removed is not worth more than why it was in vain.
+            let _ = fs::remove_file(path);
+            left.unfinished.retain(|unfinished| unfinished != path);
+        }
+    }
+}
+
 /// The folder for figures and data. If it was made for this run and nothing was put there, it is
 /// removed again.
 pub struct OutDir {
@@ -251,6 +287,18 @@ mod tests {
         write_files(&[(a.clone(), vec![1]), (b.clone(), vec![1])]).unwrap();
         replace_files(&[(b.clone(), vec![2])], &[a.clone(), b.clone(), c]).unwrap();
         assert_eq!((a.exists(), fs::read(&b).unwrap()), (false, vec![2]));
+    }
+
+    #[test]
+    fn what_is_not_made_to_its_end_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let begin = || Making::begin(&path, || File::create_new(&path));
+        drop(begin().unwrap());
+        assert!(!path.exists());
+        begin().unwrap().1.keep();
+        assert!(path.exists() && begin().is_err() && path.exists());
+        assert!(left().unfinished.iter().all(|unfinished| *unfinished != path));
     }
 
     #[test]

@@ -9,7 +9,7 @@ mod screen;
 mod table;
 
 pub use data::{csv, json};
-pub use files::{Found, Interrupted, OutDir, keep_files, replace_files, write_files};
+pub use files::{Found, Interrupted, Making, OutDir, keep_files, replace_files, write_files};
 pub(crate) use files::{check_writable, kept_in};
 pub use indicatif::ProgressBar;
 pub use machine::{Machine, available_bytes};

@@ -10,12 +10,13 @@ use std::process;
 use rustix::fs::{MemfdFlags, memfd_create};
 use tempfile::{NamedTempFile, TempPath};
 use woodlot_bench::Failure;
+use woodlot_bench::output::Making;
 use woodlot_frame::{FrameId, Geometry, Init, Persistence, ZoneConfig};
 use woodlot_zone::{Intents, Layout, Medium, Memory, Owners, Shared, Zone};
 
 use super::actor::G;
 use super::log::Log;
-use crate::zone::file::{Access, Mapped, remove};
+use crate::zone::file::{Access, Mapped};
 
 /// How the zone is kept: without intents or with them.
 pub trait Keeping: Medium + Copy + Default + Send + Sync {
@@ -106,9 +107,11 @@ impl<M: Keeping> Arena<M> {
         let len = log_at(&config, zone, owners)? + Log::bytes(config.frames);
         let fill =
             |path: &Path, file| Mapped::fill(file, len).map_err(|cause| Failure::at(path, cause));
+        let mut making = None;
         let (path, keeper, mapped) = match place {
             Place::File(path) => {
-                let mapped = Mapped::create(path, len)?;
+                let (mapped, begun) = Mapped::create(path, len)?;
+                making = Some(begun);
                 (path.clone(), Keeper::Stays, mapped)
             }
             Place::Temporary => {
@@ -132,11 +135,9 @@ impl<M: Keeping> Arena<M> {
             }
         };
         let arena = Arena { path, config, zone, owners, _keeper: keeper, medium: PhantomData };
-        let made = arena.format(&mapped);
-        if let (Err(_), Keeper::Stays) = (&made, &arena._keeper) {
-            remove(&arena.path);
-        }
-        made.map(|()| arena)
+        mapped.whole(&arena.path, arena.format(&mapped))?;
+        making.into_iter().for_each(Making::keep);
+        Ok(arena)
     }
 
     fn format(&self, mapped: &Mapped) -> Result<(), Failure> {

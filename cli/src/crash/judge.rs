@@ -15,7 +15,7 @@ use woodlot_zone::{Check, Closed, Hidden, Medium, Opened, Owners, Repairs, Tagge
 use super::actor::{Actor, Defect, G};
 use super::arena::{Arena, Keeping};
 use super::log::{Log, Owner, SEATS};
-use crate::zone::file::Access;
+use crate::zone::file::{Access, Mapped};
 
 /// The allocator of the zone.
 pub type Allocator<'a, M> = LLFree<'a, G, <M as Medium>::WriteBack>;
@@ -58,7 +58,18 @@ pub fn recover<M: Keeping>(
     at_the_end: bool,
 ) -> Result<Found, Failure> {
     let mapped = arena.map(Access::Change)?;
-    let (memory, log) = arena.parts(&mapped)?;
+    mapped.whole(arena.path(), recover_on(arena, &mapped, threads, random, defect, at_the_end))
+}
+
+fn recover_on<M: Keeping>(
+    arena: &Arena<M>,
+    mapped: &Mapped,
+    threads: usize,
+    random: &mut Random,
+    defect: Option<Defect>,
+    at_the_end: bool,
+) -> Result<Found, Failure> {
+    let (memory, log) = arena.parts(mapped)?;
     let at = |cause| Failure::at(arena.path(), cause);
     // SAFETY: everybody else has ended, and the file is locked.
     let before = unsafe { verify::<G>(memory, Some(&arena.config)) }.map_err(at)?.repairs;

@@ -27,7 +27,7 @@ use super::child::{FOUND, VERB};
 use super::judge::{self, Allocator, Found, JUDGE, OWN_SLOT, is_settled, judge, release};
 use super::log::{Log, SEATS, Seat};
 use crate::stop;
-use crate::zone::file::Access;
+use crate::zone::file::{Access, Mapped};
 
 /// What is to be done.
 pub struct Plan {
@@ -200,7 +200,16 @@ impl<M: Keeping> Phase<'_, M> {
     /// Until everybody was killed, and nobody is to take their place.
     fn live_and_die(&mut self, progress: &dyn Fn(usize)) -> Result<(), Failure> {
         let mapped = self.arena.map(Access::Join)?;
-        let (memory, log) = self.arena.parts(&mapped)?;
+        let done = self.live_and_die_on(&mapped, progress);
+        mapped.whole(self.arena.path(), done)
+    }
+
+    fn live_and_die_on(
+        &mut self,
+        mapped: &Mapped,
+        progress: &dyn Fn(usize),
+    ) -> Result<(), Failure> {
+        let (memory, log) = self.arena.parts(mapped)?;
         let zone = self.arena.attach(memory)?;
         let mut judge = judge::<M>(&zone, log, Random::new(self.random.bits()));
         let owners = self.arena.owners(memory)?;
@@ -413,7 +422,7 @@ impl<M: Keeping> Phase<'_, M> {
         sleep(Duration::from_micros(self.random.below(1000) as u64));
         let _ = running.process.kill();
         let ended = running.process.wait();
-        ready?;
+        mapped.whole(self.arena.path(), ready)?;
         self.tally.recoverers += 1;
         match ended {
             Ok(status) if status.signal() == Some(Signal::KILL.as_raw()) => {}

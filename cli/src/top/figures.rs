@@ -154,7 +154,7 @@ pub mod tests {
         let path = folder.path().join("a.zone");
         let config = ZoneConfig::new(16 * Base4K::TREE_FRAMES, 2);
         let len = woodlot_zone::Layout::of::<Base4K>(&config).unwrap().len;
-        drop(Mapped::create(&path, len).unwrap());
+        Mapped::create(&path, len).unwrap().1.keep();
         let mapped = Mapped::open(&path, Access::Join).unwrap();
         // SAFETY: the file is new, and nobody else knows it.
         let zone = unsafe {

@@ -11,6 +11,7 @@ use woodlot_pool::{BuildError, Seen, SharedError, View};
 use woodlot_zone::{HugeView, Info, Memory, Phase, SlotView, ZoneError, in_use, view};
 
 use crate::zone::file::{Access, Mapped};
+use crate::zone::shrunk::Watched;
 
 /// A zone at about one moment.
 #[derive(Clone, PartialEq, Debug)]
@@ -35,7 +36,7 @@ pub struct Shared {
 pub struct ZoneFile {
     path: PathBuf,
     mapped: Mapped,
-    pool: OnceCell<Option<View>>,
+    pool: OnceCell<Option<(Watched, View)>>,
 }
 
 impl ZoneFile {
@@ -55,7 +56,10 @@ impl ZoneFile {
     /// # Errors
     /// When the file was truncated, when there is no zone, or nobody uses it.
     pub fn look(&self) -> Result<Option<Look>, Failure> {
-        self.mapped.check_length(&self.path)?;
+        self.mapped.whole(&self.path, self.look_at_both())
+    }
+
+    fn look_at_both(&self) -> Result<Option<Look>, Failure> {
         let memory = self.mapped.memory(&self.path)?;
         let look = || {
             let info = Info::read(memory)?;
@@ -82,14 +86,17 @@ impl ZoneFile {
             Some(view) => view,
             None => {
                 let view = match View::open(&self.path) {
-                    Ok(view) => Some(view),
+                    Ok(view) => {
+                        let watched = Watched::new(view.addresses());
+                        Some((watched.map_err(|cause| Failure::at(&self.path, cause))?, view))
+                    }
                     Err(BuildError::Shared { cause: SharedError::NotAPool { .. }, .. }) => None,
                     Err(wrong) => return Err(failed(wrong)),
                 };
                 self.pool.get_or_init(|| view)
             }
         };
-        let look = |view: &View| Ok(Shared { cap: view.cap(), seen: view.look()? });
+        let look = |(_, view): &(Watched, View)| Ok(Shared { cap: view.cap(), seen: view.look()? });
         view.as_ref().map(look).transpose().map_err(failed)
     }
 }
@@ -127,7 +134,7 @@ mod tests {
     fn a_file_that_shrinks_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.zone");
-        drop(Mapped::create(&path, 1 << 20).unwrap());
+        Mapped::create(&path, 1 << 20).unwrap().1.keep();
         let file = ZoneFile::open(&path).unwrap();
         let said = |file: &ZoneFile| file.look().unwrap_err().to_string();
         assert!(said(&file).contains("there is no zone"), "it is all zero");

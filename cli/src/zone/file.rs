@@ -1,10 +1,11 @@
 //! A zone file: mapped, locked, and long enough.
 //!
-//! The blocks of a new file are allocated before it is mapped: a full disk is an error then, and never a signal. One
+//! The blocks of a new file are allocated before it is mapped: a full disk is an error then, and never a signal. A file that
+//! is truncated while it is mapped is [watched](super::shrunk), and an error when the work is done. One
 //! program opens a zone file at a time: it holds an exclusive lock (`flock`) for as long as it has it open; who only
 //! looks holds a shared one, as those do who share it, and who watches what others do holds none.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::ops::Range;
 use std::path::Path;
@@ -15,8 +16,11 @@ use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, MsyncFlags, ProtFlags, mmap, msync, munmap};
 use woodlot_bench::Failure;
+use woodlot_bench::output::Making;
 use woodlot_frame::atomics::AtomicU32;
 use woodlot_zone::{Memory, NotDurable};
+
+use super::shrunk::Watched;
 
 /// What a file is opened for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -43,15 +47,16 @@ pub struct Mapped {
     len: usize,
     /// Kept open for its lock, and for its length.
     file: File,
+    watched: Watched,
 }
 
 impl Mapped {
     /// Makes a new file of `len` bytes, all zero and with blocks of their own.
-    pub fn create(path: &Path, len: usize) -> Result<Mapped, Failure> {
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path);
-        let file = file.map_err(|cause| Failure::at(path, cause))?;
-        let made = Self::fill(file, len).map_err(|cause| Failure::at(path, cause));
-        made.inspect_err(|_| remove(path))
+    pub fn create(path: &Path, len: usize) -> Result<(Mapped, Making), Failure> {
+        let open = || OpenOptions::new().read(true).write(true).create_new(true).open(path);
+        let made = Making::begin(path, open);
+        let made = made.and_then(|(file, making)| Ok((Self::fill(file, len)?, making)));
+        made.map_err(|cause| Failure::at(path, cause))
     }
 
     /// Makes an empty file one of `len` bytes, all zero and with blocks of their own.
@@ -84,6 +89,13 @@ impl Mapped {
         if len == 0 {
             return Err(Failure::at(path, "is empty"));
         }
+        if access == Access::Change {
+            // A copy may have holes, for which a full disk has no blocks.
+            match fallocate(&file, FallocateFlags::KEEP_SIZE, 0, len as u64) {
+                Err(Errno::OPNOTSUPP) => {}
+                filled => filled.map_err(|cause| at(cause.into()))?,
+            }
+        }
         Self::map(file, len, access).map_err(at)
     }
 
@@ -92,7 +104,10 @@ impl Mapped {
         let protection = ProtFlags::READ | write;
         // SAFETY: the system chooses where, so nothing that is mapped is replaced.
         let start = unsafe { mmap(null_mut(), len, protection, MapFlags::SHARED, &file, 0) }?;
-        Ok(Mapped { start: start.cast(), len, file })
+        let watched = Watched::new(start as usize..start as usize + len);
+        // SAFETY: it was just mapped so, and nothing uses it.
+        let watched = watched.inspect_err(|_| _ = unsafe { munmap(start, len) })?;
+        Ok(Mapped { start: start.cast(), len, file, watched })
     }
 
     /// How many bytes are mapped.
@@ -111,19 +126,25 @@ impl Mapped {
         unsafe { from_raw_parts(self.start.add(bytes.start).cast(), bytes.len() / 4) }
     }
 
-    /// Is the file still as long as what is mapped of it? Reading behind its end would be a signal.
-    pub fn check_length(&self, path: &Path) -> Result<(), Failure> {
-        let about = self.file.metadata().map_err(|cause| Failure::at(path, cause))?;
-        match about.len() < self.len as u64 {
+    /// What was `done` with the mapping, if the file still has all of it, and had when it was used.
+    pub fn whole<T>(&self, path: &Path, done: Result<T, Failure>) -> Result<T, Failure> {
+        let (now, before) = (self.length().map_err(|cause| Failure::at(path, cause))?, self.len);
+        match now < before as u64 {
             true => {
-                let (now, before) = (about.len(), self.len);
-                Err(Failure::at(
-                    path,
-                    format!("was truncated: it has {now} bytes, and had {before}"),
-                ))
+                let lost = format!("was truncated: it has {now} bytes, and had {before}");
+                Err(Failure::at(path, lost))
             }
-            false => Ok(()),
+            false if self.watched.was_hit() => {
+                let lost = "a part of it cannot be read or written: the disk is full or damaged, or it was truncated";
+                Err(Failure::at(path, lost))
+            }
+            false => done,
         }
+    }
+
+    /// The bytes that the file has now.
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
     }
 
     /// The memory of a zone.
@@ -132,8 +153,11 @@ impl Mapped {
         unsafe { Memory::new(self.start, self.len) }.map_err(|cause| Failure::at(path, cause))
     }
 
-    /// Writes bytes of the mapping to the file.
+    /// Writes bytes of the mapping to the file; refused where it does not have them any more.
     pub fn sync(&self, bytes: Range<usize>) -> Result<(), NotDurable> {
+        if self.watched.was_hit() || self.length().is_ok_and(|now| now < self.len as u64) {
+            return Err(NotDurable(Errno::NXIO.raw_os_error()));
+        }
         let end = bytes.end.min(self.len);
         let start = bytes.start.min(end);
         // SAFETY: the bytes lie in the mapping.
@@ -144,12 +168,8 @@ impl Mapped {
 
 impl Drop for Mapped {
     fn drop(&mut self) {
+        self.watched.end();
         // SAFETY: it was mapped so, and whatever used it borrowed it. Nothing can be done about an error.
         let _ = unsafe { munmap(self.start.cast(), self.len) };
     }
-}
-
-/// Removes a file that was made in vain. That it cannot be removed is not worth more than why it was in vain.
-pub fn remove(path: &Path) {
-    let _ = fs::remove_file(path);
 }

@@ -43,7 +43,7 @@ const COLUMNS: usize = 80;
 
 pub fn map(args: &MapArgs, screen: &mut Screen) -> Result<(), Failure> {
     let mapped = Mapped::open(&args.file, Access::Watch)?;
-    let (info, huge) = seen(mapped.memory(&args.file)?, &args.file)?;
+    let (info, huge) = seen(&mapped, &args.file)?;
     let said = headline(&args.file, &info, huge.len());
     let counts = Counts::of(&huge);
     let Some(out) = &args.out else {
@@ -62,14 +62,14 @@ pub fn map(args: &MapArgs, screen: &mut Screen) -> Result<(), Failure> {
 }
 
 /// What the zone page says, and every huge frame.
-pub fn seen(memory: Memory<'_>, path: &Path) -> Result<(Info, Vec<HugeView>), Failure> {
-    let at = |cause| Failure::at(path, cause);
-    match Info::read(memory).map_err(at)?.base_shift as u32 {
+pub fn seen(mapped: &Mapped, path: &Path) -> Result<(Info, Vec<HugeView>), Failure> {
+    let memory = mapped.memory(path)?;
+    let seen = Info::read(memory).and_then(|info| match info.base_shift as u32 {
         Base16K::BASE_SHIFT => seen_as::<Base16K>(memory),
         Base64K::BASE_SHIFT => seen_as::<Base64K>(memory),
         _ => seen_as::<Base4K>(memory),
-    }
-    .map_err(at)
+    });
+    mapped.whole(path, seen.map_err(|cause| Failure::at(path, cause)))
 }
 
 fn seen_as<G: Geometry>(

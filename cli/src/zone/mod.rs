@@ -12,6 +12,7 @@ pub mod cells;
 pub mod drawn;
 pub mod file;
 mod map;
+pub mod shrunk;
 pub mod words;
 
 use std::path::{Path, PathBuf};
@@ -27,7 +28,7 @@ use woodlot_zone::{
     Verdict, Zone, verify,
 };
 
-use file::{Access, Mapped, remove};
+use file::{Access, Mapped};
 
 /// What can be done with a zone file.
 #[derive(Subcommand, Debug)]
@@ -127,26 +128,28 @@ fn create<G: Geometry>(args: &CreateArgs, screen: &mut Screen) -> Result<(), Fai
     };
     let layout = layout.map_err(|cause| usage(&cause))?;
     let init = if args.allocated { Init::Allocated } else { Init::Free };
-    let mapped = Mapped::create(&args.file, layout.len)?;
-    let made = mapped.memory(&args.file).and_then(|memory| {
+    let (mapped, making) = Mapped::create(&args.file, layout.len)?;
+    let formatted = mapped.memory(&args.file).and_then(|memory| {
         let medium = File(|bytes| mapped.sync(bytes));
         // SAFETY: the file is new and locked.
-        let made = unsafe {
+        let formatted = unsafe {
             match args.intents {
                 false => Zone::<G, _>::format(memory, &config, init, medium).and_then(Zone::close),
                 true => Zone::<G, _>::format(memory, &config, init, Intents(medium))
                     .and_then(Zone::close),
             }
         };
-        made.map(drop).map_err(|cause| Failure::at(&args.file, cause))
+        formatted.map(drop).map_err(|cause| Failure::at(&args.file, cause))
     });
-    made.inspect_err(|_| remove(&args.file))?;
+    mapped.whole(&args.file, formatted)?;
     let info = read(&mapped, &args.file)?;
+    making.keep();
     screen.print(&format!("made {}\n{}", args.file.display(), words::of_info(&info)))
 }
 
 fn read(mapped: &Mapped, path: &Path) -> Result<Info, Failure> {
-    Info::read(mapped.memory(path)?).map_err(|cause| Failure::at(path, cause))
+    let info = Info::read(mapped.memory(path)?).map_err(|cause| Failure::at(path, cause));
+    mapped.whole(path, info)
 }
 
 /// A zone of any geometry, without changing it.
@@ -160,7 +163,7 @@ fn look(mapped: &Mapped, path: &Path) -> Result<Verdict, Failure> {
             _ => verify::<Base4K>(memory, None),
         }
     };
-    verdict.map_err(|cause| Failure::at(path, cause))
+    mapped.whole(path, verdict.map_err(|cause| Failure::at(path, cause)))
 }
 
 fn repair(path: &Path, screen: &mut Screen) -> Result<(), Failure> {
@@ -211,10 +214,71 @@ fn recover_on<G: Geometry, M: Medium>(
     // SAFETY: the lock keeps those away who would use it.
     let opened = unsafe { Zone::<G, M>::open(memory, None, Check::Recover, medium) };
     let closed = opened.and_then(|(zone, opened)| zone.close().map(|closed| (opened, closed)));
-    match closed.map_err(|cause| Failure::at(path, cause))? {
+    match mapped.whole(path, closed.map_err(|cause| Failure::at(path, cause)))? {
         // Nobody else uses it: nothing can be hidden again.
         (Opened::Recovered { repairs, .. }, Closed::Clean) => Ok(repairs),
         (_, Closed::ToRecover(_)) => Err(Failure::at(path, "could not be closed")),
         (Opened::Clean, Closed::Clean) => Ok(Repairs::default()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    /// A zone that somebody has in use, and its file.
+    fn in_use(folder: &Path) -> (PathBuf, Vec<u8>) {
+        let path = folder.join("a.zone");
+        let memory = "1GiB".parse().unwrap();
+        let args = CreateArgs {
+            file: path.clone(),
+            memory,
+            base: Base::KiB4,
+            start: 0,
+            slots: 2,
+            allocated: false,
+            intents: false,
+        };
+        create::<Base4K>(&args, &mut Screen::default()).unwrap();
+        // The word of the state is damaged.
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[512..520].fill(0xff);
+        fs::write(&path, &bytes).unwrap();
+        (path, bytes)
+    }
+
+    /// Each command has the file mapped when somebody truncates it, and reads, and writes, behind its end.
+    #[test]
+    fn a_file_that_is_truncated_under_a_command_is_an_error() {
+        type Work = fn(&Mapped, &Path, &Info) -> Result<(), Failure>;
+        let works: [(Access, Work); 4] = [
+            (Access::Look, |mapped, path, _| read(mapped, path).map(drop)),
+            (Access::Look, |mapped, path, _| look(mapped, path).map(drop)),
+            (Access::Watch, |mapped, path, _| map::seen(mapped, path).map(drop)),
+            (Access::Change, |mapped, path, info| recover::<Base4K>(mapped, path, info).map(drop)),
+        ];
+        let folder = tempfile::tempdir().unwrap();
+        let (path, bytes) = in_use(folder.path());
+        let set_len = |len| fs::File::options().write(true).open(&path).unwrap().set_len(len);
+        for (access, work) in works {
+            for left in [0, 4096, 8192, bytes.len() as u64 / 8192 * 4096] {
+                fs::write(&path, &bytes).unwrap();
+                let mapped = Mapped::open(&path, access).unwrap();
+                let info = read(&mapped, &path).unwrap();
+                set_len(left).unwrap();
+                let said = work(&mapped, &path, &info).unwrap_err().to_string();
+                let len = bytes.len();
+                let truncated =
+                    format!("a.zone: was truncated: it has {left} bytes, and had {len}");
+                assert!(said.ends_with(&truncated), "{said}");
+                // It grows again: nobody has closed the zone.
+                set_len(len as u64).unwrap();
+                drop(mapped);
+                let mapped = Mapped::open(&path, Access::Look).unwrap();
+                let verdict = look(&mapped, &path);
+                assert!(!verdict.is_ok_and(|verdict| verdict.is_clean()), "{left}");
+            }
+        }
     }
 }

@@ -2,9 +2,9 @@
 
 use std::fs::{self, File};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
-use super::common::{Ended, Folder, TRACE, interrupted};
+use super::common::{Ended, Folder, TRACE, interrupted, shell};
 
 #[test]
 fn wrong_command_lines() {
@@ -88,14 +88,6 @@ fn unwritable_output() {
         folder.run(&["trace", "convert", "a.trace.txt", out]).failed(1, words);
     }
     assert_eq!(folder.names("."), ["a.start-owned.txt", "a.trace.txt", "file"]);
-}
-
-/// Runs a shell command with the program as `$0`; what a shell can set up, this test cannot.
-#[cfg(unix)]
-fn shell(folder: &Folder, script: &str) -> Ended {
-    let program = env!("CARGO_BIN_EXE_woodlot");
-    let mut shell = Command::new("sh");
-    Ended(shell.args(["-c", script, program]).current_dir(folder.path(".")).output().unwrap())
 }
 
 /// A limit on the size of files stands in for a disk that is full: the write fails half-way. The message

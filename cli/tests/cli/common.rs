@@ -120,3 +120,25 @@ pub fn signalled(folder: &Folder, signal: &str, args: &[&str], out: &str) -> End
     assert!(kill.success());
     Ended(child.wait_with_output().unwrap())
 }
+
+/// Runs the program, and sends a signal after a while, if it has not ended by then. If it has not begun to handle signals,
+/// it just dies.
+#[cfg(unix)]
+pub fn signalled_after(folder: &Folder, signal: &str, args: &[&str], wait: Duration) -> Ended {
+    let mut command = folder.woodlot(args);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    sleep(wait);
+    // It is not waited for yet, so its number is nobody else's.
+    assert!(
+        Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success()
+    );
+    Ended(child.wait_with_output().unwrap())
+}
+
+/// Runs a shell command with the program as `$0`.
+#[cfg(unix)]
+pub fn shell(folder: &Folder, script: &str) -> Ended {
+    let program = env!("CARGO_BIN_EXE_woodlot");
+    let mut shell = Command::new("sh");
+    Ended(shell.args(["-c", script, program]).current_dir(folder.path(".")).output().unwrap())
+}

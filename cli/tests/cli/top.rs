@@ -1,12 +1,13 @@
 //! `woodlot top`, where there is no terminal: one look as text.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::mem::forget;
 use std::path::Path;
+use std::time::Duration;
 
 use woodlot_pool::{Options, Order, Pool};
 
-use super::common::Folder;
+use super::common::{Ended, Folder, signalled_after};
 
 /// A zone of 1 GiB that somebody has in use: the word of its state says so.
 fn in_use() -> Folder {
@@ -114,4 +115,25 @@ fn what_cannot_be_watched_is_said() {
         let args = ["top", "b.zone", &format!("--interval={interval}")];
         folder.run(&args).failed(2, "a number of seconds from 0.05 to 3600");
     }
+}
+
+#[test]
+fn an_interrupt_between_two_looks_changes_nothing() {
+    let folder = in_use();
+    let before = fs::read(folder.path("a.zone")).unwrap();
+    let top = ["top", "a.zone", "--interval", "3600"];
+    for signal in ["-INT", "-TERM"] {
+        let ended = signalled_after(&folder, signal, &top, Duration::from_secs(1));
+        ended.failed(130, "interrupted");
+        assert_eq!(fs::read(folder.path("a.zone")).unwrap(), before);
+    }
+}
+
+#[test]
+fn nobody_may_be_able_to_read_what_is_seen() {
+    let folder = in_use();
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let top = ["top", "a.zone", "--interval", "0.05"];
+    let output = folder.woodlot(&top).stdout(full).output().unwrap();
+    Ended(output).failed(1, "standard output: No space left on device");
 }

@@ -2,8 +2,14 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
+use std::process::Stdio;
+use std::thread::sleep;
 
-use super::common::{Folder, png_size};
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+
+use super::common::{Ended, Folder, png_size, shell, signalled_after};
 
 const CREATE: [&str; 7] = ["zone", "create", "a.zone", "--memory", "1GiB", "--slots", "2"];
 
@@ -191,4 +197,195 @@ fn what_cannot_be_drawn_is_said() {
     folder.run(&["zone", "map", "a.zone"]).failed(1, "a.zone: is empty");
     fs::write(folder.path("a.zone"), vec![b'!'; 8192]).unwrap();
     folder.run(&["zone", "map", "a.zone"]).failed(1, "a.zone: this is no zone");
+}
+
+/// A zone that takes a while to look at and to repair, and is damaged: the word of its state, and rows of a huge frame.
+fn large_and_damaged() -> (Folder, Vec<u8>) {
+    let folder = Folder::new();
+    folder.run(&["zone", "create", "a.zone", "--memory", "32GiB", "--slots", "2"]).succeeded();
+    change(&folder, 512, &[0xff; 8]);
+    change(&folder, 4096 + 1000 * 64, &[0x55; 16]);
+    let bytes = fs::read(folder.path("a.zone")).unwrap();
+    (folder, bytes)
+}
+
+/// How long a command takes that is left alone.
+fn time(folder: &Folder, args: &[&str]) -> Duration {
+    let begun = Instant::now();
+    folder.run(args);
+    begun.elapsed()
+}
+
+/// A moment at which a command that takes this long may be anywhere, or have ended.
+fn moment(rng: &mut Rng, whole: Duration) -> Duration {
+    whole.mul_f64(rng.f64() * 1.2)
+}
+
+const ALL: &str = "8388608 frames free, 16384 huge frames free";
+
+#[test]
+fn an_interrupt_in_a_repair_leaves_a_zone_that_can_be_repaired() {
+    let (folder, bytes) = large_and_damaged();
+    let repair = ["zone", "repair", "a.zone"];
+    let whole = time(&folder, &repair);
+    let mut rng = Rng::with_seed(1);
+    for signal in ["-INT", "-TERM", "-KILL"].into_iter().cycle().take(12) {
+        fs::write(folder.path("a.zone"), &bytes).unwrap();
+        let ended = signalled_after(&folder, signal, &repair, moment(&mut rng, whole));
+        match ended.code() {
+            Some(130) => assert!(ended.stderr().contains("interrupted"), "{}", ended.stderr()),
+            // It was killed, or had just begun.
+            None => {}
+            _ => _ = ended.succeeded(),
+        }
+        folder.run(&repair).succeeded();
+        let verdict = folder.run(&["zone", "verify", "a.zone"]).succeeded();
+        assert!(verdict.contains(ALL), "{verdict}");
+    }
+}
+
+#[test]
+fn an_interrupt_leaves_a_whole_new_zone_or_none() {
+    let folder = Folder::new();
+    let create = ["zone", "create", "a.zone", "--memory", "32GiB"];
+    let whole = time(&folder, &create);
+    let mut rng = Rng::with_seed(2);
+    for signal in ["-INT", "-TERM"].into_iter().cycle().take(10) {
+        let _ = fs::remove_file(folder.path("a.zone"));
+        let ended = signalled_after(&folder, signal, &create, moment(&mut rng, whole));
+        if folder.path("a.zone").exists() {
+            assert!(folder.run(&["zone", "verify", "a.zone"]).succeeded().contains(ALL));
+        } else {
+            // It may have been too early to handle signals.
+            assert!(matches!(ended.code(), Some(130) | None), "{}", ended.stderr());
+        }
+    }
+    let _ = fs::remove_file(folder.path("a.zone"));
+    assert_eq!(folder.names("."), ["a.start-owned.txt", "a.trace.txt"]);
+}
+
+#[test]
+fn an_interrupt_of_who_only_looks_changes_nothing() {
+    let (folder, bytes) = large_and_damaged();
+    let mut rng = Rng::with_seed(3);
+    for args in [
+        &["zone", "info", "a.zone"][..],
+        &["zone", "verify", "a.zone"],
+        &["zone", "map", "a.zone"],
+        &["zone", "map", "a.zone", "--out", "a.svg"],
+    ] {
+        let whole = time(&folder, args);
+        let _ = fs::remove_file(folder.path("a.svg"));
+        for _ in 0..3 {
+            signalled_after(&folder, "-INT", args, moment(&mut rng, whole));
+            assert!(fs::read(folder.path("a.zone")).unwrap() == bytes, "nothing was changed");
+            let names = folder.names(".");
+            assert!(names.iter().all(|name| name.starts_with("a.")), "{names:?}");
+        }
+    }
+}
+
+/// At any moment: before it is mapped, while it is read or written, or when all is done.
+#[test]
+fn a_file_that_is_truncated_meanwhile_is_an_error() {
+    let (folder, bytes) = large_and_damaged();
+    let mut rng = Rng::with_seed(4);
+    for verb in ["info", "verify", "map", "repair"] {
+        let args = ["zone", verb, "a.zone"];
+        fs::write(folder.path("a.zone"), &bytes).unwrap();
+        let whole = time(&folder, &args);
+        for _ in 0..6 {
+            fs::write(folder.path("a.zone"), &bytes).unwrap();
+            let mut command = folder.woodlot(&args);
+            let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+            sleep(moment(&mut rng, whole));
+            let file = OpenOptions::new().write(true).open(folder.path("a.zone")).unwrap();
+            file.set_len(rng.u64(..bytes.len() as u64 / 4096) * 4096).unwrap();
+            let ended = Ended(child.wait_with_output().unwrap());
+            match ended.code() {
+                Some(0) => {}
+                _ => ended.failed(1, "a.zone: "),
+            }
+        }
+    }
+}
+
+/// A shell command with a small disk of its own in `disk`. `None`: this machine gives none to who is not its owner.
+fn on_a_disk(folder: &Folder, script: &str) -> Option<Ended> {
+    let mount = "mkdir -p disk && mount -t tmpfs -o size=1m tmpfs disk";
+    let may = shell(folder, &format!("unshare -rm sh -c '{mount}'"));
+    let script = format!("unshare -rm sh -c '{mount} && {script}' \"$0\"");
+    (may.code() == Some(0)).then(|| shell(folder, &script))
+}
+
+#[test]
+fn a_disk_may_be_full() {
+    let folder = Folder::new();
+    folder.run(&CREATE).succeeded();
+    change(&folder, 512, &[0xff; 8]);
+    let len = fs::metadata(folder.path("a.zone")).unwrap().len();
+    let fill = "(dd if=/dev/zero of=disk/rest bs=4k 2> /dev/null || true)";
+    let nothing = "; code=$?; rm -f disk/rest; ls disk >&2; exit $code";
+    for (script, code, words) in [
+        // Nothing is left of what has no room.
+        (format!("\"$0\" zone create disk/b.zone --memory 256GiB{nothing}"), 1, "No space left"),
+        (format!("{fill} && \"$0\" crash disk/b.zone --kills 9{nothing}"), 1, "No space left"),
+        // What has its blocks is repaired.
+        (format!("cp a.zone disk && {fill} && exec \"$0\" zone repair disk/a.zone"), 0, ""),
+        // A copy with holes has no room to be repaired in; nor can a hole be read, where it needs memory of the disk.
+        (
+            format!(
+                "dd if=a.zone of=disk/a.zone bs=4k count=1 2> /dev/null && truncate -s {len} disk/a.zone && \
+                 {fill} && exec \"$0\" zone repair disk/a.zone"
+            ),
+            1,
+            "disk/a.zone: No space left on device",
+        ),
+        (
+            format!(
+                "dd if=a.zone of=disk/a.zone bs=4k count=1 2> /dev/null && truncate -s {len} disk/a.zone && \
+                 {fill} && exec \"$0\" zone verify disk/a.zone"
+            ),
+            1,
+            "disk/a.zone: a part of it cannot be read or written: the disk is full",
+        ),
+        (
+            format!("{fill} && exec \"$0\" zone map a.zone --out disk/a.svg"),
+            1,
+            "disk/a.svg: cannot be written: No space left on device",
+        ),
+    ] {
+        let Some(ended) = on_a_disk(&folder, &script) else { return };
+        let said = ended.stderr();
+        assert_eq!(ended.code(), Some(code), "{script}: {said}");
+        assert!(said.contains(words) && !said.contains("b.zone\n"), "{script}: {said}");
+    }
+    // Who only looks needs room for what is said.
+    for args in [&["info", "a.zone"][..], &["verify", "a.zone"], &["map", "a.zone"]] {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let output = folder.woodlot(&[&["zone"], args].concat()).stdout(full).output().unwrap();
+        Ended(output).failed(1, "standard output: No space left on device");
+    }
+}
+
+#[test]
+fn a_disk_may_be_read_only() {
+    let folder = Folder::new();
+    folder.run(&CREATE).succeeded();
+    change(&folder, 512, &[0xff; 8]);
+    for (command, code, words) in [
+        ("zone create disk/b.zone --memory 1GiB", 1, "disk/b.zone: Read-only file system"),
+        ("crash disk/b.zone --kills 9", 1, "disk/b.zone: Read-only file system"),
+        ("zone repair disk/a.zone", 1, "disk/a.zone: Read-only file system"),
+        ("zone map disk/a.zone --out disk/a.png", 1, "disk/a.png: cannot be written: Read-only"),
+        ("zone map disk/a.zone --out disk/a.svg", 1, "disk/a.svg: cannot be written: Read-only"),
+        ("zone info disk/a.zone", 0, ""),
+        ("zone map disk/a.zone", 0, ""),
+        ("zone verify disk/a.zone", 1, "disk/a.zone: is not clean"),
+    ] {
+        let script = format!("cp a.zone disk && mount -o remount,ro disk && exec \"$0\" {command}");
+        let Some(ended) = on_a_disk(&folder, &script) else { return };
+        assert_eq!(ended.code(), Some(code), "{command}: {}", ended.stderr());
+        assert!(ended.stderr().contains(words), "{command}: {}", ended.stderr());
+    }
 }
