@@ -1,13 +1,21 @@
 //! Memory that is wired: brought in large pieces, beside one fault for each page. Table II of the paper on
 //! anti-fragmentation, which has `mlock` of a guest's memory.
 //!
-//! What is measured is said by each way: frames alone, whole memory from the system (which fills it with zeros), and mappings
-//! alone, of memory that a file has already. Ways take turns, and each gives its memory back before the next one. Afterwards the
-//! system is asked how much of it is mapped by huge pages: that they were wanted does not mean that they were there.
+//! ```text
+//!                   frames   zeros   page tables
+//!   frames alone      x
+//!   fresh             x        x          x        the system fills memory with zeros
+//!   of others         x                   x        another process of a shared pool has brought and freed it
+//!   its own again     x                            the pool has it from an earlier call
+//! ```
+//!
+//! Ways take turns. Each goes twice, and only the second time counts: a hypervisor may have taken what was free, and whoever
+//! touches that first waits for it. Each gives its memory back before the next one. Afterwards the system is asked how much
+//! of it is mapped by huge pages: that they were wanted does not mean that they were there.
 
 mod smaps;
 
-use std::fs::File;
+use std::hint::black_box;
 use std::ops::Range;
 use std::ptr;
 
@@ -17,7 +25,7 @@ use woodlot_frame::{
     Base4K, Class, FrameAllocator, Init, Order, Owned, RangeRequest, Request, Slot, ZoneConfig,
 };
 use woodlot_llfree::LLFree;
-use woodlot_pool::Options;
+use woodlot_pool::{Options, Pool};
 
 use crate::Failure;
 use crate::clock::Tally;
@@ -34,6 +42,8 @@ pub enum Way {
     FramesOneByOne,
     /// The same in blocks of 1 GiB, then 2 MiB, then single frames.
     FramesLargest,
+    /// Memory that is there, filled with zeros: fresh memory cannot be had for less.
+    Zeros,
     /// Blocks of 4 KiB of a pool, each touched: a fault for each page.
     FreshOneByOne,
     /// `Pool::wire`, with pages of 4 KiB.
@@ -44,39 +54,60 @@ pub enum Way {
     LockedSmall,
     /// `mlock` of a mapping with huge pages.
     LockedHuge,
-    /// Pages of 4 KiB that a memory file has, each touched.
-    MappedOneByOne,
-    /// Huge pages that a memory file has, mapped at once.
-    MappedHuge,
+    /// Blocks of a pool, one by one, whose memory others have brought: a fault for each page of 4 KiB, and no zeros.
+    LeftOneByOne,
+    /// `Pool::wire` of such memory.
+    LeftWired,
+    /// Blocks one by one, where that memory is in huge pages: a fault for each of them.
+    LeftHugeOneByOne,
+    /// `Pool::wire` of memory in huge pages that others have brought.
+    LeftWiredHuge,
+    /// Blocks one by one that the pool had before: no fault.
+    AgainOneByOne,
+    /// `Pool::wire` of what the pool had before.
+    AgainWired,
 }
 
 impl Way {
     /// Each after the one that it is compared with.
-    pub const ALL: [Way; 9] = [
+    pub const ALL: [Way; 14] = [
         Way::FramesOneByOne,
         Way::FramesLargest,
+        Way::Zeros,
         Way::FreshOneByOne,
         Way::FreshWired,
         Way::FreshWiredHuge,
         Way::LockedSmall,
         Way::LockedHuge,
-        Way::MappedOneByOne,
-        Way::MappedHuge,
+        Way::LeftOneByOne,
+        Way::LeftWired,
+        Way::LeftHugeOneByOne,
+        Way::LeftWiredHuge,
+        Way::AgainOneByOne,
+        Way::AgainWired,
     ];
 
     /// What it is compared with.
     pub fn beside(self) -> Way {
         match self {
             Way::FramesOneByOne | Way::FramesLargest => Way::FramesOneByOne,
-            Way::FreshOneByOne | Way::FreshWired | Way::FreshWiredHuge => Way::FreshOneByOne,
+            Way::Zeros | Way::FreshOneByOne | Way::FreshWired | Way::FreshWiredHuge => {
+                Way::FreshOneByOne
+            }
             Way::LockedSmall | Way::LockedHuge => Way::LockedSmall,
-            Way::MappedOneByOne | Way::MappedHuge => Way::MappedOneByOne,
+            Way::LeftOneByOne | Way::LeftWired | Way::LeftHugeOneByOne | Way::LeftWiredHuge => {
+                Way::LeftOneByOne
+            }
+            Way::AgainOneByOne | Way::AgainWired => Way::AgainOneByOne,
         }
     }
 
     /// Are huge pages wanted?
     pub fn wants_huge(self) -> bool {
-        matches!(self, Way::FreshWiredHuge | Way::LockedHuge | Way::MappedHuge)
+        matches!(
+            self,
+            Way::FreshWiredHuge | Way::LockedHuge | Way::LeftHugeOneByOne | Way::LeftWiredHuge
+        )
     }
 
     /// What it does, in a few words.
@@ -84,13 +115,18 @@ impl Way {
         match self {
             Way::FramesOneByOne => "frames alone, one by one",
             Way::FramesLargest => "frames alone, largest first",
+            Way::Zeros => "zeros alone, into memory that is there",
             Way::FreshOneByOne => "fresh memory, a fault for each page",
             Way::FreshWired => "fresh memory, wired, pages of 4 KiB",
             Way::FreshWiredHuge => "fresh memory, wired, huge pages",
             Way::LockedSmall => "fresh memory, mlock, pages of 4 KiB",
             Way::LockedHuge => "fresh memory, mlock, huge pages",
-            Way::MappedOneByOne => "memory of a file, a fault for each page",
-            Way::MappedHuge => "memory of a file, huge pages at once",
+            Way::LeftOneByOne => "memory of others, a fault for each page",
+            Way::LeftWired => "memory of others, wired, pages of 4 KiB",
+            Way::LeftHugeOneByOne => "memory of others, one by one, huge pages",
+            Way::LeftWiredHuge => "memory of others, wired, huge pages",
+            Way::AgainOneByOne => "its own memory again, one by one",
+            Way::AgainWired => "its own memory again, wired",
         }
     }
 }
@@ -140,7 +176,8 @@ impl Wired {
     }
 }
 
-/// Measures ways in turn, after a first time that does not count; also why some could not be. `step` is called after each turn.
+/// Measures ways in turn, each straight after a time that does not count; also why some could not be. `step` is called after
+/// each turn.
 ///
 /// # Errors
 /// When a way fails that had not at first.
@@ -161,6 +198,7 @@ pub fn measure(
     }
     for _ in 0..repetitions {
         for wired in &mut found {
+            sample(wired.way, bytes)?;
             let Sample { tally, huge } = sample(wired.way, bytes)?;
             wired.cpu_ns.push(tally.cpu());
             wired.wall_ms.push(tally.wall_ns / 1e6);
@@ -182,14 +220,23 @@ fn failed(error: impl std::fmt::Display) -> Failure {
 pub fn sample(way: Way, bytes: usize) -> Result<Sample, Failure> {
     match way {
         Way::FramesOneByOne | Way::FramesLargest => frames(way, bytes / PAGE),
-        Way::FreshOneByOne => one_by_one(bytes),
-        Way::FreshWired => wired(&Options::new(bytes), bytes),
-        Way::FreshWiredHuge => wired(&Options::new(bytes).huge_pages(), bytes),
+        Way::Zeros => zeros(bytes),
+        Way::FreshOneByOne => one_by_one(&pool(Options::new(bytes))?, bytes),
+        Way::FreshWired => wired(&pool(Options::new(bytes))?, bytes),
+        Way::FreshWiredHuge => wired(&pool(Options::new(bytes).huge_pages())?, bytes),
         Way::LockedSmall => locked(bytes, Advice::LinuxNoHugepage),
         Way::LockedHuge => locked(bytes, Advice::LinuxHugepage),
-        Way::MappedOneByOne => mapped(bytes, Advice::LinuxNoHugepage),
-        Way::MappedHuge => mapped(bytes, Advice::LinuxHugepage),
+        Way::LeftOneByOne => left(bytes, |small| small, one_by_one),
+        Way::LeftWired => left(bytes, |small| small, wired),
+        Way::LeftHugeOneByOne => left(bytes, Options::huge_pages, one_by_one),
+        Way::LeftWiredHuge => left(bytes, Options::huge_pages, wired),
+        Way::AgainOneByOne => again(bytes, one_by_one),
+        Way::AgainWired => again(bytes, wired),
     }
+}
+
+fn pool(options: Options) -> Result<Pool, Failure> {
+    options.build().map_err(failed)
 }
 
 fn frames(way: Way, frames: usize) -> Result<Sample, Failure> {
@@ -216,8 +263,7 @@ fn frames(way: Way, frames: usize) -> Result<Sample, Failure> {
     if had == frames { Ok(sample) } else { Err(failed("a zone has fewer frames than it has")) }
 }
 
-fn one_by_one(bytes: usize) -> Result<Sample, Failure> {
-    let pool = Options::new(bytes).build().map_err(failed)?;
+fn one_by_one(pool: &Pool, bytes: usize) -> Result<Sample, Failure> {
     let (mut tally, mut blocks) = (Tally::default(), Vec::with_capacity(bytes / PAGE));
     tally.time(|| {
         while let Ok(mut block) = pool.alloc(Order::BASE) {
@@ -235,9 +281,8 @@ fn one_by_one(bytes: usize) -> Result<Sample, Failure> {
     Ok(Sample::of(tally, [all].into_iter()))
 }
 
-fn wired(options: &Options, bytes: usize) -> Result<Sample, Failure> {
-    let (pool, mut tally) = (options.build().map_err(failed)?, Tally::default());
-    let mut wired = None;
+fn wired(pool: &Pool, bytes: usize) -> Result<Sample, Failure> {
+    let (mut tally, mut wired) = (Tally::default(), None);
     tally.time(|| {
         wired = Some(pool.wire(bytes));
         bytes / PAGE
@@ -247,6 +292,42 @@ fn wired(options: &Options, bytes: usize) -> Result<Sample, Failure> {
     Ok(Sample::of(tally, slices.map(|run| run.as_ptr().addr()..run.as_ptr().addr() + run.len())))
 }
 
+/// How a pool is wired.
+type Wire = fn(&Pool, usize) -> Result<Sample, Failure>;
+
+/// In a pool that has had all of it before.
+fn again(bytes: usize, wire: Wire) -> Result<Sample, Failure> {
+    let pool = pool(Options::new(bytes))?;
+    drop(pool.wire(bytes).map_err(failed)?);
+    wire(&pool, bytes)
+}
+
+/// In one of two pools in a memory file, when the other one has brought the memory and freed it. They are to each other what
+/// two processes are.
+fn left(bytes: usize, pages: fn(Options) -> Options, wire: Wire) -> Result<Sample, Failure> {
+    let file = rustix::fs::memfd_create("wiring", MemfdFlags::CLOEXEC).map_err(failed)?;
+    let join = || {
+        let file = file.try_clone().map_err(failed)?;
+        // SAFETY: only the two pools use the file.
+        pool(unsafe { pages(Options::new(bytes)).shared_descriptor(file) })
+    };
+    let (first, second) = (join()?, join()?);
+    drop(first.wire(bytes).map_err(failed)?);
+    wire(&second, bytes)
+}
+
+/// How fast this machine writes zeros.
+fn zeros(bytes: usize) -> Result<Sample, Failure> {
+    let pool = pool(Options::new(bytes).huge_pages())?;
+    let (mut wired, mut tally) = (pool.wire(bytes).map_err(failed)?, Tally::default());
+    tally.time(|| {
+        wired.slices_mut().for_each(|slice| slice.fill(0));
+        black_box(wired.slices_mut().count());
+        bytes / PAGE
+    });
+    Ok(Sample { tally, huge: None })
+}
+
 /// A mapping, until it is dropped.
 struct Mapping {
     start: *mut u8,
@@ -254,10 +335,9 @@ struct Mapping {
 }
 
 impl Mapping {
-    /// Of a file, or of fresh memory. It has 2 MiB more than is asked for, and the place is aligned.
-    fn new(len: usize, file: Option<&File>) -> Result<Mapping, Failure> {
-        let none = ProtFlags::empty();
-        let (align, len) = (2 << 20, len);
+    /// Of fresh memory, with 2 MiB more addresses than are asked for: the place is aligned.
+    fn new(len: usize) -> Result<Mapping, Failure> {
+        let (align, none) = (2 << 20, ProtFlags::empty());
         // SAFETY: the system chooses addresses that nobody has.
         let place = unsafe {
             rustix::mm::mmap_anonymous(ptr::null_mut(), len + align, none, MapFlags::PRIVATE)
@@ -267,16 +347,8 @@ impl Mapping {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: the place is this one's.
         let mapped = unsafe {
-            match file {
-                Some(file) => {
-                    let flags = MapFlags::SHARED | MapFlags::FIXED;
-                    rustix::mm::mmap(start.cast(), len, protection, flags, file, 0)
-                }
-                None => {
-                    let flags = MapFlags::PRIVATE | MapFlags::FIXED;
-                    rustix::mm::mmap_anonymous(start.cast(), len, protection, flags)
-                }
-            }
+            let flags = MapFlags::PRIVATE | MapFlags::FIXED;
+            rustix::mm::mmap_anonymous(start.cast(), len, protection, flags)
         };
         mapped.map_err(failed)?;
         Ok(Mapping { start, len })
@@ -301,7 +373,7 @@ impl Drop for Mapping {
 }
 
 fn locked(bytes: usize, advice: Advice) -> Result<Sample, Failure> {
-    let (mapping, mut tally) = (Mapping::new(bytes, None)?, Tally::default());
+    let (mapping, mut tally) = (Mapping::new(bytes)?, Tally::default());
     mapping.advise(advice)?;
     let mut locked = Ok(());
     tally.time(|| {
@@ -310,30 +382,6 @@ fn locked(bytes: usize, advice: Advice) -> Result<Sample, Failure> {
         bytes / PAGE
     });
     locked.map_err(|cause| failed(format!("mlock: {cause}; RLIMIT_MEMLOCK may be too low")))?;
-    Ok(Sample::of(tally, [mapping.addresses()].into_iter()))
-}
-
-fn mapped(bytes: usize, advice: Advice) -> Result<Sample, Failure> {
-    let file = rustix::fs::memfd_create("wiring", MemfdFlags::CLOEXEC).map_err(failed)?;
-    rustix::fs::ftruncate(&file, bytes as u64).map_err(failed)?;
-    let (mapping, mut tally) = (Mapping::new(bytes, Some(&file.into()))?, Tally::default());
-    mapping.advise(advice)?;
-    mapping.advise(Advice::LinuxPopulateWrite)?;
-    // The memory stays the file's.
-    mapping.advise(Advice::LinuxDontNeed)?;
-    let mut done = Ok(());
-    tally.time(|| {
-        if advice == Advice::LinuxHugepage {
-            done = mapping.advise(Advice::LinuxPopulateWrite);
-        } else {
-            for page in (0..bytes).step_by(PAGE) {
-                // SAFETY: it is mapped.
-                unsafe { mapping.start.add(page).write_volatile(1) };
-            }
-        }
-        bytes / PAGE
-    });
-    done?;
     Ok(Sample::of(tally, [mapping.addresses()].into_iter()))
 }
 
@@ -348,9 +396,7 @@ mod tests {
             if !matches!(way, Way::LockedSmall | Way::LockedHuge) {
                 let Sample { tally, huge } = sample(way, 4 << 20).unwrap();
                 assert_eq!(tally.operations, 1024, "{way:?}");
-                // Of this one the system was told that its pages are to be small; what it gives the others is its own affair.
-                let most = if way == Way::MappedOneByOne { 0.0 } else { 1.0 };
-                assert!(huge.is_none_or(|share| share <= most), "{way:?}: {huge:?}");
+                assert!(huge.is_none_or(|share| share <= 1.0), "{way:?}: {huge:?}");
             }
         }
     }

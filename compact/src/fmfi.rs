@@ -9,7 +9,9 @@
 //! exact where they lie alone, which is where compaction has work to do. [`FreeBlocks`] looks at the frames, and gives the
 //! exact index of every order.
 
-use woodlot_frame::{FreeBlocks, Geometry, Order, Stats};
+use core::ops::Range;
+
+use woodlot_frame::{FrameId, FreeBlocks, Geometry, Order, Stats};
 
 /// What the index is computed from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -45,6 +47,32 @@ impl Fmfi {
         all
     }
 
+    /// The same beside giant frames: `giants` are the free blocks of `order`, which is above that of a huge frame, from the lowest on
+    /// (`Domains::free_giants`, or `free_giants_of` for one domain). Each counts as one block, and those side by side as the
+    /// largest aligned ones that they make up. So the index of `order` is defined as that of every other order: negative
+    /// where there is room for more than one, 0 where all free memory is in single ones. Linear in the giant frames.
+    #[must_use]
+    pub fn with_giants<G: Geometry>(
+        mut self,
+        order: Order,
+        giants: impl IntoIterator<Item = FrameId>,
+    ) -> Fmfi {
+        let huge = order.frames() >> G::HUGE_ORDER;
+        let (mut run, mut count) = (0..0, 0);
+        for giant in giants {
+            count += 1;
+            let number = giant.0.checked_shr(order.0.into()).unwrap_or(0);
+            if number != run.end {
+                self.free_blocks = self.free_blocks.saturating_add(aligned(run));
+                run = number..number;
+            }
+            run.end = number.saturating_add(1);
+        }
+        let huge = huge.saturating_mul(count);
+        self.free_blocks = self.free_blocks.saturating_sub(huge).saturating_add(aligned(run));
+        self
+    }
+
     /// The index for requests of `order` in thousandths: 1000 where the free memory is in blocks as small as can be, 0 where
     /// there are as many blocks as blocks of `order` could be made of it, negative where the blocks are larger, so that there is
     /// room. 0 where no block is free, for nothing could be gained.
@@ -61,6 +89,17 @@ impl Fmfi {
         let index = 1000 - (of_order / self.free_blocks as u128) as i128;
         if index < i32::MIN as i128 { i32::MIN } else { index as i32 }
     }
+}
+
+/// The fewest aligned blocks that a run consists of.
+fn aligned(run: Range<usize>) -> usize {
+    let Range { start: mut next, end } = run;
+    let mut count = 0;
+    while let Some(fits) = end.saturating_sub(next).checked_ilog2() {
+        next += 1 << next.trailing_zeros().min(fits);
+        count += 1;
+    }
+    count
 }
 
 #[cfg(test)]
@@ -116,10 +155,40 @@ mod tests {
     }
 
     #[test]
+    fn giant_frames_are_blocks() {
+        const GIANT: Order = Order(18);
+        let giants = |numbers: &[usize], others: usize| {
+            let huge = numbers.len() * 512;
+            let all = numbers.iter().map(|number| FrameId(number << 18));
+            counts(huge * 512 + others, huge).with_giants::<Base4K>(GIANT, all)
+        };
+        // One, and two that make up no larger block: as many blocks as could be made.
+        for separate in [&[0][..], &[0, 2], &[1, 2], &[5, 7, 9]] {
+            let index = giants(separate, 0);
+            assert_eq!((index.free_blocks, index.index(GIANT)), (separate.len(), 0));
+            assert!(index.index(Order(9)) < 0);
+        }
+        // 8 GiB that are free as a whole: one block in place of eight.
+        let all = giants(&[0, 1, 2, 3, 4, 5, 6, 7], 0);
+        assert_eq!((all.free_blocks, all.index(GIANT)), (1, -7000));
+        // 1 … 6 is one, two, two and one.
+        assert_eq!(giants(&[1, 2, 3, 4, 5, 6], 0).free_blocks, 4);
+        // 1 - 2 / (2 + 2), and 1 - (1 + 1/262144) / (1 + 1).
+        assert_eq!(giants(&[0, 2], 2).index(GIANT), 1000 - 500);
+        assert_eq!(giants(&[3], 1).index(GIANT), 500);
+        // None: that of the counters.
+        assert_eq!(giants(&[], 700), counts(700, 0));
+        assert_eq!(giants(&[], 0).index(GIANT), 0, "no block is free");
+    }
+
+    #[test]
     fn the_index_is_defined_everywhere() {
         for order in 0..=255 {
             assert_eq!(counts(0, 0).index(Order(order)), 0);
             assert!((i32::MIN..=1000).contains(&counts(usize::MAX, 0).index(Order(order))));
+            let last = [FrameId(0), FrameId(usize::MAX)];
+            let odd = counts(0, 0).with_giants::<Base4K>(Order(order), last);
+            assert!((i32::MIN..=1000).contains(&odd.index(Order(order))));
         }
         assert_eq!(counts(700, 1).index(Order(255)), 1000);
         assert_eq!(Fmfi { free_frames: usize::MAX, free_blocks: 1 }.index(Order(0)), i32::MIN);

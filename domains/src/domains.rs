@@ -16,7 +16,7 @@ use woodlot_frame::{
 };
 
 use crate::DomainId;
-use crate::chunk;
+use crate::chunk::{self, UNIT};
 use crate::index::{Index, Located};
 use crate::policy::{DomainSet, Policy};
 use crate::tally::NumaStats;
@@ -150,6 +150,20 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
     fn free_far(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
         let (zone, there) = self.at_index(frame).ok_or_else(|| no_block(frame, order))?;
         zone.allocator.free(there, order, slot).map_err(|error| zone.free_error(error))
+    }
+
+    /// The largest order of a block that begins at a frame and lies in one zone: that of the frame's alignment, unless a border of
+    /// zones is nearer.
+    fn largest_in_zone(&self, frame: FrameId) -> Order {
+        let order = frame.0.trailing_zeros().min(A::Geometry::MAX_ORDER);
+        let Some((zone, _)) = self.at(frame) else { return Order(order.min(UNIT) as u8) };
+        if order <= UNIT || zone.longest.has(FrameId(frame.0 | ((1 << order) - 1))) {
+            return Order(order as u8);
+        }
+        let mut units = (0..1 << (order - UNIT)).map(|unit| FrameId(frame.0 | unit << UNIT));
+        let is_here = |unit| self.at(unit).is_some_and(|(other, _)| core::ptr::eq(zone, other));
+        let here = units.position(|unit| !is_here(unit)).unwrap_or(1 << (order - UNIT));
+        Order((UNIT + here.max(1).ilog2()) as u8)
     }
 
     /// The same of a huge frame.
@@ -471,6 +485,10 @@ impl<A: FrameAllocator> FrameAllocator for Domains<'_, A> {
             freed += count;
         }
         Ok(())
+    }
+
+    fn largest_at(&self, frame: FrameId) -> Order {
+        self.largest_in_zone(frame)
     }
 
     fn can_free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   orders     0 … huge, huge + 1     a block of one zone's allocator
-//!              … 1 GiB                a run of whole chunks, aligned to itself: of one domain, or where ranges of several
-//!                                     domains touch, across them
+//!              … 1 GiB                a run of frames, aligned to itself: of one domain, or where ranges of several domains
+//!                                     touch, across them
 //! ```
 //!
 //! The allocators know nothing of it: a giant frame is as good as the largest blocks that it consists of, so that parts of
@@ -17,23 +17,20 @@ use core::ops::Range;
 
 use woodlot_frame::{
     AllocError, FrameAllocator, FrameId, FreeError, Geometry, Order, RangeRequest, Request, Slot,
-    can_free_run,
+    blocks_in, can_free_run,
 };
 
 use crate::DomainId;
-use crate::chunk;
 use crate::domains::Domains;
 use crate::policy::{DomainSet, Policy};
 use crate::turns::Wanted;
 
-/// The chunks of a block that lies in the number space, by their first frames.
-fn chunks<G: Geometry>(block: FrameId, order: Order) -> impl Iterator<Item = FrameId> {
-    let first = chunk::of::<G>(block);
-    let chunks = first..first + (order.frames() >> G::MAX_ORDER);
-    chunks.map(|number| chunk::frame::<G>(number, 0))
-}
-
 impl<A: FrameAllocator> Domains<'_, A> {
+    /// The blocks of zones that a giant frame consists of.
+    fn parts(&self, block: FrameId, order: Order) -> impl Iterator<Item = (FrameId, Order)> + '_ {
+        blocks_in(self, block..FrameId(block.0.saturating_add(order.frames())))
+    }
+
     /// Is an order above the largest of the zones' allocators?
     #[inline(always)]
     pub(crate) const fn is_above(order: Order) -> bool {
@@ -46,6 +43,15 @@ impl<A: FrameAllocator> Domains<'_, A> {
         self.giants_in(order, DomainSet::ALL)
     }
 
+    /// The same where all of a block lies in one domain.
+    pub fn free_giants_of(
+        &self,
+        domain: DomainId,
+        order: Order,
+    ) -> impl Iterator<Item = FrameId> + '_ {
+        self.giants_in(order, DomainSet::of(&[domain]))
+    }
+
     /// The same where all of a block lies in these domains.
     fn giants_in(&self, order: Order, set: DomainSet) -> impl Iterator<Item = FrameId> + '_ {
         let legal = Self::is_above(order) && order <= Self::MAX_ORDER;
@@ -56,19 +62,18 @@ impl<A: FrameAllocator> Domains<'_, A> {
         blocks.filter(move |&block| self.is_giant_free(block, order, set))
     }
 
-    /// Is every chunk of a block free, and in one of these domains?
+    /// Is every part of a block free, and in one of these domains?
     fn is_giant_free(&self, block: FrameId, order: Order, set: DomainSet) -> bool {
-        let largest = Order::max::<A::Geometry>();
-        chunks::<A::Geometry>(block, order).all(|chunk| {
-            self.at(chunk).is_some_and(|(zone, there)| {
-                set.has(zone.domain) && zone.allocator.is_free(there, largest)
+        self.parts(block, order).all(|(part, order)| {
+            self.at(part).is_some_and(|(zone, there)| {
+                set.has(zone.domain) && zone.allocator.is_free(there, order)
             })
         })
     }
 
-    /// Has each chunk of a block frames that exist?
+    /// Has each part of a block frames that exist?
     fn is_giant_here(&self, block: FrameId, order: Order) -> bool {
-        chunks::<A::Geometry>(block, order).all(|chunk| self.at(chunk).is_some())
+        self.parts(block, order).all(|(part, _)| self.at(part).is_some())
     }
 
     /// [`is_free`](FrameAllocator::is_free) for an order above the largest of the zones' allocators.
@@ -119,8 +124,9 @@ impl<A: FrameAllocator> Domains<'_, A> {
 
     /// Counts what each domain gave to a giant frame.
     fn count_giant(&self, block: FrameId, request: Request, wanted: Wanted) {
-        for given in chunks::<A::Geometry>(block, request.order).filter_map(|c| self.domain_of(c)) {
-            self.turns.count(request.slot, wanted, given, A::Geometry::MAX_FRAMES);
+        for (part, order) in self.parts(block, request.order) {
+            let given = self.domain_of(part).into_iter();
+            given.for_each(|given| self.turns.count(request.slot, wanted, given, order.frames()));
         }
     }
 

@@ -100,13 +100,23 @@ fn one_lies_across_domains_that_touch() {
     assert_eq!(machine.free(FrameId(0), Order(17), Slot(1)), Ok(()));
     assert_eq!(machine.free(FrameId(G / 2), Order(17), Slot(1)), Ok(()));
     assert_eq!(machine.free_frames(), G);
-    // A chunk that they share is neither's as a whole.
+    // A chunk that they share is neither's as a whole, and both have their part of it.
     for border in [G / 4 + 64, G / 4 + HUGE] {
         let shared = of(&[(0, border, 0), (border, G, 1)]);
-        assert_eq!(shared.alloc(giant(0)), Err(AllocError::OutOfMemory));
-        assert_eq!(shared.alloc(giant(0).at(FrameId(0))), Err(AllocError::InUse(FrameId(0))));
-        assert!(!shared.is_available(GIANT) && !shared.is_free(FrameId(0), GIANT));
-        assert_eq!(shared.free_frames(), G, "nothing has changed");
+        for request in [giant(0), giant(0).at(FrameId(0))] {
+            assert!(shared.is_available(GIANT) && shared.is_free(FrameId(0), GIANT));
+            assert_eq!(shared.alloc(request), Ok(FrameId(0)));
+            assert!(!shared.is_available(GIANT) && shared.free_frames() == 0);
+            assert_eq!(shared.free(FrameId(0), GIANT, Slot(1)), Ok(()));
+            assert_eq!(shared.stats_of(D0).expect("it is there").free_frames, border);
+            assert_eq!(shared.stats_of(D1).expect("it is there").free_frames, G - border);
+        }
+        assert_eq!(shared.numa_stats(D0).hit, border as u64);
+        assert_eq!(shared.numa_stats(D1).miss, (G - border) as u64);
+        let gap = of(&[(0, border, 0), (border + 64, G, 1)]);
+        let there = gap.alloc(giant(0).at(FrameId(0)));
+        assert_eq!(there, Err(AllocError::OutOfRange(FrameId(0))), "what is between is nobody's");
+        assert_eq!(gap.free_frames(), G - 64);
     }
 }
 

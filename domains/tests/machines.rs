@@ -12,15 +12,16 @@ use woodlot_domains::{
     SetupError,
 };
 use woodlot_frame::{
-    AllocError, Base4K, Batch, FrameAllocator, FrameId, FreeError, HugeId, MetadataSize,
-    OfflineError, Order, Request, Slot,
+    AllocError, Base4K, Batch, Class, FrameAllocator, FrameId, FreeBlocks, FreeError, HugeId,
+    MetadataSize, OfflineError, Order, RangeRequest, Request, Slot,
 };
 use woodlot_llfree::LLFree;
 
 type Engine = LLFree<'static, Base4K>;
 
-/// Frames of a chunk.
+/// Frames of a chunk, and of a huge frame.
 const CHUNK: usize = 1024;
+const HUGE: usize = 512;
 
 /// Two domains that alternate, with ragged ends, a hole within a chunk, and a hole of many chunks.
 const HOLED: [(usize, usize, u8); 6] = [
@@ -403,6 +404,54 @@ fn domains_share_chunks() {
         assert_eq!(machine.free_range(FrameId(start)..FrameId(end), Slot(1)), Ok(()));
     }
     assert_eq!(machine.stats().free_frames, expected.iter().sum::<usize>());
+}
+
+#[test]
+fn runs_reach_over_a_border_inside_a_chunk() {
+    // Borders at a huge frame, and at every number of units.
+    for border in (0..CHUNK / 64).map(|units| 2 * CHUNK + units * 64) {
+        let machine = of(&[(0, border, 0), (border, 5 * CHUNK, 1)]);
+        let own = |domain| machine.stats_of(DomainId(domain)).expect("it is there").free_frames;
+        let whole = [own(0), own(1)];
+        assert_eq!(whole, [border, 5 * CHUNK - border]);
+        for (start, end) in [(0, 5 * CHUNK), (border - 64, border + 64), (border - 1, border + 1)] {
+            let frames = FrameId(start)..FrameId(end);
+            let request = RangeRequest::new(end - start, Class::MOVABLE, Slot(1));
+            let run = machine.alloc_range(request.at(frames.start));
+            assert_eq!(run, Ok(frames.clone()), "border {border:#x}");
+            assert_eq!([own(0), own(1)], [start, 5 * CHUNK - end], "border {border:#x}");
+            let again = machine.alloc_range(request.at(frames.start));
+            assert_eq!(again, Err(AllocError::InUse(frames.start)), "border {border:#x}");
+            assert_eq!(machine.free_range(frames.clone(), Slot(0)), Ok(()), "border {border:#x}");
+            assert_eq!([own(0), own(1)], whole, "border {border:#x}");
+            let again = machine.free_range(frames.clone(), Slot(0));
+            assert_eq!(again, Err(FreeError::NotAllocated(frames.start)), "border {border:#x}");
+        }
+        // The whole of it is found, too.
+        let request = RangeRequest::new(5 * CHUNK, Class::MOVABLE, Slot(0));
+        let run = machine.alloc_range(request).expect("all is free");
+        assert_eq!(machine.free_range(run, Slot(0)), Ok(()));
+        let blocks = FreeBlocks::of(&machine);
+        let sum: usize = Order::all::<Base4K>().map(|o| blocks.count(o) << o.0).sum();
+        assert_eq!((sum, blocks.largest_run), (5 * CHUNK, 5 * CHUNK));
+        let is_cut = !border.is_multiple_of(CHUNK);
+        assert_eq!(blocks.count(Order(10)), 5 - usize::from(is_cut), "border {border:#x}");
+    }
+}
+
+#[test]
+fn a_run_does_not_reach_over_what_is_nobodys() {
+    let (border, end) = (CHUNK + HUGE, 2 * CHUNK);
+    let machine = of(&[(0, border, 0), (border + 64, end, 1)]);
+    let all = machine.free_frames();
+    let run = RangeRequest::new(end, Class::MOVABLE, Slot(0));
+    assert!(machine.alloc_range(run.at(FrameId(0))).is_err());
+    let one = RangeRequest::new(border, Class::MOVABLE, Slot(0)).at(FrameId(0));
+    assert_eq!(machine.alloc_range(one), Ok(FrameId(0)..FrameId(border)));
+    let freed = machine.free_range(FrameId(0)..FrameId(border + 1), Slot(0));
+    assert_eq!(freed, Err(FreeError::OutOfRange(FrameId(border))), "one frame too many");
+    assert_eq!(machine.free_frames(), all - border, "nothing has changed");
+    assert_eq!(machine.free_range(FrameId(0)..FrameId(border), Slot(0)), Ok(()));
 }
 
 /// Machines of random ranges: a set of frames is the judge.

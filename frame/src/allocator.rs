@@ -176,6 +176,13 @@ pub trait FrameAllocator: Sync {
         free_run(self, frames, slot)
     }
 
+    /// The largest order of a block that may begin at `frame`, however it is aligned: smaller than that of the geometry only in an
+    /// allocator of several parts, where a border between them is near. Runs are allocated and freed in blocks no larger.
+    fn largest_at(&self, frame: FrameId) -> Order {
+        let _ = frame;
+        Order::max::<Self::Geometry>()
+    }
+
     /// Would [`free`](Self::free) succeed? Changes nothing.
     ///
     /// # Errors

@@ -87,6 +87,7 @@ macro_rules! forward {
     (@free_in_huge $to:tt) => { $crate::forward!(@get free_in_huge(huge: HugeId) -> usize, $to); };
     (@used_map $to:tt) => { $crate::forward!(@get used_map(frame: FrameId) -> u64, $to); };
     (@free_map $to:tt) => { $crate::forward!(@get free_map(frame: FrameId) -> u64, $to); };
+    (@largest_at $to:tt) => { $crate::forward!(@get largest_at(frame: FrameId) -> Order, $to); };
     (@is_available $to:tt) => { $crate::forward!(@get is_available(order: Order) -> bool, $to); };
     (@free_frames $to:tt) => {
         fn free_frames(&self) -> usize {

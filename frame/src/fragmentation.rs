@@ -1,6 +1,7 @@
 //! Where the free frames of a zone lie: free blocks by order, and what compaction would cost.
 
-use crate::{FrameAllocator, Geometry, Order, blocks};
+use crate::run::blocks_in;
+use crate::{FrameAllocator, Geometry, Order};
 
 /// The most orders of any geometry ([`Geometry::HUGE_ORDER`] is at most 12).
 const ORDERS: usize = 14;
@@ -20,7 +21,7 @@ impl FreeBlocks {
         let mut all = Self::default();
         for run in allocator.free_runs(allocator.zone().range()) {
             all.largest_run = all.largest_run.max(run.end.0 - run.start.0);
-            for (_, order) in blocks::<A::Geometry>(run) {
+            for (_, order) in blocks_in(allocator, run) {
                 // Every order has a count.
                 all.counts.get_mut(order.0 as usize).into_iter().for_each(|count| *count += 1);
             }

@@ -13,7 +13,7 @@
 
 use core::ops::Range;
 
-use crate::run::{blocks, first, largest};
+use crate::run::{blocks_in, first, largest_in};
 use crate::{
     AllocError, FrameAllocator, FrameId, FreeError, Geometry, HugeId, OfflineError, Order, Place,
     RangeRequest, Request, Slot, ZoneConfig,
@@ -38,7 +38,7 @@ pub fn alloc_run<A: FrameAllocator + ?Sized>(
             let run = run_at(zone, &request, frame)?;
             let used = |&(frame, order): &_| !allocator.is_free(frame, order);
             // Looked at first: a call that is refused changes no tree's class, either.
-            match blocks::<A::Geometry>(run.clone()).find(used) {
+            match blocks_in(allocator, run.clone()).find(used) {
                 Some(block) => Err(block),
                 None => claim(allocator, &request, run.clone()),
             }
@@ -178,7 +178,7 @@ fn claim<A: FrameAllocator + ?Sized>(
     request: &RangeRequest,
     run: Range<FrameId>,
 ) -> Result<(), (FrameId, Order)> {
-    let blocks = blocks::<A::Geometry>(run);
+    let blocks = blocks_in(allocator, run);
     let take = |(frame, order)| {
         allocator.alloc(Request::new(order, request.class, request.slot).at(frame)).is_ok()
     };
@@ -240,7 +240,7 @@ fn each_block<A: FrameAllocator + ?Sized>(
     attempt: impl Fn(FrameId, Order) -> Result<(), FreeError>,
 ) -> Result<(), FreeError> {
     let mut next = frames.start;
-    while let Some(largest) = largest::<A::Geometry>(next, frames.end) {
+    while let Some(largest) = largest_in(allocator, next, frames.end) {
         let order = block_at(allocator, next, largest, &attempt)?;
         next = FrameId(next.0 + order.frames());
     }

@@ -3,7 +3,7 @@
 use core::iter;
 use core::ops::Range;
 
-use crate::{FrameId, Geometry, Order};
+use crate::{FrameAllocator, FrameId, Geometry, Order};
 
 /// The fewest aligned blocks that a run of frames consists of, from the first to the last.
 pub fn blocks<G: Geometry>(
@@ -15,6 +15,30 @@ pub fn blocks<G: Geometry>(
         next = FrameId(next.0 + block.1.frames());
         Some(block)
     })
+}
+
+/// The fewest blocks of an allocator that a run of frames consists of, from the first to the last: none reaches over a border
+/// [within it](FrameAllocator::largest_at).
+pub fn blocks_in<A: FrameAllocator + ?Sized>(
+    allocator: &A,
+    frames: Range<FrameId>,
+) -> impl Iterator<Item = (FrameId, Order)> + Clone + '_ {
+    let Range { start: mut next, end } = frames;
+    iter::from_fn(move || {
+        let block = (next, largest_in(allocator, next, end)?);
+        next = FrameId(next.0 + block.1.frames());
+        Some(block)
+    })
+}
+
+/// The order of the largest block of an allocator that begins at `start` and ends at `end` or before.
+pub(crate) fn largest_in<A: FrameAllocator + ?Sized>(
+    allocator: &A,
+    start: FrameId,
+    end: FrameId,
+) -> Option<Order> {
+    let order = largest::<A::Geometry>(start, end)?;
+    Some(order.min(allocator.largest_at(start)))
 }
 
 /// The order of the largest block that begins at `start` and ends at `end` or before.

@@ -62,6 +62,9 @@ pub(crate) struct Frames {
     unit_order: u32,
     cap_units: usize,
     resident: Resident,
+    /// Units whose pages have all been brought, and have not been given back since. None of a pool that processes share, of
+    /// which one does not learn what another gives back, nor of one on a disk, which takes memory by itself.
+    brought: Resident,
     given: Mutex<Given>,
     mark: Option<Mark>,
     /// From the first block on that moves.
@@ -163,9 +166,7 @@ impl Frames {
         if cap > size {
             return Err(BuildError::CapAboveSize { cap, size });
         }
-        if options.cap.is_some()
-            && !matches!(options.backing, Backing::File(_) | Backing::Dax(_) | Backing::Shared(_))
-        {
+        if options.cap.is_some() && !options.backing.has_path() {
             mapping::check_memory(cap)?;
         }
         let slots = match options.slots.unwrap_or_else(Slots::all_cpus) {
@@ -200,6 +201,7 @@ impl Frames {
             unit_order: (unit_bytes / FRAME).trailing_zeros(),
             cap_units,
             resident,
+            brought: Resident::none(units),
             given: Mutex::new(Given::new(units, cap_units..units)),
             mark: options.mark.map(|bytes| Mark {
                 frames: bytes / FRAME,
@@ -457,12 +459,35 @@ impl Frames {
         Ok(())
     }
 
-    /// Sees to it that there is memory behind each page of a run.
+    /// Sees to it that there is memory behind each page of a run, which is the caller's.
     pub(crate) fn wire(&self, run: &Range<FrameId>) -> Result<(), PoolError> {
-        let frames = run.end.0 - run.start.0;
-        self.back_units(self.units_of(run.start, frames))?;
-        let populated = self.mapping.populate(run.start.0 * FRAME..run.end.0 * FRAME);
-        populated.map_err(|cause| PoolError::NotProvided { bytes: frames * FRAME, cause })
+        let units = self.units_of(run.start, run.end.0 - run.start.0);
+        self.back_units(units.clone())?;
+        let populate = |frames: Range<usize>| match frames.is_empty() {
+            true => Ok(()),
+            false => self.mapping.populate(frames.start * FRAME..frames.end * FRAME),
+        };
+        let mut start = run.start.0;
+        let populated = units.filter(|&unit| self.brought.has(unit)).try_for_each(|unit| {
+            let before = start..unit << self.unit_order;
+            start = (unit + 1) << self.unit_order;
+            populate(before)
+        });
+        populated.and_then(|()| populate(start..run.end.0)).map_err(|cause| {
+            PoolError::NotProvided { bytes: (run.end.0 - run.start.0) * FRAME, cause }
+        })?;
+        // Nobody gives the memory of a unit back of which the caller has all frames.
+        let whole = run.start.0.next_multiple_of(1 << self.unit_order) >> self.unit_order
+            ..run.end.0 >> self.unit_order;
+        self.note_brought(whole);
+        Ok(())
+    }
+
+    /// All pages of units have been brought in which the caller has frames.
+    fn note_brought(&self, units: Range<usize>) {
+        if !self.is_shared() && self.mapping.keeps() {
+            units.for_each(|unit| self.brought.insert(unit));
+        }
     }
 
     pub(crate) fn alloc_at(&self, frame: FrameId, order: Order) -> Result<FrameId, PoolError> {
@@ -672,6 +697,9 @@ impl Frames {
             let bytes = self.unit_bytes();
             provided.map_err(|cause| PoolError::NotProvided { bytes, cause })?;
             self.resident.insert(unit);
+            if self.mapping.populates() {
+                self.note_brought(unit..unit + 1);
+            }
         }
         Ok(())
     }
@@ -769,6 +797,8 @@ impl Frames {
         // A process that died before it had set the bit has left memory without one.
         let may_have = |unit| self.engine.is_shared() || self.resident.has(unit);
         for run in runs.iter().filter(|run| (run.start..run.end).any(may_have)) {
+            // The system may take some and refuse the rest.
+            run.clone().for_each(|unit| _ = self.brought.remove(unit));
             let discarded = self.mapping.discard(self.bytes(run));
             let given = done * self.unit_bytes();
             discarded.map_err(|cause| PoolError::NotTaken { given, cause })?;

@@ -37,6 +37,10 @@ pub(crate) struct Mapping {
     on_disk: bool,
     /// The file was empty, or not there.
     was_empty: bool,
+    /// The file is memory itself: what is mapped of it for reading can be written without a second fault.
+    in_memory: bool,
+    /// The system is asked for huge pages, as it makes none of the file by itself.
+    collapse: bool,
     populate: bool,
 }
 
@@ -56,14 +60,12 @@ impl Mapping {
             }
             _ => (None, false),
         };
-        let on_disk = matches!(options.backing, Backing::File(_) | Backing::Dax(_));
         let base = map(options, file.as_ref(), 0).inspect_err(|_| {
-            if let (Some(file), true, true) = (&file, on_disk, was_empty) {
+            if let (Some(file), true, true) = (&file, options.backing.has_path(), was_empty) {
                 empty(file);
             }
         })?;
-        let (len, populate) = (options.size, options.populate);
-        let mapping = Mapping { base, len, before: 0, file, on_disk, was_empty, populate };
+        let mapping = Mapping::of(options, base, 0, (file, was_empty));
         mapping.advise_all(options, node).inspect_err(|_| mapping.undo())?;
         Ok(mapping)
     }
@@ -76,17 +78,35 @@ impl Mapping {
     ) -> Result<Mapping, BuildError> {
         let node = checked_node(options)?;
         let base = map(options, Some(&file), before)?;
-        let (len, populate) = (options.size, options.populate);
-        let file = Some(file);
-        let mapping =
-            Mapping { base, len, before, file, on_disk: true, was_empty: false, populate };
+        let mapping = Mapping::of(options, base, before, (Some(file), false));
         mapping.advise_all(options, node)?;
         Ok(mapping)
     }
 
+    /// What is mapped, of a file that was empty or not.
+    fn of(
+        options: &Options,
+        base: NonNull<u8>,
+        before: usize,
+        (file, was_empty): (Option<File>, bool),
+    ) -> Mapping {
+        let in_memory = file.as_ref().is_some_and(is_memory);
+        Mapping {
+            base,
+            len: options.size,
+            before,
+            file,
+            on_disk: options.backing.has_path(),
+            was_empty,
+            in_memory,
+            collapse: options.huge && in_memory,
+            populate: options.populate,
+        }
+    }
+
     /// Tells the system what memory the pool is to have.
     fn advise_all(&self, options: &Options, node: Option<usize>) -> Result<(), BuildError> {
-        if options.backing == Backing::Transparent {
+        if options.huge && options.backing == Backing::Anonymous {
             let advised = self.advise(0..options.size, Advice::LinuxHugepage);
             advised.map_err(|cause| BuildError::Map { bytes: options.size, cause })?;
         }
@@ -121,17 +141,47 @@ impl Mapping {
         self.file.as_ref().map(File::as_fd)
     }
 
+    /// Does memory stay mapped once it is there? A disk may take that of a file.
+    pub(crate) fn keeps(&self) -> bool {
+        self.file.is_none() || self.in_memory
+    }
+
+    /// Does [`provide`](Self::provide) bring each page?
+    pub(crate) fn populates(&self) -> bool {
+        self.populate
+    }
+
     /// Sees to it that there is memory for these bytes.
     pub(crate) fn provide(&self, bytes: Range<usize>) -> io::Result<()> {
+        if self.collapse {
+            self.collapse(&bytes);
+        }
         if let Some(file) = self.checked_file()? {
             allocate(file, &(self.before + bytes.start..self.before + bytes.end))?;
         }
         if self.populate { self.populate(bytes) } else { Ok(()) }
     }
 
-    /// Brings the memory of these bytes, as if each page were touched.
+    /// Brings the memory of these bytes, as if each page were touched. Of a file in memory, where a page that is mapped for
+    /// reading can be written, it is as if each were read: pages that are there already are mapped many at a time.
     pub(crate) fn populate(&self, bytes: Range<usize>) -> io::Result<()> {
-        self.advise(bytes, Advice::LinuxPopulateWrite)
+        let read = Advice::LinuxPopulateRead;
+        self.advise(bytes, if self.in_memory { read } else { Advice::LinuxPopulateWrite })
+    }
+
+    /// Asks for huge pages behind whole huge frames, which are the caller's. Small ones do as well, so nobody is told.
+    fn collapse(&self, bytes: &Range<usize>) {
+        for start in bytes.clone().step_by(HUGE * FRAME) {
+            // Where nothing is, the system finds nothing to make a huge page of.
+            if self.populate(start..start + FRAME).is_err() {
+                return;
+            }
+        }
+        // SAFETY: the range lies in the mapping, and what is in it stays.
+        unsafe {
+            let start = self.base.as_ptr().add(bytes.start);
+            libc::madvise(start.cast(), bytes.len(), libc::MADV_COLLAPSE);
+        }
     }
 
     /// Gives the memory of these bytes to the system. They are zero when they are next touched.
@@ -234,7 +284,7 @@ unsafe fn map_at(
     let private = MapFlags::FIXED | MapFlags::PRIVATE;
     let flags = match backing {
         // The cap says how much memory there is to be, not the size.
-        Backing::Anonymous | Backing::Transparent => private | MapFlags::NORESERVE,
+        Backing::Anonymous => private | MapFlags::NORESERVE,
         Backing::Reserved(HugePage::Mib2) => private | MapFlags::HUGETLB | MapFlags::HUGE_2MB,
         Backing::Reserved(HugePage::Gib1) => private | MapFlags::HUGETLB | MapFlags::HUGE_1GB,
         Backing::MemoryFile | Backing::File(_) | Backing::Shared(_) => {
@@ -328,6 +378,12 @@ fn has_room(file: &File, cap: usize) -> io::Result<()> {
     let room = disk.f_bavail.saturating_add(file.metadata()?.blocks() * 512 / disk.f_frsize.max(1));
     let enough = cap as u64 / disk.f_frsize.max(1) <= room;
     if enough { Ok(()) } else { Err(Errno::NOSPC.into()) }
+}
+
+/// Is a file memory itself: one of `memfd_create` or of a `tmpfs`?
+fn is_memory(file: &File) -> bool {
+    const TMPFS: u64 = 0x0102_1994;
+    rustix::fs::fstatfs(file).is_ok_and(|system| system.f_type as u64 == TMPFS)
 }
 
 pub(crate) fn allocate(file: &File, bytes: &Range<usize>) -> io::Result<()> {

@@ -54,7 +54,8 @@ impl<'p> Movable<'p> {
     /// To read the block. It stays where it is until the guard is gone: a guard that is kept pins it.
     ///
     /// # Progress
-    /// Waits for a writer; and at the end of a move for readers before it, as long as the mover looks some 200 times.
+    /// Waits for a writer, and some 50 ms at most for one that waits itself; at the end of a move for readers before it, as long
+    /// as the mover looks some 200 times. A thread that reads the block already may wait so long for a writer that waits for it.
     #[inline]
     pub fn read(&self) -> Reading<'_> {
         let place = self.place();
@@ -65,7 +66,8 @@ impl<'p> Movable<'p> {
     ///
     /// # Progress
     /// Waits for all readers and writers, and for a move: as long as it takes to copy the block, and to look some 200 times.
-    /// It keeps no reader out while it waits: it starves for as long as readers of the block overlap.
+    /// Readers that come later let it pass, except those that have waited for some 50 ms: it starves only where readers that
+    /// overlap without end keep their guards for so long.
     #[inline]
     pub fn write(&self) -> Writing<'_> {
         let place = self.place();

@@ -52,12 +52,18 @@ impl fmt::Display for HugePage {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Backing {
     Anonymous,
-    Transparent,
     Reserved(HugePage),
     MemoryFile,
     File(PathBuf),
     Dax(PathBuf),
     Shared(Source),
+}
+
+impl Backing {
+    /// Is it a file that others can reach, and a disk can be too full for?
+    pub(crate) fn has_path(&self) -> bool {
+        matches!(self, Backing::File(_) | Backing::Dax(_) | Backing::Shared(_))
+    }
 }
 
 /// A number that a pool is made from.
@@ -107,6 +113,7 @@ pub struct Options {
     pub(crate) cap: Option<usize>,
     pub(crate) mark: Option<usize>,
     pub(crate) backing: Backing,
+    pub(crate) huge: bool,
     pub(crate) node: Option<usize>,
     pub(crate) slots: Option<usize>,
     pub(crate) slot_by: SlotBy,
@@ -124,6 +131,7 @@ impl Options {
             cap: None,
             mark: None,
             backing: Backing::Anonymous,
+            huge: false,
             node: None,
             slots: None,
             slot_by: SlotBy::default(),
@@ -132,10 +140,13 @@ impl Options {
         }
     }
 
-    /// Anonymous memory that the system may back with huge pages (`madvise(MADV_HUGEPAGE)`), if
-    /// `/sys/kernel/mm/transparent_hugepage/enabled` is `madvise` or `always`.
+    /// Memory that the system may back with huge pages. Of anonymous memory it is told so (`madvise(MADV_HUGEPAGE)`), and
+    /// does it if `/sys/kernel/mm/transparent_hugepage/enabled` is `madvise` or `always`. Of a memory file, and of a shared
+    /// pool's file in memory, it is asked for a huge page whenever 2 MiB become resident (`MADV_COLLAPSE`, Linux 6.1), whatever
+    /// `shmem_enabled` says, unless that is `deny`. All processes of a shared pool ask for it alike. Where the system has none,
+    /// pages are small. Reserved pages are huge anyway, and those of a file on a disk never.
     pub fn huge_pages(self) -> Options {
-        Options { backing: Backing::Transparent, ..self }
+        Options { huge: true, ..self }
     }
 
     /// Huge pages that the administrator has reserved (`MAP_HUGETLB`). The whole size must be reserved.
@@ -230,7 +241,7 @@ impl Options {
         Options { slot_by, ..self }
     }
 
-    /// Memory is there before it is handed out (`MADV_POPULATE_WRITE`), so that a touch never waits for the system,
+    /// Memory is there before it is handed out (`MADV_POPULATE_WRITE`, or `_READ` of a file in memory), so that a touch never waits for the system,
     /// and too little memory is an error of the call and no signal.
     pub fn populate(self) -> Options {
         Options { populate: true, ..self }

@@ -95,9 +95,10 @@ impl Pool {
         Ok(Run::new(&self.frames, range))
     }
 
-    /// At least so many bytes, rounded up to frames, with memory behind each page (`MADV_POPULATE_WRITE`): a guest's memory,
-    /// say. They are runs, the longest that there are: 1 GiB first, aligned to itself, huge frames next, single frames at
-    /// last. The system is asked once for each run, not at each page's first touch.
+    /// At least so many bytes, rounded up to frames, with memory behind each page (`MADV_POPULATE_WRITE`, or `_READ` of a file
+    /// in memory): a guest's memory, say. They are runs, the longest that there are: 1 GiB first, aligned to itself, huge
+    /// frames next, single frames at last. The system is asked once for each run, not at each page's first touch; and not again
+    /// for huge frames that were wired before and not given back, unless processes share the pool or it is on a disk.
     ///
     /// # Errors
     /// As [`alloc`](Self::alloc), where so many bytes are not there in whatever pieces; [`PoolError::NoBytes`]. Nothing is

@@ -2,19 +2,35 @@
 #![cfg(target_os = "linux")]
 
 use std::fs;
+use std::os::fd::OwnedFd;
+use std::ptr::null_mut;
 
+use rustix::fs::MemfdFlags;
+use rustix::mm::{MapFlags, ProtFlags};
 use woodlot_pool::{Block, FrameId, Options, Order, Pool, PoolError, Wired};
 
 const MIB: usize = 1 << 20;
 
 /// How many bytes of the pool have memory, as the system says.
 fn present(pool: &Pool) -> usize {
+    mapped(pool, "Rss:")
+}
+
+/// How many bytes of the pool's mapping the system counts under a name.
+fn mapped(pool: &Pool, name: &str) -> usize {
     let maps = fs::read_to_string("/proc/self/smaps").expect("smaps");
-    let start = format!("{:x}-", pool.pointer(FrameId(0)).expect("one").addr());
-    let rest = &maps[maps.find(&start).expect("the mapping")..];
-    let line = |name| rest.lines().find_map(|line: &str| line.strip_prefix(name)).expect("a line");
-    let kib = |name| line(name).trim().trim_end_matches(" kB").parse::<usize>().expect("a number");
-    kib("Rss:") * 1024
+    let first = pool.pointer(FrameId(0)).expect("one").addr();
+    let has_first = |line: &&str| {
+        let range = line.split(' ').next().and_then(|range| range.split_once('-'));
+        let ends = range.and_then(|(start, end)| {
+            let address = |digits| usize::from_str_radix(digits, 16).ok();
+            Some(address(start)?..address(end)?)
+        });
+        ends.is_some_and(|range| range.contains(&first))
+    };
+    let mut lines = maps.lines().skip_while(|line| !has_first(line));
+    let line = lines.find_map(|line| line.strip_prefix(name)).expect("a line");
+    line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number") * 1024
 }
 
 fn fill(wired: &mut Wired<'_>, value: u8) {
@@ -84,4 +100,93 @@ fn locked_memory_is_locked_until_it_is_dropped() {
     assert_eq!(locked(), wired.bytes());
     drop(wired);
     assert_eq!(locked(), 0);
+}
+
+#[test]
+fn what_was_brought_and_given_back_is_brought_again() {
+    let anonymous = Options::new(6 * MIB).magazines(false);
+    for options in [anonymous.clone(), anonymous.clone().memory_file(), anonymous.populate()] {
+        let pool = options.build().expect("a pool");
+        let wire = |bytes| drop(pool.wire(bytes).expect("memory"));
+        // The third huge frame in part.
+        wire(4 * MIB + 4096);
+        wire(6 * MIB);
+        assert_eq!(present(&pool), 6 * MIB, "a huge frame of which one page was there");
+        assert_eq!(pool.give_back(usize::MAX).expect("the system takes memory"), 6 * MIB);
+        assert_eq!(present(&pool), 0);
+        wire(6 * MIB);
+        assert_eq!(present(&pool), 6 * MIB, "what was given back");
+    }
+}
+
+/// Page faults of this thread so far.
+fn faults() -> i64 {
+    // SAFETY: all bits of it are a value, and it is filled in.
+    let (usage, done) = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        (usage, libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage))
+    };
+    assert_eq!(done, 0);
+    usage.ru_minflt
+}
+
+/// Two pools of one memory file are to each other what two processes are.
+fn two(options: impl Fn(Options) -> Options) -> [Pool; 2] {
+    let file = rustix::fs::memfd_create("wired", MemfdFlags::CLOEXEC).expect("a memory file");
+    [(); 2].map(|()| {
+        let file: OwnedFd = file.try_clone().expect("a copy");
+        // SAFETY: only these pools use it.
+        let shared = unsafe { options(Options::new(8 * MIB)).shared_descriptor(file) };
+        shared.build().expect("a shared pool")
+    })
+}
+
+#[test]
+fn what_others_left_is_mapped_many_pages_at_a_time() {
+    let [one, other] = two(|options| options);
+    drop(one.wire(8 * MIB).expect("all of it"));
+    let before = faults();
+    let mut wired = other.wire(8 * MIB).expect("all of it");
+    let (pages, brought) = (8 * MIB as i64 / 4096, faults());
+    assert!(brought - before < pages / 2, "{} faults for {pages} pages", brought - before);
+    fill(&mut wired, 1);
+    assert_eq!(faults() - brought, 0, "a page that is mapped can be written");
+}
+
+#[test]
+fn memory_files_have_huge_pages_where_the_system_gives_them() {
+    let huge = |pool: &Pool| mapped(pool, "ShmemPmdMapped:");
+    let [one, other] = two(Options::huge_pages);
+    drop(one.wire(8 * MIB).expect("all of it"));
+    let mut wired = other.wire(8 * MIB).expect("all of it");
+    fill(&mut wired, 1);
+    let own = Options::new(4 * MIB).memory_file().huge_pages().build().expect("a pool");
+    let mut block = own.alloc(Order(9)).expect("memory");
+    block.fill(1);
+    if !collapses() {
+        return;
+    }
+    assert_eq!((huge(&one), huge(&other)), (8 * MIB, 8 * MIB));
+    assert_eq!(huge(&own), 2 * MIB);
+    let small = Options::new(4 * MIB).memory_file().build().expect("a pool");
+    small.alloc(Order(9)).expect("memory").fill(1);
+    assert_eq!(huge(&small), 0, "nobody has asked");
+}
+
+/// Does the system make huge pages of a memory file, if it is asked?
+fn collapses() -> bool {
+    let file = rustix::fs::memfd_create("huge", MemfdFlags::CLOEXEC).expect("a memory file");
+    rustix::fs::ftruncate(&file, 4 * MIB as u64).expect("a length");
+    let shared = MapFlags::SHARED;
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: the system chooses the place, nobody else has it, and the huge page is one that lies in it.
+    unsafe {
+        let place = rustix::mm::mmap(null_mut(), 4 * MIB, protection, shared, &file, 0);
+        let place = place.expect("addresses");
+        let start = place.cast::<u8>().add(place.cast::<u8>().align_offset(2 * MIB));
+        start.write(1);
+        let collapsed = libc::madvise(start.cast(), 2 * MIB, libc::MADV_COLLAPSE) == 0;
+        rustix::mm::munmap(place, 4 * MIB).expect("it was mapped");
+        collapsed
+    }
 }

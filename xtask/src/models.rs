@@ -13,7 +13,7 @@ pub const ENGINES: [&str; 2] = ["woodlot-llfree", "woodlot-nbbs"];
 const MODELS: [&str; 3] = ["woodlot-onewrite", "woodlot-owners", "woodlot-kmem"];
 
 /// Of these, one file each has models, which are for the explorer: loom does not know `membarrier`.
-pub const EXPLORED: [&str; 2] = ["woodlot-pool", "woodlot-malloc"];
+pub const EXPLORED: [&str; 3] = ["woodlot-pool", "woodlot-pool-place", "woodlot-malloc"];
 
 /// Executions after which a short run cuts off a scenario under loom, for each thread that comes first: the
 /// same ones on every machine.

@@ -129,7 +129,7 @@ impl<A: FrameAllocator> FrameAllocator for Judged<A> {
         result
     }
 
-    forward!(zone: zone, can_free, offline, online);
+    forward!(zone: zone, largest_at, can_free, offline, online);
     forward!(zone: claim_isolated, is_isolated, frames_in_use, used_map);
     forward!(zone: is_available, free_frames, stats, is_free, free_map, free_in_huge);
 }

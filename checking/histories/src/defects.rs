@@ -332,7 +332,7 @@ impl<A: FrameAllocator> FrameAllocator for Seeded<A> {
         }
     }
 
-    forward!(zone: zone, can_free);
+    forward!(zone: zone, largest_at, can_free);
     forward!(zone: isolate, unisolate, claim_isolated, is_isolated, frames_in_use, used_map);
     forward!(zone: is_available, is_free, free_map, free_in_huge);
 }

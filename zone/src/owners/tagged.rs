@@ -257,7 +257,7 @@ impl<A: FrameAllocator> FrameAllocator for Tagged<'_, '_, A> {
         Ok(())
     }
 
-    forward!(allocator: zone, classes, drain, offline, online);
+    forward!(allocator: zone, classes, largest_at, drain, offline, online);
     forward!(allocator: isolate, unisolate, is_isolated, frames_in_use, used_map);
     forward!(allocator: is_available, free_frames, stats, is_free, free_map, free_in_huge);
 }

@@ -120,7 +120,7 @@ impl<A: FrameAllocator> FrameAllocator for Between<'_, A> {
         Ok(())
     }
 
-    forward!(engine: zone, can_free, drain, offline, online);
+    forward!(engine: zone, largest_at, can_free, drain, offline, online);
     forward!(engine: isolate, unisolate, claim_isolated, is_isolated, frames_in_use, used_map);
     forward!(engine: is_available, free_frames, stats, is_free, free_map, free_in_huge);
 }
