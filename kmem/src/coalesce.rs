@@ -21,18 +21,19 @@
 use core::mem::offset_of;
 use core::ptr::NonNull;
 
+use crate::batch::Batch;
 use crate::bins::Bins;
 use crate::found::{Found, look};
 use crate::list::List;
 use crate::misuse::Misuse;
 use crate::page::{Counts, Descriptor, Kind, PageId};
-use crate::pages::{NoPages, Pages};
+use crate::pages::Pages;
 use crate::run::{Room, Run, split};
 use crate::size::{PAGE, Size, SizeId};
 use crate::word;
 
 /// The most blocks of a slab: of 16 bytes, in one page.
-const MAX_SLAB: usize = PAGE / 16;
+pub(crate) const MAX_SLAB: usize = PAGE / 16;
 /// *head* and *fresh* count so many bytes.
 const GRAIN: usize = 16;
 
@@ -105,7 +106,8 @@ impl Coalesce {
         &mut self.counts
     }
 
-    /// Takes `count` blocks; fewer only if there are no more pages.
+    /// Takes `count` blocks; fewer only if there are no more pages. Those of slabs that there are come first in the list,
+    /// then those of new ones, in the order of their addresses.
     pub(crate) fn take<P: Pages>(
         &mut self,
         pages: &P,
@@ -113,16 +115,56 @@ impl Coalesce {
         count: usize,
         cpu: usize,
     ) -> List {
-        let mut list = List::EMPTY;
-        while list.len() < count {
-            let Ok(mut slab) = self.slab(pages, (id, size), cpu) else { break };
-            let before = slab.counts.free;
-            list = slab.take(list, size, count - list.len());
-            self.counts.free -= usize::from(before - slab.counts.free);
-            slab.write();
+        let missing = count.saturating_sub(self.counts.free);
+        let (mut list, last) = self.take_new(pages, (id, size), missing, cpu);
+        while list.len() < count
+            && let Some((_, first)) = self.slabs.first(0)
+        {
+            let mut slab = Slab::of(pages, first);
+            self.unlink(&slab);
+            list = self.take_of(&mut slab, list, size, count);
+            self.link(&slab);
+        }
+        // Only now, so that those that were there are used up before it.
+        if let Some(slab) = last {
             self.link(&slab);
         }
         list
+    }
+
+    /// Takes so many blocks of new slabs, and the slab of which some are left; it is on no list.
+    fn take_new<'a, P: Pages>(
+        &mut self,
+        pages: &'a P,
+        (id, size): (SizeId, &Size),
+        count: usize,
+        cpu: usize,
+    ) -> (List, Option<Slab<'a, P>>) {
+        let (mut list, mut last, mut batch) = (List::EMPTY, None, Batch::new());
+        get_slabs(&mut batch, (pages, cpu), size, count.div_ceil(size.blocks));
+        for (before, &first) in batch.pages().iter().enumerate().rev() {
+            let mut slab = self.make(pages, (id, size), first);
+            let of_slab = (count - before * size.blocks).min(size.blocks);
+            list = self.take_of(&mut slab, list, size, list.len() + of_slab);
+            if of_slab < size.blocks {
+                last = Some(slab);
+            }
+        }
+        (list, last)
+    }
+
+    /// Takes blocks of a slab, which is on no list, onto a list that is to have up to `count`.
+    fn take_of<P: Pages>(
+        &mut self,
+        slab: &mut Slab<'_, P>,
+        list: List,
+        size: &Size,
+        count: usize,
+    ) -> List {
+        let taken = slab.take(list, size, count - list.len());
+        self.counts.free -= taken.len() - list.len();
+        slab.write();
+        taken
     }
 
     /// Puts the blocks of lists back into their slabs. What is not a block of such a slab is left where it is, and named.
@@ -140,14 +182,14 @@ impl Coalesce {
         cpu: usize,
         misuse: &mut dyn FnMut(Misuse),
     ) {
-        let mut hand: Option<Slab<'_, P>> = None;
+        let (mut hand, mut empty): (Option<Slab<'_, P>>, _) = (None, Batch::new());
         for mut list in lists {
             while let Some(block) = list.first() {
                 let offset = hand.as_ref().and_then(|slab| slab.offset(block, size));
                 let found = match (hand.take(), offset) {
                     (Some(slab), Some(offset)) => Ok((slab, offset)),
                     (other, _) => {
-                        self.lay_down(other, size, cpu);
+                        self.lay_down(other, size, cpu, &mut empty);
                         find_slab(pages, id, block).inspect(|(slab, _)| self.unlink(slab))
                     }
                 };
@@ -156,11 +198,19 @@ impl Coalesce {
                 (hand, list) = (slab, rest);
             }
         }
-        self.lay_down(hand, size, cpu);
+        self.lay_down(hand, size, cpu, &mut empty);
+        // SAFETY: all blocks of these pages are free, and on no list any more.
+        unsafe { empty.free((pages, cpu)) };
     }
 
-    /// Puts a slab on the list of its free count. One whose blocks are all free is freed.
-    fn lay_down<P: Pages>(&mut self, slab: Option<Slab<'_, P>>, size: &Size, cpu: usize) {
+    /// Puts a slab on the list of its free count. One whose blocks are all free is freed: if it is a page, with others.
+    fn lay_down<P: Pages>(
+        &mut self,
+        slab: Option<Slab<'_, P>>,
+        size: &Size,
+        cpu: usize,
+        empty: &mut Batch,
+    ) {
         let Some(slab) = slab else { return };
         self.counts.free += usize::from(slab.counts.free - slab.descriptor.counts().free);
         if usize::from(slab.counts.free) < size.blocks {
@@ -170,35 +220,37 @@ impl Coalesce {
         self.counts.free -= size.blocks;
         self.counts.coalesces += 1;
         let (pages, first, count) = (slab.pages, slab.first, size.pages());
-        for page in (0..count).map(|page| first.plus(page)) {
-            pages.descriptor(page).set(Kind::None);
+        // SAFETY: all blocks of the slab, and of those before, are free, and on no list any more.
+        unsafe {
+            if count == 1 {
+                empty.push(first);
+                if empty.is_full() {
+                    empty.free((pages, cpu));
+                }
+                return;
+            }
+            for page in (0..count).map(|page| first.plus(page)) {
+                pages.descriptor(page).set(Kind::None);
+            }
+            pages.free(first, count, cpu);
         }
-        // SAFETY: all blocks of the slab are free, and on no list any more.
-        unsafe { pages.free(first, count, cpu) };
     }
 
-    /// The slab with the fewest free blocks, or a new one; it is on no list.
-    fn slab<'a, P: Pages>(
+    /// Makes a slab of pages that were handed out for one. It is on no list.
+    fn make<'a, P: Pages>(
         &mut self,
         pages: &'a P,
         (id, size): (SizeId, &Size),
-        cpu: usize,
-    ) -> Result<Slab<'a, P>, NoPages> {
-        if let Some((_, first)) = self.slabs.first(0) {
-            let slab = Slab::of(pages, first);
-            self.unlink(&slab);
-            return Ok(slab);
-        }
-        let count = size.pages();
-        let first = pages.alloc(count, PAGE, cpu)?;
-        for page in (1..count).map(|page| first.plus(page)) {
+        first: PageId,
+    ) -> Slab<'a, P> {
+        for page in (1..size.pages()).map(|page| first.plus(page)) {
             pages.descriptor(page).set(Kind::Inside(first, id));
         }
         pages.descriptor(first).set(Kind::Slab(id));
         self.counts.splits += 1;
         self.counts.free += size.blocks;
         let counts = Counts { free: size.blocks as u16, head: 0, fresh: 0 };
-        Ok(Slab { counts, ..Slab::of(pages, first) })
+        Slab { counts, ..Slab::of(pages, first) }
     }
 
     /// Puts a slab on the list of its free count, if it has free blocks.
@@ -213,6 +265,19 @@ impl Coalesce {
         if slab.counts.free != 0 {
             self.slabs.remove(slab.pages, usize::from(slab.counts.free), slab.first);
         }
+    }
+}
+
+/// Gets pages for up to so many slabs: the first page of each.
+fn get_slabs<P: Pages>(batch: &mut Batch, (pages, cpu): (&P, usize), size: &Size, most: usize) {
+    if most > 0 && size.pages() == 1 {
+        // Without pages the batch stays empty.
+        let _ = batch.alloc((pages, cpu), most);
+        return;
+    }
+    while batch.pages().len() < most && !batch.is_full() {
+        let Ok(first) = pages.alloc(size.pages(), PAGE, cpu) else { return };
+        batch.push(first);
     }
 }
 

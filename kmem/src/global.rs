@@ -155,18 +155,14 @@ impl Global {
         }
     }
 
-    /// Takes up to so many full lists: those that were put last, or first.
+    /// Takes up to so many full lists: those that were put last, or first. Of these, what was put last comes first.
     fn split(&mut self, most: usize, first: bool) -> Lists {
         let (mut taken, lists) = (Lists::new(), self.lists);
         let from = if first { 0 } else { lists.saturating_sub(most) };
-        self.lists = 0;
-        for (at, list) in self.full.into_iter().enumerate().take(lists) {
-            if at >= from && taken.count < most {
-                taken.push(list);
-            } else {
-                self.put_full(list);
-            }
-        }
+        let end = lists.min(from + most);
+        self.full.get(from..end).into_iter().flatten().rev().for_each(|&list| taken.push(list));
+        self.full.copy_within(end.., from);
+        self.lists -= end - from;
         taken
     }
 
@@ -207,7 +203,7 @@ impl Lists {
     }
 
     /// All of them, the first one first.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = List> {
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = List> {
         self.lists.iter().take(self.count).copied()
     }
 }
@@ -289,6 +285,21 @@ mod tests {
         others.extend(global.take_all().iter());
         judge(&global, &others);
         assert_eq!(global.blocks(TARGET), 0);
+    }
+
+    /// What a caller has freed last is what the layer below looks at first.
+    #[test]
+    fn of_what_is_too_much_the_last_comes_first() {
+        const TARGETS: Targets = Targets { blocks: 1, lists: GLOBAL_TARGET };
+        let mut memory = [[0u64; 2]; 2 * GLOBAL_TARGET + 1];
+        // SAFETY: each block is pushed once.
+        let lists =
+            memory.each_mut().map(|block| unsafe { List::EMPTY.push(NonNull::from(block).cast()) });
+        let mut global = Global::new();
+        // SAFETY: each list is put once.
+        let excess = lists.iter().filter_map(|&list| unsafe { global.put(list, TARGETS) });
+        let excess: Vec<List> = excess.flat_map(|lists| lists.iter().collect::<Vec<_>>()).collect();
+        assert!(excess.iter().eq(lists.iter().rev().take(GLOBAL_TARGET)), "in another order");
     }
 
     /// A list that was put when the layer was empty goes below in the end.

@@ -4,7 +4,7 @@ use core::iter;
 use core::mem::{MaybeUninit, offset_of};
 use core::ptr::NonNull;
 
-use crate::coalesce::{Coalesce, CoalesceCounts};
+use crate::coalesce::{Coalesce, CoalesceCounts, MAX_SLAB};
 use crate::cpu::PerCpu;
 use crate::found::{Found, look};
 use crate::global::{Global, GlobalCounts, Lists};
@@ -520,10 +520,11 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Below for Kmem<C, P, S, H> {
                     let counts = layer.counts_mut();
                     return whole::put(counts, (&self.pages, cpu), id, lists, &mut misuse);
                 }
-                // A slab's worth of them, so that a slab whose blocks come together is looked up once.
+                // As many as the largest slab has: so a slab whose blocks come together is looked up once, and pages go
+                // together, but the lock is not held for all of them.
                 let mut blocks = 0;
                 let some = iter::from_fn(|| {
-                    let list = if blocks < size.blocks { left.next()? } else { return None };
+                    let list = if blocks < MAX_SLAB { left.next()? } else { return None };
                     blocks += list.len();
                     Some(list)
                 });

@@ -6,7 +6,7 @@
 //!   Kmem        what becomes of a request                                                            kmem, cached
 //!   PerCpu      1  two lists of blocks for each size on each CPU                                     cpu
 //!   Global      2  full lists, from CPUs that free to CPUs that allocate, one layer for each size    global
-//!   Coalesce    3  slabs, by the number of their free blocks                                         coalesce, run, whole, page
+//!   Coalesce    3  slabs, by the number of their free blocks                                         coalesce, run, whole, batch, page
 //!   Pages       4  pages                                                                            pages
 //!     Direct       the frames of a zone, where they lie                                              direct
 //!     Vmblks       spans of addresses, to which frames are mapped                                    vmblk, span, dope
@@ -20,6 +20,7 @@
 #![deny(missing_docs)]
 
 mod audit;
+mod batch;
 mod bins;
 mod cached;
 mod checked;

@@ -91,19 +91,21 @@ impl List {
         NonNull::new(ptr::with_exposed_provenance_mut(self.first_address()))
     }
 
-    /// The list with so many blocks more, each of which lies so many bytes behind the one that was pushed before.
+    /// The list with so many blocks before it, at least one: the first one, and each so many bytes behind the one before.
     ///
     /// # Safety
     /// As for [`push`](Self::push), for each of them.
     pub(crate) unsafe fn push_run(self, first: NonNull<u8>, bytes: usize, blocks: usize) -> List {
-        let (mut list, mut block) = (self, first);
-        let mut with = List(List::word_of(first) + self.len() as u64);
-        for _ in 0..blocks {
-            // SAFETY: as the caller says; behind the last one the address is not used.
-            unsafe { word::write(block.as_ptr().cast(), list.0) };
-            (list, block) = (with, block.map_addr(|at| at.saturating_add(bytes)));
-            with = List(with.0.wrapping_add((bytes as u64) << ADDRESS_AT).wrapping_add(1));
+        let list = List(List::word_of(first) + (self.len() + blocks - 1) as u64);
+        let (mut rest, mut block) = (list, first);
+        for _ in 1..blocks {
+            rest = rest.behind(bytes, 1);
+            // SAFETY: as the caller says.
+            unsafe { word::write(block.as_ptr().cast(), rest.0) };
+            block = block.map_addr(|at| at.saturating_add(bytes));
         }
+        // SAFETY: as above.
+        unsafe { word::write(block.as_ptr().cast(), self.0) };
         list
     }
 
@@ -163,6 +165,22 @@ mod tests {
         }
         // SAFETY: as above.
         assert_eq!(unsafe { list.pop() }, None);
+    }
+
+    #[test]
+    fn a_run_comes_out_from_its_begin() {
+        let mut memory = [[0u64; 2]; 5];
+        let blocks = memory.each_mut().map(|block| NonNull::from(block).cast::<u8>());
+        // SAFETY: each block is pushed once.
+        let mut list = unsafe { List::EMPTY.push(blocks[4]).push_run(blocks[0], 16, 4) };
+        for (at, &block) in blocks.iter().enumerate() {
+            assert_eq!(list.len(), blocks.len() - at);
+            // SAFETY: the list is the test's.
+            let (first, rest) = unsafe { list.pop() }.expect("there is one more");
+            assert_eq!(first, block, "block {at}");
+            list = rest;
+        }
+        assert!(list.is_empty());
     }
 
     /// Both halves of the address space: a kernel's is the upper one. On AArch64 a program's addresses go further up.

@@ -237,7 +237,7 @@ impl<C: PerCpu> Upper<C> {
             let mut global = self.locked(&shelf.0);
             // Half of it goes when there are too many, so that there are not too many once more.
             // SAFETY: the lists were made for this call.
-            lists.filter_map(|list| unsafe { global.fill(list, B::targets(id)) }).last()
+            lists.rev().filter_map(|list| unsafe { global.fill(list, B::targets(id)) }).last()
         };
         if let Some(excess) = excess {
             // SAFETY: the lists were taken.

@@ -117,13 +117,28 @@ fn the_fullest_slab_comes_first() {
     free(&kmem, &middle[..8]);
     kmem.flush();
     assert_eq!(stats(&kmem).coalesce.free, PAGE / BYTES - 1 + 1 + 8);
-    // The list of the CPU has the last ones first.
+    // The list of the CPU has what was taken last first.
     let again = alloc(&kmem, TARGET);
-    assert_eq!(again[TARGET - 1], full[5], "the only free block of its page");
-    let order: Vec<_> = again.iter().rev().map(|block| block.addr().get() / PAGE).collect();
-    let page = |blocks: &[NonNull<u8>]| blocks[0].addr().get() / PAGE;
-    assert!(order[1..9].iter().all(|&at| at == page(middle)));
-    assert!(order[9..24].iter().all(|&at| at == page(empty)));
+    let page = |block: NonNull<u8>| block.addr().get() / PAGE;
+    assert!(again[..15].iter().all(|&block| page(block) == page(empty[0])));
+    assert!(again[15..23].iter().all(|&block| page(block) == page(middle[0])));
+    assert_eq!(again[23], full[5], "the only free block of its page");
+}
+
+/// Blocks of new pages, and new pages themselves, are handed out as they lie: memory is gone through upwards, whatever the
+/// layers have taken at a time.
+#[test]
+fn new_blocks_come_in_the_order_of_their_addresses() {
+    for bytes in [BYTES, PAGE, 16] {
+        let memory = Memory::new(2048, 2);
+        let kmem = kmem(&memory);
+        let mut blocks = (0..4 * GLOBAL_TARGET * TARGET / (1 + bytes / PAGE * 3))
+            .map(|_| kmem.alloc(bytes).expect("there is memory").addr().get());
+        let first = blocks.next().expect("there are some");
+        for (at, block) in blocks.enumerate() {
+            assert_eq!(block, first + (at + 1) * bytes, "block {} of {bytes} bytes", at + 1);
+        }
+    }
 }
 
 /// A frame number that is aligned says nothing of the address, where frame 0 is not aligned.
