@@ -49,6 +49,14 @@ impl Part {
         Part { first: 0, count: G::ROWS }
     }
 
+    /// The huge frame and the rows of a block of `order`, at least a row's and at most a huge frame's, so many frames from the base.
+    #[inline(always)]
+    pub(crate) const fn at<G: Rows>(offset: usize, order: u32) -> (usize, Part) {
+        let part =
+            Part { first: (offset >> G::ROW_ORDER) % G::ROWS, count: 1 << (order - G::ROW_ORDER) };
+        (offset >> G::HUGE_ORDER, part)
+    }
+
     /// The rows' states, each of this value.
     #[inline(always)]
     pub(crate) const fn all(self, state: u64) -> u64 {
@@ -97,13 +105,19 @@ pub(crate) fn free_run<G: Rows>(states: u64, k: u32) -> Option<Part> {
     if 1 << k == G::ROWS {
         return (states == 0).then(Part::whole::<G>);
     }
-    let free = !(states | states >> 1) & Part::whole::<G>().all(1);
+    let free = free_rows::<G>(states);
     if free == 0 {
         return None;
     }
     let runs = (0..k).fold(free, |runs, half| runs & runs >> (2 << half));
     let runs = runs & ALIGNED.get(k as usize).copied().unwrap_or(1);
     (runs != 0).then(|| Part { first: (runs.trailing_zeros() / 2) as usize, count: 1 << k })
+}
+
+/// The lower bits of the states of the rows that are free.
+#[inline(always)]
+pub(crate) const fn free_rows<G: Rows>(states: u64) -> u64 {
+    !(states | states >> 1) & Part::whole::<G>().all(1)
 }
 
 /// The lower bits of the states of the rows that are taken.

@@ -7,14 +7,16 @@
 //! out twice until their row is opened the next time.
 
 use woodlot_frame::{
-    AllocError, BadSlot, FrameAllocator, FrameId, FreeError, Geometry, HugeId, OfflineError, Order,
-    Place, Request, Slot, Stats, Unsupported, ZoneConfig, alloc_within,
+    AllocError, BadSlot, Class, FrameAllocator, FrameId, FreeError, Geometry, HugeId, OfflineError,
+    Order, Place, Request, Slot, Stats, Unsupported, ZoneConfig, alloc_within,
 };
 
 use crate::OneWrite;
-use crate::child::{FREE, OFFLINE, Part, TAKEN};
+use crate::child::{self, FREE, OFFLINE, Part, TAKEN};
 use crate::lower::Refusal;
 use crate::row::Rows;
+use crate::search::Found;
+use crate::slots::Line;
 
 /// A block of the zone.
 #[derive(Clone, Copy)]
@@ -29,7 +31,6 @@ enum Block {
 
 impl<G: Geometry> OneWrite<'_, G> {
     /// The block of the zone, or what is wrong with it.
-    #[inline(always)]
     fn block(&self, frame: FrameId, order: Order) -> Result<Block, FreeError> {
         let log = u32::from(order.0);
         if log > G::MAX_ORDER {
@@ -46,45 +47,25 @@ impl<G: Geometry> OneWrite<'_, G> {
         Ok(if log < G::ROW_ORDER {
             Block::Bits(row, offset & (G::ROW_FRAMES - 1))
         } else if log <= G::HUGE_ORDER {
-            let count = 1 << (log - G::ROW_ORDER);
-            Block::Rows(offset >> G::HUGE_ORDER, Part { first: row % G::ROWS, count })
+            let (child, part) = Part::at::<G>(offset, log);
+            Block::Rows(child, part)
         } else {
             Block::Pair(offset >> G::HUGE_ORDER)
         })
     }
 
-    #[cold]
-    #[inline(never)]
-    fn alloc_exact(&self, frame: FrameId, order: Order) -> Result<FrameId, AllocError> {
+    /// Takes this very block.
+    fn take_exact(&self, frame: FrameId, order: Order) -> Result<(), AllocError> {
         let block = self.block(frame, order).map_err(|error| match error {
             FreeError::Misaligned(frame, order) => AllocError::Misaligned(frame, order),
             _ => AllocError::OutOfRange(frame),
         })?;
         let taken = match block {
-            Block::Bits(row, at) => {
-                let log = u32::from(order.0);
-                let taken = self.take_bits(row, at, log);
-                if taken {
-                    self.count_bits(row, at, log, true);
-                }
-                taken
-            }
-            Block::Rows(child, part) => {
-                let taken = self.turn_free(child, part, TAKEN);
-                if taken {
-                    self.count_rows(child, part, 0, true);
-                }
-                taken
-            }
-            Block::Pair(child) => {
-                let taken = self.take_pair(child);
-                if taken {
-                    self.count_pair(child);
-                }
-                taken
-            }
+            Block::Bits(row, at) => self.take_bits(row, at, order.0.into()),
+            Block::Rows(child, part) => self.turn_free(child, part, TAKEN),
+            Block::Pair(child) => self.take_pair(child),
         };
-        if taken { Ok(frame) } else { Err(AllocError::InUse(frame)) }
+        if taken { Ok(()) } else { Err(AllocError::InUse(frame)) }
     }
 
     /// The children of some huge frames of the zone.
@@ -101,37 +82,180 @@ impl<G: Geometry> OneWrite<'_, G> {
         Ok((first.0..end).map(move |huge| huge - before))
     }
 
-    fn check_slot(&self, slot: Slot) -> Result<(), BadSlot> {
-        if slot.0 < self.zone.slots { Ok(()) } else { Err(BadSlot(slot)) }
+    #[inline(always)]
+    fn line(&self, slot: Slot) -> Result<Line<'_>, BadSlot> {
+        self.slots.line(slot.0).ok_or(BadSlot(slot))
     }
 
     #[inline(always)]
-    fn free_bits_at(&self, row: usize, at: usize, order: u32) -> Result<(), Refusal> {
-        let bits = self.give_bits(row, at, order)?;
-        self.freed_bits(row, bits, at, order);
-        Ok(())
+    fn frame(&self, offset: usize) -> FrameId {
+        FrameId(self.ground.base + offset)
     }
 
-    /// A block of `order`, below a row's: its row, and where in it.
+    /// A block of `order`, below a row's.
     #[inline(always)]
-    fn alloc_bits(&self, order: u32, slot: usize) -> Option<(usize, usize)> {
-        let row = self.slots.row(slot);
+    fn alloc_bits(&self, order: u32, line: Line<'_>) -> Result<FrameId, AllocError> {
+        let row = line.row(order);
+        let Some(at) = self.take_at_once(row, order) else {
+            return self.alloc_bits_anywhere(order, line);
+        };
+        line.count(-(1 << order));
+        Ok(self.frame((row << G::ROW_ORDER) + at))
+    }
+
+    /// The same where the slot's row has none, or another call has changed it.
+    #[cold]
+    #[inline(never)]
+    fn alloc_bits_anywhere(&self, order: u32, line: Line<'_>) -> Result<FrameId, AllocError> {
+        let row = line.row(order);
         let here = self.take_in_row(row, order).map(|at| (row, at));
-        let (row, at) = here.or_else(|| self.find_bits(order, slot))?;
-        self.count_bits(row, at, order, true);
-        Some((row, at))
+        let found = here.or_else(|| match order {
+            // Compiled for single frames, too.
+            0 => self.find_bits(0, line),
+            order => self.find_bits(order, line),
+        });
+        let (row, at) = found.ok_or(AllocError::OutOfMemory)?;
+        line.set_row(order, row);
+        line.count(-(1 << order));
+        Ok(self.frame((row << G::ROW_ORDER) + at))
+    }
+
+    /// A block of `order`, at least a row's.
+    #[inline(never)]
+    fn alloc_rows(&self, order: u32, line: Line<'_>) -> Result<FrameId, AllocError> {
+        if order > G::MAX_ORDER {
+            return Err(AllocError::OrderTooLarge(Order(order as u8)));
+        }
+        let Found { child, offset } = self.find_rows(order, line).ok_or(AllocError::OutOfMemory)?;
+        line.count(-(1 << order));
+        Ok(self.frame((child << G::HUGE_ORDER) + offset))
+    }
+
+    /// The slot that a request names, or what is wrong with the request.
+    #[cold]
+    #[inline(never)]
+    fn line_for(&self, order: Order, class: Class, slot: Slot) -> Result<Line<'_>, AllocError> {
+        if u32::from(order.0) > G::MAX_ORDER {
+            return Err(AllocError::OrderTooLarge(order));
+        }
+        let line = self.line(slot).map_err(|BadSlot(slot)| AllocError::BadSlot(slot))?;
+        if self.zone.classes.has(class) { Ok(line) } else { Err(AllocError::BadClass(class)) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn alloc_there(&self, request: &Request) -> Result<FrameId, AllocError> {
+        let &Request { order, class, slot, place } = request;
+        let line = self.line_for(order, class, slot)?;
+        let frame = match place {
+            Place::At(frame) => frame,
+            Place::Within { .. } => return alloc_within(self, *request),
+            Place::Anywhere => return Err(AllocError::OutOfMemory),
+        };
+        self.take_exact(frame, order)?;
+        line.count(-(1 << order.0));
+        Ok(frame)
+    }
+
+    /// Frees a block of `order`, below a row's, if nothing is wrong with the call, and if no other changes its row.
+    #[inline(always)]
+    fn free_at_once(
+        &self,
+        frame: FrameId,
+        order: u32,
+        line: Line<'_>,
+    ) -> Option<Result<(), FreeError>> {
+        let offset = frame.0.wrapping_sub(self.ground.base);
+        if !self.ground.has(offset, order) {
+            return None;
+        }
+        let row = offset >> G::ROW_ORDER;
+        let bits = self.give_at_once(row, offset & (G::ROW_FRAMES - 1), order)?;
+        Some(self.freed_bits(row, bits, order, line))
     }
 
     /// After a free of a block of a row, which has these bits now.
     #[inline(always)]
-    fn freed_bits(&self, row: usize, bits: u64, at: usize, order: u32) {
-        self.count_bits(row, at, order, false);
-        let child = row / G::ROWS;
-        if bits == G::ALL {
-            return self.row_can_be_had(row);
+    fn freed_bits(
+        &self,
+        row: usize,
+        bits: u64,
+        order: u32,
+        line: Line<'_>,
+    ) -> Result<(), FreeError> {
+        line.freed_into(row);
+        line.count(1 << order);
+        if self.has_to_tell(row, bits) {
+            self.tell(row, bits);
         }
-        self.can_be_had_singly(child, bits);
-        self.look_for_riches(child, bits, at, order);
+        Ok(())
+    }
+
+    /// Frees a block of at least a row, all rows of which are taken.
+    #[inline(always)]
+    fn free_rows_at_once(
+        &self,
+        frame: FrameId,
+        order: u32,
+        line: Line<'_>,
+    ) -> Option<Result<(), FreeError>> {
+        let offset = frame.0.wrapping_sub(self.ground.base);
+        if order > G::HUGE_ORDER || !self.ground.has(offset, order) {
+            return None;
+        }
+        let (child, part) = Part::at::<G>(offset, order);
+        let states = self.turn_at_once(child, part, TAKEN, FREE)?;
+        Some(self.freed_rows(child, part, states, line))
+    }
+
+    /// After a free of rows of a child, whose rows are in these states now.
+    #[inline(always)]
+    fn freed_rows(
+        &self,
+        child: usize,
+        part: Part,
+        states: u64,
+        line: Line<'_>,
+    ) -> Result<(), FreeError> {
+        // A huge frame that is free is as good as another; and so is the only hole.
+        if states == 0 || child::free_rows::<G>(states) == part.all(1) {
+            line.set_child(child);
+        }
+        line.count((part.count << G::ROW_ORDER) as isize);
+        self.can_be_had_whole(child);
+        Ok(())
+    }
+
+    /// All other frees, and what is wrong with one.
+    #[inline(never)]
+    fn free_other(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
+        let line = self.line(slot).map_err(|BadSlot(slot)| FreeError::BadSlot(slot))?;
+        let log = u32::from(order.0);
+        let refused = |refusal: Refusal| refusal.of(frame);
+        match self.block(frame, order)? {
+            Block::Bits(row, at) => {
+                let bits = self.give_bits(row, at, log).map_err(refused)?;
+                self.freed_bits(row, bits, log, line)
+            }
+            Block::Rows(child, part) => {
+                let states = self.give_rows(child, part).map_err(refused)?;
+                self.freed_rows(child, part, states, line)
+            }
+            Block::Pair(child) => {
+                self.give_pair(child).map_err(refused)?;
+                line.set_child(child);
+                line.count(1 << log);
+                Ok(())
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn free_rows(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
+        let log = u32::from(order.0);
+        let done =
+            self.slots.line(slot.0).and_then(|line| self.free_rows_at_once(frame, log, line));
+        done.unwrap_or_else(|| self.free_other(frame, order, slot))
     }
 }
 
@@ -164,34 +288,19 @@ impl<G: Geometry> FrameAllocator for OneWrite<'_, G> {
     #[inline]
     fn alloc(&self, request: Request) -> Result<FrameId, AllocError> {
         let Request { order, class, slot, place } = request;
+        if place != Place::Anywhere {
+            return self.alloc_there(&request);
+        }
         let log = u32::from(order.0);
-        if log > G::MAX_ORDER {
-            return Err(AllocError::OrderTooLarge(order));
-        }
-        if slot.0 >= self.zone.slots {
-            return Err(AllocError::BadSlot(slot));
-        }
-        if !self.zone.classes.has(class) {
-            return Err(AllocError::BadClass(class));
-        }
-        let frame = match place {
-            Place::Anywhere if log < G::ROW_ORDER => {
+        match self.slots.line(slot.0) {
+            Some(line) if self.zone.classes.has(class) => match log {
                 // Compiled for single frames, too.
-                let single = log == 0;
-                let found =
-                    if single { self.alloc_bits(0, slot.0) } else { self.alloc_bits(log, slot.0) };
-                let (row, at) = found.ok_or(AllocError::OutOfMemory)?;
-                FrameId(self.ground.base + (row << G::ROW_ORDER) + at)
-            }
-            Place::Anywhere => {
-                let found = self.find_rows(log, slot.0).ok_or(AllocError::OutOfMemory)?;
-                FrameId(self.ground.base + (found.child << G::HUGE_ORDER) + found.offset)
-            }
-            Place::At(frame) => self.alloc_exact(frame, order)?,
-            Place::Within { .. } => return alloc_within(self, request),
-        };
-        self.slots.count(slot.0, -(1 << log));
-        Ok(frame)
+                0 => self.alloc_bits(0, line),
+                _ if log < G::ROW_ORDER => self.alloc_bits(log, line),
+                _ => self.alloc_rows(log, line),
+            },
+            _ => self.line_for(order, class, slot).and(Err(AllocError::OutOfMemory)),
+        }
     }
 
     /// # Progress
@@ -201,22 +310,21 @@ impl<G: Geometry> FrameAllocator for OneWrite<'_, G> {
     /// It has happened or not; of the largest order one half may be free.
     #[inline]
     fn free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
-        self.check_slot(slot).map_err(|BadSlot(slot)| FreeError::BadSlot(slot))?;
         let log = u32::from(order.0);
-        match self.block(frame, order)? {
-            // Compiled for single frames, too.
-            Block::Bits(row, at) if log == 0 => self.free_bits_at(row, at, 0),
-            Block::Bits(row, at) => self.free_bits_at(row, at, log),
-            Block::Rows(child, part) => self.give_rows(child, part),
-            Block::Pair(child) => self.give_pair(child),
+        if log >= G::ROW_ORDER {
+            return self.free_rows(frame, order, slot);
         }
-        .map_err(|refusal| refusal.of(frame))?;
-        self.slots.count(slot.0, 1 << log);
-        Ok(())
+        let done = match self.slots.line(slot.0) {
+            // Compiled for single frames, too.
+            Some(line) if log == 0 => self.free_at_once(frame, 0, line),
+            Some(line) => self.free_at_once(frame, log, line),
+            _ => None,
+        };
+        done.unwrap_or_else(|| self.free_other(frame, order, slot))
     }
 
     fn can_free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
-        self.check_slot(slot).map_err(|BadSlot(slot)| FreeError::BadSlot(slot))?;
+        self.line(slot).map_err(|BadSlot(slot)| FreeError::BadSlot(slot))?;
         let whole = Part::whole::<G>();
         match self.block(frame, order)? {
             Block::Bits(row, at) => self.can_give_bits(row, at, order.0.into()),
@@ -230,7 +338,7 @@ impl<G: Geometry> FrameAllocator for OneWrite<'_, G> {
 
     /// A slot holds no frames.
     fn drain(&self, slot: Slot) -> Result<(), BadSlot> {
-        self.check_slot(slot)
+        self.line(slot).map(drop)
     }
 
     /// # Crash
@@ -287,12 +395,12 @@ impl<G: Geometry> FrameAllocator for OneWrite<'_, G> {
 
     fn is_free(&self, frame: FrameId, order: Order) -> bool {
         let all = |child: usize, part: Part| {
-            part.rows().all(|row| self.free_bits(child * G::ROWS + row) == G::ALL)
+            part.rows().all(|row| self.bits_free(child * G::ROWS + row) == G::ALL)
         };
         match self.block(frame, order) {
             Ok(Block::Bits(row, at)) => {
                 let block = crate::row::block(order.0.into(), at);
-                self.free_bits(row) & block == block
+                self.bits_free(row) & block == block
             }
             Ok(Block::Rows(child, part)) => all(child, part),
             Ok(Block::Pair(child)) => {

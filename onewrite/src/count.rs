@@ -3,12 +3,13 @@
 use woodlot_frame::{ClassStats, FrameId, Geometry, HugeId, Stats};
 
 use crate::OneWrite;
-use crate::child::{FREE, OFFLINE, OPEN, TAKEN, state};
+use crate::child::{self, FREE, OFFLINE, OPEN, TAKEN, state};
 use crate::row::Rows;
+use crate::words::load;
 
 impl<G: Geometry> OneWrite<'_, G> {
     /// The free frames of a row, as bits.
-    pub(crate) fn free_bits(&self, row: usize) -> u64 {
+    pub(crate) fn bits_free(&self, row: usize) -> u64 {
         match self.state(row) {
             FREE if row < self.rows.len() => G::ALL,
             OPEN => self.bits(row),
@@ -25,13 +26,44 @@ impl<G: Geometry> OneWrite<'_, G> {
         }
     }
 
-    fn rows_of(&self, child: usize) -> impl Iterator<Item = usize> + use<G> {
-        child * G::ROWS..(child + 1) * G::ROWS
-    }
-
     /// How many frames of a child are free.
     pub(crate) fn free_in_child(&self, child: usize) -> usize {
-        self.rows_of(child).map(|row| self.free_bits(row).count_ones() as usize).sum()
+        self.free_frames_of(child, self.states(child))
+    }
+
+    /// The same of one whose rows are in these states.
+    pub(crate) fn free_frames_of(&self, child: usize, states: u64) -> usize {
+        let free = (child::free_rows::<G>(states).count_ones() as usize) << G::ROW_ORDER;
+        let open = self.open_rows_of(child, states);
+        open.fold(free, |free, row| free + self.bits(row).count_ones() as usize)
+    }
+
+    /// The same quickly where most rows are used up; what it says of rows that are just opened or closed may be wrong.
+    #[inline]
+    pub(crate) fn free_about(&self, child: usize, states: u64) -> usize {
+        let rows = self.rows.get(child * G::ROWS..(child + 1) * G::ROWS).unwrap_or_default();
+        let ones = |bits: u64| if bits == 0 { 0 } else { bits.count_ones() as usize };
+        let free = ones(child::free_rows::<G>(states)) << G::ROW_ORDER;
+        rows.iter().fold(free, |free, word| free + ones(load(Some(word))))
+    }
+
+    /// The open rows of a child.
+    pub(crate) fn open_rows(&self, child: usize) -> impl Iterator<Item = usize> + use<G> {
+        self.open_rows_of(child, self.states(child))
+    }
+
+    fn open_rows_of(&self, child: usize, states: u64) -> impl Iterator<Item = usize> + use<G> {
+        let mut open = child::open_rows(states);
+        core::iter::from_fn(move || {
+            let row = (open != 0).then(|| (open.trailing_zeros() / 2) as usize)?;
+            open &= open - 1;
+            Some(child * G::ROWS + row)
+        })
+    }
+
+    /// Their bits.
+    pub(crate) fn open_bits(&self, child: usize) -> impl Iterator<Item = u64> {
+        self.open_rows(child).map(|row| self.bits(row))
     }
 
     /// The child that a huge frame is, if the zone has any frame of it.
@@ -43,15 +75,9 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// Counts everything: linear in the zone's huge frames, and in the rows that are open.
     pub(crate) fn tally(&self) -> Stats {
         let mut stats = Stats::default();
-        let free_row = G::ROW_FRAMES;
         for child in 0..self.children.len() {
             let states = self.states(child);
-            let free = self.rows_of(child).enumerate().map(|(n, row)| match state(states, n) {
-                FREE => free_row,
-                OPEN => self.bits(row).count_ones() as usize,
-                _ => 0,
-            });
-            let free = free.sum::<usize>();
+            let free = self.free_frames_of(child, states);
             stats.free_frames += free;
             stats.free_huge += usize::from(free == G::HUGE_FRAMES);
             stats.offline_huge += usize::from(state(states, 0) == OFFLINE);
@@ -75,7 +101,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     }
 
     pub(crate) fn map_of_free(&self, frame: FrameId) -> u64 {
-        self.map(frame, |row| self.free_bits(row))
+        self.map(frame, |row| self.bits_free(row))
     }
 
     pub(crate) fn map_of_used(&self, frame: FrameId) -> u64 {

@@ -56,6 +56,15 @@ impl Ground {
         })
     }
 
+    /// Does the block of `order` lie in the zone that is so many frames from the base, and is it aligned?
+    #[inline(always)]
+    pub(crate) const fn has(&self, offset: usize, order: u32) -> bool {
+        let frames = 1 << order;
+        // The base is a multiple of the largest block.
+        let aligned = offset & (frames - 1) == 0;
+        aligned && offset >= self.start && offset < self.end && self.end - offset >= frames
+    }
+
     /// Rows, children, and trees.
     pub(crate) fn lengths<G: Geometry>(&self) -> (usize, usize, usize) {
         (self.children * G::ROWS, self.children, self.children.div_ceil(G::TREE))
@@ -102,7 +111,6 @@ impl<G: Geometry> OneWrite<'_, G> {
         }
         self.hints.iter().for_each(|hint| hint.store(0, Relaxed));
         (0..self.trees.len()).for_each(|tree| set(self.trees, tree, 0));
-        (0..self.children.len()).for_each(|child| self.count_child(child));
         free
     }
 
@@ -122,21 +130,6 @@ impl<G: Geometry> OneWrite<'_, G> {
         };
         set(self.rows, row, bits);
         (state, bits)
-    }
-
-    /// Counts what is in use of a child: see `hints.rs`.
-    fn count_child(&self, child: usize) {
-        let states = self.children.get(child).map_or(0, |word| word.load(Relaxed));
-        for (n, row) in Ground::rows::<G>(child).enumerate() {
-            let bits = self.rows.get(row).map_or(0, |word| word.load(Relaxed));
-            match child::state(states, n) {
-                OPEN if bits >> G::SAMPLE & 1 == 0 => self.count_bits(row, G::SAMPLE, 0, true),
-                TAKEN => {
-                    self.count_rows(child, Part { first: n, count: 1 }, 0, true);
-                }
-                _ => {}
-            }
-        }
     }
 }
 

@@ -151,11 +151,11 @@ impl<'a, G: Geometry> OneWrite<'a, G> {
             children: cut(parts.children, lengths.children, Region::Durable)?,
             trees: cut(parts.trees, lengths.trees, Region::Volatile)?,
             hints: cut(parts.hints, lengths.children, Region::Volatile)?,
-            slots: Slots(cut(parts.slots, lengths.slots, Region::Volatile)?),
+            slots: Slots::new(cut(parts.slots, lengths.slots, Region::Volatile)?),
             geometry: PhantomData,
         };
         let free = made.start(init);
-        made.slots.start(lengths.children, lengths.rows / lengths.children.max(1), free);
+        made.slots.start(lengths.children, free);
         Ok(made)
     }
 }

@@ -66,8 +66,22 @@ impl<G: Geometry> OneWrite<'_, G> {
         child::state(self.states(row / G::ROWS), row % G::ROWS)
     }
 
-    /// Takes the first free block of `order`, below a row's, from a row that is open: one write.
+    /// Takes the first free block of `order`, below a row's, from a row that is open, unless another call changes the row: one
+    /// write.
     #[inline(always)]
+    pub(crate) fn take_at_once(&self, row: usize, order: u32) -> Option<usize> {
+        let word = self.rows.get(row)?;
+        let bits = load(Some(word));
+        let blocks = row::blocks(bits, order);
+        if blocks == 0 {
+            return None;
+        }
+        let at = blocks.trailing_zeros() as usize;
+        swap(word, bits, bits & !row::block(order, at)).ok().map(|()| at)
+    }
+
+    /// The same whatever others change.
+    #[inline]
     pub(crate) fn take_in_row(&self, row: usize, order: u32) -> Option<usize> {
         let word = self.rows.get(row)?;
         let mut bits = load(Some(word));
@@ -77,23 +91,10 @@ impl<G: Geometry> OneWrite<'_, G> {
                 return None;
             }
             let at = blocks.trailing_zeros() as usize;
-            let rest = bits & !row::block(order, at);
-            match swap(word, bits, rest) {
-                Ok(()) => {
-                    self.broken(row, bits, rest);
-                    return Some(at);
-                }
+            match swap(word, bits, bits & !row::block(order, at)) {
+                Ok(()) => return Some(at),
                 Err(now) => bits = now,
             }
-        }
-    }
-
-    /// After a block was taken of an open row: if nothing of it was in use before, the rest is to be had singly from now
-    /// on.
-    #[inline(always)]
-    fn broken(&self, row: usize, before: u64, rest: u64) {
-        if before == G::ALL {
-            self.can_be_had_singly(row / G::ROWS, rest);
         }
     }
 
@@ -107,10 +108,7 @@ impl<G: Geometry> OneWrite<'_, G> {
         let mut bits = load(Some(word));
         while bits & block == block {
             match swap(word, bits, bits & !block) {
-                Ok(()) => {
-                    self.broken(row, bits, bits & !block);
-                    return true;
-                }
+                Ok(()) => return true,
                 Err(now) => bits = now,
             }
         }
@@ -136,7 +134,9 @@ impl<G: Geometry> OneWrite<'_, G> {
         let rest = G::ALL & !row::block(order, at);
         // The bits are 0, by invariants 1 and 2, but for what a wrong free has left.
         let _ = bits.swap(rest, SeqCst);
-        self.can_be_had_singly(row / G::ROWS, rest);
+        if self.has_to_tell(row, rest) {
+            self.tell(row, rest);
+        }
         true
     }
 
@@ -177,25 +177,32 @@ impl<G: Geometry> OneWrite<'_, G> {
 
     /// Frees a block of `order`, below a row's: one write; two where it is the first part of a block of rows.
     /// Returns the row's bits.
-    #[inline(always)]
     pub(crate) fn give_bits(&self, row: usize, at: usize, order: u32) -> Result<u64, Refusal> {
-        let block = row::block(order, at);
-        match self.state(row) {
-            OPEN => {}
-            TAKEN => self.split(row)?,
-            closed => return Err(Refusal::closed(closed)),
-        }
-        let word = self.rows.get(row).ok_or(Refusal::NotAllocated)?;
-        let mut bits = load(Some(word));
         loop {
-            if bits & block != 0 {
-                return Err(Refusal::NotAllocated);
+            if let Some(bits) = self.give_at_once(row, at, order) {
+                return Ok(bits);
             }
-            match swap(word, bits, bits | block) {
-                Ok(()) => return Ok(bits | block),
-                Err(now) => bits = now,
+            match self.state(row) {
+                TAKEN => self.split(row)?,
+                _ => self.can_give_bits(row, at, order)?,
             }
         }
+    }
+
+    /// Frees a block of an open row, unless frames of it are free, or another call changes the row: one write. Returns the
+    /// row's bits.
+    #[inline(always)]
+    pub(crate) fn give_at_once(&self, row: usize, at: usize, order: u32) -> Option<u64> {
+        let block = row::block(order, at);
+        if self.state(row) != OPEN {
+            return None;
+        }
+        let word = self.rows.get(row)?;
+        let bits = load(Some(word));
+        if bits & block != 0 {
+            return None;
+        }
+        swap(word, bits, bits | block).ok().map(|()| bits | block)
     }
 
     /// Makes a row that is taken an open one of which no frame is free: its bits say so already.
@@ -212,12 +219,10 @@ impl<G: Geometry> OneWrite<'_, G> {
                 closed => return Err(Refusal::closed(closed)),
             }
             match swap(word, states, part.with(states, OPEN)) {
-                Ok(()) => break,
+                Ok(()) => return Ok(()),
                 Err(now) => states = now,
             }
         }
-        self.count_split(row);
-        Ok(())
     }
 
     /// Would [`give_bits`](Self::give_bits) succeed?
@@ -257,7 +262,20 @@ impl<G: Geometry> OneWrite<'_, G> {
         None
     }
 
-    /// Turns rows that are all in the state `from` to the state `to`: one write.
+    /// Turns rows that are all in the state `from` to the state `to`, unless another call changes the child: one write. Returns
+    /// the states of all rows.
+    #[inline(always)]
+    pub(crate) fn turn_at_once(&self, child: usize, part: Part, from: u64, to: u64) -> Option<u64> {
+        let word = self.children.get(child)?;
+        let states = load(Some(word));
+        if !part.is(states, from) {
+            return None;
+        }
+        let after = part.with(states, to);
+        swap(word, states, after).ok().map(|()| after)
+    }
+
+    /// The same whatever others change.
     #[inline(always)]
     pub(crate) fn turn(&self, child: usize, part: Part, from: u64, to: u64) -> bool {
         let Some(word) = self.children.get(child) else { return false };
@@ -274,6 +292,9 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// The same from free rows, after those are closed that are open with every frame free. Closes none where another row
     /// is in use.
     pub(crate) fn turn_free(&self, child: usize, part: Part, to: u64) -> bool {
+        if self.turn(child, part, FREE, to) {
+            return true;
+        }
         if !part.is(self.whole_states(child), FREE) {
             return false;
         }
@@ -320,23 +341,19 @@ impl<G: Geometry> OneWrite<'_, G> {
         open.filter_map(move |row| self.rows.get(child * G::ROWS + row))
     }
 
-    /// Frees rows, whatever their frames were allocated as: one write.
+    /// Frees rows, whatever their frames were allocated as: one write. Returns the states of all rows.
     #[inline(always)]
-    pub(crate) fn give_rows(&self, child: usize, part: Part) -> Result<(), Refusal> {
+    pub(crate) fn give_rows(&self, child: usize, part: Part) -> Result<u64, Refusal> {
         let Some(word) = self.children.get(child) else { return Err(Refusal::NotAllocated) };
         let mut states = load(Some(word));
         loop {
-            if !part.is(states, TAKEN) {
-                self.can_give_mixed(child, part, states)?;
-            }
-            match swap(word, states, part.with(states, FREE)) {
-                Ok(()) => break,
+            self.can_give_mixed(child, part, states)?;
+            let after = part.with(states, FREE);
+            match swap(word, states, after) {
+                Ok(()) => return Ok(after),
                 Err(now) => states = now,
             }
         }
-        self.count_rows(child, part, states, false);
-        self.can_be_had_whole(child);
-        Ok(())
     }
 
     /// Would [`give_rows`](Self::give_rows) succeed?
@@ -346,6 +363,9 @@ impl<G: Geometry> OneWrite<'_, G> {
 
     /// Is every row taken, or open with no frame free?
     fn can_give_mixed(&self, child: usize, part: Part, states: u64) -> Result<(), Refusal> {
+        if part.is(states, TAKEN) {
+            return Ok(());
+        }
         for row in part.rows() {
             match child::state(states, row) {
                 TAKEN => {}
@@ -386,8 +406,11 @@ impl<G: Geometry> OneWrite<'_, G> {
         let whole = Part::whole::<G>();
         self.can_give_rows(child, whole)?;
         self.can_give_rows(child + 1, whole)?;
-        self.give_rows(child, whole)?;
-        self.give_rows(child + 1, whole)
+        for child in [child, child + 1] {
+            let _ = self.give_rows(child, whole)?;
+            self.can_be_had_whole(child);
+        }
+        Ok(())
     }
 }
 

@@ -4,33 +4,42 @@
 //!   below a row's order                                rows, huge frames, pairs
 //!
 //!   the slot's row                   one write         the slot's child                        one write
-//!   holes: of its child,                               children of its tree that are in use in part
-//!     of rich children of its tree,                    its other children
-//!     then of the most used tree                       the same in the most used tree that may have some
-//!   a free row: of its child,
-//!     of a child in use in part,
-//!     of a free child
-//!   any hole at all
+//!   the slot's target                                  the fullest of the next few children
+//!   a hole that the slot has freed lately              the next free child
+//!   the fullest of the next few children               any child at all
+//!   the next free child
+//!   any free row, any hole at all
 //! ```
 //!
-//! Huge frames stay whole because holes are filled up before a free row is broken, and free rows of huge frames that are in
-//! use before a free huge frame is. A single hole is left alone until nothing else is free: it is not worth a search
-//! (`hints.rs`, invariant 2).
+//! Huge frames stay whole because the fullest are filled up, so that the others empty. Nobody knows which is the fullest.
+//! A look around passes the next children, and takes the fullest of the first few that have a block. It costs as much as some
+//! allocations, and yields all that is free there. In a zone that is nearly full that is a single hole, often enough; but then
+//! a hole that was just freed is as good. So a slot remembers the rows into which it has freed, and fills the last one again at
+//! once if its huge frame is full otherwise, or as full as any that a look around finds. Elsewhere it leaves the hole alone.
 //!
 //! A row of which the last frame is freed stays open, and counts as a free row: it may be broken again at once. Who needs
 //! whole rows closes those that it takes.
 //!
 //! # Progress
-//! Lock-free. A search visits each tree a bounded number of times: when it leaves a tree, the tree's hint says that there is
-//! nothing, or another call has changed something there.
+//! Lock-free. A look around passes a bounded number of children. What comes last visits each tree a bounded number
+//! of times: when it leaves a tree, the tree's hint says that there is nothing, or another call has changed something there.
 
 use core::ops::Range;
 
 use woodlot_frame::Geometry;
 
 use crate::OneWrite;
-use crate::child::{self, FREE, OPEN, Part};
+use crate::child::{self, FREE, Part};
 use crate::row::{self, Rows};
+use crate::slots::{Line, NONE};
+
+/// Children, or trees of which hints say that there is nothing, that a look around passes at most.
+const STEPS: usize = 64;
+/// Of so many children that have a block it takes the fullest.
+const CANDIDATES: usize = 8;
+/// A child is full when no more than a 32nd of it is free, 16 frames of 512. Were fewer asked for, holes would be hunted
+/// one by one.
+const FULL_SHARE: usize = 32;
 
 /// A block: its huge frame, and where in it.
 pub(crate) struct Found {
@@ -39,104 +48,272 @@ pub(crate) struct Found {
     pub(crate) offset: usize,
 }
 
+/// What a look around has found.
+#[derive(Default)]
+struct Seen {
+    /// The fullest child, and how many frames of it are free: not all.
+    fullest: Option<(usize, usize)>,
+    /// The first child of which all are.
+    free: Option<usize>,
+}
+
 impl<G: Geometry> OneWrite<'_, G> {
     // ---- Below a row's order ----
 
-    /// A block of `order`, below a row's, that the slot's row does not have; and moves the slot there.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn find_bits(&self, order: u32, slot: usize) -> Option<(usize, usize)> {
-        let child = self.slots.row(slot) / G::ROWS;
-        let (row, at) = self
-            .take_hole(child, order)
-            .or_else(|| self.take_in_rich(child, order))
-            .or_else(|| self.break_in_child(child, order))
-            .or_else(|| self.break_in_trees(child, order))
-            .or_else(|| self.take_anywhere(order))?;
-        self.move_to(slot, row);
-        Some((row, at))
+    /// A block of `order`, below a row's, that the slot's row does not have: the row, and where in it.
+    #[inline]
+    pub(crate) fn find_bits(&self, order: u32, line: Line<'_>) -> Option<(usize, usize)> {
+        self.take_in_target(order, line)
+            .or_else(|| self.take_in_fullest(order, line))
+            .or_else(|| self.take_in_trees(order, line))
+            .or_else(|| self.take_anywhere(order))
     }
 
-    /// The slot allocates from this row from now on.
-    fn move_to(&self, slot: usize, row: usize) {
-        let tree = |row| row / G::ROWS / G::TREE;
-        self.moves(tree(self.slots.row(slot)), tree(row));
-        self.slots.set_row(slot, row);
-    }
-
-    /// From a row of a child that is in use in part, unless a hint says that there is none.
-    fn take_in_child(&self, child: usize, order: u32) -> Option<(usize, usize)> {
-        if !self.may_have(child, order) {
+    /// From the slot's target, which it forgets if nothing is left.
+    #[inline]
+    fn take_in_target(&self, order: u32, line: Line<'_>) -> Option<(usize, usize)> {
+        let target = line.target(order);
+        if target == NONE {
             return None;
         }
-        let found = self.take_hole(child, order);
+        let found = self.take_in_child(target, order);
         if found.is_none() {
-            self.child_has_none(child, order);
+            line.set_target(order, NONE);
         }
         found
     }
 
-    /// From a row of a child that is in use in part.
-    fn take_hole(&self, child: usize, order: u32) -> Option<(usize, usize)> {
-        let mut open = child::open_rows(self.states(child));
-        while open != 0 {
-            let row = child * G::ROWS + (open.trailing_zeros() / 2) as usize;
-            if self.bits(row) != G::ALL
+    /// From the row into which the slot has freed last, if its child is full otherwise; or else from the fullest that there is.
+    #[inline]
+    fn take_in_fullest(&self, order: u32, line: Line<'_>) -> Option<(usize, usize)> {
+        let lately = line.newest().filter(|&row| row < self.rows.len());
+        let lately = lately.map(|row| {
+            let child = row / G::ROWS;
+            (row, self.free_about(child, self.states(child)))
+        });
+        if let Some((row, free)) = lately {
+            line.forget_newest();
+            if free <= Self::full(order)
                 && let Some(at) = self.take_in_row(row, order)
             {
                 return Some((row, at));
             }
-            open &= open - 1;
         }
-        None
+        self.take_around(order, line, lately)
     }
 
-    /// From a child with holes that are worth it: of this child's tree, then of others.
-    fn take_in_rich(&self, child: usize, order: u32) -> Option<(usize, usize)> {
-        if !self.slots.is_rich(order) {
+    /// From the fullest of the next few children, which is the slot's target from now on; or from a row of another child, if so
+    /// many frames of that are free, and these are fewer.
+    #[inline(never)]
+    fn take_around(
+        &self,
+        order: u32,
+        line: Line<'_>,
+        lately: Option<(usize, usize)>,
+    ) -> Option<(usize, usize)> {
+        let seen = self.look_around(order, line, |child, states| {
+            let free = self.free_about(child, states);
+            let has = free >> order != 0
+                && (order == 0
+                    || child::free_rows::<G>(states) != 0
+                    || self.open_bits(child).any(|bits| row::blocks(bits, order) != 0));
+            has.then_some(free)
+        });
+        // A hole that was left alone is better than a free child.
+        let least = lately.map_or(G::HUGE_FRAMES, |(_, free)| free);
+        let fuller = seen.fullest.filter(|&(_, free)| free < least);
+        if fuller.is_none()
+            && let Some((row, _)) = lately
+            && let Some(at) = self.take_in_row(row, order)
+        {
+            return Some((row, at));
+        }
+        let free = || Some((self.next_free(order, line).or(seen.free)?, G::HUGE_FRAMES));
+        let (child, free) = fuller.or(seen.fullest).or_else(free)?;
+        line.set_target(order, child);
+        if free >= G::ROW_FRAMES {
+            self.settles(line, child);
+        }
+        self.take_in_child(child, order)
+    }
+
+    /// A child of which so many frames are free is full, for a block of `order`: no search is worth while.
+    const fn full(order: u32) -> usize {
+        let (share, block) = (G::HUGE_FRAMES / FULL_SHARE, 1 << order);
+        if share > block { share } else { block }
+    }
+
+    /// From any row of a child; from a free one only if there is no other.
+    fn take_in_child(&self, child: usize, order: u32) -> Option<(usize, usize)> {
+        if child >= self.children.len() {
             return None;
         }
-        let mut tree = child / G::TREE;
-        for _ in 0..=self.trees.len() {
-            if self.is_rich_tree(tree) {
-                // A larger block finds no use in what makes a child rich, but in the tree.
-                let rich = |&child: &usize| order > 0 || self.is_rich_child(child);
-                let mut rich = self.children_of(tree).filter(rich);
-                if let Some(found) = rich.find_map(|child| self.take_in_child(child, order)) {
-                    return Some(found);
-                }
-                if order > 0 {
-                    self.tree_has_none(tree, order);
-                }
-                self.tree_is_poor(tree);
+        let mut empty = None;
+        for row in self.open_rows(child) {
+            let bits = self.bits(row);
+            if bits == G::ALL {
+                empty.get_or_insert(row);
+            } else if row::blocks(bits, order) != 0
+                && let Some(at) = self.take_in_row(row, order)
+            {
+                return Some((row, at));
             }
-            tree = self.choose_rich(order, tree)?;
         }
-        None
+        let in_row = |row| self.take_in_row(row, order).map(|at| (row, at));
+        empty.and_then(in_row).or_else(|| self.open_in_child(child, order))
     }
 
-    /// From a free row of a child, open or not.
-    fn break_in_child(&self, child: usize, order: u32) -> Option<(usize, usize)> {
-        while let Some(part) = child::free_run::<G>(self.whole_states(child), 0) {
+    /// From a free row of a child that is not open.
+    fn open_in_child(&self, child: usize, order: u32) -> Option<(usize, usize)> {
+        while let Some(part) = child::free_run::<G>(self.states(child), 0) {
             let row = child * G::ROWS + part.first;
-            if self.state(row) == OPEN {
-                if let Some(at) = self.take_in_row(row, order) {
-                    return Some((row, at));
-                }
-            } else if self.open(row, 0, order) {
+            if self.open(row, 0, order) {
                 return Some((row, 0));
             }
         }
         None
     }
 
-    /// From a free row of any child: of this child's tree, then of others.
-    fn break_in_trees(&self, child: usize, order: u32) -> Option<(usize, usize)> {
-        self.in_trees(child, G::ROW_ORDER, |child| self.break_in_child(child, order))
+    /// From a free row of any child.
+    fn take_in_trees(&self, order: u32, line: Line<'_>) -> Option<(usize, usize)> {
+        let take = |child| self.take_in_child(child, order);
+        let found = self.in_trees(line.cursor(), G::ROW_ORDER, take)?;
+        line.set_target(order, found.0 / G::ROWS);
+        self.settles(line, found.0 / G::ROWS);
+        Some(found)
     }
 
-    /// Takes what there is of blocks of `order`, at least a row's: of children of this child's tree that are in use in part,
-    /// then of all its children, then of other trees.
+    /// From any open row.
+    fn take_anywhere(&self, order: u32) -> Option<(usize, usize)> {
+        for _ in 0..=self.trees.len() {
+            let tree = self.choose(order, 0)?;
+            let mut children = self.children_of(tree).filter(|&child| self.may_have(child, order));
+            let take = |child| {
+                let found = self.take_in_child(child, order);
+                if found.is_none() {
+                    self.child_has_none(child, order);
+                }
+                found
+            };
+            if let Some(found) = children.find_map(take) {
+                return Some(found);
+            }
+            self.tree_has_none(tree, order);
+        }
+        None
+    }
+
+    // ---- Whole rows ----
+
+    /// A block of `order`, at least a row's.
+    #[inline(always)]
+    pub(crate) fn find_rows(&self, order: u32, line: Line<'_>) -> Option<Found> {
+        let child = line.child();
+        self.take_whole(child, order).or_else(|| self.find_whole(order, line))
+    }
+
+    #[inline(never)]
+    fn find_whole(&self, order: u32, line: Line<'_>) -> Option<Found> {
+        let found = self.take_whole_around(order, line).or_else(|| {
+            let take = |child| self.take_whole(child, order);
+            let found = self.in_trees(line.cursor(), order, take)?;
+            self.settles(line, found.child);
+            Some(found)
+        })?;
+        line.set_child(found.child);
+        Some(found)
+    }
+
+    /// From the fullest of the next few children, or from the next free one.
+    fn take_whole_around(&self, order: u32, line: Line<'_>) -> Option<Found> {
+        let mut free = None;
+        if order < G::HUGE_ORDER {
+            let seen = self.look_around(order, line, |_, states| {
+                child::free_run::<G>(states, order - G::ROW_ORDER)?;
+                Some((child::free_rows::<G>(states).count_ones() as usize) << G::ROW_ORDER)
+            });
+            if let Some((child, _)) = seen.fullest {
+                return self.take_whole(child, order);
+            }
+            free = seen.free;
+        }
+        let child = self.next_free(order, line).or(free)?;
+        let found = self.take_whole(child, order)?;
+        self.settles(line, child);
+        Some(found)
+    }
+
+    /// From a child, or of the largest order a pair that begins with it.
+    #[inline(always)]
+    fn take_whole(&self, child: usize, order: u32) -> Option<Found> {
+        if order <= G::HUGE_ORDER {
+            let part = self.take_rows(child, order - G::ROW_ORDER)?;
+            return Some(Found { child, offset: part.first << G::ROW_ORDER });
+        }
+        let pair = child.is_multiple_of(2) && self.take_pair(child);
+        pair.then_some(Found { child, offset: 0 })
+    }
+
+    // ---- Which child ----
+
+    /// Passes the next children of trees that are not left to others. `look` says of a child how many of its frames are free, if
+    /// it has a block of `order`.
+    fn look_around(
+        &self,
+        order: u32,
+        line: Line<'_>,
+        look: impl Fn(usize, u64) -> Option<usize>,
+    ) -> Seen {
+        let (mut seen, mut candidates) = (Seen::default(), 0);
+        let mut child = line.cursor();
+        let mut invited = None;
+        // Nobody looks longer for a few blocks than for many.
+        let blocks = G::HUGE_FRAMES >> order;
+        for _ in 0..STEPS.min(self.children.len()).min(2 * blocks) {
+            if child >= self.children.len() {
+                child = 0;
+            }
+            let tree = child / G::TREE;
+            if invited != Some(tree) {
+                if !self.invites(tree, order, line) {
+                    child = (tree + 1) * G::TREE;
+                    continue;
+                }
+                invited = Some(tree);
+            }
+            let states = self.states(child);
+            if states == 0 {
+                seen.free.get_or_insert(child);
+            } else if let Some(free) = look(child, states) {
+                candidates += 1;
+                if seen.fullest.is_none_or(|(_, least)| free < least) {
+                    seen.fullest = Some((child, free));
+                }
+                if free <= Self::full(order) || candidates == CANDIDATES {
+                    break;
+                }
+            }
+            child += 1;
+        }
+        line.set_cursor(child);
+        seen
+    }
+
+    /// The next child of which every row is free, of the tree from which the slot took such a one last, or of the next; of the
+    /// largest order a child with which a pair begins.
+    fn next_free(&self, order: u32, line: Line<'_>) -> Option<usize> {
+        let latest = if line.latest() == NONE { line.cursor() } else { line.latest() };
+        let (tree, pair) = (latest / G::TREE, order > G::HUGE_ORDER);
+        let fits = |&child: &usize| {
+            let is_free = |child| self.states(child) == 0;
+            is_free(child) && (!pair || child.is_multiple_of(2) && is_free(child + 1))
+        };
+        let Range { end, .. } = self.children_of(tree);
+        let next = || self.children_of(tree + 1).filter(|_| self.invites(tree + 1, order, line));
+        (latest..end).find(fits).or_else(|| next().find(fits))
+    }
+
+    /// Takes what there is of blocks of `order`, at least a row's: of this child's tree, from that child on, then of other trees.
     fn in_trees<T>(
         &self,
         mut child: usize,
@@ -152,78 +329,19 @@ impl<G: Geometry> OneWrite<'_, G> {
                 }
                 self.tree_has_none(tree, order);
             }
-            child = self.choose(order, false, tree)? * G::TREE;
+            child = self.choose(order, tree)? * G::TREE;
         }
         None
     }
 
-    /// The same of one tree, from this child on.
+    /// The same of one tree: of children that are in use in part, if such have blocks of `order`, then of all.
     fn in_tree<T>(&self, child: usize, order: u32, take: impl Fn(usize) -> Option<T>) -> Option<T> {
-        if self.may_be_broken(child / G::TREE, order) {
-            let found = self.broken_from(child).find_map(&take);
-            if found.is_some() {
-                return found;
-            }
-            self.is_unbroken(child / G::TREE, order);
-        }
-        // What is left of a free child is the first to be looked at from now on.
-        self.from(child).find_map(|child| take(child).inspect(|_| self.can_be_had_whole(child)))
-    }
-
-    /// The children of a child's tree, from that child on and around.
-    fn from(&self, child: usize) -> impl Iterator<Item = usize> + Clone + use<G> {
         let Range { start, end } = self.children_of(child / G::TREE);
-        (child.max(start)..end).chain(start..child.min(end))
-    }
-
-    /// The same, of those of which something is in use.
-    fn broken_from(&self, child: usize) -> impl Iterator<Item = usize> {
-        self.from(child).filter(|&child| !Part::whole::<G>().is(self.whole_states(child), FREE))
-    }
-
-    /// From any row that is in use in part.
-    fn take_anywhere(&self, order: u32) -> Option<(usize, usize)> {
-        for _ in 0..=self.trees.len() {
-            let tree = self.choose(order, false, 0)?;
-            let mut children = self.children_of(tree);
-            if let Some(found) = children.find_map(|child| self.take_in_child(child, order)) {
-                return Some(found);
-            }
-            self.tree_has_none(tree, order);
-        }
-        None
-    }
-
-    // ---- Whole rows ----
-
-    /// A block of `order`, at least a row's.
-    #[inline(always)]
-    pub(crate) fn find_rows(&self, order: u32, slot: usize) -> Option<Found> {
-        let child = self.slots.child(slot);
-        self.take_whole(child, order).or_else(|| self.find_whole(child, order, slot))
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn find_whole(&self, child: usize, order: u32, slot: usize) -> Option<Found> {
-        let found = self.in_trees(child, order, |child| self.take_whole(child, order))?;
-        self.slots.set_child(slot, found.child);
-        Some(found)
-    }
-
-    /// From a child, or of the largest order a pair that begins with it.
-    #[inline(always)]
-    fn take_whole(&self, child: usize, order: u32) -> Option<Found> {
-        if order <= G::HUGE_ORDER {
-            let part = self.take_rows(child, order - G::ROW_ORDER)?;
-            self.count_rows(child, part, 0, true);
-            return Some(Found { child, offset: part.first << G::ROW_ORDER });
-        }
-        if !child.is_multiple_of(2) || !self.take_pair(child) {
-            return None;
-        }
-        self.count_pair(child);
-        Some(Found { child, offset: 0 })
+        let all = (child.max(start)..end).chain(start..child.min(end));
+        let broken = |&child: &usize| {
+            order < G::HUGE_ORDER && !Part::whole::<G>().is(self.whole_states(child), FREE)
+        };
+        all.clone().filter(broken).find_map(&take).or_else(|| all.clone().find_map(&take))
     }
 
     // ---- Whether there is a block ----
@@ -237,11 +355,10 @@ impl<G: Geometry> OneWrite<'_, G> {
         self.visit(order, |child| self.has_rows(child, order))
     }
 
-    /// Has a child a row with a free block of `order`?
+    /// Has a child an open row with a free block of `order`?
     fn has_hole(&self, child: usize, order: u32) -> bool {
-        let mut rows = child * G::ROWS..(child + 1) * G::ROWS;
-        // Rows that are not open have no bits.
-        self.may_have(child, order) && rows.any(|row| row::blocks(self.bits(row), order) != 0)
+        let mut rows = self.open_bits(child);
+        self.may_have(child, order) && rows.any(|bits| row::blocks(bits, order) != 0)
     }
 
     /// Does this hold of a child of a tree that may have a block of `order`?

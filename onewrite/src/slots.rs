@@ -1,124 +1,98 @@
 //! The words of a slot: where it allocates, and its share of the count of free frames.
 //!
 //! ```text
-//!   one cache line for each slot, and one for the zone:
-//!   ┌─────┬───────┬───────┬──────┬─────────────┐
-//!   │ row │ child │ count │ rich │   unused    │
-//!   └─────┴───────┴───────┴──────┴─────────────┘
+//!   four cache lines for each slot, and four for the zone:
+//!   ┌─────────┬───────┬───────┬────────┬──────┬────────────┐
+//!   │ row × 2 │ child │ count │ newest │ last │ target × 2 │
+//!   ├─────────┴┬──────┴─┬─────┴────────┴──────┴────────────┤
+//!   │  cursor  │ latest │                                  │
+//!   ├──────────┴────────┘                                  │
+//!   │   rows into which the slot has freed before          │
+//!   │                                                      │
+//!   └──────────────────────────────────────────────────────┘
 //! ```
 //!
-//! * *row*: the row from which the slot takes blocks below a row's order. One of the zone's; which one decides only
-//!   where is looked first.
-//! * *child*: the huge frame from which the slot takes whole rows. The same holds of it.
+//! All but the count say where is looked first, and may say anything.
+//!
+//! * *row*: the row from which the slot takes blocks below a row's order. *Target*: the huge frame from whose rows it takes them.
+//!   Of both there is one for single frames, and one for larger blocks, which do not find room where single frames do.
+//! * *child*: the huge frame from which the slot takes whole rows.
 //! * *count*: the frames that the slot has freed less those it has allocated, modulo 2^64. It is loaded and stored, which
 //!   costs no atomic operation; if two calls use one slot at once, the share of one may be lost. The zone's count is
 //!   added to by offline and online, and by whoever counts the frames themselves.
-//! * *rich*: of the zone's line only: a bit for each order, 0 where no tree is worth a visit for it (`hints.rs`).
+//! * *newest*: the row into which the slot has freed last. *Last*: where the one before it lies.
+//! * *cursor*: the huge frame at which the next look around begins. *Latest*: the last huge frame of which much was free, when
+//!   the slot came there. Its tree is marked as the slot's.
 
-use woodlot_frame::atomics::{
-    AtomicU64,
-    Ordering::{Relaxed, SeqCst},
-};
+use woodlot_frame::atomics::{AtomicU64, Ordering::Relaxed};
 
-use crate::words::load;
-
-/// Words of a line.
-const LINE: usize = 8;
-/// A line's words.
+/// Words of a slot.
+const WORDS: usize = 32;
 const ROW: usize = 0;
-const CHILD: usize = 1;
-const COUNT: usize = 2;
-const RICH: usize = 3;
+const CHILD: usize = 2;
+const COUNT: usize = 3;
+const NEWEST: usize = 4;
+const LAST: usize = 5;
+const TARGET: usize = 6;
+const CURSOR: usize = 8;
+const LATEST: usize = 9;
+/// Where the rows begin into which the slot has freed before the newest, and how many are remembered.
+const LATELY: usize = 10;
+const BEFORE: usize = WORDS - LATELY;
 
-/// The lines of all slots, and the zone's behind them.
-pub(crate) struct Slots<'a>(pub(crate) &'a [AtomicU64]);
+/// No row, huge frame or tree.
+pub(crate) const NONE: usize = usize::MAX;
 
-impl Slots<'_> {
+/// The words of all slots, and the zone's behind them.
+pub(crate) struct Slots<'a> {
+    slots: &'a [[AtomicU64; WORDS]],
+    /// Its words, of which only the count is used. Of a zone that is made there is always one.
+    zone: &'a [[AtomicU64; WORDS]],
+}
+
+/// The words of a slot.
+#[derive(Clone, Copy)]
+pub(crate) struct Line<'a>(&'a [AtomicU64; WORDS]);
+
+impl<'a> Slots<'a> {
     /// How many words that takes.
     pub(crate) const fn words(slots: usize) -> usize {
-        (slots + 1) * LINE
+        (slots + 1) * WORDS
+    }
+
+    /// So many [`words`](Self::words).
+    pub(crate) fn new(words: &'a [AtomicU64]) -> Self {
+        let lines = words.as_chunks().0;
+        let (slots, zone) = lines.split_at(lines.len().saturating_sub(1));
+        Slots { slots, zone }
     }
 
     #[inline(always)]
-    fn word(&self, slot: usize, word: usize) -> Option<&AtomicU64> {
-        self.0.get(slot * LINE + word)
-    }
-
-    /// How many slots there are; the number of the zone's line.
-    pub(crate) fn len(&self) -> usize {
-        (self.0.len() / LINE).saturating_sub(1)
+    pub(crate) fn line(&self, slot: usize) -> Option<Line<'a>> {
+        self.slots.get(slot).map(Line)
     }
 
     /// Before the first call: apart from one another in so many children, and so many frames free.
-    pub(crate) fn start(&self, children: usize, rows: usize, free: usize) {
-        self.0.iter().for_each(|word| word.store(0, Relaxed));
-        for slot in 0..self.len() {
-            let child = children * slot / self.len();
-            let set = |word, to: usize| {
-                let word = self.word(slot, word).into_iter();
-                word.for_each(|word: &AtomicU64| word.store(to as u64, Relaxed));
-            };
-            set(ROW, child * rows);
-            set(CHILD, child);
+    pub(crate) fn start(&self, children: usize, free: usize) {
+        for line in self.slots.iter().chain(self.zone) {
+            line.iter().for_each(|word| word.store(NONE as u64, Relaxed));
+            [COUNT, LAST].into_iter().for_each(|word| Line(line).set(word, 0));
+        }
+        for (slot, line) in self.slots.iter().enumerate() {
+            Line(line).set(CURSOR, children * slot / self.slots.len());
         }
         self.add(free as u64);
     }
 
-    #[inline(always)]
-    pub(crate) fn row(&self, slot: usize) -> usize {
-        self.word(slot, ROW).map_or(0, |word| word.load(Relaxed) as usize)
-    }
-
-    pub(crate) fn set_row(&self, slot: usize, row: usize) {
-        self.word(slot, ROW).into_iter().for_each(|word| word.store(row as u64, Relaxed));
-    }
-
-    #[inline(always)]
-    pub(crate) fn child(&self, slot: usize) -> usize {
-        self.word(slot, CHILD).map_or(0, |word| word.load(Relaxed) as usize)
-    }
-
-    pub(crate) fn set_child(&self, slot: usize, child: usize) {
-        let word = self.word(slot, CHILD).into_iter();
-        word.for_each(|word| word.store(child as u64, Relaxed));
-    }
-
-    /// May a rich tree of the zone have a block of this order?
-    pub(crate) fn is_rich(&self, order: u32) -> bool {
-        self.word(self.len(), RICH).is_some_and(|word| word.load(Relaxed) & 1 << order != 0)
-    }
-
-    /// There may be one of each of these orders. Sequentially consistent like the trees' words: who says here that there is
-    /// none looks at the trees next, and who changes a tree looks here next.
-    pub(crate) fn set_rich(&self, orders: u64) {
-        let word = self.word(self.len(), RICH).into_iter();
-        let changed = word.filter(|word| load(Some(word)) & orders != orders);
-        changed.for_each(|word| _ = word.fetch_or(orders, SeqCst));
-    }
-
-    /// There is none.
-    pub(crate) fn set_poor(&self, orders: u64) {
-        let word = self.word(self.len(), RICH).into_iter();
-        word.for_each(|word| _ = word.fetch_and(!orders, SeqCst));
-    }
-
-    /// Counts frames that a call on this slot has freed, or allocated (negative).
-    #[inline(always)]
-    pub(crate) fn count(&self, slot: usize, frames: isize) {
-        let word = self.word(slot, COUNT).into_iter();
-        word.for_each(|word| word.store(word.load(Relaxed).wrapping_add(frames as u64), Relaxed));
-    }
-
     /// Adds to the zone's count.
     pub(crate) fn add(&self, frames: u64) {
-        let word = self.word(self.len(), COUNT).into_iter();
-        word.for_each(|word| _ = word.fetch_add(frames, Relaxed));
+        self.zone.iter().for_each(|line| _ = line[COUNT].fetch_add(frames, Relaxed));
     }
 
     /// The sum of all counts, modulo 2^64.
     fn sum(&self) -> u64 {
-        let counts = self.0.iter().skip(COUNT).step_by(LINE);
-        counts.fold(0, |sum, count| sum.wrapping_add(count.load(Relaxed)))
+        let counts = self.slots.iter().chain(self.zone).map(|line| line[COUNT].load(Relaxed));
+        counts.fold(0, u64::wrapping_add)
     }
 
     /// How many frames are free by the counts, at most `frames`. The sum itself may be out of that range while
@@ -130,13 +104,100 @@ impl Slots<'_> {
     /// Makes the sum equal to the count `free`, unless another call changes the zone's count meanwhile. So of two
     /// calls that count at once, only one corrects the sum.
     pub(crate) fn heal(&self, free: u64) {
-        self.word(self.len(), COUNT).into_iter().for_each(|word| {
-            let now = word.load(Relaxed);
+        self.zone.iter().for_each(|line| {
+            let now = line[COUNT].load(Relaxed);
             let right = now.wrapping_add(free).wrapping_sub(self.sum());
             if right != now {
-                let _ = word.compare_exchange(now, right, Relaxed, Relaxed);
+                let _ = line[COUNT].compare_exchange(now, right, Relaxed, Relaxed);
             }
         });
+    }
+}
+
+/// A getter and a setter of a word.
+macro_rules! words {
+    ($($(#[$doc:meta])* $get:ident, $set:ident, $word:ident;)*) => { $(
+        $(#[$doc])*
+        #[inline(always)]
+        pub(crate) fn $get(self) -> usize {
+            self.get($word)
+        }
+
+        #[inline(always)]
+        pub(crate) fn $set(self, to: usize) {
+            self.set($word, to);
+        }
+    )* };
+}
+
+impl Line<'_> {
+    #[inline(always)]
+    fn get(self, word: usize) -> usize {
+        self.0[word].load(Relaxed) as usize
+    }
+
+    #[inline(always)]
+    fn set(self, word: usize, to: usize) {
+        self.0[word].store(to as u64, Relaxed);
+    }
+
+    words! {
+        child, set_child, CHILD;
+        cursor, set_cursor, CURSOR;
+        latest, set_latest, LATEST;
+    }
+
+    /// The row for blocks of `order`.
+    #[inline(always)]
+    pub(crate) fn row(self, order: u32) -> usize {
+        self.get(ROW + usize::from(order > 0))
+    }
+
+    pub(crate) fn set_row(self, order: u32, row: usize) {
+        self.set(ROW + usize::from(order > 0), row);
+    }
+
+    /// The target for blocks of `order`.
+    pub(crate) fn target(self, order: u32) -> usize {
+        self.get(TARGET + usize::from(order > 0))
+    }
+
+    pub(crate) fn set_target(self, order: u32, child: usize) {
+        self.set(TARGET + usize::from(order > 0), child);
+    }
+
+    /// Counts frames that a call on this slot has freed, or allocated (negative).
+    #[inline(always)]
+    pub(crate) fn count(self, frames: isize) {
+        self.set(COUNT, self.get(COUNT).wrapping_add_signed(frames));
+    }
+
+    /// The slot has freed into this row.
+    #[inline(always)]
+    pub(crate) fn freed_into(self, row: usize) {
+        let newest = self.get(NEWEST);
+        if newest != row {
+            let last = match self.get(LAST) {
+                last if last < BEFORE - 1 => last + 1,
+                _ => 0,
+            };
+            self.set(LAST, last);
+            self.set(LATELY + last, newest);
+            self.set(NEWEST, row);
+        }
+    }
+
+    /// The row into which the slot has freed last, but for those that are forgotten.
+    pub(crate) fn newest(self) -> Option<usize> {
+        Some(self.get(NEWEST)).filter(|&row| row != NONE)
+    }
+
+    /// Forgets it.
+    pub(crate) fn forget_newest(self) {
+        let last = self.get(LAST).min(BEFORE - 1);
+        self.set(NEWEST, self.get(LATELY + last));
+        self.set(LATELY + last, NONE);
+        self.set(LAST, last.checked_sub(1).unwrap_or(BEFORE - 1));
     }
 }
 
@@ -146,25 +207,45 @@ impl Slots<'_> {
 mod tests {
     use super::*;
 
+    fn words() -> [AtomicU64; Slots::words(3)] {
+        core::array::from_fn(|_| AtomicU64::new(77))
+    }
+
     #[test]
     fn counts_sum_up_and_slots_are_apart() {
-        let words: [AtomicU64; Slots::words(3)] = core::array::from_fn(|_| AtomicU64::new(77));
-        let slots = Slots(&words);
-        slots.start(300, 8, 250);
-        assert_eq!(
-            [0, 1, 2].map(|slot| (slots.row(slot), slots.child(slot))),
-            [(0, 0), (800, 100), (1600, 200)]
-        );
-        slots.count(0, -8);
-        slots.count(2, 3);
+        let words = words();
+        let slots = Slots::new(&words);
+        slots.start(300, 250);
+        let line = |slot| slots.line(slot).expect("a slot");
+        assert_eq!([0, 1, 2].map(|slot| line(slot).cursor()), [0, 100, 200]);
+        assert!(slots.line(3).is_none());
+        line(0).count(-8);
+        line(2).count(3);
         slots.add(5);
         assert_eq!(slots.free(300), 250);
-        slots.set_row(1, 42);
-        slots.set_child(1, 7);
-        assert_eq!((slots.row(1), slots.child(1)), (42, 7));
+        line(1).set_row(0, 42);
+        line(1).set_row(3, 43);
+        line(1).set_child(7);
+        assert_eq!([0, 1, 5].map(|order| line(1).row(order)), [42, 43, 43]);
+        assert_eq!((line(1).child(), line(0).row(0)), (7, NONE));
         slots.heal(99);
         assert_eq!((slots.free(300), slots.free(98)), (99, 98));
-        slots.count(0, -100);
+        line(0).count(-100);
         assert_eq!(slots.free(300), 0);
+    }
+
+    #[test]
+    fn the_newest_row_comes_first_and_the_oldest_is_forgotten() {
+        let words = words();
+        let slots = Slots::new(&words);
+        slots.start(300, 250);
+        let line = slots.line(1).expect("a slot");
+        let next = || line.newest().inspect(|_| line.forget_newest());
+        assert_eq!(next(), None);
+        [5, 5, 6, 5].into_iter().for_each(|row| line.freed_into(row));
+        assert_eq!([(); 4].map(|()| next()), [Some(5), Some(6), Some(5), None]);
+        (0..BEFORE + 4).for_each(|row| line.freed_into(row));
+        (3..BEFORE + 4).rev().for_each(|row| assert_eq!(next(), Some(row)));
+        assert_eq!(next(), None);
     }
 }
