@@ -300,7 +300,7 @@ fn another_volatile_part_is_not_shared_but_recovered() {
     // SAFETY: the buffer is this test's.
     let zone = unsafe { Zone::<G, _>::attach(buffer.memory(), None, Shared) };
     let field = Field::VolatileVersion;
-    assert_eq!(zone.err(), Some(ZoneError::Mismatch { field, expected: 2, found: 3 }));
+    assert_eq!(zone.err(), Some(ZoneError::Mismatch { field, expected: 3, found: 2 }));
     let (zone, _) = open(&buffer, Check::Quick, Shared).expect("it opens");
     // SAFETY: nobody closes it.
     unsafe { Zone::<G, _>::attach(buffer.memory(), None, Shared) }.expect("it is in use");
