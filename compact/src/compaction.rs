@@ -52,12 +52,16 @@ pub struct Setup {
     /// What is won is the caller's: each huge frame a block of that order, allocated through `slot`, which is freed like any other.
     /// Of a range or a block all is kept or nothing. [`Compaction::kept`] lists it.
     pub keep: bool,
+    /// What one huge frame may cost, in base frames: those of which more is in use are not emptied. All of a range or a block is,
+    /// at whatever price.
+    pub price: usize,
 }
 
 impl Setup {
-    /// So many huge frames, with the fewest moves, free for everybody.
+    /// So many huge frames, with the fewest moves, free for everybody, at whatever price.
     pub const fn huge(count: usize, slot: Slot) -> Setup {
-        Setup { target: Target::Huge(count), manner: Manner::Matching, slot, keep: false }
+        let (target, manner) = (Target::Huge(count), Manner::Matching);
+        Setup { target, manner, slot, keep: false, price: usize::MAX }
     }
 }
 
@@ -105,6 +109,7 @@ pub struct Compaction<'m> {
     goal: usize,
     slot: Slot,
     keep: bool,
+    price: usize,
     state: State,
     /// Candidates from here on have given.
     give: usize,
@@ -132,7 +137,7 @@ impl<'m> Compaction<'m> {
         relocate: &mut R,
         regions: impl Iterator<Item = Range<HugeId>> + Clone,
     ) -> Result<Compaction<'m>, PlanError> {
-        let Setup { target, manner, slot, keep } = setup;
+        let Setup { target, manner, slot, keep, price } = setup;
         let all = allocator.zone().huge_range::<A::Geometry>();
         let (goal, range) = match target {
             Target::Huge(count) => (count, None),
@@ -193,6 +198,7 @@ impl<'m> Compaction<'m> {
             goal,
             slot,
             keep,
+            price,
             state,
             give: len,
             receive,
@@ -377,7 +383,9 @@ impl<'m> Compaction<'m> {
             // What compaction itself has filled lies below.
             let has_received = self.receive.iter().any(|&finger| finger >= place);
             let filled = !self.whole && !has_received && used > one.used::<A::Geometry>();
-            if one.role == Role::Pinned || used == 0 || filled {
+            let dear = !self.whole && one.role == Role::Either && used > self.price;
+            self.report.dear += usize::from(dear);
+            if one.role == Role::Pinned || used == 0 || filled || dear {
                 if used == 0 {
                     // Its owners have emptied it: it is no longer one that could be.
                     self.begins(place, A::Geometry::HUGE_FRAMES);

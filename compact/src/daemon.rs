@@ -1,7 +1,7 @@
 //! The daemon of a domain: when to compact, where, and how fast.
 //!
 //! ```text
-//!   resting ── FMFI above the threshold, or somebody asked ──► search: the best regions ──► working, a step at a time
+//!   resting ── FMFI above the threshold and enough to win, or somebody asked ──► search: the best regions ──► working, a step at a time
 //!      ▲                                                          └ none                        │
 //!      └── longer each time that nothing was won ◄──────────────────┴──── won enough, no more to win, or below again
 //! ```
@@ -21,7 +21,7 @@ use woodlot_frame::{FrameAllocator, Geometry, HugeId, Order, Slot};
 use crate::asks::{Asks, Ticket};
 use crate::compaction::{Compaction, Setup, Step, cheapest};
 use crate::fmfi::Fmfi;
-use crate::index::Index;
+use crate::index::{Index, Payer};
 use crate::plan::Candidate;
 use crate::relocate::Relocate;
 use crate::report::{Report, Stop};
@@ -34,8 +34,13 @@ pub struct Settings {
     ///
     /// From [counters](Fmfi::of) the index of *h* free huge frames and *s* single ones is about *s* / (*h* + *s*): never negative, and
     /// above 300 as soon as there are three single frames for seven huge ones, which is nearly always. What keeps the daemon from
-    /// working in vain then are scores and rests. Who knows larger blocks passes an index of those, as the paper does.
+    /// working for little then are `gain` and `price`. Who knows larger blocks passes an index of those, as the paper does.
     pub threshold: i32,
+    /// A run that nobody asked for does not begin, and ends, where no more than so many thousandths of the free memory could
+    /// [still be won](Fmfi::winnable) as huge frames. 0 to 1000; at 0 it begins where one could be.
+    pub gain: usize,
+    /// What a huge frame may cost that nobody asked for, in base frames: those of which more is in use are not emptied.
+    pub price: usize,
     /// The most regions that it works on at a time.
     pub regions: usize,
     /// Who gives and receives.
@@ -58,10 +63,13 @@ impl Settings {
     /// The bounds of the threshold.
     pub const THRESHOLD: core::ops::RangeInclusive<i32> = 200..=1000;
 
-    /// With a clock of nanoseconds: a threshold of 300, ten regions, 64 MiB a second of 4 KiB frames, a rest of 0.1 to 60 seconds.
+    /// With a clock of nanoseconds: a threshold of 300, a gain of 50, any price, ten regions, 64 MiB a second of 4 KiB frames, a
+    /// rest of 0.1 to 60 seconds.
     pub const fn new(slot: Slot) -> Settings {
         Settings {
             threshold: 300,
+            gain: 50,
+            price: usize::MAX,
             regions: 10,
             manner: Manner::Matching,
             slot,
@@ -87,7 +95,7 @@ pub enum Event {
     Resting(u64),
     /// It has moved as much as it may, until then.
     Limited(u64),
-    /// It looked at the index, and has nothing to do: this is its value.
+    /// It looked at the index, and has nothing to do: this is its value. Above the threshold too little could be won.
     Below(i32),
     /// It begins with so many regions, at this index.
     Started {
@@ -235,6 +243,12 @@ impl<'m> Daemon<'m> {
         fmfi.index(Order::huge::<G>())
     }
 
+    /// Is the free memory together, or is so little to be won that nobody is to pay for it?
+    fn is_low<G: Geometry>(&self, fmfi: Fmfi) -> bool {
+        let little = (fmfi.free_frames >> G::HUGE_ORDER).saturating_mul(self.settings.gain) / 1000;
+        Self::index_of::<G>(fmfi) <= self.settings.threshold || fmfi.winnable::<G>() <= little
+    }
+
     /// Is there something to do?
     fn look<A: FrameAllocator, R: Relocate>(
         &mut self,
@@ -252,15 +266,17 @@ impl<'m> Daemon<'m> {
             self.state = State::Resting(memory);
             return Event::Resting(self.wakes);
         }
-        let index = Self::index_of::<A::Geometry>(fmfi());
-        if asked == 0 && index <= self.settings.threshold {
+        let fmfi = fmfi();
+        let index = Self::index_of::<A::Geometry>(fmfi);
+        if asked == 0 && self.is_low::<A::Geometry>(fmfi) {
             self.state = State::Resting(memory);
             self.wakes = now.saturating_add(self.settings.rest);
             return Event::Below(index);
         }
         let place =
             block.and_then(|order| self.place_for(order, memory.len(), allocator, relocate));
-        let regions = if place.is_some() { 0 } else { self.choose(memory.len(), allocator) };
+        let payer = if asked > 0 { Payer::Asker } else { Payer::Nobody };
+        let regions = if place.is_some() { 0 } else { self.choose(memory.len(), payer, allocator) };
         if regions == 0 && place.is_none() {
             self.state = State::Resting(memory);
             self.rest_longer(now);
@@ -270,11 +286,15 @@ impl<'m> Daemon<'m> {
         let served = Served { ticket, block: place.is_some(), more: place.is_some() && asked > 1 };
         let work = match place {
             Some(range) => {
-                let setup = self.setup(Target::Range(range));
+                let setup = self.setup(Target::Range(range), usize::MAX);
                 Compaction::plan(setup, memory, allocator, relocate, self.index.parts())
             }
             None => {
-                let setup = self.setup(Target::Huge(if asked > 0 { asked } else { usize::MAX }));
+                let (count, price) = match asked {
+                    0 => (usize::MAX, self.settings.price),
+                    asked => (asked, usize::MAX),
+                };
+                let setup = self.setup(Target::Huge(count), price);
                 Compaction::plan(setup, memory, allocator, relocate, self.index.chosen())
             }
         };
@@ -286,9 +306,9 @@ impl<'m> Daemon<'m> {
         Event::Started { index, regions }
     }
 
-    fn setup(&self, target: Target) -> Setup {
+    fn setup(&self, target: Target, price: usize) -> Setup {
         let Settings { manner, slot, .. } = self.settings;
-        Setup { target, manner, slot, keep: false }
+        Setup { target, manner, slot, keep: false, price }
     }
 
     /// Where a block of several huge frames is to be won, if it can be anywhere and all that is there has room among the candidates.
@@ -307,10 +327,15 @@ impl<'m> Daemon<'m> {
     }
 
     /// Chooses regions that there is memory for.
-    fn choose<A: FrameAllocator>(&mut self, candidates: usize, allocator: &A) -> usize {
+    fn choose<A: FrameAllocator>(
+        &mut self,
+        candidates: usize,
+        payer: Payer,
+        allocator: &A,
+    ) -> usize {
         let mut regions = self.settings.regions;
         loop {
-            let found = self.index.choose(regions, allocator);
+            let found = self.index.choose(regions, payer, allocator);
             let huge: usize = self.index.chosen().map(|region| region.end.0 - region.start.0).sum();
             if found == 0 || huge <= candidates {
                 return found;
@@ -342,10 +367,7 @@ impl<'m> Daemon<'m> {
         match step {
             Step::Moved(block, _) | Step::Refused(block, _) => *moved += block.order.frames(),
             Step::Done(_) => return self.finish::<A::Geometry>(work, served, now, asks),
-            Step::Won(_)
-                if served.is_none()
-                    && Self::index_of::<A::Geometry>(fmfi()) <= self.settings.threshold =>
-            {
+            Step::Won(_) if served.is_none() && self.is_low::<A::Geometry>(fmfi()) => {
                 work.cancel(allocator);
                 return self.finish::<A::Geometry>(work, served, now, asks);
             }
@@ -372,7 +394,7 @@ impl<'m> Daemon<'m> {
         let in_vain = if block { report.stop != Some(Stop::Won) } else { report.won == 0 };
         // What others have cut short says nothing about the regions, nor does a block, which has none.
         if report.stop != Some(Stop::Cancelled) && !block {
-            self.index.tried(in_vain);
+            self.index.tried(in_vain, report.dear > 0);
         }
         self.counters.in_vain += usize::from(in_vain);
         match in_vain {

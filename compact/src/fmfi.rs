@@ -20,6 +20,8 @@ pub struct Fmfi {
     pub free_frames: usize,
     /// How many blocks they are.
     pub free_blocks: usize,
+    /// How many huge frames are free as a whole, alone or in larger blocks.
+    pub free_huge: usize,
 }
 
 impl Fmfi {
@@ -33,7 +35,7 @@ impl Fmfi {
     /// huge frame, as in the paper's table I, any.
     pub const fn of_counts<G: Geometry>(free_frames: usize, free_huge: usize) -> Fmfi {
         let single = free_frames.saturating_sub(free_huge.saturating_mul(G::HUGE_FRAMES));
-        Fmfi { free_frames, free_blocks: free_huge.saturating_add(single) }
+        Fmfi { free_frames, free_blocks: free_huge.saturating_add(single), free_huge }
     }
 
     /// From the blocks of every order: exact. To find those takes a walk over the frames.
@@ -43,6 +45,8 @@ impl Fmfi {
             let count = blocks.count(order);
             all.free_blocks += count;
             all.free_frames += count << order.0;
+            let huge = u32::from(order.0).checked_sub(G::HUGE_ORDER);
+            all.free_huge += huge.map_or(0, |more| count << more);
         }
         all
     }
@@ -71,6 +75,11 @@ impl Fmfi {
         let huge = huge.saturating_mul(count);
         self.free_blocks = self.free_blocks.saturating_sub(huge).saturating_add(aligned(run));
         self
+    }
+
+    /// How many more huge frames there would be, were all free frames together: what compaction can win at the most.
+    pub const fn winnable<G: Geometry>(self) -> usize {
+        (self.free_frames >> G::HUGE_ORDER).saturating_sub(self.free_huge)
     }
 
     /// The index for requests of `order` in thousandths: 1000 where the free memory is in blocks as small as can be, 0 where
@@ -142,10 +151,19 @@ mod tests {
         let index = |counts: [usize; 7]| {
             let orders = [12, 11, 10, 9, 2, 1, 0];
             let free_frames = counts.iter().zip(orders).map(|(count, order)| count << order).sum();
-            Fmfi { free_frames, free_blocks: counts.iter().sum() }.index(Order(9))
+            let free_huge = 0;
+            Fmfi { free_frames, free_blocks: counts.iter().sum(), free_huge }.index(Order(9))
         };
         assert!(index([337, 1, 2, 1, 9, 1, 1]) < -6000);
         assert!(index([11, 3, 23, 68, 1139, 1712, 2156]) > 900);
+    }
+
+    #[test]
+    fn what_lies_apart_can_be_won() {
+        assert_eq!(counts(512 * 10 + 511, 10).winnable::<Base4K>(), 0);
+        assert_eq!(counts(512 * 10 + 1024, 10).winnable::<Base4K>(), 2);
+        // Counts that are not of one moment.
+        assert_eq!(counts(512 * 9, 10).winnable::<Base4K>(), 0);
     }
 
     #[test]
@@ -191,6 +209,7 @@ mod tests {
             assert!((i32::MIN..=1000).contains(&odd.index(Order(order))));
         }
         assert_eq!(counts(700, 1).index(Order(255)), 1000);
-        assert_eq!(Fmfi { free_frames: usize::MAX, free_blocks: 1 }.index(Order(0)), i32::MIN);
+        let one = Fmfi { free_frames: usize::MAX, free_blocks: 1, free_huge: 0 };
+        assert_eq!(one.index(Order(0)), i32::MIN);
     }
 }

@@ -33,6 +33,17 @@ pub struct Chunk {
     part: u32,
     /// It was chosen in this search.
     chosen: bool,
+    /// What was in vain was so for want of huge frames that cost little enough.
+    dear: bool,
+}
+
+/// For whom huge frames are to be won.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Payer {
+    /// For nobody: what costs too much is not.
+    Nobody,
+    /// Whoever asks pays any price.
+    Asker,
 }
 
 /// What is wrong with an index.
@@ -184,13 +195,25 @@ impl<'m> Index<'m> {
 
     /// The score of a chunk at its last refresh; 0 if it was compacted in vain and has changed little since.
     pub fn score(&self, number: usize) -> usize {
-        let worth =
-            |chunk: &Chunk| chunk.vain == 0 || chunk.holes.abs_diff(chunk.vain) > chunk.vain >> 4;
+        self.score_for(number, Payer::Nobody)
+    }
+
+    fn score_for(&self, number: usize, payer: Payer) -> usize {
+        let worth = |chunk: &Chunk| {
+            let is_new = chunk.vain == 0 || chunk.holes.abs_diff(chunk.vain) > chunk.vain >> 4;
+            is_new || chunk.dear && payer == Payer::Asker
+        };
         self.chunks.get(number).filter(|chunk| worth(chunk)).map_or(0, |chunk| chunk.score as usize)
     }
 
     /// Refreshes all chunks and chooses up to `most` of them, those with the best scores; how many. O(huge frames).
-    pub(crate) fn choose<A: FrameAllocator>(&mut self, most: usize, allocator: &A) -> usize {
+    pub(crate) fn choose<A: FrameAllocator>(
+        &mut self,
+        most: usize,
+        payer: Payer,
+        allocator: &A,
+    ) -> usize {
+        let score = |index: &Self, number| index.score_for(number, payer);
         self.chunks.iter_mut().for_each(|chunk| chunk.chosen = false);
         let mut number = 0;
         while let Some(next) = self.chunks.get(number).map(|chunk| chunk.next as usize) {
@@ -201,18 +224,19 @@ impl<'m> Index<'m> {
             let open = self
                 .numbers()
                 .filter(|&number| !self.chunks.get(number).is_some_and(|one| one.chosen));
-            let best =
-                open.max_by_key(|&number| self.score(number)).filter(|&best| self.score(best) > 0);
+            let best = open.max_by_key(|&number| score(self, number));
+            let best = best.filter(|&best| score(self, best) > 0);
             let Some(chunk) = best.and_then(|best| self.chunks.get_mut(best)) else { return found };
             chunk.chosen = true;
         }
         most
     }
 
-    /// The chosen chunks were compacted, in vain or not.
-    pub(crate) fn tried(&mut self, in_vain: bool) {
+    /// The chosen chunks were compacted, in vain or not; were some huge frames passed over for their price?
+    pub(crate) fn tried(&mut self, in_vain: bool, dear: bool) {
         for chunk in self.chunks.iter_mut().filter(|chunk| chunk.chosen) {
             chunk.vain = if in_vain { chunk.holes } else { 0 };
+            chunk.dear = dear;
         }
     }
 }

@@ -42,6 +42,8 @@ pub struct Report {
     pub pinned: usize,
     /// Huge frames given up because of a frame that was found not to move; not those for which room was short.
     pub blocked: usize,
+    /// Huge frames passed over, as to empty them would have cost more than it may ([`Setup::price`](crate::Setup::price)).
+    pub dear: usize,
     /// Huge frames that somebody else had isolated.
     pub taken: usize,
     /// Frames in use whose owner said before a move that they are being freed, and blocks that it freed during their move.
@@ -61,6 +63,7 @@ impl Report {
         self.fewest += other.fewest;
         self.pinned += other.pinned;
         self.blocked += other.blocked;
+        self.dear += other.dear;
         self.taken += other.taken;
         self.gone += other.gone;
         self.failed += other.failed;

@@ -26,7 +26,14 @@ fn parts(zone: &Zone) -> Vec<Range<HugeId>> {
 }
 
 fn settings() -> Settings {
-    Settings { rest: 100, longest_rest: 1000, moves: 0, interval: 10, ..Settings::new(COMPACT) }
+    Settings {
+        gain: 0,
+        rest: 100,
+        longest_rest: 1000,
+        moves: 0,
+        interval: 10,
+        ..Settings::new(COMPACT)
+    }
 }
 
 fn fmfi(zone: &Zone) -> i32 {
@@ -42,8 +49,12 @@ struct Rig<'a> {
 
 impl<'a> Rig<'a> {
     fn step(&mut self, zone: &Zone, owner: &mut Owner) -> Event {
-        let stats = || Fmfi::of::<Base4K>(&zone.stats());
-        self.daemon.step(self.now, &**zone, owner, self.asks, stats)
+        self.step_as(Fmfi::of::<Base4K>(&zone.stats()), zone, owner)
+    }
+
+    /// A step that is told this of the free memory.
+    fn step_as(&mut self, fmfi: Fmfi, zone: &Zone, owner: &mut Owner) -> Event {
+        self.daemon.step(self.now, &**zone, owner, self.asks, || fmfi)
     }
 
     /// Steps until it has nothing to do; the events, but for the steps of compaction.
@@ -85,24 +96,71 @@ fn it_starts_above_the_threshold_and_stops_below() {
     owner.check_all(&zone);
     // 24 single frames, and six huge ones: 1 - (3096 / 512) / 30.
     assert_eq!(fmfi(&zone), 799);
-    // It is above still, but there is nothing to gain.
+    // It is above still, but there is nothing to win.
+    rig.now = 100;
+    assert_eq!(rig.until_idle(&zone, &mut owner), [Event::Below(799)]);
+
+    let (zone, mut owner) = filled(&[500, 400, 40, 60, 0, 0, 0, 0], 1);
+    // As in a zone with so many more free huge frames.
+    let told = Fmfi::of_counts::<Base4K>(1600 * HUGE + 520, 1600);
+    rig!(low, zone, Settings { threshold: 10, ..settings() }, 3);
+    assert_eq!(low.daemon.settings().threshold, 200);
+    let index = told.index(Order(9));
+    assert_eq!((index, told.winnable::<Base4K>()), (245, 1));
+    assert_eq!(low.step_as(told, &zone, &mut owner), Event::Started { index, regions: 1 });
+    low.daemon.cancel(&*zone, low.asks);
+    rig!(high, zone, settings(), 3);
+    assert_eq!(high.step_as(told, &zone, &mut owner), Event::Below(index));
+    assert_eq!(high.step_as(told, &zone, &mut owner), Event::Resting(100));
+    owner.check_all(&zone);
+}
+
+#[test]
+fn where_little_can_be_won_it_rests() {
+    assert_eq!(Settings::default().gain, 50);
+    // Ten of 100 free huge frames' worth lie in pieces.
+    let mut used = vec![0; 110];
+    used[..20].fill(256);
+    let (zone, mut owner) = filled(&used, 1);
+    let at = Fmfi::of::<Base4K>(&zone.stats());
+    assert_eq!((at.winnable::<Base4K>(), at.free_huge, at.index(Order(9)) > 900), (10, 90, true));
+    rig!(rests, zone, Settings { gain: 100, ..settings() }, 7);
+    assert!(matches!(rests.step(&zone, &mut owner), Event::Below(_)));
+    rig!(works, zone, Settings { gain: 99, ..settings() }, 7);
+    let events = works.until_idle(&zone, &mut owner);
+    // One is enough to be as far: nine of 100.
+    assert!(
+        matches!(events[..], [Event::Started { .. }, Event::Finished(report)] if report.won == 1),
+        "{events:?}"
+    );
+    works.now = 100;
+    assert!(matches!(works.step(&zone, &mut owner), Event::Below(_)));
+    // Who asks is served all the same.
+    works.asks.ask(3);
+    let events = works.until_idle(&zone, &mut owner);
+    assert!(matches!(events[1], Event::Finished(report) if report.won == 3), "{events:?}");
+    owner.check_all(&zone);
+}
+
+#[test]
+fn what_nobody_asked_for_has_its_price() {
+    let (zone, mut owner) = filled(&[500, 40, 300, 400, 300, 300, 300, 300], 1);
+    rig!(rig, zone, Settings { price: 40, ..settings() }, 3);
+    let events = rig.until_idle(&zone, &mut owner);
+    let Event::Finished(report) = events[1] else { panic!("{events:?}") };
+    assert_eq!((report.won, report.moves, report.dear), (1, 40, 7));
     rig.now = 100;
     let events = rig.until_idle(&zone, &mut owner);
     assert!(
-        matches!(events[..], [Event::Started { .. }, Event::Finished(report)] if report.moves == 0)
+        matches!(events[1], Event::Finished(report) if (report.won, report.moves) == (0, 0)),
+        "{events:?}"
     );
-
-    let mut used = [0; 97];
-    used[5] = 480;
-    let (zone, mut owner) = filled(&used, 1);
-    assert_eq!(fmfi(&zone), 250);
-    rig!(low, zone, Settings { threshold: 10, ..settings() }, 3);
-    assert_eq!(low.daemon.settings().threshold, 200);
-    assert_eq!(low.step(&zone, &mut owner), Event::Started { index: 250, regions: 1 });
-    low.daemon.cancel(&*zone, low.asks);
-    rig!(high, zone, settings(), 3);
-    assert_eq!(high.step(&zone, &mut owner), Event::Below(250));
-    assert_eq!(high.step(&zone, &mut owner), Event::Resting(100));
+    // Who asks pays what it costs.
+    rig.now = 200;
+    rig.asks.ask(1);
+    let events = rig.until_idle(&zone, &mut owner);
+    let Event::Finished(report) = events[1] else { panic!("{events:?}") };
+    assert_eq!((report.won, report.moves, report.dear), (1, 300, 0));
     owner.check_all(&zone);
 }
 
@@ -135,11 +193,11 @@ fn it_rests_longer_each_time_that_nothing_was_won() {
         if let Event::Resting(until) = rig.step(&zone, &mut owner) {
             rests.push(until - rig.now);
             rig.now = until;
+            // Something changes in the region, or it would not be looked at again.
+            let any = owner.any().unwrap();
+            (0..60).for_each(|_| _ = owner.alloc(&zone, Order(0), true));
+            owner.free(&zone, any);
         }
-        // Something changes in the region, or it would not be looked at again.
-        let any = owner.any().unwrap();
-        (0..30).for_each(|_| _ = owner.alloc(&zone, Order(0), true));
-        owner.free(&zone, any);
     }
     assert_eq!(rests, [100, 200, 400, 800, 1000, 1000]);
     assert_eq!(rig.daemon.counters().all.moves, 0);

@@ -62,7 +62,8 @@ fn history(seed: u64) -> [usize; 3] {
         let mut works: Vec<Compaction> = Vec::new();
         for (slot, memory) in [COMPACT, RIVAL].into_iter().zip(&mut memory) {
             let manner = if owner.random.bool() { Manner::Matching } else { Manner::Fingers };
-            let setup = Setup { target: target(&mut owner), manner, slot, keep: false };
+            let setup =
+                Setup { target: target(&mut owner), manner, slot, keep: false, price: usize::MAX };
             let regions = std::iter::once(zone.zone().huge_range::<Base4K>());
             works.extend(Compaction::plan(setup, memory, &*zone, &mut owner, regions));
         }

@@ -398,7 +398,8 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
 
     /// The slot takes hold of a child of its own tree: the next frees need neither its state nor its
     /// counter, and tell no tree. A call that stops in between has the child's credits in flight, as one
-    /// that allocates may. A tree that nobody has is reserved (reserve-on-free, section 3.2.2).
+    /// that allocates may. A tree that nobody has is reserved (reserve-on-free, section 3.2.2), but for frees into an isolated
+    /// huge frame: who empties it wants nothing of the tree, and would keep it from those who allocate there.
     fn gather(&self, huge: usize, count: usize, polarity: Polarity, slot: Slot) -> bool {
         let tree = huge / G::TREE_HUGE;
         let mut words = self.slot_reservations(slot).iter();
@@ -406,7 +407,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
             return self.hold_freed(word, huge, count, polarity);
         }
         let given = self.give_child(huge, count, Surplus::Refuse);
-        if given && !self.tree(tree).is_reserved() {
+        if given && !self.tree(tree).is_reserved() && !self.lower.is_isolated(huge) {
             self.reserve_for_frees(tree, slot);
         }
         given

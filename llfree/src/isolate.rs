@@ -331,6 +331,29 @@ mod tests {
         assert_eq!((stats.free_huge, stats.isolated_huge, stats.offline_huge), (64, 0, 0));
     }
 
+    #[test]
+    fn who_empties_a_huge_frame_does_not_take_its_tree() {
+        for isolates in [false, true] {
+            let config = ZoneConfig::new(64 * Base4K::HUGE_FRAMES, 2);
+            let zone = Owned::<LLFree<'static, Base4K>>::new(&config, Init::Free).expect("a zone");
+            // Neither free nor full, and nobody's: exact frames reserve nothing.
+            let at = |huge, offset, order| {
+                let frame = zone.frame(huge, offset);
+                zone.alloc(Request::movable(Order(order), Slot(0)).at(frame)).expect("it is free")
+            };
+            (0..8).for_each(|huge| _ = at(huge, 0, 9));
+            let frames: [FrameId; 16] = core::array::from_fn(|offset| at(9, offset, 0));
+            if isolates {
+                zone.isolate(HugeId(9), 1).expect("it is there");
+            }
+            assert!(!zone.tree(0).is_reserved());
+            for frame in frames {
+                zone.free(frame, Order(0), Slot(1)).expect("it is allocated");
+            }
+            assert_eq!(zone.tree(0).is_reserved(), !isolates);
+        }
+    }
+
     /// A zone in which a caller died that had just claimed huge frame 1 as a block.
     fn died_as_it_claimed() -> Owned<LLFree<'static, Base4K>> {
         let config = ZoneConfig::new(64 * Base4K::HUGE_FRAMES, 1);

@@ -48,6 +48,7 @@ symbols! { cold compact:
     into_memory(work: Work) -> &'static mut [Candidate] = work.into_memory();
     show_plan_error(error: &PlanError, f: &mut Formatter<'_>) -> Fmt = Display::fmt(error, f);
     fmfi(stats: &Stats) -> Fmfi = Fmfi::of::<Base4K>(stats);
+    winnable(fmfi: Fmfi) -> usize = fmfi.winnable::<Base4K>();
     fmfi_index(fmfi: Fmfi, order: Order) -> i32 = fmfi.index(order);
     chunks_for(parts: &[Range<HugeId>], shift: u32) -> usize = Index::chunks_for(parts, shift);
     index(

@@ -14,8 +14,8 @@
 use std::sync::atomic::AtomicBool;
 
 use woodlot_compact::{
-    Asks, Block, Candidate, Chunk, Compaction, Counters, Daemon, Event, Index, Lookup, Manner,
-    Refusal, Relocate, Report, Settings, Setup, Step, Target,
+    Asks, Block, Candidate, Chunk, Compaction, Counters, Daemon, Event, Index, Lookup, Refusal,
+    Relocate, Report, Settings, Setup, Step, Target,
 };
 use woodlot_frame::{Base4K, FrameAllocator, FrameId, HugeId};
 
@@ -102,7 +102,7 @@ impl Frames {
         let zone = self.own_zone()?;
         let all = zone.zone().huge_range::<Base4K>();
         let mut memory = vec![Candidate::EMPTY; all.end.0 - all.start.0];
-        let setup = Setup { target, manner: Manner::Matching, slot: self.slot(), keep: false };
+        let setup = Setup { target, ..Setup::huge(0, self.slot()) };
         let mut mover = Mover::new(self);
         self.take_back();
         let regions = std::iter::once(all);

@@ -138,7 +138,7 @@ impl World {
                 fails: [0, 5][random.usize(..2)],
             };
             let mut memory = [Candidate::EMPTY; 8];
-            let setup = Setup { target, manner, slot, keep: false };
+            let setup = Setup { target, manner, slot, keep: false, price: usize::MAX };
             let regions = std::iter::once(all.clone());
             let Ok(mut work) = Compaction::plan(setup, &mut memory, &self.zone, &mut side, regions)
             else {

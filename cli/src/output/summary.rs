@@ -51,13 +51,14 @@ fn describe_run(report: &Report) -> String {
         let _ = writeln!(text, "    failed in Linux: {failed}, {of_which}");
     }
     if let Some(compacted) = &report.compacted {
-        let Compacted { work, runs } = compacted;
+        let Compacted { work, runs, in_vain } = compacted;
         let _ = writeln!(
             text,
-            "    daemon: {} huge frames won in {} runs by {} moves, {:.2} times the fewest; \
+            "    daemon: {} huge frames won in {} runs, {} of them in vain, by {} moves, {:.2} times the fewest; \
              {} huge frames with frames that do not move passed over, {} given up",
             grouped(work.won),
             grouped(*runs),
+            grouped(*in_vain),
             grouped(work.moves),
             compacted.over_fewest(),
             grouped(work.pinned),

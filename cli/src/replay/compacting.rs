@@ -75,16 +75,17 @@ pub fn replay<A: Construct + FrameAllocator<Geometry = Base4K>>(
         worker.possible(zones);
     }
     let mut work = Work::default();
-    let mut runs = 0;
+    let (mut runs, mut in_vain) = (0, 0);
     for (daemon, zone) in daemons.iter_mut().zip(zones.each()) {
         daemon.cancel(&**zone, &asks);
         work.add(&daemon.counters().all);
         runs += daemon.counters().runs;
+        in_vain += daemon.counters().in_vain;
     }
     let Worker { ledger, mut report, .. } = worker;
     report.checks.overlapping_frames += ledger.overlapping;
     report.seconds = started.elapsed().as_secs_f64();
-    report.compacted = Some(Compacted { work, runs });
+    report.compacted = Some(Compacted { work, runs, in_vain });
     check_end(zones, &ledger.owned, &mut report.checks);
     Ok(report)
 }

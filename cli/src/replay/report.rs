@@ -116,6 +116,8 @@ pub struct Compacted {
     pub work: woodlot_compact::Report,
     /// How many.
     pub runs: usize,
+    /// How many of them won nothing.
+    pub in_vain: usize,
 }
 
 impl Compacted {

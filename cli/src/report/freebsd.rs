@@ -20,7 +20,7 @@ use woodlot_llfree::LLFree;
 use woodlot_rivals::LinuxBuddy;
 use woodlot_trace::{Trace, shipped};
 
-use crate::replay::{Options, Plan, Report, ZoneLayout, replay};
+use crate::replay::{Compacted, Options, Plan, Report, ZoneLayout, replay};
 
 /// How much of it.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +40,17 @@ pub struct Built {
     pub free_frames: usize,
 }
 
+/// The runs of a daemon.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Runs {
+    /// Huge frames that it has emptied: also those that others broke again.
+    pub won: usize,
+    /// How many.
+    pub all: usize,
+    /// How many of them won nothing.
+    pub in_vain: usize,
+}
+
 /// Builds in a row.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Builds {
@@ -55,6 +66,9 @@ pub struct Builds {
     pub possible: Vec<usize>,
     /// Frames that the daemon has moved in all builds.
     pub moves: usize,
+    /// What it won by that. Reports of older versions do not say.
+    #[serde(default)]
+    pub runs: Option<Runs>,
     /// Memory of the machine of the trace.
     pub frames: usize,
 }
@@ -195,6 +209,11 @@ fn builds(times: usize) -> Result<Builds, Failure> {
         buddy: built(&buddy),
         possible: with.rows.iter().filter_map(|row| row.possible).collect(),
         moves: with.compacted.map_or(0, |compacted| compacted.work.moves),
+        runs: with.compacted.map(|Compacted { work, runs, in_vain }| Runs {
+            won: work.won,
+            all: runs,
+            in_vain,
+        }),
         frames: again.frames(),
     })
 }

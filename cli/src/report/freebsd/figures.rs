@@ -3,7 +3,7 @@
 use woodlot_bench::chart::{Axis, Look, Panel, Point, Series, Shape};
 use woodlot_bench::statistics::Summary;
 
-use super::{Builds, Built, Freebsd, Stacks, Wired, Wiring};
+use super::{Builds, Built, Freebsd, Runs, Stacks, Wired, Wiring};
 use crate::report::beside::beside;
 use crate::report::papers;
 use crate::report::section::{Section, Table};
@@ -80,6 +80,15 @@ fn sum_of(some: &[Built], others: &[Built]) -> Vec<i64> {
     more.collect()
 }
 
+/// What the daemon won by its moves, which is more than is left of it.
+fn runs(Runs { won, all, in_vain }: Runs) -> String {
+    let [won, all, in_vain] = [won, all, in_vain].map(count);
+    format!(
+        ", and won {won} huge frames in {all} runs, of which {in_vain} were in vain; it begins none where less than a twentieth \
+         of the free memory could be won"
+    )
+}
+
 fn in_a_row(builds: &Builds) -> Section {
     let looks = [Look::of(0), Look::of(2), Look::of(1), Look::of(3)];
     let names = [
@@ -135,8 +144,9 @@ fn in_a_row(builds: &Builds) -> Section {
             "The build of table I again and again on the same LLFree: between two builds, what one left is freed, and what \
              it took out of caches is allocated again. Free huge frames at the end of each build, before that, with a daemon \
              that compacts and without, and the sum of the difference. Frames that the trace says can move may move, the \
-             others not. The daemon moved {} frames. Nothing is timed. The vertical axes do not begin at zero.",
-            count(builds.moves)
+             others not. The daemon moved {} frames{}. Nothing is timed. The vertical axes do not begin at zero.",
+            count(builds.moves),
+            builds.runs.map_or(String::new(), runs)
         ),
         legend: names
             .into_iter()
