@@ -125,6 +125,12 @@ pub(crate) const fn taken_rows(states: u64) -> u64 {
     states & !(states >> 1) & EACH
 }
 
+/// Is every row free or taken, and nothing else said?
+#[inline(always)]
+pub(crate) const fn is_closed<G: Rows>(states: u64) -> bool {
+    states & (EACH << 1) == 0 && states & !Part::whole::<G>().mask() == 0
+}
+
 /// The lower bits of the states of the rows that are open.
 #[inline(always)]
 pub(crate) const fn open_rows(states: u64) -> u64 {

@@ -97,27 +97,41 @@ impl<G: Geometry> OneWrite<'_, G> {
     fn alloc_bits(&self, order: u32, line: Line<'_>) -> Result<FrameId, AllocError> {
         let row = line.row(order);
         let Some(at) = self.take_at_once(row, order) else {
-            return self.alloc_bits_anywhere(order, line);
+            // Compiled for single frames, too.
+            return if order == 0 {
+                self.alloc_frame_elsewhere(line)
+            } else {
+                self.alloc_bits_elsewhere(order, line)
+            };
         };
         line.count(-(1 << order));
         Ok(self.frame((row << G::ROW_ORDER) + at))
     }
 
     /// The same where the slot's row has none, or another call has changed it.
-    #[cold]
     #[inline(never)]
-    fn alloc_bits_anywhere(&self, order: u32, line: Line<'_>) -> Result<FrameId, AllocError> {
+    fn alloc_frame_elsewhere(&self, line: Line<'_>) -> Result<FrameId, AllocError> {
+        self.alloc_elsewhere(0, line)
+    }
+
+    #[inline(never)]
+    fn alloc_bits_elsewhere(&self, order: u32, line: Line<'_>) -> Result<FrameId, AllocError> {
+        self.alloc_elsewhere(order, line)
+    }
+
+    #[inline(always)]
+    fn alloc_elsewhere(&self, order: u32, line: Line<'_>) -> Result<FrameId, AllocError> {
         let row = line.row(order);
-        let here = self.take_in_row(row, order).map(|at| (row, at));
-        let found = here.or_else(|| match order {
-            // Compiled for single frames, too.
-            0 => self.find_bits(0, line),
-            order => self.find_bits(order, line),
-        });
-        let (row, at) = found.ok_or(AllocError::OutOfMemory)?;
-        line.set_row(order, row);
+        let found = if let Some(at) = self.take_in_row(row, order) {
+            (row, at)
+        } else if let Some(found) = self.fill_again(order, line) {
+            found
+        } else {
+            self.find_bits(order, line).ok_or(AllocError::OutOfMemory)?
+        };
+        line.set_row(order, found.0);
         line.count(-(1 << order));
-        Ok(self.frame((row << G::ROW_ORDER) + at))
+        Ok(self.frame((found.0 << G::ROW_ORDER) + found.1))
     }
 
     /// A block of `order`, at least a row's.

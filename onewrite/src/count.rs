@@ -38,13 +38,34 @@ impl<G: Geometry> OneWrite<'_, G> {
         open.fold(free, |free, row| free + self.bits(row).count_ones() as usize)
     }
 
-    /// The same quickly where most rows are used up; what it says of rows that are just opened or closed may be wrong.
-    #[inline]
-    pub(crate) fn free_about(&self, child: usize, states: u64) -> usize {
+    /// How many frames are free of the child of a row, if there is such a row; wrong for rows that are just opened or closed. Quick
+    /// where no other row is in use in part.
+    #[inline(always)]
+    pub(crate) fn free_beside(&self, row: usize) -> Option<usize> {
+        let child = row / G::ROWS;
+        let rows = self.rows.get(child * G::ROWS..(child + 1) * G::ROWS)?;
+        let (mut any, mut sum) = (0, 0u64);
+        for word in rows {
+            let bits = load(Some(word));
+            any |= bits;
+            sum = sum.wrapping_add(bits);
+        }
+        let states = self.states(child);
+        Some(match any & any.wrapping_sub(1) {
+            0 if any == sum && child::free_rows::<G>(states) == 0 => usize::from(any != 0),
+            _ => self.free_counted(child, states),
+        })
+    }
+
+    /// How many frames of a child are free whose rows are in these states; wrong for rows that are just opened or closed.
+    #[inline(never)]
+    pub(crate) fn free_counted(&self, child: usize, states: u64) -> usize {
         let rows = self.rows.get(child * G::ROWS..(child + 1) * G::ROWS).unwrap_or_default();
-        let ones = |bits: u64| if bits == 0 { 0 } else { bits.count_ones() as usize };
-        let free = ones(child::free_rows::<G>(states)) << G::ROW_ORDER;
-        rows.iter().fold(free, |free, word| free + ones(load(Some(word))))
+        let free = (child::free_rows::<G>(states).count_ones() as usize) << G::ROW_ORDER;
+        rows.iter().fold(free, |free, word| match load(Some(word)) {
+            0 => free,
+            bits => free + bits.count_ones() as usize,
+        })
     }
 
     /// The open rows of a child.

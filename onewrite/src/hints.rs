@@ -52,8 +52,12 @@ impl<G: Geometry> OneWrite<'_, G> {
     #[inline(always)]
     pub(crate) fn has_to_tell(&self, row: usize, bits: u64) -> bool {
         let child = row / G::ROWS;
-        let whole = || self.tree(child / G::TREE) & Self::orders_from(G::ROW_ORDER) != 0;
-        self.hint(child) != 0 || bits == G::ALL && whole()
+        let hint = self.hint(child);
+        if bits == G::ALL {
+            return hint != 0 || self.tree(child / G::TREE) & Self::orders_from(G::ROW_ORDER) != 0;
+        }
+        // Where no two frames are free beside each other, only single frames are to be had.
+        hint != 0 && (hint & 1 != 0 || row::blocks(bits, 1) != 0)
     }
 
     /// Then takes it back.

@@ -89,12 +89,20 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// Writes every word. Nobody else uses the zone yet. Returns how many frames are free.
     pub(crate) fn start(&self, init: Init) -> usize {
         let mut free = 0;
-        for child in 0..self.children.len() {
+        for (child, rows) in self.rows.chunks_exact(G::ROWS).enumerate() {
             let said = match init {
                 Init::Free => Part::whole::<G>().all(FREE),
                 Init::Allocated => Part::whole::<G>().all(TAKEN),
                 Init::Recover => self.children.get(child).map_or(0, |word| word.load(Relaxed)),
             };
+            let first = child << G::HUGE_ORDER;
+            let inside = first >= self.ground.start && first + G::HUGE_FRAMES <= self.ground.end;
+            if inside && child::is_closed::<G>(said) {
+                rows.iter().for_each(|row| clear(row, init));
+                set(self.children, child, said);
+                free += (child::free_rows::<G>(said).count_ones() as usize) << G::ROW_ORDER;
+                continue;
+            }
             let whole = Ground::rows::<G>(child).all(|row| self.ground.inside::<G>(row) == G::ALL);
             let offline = whole && Part::whole::<G>().is(said, OFFLINE);
             let mut states = 0;
@@ -133,7 +141,16 @@ impl<G: Geometry> OneWrite<'_, G> {
     }
 }
 
+/// Makes the bits of a closed row 0; a recovery leaves those alone that are, as nearly all of them.
+#[inline(always)]
+fn clear(row: &AtomicU64, init: Init) {
+    if init != Init::Recover || row.load(Relaxed) != 0 {
+        row.store(0, Relaxed);
+    }
+}
+
 /// Writes a word of a zone that nobody else uses yet.
+#[inline(always)]
 fn set(words: &[AtomicU64], index: usize, value: u64) {
     words.get(index).into_iter().for_each(|word| word.store(value, Relaxed));
 }

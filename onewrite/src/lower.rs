@@ -81,7 +81,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     }
 
     /// The same whatever others change.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take_in_row(&self, row: usize, order: u32) -> Option<usize> {
         let word = self.rows.get(row)?;
         let mut bits = load(Some(word));

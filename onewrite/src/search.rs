@@ -60,17 +60,33 @@ struct Seen {
 impl<G: Geometry> OneWrite<'_, G> {
     // ---- Below a row's order ----
 
-    /// A block of `order`, below a row's, that the slot's row does not have: the row, and where in it.
-    #[inline]
+    /// A block of `order`, below a row's, from the row into which the slot has freed last, if its child is full otherwise, and the
+    /// slot has no target: the row, and where in it.
+    #[inline(always)]
+    pub(crate) fn fill_again(&self, order: u32, line: Line<'_>) -> Option<(usize, usize)> {
+        if line.target(order) != NONE {
+            return None;
+        }
+        let row = line.newest()?;
+        if self.free_beside(row)? > Self::full(order) {
+            return None;
+        }
+        line.forget_newest();
+        let at = self.take_in_row(row, order)?;
+        Some((row, at))
+    }
+
+    /// A block of `order`, below a row's, that neither the slot's row has nor [`fill_again`](Self::fill_again) finds.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn find_bits(&self, order: u32, line: Line<'_>) -> Option<(usize, usize)> {
         self.take_in_target(order, line)
-            .or_else(|| self.take_in_fullest(order, line))
+            .or_else(|| self.take_around(order, line))
             .or_else(|| self.take_in_trees(order, line))
             .or_else(|| self.take_anywhere(order))
     }
 
     /// From the slot's target, which it forgets if nothing is left.
-    #[inline]
     fn take_in_target(&self, order: u32, line: Line<'_>) -> Option<(usize, usize)> {
         let target = line.target(order);
         if target == NONE {
@@ -80,39 +96,16 @@ impl<G: Geometry> OneWrite<'_, G> {
         if found.is_none() {
             line.set_target(order, NONE);
         }
-        found
+        found.or_else(|| self.fill_again(order, line))
     }
 
-    /// From the row into which the slot has freed last, if its child is full otherwise; or else from the fullest that there is.
-    #[inline]
-    fn take_in_fullest(&self, order: u32, line: Line<'_>) -> Option<(usize, usize)> {
-        let lately = line.newest().filter(|&row| row < self.rows.len());
-        let lately = lately.map(|row| {
-            let child = row / G::ROWS;
-            (row, self.free_about(child, self.states(child)))
-        });
-        if let Some((row, free)) = lately {
-            line.forget_newest();
-            if free <= Self::full(order)
-                && let Some(at) = self.take_in_row(row, order)
-            {
-                return Some((row, at));
-            }
-        }
-        self.take_around(order, line, lately)
-    }
-
-    /// From the fullest of the next few children, which is the slot's target from now on; or from a row of another child, if so
-    /// many frames of that are free, and these are fewer.
-    #[inline(never)]
-    fn take_around(
-        &self,
-        order: u32,
-        line: Line<'_>,
-        lately: Option<(usize, usize)>,
-    ) -> Option<(usize, usize)> {
+    /// From the fullest of the next few children, which is the slot's target from now on; or from the row into which the slot has
+    /// freed last, if its child is as full.
+    fn take_around(&self, order: u32, line: Line<'_>) -> Option<(usize, usize)> {
+        let lately = line.newest().and_then(|row| Some((row, self.free_beside(row)?)));
+        line.forget_newest();
         let seen = self.look_around(order, line, |child, states| {
-            let free = self.free_about(child, states);
+            let free = self.free_counted(child, states);
             let has = free >> order != 0
                 && (order == 0
                     || child::free_rows::<G>(states) != 0

@@ -153,15 +153,18 @@ impl Line<'_> {
         self.get(ROW + usize::from(order > 0))
     }
 
+    #[inline(always)]
     pub(crate) fn set_row(self, order: u32, row: usize) {
         self.set(ROW + usize::from(order > 0), row);
     }
 
     /// The target for blocks of `order`.
+    #[inline(always)]
     pub(crate) fn target(self, order: u32) -> usize {
         self.get(TARGET + usize::from(order > 0))
     }
 
+    #[inline(always)]
     pub(crate) fn set_target(self, order: u32, child: usize) {
         self.set(TARGET + usize::from(order > 0), child);
     }
@@ -188,16 +191,19 @@ impl Line<'_> {
     }
 
     /// The row into which the slot has freed last, but for those that are forgotten.
+    #[inline(always)]
     pub(crate) fn newest(self) -> Option<usize> {
         Some(self.get(NEWEST)).filter(|&row| row != NONE)
     }
 
     /// Forgets it.
+    #[inline(always)]
     pub(crate) fn forget_newest(self) {
-        let last = self.get(LAST).min(BEFORE - 1);
-        self.set(NEWEST, self.get(LATELY + last));
-        self.set(LATELY + last, NONE);
-        self.set(LAST, last.checked_sub(1).unwrap_or(BEFORE - 1));
+        let last = self.get(LAST);
+        let Some(before) = self.0.get(LATELY + last) else { return };
+        self.set(NEWEST, before.load(Relaxed) as usize);
+        before.store(NONE as u64, Relaxed);
+        self.set(LAST, if last == 0 { BEFORE - 1 } else { last - 1 });
     }
 }
 
