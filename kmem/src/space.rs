@@ -7,11 +7,20 @@ use woodlot_frame::FrameId;
 
 /// The frames could not be mapped: there is no memory for a page table, say.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct NotMapped;
+pub enum NotMapped {
+    /// None of them is mapped. They are the caller's as before.
+    Undone,
+    /// Some of them may be mapped, and that could not be ended. The caller must not give the frames to anybody else, nor use
+    /// the addresses again.
+    Stuck,
+}
 
 impl fmt::Display for NotMapped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the frames could not be mapped")
+        f.write_str(match self {
+            NotMapped::Undone => "the frames could not be mapped",
+            NotMapped::Stuck => "the frames could not be mapped, and some of them stay mapped",
+        })
     }
 }
 
@@ -43,7 +52,7 @@ pub unsafe trait AddressSpace: Sync {
     /// Maps frames, which have any contents, at `first`, a multiple of 4096, and behind. Nothing is mapped there.
     ///
     /// # Errors
-    /// They could not be mapped, and none of them is.
+    /// They could not be mapped: [`NotMapped`] says what became of them.
     fn map(&self, first: NonNull<u8>, frames: &[FrameId]) -> Result<(), NotMapped>;
 
     /// Ends the mapping of as many pages as `frames` has places, and writes there which frames they were.

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! 1. Every page in use and every page of descriptors has a frame. No page of a free span has one. A page whose mapping
-//!    the address space does not end is *stuck*: it keeps its frame, and is nobody's for ever, with the span that it is of.
+//!    the address space does not end is *stuck*: it keeps its frame, and is nobody's for ever. Of descriptors that are stuck
+//!    the addresses of the whole vmblk are lost.
 //! 2. A vmblk whose data pages are all free goes back to the range, and the frames of its descriptors to the zone.
 //! 3. Whoever has a page of a vmblk keeps it there, and whoever has the lock. A free of an address in a vmblk of which the
 //!    caller has no block may come when its descriptors are unmapped already, and fault: see [`Pages::hold`].
@@ -20,6 +21,7 @@
 //! *Progress*: a page is mapped and unmapped in as many steps as [`AddressSpace`] and the zone take. A new vmblk takes as
 //! many steps as the dope vector has words.
 
+use core::ops::Range;
 use core::ptr::NonNull;
 
 use woodlot_frame::{FrameAllocator, FrameId};
@@ -31,7 +33,7 @@ use crate::lock::{Lock, Taken};
 use crate::page::{Descriptor, PageId};
 use crate::pages::{NoPages, Pages};
 use crate::size::PAGE;
-use crate::space::{AddressSpace, StillMapped};
+use crate::space::{AddressSpace, NotMapped, StillMapped};
 use crate::span::{Span, Spans};
 
 /// Pages of a range of addresses, to which frames of a zone are mapped.
@@ -65,19 +67,15 @@ pub struct VmblkStats {
     pub free: usize,
     /// Pages of descriptors.
     pub descriptor_pages: usize,
-    /// Pages of spans and descriptors, lost together with what is mapped there, whose mapping
-    /// [the address space](AddressSpace::unmap) could not end. Those of spans count among `pages` while their vmblk is there.
+    /// Pages of spans and descriptors that keep a frame for ever, as [the address space](AddressSpace) could not end their
+    /// mapping: so many frames are lost. Those of spans count among `pages`. With pages of descriptors the addresses of
+    /// their vmblk are lost, which count nowhere.
     pub stuck: usize,
 }
 
-/// What is left of pages to which no frames could be mapped.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Left {
-    /// None of them has a frame.
-    Nothing,
-    /// Some have frames, which the address space does not let go.
-    Frames,
-}
+/// Pages to which no frames could be mapped, or from which they could not be taken: which of them have frames all the same,
+/// counted from the first page. These are stuck.
+type Stuck = Range<usize>;
 
 // SAFETY: the zone and the address space may be shared, descriptors and the dope vector are atomics, and the base is an
 // address.
@@ -173,14 +171,19 @@ impl<'a, A: FrameAllocator, M: AddressSpace> Vmblks<'a, A, M> {
             // SAFETY: the vmblk has no pages in use, and whoever reads the dope vector finds it no more.
             match unsafe { self.unmap(vmblk.start(), vmblk.descriptor_pages(), cpu) } {
                 Ok(()) => self.dopes.clear(vmblk),
-                Err(StillMapped) => inside.stats.stuck += vmblk.descriptor_pages(),
+                Err(stuck) => inside.stats.stuck += stuck.len(),
             }
         }
     }
 
-    /// Counts pages that keep their frames, and are nobody's.
-    fn stick(&self, pages: usize) {
-        self.lock().stats.stuck += pages;
+    /// Makes pages free, but for those that keep their frames: they are nobody's.
+    fn put_but(&self, span: Span, stuck: &Stuck, cpu: usize) {
+        self.lock().stats.stuck += stuck.len();
+        for free in [0..stuck.start, stuck.end..span.pages] {
+            if !free.is_empty() {
+                self.put(Span { first: span.first.plus(free.start), pages: free.len() }, cpu);
+            }
+        }
     }
 
     /// Makes a vmblk that has room for so many pages.
@@ -196,10 +199,10 @@ impl<'a, A: FrameAllocator, M: AddressSpace> Vmblks<'a, A, M> {
             address & (align - 1) == 0
         };
         let vmblk = self.dopes.room(shape, is_right).ok_or(NoPages)?;
-        if let Err(left) = self.map(vmblk.start(), vmblk.descriptor_pages(), cpu) {
-            if left == Left::Frames {
+        if let Err(stuck) = self.map(vmblk.start(), vmblk.descriptor_pages(), cpu) {
+            if !stuck.is_empty() {
                 self.dopes.lose(vmblk);
-                stats.stuck += vmblk.descriptor_pages();
+                stats.stuck += stuck.len();
             }
             return Err(NoPages);
         }
@@ -209,16 +212,17 @@ impl<'a, A: FrameAllocator, M: AddressSpace> Vmblks<'a, A, M> {
         Ok(vmblk)
     }
 
-    /// Maps frames to pages that have none: to all of them, or to none.
-    fn map(&self, first: PageId, count: usize, cpu: usize) -> Result<(), Left> {
+    /// Maps frames to pages that have none: to all of them, or to those only that are stuck.
+    fn map(&self, first: PageId, count: usize, cpu: usize) -> Result<(), Stuck> {
         let mut mapped = 0;
         while mapped < count {
             match self.map_some(first.plus(mapped), count - mapped, cpu) {
                 Ok(some) => mapped += some,
-                Err(NoPages) => {
+                Err(behind) => {
                     // SAFETY: these were mapped before, and nobody has heard of them.
                     let unmapped = unsafe { self.unmap(first, mapped, cpu) };
-                    return Err(if unmapped.is_ok() { Left::Nothing } else { Left::Frames });
+                    let from = unmapped.map_or_else(|stuck| stuck.start, |()| mapped);
+                    return Err(from..mapped + behind);
                 }
             }
         }
@@ -226,33 +230,38 @@ impl<'a, A: FrameAllocator, M: AddressSpace> Vmblks<'a, A, M> {
     }
 
     /// Maps frames to up to so many pages. Returns to how many; at least to one.
-    fn map_some(&self, first: PageId, count: usize, cpu: usize) -> Result<usize, NoPages> {
+    ///
+    /// # Errors
+    /// None can be used; so many are stuck.
+    fn map_some(&self, first: PageId, count: usize, cpu: usize) -> Result<usize, usize> {
         let mut room = [FrameId(0); BATCH];
-        let room = room.get_mut(..BATCH.min(count)).ok_or(NoPages)?;
-        let frames = self.frames.take(room, cpu)?;
+        let room = room.get_mut(..BATCH.min(count)).unwrap_or_default();
+        let frames = self.frames.take(room, cpu).map_err(|NoPages| 0_usize)?;
         match self.space.map(self.address(first), frames) {
             Ok(()) => Ok(frames.len()),
-            Err(_) => {
+            Err(NotMapped::Undone) => {
                 self.frames.give(frames, cpu);
-                Err(NoPages)
+                Err(0)
             }
+            Err(NotMapped::Stuck) => Err(frames.len()),
         }
     }
 
-    /// Takes the frames from pages, and gives them back; from some of them only, if the address space refuses.
+    /// Takes the frames from pages, and gives them back.
+    ///
+    /// # Errors
+    /// The address space refuses. What is before the pages that are stuck has no frames any more, and there is nothing behind.
     ///
     /// # Safety
     /// All of the pages have frames, and nobody uses them any more.
-    unsafe fn unmap(&self, first: PageId, count: usize, cpu: usize) -> Result<(), StillMapped> {
+    unsafe fn unmap(&self, first: PageId, count: usize, cpu: usize) -> Result<(), Stuck> {
         let mut room = [FrameId(0); BATCH];
-        let mut unmapped = 0;
-        while unmapped < count {
-            let some = BATCH.min(count - unmapped);
-            let frames = room.get_mut(..some).ok_or(StillMapped)?;
+        for from in (0..count).step_by(BATCH) {
+            let frames = room.get_mut(..BATCH.min(count - from)).unwrap_or_default();
             // SAFETY: as the caller says.
-            unsafe { self.space.unmap(self.address(first.plus(unmapped)), frames) }?;
+            unsafe { self.space.unmap(self.address(first.plus(from)), frames) }
+                .map_err(|StillMapped| from..count)?;
             self.frames.give(frames, cpu);
-            unmapped += some;
         }
         Ok(())
     }
@@ -264,18 +273,20 @@ unsafe impl<A: FrameAllocator, M: AddressSpace> Pages for Vmblks<'_, A, M> {
     fn alloc(&self, count: usize, align: usize, cpu: usize) -> Result<PageId, NoPages> {
         let span = self.take(count, align, cpu)?;
         match self.map(span.first, count, cpu) {
-            Ok(()) => return Ok(span.first),
-            Err(Left::Nothing) => self.put(span, cpu),
-            Err(Left::Frames) => self.stick(count),
+            Ok(()) => Ok(span.first),
+            Err(stuck) => {
+                self.put_but(span, &stuck, cpu);
+                Err(NoPages)
+            }
         }
-        Err(NoPages)
     }
 
     unsafe fn free(&self, first: PageId, count: usize, cpu: usize) {
+        let span = Span { first, pages: count };
         // SAFETY: the pages were handed out, and the caller uses them no more.
         match unsafe { self.unmap(first, count, cpu) } {
-            Ok(()) => self.put(Span { first, pages: count }, cpu),
-            Err(StillMapped) => self.stick(count),
+            Ok(()) => self.put(span, cpu),
+            Err(stuck) => self.put_but(span, &stuck, cpu),
         }
     }
 

@@ -25,7 +25,7 @@ use core::ptr::NonNull;
 
 use woodlot_frame::atomics::{AtomicU64, Ordering};
 use woodlot_frame::{Batch, Class, FrameAllocator, FrameId, Geometry, Order, Request, Slot};
-use woodlot_kmem::{AddressSpace, PAGE, StillMapped};
+use woodlot_kmem::{AddressSpace, NotMapped, PAGE, StillMapped};
 
 use crate::bits::Bits;
 use crate::error::{ArenaError, FreeError, StackError};
@@ -133,7 +133,8 @@ impl<'a, A: FrameAllocator, S: AddressSpace> Arena<'a, A, S> {
     ///
     /// # Errors
     /// [`StackError::AllInUse`]: exact where no other call is under way. [`StackError::Frames`] where the zone
-    /// has not even single frames; [`StackError::NotMapped`] where the space refuses.
+    /// has not even single frames; [`StackError::NotMapped`] where the space refuses; [`StackError::Stuck`] where it cannot
+    /// undo what it has mapped.
     ///
     /// # Progress
     /// Lock-free, if zone and space are.
@@ -144,7 +145,9 @@ impl<'a, A: FrameAllocator, S: AddressSpace> Arena<'a, A, S> {
         let word = (stack / 64) as u64;
         let _ = self.hint.compare_exchange(hint, word, Ordering::Relaxed, Ordering::Relaxed);
         if let Err(error) = self.back(stack, slot) {
-            self.release(stack);
+            if error != StackError::Stuck {
+                self.release(stack);
+            }
             return Err(error);
         }
         self.handed_out.insert(stack);
@@ -203,7 +206,8 @@ impl<'a, A: FrameAllocator, S: AddressSpace> Arena<'a, A, S> {
         self.shape.find(offset)
     }
 
-    /// How many stacks are in use; those of slabs that a [`trim`](Self::trim) looks at among them. Linear in the stacks.
+    /// How many stacks are in use; among them those of slabs that a [`trim`](Self::trim) looks at, and those that are
+    /// [stuck](StackError::Stuck). Linear in the stacks.
     pub fn in_use(&self) -> usize {
         self.in_use.count(self.shape.stacks())
     }
@@ -261,15 +265,16 @@ impl<'a, A: FrameAllocator, S: AddressSpace> Arena<'a, A, S> {
             let request = Request::new(Order::BASE, self.class, slot);
             self.zone.alloc_batch(request, Batch::All, frames).map_err(StackError::Frames)?;
         }
-        let mapped = self.space.map(self.bottom(stack), frames);
-        if mapped.is_err() && !whole {
-            self.give(frames, slot);
-        }
-        mapped.map_err(|_| StackError::NotMapped)?;
-        if whole {
-            self.mapped.insert(stack)
-        } else {
-            self.alone.insert(stack)
+        match self.space.map(self.bottom(stack), frames) {
+            Ok(()) if whole => self.mapped.insert(stack),
+            Ok(()) => self.alone.insert(stack),
+            Err(NotMapped::Undone) => {
+                if !whole {
+                    self.give(frames, slot);
+                }
+                return Err(StackError::NotMapped);
+            }
+            Err(NotMapped::Stuck) => return Err(StackError::Stuck),
         }
         Ok(())
     }

@@ -27,7 +27,8 @@ impl fmt::Display for ArenaError {
 
 impl core::error::Error for ArenaError {}
 
-/// Why there is no stack. Nothing is lost then: a huge frame that was got for it stays with the arena.
+/// Why there is no stack. Nothing is lost then, unless it is [`Stuck`](StackError::Stuck): a huge frame that was got for it
+/// stays with the arena.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StackError {
     /// All stacks of the arena are in use.
@@ -36,6 +37,9 @@ pub enum StackError {
     Frames(AllocError),
     /// The address space could not map the frames.
     NotMapped,
+    /// The address space could not map the frames, and some of them stay mapped. The stack is nobody's for ever: it counts as
+    /// one in use. So are its frames: single ones, or a part of a huge frame, which stays with the arena.
+    Stuck,
 }
 
 impl fmt::Display for StackError {
@@ -44,6 +48,9 @@ impl fmt::Display for StackError {
             StackError::AllInUse => f.write_str("all stacks are in use"),
             StackError::Frames(error) => write!(f, "no frames for a stack: {error}"),
             StackError::NotMapped => f.write_str("the frames of a stack could not be mapped"),
+            StackError::Stuck => f.write_str(
+                "the frames of a stack could not be mapped, and some of them stay mapped",
+            ),
         }
     }
 }

@@ -85,14 +85,13 @@ impl FileSpace {
 // SAFETY: the system makes and ends the mappings, and after `mmap` has replaced one no thread reaches the old one.
 unsafe impl AddressSpace for FileSpace {
     fn map(&self, first: NonNull<u8>, frames: &[FrameId]) -> Result<(), NotMapped> {
-        let words = self.words(first, frames.len()).ok_or(NotMapped)?;
+        let words = self.words(first, frames.len()).ok_or(NotMapped::Undone)?;
         let mut done = 0;
         for run in frames.chunk_by(|one, next| one.0 + 1 == next.0) {
             let at = first.as_ptr().wrapping_add(done * PAGE);
             if map(at, run, &self.file).is_err() {
                 let undone = self.end(first, done + run.len());
-                debug_assert!(undone.is_ok(), "it needs no more mappings than there are");
-                return Err(NotMapped);
+                return Err(undone.map_or(NotMapped::Stuck, |()| NotMapped::Undone));
             }
             done += run.len();
         }

@@ -28,8 +28,10 @@ const PAGE: usize = 4096;
 /// A space that says no after so many calls, and counts pages.
 struct Space<'a> {
     file: &'a FileSpace,
-    /// Calls until one is refused.
+    /// Calls of `map` until one is refused.
     calls: AtomicUsize,
+    /// That one maps all frames but the last.
+    sticks: AtomicBool,
     pages: AtomicUsize,
     /// Calls of `unmap` are refused.
     keeps: AtomicBool,
@@ -39,7 +41,11 @@ struct Space<'a> {
 unsafe impl AddressSpace for &Space<'_> {
     fn map(&self, first: NonNull<u8>, frames: &[FrameId]) -> Result<(), NotMapped> {
         if self.calls.fetch_sub(1, Relaxed) == 0 {
-            return Err(NotMapped);
+            let Some((_, some)) = frames.split_last().filter(|_| self.sticks.load(Relaxed)) else {
+                return Err(NotMapped::Undone);
+            };
+            self.map(first, some)?;
+            return Err(NotMapped::Stuck);
         }
         self.pages.fetch_add(frames.len(), Relaxed);
         self.file.map(first, frames)
@@ -76,7 +82,8 @@ impl Parts {
 
     fn space(&self) -> Space<'_> {
         let (calls, pages) = (AtomicUsize::new(usize::MAX), AtomicUsize::new(0));
-        Space { file: &self.file, calls, pages, keeps: AtomicBool::new(false) }
+        let [sticks, keeps] = [false; 2].map(AtomicBool::new);
+        Space { file: &self.file, calls, sticks, pages, keeps }
     }
 
     fn arena<'a>(&'a self, space: &'a Space<'a>) -> Arena<'a, Zone, &'a Space<'a>> {
@@ -235,6 +242,80 @@ fn what_stays_mapped_keeps_its_frames() {
     has((all - 512, 512));
     assert_eq!((arena.trim(Slot(0)), arena.alone()), (1, 0));
     has((all, 0));
+}
+
+/// A space that maps a part of the frames and cannot undo it: the stack and its frames are nobody's.
+#[test]
+fn what_was_mapped_in_part_keeps_its_frames() {
+    let parts = Parts::new(32, 17, 512 + 300);
+    let space = parts.space();
+    let arena = parts.arena(&space);
+    let all = parts.free_frames();
+    space.sticks.store(true, Relaxed);
+    space.calls.store(0, Relaxed);
+    assert_eq!(arena.alloc(Slot(0)), Err(StackError::Stuck));
+    assert_eq!((arena.in_use(), arena.huge_frames()), (1, 1));
+    let stacks = [(); 15].map(|()| arena.alloc(Slot(0)).expect("the others of the slab"));
+    // Sixteen stacks of a slab, and one of single frames, as no other huge frame is free.
+    space.calls.store(0, Relaxed);
+    assert_eq!(arena.alloc(Slot(0)), Err(StackError::Stuck));
+    assert_eq!(arena.alloc(Slot(0)), Err(StackError::AllInUse));
+    stacks.into_iter().for_each(|stack| free(&arena, stack));
+    assert_eq!((arena.trim(Slot(0)), arena.in_use(), arena.huge_frames()), (0, 2, 1));
+    assert_eq!(parts.free_frames(), all - 512 - 32, "what is mapped is nobody's to allocate");
+    assert_eq!(space.pages.load(Relaxed), 512 - 1 + 32 - 1);
+}
+
+/// Has the system refuse these calls to this thread: as calls and, of `mmap`, without a file.
+fn refuse(calls: &[libc::c_long]) {
+    let op = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
+    let load = |offset| op((libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16, 0, 0, offset);
+    let skip = |k, jt, jf| op((libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16, jt, jf, k);
+    let end = |k| op((libc::BPF_RET | libc::BPF_K) as u16, 0, 0, k);
+    // The low halves of the call's number and of its fifth argument, the file of `mmap`.
+    let (number, file) = (0, 16 + 4 * 8);
+    let no = libc::SECCOMP_RET_ERRNO | libc::ENOMEM as u32;
+    let mut filter = Vec::new();
+    for &call in calls {
+        filter.extend([
+            load(number),
+            skip(call as u32, 0, if call == libc::SYS_mmap { 3 } else { 1 }),
+        ]);
+        if call == libc::SYS_mmap {
+            filter.extend([load(file), skip(u32::MAX, 0, 1)]);
+        }
+        filter.push(end(no));
+    }
+    filter.push(end(libc::SECCOMP_RET_ALLOW));
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+    // SAFETY: the program is there during the call, which binds this thread.
+    unsafe {
+        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+        let filter = libc::SECCOMP_MODE_FILTER;
+        assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, filter, &raw const program), 0);
+    }
+}
+
+/// A call of the system fails in the middle of a mapping, and those that would undo it do too.
+#[test]
+fn the_system_refuses() {
+    let map = |calls: &'static [libc::c_long]| {
+        thread::spawn(move || {
+            let space = FileSpace::new(2 * PAGE, 2).expect("addresses");
+            refuse(calls);
+            let mapped = space.map(space.start(), &[FrameId(1), FrameId(0)]);
+            (mapped, space)
+        })
+    };
+    let (undone, _) = map(&[libc::SYS_madvise]).join().expect("it ends");
+    assert_eq!(undone, Err(NotMapped::Undone));
+    let (barred, _) = map(&[libc::SYS_madvise, libc::SYS_mmap]).join().expect("it ends");
+    assert_eq!(barred, Err(NotMapped::Undone), "nobody reaches the frame any more");
+    let calls = &[libc::SYS_madvise, libc::SYS_mmap, libc::SYS_mprotect];
+    let (stuck, space) = map(calls).join().expect("it ends");
+    assert_eq!(stuck, Err(NotMapped::Stuck));
+    // SAFETY: the first run of frames is mapped there.
+    unsafe { space.start().cast::<u64>().write_volatile(7) };
 }
 
 #[test]

@@ -26,8 +26,8 @@ pub struct Space {
 #[derive(Default)]
 struct Table {
     frames: BTreeMap<usize, FrameId>,
-    /// Calls of `map` until one is refused.
-    refuse: Option<u32>,
+    /// Calls of `map` until one is refused, and what that one says.
+    refuse: Option<(u32, NotMapped)>,
     /// The same of `unmap`.
     keep: Option<u32>,
 }
@@ -66,9 +66,9 @@ impl Space {
         self.table.lock().expect("no test has failed").frames.len()
     }
 
-    /// So many more calls of `map` succeed, and one is refused.
-    pub fn refuse_after(&self, calls: u32) {
-        self.table.lock().expect("no test has failed").refuse = Some(calls);
+    /// So many more calls of `map` succeed, and one is refused. One that is stuck maps all frames but the last.
+    pub fn refuse_after(&self, calls: u32, how: NotMapped) {
+        self.table.lock().expect("no test has failed").refuse = Some((calls, how));
     }
 
     /// So many more calls of `unmap` succeed, and one is refused.
@@ -94,19 +94,21 @@ pub fn dope(vmblks: usize) -> Vec<Dope> {
 unsafe impl AddressSpace for &Space {
     fn map(&self, first: NonNull<u8>, frames: &[FrameId]) -> Result<(), NotMapped> {
         let mut table = self.table.lock().expect("no test has failed");
-        if table.refuse == Some(0) {
-            table.refuse = None;
-            return Err(NotMapped);
-        }
-        table.refuse = table.refuse.map(|calls| calls - 1);
-        for (page, &frame) in self.pages(first, frames.len()).zip(frames) {
+        let refused = table.refuse.take_if(|(calls, _)| *calls == 0).map(|(_, how)| how);
+        table.refuse = table.refuse.map(|(calls, how)| (calls - 1, how));
+        let count = match refused {
+            Some(NotMapped::Undone) => 0,
+            Some(NotMapped::Stuck) => frames.len() - 1,
+            None => frames.len(),
+        };
+        for (page, &frame) in self.pages(first, frames.len()).zip(frames).take(count) {
             assert!(!table.frames.contains_key(&page), "{page:#x} is mapped already");
             if let Some(file) = &self.file {
                 map(page, file, frame);
             }
             table.frames.insert(page, frame);
         }
-        Ok(())
+        refused.map_or(Ok(()), Err)
     }
 
     unsafe fn unmap(&self, first: NonNull<u8>, frames: &mut [FrameId]) -> Result<(), StillMapped> {

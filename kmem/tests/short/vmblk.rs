@@ -7,7 +7,8 @@ use std::thread;
 
 use woodlot_frame::{Construct, FrameAllocator, Init, Order, Owned, Request, Slot, ZoneConfig};
 use woodlot_kmem::{
-    Checked, Dope, Hooks, Kmem, Marks, Misuse, NoPages, Octaves, PAGE, PageId, Pages, VMBLK, Vmblks,
+    Checked, Dope, Hooks, Kmem, Marks, Misuse, NoPages, NotMapped, Octaves, PAGE, PageId, Pages,
+    VMBLK, Vmblks,
 };
 
 use crate::cpus::{caches, run_on};
@@ -113,7 +114,7 @@ fn random_calls<A: FrameAllocator + Construct>(seed: u64) {
             let align = PAGE << random.usize(..4);
             let before = (vmblks.stats().free, world.space.mapped());
             if random.usize(..10) == 0 {
-                world.space.refuse_after(random.u32(..4));
+                world.space.refuse_after(random.u32(..4), NotMapped::Undone);
             }
             match vmblks.alloc(count, align, cpu) {
                 Ok(first) => {
@@ -227,17 +228,17 @@ fn what_stays_mapped_keeps_its_frames() {
     unsafe { vmblks.free(stuck, 40, 0) };
     let kept = DESCRIPTORS + 1 + 8;
     let now = || (vmblks.stats().stuck, world.space.mapped(), 2048 - world.free_frames());
-    assert_eq!(now(), (40, kept, kept));
+    assert_eq!(now(), (8, kept, kept));
     assert_eq!(vmblks.validate(), Ok(()));
     let others: Vec<_> = std::iter::from_fn(|| vmblks.alloc(1, PAGE, 0).ok()).collect();
-    assert_eq!(others.len(), DATA - 41, "all other addresses can be had");
-    let is_stuck = |page: &PageId| (stuck.0..stuck.0 + 40).contains(&page.0);
+    assert_eq!(others.len(), DATA - 9, "all other addresses can be had");
+    let is_stuck = |page: &PageId| (stuck.0 + 32..stuck.0 + 40).contains(&page.0);
     assert!(!others.iter().any(is_stuck));
     for page in others.into_iter().chain([keeper]) {
         // SAFETY: as above.
         unsafe { vmblks.free(page, 1, 0) };
     }
-    assert_eq!(now(), (40, kept - 1, kept - 1));
+    assert_eq!(now(), (8, kept - 1, kept - 1));
     assert_eq!((vmblks.stats().returned, vmblks.validate()), (0, Ok(())));
 }
 
@@ -261,11 +262,45 @@ fn descriptors_that_stay_mapped_are_lost_with_their_addresses() {
     unsafe { vmblks.free(other, 1, 0) };
     assert_eq!(now(), (DESCRIPTORS, DESCRIPTORS, DESCRIPTORS));
     // A span of which the second call is refused, and what the first one has mapped stays.
-    world.space.refuse_after(2);
+    world.space.refuse_after(2, NotMapped::Undone);
     world.space.keep_after(0);
     assert_eq!(vmblks.alloc(40, PAGE, 0), Err(NoPages));
-    assert_eq!(now(), (DESCRIPTORS + 40, 2 * DESCRIPTORS + 32, 2 * DESCRIPTORS + 32));
+    assert_eq!(now(), (DESCRIPTORS + 32, 2 * DESCRIPTORS + 32, 2 * DESCRIPTORS + 32));
     assert_eq!(vmblks.validate(), Ok(()));
+}
+
+/// An address space that maps a part of the frames, says so, and cannot undo it: of a span, and of descriptors.
+#[test]
+fn what_was_mapped_in_part_keeps_its_frames() {
+    let world = World::<LLFree>::new(2, 2048);
+    let vmblks = world.vmblks();
+    let now = || (vmblks.stats().stuck, world.space.mapped(), 2048 - world.free_frames());
+    // The last page of descriptors is none of what stays mapped, and its frame is lost too.
+    world.space.refuse_after(0, NotMapped::Stuck);
+    assert_eq!(vmblks.alloc(1, PAGE, 0), Err(NoPages));
+    assert_eq!(now(), (DESCRIPTORS, DESCRIPTORS - 1, DESCRIPTORS));
+    assert_eq!((vmblks.stats().pages, vmblks.validate()), (0, Ok(())));
+    // Of three calls for 70 pages the second one stays; what the first one has mapped goes.
+    let keeper = vmblks.alloc(1, PAGE, 0).expect("there are other addresses");
+    world.space.refuse_after(1, NotMapped::Stuck);
+    assert_eq!(vmblks.alloc(70, PAGE, 0), Err(NoPages));
+    let used = 2 * DESCRIPTORS + 1 + 32;
+    assert_eq!(now(), (DESCRIPTORS + 32, used - 2, used));
+    assert_eq!(vmblks.validate(), Ok(()));
+    // What the first one has mapped stays as well.
+    world.space.refuse_after(1, NotMapped::Stuck);
+    world.space.keep_after(0);
+    assert_eq!(vmblks.alloc(70, PAGE, 0), Err(NoPages));
+    assert_eq!(now(), (DESCRIPTORS + 96, used + 64 - 3, used + 64));
+    assert_eq!(vmblks.validate(), Ok(()));
+    let others: Vec<_> = std::iter::from_fn(|| vmblks.alloc(1, PAGE, 0).ok()).collect();
+    assert_eq!(others.len(), DATA - 1 - 96, "all other addresses can be had");
+    for page in others.into_iter().chain([keeper]) {
+        // SAFETY: it was handed out, and nobody uses it.
+        unsafe { vmblks.free(page, 1, 0) };
+    }
+    assert_eq!(now(), (DESCRIPTORS + 96, used + 60, used + 63));
+    assert_eq!((vmblks.stats().free, vmblks.validate()), (DATA - 96, Ok(())));
 }
 
 #[test]

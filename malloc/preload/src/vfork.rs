@@ -14,11 +14,14 @@
 //!    child writes [`Hot::NO_CPU`] too. Linux 6.18 aborts there.
 //! 4. The parent's *cpu_id* goes back by a sequence that copies *cpu_id_start*, as the system may move the thread meanwhile.
 //! 5. Where the area had no CPU before, as in the child of a child, it stays as it was.
+//! 6. The area is looked for here, and not where the heap keeps it: the first allocation of all may be the child's.
 
 use core::arch::naked_asm;
 use std::ffi::c_int;
 
-use woodlot_malloc::{ABORTS, HOT, Hot, area, sequence_abort, sequence_descriptor};
+use woodlot_malloc::{
+    ABORTS, HOT, Hot, area as fields, sequence_abort, sequence_area, sequence_descriptor,
+};
 
 use crate::set_errno;
 
@@ -30,12 +33,16 @@ use crate::set_errno;
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vfork() -> libc::pid_t {
     naked_asm!(
+        // The stack is at a multiple of 16 at a call.
+        "sub rsp, 8",
+        "call {area}",
+        "add rsp, 8",
+        "mov rsi, rax",
         "lea rdx, [rip + {hot} + {CACHES}]",
-        "mov rsi, [rdx + {AREA}]",
         // The child's calls write over the return address.
         "pop rdi",
-        "cmp rsi, {NO_AREA}",
-        "jbe 8f",
+        "test rsi, rsi",
+        "jz 8f",
         "mov ecx, fs:[rsi + {CPU_ID}]",
         "cmp ecx, [rdx + {CPUS}]",
         "jae 8f",
@@ -81,18 +88,22 @@ pub unsafe extern "C" fn vfork() -> libc::pid_t {
         "jmp {failed}",
         hot = sym HOT,
         CACHES = const Hot::CACHES,
-        AREA = const Hot::AREA,
-        NO_AREA = const Hot::NO_AREA,
+        area = sym area,
         CPUS = const Hot::CPUS,
         NO_CPU = const Hot::NO_CPU,
         VFORK = const libc::SYS_vfork,
-        CPU_ID_START = const area::CPU_ID_START,
-        CPU_ID = const area::CPU_ID,
-        RSEQ_CS = const area::RSEQ_CS,
-        SIGNATURE = const area::SIGNATURE,
+        CPU_ID_START = const fields::CPU_ID_START,
+        CPU_ID = const fields::CPU_ID,
+        RSEQ_CS = const fields::RSEQ_CS,
+        SIGNATURE = const fields::SIGNATURE,
         aborts = sym ABORTS,
         failed = sym failed,
     )
+}
+
+/// The offset of the threads' areas, which is never 0; 0: there are none.
+extern "C" fn area() -> isize {
+    sequence_area().unwrap_or(0)
 }
 
 /// There is no child.

@@ -24,6 +24,7 @@
 #include <sys/wait.h>
 #include <ucontext.h>
 #include <unistd.h>
+#include "woodlot_malloc.h"
 
 #pragma GCC diagnostic ignored "-Walloc-size-larger-than="
 #pragma GCC diagnostic ignored "-Wuse-after-free"
@@ -583,13 +584,12 @@ static void vforks(void) {
 }
 
 // What a child of vfork has at its first instruction, before it could say anything itself: no CPU.
-static void vfork_begins(void) {
+static void vfork_has_no_cpu(void) {
 #ifdef __x86_64__
     const ptrdiff_t *offset = dlsym(RTLD_DEFAULT, "__rseq_offset");
     const unsigned *size = dlsym(RTLD_DEFAULT, "__rseq_size");
     if (!offset || !*size) return;
     volatile int *cpu = (int *)((char *)__builtin_thread_pointer() + *offset + 4);
-    use_heap();
     pid_t parent = fork();
     if (parent == 0) {
         CHECK(!ptrace(PTRACE_TRACEME, 0, NULL, NULL) && !raise(SIGSTOP));
@@ -616,6 +616,26 @@ static void vfork_begins(void) {
     CHECK(!ptrace(PTRACE_DETACH, (pid_t)child, NULL, NULL) && !ptrace(PTRACE_DETACH, parent, NULL, NULL));
     wait_for(parent);
 #endif
+}
+static void vfork_begins(void) { use_heap(); vfork_has_no_cpu(); }
+
+// The same where nothing was allocated before: the child's first allocation is that of the process.
+static void vfork_first(void) {
+    int (*look)(struct woodlot_malloc_heap *, struct woodlot_malloc_size *, size_t);
+    *(void **)&look = dlsym(RTLD_DEFAULT, "woodlot_malloc_look");
+    struct woodlot_malloc_heap heap;
+    CHECK(look && !look(&heap, NULL, 0));
+    CHECK(heap.caches == 0);
+    vfork_has_no_cpu();
+    CHECK(!look(&heap, NULL, 0) && heap.caches == 0);
+    pid_t child = vfork();
+    if (child == 0) {
+        for (size_t bytes = 1; bytes < 4000; bytes++) free(hide(malloc(bytes)));
+        _exit(hide(malloc(100)) ? 0 : 1);
+    }
+    wait_for(child);
+    CHECK(!look(&heap, NULL, 0) && heap.caches != 0);
+    use_heap();
 }
 
 // The first allocation asks for barriers, and does without.
@@ -720,7 +740,7 @@ static const struct { const char *name; void (*part)(void); } PARTS[] = {
     {"sizes", sizes}, {"zeroed", zeroed}, {"resized", resized}, {"aligned", aligned}, {"given_back", given_back},
     {"storm", storm_still}, {"storm_moved", storm_moved}, {"forks", forks}, {"short_lives", short_lives},
     {"early_forks", early_forks},
-    {"bare_forks", bare_forks}, {"vforks", vforks}, {"vfork_begins", vfork_begins},
+    {"bare_forks", bare_forks}, {"vforks", vforks}, {"vfork_begins", vfork_begins}, {"vfork_first", vfork_first},
     {"no_barriers", no_barriers}, {"barriers_forbidden", barriers_forbidden},
     {"locked", locked}, {"signals", signals}, {"signal_storm", signal_storm},
     {"freed_in_handler", freed_in_handler}, {"twice_in_handler", twice_in_handler}, {"again_in_handler", again_in_handler},

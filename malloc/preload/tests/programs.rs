@@ -19,8 +19,9 @@ fn folder() -> &'static Path {
         let folder = TempDir::new().expect("a folder");
         let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
         let shared = ["-shared", "-fPIC"].map(OsStr::new);
+        let include = include();
         for (source, program, more) in [
-            ("contract.c", "contract", &[][..]),
+            ("contract.c", "contract", &[include.as_os_str()][..]),
             ("threads.cpp", "threads", &[]),
             ("plugin.cpp", "plugin.so", &shared),
             ("early.c", "early.so", &shared),
@@ -30,6 +31,12 @@ fn folder() -> &'static Path {
         folder
     });
     made.path()
+}
+
+/// Where the library's header is.
+fn include() -> OsString {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    OsString::from(format!("-I{}", package.join("include").display()))
 }
 
 /// A program that has its heap from the library.
@@ -52,7 +59,7 @@ fn run(mut command: Command) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-const PARTS: [&str; 20] = [
+const PARTS: [&str; 21] = [
     "sizes",
     "zeroed",
     "resized",
@@ -65,6 +72,7 @@ const PARTS: [&str; 20] = [
     "bare_forks",
     "vforks",
     "vfork_begins",
+    "vfork_first",
     "no_barriers",
     "barriers_forbidden",
     "locked",
@@ -169,7 +177,7 @@ fn wrong_calls_end_the_process_with_one_line() {
 fn its_own_functions() {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     let program = folder().join("own");
-    let include = OsString::from(format!("-I{}", package.join("include").display()));
+    let include = include();
     let at = library().parent().expect("its folder").as_os_str();
     let linked = [OsStr::new("-fno-builtin"), &include, library().as_os_str()];
     built::compile(&package.join("tests/own.c"), &program, &linked);
@@ -234,6 +242,7 @@ fn gcc_compiles() {
     if has("gcc") {
         let mut gcc = preloaded("gcc");
         gcc.args(["-O2", "-pthread", "-o", "again"])
+            .arg(include())
             .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/contract.c"));
         run(gcc);
         let mut again = preloaded(folder().join("again"));
