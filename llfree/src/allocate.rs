@@ -1,6 +1,7 @@
 //! Allocation: figure 14(a) of LLFree, from the slot's reservation down to the bits.
 //!
 //! ```text
+//!   0  a block that the slot has just freed                                       (pocket)
 //!   1  the slot's own tree: the child held, or another one that is in part allocated
 //!   2  another tree with such children, of the class or one that it fills        (index)
 //!      or such a child of a tree that another reservation has                   (borrowed)
@@ -84,6 +85,9 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         caller: Caller,
     ) -> Result<FrameId, NoBlock> {
         self.check(caller)?;
+        if self.has_kept(caller.slot, ORDER) {
+            return self.allocate_kept::<ORDER>(caller);
+        }
         let word = self.reservation(caller.slot, caller.class);
         let now = self.read(word);
         if now.held() < 1 << ORDER {
@@ -109,6 +113,15 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
                 Ok(FrameId(self.base + start - offset + found))
             }
             Err(lost) => self.allocate_paid(caller, ORDER, now, lost),
+        }
+    }
+
+    /// A block that was just freed, or another one.
+    #[inline(never)]
+    fn allocate_kept<const ORDER: u32>(&self, caller: Caller) -> Result<FrameId, NoBlock> {
+        match self.take_kept(caller, ORDER) {
+            Some(frame) => Ok(frame),
+            None => self.allocate_behind::<ORDER>(caller),
         }
     }
 
@@ -254,7 +267,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
 
     /// A block of any order of base frames from the child that the slot holds.
     #[inline(always)]
-    fn take_held(&self, word: &AtomicU64, order: u32, by: By) -> Option<FrameId> {
+    pub(crate) fn take_held(&self, word: &AtomicU64, order: u32, by: By) -> Option<FrameId> {
         let now = self.read(word);
         if now.held() < 1 << order {
             return None;
@@ -398,6 +411,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     /// Steps 1 to 4.
     fn find_base(&self, order: u32, class: Class, slot: Slot, by: By) -> Option<FrameId> {
         let word = self.reservation(slot, class);
+        self.open_pocket(slot, order);
         let take = |word, open| self.take_base(word, order, open, by);
         if let Some(frame) = take(word, Open::No) {
             return Some(frame);
@@ -473,7 +487,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     /// Gives the children that the slot holds and that are entirely free back: they are free huge
     /// frames.
     fn let_go(&self, slot: Slot) {
-        for word in self.slot_reservations(slot) {
+        for word in self.words_of(slot) {
             let full = |now: Reservation<G>| (now.held() == G::HUGE_FRAMES).then_some(now.empty());
             if let Some(now) = self.change(word, full) {
                 self.close(now.huge_index());
@@ -486,11 +500,21 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         self.let_go(slot);
         let count = 1 << (order - G::HUGE_ORDER);
         let take = || self.take_whole(self.read(word).own_tree()?, count, by);
-        take().or_else(|| {
+        take().or_else(|| self.take_where_freed(class, slot, count, by)).or_else(|| {
             let fits = |tree| self.lower.has_free(tree, order);
             let moved = self.move_to_huge(word, class, self.home(slot), fits);
             if moved { take() } else { None }
         })
+    }
+
+    /// From the tree into which the slot freed last, if nothing else is free there and nobody has reserved it: where huge frames
+    /// are freed and allocated by turns, the slot need not move from tree to tree.
+    fn take_where_freed(&self, class: Class, slot: Slot, count: usize, by: By) -> Option<FrameId> {
+        let tree = self.last_freed_tree(slot)?;
+        let entry = self.tree(tree);
+        let no_more = || self.lower.count_whole(tree) <= count;
+        let serves = !entry.is_reserved() && entry.class() == class && no_more();
+        if serves { self.take_whole(tree, count, by) } else { None }
     }
 
     /// Moves to a tree with free huge frames: of the class, one that is entirely free, of another

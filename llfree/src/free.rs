@@ -229,6 +229,10 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
             return self.credit(FrameId(self.base + index), ORDER, polarity, slot);
         }
         last.store((tree as u64) << 8 | 1, Ordering::Relaxed);
+        let polarity = self.lower.polarity_in(states, huge);
+        if self.keep_freed(slot, huge, index & (G::HUGE_FRAMES - 1), ORDER, polarity) {
+            return Ok(());
+        }
         let Some(Given { credits, all }) = place.give(1 << ORDER) else {
             let polarity = self.lower.polarity_in(states, huge);
             return self.credit_isolated(FrameId(self.base + index), ORDER, polarity, slot);
@@ -327,6 +331,9 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         }
         if self.is_in_a_row(slot, huge, count) {
             return self.credit_in_a_row(frame, order, polarity, slot);
+        }
+        if self.keep_freed(slot, huge, self.locate(frame).1, order, polarity) {
+            return Ok(());
         }
         let Some(given) = self.lower.give(huge, count, Surplus::Refuse) else {
             return self.credit_isolated(frame, order, polarity, slot);
@@ -480,6 +487,12 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         let enough = times >= after as u64 && after > 0;
         last.store(if enough { 0 } else { (what as u64) << 8 | times & 0xff }, Ordering::Relaxed);
         enough
+    }
+
+    /// The tree that nobody had reserved into which the slot freed last, by the same hint.
+    pub(crate) fn last_freed_tree(&self, slot: Slot) -> Option<usize> {
+        let last = self.slot_word(slot, SLOT_LAST_FREE).load(Ordering::Relaxed);
+        (last & 0xff != 0).then_some((last >> 8) as usize).filter(|&tree| tree < self.trees.len())
     }
 
     #[inline(never)]

@@ -88,6 +88,12 @@ impl Places {
         Places(0xff << ((class.0 as u32 & 7) * 8))
     }
 
+    /// Are there places of this class?
+    #[inline(always)]
+    pub(crate) const fn has_class(self, class: Class) -> bool {
+        self.has(class.0 as u32 * LEVELS as u32)
+    }
+
     const fn has(self, place: u32) -> bool {
         self.0 >> place & 1 != 0
     }

@@ -20,7 +20,7 @@ use crate::row::row_count;
 use crate::tree::{self, Tree};
 use crate::{LLFree, Repairs, Tuning};
 
-/// Words of a slot: eight reservations, by class, in one cache line; then its statistics.
+/// Words of a slot: eight reservations, by class, in one cache line; then its statistics and its pockets.
 pub(crate) const SLOT_WORDS: usize = 16;
 /// Of a slot: frames freed less frames allocated through it, modulo 2^64.
 pub(crate) const SLOT_BALANCE: usize = MAX_CLASSES;
@@ -29,6 +29,8 @@ pub(crate) const SLOT_BALANCE: usize = MAX_CLASSES;
 pub(crate) const SLOT_LAST_FREE: usize = MAX_CLASSES + 1;
 /// Of a slot: the child of a reserved tree that it freed into last, and how often in a row.
 pub(crate) const SLOT_LAST_CHILD: usize = MAX_CLASSES + 2;
+/// Of a slot: the first of its [pockets](crate::pockets).
+pub(crate) const SLOT_POCKETS: usize = MAX_CLASSES + 3;
 
 /// The most slots: far above any number of CPUs, far below what could overflow a size.
 const MAX_SLOTS: usize = 1 << 20;

@@ -58,6 +58,7 @@ mod lower;
 mod models;
 mod news;
 mod part;
+mod pockets;
 #[cfg(not(any(woodlot_loom, woodlot_shuttle, woodlot_explore)))]
 mod raw;
 mod reclaim;

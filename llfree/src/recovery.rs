@@ -209,7 +209,7 @@ pub struct SlotView {
     /// Frames allocated through it less frames freed through it, since the zone was formatted or recovered. Below
     /// zero where it frees what others have allocated. Not exact where two calls used the slot at once.
     pub balance: i64,
-    /// The free frames that it holds for itself, by class.
+    /// The free frames that it holds for itself, by the class of their trees.
     pub held: [usize; MAX_CLASSES],
 }
 
@@ -255,9 +255,11 @@ impl<'a, G: Geometry> View<'a, G> {
         (0..self.0.zone.slots).map(Slot).map(|slot| {
             let freed = self.0.slot_word(slot, SLOT_BALANCE).load(Ordering::Relaxed);
             let mut held = [0; MAX_CLASSES];
-            let reservations = self.0.slot_reservations(slot).iter();
-            for (held, word) in held.iter_mut().zip(reservations) {
-                *held = self.0.read(word).held();
+            for word in self.0.words_of(slot) {
+                let now = self.0.read(word);
+                let class = self.0.tree(now.tree()).class();
+                let held = held.get_mut(class.0 as usize).into_iter();
+                held.for_each(|held| *held += now.held());
             }
             SlotView { balance: (freed as i64).wrapping_neg(), held }
         })

@@ -115,7 +115,7 @@ impl<G: Geometry, P: Persistence> FrameAllocator for LLFree<'_, G, P> {
         if slot.0 >= self.zone.slots {
             return Err(BadSlot(slot));
         }
-        for word in self.slot_reservations(slot) {
+        for word in self.words_of(slot) {
             self.drain_word(word);
         }
         Ok(())

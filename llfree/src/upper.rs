@@ -32,7 +32,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
 
     /// The words of a slot that exists.
     #[inline]
-    fn slot_words(&self, slot: Slot) -> &[AtomicU64; SLOT_WORDS] {
+    pub(crate) fn slot_words(&self, slot: Slot) -> &[AtomicU64; SLOT_WORDS] {
         debug_assert!(slot.0 < self.slots.len());
         // SAFETY: `from_parts` checked that there are words for each slot, and public calls check the
         // slot.
@@ -62,10 +62,15 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         unsafe { self.slot_words(slot).get_unchecked(..classes) }
     }
 
-    /// The reservations of every slot for every class. Of each slot, the classes whose frames stay longest come
-    /// first: the memory around such frames is least likely to become a huge frame again.
+    /// Whatever the slots hold: their pockets, and their reservations for every class. Of each slot, the classes whose
+    /// frames stay longest come first: the memory around such frames is least likely to become a huge frame again.
     pub(crate) fn reservations(&self) -> impl Iterator<Item = &AtomicU64> {
-        (0..self.zone.slots).flat_map(|slot| self.slot_reservations(Slot(slot)).iter().rev())
+        (0..self.zone.slots).map(Slot).flat_map(|slot| self.words_of(slot))
+    }
+
+    /// Whatever a slot holds.
+    pub(crate) fn words_of(&self, slot: Slot) -> impl Iterator<Item = &AtomicU64> {
+        self.pockets(slot).iter().chain(self.slot_reservations(slot).iter().rev())
     }
 
     /// The reservations of every slot for one class.

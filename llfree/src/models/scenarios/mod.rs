@@ -33,6 +33,7 @@ mod intents;
 mod isolation;
 mod lower;
 mod mistakes;
+mod pockets;
 mod reclaim;
 mod reservations;
 mod runs;
