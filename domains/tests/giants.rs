@@ -9,7 +9,7 @@ use std::thread;
 use fastrand::Rng;
 use machine::{Machine, machine, memory, ranges};
 use woodlot_compact::{
-    Block, Candidate, Compaction, Lookup, Manner, Refusal, Relocate, Setup as Work, Stop, Target,
+    Block, Candidate, Compaction, Lookup, Refusal, Relocate, Setup as Work, Stop, Target,
 };
 use woodlot_domains::{
     DomainId, DomainSet, Map, Metadata, Policy, Present, Room, Rounds, RunsError, Setup,
@@ -398,8 +398,7 @@ fn compaction_wins_one_back() {
     }
     assert_eq!(machine.alloc(giant(0)), Err(AllocError::OutOfMemory));
     for keep in [false, true] {
-        let work =
-            Work { target: Target::Block(GIANT), manner: Manner::Matching, slot: Slot(1), keep };
+        let work = Work { target: Target::Block(GIANT), keep, ..Work::huge(1, Slot(1)) };
         let mut memory = vec![Candidate::EMPTY; 3 * G / HUGE];
         let all = [machine.zone().huge_range::<Base4K>()];
         let work = Compaction::plan(work, &mut memory, &machine, &mut owned, all.iter().cloned());

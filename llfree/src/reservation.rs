@@ -114,6 +114,11 @@ impl<G: Geometry> Reservation<G> {
         self.word & Self::GUEST != 0
     }
 
+    /// Is there anything to give back: a tree that is the slot's, or credits?
+    pub(crate) const fn is_worth_draining(self) -> bool {
+        self.is_some() && (!self.is_guest() || self.held() > 0)
+    }
+
     /// Has it something of this tree?
     pub(crate) const fn is_in(self, tree: usize) -> bool {
         self.is_some() && self.tree() == tree
@@ -249,6 +254,9 @@ mod tests {
         assert_eq!(held.empty().word(), held.pay(full).word());
         let guest = Reservation::<G>::guest(huge, 1, Polarity(false));
         assert_eq!((guest.is_guest(), guest.is_in(tree), guest.owns(tree)), (true, true, false));
+        let worth = [guest, guest.empty(), Reservation::new(0), Reservation::NONE]
+            .map(Reservation::is_worth_draining);
+        assert_eq!(worth, [true, false, true, false]);
     }
 
     #[test]

@@ -341,9 +341,9 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         self.give_up(Reservation::from_word(word.swap(reservation.word(), Ordering::AcqRel)));
     }
 
-    /// Takes a reservation away from its slot. False: there was none.
+    /// Takes a reservation away from its slot. False: there was nothing in it.
     pub(crate) fn drain_word(&self, word: &AtomicU64) -> bool {
-        let old = self.change(word, |now| now.is_some().then_some(Reservation::NONE));
+        let old = self.change(word, |now| now.is_worth_draining().then_some(Reservation::NONE));
         old.is_some_and(|old| {
             self.give_up(old);
             true

@@ -13,7 +13,7 @@ use super::{Scenario, std};
 
 /// Accesses within which a thread that runs alone has finished its script, from any state: below,
 /// and in a whole zone.
-const SOLO: [u16; 2] = [60, 400];
+const SOLO: [u16; 2] = [60, 300];
 /// The most states of a scenario, all of which must be explored.
 const STATES: usize = 15_000_000;
 

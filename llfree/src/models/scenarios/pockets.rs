@@ -12,6 +12,10 @@ const ZONE: Machine<Small> = Machine::ZONE;
 /// Slot 0 has searched for a frame, and all of huge frame 0 is allocated: the next free of a frame of it is kept.
 const FULL: &[(usize, Op)] = &[(0, Alloc(0)), (0, At(1, 0)), (0, At(2, 1))];
 
+/// Nothing is free but a frame that is kept.
+const KEPT: &[(usize, Op)] =
+    &[(0, Alloc(0)), (0, At(1, 0)), (0, At(2, 1)), (0, At(4, 2)), (0, Free(1, 0))];
+
 models! {
     keep_and_take = Scenario::new(ZONE, FULL, &[
         thread!(at 0 owns [Block(1, 0)]: Free(1, 0)),
@@ -27,8 +31,13 @@ models! {
         thread!(at 1: Drain(0)),
     ]).slots(2).large_for_loom();
     /// What is kept is found by others when nothing else is left.
-    keep_and_steal = Scenario::new(ZONE, &[(0, Alloc(0)), (0, At(1, 0)), (0, At(2, 1)), (0, At(4, 2)), (0, Free(1, 0))], &[
+    kept_and_steal = Scenario::new(ZONE, KEPT, &[
         thread!(at 1: AllocSure(0)),
+        thread!(at 1: Drain(1)),
+    ]).slots(2).large_for_loom();
+    /// While the next free gives it back, it may be in that call's hands.
+    kept_and_free = Scenario::new(ZONE, KEPT, &[
+        thread!(at 1: Alloc(0)),
         thread!(at 0 owns [Block(0, 0)]: Free(0, 0)),
     ]).slots(2).large_for_loom();
     keep_and_isolate = Scenario::new(ZONE, FULL, &[
