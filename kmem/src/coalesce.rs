@@ -24,6 +24,7 @@ use core::ptr::NonNull;
 use crate::batch::Batch;
 use crate::bins::Bins;
 use crate::found::{Found, look};
+use crate::frames::BATCH;
 use crate::list::List;
 use crate::misuse::Misuse;
 use crate::page::{Counts, Descriptor, Kind, PageId};
@@ -89,6 +90,12 @@ struct Slab<'a, P> {
     counts: Counts,
 }
 
+/// How many slabs have so many blocks, up to what a batch has room for: a few, for which this is shorter than a division.
+fn slabs_for(count: usize, size: &Size) -> usize {
+    let rooms = (0..BATCH).map(|slabs| slabs * size.blocks);
+    rooms.take_while(|&room| room < count).count()
+}
+
 impl Coalesce {
     /// Where *counts* lie.
     pub(crate) const COUNTS: usize = offset_of!(Coalesce, counts);
@@ -141,7 +148,7 @@ impl Coalesce {
         cpu: usize,
     ) -> (List, Option<Slab<'a, P>>) {
         let (mut list, mut last, mut batch) = (List::EMPTY, None, Batch::new());
-        get_slabs(&mut batch, (pages, cpu), size, count.div_ceil(size.blocks));
+        get_slabs(&mut batch, (pages, cpu), size, slabs_for(count, size));
         for (before, &first) in batch.pages().iter().enumerate().rev() {
             let mut slab = self.make(pages, (id, size), first);
             let of_slab = (count - before * size.blocks).min(size.blocks);

@@ -161,8 +161,15 @@ impl Global {
         let from = if first { 0 } else { lists.saturating_sub(most) };
         let end = lists.min(from + most);
         self.full.get(from..end).into_iter().flatten().rev().for_each(|&list| taken.push(list));
-        self.full.copy_within(end.., from);
-        self.lists -= end - from;
+        let gone = end - from;
+        for at in end..lists {
+            if let Some(&list) = self.full.get(at)
+                && let Some(place) = self.full.get_mut(at - gone)
+            {
+                *place = list;
+            }
+        }
+        self.lists -= gone;
         taken
     }
 
