@@ -9,12 +9,7 @@ use crate::{FrameAllocator, FrameId, Geometry, Order};
 pub fn blocks<G: Geometry>(
     frames: Range<FrameId>,
 ) -> impl Iterator<Item = (FrameId, Order)> + Clone {
-    let Range { start: mut next, end } = frames;
-    iter::from_fn(move || {
-        let block = (next, largest::<G>(next, end)?);
-        next = FrameId(next.0 + block.1.frames());
-        Some(block)
-    })
+    blocks_by(frames, largest::<G>)
 }
 
 /// The fewest blocks of an allocator that a run of frames consists of, from the first to the last: none reaches over a border
@@ -23,9 +18,17 @@ pub fn blocks_in<A: FrameAllocator + ?Sized>(
     allocator: &A,
     frames: Range<FrameId>,
 ) -> impl Iterator<Item = (FrameId, Order)> + Clone + '_ {
+    blocks_by(frames, |start, end| largest_in(allocator, start, end))
+}
+
+/// The blocks of a run, each as large as `largest` says of where it begins and where the run ends.
+fn blocks_by<L: Fn(FrameId, FrameId) -> Option<Order> + Clone>(
+    frames: Range<FrameId>,
+    largest: L,
+) -> impl Iterator<Item = (FrameId, Order)> + Clone {
     let Range { start: mut next, end } = frames;
     iter::from_fn(move || {
-        let block = (next, largest_in(allocator, next, end)?);
+        let block = (next, largest(next, end)?);
         next = FrameId(next.0 + block.1.frames());
         Some(block)
     })

@@ -219,22 +219,20 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         let last = self.slot_word(slot, SLOT_LAST_FREE);
         // SAFETY: `check_free` has said that the frame lies in the zone.
         let place = unsafe { self.lower.place(index) };
+        let polarity = self.lower.polarity_in(states, huge);
         // An equal word answers what `still_means` asks: split, with the same polarity, and no join.
         if place.states() != states
             || states.is_joining()
             || last.load(Ordering::Relaxed) >> 8 == tree as u64
             || self.tuning.reserve_after_frees == 1
         {
-            let polarity = self.lower.polarity_in(states, huge);
             return self.credit(FrameId(self.base + index), ORDER, polarity, slot);
         }
         last.store((tree as u64) << 8 | 1, Ordering::Relaxed);
-        let polarity = self.lower.polarity_in(states, huge);
         if self.keep_freed(slot, huge, index & (G::HUGE_FRAMES - 1), ORDER, polarity) {
             return Ok(());
         }
         let Some(Given { credits, all }) = place.give(1 << ORDER) else {
-            let polarity = self.lower.polarity_in(states, huge);
             return self.credit_isolated(FrameId(self.base + index), ORDER, polarity, slot);
         };
         self.count(slot, 1 << ORDER, true);

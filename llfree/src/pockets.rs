@@ -28,7 +28,7 @@ use woodlot_frame::{FrameId, Geometry, Persistence, Slot};
 
 use crate::LLFree;
 use crate::allocate::Caller;
-use crate::init::SLOT_POCKETS;
+use crate::init::{SLOT_POCKETS, SLOT_WORDS};
 use crate::record::By;
 use crate::reservation::Reservation;
 use crate::row::ROW_ORDER;
@@ -36,6 +36,7 @@ use crate::state::Polarity;
 
 /// Pockets of a slot.
 const POCKETS: usize = 5;
+const _: () = assert!(SLOT_POCKETS + POCKETS <= SLOT_WORDS);
 
 /// The pocket for blocks of an order.
 const fn pocket_for(order: u32) -> usize {

@@ -33,7 +33,7 @@ pub const DURABLE_VERSION: u32 = 1;
 
 /// The version of the volatile part's layout. Programs whose numbers are the same may share a zone, or go on
 /// with what another one has left. Version 1 did not count the batches and runs of a slot in its record, and
-/// knew no isolation. Version 2 had no numbers of claims.
+/// knew no isolation. Version 2 had no numbers of claims, and no pockets.
 pub const VOLATILE_VERSION: u32 = 3;
 
 /// Trees that a helper takes at once: a group of the index.

@@ -92,6 +92,13 @@ impl<G: Geometry> OneWrite<'_, G> {
         FrameId(self.ground.base + offset)
     }
 
+    /// The offset of a block of a legal order, if it lies in the zone and is aligned.
+    #[inline(always)]
+    fn offset(&self, frame: FrameId, order: u32) -> Option<usize> {
+        let offset = frame.0.wrapping_sub(self.ground.base);
+        self.ground.has(offset, order).then_some(offset)
+    }
+
     /// A block of `order`, below a row's.
     #[inline(always)]
     fn alloc_bits(&self, order: u32, line: Line<'_>) -> Result<FrameId, AllocError> {
@@ -179,10 +186,7 @@ impl<G: Geometry> OneWrite<'_, G> {
         order: u32,
         line: Line<'_>,
     ) -> Option<Result<(), FreeError>> {
-        let offset = frame.0.wrapping_sub(self.ground.base);
-        if !self.ground.has(offset, order) {
-            return None;
-        }
+        let offset = self.offset(frame, order)?;
         let row = offset >> G::ROW_ORDER;
         let bits = self.give_at_once(row, offset & (G::ROW_FRAMES - 1), order)?;
         Some(self.freed_bits(row, bits, order, line))
@@ -213,10 +217,10 @@ impl<G: Geometry> OneWrite<'_, G> {
         order: u32,
         line: Line<'_>,
     ) -> Option<Result<(), FreeError>> {
-        let offset = frame.0.wrapping_sub(self.ground.base);
-        if order > G::HUGE_ORDER || !self.ground.has(offset, order) {
+        if order > G::HUGE_ORDER {
             return None;
         }
+        let offset = self.offset(frame, order)?;
         let (child, part) = Part::at::<G>(offset, order);
         let states = self.turn_at_once(child, part, TAKEN, FREE)?;
         Some(self.freed_rows(child, part, states, line))
