@@ -1,7 +1,6 @@
 //! Where the free frames of a zone lie: free blocks by order, and what compaction would cost.
 
-use crate::run::blocks_in;
-use crate::{FrameAllocator, Geometry, Order};
+use crate::{FrameAllocator, Geometry, Order, blocks_in};
 
 /// The most orders of any geometry ([`Geometry::HUGE_ORDER`] is at most 12).
 const ORDERS: usize = 14;

@@ -49,9 +49,9 @@ pub use owned::Owned;
 #[cfg(not(any(woodlot_loom, woodlot_shuttle, woodlot_explore)))]
 pub use persistence::{Adr, WriteBack};
 pub use persistence::{Intents, Persistence, Volatile};
-pub use range::{FreeRuns, alloc_run, alloc_within, can_free_run, free_run};
+pub use range::{FreeRuns, alloc_run, alloc_within, blocks_in, can_free_run, free_run};
 pub use request::{Batch, Init, Place, RangeRequest, Request, Slot, ZoneConfig};
-pub use run::{blocks, blocks_in};
+pub use run::blocks;
 pub use stats::{ClassStats, Stats};
 
 /// The example of this crate's README, compiled and run with the documentation's tests.

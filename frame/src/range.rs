@@ -13,7 +13,7 @@
 
 use core::ops::Range;
 
-use crate::run::{blocks_in, first, largest_in};
+use crate::run::{blocks_by, first, largest};
 use crate::{
     AllocError, FrameAllocator, FrameId, FreeError, Geometry, HugeId, OfflineError, Order, Place,
     RangeRequest, Request, Slot, ZoneConfig,
@@ -49,6 +49,25 @@ pub fn alloc_run<A: FrameAllocator + ?Sized>(
         Place::Within { start, end } if start > end => Err(AllocError::Reversed(start)),
         Place::Within { start, end } => search(allocator, &request, start..end),
     }
+}
+
+/// The fewest blocks of an allocator that a run of frames consists of, from the first to the last: none reaches over a border
+/// [within it](FrameAllocator::largest_at).
+pub fn blocks_in<A: FrameAllocator + ?Sized>(
+    allocator: &A,
+    frames: Range<FrameId>,
+) -> impl Iterator<Item = (FrameId, Order)> + Clone + '_ {
+    blocks_by(frames, |start, end| largest_in(allocator, start, end))
+}
+
+/// The order of the largest block of an allocator that begins at `start` and ends at `end` or before.
+fn largest_in<A: FrameAllocator + ?Sized>(
+    allocator: &A,
+    start: FrameId,
+    end: FrameId,
+) -> Option<Order> {
+    let order = largest::<A::Geometry>(start, end)?;
+    Some(order.min(allocator.largest_at(start)))
 }
 
 /// A block inside of a range of frames: what an engine does with [`Place::Within`].

@@ -3,7 +3,7 @@
 use core::iter;
 use core::ops::Range;
 
-use crate::{FrameAllocator, FrameId, Geometry, Order};
+use crate::{FrameId, Geometry, Order};
 
 /// The fewest aligned blocks that a run of frames consists of, from the first to the last.
 pub fn blocks<G: Geometry>(
@@ -12,17 +12,8 @@ pub fn blocks<G: Geometry>(
     blocks_by(frames, largest::<G>)
 }
 
-/// The fewest blocks of an allocator that a run of frames consists of, from the first to the last: none reaches over a border
-/// [within it](FrameAllocator::largest_at).
-pub fn blocks_in<A: FrameAllocator + ?Sized>(
-    allocator: &A,
-    frames: Range<FrameId>,
-) -> impl Iterator<Item = (FrameId, Order)> + Clone + '_ {
-    blocks_by(frames, |start, end| largest_in(allocator, start, end))
-}
-
 /// The blocks of a run, each as large as `largest` says of where it begins and where the run ends.
-fn blocks_by<L: Fn(FrameId, FrameId) -> Option<Order> + Clone>(
+pub(crate) fn blocks_by<L: Fn(FrameId, FrameId) -> Option<Order> + Clone>(
     frames: Range<FrameId>,
     largest: L,
 ) -> impl Iterator<Item = (FrameId, Order)> + Clone {
@@ -32,16 +23,6 @@ fn blocks_by<L: Fn(FrameId, FrameId) -> Option<Order> + Clone>(
         next = FrameId(next.0 + block.1.frames());
         Some(block)
     })
-}
-
-/// The order of the largest block of an allocator that begins at `start` and ends at `end` or before.
-pub(crate) fn largest_in<A: FrameAllocator + ?Sized>(
-    allocator: &A,
-    start: FrameId,
-    end: FrameId,
-) -> Option<Order> {
-    let order = largest::<A::Geometry>(start, end)?;
-    Some(order.min(allocator.largest_at(start)))
 }
 
 /// The order of the largest block that begins at `start` and ends at `end` or before.

@@ -1,17 +1,19 @@
 //! What disturbs the threads of a storm from outside, until it is over.
 
+use std::thread;
+
 use crate::signals::send;
 use crate::storm::Storm;
 
-/// Moves the threads from CPU to CPU.
+/// Moves the threads from CPU to CPU, each as often as it does a step.
 pub fn move_all(storm: &Storm) {
-    for step in 0.. {
-        for (at, task) in storm.tasks().enumerate() {
-            if storm.is_over() {
-                return;
-            }
-            send(Some(task), step + at);
+    let mut round = 0;
+    while !storm.is_over() {
+        for (at, task) in storm.stepped().enumerate() {
+            send(Some(task), round + at);
         }
+        round += 1;
+        thread::yield_now();
     }
 }
 

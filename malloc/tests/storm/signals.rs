@@ -38,6 +38,13 @@ thread_local! {
     static TIMER: Cell<libc::timer_t> = const { Cell::new(ptr::null_mut()) };
     /// Signals that this thread has seen.
     static SEEN: Cell<i64> = const { Cell::new(0) };
+    /// Has this thread done a step since it was moved?
+    static STEPPED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// This thread has done a step, and may be moved again.
+pub fn stepped() {
+    STEPPED.set(true);
 }
 
 /// The next signal comes some time behind this one, so that the thread goes on in between.
@@ -53,7 +60,8 @@ fn arm() {
 }
 
 extern "C" fn handle(_: libc::c_int) {
-    if MOVES.load(Ordering::Relaxed) {
+    // Where a move takes longer than the time between two signals, a thread that each signal moves does nothing else.
+    if MOVES.load(Ordering::Relaxed) && STEPPED.replace(false) {
         let here = sched_getcpu();
         send(None, CPUS.iter().position(|&cpu| cpu == here).map_or(0, |at| at + 1));
     }

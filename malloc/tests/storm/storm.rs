@@ -6,16 +6,24 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use rustix::thread::{Pid, gettid};
 
 use crate::churn::churn;
-use crate::signals::Signals;
+use crate::signals::{Signals, stepped};
 
 /// Steps that the threads of a storm do at least, together.
 const STEPS: u64 = 2000;
 
+/// A thread of a storm.
+#[derive(Default)]
+struct Task {
+    /// The thread's number; 0: it has not begun.
+    id: AtomicUsize,
+    /// Has the thread done a step since it was moved from outside?
+    stepped: AtomicBool,
+}
+
 pub struct Storm {
     /// Do signals interrupt the threads?
     signals: bool,
-    /// The threads' numbers; 0: has not begun.
-    tasks: Vec<AtomicUsize>,
+    tasks: Vec<Task>,
     steps: AtomicU64,
     /// Aborted sequences before, and those that are to come.
     before: u64,
@@ -28,7 +36,7 @@ impl Storm {
     pub fn new(threads: usize, signals: bool, goal: u64) -> Storm {
         Storm {
             signals,
-            tasks: (0..threads).map(|_| AtomicUsize::new(0)).collect(),
+            tasks: (0..threads).map(|_| Task::default()).collect(),
             steps: AtomicU64::new(0),
             before: woodlot_malloc::aborts(),
             goal,
@@ -63,9 +71,10 @@ impl Storm {
         self.over.load(Ordering::Relaxed)
     }
 
-    /// The threads that have begun.
-    pub fn tasks(&self) -> impl Iterator<Item = Pid> {
-        self.tasks.iter().filter_map(|task| Pid::from_raw(task.load(Ordering::Relaxed) as i32))
+    /// The threads that have done a step since they were last asked for.
+    pub fn stepped(&self) -> impl Iterator<Item = Pid> {
+        let stepped = self.tasks.iter().filter(|task| task.stepped.swap(false, Ordering::Relaxed));
+        stepped.filter_map(|task| Pid::from_raw(task.id.load(Ordering::Relaxed) as i32))
     }
 
     /// Signals to this thread, if there are any.
@@ -75,10 +84,13 @@ impl Storm {
 
     /// The life of a thread.
     pub fn thread(&self, at: usize) {
-        self.tasks[at].store(gettid().as_raw_nonzero().get() as usize, Ordering::Relaxed);
+        let task = &self.tasks[at];
+        task.id.store(gettid().as_raw_nonzero().get() as usize, Ordering::Relaxed);
         let _signals = self.signals();
         let ended = catch_unwind(|| {
             churn(at + 1, |step| {
+                stepped();
+                task.stepped.store(true, Ordering::Relaxed);
                 if step % 16 == 0 {
                     self.steps.fetch_add(16, Ordering::Relaxed);
                 }
