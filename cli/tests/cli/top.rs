@@ -3,6 +3,8 @@
 use std::fs::{self, File, OpenOptions};
 use std::mem::forget;
 use std::path::Path;
+use std::process::Stdio;
+use std::thread::sleep;
 use std::time::Duration;
 
 use woodlot_pool::{Options, Order, Pool};
@@ -126,6 +128,26 @@ fn an_interrupt_between_two_looks_changes_nothing() {
         let ended = signalled_after(&folder, signal, &top, Duration::from_secs(1));
         ended.failed(130, "interrupted");
         assert_eq!(fs::read(folder.path("a.zone")).unwrap(), before);
+    }
+}
+
+/// Between two looks, when the file is mapped: of a zone, and of a pool, of which there are two mappings.
+#[test]
+fn a_file_that_is_truncated_between_two_looks_is_an_error() {
+    let folder = in_use();
+    drop(join(&folder.path("a.pool")));
+    for name in ["a.zone", "a.pool"] {
+        let bytes = fs::read(folder.path(name)).unwrap();
+        for left in [0, 4096, bytes.len() as u64 / 8192 * 4096, bytes.len() as u64 - 4096] {
+            fs::write(folder.path(name), &bytes).unwrap();
+            let top = ["top", name, "--interval", "1"];
+            let mut command = folder.woodlot(&top);
+            let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+            sleep(Duration::from_millis(500));
+            OpenOptions::new().write(true).open(folder.path(name)).unwrap().set_len(left).unwrap();
+            let ended = Ended(child.wait_with_output().unwrap());
+            ended.failed(1, &format!("{name}: was truncated: it has {left} bytes, and had "));
+        }
     }
 }
 

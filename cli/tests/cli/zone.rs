@@ -377,6 +377,7 @@ fn a_disk_may_be_read_only() {
         ("zone create disk/b.zone --memory 1GiB", 1, "disk/b.zone: Read-only file system"),
         ("crash disk/b.zone --kills 9", 1, "disk/b.zone: Read-only file system"),
         ("zone repair disk/a.zone", 1, "disk/a.zone: Read-only file system"),
+        ("top disk/a.zone --once", 1, "disk/a.zone: nobody has the zone in use"),
         ("zone map disk/a.zone --out disk/a.png", 1, "disk/a.png: cannot be written: Read-only"),
         ("zone map disk/a.zone --out disk/a.svg", 1, "disk/a.svg: cannot be written: Read-only"),
         ("zone info disk/a.zone", 0, ""),
