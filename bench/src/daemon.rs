@@ -6,6 +6,9 @@
 //!   writer   writes them; no write is lost
 //!   daemon   compacts, or is not there
 //! ```
+//!
+//! The churn is the caller's thread, which has called the pool before any other: its slot is the same with the daemon and without. The
+//! daemon has another one.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -20,6 +23,8 @@ use crate::moves::{number, read, stopping, write};
 use crate::random::Random;
 use crate::waits::Waits;
 
+/// Slots of the pool: no two threads share one, however few CPUs there are.
+const SLOTS: usize = 4;
 /// Blocks that are read and written.
 const BLOCKS: usize = 64;
 /// The churn fills so many of a hundred frames, and leaves so many.
@@ -56,7 +61,7 @@ impl Load {
     }
 }
 
-/// A load of a pool of so many bytes for so long, beside a daemon with these settings or without one.
+/// A load of a pool of so many bytes for so long, beside a daemon with these settings or without one. The churn is this thread.
 ///
 /// # Errors
 /// A block that is torn, lost or in two hands; what the pool refuses, and must not.
@@ -66,7 +71,7 @@ pub fn load(
     seed: u64,
     settings: Option<Settings>,
 ) -> Result<Load, Failure> {
-    let pool = Options::new(bytes).populate().build().map_err(failed)?;
+    let pool = Options::new(bytes).slots(SLOTS).populate().build().map_err(failed)?;
     let blocks: Result<Vec<Movable<'_>>, _> =
         (0..BLOCKS).map(|_| pool.alloc_movable(Order::BASE)).collect();
     let blocks = blocks.map_err(failed)?;
@@ -80,29 +85,43 @@ pub fn load(
             settings.map(|settings| scope.spawn(move || stopping(stop, || compacts(settings))));
         let reader = scope.spawn(move || stopping(stop, || read(blocks, stop)));
         let writer = scope.spawn(move || stopping(stop, || write(blocks, stop)));
-        let churn = scope.spawn(move || stopping(stop, || churn(whole, seed, stop)));
-        let end = Instant::now() + time;
-        while Instant::now() < end && !stop.load(Ordering::Relaxed) {
-            thread::sleep(Duration::from_millis(20));
-        }
-        stop.store(true, Ordering::Relaxed);
+        scope.spawn(move || sleep(time, stop));
+        let ends = Ends(ended);
+        let churn = stopping(stop, || churn(whole, seed, stop));
         let panicked = |_| failed("a thread panicked");
         let all = [reader.join(), writer.join()].map(|end| end.map_err(panicked));
-        let churn = churn.join().map_err(panicked);
         // To the very end there is a daemon beside the others.
-        ended.store(true, Ordering::Release);
+        drop(ends);
         let daemon = daemon.map(|daemon| {
             daemon.thread().unpark();
             daemon.join().map_err(panicked)
         });
         let daemon = daemon.transpose()?.transpose()?;
         let [reads, writes] = all;
-        Ok(Load { reads: reads??, writes: writes??, daemon, ..churn?? })
+        Ok(Load { reads: reads??, writes: writes??, daemon, ..churn? })
     })?;
     let free = pool.resident() - BLOCKS * 4096;
     match pool.free_bytes() == free {
         true => Ok(seen),
         false => Err(failed(format!("{} bytes are free, not {free}", pool.free_bytes()))),
+    }
+}
+
+/// Sleeps for so long, or until the others stop, and stops them.
+fn sleep(time: Duration, stop: &AtomicBool) {
+    let end = Instant::now() + time;
+    while Instant::now() < end && !stop.load(Ordering::Relaxed) {
+        thread::sleep(Duration::from_millis(20));
+    }
+    stop.store(true, Ordering::Relaxed);
+}
+
+/// Ends the daemon when it is dropped: also where the churn panics.
+struct Ends<'s>(&'s AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
     }
 }
 
@@ -203,14 +222,26 @@ mod tests {
         let once = |time| {
             load(16 << 20, Duration::from_millis(time), time, Some(settings.clone())).unwrap()
         };
-        // However slow the machine is: longer each time that nothing was won.
+        // However slow the machine is: longer each time that nothing was won, or the pool was not full yet.
         let seen = (1..=40)
             .map(|tries| once(100 * tries))
-            .find(|seen| seen.per_gib() > Some(0.0))
+            .find(|seen| seen.per_gib() > Some(0.0) && seen.frees.count > 0)
             .expect("some time");
-        assert!(seen.frees.count > 0 && seen.frees.count <= seen.allocations.count);
+        assert!(seen.frees.count <= seen.allocations.count);
         // What is left at the end is freed, and counts neither here nor there.
         assert_eq!(seen.churn.operations, seen.allocations.count + seen.frees.count);
+    }
+
+    #[test]
+    fn the_churn_is_the_callers_thread_with_the_daemon_and_without() {
+        for settings in [None, Some(Settings::default())] {
+            let (mut caller, mut seen) = (Tally::default(), Load::default());
+            caller.time(|| {
+                seen = load(8 << 20, Duration::from_millis(50), 1, settings).unwrap();
+                1
+            });
+            assert!(seen.churn.cpu_ns > 0.0 && caller.cpu_ns >= seen.churn.cpu_ns);
+        }
     }
 
     #[test]

@@ -5,10 +5,10 @@
 //!                                └ it ends, or dies ───────────► closed: whatever is asked is answered
 //! ```
 //!
-//! *Progress*: wait-free, but for [`alloc_or_ask`], which waits as its caller says.
+//! *Progress*: wait-free, but for [`alloc_or_ask`] and [`Asks::try_or_ask`], which wait as their caller says.
 
 use woodlot_frame::atomics::{AtomicU8, AtomicU64, Ordering};
-use woodlot_frame::{AllocError, FrameAllocator, FrameId, Order, Request};
+use woodlot_frame::{AllocError, FrameAllocator, FrameId, Geometry, Order, Request};
 
 /// What was asked of a daemon: huge frames, counted since the beginning.
 #[derive(Debug, Default)]
@@ -60,6 +60,35 @@ impl Asks {
         // Before it is counted, so that whoever finds the ask finds the order.
         self.block.fetch_max(order.0, Ordering::AcqRel);
         self.ask(1)
+    }
+
+    /// Tries to allocate a block of an order, and turns to the daemon where there is none: `attempt` returns nothing then. For
+    /// allocators over the one that is compacted; see [`alloc_or_ask`] for `wait`.
+    pub fn try_or_ask<G: Geometry, T>(
+        &self,
+        order: Order,
+        patience: Patience,
+        mut wait: impl FnMut() -> bool,
+        mut attempt: impl FnMut() -> Option<T>,
+    ) -> Option<T> {
+        if let Some(done) = attempt() {
+            return Some(done);
+        }
+        let huge = Order::huge::<G>();
+        // Smaller blocks are there as long as any huge frame is.
+        if order < huge || patience == Patience::Fail {
+            return None;
+        }
+        let ticket = if order > huge { self.ask_block(order) } else { self.ask(1) };
+        if patience == Patience::Ask {
+            return None;
+        }
+        while !self.is_answered(ticket) {
+            if !wait() {
+                return None;
+            }
+        }
+        attempt()
     }
 
     /// The order of the block that was asked for, if one was; now it is the caller's to win.
@@ -115,27 +144,14 @@ pub fn alloc_or_ask<A: FrameAllocator>(
     request: Request,
     asks: &Asks,
     patience: Patience,
-    mut wait: impl FnMut() -> bool,
+    wait: impl FnMut() -> bool,
 ) -> Result<FrameId, AllocError> {
-    let refused = match allocator.alloc(request) {
-        Err(AllocError::OutOfMemory) => Err(AllocError::OutOfMemory),
-        other => return other,
+    let attempt = || match allocator.alloc(request) {
+        Err(AllocError::OutOfMemory) => None,
+        other => Some(other),
     };
-    let huge = Order::huge::<A::Geometry>();
-    // Smaller blocks are there as long as any huge frame is.
-    if request.order < huge || patience == Patience::Fail {
-        return refused;
-    }
-    let ticket = if request.order > huge { asks.ask_block(request.order) } else { asks.ask(1) };
-    if patience == Patience::Ask {
-        return refused;
-    }
-    while !asks.is_answered(ticket) {
-        if !wait() {
-            return refused;
-        }
-    }
-    allocator.alloc(request)
+    asks.try_or_ask::<A::Geometry, _>(request.order, patience, wait, attempt)
+        .unwrap_or(Err(AllocError::OutOfMemory))
 }
 
 #[cfg(all(test, not(any(woodlot_loom, woodlot_shuttle, woodlot_explore))))]

@@ -452,6 +452,13 @@ fn a_run_does_not_reach_over_what_is_nobodys() {
     assert_eq!(freed, Err(FreeError::OutOfRange(FrameId(border))), "one frame too many");
     assert_eq!(machine.free_frames(), all - border, "nothing has changed");
     assert_eq!(machine.free_range(FrameId(0)..FrameId(border), Slot(0)), Ok(()));
+    // Of what is the last huge frame of a domain otherwise: it is named where it begins, and not the block that would have it.
+    let (border, end) = (CHUNK + HUGE - 64, CHUNK + HUGE);
+    let machine = of(&[(0, border, 0), (end, 2 * CHUNK, 1)]);
+    assert_eq!(machine.largest_at(FrameId(CHUNK)), Order(8));
+    assert!(machine.alloc_range(RangeRequest { frames: border, ..one }).is_ok());
+    let freed = machine.free_range(FrameId(0)..FrameId(end), Slot(0));
+    assert_eq!(freed, Err(FreeError::OutOfRange(FrameId(border))), "one unit too many");
 }
 
 /// Machines of random ranges: a set of frames is the judge.

@@ -85,4 +85,11 @@ symbols! { cold compact:
         patience: Patience,
         wait: fn() -> bool
     ) -> Result<FrameId, AllocError> = alloc_or_ask(a, request, asks, patience, wait);
+    try_or_ask(
+        asks: &Asks,
+        order: Order,
+        patience: Patience,
+        wait: fn() -> bool,
+        attempt: fn() -> Option<FrameId>
+    ) -> Option<FrameId> = asks.try_or_ask::<Base4K, _>(order, patience, wait, attempt);
 }

@@ -14,10 +14,10 @@
 use std::sync::atomic::AtomicBool;
 
 use woodlot_compact::{
-    Asks, Block, Candidate, Chunk, Compaction, Counters, Daemon, Event, Index, Lookup, Refusal,
-    Relocate, Report, Settings, Setup, Step, Target,
+    Asks, Block, Candidate, Chunk, Compaction, Counters, Daemon, Event, Index, Lookup, Patience,
+    Refusal, Relocate, Report, Settings, Setup, Step, Target,
 };
-use woodlot_frame::{Base4K, FrameAllocator, FrameId, HugeId};
+use woodlot_frame::{Base4K, FrameAllocator, FrameId, HugeId, Order};
 
 use crate::engine::Zone;
 use crate::error::PoolError;
@@ -94,6 +94,58 @@ impl Pool {
         observe: impl FnMut(&Event),
     ) -> Result<Counters, PoolError> {
         self.frames().compact_until(stop, asks, settings, observe)
+    }
+
+    /// A block as of [`alloc`](Self::alloc). Where there is none of 2 or 4 MiB, it asks the [daemon](Self::compact_until) that serves
+    /// `asks`, and waits or not, as `patience` says. `wait` is called again and again until the daemon has answered: it unparks that
+    /// thread and sleeps, or does something else; false gives up.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicBool, Ordering};
+    /// use std::thread;
+    /// use woodlot_pool::{Asks, Options, Order, Patience, Settings};
+    ///
+    /// let pool = Options::new(16 << 20).build()?;
+    /// let mut blocks = Vec::new();
+    /// while let Ok(block) = pool.alloc_movable(Order(0)) {
+    ///     blocks.push(block);
+    /// }
+    /// blocks.retain(|block| block.frame().0 % 4 == 0);
+    /// let (stop, asks) = (AtomicBool::new(false), Asks::new());
+    /// let huge = thread::scope(|scope| {
+    ///     let daemon = scope.spawn(|| pool.compact_until(&stop, &asks, Settings::default(), |_| {}));
+    ///     let huge = pool.alloc_or_ask(Order(9), &asks, Patience::Wait, || {
+    ///         daemon.thread().unpark();
+    ///         thread::yield_now();
+    ///         !daemon.is_finished()
+    ///     });
+    ///     stop.store(true, Ordering::Release);
+    ///     daemon.thread().unpark();
+    ///     huge
+    /// });
+    /// assert!(huge.is_ok());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`alloc`](Self::alloc). After a wait, too: what the daemon has won may be another's already.
+    ///
+    /// # Progress
+    /// As [`alloc`](Self::alloc), once or twice, and as long as `wait` says. Nobody answers where no daemon serves `asks`, unless they
+    /// are [closed](Asks::close).
+    pub fn alloc_or_ask(
+        &self,
+        order: Order,
+        asks: &Asks,
+        patience: Patience,
+        wait: impl FnMut() -> bool,
+    ) -> Result<crate::Block<'_>, PoolError> {
+        let attempt = || match self.alloc(order) {
+            Err(PoolError::OutOfMemory { .. }) => None,
+            other => Some(other),
+        };
+        let none = || Err(self.frames().out_of_memory(order.frames()));
+        asks.try_or_ask::<Base4K, _>(order, patience, wait, attempt).unwrap_or_else(none)
     }
 }
 

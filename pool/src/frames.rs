@@ -681,7 +681,7 @@ impl Frames {
         }
     }
 
-    fn out_of_memory(&self, frames: usize) -> PoolError {
+    pub(crate) fn out_of_memory(&self, frames: usize) -> PoolError {
         PoolError::OutOfMemory {
             bytes: frames.saturating_mul(FRAME),
             free: self.free_bytes(),

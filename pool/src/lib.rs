@@ -57,5 +57,7 @@ pub use place::Stays;
 pub use pool::Pool;
 pub use view::{Process, Seen, View};
 pub use wired::Wired;
-pub use woodlot_compact::{Asks, Counters, Event, PlanError, Report, Settings, Stop, Target};
+pub use woodlot_compact::{
+    Asks, Counters, Event, Patience, PlanError, Report, Settings, Stop, Target,
+};
 pub use woodlot_frame::{FrameId, HugeId, Order};

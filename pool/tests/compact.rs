@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use woodlot_pool::{
-    Asks, Event, FrameId, HugeId, Movable, Options, Order, Pool, PoolError, Settings, Stop, Target,
+    Asks, Counters, Event, FrameId, HugeId, Movable, Options, Order, Patience, Pool, PoolError,
+    Settings, Stop, Target,
 };
 
 const MIB: usize = 1 << 20;
@@ -145,6 +146,53 @@ fn what_cannot_be_compacted_is_said() {
     let (stop, asks) = (AtomicBool::new(true), Asks::new());
     let refused = shared.compact_until(&stop, &asks, Settings::default(), |_| {});
     assert!(matches!(refused, Err(PoolError::Shared)));
+}
+
+/// A daemon that works for nobody but who asks, on this thread, until it has done what it can.
+fn serve(pool: &Pool, asks: &Asks) -> Counters {
+    let stop = AtomicBool::new(false);
+    let settings = Settings { threshold: 1000, moves: 0, ..Settings::default() };
+    let counters = pool.compact_until(&stop, asks, settings, |event| {
+        stop.fetch_or(matches!(event, Event::Below(_) | Event::Finished(_)), Ordering::Release);
+    });
+    counters.expect("it is no shared pool")
+}
+
+#[test]
+fn who_finds_no_large_block_asks_and_waits_or_does_not() {
+    for order in [9, 10].map(Order) {
+        let (pool, asks) = (Options::new(16 * MIB).build().expect("a pool"), Asks::new());
+        let blocks = fragmented(&pool, Order(0), 4);
+        let refused = |patience, wait: &dyn Fn() -> bool| {
+            let refused = pool.alloc_or_ask(order, &asks, patience, wait);
+            let is_whole = |bytes| bytes == order.frames() * 4096;
+            assert!(
+                matches!(refused, Err(PoolError::OutOfMemory { bytes, .. }) if is_whole(bytes))
+            );
+        };
+        refused(Patience::Fail, &|| unreachable!());
+        assert_eq!(serve(&pool, &asks).asked, 0, "nobody has asked");
+        let patient = pool.alloc_or_ask(order, &asks, Patience::Wait, || {
+            assert_eq!(serve(&pool, &asks).asked, 1);
+            true
+        });
+        let patient = patient.expect("what the daemon has won");
+        refused(Patience::Wait, &|| false);
+        assert_eq!(serve(&pool, &asks).asked, 1, "it gave up, and had asked");
+        let there = pool.alloc_or_ask(order, &asks, Patience::Wait, || unreachable!());
+        let there = there.expect("what came too late");
+        refused(Patience::Ask, &|| unreachable!());
+        assert_eq!(serve(&pool, &asks).asked, 1, "it did not wait, and had asked");
+        assert!(pool.alloc(order).is_ok());
+        check(&blocks);
+        drop((patient, there, blocks));
+    }
+    let (pool, asks) = (Options::new(2 * MIB).build().expect("a pool"), Asks::new());
+    let small = fragmented(&pool, Order(0), 1);
+    pool.alloc_or_ask(Order(0), &asks, Patience::Wait, || unreachable!()).expect_err("all in use");
+    let error = pool.alloc_or_ask(Order(11), &asks, Patience::Wait, || unreachable!());
+    assert!(matches!(error, Err(PoolError::OrderTooLarge(_))));
+    drop(small);
 }
 
 /// Sets the flag also if its thread panics: nobody waits for it then.

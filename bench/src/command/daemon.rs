@@ -16,8 +16,8 @@ use crate::waits::Waits;
 /// Which load, and for how long.
 #[derive(Args, Debug)]
 pub struct DaemonArgs {
-    /// The pool, 8MiB or more
-    #[arg(long, value_name = "SIZE", default_value = "64MiB")]
+    /// The pool, 8MiB or more; LLFree's trees are of 64MiB
+    #[arg(long, value_name = "SIZE", default_value = "256MiB")]
     pub memory: Size,
     /// How long each turn takes; 3600 is the full test
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
@@ -139,4 +139,27 @@ fn won(with: &[Load]) -> String {
         all.blocked,
         shown(with.iter().filter_map(Load::per_gib)),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use woodlot_frame::{Base4K, Geometry};
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Program {
+        #[command(flatten)]
+        args: DaemonArgs,
+    }
+
+    #[test]
+    fn the_churn_and_the_mover_have_trees_of_their_own() {
+        let args = Program::parse_from(["daemon"]).args;
+        assert!(
+            args.memory.frames() >= 4 * 32 * Base4K::HUGE_FRAMES,
+            "LLFree's tree has 32 huge frames"
+        );
+    }
 }
