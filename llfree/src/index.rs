@@ -27,7 +27,10 @@
 //! again when some tree comes to that leaf anew, or when an allocation that finds nothing looks at every
 //! tree. Setting and clearing are read-modify-writes of one word. If the setter's write comes first, the
 //! clearer's write reads it, and the clearer's second look sees the tree as it was set. If the setter's
-//! write comes second, the bit stays. This needs acquire and release, no more.
+//! write comes second, the bit stays. This needs acquire and release, no more. A setter that found its bit
+//! set by a load would not do: the load may read what the clearer has overwritten, whose second look misses
+//! the setter's change of the tree. It would do if the change, the load, the clearing and the second look
+//! were sequentially consistent. One thread gains nothing by that (docs/measurements.md).
 //!
 //! The entry of a tree alone says whether the tree lends. The place of a tree that nobody has reserved
 //! depends on two words. Its entry says whether it has children with credits, and its states say whether it

@@ -12,18 +12,18 @@ use woodlot_frame::{
     blocks, compaction_cost, free_each, free_run,
 };
 use woodlot_llfree::{
-    Flagged, HugeFlags, LLFree, LastOperation, NamedFrames, News, Prefer, Reclaim, Tuning,
+    Flagged, HugeFlags, LLFree, LastOperation, NamedFrames, News, Parts, Prefer, Reclaim, Tuning,
 };
 use woodlot_nbbs::{FourLevels, Nbbs1, Nbbs4, OneLevel};
+use woodlot_onewrite::{Lengths, OneWrite};
 
 /// The contract of an engine for one geometry, and what is behind the braces.
 macro_rules! engine {
-    ($module:ident: $engine:ident<$geometry:ty>, $parts:ty, { $($own:tt)* }) => {
+    ($module:ident: $engine:ident<$geometry:ty>, { $($own:tt)* }) => {
         mod $module {
             use super::*;
 
             type Engine = $engine<'static, $geometry>;
-            type Parts = $parts;
             type Allocated = Result<FrameId, AllocError>;
             type Run = Range<FrameId>;
             type Made = Result<Engine, InitError>;
@@ -101,8 +101,6 @@ macro_rules! engine {
                 orders() -> Option<Order> = black_box(Order::all::<$geometry>()).next_back();
                 order_huge() -> Order = Order::huge::<$geometry>();
                 order_max() -> Order = Order::max::<$geometry>();
-                part_lengths(zone: &ZoneConfig) -> bool =
-                    black_box(Parts::lengths::<$geometry>(zone)).is_ok();
             }
 
             /// # Safety
@@ -120,9 +118,11 @@ macro_rules! engine {
 
 macro_rules! llfree {
     ($module:ident, $geometry:ty) => {
-        engine! { $module: LLFree<$geometry>, woodlot_llfree::Parts<'static>, {
+        engine! { $module: LLFree<$geometry>, {
             symbols! { cold $module:
-                from_parts(zone: &ZoneConfig, tuning: Tuning, parts: Parts, init: Init) -> Made =
+                part_lengths(zone: &ZoneConfig) -> bool =
+                    black_box(Parts::lengths::<$geometry>(zone)).is_ok();
+                from_parts(zone: &ZoneConfig, tuning: Tuning, parts: Parts<'static>, init: Init) -> Made =
                     Engine::from_parts(zone, tuning, parts, init);
                 tuning_default() -> Tuning = Tuning::default();
                 flags(a: &Engine, huge: HugeId) -> HugeFlags = a.flags(huge);
@@ -160,9 +160,26 @@ macro_rules! llfree {
 
 macro_rules! nbbs {
     ($module:ident, $engine:ident<$geometry:ty>, $form:ty) => {
-        engine! { $module: $engine<$geometry>, woodlot_nbbs::Parts<'static, $form>, {
+        engine! { $module: $engine<$geometry>, {
+            type Parts = woodlot_nbbs::Parts<'static, $form>;
+
             symbols! { cold $module:
+                part_lengths(zone: &ZoneConfig) -> bool =
+                    black_box(Parts::lengths::<$geometry>(zone)).is_ok();
                 from_parts(zone: &ZoneConfig, parts: Parts, init: Init) -> Made =
+                    Engine::from_parts(zone, parts, init);
+            }
+        } }
+    };
+}
+
+macro_rules! onewrite {
+    ($module:ident, $geometry:ty) => {
+        engine! { $module: OneWrite<$geometry>, {
+            symbols! { cold $module:
+                part_lengths(zone: &ZoneConfig) -> bool =
+                    black_box(Lengths::of::<$geometry>(zone)).is_ok();
+                from_parts(zone: &ZoneConfig, parts: woodlot_onewrite::Parts<'static>, init: Init) -> Made =
                     Engine::from_parts(zone, parts, init);
             }
         } }
@@ -172,9 +189,9 @@ macro_rules! nbbs {
 /// LLFree with write-backs.
 type OnAdr<'a, G> = LLFree<'a, G, Adr>;
 
-engine! { llfree_adr_base4k: OnAdr<Base4K>, woodlot_llfree::Parts<'static>, {
+engine! { llfree_adr_base4k: OnAdr<Base4K>, {
     symbols! { cold llfree_adr_base4k:
-        from_parts(zone: &ZoneConfig, adr: Adr, parts: Parts, init: Init) -> Made =
+        from_parts(zone: &ZoneConfig, adr: Adr, parts: Parts<'static>, init: Init) -> Made =
             Engine::persistent_from_parts(zone, Tuning::DEFAULT, adr, parts, init);
         detect() -> Option<Adr> = Adr::detect();
     }
@@ -183,9 +200,9 @@ engine! { llfree_adr_base4k: OnAdr<Base4K>, woodlot_llfree::Parts<'static>, {
 /// LLFree that names what it is about to write.
 type WithIntents<'a, G> = LLFree<'a, G, Intents<Volatile>>;
 
-engine! { llfree_intents_base4k: WithIntents<Base4K>, woodlot_llfree::Parts<'static>, {
+engine! { llfree_intents_base4k: WithIntents<Base4K>, {
     symbols! { cold llfree_intents_base4k:
-        from_parts(zone: &ZoneConfig, parts: Parts, init: Init) -> Made =
+        from_parts(zone: &ZoneConfig, parts: Parts<'static>, init: Init) -> Made =
             Engine::persistent_from_parts(zone, Tuning::DEFAULT, Intents(Volatile), parts, init);
         records(zone: &ZoneConfig) -> Result<usize, InitError> = Parts::records::<Intents<Volatile>>(zone);
         last_operation(a: &Engine, slot: Slot) -> Option<LastOperation> = a.last_operation(slot);
@@ -198,7 +215,7 @@ engine! { llfree_intents_base4k: WithIntents<Base4K>, woodlot_llfree::Parts<'sta
 /// LLFree behind domains.
 type Machine<'a, G> = Domains<'a, LLFree<'a, G>>;
 
-engine! { domains_base4k: Machine<Base4K>, woodlot_llfree::Parts<'static>, {} }
+engine! { domains_base4k: Machine<Base4K>, {} }
 
 llfree!(llfree_base4k, Base4K);
 llfree!(llfree_base16k, Base16K);
@@ -209,3 +226,6 @@ nbbs!(nbbs1_base64k, Nbbs1<Base64K>, OneLevel);
 nbbs!(nbbs4_base4k, Nbbs4<Base4K>, FourLevels);
 nbbs!(nbbs4_base16k, Nbbs4<Base16K>, FourLevels);
 nbbs!(nbbs4_base64k, Nbbs4<Base64K>, FourLevels);
+onewrite!(onewrite_base4k, Base4K);
+onewrite!(onewrite_base16k, Base16K);
+onewrite!(onewrite_base64k, Base64K);

@@ -51,8 +51,10 @@ impl<G: Geometry> OneWrite<'_, G> {
             sum = sum.wrapping_add(bits);
         }
         let states = self.states(child);
+        // Of higher bits the sum may be another number modulo 2^64.
+        let exact = any <= u64::MAX / G::ROWS as u64;
         Some(match any & any.wrapping_sub(1) {
-            0 if any == sum && child::free_rows::<G>(states) == 0 => usize::from(any != 0),
+            0 if exact && any == sum && child::free_rows::<G>(states) == 0 => usize::from(any != 0),
             _ => self.free_counted(child, states),
         })
     }
@@ -132,5 +134,60 @@ impl<G: Geometry> OneWrite<'_, G> {
         let until = if end.saturating_sub(first) >= 64 { !0 } else { before(end) };
         let from = if start.saturating_sub(first) >= 64 { !0 } else { before(start) };
         self.map(frame, |row| self.used_bits(row)) & until & !from
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(any(woodlot_loom, woodlot_explore)))]
+#[cfg_attr(coverage_nightly, coverage(off))]
+mod tests {
+    use super::*;
+    use woodlot_frame::{
+        Base4K, Base16K, Base64K, FrameAllocator, Init, Order, Owned, Slot, ZoneConfig,
+    };
+
+    /// Of two huge frames all is allocated, but for these frames of the second one: all that the look beside one of its rows
+    /// says is the second one's.
+    fn frees_are_counted<G: Geometry>(free: &[(usize, u8)]) {
+        let zone = ZoneConfig::new(2 * G::HUGE_FRAMES, 1);
+        let zone = Owned::<OneWrite<G>>::new(&zone, Init::Allocated).expect("a zone");
+        for &(at, order) in free {
+            let done = zone.free(FrameId(G::HUGE_FRAMES + at), Order(order), Slot(0));
+            assert_eq!(done, Ok(()));
+        }
+        let sum = free.iter().map(|&(_, order)| 1 << order).sum();
+        for row in G::ROWS..2 * G::ROWS {
+            assert_eq!(zone.free_beside(row), Some(sum), "{} {free:?}", G::NAME);
+        }
+        assert_eq!(zone.free_beside(0), Some(0));
+        assert_eq!(zone.free_beside(2 * G::ROWS), None);
+    }
+
+    #[test]
+    fn what_is_free_beside_a_row_is_counted() {
+        for hole in [0, 5, 63, 64, 511] {
+            frees_are_counted::<Base4K>(&[(hole, 0)]);
+        }
+        frees_are_counted::<Base4K>(&[]);
+        frees_are_counted::<Base4K>(&[(0, 0), (1, 0)]);
+        frees_are_counted::<Base4K>(&[(0, 5), (128, 6), (256, 8)]);
+        frees_are_counted::<Base4K>(&[(64, 6), (3, 0)]);
+        frees_are_counted::<Base4K>(&[(64, 6)]);
+        frees_are_counted::<Base64K>(&[(31, 0)]);
+        frees_are_counted::<Base64K>(&[(0, 5)]);
+    }
+
+    /// Nor where the sum of their bits is the bit itself, modulo 2^64.
+    #[test]
+    fn the_same_bit_of_several_rows_is_not_one_frame() {
+        for bit in 58..64 {
+            for rows in 1..=Base4K::ROWS {
+                let holes = [0, 1, 2, 3, 4, 5, 6, 7].map(|row| (64 * row + bit, 0));
+                frees_are_counted::<Base4K>(&holes[..rows]);
+            }
+            let holes: [_; 32] = core::array::from_fn(|row| (64 * row + bit, 0));
+            frees_are_counted::<Base16K>(&holes[..17]);
+            frees_are_counted::<Base16K>(&holes);
+        }
     }
 }

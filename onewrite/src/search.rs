@@ -365,3 +365,112 @@ impl<G: Geometry> OneWrite<'_, G> {
         false
     }
 }
+
+#[cfg(test)]
+#[cfg(not(any(woodlot_loom, woodlot_explore)))]
+#[cfg_attr(coverage_nightly, coverage(off))]
+mod tests {
+    use super::*;
+    use crate::child::{OPEN, TAKEN};
+    use woodlot_frame::atomics::Ordering::Relaxed;
+    use woodlot_frame::{Base4K, Init, Owned, ZoneConfig};
+
+    /// Trees of the zone: of 32 huge frames each.
+    const TREES: usize = 4;
+    const CHILDREN: usize = TREES * Base4K::TREE;
+
+    type Zone = Owned<OneWrite<'static, Base4K>>;
+
+    /// A zone with two slots, one row of each of whose huge frames is open.
+    fn zone() -> Zone {
+        let config = ZoneConfig::new(CHILDREN * Base4K::HUGE_FRAMES, 2);
+        let zone = Zone::new(&config, Init::Free).expect("a zone");
+        assert!((0..CHILDREN).all(|child| zone.open(child * Base4K::ROWS, 0, 0)));
+        zone
+    }
+
+    /// What the first slot sees that looks around from a child on for a block of `order`: the fullest of its `free`, the
+    /// children that it has looked at, and where it would go on.
+    fn seen(
+        zone: &Zone,
+        from: usize,
+        order: u32,
+        free: impl Fn(usize) -> Option<usize>,
+    ) -> (Seen, usize, usize) {
+        let line = zone.slots.line(0).expect("a slot");
+        line.set_cursor(from);
+        let looks = core::cell::Cell::new(0);
+        let seen = zone.look_around(order, line, |child, _| {
+            looks.set(looks.get() + 1);
+            free(child)
+        });
+        (seen, looks.get(), line.cursor())
+    }
+
+    #[test]
+    fn a_look_around_takes_the_fullest_of_the_first_few() {
+        let zone = zone();
+        // The fullest comes third, and one that is fuller comes ninth.
+        let free = |child| Some([40, 30, 20, 30, 40, 50, 60, 70, 17][child % 9]);
+        let (found, looks, cursor) = seen(&zone, 0, 0, free);
+        assert_eq!((found.fullest, found.free), (Some((2, 20)), None));
+        assert_eq!((looks, cursor), (CANDIDATES, CANDIDATES - 1));
+        // Those without a block are no candidates.
+        let (found, looks, _) = seen(&zone, 0, 0, |child| (child % 2 == 1).then_some(40 - child));
+        assert_eq!((found.fullest, looks), (Some((15, 25)), 2 * CANDIDATES));
+    }
+
+    #[test]
+    fn a_look_around_stops_at_a_full_child_and_goes_on_there() {
+        let zone = zone();
+        let free = |child| Some(if child == 5 { 16 } else { 17 });
+        let (found, looks, cursor) = seen(&zone, 0, 0, free);
+        assert_eq!((found.fullest, looks, cursor), (Some((5, 16)), 6, 5));
+        // What is one block is full, too.
+        assert_eq!(seen(&zone, 0, 5, |_| Some(32)).1, 1);
+        assert_eq!(seen(&zone, 0, 5, |_| Some(33)).1, CANDIDATES);
+    }
+
+    #[test]
+    fn a_look_around_is_bounded_and_begins_anew_behind_the_last_child() {
+        let zone = zone();
+        let (found, looks, cursor) = seen(&zone, CHILDREN - 10, 0, |_| None);
+        assert_eq!((found.fullest, looks, cursor), (None, STEPS, STEPS - 10));
+        // Nobody looks longer for eight blocks of 64 frames than at 16 children.
+        assert_eq!(seen(&zone, 0, 6, |_| None).1, 16);
+    }
+
+    #[test]
+    fn a_look_around_keeps_the_first_free_child_in_mind() {
+        let zone = zone();
+        [3, 6].into_iter().for_each(|child| zone.children[child].store(0, Relaxed));
+        let (found, looks, _) = seen(&zone, 0, 0, |_| None);
+        assert_eq!((found.fullest, found.free, looks), (None, Some(3), STEPS - 2));
+    }
+
+    #[test]
+    fn a_look_around_leaves_out_the_trees_of_others_and_those_without_a_block() {
+        let zone = zone();
+        let [own, other] = [0, 1].map(|slot| zone.slots.line(slot).expect("a slot"));
+        zone.settles(other, 0);
+        zone.settles(own, Base4K::TREE);
+        for child in zone.children_of(2) {
+            assert!(zone.turn(child, Part { first: 0, count: 1 }, OPEN, FREE));
+            zone.rows[child * Base4K::ROWS].store(0, Relaxed);
+            assert!(zone.turn_free(child, Part::whole::<Base4K>(), TAKEN));
+            zone.child_has_none(child, 0);
+        }
+        [0, Base4K::ROW_ORDER].into_iter().for_each(|order| zone.tree_has_none(2, order));
+        for order in [0, Base4K::ROW_ORDER] {
+            let may_have = [1, 2, 3].map(|tree| zone.tree_may_have(tree, order));
+            assert_eq!(may_have, [true, false, true]);
+        }
+        // The first tree is the other slot's, the third has nothing: passed at one step each, wherever the look begins.
+        for from in [5, 64] {
+            let (found, ..) = seen(&zone, from, 0, |child| Some([1, 40, 2, 30][child / 32]));
+            assert_eq!(found.fullest, Some(if from == 5 { (32, 40) } else { (96, 30) }));
+        }
+        zone.settles(other, CHILDREN - 1);
+        assert_eq!(seen(&zone, 5, 0, |child| Some(child + 20)).0.fullest, Some((5, 25)));
+    }
+}
