@@ -3,6 +3,7 @@
 use woodlot_frame::{Base4K, Base16K, Base64K, ClassPolicy, FrameId, Init, ZoneConfig};
 use woodlot_llfree::LLFree;
 use woodlot_nbbs::{Nbbs1, Nbbs4};
+use woodlot_onewrite::OneWrite;
 use woodlot_suite::Engine;
 use woodlot_suite::short::Small;
 
@@ -10,7 +11,7 @@ use crate::bytes::Bytes;
 
 /// The engine and geometry that a byte chooses.
 pub fn engine(bytes: &mut Bytes) -> Engine {
-    match bytes.byte() % 9 {
+    match bytes.byte() % 13 {
         0 => Engine::of::<LLFree<Base4K>>(),
         1 => Engine::of::<LLFree<Base16K>>(),
         2 => Engine::of::<LLFree<Base64K>>(),
@@ -19,7 +20,11 @@ pub fn engine(bytes: &mut Bytes) -> Engine {
         5 => Engine::of::<Nbbs1<Small<8, 2>>>(),
         6 => Engine::of::<Nbbs1<Base64K>>(),
         7 => Engine::of::<Nbbs4<Small<8, 2>>>(),
-        _ => Engine::of::<Nbbs4<Base64K>>(),
+        8 => Engine::of::<Nbbs4<Base64K>>(),
+        9 => Engine::of::<OneWrite<Base4K>>(),
+        10 => Engine::of::<OneWrite<Base16K>>(),
+        11 => Engine::of::<OneWrite<Small<3, 4>>>(),
+        _ => Engine::of::<OneWrite<Small<8, 2>>>(),
     }
 }
 

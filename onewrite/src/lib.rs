@@ -43,7 +43,8 @@
 //! # Progress
 //! Lock-free throughout. No frame is held for a slot. While no call is in flight, an allocation finds whatever is free. A call
 //! in flight hides frames that it does not allocate: the rest of a row that it opens, at most 63 frames; a row that it closes; a
-//! huge frame while it takes a pair and the second one is not to be had; and the range that it brings online or fails to take offline.
+//! huge frame while it takes a pair and the second one is not to be had; the range that it brings online or fails to take offline; and
+//! what has become free in a tree, or in a huge frame, since it looked there, until it has looked again.
 //!
 //! # Crash
 //! Rows and children are durable. What was allocated stays so. A call that was under way has happened or not, but one

@@ -14,7 +14,7 @@ use crate::shell::{CHECKING, capture, passed, this_cargo};
 pub struct Shuttle {
     #[command(flatten)]
     length: Length,
-    /// Schedules of LLFree, and a tenth of it of each form of NBBS [default: 10⁷; short 5 · 10⁴]
+    /// Schedules of LLFree, and a tenth of it of each other engine [default: 10⁷; short 5 · 10⁴]
     #[arg(long)]
     schedules: Option<usize>,
     /// Schedules of LLFree with intents, in which threads stop for ever [default: 10⁶; short 8000]
@@ -146,7 +146,7 @@ fn zones(shuttle: &Shuttle) -> Result<String, String> {
     passed(histories("test", ZONES).args(["--quiet", "--lib"]))?;
     let mut command = histories("run", ZONES);
     command.args(["--quiet", "--"]);
-    command.args(["--llfree", &llfree.to_string(), "--nbbs", &llfree.div_ceil(10).to_string()]);
+    command.args(["--llfree", &llfree.to_string(), "--others", &llfree.div_ceil(10).to_string()]);
     let deaths = shuttle.deaths.unwrap_or(if short { 8000 } else { 1_000_000 });
     command.args(["--deaths", &deaths.to_string(), "--seed", &shuttle.seed.to_string()]);
     command.args(shuttle.replay.iter().flat_map(|batch| ["--replay", batch]));

@@ -10,7 +10,7 @@ use woodlot_nbbs::{FourLevels, OneLevel};
 use woodlot_suite::Model;
 
 use crate::defects::{Defect, Seeded};
-use crate::engine::{Family, OfLLFree, OfNbbs, Tiny};
+use crate::engine::{Family, OfLLFree, OfNbbs, OfOneWrite, Tiny};
 use crate::executions::{config, execute as execute_all};
 use crate::exhaustion;
 use crate::history::{Books, Figures, Zone};
@@ -30,6 +30,8 @@ pub enum Engine {
     Nbbs,
     /// NBBS, four levels a word
     Nbbs4,
+    /// The one-write engine
+    Onewrite,
 }
 
 /// What replays a batch: an engine and a seed.
@@ -69,6 +71,7 @@ impl BatchId {
             Engine::Llfree => shaped::<OfLLFree>(self.seed, defect),
             Engine::Nbbs => shaped::<OfNbbs<OneLevel>>(self.seed, defect),
             Engine::Nbbs4 => shaped::<OfNbbs<FourLevels>>(self.seed, defect),
+            Engine::Onewrite => shaped::<OfOneWrite>(self.seed, defect),
         }
     }
 }

@@ -20,9 +20,9 @@ struct Args {
     /// So many schedules of LLFree
     #[arg(long)]
     llfree: usize,
-    /// So many of each form of NBBS
+    /// So many of each form of NBBS, and of the one-write engine
     #[arg(long)]
-    nbbs: usize,
+    others: usize,
     /// So many of LLFree with intents, in which threads stop for ever
     #[arg(long)]
     deaths: usize,
@@ -68,7 +68,7 @@ fn run(args: &Args) -> Judged<String> {
     let found = defects_are_found(first)?;
     let mut all = Figures::default();
     for &engine in Engine::value_variants() {
-        let schedules = if engine == Engine::Llfree { args.llfree } else { args.nbbs };
+        let schedules = if engine == Engine::Llfree { args.llfree } else { args.others };
         let start = Instant::now();
         let figures = search(engine, first, schedules.div_ceil(SCHEDULES))?;
         let name = BatchId { engine, seed: first };
@@ -158,7 +158,7 @@ fn defects_are_found(first: u64) -> Judged<usize> {
     let mut found = 0;
     for &engine in Engine::value_variants() {
         nothing_is_found(engine, first)?;
-        let partial_frees = engine == Engine::Llfree;
+        let partial_frees = matches!(engine, Engine::Llfree | Engine::Onewrite);
         let ours = |defect: &&Defect| **defect != Defect::HalfFreed || partial_frees;
         for &defect in ALL.iter().filter(ours) {
             let (schedules, why) = find(engine, first, defect)?;

@@ -7,6 +7,7 @@ use woodlot_frame::atomics::{AtomicU8, AtomicU32, AtomicU64};
 use woodlot_frame::{FrameAllocator, Geometry, Init, Persistence, Volatile, ZoneConfig};
 use woodlot_llfree::{LLFree, Line, Parts, RecordLine, TreeStates, Tuning};
 use woodlot_nbbs::{Form, Nbbs};
+use woodlot_onewrite::{Lengths, OneWrite};
 
 use crate::exhaustion::Hides;
 
@@ -172,5 +173,45 @@ impl<F: Form<Atom: Default>> Family for OfNbbs<F> {
         let NbbsWords { cells, slots, spent } = words;
         let parts = woodlot_nbbs::Parts { cells, slots, spent };
         Nbbs::from_parts(config, parts, init).expect("the words suffice")
+    }
+}
+
+/// The one-write engine.
+pub struct OfOneWrite;
+
+/// The words of a zone of the one-write engine.
+pub struct OneWriteWords {
+    rows: Vec<AtomicU64>,
+    children: Vec<AtomicU64>,
+    slots: Vec<AtomicU64>,
+    trees: Vec<AtomicU64>,
+    hints: Vec<AtomicU8>,
+}
+
+impl Family for OfOneWrite {
+    type Words = OneWriteWords;
+    type Zone<'a, G: Geometry> = OneWrite<'a, G>;
+    const HIDES: Hides = Hides::Child;
+
+    fn words<G: Geometry>(config: &ZoneConfig) -> OneWriteWords {
+        let lengths = Lengths::of::<G>(config).expect("plans have legal zones");
+        OneWriteWords {
+            rows: zeros(lengths.rows),
+            children: zeros(lengths.children),
+            slots: zeros(lengths.slots),
+            trees: zeros(lengths.trees),
+            hints: zeros(lengths.children),
+        }
+    }
+
+    fn zone<'a, G: Geometry>(
+        words: &'a OneWriteWords,
+        config: &ZoneConfig,
+        init: Init,
+        _: u8,
+    ) -> OneWrite<'a, G> {
+        let OneWriteWords { rows, children, slots, trees, hints } = words;
+        let parts = woodlot_onewrite::Parts { rows, children, slots, trees, hints };
+        OneWrite::from_parts(config, parts, init).expect("the words suffice")
     }
 }

@@ -46,7 +46,8 @@ pub enum Hides {
     /// The block that it tries to take, or one whose release a slot has put off and any call ends, and
     /// the blocks that lie in it or around it: NBBS.
     Block,
-    /// What is free in one huge frame: LLFree, by the heading *Progress* of its documentation.
+    /// What is free in one huge frame: LLFree, by the heading *Progress* of its documentation. The one-write engine, too,
+    /// though by that heading one of its calls may hide what becomes free in a tree: no history has needed that.
     Child,
 }
 
