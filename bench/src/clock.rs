@@ -128,19 +128,35 @@ fn allowed() -> Vec<usize> {
 #[cfg(not(target_os = "linux"))]
 fn pin_to(_: usize) {}
 
+/// Hides a variable's value from the compiler.
+macro_rules! hide {
+    ($value:ident) => {
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
+        // SAFETY: the template has no instruction; it reads and writes one register, as declared.
+        unsafe {
+            std::arch::asm!("/* {0} */", inout(reg) $value, options(nomem, nostack, preserves_flags));
+        }
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+        {
+            $value = std::hint::black_box($value);
+        }
+    };
+}
+
 /// Hides a value from the compiler in a register, without an instruction: what comes out may be
 /// any number, as far as it knows.
 #[inline(always)]
 pub fn opaque(mut value: usize) -> usize {
-    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
-    // SAFETY: the template has no instruction; it reads and writes one register, as declared.
-    unsafe {
-        std::arch::asm!("/* {0} */", inout(reg) value, options(nomem, nostack, preserves_flags));
-    }
-    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
-    {
-        value = std::hint::black_box(value);
-    }
+    hide!(value);
+    value
+}
+
+/// The same of an address. By way of its number it would take up to three instructions, which a loop around nothing does not
+/// have.
+#[inline(always)]
+#[expect(clippy::pointers_in_nomem_asm_block, reason = "nothing is read or written there")]
+pub fn opaque_address(mut value: *mut u8) -> *mut u8 {
+    hide!(value);
     value
 }
 

@@ -284,4 +284,6 @@ pub(crate) unsafe fn unlock() -> bool {
 /// In the child of a fork, before it goes on.
 pub(crate) fn forked() {
     KMEM.caches().forked();
+    parked::forked();
+    free_parked();
 }

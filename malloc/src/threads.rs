@@ -7,7 +7,8 @@
 //!
 //! 1. A thread alone uses its lists. *busy* says that it does: a signal handler that comes in between finds no caches, and
 //!    goes to the layers below.
-//! 2. A thread that ends gives its blocks to the layers below, and its lists to the next thread.
+//! 2. A thread that ends gives its blocks to the layers below, and its lists to the next thread. It gets no others: what it
+//!    and its signal handlers allocate and free then goes past the caches.
 //! 3. Nobody reaches the lists of another thread.
 //!
 //! *Progress*: a thread waits only when it allocates for the first time, and when it ends.
@@ -49,6 +50,19 @@ struct Free {
     batch: *mut Local,
 }
 
+impl Local {
+    /// Keeps its lists as they are. False: they are not empty, and open.
+    fn close(&self) -> bool {
+        self.busy.set(true);
+        compiler_fence();
+        // SAFETY: nothing else on this thread uses the lists while it is busy.
+        let is_empty = unsafe { &*self.lists.get() }.iter().flatten().all(|list| list.is_empty());
+        compiler_fence();
+        self.busy.set(is_empty);
+        is_empty
+    }
+}
+
 // SAFETY: lists that no thread has belong to whoever has the lock around this.
 unsafe impl Send for Free {}
 
@@ -66,6 +80,11 @@ const BEING_MADE: u64 = 1;
 const NONE: u64 = 2;
 const FIRST_KEY: u64 = 3;
 
+/// How often a thread that ends flushes its lists, at most.
+const FLUSHES: usize = 100;
+/// What a thread that ends has in the place of the address of its lists.
+const ENDED: usize = 1;
+
 /// Where the lists of threads lie: for whoever reads them from outside.
 impl Threads {
     /// The address of the first lists of the last batch, in bytes from the begin.
@@ -81,7 +100,7 @@ impl Threads {
 }
 
 impl Threads {
-    /// No caches yet. `flush` is called by a thread that ends: it flushes CPU 0.
+    /// No caches yet. `flush` is called by a thread that ends: it flushes CPU 0, and frees what signal handlers have left.
     pub(crate) const fn new(flush: fn()) -> Threads {
         let (first, batch) = (ptr::null_mut(), ptr::null_mut());
         let free = Lock::new(Free { first, count: 0, batch });
@@ -107,12 +126,16 @@ impl Threads {
         is_plain.then_some(key)
     }
 
-    /// The lists of this thread, which it gets now if it has none.
+    /// The lists of this thread, which it gets now if it has none. `None`: there is no memory, or the thread ends.
     fn local(&self) -> Option<&Local> {
         let key = self.key()?;
-        // SAFETY: the key was made, and its value is what `set` has set.
-        let local = unsafe { libc::pthread_getspecific(key).cast::<Local>().as_ref() };
-        local.or_else(|| self.new_local(key))
+        // SAFETY: the key was made.
+        let local = unsafe { libc::pthread_getspecific(key) }.cast::<Local>();
+        if local.addr() == ENDED {
+            return None;
+        }
+        // SAFETY: the value is what `new_local` has set.
+        unsafe { local.as_ref() }.or_else(|| self.new_local(key))
     }
 
     #[cold]
@@ -191,20 +214,41 @@ impl Free {
     }
 }
 
-/// A thread ends: the system calls this with what the thread has set.
+/// A thread ends: the system calls this with what the thread has set, and again if it has set something here.
 extern "C" fn ends(local: *mut c_void) {
-    let Some(local) = NonNull::new(local.cast::<Local>()) else { return };
-    // SAFETY: the thread's lists and the caches that they belong to stay where they are.
-    let threads = unsafe { &*local.as_ref().threads };
-    let Some(key) = threads.key() else { return };
-    // SAFETY: the key was made. The lists are the thread's for as long as it flushes them.
-    unsafe { libc::pthread_setspecific(key, local.as_ptr().cast()) };
-    (threads.flush)();
-    // A signal handler that comes now must not wait for the lock.
-    let _busy = Busy::enter();
-    // SAFETY: as above.
-    unsafe { libc::pthread_setspecific(key, ptr::null()) };
-    threads.free.take(system::wait).push(local);
+    let Some(place) = NonNull::new(local.cast::<Local>()) else { return };
+    if place.addr().get() != ENDED {
+        // SAFETY: the thread's lists and the caches that they belong to stay where they are.
+        unsafe { (*place.as_ref().threads).end(place) };
+    }
+}
+
+impl Threads {
+    /// # Safety
+    /// The lists are this thread's.
+    unsafe fn end(&self, place: NonNull<Local>) {
+        let Some(key) = self.key() else { return };
+        // SAFETY: as the caller says. They stay where they are.
+        let local = unsafe { place.as_ref() };
+        // SAFETY: the key was made. The lists are the thread's for as long as it flushes them.
+        unsafe { libc::pthread_setspecific(key, place.as_ptr().cast()) };
+        // What handlers free meanwhile, and what they have left before, comes into the lists once more.
+        let flush = || {
+            (self.flush)();
+            local.close()
+        };
+        // Where a thread ends in the middle of a call of the heap, nothing is flushed: the next thread gets it.
+        let _ = (0..FLUSHES).any(|_| flush());
+        // A signal handler that comes now must not wait for the lock.
+        let busy = Busy::enter();
+        // SAFETY: as above. The next thread finds the lists open.
+        unsafe { libc::pthread_setspecific(key, ptr::without_provenance(ENDED)) };
+        local.busy.set(false);
+        self.free.take(system::wait).push(place);
+        drop(busy);
+        // It has left a block, perhaps, which nobody would look for.
+        (self.flush)();
+    }
 }
 
 // SAFETY: lists are a thread's own, and `busy` keeps its signal handlers away.
@@ -263,5 +307,120 @@ unsafe impl PerCpu for Threads {
     /// Takes the lists of this thread, whatever the number.
     fn steal(&self, _: usize, size: SizeId) -> Option<[List; 2]> {
         self.here(size, core::mem::take)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+    use std::thread;
+    use std::time::Duration;
+
+    use woodlot_kmem::{Sizes, Wide};
+
+    use super::*;
+    use crate::heap;
+
+    const SIZE: SizeId = Wide::TABLE.by_grains()[4];
+
+    /// A block that nobody else has.
+    fn block() -> NonNull<u8> {
+        NonNull::from(std::boxed::Box::leak(std::boxed::Box::new([0u64; 2]))).cast()
+    }
+
+    /// What is freed when the lists have just been flushed is flushed too.
+    #[test]
+    fn lists_of_a_thread_that_ends_are_empty() {
+        static LATE: AtomicUsize = AtomicUsize::new(0);
+        static FLUSHED: AtomicUsize = AtomicUsize::new(0);
+        static THREADS: Threads = Threads::new(|| {
+            let lists = THREADS.steal(0, SIZE).unwrap_or_default();
+            FLUSHED.fetch_add(lists.iter().map(|list| list.len()).sum(), SeqCst);
+            if LATE.fetch_add(1, SeqCst) < 2 {
+                // SAFETY: the block is new.
+                unsafe { THREADS.push(SIZE, block(), 9) };
+            }
+        });
+        // SAFETY: as above.
+        let first = || assert!(unsafe { THREADS.push(SIZE, block(), 9) });
+        thread::spawn(first).join().expect("it frees");
+        let left = thread::spawn(|| THREADS.take(Which::Main, SIZE).len()).join();
+        assert_eq!((left.ok(), FLUSHED.load(SeqCst)), (Some(0), 3), "the next thread finds blocks");
+    }
+
+    /// A thread that has ended gets no lists, which nobody would flush.
+    #[test]
+    fn a_thread_that_has_ended_has_no_lists() {
+        static REFUSED: AtomicUsize = AtomicUsize::new(0);
+        static THREADS: Threads = Threads::new(|| {
+            THREADS.steal(0, SIZE);
+        });
+        extern "C" fn later(_: *mut c_void) {
+            // SAFETY: the block is new.
+            REFUSED.fetch_add(usize::from(!unsafe { THREADS.push(SIZE, block(), 9) }), SeqCst);
+        }
+        let ends = || {
+            // SAFETY: as above.
+            assert!(unsafe { THREADS.push(SIZE, block(), 9) });
+            let mut key = 0;
+            // SAFETY: a key that is made later is destroyed later.
+            unsafe {
+                assert_eq!(libc::pthread_key_create(&mut key, Some(later)), 0);
+                assert_eq!(libc::pthread_setspecific(key, ptr::without_provenance(1)), 0);
+            }
+        };
+        thread::spawn(ends).join().expect("it ends");
+        assert_eq!(REFUSED.load(SeqCst), 1, "a thread has lists that nobody flushes");
+    }
+
+    /// A handler frees a block while its thread gives its lists away.
+    #[test]
+    fn what_a_handler_frees_while_its_thread_ends_is_freed() {
+        static BLOCK: AtomicUsize = AtomicUsize::new(0);
+        static FREED: AtomicBool = AtomicBool::new(false);
+        static HAS_LISTS: AtomicBool = AtomicBool::new(false);
+        static MAY_END: AtomicBool = AtomicBool::new(false);
+        extern "C" fn handle(_: libc::c_int) {
+            if Busy::enter().is_none() && !FREED.swap(true, SeqCst) {
+                let block = ptr::with_exposed_provenance_mut(BLOCK.load(SeqCst));
+                // SAFETY: the block was allocated for this.
+                unsafe { heap::free(NonNull::new(block).expect("a block")) };
+            }
+        }
+        fn until(flag: &AtomicBool) {
+            while !flag.load(SeqCst) {
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+        let handler = handle as extern "C" fn(libc::c_int);
+        // SAFETY: the handler makes calls of the heap only.
+        unsafe { libc::signal(libc::SIGUSR1, handler as libc::sighandler_t) };
+        // A large one goes past the caches.
+        let large = heap::alloc(5 << 20).expect("memory");
+        BLOCK.store(large.as_ptr().expose_provenance(), SeqCst);
+        let threads = heap::KMEM.caches().fallback();
+        let ends = thread::spawn(|| {
+            // SAFETY: the block is new, and has 16 bytes.
+            assert!(unsafe { heap::KMEM.caches().fallback().push(SIZE, block(), 9) });
+            heap::KMEM.caches().fallback().take(Which::Main, SIZE);
+            HAS_LISTS.store(true, SeqCst);
+            until(&MAY_END);
+        });
+        until(&HAS_LISTS);
+        threads.lock();
+        MAY_END.store(true, SeqCst);
+        thread::sleep(Duration::from_millis(20));
+        let thread = std::os::unix::thread::JoinHandleExt::as_pthread_t(&ends);
+        while !FREED.load(SeqCst) {
+            // SAFETY: the thread waits for the lock, and so is there.
+            unsafe { libc::pthread_kill(thread, libc::SIGUSR1) };
+            thread::sleep(Duration::from_millis(1));
+        }
+        // SAFETY: it was locked above.
+        unsafe { threads.unlock() };
+        ends.join().expect("it ends");
+        assert!(heap::LARGE.usable(large).is_none(), "it is parked for ever");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::count::Count;
+use super::count::{Count, most, paper};
 use super::curve::Curve;
 use super::purity::PurityRow;
 use super::transfers::TransferRow;
@@ -79,14 +79,30 @@ pub fn describe_purity(rows: &[PurityRow]) -> String {
 /// # Errors
 /// None could be counted.
 pub fn describe_counts(counts: &[Count]) -> Result<String, Failure> {
-    let mut text = String::from("instructions of a pair, without the loop's own\n");
-    for Count { contender, bytes, interface, instructions, not_counted } in counts {
-        let found = match instructions {
-            Some(count) => format!("{count:.1}"),
-            None => not_counted.clone().unwrap_or_default(),
+    let mut text = format!(
+        "{:<33} {:>9} {:>13}  {:<20} {}\n",
+        "instructions of a pair", "with loop", "without it", "target", "the paper (4.1)"
+    );
+    for count in counts {
+        let Count { contender, bytes, interface, instructions, with_loop, not_counted } = count;
+        let name = format!("{contender:<16} {bytes:>4} B, {interface:<8}");
+        let (Some(with_loop), Some(without)) = (with_loop, instructions) else {
+            let _ = writeln!(text, "{name} not counted: {}", not_counted.as_deref().unwrap_or("?"));
+            continue;
         };
-        let _ = writeln!(text, "{contender:<16} {bytes:>4} B, {interface:<8} {found}");
+        let (target, paper) = match count.is_met() {
+            Some(met) => {
+                let verdict = if met { "met" } else { "SHORT" };
+                let [alloc, free] = paper(*interface);
+                (format!("≤ {} {verdict}", most(*interface)), format!("{alloc} + {free}"))
+            }
+            None => Default::default(),
+        };
+        let line = format!("{name:<33} {with_loop:>9.1} {without:>13.1}  {target:<20} {paper}");
+        let _ = writeln!(text, "{}", line.trim_end());
     }
+    text += "without it: less the same loop around a heap that does nothing; valgrind has no restartable sequences, so \
+             that malloc has the caches of threads\n";
     match counts.iter().find_map(|count| count.not_counted.as_ref()) {
         Some(why) if counts.iter().all(|count| count.instructions.is_none()) => {
             Err(Failure::Failed(why.clone()))

@@ -5,14 +5,14 @@ use std::sync::Barrier;
 use super::case::{Case, Interface, Metric, Reading, Setup, no_memory};
 use super::heap::{Bytes, Heap, Known};
 use crate::Failure;
-use crate::clock::{Tally, opaque};
+use crate::clock::{Tally, opaque_address};
 use crate::patterns::on_threads;
 
 /// So many pairs; fewer if there is no memory.
 #[inline(never)]
 pub(super) fn pairs<H: Heap, B: Bytes>(heap: &H, bytes: B, pairs: usize) -> usize {
     for done in 0..pairs {
-        let block = heap.alloc(bytes.get()).map_addr(opaque);
+        let block = opaque_address(heap.alloc(bytes.get()));
         if block.is_null() {
             return done;
         }

@@ -4,14 +4,14 @@
 use super::case::{Metric, Reading, Setup, no_memory};
 use super::heap::Heap;
 use crate::Failure;
-use crate::clock::{Tally, opaque};
+use crate::clock::{Tally, opaque_address};
 use crate::patterns::on_one_thread;
 
 /// So many blocks of zeros, which nobody writes to; fewer if there is no memory.
 #[inline(never)]
 fn fill<H: Heap>(heap: &H, bytes: usize, blocks: &mut Vec<*mut u8>) -> usize {
     while blocks.len() < blocks.capacity() {
-        let block = heap.alloc_zeroed(bytes).map_addr(opaque);
+        let block = opaque_address(heap.alloc_zeroed(bytes));
         if block.is_null() {
             break;
         }
@@ -24,7 +24,7 @@ fn fill<H: Heap>(heap: &H, bytes: usize, blocks: &mut Vec<*mut u8>) -> usize {
 #[inline(never)]
 fn pairs<H: Heap>(heap: &H, bytes: usize, pairs: usize) -> usize {
     for done in 0..pairs {
-        let block = heap.alloc_zeroed(bytes).map_addr(opaque);
+        let block = opaque_address(heap.alloc_zeroed(bytes));
         if block.is_null() {
             return done;
         }
