@@ -386,3 +386,43 @@ fn a_page_is_looked_at_when_it_is_freed() {
     assert_eq!(kmem.hooks().take(), []);
     assert!(memory.is_whole());
 }
+
+/// A block of nobody's comes to a list by its cookie, and is found out when there is no page for it.
+#[test]
+fn what_has_no_page_is_named_when_it_should_come_to_one() {
+    let memory = Memory::<LLFree>::new(512, 1);
+    let kmem = plain::<LLFree, Quarters>(&memory);
+    run_on(0);
+    let block = kmem.alloc(64).expect("memory");
+    let mut outside = [0u64; 8];
+    let foreign = NonNull::from(&mut outside).cast::<u8>();
+    let cookie = Cookie::<Quarters>::new(64).expect("it is small");
+    // SAFETY: both have 64 bytes, which nobody uses.
+    unsafe {
+        kmem.free_cookie(cookie, foreign);
+        kmem.free_cookie(cookie, block);
+    }
+    assert_eq!(kmem.hooks().take(), [], "no descriptor was looked at");
+    kmem.flush();
+    assert_eq!(kmem.hooks().take(), [Misuse::Foreign(foreign.as_ptr())]);
+    assert!(memory.is_whole(), "the block behind it in the list is lost");
+}
+
+/// Requests that no memory could serve are refused before any is asked for.
+#[test]
+fn what_no_memory_could_serve_is_refused() {
+    let memory = Memory::<LLFree>::new(512, 1);
+    let kmem = plain::<LLFree, Quarters>(&memory);
+    run_on(0);
+    for bytes in [isize::MAX as usize + 1, usize::MAX] {
+        assert_eq!((kmem.alloc(bytes), kmem.alloc_aligned(bytes, 16)), (None, None), "{bytes}");
+    }
+    assert_eq!(kmem.alloc_aligned(64, 3 * PAGE), None, "no power of two");
+    assert!(memory.is_whole());
+    let small = kmem.alloc(64).expect("memory");
+    assert!(!kmem.is_zero(small), "what it holds is not known");
+    // SAFETY: it was allocated, and nobody uses it.
+    unsafe { kmem.free(small, 64) };
+    kmem.flush();
+    assert!(memory.is_whole());
+}
