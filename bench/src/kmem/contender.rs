@@ -1,7 +1,7 @@
 //! Who is measured: heaps of this program, and those that a program around it adds.
 
 use std::fmt;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::case::{Case, Reading, Setup, What};
 use super::frames;
@@ -18,17 +18,23 @@ pub trait Contender: Sync {
     /// What it is, in a line.
     fn about(&self) -> &'static str;
 
-    /// Runs a case once.
+    /// Runs a case once. Cases of heaps of this program take turns, whichever threads run them.
     ///
     /// # Errors
     /// The heap had no memory.
     fn sample(&self, what: What, case: Case, setup: &Setup) -> Result<Vec<Reading>, Failure>;
 
-    /// Runs *memory*: what it takes while a load rises and falls. Resident memory is the whole process's.
+    /// Runs *memory*, in turn as well: what it takes while a load rises and falls. Resident memory is the whole process's.
     ///
     /// # Errors
     /// The heap had no memory, or nobody says what is resident.
     fn moments(&self, setup: &Setup) -> Result<Vec<Moment>, Failure>;
+}
+
+/// Waits until no other case runs. A case has the CPUs of its heap to itself, and its time.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<H: Heap> Contender for H {
@@ -41,6 +47,7 @@ impl<H: Heap> Contender for H {
     }
 
     fn sample(&self, what: What, case: Case, setup: &Setup) -> Result<Vec<Reading>, Failure> {
+        let _turn = turn();
         match what {
             What::Pair => pair::sample(self, case, setup),
             What::Worst => worst::sample(self, setup),
@@ -55,6 +62,7 @@ impl<H: Heap> Contender for H {
     }
 
     fn moments(&self, setup: &Setup) -> Result<Vec<Moment>, Failure> {
+        let _turn = turn();
         moments(self, setup)
     }
 }
