@@ -188,6 +188,19 @@ pub(crate) fn take_all(free: impl FnMut(NonNull<u8>)) {
     PARKED.take_all(free);
 }
 
+/// Another thread has said that it looks at what is parked, and has not looked yet.
+#[cfg(test)]
+pub(crate) fn be_looked_at() {
+    PARKED.any.store(0, Ordering::Relaxed);
+}
+
+/// Is an address parked?
+#[cfg(test)]
+pub(crate) fn is_parked() -> bool {
+    let mut slots = PARKED.tables().flat_map(|table| table.groups).flat_map(|group| &group.0);
+    slots.any(|slot| slot.load(Ordering::Relaxed) != 0)
+}
+
 #[cfg(test)]
 mod tests {
     extern crate std;
@@ -292,30 +305,5 @@ mod tests {
         assert_eq!(all.len(), 2 * EACH, "one is still parked, or was taken twice");
         assert_eq!(all.iter().collect::<HashSet<_>>().len(), 2 * EACH);
         assert!(parked.tables().all(|table| table.used.load(Ordering::Relaxed) == 0));
-    }
-
-    /// As when a process forks while another thread takes what is parked.
-    #[test]
-    fn a_child_frees_what_a_thread_of_its_parent_was_about_to() {
-        const LARGE: usize = 5 << 20;
-        let large = crate::heap::alloc(LARGE).expect("memory");
-        assert!(park(large));
-        // Another thread has said that it looks.
-        PARKED.any.store(0, Ordering::Relaxed);
-        // SAFETY: the child makes calls of the heap only.
-        let child = unsafe { libc::fork() };
-        if child == 0 {
-            let mut slots =
-                PARKED.tables().flat_map(|table| table.groups).flat_map(|group| &group.0);
-            let is_parked = slots.any(|slot| slot.load(Ordering::Relaxed) != 0);
-            // SAFETY: the process ends.
-            unsafe { libc::_exit(i32::from(is_parked)) };
-        }
-        let mut status = -1;
-        // SAFETY: the child is this process's, and the status is written.
-        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-        forked();
-        crate::heap::flush();
-        assert_eq!(status, 0, "it is parked for ever");
     }
 }

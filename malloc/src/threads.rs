@@ -314,14 +314,12 @@ unsafe impl PerCpu for Threads {
 mod tests {
     extern crate std;
 
-    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
     use std::thread;
-    use std::time::Duration;
 
     use woodlot_kmem::{Sizes, Wide};
 
     use super::*;
-    use crate::heap;
 
     const SIZE: SizeId = Wide::TABLE.by_grains()[4];
 
@@ -373,54 +371,5 @@ mod tests {
         };
         thread::spawn(ends).join().expect("it ends");
         assert_eq!(REFUSED.load(SeqCst), 1, "a thread has lists that nobody flushes");
-    }
-
-    /// A handler frees a block while its thread gives its lists away.
-    #[test]
-    fn what_a_handler_frees_while_its_thread_ends_is_freed() {
-        static BLOCK: AtomicUsize = AtomicUsize::new(0);
-        static FREED: AtomicBool = AtomicBool::new(false);
-        static HAS_LISTS: AtomicBool = AtomicBool::new(false);
-        static MAY_END: AtomicBool = AtomicBool::new(false);
-        extern "C" fn handle(_: libc::c_int) {
-            if Busy::enter().is_none() && !FREED.swap(true, SeqCst) {
-                let block = ptr::with_exposed_provenance_mut(BLOCK.load(SeqCst));
-                // SAFETY: the block was allocated for this.
-                unsafe { heap::free(NonNull::new(block).expect("a block")) };
-            }
-        }
-        fn until(flag: &AtomicBool) {
-            while !flag.load(SeqCst) {
-                thread::sleep(Duration::from_millis(1));
-            }
-        }
-        let handler = handle as extern "C" fn(libc::c_int);
-        // SAFETY: the handler makes calls of the heap only.
-        unsafe { libc::signal(libc::SIGUSR1, handler as libc::sighandler_t) };
-        // A large one goes past the caches.
-        let large = heap::alloc(5 << 20).expect("memory");
-        BLOCK.store(large.as_ptr().expose_provenance(), SeqCst);
-        let threads = heap::KMEM.caches().fallback();
-        let ends = thread::spawn(|| {
-            // SAFETY: the block is new, and has 16 bytes.
-            assert!(unsafe { heap::KMEM.caches().fallback().push(SIZE, block(), 9) });
-            heap::KMEM.caches().fallback().take(Which::Main, SIZE);
-            HAS_LISTS.store(true, SeqCst);
-            until(&MAY_END);
-        });
-        until(&HAS_LISTS);
-        threads.lock();
-        MAY_END.store(true, SeqCst);
-        thread::sleep(Duration::from_millis(20));
-        let thread = std::os::unix::thread::JoinHandleExt::as_pthread_t(&ends);
-        while !FREED.load(SeqCst) {
-            // SAFETY: the thread waits for the lock, and so is there.
-            unsafe { libc::pthread_kill(thread, libc::SIGUSR1) };
-            thread::sleep(Duration::from_millis(1));
-        }
-        // SAFETY: it was locked above.
-        unsafe { threads.unlock() };
-        ends.join().expect("it ends");
-        assert!(heap::LARGE.usable(large).is_none(), "it is parked for ever");
     }
 }
