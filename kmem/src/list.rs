@@ -170,7 +170,10 @@ mod tests {
     #[test]
     fn a_run_comes_out_from_its_begin() {
         let mut memory = [[0u64; 2]; 5];
-        let blocks = memory.each_mut().map(|block| NonNull::from(block).cast::<u8>());
+        // Of the whole memory, as a run is.
+        let begin = NonNull::from(&mut memory).cast::<u8>();
+        // SAFETY: there are five of 16 bytes.
+        let blocks: [_; 5] = core::array::from_fn(|at| unsafe { begin.add(16 * at) });
         // SAFETY: each block is pushed once.
         let mut list = unsafe { List::EMPTY.push(blocks[4]).push_run(blocks[0], 16, 4) };
         for (at, &block) in blocks.iter().enumerate() {
