@@ -65,13 +65,24 @@ impl Axis {
         let usable = values.filter(|value| value.is_finite() && (!log || *value > 0.0));
         let (lowest, highest) = usable
             .fold((f64::INFINITY, 0.0f64), |(low, high), value| (low.min(value), high.max(value)));
-        match (log, lowest <= highest) {
+        let axis = match (log, lowest <= highest) {
             (true, true) => Axis::log(label, lowest / 1.3..highest * 1.3),
             (false, true) if highest > 0.0 => Axis::linear(label, 0.0..highest * 1.06),
             (true, false) => Axis::log(label, 1.0..10.0),
-            // No number is at the top, where the title is.
-            _ => Axis::linear(label, 0.0..1.06),
+            _ => Axis::linear(label, 0.0..1.0),
+        };
+        axis.with_room_above()
+    }
+
+    /// No number is at the top, where the title is: the axis goes on above the highest number, for 6 % of what is below.
+    fn with_room_above(mut self) -> Axis {
+        let start = self.place(self.range.start);
+        if let Some(highest) = self.ticks.last().map(|tick| self.place(*tick)) {
+            let end = start + (highest - start) * 1.06;
+            let end = if self.log { 10f64.powf(end) } else { end };
+            self.range.end = self.range.end.max(end);
         }
+        self
     }
 
     /// Where a value lies, in the units that are drawn.
@@ -163,6 +174,19 @@ mod tests {
             (close.log, texts(&close)),
             (true, ["0.2", "1", "10", "50"].map(String::from).into())
         );
+    }
+
+    /// Neither where the highest value is just below a number.
+    #[test]
+    fn no_number_is_at_the_top() {
+        for log in [false, true] {
+            for highest in (1..2000).map(f64::from) {
+                let axis = Axis::covering("", [1.0, highest].into_iter(), log);
+                let last = *axis.ticks.last().expect("a number");
+                let place = axis.map(&last, (0, 1000));
+                assert!(place < 945 && axis.range.end > highest, "{highest} {place} {axis:?}");
+            }
+        }
     }
 
     #[test]
