@@ -68,6 +68,8 @@ pub trait Discipline: Send + Sync + Sized {
     fn push(&self, blocks: &Blocks, slot: usize, block: u32) -> bool;
     /// About how many blocks are listed.
     fn len(&self) -> usize;
+    /// Learns how many blocks are listed, while no other call is in flight.
+    fn recount(&self, _: usize) {}
     /// Is nothing listed?
     fn is_empty(&self) -> bool {
         self.len() == 0
@@ -247,7 +249,7 @@ impl<G: Geometry, D: Discipline, const ORDER: u32> FrameAllocator for List<G, D,
     }
 
     fn free_frames(&self) -> usize {
-        self.discipline.len() << ORDER
+        self.discipline.len().min(self.count as usize) << ORDER
     }
 
     fn stats(&self) -> Stats {
@@ -263,6 +265,7 @@ impl<G: Geometry, D: Discipline, const ORDER: u32> FrameAllocator for List<G, D,
             all.free_huge += usize::from(whole.contains(&HugeId(huge)) && free == G::HUGE_FRAMES);
         }
         let (free_frames, free_huge) = (all.free_frames, all.free_huge);
+        self.discipline.recount(free_frames >> ORDER);
         let mut stats = Stats { free_frames, free_huge, ..Stats::default() };
         stats.classes[0] = all;
         stats
