@@ -689,6 +689,13 @@ impl<G: Geometry, P: Persistence> Lower<'_, G, P> {
         if is_isolated(counter) { 0 } else { counter }
     }
 
+    /// Has a huge frame that is not isolated fewer credits than so many in its counter?
+    #[inline(always)]
+    pub(crate) fn has_fewer(&self, huge: usize, than: usize) -> bool {
+        // The bit that says isolated is above all credits.
+        self.counter(huge) < than
+    }
+
     /// Changes a counter as `change` says, unless that says `None`.
     #[inline(always)]
     fn count(

@@ -96,8 +96,8 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         self.change(self.pocket(slot, order), open);
     }
 
-    /// Gives the credits of a block that was freed to the slot's pocket, if that is open and the child nearly full. A block
-    /// that is still there goes back, and the pocket is closed.
+    /// Gives the credits of a block that was freed to the slot's pocket, if that is open and the child nearly full and not
+    /// isolated. A block that is still there goes back, and the pocket is closed.
     #[inline(always)]
     pub(crate) fn keep_freed(
         &self,
@@ -116,7 +116,8 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
             self.drain_word(pocket);
             return false;
         }
-        if self.lower.credits(huge) >= Self::NEARLY_FULL {
+        // What is isolated is left alone: before it goes back, another call of the slot could take it.
+        if !self.lower.has_fewer(huge, Self::NEARLY_FULL) {
             return false;
         }
         let freed = Reservation::guest(huge, 1 << order, polarity).at_row(offset >> ROW_ORDER);

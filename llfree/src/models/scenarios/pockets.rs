@@ -27,7 +27,11 @@ models! {
         thread!(at 0 owns [Block(1, 0)]: Free(1, 0)),
     ]);
     keep_and_drain = Scenario::new(ZONE, FULL, &[
-        thread!(at 0 owns [Block(1, 0)]: Free(1, 0), Alloc(0)),
+        thread!(at 0 owns [Block(1, 0)]: Free(1, 0)),
+        thread!(at 1: Drain(0)),
+    ]).slots(2).large_for_loom();
+    take_and_drain = Scenario::new(ZONE, KEPT, &[
+        thread!(at 0: Alloc(0)),
         thread!(at 1: Drain(0)),
     ]).slots(2).large_for_loom();
     /// What is kept is found by others when nothing else is left.
@@ -44,6 +48,11 @@ models! {
         thread!(at 0 owns [Block(1, 0)]: Free(1, 0), AllocApart(0)),
         thread!(at 1: Isolate(0)),
     ]).slots(2).large_for_loom();
+    /// A free that begins when the child is isolated: the slot's other calls get nothing of it from its first step on.
+    isolated_and_keep = Scenario::new(ZONE, FULL, &[
+        thread!(at 0 owns [Block(1, 0)]: Isolate(0), Free(1, 0)),
+        thread!(at 0: AllocApart(0)),
+    ]).large_for_loom();
     keep_and_claim = Scenario::new(ZONE, FULL, &[
         thread!(at 0 owns [Block(0, 0), Block(1, 0), Block(2, 1)]: Free(0, 0), Free(1, 0), Free(2, 1)),
         thread!(at 1: Isolate(0), Claim(0)),
