@@ -159,21 +159,9 @@ impl<G: Geometry> OneWrite<'_, G> {
         first..(first + G::TREE).min(self.children.len())
     }
 
-    /// The next tree from `from` on that may have a block of `order`; one in which a slot allocates only if there is no other.
-    pub(crate) fn choose(&self, order: u32, from: usize) -> Option<usize> {
-        let (before, after) = self.trees.split_at_checked(from).unwrap_or_default();
-        let words = after.iter().zip(from..).chain(before.iter().zip(0..));
-        let mut in_use = None;
-        for (word, tree) in words {
-            let word = load(Some(word));
-            if word & 1 << order == 0 {
-                if word & IN_USE == 0 {
-                    return Some(tree);
-                }
-                in_use.get_or_insert(tree);
-            }
-        }
-        in_use
+    /// Does a slot allocate in a tree?
+    pub(crate) fn is_in_use(&self, tree: usize) -> bool {
+        self.tree(tree) & IN_USE != 0
     }
 
     /// Is a tree to be looked at by this slot for a block of `order`, if all is to be left alone in which others allocate? A block

@@ -21,8 +21,7 @@
 //! whole rows closes those that it takes.
 //!
 //! # Progress
-//! Lock-free. A look around passes a bounded number of children. What comes last visits each tree a bounded number
-//! of times: when it leaves a tree, the tree's hint says that there is nothing, or another call has changed something there.
+//! Lock-free. A look around passes a bounded number of children. What comes last visits each tree three times at most.
 
 use core::ops::Range;
 
@@ -178,22 +177,16 @@ impl<G: Geometry> OneWrite<'_, G> {
 
     /// From any open row.
     fn take_anywhere(&self, order: u32) -> Option<(usize, usize)> {
-        for _ in 0..=self.trees.len() {
-            let tree = self.choose(order, 0)?;
-            let mut children = self.children_of(tree).filter(|&child| self.may_have(child, order));
-            let take = |child| {
-                let found = self.take_in_child(child, order);
-                if found.is_none() {
-                    self.child_has_none(child, order);
-                }
-                found
-            };
-            if let Some(found) = children.find_map(take) {
-                return Some(found);
+        let take = |child| {
+            let found = self.take_in_child(child, order);
+            if found.is_none() {
+                self.child_has_none(child, order);
             }
-            self.tree_has_none(tree, order);
-        }
-        None
+            found
+        };
+        self.in_each(0, order, |tree| {
+            self.children_of(tree).filter(|&child| self.may_have(child, order)).find_map(take)
+        })
     }
 
     // ---- Whole rows ----
@@ -309,25 +302,53 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// Takes what there is of blocks of `order`, at least a row's: of this child's tree, from that child on, then of other trees.
     fn in_trees<T>(
         &self,
-        mut child: usize,
+        child: usize,
         order: u32,
         take: impl Fn(usize) -> Option<T>,
     ) -> Option<T> {
-        for _ in 0..=self.trees.len() {
-            let tree = child / G::TREE;
-            if self.tree_may_have(tree, order) {
-                let found = self.in_tree(child, order, &take);
-                if found.is_some() {
-                    return found;
-                }
-                self.tree_has_none(tree, order);
-            }
-            child = self.choose(order, tree)? * G::TREE;
-        }
-        None
+        let own = child / G::TREE;
+        let in_tree = |tree| {
+            let from = if tree == own { child } else { tree * G::TREE };
+            self.in_tree(from, order, &take)
+        };
+        self.in_one(own, order, in_tree).or_else(|| self.in_each(own, order, in_tree))
     }
 
-    /// The same of one tree: of children that are in use in part, if such have blocks of `order`, then of all.
+    /// What `take` finds in the trees, from one on: in those in which no slot allocates, then in all. Others may say of a tree that
+    /// there is something whenever this has found nothing; so each is visited twice at most, and none is left out for it.
+    fn in_each<T>(
+        &self,
+        from: usize,
+        order: u32,
+        take: impl Fn(usize) -> Option<T>,
+    ) -> Option<T> {
+        let trees = || (from..self.trees.len()).chain(0..from.min(self.trees.len()));
+        let mut left_to_others = false;
+        let mut quiet = trees().filter(|&tree| {
+            let in_use = self.tree_may_have(tree, order) && self.is_in_use(tree);
+            left_to_others |= in_use;
+            !in_use
+        });
+        if let Some(found) = quiet.find_map(|tree| self.in_one(tree, order, &take)) {
+            return Some(found);
+        }
+        let mut rest = trees().filter(|_| left_to_others);
+        rest.find_map(|tree| self.in_one(tree, order, &take))
+    }
+
+    /// What `take` finds in a tree, if it may have a block of `order`.
+    fn in_one<T>(&self, tree: usize, order: u32, take: impl Fn(usize) -> Option<T>) -> Option<T> {
+        if !self.tree_may_have(tree, order) {
+            return None;
+        }
+        let found = take(tree);
+        if found.is_none() {
+            self.tree_has_none(tree, order);
+        }
+        found
+    }
+
+    /// Takes what there is in the tree of this child, from it on: of children that are in use in part, if such have blocks of `order`, then of all.
     fn in_tree<T>(&self, child: usize, order: u32, take: impl Fn(usize) -> Option<T>) -> Option<T> {
         let Range { start, end } = self.children_of(child / G::TREE);
         let all = (child.max(start)..end).chain(start..child.min(end));
@@ -438,6 +459,23 @@ mod tests {
         assert_eq!((found.fullest, looks, cursor), (None, STEPS, STEPS - 10));
         // Nobody looks longer for eight blocks of 64 frames than at 16 children.
         assert_eq!(seen(&zone, 0, 6, |_| None).1, 16);
+    }
+
+    #[test]
+    fn no_tree_is_left_out_while_others_free_into_another() {
+        let zone = zone();
+        let other = zone.slots.line(1).expect("a slot");
+        zone.settles(other, 2 * Base4K::TREE);
+        let visits = [const { core::cell::Cell::new(0) }; TREES];
+        // Whenever a search has found nothing in one of these trees, there is something, and it is gone before the next look.
+        for order in [0, Base4K::ROW_ORDER] {
+            let found = zone.in_each(1, order, |tree| {
+                visits[tree].set(visits[tree].get() + 1);
+                (tree == 2).then_some(tree)
+            });
+            assert_eq!(found, Some(2), "the only one with a block is the one in which a slot allocates");
+        }
+        assert_eq!(visits.map(core::cell::Cell::into_inner), [2, 4, 2, 2]);
     }
 
     #[test]
