@@ -112,6 +112,30 @@ impl FrameSet {
         })
     }
 
+    /// The frames of a range that are free, in runs.
+    pub fn free_runs(&self, range: Range<usize>) -> Vec<Range<usize>> {
+        let mut runs: Vec<Range<usize>> = Vec::new();
+        for frame in range.filter(|&frame| !self.contains(frame)) {
+            match runs.last_mut() {
+                Some(run) if run.end == frame => run.end += 1,
+                _ => runs.push(frame..frame + 1),
+            }
+        }
+        runs
+    }
+
+    /// How many free blocks of each order up to `max_order` there are, where each free frame is in the
+    /// largest one that it can be in.
+    pub fn free_blocks(&self, max_order: u8) -> Vec<usize> {
+        let mut blocks = vec![0; usize::from(max_order) + 1];
+        for run in self.free_runs(0..self.frames) {
+            for (_, order) in aligned_pieces(run, max_order) {
+                blocks[usize::from(order)] += 1;
+            }
+        }
+        blocks
+    }
+
     /// The share of the free memory that lies in free huge frames.
     pub fn ratio(&self) -> f64 {
         free_huge_ratio(self.free_huge, self.free_frames)
@@ -155,6 +179,17 @@ mod tests {
         assert_eq!(set.free_huge(), 1);
         assert_eq!(set.free_by_huge().collect::<Vec<_>>(), [500, 512, 76]);
         assert!(set.contains(500) && !set.contains(512) && !set.contains(5000));
+    }
+
+    #[test]
+    fn free_frames_are_in_the_largest_blocks() {
+        let mut set = FrameSet::new(100);
+        set.take(9..12);
+        set.take(40..48);
+        assert_eq!(set.free_runs(8..50), [8..9, 12..40, 48..50]);
+        // 0 to 7, 8, 12, 16 to 31, 32 to 39, 48 to 95, 96 to 99.
+        assert_eq!(set.free_blocks(4), [1, 0, 2, 2, 4]);
+        assert_eq!(set.free_blocks(2), [1, 0, 22]);
     }
 
     #[test]

@@ -64,7 +64,7 @@ impl<A: Construct + FrameAllocator<Geometry = Base4K>> Zones<A> {
             }
         }
         for &(first, order, slot) in all.iter().rev() {
-            for run in free_runs(&claimed, frames(first, order)) {
+            for run in claimed.free_runs(frames(first, order)) {
                 for (frame, order) in aligned_pieces(run, largest) {
                     // It was allocated above; if it is refused, the check of the statistics says so.
                     let _ = self.free(FrameId(frame), Order(order), slot);
@@ -149,18 +149,6 @@ impl<A: Construct + FrameAllocator<Geometry = Base4K>> Zones<A> {
 /// The frames of a block.
 fn frames(first: usize, order: u8) -> Range<usize> {
     first..first + (1 << order)
-}
-
-/// The frames of a range that are not in a set, in runs.
-fn free_runs(set: &FrameSet, range: Range<usize>) -> Vec<Range<usize>> {
-    let mut runs: Vec<Range<usize>> = Vec::new();
-    for frame in range.filter(|&frame| !set.contains(frame)) {
-        match runs.last_mut() {
-            Some(run) if run.end == frame => run.end += 1,
-            _ => runs.push(frame..frame + 1),
-        }
-    }
-    runs
 }
 
 fn request(order: u8, class: Class, slot: Slot) -> Request {

@@ -1,7 +1,7 @@
 //! What the paper on anti-fragmentation in FreeBSD has in tables I and II and figures 5 and 7, from this machine.
 //!
 //! ```text
-//!   table I    free blocks before and after a build     the shipped build, replayed on LLFree
+//!   table I    free blocks before and after a build     the shipped build, replayed on LLFree, and Linux's own
 //!   figure 7   superpages over builds in a row          the same again and again, with a daemon that compacts and without
 //!   table II   memory that is wired                     in large pieces, beside a fault for each page
 //!   figure 5   what guards of stacks leave              counted in a zone of LLFree
@@ -15,10 +15,10 @@ use woodlot_bench::size::Size;
 use woodlot_bench::stacks::{Left, Shape, by_address, packed};
 #[cfg(target_os = "linux")]
 use woodlot_bench::wiring::{self, Way};
-use woodlot_frame::{Base4K, InitError};
+use woodlot_frame::{Base4K, InitError, Order};
 use woodlot_llfree::LLFree;
 use woodlot_rivals::LinuxBuddy;
-use woodlot_trace::{Trace, shipped};
+use woodlot_trace::{LinuxFrames, Trace, shipped};
 
 use crate::replay::{Compacted, Options, Plan, Report, ZoneLayout, replay};
 
@@ -56,6 +56,9 @@ pub struct Runs {
 pub struct Builds {
     /// Free blocks by order, before the first build and after it.
     pub free_blocks: [Vec<usize>; 2],
+    /// What Linux, of which the trace is, had after that build. Reports of older versions do not say.
+    #[serde(default)]
+    pub linux_blocks: Option<Vec<usize>>,
     /// After each build on LLFree, without a daemon.
     pub without: Vec<Built>,
     /// The same with one.
@@ -197,6 +200,8 @@ fn builds(times: usize) -> Result<Builds, Failure> {
     let again = plan().again(times);
     let (without, with) = (replayed(&again, false)?, replayed(&again, true)?);
     let buddy = checked(replay::<LinuxBuddy<Base4K>>(&again, options(false), &|_| {}))?;
+    let mut linux = LinuxFrames::new(&trace);
+    trace.events.iter().for_each(|event| _ = linux.apply(event.kind));
     let built = |report: &Report| {
         let rows = report.rows.iter().map(|row| row.ours);
         rows.map(|ours| Built { free_huge: ours.free_huge, free_frames: ours.free_frames })
@@ -204,6 +209,7 @@ fn builds(times: usize) -> Result<Builds, Failure> {
     };
     Ok(Builds {
         free_blocks: first.free_blocks,
+        linux_blocks: Some(linux.owned().free_blocks(Order::max::<Base4K>().0)),
         without: built(&without),
         with: built(&with),
         buddy: built(&buddy),

@@ -30,11 +30,17 @@ fn fmfi(blocks: &[usize], order: usize) -> usize {
 
 fn free_blocks(builds: &Builds) -> Section {
     let [before, after] = &builds.free_blocks;
+    let linux = builds.linux_blocks.as_deref();
     let row = |order: usize| {
-        let (before, after) = (before[order], after[order]);
-        vec![format!("{order} ({}K)", 4 << order), count(before), count(after)]
+        let linux = linux.and_then(|blocks| blocks.get(order));
+        let linux = linux.map_or("–".into(), |&blocks| count(blocks));
+        vec![format!("{order} ({}K)", 4 << order), count(before[order]), count(after[order]), linux]
     };
-    let index = |order| format!("{} and {}", fmfi(before, order), fmfi(after, order));
+    let beside_linux = |of: &dyn Fn(&[usize]) -> String| {
+        let linux = linux.map_or(String::new(), |blocks| format!(" (Linux {})", of(blocks)));
+        format!("{} and {}{linux}", of(before), of(after))
+    };
+    let index = |blocks: &[usize]| fmfi(blocks, 9).to_string();
     let singles = |blocks: &[usize]| count(blocks.first().copied().unwrap_or(0));
     Section {
         id: "freebsd-table-1".into(),
@@ -42,27 +48,28 @@ fn free_blocks(builds: &Builds) -> Section {
         about: format!(
             "What a Linux 6.12 with {} frames asked of its page allocator while it built Lua and memcached, replayed on \
              LLFree, without compaction: free blocks by order, each free frame in the largest block that it lies in. LLFree \
-             has blocks of order 10 at the most. The paper builds a FreeBSD kernel in 6 GB on FreeBSD's buddy allocator.",
+             has blocks of order 10 at the most. Linux's are its own after the same build, in which it may compact. The \
+             paper builds a FreeBSD kernel in 6 GB on FreeBSD's buddy allocator.",
             count(builds.frames)
         ),
         legend: Vec::new(),
         panels: Vec::new(),
         table_first: true,
         table: Table {
-            columns: vec!["order", "blocks before", "blocks after"],
+            columns: vec!["order", "before", "after, LLFree", "after, Linux"],
             rows: (0..before.len().min(after.len())).rev().map(row).collect(),
         },
         paper: vec![
             beside(
                 "free blocks of order 0, before and after",
                 "1 and 2156",
-                Some(format!("{} and {}", singles(before), singles(after))),
+                Some(beside_linux(&singles)),
                 "table I",
             ),
             beside(
                 "share of free memory below order 9, in thousandths, before and after",
                 "below 1 and about 85 (of the orders that it names)",
-                Some(index(9)),
+                Some(beside_linux(&index)),
                 "table I",
             ),
         ],
@@ -314,6 +321,12 @@ mod tests {
         assert!(builds.with.iter().map(|built| built.free_frames).eq(without), "as much is free");
         let [before, after] = &builds.free_blocks;
         assert!(before.len() == 11 && before != after, "a build changes what is free");
+        let frames = |blocks: &[usize]| -> usize {
+            blocks.iter().enumerate().map(|(order, count)| count << order).sum()
+        };
+        let linux = builds.linux_blocks.as_deref().expect("the trace says what Linux had");
+        assert_eq!(frames(linux), frames(after), "both have the same frames in use");
+        assert_ne!(linux, after, "but not in the same places");
         let stacks = found.stacks.as_ref().expect("there are some");
         assert_eq!((stacks.by_address.holes, stacks.packed.holes), (1000, 0));
         for section in sections(&found) {
