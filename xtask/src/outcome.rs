@@ -1,5 +1,7 @@
 //! How a checker ends, and what a run of several says at its end.
 
+use std::time::Instant;
+
 use clap::Args;
 
 /// How long a checker may take.
@@ -47,12 +49,14 @@ impl Outcome {
 /// A check: its name, and what it does at this length.
 pub type Check = (&'static str, fn(Length) -> Result<Outcome, String>);
 
-/// Runs the checks in order up to the first that fails, and says how many ran and were skipped.
+/// Runs the checks in order up to the first that fails, and says how long each took, how many ran and were skipped.
 pub fn run_all(checks: impl IntoIterator<Item = Check>, length: Length) -> Result<Outcome, String> {
     let (mut ran, mut skipped) = (0, Vec::new());
     for (name, check) in checks {
+        let started = Instant::now();
         let outcome = check(length).map_err(|why| format!("{name}: {why}"))?;
         outcome.say(name);
+        println!("== {name}: {} s", started.elapsed().as_secs());
         match outcome {
             Outcome::Ran(_) => ran += 1,
             Outcome::NotRun(_) => skipped.push(name),
