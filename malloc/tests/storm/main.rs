@@ -4,7 +4,7 @@
 //! The judge: each block holds what its owner wrote, as long as it is somebody's; and when all are free, each is back in
 //! its page, so that no slab is left: none was lost, and none was there twice.
 //!
-//! A storm lasts until so many sequences were aborted: `WOODLOT_ABORTS`, or some thousand.
+//! A storm lasts until so many sequences were aborted: `WOODLOT_ABORTS`, or a thousand.
 
 mod blocks;
 mod churn;
@@ -22,7 +22,7 @@ use storm::Storm;
 const FEW: usize = 6;
 const MANY: usize = 48;
 /// Sequences that a storm aborts, if nothing else is asked for. With one CPU no two threads meet in one.
-const ABORTS: u64 = 3000;
+const ABORTS: u64 = 1000;
 const ABORTS_OF_ONE_CPU: u64 = 10;
 /// Set for the process that runs without restartable sequences.
 const WITHOUT: &str = "glibc.pthread.rseq=0";

@@ -9,7 +9,7 @@ use crate::churn::churn;
 use crate::signals::{Signals, stepped};
 
 /// Steps that the threads of a storm do at least, together.
-const STEPS: u64 = 2000;
+const STEPS: u64 = 1000;
 
 /// A thread of a storm.
 #[derive(Default)]
