@@ -224,6 +224,12 @@ pub struct ReplayArgs {
     /// A daemon compacts beside: movable frames of the trace may move, the others stay. Not with --threads
     #[arg(long, conflicts_with = "threads")]
     pub compact: bool,
+    /// The daemon rests where no more than so many thousandths of the free memory could be won as huge frames
+    #[arg(long, value_name = "THOUSANDTHS", default_value_t = 50, requires = "compact", value_parser = clap::value_parser!(u16).range(..=1000))]
+    pub gain: u16,
+    /// The daemon does not empty a huge frame of which more base frames are in use
+    #[arg(long, value_name = "FRAMES", default_value_t = 512, requires = "compact", value_parser = clap::value_parser!(u16).range(..=512))]
+    pub price: u16,
     /// How often the calls are made again, with nothing between them, to measure their time; 0
     /// measures nothing. Not with --threads
     #[arg(long, value_name = "N", default_value_t = 5, conflicts_with = "threads", value_parser = clap::value_parser!(u32).range(..=1000))]

@@ -11,7 +11,7 @@ use woodlot_trace::{Sources, Trace, load, shipped, write_binary};
 
 use crate::args::{Lists, ReplayArgs, TraceCommand};
 use crate::output::{Phase, describe_phase, describe_trace, write_all};
-use crate::replay::{Options, Plan, Report, ZoneLayout, replay};
+use crate::replay::{Options, Plan, Report, Thrift, ZoneLayout, replay};
 
 /// The main job: the traces that ship.
 pub fn replay_shipped(args: &ReplayArgs, screen: &mut Screen) -> Result<(), Failure> {
@@ -95,7 +95,9 @@ fn replay_one(trace: &Trace, args: &ReplayArgs) -> Result<Vec<(Engine, Report)>,
     for &engine in &args.engine.0 {
         let bar = progress(&format!("{}, {engine}", trace.name), plan.steps.len());
         let base_frames = !engine.serves(Order(1));
-        let (threads, compact, rounds) = (args.threads, args.compact, args.rounds);
+        let (threads, rounds) = (args.threads, args.rounds);
+        let thrift = Thrift { gain: args.gain.into(), price: args.price.into() };
+        let compact = args.compact.then_some(thrift);
         let options = Options { threads, compact, rounds, base_frames };
         let progress: &(dyn Fn(usize) + Sync) = &|done| bar.set_position(done as u64);
         let report = engine.visit(Order::BASE, Work { plan: &plan, options, progress }).flatten();
@@ -126,7 +128,9 @@ impl Visit for Work<'_> {
     where
         A: Construct + FrameAllocator<Geometry = Base4K> + Send + 'static,
     {
-        if self.options.compact && (A::UNSUPPORTED.isolation || A::UNSUPPORTED.partial_free) {
+        if self.options.compact.is_some()
+            && (A::UNSUPPORTED.isolation || A::UNSUPPORTED.partial_free)
+        {
             return Some(Err(
                 "it cannot isolate huge frames, so that nothing can be compacted".into()
             ));

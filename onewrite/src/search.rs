@@ -316,12 +316,7 @@ impl<G: Geometry> OneWrite<'_, G> {
 
     /// What `take` finds in the trees, from one on: in those in which no slot allocates, then in all. Others may say of a tree that
     /// there is something whenever this has found nothing; so each is visited twice at most, and none is left out for it.
-    fn in_each<T>(
-        &self,
-        from: usize,
-        order: u32,
-        take: impl Fn(usize) -> Option<T>,
-    ) -> Option<T> {
+    fn in_each<T>(&self, from: usize, order: u32, take: impl Fn(usize) -> Option<T>) -> Option<T> {
         let trees = || (from..self.trees.len()).chain(0..from.min(self.trees.len()));
         let mut left_to_others = false;
         let mut quiet = trees().filter(|&tree| {
@@ -473,7 +468,11 @@ mod tests {
                 visits[tree].set(visits[tree].get() + 1);
                 (tree == 2).then_some(tree)
             });
-            assert_eq!(found, Some(2), "the only one with a block is the one in which a slot allocates");
+            assert_eq!(
+                found,
+                Some(2),
+                "the only one with a block is the one in which a slot allocates"
+            );
         }
         assert_eq!(visits.map(core::cell::Cell::into_inner), [2, 4, 2, 2]);
     }

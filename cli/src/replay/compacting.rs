@@ -20,6 +20,7 @@ use woodlot_frame::{
 };
 use woodlot_trace::{FrameSet, HUGE_FRAMES};
 
+use super::Thrift;
 use super::manner::Manner;
 use super::plan::{AT_START, Plan};
 use super::report::{Compacted, Report};
@@ -38,6 +39,7 @@ const CHUNK: u32 = 7;
 pub fn replay<A: Construct + FrameAllocator<Geometry = Base4K>>(
     plan: &Plan,
     manner: Manner,
+    thrift: Thrift,
     progress: &dyn Fn(usize),
 ) -> Result<Report, InitError> {
     let (scene, owned, refused) = Scene::<A>::new(plan, manner)?;
@@ -48,8 +50,11 @@ pub fn replay<A: Construct + FrameAllocator<Geometry = Base4K>>(
     let mut rows = plan.rows.iter().peekable();
     let parts: Vec<_> = zones.each().map(|zone| [zone.zone().huge_range::<Base4K>()]).collect();
     let mut memory: Vec<_> = parts.iter().map(|part| Memory::new(part)).collect();
-    let mut daemons: Vec<_> =
-        memory.iter_mut().zip(&parts).map(|(memory, part)| memory.daemon(part, plan)).collect();
+    let mut daemons: Vec<_> = memory
+        .iter_mut()
+        .zip(&parts)
+        .map(|(memory, part)| memory.daemon(part, plan, thrift))
+        .collect();
     let asks = Asks::new();
     for (done, step) in plan.steps.iter().enumerate() {
         while let Some(row) = rows.next_if(|row| row.after <= done) {
@@ -109,11 +114,23 @@ impl Memory {
         Memory { chunks, candidates: vec![Candidate::EMPTY; huge] }
     }
 
-    fn daemon<'m>(&'m mut self, parts: &'m [Range<HugeId>], plan: &Plan) -> Daemon<'m> {
+    fn daemon<'m>(
+        &'m mut self,
+        parts: &'m [Range<HugeId>],
+        plan: &Plan,
+        Thrift { gain, price }: Thrift,
+    ) -> Daemon<'m> {
         let slot = Slot(plan.slots - 1);
         let (interval, rest, longest_rest) = (TURN as u64, TURN as u64, 8 * TURN as u64);
-        let settings =
-            Settings { moves: MOVES, interval, rest, longest_rest, ..Settings::new(slot) };
+        let settings = Settings {
+            gain,
+            price,
+            moves: MOVES,
+            interval,
+            rest,
+            longest_rest,
+            ..Settings::new(slot)
+        };
         // A zone of a trace has huge frames; one that has none needs no daemon, and gets one that never starts.
         let index = Index::new(&mut self.chunks, parts, CHUNK).expect("a zone has huge frames");
         Daemon::new(settings, index, &mut self.candidates)

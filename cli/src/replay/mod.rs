@@ -42,13 +42,22 @@ pub use report::{Checks, Compacted, Failures, Means, Report, Row, Side, Timing};
 
 use woodlot_frame::{Base4K, Construct, FrameAllocator, InitError};
 
+/// For how little a daemon works that nobody has asked: as [`woodlot_compact::Settings`] has it.
+#[derive(Clone, Copy, Debug)]
+pub struct Thrift {
+    /// It rests where no more than so many thousandths of the free memory could be won as huge frames.
+    pub gain: usize,
+    /// What a huge frame may cost, in base frames.
+    pub price: usize,
+}
+
 /// How to replay.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Each CPU's events on a thread of its own.
     pub threads: bool,
     /// A daemon compacts beside. Not with threads.
-    pub compact: bool,
+    pub compact: Option<Thrift>,
     /// How often the calls are made again to measure their time.
     pub rounds: u32,
     /// Does the engine have base frames only?
@@ -67,11 +76,13 @@ pub fn replay<A: Construct + FrameAllocator<Geometry = Base4K>>(
     let manner = Manner::of::<A>(options.base_frames);
     let mut report = match options {
         Options { threads: true, .. } => threads::replay::<A>(plan, manner, progress)?,
-        Options { compact: true, .. } => compacting::replay::<A>(plan, manner, progress)?,
+        Options { compact: Some(thrift), .. } => {
+            compacting::replay::<A>(plan, manner, thrift, progress)?
+        }
         _ => sequential::replay::<A>(plan, manner, progress)?,
     };
     report.remarks = manner.remarks();
-    if !options.threads && !options.compact && options.rounds > 0 {
+    if !options.threads && options.compact.is_none() && options.rounds > 0 {
         let calls = sequential::calls::<A>(plan, manner)?;
         if !calls.is_empty() {
             report.timing = Some(timing::measure::<A>(plan, manner, &calls, options.rounds)?);

@@ -13,7 +13,7 @@ use woodlot_nbbs::Nbbs4;
 use woodlot_rivals::{LinuxBuddy, ListCas};
 use woodlot_trace::{FrameSet, shipped};
 
-use super::{Options, Plan, Report, ZoneLayout, replay};
+use super::{Options, Plan, Report, Thrift, ZoneLayout, replay};
 
 /// What is wrong with a [`NextFit`].
 const NOTHING: u8 = 0;
@@ -161,7 +161,7 @@ impl<const DEFECT: u8> Construct for NextFit<DEFECT> {
 fn replay_boot<const DEFECT: u8>(layout: ZoneLayout, threads: bool) -> Report {
     let trace = shipped()[0].trace().expect("the shipped trace is whole");
     let plan = Plan::new(&trace, layout, 20000);
-    let options = Options { threads, compact: false, rounds: 0, base_frames: false };
+    let options = Options { threads, compact: None, rounds: 0, base_frames: false };
     replay::<NextFit<DEFECT>>(&plan, options, &|_| {}).expect("the zone is fine")
 }
 
@@ -183,7 +183,7 @@ fn with_less<A: Construct + FrameAllocator<Geometry = Base4K>>(
 ) -> Report {
     let trace = shipped()[0].trace().expect("the shipped trace is whole");
     let plan = Plan::new(&trace, ZoneLayout::One, 20000);
-    let options = Options { threads, compact: false, rounds: u32::from(!threads), base_frames };
+    let options = Options { threads, compact: None, rounds: u32::from(!threads), base_frames };
     let report = replay::<A>(&plan, options, &|_| {}).expect("the zone is fine");
     assert_eq!(report.defects(), [""; 0], "{} threads={threads}", A::NAME);
     report
@@ -254,7 +254,7 @@ fn wrong_statistics_are_seen_at_every_row() {
 fn the_list_of_calls_gives_the_same_answers_again() {
     let trace = shipped()[0].trace().expect("the shipped trace is whole");
     let plan = Plan::new(&trace, ZoneLayout::One, 20000);
-    let options = Options { threads: false, compact: false, rounds: 2, base_frames: false };
+    let options = Options { threads: false, compact: None, rounds: 2, base_frames: false };
     let report = replay::<NextFit<NOTHING>>(&plan, options, &|_| {}).expect("the zone is fine");
     let timing = report.timing.expect("rounds were asked for");
     assert_eq!((timing.different, timing.ns_per_call.len()), (0, 2));
@@ -264,7 +264,7 @@ fn the_list_of_calls_gives_the_same_answers_again() {
 fn a_plan_that_is_done_again_has_the_same_frames_in_use_each_time() {
     let trace = shipped()[0].trace().expect("the shipped trace is whole");
     let plan = || Plan::new(&trace, ZoneLayout::One, 20000);
-    let options = Options { threads: false, compact: false, rounds: 0, base_frames: false };
+    let options = Options { threads: false, compact: None, rounds: 0, base_frames: false };
     let replayed = |plan: &Plan, options| {
         let report = replay::<LLFree<'static, Base4K>>(plan, options, &|_| {});
         let report = report.expect("the zone is fine");
@@ -274,10 +274,10 @@ fn a_plan_that_is_done_again_has_the_same_frames_in_use_each_time() {
     };
     let (once, again) = (plan().again(1), plan().again(3));
     let end = replayed(&once, options).rows.last().expect("there is an end").ours.free_frames;
-    for compact in [false, true] {
+    for compact in [None, Some(Thrift { gain: 0, price: 512 })] {
         let report = replayed(&again, Options { compact, ..options });
         let free: Vec<_> = report.rows.iter().map(|row| row.ours.free_frames).collect();
-        assert_eq!(free, [end; 3], "with a daemon: {compact}");
+        assert_eq!(free, [end; 3], "with a daemon: {compact:?}");
     }
     // All that the plan does, and what comes back.
     assert!(again.steps.len() > 3 * once.steps.len());

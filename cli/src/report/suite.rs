@@ -448,7 +448,7 @@ fn replay_shipped() -> Result<Vec<Replayed>, Failure> {
         let trace = shipped.trace().map_err(|error| Failure::Failed(error.to_string()))?;
         let plan = Plan::new(&trace, ZoneLayout::default(), 20_000);
         let options =
-            replay::Options { threads: false, compact: false, rounds: 0, base_frames: false };
+            replay::Options { threads: false, compact: None, rounds: 0, base_frames: false };
         let report = replay::replay::<LLFree<Base4K>>(&plan, options, &|_| {});
         let report = report.map_err(|error| Failure::Failed(format!("{}: {error}", trace.name)))?;
         bar.inc(1);
