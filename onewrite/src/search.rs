@@ -327,8 +327,10 @@ impl<G: Geometry> OneWrite<'_, G> {
         if let Some(found) = quiet.find_map(|tree| self.in_one(tree, order, &take)) {
             return Some(found);
         }
-        let mut rest = trees().filter(|_| left_to_others);
-        rest.find_map(|tree| self.in_one(tree, order, &take))
+        if !left_to_others {
+            return None;
+        }
+        trees().find_map(|tree| self.in_one(tree, order, &take))
     }
 
     /// What `take` finds in a tree, if it may have a block of `order`.
@@ -343,7 +345,8 @@ impl<G: Geometry> OneWrite<'_, G> {
         found
     }
 
-    /// Takes what there is in the tree of this child, from it on: of children that are in use in part, if such have blocks of `order`, then of all.
+    /// Takes what there is in the tree of this child, from it on: of children that are in use in part, if such have blocks of
+    /// `order`, then of all.
     fn in_tree<T>(&self, child: usize, order: u32, take: impl Fn(usize) -> Option<T>) -> Option<T> {
         let Range { start, end } = self.children_of(child / G::TREE);
         let all = (child.max(start)..end).chain(start..child.min(end));

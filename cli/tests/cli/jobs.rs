@@ -191,6 +191,13 @@ fn a_daemon_moves_what_the_trace_says_to_be_movable() {
     assert!(said.contains("moves, 1.00 times the fewest"), "{said}");
     assert!(said.contains("were all that can move moved"), "{said}");
     assert!(said.contains("checks: no frame lost"), "{said}");
+    // Each of the four has 128 frames in use, and no more than half of the free memory can be won.
+    for spared in [["--price", "127"], ["--gain", "1000"]] {
+        let said = replay(&[&["--compact"], &spared[..]].concat());
+        assert!(said.contains("daemon: 0 huge frames won"), "{spared:?}: {said}");
+    }
+    let said = replay(&["--compact", "--price", "128"]);
+    assert!(said.contains("daemon: 2 huge frames won in "), "{said}");
     // What does not move is passed over: the same frames, pinned.
     let pinned = fragmented().replace("migratetype=1", "migratetype=0");
     fs::write(folder.path("b.trace.txt"), pinned).unwrap();

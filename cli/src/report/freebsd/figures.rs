@@ -5,7 +5,7 @@ use woodlot_bench::statistics::Summary;
 use woodlot_compact::Fmfi;
 use woodlot_frame::Order;
 
-use super::{Builds, Built, Freebsd, PAPERS, Runs, Stacks, Wired, Wiring};
+use super::{Builds, Built, Freebsd, Runs, Stacks, Wired, Wiring};
 use crate::report::beside::beside;
 use crate::report::papers;
 use crate::report::section::{Section, Table};
@@ -20,20 +20,21 @@ pub fn sections(found: &Freebsd) -> Vec<Section> {
     sections
 }
 
+/// Frames in blocks by order, from one order on.
+fn frames_from(blocks: &[usize], order: usize) -> usize {
+    blocks.iter().enumerate().skip(order).map(|(order, count)| count << order).sum()
+}
+
 /// The index of fragmentation of the paper, from free blocks by order, for requests of one.
 fn fmfi(blocks: &[usize], order: u8) -> i32 {
-    let free_frames = blocks.iter().enumerate().map(|(order, count)| count << order).sum();
-    let free_blocks = blocks.iter().sum();
+    let (free_frames, free_blocks) = (frames_from(blocks, 0), blocks.iter().sum());
     Fmfi { free_frames, free_blocks, free_huge: 0 }.index(Order(order))
 }
 
 /// The share of free memory in blocks below an order, in thousandths.
 fn share_below(blocks: &[usize], order: usize) -> usize {
-    let frames = |from: usize| -> usize {
-        blocks.iter().enumerate().skip(from).map(|(order, count)| count << order).sum()
-    };
-    let free = frames(0);
-    (free - frames(order)) * 1000 / free.max(1)
+    let free = frames_from(blocks, 0);
+    (free - frames_from(blocks, order)) * 1000 / free.max(1)
 }
 
 fn free_blocks(builds: &Builds) -> Section {
@@ -103,13 +104,15 @@ fn sum_of(some: &[Built], others: &[Built]) -> Vec<i64> {
 }
 
 /// What the daemon won by its moves, which is more than is left of it.
-fn runs(Runs { won, all, in_vain }: Runs) -> String {
+fn runs(Runs { won, all, in_vain, price }: Runs) -> String {
     let [won, all, in_vain] = [won, all, in_vain].map(count);
-    format!(
-        ", and won {won} huge frames in {all} runs, of which {in_vain} were in vain. As the paper's, it looks at the index \
-         alone, and not at how much there is to win; no huge frame may cost more than {} moves",
-        PAPERS.price
-    )
+    let rule = price.map_or(String::new(), |price| {
+        format!(
+            ". As the paper's, it looks at the index alone, and not at how much there is to win; no huge frame may cost \
+             more than {price} moves"
+        )
+    });
+    format!(", and won {won} huge frames in {all} runs, of which {in_vain} were in vain{rule}")
 }
 
 fn in_a_row(builds: &Builds) -> Section {
@@ -350,12 +353,13 @@ mod tests {
         assert!(builds.with.iter().map(|built| built.free_frames).eq(without), "as much is free");
         let [before, after] = &builds.free_blocks;
         assert!(before.len() == 11 && before != after, "a build changes what is free");
-        let frames = |blocks: &[usize]| -> usize {
-            blocks.iter().enumerate().map(|(order, count)| count << order).sum()
-        };
         assert_eq!((fmfi(&[3, 0, 1], 2), fmfi(&[0, 0, 0, 2], 2)), (563, -1000));
         let linux = builds.linux_blocks.as_deref().expect("the trace says what Linux had");
-        assert_eq!(frames(linux), frames(after), "both have the same frames in use");
+        assert_eq!(
+            frames_from(linux, 0),
+            frames_from(after, 0),
+            "both have the same frames in use"
+        );
         assert_ne!(linux, after, "but not in the same places");
         let runs = builds.runs.expect("the daemon ran");
         assert!(runs.won > 0 && runs.all > runs.in_vain, "{runs:?}");
