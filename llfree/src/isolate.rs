@@ -79,7 +79,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         for huge in run.clone() {
             if !self.claim_one(huge, mark, claim) {
                 // Somebody has put back or isolated what others have.
-                (run.start..huge).for_each(|huge| self.isolate_claimed(huge, claim));
+                self.isolate_claimed(run.start..huge, claim);
                 (huge..run.end).for_each(|huge| self.withdraw_claim(huge, mark));
                 return Err(IsolateError::NotIsolated(self.huge_id(huge)));
             }
@@ -243,18 +243,21 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         true
     }
 
-    /// Isolates again what was claimed, and gives it back.
-    fn isolate_claimed(&self, huge: usize, claim: Claim) {
-        match claim {
-            Claim::Offline => {
-                self.put_back(huge);
-                let _ = self.isolate_one(huge);
-            }
-            Claim::Block(slot) => {
-                let _ = self.isolate_one(huge);
-                let _ = self.free(self.frame(huge, 0), Order::huge::<G>(), slot);
+    /// Isolates again what was claimed, and gives it back. Between the two somebody may have taken hold of it.
+    fn isolate_claimed(&self, run: Range<usize>, claim: Claim) {
+        for huge in run.clone() {
+            match claim {
+                Claim::Offline => {
+                    self.put_back(huge);
+                    let _ = self.isolate_one(huge);
+                }
+                Claim::Block(slot) => {
+                    let _ = self.isolate_one(huge);
+                    let _ = self.free(self.frame(huge, 0), Order::huge::<G>(), slot);
+                }
             }
         }
+        self.take_from_reservations(&run);
     }
 
     /// Is every frame of the block free, and none of an isolated huge frame?
@@ -329,6 +332,25 @@ mod tests {
         zone.drain(Slot(0)).expect("it is a slot");
         let stats = zone.stats();
         assert_eq!((stats.free_huge, stats.isolated_huge, stats.offline_huge), (64, 0, 0));
+    }
+
+    /// A claim of two fails at the second. The first was put back by then, and a slot has taken hold of it.
+    #[test]
+    fn what_is_isolated_again_is_in_no_reservation() {
+        let config = ZoneConfig::new(64 * Base4K::HUGE_FRAMES, 1);
+        let zone = Owned::<LLFree<'static, Base4K>>::new(&config, Init::Free).expect("a zone");
+        zone.isolate(HugeId(0), 2).expect("both are free");
+        let mark = zone.next_mark();
+        (0..2).for_each(|huge| assert_eq!(zone.begin_claim(huge, mark), Ok(())));
+        assert!(zone.claim_one(0, mark, Claim::Offline));
+        zone.put_back(0);
+        let request = Request::movable(Order(0), Slot(0));
+        assert_eq!(zone.alloc(request), Ok(FrameId(0)));
+        zone.isolate_claimed(0..1, Claim::Offline);
+        zone.withdraw_claim(1, mark);
+        let frame = zone.alloc(request).expect("there is more");
+        assert!(frame.0 >= 2 * Base4K::HUGE_FRAMES, "{frame:?} is isolated");
+        assert_eq!(zone.stats().isolated_frames, 2 * Base4K::HUGE_FRAMES - 1);
     }
 
     #[test]

@@ -117,6 +117,8 @@ enum Op {
     Claim(usize),
     /// The same, and it is offline then.
     ClaimOffline(usize),
+    /// The same of two huge frames by one call, of which this is the first.
+    ClaimTwoOffline(usize),
     /// Ends the isolation of a huge frame, whoever has isolated it; may be refused.
     EndAnyones(usize),
     /// Puts a huge frame back, whoever has taken it out; may be refused.

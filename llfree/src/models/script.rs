@@ -243,7 +243,7 @@ impl<'a, G: Geometry, P: Persistence> Thread<'a, G, P> {
                 }
             }
             Op::Unisolate(huge) => {
-                if self.ends_isolation(step, huge, &[]) {
+                if self.ends_isolation(step, huge, 1, &[]) {
                     zone.unisolate(HugeId(huge), 1).expect("this thread has isolated it");
                 }
             }
@@ -255,8 +255,9 @@ impl<'a, G: Geometry, P: Persistence> Thread<'a, G, P> {
                 self.say(step, &[]);
                 _ = zone.online(HugeId(huge), 1);
             }
-            Op::Claim(huge) => self.claim(step, huge, Claim::Block(Slot(at))),
-            Op::ClaimOffline(huge) => self.claim(step, huge, Claim::Offline),
+            Op::Claim(huge) => self.claim(step, huge, 1, Claim::Block(Slot(at))),
+            Op::ClaimOffline(huge) => self.claim(step, huge, 1, Claim::Offline),
+            Op::ClaimTwoOffline(huge) => self.claim(step, huge, 2, Claim::Offline),
             Op::Reclaim(mode, most) => {
                 self.say(step, &std::vec![Doing::Taking(G::HUGE_ORDER); most]);
                 let mut out = std::vec![HugeId(0); most];
@@ -349,36 +350,47 @@ impl<'a, G: Geometry, P: Persistence> Thread<'a, G, P> {
         }
     }
 
-    /// Has this thread isolated a huge frame? From now on it has not.
-    fn ends_isolation(&mut self, step: usize, huge: usize, doing: &[Doing]) -> bool {
-        let frames = whole::<G>(huge).frames();
+    /// Has this thread isolated so many huge frames? From now on it has not.
+    fn ends_isolation(&mut self, step: usize, huge: usize, count: usize, doing: &[Doing]) -> bool {
+        let run = huge..huge + count;
+        let frames = run.clone().map(whole::<G>).map(Block::frames);
+        let frames = frames.fold(Frames::default(), Frames::or);
         let mine = frames.but(self.state.isolated).is_empty();
         if mine {
-            self.world.isolated.fetch_and(!(1 << huge), Ordering::AcqRel);
+            let bits = run.fold(0, |bits, huge| bits | 1 << huge);
+            self.world.isolated.fetch_and(!bits, Ordering::AcqRel);
             self.state.isolated = self.state.isolated.but(frames);
             self.say(step, doing);
         }
         mine
     }
 
-    fn claim(&mut self, step: usize, huge: usize, claim: Claim) {
-        let block = whole::<G>(huge);
-        if !self.ends_isolation(step, huge, &[Doing::TakingAt(block)]) {
+    fn claim(&mut self, step: usize, huge: usize, count: usize, claim: Claim) {
+        let run = huge..huge + count;
+        let blocks: Vec<_> = run.clone().map(whole::<G>).collect();
+        let doing: Vec<_> = blocks.iter().map(|&block| Doing::TakingAt(block)).collect();
+        if !self.ends_isolation(step, huge, count, &doing) {
             return;
         }
         self.refused();
-        match self.world.zone.claim_isolated(HugeId(huge), 1, claim) {
-            Ok(()) if claim == Claim::Offline => self.own_offline(block),
+        match self.world.zone.claim_isolated(HugeId(huge), count, claim) {
+            Ok(()) if claim == Claim::Offline => {
+                blocks.iter().for_each(|&block| self.own_offline(block));
+            }
             Ok(()) => {
-                self.own(block);
-                self.state.last = Some((Operation::Alloc, block.frames()));
+                blocks.iter().for_each(|&block| self.own(block));
+                let all = blocks.iter().map(|block| block.frames());
+                let all = all.fold(Frames::default(), Frames::or);
+                self.state.last = Some((Operation::Alloc, all));
             }
             Err(IsolateError::InUse(frame)) => {
-                assert!(block.range().contains(&frame.0), "{frame:?} is not of {block:?}");
-                self.state.isolated = self.state.isolated.or(block.frames());
+                let is_of = |block: &Block| block.range().contains(&frame.0);
+                assert!(blocks.iter().any(is_of), "{frame:?} is not of {blocks:?}");
+                let isolated = |all: Frames, block: &Block| all.or(block.frames());
+                self.state.isolated = blocks.iter().fold(self.state.isolated, isolated);
             }
             Err(error) => {
-                let gone = error == IsolateError::NotIsolated(HugeId(huge));
+                let gone = run.clone().any(|huge| error == IsolateError::NotIsolated(HugeId(huge)));
                 let fits = gone && self.world.scenario.law != Law::Kept;
                 assert!(fits, "{error:?}, but this thread has isolated it");
             }

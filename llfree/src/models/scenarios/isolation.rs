@@ -4,8 +4,8 @@
 
 use super::super::Law;
 use super::Op::{
-    Alloc, AllocApart, At, Claim, ClaimOffline, Drain, EndAnyones, Free, FreeGot, FreeRun,
-    FreeZeroed, Give, Isolate, Offline, Online, OnlineAnyones, Reclaim, Unisolate,
+    Alloc, AllocApart, At, Claim, ClaimOffline, ClaimTwoOffline, Drain, EndAnyones, Free, FreeGot,
+    FreeRun, FreeZeroed, Give, Isolate, Offline, Online, OnlineAnyones, Reclaim, Unisolate,
 };
 use super::*;
 use crate::Reclaim::Hard;
@@ -98,6 +98,12 @@ models! {
     claim_and_end = Scenario::new(ZONE, &[], &[
         thread!(at 0: Isolate(0), Claim(0)),
         thread!(at 0: EndAnyones(0), Alloc(0)),
+    ]).law(Law::EndedByOthers).large_for_loom();
+    /// Of two the second is not isolated any more: the first is put back, and isolated again, and a slot that took hold of it in
+    /// between has nothing of it.
+    claim_two_and_end = Scenario::new(ZONE, &[], &[
+        thread!(at 0: Isolate(0), Isolate(1), ClaimTwoOffline(0)),
+        thread!(at 0: EndAnyones(1), Alloc(0)),
     ]).law(Law::EndedByOthers).large_for_loom();
     claim_and_isolate_again = Scenario::new(ZONE, &[], &[
         thread!(at 0: Isolate(0), Claim(0)),
