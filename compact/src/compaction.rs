@@ -1,21 +1,22 @@
 //! A compaction, step by step.
 //!
 //! ```text
-//!   isolate ─► pick ─► survey ─► move … move ─► won ─► pick …          one thing each step
+//!   isolate ─► pick ─► survey ─► move … move ─► won ─► pick … ─► claim ─► done      one thing each step
 //!      │        │         └─ a frame does not move ──► given up ─► pick …
-//!      └────────┴──────────────────────────────────────► release ─► done
+//!      └────────┴───────────── claim, in vain ────────► release ─► done
 //! ```
 //!
-//! A range is isolated as a whole before anything moves, 64 huge frames a step; otherwise one huge frame at a time is.
+//! A range is isolated as a whole before anything moves, 64 huge frames a step; otherwise one huge frame at a time is. A range that is
+//! to be kept is claimed so, too, when it is empty.
 //!
 //! # Invariants
 //! 1. A huge frame is surveyed and emptied only while this compaction has it isolated. So no frame of it is handed out
 //!    meanwhile, and of two compactions one at the most empties it.
 //! 2. Each candidate with `isolated` is isolated by this compaction, and no other huge frame is.
-//! 3. Between two steps compaction owns no block.
+//! 3. Between two steps compaction owns no block but the huge frames of candidates with `kept`. Those of a range lie before `claimed`,
+//!    and become the caller's when all of it is; until then compaction frees them where it cannot have the rest.
 //!
-//! *Progress*: a step takes one row of 64 frames, one block, or 64 candidates; but a range that is to be kept is claimed as a whole, in one
-//! step that is linear in its huge frames. It waits for nobody but the owner's calls.
+//! *Progress*: a step takes one row of 64 frames, one block, or 64 candidates. It waits for nobody but the owner's calls.
 
 use core::ops::Range;
 
@@ -31,8 +32,8 @@ use crate::target::{Manner, PlanError, Target};
 
 /// Orders below that of a huge frame, of any geometry.
 const ORDERS: usize = 12;
-/// Candidates that a step looks at, isolates or gives back.
-const PICKS: usize = 64;
+/// Candidates that a step looks at, isolates, claims or gives back. Shuttle's histories have few, and one a step.
+const PICKS: usize = if cfg!(woodlot_shuttle) { 1 } else { 64 };
 /// Huge frames that a step asks for room.
 const RECEIVERS: usize = 8;
 /// How often moves out of one huge frame may fail.
@@ -88,14 +89,15 @@ enum State {
     Isolate(usize),
     Pick,
     Empty(Source),
-    /// The range, which is empty, is claimed.
+    /// The range, which is empty, is claimed, up to `claimed` so far.
     Claim,
     /// The range is given back, up to this candidate so far.
     Release(Stop, usize),
     Done(Stop),
 }
 
-/// A compaction under way. Who drops it before it is done leaves its huge frames isolated: [`cancel`](Self::cancel) gives them back.
+/// A compaction under way. Who drops it before it is done leaves its huge frames isolated, and those of a range that it has claimed
+/// allocated: [`cancel`](Self::cancel) gives them back.
 #[derive(Debug)]
 pub struct Compaction<'m> {
     memory: &'m mut [Candidate],
@@ -113,6 +115,8 @@ pub struct Compaction<'m> {
     state: State,
     /// Candidates from here on have given.
     give: usize,
+    /// Those of the range are claimed up to here.
+    claimed: usize,
     /// The first candidate that may have room for a block, by order.
     receive: [usize; ORDERS],
     /// Free frames of those that may receive.
@@ -201,6 +205,7 @@ impl<'m> Compaction<'m> {
             price,
             state,
             give: len,
+            claimed: targets,
             receive,
             room,
             claims: 0,
@@ -220,7 +225,8 @@ impl<'m> Compaction<'m> {
 
     /// The huge frames that are the caller's: what was won so far, if that was to be kept.
     pub fn kept(&self) -> impl Iterator<Item = HugeId> + '_ {
-        self.candidates().iter().filter(|one| one.kept).map(|one| one.huge)
+        let is_whole = !self.whole || matches!(self.state, State::Done(_));
+        self.candidates().iter().filter(move |one| one.kept && is_whole).map(|one| one.huge)
     }
 
     /// The memory of the candidates, for the next one. What was kept is the caller's.
@@ -302,26 +308,29 @@ impl<'m> Compaction<'m> {
         Step::Looked
     }
 
-    /// Claims the range, all of it or nothing. An allocation that began before the isolation may have got a frame since the range
-    /// was found empty: then it is gone through again.
+    /// Claims some more of the range. An allocation that began before the isolation may have got a frame since the range was found
+    /// empty: then what is not claimed yet is gone through again.
     fn claim<A: FrameAllocator>(&mut self, allocator: &A) -> Step {
-        let targets = self.memory.get_mut(self.targets..self.len).unwrap_or_default();
-        let claim = Claim::Block(self.slot);
-        if allocator.claim_isolated(self.range.start, targets.len(), claim).is_ok() {
-            targets.iter_mut().for_each(|one| (one.isolated, one.kept) = (false, true));
-            return self.end(Stop::Won);
+        let end = self.len.min(self.claimed + PICKS);
+        while self.claimed < end {
+            if !self.take(self.claimed, allocator) {
+                self.claims += 1;
+                self.give = self.len;
+                self.state = State::Pick;
+                return if self.claims > ROUNDS { self.stop(Stop::Blocked) } else { Step::Looked };
+            }
+            self.claimed += 1;
         }
-        self.claims += 1;
-        self.give = self.len;
-        self.state = State::Pick;
-        if self.claims > ROUNDS { self.stop(Stop::Blocked) } else { Step::Looked }
+        if end == self.len { self.end(Stop::Won) } else { Step::Looked }
     }
 
     /// Claims a huge frame that looks empty, if it is to be kept. False where some frame of it is not free yet.
     fn keeps<A: FrameAllocator>(&mut self, place: usize, allocator: &A) -> bool {
-        if self.whole || !self.keep {
-            return true;
-        }
+        self.whole || !self.keep || self.take(place, allocator)
+    }
+
+    /// Claims a huge frame that is isolated. False where some frame of it is not free yet.
+    fn take<A: FrameAllocator>(&mut self, place: usize, allocator: &A) -> bool {
         let claim = Claim::Block(self.slot);
         let Some(one) = self.memory.get_mut(place) else { return false };
         let claimed = allocator.claim_isolated(one.huge, 1, claim).is_ok();
@@ -354,21 +363,23 @@ impl<'m> Compaction<'m> {
         Step::Looked
     }
 
-    /// Gives a candidate back to everybody.
+    /// Gives a candidate back to everybody, by invariants 2 and 3 this compaction's to give.
     fn release<A: FrameAllocator>(&mut self, place: usize, allocator: &A) {
-        if let Some(one) = self.memory.get_mut(place)
-            && one.isolated
-        {
-            // By invariant 2 it is this compaction's to give back.
+        let Some(one) = self.memory.get_mut(place) else { return };
+        if one.isolated {
             let _ = allocator.unisolate(one.huge, 1);
-            one.isolated = false;
         }
+        if one.kept {
+            let huge = Order::huge::<A::Geometry>();
+            let _ = allocator.free(one.huge.first::<A::Geometry>(), huge, self.slot);
+        }
+        (one.isolated, one.kept) = (false, false);
     }
 
     /// The next huge frame to empty.
     fn pick<A: FrameAllocator>(&mut self, allocator: &A) -> Step {
         for _ in 0..PICKS {
-            let end = if self.whole { self.targets } else { 0 };
+            let end = if self.whole { self.claimed } else { 0 };
             if self.report.won >= self.goal || self.whole && self.give == end {
                 return self.stop(Stop::Won);
             }
@@ -465,7 +476,8 @@ impl<'m> Compaction<'m> {
         frame: FrameId,
         relocate: &mut R,
     ) -> Lookup {
-        let own = match self.whole {
+        // What is claimed of the range is isolated no more.
+        let own = match self.whole && self.claimed == self.targets {
             true => self.range.clone(),
             false => source.huge..HugeId(source.huge.0 + 1),
         };
@@ -487,7 +499,7 @@ impl<'m> Compaction<'m> {
                 let one = self.candidates().get(source.place);
                 self.report.fewest += one.map_or(0, Candidate::used::<A::Geometry>);
             }
-            if !self.whole {
+            if !self.whole && !self.keep {
                 self.release(source.place, allocator);
             }
             self.state = State::Pick;

@@ -48,7 +48,7 @@ pub use relocate::{Block, Lookup, Refusal, Relocate};
 pub use report::{Report, Stop};
 pub use target::{Manner, PlanError, Target};
 #[cfg(feature = "std")]
-pub use thread::Background;
+pub use thread::{Background, Unfinished};
 
 /// The example of this crate's README, compiled and run with the documentation's tests.
 #[cfg(doctest)]

@@ -62,7 +62,12 @@ pub enum Refusal {
 ///   the block that was to receive, whatever was copied into it.
 /// * A call that panics cancels its compaction. After a panic of `relocate` both blocks stay allocated, for nobody knows
 ///   which of the two the owner has; unwinding past it is the owner's to make good.
-/// * A call that never returns holds up the compaction that made it and the one huge frame that it has isolated, nothing else.
+/// * A call that returns late, or never, holds up the compaction that made it, and that compaction's daemon. Nobody cancels it meanwhile, for the owner alone
+///   knows whether the block moves. So what they have stays theirs: isolated is one huge frame, or all of a range or a block that is to
+///   be won, and allocated are both blocks of a move. Everybody else goes on, also frees there: allocations, statistics, other
+///   compactions and daemons. Those that want these huge frames pass over them, or end as [taken](crate::Stop::Taken). When the call returns, it
+///   counts as it says, once. Who waits for the daemon's answer waits as long as they want to; how long whoever
+///   stops it does, says `Background`.
 pub trait Relocate {
     /// The block that an allocated frame belongs to. Asked before anything is moved out of a huge frame, for each of its
     /// blocks, and again for each before it is moved.

@@ -3,12 +3,18 @@
 mod world;
 
 use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use woodlot_compact::{
-    Block, Candidate, Compaction, Lookup, Manner, PlanError, Refusal, Report, Setup, Step, Stop,
-    Target,
+    Block, Candidate, Compaction, Lookup, Manner, PlanError, Refusal, Relocate, Report, Setup,
+    Step, Stop, Target,
 };
-use woodlot_frame::{Base4K, Class, FrameAllocator, FrameId, HugeId, Order, Request};
+use woodlot_frame::{
+    AllocError, Base4K, Claim, Class, FrameAllocator, FrameId, HugeId, IsolateError, Order,
+    Request, Unsupported, forward,
+};
+use woodlot_llfree::LLFree;
 use world::{COMPACT, HUGE, Mood, Owner, RIVAL, SLOT, Zone, zone};
 
 fn memory() -> Vec<Candidate> {
@@ -508,5 +514,122 @@ fn where_nobody_has_room_the_run_ends() {
             "{manner:?}"
         );
         owner.check_all(&zone);
+    }
+}
+
+/// A zone in which allocations that began before an isolation end late: when this huge frame is to be claimed, as often as is said.
+struct Late<'a> {
+    zone: &'a Zone,
+    owner: &'a Mutex<Owner>,
+    huge: HugeId,
+    pinned: bool,
+    times: AtomicUsize,
+}
+
+impl FrameAllocator for Late<'_> {
+    type Geometry = Base4K;
+    const NAME: &'static str = "late";
+    const UNSUPPORTED: Unsupported = LLFree::<Base4K>::UNSUPPORTED;
+
+    fn alloc(&self, request: Request) -> Result<FrameId, AllocError> {
+        self.zone.alloc(request)
+    }
+
+    fn claim_isolated(&self, first: HugeId, count: usize, to: Claim) -> Result<(), IsolateError> {
+        if first == self.huge && self.times.load(Ordering::Relaxed) > 0 {
+            self.times.fetch_sub(1, Ordering::Relaxed);
+            self.zone.unisolate(first, 1).expect("it was isolated");
+            let frame = first.first::<Base4K>().0 + 7;
+            self.owner.lock().unwrap().alloc_at(self.zone, frame, 0, self.pinned);
+            self.zone.isolate(first, 1).expect("nobody else does");
+        }
+        self.zone.claim_isolated(first, count, to)
+    }
+
+    forward!(zone: zone, free, can_free, drain, offline, online);
+    forward!(zone: isolate, unisolate, is_isolated, frames_in_use, used_map);
+    forward!(zone: is_available, free_frames, stats, is_free, free_map, free_in_huge);
+}
+
+/// The owner, while the zone has it too.
+struct Shared<'a>(&'a Mutex<Owner>);
+
+impl Relocate for Shared<'_> {
+    fn block_at(&mut self, frame: FrameId) -> Lookup {
+        self.0.lock().unwrap().block_at(frame)
+    }
+
+    fn relocate(&mut self, block: Block, to: FrameId) -> Result<(), Refusal> {
+        self.0.lock().unwrap().relocate(block, to)
+    }
+}
+
+#[test]
+fn a_range_is_claimed_a_part_each_step() {
+    let zone = zone(200);
+    let mut owner = filled(&zone, &[10; 4], 1);
+    let mut memory = memory();
+    let setup = Setup { keep: true, ..range(2..199) };
+    let mut parts = 0;
+    for cancelled_after in (0..5).map(|parts| (parts < 4).then_some(parts)) {
+        let mut work = plan(setup.clone(), &mut memory, &zone, &mut owner);
+        let mut before = 0;
+        parts = 0;
+        let stop = loop {
+            let step = work.step(&*zone, &mut owner);
+            let isolated = zone.stats().isolated_huge;
+            assert!(isolated.abs_diff(before) <= 64, "{before} and then {isolated}");
+            parts += usize::from(isolated < before);
+            before = isolated;
+            if let Step::Done(stop) = step {
+                break stop;
+            }
+            assert_eq!(work.kept().count(), 0, "not all of it is claimed");
+            if cancelled_after.is_some_and(|after| parts == after && isolated == 197 - 64 * after) {
+                work.cancel(&*zone);
+                break Stop::Cancelled;
+            }
+        };
+        match cancelled_after {
+            Some(_) => assert_eq!((stop, work.kept().count()), (Stop::Cancelled, 0)),
+            None => assert_eq!((stop, work.kept().count()), (Stop::Won, 197)),
+        }
+        for huge in work.kept() {
+            zone.free(huge.first::<Base4K>(), Order(9), COMPACT).expect("it is the caller's");
+        }
+        owner.check_all(&zone);
+    }
+    assert_eq!(parts, 4, "all of it was claimed");
+}
+
+#[test]
+fn what_comes_late_to_a_range_that_is_claimed_moves_or_undoes_the_claim() {
+    for (pinned, times, stop) in [
+        (false, 1, Stop::Won),
+        (false, 4, Stop::Won),
+        (false, 5, Stop::Blocked),
+        (true, 1, Stop::Blocked),
+    ] {
+        let zone = zone(160);
+        let owner = Mutex::new(filled(&zone, &[10; 3], 1));
+        let times = AtomicUsize::new(times);
+        // The last of those that were free from the beginning.
+        let late = Late { zone: &zone, owner: &owner, huge: HugeId(149), pinned, times };
+        let mut memory = memory();
+        let setup = Setup { keep: true, ..range(2..150) };
+        let mut side = Shared(&owner);
+        let mut work =
+            Compaction::plan(setup, &mut memory, &late, &mut side, regions(&zone)).expect("a plan");
+        let mut claimed = 0;
+        while !matches!(work.step(&late, &mut side), Step::Done(_)) {
+            claimed = claimed.max(148_usize.saturating_sub(zone.stats().isolated_huge));
+        }
+        assert!(claimed > 128, "{claimed} were claimed in the meantime");
+        assert_eq!(work.report::<Base4K>().stop, Some(stop));
+        assert_eq!(work.kept().count(), if stop == Stop::Won { 148 } else { 0 });
+        for huge in work.kept() {
+            zone.free(huge.first::<Base4K>(), Order(9), COMPACT).expect("it is the caller's");
+        }
+        owner.lock().unwrap().check_all(&zone);
     }
 }

@@ -48,6 +48,14 @@ fn act(zone: &Zone, owner: &mut Owner, most: usize) {
     }
 }
 
+/// Takes what a compaction has kept, writes to it, and frees it.
+fn give_back(work: &Compaction, zone: &Zone, owner: &mut Owner) {
+    for huge in work.kept() {
+        let id = owner.take(huge.first::<Base4K>(), Order::huge::<Base4K>(), false);
+        owner.free(zone, id);
+    }
+}
+
 /// A history; how many huge frames were won, moves made, and compactions cancelled.
 fn history(seed: u64) -> [usize; 3] {
     let zone = zone(HUGES);
@@ -62,8 +70,8 @@ fn history(seed: u64) -> [usize; 3] {
         let mut works: Vec<Compaction> = Vec::new();
         for (slot, memory) in [COMPACT, RIVAL].into_iter().zip(&mut memory) {
             let manner = if owner.random.bool() { Manner::Matching } else { Manner::Fingers };
-            let setup =
-                Setup { target: target(&mut owner), manner, slot, keep: false, price: usize::MAX };
+            let (target, keep) = (target(&mut owner), owner.random.bool());
+            let setup = Setup { target, manner, slot, keep, price: usize::MAX };
             let regions = std::iter::once(zone.zone().huge_range::<Base4K>());
             works.extend(Compaction::plan(setup, memory, &*zone, &mut owner, regions));
         }
@@ -72,7 +80,9 @@ fn history(seed: u64) -> [usize; 3] {
             steps -= 1;
             let chosen = owner.random.usize(..works.len());
             if let Step::Done(_) = works[chosen].step(&*zone, &mut owner) {
-                let report = works.swap_remove(chosen).report::<Base4K>();
+                let work = works.swap_remove(chosen);
+                give_back(&work, &zone, &mut owner);
+                let report = work.report::<Base4K>();
                 seen[0] += report.won;
                 seen[1] += report.moves;
             }
@@ -85,6 +95,7 @@ fn history(seed: u64) -> [usize; 3] {
         }
         for mut work in works {
             work.cancel(&*zone);
+            give_back(&work, &zone, &mut owner);
             seen[2] += 1;
         }
         owner.check_all(&zone);

@@ -22,12 +22,12 @@ pub fn main() -> ExitCode {
 }
 
 fn said(figures: &Figures) -> String {
-    let Figures { schedules, calls, moves, won, taken, gone, failed, cancelled } = figures;
-    let [schedules, calls, moves, won, taken, gone, failed, cancelled] =
-        [schedules, calls, moves, won, taken, gone, failed, cancelled]
+    let Figures { schedules, calls, moves, won, kept, taken, gone, failed, cancelled } = figures;
+    let [schedules, calls, moves, won, kept, taken, gone, failed, cancelled] =
+        [schedules, calls, moves, won, kept, taken, gone, failed, cancelled]
             .map(|figure| figure.load(Relaxed));
     format!(
-        "{schedules} schedules of {calls} calls, {moves} frames moved, {won} huge frames won, {taken} taken by the \
+        "{schedules} schedules of {calls} calls, {moves} frames moved, {won} huge frames won, {kept} of them kept, {taken} taken by the \
          rival, {gone} blocks gone, {failed} moves failed, {cancelled} cancelled"
     )
 }

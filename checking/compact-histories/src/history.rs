@@ -7,6 +7,7 @@
 //!
 //! At the end all blocks have their content, everything is freed, nothing is isolated, and every count is right.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -28,6 +29,8 @@ pub struct Figures {
     pub calls: AtomicU64,
     pub moves: AtomicU64,
     pub won: AtomicU64,
+    /// Huge frames that were the compaction's in the end.
+    pub kept: AtomicU64,
     /// Huge frames that the other compaction had.
     pub taken: AtomicU64,
     pub gone: AtomicU64,
@@ -84,7 +87,7 @@ pub fn run(seed: u64, defect: Defect, figures: &Arc<Figures>) {
 }
 
 impl World {
-    fn blocks(worker: usize) -> std::ops::Range<usize> {
+    fn blocks(worker: usize) -> Range<usize> {
         worker * BLOCKS..(worker + 1) * BLOCKS
     }
 
@@ -138,7 +141,8 @@ impl World {
                 fails: [0, 5][random.usize(..2)],
             };
             let mut memory = [Candidate::EMPTY; 8];
-            let setup = Setup { target, manner, slot, keep: false, price: usize::MAX };
+            let keep = random.bool();
+            let setup = Setup { target, manner, slot, keep, price: usize::MAX };
             let regions = std::iter::once(all.clone());
             let Ok(mut work) = Compaction::plan(setup, &mut memory, &self.zone, &mut side, regions)
             else {
@@ -148,23 +152,39 @@ impl World {
             let done =
                 (0..steps).any(|_| matches!(work.step(&self.zone, &mut side), Step::Done(_)));
             work.cancel(&self.zone);
+            let kept = work.kept().inspect(|&huge| self.owner.keep(Self::frames(huge))).count();
+            work.kept().for_each(|huge| self.give_back(huge, slot));
             let report = work.report::<Geo>();
-            let Figures { calls, moves, won, taken, gone, failed, cancelled, .. } = &*self.figures;
+            let Figures { calls, moves, won, kept: keeps, taken, gone, failed, cancelled, .. } =
+                &*self.figures;
             let counts = [
                 steps,
                 report.moves,
                 report.won,
+                kept,
                 report.taken,
                 report.gone,
                 report.failed,
                 usize::from(!done),
             ];
             for (figure, count) in
-                [calls, moves, won, taken, gone, failed, cancelled].into_iter().zip(counts)
+                [calls, moves, won, keeps, taken, gone, failed, cancelled].into_iter().zip(counts)
             {
                 figure.fetch_add(count as u64, Relaxed);
             }
         }
+    }
+
+    fn frames(huge: HugeId) -> Range<usize> {
+        let first = huge.first::<Geo>().0;
+        first..first + Geo::HUGE_FRAMES
+    }
+
+    /// Frees what a compaction has kept.
+    fn give_back(&self, huge: HugeId, slot: Slot) {
+        self.owner.disown(Self::frames(huge));
+        let freed = self.zone.free(huge.first::<Geo>(), Order::huge::<Geo>(), slot);
+        assert!(freed.is_ok(), "{freed:?}, but {huge} was kept");
     }
 
     fn settle(&self, workers: usize) {

@@ -5,8 +5,8 @@ use std::sync::Mutex;
 
 use woodlot_frame::atomics::{AtomicU64, Ordering::SeqCst};
 use woodlot_frame::{
-    AllocError, BadSlot, FrameAllocator, FrameId, FreeError, Geometry, HugeId, IsolateError, Order,
-    Request, Slot, Unsupported, forward,
+    AllocError, BadSlot, Claim, FrameAllocator, FrameId, FreeError, Geometry, HugeId, IsolateError,
+    Order, Request, Slot, Unsupported, forward,
 };
 
 use crate::defect::Defect;
@@ -129,7 +129,20 @@ impl<A: FrameAllocator> FrameAllocator for Judged<A> {
         result
     }
 
+    fn claim_isolated(&self, first: HugeId, count: usize, to: Claim) -> Result<(), IsolateError> {
+        let counts = &self.counts[first.0..first.0 + count];
+        for (huge, isolations) in (first.0..).zip(counts) {
+            let before = isolations.fetch_add(1, SeqCst);
+            assert_eq!(before % 2, 1, "huge frame {huge} is claimed, but was not isolated");
+        }
+        let result = self.zone.claim_isolated(first, count, to);
+        if result.is_err() {
+            counts.iter().for_each(|isolations| _ = isolations.fetch_sub(1, SeqCst));
+        }
+        result
+    }
+
     forward!(zone: zone, largest_at, can_free, offline, online);
-    forward!(zone: claim_isolated, is_isolated, frames_in_use, used_map);
+    forward!(zone: is_isolated, frames_in_use, used_map);
     forward!(zone: is_available, free_frames, stats, is_free, free_map, free_in_huge);
 }

@@ -65,6 +65,9 @@ pub struct Owner {
     defect: Defect,
 }
 
+/// The frame is one that a compaction has won and keeps.
+const KEPT: u32 = u32::MAX;
+
 fn content(id: usize, offset: usize) -> u64 {
     (id as u64 + 1) << 32 | offset as u64
 }
@@ -95,13 +98,22 @@ impl Owner {
     }
 
     fn own(&self, id: usize, frames: std::ops::Range<usize>) {
+        self.mark(id as u32 + 1, frames);
+    }
+
+    fn mark(&self, of: u32, frames: std::ops::Range<usize>) {
         for frame in frames {
-            let other = self.of[frame].swap(id as u32 + 1, SeqCst);
+            let other = self.of[frame].swap(of, SeqCst);
             assert_eq!(other, 0, "frame {frame} was handed out twice");
         }
     }
 
-    fn disown(&self, frames: std::ops::Range<usize>) {
+    /// A compaction has won these frames, and keeps them until they are [disowned](Self::disown).
+    pub fn keep(&self, frames: std::ops::Range<usize>) {
+        self.mark(KEPT, frames);
+    }
+
+    pub fn disown(&self, frames: std::ops::Range<usize>) {
         frames.for_each(|frame| self.of[frame].store(0, SeqCst));
     }
 
@@ -197,6 +209,9 @@ impl Relocate for Side<'_> {
     fn block_at(&mut self, frame: FrameId) -> Lookup {
         // A frame of nobody's is being freed, or its owner has not noted it yet.
         let id = self.owner.of[frame.0].load(SeqCst);
+        if id == KEPT {
+            return Lookup::Pinned;
+        }
         let Some(id) = id.checked_sub(1) else { return Lookup::Gone };
         let word = self.owner.load(id as usize);
         match word.phase {
