@@ -290,29 +290,11 @@ pub(crate) fn forked() {
 
 #[cfg(test)]
 mod tests {
-    extern crate std;
-
-    use core::ptr;
-    use std::boxed::Box;
-    use std::os::unix::thread::JoinHandleExt;
-    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-    use std::sync::{Mutex, PoisonError};
-    use std::thread;
-    use std::time::Duration;
-
-    use woodlot_kmem::{PerCpu, SizeId, Which};
-
     use super::*;
-
-    const SIZE: SizeId = Wide::TABLE.by_grains()[4];
-
-    /// What is parked is the whole process's: one test at a time parks.
-    static TURN: Mutex<()> = Mutex::new(());
 
     /// As when a process forks while another thread takes what is parked.
     #[test]
     fn a_child_frees_what_a_thread_of_its_parent_was_about_to() {
-        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let large = alloc(5 << 20).expect("memory");
         assert!(parked::park(large));
         parked::be_looked_at();
@@ -328,56 +310,5 @@ mod tests {
         parked::forked();
         flush();
         assert_eq!(status, 0, "it is parked for ever");
-    }
-
-    /// A handler frees a block while its thread gives its lists away.
-    #[test]
-    fn what_a_handler_frees_while_its_thread_ends_is_freed() {
-        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        static BLOCK: AtomicUsize = AtomicUsize::new(0);
-        static FREED: AtomicBool = AtomicBool::new(false);
-        static HAS_LISTS: AtomicBool = AtomicBool::new(false);
-        static MAY_END: AtomicBool = AtomicBool::new(false);
-        extern "C" fn handle(_: libc::c_int) {
-            if Busy::enter().is_none() && !FREED.swap(true, SeqCst) {
-                let block = ptr::with_exposed_provenance_mut(BLOCK.load(SeqCst));
-                // SAFETY: the block was allocated for this.
-                unsafe { free(NonNull::new(block).expect("a block")) };
-            }
-        }
-        fn until(flag: &AtomicBool) {
-            while !flag.load(SeqCst) {
-                thread::sleep(Duration::from_millis(1));
-            }
-        }
-        let handler = handle as extern "C" fn(libc::c_int);
-        // SAFETY: the handler makes calls of the heap only.
-        unsafe { libc::signal(libc::SIGUSR1, handler as libc::sighandler_t) };
-        // A large one goes past the caches.
-        let large = alloc(5 << 20).expect("memory");
-        BLOCK.store(large.as_ptr().expose_provenance(), SeqCst);
-        let threads = KMEM.caches().fallback();
-        let ends = thread::spawn(|| {
-            let block = NonNull::from(Box::leak(Box::new([0u64; 2]))).cast();
-            // SAFETY: the block is new, and has 16 bytes.
-            assert!(unsafe { KMEM.caches().fallback().push(SIZE, block, 9) });
-            KMEM.caches().fallback().take(Which::Main, SIZE);
-            HAS_LISTS.store(true, SeqCst);
-            until(&MAY_END);
-        });
-        until(&HAS_LISTS);
-        threads.lock();
-        MAY_END.store(true, SeqCst);
-        thread::sleep(Duration::from_millis(20));
-        let thread = ends.as_pthread_t();
-        while !FREED.load(SeqCst) {
-            // SAFETY: the thread waits for the lock, and so is there.
-            unsafe { libc::pthread_kill(thread, libc::SIGUSR1) };
-            thread::sleep(Duration::from_millis(1));
-        }
-        // SAFETY: it was locked above.
-        unsafe { threads.unlock() };
-        ends.join().expect("it ends");
-        assert!(LARGE.usable(large).is_none(), "it is parked for ever");
     }
 }

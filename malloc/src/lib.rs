@@ -32,6 +32,7 @@ mod parked;
 mod rseq;
 mod segment;
 mod segments;
+mod signals;
 mod system;
 mod threads;
 

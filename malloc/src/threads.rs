@@ -11,6 +11,8 @@
 //!    and its signal handlers allocate and free then goes past the caches.
 //! 3. Nobody reaches the lists of another thread.
 //!
+//! Signals wait while a thread gets its lists or gives them away, so a handler finds it with them or without.
+//!
 //! *Progress*: a thread waits only when it allocates for the first time, and when it ends.
 
 use core::cell::{Cell, UnsafeCell};
@@ -21,7 +23,7 @@ use core::ptr::{self, NonNull};
 use woodlot_frame::atomics::{AtomicU64, Ordering, compiler_fence};
 use woodlot_kmem::{List, Lock, MAX_SIZES, PerCpu, SizeId, Which};
 
-use crate::busy::Busy;
+use crate::signals::Blocked;
 use crate::system;
 
 /// glibc keeps the values of so many keys in the thread itself: to set another one, it allocates.
@@ -50,19 +52,6 @@ struct Free {
     batch: *mut Local,
 }
 
-impl Local {
-    /// Keeps its lists as they are. False: they are not empty, and open.
-    fn close(&self) -> bool {
-        self.busy.set(true);
-        compiler_fence();
-        // SAFETY: nothing else on this thread uses the lists while it is busy.
-        let is_empty = unsafe { &*self.lists.get() }.iter().flatten().all(|list| list.is_empty());
-        compiler_fence();
-        self.busy.set(is_empty);
-        is_empty
-    }
-}
-
 // SAFETY: lists that no thread has belong to whoever has the lock around this.
 unsafe impl Send for Free {}
 
@@ -80,8 +69,6 @@ const BEING_MADE: u64 = 1;
 const NONE: u64 = 2;
 const FIRST_KEY: u64 = 3;
 
-/// How often a thread that ends flushes its lists, at most.
-const FLUSHES: usize = 100;
 /// What a thread that ends has in the place of the address of its lists.
 const ENDED: usize = 1;
 
@@ -140,7 +127,11 @@ impl Threads {
 
     #[cold]
     fn new_local(&self, key: libc::pthread_key_t) -> Option<&Local> {
-        let local = self.free.take(system::wait).pop(self)?;
+        // A handler that comes here must not wait for the lock that this thread has, nor get other lists.
+        let _none = Blocked::all();
+        // SAFETY: the key was made. One that has just come may have got the thread its lists.
+        let local = NonNull::new(unsafe { libc::pthread_getspecific(key) }.cast::<Local>());
+        let local = local.or_else(|| self.free.take(system::wait).pop(self))?;
         // SAFETY: `local` is this thread's alone.
         unsafe {
             libc::pthread_setspecific(key, local.as_ptr().cast::<c_void>());
@@ -228,26 +219,23 @@ impl Threads {
     /// The lists are this thread's.
     unsafe fn end(&self, place: NonNull<Local>) {
         let Some(key) = self.key() else { return };
-        // SAFETY: as the caller says. They stay where they are.
-        let local = unsafe { place.as_ref() };
-        // SAFETY: the key was made. The lists are the thread's for as long as it flushes them.
-        unsafe { libc::pthread_setspecific(key, place.as_ptr().cast()) };
-        // What handlers free meanwhile, and what they have left before, comes into the lists once more.
-        let flush = || {
+        // No handler comes between what a thread flushes and what it gives away, or waits for the lock that it has.
+        let _none = Blocked::all();
+        // SAFETY: the key was made.
+        let late = NonNull::new(unsafe { libc::pthread_getspecific(key) }.cast::<Local>());
+        // The system had taken the lists from the thread, and a handler that allocated then got others.
+        let late = late.filter(|late| late.addr().get() != ENDED);
+        for lists in [late, Some(place)].into_iter().flatten() {
+            // SAFETY: the lists are the thread's for as long as it flushes them. Then they may be the next thread's.
+            unsafe { libc::pthread_setspecific(key, lists.as_ptr().cast()) };
             (self.flush)();
-            local.close()
-        };
-        // Where a thread ends in the middle of a call of the heap, nothing is flushed: the next thread gets it.
-        let _ = (0..FLUSHES).any(|_| flush());
-        // A signal handler that comes now must not wait for the lock.
-        let busy = Busy::enter();
-        // SAFETY: as above. The next thread finds the lists open.
-        unsafe { libc::pthread_setspecific(key, ptr::without_provenance(ENDED)) };
-        local.busy.set(false);
-        self.free.take(system::wait).push(place);
-        drop(busy);
-        // It has left a block, perhaps, which nobody would look for.
-        (self.flush)();
+            // SAFETY: as above.
+            unsafe {
+                lists.as_ref().busy.set(false);
+                libc::pthread_setspecific(key, ptr::without_provenance(ENDED));
+            }
+            self.free.take(system::wait).push(lists);
+        }
     }
 }
 
@@ -314,8 +302,11 @@ unsafe impl PerCpu for Threads {
 mod tests {
     extern crate std;
 
-    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+    use std::iter;
+    use std::os::unix::thread::JoinHandleExt;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
     use std::thread;
+    use std::time::Duration;
 
     use woodlot_kmem::{Sizes, Wide};
 
@@ -328,24 +319,118 @@ mod tests {
         NonNull::from(std::boxed::Box::leak(std::boxed::Box::new([0u64; 2]))).cast()
     }
 
-    /// What is freed when the lists have just been flushed is flushed too.
+    /// The memory of a block that a signal handler frees, which cannot ask a heap for it.
+    struct Block(UnsafeCell<[u64; 2]>);
+
+    // SAFETY: who has the block alone writes to it.
+    unsafe impl Sync for Block {}
+
+    impl Block {
+        const fn new() -> Block {
+            Block(UnsafeCell::new([0; 2]))
+        }
+
+        fn block(&'static self) -> NonNull<u8> {
+            NonNull::from(&self.0).cast()
+        }
+    }
+
+    /// The handler of a signal that a test sends.
+    fn handles(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) {
+        // SAFETY: the handlers of these tests make calls of the heap only, and write to atomics.
+        unsafe { libc::signal(signal, handler as libc::sighandler_t) };
+    }
+
+    /// A signal comes when the lists have just been flushed, to a thread that is about to give them away.
     #[test]
     fn lists_of_a_thread_that_ends_are_empty() {
-        static LATE: AtomicUsize = AtomicUsize::new(0);
+        static FLUSHED: AtomicUsize = AtomicUsize::new(0);
+        static REFUSED: AtomicUsize = AtomicUsize::new(0);
+        static THREADS: Threads = Threads::new(|| {
+            let lists = THREADS.steal(0, SIZE).unwrap_or_default();
+            FLUSHED.fetch_add(lists.iter().map(|list| list.len()).sum(), SeqCst);
+            // SAFETY: its handler is below.
+            unsafe { libc::raise(libc::SIGUSR1) };
+        });
+        extern "C" fn handle(_: libc::c_int) {
+            static BLOCK: Block = Block::new();
+            // SAFETY: the block is nobody's.
+            REFUSED
+                .fetch_add(usize::from(!unsafe { THREADS.push(SIZE, BLOCK.block(), 9) }), SeqCst);
+        }
+        handles(libc::SIGUSR1, handle);
+        // SAFETY: the block is new.
+        let first = || assert!(unsafe { THREADS.push(SIZE, block(), 9) });
+        thread::spawn(first).join().expect("it frees");
+        assert_eq!((FLUSHED.load(SeqCst), REFUSED.load(SeqCst)), (1, 1), "it comes in between");
+    }
+
+    /// Once the system has taken the lists from the thread, a handler comes that frees, and gets others.
+    #[test]
+    fn lists_that_a_handler_gets_late_are_given_away_too() {
         static FLUSHED: AtomicUsize = AtomicUsize::new(0);
         static THREADS: Threads = Threads::new(|| {
             let lists = THREADS.steal(0, SIZE).unwrap_or_default();
             FLUSHED.fetch_add(lists.iter().map(|list| list.len()).sum(), SeqCst);
-            if LATE.fetch_add(1, SeqCst) < 2 {
-                // SAFETY: the block is new.
-                unsafe { THREADS.push(SIZE, block(), 9) };
-            }
         });
-        // SAFETY: as above.
-        let first = || assert!(unsafe { THREADS.push(SIZE, block(), 9) });
-        thread::spawn(first).join().expect("it frees");
-        let left = thread::spawn(|| THREADS.take(Which::Main, SIZE).len()).join();
-        assert_eq!((left.ok(), FLUSHED.load(SeqCst)), (Some(0), 3), "the next thread finds blocks");
+        let frees = || {
+            // SAFETY: the block is new.
+            assert!(unsafe { THREADS.push(SIZE, block(), 9) });
+            let key = THREADS.key().expect("it was made");
+            // SAFETY: as the system does before it calls `ends`.
+            let lists = unsafe {
+                let lists = libc::pthread_getspecific(key);
+                libc::pthread_setspecific(key, ptr::null());
+                lists
+            };
+            // SAFETY: as above.
+            assert!(unsafe { THREADS.push(SIZE, block(), 9) });
+            ends(lists);
+        };
+        thread::spawn(frees).join().expect("it ends");
+        assert_eq!(FLUSHED.load(SeqCst), 2, "blocks of a handler are lost");
+        let free = || {
+            iter::successors(Some(THREADS.free.take(system::wait).first), |&local| {
+                // SAFETY: no thread has these lists.
+                Some(unsafe { local.as_ref() }?.next)
+            })
+        };
+        assert_eq!(free().count() - 1, IN_BATCH, "lists are lost");
+    }
+
+    /// A handler that frees comes while its thread waits for its first lists.
+    #[test]
+    fn a_thread_gets_its_lists_once() {
+        static FLUSHED: AtomicUsize = AtomicUsize::new(0);
+        static BEGINS: AtomicBool = AtomicBool::new(false);
+        static THREADS: Threads = Threads::new(|| {
+            let lists = THREADS.steal(0, SIZE).unwrap_or_default();
+            FLUSHED.fetch_add(lists.iter().map(|list| list.len()).sum(), SeqCst);
+        });
+        extern "C" fn handle(_: libc::c_int) {
+            // SAFETY: the block is nobody's.
+            assert!(unsafe { THREADS.push(SIZE, BLOCKS[0].block(), 9) });
+        }
+        static BLOCKS: [Block; 2] = [Block::new(), Block::new()];
+        handles(libc::SIGUSR2, handle);
+        THREADS.key().expect("it is made");
+        THREADS.lock();
+        let first = thread::spawn(|| {
+            BEGINS.store(true, SeqCst);
+            // SAFETY: the block is new.
+            assert!(unsafe { THREADS.push(SIZE, BLOCKS[1].block(), 9) });
+        });
+        while !BEGINS.load(SeqCst) {
+            thread::yield_now();
+        }
+        thread::sleep(Duration::from_millis(20));
+        // SAFETY: the thread waits for the lock, and so is there.
+        unsafe { libc::pthread_kill(first.as_pthread_t(), libc::SIGUSR2) };
+        thread::sleep(Duration::from_millis(20));
+        // SAFETY: it was locked above.
+        unsafe { THREADS.unlock() };
+        first.join().expect("it ends");
+        assert_eq!(FLUSHED.load(SeqCst), 2, "a block is lost with lists that its thread had first");
     }
 
     /// A thread that has ended gets no lists, which nobody would flush.
