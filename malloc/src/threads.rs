@@ -320,6 +320,7 @@ mod tests {
     }
 
     /// The memory of a block that a signal handler frees, which cannot ask a heap for it.
+    #[repr(align(16))]
     struct Block(UnsafeCell<[u64; 2]>);
 
     // SAFETY: who has the block alone writes to it.
