@@ -8,10 +8,14 @@
 //!
 //! 1. A block that receives is compaction's. Its unit may not be resident yet, for others may be about to make it so: the
 //!    mover does so before it copies.
-//! 2. A frame that is in use and begins no movable block may be one that a thread keeps. Magazines are emptied before a run, and
+//! 2. A frame that is in use and belongs to no movable block may be one that a thread keeps. Magazines are emptied before a run, and
 //!    once more for each huge frame in which such a frame is met. What is in use after that is pinned.
+//! 3. Huge frames with pinned frames are known by two counts, of frames in use and of those that move, and are not even
+//!    isolated. Both change beside the run: a huge frame in which a block begins, ends or moves at that moment may stay for
+//!    one run that could have been emptied. Threads give back what they keep before it is believed that something is pinned.
 
 use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
 
 use woodlot_compact::{
     Asks, Block, Candidate, Chunk, Compaction, Counters, Daemon, Event, Index, Lookup, Patience,
@@ -27,6 +31,9 @@ use crate::pool::Pool;
 
 /// log2 of the huge frames of a chunk of the daemon's index: 64 MiB.
 const CHUNK: u32 = 5;
+
+/// How long it is believed that threads keep nothing. To look at the counts of 100,000 huge frames takes about as long.
+const FRESH: Duration = Duration::from_millis(1);
 
 impl Pool {
     /// Moves [movable](Self::alloc_movable) blocks together until the target is won, and returns what was done. What is won is
@@ -205,11 +212,19 @@ struct Mover<'p> {
     frames: &'p Frames,
     /// The last huge frame for which threads gave back what they keep.
     asked: Option<HugeId>,
+    /// When they did so last for the counts.
+    took_back: Option<Instant>,
 }
 
 impl Mover<'_> {
     fn new(frames: &Frames) -> Mover<'_> {
-        Mover { frames, asked: None }
+        Mover { frames, asked: None, took_back: None }
+    }
+
+    /// Is more of a huge frame in use than what moves?
+    fn has_more(&self, huge: HugeId) -> bool {
+        let moves = self.frames.movables_if_any().map_or(0, |movables| movables.frames_in(huge));
+        self.frames.zone().frames_in_use(huge) > moves
     }
 
     /// The movable block that a frame belongs to.
@@ -243,5 +258,14 @@ impl Relocate for Mover<'_> {
             Stays::NotMovable => Refusal::Gone,
             Stays::InUse => Refusal::Failed,
         })
+    }
+
+    fn has_pinned(&mut self, huge: HugeId) -> bool {
+        let is_fresh = self.took_back.is_some_and(|then| then.elapsed() < FRESH);
+        if !is_fresh && self.has_more(huge) {
+            self.frames.take_back();
+            self.took_back = Some(Instant::now());
+        }
+        self.has_more(huge)
     }
 }

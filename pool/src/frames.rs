@@ -231,8 +231,9 @@ impl Frames {
     /// The blocks that move.
     pub(crate) fn movables(&self) -> Result<&Movables, PoolError> {
         if self.movables.get().is_none() {
-            let (frames, entry) = (self.mapping.len() / FRAME, Movables::ENTRY);
-            let failed = |cause| PoolError::NotProvided { bytes: frames * entry, cause };
+            let frames = self.mapping.len() / FRAME;
+            let bytes = Movables::bytes(frames);
+            let failed = |cause| PoolError::NotProvided { bytes, cause };
             // Another thread may be quicker.
             let _ = self.movables.set(Movables::new(frames).map_err(failed)?);
         }

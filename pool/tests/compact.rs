@@ -69,7 +69,9 @@ fn what_does_not_move_keeps_its_huge_frame() {
         })
         .into();
     let report = pool.compact(Target::Huge(3)).expect("it can");
-    assert_eq!((report.stop, report.won, report.blocked), (Some(Stop::NoRoom), 1, 2));
+    assert_eq!((report.stop, report.won), (Some(Stop::NoSource), 1));
+    // They are known by their counts, and nobody has looked at their frames.
+    assert_eq!((report.pinned, report.blocked, report.possible), (3, 0, 1));
     let huge = pool.alloc(Order(9)).expect("the one that has no pin");
     assert_eq!(huge.frame(), FrameId(3 * HUGE));
     assert_eq!(pins.len(), 3);
@@ -84,6 +86,17 @@ fn what_threads_keep_does_not_hold_it_up() {
         let report = pool.compact(Target::Huge(3)).expect("it can");
         assert_eq!((report.won, report.blocked), (won, 0));
     }
+    check(&blocks);
+}
+
+#[test]
+fn what_threads_keep_is_not_pinned_to_the_daemon() {
+    let (pool, asks) = (Options::new(16 * MIB).build().expect("a pool"), Asks::new());
+    let blocks = fragmented(&pool, Order(0), 4);
+    // The thread keeps some of what it has dropped, which is in use when the run is planned.
+    asks.ask(5);
+    let all = serve(&pool, &asks).all;
+    assert_eq!((all.won, all.pinned, all.blocked), (5, 0, 0), "{all:?}");
     check(&blocks);
 }
 
