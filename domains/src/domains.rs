@@ -8,11 +8,13 @@
 //! *Progress*: as the allocators'. What is here is not changed after it was made, but for ranges that are added and
 //! removed, counters, and which zone of a slot's domain is asked first.
 
+use core::ops::Range;
+
 use woodlot_frame::atomics::{AtomicU64, Ordering};
 use woodlot_frame::{
     AllocError, BadSlot, Batch, Claim, Class, FrameAllocator, FrameId, FreeBatchError, FreeError,
     Geometry, HugeId, IsolateError, OfflineError, Order, Place, Request, Slot, Stats, Unsupported,
-    ZoneConfig, alloc_each, alloc_within, free_each,
+    ZoneConfig, alloc_each, free_each,
 };
 
 use crate::DomainId;
@@ -56,7 +58,9 @@ fn sum(mut sum: Stats, stats: Stats) -> Stats {
 /// Frames that do not exist, in a chunk with others that do, and those of carved metadata count as allocated. As with all
 /// frames, nobody frees them but by mistake, and such a free is not told from a right one.
 ///
-/// Runs of frames, and blocks inside of a range, are searched for from the lowest frame on, through holes, too.
+/// A block inside of a range comes from the zones in turn, as one that may lie anywhere, and holes cost it nothing. A zone that
+/// has no place there is not asked, and not counted as one that was to give. Runs of frames are searched for from the lowest frame
+/// on, through holes, too.
 ///
 /// A call for huge frames of several zones looks at all of them before it changes one. So it changes all or none, with one
 /// exception: while another call changes the same huge frames, or a free into one that is to be claimed is under way, a
@@ -210,10 +214,10 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
     ///
     /// # Errors
     /// As [`alloc`](FrameAllocator::alloc): [`AllocError::OutOfMemory`] where no domain that the policy allows has a
-    /// block. A request that names a place goes there, whatever the policy.
+    /// block where the request wants it. One that names a frame goes there, whatever the policy, and is not counted.
     pub fn alloc_by(&self, request: Request, policy: Policy<'_>) -> Result<FrameId, AllocError> {
-        if request.place != Place::Anywhere {
-            return self.alloc(request);
+        if let Place::At(frame) = request.place {
+            return self.alloc_at(request, frame);
         }
         let in_turn = self.in_turn(policy);
         if Self::is_above(request.order) {
@@ -222,33 +226,61 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
         let first = in_turn.into_iter().flat_map(|domain| self.zones_of(domain));
         let mut wanted = None;
         for zone in first.chain(self.turn_of(policy, request.slot)) {
-            let wanted =
-                *wanted.get_or_insert(Wanted { domain: zone.domain, in_turn: in_turn.is_some() });
-            match zone.allocator.alloc(request) {
+            let block = zone.alloc(request);
+            if let Err(AllocError::NoPlace(_) | AllocError::Reversed(_)) = block {
+                continue;
+            }
+            let in_turn = in_turn == Some(zone.domain);
+            let wanted = *wanted.get_or_insert(Wanted { domain: zone.domain, in_turn });
+            match block {
                 Ok(frame) => {
                     self.turns.count(request.slot, wanted, zone.domain, request.order.frames());
-                    return Ok(zone.frame(frame));
+                    return Ok(frame);
                 }
                 Err(AllocError::OutOfMemory) => {}
                 Err(error) => return Err(error),
             }
         }
-        Err(self.none(request.slot))
+        Err(self.none(request))
     }
 
     /// Why there is no block where no zone has one.
     #[cold]
-    fn none(&self, slot: Slot) -> AllocError {
-        match slot.0 < self.config.slots {
-            true => AllocError::OutOfMemory,
-            false => AllocError::BadSlot(slot),
+    pub(crate) fn none(&self, request: Request) -> AllocError {
+        let window = self.window(request.place);
+        let has_place = || Self::blocks_of(request.order, window.clone()).next().is_some();
+        match request.place {
+            _ if request.slot.0 >= self.config.slots => AllocError::BadSlot(request.slot),
+            Place::Within { start, end } if start > end => AllocError::Reversed(start),
+            Place::Within { .. } if !has_place() => AllocError::NoPlace(window.start),
+            _ => AllocError::OutOfMemory,
         }
+    }
+
+    /// Where a block may lie, from the first frame to the last one.
+    pub(crate) fn window(&self, place: Place) -> Range<FrameId> {
+        let all = self.config.range();
+        match place {
+            Place::Within { start, end } => start.max(all.start)..end.min(all.end),
+            _ => all,
+        }
+    }
+
+    /// The blocks of an order inside of a range, whether they are there or not.
+    pub(crate) fn blocks_of(order: Order, range: Range<FrameId>) -> impl Iterator<Item = FrameId> {
+        let first = range.start.0.checked_next_multiple_of(order.frames());
+        let count = first.map_or(0, |first| range.end.0.saturating_sub(first) >> order.0);
+        (0..count).map(move |n| FrameId(first.unwrap_or(0) + (n << order.0)))
     }
 
     /// A block at a frame, or inside of a range.
     #[inline(never)]
     fn alloc_placed(&self, request: Request) -> Result<FrameId, AllocError> {
-        let Place::At(frame) = request.place else { return alloc_within(self, request) };
+        self.alloc_by(request, Policy::FirstTouch)
+    }
+
+    /// A block at a frame.
+    fn alloc_at(&self, request: Request, frame: FrameId) -> Result<FrameId, AllocError> {
         if Self::is_above(request.order) {
             return self.alloc_giant_at(request, frame);
         }
@@ -352,7 +384,7 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
 
     /// A batch from all zones in turn: how many blocks, and why there are no more, if there are too few.
     fn alloc_from_all(&self, request: Request, out: &mut [FrameId]) -> (usize, AllocError) {
-        let (mut taken, mut why) = (0, self.none(request.slot));
+        let (mut taken, mut why) = (0, self.none(request));
         let mut wanted = None;
         for zone in self.turn_of(Policy::FirstTouch, request.slot) {
             let wanted = *wanted.get_or_insert(Wanted { domain: zone.domain, in_turn: false });

@@ -40,7 +40,7 @@ impl<A: FrameAllocator> Domains<'_, A> {
     /// The free blocks of an order above the largest of the zones' allocators, from the lowest on, as they are at this moment.
     /// None above the [largest](FrameAllocator::MAX_ORDER).
     pub fn free_giants(&self, order: Order) -> impl Iterator<Item = FrameId> + '_ {
-        self.giants_in(order, DomainSet::ALL)
+        self.giants_in(order, DomainSet::ALL, self.config.range())
     }
 
     /// The same where all of a block lies in one domain.
@@ -49,17 +49,19 @@ impl<A: FrameAllocator> Domains<'_, A> {
         domain: DomainId,
         order: Order,
     ) -> impl Iterator<Item = FrameId> + '_ {
-        self.giants_in(order, DomainSet::of(&[domain]))
+        self.giants_in(order, DomainSet::of(&[domain]), self.config.range())
     }
 
-    /// The same where all of a block lies in these domains.
-    fn giants_in(&self, order: Order, set: DomainSet) -> impl Iterator<Item = FrameId> + '_ {
+    /// The same where all of a block lies in these domains, and in this range.
+    fn giants_in(
+        &self,
+        order: Order,
+        set: DomainSet,
+        range: Range<FrameId>,
+    ) -> impl Iterator<Item = FrameId> + '_ {
         let legal = Self::is_above(order) && order <= Self::MAX_ORDER;
-        let frames = self.config.range();
-        let first = frames.start.0.checked_next_multiple_of(order.frames()).filter(|_| legal);
-        let count = first.map_or(0, |first| frames.end.0.saturating_sub(first) >> order.0);
-        let blocks = (0..count).map(move |n| FrameId(first.unwrap_or(0) + (n << order.0)));
-        blocks.filter(move |&block| self.is_giant_free(block, order, set))
+        let range = if legal { range } else { range.start..range.start };
+        Self::blocks_of(order, range).filter(move |&block| self.is_giant_free(block, order, set))
     }
 
     /// Is every part of a block free, and in one of these domains?
@@ -108,18 +110,20 @@ impl<A: FrameAllocator> Domains<'_, A> {
         let turn = || in_turn.into_iter().chain(self.domains_of(policy, slot));
         let allowed = turn().fold(0, |set, domain| set | DomainSet::of(&[domain]).0);
         let sets = turn().map(|domain| DomainSet::of(&[domain]));
+        let window = self.window(request.place);
+        let reaches = |domain: &_| self.zones_of(*domain).any(|zone| zone.reaches(&window));
         for set in sets.chain([DomainSet(allowed)]) {
-            for block in self.giants_in(order, set) {
+            for block in self.giants_in(order, set, window.clone()) {
                 if self.alloc_range(run.at(block)).is_ok() {
-                    if let Some(domain) = turn().find(|&domain| self.with_memory().has(domain)) {
-                        let wanted = Wanted { domain, in_turn: in_turn.is_some() };
+                    if let Some(domain) = turn().find(reaches) {
+                        let wanted = Wanted { domain, in_turn: in_turn == Some(domain) };
                         self.count_giant(block, request, wanted);
                     }
                     return Ok(block);
                 }
             }
         }
-        Err(AllocError::OutOfMemory)
+        Err(self.none(request))
     }
 
     /// Counts what each domain gave to a giant frame.

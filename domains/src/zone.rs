@@ -4,7 +4,7 @@ use core::ops::Range;
 
 use woodlot_frame::{
     AllocError, Class, FrameAllocator, FrameId, FreeError, Geometry, HugeId, IsolateError,
-    OfflineError, RangeRequest, Slot,
+    OfflineError, Place, RangeRequest, Request, Slot,
 };
 
 use crate::DomainId;
@@ -52,6 +52,40 @@ impl<A: FrameAllocator> Zone<'_, A> {
         let place = chunk::of::<A::Geometry>(there).wrapping_sub(there_first);
         let chunk = first + self.chunks.get(place).map_or(0, |&chunk| chunk as usize);
         chunk::frame::<A::Geometry>(chunk, chunk::offset::<A::Geometry>(there))
+    }
+
+    /// The first frame here that is this one or lies behind it; the end, if there is none.
+    fn from(&self, frame: FrameId) -> FrameId {
+        if self.chunks.is_empty() {
+            return frame;
+        }
+        let ((first, there_first), wanted) = (self.first, chunk::of::<A::Geometry>(frame));
+        let place = self.chunks.partition_point(|&chunk| first + (chunk as usize) < wanted);
+        let is_here = self.chunks.get(place).is_some_and(|&at| first + at as usize == wanted);
+        let offset = if is_here { chunk::offset::<A::Geometry>(frame) } else { 0 };
+        chunk::frame::<A::Geometry>(there_first + place, offset)
+    }
+
+    /// Has it frames of a range?
+    pub(crate) fn reaches(&self, range: &Range<FrameId>) -> bool {
+        let own = self.allocator.zone().range();
+        self.from(range.start).max(own.start) < self.from(range.end).min(own.end)
+    }
+
+    /// A block anywhere, or inside of a range: with frames as the caller counts them.
+    #[inline(always)]
+    pub(crate) fn alloc(&self, request: Request) -> Result<FrameId, AllocError> {
+        let block = match request.place {
+            Place::Within { start, end } => self.alloc_within(request, start..end),
+            _ => self.allocator.alloc(request),
+        };
+        block.map(|block| self.frame(block))
+    }
+
+    /// A hole is passed by: what lies on both sides of it is side by side here, and a block lies in one chunk.
+    #[cold]
+    fn alloc_within(&self, request: Request, range: Range<FrameId>) -> Result<FrameId, AllocError> {
+        self.allocator.alloc(request.within(self.from(range.start)..self.from(range.end)))
     }
 
     /// An error of the allocator, with frames as the caller counts them.
