@@ -74,7 +74,9 @@ pub struct Domains<'a, A> {
     pub(crate) index: Index<'a>,
     pub(crate) zones: Zones<'a, A>,
     pub(crate) turns: Turns<'a>,
-    /// The domains that have memory, as a [`DomainSet`].
+    /// The domains that the map, the homes or the distances name.
+    pub(crate) known: DomainSet,
+    /// The bits of those that have memory.
     pub(crate) memory: AtomicU64,
 }
 
@@ -86,15 +88,14 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
 
     /// The same as a set.
     pub(crate) fn with_memory(&self) -> DomainSet {
-        DomainSet(self.memory.load(Ordering::Relaxed))
+        DomainSet::of_bits(self.memory.load(Ordering::Relaxed))
     }
 
     /// Looks for the domains that have memory, when some was added or removed.
     pub(crate) fn look_for_memory(&self) {
-        let known = (0..self.turns.domains() as u8).map(DomainId);
-        let have = known.filter(|&domain| self.zones_of(domain).next().is_some());
-        let set = have.fold(0, |set, domain| set | 1 << domain.0);
-        self.memory.store(set, Ordering::Relaxed);
+        let have = self.known.iter().filter(|&domain| self.zones_of(domain).next().is_some());
+        let set = have.fold(DomainSet::default(), DomainSet::with);
+        self.memory.store(set.bits(), Ordering::Relaxed);
     }
 
     /// The domain of a frame; `None` where there is no memory. What is missing in a chunk, which is as large as the largest
@@ -203,6 +204,12 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
         domains.filter(move |&domain| set.has(domain))
     }
 
+    /// Does the machine know every domain that a policy names?
+    pub(crate) fn check(&self, policy: Policy<'_>) -> Result<(), AllocError> {
+        let unknown = policy.unknown(self.known);
+        unknown.map_or(Ok(()), |domain| Err(AllocError::NoSuchDomain(domain.0)))
+    }
+
     /// The domain whose turn it is, where a policy gives each a share.
     pub(crate) fn in_turn(&self, policy: Policy<'_>) -> Option<DomainId> {
         let domains = self.with_memory();
@@ -214,8 +221,10 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
     ///
     /// # Errors
     /// As [`alloc`](FrameAllocator::alloc): [`AllocError::OutOfMemory`] where no domain that the policy allows has a
-    /// block where the request wants it. One that names a frame goes there, whatever the policy, and is not counted.
+    /// block where the request wants it, [`AllocError::NoSuchDomain`] with the first domain that the policy names and the
+    /// machine does not know. A request that names a frame goes there, whatever else the policy says, and is not counted.
     pub fn alloc_by(&self, request: Request, policy: Policy<'_>) -> Result<FrameId, AllocError> {
+        self.check(policy)?;
         if let Place::At(frame) = request.place {
             return self.alloc_at(request, frame);
         }

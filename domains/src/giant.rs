@@ -108,11 +108,11 @@ impl<A: FrameAllocator> Domains<'_, A> {
         }
         let run = RangeRequest::new(order.frames(), class, slot).aligned(order);
         let turn = || in_turn.into_iter().chain(self.domains_of(policy, slot));
-        let allowed = turn().fold(0, |set, domain| set | DomainSet::of(&[domain]).0);
+        let allowed = turn().fold(DomainSet::default(), DomainSet::with);
         let sets = turn().map(|domain| DomainSet::of(&[domain]));
         let window = self.window(request.place);
         let reaches = |domain: &_| self.zones_of(*domain).any(|zone| zone.reaches(&window));
-        for set in sets.chain([DomainSet(allowed)]) {
+        for set in sets.chain([allowed]) {
             for block in self.giants_in(order, set, window.clone()) {
                 if self.alloc_range(run.at(block)).is_ok() {
                     if let Some(domain) = turn().find(reaches) {

@@ -250,7 +250,7 @@ impl<'a, A: Construct> Domains<'a, A> {
     /// [reclaim](Self::reclaim): as [`Construct::construct`] says.
     pub unsafe fn add_range(&self, range: Present, metadata: Metadata) -> Result<(), AddError> {
         Map::check(&range).map_err(AddError::Range)?;
-        if range.domain.index() >= self.turns.domains() {
+        if !self.known.has(range.domain) {
             return Err(AddError::NoSuchDomain(range.domain));
         }
         let lock = self.zones.added.lock().ok_or(AddError::Busy)?;

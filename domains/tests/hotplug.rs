@@ -291,6 +291,18 @@ fn bad_ranges_are_refused_and_change_nothing() {
 }
 
 #[test]
+fn a_domain_between_others_that_nobody_names_is_not_known() {
+    let mut ranges = ranges(&[(0, BEGIN, 0)]);
+    let homes = [DomainId(0), DomainId(3)];
+    let room = Room::new(frames(0, 256), 1);
+    let map = Map::new(&mut ranges).expect("the map is right");
+    let machine = machine(&Setup::new(map, 2).at_home(&homes).growing(room));
+    let unknown = AddError::NoSuchDomain(DomainId(2));
+    assert_eq!(add(&machine, range(8, 9, 2)), Err(unknown));
+    assert_eq!(add(&machine, range(8, 9, 3)), Ok(()));
+}
+
+#[test]
 fn a_range_in_use_is_not_removed() {
     let machine = growing();
     assert_eq!(add(&machine, range(8, 10, 0)), Ok(()));

@@ -202,8 +202,7 @@ fn the_nearest_domain_gives_first() {
     assert_eq!(all(Policy::FirstTouch), expect([2, 1, 0]));
     assert_eq!(all(Policy::Prefer(DomainId(0))), expect([0, 1, 2]));
     assert_eq!(all(Policy::Prefer(DomainId(1))), expect([1, 2, 0]));
-    assert_eq!(all(Policy::Prefer(DomainId(63))), expect([2, 1, 0]));
-    let set = DomainSet::of(&[DomainId(0), DomainId(1), DomainId(200)]);
+    let set = DomainSet::of(&[DomainId(0), DomainId(1)]);
     assert_eq!(all(Policy::Bind(set)), expect([1, 0, 0])[..16]);
     let machine = three();
     let without: Vec<u8> = std::iter::from_fn(|| {
@@ -212,6 +211,45 @@ fn the_nearest_domain_gives_first() {
     })
     .collect();
     assert_eq!(without, expect([2, 1, 0]), "without a policy");
+}
+
+/// A policy that is a mistake would give memory from anywhere, or say that there is none.
+#[test]
+fn a_policy_of_a_domain_that_does_not_exist_is_refused() {
+    // Domain 2 has a slot and no memory; of 1 nobody says anything, although there is a domain 3.
+    let mut ranges = ranges(&[(0, CHUNK, 0), (CHUNK, 2 * CHUNK, 3)]);
+    let map = Map::new(&mut ranges).expect("the map is right");
+    let machine = machine(&Setup::new(map, 2).at_home(&[DomainId(0), DomainId(2)]));
+    let (before, mut runs) = (machine.stats(), [NO_RUN; 4]);
+    let bind = |domains: &[u8]| {
+        let domains: Vec<_> = domains.iter().copied().map(DomainId).collect();
+        Policy::Bind(DomainSet::of(&domains))
+    };
+    for (policy, missing) in [
+        (Policy::Prefer(DomainId(1)), 1),
+        (Policy::Prefer(DomainId(4)), 4),
+        (Policy::Prefer(DomainId(200)), 200),
+        (bind(&[1]), 1),
+        (bind(&[0, 3, 1, 63]), 1),
+        (bind(&[0, 200]), 200),
+    ] {
+        let error = AllocError::NoSuchDomain(missing);
+        for request in [base(0), base(0).within(FrameId(0)..FrameId(9)), base(0).at(FrameId(1))] {
+            assert_eq!(machine.alloc_by(request, policy), Err(error), "{policy:?}");
+        }
+        for batch in [Batch::All, Batch::UpTo] {
+            let refused = machine.alloc_runs(base(1), 9, policy, batch, &mut runs);
+            assert_eq!(refused, Err(RunsError::Alloc(error)), "{policy:?}");
+        }
+        assert_eq!(error.to_string(), format!("the machine has no domain {missing}"));
+    }
+    assert_eq!(machine.stats(), before);
+    assert!(machine.domains().all(|of| machine.numa_stats(of) == NumaStats::default()));
+    let from = |policy| machine.domain_of(machine.alloc_by(base(0), policy).ok()?);
+    assert_eq!(from(Policy::Prefer(DomainId(2))), Some(DomainId(0)), "it may get memory later");
+    assert_eq!(from(bind(&[2])), None);
+    assert_eq!(from(bind(&[2, 3])), Some(DomainId(3)));
+    assert_eq!(from(Policy::Bind(DomainSet::ALL)), Some(DomainId(0)));
 }
 
 #[test]
