@@ -347,6 +347,15 @@ fn a_machine_without_room_does_not_grow() {
     assert_eq!(refused(Room::new(FrameId(0)..FrameId(usize::MAX), 1)), too_large);
 }
 
+/// Says that it ends, also when a test fails.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
 #[test]
 fn what_its_caller_has_isolated_and_emptied_is_removed_as_it_is() {
     // What others allocate in between, they keep.
@@ -385,6 +394,7 @@ fn what_its_caller_has_isolated_and_emptied_is_removed_as_it_is() {
             }
             late
         });
+        let end_of_test = Ends(&ends);
         let wait = |more| {
             let end = steps.load(Ordering::Acquire) + more;
             while steps.load(Ordering::Acquire) < end {
@@ -412,7 +422,7 @@ fn what_its_caller_has_isolated_and_emptied_is_removed_as_it_is() {
         let removed = machine.remove_range(range.clone()).expect("it is empty");
         assert_eq!(removed.zones(), 1);
         wait(200);
-        ends.store(true, Ordering::Release);
+        drop(end_of_test);
         assert_eq!(other.join().expect("it ends"), 0, "a frame was to be had in between");
         // SAFETY: no other thread has the machine.
         assert_eq!(unsafe { machine.reclaim(removed) }, Ok(()));
