@@ -59,8 +59,10 @@ fn sum(mut sum: Stats, stats: Stats) -> Stats {
 /// frames, nobody frees them but by mistake, and such a free is not told from a right one.
 ///
 /// A block inside of a range comes from the zones in turn, as one that may lie anywhere, and holes cost it nothing. A zone that
-/// has no place there is not asked, and not counted as one that was to give. Runs of frames are searched for from the lowest frame
-/// on, through holes, too.
+/// has no place there is not asked, and not counted as one that was to give. Runs of frames
+/// ([`alloc_range`](FrameAllocator::alloc_range)) are searched for from the lowest frame on, through holes, too, whatever the
+/// domain of the slot, and are not counted: the time is linear in the huge frames from the first to the last one of the place, there or
+/// not. To have many pages by a policy is [`alloc_runs`](Self::alloc_runs).
 ///
 /// A call for huge frames of several zones looks at all of them before it changes one. So it changes all or none, with one
 /// exception: while another call changes the same huge frames, or a free into one that is to be claimed is under way, a
@@ -195,7 +197,7 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
         policy: Policy<'_>,
         slot: Slot,
     ) -> impl Iterator<Item = DomainId> + Clone + use<'_, 'a, A> {
-        let set = if let Policy::Bind(set) = policy { set } else { DomainSet::ALL };
+        let set = policy.allowed();
         let turn = match policy {
             Policy::Prefer(domain) => self.turns.from(domain, slot),
             _ => self.turns.of(slot),
@@ -222,13 +224,24 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
     /// # Errors
     /// As [`alloc`](FrameAllocator::alloc): [`AllocError::OutOfMemory`] where no domain that the policy allows has a
     /// block where the request wants it, [`AllocError::NoSuchDomain`] with the first domain that the policy names and the
-    /// machine does not know. A request that names a frame goes there, whatever else the policy says, and is not counted.
+    /// machine does not know. A request that names a frame goes there, if the policy allows the frame's domain, and is not
+    /// counted: it has no other domain to come from.
     pub fn alloc_by(&self, request: Request, policy: Policy<'_>) -> Result<FrameId, AllocError> {
         self.check(policy)?;
         if let Place::At(frame) = request.place {
-            return self.alloc_at(request, frame);
+            return self.alloc_at(request, frame, policy.allowed());
         }
         let in_turn = self.in_turn(policy);
+        self.alloc_from(request, policy, in_turn)
+    }
+
+    /// A block from the domain in turn and then from those that a policy allows.
+    fn alloc_from(
+        &self,
+        request: Request,
+        policy: Policy<'_>,
+        in_turn: Option<DomainId>,
+    ) -> Result<FrameId, AllocError> {
         if Self::is_above(request.order) {
             return self.alloc_giant(request, policy, in_turn);
         }
@@ -285,13 +298,21 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
     /// A block at a frame, or inside of a range.
     #[inline(never)]
     fn alloc_placed(&self, request: Request) -> Result<FrameId, AllocError> {
-        self.alloc_by(request, Policy::FirstTouch)
+        match request.place {
+            Place::At(frame) => self.alloc_at(request, frame, DomainSet::ALL),
+            _ => self.alloc_from(request, Policy::FirstTouch, None),
+        }
     }
 
-    /// A block at a frame.
-    fn alloc_at(&self, request: Request, frame: FrameId) -> Result<FrameId, AllocError> {
+    /// A block at a frame, of one of these domains.
+    fn alloc_at(
+        &self,
+        request: Request,
+        frame: FrameId,
+        allowed: DomainSet,
+    ) -> Result<FrameId, AllocError> {
         if Self::is_above(request.order) {
-            return self.alloc_giant_at(request, frame);
+            return self.alloc_giant_at(request, frame, allowed);
         }
         let Some((zone, there)) = self.at(frame) else {
             return Err(match frame.is_aligned(request.order) {
@@ -299,6 +320,9 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
                 false => AllocError::Misaligned(frame, request.order),
             });
         };
+        if !allowed.has(zone.domain) && frame.is_aligned(request.order) {
+            return Err(self.none(request));
+        }
         let result = zone.allocator.alloc(request.at(there));
         result.map(|_| frame).map_err(|error| zone.alloc_error(error))
     }

@@ -73,9 +73,15 @@ impl<A: FrameAllocator> Domains<'_, A> {
         })
     }
 
-    /// Has each part of a block frames that exist?
+    /// Has each part of a block frames that exist, of one of these domains?
+    fn is_giant_of(&self, block: FrameId, order: Order, set: DomainSet) -> bool {
+        self.parts(block, order)
+            .all(|(part, _)| self.at(part).is_some_and(|(zone, _)| set.has(zone.domain)))
+    }
+
+    /// The same of any domains.
     fn is_giant_here(&self, block: FrameId, order: Order) -> bool {
-        self.parts(block, order).all(|(part, _)| self.at(part).is_some())
+        self.is_giant_of(block, order, DomainSet::ALL)
     }
 
     /// [`is_free`](FrameAllocator::is_free) for an order above the largest of the zones' allocators.
@@ -134,12 +140,13 @@ impl<A: FrameAllocator> Domains<'_, A> {
         }
     }
 
-    /// A giant frame at a frame.
+    /// A giant frame at a frame, of these domains.
     #[cold]
     pub(crate) fn alloc_giant_at(
         &self,
         request: Request,
         block: FrameId,
+        allowed: DomainSet,
     ) -> Result<FrameId, AllocError> {
         let Request { order, class, slot, place } = request;
         if order > Self::MAX_ORDER {
@@ -147,6 +154,9 @@ impl<A: FrameAllocator> Domains<'_, A> {
         }
         if block.is_aligned(order) && !self.is_giant_here(block, order) {
             return Err(AllocError::OutOfRange(block));
+        }
+        if block.is_aligned(order) && !self.is_giant_of(block, order, allowed) {
+            return Err(self.none(request));
         }
         let run = RangeRequest::new(order.frames(), class, slot).aligned(order);
         match self.alloc_range(RangeRequest { place, ..run }) {

@@ -117,7 +117,7 @@ pub enum Policy<'a> {
         /// The number of the first page.
         page: usize,
     },
-    /// These domains, which the machine knows, and no others.
+    /// These domains, which the machine knows, and no others: also where a request names the frame.
     Bind(DomainSet),
 }
 
@@ -129,6 +129,11 @@ impl Policy<'_> {
             Policy::Bind(set) if set != DomainSet::ALL => set.first_outside(known),
             _ => None,
         }
+    }
+
+    /// The domains from which memory may come.
+    pub(crate) const fn allowed(&self) -> DomainSet {
+        if let Policy::Bind(set) = *self { set } else { DomainSet::ALL }
     }
 
     /// Does each domain give a share?

@@ -102,6 +102,20 @@ fn one_inside_of_a_range_comes_from_the_nearest_domain_that_a_policy_allows() {
 }
 
 #[test]
+fn one_at_a_frame_comes_from_domains_that_a_policy_allows() {
+    let machine = of(&[(0, G / 4, 0), (G / 4, 2 * G, 1)]);
+    let bound = |domains: &[DomainId]| Policy::Bind(DomainSet::of(domains));
+    for set in [&[D0][..], &[D1]] {
+        let refused = machine.alloc_by(giant(0).at(FrameId(0)), bound(set));
+        assert_eq!(refused, Err(AllocError::OutOfMemory), "it lies across both");
+    }
+    assert_eq!(machine.alloc_by(giant(0).at(FrameId(0)), bound(&[D0, D1])), Ok(FrameId(0)));
+    let next = giant(0).at(FrameId(G));
+    assert_eq!(machine.alloc_by(next, bound(&[D0])), Err(AllocError::OutOfMemory));
+    assert_eq!(machine.alloc_by(next, bound(&[D1])), Ok(FrameId(G)));
+}
+
+#[test]
 fn one_lies_across_domains_that_touch() {
     let machine = of(&[(0, G / 4, 0), (G / 4, G, 1)]);
     for only in [D0, D1] {

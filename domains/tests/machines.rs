@@ -253,6 +253,29 @@ fn a_policy_of_a_domain_that_does_not_exist_is_refused() {
 }
 
 #[test]
+fn a_frame_of_a_domain_that_bind_leaves_out_is_refused() {
+    let machine = of(&[(0, CHUNK, 0), (CHUNK, 2 * CHUNK, 1)]);
+    let bound = |domain| Policy::Bind(DomainSet::of(&[DomainId(domain)]));
+    let there = FrameId(CHUNK + 8);
+    let at = Request { order: Order(3), ..base(0).at(there) };
+    assert_eq!(machine.alloc_by(at, bound(0)), Err(AllocError::OutOfMemory));
+    let no_slot = Request { slot: Slot(2), ..at };
+    assert_eq!(machine.alloc_by(no_slot, bound(0)), Err(AllocError::BadSlot(Slot(2))));
+    let odd = Request { order: Order(4), ..at };
+    let misaligned = Err(AllocError::Misaligned(there, Order(4)));
+    assert_eq!(machine.alloc_by(odd, bound(0)), misaligned);
+    let outside = FrameId(2 * CHUNK);
+    let beyond = machine.alloc_by(at.at(outside), bound(0));
+    assert_eq!(beyond, Err(AllocError::OutOfRange(outside)));
+    assert_eq!(machine.stats().free_frames, 2 * CHUNK);
+    for policy in [bound(1), Policy::Prefer(DomainId(0)), Policy::Interleave { page: 0 }] {
+        assert_eq!(machine.alloc_by(at, policy), Ok(there));
+        assert_eq!(machine.free(there, Order(3), Slot(0)), Ok(()));
+    }
+    assert!(machine.domains().all(|of| machine.numa_stats(of) == NumaStats::default()));
+}
+
+#[test]
 fn domains_take_turns() {
     let machine = three();
     let rounds = Rounds::new();
