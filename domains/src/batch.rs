@@ -24,7 +24,8 @@ const AT_A_TIME: usize = 32;
 /// Why there are no runs. Nothing is allocated then.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RunsError {
-    /// What the allocator says: [`AllocError::OutOfMemory`], where the domains have not so many pages.
+    /// What the allocator says: [`AllocError::OutOfMemory`] where the domains have not so many pages,
+    /// [`AllocError::NoSuchDomain`] where the policy names one that the machine does not know.
     Alloc(AllocError),
     /// The request names a place. A policy does.
     Placed,
@@ -101,6 +102,7 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
         if request.slot.0 >= self.config.slots {
             return Err(AllocError::BadSlot(request.slot).into());
         }
+        self.check(policy)?;
         let mut runs = Runs { out, len: 0 };
         let mut left = count;
         let mut result = self.fill(request, policy, &mut left, &mut runs);

@@ -8,11 +8,13 @@
 //! *Progress*: as the allocators'. What is here is not changed after it was made, but for ranges that are added and
 //! removed, counters, and which zone of a slot's domain is asked first.
 
+use core::ops::Range;
+
 use woodlot_frame::atomics::{AtomicU64, Ordering};
 use woodlot_frame::{
     AllocError, BadSlot, Batch, Claim, Class, FrameAllocator, FrameId, FreeBatchError, FreeError,
     Geometry, HugeId, IsolateError, OfflineError, Order, Place, Request, Slot, Stats, Unsupported,
-    ZoneConfig, alloc_each, alloc_within, free_each,
+    ZoneConfig, alloc_each, free_each,
 };
 
 use crate::DomainId;
@@ -56,7 +58,11 @@ fn sum(mut sum: Stats, stats: Stats) -> Stats {
 /// Frames that do not exist, in a chunk with others that do, and those of carved metadata count as allocated. As with all
 /// frames, nobody frees them but by mistake, and such a free is not told from a right one.
 ///
-/// Runs of frames, and blocks inside of a range, are searched for from the lowest frame on, through holes, too.
+/// A block inside of a range comes from the zones in turn, as one that may lie anywhere, and holes cost it nothing. A zone that
+/// has no place there is not asked, and not counted as one that was to give. Runs of frames
+/// ([`alloc_range`](FrameAllocator::alloc_range)) are searched for from the lowest frame on, through holes, too, whatever the
+/// domain of the slot, and are not counted: the time is linear in the huge frames from the first to the last one of the place, there or
+/// not. To have many pages by a policy is [`alloc_runs`](Self::alloc_runs).
 ///
 /// A call for huge frames of several zones looks at all of them before it changes one. So it changes all or none, with one
 /// exception: while another call changes the same huge frames, or a free into one that is to be claimed is under way, a
@@ -70,7 +76,9 @@ pub struct Domains<'a, A> {
     pub(crate) index: Index<'a>,
     pub(crate) zones: Zones<'a, A>,
     pub(crate) turns: Turns<'a>,
-    /// The domains that have memory, as a [`DomainSet`].
+    /// The domains that the map, the homes or the distances name.
+    pub(crate) known: DomainSet,
+    /// The bits of those that have memory.
     pub(crate) memory: AtomicU64,
 }
 
@@ -82,15 +90,14 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
 
     /// The same as a set.
     pub(crate) fn with_memory(&self) -> DomainSet {
-        DomainSet(self.memory.load(Ordering::Relaxed))
+        DomainSet::of_bits(self.memory.load(Ordering::Relaxed))
     }
 
     /// Looks for the domains that have memory, when some was added or removed.
     pub(crate) fn look_for_memory(&self) {
-        let known = (0..self.turns.domains() as u8).map(DomainId);
-        let have = known.filter(|&domain| self.zones_of(domain).next().is_some());
-        let set = have.fold(0, |set, domain| set | 1 << domain.0);
-        self.memory.store(set, Ordering::Relaxed);
+        let have = self.known.iter().filter(|&domain| self.zones_of(domain).next().is_some());
+        let set = have.fold(DomainSet::default(), DomainSet::with);
+        self.memory.store(set.bits(), Ordering::Relaxed);
     }
 
     /// The domain of a frame; `None` where there is no memory. What is missing in a chunk, which is as large as the largest
@@ -190,13 +197,19 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
         policy: Policy<'_>,
         slot: Slot,
     ) -> impl Iterator<Item = DomainId> + Clone + use<'_, 'a, A> {
-        let set = if let Policy::Bind(set) = policy { set } else { DomainSet::ALL };
+        let set = policy.allowed();
         let turn = match policy {
             Policy::Prefer(domain) => self.turns.from(domain, slot),
             _ => self.turns.of(slot),
         };
         let domains = turn.iter().map(|&domain| DomainId(domain));
         domains.filter(move |&domain| set.has(domain))
+    }
+
+    /// Does the machine know every domain that a policy names?
+    pub(crate) fn check(&self, policy: Policy<'_>) -> Result<(), AllocError> {
+        let unknown = policy.unknown(self.known);
+        unknown.map_or(Ok(()), |domain| Err(AllocError::NoSuchDomain(domain.0)))
     }
 
     /// The domain whose turn it is, where a policy gives each a share.
@@ -210,47 +223,96 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
     ///
     /// # Errors
     /// As [`alloc`](FrameAllocator::alloc): [`AllocError::OutOfMemory`] where no domain that the policy allows has a
-    /// block. A request that names a place goes there, whatever the policy.
+    /// block where the request wants it, [`AllocError::NoSuchDomain`] with the first domain that the policy names and the
+    /// machine does not know. A request that names a frame goes there, if the policy allows the frame's domain, and is not
+    /// counted: it has no other domain to come from.
     pub fn alloc_by(&self, request: Request, policy: Policy<'_>) -> Result<FrameId, AllocError> {
-        if request.place != Place::Anywhere {
-            return self.alloc(request);
+        self.check(policy)?;
+        if let Place::At(frame) = request.place {
+            return self.alloc_at(request, frame, policy.allowed());
         }
         let in_turn = self.in_turn(policy);
+        self.alloc_from(request, policy, in_turn)
+    }
+
+    /// A block from the domain in turn and then from those that a policy allows.
+    fn alloc_from(
+        &self,
+        request: Request,
+        policy: Policy<'_>,
+        in_turn: Option<DomainId>,
+    ) -> Result<FrameId, AllocError> {
         if Self::is_above(request.order) {
             return self.alloc_giant(request, policy, in_turn);
         }
         let first = in_turn.into_iter().flat_map(|domain| self.zones_of(domain));
         let mut wanted = None;
         for zone in first.chain(self.turn_of(policy, request.slot)) {
-            let wanted =
-                *wanted.get_or_insert(Wanted { domain: zone.domain, in_turn: in_turn.is_some() });
-            match zone.allocator.alloc(request) {
+            let block = zone.alloc(request);
+            if let Err(AllocError::NoPlace(_) | AllocError::Reversed(_)) = block {
+                continue;
+            }
+            let in_turn = in_turn == Some(zone.domain);
+            let wanted = *wanted.get_or_insert(Wanted { domain: zone.domain, in_turn });
+            match block {
                 Ok(frame) => {
                     self.turns.count(request.slot, wanted, zone.domain, request.order.frames());
-                    return Ok(zone.frame(frame));
+                    return Ok(frame);
                 }
                 Err(AllocError::OutOfMemory) => {}
                 Err(error) => return Err(error),
             }
         }
-        Err(self.none(request.slot))
+        Err(self.none(request))
     }
 
     /// Why there is no block where no zone has one.
     #[cold]
-    fn none(&self, slot: Slot) -> AllocError {
-        match slot.0 < self.config.slots {
-            true => AllocError::OutOfMemory,
-            false => AllocError::BadSlot(slot),
+    pub(crate) fn none(&self, request: Request) -> AllocError {
+        let window = self.window(request.place);
+        let has_place = || Self::blocks_of(request.order, window.clone()).next().is_some();
+        match request.place {
+            _ if request.slot.0 >= self.config.slots => AllocError::BadSlot(request.slot),
+            Place::Within { start, end } if start > end => AllocError::Reversed(start),
+            Place::Within { .. } if !has_place() => AllocError::NoPlace(window.start),
+            _ => AllocError::OutOfMemory,
         }
+    }
+
+    /// Where a block may lie, from the first frame to the last one.
+    pub(crate) fn window(&self, place: Place) -> Range<FrameId> {
+        let all = self.config.range();
+        match place {
+            Place::Within { start, end } => start.max(all.start)..end.min(all.end),
+            _ => all,
+        }
+    }
+
+    /// The blocks of an order inside of a range, whether they are there or not.
+    pub(crate) fn blocks_of(order: Order, range: Range<FrameId>) -> impl Iterator<Item = FrameId> {
+        let first = range.start.0.checked_next_multiple_of(order.frames());
+        let count = first.map_or(0, |first| range.end.0.saturating_sub(first) >> order.0);
+        (0..count).map(move |n| FrameId(first.unwrap_or(0) + (n << order.0)))
     }
 
     /// A block at a frame, or inside of a range.
     #[inline(never)]
     fn alloc_placed(&self, request: Request) -> Result<FrameId, AllocError> {
-        let Place::At(frame) = request.place else { return alloc_within(self, request) };
+        match request.place {
+            Place::At(frame) => self.alloc_at(request, frame, DomainSet::ALL),
+            _ => self.alloc_from(request, Policy::FirstTouch, None),
+        }
+    }
+
+    /// A block at a frame, of one of these domains.
+    fn alloc_at(
+        &self,
+        request: Request,
+        frame: FrameId,
+        allowed: DomainSet,
+    ) -> Result<FrameId, AllocError> {
         if Self::is_above(request.order) {
-            return self.alloc_giant_at(request, frame);
+            return self.alloc_giant_at(request, frame, allowed);
         }
         let Some((zone, there)) = self.at(frame) else {
             return Err(match frame.is_aligned(request.order) {
@@ -258,6 +320,9 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
                 false => AllocError::Misaligned(frame, request.order),
             });
         };
+        if !allowed.has(zone.domain) && frame.is_aligned(request.order) {
+            return Err(self.none(request));
+        }
         let result = zone.allocator.alloc(request.at(there));
         result.map(|_| frame).map_err(|error| zone.alloc_error(error))
     }
@@ -352,7 +417,7 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
 
     /// A batch from all zones in turn: how many blocks, and why there are no more, if there are too few.
     fn alloc_from_all(&self, request: Request, out: &mut [FrameId]) -> (usize, AllocError) {
-        let (mut taken, mut why) = (0, self.none(request.slot));
+        let (mut taken, mut why) = (0, self.none(request));
         let mut wanted = None;
         for zone in self.turn_of(Policy::FirstTouch, request.slot) {
             let wanted = *wanted.get_or_insert(Wanted { domain: zone.domain, in_turn: false });

@@ -40,7 +40,7 @@ impl<A: FrameAllocator> Domains<'_, A> {
     /// The free blocks of an order above the largest of the zones' allocators, from the lowest on, as they are at this moment.
     /// None above the [largest](FrameAllocator::MAX_ORDER).
     pub fn free_giants(&self, order: Order) -> impl Iterator<Item = FrameId> + '_ {
-        self.giants_in(order, DomainSet::ALL)
+        self.giants_in(order, DomainSet::ALL, self.config.range())
     }
 
     /// The same where all of a block lies in one domain.
@@ -49,17 +49,19 @@ impl<A: FrameAllocator> Domains<'_, A> {
         domain: DomainId,
         order: Order,
     ) -> impl Iterator<Item = FrameId> + '_ {
-        self.giants_in(order, DomainSet::of(&[domain]))
+        self.giants_in(order, DomainSet::of(&[domain]), self.config.range())
     }
 
-    /// The same where all of a block lies in these domains.
-    fn giants_in(&self, order: Order, set: DomainSet) -> impl Iterator<Item = FrameId> + '_ {
+    /// The same where all of a block lies in these domains, and in this range.
+    fn giants_in(
+        &self,
+        order: Order,
+        set: DomainSet,
+        range: Range<FrameId>,
+    ) -> impl Iterator<Item = FrameId> + '_ {
         let legal = Self::is_above(order) && order <= Self::MAX_ORDER;
-        let frames = self.config.range();
-        let first = frames.start.0.checked_next_multiple_of(order.frames()).filter(|_| legal);
-        let count = first.map_or(0, |first| frames.end.0.saturating_sub(first) >> order.0);
-        let blocks = (0..count).map(move |n| FrameId(first.unwrap_or(0) + (n << order.0)));
-        blocks.filter(move |&block| self.is_giant_free(block, order, set))
+        let range = if legal { range } else { range.start..range.start };
+        Self::blocks_of(order, range).filter(move |&block| self.is_giant_free(block, order, set))
     }
 
     /// Is every part of a block free, and in one of these domains?
@@ -71,9 +73,15 @@ impl<A: FrameAllocator> Domains<'_, A> {
         })
     }
 
-    /// Has each part of a block frames that exist?
+    /// Has each part of a block frames that exist, of one of these domains?
+    fn is_giant_of(&self, block: FrameId, order: Order, set: DomainSet) -> bool {
+        self.parts(block, order)
+            .all(|(part, _)| self.at(part).is_some_and(|(zone, _)| set.has(zone.domain)))
+    }
+
+    /// The same of any domains.
     fn is_giant_here(&self, block: FrameId, order: Order) -> bool {
-        self.parts(block, order).all(|(part, _)| self.at(part).is_some())
+        self.is_giant_of(block, order, DomainSet::ALL)
     }
 
     /// [`is_free`](FrameAllocator::is_free) for an order above the largest of the zones' allocators.
@@ -106,20 +114,22 @@ impl<A: FrameAllocator> Domains<'_, A> {
         }
         let run = RangeRequest::new(order.frames(), class, slot).aligned(order);
         let turn = || in_turn.into_iter().chain(self.domains_of(policy, slot));
-        let allowed = turn().fold(0, |set, domain| set | DomainSet::of(&[domain]).0);
+        let allowed = turn().fold(DomainSet::default(), DomainSet::with);
         let sets = turn().map(|domain| DomainSet::of(&[domain]));
-        for set in sets.chain([DomainSet(allowed)]) {
-            for block in self.giants_in(order, set) {
+        let window = self.window(request.place);
+        let reaches = |domain: &_| self.zones_of(*domain).any(|zone| zone.reaches(&window));
+        for set in sets.chain([allowed]) {
+            for block in self.giants_in(order, set, window.clone()) {
                 if self.alloc_range(run.at(block)).is_ok() {
-                    if let Some(domain) = turn().find(|&domain| self.with_memory().has(domain)) {
-                        let wanted = Wanted { domain, in_turn: in_turn.is_some() };
+                    if let Some(domain) = turn().find(reaches) {
+                        let wanted = Wanted { domain, in_turn: in_turn == Some(domain) };
                         self.count_giant(block, request, wanted);
                     }
                     return Ok(block);
                 }
             }
         }
-        Err(AllocError::OutOfMemory)
+        Err(self.none(request))
     }
 
     /// Counts what each domain gave to a giant frame.
@@ -130,12 +140,13 @@ impl<A: FrameAllocator> Domains<'_, A> {
         }
     }
 
-    /// A giant frame at a frame.
+    /// A giant frame at a frame, of these domains.
     #[cold]
     pub(crate) fn alloc_giant_at(
         &self,
         request: Request,
         block: FrameId,
+        allowed: DomainSet,
     ) -> Result<FrameId, AllocError> {
         let Request { order, class, slot, place } = request;
         if order > Self::MAX_ORDER {
@@ -143,6 +154,9 @@ impl<A: FrameAllocator> Domains<'_, A> {
         }
         if block.is_aligned(order) && !self.is_giant_here(block, order) {
             return Err(AllocError::OutOfRange(block));
+        }
+        if block.is_aligned(order) && !self.is_giant_of(block, order, allowed) {
+            return Err(self.none(request));
         }
         let run = RangeRequest::new(order.frames(), class, slot).aligned(order);
         match self.alloc_range(RangeRequest { place, ..run }) {

@@ -3,7 +3,7 @@
 //! ```text
 //!   add_range      what was never here: a zone of its own, with its metadata at the end of the range, or elsewhere
 //!                  what was removed in part: its huge frames are put back
-//!   remove_range   all huge frames of the range are taken out, or none
+//!   remove_range   all huge frames of the range are taken out, or none: free ones, or those that its caller has isolated
 //!                  a zone that was added and has none left goes, and what it was made from after its reclaim
 //! ```
 //!
@@ -21,7 +21,7 @@ use crate::added::{Lock, Removal};
 use crate::chunk;
 use crate::domains::Domains;
 use crate::map::{DomainId, Map, MapError, Present};
-use crate::zone::{Frames, Zone};
+use crate::zone::{Before, Frames, Zone};
 
 /// Where the metadata of a range lies.
 #[derive(Clone, Copy, Debug)]
@@ -86,8 +86,9 @@ pub enum RemoveError {
     Misaligned(FrameId),
     /// Another call adds or removes a range.
     Busy,
-    /// This frame is allocated, is offline already, does not exist, or holds metadata that is in use. Metadata goes
-    /// with the last of the range that it was carved from.
+    /// This frame is allocated, is offline already, does not exist, or holds metadata that is in use; or its huge
+    /// frame is not isolated although others of the range are. Metadata goes with the last of
+    /// the range that it was carved from.
     InUse(FrameId),
     /// Some huge frame does not exist, or not all of it.
     OutOfRange,
@@ -133,8 +134,14 @@ impl Removed {
 }
 
 impl<'a, A: FrameAllocator> Domains<'a, A> {
-    /// Removes a range: from now on nobody allocates its frames. It is made of huge frames, all of which are free. What was
-    /// [taken offline](FrameAllocator::offline) before counts as in use, unless it is not in the range.
+    /// Removes a range: from now on nobody allocates its frames. It is made of huge frames, all of which are free, or all of
+    /// which are isolated and empty. What was [taken offline](FrameAllocator::offline) before counts as in use, unless it is
+    /// not in the range.
+    ///
+    /// To remove what is in use, [isolate](FrameAllocator::isolate) the range, free or move what is in it, and remove it as it
+    /// is: nobody allocates there in between. What holds carved metadata is not isolated, nor is what shares its huge frame; it is
+    /// free when the range is removed. As no call knows who isolated a huge frame, only its isolator removes an isolated range, as it
+    /// would [claim](FrameAllocator::claim_isolated) it: for anybody else it is still being emptied.
     ///
     /// The memory may be unplugged, if nothing of an added range is left, after the [reclaim](Self::reclaim).
     ///
@@ -144,7 +151,8 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
     ///
     /// # Errors
     /// Why it is not removed: a frame in use is named. Nothing has changed then, but that others may have found no
-    /// memory meanwhile.
+    /// memory meanwhile; what was isolated is isolated still, and when another call changed the same huge frames just then, may
+    /// be in use.
     ///
     /// # Progress
     /// Linear in the huge frames of the range, beside allocations and frees.
@@ -158,17 +166,30 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
         }
         let lock = self.zones.added.lock().ok_or(RemoveError::Busy)?;
         let (first, count) = huge_of::<A::Geometry>(&range);
-        self.each_huge(first, count, Zone::take_out, Zone::put_back).map_err(
-            |error| match error {
-                OfflineError::InUse(frame) => RemoveError::InUse(frame),
-                OfflineError::Unsupported => RemoveError::Unsupported,
-                _ => RemoveError::OutOfRange,
-            },
-        )?;
+        let mut there = (first.0..first.0 + count).map_while(|huge| self.at_huge(HugeId(huge)));
+        let before = match there.any(|(zone, huge)| zone.allocator.is_isolated(huge)) {
+            true => Before::Isolated,
+            false => Before::Free,
+        };
+        self.take_out(first, count, before).map_err(|error| match error {
+            OfflineError::InUse(frame) => RemoveError::InUse(frame),
+            OfflineError::Unsupported => RemoveError::Unsupported,
+            _ => RemoveError::OutOfRange,
+        })?;
         let removal = self.zones.added.removal(&lock);
         let zones = self.retire(&lock, &range, removal);
         self.look_for_memory();
         Ok(Removed { frames: range, zones, removal })
+    }
+
+    /// Takes huge frames out, all or none. What is isolated is looked at first: an undo would give it away for a moment.
+    fn take_out(&self, first: HugeId, count: usize, before: Before) -> Result<(), OfflineError> {
+        if before == Before::Isolated {
+            self.look_at_huge(first, count, Zone::may_go)?;
+        }
+        let does = |zone: &Zone<'a, A>, first, count| zone.take_out(first, count, before);
+        let undoes = |zone: &Zone<'a, A>, first, count| zone.put_back(first, count, before);
+        self.each_huge(first, count, does, undoes)
     }
 
     /// Takes the zones away of which nothing is left; how many.
@@ -250,7 +271,7 @@ impl<'a, A: Construct> Domains<'a, A> {
     /// [reclaim](Self::reclaim): as [`Construct::construct`] says.
     pub unsafe fn add_range(&self, range: Present, metadata: Metadata) -> Result<(), AddError> {
         Map::check(&range).map_err(AddError::Range)?;
-        if range.domain.index() >= self.turns.domains() {
+        if !self.known.has(range.domain) {
             return Err(AddError::NoSuchDomain(range.domain));
         }
         let lock = self.zones.added.lock().ok_or(AddError::Busy)?;
@@ -297,7 +318,9 @@ impl<'a, A: Construct> Domains<'a, A> {
         if ragged || !(first.0..first.0 + count).all(own) {
             return None;
         }
-        self.each_huge(first, count, Zone::put_back, Zone::take_out).ok()
+        let does = |zone: &Zone<'a, A>, first, count| zone.put_back(first, count, Before::Free);
+        let undoes = |zone: &Zone<'a, A>, first, count| zone.take_out(first, count, Before::Free);
+        self.each_huge(first, count, does, undoes).ok()
     }
 
     /// The configuration of a zone of these frames.

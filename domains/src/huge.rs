@@ -24,18 +24,27 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
         does: impl Fn(&Zone<'a, A>, HugeId, usize) -> Result<(), E>,
         undoes: impl Fn(&Zone<'a, A>, HugeId, usize) -> Result<(), E>,
     ) -> Result<(), E> {
-        let all = || self.all_huge(first, count).map(|all| all.map(HugeId));
-        for huge in all()? {
+        for huge in self.all_huge(first, count)?.map(HugeId) {
             let (zone, there) = self.at_huge(huge).ok_or(E::OUT_OF_RANGE)?;
             if !zone.allocator.zone().huge_range::<A::Geometry>().contains(&there) {
                 return Err(E::OUT_OF_RANGE);
             }
         }
-        for huge in all()? {
-            let (zone, there) = self.at_huge(huge).ok_or(E::OUT_OF_RANGE)?;
-            may(zone, there).map_err(|error| error.outside(zone))?;
-        }
+        self.look_at_huge(first, count, may)?;
         self.each_huge(first, count, does, undoes)
+    }
+
+    /// Does `may` say nothing against any huge frame of a range?
+    pub(crate) fn look_at_huge<E: Outer>(
+        &self,
+        first: HugeId,
+        count: usize,
+        may: impl Fn(&Zone<'a, A>, HugeId) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.all_huge(first, count)?.map(HugeId).try_for_each(|huge| {
+            let (zone, there) = self.at_huge(huge).ok_or(E::OUT_OF_RANGE)?;
+            may(zone, there).map_err(|error| error.outside(zone))
+        })
     }
 
     /// The numbers of huge frames each of which lies in a zone.
@@ -174,7 +183,7 @@ impl Outer for IsolateError {
 mod tests {
     extern crate std;
     use super::*;
-    use crate::{DomainId, Map, Present, Setup};
+    use crate::{DomainId, Map, Present, RemoveError, Setup};
     use std::vec;
     use woodlot_frame::{
         Base4K, FrameId, Init, METADATA_ALIGN, MetadataSize, RawMetadata, Request, Slot,
@@ -240,6 +249,9 @@ mod tests {
             let call = |machine: &Machine| machine.claim_isolated(first, all, claim);
             refused(&machine, call, IsolateError::InUse(used));
         }
+        let range = FrameId(0)..FrameId(2 * CHUNK);
+        let call = |machine: &Machine| machine.remove_range(range.clone()).map(drop);
+        refused(&machine, call, RemoveError::InUse(used));
         for (first, count) in [here, there] {
             machine.claim_isolated(first, count, Claim::Offline).expect("they are empty");
         }

@@ -17,23 +17,53 @@ use crate::{DomainId, MAX_DOMAINS};
 
 /// Some domains.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct DomainSet(pub(crate) u64);
+pub struct DomainSet {
+    bits: u64,
+    /// One of those whose number is too large, so that an error can name it.
+    beyond: Option<DomainId>,
+}
 
 const _: () = assert!(MAX_DOMAINS <= u64::BITS as usize);
 
 impl DomainSet {
-    /// All domains.
-    pub const ALL: DomainSet = DomainSet(u64::MAX);
+    /// All domains that the machine knows.
+    pub const ALL: DomainSet = DomainSet::of_bits(u64::MAX);
 
-    /// These domains. One whose number is too large is in no set.
+    /// These domains. No machine knows one with the number [`MAX_DOMAINS`] or a larger one.
     pub fn of(domains: &[DomainId]) -> DomainSet {
-        let bits = domains.iter().filter(|domain| domain.index() < MAX_DOMAINS);
-        DomainSet(bits.fold(0, |set, domain| set | 1 << domain.0))
+        let mut set = DomainSet::default();
+        for &domain in domains {
+            match domain.index() < MAX_DOMAINS {
+                true => set.bits |= 1 << domain.0,
+                false => set.beyond = Some(domain),
+            }
+        }
+        set
+    }
+
+    /// Those of which the bit is 1.
+    pub(crate) const fn of_bits(bits: u64) -> DomainSet {
+        DomainSet { bits, beyond: None }
+    }
+
+    /// These and one more.
+    pub(crate) const fn with(self, domain: DomainId) -> DomainSet {
+        DomainSet { bits: self.bits | 1 << (domain.0 & 63), ..self }
+    }
+
+    /// A bit for each.
+    pub(crate) const fn bits(self) -> u64 {
+        self.bits
+    }
+
+    /// The first of them that is not among others.
+    fn first_outside(self, others: DomainSet) -> Option<DomainId> {
+        DomainSet::of_bits(self.bits & !others.bits).iter().next().or(self.beyond)
     }
 
     /// How many.
     pub(crate) const fn len(self) -> usize {
-        self.0.count_ones() as usize
+        self.bits.count_ones() as usize
     }
 
     /// The one with this number among them.
@@ -43,7 +73,7 @@ impl DomainSet {
 
     /// All of them, by number.
     pub(crate) fn iter(self) -> impl Iterator<Item = DomainId> + Clone {
-        let mut left = self.0;
+        let mut left = self.bits;
         core::iter::from_fn(move || {
             let next = (left != 0).then(|| DomainId(left.trailing_zeros() as u8));
             left &= left.wrapping_sub(1);
@@ -53,7 +83,7 @@ impl DomainSet {
 
     /// Is this domain one of them?
     pub const fn has(self, domain: DomainId) -> bool {
-        domain.index() < MAX_DOMAINS && self.0 >> domain.0 & 1 == 1
+        domain.index() < MAX_DOMAINS && self.bits >> domain.0 & 1 == 1
     }
 }
 
@@ -78,7 +108,7 @@ impl Rounds {
 pub enum Policy<'a> {
     /// The domain of the slot's CPU, which touches the memory first.
     FirstTouch,
-    /// This domain. If it has neither memory nor slots, that of the slot's CPU.
+    /// This domain, which the machine knows.
     Prefer(DomainId),
     /// Each domain in turn.
     RoundRobin(&'a Rounds),
@@ -87,11 +117,25 @@ pub enum Policy<'a> {
         /// The number of the first page.
         page: usize,
     },
-    /// These domains and no others.
+    /// These domains, which the machine knows, and no others: also where a request names the frame.
     Bind(DomainSet),
 }
 
 impl Policy<'_> {
+    /// A domain that it names and that is not among those known.
+    pub(crate) fn unknown(&self, known: DomainSet) -> Option<DomainId> {
+        match *self {
+            Policy::Prefer(domain) => Some(domain).filter(|&domain| !known.has(domain)),
+            Policy::Bind(set) if set != DomainSet::ALL => set.first_outside(known),
+            _ => None,
+        }
+    }
+
+    /// The domains from which memory may come.
+    pub(crate) const fn allowed(&self) -> DomainSet {
+        if let Policy::Bind(set) = *self { set } else { DomainSet::ALL }
+    }
+
     /// Does each domain give a share?
     pub(crate) const fn is_even(&self) -> bool {
         matches!(self, Policy::RoundRobin(_) | Policy::Interleave { .. })

@@ -21,6 +21,7 @@ use crate::chunk::{self, Piece, UNIT};
 use crate::domains::Domains;
 use crate::index::{self, Entry, Index, Run};
 use crate::map::{DomainId, MAX_DOMAINS, Map, Present};
+use crate::policy::DomainSet;
 use crate::tally::Tally;
 use crate::turns::{Distances, Home, NO_ZONE, Turns};
 use crate::zone::{Frames, Zone};
@@ -223,10 +224,11 @@ impl<'s> Setup<'s> {
         (Frames { start: units.start << UNIT, count: units.len().saturating_mul(1 << UNIT) }, first)
     }
 
-    /// How many domains are known.
-    fn known(&self) -> usize {
-        let known = self.map.domains().chain(self.homes.iter().copied());
-        known.map(|domain| domain.index() + 1).max().unwrap_or(1).max(self.distances.domains())
+    /// The domains that are known.
+    fn known(&self) -> DomainSet {
+        let named = self.map.domains().chain(self.homes.iter().copied());
+        let apart = (0..self.distances.domains() as u8).map(DomainId);
+        named.chain(apart).fold(DomainSet::default(), DomainSet::with)
     }
 
     fn shared<G: Geometry>(&self) -> Shared {
@@ -235,7 +237,7 @@ impl<'s> Setup<'s> {
             ranges: self.room.ranges,
             entries: index::entries::<G>(self.units::<G>()),
             sections: self.sections::<G>().1,
-            domains: self.known(),
+            domains: self.known().iter().last().map_or(1, |domain| domain.index() + 1),
             homes: self.slots,
         }
     }
@@ -343,7 +345,8 @@ impl<'s> Setup<'s> {
         let Tables { homes, rows, tallies, .. } = tables;
         let turns = Turns::new(homes, rows, heads, tallies, &self.distances);
         let config = self.span();
-        let domains = Domains { config, index, zones, turns, memory: AtomicU64::new(0) };
+        let (known, memory) = (self.known(), AtomicU64::new(0));
+        let domains = Domains { config, index, zones, turns, known, memory };
         domains.look_for_memory();
         let holed = self.map.ranges().iter().filter(|_| init == Init::Free);
         let mut holed = holed.filter(|range| self.begins(range.domain) == Init::Allocated);

@@ -184,11 +184,6 @@ impl<'a> Turns<'a> {
         turns
     }
 
-    /// How many domains are known, with memory or without.
-    pub(crate) fn domains(&self) -> usize {
-        self.heads.len()
-    }
-
     /// The zone that a domain began with; one that does not exist, if it had none.
     pub(crate) fn head(&self, domain: DomainId) -> usize {
         self.heads.get(domain.index()).copied().unwrap_or(NO_ZONE).into()
@@ -211,12 +206,9 @@ impl<'a> Turns<'a> {
         self.homes.get(slot.0).map_or(&[], |home| self.row(home.domain))
     }
 
-    /// The domains from one on, for a slot; from the slot's own where nothing is known of it.
+    /// The domains from one on, for a slot.
     pub(crate) fn from(&self, domain: DomainId, slot: Slot) -> &'a [u8] {
-        match self.row(domain) {
-            row @ [_, ..] if slot.0 < self.homes.len() => row,
-            _ => self.of(slot),
-        }
+        if slot.0 < self.homes.len() { self.row(domain) } else { &[] }
     }
 
     fn row(&self, domain: DomainId) -> &'a [u8] {

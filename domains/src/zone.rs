@@ -3,8 +3,8 @@
 use core::ops::Range;
 
 use woodlot_frame::{
-    AllocError, Class, FrameAllocator, FrameId, FreeError, Geometry, HugeId, IsolateError,
-    OfflineError, RangeRequest, Slot,
+    AllocError, Claim, Class, FrameAllocator, FrameId, FreeError, Geometry, HugeId, IsolateError,
+    OfflineError, Place, RangeRequest, Request, Slot,
 };
 
 use crate::DomainId;
@@ -22,6 +22,15 @@ pub(crate) struct Zone<'a, A> {
     pub(crate) chunks: &'a [u32],
     /// Frames behind the last one here that hold the metadata of a range that was added.
     pub(crate) metadata: Range<FrameId>,
+}
+
+/// What huge frames are before they are taken out, and after they are put back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Before {
+    /// Free for everybody.
+    Free,
+    /// Isolated, and empty.
+    Isolated,
 }
 
 /// Frames side by side.
@@ -52,6 +61,40 @@ impl<A: FrameAllocator> Zone<'_, A> {
         let place = chunk::of::<A::Geometry>(there).wrapping_sub(there_first);
         let chunk = first + self.chunks.get(place).map_or(0, |&chunk| chunk as usize);
         chunk::frame::<A::Geometry>(chunk, chunk::offset::<A::Geometry>(there))
+    }
+
+    /// The first frame here that is this one or lies behind it; the end, if there is none.
+    fn from(&self, frame: FrameId) -> FrameId {
+        if self.chunks.is_empty() {
+            return frame;
+        }
+        let ((first, there_first), wanted) = (self.first, chunk::of::<A::Geometry>(frame));
+        let place = self.chunks.partition_point(|&chunk| first + (chunk as usize) < wanted);
+        let is_here = self.chunks.get(place).is_some_and(|&at| first + at as usize == wanted);
+        let offset = if is_here { chunk::offset::<A::Geometry>(frame) } else { 0 };
+        chunk::frame::<A::Geometry>(there_first + place, offset)
+    }
+
+    /// Has it frames of a range?
+    pub(crate) fn reaches(&self, range: &Range<FrameId>) -> bool {
+        let own = self.allocator.zone().range();
+        self.from(range.start).max(own.start) < self.from(range.end).min(own.end)
+    }
+
+    /// A block anywhere, or inside of a range: with frames as the caller counts them.
+    #[inline(always)]
+    pub(crate) fn alloc(&self, request: Request) -> Result<FrameId, AllocError> {
+        let block = match request.place {
+            Place::Within { start, end } => self.alloc_within(request, start..end),
+            _ => self.allocator.alloc(request),
+        };
+        block.map(|block| self.frame(block))
+    }
+
+    /// A hole is passed by: what lies on both sides of it is side by side here, and a block lies in one chunk.
+    #[cold]
+    fn alloc_within(&self, request: Request, range: Range<FrameId>) -> Result<FrameId, AllocError> {
+        self.allocator.alloc(request.within(self.from(range.start)..self.from(range.end)))
     }
 
     /// An error of the allocator, with frames as the caller counts them.
@@ -98,23 +141,68 @@ impl<A: FrameAllocator> Zone<'_, A> {
         FrameId(self.metadata.start.0 & !(A::Geometry::HUGE_FRAMES - 1))..self.metadata.start
     }
 
-    /// Takes huge frames out that are free. Those of the metadata go last, and together.
-    pub(crate) fn take_out(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
+    /// Takes huge frames out. Those of the metadata go last, and together, and what shares one with it is never isolated.
+    pub(crate) fn take_out(
+        &self,
+        first: HugeId,
+        count: usize,
+        before: Before,
+    ) -> Result<(), OfflineError> {
         let (whole, last) = self.whole(first, count);
         let begin = first.first::<A::Geometry>();
         if last && begin > self.rest().start {
             return Err(OfflineError::InUse(begin));
         }
-        if whole > 0 {
-            self.allocator.offline(first, whole)?;
+        match before {
+            _ if whole == 0 => {}
+            Before::Free => self.allocator.offline(first, whole)?,
+            Before::Isolated => self.claim(first, whole)?,
         }
         let taken = if last { self.take_rest(HugeId(first.0 + count)) } else { Ok(()) };
         taken.inspect_err(|_| {
-            if whole > 0 {
-                // They were just taken out.
-                let _ = self.allocator.online(first, whole);
-            }
+            // They were just taken out.
+            let _ = self.put_back_whole(first, whole, before);
         })
+    }
+
+    /// Claims isolated huge frames as offline.
+    fn claim(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
+        let claimed = self.allocator.claim_isolated(first, count, Claim::Offline);
+        claimed.map_err(|error| Self::not_taken(error, first))
+    }
+
+    /// Why isolated huge frames from this one on are not taken out.
+    fn not_taken(error: IsolateError, first: HugeId) -> OfflineError {
+        match error {
+            IsolateError::InUse(frame) => OfflineError::InUse(frame),
+            IsolateError::NotIsolated(huge) => OfflineError::InUse(huge.first::<A::Geometry>()),
+            IsolateError::OutOfRange => OfflineError::OutOfRange,
+            IsolateError::Unsupported => OfflineError::Unsupported,
+            _ => OfflineError::InUse(first.first::<A::Geometry>()),
+        }
+    }
+
+    /// Says why an isolated huge frame cannot be taken out, so far as can be seen.
+    pub(crate) fn may_go(&self, huge: HugeId) -> Result<(), OfflineError> {
+        match self.is_whole(huge) {
+            true => self.is_empty(huge).map_err(|error| Self::not_taken(error, huge)),
+            false => Ok(()),
+        }
+    }
+
+    /// Puts huge frames back that have no metadata.
+    fn put_back_whole(
+        &self,
+        first: HugeId,
+        count: usize,
+        before: Before,
+    ) -> Result<(), OfflineError> {
+        match before {
+            _ if count == 0 => {}
+            Before::Free => self.allocator.online(first, count)?,
+            Before::Isolated => self.isolate_again(first, count, Claim::Offline),
+        }
+        Ok(())
     }
 
     fn take_rest(&self, end: HugeId) -> Result<(), OfflineError> {
@@ -137,11 +225,14 @@ impl<A: FrameAllocator> Zone<'_, A> {
     }
 
     /// Puts back what was taken out.
-    pub(crate) fn put_back(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
+    pub(crate) fn put_back(
+        &self,
+        first: HugeId,
+        count: usize,
+        before: Before,
+    ) -> Result<(), OfflineError> {
         let (whole, last) = self.whole(first, count);
-        if whole > 0 {
-            self.allocator.online(first, whole)?;
-        }
+        self.put_back_whole(first, whole, before)?;
         if last && !self.rest().is_empty() {
             let freed = self.allocator.free_range(self.rest(), Slot(0));
             return freed.map_err(|_| OfflineError::NotOffline);
@@ -226,14 +317,15 @@ mod tests {
     #[test]
     fn metadata_goes_together() {
         let zone = zone();
-        assert_eq!(zone.take_out(HugeId(0), 6), Ok(()));
+        let take_out = |first, count| zone.take_out(HugeId(first), count, Before::Free);
+        assert_eq!(take_out(0, 6), Ok(()));
         let free = zone.allocator.free_frames();
         let part = FrameId(7 * Base4K::HUGE_FRAMES);
-        assert_eq!(zone.take_out(HugeId(7), 1), Err(OfflineError::InUse(part)));
+        assert_eq!(take_out(7, 1), Err(OfflineError::InUse(part)));
         let start = zone.metadata.start;
-        assert_eq!(zone.take_out(HugeId(6), 1), Err(OfflineError::InUse(start)));
+        assert_eq!(take_out(6, 1), Err(OfflineError::InUse(start)));
         assert_eq!(zone.allocator.free_frames(), free, "nothing has changed");
-        assert_eq!(zone.take_out(HugeId(6), 2), Ok(()));
+        assert_eq!(take_out(6, 2), Ok(()));
         assert_eq!(zone.allocator.free_frames(), 0);
     }
 }

@@ -86,6 +86,36 @@ fn each_comes_from_the_nearest_domain_that_has_one() {
 }
 
 #[test]
+fn one_inside_of_a_range_comes_from_the_nearest_domain_that_a_policy_allows() {
+    let machine = of(&[(0, G, 0), (G, 3 * G, 1), (3 * G, 4 * G, 0)]);
+    let inside = giant(1).within(FrameId(1)..FrameId(4 * G - 1));
+    assert_eq!(machine.alloc(giant(0).within(FrameId(0)..FrameId(2 * G))), Ok(FrameId(0)));
+    let bound = Policy::Bind(DomainSet::of(&[D0]));
+    assert_eq!(machine.alloc_by(inside, bound), Err(AllocError::OutOfMemory));
+    assert_eq!(machine.alloc_by(inside, Policy::Prefer(D0)), Ok(FrameId(G)));
+    assert_eq!((machine.numa_stats(D0).foreign, machine.numa_stats(D1).miss), (G as u64, G as u64));
+    let of_one = giant(0).within(FrameId(G)..FrameId(3 * G));
+    assert_eq!(machine.alloc(of_one), Ok(FrameId(2 * G)));
+    assert_eq!(machine.numa_stats(D1).hit, G as u64, "domain 0 has nothing there");
+    let narrow = giant(0).within(FrameId(1)..FrameId(2 * G - 1));
+    assert_eq!(machine.alloc(narrow), Err(AllocError::NoPlace(FrameId(1))));
+}
+
+#[test]
+fn one_at_a_frame_comes_from_domains_that_a_policy_allows() {
+    let machine = of(&[(0, G / 4, 0), (G / 4, 2 * G, 1)]);
+    let bound = |domains: &[DomainId]| Policy::Bind(DomainSet::of(domains));
+    for set in [&[D0][..], &[D1]] {
+        let refused = machine.alloc_by(giant(0).at(FrameId(0)), bound(set));
+        assert_eq!(refused, Err(AllocError::OutOfMemory), "it lies across both");
+    }
+    assert_eq!(machine.alloc_by(giant(0).at(FrameId(0)), bound(&[D0, D1])), Ok(FrameId(0)));
+    let next = giant(0).at(FrameId(G));
+    assert_eq!(machine.alloc_by(next, bound(&[D0])), Err(AllocError::OutOfMemory));
+    assert_eq!(machine.alloc_by(next, bound(&[D1])), Ok(FrameId(G)));
+}
+
+#[test]
 fn one_lies_across_domains_that_touch() {
     let machine = of(&[(0, G / 4, 0), (G / 4, G, 1)]);
     for only in [D0, D1] {

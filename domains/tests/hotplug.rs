@@ -12,8 +12,8 @@ use woodlot_domains::{
     RemoveError, Room, Setup, SetupError,
 };
 use woodlot_frame::{
-    Base4K, FrameAllocator, FrameId, FreeError, InitError, Order, RawMetadata, Region, Request,
-    Slot,
+    Base4K, FrameAllocator, FrameId, FreeError, HugeId, InitError, Order, RawMetadata, Region,
+    Request, Slot,
 };
 use woodlot_llfree::LLFree;
 
@@ -291,6 +291,18 @@ fn bad_ranges_are_refused_and_change_nothing() {
 }
 
 #[test]
+fn a_domain_between_others_that_nobody_names_is_not_known() {
+    let mut ranges = ranges(&[(0, BEGIN, 0)]);
+    let homes = [DomainId(0), DomainId(3)];
+    let room = Room::new(frames(0, 256), 1);
+    let map = Map::new(&mut ranges).expect("the map is right");
+    let machine = machine(&Setup::new(map, 2).at_home(&homes).growing(room));
+    let unknown = AddError::NoSuchDomain(DomainId(2));
+    assert_eq!(add(&machine, range(8, 9, 2)), Err(unknown));
+    assert_eq!(add(&machine, range(8, 9, 3)), Ok(()));
+}
+
+#[test]
 fn a_range_in_use_is_not_removed() {
     let machine = growing();
     assert_eq!(add(&machine, range(8, 10, 0)), Ok(()));
@@ -333,6 +345,123 @@ fn a_machine_without_room_does_not_grow() {
     let too_large = Some(SetupError::RoomTooLarge(Order(0)));
     assert_eq!(refused(Room::new(frames(0, 1), usize::MAX)), too_large);
     assert_eq!(refused(Room::new(FrameId(0)..FrameId(usize::MAX), 1)), too_large);
+}
+
+/// Says that it ends, also when a test fails.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+#[test]
+fn what_its_caller_has_isolated_and_emptied_is_removed_as_it_is() {
+    // What others allocate in between, they keep.
+    const SLOTS: usize = 2;
+    let machine = growing();
+    assert_eq!(add(&machine, range(8, 12, 0)), Ok(()));
+    // Half of it is in use, as single frames and as a block.
+    let range = frames(6, 12);
+    let mut used: Vec<_> = (range.start.0..range.end.0).step_by(2).map(FrameId).collect();
+    used.retain(|frame| frame.0 / CHUNK != 7);
+    for &frame in &used {
+        assert_eq!(machine.alloc(base(0).at(frame)), Ok(frame));
+    }
+    let block = frames(7, 8).start;
+    let whole = Order(10);
+    let all = Request::movable(whole, Slot(0));
+    assert_eq!(machine.alloc(all.at(block)), Ok(block));
+    let ends = AtomicBool::new(false);
+    let steps = AtomicUsize::new(0);
+    let isolated = AtomicUsize::new(usize::MAX);
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            let mut rng = Rng::with_seed(3);
+            let mut late = 0;
+            while !ends.load(Ordering::Acquire) {
+                let step = steps.load(Ordering::Acquire);
+                let order = Order(rng.u8(..11));
+                let slot = Slot(SLOTS - 1);
+                if let Ok(frame) = machine.alloc(Request::movable(order, slot)) {
+                    // It began when the range was isolated.
+                    let is_late = step >= isolated.load(Ordering::Acquire);
+                    late += usize::from(is_late && range.contains(&frame));
+                    assert_eq!(machine.free(frame, order, slot), Ok(()));
+                }
+                steps.fetch_add(1, Ordering::AcqRel);
+            }
+            late
+        });
+        let end_of_test = Ends(&ends);
+        let wait = |more| {
+            let end = steps.load(Ordering::Acquire) + more;
+            while steps.load(Ordering::Acquire) < end {
+                std::thread::yield_now();
+            }
+        };
+        wait(20);
+        let (first, count) = (range.start.0 / HUGE, (range.end.0 - range.start.0) / HUGE);
+        assert_eq!(machine.isolate(HugeId(first), count), Ok(()));
+        // The call that was under way has returned.
+        wait(2);
+        isolated.store(steps.load(Ordering::Acquire), Ordering::Release);
+        let last = used.pop().expect("there are many");
+        for &frame in &used {
+            assert_eq!(machine.free(frame, Order::BASE, Slot(0)), Ok(()));
+        }
+        assert_eq!(machine.free(block, whole, Slot(0)), Ok(()));
+        wait(200);
+        // One frame of its last huge frame is in use: nothing of it is given away.
+        assert_eq!(machine.remove_range(range.clone()), Err(RemoveError::InUse(last)));
+        assert!((first..first + count).all(|huge| machine.is_isolated(HugeId(huge))));
+        assert_eq!(machine.stats().offline_huge, 0);
+        wait(200);
+        assert_eq!(machine.free(last, Order::BASE, Slot(0)), Ok(()));
+        let removed = machine.remove_range(range.clone()).expect("it is empty");
+        assert_eq!(removed.zones(), 1);
+        wait(200);
+        drop(end_of_test);
+        assert_eq!(other.join().expect("it ends"), 0, "a frame was to be had in between");
+        // SAFETY: no other thread has the machine.
+        assert_eq!(unsafe { machine.reclaim(removed) }, Ok(()));
+    });
+    assert_eq!(machine.stats().free_frames, BEGIN - 2 * CHUNK);
+    assert_eq!(machine.stats().isolated_huge, 0);
+    // What was isolated is free when it is added again.
+    assert_eq!(add(&machine, self::range(6, 8, 1)), Ok(()));
+    assert_eq!((machine.stats().free_frames, machine.stats().isolated_huge), (BEGIN, 0));
+}
+
+#[test]
+fn what_is_isolated_in_part_is_not_removed() {
+    let machine = growing();
+    for (isolated, named) in [(2, 3), (3, 2)] {
+        let huge = HugeId(isolated * CHUNK / HUGE);
+        assert_eq!(machine.isolate(huge, 2), Ok(()));
+        let before = machine.stats();
+        let refused = machine.remove_range(frames(2, 4));
+        assert_eq!(refused, Err(RemoveError::InUse(frames(named, 4).start)));
+        assert_eq!(machine.stats(), before, "nothing has changed");
+        assert_eq!(machine.unisolate(huge, 2), Ok(()), "it is isolated still");
+    }
+}
+
+#[test]
+fn an_isolated_range_goes_with_its_metadata() {
+    let machine = growing();
+    let most = all_but_metadata(&machine, range(8, 16, 0));
+    let (first, count) = (HugeId(most.start.0 / HUGE), (most.end.0 - most.start.0) / HUGE);
+    assert_eq!(machine.isolate(first, count), Ok(()));
+    let before = machine.stats();
+    // What shares a huge frame with the metadata is in use.
+    assert_eq!(machine.alloc(base(0).at(most.end)), Ok(most.end));
+    assert_eq!(machine.remove_range(frames(8, 16)), Err(RemoveError::InUse(most.end)));
+    assert_eq!(machine.free(most.end, Order::BASE, Slot(0)), Ok(()));
+    assert_eq!(machine.stats(), before, "what was isolated is so again");
+    let removed = machine.remove_range(frames(8, 16)).expect("it is empty");
+    assert_eq!((removed.zones(), machine.stats().free_frames), (1, BEGIN));
 }
 
 /// Random additions, removals, allocations and frees: sets of frames are the judge.

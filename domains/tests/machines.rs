@@ -202,8 +202,7 @@ fn the_nearest_domain_gives_first() {
     assert_eq!(all(Policy::FirstTouch), expect([2, 1, 0]));
     assert_eq!(all(Policy::Prefer(DomainId(0))), expect([0, 1, 2]));
     assert_eq!(all(Policy::Prefer(DomainId(1))), expect([1, 2, 0]));
-    assert_eq!(all(Policy::Prefer(DomainId(63))), expect([2, 1, 0]));
-    let set = DomainSet::of(&[DomainId(0), DomainId(1), DomainId(200)]);
+    let set = DomainSet::of(&[DomainId(0), DomainId(1)]);
     assert_eq!(all(Policy::Bind(set)), expect([1, 0, 0])[..16]);
     let machine = three();
     let without: Vec<u8> = std::iter::from_fn(|| {
@@ -212,6 +211,68 @@ fn the_nearest_domain_gives_first() {
     })
     .collect();
     assert_eq!(without, expect([2, 1, 0]), "without a policy");
+}
+
+/// A policy that is a mistake would give memory from anywhere, or say that there is none.
+#[test]
+fn a_policy_of_a_domain_that_does_not_exist_is_refused() {
+    // Domain 2 has a slot and no memory; of 1 nobody says anything, although there is a domain 3.
+    let mut ranges = ranges(&[(0, CHUNK, 0), (CHUNK, 2 * CHUNK, 3)]);
+    let map = Map::new(&mut ranges).expect("the map is right");
+    let machine = machine(&Setup::new(map, 2).at_home(&[DomainId(0), DomainId(2)]));
+    let (before, mut runs) = (machine.stats(), [NO_RUN; 4]);
+    let bind = |domains: &[u8]| {
+        let domains: Vec<_> = domains.iter().copied().map(DomainId).collect();
+        Policy::Bind(DomainSet::of(&domains))
+    };
+    for (policy, missing) in [
+        (Policy::Prefer(DomainId(1)), 1),
+        (Policy::Prefer(DomainId(4)), 4),
+        (Policy::Prefer(DomainId(200)), 200),
+        (bind(&[1]), 1),
+        (bind(&[0, 3, 1, 63]), 1),
+        (bind(&[0, 200]), 200),
+    ] {
+        let error = AllocError::NoSuchDomain(missing);
+        for request in [base(0), base(0).within(FrameId(0)..FrameId(9)), base(0).at(FrameId(1))] {
+            assert_eq!(machine.alloc_by(request, policy), Err(error), "{policy:?}");
+        }
+        for batch in [Batch::All, Batch::UpTo] {
+            let refused = machine.alloc_runs(base(1), 9, policy, batch, &mut runs);
+            assert_eq!(refused, Err(RunsError::Alloc(error)), "{policy:?}");
+        }
+        assert_eq!(error.to_string(), format!("the machine has no domain {missing}"));
+    }
+    assert_eq!(machine.stats(), before);
+    assert!(machine.domains().all(|of| machine.numa_stats(of) == NumaStats::default()));
+    let from = |policy| machine.domain_of(machine.alloc_by(base(0), policy).ok()?);
+    assert_eq!(from(Policy::Prefer(DomainId(2))), Some(DomainId(0)), "it may get memory later");
+    assert_eq!(from(bind(&[2])), None);
+    assert_eq!(from(bind(&[2, 3])), Some(DomainId(3)));
+    assert_eq!(from(Policy::Bind(DomainSet::ALL)), Some(DomainId(0)));
+}
+
+#[test]
+fn a_frame_of_a_domain_that_bind_leaves_out_is_refused() {
+    let machine = of(&[(0, CHUNK, 0), (CHUNK, 2 * CHUNK, 1)]);
+    let bound = |domain| Policy::Bind(DomainSet::of(&[DomainId(domain)]));
+    let there = FrameId(CHUNK + 8);
+    let at = Request { order: Order(3), ..base(0).at(there) };
+    assert_eq!(machine.alloc_by(at, bound(0)), Err(AllocError::OutOfMemory));
+    let no_slot = Request { slot: Slot(2), ..at };
+    assert_eq!(machine.alloc_by(no_slot, bound(0)), Err(AllocError::BadSlot(Slot(2))));
+    let odd = Request { order: Order(4), ..at };
+    let misaligned = Err(AllocError::Misaligned(there, Order(4)));
+    assert_eq!(machine.alloc_by(odd, bound(0)), misaligned);
+    let outside = FrameId(2 * CHUNK);
+    let beyond = machine.alloc_by(at.at(outside), bound(0));
+    assert_eq!(beyond, Err(AllocError::OutOfRange(outside)));
+    assert_eq!(machine.stats().free_frames, 2 * CHUNK);
+    for policy in [bound(1), Policy::Prefer(DomainId(0)), Policy::Interleave { page: 0 }] {
+        assert_eq!(machine.alloc_by(at, policy), Ok(there));
+        assert_eq!(machine.free(there, Order(3), Slot(0)), Ok(()));
+    }
+    assert!(machine.domains().all(|of| machine.numa_stats(of) == NumaStats::default()));
 }
 
 #[test]
@@ -532,4 +593,108 @@ fn a_share_that_finds_no_room_is_counted() {
     assert_eq!(machine.alloc_runs(base(0), 300, policy, Batch::UpTo, &mut runs), Ok(4));
     assert_eq!(machine.stats().free_frames, 10 * CHUNK - 4);
     assert_eq!(machine.free_in_huge(HugeId(usize::MAX)), 0);
+}
+
+/// Frames of 4 GiB.
+const LOW: usize = 1 << 20;
+const BELOW: Range<FrameId> = FrameId(0)..FrameId(LOW);
+
+/// A span of 1 TiB: a little of domain 0 and two pieces of domain 1 are below 4 GiB, and most of domain 0 is above.
+const SPANNING: [(usize, usize, u8); 5] = [
+    (CHUNK, 2 * CHUNK, 0),
+    (3 * CHUNK, 4 * CHUNK, 1),
+    (LOW - CHUNK, LOW + CHUNK, 1),
+    (1 << 21, (1 << 21) + 8 * CHUNK, 0),
+    ((1 << 28) - CHUNK, 1 << 28, 0),
+];
+
+#[test]
+fn a_request_below_a_frame_goes_to_the_nearest_domain_that_a_policy_allows() {
+    let all = |slot, policy| {
+        let machine = of(&SPANNING);
+        let low = Request { order: Order(9), ..base(slot).within(BELOW) };
+        let blocks = std::iter::from_fn(|| machine.alloc_by(low, policy).ok());
+        let domain = |frame: FrameId| {
+            assert!(frame.0 + HUGE <= LOW && is_present(&SPANNING, frame.0), "{frame}");
+            machine.domain_of(frame).expect("it exists").0
+        };
+        let from: Vec<u8> = blocks.map(domain).collect();
+        assert_eq!(machine.alloc_by(low, policy), Err(AllocError::OutOfMemory));
+        from
+    };
+    assert_eq!(all(0, Policy::FirstTouch), [0, 0, 1, 1, 1, 1]);
+    assert_eq!(all(1, Policy::FirstTouch), [1, 1, 1, 1, 0, 0]);
+    assert_eq!(all(0, Policy::Prefer(DomainId(1))), [1, 1, 1, 1, 0, 0]);
+    assert_eq!(all(1, Policy::Prefer(DomainId(0))), [0, 0, 1, 1, 1, 1]);
+    assert_eq!(all(1, Policy::Bind(DomainSet::of(&[DomainId(0)]))), [0, 0]);
+    assert_eq!(all(0, Policy::Interleave { page: 1 }), [1, 1, 1, 1, 0, 0]);
+    let machine = of(&SPANNING);
+    let low = Request { order: Order(9), ..base(1).within(BELOW) };
+    assert_eq!(machine.alloc(low), Ok(FrameId(3 * CHUNK)), "without a policy");
+}
+
+#[test]
+fn a_domain_with_nothing_in_a_range_is_passed_by() {
+    let machine = of(&SPANNING);
+    let bound = |domain| Policy::Bind(DomainSet::of(&[DomainId(domain)]));
+    let within = |start, end| base(0).within(FrameId(start)..FrameId(end));
+    // Only domain 1 has frames here.
+    let of_one = within(2 * CHUNK, LOW);
+    assert_eq!(machine.alloc_by(of_one, bound(0)), Err(AllocError::OutOfMemory));
+    assert_eq!(machine.alloc_by(of_one, bound(1)), Ok(FrameId(3 * CHUNK)));
+    assert_eq!(machine.alloc(of_one), Ok(FrameId(3 * CHUNK + 1)));
+    let counted = NumaStats { hit: 2, other_node: 2, ..NumaStats::default() };
+    assert_eq!(machine.numa_stats(DomainId(1)), counted, "nobody else was to give");
+    assert_eq!(machine.numa_stats(DomainId(0)), NumaStats::default());
+    let hole = within(5 * CHUNK, 9 * CHUNK);
+    assert_eq!(machine.alloc_by(hole, Policy::FirstTouch), Err(AllocError::OutOfMemory));
+    let narrow = Request { order: Order(10), ..within(LOW + 1, LOW + CHUNK) };
+    let no_place = Err(AllocError::NoPlace(FrameId(LOW + 1)));
+    assert_eq!(machine.alloc_by(narrow, Policy::FirstTouch), no_place);
+    for (start, end) in [(LOW, 2 * CHUNK), (9 * CHUNK, 5 * CHUNK)] {
+        let reversed = Err(AllocError::Reversed(FrameId(start)));
+        assert_eq!(machine.alloc_by(within(start, end), bound(0)), reversed);
+    }
+    let no_slot = machine.alloc_by(Request { slot: Slot(2), ..of_one }, bound(1));
+    assert_eq!(no_slot, Err(AllocError::BadSlot(Slot(2))));
+}
+
+#[test]
+fn a_request_below_a_frame_is_counted() {
+    let machine = of(&SPANNING);
+    let low = Request { order: Order(9), ..base(0).within(BELOW) };
+    for _ in 0..3 {
+        machine.alloc(low).expect("a block");
+    }
+    machine.alloc_by(low, Policy::Interleave { page: 1 }).expect("a block");
+    let zero = NumaStats { hit: 1024, foreign: 512, local_node: 1024, ..NumaStats::default() };
+    assert_eq!(machine.numa_stats(DomainId(0)), zero);
+    let (hit, miss, interleave_hit, other_node) = (512, 512, 512, 1024);
+    let one = NumaStats { hit, miss, interleave_hit, other_node, ..NumaStats::default() };
+    assert_eq!(machine.numa_stats(DomainId(1)), one);
+}
+
+/// The frames of a range, one by one, from the lowest: those that are there, and no others.
+#[test]
+fn a_range_ends_where_it_says_in_any_piece() {
+    let bounds = SHARED.iter().flat_map(|&(start, end, _)| [start, end]);
+    let bounds: Vec<usize> = bounds.flat_map(|at| [at.saturating_sub(1), at, at + 1]).collect();
+    for &start in &bounds {
+        for &end in bounds.iter().filter(|&&end| end >= start) {
+            let machine = of(&SHARED);
+            let request = base(1).within(FrameId(start)..FrameId(end));
+            let last = FrameId(end.saturating_sub(1));
+            let all = (start..end).filter(|&frame| is_present(&SHARED, frame));
+            let first = machine.alloc(request);
+            let has_any = all.clone().next().is_some();
+            assert_eq!(first.is_ok(), has_any, "{start:#x}..{end:#x}");
+            assert!(first.is_err() || all.clone().any(|frame| Ok(FrameId(frame)) == first));
+            // The last one is found when it is all that is left.
+            if is_present(&SHARED, last.0) && start < end {
+                let only = base(0).within(last..FrameId(end));
+                let found = machine.alloc(only);
+                assert!(found == Ok(last) || first == Ok(last), "{end:#x}: {found:?}");
+            }
+        }
+    }
 }

@@ -30,6 +30,8 @@ pub enum AllocError {
     /// Between this frame, the first of the range asked for that lies in the zone, and the end of both there
     /// is no aligned place of this size, whatever is free.
     NoPlace(FrameId),
+    /// The policy names a domain with this number, and the machine knows none.
+    NoSuchDomain(u8),
     /// The batch has more blocks than the record of a slot has room to name: see [`Intents`](crate::Intents).
     BatchTooLong,
     /// This engine declares that it cannot do this: see
@@ -52,6 +54,7 @@ impl fmt::Display for AllocError {
             Self::NoPlace(frame) => {
                 write!(f, "the range from frame {frame} on has no place of this size and alignment")
             }
+            Self::NoSuchDomain(domain) => write!(f, "the machine has no domain {domain}"),
             Self::BatchTooLong => f.write_str(TOO_LONG),
             Self::Unsupported => f.write_str("this engine cannot do this"),
         }
@@ -308,6 +311,7 @@ mod tests {
                 AllocError::NoPlace(FRAME),
                 "the range from frame 0x20 on has no place of this size and alignment",
             ),
+            (AllocError::NoSuchDomain(7), "the machine has no domain 7"),
             (
                 AllocError::BatchTooLong,
                 "the batch is longer than the record of a slot has room for",
