@@ -136,7 +136,18 @@ impl<'m> Compaction<'m> {
     /// Why there is nothing to begin. That a number of huge frames cannot be won is no error, but shows in the report.
     pub fn plan<A: FrameAllocator, R: Relocate>(
         setup: Setup,
-        memory: &'m mut [Candidate],
+        mut memory: &'m mut [Candidate],
+        allocator: &A,
+        relocate: &mut R,
+        regions: impl Iterator<Item = Range<HugeId>> + Clone,
+    ) -> Result<Compaction<'m>, PlanError> {
+        Self::plan_in(setup, &mut memory, allocator, relocate, regions)
+    }
+
+    /// The same. The memory is taken at the end, so that it is still there after an error, or a panic of the owner's.
+    pub(crate) fn plan_in<A: FrameAllocator, R: Relocate>(
+        setup: Setup,
+        memory: &mut &'m mut [Candidate],
         allocator: &A,
         relocate: &mut R,
         regions: impl Iterator<Item = Range<HugeId>> + Clone,
@@ -194,7 +205,7 @@ impl<'m> Compaction<'m> {
         let state = if whole { State::Isolate(targets) } else { State::Pick };
         let receive = [0; ORDERS];
         Ok(Compaction {
-            memory,
+            memory: core::mem::take(memory),
             len,
             targets,
             whole,
@@ -643,8 +654,10 @@ pub(crate) fn cheapest<A: FrameAllocator, R: Relocate>(
     let free = |huges: Range<usize>| huges.map(|huge| allocator.free_in_huge(HugeId(huge))).sum();
     let all: usize = regions.clone().map(|region| free(region.start.0..region.end.0)).sum();
     let frames = count.saturating_mul(A::Geometry::HUGE_FRAMES);
+    let there = allocator.zone().huge_range::<A::Geometry>();
     let mut best = None;
     for region in regions {
+        let region = region.start.max(there.start)..region.end.min(there.end);
         // A power of two.
         let mut start = region.start.0.saturating_add(count - 1) & !(count - 1);
         while let Some(end) = start.checked_add(count).filter(|&end| end <= region.end.0) {

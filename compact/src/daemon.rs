@@ -123,18 +123,6 @@ pub struct Counters {
     pub all: Report,
 }
 
-#[expect(
-    clippy::large_enum_variant,
-    reason = "there is one for each daemon, and no heap to put it into"
-)]
-enum State<'m> {
-    Resting(&'m mut [Candidate]),
-    /// With the asks that are answered at its end.
-    Working(Compaction<'m>, Option<Served>),
-    /// Between the two, for a moment.
-    Between,
-}
-
 /// What a run was asked for.
 #[derive(Clone, Copy)]
 struct Served {
@@ -145,11 +133,14 @@ struct Served {
     more: bool,
 }
 
-/// A daemon. See the head of this file.
+/// A daemon. See the head of this file. Who drops it in a run leaves what that has isolated so: [`cancel`](Self::cancel) gives it back.
 pub struct Daemon<'m> {
     settings: Settings,
     index: Index<'m>,
-    state: State<'m>,
+    /// For the candidates of a run; empty while one has them.
+    memory: &'m mut [Candidate],
+    /// The run under way, with the asks that are answered at its end.
+    run: Option<(Compaction<'m>, Option<Served>)>,
     /// It looks at the index from then on.
     wakes: u64,
     /// Until then whoever asks is told that nothing can be won.
@@ -168,11 +159,11 @@ impl<'m> Daemon<'m> {
         let threshold = settings.threshold.clamp(low, high);
         let rest = settings.rest;
         let settings = Settings { threshold, ..settings };
-        let state = State::Resting(memory);
         Daemon {
             settings,
             index,
-            state,
+            memory,
+            run: None,
             wakes: 0,
             vain_until: 0,
             rest,
@@ -193,11 +184,14 @@ impl<'m> Daemon<'m> {
 
     /// Is a run under way?
     pub fn is_working(&self) -> bool {
-        matches!(self.state, State::Working(..))
+        self.run.is_some()
     }
 
     /// Does the next thing at the time `now`, which never goes back. `fmfi` is called when it must know: for a zone
     /// `|| Fmfi::of(&allocator.stats())`, for a domain with that domain's statistics.
+    ///
+    /// # Panics
+    /// Where a call of the owner does. The next step goes on: with the end of the run, if the call was one of a run.
     pub fn step<A: FrameAllocator, R: Relocate>(
         &mut self,
         now: u64,
@@ -206,12 +200,9 @@ impl<'m> Daemon<'m> {
         asks: &Asks,
         fmfi: impl FnOnce() -> Fmfi,
     ) -> Event {
-        match core::mem::replace(&mut self.state, State::Between) {
-            State::Working(work, served) => {
-                self.work(work, served, now, allocator, relocate, (asks, fmfi))
-            }
-            State::Resting(memory) => self.look(memory, now, allocator, relocate, (asks, fmfi)),
-            State::Between => Event::Resting(now),
+        match self.run {
+            Some(_) => self.work(now, allocator, relocate, (asks, fmfi)),
+            None => self.look(now, allocator, relocate, (asks, fmfi)),
         }
     }
 
@@ -223,20 +214,7 @@ impl<'m> Daemon<'m> {
             asks.take_block();
         }
         asks.answer(ticket);
-        match core::mem::replace(&mut self.state, State::Between) {
-            State::Working(mut work, served) => {
-                work.cancel(allocator);
-                let Event::Finished(report) = self.finish::<A::Geometry>(work, served, 0, asks)
-                else {
-                    return None;
-                };
-                Some(report)
-            }
-            other => {
-                self.state = other;
-                None
-            }
-        }
+        self.end(0, allocator, asks)
     }
 
     fn index_of<G: Geometry>(fmfi: Fmfi) -> i32 {
@@ -252,7 +230,6 @@ impl<'m> Daemon<'m> {
     /// Is there something to do?
     fn look<A: FrameAllocator, R: Relocate>(
         &mut self,
-        memory: &'m mut [Candidate],
         now: u64,
         allocator: &A,
         relocate: &mut R,
@@ -263,31 +240,28 @@ impl<'m> Daemon<'m> {
         let block = if asked > 0 { asks.take_block() } else { None };
         if asked == 0 && now < self.wakes || now < self.vain_until {
             asks.answer(ticket);
-            self.state = State::Resting(memory);
             return Event::Resting(self.wakes);
         }
         let fmfi = fmfi();
         let index = Self::index_of::<A::Geometry>(fmfi);
         if asked == 0 && self.is_low::<A::Geometry>(fmfi) {
-            self.state = State::Resting(memory);
             self.wakes = now.saturating_add(self.settings.rest);
             return Event::Below(index);
         }
         let place =
-            block.and_then(|order| self.place_for(order, memory.len(), allocator, relocate));
+            block.and_then(|order| self.place_for(order, self.memory.len(), allocator, relocate));
         let payer = if asked > 0 { Payer::Asker } else { Payer::Nobody };
-        let regions = if place.is_some() { 0 } else { self.choose(memory.len(), payer, allocator) };
+        let regions =
+            if place.is_some() { 0 } else { self.choose(self.memory.len(), payer, allocator) };
         if regions == 0 && place.is_none() {
-            self.state = State::Resting(memory);
-            self.rest_longer(now);
-            asks.answer(ticket);
-            return Event::Resting(self.wakes);
+            return self.has_none(now, ticket, asks);
         }
         let served = Served { ticket, block: place.is_some(), more: place.is_some() && asked > 1 };
         let work = match place {
             Some(range) => {
                 let setup = self.setup(Target::Range(range), usize::MAX);
-                Compaction::plan(setup, memory, allocator, relocate, self.index.parts())
+                let parts = self.index.parts();
+                Compaction::plan_in(setup, &mut self.memory, allocator, relocate, parts)
             }
             None => {
                 let (count, price) = match asked {
@@ -295,15 +269,21 @@ impl<'m> Daemon<'m> {
                     asked => (asked, usize::MAX),
                 };
                 let setup = self.setup(Target::Huge(count), price);
-                Compaction::plan(setup, memory, allocator, relocate, self.index.chosen())
+                let chosen = self.index.chosen();
+                Compaction::plan_in(setup, &mut self.memory, allocator, relocate, chosen)
             }
         };
-        self.state = match work {
-            Ok(work) => State::Working(work, (asked > 0).then_some(served)),
-            // There is memory for all candidates: it was seen to when they were chosen.
-            Err(_) => State::Resting(&mut []),
-        };
+        // There is memory for all candidates, and a block is looked for where the zone is: this cannot be.
+        let Ok(work) = work else { return self.has_none(now, ticket, asks) };
+        self.run = Some((work, (asked > 0).then_some(served)));
         Event::Started { index, regions }
+    }
+
+    /// There is nothing to win.
+    fn has_none(&mut self, now: u64, ticket: Ticket, asks: &Asks) -> Event {
+        self.rest_longer(now);
+        asks.answer(ticket);
+        Event::Resting(self.wakes)
     }
 
     fn setup(&self, target: Target, price: usize) -> Setup {
@@ -347,8 +327,6 @@ impl<'m> Daemon<'m> {
     /// A step of the run.
     fn work<A: FrameAllocator, R: Relocate>(
         &mut self,
-        mut work: Compaction<'m>,
-        served: Option<Served>,
         now: u64,
         allocator: &A,
         relocate: &mut R,
@@ -359,33 +337,29 @@ impl<'m> Daemon<'m> {
             (*began, *moved) = (now, 0);
         }
         if self.settings.moves > 0 && *moved >= self.settings.moves {
-            let until = began.saturating_add(self.settings.interval);
-            self.state = State::Working(work, served);
-            return Event::Limited(until);
+            return Event::Limited(began.saturating_add(self.settings.interval));
         }
+        let Some((work, served)) = &mut self.run else { return Event::Resting(now) };
+        let nobody_asked = served.is_none();
         let step = work.step(allocator, relocate);
-        match step {
-            Step::Moved(block, _) | Step::Refused(block, _) => *moved += block.order.frames(),
-            Step::Done(_) => return self.finish::<A::Geometry>(work, served, now, asks),
-            Step::Won(_) if served.is_none() && self.is_low::<A::Geometry>(fmfi()) => {
-                work.cancel(allocator);
-                return self.finish::<A::Geometry>(work, served, now, asks);
-            }
-            _ => {}
+        if let Step::Moved(block, _) | Step::Refused(block, _) = step {
+            *moved += block.order.frames();
         }
-        self.state = State::Working(work, served);
-        Event::Worked(step)
+        let ends = match step {
+            Step::Done(_) => true,
+            Step::Won(_) => nobody_asked && self.is_low::<A::Geometry>(fmfi()),
+            _ => false,
+        };
+        let report = if ends { self.end(now, allocator, asks) } else { None };
+        report.map_or(Event::Worked(step), Event::Finished)
     }
 
-    fn finish<G: Geometry>(
-        &mut self,
-        work: Compaction<'m>,
-        served: Option<Served>,
-        now: u64,
-        asks: &Asks,
-    ) -> Event {
-        let report = work.report::<G>();
-        self.state = State::Resting(work.into_memory());
+    /// Ends the run under way, if there is one.
+    fn end<A: FrameAllocator>(&mut self, now: u64, allocator: &A, asks: &Asks) -> Option<Report> {
+        let (mut work, served) = self.run.take()?;
+        work.cancel(allocator);
+        let report = work.report::<A::Geometry>();
+        self.memory = work.into_memory();
         self.counters.runs += 1;
         self.counters.asked += usize::from(served.is_some());
         self.counters.all.add(&report);
@@ -408,7 +382,7 @@ impl<'m> Daemon<'m> {
         if let Some(served) = served.filter(|_| !more) {
             asks.answer(served.ticket);
         }
-        Event::Finished(report)
+        Some(report)
     }
 
     /// Rests, and the next time twice as long. For whoever asks it is the shortest rest.

@@ -3,10 +3,11 @@
 mod world;
 
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use woodlot_compact::{
-    Asks, Candidate, Chunk, Daemon, Event, Fmfi, Index, IndexError, Patience, Settings, Step,
-    alloc_or_ask,
+    Asks, Block, Candidate, Chunk, Daemon, Event, Fmfi, Index, IndexError, Lookup, Patience,
+    Refusal, Relocate, Settings, Step, Stop, alloc_or_ask,
 };
 use woodlot_frame::{AllocError, Base4K, FrameAllocator, FrameId, HugeId, Order, Request};
 use world::{COMPACT, HUGE, Mood, Owner, RIVAL, SLOT, Zone, zone};
@@ -476,4 +477,95 @@ fn by_the_counters_the_index_is_above_the_threshold_with_few_single_frames() {
     };
     assert!(index(7000, 2990) <= settings().threshold && index(7000, 3010) > settings().threshold);
     assert!((0..5000).all(|single| index(1, single) >= 0));
+}
+
+/// An owner that panics in one of its calls, once.
+struct Panics<'a> {
+    owner: &'a mut Owner,
+    call: &'static str,
+}
+
+impl Panics<'_> {
+    fn reaches(&mut self, call: &str) {
+        if self.call == call {
+            self.call = "";
+            panic!("{call}");
+        }
+    }
+}
+
+impl Relocate for Panics<'_> {
+    fn block_at(&mut self, frame: FrameId) -> Lookup {
+        self.reaches("block_at");
+        self.owner.block_at(frame)
+    }
+
+    fn relocate(&mut self, block: Block, to: FrameId) -> Result<(), Refusal> {
+        // Before anything has happened: so both blocks stay, and the test frees the new one.
+        if self.call == "relocate" {
+            self.owner.take(to, block.order, false);
+        }
+        self.reaches("relocate");
+        self.owner.relocate(block, to)
+    }
+
+    fn has_pinned(&mut self, huge: HugeId) -> bool {
+        self.reaches("has_pinned");
+        self.owner.has_pinned(huge)
+    }
+}
+
+#[test]
+fn after_a_panic_of_its_owner_the_daemon_works_on() {
+    for call in ["has_pinned", "block_at", "relocate"] {
+        let (zone, mut owner) = filled(&[500, 400, 40, 60, 0, 0, 0, 0], 1);
+        rig!(rig, zone, settings(), 2);
+        let ticket = rig.asks.ask(1);
+        let mut panics = Panics { owner: &mut owner, call };
+        let fmfi = || Fmfi::of::<Base4K>(&zone.stats());
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            loop {
+                rig.daemon.step(0, &*zone, &mut panics, rig.asks, fmfi);
+            }
+        }));
+        assert!(panicked.is_err());
+        panics.owner.check_all(&zone);
+        assert_eq!(rig.daemon.is_working(), call != "has_pinned", "{call}");
+        if rig.daemon.is_working() {
+            let event = rig.daemon.step(0, &*zone, &mut panics, rig.asks, fmfi);
+            let Event::Finished(report) = event else { panic!("{event:?}") };
+            assert_eq!((report.stop, report.won), (Some(Stop::Cancelled), 0));
+            assert!(rig.asks.is_answered(ticket), "the run has ended");
+            rig.asks.ask(1);
+        }
+        // After the rest.
+        rig.now = 1000;
+        let events = rig.until_idle(&zone, &mut owner);
+        let Event::Finished(report) = events[1] else { panic!("{events:?}") };
+        assert_eq!(report.won, 1, "{call}");
+        owner.check_all(&zone);
+    }
+}
+
+#[test]
+fn a_block_that_reaches_out_of_the_zone_is_not_looked_for() {
+    let (zone, mut owner) = filled(&[500, 500, 0, 0, 0, 0], 1);
+    // By mistake there are two more: with them four neighbours, for half of which the others have room.
+    let (parts, asks) = ([HugeId(2)..HugeId(8)], Asks::new());
+    let (mut chunks, mut memory) = ([Chunk::default(); 1], [Candidate::EMPTY; 8]);
+    let index = Index::new(&mut chunks, &parts, 3).expect("one chunk is enough");
+    let mut rig = Rig { daemon: Daemon::new(settings(), index, &mut memory), asks: &asks, now: 0 };
+    let ticket = asks.ask_block(Order(11));
+    assert_eq!(rig.step(&zone, &mut owner), Event::Resting(100));
+    assert!(asks.is_answered(ticket), "there is no such block");
+    // It works on.
+    for (huge, used) in [(2, 40), (4, 1)] {
+        (0..used).for_each(|frame| _ = owner.alloc_at(&zone, huge * HUGE + frame, 0, false));
+    }
+    rig.now = 1000;
+    asks.ask(1);
+    let events = rig.until_idle(&zone, &mut owner);
+    let Event::Finished(report) = events[1] else { panic!("{events:?}") };
+    assert_eq!((report.won, report.moves), (1, 1));
+    owner.check_all(&zone);
 }
