@@ -182,6 +182,12 @@ impl<'m> Daemon<'m> {
         &self.settings
     }
 
+    /// Serves the memory of another index from the next search on, as where memory was added or removed; returns the one before. A run
+    /// under way goes on where it is: what was removed meanwhile cannot be isolated, and is passed by.
+    pub fn renew(&mut self, index: Index<'m>) -> Index<'m> {
+        core::mem::replace(&mut self.index, index)
+    }
+
     /// Is a run under way?
     pub fn is_working(&self) -> bool {
         self.run.is_some()

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::error::Error;
 use std::fmt;
+use std::ops::Range;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -10,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle, park_timeout};
 use std::time::{Duration, Instant};
 
-use woodlot_frame::FrameAllocator;
+use woodlot_frame::{FrameAllocator, HugeId};
 
 use crate::{
     Asks, Candidate, Chunk, Counters, Daemon, Event, Fmfi, Index, IndexError, Relocate, Settings,
@@ -98,6 +99,26 @@ impl Background {
         R: Relocate + Send + 'static,
     {
         let parts = vec![allocator.zone().huge_range::<A::Geometry>()];
+        Background::start_in(settings, shift, parts, allocator, relocate)
+    }
+
+    /// The same over the huge frames of these parts, in order. For one domain of several the allocator is that domain (`OneDomain` of
+    /// `woodlot-domains`), so that the index is the domain's, and nothing leaves it; the parts are its `huge_ranges`. Memory that is
+    /// added later has no daemon until this one is stopped and another one started.
+    ///
+    /// # Errors
+    /// Where the parts are no parts of an [`Index`], or no thread is to be had.
+    pub fn start_in<A, R>(
+        settings: Settings,
+        shift: u32,
+        parts: Vec<Range<HugeId>>,
+        allocator: Arc<A>,
+        relocate: R,
+    ) -> std::io::Result<Background>
+    where
+        A: FrameAllocator + Send + 'static,
+        R: Relocate + Send + 'static,
+    {
         let mut chunks = vec![Chunk::default(); Index::chunks_for(&parts, shift)];
         // What is wrong with it is said before there is a thread.
         let _ = Index::new(&mut chunks, &parts, shift).map_err(|error: IndexError| {

@@ -298,9 +298,18 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
     /// A block at a frame, or inside of a range.
     #[inline(never)]
     fn alloc_placed(&self, request: Request) -> Result<FrameId, AllocError> {
+        self.alloc_allowed(request, Policy::FirstTouch)
+    }
+
+    /// A block as a policy says that gives no shares.
+    pub(crate) fn alloc_allowed(
+        &self,
+        request: Request,
+        policy: Policy<'_>,
+    ) -> Result<FrameId, AllocError> {
         match request.place {
-            Place::At(frame) => self.alloc_at(request, frame, DomainSet::ALL),
-            _ => self.alloc_from(request, Policy::FirstTouch, None),
+            Place::At(frame) => self.alloc_at(request, frame, policy.allowed()),
+            _ => self.alloc_from(request, policy, None),
         }
     }
 

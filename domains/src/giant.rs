@@ -74,7 +74,7 @@ impl<A: FrameAllocator> Domains<'_, A> {
     }
 
     /// Has each part of a block frames that exist, of one of these domains?
-    fn is_giant_of(&self, block: FrameId, order: Order, set: DomainSet) -> bool {
+    pub(crate) fn is_giant_of(&self, block: FrameId, order: Order, set: DomainSet) -> bool {
         self.parts(block, order)
             .all(|(part, _)| self.at(part).is_some_and(|(zone, _)| set.has(zone.domain)))
     }

@@ -6,6 +6,7 @@
 //!   Domains   a zone for each domain, without its holes; one FrameAllocator    domains, zone, index, turns
 //!             giant frames of 1 GiB: runs of whole huge frames              giant
 //!   Policy    from which domain memory comes; runs of many pages               policy, batch
+//!   OneDomain one of them as an allocator: a daemon of compaction for each      one, huge
 //!   Room      memory that is added and removed while all of it is in use       hotplug, added
 //!   NumaStats what each domain was asked for, and gave                         tally
 //! ```
@@ -24,6 +25,7 @@ mod hotplug;
 mod huge;
 mod index;
 mod map;
+mod one;
 mod policy;
 mod setup;
 mod tally;
@@ -36,6 +38,7 @@ pub use batch::RunsError;
 pub use domains::Domains;
 pub use hotplug::{AddError, Metadata, RemoveError, Removed};
 pub use map::{DomainId, MAX_DOMAINS, Map, MapError, Present};
+pub use one::OneDomain;
 pub use policy::{DomainSet, Policy, Rounds};
 pub use setup::{Setup, SetupError};
 pub use tally::NumaStats;

@@ -75,6 +75,13 @@ impl<A: FrameAllocator> Zone<'_, A> {
         chunk::frame::<A::Geometry>(there_first + place, offset)
     }
 
+    /// Its whole huge frames from this one on, as they are numbered here, by number.
+    pub(crate) fn huge_from(&self, huge: HugeId) -> impl Iterator<Item = HugeId> + use<A> {
+        let own = self.allocator.zone().huge_range::<A::Geometry>();
+        let first = self.from(huge.first::<A::Geometry>()).huge::<A::Geometry>();
+        (first.max(own.start).0..own.end.0).map(HugeId)
+    }
+
     /// Has it frames of a range?
     pub(crate) fn reaches(&self, range: &Range<FrameId>) -> bool {
         let own = self.allocator.zone().range();

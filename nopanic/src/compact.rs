@@ -73,6 +73,8 @@ symbols! { cold compact:
         asks: &Asks,
         fmfi: Fmfi
     ) -> Event = daemon.step(now, a, owner, asks, || fmfi);
+    daemon_renew(daemon: &mut Daemon<'static>, index: Index<'static>) -> Index<'static> =
+        daemon.renew(index);
     daemon_cancel(daemon: &mut Daemon<'static>, a: &Engine, asks: &Asks) -> Option<Report> =
         daemon.cancel(a, asks);
     ask(asks: &Asks, huge: usize) -> Ticket = asks.ask(huge);

@@ -5,19 +5,36 @@ use core::ops::Range;
 
 use woodlot_domains::{
     AddError, DistanceError, Distances, DomainId, DomainSet, Domains, Map, MapError, Metadata,
-    NumaStats, Policy, Present, RemoveError, Removed, Room, Rounds, RunsError, Setup, SetupError,
+    NumaStats, OneDomain, Policy, Present, RemoveError, Removed, Room, Rounds, RunsError, Setup,
+    SetupError,
 };
 use woodlot_frame::{
-    AllocError, Base4K, Batch, FrameId, Init, MetadataSize, Order, RawMetadata, Request, Stats,
+    AllocError, BadSlot, Base4K, Batch, Claim, FrameAllocator, FrameId, FreeError, HugeId, Init,
+    IsolateError, MetadataSize, OfflineError, Order, RangeRequest, RawMetadata, Request, Slot,
+    Stats,
 };
 use woodlot_llfree::LLFree;
 
 type Engine = LLFree<'static, Base4K>;
 type Machine = Domains<'static, Engine>;
+type One = OneDomain<'static, Engine, &'static Machine>;
 type Memory = Result<RawMetadata, SetupError>;
 
 symbols! { hot domains:
     domain_of(a: &Machine, frame: FrameId) -> Option<DomainId> = a.domain_of(frame);
+    one_alloc(one: &One, request: Request) -> Result<FrameId, AllocError> = one.alloc(request);
+    one_free(one: &One, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> =
+        one.free(frame, order, slot);
+    one_can_free(one: &One, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> =
+        one.can_free(frame, order, slot);
+    one_alloc_range(one: &One, request: RangeRequest) -> Result<Range<FrameId>, AllocError> =
+        one.alloc_range(request);
+    one_is_free(one: &One, frame: FrameId, order: Order) -> bool = one.is_free(frame, order);
+    one_is_available(one: &One, order: Order) -> bool = one.is_available(order);
+    one_maps(one: &One, frame: FrameId) -> [u64; 2] = [one.free_map(frame), one.used_map(frame)];
+    one_counts(one: &One, huge: HugeId) -> [usize; 3] =
+        [one.free_in_huge(huge), one.frames_in_use(huge), one.free_frames()];
+    one_is_isolated(one: &One, huge: HugeId) -> bool = one.is_isolated(huge);
 }
 
 symbols! { cold domains:
@@ -37,6 +54,21 @@ symbols! { cold domains:
     has(set: DomainSet, domain: DomainId) -> bool = set.has(domain);
     domains(a: &Machine) -> Option<DomainId> = a.domains().last();
     free_giants(a: &Machine, order: Order) -> Option<FrameId> = a.free_giants(order).last();
+    huge_ranges(a: &Machine, domain: DomainId) -> Option<Range<HugeId>> =
+        a.huge_ranges(domain).last();
+    one_domain(a: &'static Machine, domain: DomainId) -> One = OneDomain::new(a, domain);
+    one_stats(one: &One) -> Stats = one.stats();
+    one_drain(one: &One, slot: Slot) -> Result<(), BadSlot> = one.drain(slot);
+    one_offline(one: &One, first: HugeId, count: usize) -> Result<(), OfflineError> =
+        one.offline(first, count);
+    one_online(one: &One, first: HugeId, count: usize) -> Result<(), OfflineError> =
+        one.online(first, count);
+    one_isolate(one: &One, first: HugeId, count: usize) -> Result<(), IsolateError> =
+        one.isolate(first, count);
+    one_unisolate(one: &One, first: HugeId, count: usize) -> Result<(), IsolateError> =
+        one.unisolate(first, count);
+    one_claim(one: &One, first: HugeId, count: usize, claim: Claim) -> Result<(), IsolateError> =
+        one.claim_isolated(first, count, claim);
     stats_of(a: &Machine, domain: DomainId) -> Option<Stats> = a.stats_of(domain);
     numa_stats(a: &Machine, domain: DomainId) -> NumaStats = a.numa_stats(domain);
     remove_range(a: &Machine, range: Range<FrameId>) -> Result<Removed, RemoveError> =

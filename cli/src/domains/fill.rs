@@ -8,6 +8,7 @@ use serde::Serialize;
 use woodlot_bench::Failure;
 use woodlot_bench::output::Screen;
 use woodlot_bench::size::Size;
+use woodlot_compact::Fmfi;
 use woodlot_domains::{
     DomainId, DomainSet, Domains, MAX_DOMAINS, NumaStats, Policy, Rounds, Setup, SetupError,
 };
@@ -81,6 +82,8 @@ struct Counted {
     local_node: u64,
     other_node: u64,
     free: usize,
+    /// How fragmented that is, for huge frames: in thousandths, from counters.
+    fmfi: i32,
 }
 
 /// Allocates, and prints from where.
@@ -152,6 +155,7 @@ fn allocate(
 fn counted(machine: &Domains<'_, LLFree<'_, Base4K>>, domain: DomainId) -> Counted {
     let NumaStats { hit, miss, foreign, interleave_hit, local_node, other_node } =
         machine.numa_stats(domain);
+    let stats = machine.stats_of(domain).unwrap_or_default();
     Counted {
         domain: domain.0,
         numa_hit: hit,
@@ -160,7 +164,8 @@ fn counted(machine: &Domains<'_, LLFree<'_, Base4K>>, domain: DomainId) -> Count
         interleave_hit,
         local_node,
         other_node,
-        free: machine.stats_of(domain).map_or(0, |stats| stats.free_frames),
+        free: stats.free_frames,
+        fmfi: Fmfi::of::<Base4K>(&stats).index(Order::huge::<Base4K>()),
     }
 }
 
@@ -168,15 +173,16 @@ fn counted(machine: &Domains<'_, LLFree<'_, Base4K>>, domain: DomainId) -> Count
 fn table(counted: &[Counted], taken: usize, asked: usize) -> String {
     let mut text = format!("{:<16}", "frames");
     counted.iter().for_each(|of| _ = write!(text, "{:>14}", format!("domain {}", of.domain)));
-    type Row = (&'static str, fn(&Counted) -> u64);
-    let rows: [Row; 7] = [
-        ("numa_hit", |of| of.numa_hit),
-        ("numa_miss", |of| of.numa_miss),
-        ("numa_foreign", |of| of.numa_foreign),
-        ("interleave_hit", |of| of.interleave_hit),
-        ("local_node", |of| of.local_node),
-        ("other_node", |of| of.other_node),
-        ("free", |of| of.free as u64),
+    type Row = (&'static str, fn(&Counted) -> i128);
+    let rows: [Row; 8] = [
+        ("numa_hit", |of| of.numa_hit.into()),
+        ("numa_miss", |of| of.numa_miss.into()),
+        ("numa_foreign", |of| of.numa_foreign.into()),
+        ("interleave_hit", |of| of.interleave_hit.into()),
+        ("local_node", |of| of.local_node.into()),
+        ("other_node", |of| of.other_node.into()),
+        ("free", |of| of.free as i128),
+        ("fmfi", |of| of.fmfi.into()),
     ];
     for (name, of) in rows {
         let _ = write!(text, "\n{name:<16}");
@@ -187,4 +193,36 @@ fn table(counted: &[Counted], taken: usize, asked: usize) -> String {
         let _ = writeln!(text, "there was no more than {taken} of {asked} frames");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use woodlot_domains::{Map, Present};
+    use woodlot_frame::FrameId;
+
+    #[test]
+    fn each_domain_says_how_fragmented_it_is() {
+        let present = |number: usize, domain| {
+            Present::new(FrameId(number * 2048)..FrameId((number + 1) * 2048), DomainId(domain))
+        };
+        let mut ranges = [present(0, 0), present(1, 1)];
+        let setup = Setup::new(Map::new(&mut ranges).expect("it is right"), 1);
+        let mut memory = Vec::new();
+        let mut piece = |bytes| piece(&mut memory, bytes).expect("it is small");
+        let metadata = |_, MetadataSize { durable, volatile }| {
+            Ok(RawMetadata { durable: piece(durable), volatile: piece(volatile) })
+        };
+        // SAFETY: the memory is new and initialised, nobody else's, and outlives the machine.
+        let machine = unsafe { setup.make::<LLFree<'_, Base4K>>(metadata, Init::Free) };
+        let machine = machine.expect("it is right");
+        let one = Request::movable(Order(0), Slot(0));
+        machine.alloc_by(one, Policy::Prefer(DomainId(1))).expect("there is memory");
+        let counted = [0, 1].map(|domain| counted(&machine, DomainId(domain)));
+        // 3 huge frames and 511 single ones: 1 - (2047 / 512) / 514.
+        assert_eq!(counted.each_ref().map(|of| of.fmfi), [0, 993]);
+        let table = table(&counted, 1, 1);
+        let last = table.lines().last().expect("it has lines");
+        assert_eq!(last.split_whitespace().collect::<Vec<_>>(), ["fmfi", "0", "993"]);
+    }
 }
