@@ -3,6 +3,7 @@
 use super::{Batches, SIZES, Way};
 use crate::Failure;
 use crate::chart::{Axis, Figure, Look, Panel, Point, Series, Shape};
+use crate::engine::Engine;
 
 fn look(way: Way) -> Look {
     match way {
@@ -17,16 +18,17 @@ pub fn legend() -> Vec<(String, Look, Shape)> {
     Way::ALL.map(|way| (way.name().into(), look(way), Shape::Marked)).into()
 }
 
-/// As the paper has it, and with equal lengths for equal ratios.
+/// Of each engine, as the paper has it, and with equal lengths for equal ratios.
 pub fn panels(found: &Batches) -> Vec<Panel> {
-    [("mean and standard deviation", false), ("the same, logarithmic", true)]
-        .map(|(title, log)| panel(found, title, log))
-        .into()
+    let scales = [("mean and standard deviation", false), ("the same, logarithmic", true)];
+    let of = |engine| scales.map(|(title, log)| panel(found, engine, title, log));
+    found.engines().flat_map(of).collect()
 }
 
-fn panel(found: &Batches, title: &str, log: bool) -> Panel {
+fn panel(found: &Batches, engine: Engine, title: &str, log: bool) -> Panel {
     let series = Way::ALL.map(|way| {
-        let own = found.batched.iter().filter(|found| found.way == way);
+        let is = |found: &&super::Batched| (found.engine, found.way) == (engine, way);
+        let own = found.batched.iter().filter(is);
         let point = |found: &super::Batched| {
             let (mean, deviation) = found.mean();
             // What is below zero has no place on a logarithmic axis.
@@ -45,7 +47,7 @@ fn panel(found: &Batches, title: &str, log: bool) -> Panel {
         true => Axis::covering("pages of a batch", SIZES.iter().map(|&pages| pages as f64), true),
         false => Axis::linear("pages of a batch", 0.0..last * 1.03),
     };
-    Panel { title: title.into(), x, y, series: series.into() }
+    Panel { title: format!("{}: {title}", engine.name()), x, y, series: series.into() }
 }
 
 /// The figure as SVG.

@@ -307,20 +307,28 @@ fn batched(found: &Batches) -> Section {
     let row = |batched: &batches::Batched| {
         let (mean, deviation) = batched.mean();
         vec![
+            batched.engine.name().to_string(),
             batched.way.name().to_string(),
             batched.pages.to_string(),
             number(mean),
             number(deviation),
             number(batched.median()),
-            found.gain(batched.pages).map_or("–".into(), number),
+            found.gain(batched.engine, batched.pages).map_or("–".into(), number),
         ]
     };
-    let gain = |pages| found.gain(pages).map(|gain| format!("{} ×", number(gain)));
+    let gain = |pages| {
+        let of = |engine: Engine| {
+            let gain = found.gain(engine, pages)?;
+            Some(format!("{} × ({})", number(gain), engine.name()))
+        };
+        let all: Vec<_> = found.engines().filter_map(of).collect();
+        (!all.is_empty()).then(|| all.join(", "))
+    };
     Section {
         id: "freebsd-figure-6".into(),
         title: "FreeBSD, figure 6: batches of pages from two domains in turn".into(),
         about: format!(
-            "LLFree as two domains of 1 GiB, of one CPU, pages of 4 KiB: the time of the allocations of a batch, \
+            "Two domains of 1 GiB, of one CPU, by engine, pages of 4 KiB: the time of the allocations of a batch, \
              mean and standard deviation of {} repetitions. The baseline is the paper's: the domain iterator, a mutex \
              and an allocation for each page. In runs the pages of a domain come as the largest blocks that fit.",
             found.repetitions
@@ -329,7 +337,15 @@ fn batched(found: &Batches) -> Section {
         panels: batches::panels(found),
         table_first: false,
         table: Table {
-            columns: vec!["way", "pages", "mean µs", "deviation", "median", "locked / runs"],
+            columns: vec![
+                "engine",
+                "way",
+                "pages",
+                "mean µs",
+                "deviation",
+                "median",
+                "locked / runs",
+            ],
             rows: found.batched.iter().map(row).collect(),
         },
         paper: vec![
