@@ -15,7 +15,7 @@ mod plot;
 use std::fmt::Write;
 use std::hint::black_box;
 use std::ops::Range;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 
 use serde::{Deserialize, Serialize};
 use woodlot_domains::{DomainId, Domains, Map, NumaStats, Policy, Present, Rounds, Setup};
@@ -189,6 +189,10 @@ fn failed(what: &dyn std::fmt::Display) -> Failure {
     Failure::Failed(format!("two domains: {what}"))
 }
 
+fn locked<T>(machine: &Mutex<T>) -> Result<MutexGuard<'_, T>, Failure> {
+    machine.lock().map_err(|_| failed(&"a lock is poisoned"))
+}
+
 /// Two domains of some engine.
 trait Machine {
     /// Batches of one size, and back.
@@ -243,14 +247,13 @@ impl<A: FrameAllocator> Machine for Mutex<Domains<'_, A>> {
         rounds: &Rounds,
         taken: &mut Taken,
     ) -> Result<Tally, Failure> {
-        let lock = || self.lock().map_err(|_| Failure::Failed("a lock is poisoned".into()));
         let (policy, request) =
             (Policy::RoundRobin(rounds), Request::movable(Order::BASE, Slot(0)));
         let (mut tally, count) = (Tally::default(), PAGES / found.pages);
         let mut failure = None;
         match found.way {
             Way::Runs => {
-                let machine = lock()?;
+                let machine = locked(self)?;
                 tally.time(|| {
                     for _ in 0..count {
                         let room = taken.runs.get_mut(taken.used..).unwrap_or_default();
@@ -269,7 +272,7 @@ impl<A: FrameAllocator> Machine for Mutex<Domains<'_, A>> {
                 });
             }
             Way::OneByOne => {
-                let machine = lock()?;
+                let machine = locked(self)?;
                 tally.time(|| {
                     for _ in 0..count * found.pages {
                         match machine.alloc_by(black_box(request), policy) {
@@ -291,7 +294,7 @@ impl<A: FrameAllocator> Machine for Mutex<Domains<'_, A>> {
                 count
             }),
         }
-        let machine = lock()?;
+        let machine = locked(self)?;
         let runs = taken.runs.iter().take(taken.used).cloned();
         let mut freed = runs.map(|run| machine.free_range(run, Slot(0))).find_map(Result::err);
         for frame in taken.frames.drain(..) {
@@ -305,7 +308,7 @@ impl<A: FrameAllocator> Machine for Mutex<Domains<'_, A>> {
     }
 
     fn given(&self) -> Result<[NumaStats; 2], Failure> {
-        let machine = self.lock().map_err(|_| failed(&"a lock is poisoned"))?;
+        let machine = locked(self)?;
         Ok([DomainId(0), DomainId(1)].map(|domain| machine.numa_stats(domain)))
     }
 }
