@@ -37,9 +37,7 @@ const CHECK: &str = "random::random_calls_agree_with_the_model";
 pub fn histories(histories: &Histories) -> Result<Outcome, String> {
     let zones = histories.zones.unwrap_or(if histories.length.short { 100 } else { 12_000 });
     let mut command = this_cargo();
-    // A short run takes what the tests have built.
-    let profile = if histories.length.short { "dev" } else { "checked" };
-    command.args(["test", "--quiet", "--profile", profile, "--test", "contract"]);
+    command.args(["test", "--quiet", "--profile", "checked", "--test", "contract"]);
     command.args(ENGINES.iter().flat_map(|krate| ["-p", krate]));
     command.args(["--", "--nocapture", "--test-threads", "2", CHECK]);
     command.env("WOODLOT_SEED", histories.seed.to_string());

@@ -41,7 +41,7 @@ use fuzz::Fuzz;
 use histories::Histories;
 use models::{ENGINES, Models, models};
 use mutants::Mutants;
-use outcome::{Check, Length, Outcome, run_all};
+use outcome::{Check, Length, Outcome, run_all, run_one};
 use persist::Persist;
 use programs::Programs;
 use shell::{cargo, passed, this_cargo};
@@ -118,8 +118,11 @@ enum Verb {
     MinimumRust(Length),
     /// Build the workspace from nothing and say how long it took
     CleanBuild,
-    /// Everything that .ci/run does after the README's test command
+    /// The tests and every other check of .ci/run, two at a time
     Checks,
+    /// One of these, or of trust, as they run it: its short form
+    #[command(hide = true)]
+    Check { name: String },
     /// Every checker of the core crates at full length, its figure written to docs/trust.md (6 hours)
     Trust(Trust),
 }
@@ -153,12 +156,14 @@ const LONG: [Check; 3] = [
     ("cargo-mutants", |_| mutants::generated(None, None).map(Outcome::Ran)),
 ];
 
-/// What CI runs beside them, before and after.
+/// What CI runs before them: the longest, and what costs nothing.
 const BEFORE: [Check; 2] = [
+    ("tests", |_| tests().map(|()| Outcome::done())),
     ("rings", |_| rings::rings().map(Outcome::Ran)),
-    ("lint", |_| lint::lint().map(|()| Outcome::done())),
 ];
-const AFTER: [Check; 7] = [
+/// What CI runs after them. Clippy builds in the folder of the tests, and would wait for them.
+const AFTER: [Check; 8] = [
+    ("lint", |_| lint::lint().map(|()| Outcome::done())),
     ("capi", capi::check),
     ("aarch64", aarch64::aarch64),
     ("boot", boot::boot),
@@ -170,7 +175,7 @@ const AFTER: [Check; 7] = [
 
 fn main() -> ExitCode {
     match run(Xtask::parse().verb) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(failure) => {
             eprintln!("xtask: {failure}");
             ExitCode::FAILURE
@@ -178,9 +183,9 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(verb: Verb) -> Result<(), String> {
+fn run(verb: Verb) -> Result<ExitCode, String> {
     match verb {
-        Verb::Test => cargo(["test", "--workspace"], &[]),
+        Verb::Test => tests(),
         Verb::Contract => said("contract", contract().map(Outcome::Ran)),
         Verb::Lint => lint::lint(),
         Verb::Loom(what) => said("loom", models("woodlot_loom", &what)),
@@ -209,14 +214,26 @@ fn run(verb: Verb) -> Result<(), String> {
         Verb::MinimumRust(length) => said("minimum-rust", minimum::minimum_rust(length)),
         Verb::CleanBuild => package::clean_build(),
         Verb::Checks => {
-            let checks = [&BEFORE[..], &TRUST, &AFTER].concat();
-            said("checks", run_all(checks, Length::SHORT))
+            said("checks", run_all([&BEFORE[..], &TRUST, &AFTER].into_iter().flatten()))
         }
+        Verb::Check { name } => return check(&name),
         Verb::Trust(trust) => {
             let long = if trust.full { &LONG[..] } else { &[] };
             said("trust", trust::trust(&trust, &[&TRUST[..], &UNHURRIED, long].concat()))
         }
-    }
+    }?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs the check of this name.
+fn check(name: &str) -> Result<ExitCode, String> {
+    let mut all = [&BEFORE[..], &TRUST, &UNHURRIED, &LONG, &AFTER].into_iter().flatten();
+    run_one(all.find(|check| check.0 == name).ok_or("there is no such check")?)
+}
+
+/// Every test.
+fn tests() -> Result<(), String> {
+    cargo(["test", "--workspace"], &[])
 }
 
 /// Prints the last line of a checker.

@@ -42,7 +42,7 @@ struct Bounds {
     schedules: u32,
 }
 
-const SHORT: Bounds = Bounds { ops: "20", histories: 1, schedules: 2 };
+const SHORT: Bounds = Bounds { ops: "10", histories: 1, schedules: 2 };
 /// For a seeded defect.
 const SEEDED: Bounds = Bounds { ops: "30", histories: 0, schedules: 4 };
 const FULL: Bounds = Bounds { ops: "40", histories: 3, schedules: 16 };

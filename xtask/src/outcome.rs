@@ -1,8 +1,14 @@
 //! How a checker ends, and what a run of several says at its end.
 
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
 use clap::Args;
+
+use crate::shell::{root, two_at_a_time};
 
 /// How long a checker may take.
 #[derive(Args, Clone, Copy)]
@@ -49,19 +55,56 @@ impl Outcome {
 /// A check: its name, and what it does at this length.
 pub type Check = (&'static str, fn(Length) -> Result<Outcome, String>);
 
-/// Runs the checks in order up to the first that fails, and says how long each took, how many ran and were skipped.
-pub fn run_all(checks: impl IntoIterator<Item = Check>, length: Length) -> Result<Outcome, String> {
-    let (mut ran, mut skipped) = (0, Vec::new());
-    for (name, check) in checks {
-        let started = Instant::now();
-        let outcome = check(length).map_err(|why| format!("{name}: {why}"))?;
-        outcome.say(name);
-        println!("== {name}: {} s", started.elapsed().as_secs());
-        match outcome {
-            Outcome::Ran(_) => ran += 1,
-            Outcome::NotRun(_) => skipped.push(name),
-        }
+/// How a process ends whose check did not run: what test runners take for skipped.
+const NOT_RUN: u8 = 77;
+
+/// Runs one check in its short form, in the process that [`run_all`] began for it.
+pub fn run_one(&(name, check): &Check) -> Result<ExitCode, String> {
+    let outcome = check(Length::SHORT).map_err(|why| format!("{name}: {why}"))?;
+    outcome.say(name);
+    match outcome {
+        Outcome::Ran(_) => Ok(ExitCode::SUCCESS),
+        Outcome::NotRun(_) => Ok(NOT_RUN.into()),
     }
+}
+
+/// Runs checks in their short form, two at a time, since few of them keep two processors busy. Each has a process, whose output
+/// goes to `target/checks/` and is shown when it has ended. After a failure none is begun any more. Says how long each took, how
+/// many ran and were skipped.
+pub fn run_all<'c>(checks: impl IntoIterator<Item = &'c Check>) -> Result<Outcome, String> {
+    let logs = root().join("target/checks");
+    fs::create_dir_all(&logs).map_err(|error| format!("{}: {error}", logs.display()))?;
+    let ended = two_at_a_time(checks, |(name, _)| {
+        Ok((*name, in_a_process(name, &logs).map_err(|why| format!("{name}: {why}"))?))
+    })?;
+    let skipped: Vec<_> = ended.iter().filter(|(_, ran)| !ran).map(|(name, _)| *name).collect();
     let names = if skipped.is_empty() { "none".into() } else { skipped.join(", ") };
+    let ran = ended.len() - skipped.len();
     Ok(Outcome::Ran(format!("{ran} passed, {} skipped ({names})", skipped.len())))
+}
+
+/// Did the check run? Otherwise its tool is missing.
+fn in_a_process(name: &str, logs: &Path) -> Result<bool, String> {
+    let path = logs.join(format!("{name}.log"));
+    let failed = |error: io::Error| format!("{}: {error}", path.display());
+    let log = File::create(&path).map_err(failed)?;
+    println!("== {name} begins: {}", path.display());
+    let started = Instant::now();
+    // This program, which the tests' build may replace in its folder.
+    let status = Command::new("/proc/self/exe")
+        .args(["check", name])
+        .stdin(Stdio::null())
+        .stdout(log.try_clone().map_err(failed)?)
+        .stderr(log)
+        .status()
+        .map_err(failed)?;
+    let said = fs::read(&path).map_err(failed)?;
+    let seconds = started.elapsed().as_secs();
+    // In one piece: another check may end meanwhile.
+    println!("{}== {name}: {seconds} s", String::from_utf8_lossy(&said));
+    match status.code() {
+        Some(0) => Ok(true),
+        Some(code) if code == i32::from(NOT_RUN) => Ok(false),
+        _ => Err(format!("{status}; {}", path.display())),
+    }
 }

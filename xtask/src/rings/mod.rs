@@ -62,8 +62,14 @@ fn print(ring: &BTreeSet<PathBuf>, imports: &Imports) {
 /// The root file of every crate: libraries, programs, tests, examples, build scripts, of the workspace and outside of it.
 fn crate_roots() -> Result<BTreeSet<PathBuf>, String> {
     let listed = capture(Command::new("git").args(["ls-files", "*Cargo.toml"]))?;
-    let mut roots = BTreeSet::new();
-    for manifest in listed.lines() {
+    let (mut roots, mut seen) = (BTreeSet::new(), BTreeSet::new());
+    // The shortest first: a workspace before its members, which it names.
+    let mut manifests: Vec<&str> = listed.lines().collect();
+    manifests.sort_by_key(|manifest| manifest.len());
+    for manifest in manifests {
+        if seen.contains(&root().join(manifest).canonicalize().unwrap_or_default()) {
+            continue;
+        }
         let mut command = this_cargo();
         command.args([
             "metadata",
@@ -77,6 +83,7 @@ fn crate_roots() -> Result<BTreeSet<PathBuf>, String> {
         let wrong = || format!("{manifest}: cargo metadata cannot be read");
         let found: serde_json::Value = serde_json::from_str(&said).map_err(|_| wrong())?;
         for package in found["packages"].as_array().ok_or_else(wrong)? {
+            seen.insert(PathBuf::from(package["manifest_path"].as_str().ok_or_else(wrong)?));
             for target in package["targets"].as_array().ok_or_else(wrong)? {
                 let path = Path::new(target["src_path"].as_str().ok_or_else(wrong)?);
                 // The manifests of `checking/` lead to the sources of others, which are looked at once.
