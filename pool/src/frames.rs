@@ -279,8 +279,13 @@ impl Frames {
 
     /// The units that some frames lie in.
     #[inline]
-    fn units_of(&self, first: FrameId, frames: usize) -> Range<usize> {
+    pub(crate) fn units_of(&self, first: FrameId, frames: usize) -> Range<usize> {
         first.0 >> self.unit_order..((first.0 + frames - 1) >> self.unit_order) + 1
+    }
+
+    /// The frames of a unit.
+    pub(crate) fn frames_of(&self, unit: usize) -> Range<FrameId> {
+        FrameId(unit << self.unit_order)..FrameId((unit + 1) << self.unit_order)
     }
 
     /// The first huge frame of some units, and how many huge frames they have.
@@ -460,7 +465,8 @@ impl Frames {
         Ok(())
     }
 
-    /// Sees to it that there is memory behind each page of a run, which is the caller's.
+    /// Sees to it that there is memory behind each page of a run, which is the caller's. Several threads may do so with parts of
+    /// one run.
     pub(crate) fn wire(&self, run: &Range<FrameId>) -> Result<(), PoolError> {
         let units = self.units_of(run.start, run.end.0 - run.start.0);
         self.back_units(units.clone())?;

@@ -24,6 +24,7 @@
 mod block;
 mod claim;
 mod compact;
+mod divide;
 mod engine;
 mod error;
 mod frames;

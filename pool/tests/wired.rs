@@ -1,9 +1,13 @@
 //! Memory that is there, in large pieces.
 #![cfg(target_os = "linux")]
 
-use std::fs;
+use std::env;
+use std::fs::{self, File};
+use std::num::NonZero;
 use std::os::fd::OwnedFd;
+use std::process::Command;
 use std::ptr::null_mut;
+use std::thread;
 
 use rustix::fs::MemfdFlags;
 use rustix::mm::{MapFlags, ProtFlags};
@@ -117,6 +121,111 @@ fn what_was_brought_and_given_back_is_brought_again() {
         wire(6 * MIB);
         assert_eq!(present(&pool), 6 * MIB, "what was given back");
     }
+}
+
+fn threads(count: usize) -> NonZero<usize> {
+    NonZero::new(count).expect("not zero")
+}
+
+#[test]
+fn several_threads_bring_all_of_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // SAFETY: nobody else uses the file.
+    let file = unsafe { Options::new(16 * MIB).file(folder.path().join("pool")) };
+    let anonymous = Options::new(16 * MIB);
+    let all = [anonymous.clone(), anonymous.clone().memory_file(), anonymous.clone().populate()];
+    for (options, count) in all.into_iter().chain([file, anonymous]).zip([2, 3, 4, 5, 1000]) {
+        let pool = options.magazines(false).build().expect("a pool");
+        // A run that begins inside a huge frame, several in one, and whole ones.
+        let mut kept = [700, 701, 900, 4095].map(|frame| {
+            let mut block = pool.alloc_at(FrameId(frame), Order(0)).expect("it is free");
+            block.fill(frame as u8);
+            block
+        });
+        let mut wired = pool.wire_by(16 * MIB - 4 * 4096, threads(count)).expect("memory");
+        let runs = wired.runs().iter().map(|run| run.start.0..run.end.0);
+        assert_eq!(runs.collect::<Vec<_>>(), [0..700, 702..900, 901..4095]);
+        assert_eq!(present(&pool), 16 * MIB, "no page waits for its first touch: {count}");
+        fill(&mut wired, 1);
+        assert!(kept.iter_mut().all(|block| {
+            let value = block.frame().0 as u8;
+            block.iter().all(|&byte| byte == value)
+        }));
+        drop((wired, kept));
+        assert_eq!(pool.free_bytes(), pool.resident(), "all of it is free");
+    }
+}
+
+#[test]
+fn others_bring_a_part_of_it() {
+    let pool = Options::new(32 * MIB).build().expect("a pool");
+    // The system may let this thread do all of it before another one has begun.
+    let does_less = || {
+        let before = faults();
+        drop(pool.wire_by(32 * MIB, threads(2)).expect("all of it"));
+        let own = faults() - before;
+        assert_eq!(pool.give_back(usize::MAX).expect("the system takes memory"), 32 * MIB);
+        own < 32 * MIB as i64 / 4096
+    };
+    assert!((0..100).any(|_| does_less()), "this thread brings all of it");
+}
+
+#[test]
+fn what_several_threads_brought_is_not_asked_for_again() {
+    let pool = Options::new(16 * MIB).magazines(false).build().expect("a pool");
+    drop(pool.wire_by(16 * MIB, threads(3)).expect("all of it"));
+    let before = faults();
+    let mut wired = pool.wire(16 * MIB).expect("all of it");
+    fill(&mut wired, 1);
+    assert_eq!(faults(), before, "all of it was there");
+}
+
+#[test]
+fn what_several_threads_cannot_bring_goes_back() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("pool");
+    // SAFETY: whoever makes the file shorter here reads and writes nothing of it meanwhile.
+    let pool = unsafe { Options::new(16 * MIB).file(&path) };
+    let pool = pool.magazines(false).build().expect("a pool");
+    let wired = pool.wire_by(4 * MIB, threads(2)).expect("memory");
+    let (file, free) =
+        (File::options().write(true).open(&path).expect("the file"), pool.free_bytes());
+    file.set_len(8 * MIB as u64).expect("shorter");
+    let refused = pool.wire_by(12 * MIB, threads(4)).expect_err("the file is too short");
+    assert!(matches!(refused, PoolError::NotProvided { .. }), "{refused}");
+    assert_eq!(pool.free_bytes(), free, "what it had went back");
+    file.set_len(16 * MIB as u64).expect("as long as it was");
+    let others = pool.wire_by(12 * MIB, threads(4)).expect("all the rest");
+    pool.wire_by(4096, threads(4)).expect_err("there is no more");
+    drop((wired, others));
+    pool.wire_by(0, threads(4)).expect_err("no bytes");
+    assert_eq!(pool.free_bytes(), 16 * MIB);
+}
+
+#[test]
+fn a_thread_that_cannot_be_started_is_not_missed() {
+    const CHILD: &str = "WOODLOT_WIRED_CHILD";
+    if env::var_os(CHILD).is_none() {
+        let mut child = Command::new(env::current_exe().expect("this program"));
+        child.args(["--exact", "a_thread_that_cannot_be_started_is_not_missed"]);
+        let output = child.env(CHILD, "1").output().expect("a child");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains("1 passed"), "{text}");
+        return;
+    }
+    let pool = Options::new(16 * MIB).build().expect("a pool");
+    // No process may have more addresses than this one has already, and a stack takes some.
+    let status = fs::read_to_string("/proc/self/status").expect("its status");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmSize:")).expect("a line");
+    let kib: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
+    let most = (kib + 512) * 1024;
+    let limit = libc::rlimit { rlim_cur: most, rlim_max: most };
+    // SAFETY: the limit is one, and all of this process is this test.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }, 0);
+    thread::Builder::new().spawn(|| ()).expect_err("no room for a stack");
+    let mut wired = pool.wire_by(16 * MIB, threads(4)).expect("all of it");
+    assert_eq!(present(&pool), 16 * MIB);
+    fill(&mut wired, 1);
 }
 
 /// Page faults of this thread so far.
