@@ -25,6 +25,16 @@ impl Tally {
         self.wall_ns += (wall - cost_wall).max(0.0);
     }
 
+    /// The same of work that starts threads: CPU time is that of the whole process.
+    pub fn time_threads(&mut self, work: impl FnOnce() -> usize) {
+        let (wall, cpu) = (Instant::now(), process_cpu_seconds());
+        self.operations += work() as u64;
+        let (cpu, wall) = (process_cpu_seconds().zip(cpu), wall.elapsed().as_nanos() as f64);
+        // Where there is no such clock, the wall's stands in for it.
+        self.cpu_ns += cpu.map_or(wall, |(end, start)| (end - start) * 1e9);
+        self.wall_ns += wall;
+    }
+
     /// This and what another thread did.
     pub fn and(self, other: Tally) -> Tally {
         Tally {
@@ -186,6 +196,20 @@ mod tests {
         assert!(tally.cpu_ns > 0.0 && tally.wall_ns > 0.0, "{tally:?}");
         let both = tally.and(tally);
         assert_eq!((both.operations, both.cpu()), (20, tally.cpu()));
+    }
+
+    #[test]
+    fn the_time_of_threads_is_that_of_all() {
+        let spin = || (0..20_000_000).fold(0, |sum, i| opaque(sum + i)).min(1);
+        let (mut alone, mut own, mut all) = (Tally::default(), Tally::default(), Tally::default());
+        alone.time(spin);
+        let there = || std::thread::scope(|scope| scope.spawn(spin).join().unwrap());
+        own.time(there);
+        all.time_threads(there);
+        assert_eq!((own.operations, all.operations), (1, 1));
+        assert!(own.cpu_ns < alone.cpu_ns / 2.0, "{own:?} of a thread that waits; {alone:?}");
+        assert!(all.cpu_ns > alone.cpu_ns / 2.0, "{all:?} of one that works; {alone:?}");
+        assert!(all.wall_ns > 0.0);
     }
 
     #[test]

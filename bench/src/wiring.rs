@@ -9,15 +9,21 @@
 //!   its own again     x                            the pool has it from an earlier call
 //! ```
 //!
-//! Ways take turns. Each goes twice, and only the second time counts: a hypervisor may have taken what was free, and whoever
-//! touches that first waits for it. Each gives its memory back before the next one. Afterwards the system is asked how much
-//! of it is mapped by huge pages: that they were wanted does not mean that they were there.
+//! Ways take turns. Of fresh memory each goes twice, and only the second time counts: a hypervisor may have taken what was free, and
+//! whoever touches that first waits for it. The others have brought their memory before their time begins. Each gives its
+//! memory back before the next one. Afterwards the system is asked how much of it is mapped by huge pages: that they were wanted
+//! does not mean that they were there.
+//!
+//! Threads write no zeros in less CPU time than one. By several threads what is compared is time on the wall, and it is
+//! compared with as many threads that have faults, too.
 
 mod smaps;
 
 use std::hint::black_box;
+use std::num::NonZero;
 use std::ops::Range;
 use std::ptr;
+use std::thread;
 
 use rustix::fs::MemfdFlags;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
@@ -25,7 +31,7 @@ use woodlot_frame::{
     Base4K, Class, FrameAllocator, Init, Order, Owned, RangeRequest, Request, Slot, ZoneConfig,
 };
 use woodlot_llfree::LLFree;
-use woodlot_pool::{Options, Pool};
+use woodlot_pool::{Block, Options, Pool, PoolError};
 
 use crate::Failure;
 use crate::clock::Tally;
@@ -50,6 +56,10 @@ pub enum Way {
     FreshWired,
     /// `Pool::wire`, with huge pages.
     FreshWiredHuge,
+    /// Blocks of 4 KiB of a pool, each touched, an equal share by each of [`threads`].
+    FreshOneByOneThreads,
+    /// `Pool::wire_by` [`threads`], with huge pages.
+    FreshWiredHugeThreads,
     /// `mlock` of a mapping with pages of 4 KiB.
     LockedSmall,
     /// `mlock` of a mapping with huge pages.
@@ -70,13 +80,15 @@ pub enum Way {
 
 impl Way {
     /// Each after the one that it is compared with.
-    pub const ALL: [Way; 14] = [
+    pub const ALL: [Way; 16] = [
         Way::FramesOneByOne,
         Way::FramesLargest,
         Way::Zeros,
         Way::FreshOneByOne,
         Way::FreshWired,
         Way::FreshWiredHuge,
+        Way::FreshOneByOneThreads,
+        Way::FreshWiredHugeThreads,
         Way::LockedSmall,
         Way::LockedHuge,
         Way::LeftOneByOne,
@@ -91,9 +103,12 @@ impl Way {
     pub fn beside(self) -> Way {
         match self {
             Way::FramesOneByOne | Way::FramesLargest => Way::FramesOneByOne,
-            Way::Zeros | Way::FreshOneByOne | Way::FreshWired | Way::FreshWiredHuge => {
-                Way::FreshOneByOne
-            }
+            Way::Zeros
+            | Way::FreshOneByOne
+            | Way::FreshWired
+            | Way::FreshWiredHuge
+            | Way::FreshOneByOneThreads
+            | Way::FreshWiredHugeThreads => Way::FreshOneByOne,
             Way::LockedSmall | Way::LockedHuge => Way::LockedSmall,
             Way::LeftOneByOne | Way::LeftWired | Way::LeftHugeOneByOne | Way::LeftWiredHuge => {
                 Way::LeftOneByOne
@@ -102,11 +117,31 @@ impl Way {
         }
     }
 
+    /// What has as many threads, of a way of several beside one.
+    pub fn beside_threads(self) -> Option<Way> {
+        (self == Way::FreshWiredHugeThreads).then_some(Way::FreshOneByOneThreads)
+    }
+
+    /// Is it by several threads, so that what counts is time on the wall?
+    pub fn has_threads(self) -> bool {
+        matches!(self, Way::FreshOneByOneThreads | Way::FreshWiredHugeThreads)
+    }
+
+    /// Does the system find the memory while the clock runs?
+    fn is_fresh(self) -> bool {
+        self.beside() == Way::FreshOneByOne && self != Way::Zeros
+            || self.beside() == Way::LockedSmall
+    }
+
     /// Are huge pages wanted?
     pub fn wants_huge(self) -> bool {
         matches!(
             self,
-            Way::FreshWiredHuge | Way::LockedHuge | Way::LeftHugeOneByOne | Way::LeftWiredHuge
+            Way::FreshWiredHuge
+                | Way::FreshWiredHugeThreads
+                | Way::LockedHuge
+                | Way::LeftHugeOneByOne
+                | Way::LeftWiredHuge
         )
     }
 
@@ -119,6 +154,8 @@ impl Way {
             Way::FreshOneByOne => "fresh memory, a fault for each page",
             Way::FreshWired => "fresh memory, wired, pages of 4 KiB",
             Way::FreshWiredHuge => "fresh memory, wired, huge pages",
+            Way::FreshOneByOneThreads => "fresh memory, a fault for each page, n threads",
+            Way::FreshWiredHugeThreads => "fresh memory, wired, huge pages, n threads",
             Way::LockedSmall => "fresh memory, mlock, pages of 4 KiB",
             Way::LockedHuge => "fresh memory, mlock, huge pages",
             Way::LeftOneByOne => "memory of others, a fault for each page",
@@ -134,7 +171,7 @@ impl Way {
 /// What wiring once took.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Sample {
-    /// The operations are pages of 4 KiB.
+    /// The operations are pages of 4 KiB. CPU time is that of all threads.
     pub tally: Tally,
     /// The share of the memory that is mapped by huge pages, as the system says; `None` without memory, or where it does not say.
     pub huge: Option<f64>,
@@ -156,7 +193,7 @@ impl Sample {
 pub struct Wired {
     /// Which way.
     pub way: Way,
-    /// CPU nanoseconds for each page of 4 KiB.
+    /// CPU nanoseconds for each page of 4 KiB, of all threads.
     pub cpu_ns: Vec<f64>,
     /// Milliseconds on the wall for all of it.
     pub wall_ms: Vec<f64>,
@@ -176,8 +213,8 @@ impl Wired {
     }
 }
 
-/// Measures ways in turn, each straight after a time that does not count; also why some could not be. `step` is called after
-/// each turn.
+/// Measures ways in turn, those of fresh memory straight after a time that does not count; also why some could not be. `step` is
+/// called after each turn.
 ///
 /// # Errors
 /// When a way fails that had not at first.
@@ -187,26 +224,39 @@ pub fn measure(
     repetitions: usize,
     step: &dyn Fn(),
 ) -> Result<(Vec<Wired>, Vec<String>), Failure> {
-    let (mut found, mut missing) = (Vec::new(), Vec::new());
-    for &way in ways {
-        match sample(way, bytes) {
-            Ok(_) => {
-                found.push(Wired { way, cpu_ns: Vec::new(), wall_ms: Vec::new(), huge: Vec::new() })
-            }
-            Err(failure) => missing.push(format!("{}: {failure}", way.name())),
-        }
-    }
-    for _ in 0..repetitions {
+    let none = |&way| Wired { way, cpu_ns: Vec::new(), wall_ms: Vec::new(), huge: Vec::new() };
+    let (mut found, mut missing): (Vec<Wired>, _) = (ways.iter().map(none).collect(), Vec::new());
+    for repetition in 0..repetitions {
         for wired in &mut found {
-            sample(wired.way, bytes)?;
-            let Sample { tally, huge } = sample(wired.way, bytes)?;
-            wired.cpu_ns.push(tally.cpu());
-            wired.wall_ms.push(tally.wall_ns / 1e6);
-            wired.huge.extend(huge);
+            match settled(wired.way, bytes) {
+                Ok(Sample { tally, huge }) => {
+                    wired.cpu_ns.push(tally.cpu());
+                    wired.wall_ms.push(tally.wall_ns / 1e6);
+                    wired.huge.extend(huge);
+                }
+                Err(failure) if repetition == 0 => {
+                    missing.push(format!("{}: {failure}", wired.way.name()));
+                }
+                Err(failure) => return Err(failure),
+            }
         }
+        found.retain(|wired| !wired.cpu_ns.is_empty());
         step();
     }
     Ok((found, missing))
+}
+
+/// Wires with memory that the machine has.
+fn settled(way: Way, bytes: usize) -> Result<Sample, Failure> {
+    if way.is_fresh() {
+        sample(way, bytes)?;
+    }
+    sample(way, bytes)
+}
+
+/// How many threads a way of several has: one for each CPU that this process may use.
+pub fn threads() -> NonZero<usize> {
+    thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN)
 }
 
 fn failed(error: impl std::fmt::Display) -> Failure {
@@ -224,6 +274,10 @@ pub fn sample(way: Way, bytes: usize) -> Result<Sample, Failure> {
         Way::FreshOneByOne => one_by_one(&pool(Options::new(bytes))?, bytes),
         Way::FreshWired => wired(&pool(Options::new(bytes))?, bytes),
         Way::FreshWiredHuge => wired(&pool(Options::new(bytes).huge_pages())?, bytes),
+        Way::FreshOneByOneThreads => one_by_one_threads(bytes, threads().get()),
+        Way::FreshWiredHugeThreads => {
+            wired_threads(&pool(Options::new(bytes).huge_pages())?, bytes)
+        }
         Way::LockedSmall => locked(bytes, Advice::LinuxNoHugepage),
         Way::LockedHuge => locked(bytes, Advice::LinuxHugepage),
         Way::LeftOneByOne => left(bytes, |small| small, one_by_one),
@@ -266,17 +320,49 @@ fn frames(way: Way, frames: usize) -> Result<Sample, Failure> {
 fn one_by_one(pool: &Pool, bytes: usize) -> Result<Sample, Failure> {
     let (mut tally, mut blocks) = (Tally::default(), Vec::with_capacity(bytes / PAGE));
     tally.time(|| {
-        while let Ok(mut block) = pool.alloc(Order::BASE) {
-            block[0] = 1;
-            blocks.push(block);
-        }
+        touch(pool, bytes / PAGE, &mut blocks);
         blocks.len()
     });
-    if blocks.len() < bytes / PAGE {
+    touched(tally, bytes / PAGE, &blocks)
+}
+
+/// By so many threads, each as many blocks.
+fn one_by_one_threads(bytes: usize, threads: usize) -> Result<Sample, Failure> {
+    // A thread keeps blocks that another one would have to wait for.
+    let pool = pool(Options::new(bytes + threads * (4 << 20)))?;
+    let share = |thread| bytes / PAGE * (thread + 1) / threads - bytes / PAGE * thread / threads;
+    let mut tally = Tally::default();
+    let mut shares: Vec<(usize, Vec<Block<'_>>)> =
+        (0..threads).map(share).map(|share| (share, Vec::with_capacity(share))).collect();
+    tally.time_threads(|| {
+        thread::scope(|scope| {
+            for (share, blocks) in &mut shares {
+                scope.spawn(|| touch(&pool, *share, blocks));
+            }
+        });
+        shares.iter().map(|(_, blocks)| blocks.len()).sum()
+    });
+    let blocks: Vec<Block<'_>> = shares.into_iter().flat_map(|(_, blocks)| blocks).collect();
+    touched(tally, bytes / PAGE, &blocks)
+}
+
+/// Takes so many blocks, and writes to each.
+fn touch<'p>(pool: &'p Pool, count: usize, blocks: &mut Vec<Block<'p>>) {
+    while blocks.len() < count
+        && let Ok(mut block) = pool.alloc(Order::BASE)
+    {
+        block[0] = 1;
+        blocks.push(block);
+    }
+}
+
+/// What it took to touch the blocks of a pool, which are to be so many.
+fn touched(tally: Tally, count: usize, blocks: &[Block<'_>]) -> Result<Sample, Failure> {
+    if blocks.len() < count {
         return Err(failed("the pool is too small"));
     }
     let starts = || blocks.iter().map(|block| block.as_ptr().addr());
-    // All of the pool, which has no other blocks.
+    // The pool has no other blocks.
     let all = starts().min().unwrap_or(0)..starts().max().map_or(0, |last| last + PAGE);
     Ok(Sample::of(tally, [all].into_iter()))
 }
@@ -287,6 +373,22 @@ fn wired(pool: &Pool, bytes: usize) -> Result<Sample, Failure> {
         wired = Some(pool.wire(bytes));
         bytes / PAGE
     });
+    brought(tally, wired)
+}
+
+fn wired_threads(pool: &Pool, bytes: usize) -> Result<Sample, Failure> {
+    let (mut tally, mut wired) = (Tally::default(), None);
+    tally.time_threads(|| {
+        wired = Some(pool.wire_by(bytes, threads()));
+        bytes / PAGE
+    });
+    brought(tally, wired)
+}
+
+/// What a pool has wired.
+type Brought<'p> = Option<Result<woodlot_pool::Wired<'p>, PoolError>>;
+
+fn brought(tally: Tally, wired: Brought<'_>) -> Result<Sample, Failure> {
     let wired = wired.transpose().map_err(failed)?;
     let slices = wired.iter().flat_map(|wired| wired.slices());
     Ok(Sample::of(tally, slices.map(|run| run.as_ptr().addr()..run.as_ptr().addr() + run.len())))
@@ -388,6 +490,28 @@ fn locked(bytes: usize, advice: Advice) -> Result<Sample, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ways_have_a_number_for_each_repetition_or_are_missing() {
+        let ways = [Way::FreshOneByOne, Way::FreshWiredHugeThreads, Way::AgainWired];
+        let steps = std::cell::Cell::new(0);
+        let (found, missing) = measure(&ways, 4 << 20, 3, &|| steps.set(steps.get() + 1)).unwrap();
+        assert_eq!((found.len(), missing.len(), steps.get()), (3, 0, 3));
+        for wired in found {
+            assert_eq!((wired.cpu_ns.len(), wired.wall_ms.len()), (3, 3), "{:?}", wired.way);
+            assert!(Way::ALL.contains(&wired.way.beside()));
+        }
+        // More addresses than there are.
+        let (found, missing) = measure(&ways[2..], 1 << 50, 3, &|| {}).unwrap();
+        assert!(found.is_empty(), "{found:?}");
+        assert!(missing[0].starts_with("its own memory again, wired: wiring: "), "{missing:?}");
+    }
+
+    #[test]
+    fn memory_of_fresh_ways_alone_comes_while_the_clock_runs() {
+        let fresh = Way::ALL.map(|way| (way.is_fresh(), way.name().starts_with("fresh memory")));
+        assert!(fresh.iter().all(|(fresh, named)| fresh == named), "{fresh:?}");
+    }
 
     #[test]
     fn each_way_wires_all_of_it() {

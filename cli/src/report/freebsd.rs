@@ -106,6 +106,10 @@ pub struct Wiring {
     /// none.
     #[serde(default)]
     pub left: Vec<Wired>,
+    /// Fresh memory by a thread for each CPU, by a fault for each page and in the largest pieces. Reports of older versions have
+    /// none.
+    #[serde(default)]
+    pub threads: Vec<Wired>,
 }
 
 /// What stacks leave.
@@ -157,7 +161,8 @@ pub fn of(
 fn wire((memory, repetitions): (Size, usize), missing: &mut Vec<String>) -> Option<Wiring> {
     let locked = [Way::LockedSmall, Way::LockedHuge];
     let left = [Way::LeftOneByOne, Way::LeftWiredHuge];
-    let ways = [&[Way::FreshOneByOne, Way::FreshWiredHuge], &locked[..], &left].concat();
+    let threads = [Way::FreshOneByOneThreads, Way::FreshWiredHugeThreads];
+    let ways = [&[Way::FreshOneByOne, Way::FreshWiredHuge], &threads, &locked[..], &left].concat();
     let measured = wiring::measure(&ways, memory.frames() * 4096, repetitions, &|| {});
     let (found, failed) = measured.map_err(|why| missing.push(why.to_string())).ok()?;
     missing.extend(failed);
@@ -173,6 +178,7 @@ fn wire((memory, repetitions): (Size, usize), missing: &mut Vec<String>) -> Opti
         largest: of(Way::FreshWiredHuge)?,
         locked: locked.into_iter().filter_map(of).collect(),
         left: left.into_iter().filter_map(of).collect(),
+        threads: threads.into_iter().filter_map(of).collect(),
     })
 }
 

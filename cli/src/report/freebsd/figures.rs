@@ -249,8 +249,8 @@ fn wired(found: &Wiring) -> Section {
         title: "FreeBSD, table II: memory that is wired".into(),
         about: format!(
             "{} of memory: milliseconds until all of it is there, {} repetitions in turn. The baseline is a fault for each \
-             page, as in the paper; the other is Pool::wire, which asks in the largest pieces. mlock of Linux stands beside \
-             them. Fresh memory the system fills with zeros. The paper's 10 GB in 92 ms are twice what its memory takes, so \
+             page, as in the paper; the other is Pool::wire, which asks in the largest pieces. The same stands beside them by \
+             n threads, one for each CPU, which take no less CPU time, and mlock of Linux. Fresh memory the system fills with zeros. The paper's 10 GB in 92 ms are twice what its memory takes, so \
              that no zeros can be in them: the memory of others, which a pool of several processes has from those that \
              freed it, is its like. The last column is what /proc/self/smaps says then: where it is not 100 %, the system \
              gave no huge pages, and the row is about calls, not about pages.",
@@ -270,13 +270,25 @@ fn wired(found: &Wiring) -> Section {
                 "max",
                 "mapped by huge pages",
             ],
-            rows: all.into_iter().chain(&found.locked).chain(&found.left).map(row).collect(),
+            rows: all
+                .into_iter()
+                .chain(&found.threads)
+                .chain(&found.locked)
+                .chain(&found.left)
+                .map(row)
+                .collect(),
         },
         paper: vec![
             beside(
                 "mean of the baseline beside the largest pieces, fresh memory",
                 "9.26 × (875.02 and 92.49 ms for 10 GB)",
                 Some(faster(&found.one_by_one, &found.largest)),
+                "table II",
+            ),
+            beside(
+                "the same of several threads, both by as many",
+                "not said",
+                ratio(&found.threads),
                 "table II",
             ),
             beside(
