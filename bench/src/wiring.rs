@@ -117,6 +117,17 @@ impl Way {
         }
     }
 
+    /// The ways that have a text in their names, and those that they are compared with.
+    pub fn named(text: &str) -> Vec<Way> {
+        let named = |way: Way| way.name().contains(text);
+        let is_beside = |way| {
+            Way::ALL.iter().any(|&other| {
+                named(other) && (other.beside() == way || other.beside_threads() == Some(way))
+            })
+        };
+        Way::ALL.into_iter().filter(|&way| named(way) || is_beside(way)).collect()
+    }
+
     /// What has as many threads, of a way of several beside one.
     pub fn beside_threads(self) -> Option<Way> {
         (self == Way::FreshWiredHugeThreads).then_some(Way::FreshOneByOneThreads)
@@ -505,6 +516,14 @@ mod tests {
         let (found, missing) = measure(&ways[2..], 1 << 50, 3, &|| {}).unwrap();
         assert!(found.is_empty(), "{found:?}");
         assert!(missing[0].starts_with("its own memory again, wired: wiring: "), "{missing:?}");
+    }
+
+    #[test]
+    fn ways_are_chosen_with_those_beside_them() {
+        let threads = [Way::FreshOneByOne, Way::FreshOneByOneThreads, Way::FreshWiredHugeThreads];
+        assert_eq!(Way::named("huge pages, n threads"), threads);
+        assert_eq!(Way::named("again, wired"), [Way::AgainOneByOne, Way::AgainWired]);
+        assert_eq!((Way::named("").as_slice(), Way::named("nobody").len()), (&Way::ALL[..], 0));
     }
 
     #[test]

@@ -19,6 +19,9 @@ pub struct WiringArgs {
     /// How often everything is measured, what is of fresh memory each time after a time that does not count
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repetitions: u32,
+    /// Only ways whose name contains this, and those that they are compared with: `fresh`, `n threads`
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    pub only: String,
 }
 
 /// Measures wiring in large pieces beside one fault for each page (FreeBSD anti-fragmentation, table II).
@@ -26,13 +29,17 @@ pub struct WiringArgs {
 /// # Errors
 /// When nothing could be measured.
 pub fn wiring(args: &WiringArgs) -> Result<ExitCode, Failure> {
+    let ways = Way::named(&args.only);
+    if ways.is_empty() {
+        return Err(Failure::Usage(format!("no way has {:?} in its name", args.only)));
+    }
     let (bytes, repetitions) =
         (((args.memory.frames() * 4096) >> 21) << 21, args.repetitions as usize);
     must_be_available(bytes)?;
     let mut screen = Screen::default();
     screen.print(&Machine::here().describe())?;
     let bar = progress("wiring", repetitions);
-    let (ways, missing) = measure(&Way::ALL, bytes, repetitions, &|| bar.inc(1))?;
+    let (ways, missing) = measure(&ways, bytes, repetitions, &|| bar.inc(1))?;
     bar.finish_and_clear();
     missing.iter().for_each(|why| note(why));
     screen.print(&format!(
@@ -94,6 +101,13 @@ mod tests {
 
     fn wired(way: Way, cpu_ns: f64, wall_ms: f64) -> Wired {
         Wired { way, cpu_ns: vec![cpu_ns], wall_ms: vec![wall_ms], huge: vec![1.0] }
+    }
+
+    #[test]
+    fn a_name_of_no_way_is_refused() {
+        let args = WiringArgs { memory: Size::mib(4), repetitions: 1, only: "nobody".into() };
+        let refused = wiring(&args).unwrap_err();
+        assert!(matches!(&refused, Failure::Usage(why) if why.contains("no way")), "{refused:?}");
     }
 
     #[test]
