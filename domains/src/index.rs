@@ -1,19 +1,21 @@
 //! Where a frame lies: its zone, and its number there.
 //!
 //! ```text
-//!   chunks     │   64 chunks   │   64 chunks   │   64 chunks   │
-//!   entries    │ a run         │ a run         │ none          │ … │ more runs │
-//!                        └─ next ────────────────────────────────►
+//!   groups     64 chunks  │  64 chunks  │  64 chunks  │  …
+//!   words      │ of 32 groups: which have memory (1 0 1 …), and how many before have │ …
+//!   entries    │ a run of the 1st that has │ of the 2nd │ … │ more runs │
+//!                        └─ next ────────────────────────────►
 //!
 //!   a run      first unit, how many │ its number in the zone │ zone │ next
 //! ```
 //!
 //! 1. Runs of units do not overlap, and none reaches over the end of its 64 chunks.
 //! 2. Runs of the same 64 chunks are linked.
+//! 3. A group that has memory has as many entries before its first one as groups before it have memory.
 //!
-//! *Progress*: wait-free, by one step for each run among 64 chunks, of which most machines have one. *Size*: 16 bytes for
-//! each 64 chunks (256 MiB with [`Base4K`](woodlot_frame::Base4K)) from the first to the last one, and 16 more for each
-//! of them that has memory and for each further run.
+//! *Progress*: wait-free, by one step for each run among 64 chunks, of which most machines have one. *Size*: 8 bytes for
+//! each 32 groups (8 GiB with [`Base4K`](woodlot_frame::Base4K)) from the first to the last one, and 16 for each run in
+//! each group. An entry for each group, there or not, cost a spread machine four times as much.
 
 use core::ops::Range;
 
@@ -21,8 +23,29 @@ use woodlot_frame::{FrameId, Geometry};
 
 use crate::chunk::{self, UNIT};
 
-/// log2 of the chunks of an entry.
+/// log2 of the chunks of a group.
 const GROUP: u32 = 6;
+
+/// 32 groups.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(8))]
+pub(crate) struct Word {
+    /// A bit for each that has memory.
+    present: u32,
+    /// How many have, of those of the words before.
+    before: u32,
+}
+
+impl Word {
+    /// No memory.
+    pub(crate) const NONE: Word = Word { present: 0, before: 0 };
+
+    /// The word of a group, and the group's bit there.
+    #[inline(always)]
+    const fn of(group: usize) -> (usize, u32) {
+        (group / u32::BITS as usize, 1 << (group % u32::BITS as usize))
+    }
+}
 
 /// A run of units of one zone.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +53,7 @@ const GROUP: u32 = 6;
 pub struct Entry {
     /// The first unit, counted from that of the index.
     first: u32,
-    /// How many. None: so is the entry that stands for chunks that do not exist.
+    /// How many; none in an entry that is not written yet.
     count: u16,
     zone: u16,
     /// The number of the first one in the zone, counted from the same unit.
@@ -64,14 +87,13 @@ pub(crate) struct Located {
 
 /// Where every frame lies.
 pub(crate) struct Index<'a> {
-    /// The first unit of the first entry.
+    /// The first unit of the first group.
     first: usize,
-    /// Entries of 64 chunks, before those that are linked to them.
-    groups: usize,
+    words: &'a [Word],
     entries: &'a [Entry],
 }
 
-/// log2 of the units of an entry.
+/// log2 of the units of a group.
 const fn group<G: Geometry>() -> u32 {
     const { assert!(GROUP + chunk::units::<G>() < u16::BITS, "their number is one of 16 bits") };
     GROUP + chunk::units::<G>()
@@ -88,11 +110,12 @@ fn parts<G: Geometry>(run: Range<usize>) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// How many entries runs of units need, each in order: those of one zone, then those of the next one.
-pub(crate) fn entries<G: Geometry>(runs: impl Iterator<Item = Range<usize>> + Clone) -> usize {
-    // Each part of a run may be one that is linked.
+/// How many words and entries runs of units need.
+pub(crate) fn sizes<G: Geometry>(
+    runs: impl Iterator<Item = Range<usize>> + Clone,
+) -> (usize, usize) {
     let parts = runs.clone().map(|run| groups::<G>(core::iter::once(run)).len());
-    groups::<G>(runs).len() + parts.sum::<usize>()
+    (groups::<G>(runs).len().div_ceil(u32::BITS as usize), parts.sum())
 }
 
 /// The chunk from which the others are counted.
@@ -108,20 +131,30 @@ fn groups<G: Geometry>(runs: impl Iterator<Item = Range<usize>> + Clone) -> Rang
 }
 
 impl<'a> Index<'a> {
-    /// The index of the runs of each zone. `None`: the entries do not suffice, or numbers are too large for one.
+    /// The index of the runs of each zone. `None`: the words or entries do not suffice, or numbers are too large for one.
     pub(crate) fn new<G: Geometry>(
+        words: &'a mut [Word],
         entries: &'a mut [Entry],
         runs: impl Iterator<Item = Run> + Clone,
     ) -> Option<Index<'a>> {
-        let groups = groups::<G>(runs.clone().map(|run| run.units));
-        let first = groups.start << group::<G>();
+        let first = groups::<G>(runs.clone().map(|run| run.units)).start << group::<G>();
+        let group_of = |part: &Range<usize>| (part.start - first) >> group::<G>();
+        words.fill(Word::NONE);
+        for part in runs.clone().flat_map(|run| parts::<G>(run.units)) {
+            let (word, bit) = Word::of(group_of(&part));
+            words.get_mut(word)?.present |= bit;
+        }
+        let mut linked = 0;
+        for word in words.iter_mut() {
+            word.before = linked;
+            linked += word.present.count_ones();
+        }
         entries.fill(Entry::NONE);
-        let mut linked = groups.len();
+        let mut index = Index { first, words, entries: &[] };
         for run in runs {
             let mut there = run.there.checked_sub(first)?;
             for part in parts::<G>(run.units) {
                 let count = part.len();
-                let group = (part.start - first) >> group::<G>();
                 let mut entry = Entry {
                     first: u32::try_from(part.start - first).ok()?,
                     count: u16::try_from(count).ok()?,
@@ -130,28 +163,34 @@ impl<'a> Index<'a> {
                     next: 0,
                 };
                 there += count;
-                let head = entries.get_mut(group)?;
+                let head = entries.get_mut(index.head(group_of(&part))?)?;
                 if head.count == 0 {
                     *head = entry;
                 } else {
-                    entry.next = core::mem::replace(&mut head.next, u32::try_from(linked).ok()?);
-                    *entries.get_mut(linked)? = entry;
+                    entry.next = core::mem::replace(&mut head.next, linked);
+                    *entries.get_mut(linked as usize)? = entry;
                     linked += 1;
                 }
             }
         }
-        Some(Index { first, groups: groups.len(), entries })
+        index.entries = entries;
+        Some(index)
+    }
+
+    /// Where the first entry of a group is; if it has no memory, an entry of others, or none.
+    #[inline(always)]
+    fn head(&self, group: usize) -> Option<usize> {
+        let (word, bit) = Word::of(group);
+        let Word { present, before } = *self.words.get(word)?;
+        let earlier = present & (bit - 1);
+        Some((before + earlier.count_ones()) as usize)
     }
 
     /// Where a frame lies, if its unit is there.
     #[inline(always)]
     pub(crate) fn locate<G: Geometry>(&self, frame: FrameId) -> Option<Located> {
         let unit = (frame.0 >> UNIT).wrapping_sub(self.first);
-        let group = unit >> group::<G>();
-        if group >= self.groups {
-            return None;
-        }
-        let mut entry = self.entries.get(group)?;
+        let mut entry = self.entries.get(self.head(unit >> group::<G>())?)?;
         loop {
             let within = unit.wrapping_sub(entry.first as usize);
             if within < entry.count as usize {
@@ -190,9 +229,9 @@ mod tests {
                 .for_each(|(n, unit)| expected[unit] = Some((zone, there + n)));
             all.push(Run { zone, units, there });
         }
-        let needed = entries::<Base4K>(all.iter().map(|run| run.units.clone()));
-        let mut memory = vec![Entry::NONE; needed];
-        let index = Index::new::<Base4K>(&mut memory, all.iter().cloned());
+        let (words, entries) = sizes::<Base4K>(all.iter().map(|run| run.units.clone()));
+        let (mut words, mut entries) = (vec![Word::NONE; words], vec![Entry::NONE; entries]);
+        let index = Index::new::<Base4K>(&mut words, &mut entries, all.iter().cloned());
         let index = index.expect("there are enough entries");
         for (unit, &expected) in expected.iter().enumerate() {
             let of = |unit: usize| FrameId(unit << UNIT | 7);
@@ -218,19 +257,32 @@ mod tests {
     }
 
     #[test]
-    fn too_few_entries_are_refused() {
-        let run = |unit| Run { zone: 0, units: unit..unit + 1, there: unit };
-        let mut one = [Entry::NONE];
-        assert!(Index::new::<Base4K>(&mut one, [run(0), run(2)].into_iter()).is_none());
+    fn groups_between_have_no_entry() {
+        // The last units of a word, of the one behind, which is full, and of one behind a word without memory.
+        let group = 1 << group::<Base4K>();
+        let all = (31..64).map(|n| (0, n * group + 5..n * group + 9));
+        let runs: Vec<_> = all.chain([(1, 127 * group..128 * group), (2, 3..4)]).collect();
+        check(&runs, 130 * group);
     }
 
     #[test]
-    fn a_hole_costs_sixteen_bytes_for_64_chunks() {
+    fn too_few_words_or_entries_are_refused() {
+        let run = |unit| Run { zone: 0, units: unit..unit + 1, there: unit };
+        let far = 32 << group::<Base4K>();
+        let refused = |words, entries, runs: [Run; 2]| {
+            let (mut words, mut entries) = (vec![Word::NONE; words], vec![Entry::NONE; entries]);
+            Index::new::<Base4K>(&mut words, &mut entries, runs.into_iter()).is_none()
+        };
+        assert!(refused(1, 1, [run(0), run(2)]));
+        assert!(refused(1, 2, [run(0), run(far)]));
+        assert!(!refused(1, 2, [run(0), run(2)]) && !refused(2, 2, [run(0), run(far)]));
+    }
+
+    #[test]
+    fn a_hole_costs_eight_bytes_for_32_groups() {
         let far = 1 << 22;
-        let runs = [0..1, far..far + 1];
-        assert_eq!(
-            size_of::<Entry>() * entries::<Base4K>(runs.into_iter()),
-            16 * ((1 << 12) + 1 + 2)
-        );
+        let (words, entries) = sizes::<Base4K>([0..1, far..far + 1].into_iter());
+        let bytes = (size_of::<Word>() * words, size_of::<Entry>() * entries);
+        assert_eq!(bytes, (8 * ((1 << 7) + 1), 16 * 2));
     }
 }

@@ -19,7 +19,7 @@ use woodlot_frame::{
 use crate::added::{Place, Ranges, Room};
 use crate::chunk::{self, Piece, UNIT};
 use crate::domains::Domains;
-use crate::index::{self, Entry, Index, Run};
+use crate::index::{self, Entry, Index, Run, Word};
 use crate::map::{DomainId, MAX_DOMAINS, Map, Present};
 use crate::policy::DomainSet;
 use crate::tally::Tally;
@@ -99,6 +99,7 @@ const fn bytes<T>(count: usize) -> usize {
 struct Shared {
     zones: usize,
     ranges: usize,
+    words: usize,
     entries: usize,
     sections: usize,
     domains: usize,
@@ -112,7 +113,8 @@ impl Shared {
         let tallies = bytes::<Tally>(self.homes.saturating_mul(self.domains));
         let slots = tallies.saturating_add(bytes::<Home>(self.homes));
         let sections = bytes::<AtomicU16>(self.sections);
-        let lists = bytes::<Entry>(self.entries).saturating_add(sections);
+        let index = bytes::<Word>(self.words).saturating_add(bytes::<Entry>(self.entries));
+        let lists = index.saturating_add(sections);
         let turns = bytes::<u8>(self.domains * self.domains) + bytes::<u16>(self.domains);
         zones.saturating_add(slots).saturating_add(lists).saturating_add(turns)
     }
@@ -232,10 +234,12 @@ impl<'s> Setup<'s> {
     }
 
     fn shared<G: Geometry>(&self) -> Shared {
+        let (words, entries) = index::sizes::<G>(self.units::<G>());
         Shared {
             zones: self.map.domains().count(),
             ranges: self.room.ranges,
-            entries: index::entries::<G>(self.units::<G>()),
+            words,
+            entries,
             sections: self.sections::<G>().1,
             domains: self.known().iter().last().map_or(1, |domain| domain.index() + 1),
             homes: self.slots,
@@ -333,7 +337,8 @@ impl<'s> Setup<'s> {
         };
         let too_large = SetupError::Zone(DomainId(0), InitError::ZoneTooLarge);
         let runs = self.runs::<A::Geometry>();
-        let index = Index::new::<A::Geometry>(tables.entries, runs).ok_or(too_large)?;
+        let index =
+            Index::new::<A::Geometry>(tables.words, tables.entries, runs).ok_or(too_large)?;
         let heads = tables.heads;
         let numbered = self.map.domains().enumerate();
         numbered.for_each(|(zone, of)| {
@@ -453,6 +458,7 @@ struct Tables<'a, A> {
     places: &'a [Place<'a, A>],
     tallies: &'a [Tally],
     homes: &'a [Home],
+    words: &'a mut [Word],
     entries: &'a mut [Entry],
     sections: &'a [AtomicU16],
     rows: &'a mut [u8],
@@ -463,7 +469,7 @@ impl<A> Tables<'_, A> {
     /// # Safety
     /// As for [`Rest::take`], for all of them.
     unsafe fn new(setup: &Setup<'_>, shared: Shared, rest: &mut Rest) -> Self {
-        let Shared { zones, ranges, entries, sections, domains, homes } = shared;
+        let Shared { zones, ranges, words, entries, sections, domains, homes } = shared;
         // SAFETY: as the caller says.
         unsafe {
             Tables {
@@ -471,6 +477,7 @@ impl<A> Tables<'_, A> {
                 places: rest.take(ranges, |_| Place::new()),
                 tallies: rest.take(homes * domains, |_| Tally::default()),
                 homes: rest.take(homes, |slot| Home::new(setup.home(slot))),
+                words: rest.take(words, |_| Word::NONE),
                 entries: rest.take(entries, |_| Entry::NONE),
                 sections: rest.take(sections, |_| AtomicU16::new(0)),
                 rows: rest.take(domains * domains, |_| 0),
