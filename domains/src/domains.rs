@@ -13,8 +13,8 @@ use core::ops::Range;
 use woodlot_frame::atomics::{AtomicU64, Ordering};
 use woodlot_frame::{
     AllocError, BadSlot, Batch, Claim, Class, FrameAllocator, FrameId, FreeBatchError, FreeError,
-    Geometry, HugeId, IsolateError, OfflineError, Order, Place, Request, Slot, Stats, Unsupported,
-    ZoneConfig, alloc_each, free_each,
+    Geometry, HugeId, IsolateError, OfflineError, Order, Place, RangeRequest, Request, Slot, Stats,
+    Unsupported, ZoneConfig, alloc_each, free_each,
 };
 
 use crate::DomainId;
@@ -39,7 +39,7 @@ fn no_block(frame: FrameId, order: Order) -> FreeError {
 }
 
 /// What two zones have.
-fn sum(mut sum: Stats, stats: Stats) -> Stats {
+pub(crate) fn sum(mut sum: Stats, stats: Stats) -> Stats {
     sum.free_frames += stats.free_frames;
     sum.free_huge += stats.free_huge;
     sum.offline_huge += stats.offline_huge;
@@ -59,10 +59,10 @@ fn sum(mut sum: Stats, stats: Stats) -> Stats {
 /// frames, nobody frees them but by mistake, and such a free is not told from a right one.
 ///
 /// A block inside of a range comes from the zones in turn, as one that may lie anywhere, and holes cost it nothing. A zone that
-/// has no place there is not asked, and not counted as one that was to give. Runs of frames
-/// ([`alloc_range`](FrameAllocator::alloc_range)) are searched for from the lowest frame on, through holes, too, whatever the
-/// domain of the slot, and are not counted: the time is linear in the huge frames from the first to the last one of the place, there or
-/// not. To have many pages by a policy is [`alloc_runs`](Self::alloc_runs).
+/// has no place there is not asked, and not counted as one that was to give. So does a run of frames
+/// ([`alloc_range`](FrameAllocator::alloc_range)), from the lowest frame of each domain on, and at last across domains; a domain that
+/// has no frame of the place is not asked. To have one by a policy is [`alloc_range_by`](Self::alloc_range_by), many pages
+/// [`alloc_runs`](Self::alloc_runs).
 ///
 /// A call for huge frames of several zones looks at all of them before it changes one. So it changes all or none, with one
 /// exception: while another call changes the same huge frames, or a free into one that is to be claimed is under way, a
@@ -573,6 +573,10 @@ impl<A: FrameAllocator> FrameAllocator for Domains<'_, A> {
         zone.allocator.can_free(there, order, slot).map_err(|error| zone.free_error(error))
     }
 
+    fn alloc_range(&self, request: RangeRequest) -> Result<Range<FrameId>, AllocError> {
+        self.range_allowed(request, Policy::FirstTouch)
+    }
+
     fn drain(&self, slot: Slot) -> Result<(), BadSlot> {
         self.zones.iter().try_for_each(|zone| zone.allocator.drain(slot))
     }
@@ -626,7 +630,7 @@ impl<A: FrameAllocator> FrameAllocator for Domains<'_, A> {
     }
 
     fn frames_in_use(&self, huge: HugeId) -> usize {
-        self.at_huge(huge).map_or(0, |(zone, there)| zone.allocator.frames_in_use(there))
+        self.used_in(huge, DomainSet::ALL)
     }
 
     fn used_map(&self, frame: FrameId) -> u64 {
@@ -662,6 +666,10 @@ impl<A: FrameAllocator> FrameAllocator for Domains<'_, A> {
     }
 
     fn free_in_huge(&self, huge: HugeId) -> usize {
-        self.at_huge(huge).map_or(0, |(zone, there)| zone.allocator.free_in_huge(there))
+        self.free_in(huge, DomainSet::ALL)
+    }
+
+    fn free_huge_frames(&self) -> impl DoubleEndedIterator<Item = HugeId> + '_ {
+        self.free_huge_in(DomainSet::ALL)
     }
 }

@@ -17,7 +17,7 @@ use core::ops::Range;
 
 use woodlot_frame::{
     AllocError, FrameAllocator, FrameId, FreeError, Geometry, Order, RangeRequest, Request, Slot,
-    blocks_in, can_free_run,
+    alloc_run, blocks_in, can_free_run,
 };
 
 use crate::DomainId;
@@ -53,7 +53,7 @@ impl<A: FrameAllocator> Domains<'_, A> {
     }
 
     /// The same where all of a block lies in these domains, and in this range.
-    fn giants_in(
+    pub(crate) fn giants_in(
         &self,
         order: Order,
         set: DomainSet,
@@ -120,24 +120,16 @@ impl<A: FrameAllocator> Domains<'_, A> {
         let reaches = |domain: &_| self.zones_of(*domain).any(|zone| zone.reaches(&window));
         for set in sets.chain([allowed]) {
             for block in self.giants_in(order, set, window.clone()) {
-                if self.alloc_range(run.at(block)).is_ok() {
+                if let Ok(run) = alloc_run(self, run.at(block)) {
                     if let Some(domain) = turn().find(reaches) {
                         let wanted = Wanted { domain, in_turn: in_turn == Some(domain) };
-                        self.count_giant(block, request, wanted);
+                        self.count_run(run, slot, wanted);
                     }
                     return Ok(block);
                 }
             }
         }
         Err(self.none(request))
-    }
-
-    /// Counts what each domain gave to a giant frame.
-    fn count_giant(&self, block: FrameId, request: Request, wanted: Wanted) {
-        for (part, order) in self.parts(block, request.order) {
-            let given = self.domain_of(part).into_iter();
-            given.for_each(|given| self.turns.count(request.slot, wanted, given, order.frames()));
-        }
     }
 
     /// A giant frame at a frame, of these domains.
@@ -159,7 +151,7 @@ impl<A: FrameAllocator> Domains<'_, A> {
             return Err(self.none(request));
         }
         let run = RangeRequest::new(order.frames(), class, slot).aligned(order);
-        match self.alloc_range(RangeRequest { place, ..run }) {
+        match alloc_run(self, RangeRequest { place, ..run }) {
             Ok(run) => Ok(run.start),
             // Of a block that is in use, the block itself.
             Err(AllocError::InUse(_)) => Err(AllocError::InUse(block)),

@@ -1,7 +1,7 @@
 //! Huge frames of several zones in one call: of all, or of none.
 //!
 //! ```text
-//!   look      every huge frame lies in a zone, and nothing is seen to stand against any
+//!   look      every huge frame lies in a zone, all of it, and nothing is seen to stand against any
 //!   do        run by run, in each zone        one refuses ──► undo the runs before it
 //! ```
 //!
@@ -17,6 +17,7 @@ use woodlot_frame::{
 use crate::DomainId;
 use crate::chunk::UNIT;
 use crate::domains::Domains;
+use crate::policy::DomainSet;
 use crate::zone::Zone;
 
 impl<'a, A: FrameAllocator> Domains<'a, A> {
@@ -50,15 +51,71 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
 
     /// Is all of a huge frame in one zone of a domain?
     fn is_whole_of(&self, huge: HugeId, domain: DomainId) -> bool {
-        let Some((zone, there)) = self.at_huge(huge) else { return false };
-        let first = huge.first::<A::Geometry>().0;
-        let last = first + (A::Geometry::HUGE_FRAMES - 1);
-        let is_here =
-            |unit| self.at(FrameId(unit)).is_some_and(|(other, _)| core::ptr::eq(zone, other));
-        zone.domain == domain
-            && zone.allocator.zone().huge_range::<A::Geometry>().contains(&there)
-            && (zone.longest.has(FrameId(first)) && zone.longest.has(FrameId(last))
-                || (first..=last).step_by(1 << UNIT).all(is_here))
+        self.whole_at(huge).is_some_and(|(zone, there)| {
+            let own = zone.allocator.zone().huge_range::<A::Geometry>();
+            zone.domain == domain && own.contains(&there)
+        })
+    }
+
+    /// The zone that has all of a huge frame, and its number there.
+    fn whole_at(&self, huge: HugeId) -> Option<(&Zone<'a, A>, HugeId)> {
+        let (zone, there) = self.at_huge(huge)?;
+        let first = huge.first::<A::Geometry>();
+        let last = FrameId(first.0 + (A::Geometry::HUGE_FRAMES - 1));
+        let is_here = |unit| self.at(unit).is_some_and(|(other, _)| core::ptr::eq(zone, other));
+        let is_whole =
+            zone.longest.has(first) && zone.longest.has(last) || Self::units(first).all(is_here);
+        is_whole.then_some((zone, there))
+    }
+
+    /// The first frames of the units of the huge frame that begins here.
+    fn units(first: FrameId) -> impl Iterator<Item = FrameId> {
+        (first.0..=first.0 + (A::Geometry::HUGE_FRAMES - 1)).step_by(1 << UNIT).map(FrameId)
+    }
+
+    /// The huge frames that are free in these domains as blocks: each of one zone, which counts what it lacks as allocated.
+    pub(crate) fn free_huge_in(
+        &self,
+        set: DomainSet,
+    ) -> impl DoubleEndedIterator<Item = HugeId> + '_ {
+        let all = self.config.huge_range::<A::Geometry>();
+        let is_free = move |huge: &HugeId| {
+            self.at_huge(*huge).is_some_and(|(zone, there)| {
+                let free = zone.allocator.free_in_huge(there);
+                set.has(zone.domain) && free == A::Geometry::HUGE_FRAMES
+            })
+        };
+        (all.start.0..all.end.0).map(HugeId).filter(is_free)
+    }
+
+    /// How many frames of a huge frame are free in these domains.
+    pub(crate) fn free_in(&self, huge: HugeId, set: DomainSet) -> usize {
+        self.count_in(huge, set, A::free_in_huge, A::free_map)
+    }
+
+    /// How many are in use.
+    pub(crate) fn used_in(&self, huge: HugeId, set: DomainSet) -> usize {
+        self.count_in(huge, set, A::frames_in_use, A::used_map)
+    }
+
+    /// Counts frames of a huge frame in these domains: as the zone does that has all of it, or, where several share it, by the
+    /// maps of their units.
+    fn count_in(
+        &self,
+        huge: HugeId,
+        set: DomainSet,
+        all: impl Fn(&A, HugeId) -> usize,
+        map: impl Fn(&A, FrameId) -> u64,
+    ) -> usize {
+        if huge.0 > usize::MAX >> A::Geometry::HUGE_ORDER {
+            return 0;
+        }
+        if let Some((zone, there)) = self.whole_at(huge) {
+            return if set.has(zone.domain) { all(&zone.allocator, there) } else { 0 };
+        }
+        let units = Self::units(huge.first::<A::Geometry>()).filter_map(|unit| self.at(unit));
+        let own = units.filter(|(zone, _)| set.has(zone.domain));
+        own.map(|(zone, there)| map(&zone.allocator, there).count_ones() as usize).sum()
     }
 
     /// Calls for the huge frames of a range, if each lies wholly in a zone and `may` says nothing against any of them.
@@ -92,10 +149,10 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
         })
     }
 
-    /// The numbers of huge frames each of which lies in a zone.
+    /// The numbers of huge frames each of which lies in a zone with all of its frames.
     fn all_huge<E: Outer>(&self, first: HugeId, count: usize) -> Result<Range<usize>, E> {
         let end = first.0.checked_add(count).filter(|_| count > 0).ok_or(E::OUT_OF_RANGE)?;
-        match (first.0..end).all(|huge| self.at_huge(HugeId(huge)).is_some()) {
+        match (first.0..end).all(|huge| self.whole_at(HugeId(huge)).is_some()) {
             true => Ok(first.0..end),
             false => Err(E::OUT_OF_RANGE),
         }

@@ -5,7 +5,7 @@
 //!   Setup     the map, the slots and where they are, the distances            setup
 //!   Domains   a zone for each domain, without its holes; one FrameAllocator    domains, zone, index, turns
 //!             giant frames of 1 GiB: runs of whole huge frames              giant
-//!   Policy    from which domain memory comes; runs of many pages               policy, batch
+//!   Policy    from which domain memory comes; runs of frames, of many pages    policy, range, batch
 //!   OneDomain one of them as an allocator: a daemon of compaction for each      one, huge
 //!   Room      memory that is added and removed while all of it is in use       hotplug, added
 //!   NumaStats what each domain was asked for, and gave                         tally
@@ -27,6 +27,7 @@ mod index;
 mod map;
 mod one;
 mod policy;
+mod range;
 mod setup;
 mod tally;
 mod turns;

@@ -1,7 +1,7 @@
 //! One domain of several as an allocator of its own: for what is to stay in the domain, as a daemon of compaction for each.
 //!
 //! ```text
-//!   alloc            bound to the domain, the request's place and slot as they are
+//!   alloc, range     bound to the domain, the request's place and slot as they are
 //!   free, isolate …  as the machine's, where all that is named is the domain's
 //!   counts, maps     what other domains have is neither free nor in use
 //! ```
@@ -9,17 +9,18 @@
 //! *Progress*: as the machine's.
 
 use core::marker::PhantomData;
-use core::ops::Deref;
+use core::ops::{Deref, Range};
 
 use woodlot_frame::{
     AllocError, BadSlot, Claim, FrameAllocator, FrameId, FreeError, HugeId, IsolateError,
-    OfflineError, Order, Request, Slot, Stats, Unsupported, ZoneConfig,
+    OfflineError, Order, RangeRequest, Request, Slot, Stats, Unsupported, ZoneConfig,
 };
 
 use crate::DomainId;
-use crate::domains::Domains;
+use crate::domains::{Domains, sum};
 use crate::huge::Outer;
 use crate::policy::{DomainSet, Policy};
+use crate::zone::Zone;
 
 /// A domain of a machine, which is `&Domains`, an `Arc` of them, or whatever else leads there. Frames have the machine's numbers.
 ///
@@ -28,33 +29,39 @@ use crate::policy::{DomainSet, Policy};
 #[derive(Clone, Copy, Debug)]
 pub struct OneDomain<'a, A, M> {
     machine: M,
-    domain: DomainId,
+    /// The domain: several, where a run is looked for across them.
+    set: DomainSet,
     of: PhantomData<fn(&'a A)>,
 }
 
 impl<'a, A: FrameAllocator, M: Deref<Target = Domains<'a, A>>> OneDomain<'a, A, M> {
     /// This domain of a machine. If the machine does not know it, each allocation says so.
     pub const fn new(machine: M, domain: DomainId) -> OneDomain<'a, A, M> {
-        OneDomain { machine, domain, of: PhantomData }
+        OneDomain::of(machine, DomainSet::one(domain))
     }
 
-    fn set(&self) -> DomainSet {
-        DomainSet::of(&[self.domain])
+    /// The same of several domains.
+    pub(crate) const fn of(machine: M, set: DomainSet) -> OneDomain<'a, A, M> {
+        OneDomain { machine, set, of: PhantomData }
     }
 
     fn has(&self, frame: FrameId) -> bool {
-        self.machine.domain_of(frame) == Some(self.domain)
+        self.machine.domain_of(frame).is_some_and(|domain| self.set.has(domain))
     }
 
     fn has_huge(&self, huge: HugeId) -> bool {
-        self.machine.at_huge(huge).is_some_and(|(zone, _)| zone.domain == self.domain)
+        self.machine.at_huge(huge).is_some_and(|(zone, _)| self.set.has(zone.domain))
+    }
+
+    fn zones(&self) -> impl Iterator<Item = &Zone<'a, A>> {
+        self.set.iter().flat_map(|domain| self.machine.zones_of(domain))
     }
 
     /// Is all of a block the domain's? One of an order that there is not is refused elsewhere.
     fn check(&self, block: FrameId, order: Order) -> Result<(), FreeError> {
         let is_own = match Domains::<'a, A>::is_above(order) {
             true if order > Domains::<'a, A>::MAX_ORDER => true,
-            true => self.machine.is_giant_of(block, order, self.set()),
+            true => self.machine.is_giant_of(block, order, self.set),
             false => self.has(block),
         };
         if is_own { Ok(()) } else { Err(FreeError::OutOfRange(block)) }
@@ -85,9 +92,15 @@ where
     }
 
     fn alloc(&self, request: Request) -> Result<FrameId, AllocError> {
-        let bound = Policy::Bind(self.set());
+        let bound = Policy::Bind(self.set);
         self.machine.check(bound)?;
         self.machine.alloc_allowed(request, bound)
+    }
+
+    fn alloc_range(&self, request: RangeRequest) -> Result<Range<FrameId>, AllocError> {
+        let bound = Policy::Bind(self.set);
+        self.machine.check(bound)?;
+        self.machine.range_allowed(request, bound)
     }
 
     fn free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
@@ -143,7 +156,7 @@ where
     }
 
     fn frames_in_use(&self, huge: HugeId) -> usize {
-        if self.has_huge(huge) { self.machine.frames_in_use(huge) } else { 0 }
+        self.machine.used_in(huge, self.set)
     }
 
     fn used_map(&self, frame: FrameId) -> u64 {
@@ -152,17 +165,18 @@ where
 
     fn is_available(&self, order: Order) -> bool {
         if Domains::<'a, A>::is_above(order) {
-            return self.machine.free_giants_of(self.domain, order).next().is_some();
+            let all = self.machine.zone().range();
+            return self.machine.giants_in(order, self.set, all).next().is_some();
         }
-        self.machine.zones_of(self.domain).any(|zone| zone.allocator.is_available(order))
+        self.zones().any(|zone| zone.allocator.is_available(order))
     }
 
     fn free_frames(&self) -> usize {
-        self.machine.zones_of(self.domain).map(|zone| zone.allocator.free_frames()).sum()
+        self.zones().map(|zone| zone.allocator.free_frames()).sum()
     }
 
     fn stats(&self) -> Stats {
-        self.machine.stats_of(self.domain).unwrap_or_default()
+        self.zones().map(|zone| zone.allocator.stats()).reduce(sum).unwrap_or_default()
     }
 
     fn is_free(&self, frame: FrameId, order: Order) -> bool {
@@ -174,6 +188,10 @@ where
     }
 
     fn free_in_huge(&self, huge: HugeId) -> usize {
-        if self.has_huge(huge) { self.machine.free_in_huge(huge) } else { 0 }
+        self.machine.free_in(huge, self.set)
+    }
+
+    fn free_huge_frames(&self) -> impl DoubleEndedIterator<Item = HugeId> + '_ {
+        self.machine.free_huge_in(self.set)
     }
 }

@@ -41,6 +41,14 @@ impl DomainSet {
         set
     }
 
+    /// This one.
+    pub(crate) const fn one(domain: DomainId) -> DomainSet {
+        match domain.index() < MAX_DOMAINS {
+            true => DomainSet::of_bits(1 << domain.0),
+            false => DomainSet { bits: 0, beyond: Some(domain) },
+        }
+    }
+
     /// Those of which the bit is 1.
     pub(crate) const fn of_bits(bits: u64) -> DomainSet {
         DomainSet { bits, beyond: None }

@@ -82,10 +82,22 @@ impl<A: FrameAllocator> Zone<'_, A> {
         (first.max(own.start).0..own.end.0).map(HugeId)
     }
 
+    /// Its frames of a range, as they are numbered here.
+    fn part(&self, range: &Range<FrameId>) -> Range<FrameId> {
+        let own = self.allocator.zone().range();
+        self.from(range.start).max(own.start)..self.from(range.end).min(own.end)
+    }
+
     /// Has it frames of a range?
     pub(crate) fn reaches(&self, range: &Range<FrameId>) -> bool {
-        let own = self.allocator.zone().range();
-        self.from(range.start).max(own.start) < self.from(range.end).min(own.end)
+        !self.part(range).is_empty()
+    }
+
+    /// From its first to its last frame of a range, as the caller counts them, if it has some.
+    pub(crate) fn part_outside(&self, range: &Range<FrameId>) -> Option<Range<FrameId>> {
+        let part = self.part(range);
+        let last = part.end.0.checked_sub(1).filter(|_| !part.is_empty())?;
+        Some(self.frame(part.start)..FrameId(self.frame(FrameId(last)).0 + 1))
     }
 
     /// A block anywhere, or inside of a range: with frames as the caller counts them.

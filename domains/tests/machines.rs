@@ -1,6 +1,7 @@
 //! Machines with holes and several domains.
 
 mod machine;
+mod runs;
 
 use std::collections::BTreeSet;
 use std::ops::Range;

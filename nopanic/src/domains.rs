@@ -41,6 +41,11 @@ symbols! { cold domains:
     // Which page is whose, with round robin and interleave, is a division.
     alloc_by(a: &Machine, request: Request, policy: Policy<'_>) -> Result<FrameId, AllocError> =
         a.alloc_by(request, policy);
+    alloc_range_by(
+        a: &Machine,
+        request: RangeRequest,
+        policy: Policy<'_>
+    ) -> Result<Range<FrameId>, AllocError> = a.alloc_range_by(request, policy);
     alloc_runs(
         a: &Machine,
         request: Request,
