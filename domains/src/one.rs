@@ -12,8 +12,9 @@ use core::marker::PhantomData;
 use core::ops::{Deref, Range};
 
 use woodlot_frame::{
-    AllocError, BadSlot, Claim, FrameAllocator, FrameId, FreeError, HugeId, IsolateError,
-    OfflineError, Order, RangeRequest, Request, Slot, Stats, Unsupported, ZoneConfig,
+    AllocError, BadSlot, Claim, Construct, FrameAllocator, FrameId, FreeError, HugeId, Init,
+    InitError, IsolateError, MetadataSize, OfflineError, Order, RangeRequest, RawMetadata, Request,
+    Slot, Stats, Unsupported, ZoneConfig,
 };
 
 use crate::DomainId;
@@ -193,5 +194,25 @@ where
 
     fn free_huge_frames(&self) -> impl DoubleEndedIterator<Item = HugeId> + '_ {
         self.machine.free_huge_in(self.set)
+    }
+}
+
+/// The one domain of a machine that has all frames of a zone.
+impl<'a, A: Construct, M> Construct for OneDomain<'a, A, M>
+where
+    M: Deref<Target = Domains<'a, A>> + From<Domains<'a, A>> + Sync,
+{
+    fn metadata_size(config: &ZoneConfig) -> Result<MetadataSize, InitError> {
+        Domains::<A>::metadata_size(config)
+    }
+
+    unsafe fn construct(
+        config: &ZoneConfig,
+        metadata: RawMetadata,
+        init: Init,
+    ) -> Result<Self, InitError> {
+        // SAFETY: as the caller says.
+        let machine = unsafe { Domains::construct(config, metadata, init) }?;
+        Ok(OneDomain::new(M::from(machine), DomainId(0)))
     }
 }

@@ -1,9 +1,12 @@
-//! The contract suite on a domain that has all frames, or with `--cfg woodlot_one_geometry` on that of one geometry.
+//! The contract suite on domains of which one has all frames, and on that domain alone; with `--cfg woodlot_one_geometry` on
+//! domains of one geometry.
 //!
 //! A giant frame of 1 GiB would be larger than most zones of the suite. So base frames are so large here that four huge frames
 //! are one: as many in each geometry, and otherwise these are those of `Base4K` and `Base64K`.
 
 use woodlot_domains::Domains;
+#[cfg(not(woodlot_one_geometry))]
+use woodlot_domains::OneDomain;
 use woodlot_frame::Geometry;
 use woodlot_llfree::LLFree;
 
@@ -35,4 +38,6 @@ woodlot_suite::contract_tests! {
 #[cfg(not(woodlot_one_geometry))]
 woodlot_suite::contract_tests! {
     huge32: Domains<'static, LLFree<'static, Huge32>>,
+    // Where the two differ, the geometry makes no difference.
+    one_huge32: OneDomain<'static, LLFree<'static, Huge32>, Box<Domains<'static, LLFree<'static, Huge32>>>>,
 }
