@@ -200,7 +200,8 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
             let found = self.zones.added.place_of(next);
             let found = found.and_then(|at| Some((at, self.zones.added.get(at)?)));
             let Some((at, zone)) = found else {
-                next = chunk::frame::<A::Geometry>(chunk::of::<A::Geometry>(next) + 1, 0);
+                // The last chunk may end with the number space.
+                next = FrameId((next.0 | (A::Geometry::MAX_FRAMES - 1)).saturating_add(1));
                 continue;
             };
             let Frames { start, count } = zone.longest;

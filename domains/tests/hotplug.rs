@@ -245,6 +245,26 @@ fn metadata_that_was_not_removed_is_not_added_again() {
 }
 
 #[test]
+fn the_last_huge_frame_of_the_number_space_goes_and_comes_back() {
+    let (start, end) = (usize::MAX & !(CHUNK - 1), usize::MAX & !(HUGE - 1));
+    let (done, finished) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let mut ranges = ranges(&[(start, usize::MAX, 0)]);
+        let map = Map::new(&mut ranges).expect("the map is right");
+        let machine = machine(&Setup::new(map, 1));
+        let last = Present::new(FrameId(start)..FrameId(end), DomainId(0));
+        let removed = machine.remove_range(last.range()).map(|removed| removed.zones());
+        let free = machine.free_frames();
+        // SAFETY: no frame is looked at.
+        let again = unsafe { machine.add_range(last, given(&machine, last)) };
+        let _ = done.send((removed, free, again, machine.free_frames()));
+    });
+    let all =
+        finished.recv_timeout(std::time::Duration::from_secs(20)).expect("it comes to an end");
+    assert_eq!(all, (Ok(0), HUGE - 1, Ok(()), CHUNK - 1));
+}
+
+#[test]
 fn bad_ranges_are_refused_and_change_nothing() {
     let machine = growing();
     let try_to = |range| add_at(&machine, range);

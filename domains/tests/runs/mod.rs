@@ -83,6 +83,14 @@ fn a_run_is_across_domains_where_none_has_one_by_itself() {
     let counted = NumaStats { miss: foreign, other_node: foreign, ..NumaStats::default() };
     assert_eq!(machine.numa_stats(DomainId(1)), counted);
     assert_eq!(machine.free_range(across, Slot(0)), Ok(()));
+    // Each is large enough for this one, but has not so much that is free.
+    let ends =
+        [4, 10].map(|chunk| machine.alloc_range(run(2 * CHUNK, 0).at(FrameId(chunk * CHUNK))));
+    let across = machine.alloc_range_by(run(3 * CHUNK, 1), bind(&[1, 2]));
+    assert_eq!(across, Ok(FrameId(6 * CHUNK)..FrameId(9 * CHUNK)));
+    for run in ends.into_iter().chain([across]) {
+        assert_eq!(machine.free_range(run.expect("it is free"), Slot(0)), Ok(()));
+    }
     // The nearest domain has a shorter one, and it is taken although the lowest frames are free, too.
     let short = machine.alloc_range(run(CHUNK, 1)).expect("it is free");
     assert_eq!(domains_of(&machine, &short), [2]);
