@@ -75,7 +75,7 @@ pub enum Step {
     Moved(Block, FrameId),
     /// A block was not moved.
     Refused(Block, Refusal),
-    /// A huge frame is empty.
+    /// A huge frame is empty. Others of a range that a block reached into are, too, since that moved.
     Won(HugeId),
     /// A huge frame cannot be emptied.
     GaveUp(HugeId),
@@ -108,6 +108,7 @@ pub struct Compaction<'m> {
     /// All or nothing: the target is this range, which is empty otherwise.
     whole: bool,
     range: Range<HugeId>,
+    /// Huge frames that are still to be won.
     goal: usize,
     slot: Slot,
     keep: bool,
@@ -141,10 +142,12 @@ impl<'m> Compaction<'m> {
         relocate: &mut R,
         regions: impl Iterator<Item = Range<HugeId>> + Clone,
     ) -> Result<Compaction<'m>, PlanError> {
+        relocate.prepare();
         Self::plan_in(setup, &mut memory, allocator, relocate, regions)
     }
 
-    /// The same. The memory is taken at the end, so that it is still there after an error, or a panic of the owner's.
+    /// The same for an owner who is prepared. The memory is taken at the end, so that it is still there after an error, or a panic of
+    /// the owner's.
     pub(crate) fn plan_in<A: FrameAllocator, R: Relocate>(
         setup: Setup,
         memory: &mut &'m mut [Candidate],
@@ -226,12 +229,14 @@ impl<'m> Compaction<'m> {
 
     /// What it has done so far.
     pub fn report<G: Geometry>(&self) -> Report {
+        let winners = || self.candidates().iter().filter(|one| one.won);
+        let won = winners().count();
         // What is emptied of a range was no choice.
         let fewest = match self.whole {
-            true => self.report.fewest,
-            false => fewest::<G>(self.candidates(), self.report.won),
+            true => winners().map(Candidate::held::<G>).sum(),
+            false => fewest::<G>(self.candidates(), won),
         };
-        Report { fewest, ..self.report }
+        Report { won, fewest, ..self.report }
     }
 
     /// The huge frames that are the caller's: what was won so far, if that was to be kept.
@@ -378,6 +383,8 @@ impl<'m> Compaction<'m> {
     fn release<A: FrameAllocator>(&mut self, place: usize, allocator: &A) {
         let Some(one) = self.memory.get_mut(place) else { return };
         if one.isolated {
+            // What came late to a range may be found by nobody before.
+            one.won = one.won && allocator.frames_in_use(one.huge) == 0;
             let _ = allocator.unisolate(one.huge, 1);
         }
         if one.kept {
@@ -391,7 +398,7 @@ impl<'m> Compaction<'m> {
     fn pick<A: FrameAllocator>(&mut self, allocator: &A) -> Step {
         for _ in 0..PICKS {
             let end = if self.whole { self.claimed } else { 0 };
-            if self.report.won >= self.goal || self.whole && self.give == end {
+            if self.goal == 0 || self.whole && self.give == end {
                 return self.stop(Stop::Won);
             }
             if self.give == end {
@@ -408,9 +415,9 @@ impl<'m> Compaction<'m> {
             let dear = !self.whole && one.role == Role::Either && used > self.price;
             self.report.dear += usize::from(dear);
             if one.role == Role::Pinned || used == 0 || filled || dear {
-                if used == 0 {
+                if used == 0 && !one.won {
                     // Its owners have emptied it: it is no longer one that could be.
-                    self.begins(place, A::Geometry::HUGE_FRAMES);
+                    self.begins::<A::Geometry>(place, 0);
                 }
                 (self.give, self.room) = (place, room);
                 continue;
@@ -426,7 +433,7 @@ impl<'m> Compaction<'m> {
                 continue;
             }
             let used = allocator.frames_in_use(one.huge);
-            self.begins(place, A::Geometry::HUGE_FRAMES.saturating_sub(used));
+            self.begins::<A::Geometry>(place, used);
             self.memory.get_mut(place).into_iter().for_each(|one| one.isolated = true);
             self.state = State::Empty(Source::new::<A::Geometry>(place, one.huge));
             return Step::Looked;
@@ -434,9 +441,9 @@ impl<'m> Compaction<'m> {
         Step::Looked
     }
 
-    /// So much of a huge frame is free when its turn comes.
-    fn begins(&mut self, place: usize, free: usize) {
-        self.memory.get_mut(place).into_iter().for_each(|one| one.free = free as u16);
+    /// A huge frame's turn comes.
+    fn begins<G: Geometry>(&mut self, place: usize, used: usize) {
+        self.memory.get_mut(place).into_iter().for_each(|one| one.begins::<G>(used));
     }
 
     /// The next frame, or row of frames, of a huge frame.
@@ -505,14 +512,11 @@ impl<'m> Compaction<'m> {
         if source.phase == Phase::Survey {
             source.again::<A::Geometry>(Phase::Move);
         } else if allocator.frames_in_use(source.huge) == 0 && self.keeps(source.place, allocator) {
-            self.report.won += 1;
-            if self.whole {
-                let one = self.candidates().get(source.place);
-                self.report.fewest += one.map_or(0, Candidate::used::<A::Geometry>);
-            }
             if !self.whole && !self.keep {
                 self.release(source.place, allocator);
             }
+            self.goal = self.goal.saturating_sub(1);
+            self.memory.get_mut(source.place).into_iter().for_each(|one| one.won = true);
             self.state = State::Pick;
             return Step::Won(source.huge);
         } else if source.rounds < ROUNDS {
@@ -571,6 +575,7 @@ impl<'m> Compaction<'m> {
                 self.report.moves += frames;
                 self.report.blocks += 1;
                 self.room = self.room.saturating_sub(frames);
+                self.empties::<A::Geometry>(source.huge, block);
             }
             Some(Refusal::Gone) => self.report.gone += 1,
             Some(Refusal::Failed) => {
@@ -584,6 +589,20 @@ impl<'m> Compaction<'m> {
             let _ = self.give_up(source, Stop::Blocked, allocator);
         }
         outcome.map_or(Step::Moved(block, to), |refusal| Step::Refused(block, refusal))
+    }
+
+    /// A block of several huge frames has left a range: the others are empty now, too. Linear in the range, which costs less than such a move.
+    fn empties<G: Geometry>(&mut self, source: HugeId, block: Block) {
+        if block.order <= Order::huge::<G>() {
+            return;
+        }
+        let last = FrameId(block.first.0.saturating_add(block.order.frames() - 1));
+        let left = block.first.huge::<G>()..=last.huge::<G>();
+        let targets = self.memory.get_mut(self.targets..self.len).unwrap_or_default();
+        for one in targets.iter_mut().filter(|one| one.huge != source && left.contains(&one.huge)) {
+            one.begins::<G>(G::HUGE_FRAMES);
+            one.won = true;
+        }
     }
 
     /// A block that receives. `None`: those that were asked have no room.

@@ -3,7 +3,8 @@
 //! ```text
 //!   resting ── FMFI above the threshold and enough to win, or somebody asked ──► search: the best regions ──► working, a step at a time
 //!      ▲                                                          └ none                        │
-//!      └── longer each time that nothing was won ◄──────────────────┴──── won enough, no more to win, or below again
+//!      └── longer each time that nothing was won ◄──────────────────┴──── won enough, no more to win, below again,
+//!                                                                               or somebody asked meanwhile
 //! ```
 //!
 //! Whoever asks for a block of several huge frames gets neighbours: a run for one block looks at all of the memory, if there are candidates
@@ -53,7 +54,7 @@ pub struct Settings {
     /// See `moves`.
     pub interval: u64,
     /// From the end of one run to the next look at the index. Where that run won nothing, asks are answered without another one
-    /// for so long.
+    /// for so long, unless they pay for what was too dear for nobody.
     pub rest: u64,
     /// The longest rest: it doubles each time that nothing was won.
     pub longest_rest: u64,
@@ -254,13 +255,15 @@ impl<'m> Daemon<'m> {
             self.wakes = now.saturating_add(self.settings.rest);
             return Event::Below(index);
         }
+        // Before regions are chosen, too.
+        relocate.prepare();
         let place =
             block.and_then(|order| self.place_for(order, self.memory.len(), allocator, relocate));
         let payer = if asked > 0 { Payer::Asker } else { Payer::Nobody };
         let regions =
             if place.is_some() { 0 } else { self.choose(self.memory.len(), payer, allocator) };
         if regions == 0 && place.is_none() {
-            return self.has_none(now, ticket, asks);
+            return self.has_none(now, payer, ticket, asks);
         }
         let served = Served { ticket, block: place.is_some(), more: place.is_some() && asked > 1 };
         let work = match place {
@@ -280,14 +283,17 @@ impl<'m> Daemon<'m> {
             }
         };
         // There is memory for all candidates, and a block is looked for where the zone is: this cannot be.
-        let Ok(work) = work else { return self.has_none(now, ticket, asks) };
+        let Ok(work) = work else { return self.has_none(now, payer, ticket, asks) };
         self.run = Some((work, (asked > 0).then_some(served)));
         Event::Started { index, regions }
     }
 
-    /// There is nothing to win.
-    fn has_none(&mut self, now: u64, ticket: Ticket, asks: &Asks) -> Event {
+    /// There is nothing to win for this payer.
+    fn has_none(&mut self, now: u64, payer: Payer, ticket: Ticket, asks: &Asks) -> Event {
         self.rest_longer(now);
+        if payer == Payer::Asker {
+            self.vain_until = now.saturating_add(self.settings.rest);
+        }
         asks.answer(ticket);
         Event::Resting(self.wakes)
     }
@@ -353,7 +359,8 @@ impl<'m> Daemon<'m> {
         }
         let ends = match step {
             Step::Done(_) => true,
-            Step::Won(_) => nobody_asked && self.is_low::<A::Geometry>(fmfi()),
+            // Whoever has asked meanwhile does not wait for all of it.
+            Step::Won(_) if nobody_asked => asks.open().1 > 0 || self.is_low::<A::Geometry>(fmfi()),
             _ => false,
         };
         let report = if ends { self.end(now, allocator, asks) } else { None };
@@ -379,7 +386,13 @@ impl<'m> Daemon<'m> {
         self.counters.in_vain += usize::from(in_vain);
         match in_vain {
             true if more => {}
-            true => self.rest_longer(now),
+            true => {
+                self.rest_longer(now);
+                // Who asks pays for what was too dear for nobody.
+                if served.is_some() || report.dear == 0 {
+                    self.vain_until = now.saturating_add(self.settings.rest);
+                }
+            }
             false => {
                 self.rest = self.settings.rest;
                 self.wakes = now.saturating_add(self.rest);
@@ -391,9 +404,8 @@ impl<'m> Daemon<'m> {
         Some(report)
     }
 
-    /// Rests, and the next time twice as long. For whoever asks it is the shortest rest.
+    /// Rests, and the next time twice as long.
     fn rest_longer(&mut self, now: u64) {
-        self.vain_until = now.saturating_add(self.settings.rest);
         self.wakes = now.saturating_add(self.rest);
         self.rest = self.rest.saturating_mul(2).min(self.settings.longest_rest);
     }

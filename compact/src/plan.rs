@@ -29,21 +29,45 @@ pub struct Candidate {
     pub(crate) huge: HugeId,
     /// Its free frames when the plan was made; from when it is to be emptied on, its free frames then.
     pub(crate) free: u16,
+    /// Frames that came into use after it was emptied, each time that it was.
+    pub(crate) late: u16,
     pub(crate) role: Role,
     /// The compaction has it for itself.
     pub(crate) isolated: bool,
-    /// It was won, and is the caller's.
+    /// The compaction has emptied it, and has not given it back in use.
+    pub(crate) won: bool,
+    /// It is allocated: the caller's, or to be.
     pub(crate) kept: bool,
 }
 
 impl Candidate {
     /// What memory for candidates is made of.
-    pub const EMPTY: Candidate =
-        Candidate { huge: HugeId(0), free: 0, role: Role::Pinned, isolated: false, kept: false };
+    pub const EMPTY: Candidate = Candidate {
+        huge: HugeId(0),
+        free: 0,
+        late: 0,
+        role: Role::Pinned,
+        isolated: false,
+        won: false,
+        kept: false,
+    };
 
     /// How many of its frames were in use.
     pub(crate) fn used<G: Geometry>(&self) -> usize {
         G::HUGE_FRAMES.saturating_sub(self.free.into())
+    }
+
+    /// Its turn to be emptied comes, for the first time or again, with so many frames in use.
+    pub(crate) fn begins<G: Geometry>(&mut self, used: usize) {
+        match self.won {
+            true => self.late = self.late.saturating_add(used as u16),
+            false => self.free = G::HUGE_FRAMES.saturating_sub(used) as u16,
+        }
+    }
+
+    /// How many frames it held in all.
+    pub(crate) fn held<G: Geometry>(&self) -> usize {
+        self.used::<G>() + usize::from(self.late)
     }
 }
 

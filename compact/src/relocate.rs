@@ -64,11 +64,15 @@ pub enum Refusal {
 ///   which of the two the owner has; unwinding past it is the owner's to make good.
 /// * A call that returns late, or never, holds up the compaction that made it, and that compaction's daemon. Nobody cancels it meanwhile, for the owner alone
 ///   knows whether the block moves. So what they have stays theirs: isolated is one huge frame, or all of a range or a block that is to
-///   be won, and allocated are both blocks of a move. Everybody else goes on, also frees there: allocations, statistics, other
+///   be won, and allocated are both blocks of a move; nothing where a plan is made. Everybody else goes on, also frees there: allocations, statistics, other
 ///   compactions and daemons. Those that want these huge frames pass over them, or end as [taken](crate::Stop::Taken). When the call returns, it
 ///   counts as it says, once. Who waits for the daemon's answer waits as long as they want to; how long whoever
 ///   stops it does, says `Background`.
 pub trait Relocate {
+    /// The free frames are about to be counted, for a plan. What the owner keeps for itself, as threads keep what they have freed, it
+    /// frees now: it counts as in use otherwise, and the plan as less than could be won.
+    fn prepare(&mut self) {}
+
     /// The block that an allocated frame belongs to. Asked before anything is moved out of a huge frame, for each of its
     /// blocks, and again for each before it is moved.
     ///
@@ -90,6 +94,10 @@ pub trait Relocate {
 }
 
 impl<R: Relocate + ?Sized> Relocate for &mut R {
+    fn prepare(&mut self) {
+        (**self).prepare();
+    }
+
     fn block_at(&mut self, frame: FrameId) -> Lookup {
         (**self).block_at(frame)
     }

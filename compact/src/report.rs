@@ -22,7 +22,7 @@ pub enum Stop {
 pub struct Report {
     /// Why it ended; `None` while it goes on.
     pub stop: Option<Stop>,
-    /// Huge frames won: emptied by this compaction.
+    /// Huge frames won: emptied by this compaction, each counted once. One of a range that is in use again when it is given back is not.
     pub won: usize,
     /// Base frames moved.
     pub moves: usize,
@@ -33,7 +33,7 @@ pub struct Report {
     /// The fewest base frames that had to be moved to win as many huge frames (LLFree section 5.6); 0 as long as none is won. For
     /// a number of huge frames: what the emptiest `won` held, of all that nothing was known to be pinned in, whether they were
     /// won or not. For a range or a block: what those of it held that are won. A huge frame held what was in use when its turn to be
-    /// emptied came, or when the plan was made, if it did not come; those that their owners had emptied before count nowhere.
+    /// emptied came, each time that it did, or when the plan was made, if it did not come; those that their owners had emptied before count nowhere.
     ///
     /// What is freed or pinned after that makes it no smaller or larger: so `moves` can be below it by as many frames as owners
     /// freed meanwhile, and beyond reach where frames turn out not to move.

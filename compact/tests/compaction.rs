@@ -184,6 +184,19 @@ fn a_range_is_emptied_whole_huge_frames_included() {
 }
 
 #[test]
+fn a_block_of_several_huge_frames_leaves_all_of_them() {
+    for manner in [Manner::Matching, Manner::Fingers] {
+        let zone = zone(10);
+        let mut owner = filled(&zone, &[300, 0, 0, 0, 0, 20], 1);
+        owner.alloc_at(&zone, 2 * HUGE, 10, false);
+        let report = run(Setup { manner, ..range(2..6) }, &zone, &mut owner);
+        assert_eq!((report.stop, report.won, report.blocks), (Some(Stop::Won), 3, 21));
+        assert_eq!((report.moves, report.fewest), (1024 + 20, 1024 + 20));
+        owner.check_all(&zone);
+    }
+}
+
+#[test]
 fn a_range_with_something_pinned_is_given_back() {
     let zone = zone(6);
     let mut owner = filled(&zone, &[100, 100, 5, 6], 1);
@@ -522,7 +535,8 @@ struct Late<'a> {
     zone: &'a Zone,
     owner: &'a Mutex<Owner>,
     huge: HugeId,
-    pinned: bool,
+    /// Where they get a frame, and whether that is pinned.
+    gets: &'a [(HugeId, bool)],
     times: AtomicUsize,
 }
 
@@ -538,10 +552,12 @@ impl FrameAllocator for Late<'_> {
     fn claim_isolated(&self, first: HugeId, count: usize, to: Claim) -> Result<(), IsolateError> {
         if first == self.huge && self.times.load(Ordering::Relaxed) > 0 {
             self.times.fetch_sub(1, Ordering::Relaxed);
-            self.zone.unisolate(first, 1).expect("it was isolated");
-            let frame = first.first::<Base4K>().0 + 7;
-            self.owner.lock().unwrap().alloc_at(self.zone, frame, 0, self.pinned);
-            self.zone.isolate(first, 1).expect("nobody else does");
+            for &(huge, pinned) in self.gets {
+                self.zone.unisolate(huge, 1).expect("it was isolated");
+                let frame = huge.first::<Base4K>().0 + 7;
+                self.owner.lock().unwrap().alloc_at(self.zone, frame, 0, pinned);
+                self.zone.isolate(huge, 1).expect("nobody else does");
+            }
         }
         self.zone.claim_isolated(first, count, to)
     }
@@ -602,6 +618,31 @@ fn a_range_is_claimed_a_part_each_step() {
     assert_eq!(parts, 4, "all of it was claimed");
 }
 
+/// Claims a range of 148 huge frames, of which the first held 10 frames, while others get theirs late. What it did, and how many huge
+/// frames are kept.
+fn claim_late(huge: usize, gets: &[(HugeId, bool)], times: usize) -> (Report, usize) {
+    let zone = zone(160);
+    let owner = Mutex::new(filled(&zone, &[10; 3], 1));
+    let times = AtomicUsize::new(times);
+    let late = Late { zone: &zone, owner: &owner, huge: HugeId(huge), gets, times };
+    let mut memory = memory();
+    let setup = Setup { keep: true, ..range(2..150) };
+    let mut side = Shared(&owner);
+    let mut work =
+        Compaction::plan(setup, &mut memory, &late, &mut side, regions(&zone)).expect("a plan");
+    let mut claimed = 0;
+    while !matches!(work.step(&late, &mut side), Step::Done(_)) {
+        claimed = claimed.max(148_usize.saturating_sub(zone.stats().isolated_huge));
+    }
+    assert!(claimed >= huge - 2 - (huge - 2) % 64, "{claimed} were claimed in the meantime");
+    let kept: Vec<_> = work.kept().collect();
+    for huge in &kept {
+        zone.free(huge.first::<Base4K>(), Order(9), COMPACT).expect("it is the caller's");
+    }
+    owner.lock().unwrap().check_all(&zone);
+    (work.report::<Base4K>(), kept.len())
+}
+
 #[test]
 fn what_comes_late_to_a_range_that_is_claimed_moves_or_undoes_the_claim() {
     for (pinned, times, stop) in [
@@ -610,26 +651,28 @@ fn what_comes_late_to_a_range_that_is_claimed_moves_or_undoes_the_claim() {
         (false, 5, Stop::Blocked),
         (true, 1, Stop::Blocked),
     ] {
-        let zone = zone(160);
-        let owner = Mutex::new(filled(&zone, &[10; 3], 1));
-        let times = AtomicUsize::new(times);
         // The last of those that were free from the beginning.
-        let late = Late { zone: &zone, owner: &owner, huge: HugeId(149), pinned, times };
-        let mut memory = memory();
-        let setup = Setup { keep: true, ..range(2..150) };
-        let mut side = Shared(&owner);
-        let mut work =
-            Compaction::plan(setup, &mut memory, &late, &mut side, regions(&zone)).expect("a plan");
-        let mut claimed = 0;
-        while !matches!(work.step(&late, &mut side), Step::Done(_)) {
-            claimed = claimed.max(148_usize.saturating_sub(zone.stats().isolated_huge));
-        }
-        assert!(claimed > 128, "{claimed} were claimed in the meantime");
-        assert_eq!(work.report::<Base4K>().stop, Some(stop));
-        assert_eq!(work.kept().count(), if stop == Stop::Won { 148 } else { 0 });
-        for huge in work.kept() {
-            zone.free(huge.first::<Base4K>(), Order(9), COMPACT).expect("it is the caller's");
-        }
-        owner.lock().unwrap().check_all(&zone);
+        let (report, kept) = claim_late(149, &[(HugeId(149), pinned)], times);
+        assert_eq!(report.stop, Some(stop));
+        assert_eq!(kept, if stop == Stop::Won { 148 } else { 0 });
     }
+}
+
+#[test]
+fn what_was_emptied_twice_is_won_once() {
+    let counts = |report: Report| (report.won, report.moves, report.fewest);
+    let (first, last) = (HugeId(2), HugeId(149));
+    // The first one holds ten frames, and as many more as come late.
+    for times in 0..5 {
+        let (report, _) = claim_late(2, &[(first, false)], times);
+        assert_eq!((report.stop, counts(report)), (Some(Stop::Won), (1, 10 + times, 10 + times)));
+        let (report, _) = claim_late(149, &[(last, false)], times);
+        let won = 1 + usize::from(times > 0);
+        assert_eq!((report.stop, counts(report)), (Some(Stop::Won), (won, 10 + times, 10 + times)));
+    }
+    // What is in use when it is given back is not won: found so, and not.
+    assert_eq!(counts(claim_late(2, &[(first, false)], 5).0), (0, 14, 0));
+    assert_eq!(counts(claim_late(149, &[(last, false)], 5).0), (1, 14, 10));
+    assert_eq!(counts(claim_late(2, &[(first, true)], 1).0), (0, 10, 0));
+    assert_eq!(counts(claim_late(2, &[(first, false), (last, true)], 1).0), (0, 10, 0));
 }

@@ -6,8 +6,8 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use woodlot_compact::{
-    Asks, Block, Candidate, Chunk, Daemon, Event, Fmfi, Index, IndexError, Lookup, Patience,
-    Refusal, Relocate, Settings, Step, Stop, alloc_or_ask,
+    Asks, Block, Candidate, Chunk, Compaction, Daemon, Event, Fmfi, Index, IndexError, Lookup,
+    Patience, Refusal, Relocate, Settings, Setup, Step, Stop, alloc_or_ask,
 };
 use woodlot_frame::{AllocError, Base4K, FrameAllocator, FrameId, HugeId, Order, Request};
 use world::{COMPACT, HUGE, Mood, Owner, RIVAL, SLOT, Zone, zone};
@@ -156,13 +156,20 @@ fn what_nobody_asked_for_has_its_price() {
         matches!(events[1], Event::Finished(report) if (report.won, report.moves) == (0, 0)),
         "{events:?}"
     );
-    // Who asks pays what it costs.
-    rig.now = 200;
-    rig.asks.ask(1);
-    let events = rig.until_idle(&zone, &mut owner);
-    let Event::Finished(report) = events[1] else { panic!("{events:?}") };
-    assert_eq!((report.won, report.moves, report.dear), (1, 300, 0));
-    owner.check_all(&zone);
+    // Who asks pays what it costs, also soon after a run or a search for nobody that was in vain.
+    for searches in [false, true] {
+        if searches {
+            rig.now += 100;
+            assert!(matches!(rig.until_idle(&zone, &mut owner)[..], [_, Event::Finished(_)]));
+            rig.now += 100;
+            assert!(matches!(rig.until_idle(&zone, &mut owner)[..], [Event::Resting(_)]));
+        }
+        rig.asks.ask(1);
+        let events = rig.until_idle(&zone, &mut owner);
+        let Some(Event::Finished(report)) = events.get(1) else { panic!("{events:?}") };
+        assert_eq!((report.won, report.moves, report.dear), (1, 300, 0));
+        owner.check_all(&zone);
+    }
 }
 
 #[test]
@@ -180,6 +187,27 @@ fn a_run_ends_as_soon_as_the_index_is_low() {
         matches!(events[1], Event::Finished(report) if (report.won, report.moves) == (1, 10)),
         "{events:?}"
     );
+    owner.check_all(&zone);
+}
+
+#[test]
+fn who_asks_does_not_wait_for_a_run_that_nobody_asked_for() {
+    let (zone, mut owner) = filled(&[500, 400, 40, 60, 50, 300, 300, 300], 1);
+    rig!(rig, zone, settings(), 3);
+    assert!(matches!(rig.step(&zone, &mut owner), Event::Started { .. }));
+    let ticket = rig.asks.ask(1);
+    let events = rig.until_idle(&zone, &mut owner);
+    assert!(
+        matches!(events[..], [Event::Finished(report)] if (report.won, report.moves) == (1, 40)),
+        "{events:?}"
+    );
+    assert!(!rig.asks.is_answered(ticket), "the next run is theirs");
+    let events = rig.until_idle(&zone, &mut owner);
+    assert!(
+        matches!(events[1], Event::Finished(report) if (report.won, report.moves) == (1, 50)),
+        "{events:?}"
+    );
+    assert!(rig.asks.is_answered(ticket));
     owner.check_all(&zone);
 }
 
@@ -568,4 +596,66 @@ fn a_block_that_reaches_out_of_the_zone_is_not_looked_for() {
     let Event::Finished(report) = events[1] else { panic!("{events:?}") };
     assert_eq!((report.won, report.moves), (1, 1));
     owner.check_all(&zone);
+}
+
+/// An owner that keeps some free frames to itself, until the free ones are to be counted.
+struct Keeps<'a> {
+    owner: Owner,
+    zone: &'a Zone,
+    kept: Vec<u64>,
+}
+
+impl Relocate for Keeps<'_> {
+    fn prepare(&mut self) {
+        self.kept.drain(..).for_each(|id| self.owner.free(self.zone, id));
+    }
+
+    fn block_at(&mut self, frame: FrameId) -> Lookup {
+        self.owner.block_at(frame)
+    }
+
+    fn relocate(&mut self, block: Block, to: FrameId) -> Result<(), Refusal> {
+        self.owner.relocate(block, to)
+    }
+}
+
+/// Two huge frames' worth is free, to the frame. Of one huge frame the owner keeps all that is free.
+fn keeps(zone: &Zone, mut owner: Owner) -> Keeps<'_> {
+    let frames = 3 * HUGE + 256..4 * HUGE;
+    let kept = frames.map(|frame| owner.alloc_at(zone, frame, 0, true)).collect();
+    Keeps { owner, zone, kept }
+}
+
+#[test]
+fn what_the_owner_keeps_is_free_to_a_plan() {
+    for order in [9, 10].map(Order) {
+        let (zone, owner) = filled(&[256; 4], 1);
+        let mut keeps = keeps(&zone, owner);
+        rig!(rig, zone, settings(), 0);
+        match order {
+            Order(9) => rig.asks.ask(2),
+            _ => rig.asks.ask_block(order),
+        };
+        let fmfi = || Fmfi::of::<Base4K>(&zone.stats());
+        let started = rig.daemon.step(0, &*zone, &mut keeps, rig.asks, fmfi);
+        let regions = if order == Order(9) { 4 } else { 0 };
+        assert!(
+            matches!(started, Event::Started { regions: of, .. } if of == regions),
+            "{started:?}"
+        );
+        while rig.daemon.is_working() {
+            rig.daemon.step(0, &*zone, &mut keeps, rig.asks, fmfi);
+        }
+        assert_eq!((rig.daemon.counters().all.won, rig.daemon.counters().all.moves), (2, 512));
+        keeps.owner.check_all(&zone);
+    }
+    let (zone, owner) = filled(&[256; 4], 1);
+    let mut keeps = keeps(&zone, owner);
+    let mut memory = [Candidate::EMPTY; 4];
+    let regions = parts(&zone).into_iter();
+    // Through a reference, too.
+    let work =
+        Compaction::plan(Setup::huge(2, COMPACT), &mut memory, &*zone, &mut &mut keeps, regions);
+    assert_eq!(work.expect("a plan").report::<Base4K>().possible, 2);
+    keeps.owner.check_all(&zone);
 }

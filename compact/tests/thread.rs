@@ -2,6 +2,7 @@
 
 use std::alloc::{Layout, alloc_zeroed};
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use woodlot_compact::{
     Asks, Background, Block, Candidate, Chunk, Compaction, Daemon, Event, Fmfi, Index, Lookup,
-    Patience, Refusal, Relocate, Settings, Setup, Step, Stop, Target, alloc_or_ask,
+    Patience, Refusal, Relocate, Settings, Setup, Step, Stop, Target, Ticket, alloc_or_ask,
 };
 use woodlot_frame::{
     AllocError, Base4K, Class, Construct, FrameAllocator, FrameId, Geometry, HugeId, Init, Order,
@@ -191,16 +192,42 @@ enum Outcome {
     Panics,
 }
 
-/// Frames in use, as their owner knows them. Its first move does not return before it is let go.
-struct Slow {
-    frames: Arc<Mutex<BTreeSet<FrameId>>>,
+impl Outcome {
+    const ALL: [Outcome; 3] = [Outcome::Moves, Outcome::Fails, Outcome::Panics];
+}
+
+/// A call that does not return before it is let go.
+struct Hangs {
+    call: &'static str,
     begun: Sender<(FrameId, FrameId)>,
     go: Receiver<Outcome>,
-    moves: usize,
+}
+
+/// Frames in use, as their owner knows them.
+struct Slow {
+    frames: Arc<Mutex<BTreeSet<FrameId>>>,
+    /// The first call of that name hangs.
+    hangs: Option<Hangs>,
+}
+
+impl Slow {
+    /// What the call comes to if it was one that hangs.
+    fn reaches(&mut self, call: &str, from: FrameId, to: FrameId) -> Option<Outcome> {
+        let Hangs { begun, go, .. } = self.hangs.take_if(|hangs| hangs.call == call)?;
+        begun.send((from, to)).unwrap();
+        let outcome = go.recv().unwrap();
+        assert_ne!(outcome, Outcome::Panics, "at last");
+        Some(outcome)
+    }
 }
 
 impl Relocate for Slow {
+    fn prepare(&mut self) {
+        self.reaches("prepare", FrameId(0), FrameId(0));
+    }
+
     fn block_at(&mut self, frame: FrameId) -> Lookup {
+        self.reaches("block_at", frame, frame);
         match self.frames.lock().unwrap().contains(&frame) {
             true => Lookup::Movable(Block { first: frame, order: Order(0), class: Class::MOVABLE }),
             false => Lookup::Pinned,
@@ -208,14 +235,8 @@ impl Relocate for Slow {
     }
 
     fn relocate(&mut self, block: Block, to: FrameId) -> Result<(), Refusal> {
-        self.moves += 1;
-        if self.moves == 1 {
-            self.begun.send((block.first, to)).unwrap();
-            match self.go.recv().unwrap() {
-                Outcome::Moves => {}
-                Outcome::Fails => return Err(Refusal::Failed),
-                Outcome::Panics => panic!("at last"),
-            }
+        if self.reaches("relocate", block.first, to) == Some(Outcome::Fails) {
+            return Err(Refusal::Failed);
         }
         let mut frames = self.frames.lock().unwrap();
         assert!(frames.remove(&block.first) && frames.insert(to));
@@ -231,21 +252,37 @@ struct Hung {
     go: Sender<Outcome>,
     from: FrameId,
     to: FrameId,
+    /// What is to be won.
+    held: Range<usize>,
+    ticket: Ticket,
 }
 
-/// Eight huge frames with 16 frames in use in each. The daemon is asked for one of them.
-fn hung() -> Hung {
+/// One huge frame, and four neighbours.
+const ORDERS: [Order; 2] = [Order(9), Order(11)];
+
+/// Eight huge frames with 16 frames in use in each, and their owner.
+fn slow() -> (Arc<Zone>, Slow) {
     let zone = zone_of(8 * Base4K::HUGE_FRAMES, 4);
     let all = (0..8 * Base4K::HUGE_FRAMES).step_by(32).map(FrameId);
     let frames = Arc::new(Mutex::new(BTreeSet::from_iter(all)));
+    (zone, Slow { frames, hangs: None })
+}
+
+/// A daemon that is asked for a block of an order, and hangs in a call.
+fn hung(order: Order, call: &'static str) -> Hung {
+    let (zone, mut owner) = slow();
+    let frames = owner.frames.clone();
     let ((begun, begins), (go, goes)) = (channel(), channel());
-    let owner = Slow { frames: frames.clone(), begun, go: goes, moves: 0 };
+    owner.hangs = Some(Hangs { call, begun, go: goes });
     let settings = Settings { threshold: 1000, moves: 0, ..Settings::new(Slot(1)) };
     let background = Background::start(settings, 3, zone.clone(), owner).expect("it starts");
-    background.asks().ask(1);
+    let asks = background.asks();
+    let ticket = if order == Order(9) { asks.ask(1) } else { asks.ask_block(order) };
     background.wake();
-    let (from, to) = begins.recv_timeout(LONG).expect("a move begins");
-    Hung { zone, frames, background, go, from, to }
+    let (from, to) = begins.recv_timeout(LONG).expect("the call begins");
+    let count = order.frames() >> 9;
+    let first = from.huge::<Base4K>().0 & !(count - 1);
+    Hung { zone, frames, background, go, from, to, held: first..first + count, ticket }
 }
 
 /// What a test waits for at the most.
@@ -260,6 +297,34 @@ fn settled(zone: &Zone) {
     }
 }
 
+/// Waits until the daemon has done what it could.
+fn answered(background: &Background, ticket: Ticket) {
+    let began = Instant::now();
+    while !background.asks().is_answered(ticket) {
+        assert!(began.elapsed() < LONG, "nobody answers");
+        sleep(Duration::from_millis(1));
+    }
+}
+
+/// Isolated are these huge frames and no other, with so many frames in use in each.
+fn isolated(zone: &Zone, held: &Range<usize>, used: usize) {
+    for huge in (0..8).map(HugeId) {
+        assert_eq!(zone.is_isolated(huge), held.contains(&huge.0), "{huge:?} of {held:?}");
+        assert!(!held.contains(&huge.0) || zone.frames_in_use(huge) == used, "{huge:?}");
+    }
+    let stats = zone.stats();
+    let nobodys = held.len() * (Base4K::HUGE_FRAMES - used);
+    assert_eq!((stats.isolated_huge, stats.isolated_frames), (held.len(), nobodys));
+}
+
+/// Allocates all that is free, and frees it again; how much it was.
+fn allocates_all(zone: &Zone) -> usize {
+    let request = Request::movable(Order(0), Slot(0));
+    let all: Vec<_> = std::iter::from_fn(|| zone.alloc(request).ok()).collect();
+    all.iter().for_each(|&frame| zone.free(frame, Order(0), Slot(0)).expect("it was ours"));
+    all.len()
+}
+
 /// What is in use is what the owner has, and `lost` frames besides.
 fn account(zone: &Zone, frames: &Mutex<BTreeSet<FrameId>>, lost: &[FrameId]) {
     let frames = frames.lock().unwrap();
@@ -272,71 +337,182 @@ fn account(zone: &Zone, frames: &Mutex<BTreeSet<FrameId>>, lost: &[FrameId]) {
 
 #[test]
 fn while_a_call_does_not_return_everybody_else_goes_on() {
-    let Hung { zone, frames, background, go, from, to } = hung();
-    let held = from.huge::<Base4K>();
-    // Isolated is one huge frame, and in use are both blocks of the move.
-    assert_eq!((zone.stats().isolated_huge, zone.is_isolated(held)), (1, true));
-    assert_eq!(zone.frames_in_use(held), 16);
-    assert!(!zone.is_free(to, Order(0)) && to.huge::<Base4K>() != held);
+    for order in ORDERS {
+        let Hung { zone, frames, background, go, from, to, held, ticket } = hung(order, "relocate");
+        // Isolated is one huge frame, or all that is to be won as neighbours; in use are both blocks of the move.
+        isolated(&zone, &held, 16);
+        assert!(!zone.is_free(to, Order(0)) && !held.contains(&to.huge::<Base4K>().0));
 
-    // Allocations of all that is free elsewhere, and frees, also of a frame in that huge frame.
-    let request = Request::movable(Order(0), Slot(0));
-    let all: Vec<_> = std::iter::from_fn(|| zone.alloc(request).ok()).collect();
-    assert_eq!(all.len(), 7 * (Base4K::HUGE_FRAMES - 16) - 1);
-    all.into_iter().for_each(|frame| zone.free(frame, Order(0), Slot(0)).expect("it was ours"));
-    let another = *frames.lock().unwrap().range(held.first::<Base4K>()..).nth(7).unwrap();
-    assert!(another.huge::<Base4K>() == held && another != from);
-    frames.lock().unwrap().remove(&another);
-    zone.free(another, Order(0), Slot(0)).expect("it was ours");
-    assert_eq!(zone.frames_in_use(held), 15);
+        // Whoever waits for the daemon does so as long as they want to.
+        let request = Request::movable(Order(9), Slot(0));
+        for (patience, most) in [(Patience::Fail, 0), (Patience::Ask, 0), (Patience::Wait, 5)] {
+            let mut waits = 0;
+            let refused = alloc_or_ask(&*zone, request, background.asks(), patience, || {
+                waits += 1;
+                waits < most
+            });
+            assert_eq!((refused, waits), (Err(AllocError::OutOfMemory), most));
+        }
+        assert!(!background.asks().is_answered(ticket));
 
-    // Compactions elsewhere, though not into it, nor of it.
-    let (quick, _) = channel();
-    let (_, never) = channel();
-    let mut owner = Slow { frames: frames.clone(), begun: quick, go: never, moves: 1 };
-    let mut memory = [Candidate::EMPTY; 8];
-    let mut run = |target| {
-        let setup = Setup { target, ..Setup::huge(0, Slot(2)) };
-        let regions = std::iter::once(HugeId(0)..HugeId(8));
-        let mut work =
-            Compaction::plan(setup, &mut memory, &*zone, &mut owner, regions).expect("a plan");
-        work.run(usize::MAX, &*zone, &mut owner);
-        work.report::<Base4K>()
-    };
-    let report = run(Target::Range(held..HugeId(held.0 + 1)));
-    assert_eq!((report.stop, report.taken, report.moves), (Some(Stop::Taken), 1, 0));
-    let other = HugeId((held.0 + 1) % 8);
-    let used = zone.frames_in_use(other);
-    let is_pinned = to.huge::<Base4K>() == other;
-    let report = run(Target::Range(other..HugeId(other.0 + 1)));
-    assert_eq!((report.won, report.moves), if is_pinned { (0, 0) } else { (1, used) });
-    let report = run(Target::Huge(usize::MAX));
-    assert!(report.won > 0, "{report:?}");
-    assert_eq!(zone.frames_in_use(held), 15);
+        // Allocations of all that is free elsewhere, and frees, also of a frame in each of those huge frames, which nobody gets.
+        assert_eq!(allocates_all(&zone), (8 - held.len()) * (Base4K::HUGE_FRAMES - 16) - 1);
+        for huge in held.clone().map(HugeId) {
+            let another = *frames.lock().unwrap().range(huge.first::<Base4K>()..).nth(7).unwrap();
+            assert!(another.huge::<Base4K>() == huge && another != from);
+            frames.lock().unwrap().remove(&another);
+            zone.free(another, Order(0), Slot(0)).expect("it was ours");
+            let again = zone.alloc(Request::movable(Order(0), Slot(0)).at(another));
+            assert!(again.is_err(), "{another} is nobody's");
+        }
+        isolated(&zone, &held, 15);
+        let others = allocates_all(&zone);
+        assert_eq!(others, (8 - held.len()) * (Base4K::HUGE_FRAMES - 16) - 1);
 
-    // As does another daemon of the same huge frames.
-    let parts = [HugeId(0)..HugeId(8)];
-    let (mut chunks, mut memory) = ([Chunk::default(); 1], [Candidate::EMPTY; 8]);
-    let index = Index::new(&mut chunks, &parts, 3).expect("it has room");
-    let settings = Settings { moves: 0, ..Settings::new(Slot(3)) };
-    let (mut daemon, asks) = (Daemon::new(settings, index, &mut memory), Asks::new());
-    asks.ask(8);
-    let fmfi = || Fmfi::of::<Base4K>(&zone.stats());
-    while !matches!(daemon.step(0, &*zone, &mut owner, &asks, fmfi), Event::Resting(_)) {}
-    assert_eq!((zone.stats().isolated_huge, zone.frames_in_use(held)), (1, 15));
+        // Compactions elsewhere, though not into it, nor of it, nor of a part of it.
+        let mut owner = Slow { frames: frames.clone(), hangs: None };
+        let mut memory = [Candidate::EMPTY; 8];
+        let mut run = |target| {
+            let setup = Setup { target, ..Setup::huge(0, Slot(2)) };
+            let regions = std::iter::once(HugeId(0)..HugeId(8));
+            let mut work =
+                Compaction::plan(setup, &mut memory, &*zone, &mut owner, regions).expect("a plan");
+            work.run(usize::MAX, &*zone, &mut owner);
+            work.report::<Base4K>()
+        };
+        let range = |huge: Range<usize>| Target::Range(HugeId(huge.start)..HugeId(huge.end));
+        let end = if held.end < 8 { held.end } else { held.start };
+        for taken in [held.clone(), held.start..held.start + 1, end - 1..end + 1] {
+            let report = run(range(taken));
+            assert_eq!((report.stop, report.taken, report.moves), (Some(Stop::Taken), 1, 0));
+            isolated(&zone, &held, 15);
+        }
+        let other = if held.end < 8 { held.end } else { 0 };
+        let used = zone.frames_in_use(HugeId(other));
+        let is_pinned = to.huge::<Base4K>() == HugeId(other);
+        let report = run(range(other..other + 1));
+        assert_eq!((report.won, report.moves), if is_pinned { (0, 0) } else { (1, used) });
+        let report = run(Target::Huge(usize::MAX));
+        assert!(report.won > 0, "{report:?}");
+        isolated(&zone, &held, 15);
 
-    go.send(Outcome::Moves).expect("it waits");
-    let counters = background.stop();
-    assert_eq!(counters.runs, 1, "{counters:?}");
-    assert_eq!(zone.stats().isolated_huge, 0);
-    assert!(!frames.lock().unwrap().contains(&from) && frames.lock().unwrap().contains(&to));
+        // As does another daemon of the same huge frames, whether it is asked for some of them or for neighbours.
+        let parts = [HugeId(0)..HugeId(8)];
+        let (mut chunks, mut memory) = ([Chunk::default(); 1], [Candidate::EMPTY; 8]);
+        let index = Index::new(&mut chunks, &parts, 3).expect("it has room");
+        let settings = Settings { moves: 0, rest: 1, longest_rest: 1, ..Settings::new(Slot(3)) };
+        let (mut daemon, asks) = (Daemon::new(settings, index, &mut memory), Asks::new());
+        let fmfi = || Fmfi::of::<Base4K>(&zone.stats());
+        for now in 0..8 {
+            let ticket = if now % 2 == 0 { asks.ask(8) } else { asks.ask_block(Order(11)) };
+            for step in 0.. {
+                assert!(step < 10_000, "the other daemon does not end");
+                daemon.step(10 * now, &*zone, &mut owner, &asks, fmfi);
+                if asks.is_answered(ticket) {
+                    break;
+                }
+            }
+            isolated(&zone, &held, 15);
+        }
+
+        // What it was asked for is won, when it can go on.
+        go.send(Outcome::Moves).expect("it waits");
+        answered(&background, ticket);
+        let won = |huge: usize| zone.free_in_huge(HugeId(huge)) == Base4K::HUGE_FRAMES;
+        assert!(held.clone().all(won), "{held:?}");
+        let counters = background.stop();
+        assert!(counters.all.won >= held.len() && counters.all.failed == 0, "{counters:?}");
+        assert!(!frames.lock().unwrap().contains(&from) && frames.lock().unwrap().contains(&to));
+        assert_eq!(zone.stats().isolated_huge, 0);
+        account(&zone, &frames, &[]);
+    }
+}
+
+#[test]
+fn what_returns_late_counts_once_as_it_says() {
+    for (order, outcome) in
+        ORDERS.into_iter().flat_map(|order| Outcome::ALL.map(|outcome| (order, outcome)))
+    {
+        let Hung { zone, frames, background, go, from, to, held, ticket } = hung(order, "relocate");
+        go.send(outcome).expect("it waits");
+        answered(&background, ticket);
+        settled(&zone);
+        let end = catch_unwind(AssertUnwindSafe(|| background.stop()));
+        if outcome == Outcome::Panics {
+            // Neither of the two blocks is freed, and all else is as it was.
+            assert!(end.is_err(), "the panic is said");
+            assert!(frames.lock().unwrap().contains(&from));
+            account(&zone, &frames, &[to]);
+            continue;
+        }
+        let all = end.expect("no panic").all;
+        let failed = usize::from(outcome == Outcome::Fails);
+        assert_eq!((all.won, all.failed), (held.len(), failed), "{order} {outcome:?}");
+        assert_eq!((all.moves, all.fewest), (16 * held.len(), 16 * held.len()));
+        account(&zone, &frames, &[]);
+    }
+}
+
+#[test]
+fn a_call_before_the_moves_may_hang_as_well() {
+    for (order, call) in
+        ORDERS.into_iter().flat_map(|order| [(order, "prepare"), (order, "block_at")])
+    {
+        let Hung { zone, frames, background, go, held, ticket, .. } = hung(order, call);
+        let there = if call == "prepare" { 0..0 } else { held };
+        isolated(&zone, &there, 16);
+        assert_eq!(allocates_all(&zone), (8 - there.len()) * (Base4K::HUGE_FRAMES - 16));
+        assert!(!background.asks().is_answered(ticket));
+        go.send(Outcome::Moves).expect("it waits");
+        answered(&background, ticket);
+        let all = background.stop().all;
+        let count = order.frames() >> 9;
+        assert_eq!((all.won, all.moves), (count, 16 * count), "{order} {call}");
+        account(&zone, &frames, &[]);
+    }
+}
+
+#[test]
+fn a_range_that_is_to_be_kept_is_kept_after_a_call_that_returns_late() {
+    let (zone, mut owner) = slow();
+    let frames = owner.frames.clone();
+    let ((begun, begins), (go, goes)) = (channel(), channel());
+    owner.hangs = Some(Hangs { call: "relocate", begun, go: goes });
+    std::thread::scope(|scope| {
+        let work = scope.spawn(|| {
+            let target = Target::Range(HugeId(2)..HugeId(6));
+            let setup = Setup { target, keep: true, ..Setup::huge(0, Slot(1)) };
+            let (mut memory, regions) = ([Candidate::EMPTY; 8], HugeId(0)..HugeId(8));
+            let regions = std::iter::once(regions);
+            let mut work =
+                Compaction::plan(setup, &mut memory, &*zone, &mut owner, regions).expect("a plan");
+            assert!(work.run(usize::MAX, &*zone, &mut owner));
+            let kept: Vec<_> = work.kept().collect();
+            (work.report::<Base4K>(), kept)
+        });
+        begins.recv_timeout(LONG).expect("the call begins");
+        isolated(&zone, &(2..6), 16);
+        let all = allocates_all(&zone);
+        assert_eq!(all, 4 * (Base4K::HUGE_FRAMES - 16) - 1);
+        go.send(Outcome::Moves).expect("it waits");
+        let (report, mut kept) = work.join().expect("it does not panic");
+        assert_eq!((report.stop, report.won, report.moves), (Some(Stop::Won), 4, 64));
+        kept.sort_unstable();
+        assert!(kept.iter().map(|huge| huge.0).eq(2..6));
+        assert_eq!(zone.stats().isolated_huge, 0);
+        for huge in kept {
+            zone.free(huge.first::<Base4K>(), Order(9), Slot(1)).expect("it is the caller's");
+        }
+    });
     account(&zone, &frames, &[]);
 }
 
 #[test]
 fn a_stop_waits_no_longer_than_it_is_told_to() {
-    for outcome in [Outcome::Moves, Outcome::Fails, Outcome::Panics] {
-        let Hung { zone, frames, background, go, from, to } = hung();
+    for (order, outcome) in
+        ORDERS.into_iter().flat_map(|order| Outcome::ALL.map(|outcome| (order, outcome)))
+    {
+        let Hung { zone, frames, background, go, to, held, .. } = hung(order, "relocate");
         let asks = background.asks().clone();
         let ticket = asks.ask(1);
         let unfinished = background.stop_within(Duration::from_millis(20)).expect_err("it hangs");
@@ -346,7 +522,8 @@ fn a_stop_waits_no_longer_than_it_is_told_to() {
              the daemon ends when it has"
         );
         assert!(asks.is_answered(ticket) && asks.is_answered(asks.ask(1)));
-        assert!(zone.is_isolated(from.huge::<Base4K>()), "the move is still under way");
+        // The move is still under way.
+        isolated(&zone, &held, 16);
         let unfinished = unfinished.into_background().stop_within(Duration::ZERO);
         let background = unfinished.expect_err("it still hangs").into_background();
         go.send(outcome).expect("it waits");
@@ -369,9 +546,11 @@ fn a_stop_waits_no_longer_than_it_is_told_to() {
 
 #[test]
 fn what_is_dropped_ends_by_itself() {
-    for outcome in [Outcome::Moves, Outcome::Fails] {
+    for (order, outcome) in
+        ORDERS.into_iter().flat_map(|order| [(order, Outcome::Moves), (order, Outcome::Fails)])
+    {
         for is_stopped in [true, false] {
-            let Hung { zone, frames, background, go, from, .. } = hung();
+            let Hung { zone, frames, background, go, from, held, .. } = hung(order, "relocate");
             let asks = background.asks().clone();
             let began = Instant::now();
             if is_stopped {
@@ -382,7 +561,7 @@ fn what_is_dropped_ends_by_itself() {
                 assert!(began.elapsed() < LONG);
             }
             assert!(asks.is_answered(asks.ask(1)));
-            assert_eq!(zone.stats().isolated_huge, 1);
+            isolated(&zone, &held, 16);
             go.send(outcome).expect("it waits");
             settled(&zone);
             let moved = usize::from(outcome == Outcome::Moves);

@@ -8,14 +8,13 @@
 //!
 //! 1. A block that receives is compaction's. Its unit may not be resident yet, for others may be about to make it so: the
 //!    mover does so before it copies.
-//! 2. A frame that is in use and belongs to no movable block may be one that a thread keeps. Magazines are emptied before a run, and
-//!    once more for each huge frame in which such a frame is met. What is in use after that is pinned.
+//! 2. A frame that is in use and belongs to no movable block may be one that a thread keeps. Magazines are emptied before a run is planned,
+//!    and once more for each huge frame in which such a frame is met. What is in use after that is pinned.
 //! 3. Huge frames with pinned frames are known by two counts, of frames in use and of those that move, and are not even
-//!    isolated. Both change beside the run: a huge frame in which a block begins, ends or moves at that moment may stay for
-//!    one run that could have been emptied. Threads give back what they keep before it is believed that something is pinned.
+//!    isolated. Both change beside the run: a huge frame in which a block begins, ends or moves at that moment, or of which a thread has
+//!    kept a frame since the magazines were emptied, may stay for one run that could have been emptied.
 
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
 
 use woodlot_compact::{
     Asks, Block, Candidate, Chunk, Compaction, Counters, Daemon, Event, Index, Lookup, Patience,
@@ -31,9 +30,6 @@ use crate::pool::Pool;
 
 /// log2 of the huge frames of a chunk of the daemon's index: 64 MiB.
 const CHUNK: u32 = 5;
-
-/// How long it is believed that threads keep nothing. To look at the counts of 100,000 huge frames takes about as long.
-const FRESH: Duration = Duration::from_millis(1);
 
 impl Pool {
     /// Moves [movable](Self::alloc_movable) blocks together until the target is won, and returns what was done. What is won is
@@ -92,7 +88,8 @@ impl Pool {
     /// [`PoolError::Shared`].
     ///
     /// # Progress
-    /// A step moves one block at the most; see [`Settings`]. Others wait as for [`compact`](Self::compact).
+    /// A step moves one block at the most; see [`Settings`]. Others wait as for [`compact`](Self::compact). As long as nothing is asked, what
+    /// threads keep, 1.5 MiB each at the most, is in use to the daemon until it has decided to begin.
     pub fn compact_until(
         &self,
         stop: &AtomicBool,
@@ -163,7 +160,6 @@ impl Frames {
         let mut memory = vec![Candidate::EMPTY; all.end.0 - all.start.0];
         let setup = Setup { target, ..Setup::huge(0, self.slot()) };
         let mut mover = Mover::new(self);
-        self.take_back();
         let regions = std::iter::once(all);
         let work = Compaction::plan(setup, &mut memory, zone, &mut mover, regions);
         let mut work = work.map_err(PoolError::NotCompacted)?;
@@ -191,10 +187,8 @@ impl Frames {
         let settings = Settings { slot: self.slot(), ..settings };
         let mut daemon = Daemon::new(settings, index, &mut memory);
         daemon.run(zone, &mut Mover::new(self), asks, stop, |event| {
-            match event {
-                Event::Started { .. } => self.take_back(),
-                Event::Worked(Step::Won(_)) => self.won(),
-                _ => {}
+            if let Event::Worked(Step::Won(_)) = event {
+                self.won();
             }
             observe(event);
         });
@@ -212,19 +206,11 @@ struct Mover<'p> {
     frames: &'p Frames,
     /// The last huge frame for which threads gave back what they keep.
     asked: Option<HugeId>,
-    /// When they did so last for the counts.
-    took_back: Option<Instant>,
 }
 
 impl Mover<'_> {
     fn new(frames: &Frames) -> Mover<'_> {
-        Mover { frames, asked: None, took_back: None }
-    }
-
-    /// Is more of a huge frame in use than what moves?
-    fn has_more(&self, huge: HugeId) -> bool {
-        let moves = self.frames.movables_if_any().map_or(0, |movables| movables.frames_in(huge));
-        self.frames.zone().frames_in_use(huge) > moves
+        Mover { frames, asked: None }
     }
 
     /// The movable block that a frame belongs to.
@@ -235,6 +221,12 @@ impl Mover<'_> {
 }
 
 impl Relocate for Mover<'_> {
+    fn prepare(&mut self) {
+        self.frames.take_back();
+        // Threads may have kept more since that was emptied.
+        self.asked = None;
+    }
+
     fn block_at(&mut self, frame: FrameId) -> Lookup {
         if let Some(block) = self.block(frame) {
             return Lookup::Movable(block);
@@ -261,11 +253,30 @@ impl Relocate for Mover<'_> {
     }
 
     fn has_pinned(&mut self, huge: HugeId) -> bool {
-        let is_fresh = self.took_back.is_some_and(|then| then.elapsed() < FRESH);
-        if !is_fresh && self.has_more(huge) {
-            self.frames.take_back();
-            self.took_back = Some(Instant::now());
-        }
-        self.has_more(huge)
+        let moves = self.frames.movables_if_any().map_or(0, |movables| movables.frames_in(huge));
+        self.frames.zone().frames_in_use(huge) > moves
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+#[cfg_attr(coverage_nightly, coverage(off))]
+mod tests {
+    use super::*;
+    use crate::options::Options;
+
+    #[test]
+    fn threads_are_asked_for_what_they_keep_once_for_each_huge_frame_and_run() {
+        let pool = Options::new(4 << 20).build().expect("a pool");
+        let frame = FrameId(7);
+        let mut mover = Mover::new(pool.frames());
+        // It is in use, and no movable block.
+        let keep = || drop(pool.alloc_at(frame, Order(0)).expect("it is free"));
+        keep();
+        assert_eq!(mover.block_at(frame), Lookup::Gone);
+        keep();
+        assert_eq!(mover.block_at(frame), Lookup::Pinned);
+        mover.prepare();
+        keep();
+        assert_eq!(mover.block_at(frame), Lookup::Gone);
     }
 }

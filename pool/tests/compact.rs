@@ -90,14 +90,28 @@ fn what_threads_keep_does_not_hold_it_up() {
 }
 
 #[test]
-fn what_threads_keep_is_not_pinned_to_the_daemon() {
-    let (pool, asks) = (Options::new(16 * MIB).build().expect("a pool"), Asks::new());
-    let blocks = fragmented(&pool, Order(0), 4);
-    // The thread keeps some of what it has dropped, which is in use when the run is planned.
-    asks.ask(5);
-    let all = serve(&pool, &asks).all;
-    assert_eq!((all.won, all.pinned, all.blocked), (5, 0, 0), "{all:?}");
-    check(&blocks);
+fn what_threads_keep_is_free_to_the_daemon() {
+    // Six huge frames' worth is free, to the frame: alone, and as neighbours.
+    for (huge, order) in [(6, 9), (2, 10)] {
+        let (pool, asks) = (Options::new(16 * MIB).build().expect("a pool"), Asks::new());
+        let mut blocks = fragmented(&pool, Order(0), 4);
+        if order == 10 {
+            // Two huge frames' worth.
+            let more = std::iter::from_fn(|| pool.alloc_movable(Order(0)).ok());
+            blocks.extend(more.take(4 * HUGE));
+            blocks.iter().enumerate().for_each(|(at, block)| write(block, at as u64));
+        }
+        // The thread keeps some of what it drops, which is in use when the run is planned.
+        drop(pool.alloc_movable(Order(0)).expect("memory"));
+        match order {
+            9 => asks.ask(huge),
+            _ => asks.ask_block(Order(order)),
+        };
+        let all = serve(&pool, &asks).all;
+        assert_eq!((all.won, all.pinned, all.blocked), (huge, 0, 0), "{order}: {all:?}");
+        check(&blocks);
+        pool.alloc(Order(order)).expect("it was won");
+    }
 }
 
 #[test]
