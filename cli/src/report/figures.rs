@@ -219,7 +219,7 @@ fn buddies_by_threads(data: &Data) -> Section {
     ];
     Plots {
         id: "nbbs-table-1",
-        title: "NBBS, table I: bursts of 128 KiB blocks",
+        title: "NBBS table I: bursts of 128 KiB blocks",
         about: format!(
             "Each thread allocates a burst of 512 blocks (fewer where the zone has \
              no room for them) and frees it (Linux-scalability), or its \
@@ -326,7 +326,7 @@ fn batched(found: &Batches) -> Section {
     };
     Section {
         id: "freebsd-figure-6".into(),
-        title: "FreeBSD, figure 6: batches of pages from two domains in turn".into(),
+        title: "FreeBSD figure 6: batches of pages from two domains in turn".into(),
         about: format!(
             "Two domains of 1 GiB, of one CPU, by engine, pages of 4 KiB: the time of the allocations of a batch, \
              mean and standard deviation of {} repetitions. The baseline is the paper's: the domain iterator, a mutex \

@@ -50,7 +50,7 @@ pub struct ReportArgs {
     /// the columns of the data
     #[arg(long, value_name = "DIR", default_value = "woodlot-report", value_parser = PathBufValueParser::new())]
     out: PathBuf,
-    /// Few repetitions on small zones: three minutes
+    /// Few repetitions on small zones: five minutes
     #[arg(long, conflicts_with = "smoke")]
     quick: bool,
     /// Draw everything from a handful of operations, to see that it can be drawn; the times mean

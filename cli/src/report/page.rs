@@ -68,8 +68,8 @@ fn head(data: &Data) -> Markup {
     html! {
         header {
             h1 { "The papers' figures on this machine" }
-            p { "LLFree (USENIX ATC 2023), the Non-Blocking Buddy System, and the kernel memory allocator of \
-                McKenney and Slingwine (kmem), measured again by "
+            p { "LLFree (USENIX ATC 2023), the Non-Blocking Buddy System, the mechanisms against fragmentation in \
+                FreeBSD, and the kernel memory allocator of McKenney and Slingwine (kmem), measured again by "
                 code { "woodlot report" } ". Each figure stands beside the values that the papers \
                 give, with the table it was drawn from behind it." }
             p.form { (form) " It took " (format!("{:.0}", data.seconds)) " s"
@@ -80,7 +80,7 @@ fn head(data: &Data) -> Markup {
                 and its table has the end." }
             pre { (data.machine.describe().trim_end()) }
             p { "The papers' machines: " (papers::LLFREE_MACHINE) ". " (papers::NBBS_MACHINE) ". "
-                (papers::KMEM_MACHINE) "." }
+                (papers::FREEBSD_MACHINE) ". " (papers::KMEM_MACHINE) "." }
         }
     }
 }

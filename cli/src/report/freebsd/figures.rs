@@ -54,7 +54,7 @@ fn free_blocks(builds: &Builds) -> Section {
     let singles = |blocks: &[usize]| count(blocks.first().copied().unwrap_or(0));
     Section {
         id: "freebsd-table-1".into(),
-        title: "FreeBSD, table I: free blocks before and after a build".into(),
+        title: "FreeBSD table I: free blocks before and after a build".into(),
         about: format!(
             "What a Linux 6.12 with {} frames asked of its page allocator while it built Lua and memcached, replayed on \
              LLFree, without compaction: free blocks by order, each free frame in the largest block that it lies in. LLFree \
@@ -165,7 +165,7 @@ fn in_a_row(builds: &Builds) -> Section {
     let rows = builds.with.iter().zip(&builds.without).enumerate().map(row).collect();
     Section {
         id: "freebsd-figure-7".into(),
-        title: "FreeBSD, figure 7: superpages over builds in a row".into(),
+        title: "FreeBSD figure 7: superpages over builds in a row".into(),
         about: format!(
             "The build of table I again and again on the same LLFree: between two builds, what one left is freed, and what \
              it took out of caches is allocated again. Free huge frames at the end of each build, before that, with a daemon \
@@ -246,7 +246,7 @@ fn wired(found: &Wiring) -> Section {
     let all = [&found.one_by_one, &found.largest];
     Section {
         id: "freebsd-table-2".into(),
-        title: "FreeBSD, table II: memory that is wired".into(),
+        title: "FreeBSD table II: memory that is wired".into(),
         about: format!(
             "{} of memory: milliseconds until all of it is there, {} repetitions in turn. The baseline is a fault for each \
              page, as in the paper; the other is Pool::wire, which asks in the largest pieces. The same stands beside them by \
@@ -318,7 +318,7 @@ fn stacks(found: &Stacks) -> Section {
     };
     Section {
         id: "freebsd-figure-5".into(),
-        title: "FreeBSD, figure 5: what guards of kernel stacks leave".into(),
+        title: "FreeBSD figure 5: what guards of kernel stacks leave".into(),
         about: format!(
             "{} stacks of {} pages and a guard in a zone of LLFree, counted in the zone: free blocks of order 0 whose buddies \
              are in use. The paper draws it and gives no numbers.",
