@@ -80,7 +80,7 @@ enum Verb {
     Histories(Histories),
     /// Fuzz with coverage: 10^8 call histories, recoveries, trace files, command lines (half an hour; short: 2 minutes)
     Fuzz(Fuzz),
-    /// Interpret the core crates with Miri (15 minutes; short: 1.5)
+    /// Interpret the core crates with Miri (15 minutes; short: 3)
     Miri(Length),
     /// Run the tests with threads under the address and thread sanitizers (10 minutes; short: 2)
     Sanitize(Length),
