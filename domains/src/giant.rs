@@ -49,7 +49,7 @@ impl<A: FrameAllocator> Domains<'_, A> {
         domain: DomainId,
         order: Order,
     ) -> impl Iterator<Item = FrameId> + '_ {
-        self.giants_in(order, DomainSet::of(&[domain]), self.config.range())
+        self.giants_in(order, DomainSet::one(domain), self.config.range())
     }
 
     /// The same where all of a block lies in these domains, and in this range.
@@ -115,7 +115,7 @@ impl<A: FrameAllocator> Domains<'_, A> {
         let run = RangeRequest::new(order.frames(), class, slot).aligned(order);
         let turn = || in_turn.into_iter().chain(self.domains_of(policy, slot));
         let allowed = turn().fold(DomainSet::default(), DomainSet::with);
-        let sets = turn().map(|domain| DomainSet::of(&[domain]));
+        let sets = turn().map(DomainSet::one);
         let window = self.window(request.place);
         let reaches = |domain: &_| self.zones_of(*domain).any(|zone| zone.reaches(&window));
         for set in sets.chain([allowed]) {

@@ -31,22 +31,12 @@ impl DomainSet {
 
     /// These domains. No machine knows one with the number [`MAX_DOMAINS`] or a larger one.
     pub fn of(domains: &[DomainId]) -> DomainSet {
-        let mut set = DomainSet::default();
-        for &domain in domains {
-            match domain.index() < MAX_DOMAINS {
-                true => set.bits |= 1 << domain.0,
-                false => set.beyond = Some(domain),
-            }
-        }
-        set
+        domains.iter().fold(DomainSet::default(), |set, &domain| set.with(domain))
     }
 
     /// This one.
     pub(crate) const fn one(domain: DomainId) -> DomainSet {
-        match domain.index() < MAX_DOMAINS {
-            true => DomainSet::of_bits(1 << domain.0),
-            false => DomainSet { bits: 0, beyond: Some(domain) },
-        }
+        DomainSet::of_bits(0).with(domain)
     }
 
     /// Those of which the bit is 1.
@@ -56,7 +46,10 @@ impl DomainSet {
 
     /// These and one more.
     pub(crate) const fn with(self, domain: DomainId) -> DomainSet {
-        DomainSet { bits: self.bits | 1 << (domain.0 & 63), ..self }
+        match domain.index() < MAX_DOMAINS {
+            true => DomainSet { bits: self.bits | 1 << domain.0, ..self },
+            false => DomainSet { beyond: Some(domain), ..self },
+        }
     }
 
     /// A bit for each.

@@ -2,7 +2,6 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
@@ -58,6 +57,9 @@ pub type Check = (&'static str, fn(Length) -> Result<Outcome, String>);
 /// How a process ends whose check did not run: what test runners take for skipped.
 const NOT_RUN: u8 = 77;
 
+/// Where the output of each check goes, from the root of the repository.
+const LOGS: &str = "target/checks";
+
 /// Runs one check in its short form, in the process that [`run_all`] began for it.
 pub fn run_one(&(name, check): &Check) -> Result<ExitCode, String> {
     let outcome = check(Length::SHORT).map_err(|why| format!("{name}: {why}"))?;
@@ -69,13 +71,12 @@ pub fn run_one(&(name, check): &Check) -> Result<ExitCode, String> {
 }
 
 /// Runs checks in their short form, two at a time, since few of them keep two processors busy. Each has a process, whose output
-/// goes to `target/checks/` and is shown when it has ended. After a failure none is begun any more. Says how long each took, how
+/// goes to [`LOGS`] and is shown when it has ended. After a failure none is begun any more. Says how long each took, how
 /// many ran and were skipped.
 pub fn run_all<'c>(checks: impl IntoIterator<Item = &'c Check>) -> Result<Outcome, String> {
-    let logs = root().join("target/checks");
-    fs::create_dir_all(&logs).map_err(|error| format!("{}: {error}", logs.display()))?;
+    fs::create_dir_all(root().join(LOGS)).map_err(|error| format!("{LOGS}: {error}"))?;
     let ended = two_at_a_time(checks, |(name, _)| {
-        Ok((*name, in_a_process(name, &logs).map_err(|why| format!("{name}: {why}"))?))
+        Ok((*name, in_a_process(name).map_err(|why| format!("{name}: {why}"))?))
     })?;
     let skipped: Vec<_> = ended.iter().filter(|(_, ran)| !ran).map(|(name, _)| *name).collect();
     let names = if skipped.is_empty() { "none".into() } else { skipped.join(", ") };
@@ -84,11 +85,12 @@ pub fn run_all<'c>(checks: impl IntoIterator<Item = &'c Check>) -> Result<Outcom
 }
 
 /// Did the check run? Otherwise its tool is missing.
-fn in_a_process(name: &str, logs: &Path) -> Result<bool, String> {
-    let path = logs.join(format!("{name}.log"));
-    let failed = |error: io::Error| format!("{}: {error}", path.display());
+fn in_a_process(name: &str) -> Result<bool, String> {
+    let shown = format!("{LOGS}/{name}.log");
+    let failed = |error: io::Error| format!("{shown}: {error}");
+    let path = root().join(&shown);
     let log = File::create(&path).map_err(failed)?;
-    println!("== {name} begins: {}", path.display());
+    println!("== {name} begins: {shown}");
     let started = Instant::now();
     // This program, which the tests' build may replace in its folder.
     let status = Command::new("/proc/self/exe")
@@ -105,6 +107,6 @@ fn in_a_process(name: &str, logs: &Path) -> Result<bool, String> {
     match status.code() {
         Some(0) => Ok(true),
         Some(code) if code == i32::from(NOT_RUN) => Ok(false),
-        _ => Err(format!("{status}; {}", path.display())),
+        _ => Err(format!("{status}; {shown}")),
     }
 }

@@ -250,9 +250,9 @@ fn wired(found: &Wiring) -> Section {
         about: format!(
             "{} of memory: milliseconds until all of it is there, {} repetitions in turn. The baseline is a fault for each \
              page, as in the paper; the other is Pool::wire, which asks in the largest pieces. The same stands beside them by \
-             n threads, one for each CPU, which take no less CPU time, and mlock of Linux. Fresh memory the system fills with zeros. The paper's 10 GB in 92 ms are twice what its memory takes, so \
-             that no zeros can be in them: the memory of others, which a pool of several processes has from those that \
-             freed it, is its like. The last column is what /proc/self/smaps says then: where it is not 100 %, the system \
+             n threads, one for each CPU, which take no less CPU time, and mlock of Linux. Fresh memory the system fills with \
+             zeros. The paper's 10 GB in 92 ms are twice what its memory takes, so that no zeros can be in them: the memory of \
+             others, which a pool of several processes has from those that freed it, is its like. The last column is what /proc/self/smaps says then: where it is not 100 %, the system \
              gave no huge pages, and the row is about calls, not about pages.",
             size(found.memory),
             found.one_by_one.wall_ms.len()
