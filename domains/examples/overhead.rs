@@ -1,7 +1,8 @@
 //! What domains cost, and what batches gain: `cargo run --release -p woodlot-domains --example overhead`.
 //!
 //! *Pairs*: an allocation and its free, on one thread and one slot, straight on LLFree, behind one domain, and behind
-//! either of two that is the nearest. *Batches*: so many base frames from two domains in turn, and back, as `alloc_runs`, and one by one as the
+//! either of two that is the nearest; beside each what domains add to an operation, by the least times, in hot compare-and-swaps (C;
+//! target of the first: 0.5). *Batches*: so many base frames from two domains in turn, and back, as `alloc_runs`, and one by one as the
 //! FreeBSD paper's baseline has it: the domain iterator, a mutex and an allocation for each (figure 6). All take turns; the
 //! times are wall time of 51 rounds.
 
@@ -124,7 +125,12 @@ fn main() {
         [plain, one, first, second]
             .iter()
             .for_each(|[median, least, _]| print!("{median:>8.1}{least:>8.1}"));
-        println!("   C = {:.2}", swap[0]);
+        println!("   C = {:.2} {:.2}", swap[0], swap[1]);
+        // A pair is two operations.
+        let added = |time: [f64; 3]| (time[1] - plain[1]) / 2.0 / swap[1];
+        print!("{:>16}{:>16}", "more, C each", "");
+        [one, first, second].iter().for_each(|&time| print!("{:>16.2}", added(time)));
+        println!();
     }
     let (rounds, locked, mut out) = (Rounds::new(), Mutex::new(two), Vec::new());
     println!(

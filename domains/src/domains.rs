@@ -124,6 +124,13 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
         head.into_iter().chain(self.zones.added.iter().filter(move |zone| zone.domain == domain))
     }
 
+    /// Where a slot is at home, and the zone that is asked first, if there is one.
+    #[inline(always)]
+    fn near(&self, slot: Slot) -> Option<(&Home, &Zone<'a, A>)> {
+        let home = self.turns.home(slot)?;
+        Some((home, self.zones.get(home.nearest())?))
+    }
+
     /// The zone of a frame, and its number there.
     #[inline(always)]
     pub(crate) fn at(&self, frame: FrameId) -> Option<(&Zone<'a, A>, FrameId)> {
@@ -142,21 +149,21 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
         Some((self.zones.added.get(place)?, frame))
     }
 
-    /// Frees what is not in the longest piece of the first zone: perhaps in that of the zone that the slot asks first,
-    /// which is known before the frame is.
+    /// Frees what does not lie in the longest piece of the zone that the slot asks first.
     #[inline(never)]
-    fn free_elsewhere(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
-        let near = self.turns.home(slot).and_then(|home| self.zones.get(home.nearest()));
-        match near {
-            Some(zone) if zone.longest.has(frame) => zone.allocator.free(frame, order, slot),
-            _ => self.free_far(frame, order, slot),
-        }
-    }
-
-    #[inline(never)]
-    fn free_far(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
-        let (zone, there) = self.at_index(frame).ok_or_else(|| no_block(frame, order))?;
-        zone.allocator.free(there, order, slot).map_err(|error| zone.free_error(error))
+    fn free_elsewhere(
+        &self,
+        (frame, order, slot): (FrameId, Order, Slot),
+        why: &mut FreeError,
+    ) -> Option<()> {
+        let freed = match self.at(frame) {
+            _ if Self::is_above(order) => self.free_giant(frame, order, slot),
+            Some((zone, there)) => {
+                zone.allocator.free(there, order, slot).map_err(|error| zone.free_error(error))
+            }
+            None => Err(no_block(frame, order)),
+        };
+        freed.map_err(|error| *why = error).ok()
     }
 
     /// The largest order of a block that begins at a frame and lies in one zone: that of the frame's alignment, unless a border of
@@ -297,8 +304,9 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
 
     /// A block at a frame, or inside of a range.
     #[inline(never)]
-    fn alloc_placed(&self, request: Request) -> Result<FrameId, AllocError> {
-        self.alloc_allowed(request, Policy::FirstTouch)
+    fn alloc_placed(&self, request: &Request, why: &mut AllocError) -> Option<FrameId> {
+        let result = self.alloc_allowed(*request, Policy::FirstTouch);
+        result.map_err(|error| *why = error).ok()
     }
 
     /// A block as a policy says that gives no shares.
@@ -336,48 +344,22 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
         result.map(|_| frame).map_err(|error| zone.alloc_error(error))
     }
 
-    /// A block for a slot whose first zone is not the first of all. What is asked for comes and goes in registers: a
-    /// request that is written in parts and read as a whole costs 20 ns.
-    #[inline(never)]
-    fn alloc_near(&self, order: Order, class: Class, slot: Slot) -> Result<FrameId, AllocError> {
-        let home = self.turns.home(slot);
-        let near = home.and_then(|home| Some((home, self.zones.get(home.nearest())?)));
-        let Some((home, zone)) = near else {
-            let none = Err(AllocError::OutOfMemory);
-            return self.alloc_otherwise(&self.zones.first, (order, class, slot), none);
-        };
-        match zone.allocator.alloc(Request::new(order, class, slot)) {
-            Ok(frame) if zone.longest.has(frame) => {
-                home.count(order);
-                Ok(frame)
-            }
-            result => self.alloc_otherwise(zone, (order, class, slot), result),
-        }
-    }
-
-    /// What the zone that was asked first said, where it gave no block of its longest piece.
+    /// A block from elsewhere, where the zone that was asked first had none, or there is no such zone.
     #[cold]
     #[inline(never)]
     fn alloc_otherwise(
         &self,
-        zone: &Zone<'a, A>,
         (order, class, slot): (Order, Class, Slot),
-        result: Result<FrameId, AllocError>,
-    ) -> Result<FrameId, AllocError> {
-        let Some(home) = self.turns.home(slot) else { return Err(AllocError::BadSlot(slot)) };
-        match result {
-            Ok(frame) => {
-                home.count(order);
-                Ok(zone.frame(frame))
-            }
-            Err(AllocError::OutOfMemory) => {
-                self.alloc_farther(Request::new(order, class, slot), home)
-            }
-            Err(AllocError::OrderTooLarge(_)) => {
-                self.alloc_giant(Request::new(order, class, slot), Policy::FirstTouch, None)
-            }
-            Err(error) => Err(error),
-        }
+        why: &mut AllocError,
+    ) -> Option<FrameId> {
+        let request = Request::new(order, class, slot);
+        let result = match (*why, self.turns.home(slot)) {
+            _ if Self::is_above(order) => self.alloc_giant(request, Policy::FirstTouch, None),
+            (AllocError::OutOfMemory, Some(home)) => self.alloc_farther(request, home),
+            (AllocError::OutOfMemory, None) => Err(AllocError::BadSlot(slot)),
+            (error, _) => Err(error),
+        };
+        result.map_err(|error| *why = error).ok()
     }
 
     /// A block from any zone but the one that is asked first, which gave none, or is not there.
@@ -467,36 +449,36 @@ impl<A: FrameAllocator> FrameAllocator for Domains<'_, A> {
     /// The nearest zone that has a block, as the slot's domain sees it.
     #[inline]
     fn alloc(&self, request: Request) -> Result<FrameId, AllocError> {
-        if request.place != Place::Anywhere {
-            return self.alloc_placed(request);
+        let Request { order, class, slot, place } = request;
+        // What is seldom asked for tells its error by reference: the frame stays in a register.
+        let mut why = AllocError::OutOfMemory;
+        if place != Place::Anywhere {
+            return self.alloc_placed(&request, &mut why).ok_or(why);
         }
-        let Some(home) = self.turns.home_of_first(request.slot) else {
-            return self.alloc_near(request.order, request.class, request.slot);
-        };
-        // Nothing but the zone is kept across the call.
-        let Zone { allocator, longest, .. } = &self.zones.first;
-        match allocator.alloc(Request { place: Place::Anywhere, ..request }) {
-            Ok(frame) if longest.has(frame) => {
-                home.count(request.order);
-                Ok(frame)
-            }
-            result => {
-                let Request { order, class, slot, .. } = request;
-                self.alloc_otherwise(&self.zones.first, (order, class, slot), result)
+        if let Some((home, zone)) = self.near(slot) {
+            match zone.allocator.alloc(Request::new(order, class, slot)) {
+                Ok(frame) => {
+                    home.count(order);
+                    return Ok(zone.frame(frame));
+                }
+                Err(error) => why = error,
             }
         }
+        self.alloc_otherwise((order, class, slot), &mut why).ok_or(why)
     }
 
     #[inline]
     fn free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
-        if Self::is_above(order) {
-            return self.free_giant(frame, order, slot);
+        let has = |zone: &&Zone<'_, A>| zone.longest.has(frame);
+        let near = || self.near(slot).map(|(_, zone)| zone).filter(has);
+        if !Self::is_above(order)
+            && let Some(zone) = Some(&self.zones.first).filter(has).or_else(near)
+        {
+            // The numbers in an error are right: a block lies in one chunk.
+            return zone.allocator.free(frame, order, slot);
         }
-        // The numbers in an error are right: a block lies in one chunk.
-        match &self.zones.first {
-            first if first.longest.has(frame) => first.allocator.free(frame, order, slot),
-            _ => self.free_elsewhere(frame, order, slot),
-        }
+        let mut why = FreeError::OutOfRange(frame);
+        self.free_elsewhere((frame, order, slot), &mut why).ok_or(why)
     }
 
     fn alloc_batch(
@@ -509,8 +491,7 @@ impl<A: FrameAllocator> FrameAllocator for Domains<'_, A> {
             return alloc_each(self, request, batch, out);
         }
         if batch == Batch::All
-            && let Some(home) = self.turns.home(request.slot)
-            && let Some(zone) = self.zones.get(home.nearest())
+            && let Some((home, zone)) = self.near(request.slot)
         {
             match zone.allocator.alloc_batch(request, Batch::All, out) {
                 Ok(taken) => {

@@ -195,12 +195,6 @@ impl<'a> Turns<'a> {
         self.homes.get(slot.0)
     }
 
-    /// The same, if the first zone of all is asked first.
-    #[inline(always)]
-    pub(crate) fn home_of_first(&self, slot: Slot) -> Option<&'a Home> {
-        self.home(slot).filter(|home| home.nearest() == 0)
-    }
-
     /// The domains for a slot; none if there is no such slot.
     pub(crate) fn of(&self, slot: Slot) -> &'a [u8] {
         self.homes.get(slot.0).map_or(&[], |home| self.row(home.domain))

@@ -101,6 +101,16 @@ fn one_inside_of_a_range_comes_from_the_nearest_domain_that_a_policy_allows() {
     assert_eq!(machine.alloc(narrow), Err(AllocError::NoPlace(FrameId(1))));
 }
 
+/// The slot's domain has no zone that could say that the order is too large for it.
+#[test]
+fn a_slot_of_a_domain_without_memory_has_them_from_others() {
+    let machine = of(&[(0, 2 * G, 0)]);
+    assert_eq!(machine.alloc(giant(1)), Ok(FrameId(0)));
+    assert_eq!(machine.free(FrameId(0), GIANT, Slot(1)), Ok(()));
+    let missing = Request { class: Class(77), ..giant(1) };
+    assert_eq!(machine.alloc(missing), Err(AllocError::BadClass(Class(77))));
+}
+
 #[test]
 fn one_at_a_frame_comes_from_domains_that_a_policy_allows() {
     let machine = of(&[(0, G / 4, 0), (G / 4, 2 * G, 1)]);
