@@ -156,13 +156,10 @@ const LONG: [Check; 3] = [
     ("cargo-mutants", |_| mutants::generated(None, None).map(Outcome::Ran)),
 ];
 
-/// What CI runs before them: the longest, and what costs nothing.
-const BEFORE: [Check; 2] = [
+/// What CI runs beside them.
+const BESIDE: [Check; 10] = [
     ("tests", |_| tests().map(|()| Outcome::done())),
     ("rings", |_| rings::rings().map(Outcome::Ran)),
-];
-/// What CI runs after them. Clippy builds in the folder of the tests, and would wait for them.
-const AFTER: [Check; 8] = [
     ("lint", |_| lint::lint().map(|()| Outcome::done())),
     ("capi", capi::check),
     ("aarch64", aarch64::aarch64),
@@ -171,6 +168,14 @@ const AFTER: [Check; 8] = [
     ("kernel", kernel::kernel),
     ("package", |_| package::package()),
     ("minimum-rust", minimum::minimum_rust),
+];
+
+/// What CI begins with, and all others after it: the longest first, so that both processors have work to the end. `rings` costs
+/// nothing. Clippy builds in the folder of the tests, and would wait for them; the report takes the program that `crash` has
+/// built.
+const FIRST: [&str; 13] = [
+    "tests", "rings", "crash", "persist", "lint", "kernel", "shuttle", "package", "model", "loom",
+    "fuzz", "miri", "no-panic",
 ];
 
 fn main() -> ExitCode {
@@ -213,9 +218,7 @@ fn run(verb: Verb) -> Result<ExitCode, String> {
         Verb::Package => said("package", package::package()),
         Verb::MinimumRust(length) => said("minimum-rust", minimum::minimum_rust(length)),
         Verb::CleanBuild => package::clean_build(),
-        Verb::Checks => {
-            said("checks", run_all([&BEFORE[..], &TRUST, &AFTER].into_iter().flatten()))
-        }
+        Verb::Checks => said("checks", run_all(of_ci())),
         Verb::Check { name } => return check(&name),
         Verb::Trust(trust) => {
             let long = if trust.full { &LONG[..] } else { &[] };
@@ -225,9 +228,17 @@ fn run(verb: Verb) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The checks of CI, in the order in which they begin.
+fn of_ci() -> Vec<&'static Check> {
+    let mut checks: Vec<_> = [&TRUST[..], &BESIDE].into_iter().flatten().collect();
+    let place = |check: &&Check| FIRST.iter().position(|name| *name == check.0);
+    checks.sort_by_key(|check| place(check).unwrap_or(FIRST.len()));
+    checks
+}
+
 /// Runs the check of this name.
 fn check(name: &str) -> Result<ExitCode, String> {
-    let mut all = [&BEFORE[..], &TRUST, &UNHURRIED, &AFTER].into_iter().flatten();
+    let mut all = [&TRUST[..], &UNHURRIED, &BESIDE].into_iter().flatten();
     run_one(all.find(|check| check.0 == name).ok_or("there is no such check")?)
 }
 
@@ -248,4 +259,22 @@ fn contract() -> Result<String, String> {
     command.args(ENGINES.iter().flat_map(|krate| ["-p", krate]));
     let passed = passed(&mut command)?;
     Ok(format!("{passed} checks passed on {} engines", ENGINES.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_check_of_ci_runs_once_the_longest_first() {
+        let begun: Vec<&str> = of_ci().iter().map(|check| check.0).collect();
+        assert_eq!(begun[..FIRST.len()], FIRST);
+        let mut named: Vec<&str> = TRUST.iter().chain(&BESIDE).map(|check| check.0).collect();
+        let mut sorted = begun;
+        named.sort();
+        sorted.sort();
+        assert_eq!(sorted, named);
+        named.dedup();
+        assert_eq!(named.len(), TRUST.len() + BESIDE.len());
+    }
 }

@@ -1,11 +1,13 @@
 //! How a checker ends, and what a run of several says at its end.
 
+use std::cmp::Reverse;
 use std::fs::{self, File};
 use std::io;
 use std::process::{Command, ExitCode, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::Args;
+use wait4::Wait4;
 
 use crate::shell::{root, two_at_a_time};
 
@@ -70,22 +72,46 @@ pub fn run_one(&(name, check): &Check) -> Result<ExitCode, String> {
     }
 }
 
+/// How a check ended that did not fail.
+struct Ended {
+    name: &'static str,
+    /// Otherwise its tool is missing.
+    ran: bool,
+    wall: Duration,
+    /// Of all that it started and waited for.
+    processor: Duration,
+}
+
 /// Runs checks in their short form, two at a time, since few of them keep two processors busy. Each has a process, whose output
-/// goes to [`LOGS`] and is shown when it has ended. After a failure none is begun any more. Says how long each took, how
-/// many ran and were skipped.
+/// goes to [`LOGS`] and is shown when it has ended. After a failure none is begun any more. Says how long each took, by the
+/// clock and of the processors, how many ran and were skipped.
 pub fn run_all<'c>(checks: impl IntoIterator<Item = &'c Check>) -> Result<Outcome, String> {
     fs::create_dir_all(root().join(LOGS)).map_err(|error| format!("{LOGS}: {error}"))?;
     let ended = two_at_a_time(checks, |(name, _)| {
-        Ok((*name, in_a_process(name).map_err(|why| format!("{name}: {why}"))?))
+        in_a_process(name).map_err(|why| format!("{name}: {why}"))
     })?;
-    let skipped: Vec<_> = ended.iter().filter(|(_, ran)| !ran).map(|(name, _)| *name).collect();
+    print!("{}", table(&ended));
+    let skipped: Vec<_> = ended.iter().filter(|check| !check.ran).map(|check| check.name).collect();
     let names = if skipped.is_empty() { "none".into() } else { skipped.join(", ") };
     let ran = ended.len() - skipped.len();
     Ok(Outcome::Ran(format!("{ran} passed, {} skipped ({names})", skipped.len())))
 }
 
-/// Did the check run? Otherwise its tool is missing.
-fn in_a_process(name: &str) -> Result<bool, String> {
+/// A line for each check, those that kept the processors busy for longest first, and one for all.
+fn table(ended: &[Ended]) -> String {
+    let line = |name: &str, wall: Duration, processor: Duration| {
+        format!("{name:<16}{:>8}{:>16}\n", wall.as_secs(), processor.as_secs())
+    };
+    let mut sorted: Vec<&Ended> = ended.iter().collect();
+    sorted.sort_by_key(|check| Reverse(check.processor));
+    let sum = |of: fn(&Ended) -> Duration| ended.iter().map(of).sum();
+    let mut table = format!("{:<16}{:>8}{:>16}\n", "check", "seconds", "of a processor");
+    table.extend(sorted.iter().map(|check| line(check.name, check.wall, check.processor)));
+    table + &line("all", sum(|check| check.wall), sum(|check| check.processor))
+}
+
+/// Runs the check.
+fn in_a_process(name: &'static str) -> Result<Ended, String> {
     let shown = format!("{LOGS}/{name}.log");
     let failed = |error: io::Error| format!("{shown}: {error}");
     let path = root().join(&shown);
@@ -93,20 +119,45 @@ fn in_a_process(name: &str) -> Result<bool, String> {
     println!("== {name} begins: {shown}");
     let started = Instant::now();
     // This program, which the tests' build may replace in its folder.
-    let status = Command::new("/proc/self/exe")
+    let mut process = Command::new("/proc/self/exe")
         .args(["check", name])
         .stdin(Stdio::null())
         .stdout(log.try_clone().map_err(failed)?)
         .stderr(log)
-        .status()
+        .spawn()
         .map_err(failed)?;
+    let done = process.wait4().map_err(failed)?;
+    let (wall, processor) = (started.elapsed(), done.rusage.utime + done.rusage.stime);
     let said = fs::read(&path).map_err(failed)?;
-    let seconds = started.elapsed().as_secs();
     // In one piece: another check may end meanwhile.
-    println!("{}== {name}: {seconds} s", String::from_utf8_lossy(&said));
-    match status.code() {
-        Some(0) => Ok(true),
-        Some(code) if code == i32::from(NOT_RUN) => Ok(false),
-        _ => Err(format!("{status}; {shown}")),
+    println!(
+        "{}== {name}: {} s, {} s of a processor",
+        String::from_utf8_lossy(&said),
+        wall.as_secs(),
+        processor.as_secs()
+    );
+    let ended = |ran| Ok(Ended { name, ran, wall, processor });
+    match done.status.code() {
+        Some(0) => ended(true),
+        Some(code) if code == i32::from(NOT_RUN) => ended(false),
+        _ => Err(format!("{}; {shown}", done.status)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_took_the_processors_longest_comes_first() {
+        let ended = |name, wall, processor| {
+            let [wall, processor] = [wall, processor].map(Duration::from_secs);
+            Ended { name, ran: true, wall, processor }
+        };
+        let table = table(&[ended("rings", 20, 3), ended("tests", 900, 1400)]);
+        let columns: Vec<Vec<&str>> =
+            table.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
+        let expected = [["tests", "900", "1400"], ["rings", "20", "3"], ["all", "920", "1403"]];
+        assert_eq!(columns, expected);
     }
 }
