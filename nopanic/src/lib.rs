@@ -4,7 +4,7 @@
 //!   hot_llfree_base4k_alloc   called all the time: no division by a variable either
 //!   cold_nbbs4_base4k_stats   everything else
 //!   woodlot_alloc             the calls for C, as they are
-//!   hot_defect_…              seeded, with the feature `defects`: each must be found
+//!   hot_defect_…              seeded: each must be found
 //! ```
 //!
 //! A method without a geometry is there once, one with a geometry for all three
@@ -30,7 +30,6 @@ macro_rules! symbols {
 
 mod adapters;
 mod compact;
-#[cfg(feature = "defects")]
 mod defects;
 mod domains;
 mod engine;

@@ -6,8 +6,8 @@
 //!                                              instructions: what its code does
 //! ```
 //!
-//! First the same library with seeded defects is judged: each must be found, as what it is. At last the object of the
-//! example kernel is.
+//! Beside the crates' own functions the library has seeded defects: each must be found, as what it is. At last the object
+//! of the example kernel is judged.
 
 mod findings;
 mod instructions;
@@ -15,9 +15,10 @@ mod kernel;
 mod library;
 
 use std::fs;
+use std::path::PathBuf;
 
 use findings::{Findings, Walk};
-use library::Library;
+use library::{Library, Node};
 
 use crate::shell::{cargo, root};
 
@@ -25,20 +26,26 @@ use crate::shell::{cargo, root};
 const ROOTS: [&str; 3] = ["hot_", "cold_", "woodlot_"];
 const DEFECT: &str = "hot_defect_";
 
-/// A library and what was found in it.
+/// Functions of the library and what was found in them.
 struct Judged {
     roots: Vec<String>,
     code: usize,
     findings: Findings,
 }
 
-/// Judges the seeded defects, and then the core crates.
+/// Judges the seeded defects, then the core crates and the example kernel.
 pub fn no_panic() -> Result<String, String> {
     if !cfg!(target_os = "linux") {
         return Err("no-panic reads ELF, which this machine does not use".into());
     }
-    let (found, seeded) = seeded_defects_are_found()?;
-    let Judged { roots, code, findings } = judge(&[])?;
+    let path = build()?;
+    let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let bytes = fs::read(&path).map_err(|error| failed(&error))?;
+    let library = Library::read(&bytes).map_err(|error| failed(&error))?;
+    let roots = library.roots(&ROOTS).into_iter();
+    let (defects, ours): (Vec<_>, Vec<_>) = roots.partition(|root| root.0.starts_with(DEFECT));
+    let (found, seeded) = seeded_defects_are_found(judge(&library, defects))?;
+    let Judged { roots, code, findings } = judge(&library, ours);
     let missing = |begin: &&&str| !roots.iter().any(|root| root.starts_with(**begin));
     if let Some(begin) = ROOTS.iter().find(missing) {
         return Err(format!("the library has no functions {begin}… to look into"));
@@ -62,8 +69,8 @@ pub fn no_panic() -> Result<String, String> {
 
 /// How many were found of how many there are: all, but for those that take a look at instructions where
 /// they are not known.
-fn seeded_defects_are_found() -> Result<(usize, usize), String> {
-    let Judged { roots, findings, .. } = judge(&["--features", "defects"])?;
+fn seeded_defects_are_found(judged: Judged) -> Result<(usize, usize), String> {
+    let Judged { roots, findings, .. } = judged;
     let defects: Vec<_> = roots.iter().filter_map(|root| root.strip_prefix(DEFECT)).collect();
     let found = |defect: &&str| {
         let root = format!("{DEFECT}{defect}");
@@ -81,18 +88,17 @@ fn seeded_defects_are_found() -> Result<(usize, usize), String> {
     }
 }
 
-fn judge(features: &[&str]) -> Result<Judged, String> {
+fn build() -> Result<PathBuf, String> {
     let target = root().join("target/no-panic");
-    let mut build = vec!["build", "--release", "--quiet", "--manifest-path", "nopanic/Cargo.toml"];
-    build.extend(features);
+    let build = ["build", "--release", "--quiet", "--manifest-path", "nopanic/Cargo.toml"];
     cargo(build, &[("CARGO_TARGET_DIR", &target.to_string_lossy())])?;
-    let path = target.join("release/libwoodlot_nopanic.a");
-    let bytes = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let library = Library::read(&bytes).map_err(|error| format!("{}: {error}", path.display()))?;
-    let roots = library.roots(&ROOTS);
-    let walk = Walk::new(&library, &roots);
+    Ok(target.join("release/libwoodlot_nopanic.a"))
+}
+
+fn judge(library: &Library<'_>, roots: Vec<(String, Node)>) -> Judged {
+    let walk = Walk::new(library, &roots);
     let mut findings = Findings::new();
     roots.iter().for_each(|root| walk.judge(root, &mut findings));
     let roots = roots.into_iter().map(|(name, _)| name).collect();
-    Ok(Judged { roots, code: walk.code, findings })
+    Judged { roots, code: walk.code, findings }
 }
