@@ -16,12 +16,13 @@ const OWNERS: usize = 1000;
 const STEPS: usize = 300;
 const PAUSE: Duration = Duration::from_micros(200);
 
-/// Forks at equal parts of a storm; returns how many children there were.
-pub fn fork_all(storm: &Storm) -> u64 {
+/// Forks at equal parts of a storm, and says how far it is; returns how many children there were.
+pub fn fork_all(name: &str, storm: &Storm) -> u64 {
     fork(storm);
     let mut children = 1;
     while children < CHILDREN && !storm.is_over() {
         if storm.part() > children as f64 / CHILDREN as f64 {
+            println!("{name}: {} sequences aborted so far", storm.aborts());
             fork(storm);
             children += 1;
         } else {

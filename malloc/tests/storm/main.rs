@@ -73,7 +73,7 @@ fn storm(weather: &Weather) {
     signals::handle_signals(weather.moves);
     let storm = &Storm::new(weather.threads, weather.signals, goal);
     let children = thread::scope(|scope| {
-        let forker = scope.spawn(|| fork::fork_all(storm));
+        let forker = scope.spawn(|| fork::fork_all(weather.name, storm));
         let disturbers: Vec<_> =
             weather.disturbers.iter().map(|disturb| scope.spawn(move || disturb(storm))).collect();
         let churners: Vec<_> =

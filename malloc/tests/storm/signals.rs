@@ -7,10 +7,10 @@ use std::{mem, ptr};
 
 use rustix::thread::{CpuSet, Pid, gettid, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
-/// Nanoseconds from a signal of a thread to the next; each other time it comes within these, to meet a sequence that
-/// begins again.
-const INTERVAL: i64 = 10_000;
-const SHORT_INTERVALS: i64 = 2000;
+/// Nanoseconds from a signal of a thread to the next: at first, and at least. How many become enough for a step depends on the
+/// machine: where a timer goes through a hypervisor, a signal that is to come in 10 µs comes before its thread has gone on.
+const FIRST_INTERVAL: i64 = 10_000;
+const LEAST_INTERVAL: i64 = 64;
 
 /// The CPUs that this process may run on.
 static CPUS: LazyLock<Vec<usize>> = LazyLock::new(|| {
@@ -38,7 +38,9 @@ thread_local! {
     static TIMER: Cell<libc::timer_t> = const { Cell::new(ptr::null_mut()) };
     /// Signals that this thread has seen.
     static SEEN: Cell<i64> = const { Cell::new(0) };
-    /// Has this thread done a step since it was moved?
+    /// Nanoseconds from one of them to the next, on average.
+    static INTERVAL: Cell<i64> = const { Cell::new(FIRST_INTERVAL) };
+    /// Has this thread done a step since the last one?
     static STEPPED: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -47,11 +49,15 @@ pub fn stepped() {
     STEPPED.set(true);
 }
 
-/// The next signal comes some time behind this one, so that the thread goes on in between.
-fn arm() {
+/// The next signal comes so much later that four of five find that the thread has gone on, and few find more than a step. Some
+/// come so soon that they meet a sequence that begins again.
+fn arm(has_stepped: bool) {
+    let mean = INTERVAL.get();
+    let mean = if has_stepped { mean - mean / 32 } else { mean + mean / 8 }.max(LEAST_INTERVAL);
+    INTERVAL.set(mean);
     let seen = SEEN.get();
     SEEN.set(seen + 1);
-    let interval = if seen % 2 == 0 { INTERVAL } else { seen * 37 % SHORT_INTERVALS + 1 };
+    let interval = mean / 2 + seen * 7919 % mean;
     let no_time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     let next = libc::timespec { tv_nsec: interval, ..no_time };
     let times = libc::itimerspec { it_interval: no_time, it_value: next };
@@ -60,12 +66,13 @@ fn arm() {
 }
 
 extern "C" fn handle(_: libc::c_int) {
+    let has_stepped = STEPPED.replace(false);
     // Where a move takes longer than the time between two signals, a thread that each signal moves does nothing else.
-    if MOVES.load(Ordering::Relaxed) && STEPPED.replace(false) {
+    if MOVES.load(Ordering::Relaxed) && has_stepped {
         let here = sched_getcpu();
         send(None, CPUS.iter().position(|&cpu| cpu == here).map_or(0, |at| at + 1));
     }
-    arm();
+    arm(has_stepped);
 }
 
 /// What signals do from now on.
@@ -92,7 +99,7 @@ impl Signals {
             assert_eq!(libc::timer_create(libc::CLOCK_MONOTONIC, &mut event, &mut timer), 0);
         }
         TIMER.set(timer);
-        arm();
+        arm(true);
         Signals
     }
 }
