@@ -90,6 +90,8 @@ pub struct SizeStats {
     pub bytes: usize,
     /// Blocks of a full list.
     pub target: usize,
+    /// Lists that come from the pages, or go there, at a time: the paper's `gbltarget`.
+    pub lists: usize,
     /// The global layer.
     pub global: GlobalCounts,
     /// Blocks in the global layer.
@@ -410,8 +412,8 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
             self.upper.locked(lock).counts()
         };
         let pages = coalesce.slabs() * size.pages();
-        let Size { bytes, target, .. } = *size;
-        Some(SizeStats { bytes, target, global, global_blocks, coalesce, pages })
+        let Size { bytes, target, lists, .. } = *size;
+        Some(SizeStats { bytes, target, lists, global, global_blocks, coalesce, pages })
     }
 
     /// Pages for a request that is larger than any block, or aligned to more than a page.

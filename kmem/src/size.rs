@@ -37,13 +37,11 @@ const SHORT_LIST_BYTES: usize = 2 << 10;
 /// Blocks of a list, where each is a page. Such a list is not touched, so that handing it over is what counts: 4, 8 and 16
 /// pages made 62, 46 and 36 ns of a page that one CPU allocates and another one frees (`bench kmem producer-consumer`).
 const LIST_PAGES: usize = 16;
-/// How many such lists come from the frames, or go there, at a time: the global layer keeps twice as many, half a MiB, as it
-/// does of the sizes from 256 B to a page. With as many as other sizes have it kept 2 MiB, 3 % of 64 MiB.
-const PAGE_LISTS: usize = 4;
-/// Bytes of the blocks of a list that are larger than a page, about, and how many such lists come from the pages at a time.
-/// A list touches a page of each block, so that what is asked for in advance counts: 128 KiB.
+/// Bytes of the blocks of a list that are larger than a page, about. A list touches a page of each.
 const WIDE_LIST_BYTES: usize = 32 << 10;
-const WIDE_LISTS: usize = 4;
+/// Bytes of the lists that come from the pages at a time, or go there, if they are no more than [`GLOBAL_TARGET`]. The global
+/// layer keeps twice as many, a quarter of a MiB of a size, which the next size cannot have.
+const LISTS_BYTES: usize = 128 << 10;
 /// The smallest size. The table has an entry for each so many bytes.
 const GRAIN: usize = 16;
 /// Sizes above a page are multiples of this. They have a table of their own, so that the other one stays short.
@@ -118,14 +116,8 @@ impl Size {
             most
         };
         let reciprocal = (1u64 << 32).div_ceil(bytes as u64);
-        let most = if bytes > PAGE {
-            WIDE_LISTS
-        } else if bytes == PAGE {
-            PAGE_LISTS
-        } else {
-            GLOBAL_TARGET
-        };
-        let lists = if most < GLOBAL_TARGET { most } else { GLOBAL_TARGET };
+        let lists = LISTS_BYTES / (target * bytes);
+        let lists = if lists < GLOBAL_TARGET { lists } else { GLOBAL_TARGET };
         Size { bytes, target, lists, order, blocks: (PAGE << order) / bytes, reciprocal }
     }
 

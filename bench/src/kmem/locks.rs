@@ -21,7 +21,7 @@ use std::collections::HashMap;
 use std::sync::{Barrier, Mutex};
 
 use serde::{Deserialize, Serialize};
-use woodlot_kmem::{GLOBAL_TARGET, Sizes};
+use woodlot_kmem::Sizes;
 
 use super::case::Setup;
 use super::frames::{Frames, Threads};
@@ -263,7 +263,7 @@ pub fn lock_manager<S: Sizes>(
             flushed,
             pages: [global.take_misses, global.put_misses],
             slabs: [slabs.splits, slabs.coalesces],
-            bounds: [1.0 / stats.target as f64, 1.0 / GLOBAL_TARGET as f64],
+            bounds: [1.0 / stats.target as f64, 1.0 / stats.lists as f64],
         })
     };
     Ok([MESSAGE, RESOURCE, LOCK, TRANSACTION].into_iter().filter_map(row).collect())

@@ -33,7 +33,7 @@
 use std::ptr::NonNull;
 
 use serde::{Deserialize, Serialize};
-use woodlot_kmem::{Direct, GLOBAL_TARGET, Guarded, Kmem, Nodes, Octaves};
+use woodlot_kmem::{Direct, Guarded, Kmem, Nodes, Octaves};
 
 use super::case::{Setup, no_memory};
 use super::frames::{Threads, Zone, pages};
@@ -249,22 +249,22 @@ fn shared((burst, near): (usize, f64), setup: &Setup) -> Result<PurityRow, Failu
     let pool = Shared { kmem, flows };
     let before = std::cell::Cell::new([0, 0]);
     let lists = || {
-        let stats = (0..).map_while(|size| pool.kmem.stats(size));
-        let global = stats.filter(|stats| stats.bytes == BYTES).map(|stats| stats.global).next();
-        global.map_or([0, 0], |global| [global.takes, global.take_misses])
+        let mut all = (0..).map_while(|size| pool.kmem.stats(size));
+        let stats = all.find(|stats| stats.bytes == BYTES);
+        // Each miss brings so many lists.
+        stats.map_or([0, 0], |stats| {
+            [stats.global.takes, stats.global.take_misses * stats.lists as u64]
+        })
     };
     let mut run = load(&pool, (burst, near), setup, || {
         flows.reset();
         before.set(lists());
     })?;
-    let (counts, [takes, misses]) = (flows.counts(), before.get());
-    let [takes, misses] = [lists()[0] - takes, lists()[1] - misses];
+    let (counts, [takes, made]) = (flows.counts(), before.get());
+    let [takes, made] = [lists()[0] - takes, lists()[1] - made];
     run.end();
     let share = |part: u64, all: u64| part as f64 / all.max(1) as f64;
-    let rates = [
-        share(counts.arrived.all, counts.allocated.all),
-        share(misses * GLOBAL_TARGET as u64, takes),
-    ];
+    let rates = [share(counts.arrived.all, counts.allocated.all), share(made, takes)];
     let gone = counts.allocated.all + counts.left.all;
     let near_gone = counts.allocated.purity() * counts.allocated.all as f64
         + counts.left.purity() * counts.left.all as f64;

@@ -2,7 +2,7 @@
 
 use std::ptr::NonNull;
 
-use woodlot_kmem::{Direct, GLOBAL_TARGET, Kmem, Octaves, PAGE, SizeStats, Sizes};
+use woodlot_kmem::{Direct, Kmem, Octaves, PAGE, SizeStats, Sizes};
 
 use crate::LLFree;
 use crate::cpus::{Caches, caches, run_on};
@@ -10,9 +10,10 @@ use crate::memory::Memory;
 
 type Small<'a> = Kmem<Caches<2>, Direct<'a, LLFree>, Octaves>;
 
-/// Blocks for the tests: 16 in a page, and lists of 64.
+/// Blocks for the tests: 16 in a page, and lists of 64, 8 of which come and go at a time.
 const BYTES: usize = 256;
 const TARGET: usize = 64;
+const LISTS: usize = 8;
 
 fn kmem(memory: &Memory<LLFree>) -> Small<'_> {
     run_on(0);
@@ -79,7 +80,7 @@ fn lists_go_from_one_cpu_to_another() {
 fn a_global_layer_fills_the_more_often_it_is_empty() {
     let memory = Memory::new(512, 2);
     let kmem = kmem(&memory);
-    for lists in [1, 2, 4, 8, GLOBAL_TARGET, GLOBAL_TARGET] {
+    for lists in [1, 2, 4, LISTS, LISTS] {
         let before = stats(&kmem).coalesce;
         alloc(&kmem, lists * TARGET);
         let after = stats(&kmem);
@@ -94,12 +95,12 @@ fn a_global_layer_fills_the_more_often_it_is_empty() {
 fn a_global_layer_that_is_too_full() {
     let memory = Memory::new(512, 2);
     let kmem = kmem(&memory);
-    let blocks = alloc(&kmem, (2 * GLOBAL_TARGET + 2) * TARGET + 1);
+    let blocks = alloc(&kmem, (2 * LISTS + 2) * TARGET + 1);
     kmem.flush();
     free(&kmem, &blocks);
     let SizeStats { global, global_blocks, coalesce, .. } = stats(&kmem);
-    assert_eq!((global.put_misses, global_blocks), (1, (GLOBAL_TARGET + 1) * TARGET));
-    assert!(coalesce.free + coalesce.coalesces as usize * (PAGE / BYTES) >= GLOBAL_TARGET * TARGET);
+    assert_eq!((global.put_misses, global_blocks), (1, (LISTS + 1) * TARGET));
+    assert!(coalesce.free + coalesce.coalesces as usize * (PAGE / BYTES) >= LISTS * TARGET);
 }
 
 /// Section 3.3.3: a page with few free blocks is allocated from before one with many.
@@ -132,7 +133,7 @@ fn new_blocks_come_in_the_order_of_their_addresses() {
     for bytes in [BYTES, PAGE, 16] {
         let memory = Memory::new(2048, 2);
         let kmem = kmem(&memory);
-        let mut blocks = (0..4 * GLOBAL_TARGET * TARGET / (1 + bytes / PAGE * 3))
+        let mut blocks = (0..4 * LISTS * TARGET / (1 + bytes / PAGE * 3))
             .map(|_| kmem.alloc(bytes).expect("there is memory").addr().get());
         let first = blocks.next().expect("there are some");
         for (at, block) in blocks.enumerate() {
