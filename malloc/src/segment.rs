@@ -77,8 +77,9 @@ impl Segment {
     /// Where the address of *resident* lies: for whoever reads it from outside.
     pub(crate) const RESIDENT: usize = offset_of!(Segment, resident);
 
-    /// A segment of so many pages, a multiple of those of a huge frame; all are offline. `None`: the system has no memory
-    /// for what describes them.
+    /// A segment of so many pages, a multiple of those of a huge frame, of as many as there are descriptors; all are offline.
+    /// *Resident* has a bit for all that are described, as whoever looks from outside knows no others. `None`: the system has
+    /// no memory for what describes them.
     ///
     /// # Safety
     /// The addresses of the pages are reserved, and nobody else's for ever; the descriptors are so too, mapped, and zero.
@@ -91,7 +92,7 @@ impl Segment {
         // not of which a part is offline.
         let config = ZoneConfig::new(pages, SLOTS).with_classes(ClassPolicy::SINGLE);
         let size = Zone::metadata_size(&config).ok()?;
-        let words = pages.div_ceil(Base4K::HUGE_FRAMES).div_ceil(WORD);
+        let words = descriptors.len().div_ceil(Base4K::HUGE_FRAMES).div_ceil(WORD);
         let durable = size_of::<Zone>().next_multiple_of(METADATA_ALIGN);
         let volatile = durable + size.durable.next_multiple_of(METADATA_ALIGN);
         let resident = volatile + size.volatile.next_multiple_of(METADATA_ALIGN);

@@ -1,15 +1,15 @@
 //! The heap's addresses: one range, in segments that are opened when they are needed.
 //!
 //! ```text
-//!   │ descriptors, 16 bytes for each page │ segment 0: 4 GiB │ segment 1 │ …           reserved: 1 TiB, or what there is
+//!   │ descriptors, 16 bytes for each page │ segment 0: 1 GiB, and 3 unused │ segment 1: 4 GiB │ …     reserved: 1 TiB, or what there is
 //!   └ mapped as far as segments are open  └ base: mapped as far as a segment has grown
 //! ```
 //!
-//! 1. Segments below `open` are made, and stay. Pages below `pages` have a descriptor.
+//! 1. Segments below `open` are made, and stay. Pages below `pages` have a descriptor; what is unused of segment 0 is in no zone.
 //! 2. Whoever has the lock `range` opens segments.
 //!
-//! A segment of 4 GiB takes 0.25 MiB of metadata and some 0.1 ms to make, so a small program pays for
-//! no more; reserved addresses cost nothing. One range means that the descriptor of an address is found without a search.
+//! A segment of 4 GiB takes 0.25 MiB of metadata and some 0.1 ms to make, and the first one a quarter of that: a small program
+//! pays for no more; reserved addresses cost nothing. One range means that the descriptor of an address is found without a search.
 //!
 //! *Progress*: lock-free, but for opening a segment and giving memory back.
 
@@ -24,8 +24,9 @@ use crate::hot::HOT;
 use crate::segment::{Grown, HUGE, Segment};
 use crate::system;
 
-/// Pages of a segment.
+/// Pages from a segment to the next one, and those that the first one has.
 const SEGMENT: usize = (4 << 30) / PAGE;
+const FIRST: usize = (1 << 30) / PAGE;
 /// The most segments.
 const SEGMENTS: usize = 256;
 /// The fewest bytes of a range.
@@ -181,23 +182,24 @@ impl Segments {
         else {
             return false;
         };
-        let mut pages = left.min(SEGMENT);
+        let mut described = left.min(SEGMENT);
         // SAFETY: the range is reserved for `range.pages` pages and their descriptors, and nobody has this part of it.
         let made = unsafe {
             let (descriptors, base) = (descriptors.add(first), base.add(first * PAGE));
-            while !system::allow(descriptors.cast(), pages * size_of::<Descriptor>()) {
-                pages /= 2;
-                if pages * PAGE < LEAST {
+            while !system::allow(descriptors.cast(), described * size_of::<Descriptor>()) {
+                described /= 2;
+                if described * PAGE < LEAST {
                     return false;
                 }
             }
-            let descriptors = NonNull::slice_from_raw_parts(descriptors, pages);
+            let descriptors = NonNull::slice_from_raw_parts(descriptors, described);
+            let pages = if at == 0 { described.min(FIRST) } else { described };
             Segment::new(base, pages, descriptors.as_ref())
         };
         let Some(segment) = made else { return false };
-        if pages < SEGMENT {
+        if described < SEGMENT {
             // The system has no more: the range ends here.
-            range.pages = first + pages;
+            range.pages = first + described;
         }
         // SAFETY: the segment is not open yet, and the lock keeps others from making it.
         unsafe { (*place.get()).write(segment) };
@@ -205,7 +207,7 @@ impl Segments {
             .descriptors
             .store(descriptors.as_ptr().expose_provenance() as u64, Ordering::Relaxed);
         HOT.words.base.store(base.as_ptr().expose_provenance() as u64, Ordering::Relaxed);
-        HOT.words.pages.store((first + pages) as u64, Ordering::Release);
+        HOT.words.pages.store((first + described) as u64, Ordering::Release);
         self.open.store(open + 1, Ordering::Release);
         true
     }

@@ -80,8 +80,10 @@ fn a_look_sees_what_the_heap_says() {
     let used: usize = look().sizes().iter().map(|size| size.pages * 4096).sum();
     assert!(look().resident >= used + pages && look().resident <= look().open);
     assert_eq!(look().free_pages(), look().resident - used - pages);
+    let resident = look().resident;
     free_all(held);
     free_all(spans.into());
+    assert_eq!(look().resident, resident, "what is free for a moment stays");
     free_all(large.into());
     assert_eq!((size_of(100).in_use, look().spans.count, look().large.count), (0, 0, 0));
     assert!(size_of(100).cached > 0 && size_of(100).cpu.free_misses > 0);
