@@ -71,6 +71,7 @@ fn whoever_frees_a_block_memory_stays_near() {
     }
     // SAFETY: as above.
     used.into_iter().for_each(|(block, _)| unsafe { pools.free_any(block) });
+    assert!((0..2).all(|cpu| pools.flush_cpu(cpu)), "a CPU is not reached");
     nothing_is_kept(&pools, &memory);
 }
 
