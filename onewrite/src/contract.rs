@@ -14,7 +14,7 @@ use woodlot_frame::{
 use crate::OneWrite;
 use crate::child::{self, FREE, OFFLINE, Part, TAKEN};
 use crate::lower::Refusal;
-use crate::row::Rows;
+use crate::row::{self, Rows};
 use crate::search::Found;
 use crate::slots::Line;
 
@@ -99,57 +99,113 @@ impl<G: Geometry> OneWrite<'_, G> {
         self.ground.has(offset, order).then_some(offset)
     }
 
-    /// A block of `order`, below a row's.
+    /// A block of an order below a row's.
     #[inline(always)]
-    fn alloc_bits(&self, order: u32, line: Line<'_>) -> Result<FrameId, AllocError> {
-        let row = line.row(order);
-        let Some(at) = self.take_at_once(row, order) else {
-            // Compiled for single frames, too.
-            return if order == 0 {
-                self.alloc_frame_elsewhere(line)
-            } else {
-                self.alloc_bits_elsewhere(order, line)
-            };
+    fn alloc_bits<const ORDER: u32>(&self, line: Line<'_>) -> Option<FrameId> {
+        let row = line.row(ORDER);
+        let Some(at) = self.take_at_once(row, ORDER) else {
+            return self.alloc_elsewhere::<ORDER>(line);
         };
-        line.count(-(1 << order));
-        Ok(self.frame((row << G::ROW_ORDER) + at))
+        line.count(-(1 << ORDER));
+        Some(self.frame((row << G::ROW_ORDER) + at))
+    }
+
+    /// A block of more than a frame. The orders are told apart, so that the compiler knows how many bits they are.
+    #[inline(never)]
+    fn alloc_larger(&self, order: u32, line: Line<'_>) -> Option<FrameId> {
+        if order < G::ROW_ORDER {
+            return match order {
+                1 => self.alloc_part::<1>(line),
+                2 => self.alloc_part::<2>(line),
+                3 => self.alloc_part::<3>(line),
+                4 => self.alloc_part::<4>(line),
+                _ => self.alloc_part::<5>(line),
+            };
+        }
+        if order >= G::HUGE_ORDER {
+            return if order == G::HUGE_ORDER {
+                self.alloc_huge(line)
+            } else {
+                self.alloc_pair(line)
+            };
+        }
+        match order {
+            6 => self.alloc_rows::<6>(line),
+            7 => self.alloc_rows::<7>(line),
+            8 => self.alloc_rows::<8>(line),
+            9 => self.alloc_rows::<9>(line),
+            _ => self.alloc_rows::<10>(line),
+        }
+    }
+
+    #[inline(never)]
+    fn alloc_part<const ORDER: u32>(&self, line: Line<'_>) -> Option<FrameId> {
+        self.alloc_bits::<ORDER>(line)
     }
 
     /// The same where the slot's row has none, or another call has changed it.
     #[inline(never)]
-    fn alloc_frame_elsewhere(&self, line: Line<'_>) -> Result<FrameId, AllocError> {
-        self.alloc_elsewhere(0, line)
+    fn alloc_elsewhere<const ORDER: u32>(&self, line: Line<'_>) -> Option<FrameId> {
+        let (row, at) = self
+            .take_behind::<ORDER>(line)
+            .or_else(|| self.fill_again(ORDER, line))
+            .or_else(|| self.find_bits(ORDER, line))?;
+        line.set_row(ORDER, row);
+        line.count(-(1 << ORDER));
+        Some(self.frame((row << G::ROW_ORDER) + at))
     }
 
+    /// A block of rows of the slot's child, or of another.
     #[inline(never)]
-    fn alloc_bits_elsewhere(&self, order: u32, line: Line<'_>) -> Result<FrameId, AllocError> {
-        self.alloc_elsewhere(order, line)
+    fn alloc_rows<const ORDER: u32>(&self, line: Line<'_>) -> Option<FrameId> {
+        // Two calls may use one slot at once, so its words are read once.
+        let child = line.child();
+        match self.take_rows(child, ORDER.saturating_sub(G::ROW_ORDER)) {
+            Some(part) => {
+                let offset = part.first << G::ROW_ORDER;
+                self.alloc_found(ORDER, Found { child, offset }, line)
+            }
+            None => self.alloc_found(ORDER, self.find_rows(ORDER, line)?, line),
+        }
+    }
+
+    /// A block of at least a huge frame, where open rows may have to be closed.
+    #[inline(never)]
+    fn alloc_open(&self, order: u32, line: Line<'_>) -> Option<FrameId> {
+        let own = self.take_whole(line.child(), order);
+        self.alloc_found(order, own.or_else(|| self.find_rows(order, line))?, line)
     }
 
     #[inline(always)]
-    fn alloc_elsewhere(&self, order: u32, line: Line<'_>) -> Result<FrameId, AllocError> {
-        let row = line.row(order);
-        let found = if let Some(at) = self.take_in_row(row, order) {
-            (row, at)
-        } else if let Some(found) = self.fill_again(order, line) {
-            found
-        } else {
-            self.find_bits(order, line).ok_or(AllocError::OutOfMemory)?
-        };
-        line.set_row(order, found.0);
+    fn alloc_found(&self, order: u32, found: Found, line: Line<'_>) -> Option<FrameId> {
         line.count(-(1 << order));
-        Ok(self.frame((found.0 << G::ROW_ORDER) + found.1))
+        Some(self.frame((found.child << G::HUGE_ORDER) + found.offset))
     }
 
-    /// A block of `order`, at least a row's.
+    /// A huge frame.
     #[inline(never)]
-    fn alloc_rows(&self, order: u32, line: Line<'_>) -> Result<FrameId, AllocError> {
-        if order > G::MAX_ORDER {
-            return Err(AllocError::OrderTooLarge(Order(order as u8)));
+    fn alloc_huge(&self, line: Line<'_>) -> Option<FrameId> {
+        let mut child = line.child();
+        if !self.take_closed(child) {
+            let Some(next) = self.take_next(line) else {
+                return self.alloc_open(G::HUGE_ORDER, line);
+            };
+            child = next;
         }
-        let Found { child, offset } = self.find_rows(order, line).ok_or(AllocError::OutOfMemory)?;
-        line.count(-(1 << order));
-        Ok(self.frame((child << G::HUGE_ORDER) + offset))
+        self.alloc_found(G::HUGE_ORDER, Found { child, offset: 0 }, line)
+    }
+
+    /// A huge frame and the next.
+    #[inline(never)]
+    fn alloc_pair(&self, line: Line<'_>) -> Option<FrameId> {
+        let mut child = line.child();
+        if !self.take_closed_pair(child) {
+            let Some(next) = self.take_next_pair(line) else {
+                return self.alloc_open(G::MAX_ORDER, line);
+            };
+            child = next;
+        }
+        self.alloc_found(G::MAX_ORDER, Found { child, offset: 0 }, line)
     }
 
     /// The slot that a request names, or what is wrong with the request.
@@ -163,88 +219,100 @@ impl<G: Geometry> OneWrite<'_, G> {
         if self.zone.classes.has(class) { Ok(line) } else { Err(AllocError::BadClass(class)) }
     }
 
+    /// What is asked for at a place, or in a wrong way.
     #[cold]
     #[inline(never)]
-    fn alloc_there(&self, request: &Request) -> Result<FrameId, AllocError> {
+    fn alloc_there(&self, request: &Request, why: &mut AllocError) -> Option<FrameId> {
         let &Request { order, class, slot, place } = request;
-        let line = self.line_for(order, class, slot)?;
-        let frame = match place {
-            Place::At(frame) => frame,
-            Place::Within { .. } => return alloc_within(self, *request),
-            Place::Anywhere => return Err(AllocError::OutOfMemory),
+        let result = self.line_for(order, class, slot).and_then(|line| match place {
+            Place::At(frame) => {
+                self.take_exact(frame, order)?;
+                line.count(-(1 << order.0));
+                Ok(frame)
+            }
+            Place::Within { .. } => alloc_within(self, *request),
+            Place::Anywhere => Err(AllocError::OutOfMemory),
+        });
+        result.map_err(|error| *why = error).ok()
+    }
+
+    /// Frees a block of an order below a row's, if nothing is wrong with the call, and if no other changes its row. What is more than
+    /// the usual case is a call in tail position, so that nothing has to be kept across calls.
+    #[inline(never)]
+    fn free_bits<const ORDER: u32>(&self, frame: FrameId, slot: usize) -> bool {
+        let (Some(line), Some(offset)) = (self.slots.line(slot), self.offset(frame, ORDER)) else {
+            return false;
         };
-        self.take_exact(frame, order)?;
-        line.count(-(1 << order.0));
-        Ok(frame)
-    }
-
-    /// Frees a block of `order`, below a row's, if nothing is wrong with the call, and if no other changes its row.
-    #[inline(always)]
-    fn free_at_once(
-        &self,
-        frame: FrameId,
-        order: u32,
-        line: Line<'_>,
-    ) -> Option<Result<(), FreeError>> {
-        let offset = self.offset(frame, order)?;
         let row = offset >> G::ROW_ORDER;
-        let bits = self.give_at_once(row, offset & (G::ROW_FRAMES - 1), order)?;
-        Some(self.freed_bits(row, bits, order, line))
-    }
-
-    /// After a free of a block of a row, which has these bits now.
-    #[inline(always)]
-    fn freed_bits(
-        &self,
-        row: usize,
-        bits: u64,
-        order: u32,
-        line: Line<'_>,
-    ) -> Result<(), FreeError> {
-        line.freed_into(row);
-        line.count(1 << order);
+        let Some(bits) = self.give_at_once(row, offset & (G::ROW_FRAMES - 1), ORDER) else {
+            return false;
+        };
+        line.count(1 << ORDER);
         if self.has_to_tell(row, bits) {
-            self.tell(row, bits);
+            return self.freed_and_told(row, bits, line);
         }
-        Ok(())
+        line.row(ORDER) == row || line.newest_is(row) || self.freed_bits::<ORDER>(row, bits, line)
     }
 
-    /// Frees a block of at least a row, all rows of which are taken.
-    #[inline(always)]
-    fn free_rows_at_once(
-        &self,
-        frame: FrameId,
-        order: u32,
-        line: Line<'_>,
-    ) -> Option<Result<(), FreeError>> {
-        if order > G::HUGE_ORDER {
-            return None;
+    /// After a free of a block of a row, which has these bits now. The only hole of a huge frame is filled next, unless the slot
+    /// has another one at hand.
+    #[inline(never)]
+    fn freed_bits<const ORDER: u32>(&self, row: usize, bits: u64, line: Line<'_>) -> bool {
+        if row::blocks(self.bits(line.row(ORDER)), ORDER) != 0 {
+            line.freed_into(row);
+            return true;
         }
-        let offset = self.offset(frame, order)?;
+        if self.is_only_hole(row, bits, ORDER) {
+            line.set_row(ORDER, row);
+            return true;
+        }
+        self.freed_beside(row, ORDER, line)
+    }
+
+    /// The same where more is free in the huge frame.
+    #[inline(never)]
+    fn freed_beside(&self, row: usize, order: u32, line: Line<'_>) -> bool {
+        match self.is_nearly_full(row, order) {
+            true => line.set_row(order, row),
+            false => line.freed_into(row),
+        }
+        true
+    }
+
+    /// After a free of a block where a hint said that there is nothing.
+    #[cold]
+    #[inline(never)]
+    fn freed_and_told(&self, row: usize, bits: u64, line: Line<'_>) -> bool {
+        self.tell(row, bits);
+        line.freed_into(row);
+        true
+    }
+
+    /// Frees a block of rows, all of which are taken, if nothing is wrong with the call, and if no other changes its child.
+    #[inline(always)]
+    fn free_rows_at_once(&self, frame: FrameId, order: u32, slot: usize) -> bool {
+        let (Some(line), Some(offset)) = (self.slots.line(slot), self.offset(frame, order)) else {
+            return false;
+        };
         let (child, part) = Part::at::<G>(offset, order);
-        let states = self.turn_at_once(child, part, TAKEN, FREE)?;
-        Some(self.freed_rows(child, part, states, line))
+        let Some(states) = self.turn_at_once(child, part, TAKEN, FREE) else { return false };
+        self.freed_rows(child, part, states, line);
+        true
     }
 
     /// After a free of rows of a child, whose rows are in these states now.
     #[inline(always)]
-    fn freed_rows(
-        &self,
-        child: usize,
-        part: Part,
-        states: u64,
-        line: Line<'_>,
-    ) -> Result<(), FreeError> {
+    fn freed_rows(&self, child: usize, part: Part, states: u64, line: Line<'_>) {
         // A huge frame that is free is as good as another; and so is the only hole.
         if states == 0 || child::free_rows::<G>(states) == part.all(1) {
             line.set_child(child);
         }
         line.count((part.count << G::ROW_ORDER) as isize);
         self.can_be_had_whole(child);
-        Ok(())
     }
 
     /// All other frees, and what is wrong with one.
+    #[cold]
     #[inline(never)]
     fn free_other(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
         let line = self.line(slot).map_err(|BadSlot(slot)| FreeError::BadSlot(slot))?;
@@ -253,27 +321,72 @@ impl<G: Geometry> OneWrite<'_, G> {
         match self.block(frame, order)? {
             Block::Bits(row, at) => {
                 let bits = self.give_bits(row, at, log).map_err(refused)?;
-                self.freed_bits(row, bits, log, line)
+                line.count(1 << log);
+                if self.has_to_tell(row, bits) {
+                    self.tell(row, bits);
+                }
+                line.freed_into(row);
             }
             Block::Rows(child, part) => {
                 let states = self.give_rows(child, part).map_err(refused)?;
-                self.freed_rows(child, part, states, line)
+                self.freed_rows(child, part, states, line);
             }
             Block::Pair(child) => {
                 self.give_pair(child).map_err(refused)?;
                 line.set_child(child);
                 line.count(1 << log);
-                Ok(())
             }
+        }
+        Ok(())
+    }
+
+    /// Frees a block of more than a frame, likewise.
+    #[inline(never)]
+    fn free_larger(&self, frame: FrameId, order: u32, slot: usize) -> bool {
+        if order < G::ROW_ORDER {
+            return match order {
+                1 => self.free_bits::<1>(frame, slot),
+                2 => self.free_bits::<2>(frame, slot),
+                3 => self.free_bits::<3>(frame, slot),
+                4 => self.free_bits::<4>(frame, slot),
+                _ => self.free_bits::<5>(frame, slot),
+            };
+        }
+        match order {
+            _ if order == G::HUGE_ORDER => self.free_huge(frame, slot),
+            _ if order == G::MAX_ORDER => self.free_pair(frame, slot),
+            6 => self.free_rows::<6>(frame, slot),
+            7 => self.free_rows::<7>(frame, slot),
+            8 => self.free_rows::<8>(frame, slot),
+            9 => self.free_rows::<9>(frame, slot),
+            10 => self.free_rows::<10>(frame, slot),
+            _ => false,
         }
     }
 
     #[inline(never)]
-    fn free_rows(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
-        let log = u32::from(order.0);
-        let done =
-            self.slots.line(slot.0).and_then(|line| self.free_rows_at_once(frame, log, line));
-        done.unwrap_or_else(|| self.free_other(frame, order, slot))
+    fn free_rows<const ORDER: u32>(&self, frame: FrameId, slot: usize) -> bool {
+        self.free_rows_at_once(frame, ORDER, slot)
+    }
+
+    #[inline(never)]
+    fn free_huge(&self, frame: FrameId, slot: usize) -> bool {
+        self.free_rows_at_once(frame, G::HUGE_ORDER, slot)
+    }
+
+    #[inline(never)]
+    fn free_pair(&self, frame: FrameId, slot: usize) -> bool {
+        let (Some(line), Some(offset)) = (self.slots.line(slot), self.offset(frame, G::MAX_ORDER))
+        else {
+            return false;
+        };
+        let child = offset >> G::HUGE_ORDER;
+        let done = self.give_taken_pair(child);
+        if done {
+            line.set_child(child);
+            line.count(1 << G::MAX_ORDER);
+        }
+        done
     }
 }
 
@@ -305,20 +418,23 @@ impl<G: Geometry> FrameAllocator for OneWrite<'_, G> {
     /// one of the largest order leave a half.
     #[inline]
     fn alloc(&self, request: Request) -> Result<FrameId, AllocError> {
-        let Request { order, class, slot, place } = request;
-        if place != Place::Anywhere {
-            return self.alloc_there(&request);
-        }
-        let log = u32::from(order.0);
-        match self.slots.line(slot.0) {
-            Some(line) if self.zone.classes.has(class) => match log {
-                // Compiled for single frames, too.
-                0 => self.alloc_bits(0, line),
-                _ if log < G::ROW_ORDER => self.alloc_bits(log, line),
-                _ => self.alloc_rows(log, line),
-            },
-            _ => self.line_for(order, class, slot).and(Err(AllocError::OutOfMemory)),
-        }
+        // A call that is seldom made tells its error by reference, so the frame stays in a register.
+        let mut why = AllocError::OutOfMemory;
+        let block = match (self.slots.line(request.slot.0), u32::from(request.order.0)) {
+            (Some(line), log)
+                if request.place == Place::Anywhere
+                    && log <= G::MAX_ORDER
+                    && self.zone.classes.has(request.class) =>
+            {
+                if log == 0 {
+                    self.alloc_bits::<0>(line)
+                } else {
+                    self.alloc_larger(log, line)
+                }
+            }
+            _ => self.alloc_there(&request, &mut why),
+        };
+        block.ok_or(why)
     }
 
     /// # Progress
@@ -328,17 +444,11 @@ impl<G: Geometry> FrameAllocator for OneWrite<'_, G> {
     /// It has happened or not; of the largest order one half may be free.
     #[inline]
     fn free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
-        let log = u32::from(order.0);
-        if log >= G::ROW_ORDER {
-            return self.free_rows(frame, order, slot);
-        }
-        let done = match self.slots.line(slot.0) {
-            // Compiled for single frames, too.
-            Some(line) if log == 0 => self.free_at_once(frame, 0, line),
-            Some(line) => self.free_at_once(frame, log, line),
-            _ => None,
+        let done = match u32::from(order.0) {
+            0 => self.free_bits::<0>(frame, slot.0),
+            log => self.free_larger(frame, log, slot.0),
         };
-        done.unwrap_or_else(|| self.free_other(frame, order, slot))
+        if done { Ok(()) } else { self.free_other(frame, order, slot) }
     }
 
     fn can_free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
@@ -417,7 +527,7 @@ impl<G: Geometry> FrameAllocator for OneWrite<'_, G> {
         };
         match self.block(frame, order) {
             Ok(Block::Bits(row, at)) => {
-                let block = crate::row::block(order.0.into(), at);
+                let block = row::block(order.0.into(), at);
                 self.bits_free(row) & block == block
             }
             Ok(Block::Rows(child, part)) => all(child, part),

@@ -1,10 +1,11 @@
 //! What can be seen of a zone without changing it.
 
+use woodlot_frame::atomics::AtomicU64;
 use woodlot_frame::{ClassStats, FrameId, Geometry, HugeId, Stats};
 
 use crate::OneWrite;
 use crate::child::{self, FREE, OFFLINE, OPEN, TAKEN, state};
-use crate::row::Rows;
+use crate::row::{self, Rows};
 use crate::words::load;
 
 impl<G: Geometry> OneWrite<'_, G> {
@@ -59,6 +60,40 @@ impl<G: Geometry> OneWrite<'_, G> {
         })
     }
 
+    /// The rows of a child, if it exists.
+    #[inline(always)]
+    fn rows_of(&self, child: usize) -> Option<&[AtomicU64]> {
+        self.rows.get(child * G::ROWS..(child + 1) * G::ROWS)
+    }
+
+    /// Is nothing free in a child but the block of `order` that was just freed into this row, which has these bits now? Several
+    /// blocks at the same place of different rows are taken for one.
+    #[inline(always)]
+    pub(crate) fn is_only_hole(&self, row: usize, bits: u64, order: u32) -> bool {
+        let child = row / G::ROWS;
+        let Some(rows) = self.rows_of(child) else { return false };
+        let any = rows.iter().fold(0, |any, word| any | load(Some(word)));
+        any == bits
+            && row::is_one_block(bits, order)
+            && child::free_rows::<G>(self.states(child)) == 0
+    }
+
+    /// Is no more of the child of a row free than is worth a search for `order`? No is said of some.
+    #[inline(always)]
+    pub(crate) fn is_nearly_full(&self, row: usize, order: u32) -> bool {
+        let child = row / G::ROWS;
+        let Some(rows) = self.rows_of(child) else { return false };
+        let (mut any, mut twice) = (0, 0);
+        for word in rows {
+            let bits = load(Some(word));
+            twice |= any & bits;
+            any |= bits;
+        }
+        twice == 0
+            && any.count_ones() as usize <= Self::full(order)
+            && child::free_rows::<G>(self.states(child)) == 0
+    }
+
     /// How many frames of a child are free whose rows are in these states; wrong for rows that are just opened or closed.
     #[inline(never)]
     pub(crate) fn free_counted(&self, child: usize, states: u64) -> usize {
@@ -66,6 +101,8 @@ impl<G: Geometry> OneWrite<'_, G> {
         let free = (child::free_rows::<G>(states).count_ones() as usize) << G::ROW_ORDER;
         rows.iter().fold(free, |free, word| match load(Some(word)) {
             0 => free,
+            // A look is quicker than a count.
+            bits if bits == G::ALL => free + G::ROW_FRAMES,
             bits => free + bits.count_ones() as usize,
         })
     }

@@ -101,7 +101,8 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// Takes this very block of a row, below a row's order; opens the row if it is free.
     pub(crate) fn take_bits(&self, row: usize, at: usize, order: u32) -> bool {
         let block = row::block(order, at);
-        if self.state(row) == FREE && self.open(row, at, order) {
+        let part = Part { first: row % G::ROWS, count: 1 };
+        if self.state(row) == FREE && self.open(row / G::ROWS, part, at, order) {
             return true;
         }
         let Some(word) = self.rows.get(row) else { return false };
@@ -115,49 +116,45 @@ impl<G: Geometry> OneWrite<'_, G> {
         false
     }
 
-    /// Opens a row that is free, and keeps a block of it; fails where the row is not free any more.
-    pub(crate) fn open(&self, row: usize, at: usize, order: u32) -> bool {
-        let (Some(word), Some(bits)) = (self.children.get(row / G::ROWS), self.rows.get(row))
-        else {
+    /// Opens rows that are free, and keeps a block of the first one: one write, and one for each row. Fails where they are not free
+    /// any more.
+    pub(crate) fn open(&self, child: usize, part: Part, at: usize, order: u32) -> bool {
+        let first = child * G::ROWS + part.first;
+        let Some(rows) = self.rows.get(first..first + part.count) else { return false };
+        if !self.turn(child, part, FREE, OPEN) {
             return false;
-        };
-        let mut states = load(Some(word));
-        loop {
-            if child::state(states, row % G::ROWS) != FREE {
-                return false;
-            }
-            match swap(word, states, child::with(states, row % G::ROWS, OPEN)) {
-                Ok(()) => break,
-                Err(now) => states = now,
-            }
         }
         let rest = G::ALL & !row::block(order, at);
         // The bits are 0, by invariants 1 and 2, but for what a wrong free has left.
-        let _ = bits.swap(rest, SeqCst);
-        if self.has_to_tell(row, rest) {
-            self.tell(row, rest);
+        let bits = core::iter::once(rest).chain(core::iter::repeat(G::ALL));
+        rows.iter().zip(bits).for_each(|(row, bits)| _ = row.swap(bits, SeqCst));
+        let bits = if part.count == 1 { rest } else { G::ALL };
+        if self.has_to_tell(first, bits) {
+            self.tell(first, bits);
         }
         true
     }
 
-    /// Closes an open row if every frame of it is free.
-    fn close(&self, row: usize) {
-        let (Some(word), Some(bits)) = (self.children.get(row / G::ROWS), self.rows.get(row))
-        else {
-            return;
+    /// Closes the open rows of which every frame is free: a write for each, and one.
+    fn close(&self, child: usize, part: Part) {
+        let Some(word) = self.children.get(child) else { return };
+        let mut states = load(Some(word));
+        let is_closed = |&row: &usize| {
+            let bits = self.rows.get(child * G::ROWS + row);
+            child::state(states, row) == OPEN
+                && bits
+                    .is_some_and(|bits| load(Some(bits)) == G::ALL && swap(bits, G::ALL, 0).is_ok())
         };
-        if swap(bits, G::ALL, 0).is_err() {
+        // These rows are this call's, by invariant 3, so they stay open: only a wrong free of a row changes that.
+        let own = part.rows().filter(is_closed).fold(0, |own, row| own | 1u64 << (2 * row));
+        if own == 0 {
             return;
         }
-        // The row is this call's, by invariant 3, so it stays open: only a wrong free of the row changes that.
-        let part = Part { first: row % G::ROWS, count: 1 };
-        let mut states = load(Some(word));
-        while part.is(states, OPEN)
-            && let Err(now) = swap(word, states, part.with(states, FREE))
-        {
+        let after = |states| states & !((child::open_rows(states) & own) * OPEN);
+        while let Err(now) = swap(word, states, after(states)) {
             states = now;
         }
-        self.can_be_had_whole(row / G::ROWS);
+        self.can_be_had_whole(child);
     }
 
     /// The states, as they are when the open rows are closed of which every frame is free.
@@ -251,6 +248,15 @@ impl<G: Geometry> OneWrite<'_, G> {
         if child::open_rows(states) == 0 { None } else { self.take_empty(child, k) }
     }
 
+    /// Takes a huge frame of which every row is free and closed, unless another call changes it: one write.
+    #[inline(always)]
+    pub(crate) fn take_closed(&self, child: usize) -> bool {
+        let taken = Part::whole::<G>().all(TAKEN);
+        self.children
+            .get(child)
+            .is_some_and(|word| load(Some(word)) == 0 && swap(word, 0, taken).is_ok())
+    }
+
     /// The same where rows are open.
     #[inline(never)]
     fn take_empty(&self, child: usize, k: u32) -> Option<Part> {
@@ -298,16 +304,8 @@ impl<G: Geometry> OneWrite<'_, G> {
         if !part.is(self.whole_states(child), FREE) {
             return false;
         }
-        self.close_empty(child, part);
+        self.close(child, part);
         self.turn(child, part, FREE, to)
-    }
-
-    /// Closes the rows of which every frame is free.
-    fn close_empty(&self, child: usize, part: Part) {
-        let states = self.states(child);
-        let open = |&row: &usize| child::state(states, row) == OPEN;
-        let rows = part.rows().filter(open).map(|row| child * G::ROWS + row);
-        rows.filter(|&row| self.bits(row) == G::ALL).for_each(|row| self.close(row));
     }
 
     /// Frees a huge frame that this call has taken, and that nobody owns. A row of it is open only if a wrong free has named
@@ -378,6 +376,35 @@ impl<G: Geometry> OneWrite<'_, G> {
     }
 
     // ---- Pairs of huge frames ----
+
+    /// Takes a huge frame and the next if every row of both is free and closed, and no other call changes the first: a write for each.
+    #[inline(always)]
+    pub(crate) fn take_closed_pair(&self, child: usize) -> bool {
+        if !child.is_multiple_of(2) || self.states(child | 1) != 0 || !self.take_closed(child) {
+            return false;
+        }
+        if self.turn(child + 1, Part::whole::<G>(), FREE, TAKEN) {
+            return true;
+        }
+        self.untake(child);
+        false
+    }
+
+    /// Frees a huge frame and the next, all rows of which are taken, if no other call changes the first: a write for each.
+    #[inline(always)]
+    pub(crate) fn give_taken_pair(&self, child: usize) -> bool {
+        let whole = Part::whole::<G>();
+        if !whole.is(self.states(child + 1), TAKEN)
+            || self.turn_at_once(child, whole, TAKEN, FREE).is_none()
+        {
+            return false;
+        }
+        // The caller's own, which only a wrong free of a part changes.
+        let _ = self.give_rows(child + 1, whole);
+        self.can_be_had_whole(child);
+        self.can_be_had_whole(child + 1);
+        true
+    }
 
     /// Takes a huge frame and the next: a write for each.
     pub(crate) fn take_pair(&self, child: usize) -> bool {
@@ -462,7 +489,7 @@ mod tests {
     fn an_opening_overwrites_what_a_wrong_free_left() {
         let zone = zone();
         let _ = zone.rows[0].fetch_or(1 << 5, SeqCst);
-        assert!(zone.open(0, 5, 0));
+        assert!(zone.open(0, Part { first: 0, count: 1 }, 5, 0));
         assert_eq!(zone.bits(0), Base4K::ALL & !(1 << 5));
     }
 
@@ -471,7 +498,7 @@ mod tests {
         let zone = zone();
         assert!(zone.turn_free(0, Part::whole::<Base4K>(), TAKEN));
         let _ = zone.rows[0].fetch_or(Base4K::ALL, SeqCst);
-        zone.close(0);
+        zone.close(0, Part::whole::<Base4K>());
         assert_eq!(zone.state(0), TAKEN);
     }
 }

@@ -49,6 +49,12 @@ pub(crate) fn block(order: u32, at: usize) -> u64 {
     ((1 << (1u32 << order)) - 1) << at
 }
 
+/// Is one block of `order` free, less than 6, and nothing else?
+#[inline(always)]
+pub(crate) fn is_one_block(bits: u64, order: u32) -> bool {
+    bits != 0 && bits == block(order, bits.trailing_zeros() as usize)
+}
+
 /// The orders of which a block is free, as bits. With an order there is every smaller one.
 pub(crate) fn orders(bits: u64) -> u64 {
     (0..6).filter(|&order| blocks(bits, order) != 0).fold(0, |orders, order| orders | 1 << order)

@@ -40,6 +40,9 @@ const CANDIDATES: usize = 8;
 /// one by one.
 const FULL_SHARE: usize = 32;
 
+/// A row is opened for so many blocks at least; where it has fewer, more rows with it.
+const OPENED: usize = 16;
+
 /// A block: its huge frame, and where in it.
 pub(crate) struct Found {
     pub(crate) child: usize,
@@ -58,6 +61,30 @@ struct Seen {
 
 impl<G: Geometry> OneWrite<'_, G> {
     // ---- Below a row's order ----
+
+    /// A block of an order below a row's from the rows behind the slot's row, of its target: of a row that is in use in part, if
+    /// such has one. The row, and where in it.
+    #[inline(always)]
+    pub(crate) fn take_behind<const ORDER: u32>(&self, line: Line<'_>) -> Option<(usize, usize)> {
+        let row = line.row(ORDER);
+        let child = row / G::ROWS;
+        if row == NONE || child != line.target(ORDER) {
+            return None;
+        }
+        let mut whole = None;
+        for row in row + 1..(child + 1) * G::ROWS {
+            let bits = self.bits(row);
+            if bits == G::ALL {
+                whole.get_or_insert(row);
+            } else if row::blocks(bits, ORDER) != 0
+                && let Some(at) = self.take_in_row(row, ORDER)
+            {
+                return Some((row, at));
+            }
+        }
+        let row = whole?;
+        Some((row, self.take_in_row(row, ORDER)?))
+    }
 
     /// A block of `order`, below a row's, from the row into which the slot has freed last, if its child is full otherwise, and the
     /// slot has no target: the row, and where in it.
@@ -130,7 +157,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     }
 
     /// A child of which so many frames are free is full, for a block of `order`: no search is worth while.
-    const fn full(order: u32) -> usize {
+    pub(crate) const fn full(order: u32) -> usize {
         let (share, block) = (G::HUGE_FRAMES / FULL_SHARE, 1 << order);
         if share > block { share } else { block }
     }
@@ -155,15 +182,17 @@ impl<G: Geometry> OneWrite<'_, G> {
         empty.and_then(in_row).or_else(|| self.open_in_child(child, order))
     }
 
-    /// From a free row of a child that is not open.
+    /// From a free row of a child that is not open. Of large blocks several rows are opened at once, as many as the child has side by
+    /// side, until they have [`OPENED`] blocks.
     fn open_in_child(&self, child: usize, order: u32) -> Option<(usize, usize)> {
-        while let Some(part) = child::free_run::<G>(self.states(child), 0) {
-            let row = child * G::ROWS + part.first;
-            if self.open(row, 0, order) {
-                return Some((row, 0));
+        let most = (OPENED << order >> G::ROW_ORDER).clamp(1, G::ROWS).ilog2();
+        loop {
+            let states = self.states(child);
+            let part = (0..=most).rev().find_map(|k| child::free_run::<G>(states, k))?;
+            if self.open(child, part, 0, order) {
+                return Some((child * G::ROWS + part.first, 0));
             }
         }
-        None
     }
 
     /// From a free row of any child.
@@ -191,15 +220,31 @@ impl<G: Geometry> OneWrite<'_, G> {
 
     // ---- Whole rows ----
 
-    /// A block of `order`, at least a row's.
+    /// The next huge frame behind the one that the slot took last, if it is free and closed and of the same tree.
     #[inline(always)]
-    pub(crate) fn find_rows(&self, order: u32, line: Line<'_>) -> Option<Found> {
-        let child = line.child();
-        self.take_whole(child, order).or_else(|| self.find_whole(order, line))
+    pub(crate) fn take_next(&self, line: Line<'_>) -> Option<usize> {
+        let next = line.latest().wrapping_add(1);
+        if next.is_multiple_of(G::TREE) || !self.take_closed(next) {
+            return None;
+        }
+        line.set_latest(next);
+        Some(next)
     }
 
+    /// The same of two.
+    #[inline(always)]
+    pub(crate) fn take_next_pair(&self, line: Line<'_>) -> Option<usize> {
+        let next = (line.latest() | 1).wrapping_add(1);
+        if next.is_multiple_of(G::TREE) || !self.take_closed_pair(next) {
+            return None;
+        }
+        line.set_latest(next + 1);
+        Some(next)
+    }
+
+    /// A block of `order`, at least a row's, that is not in the slot's child.
     #[inline(never)]
-    fn find_whole(&self, order: u32, line: Line<'_>) -> Option<Found> {
+    pub(crate) fn find_rows(&self, order: u32, line: Line<'_>) -> Option<Found> {
         let found = self.take_whole_around(order, line).or_else(|| {
             let take = |child| self.take_whole(child, order);
             let found = self.in_trees(line.cursor(), order, take)?;
@@ -231,7 +276,7 @@ impl<G: Geometry> OneWrite<'_, G> {
 
     /// From a child, or of the largest order a pair that begins with it.
     #[inline(always)]
-    fn take_whole(&self, child: usize, order: u32) -> Option<Found> {
+    pub(crate) fn take_whole(&self, child: usize, order: u32) -> Option<Found> {
         if order <= G::HUGE_ORDER {
             let part = self.take_rows(child, order - G::ROW_ORDER)?;
             return Some(Found { child, offset: part.first << G::ROW_ORDER });
@@ -404,7 +449,7 @@ mod tests {
     fn zone() -> Zone {
         let config = ZoneConfig::new(CHILDREN * Base4K::HUGE_FRAMES, 2);
         let zone = Zone::new(&config, Init::Free).expect("a zone");
-        assert!((0..CHILDREN).all(|child| zone.open(child * Base4K::ROWS, 0, 0)));
+        assert!((0..CHILDREN).all(|child| zone.open(child, Part { first: 0, count: 1 }, 0, 0)));
         zone
     }
 

@@ -190,6 +190,12 @@ impl Line<'_> {
         }
     }
 
+    /// Has the slot freed into this row last?
+    #[inline(always)]
+    pub(crate) fn newest_is(self, row: usize) -> bool {
+        self.get(NEWEST) == row
+    }
+
     /// The row into which the slot has freed last, but for those that are forgotten.
     #[inline(always)]
     pub(crate) fn newest(self) -> Option<usize> {
