@@ -101,8 +101,6 @@ impl<G: Geometry> OneWrite<'_, G> {
         let free = (child::free_rows::<G>(states).count_ones() as usize) << G::ROW_ORDER;
         rows.iter().fold(free, |free, word| match load(Some(word)) {
             0 => free,
-            // A look is quicker than a count.
-            bits if bits == G::ALL => free + G::ROW_FRAMES,
             bits => free + bits.count_ones() as usize,
         })
     }
