@@ -143,13 +143,36 @@ impl<G: Geometry> OneWrite<'_, G> {
         self.alloc_bits::<ORDER>(line)
     }
 
-    /// The same where the slot's row has none, or another call has changed it.
+    /// The same where the slot's row has none, or another call has changed it: the only hole of a huge frame, if the slot has freed it last.
+    /// Otherwise a call in tail position goes on, so that nothing has to be kept across calls.
     #[inline(never)]
     fn alloc_elsewhere<const ORDER: u32>(&self, line: Line<'_>) -> Option<FrameId> {
+        let row = line.newest_at_hand();
+        let Some(at) = self.take_only_hole(row, ORDER) else {
+            return self.alloc_behind::<ORDER>(line);
+        };
+        line.forget_newest();
+        self.alloc_found_at::<ORDER>(row, at, line)
+    }
+
+    /// The same from further away.
+    #[inline(never)]
+    fn alloc_behind<const ORDER: u32>(&self, line: Line<'_>) -> Option<FrameId> {
         let (row, at) = self
-            .take_behind::<ORDER>(line)
-            .or_else(|| self.fill_again(ORDER, line))
+            .fill_again(ORDER, line)
+            .or_else(|| self.take_behind::<ORDER>(line))
             .or_else(|| self.find_bits(ORDER, line))?;
+        self.alloc_found_at::<ORDER>(row, at, line)
+    }
+
+    /// The slot's next blocks come from this row, too.
+    #[inline(always)]
+    fn alloc_found_at<const ORDER: u32>(
+        &self,
+        row: usize,
+        at: usize,
+        line: Line<'_>,
+    ) -> Option<FrameId> {
         line.set_row(ORDER, row);
         line.count(-(1 << ORDER));
         Some(self.frame((row << G::ROW_ORDER) + at))
@@ -248,43 +271,10 @@ impl<G: Geometry> OneWrite<'_, G> {
             return false;
         };
         line.count(1 << ORDER);
-        if self.has_to_tell(row, bits) {
-            return self.freed_and_told(row, bits, line);
-        }
-        line.row(ORDER) == row || line.newest_is(row) || self.freed_bits::<ORDER>(row, bits, line)
-    }
-
-    /// After a free of a block of a row, which has these bits now. The only hole of a huge frame is filled next, unless the slot
-    /// has another one at hand.
-    #[inline(never)]
-    fn freed_bits<const ORDER: u32>(&self, row: usize, bits: u64, line: Line<'_>) -> bool {
-        if row::blocks(self.bits(line.row(ORDER)), ORDER) != 0 {
-            line.freed_into(row);
-            return true;
-        }
-        if self.is_only_hole(row, bits, ORDER) {
-            line.set_row(ORDER, row);
-            return true;
-        }
-        self.freed_beside(row, ORDER, line)
-    }
-
-    /// The same where more is free in the huge frame.
-    #[inline(never)]
-    fn freed_beside(&self, row: usize, order: u32, line: Line<'_>) -> bool {
-        match self.is_nearly_full(row, order) {
-            true => line.set_row(order, row),
-            false => line.freed_into(row),
-        }
-        true
-    }
-
-    /// After a free of a block where a hint said that there is nothing.
-    #[cold]
-    #[inline(never)]
-    fn freed_and_told(&self, row: usize, bits: u64, line: Line<'_>) -> bool {
-        self.tell(row, bits);
         line.freed_into(row);
+        if self.has_to_tell(row, bits) {
+            self.tell(row, bits);
+        }
         true
     }
 

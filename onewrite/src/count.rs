@@ -5,7 +5,7 @@ use woodlot_frame::{ClassStats, FrameId, Geometry, HugeId, Stats};
 
 use crate::OneWrite;
 use crate::child::{self, FREE, OFFLINE, OPEN, TAKEN, state};
-use crate::row::{self, Rows};
+use crate::row::Rows;
 use crate::words::load;
 
 impl<G: Geometry> OneWrite<'_, G> {
@@ -62,20 +62,8 @@ impl<G: Geometry> OneWrite<'_, G> {
 
     /// The rows of a child, if it exists.
     #[inline(always)]
-    fn rows_of(&self, child: usize) -> Option<&[AtomicU64]> {
+    pub(crate) fn rows_of(&self, child: usize) -> Option<&[AtomicU64]> {
         self.rows.get(child * G::ROWS..(child + 1) * G::ROWS)
-    }
-
-    /// Is nothing free in a child but the block of `order` that was just freed into this row, which has these bits now? Several
-    /// blocks at the same place of different rows are taken for one.
-    #[inline(always)]
-    pub(crate) fn is_only_hole(&self, row: usize, bits: u64, order: u32) -> bool {
-        let child = row / G::ROWS;
-        let Some(rows) = self.rows_of(child) else { return false };
-        let any = rows.iter().fold(0, |any, word| any | load(Some(word)));
-        any == bits
-            && row::is_one_block(bits, order)
-            && child::free_rows::<G>(self.states(child)) == 0
     }
 
     /// Is no more of the child of a row free than is worth a search for `order`? No is said of some.

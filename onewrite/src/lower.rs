@@ -80,7 +80,18 @@ impl<G: Geometry> OneWrite<'_, G> {
         swap(word, bits, bits & !row::block(order, at)).ok().map(|()| at)
     }
 
-    /// The same whatever others change.
+    /// Takes a block of `order` of a row if nothing else is free in its child, unless another call changes the row: one write. Several
+    /// blocks at the same place of different rows are taken for one.
+    #[inline(always)]
+    pub(crate) fn take_only_hole(&self, row: usize, order: u32) -> Option<usize> {
+        let (word, child) = (self.rows.get(row)?, row / G::ROWS);
+        let any = self.rows_of(child)?.iter().fold(0, |any, word| any | load(Some(word)));
+        let at = row::only_block(any, order)?;
+        let is_only = load(Some(word)) == any && child::free_rows::<G>(self.states(child)) == 0;
+        (is_only && swap(word, any, 0).is_ok()).then_some(at)
+    }
+
+    /// Takes the first free block of `order`, below a row's, whatever others change.
     #[inline(always)]
     pub(crate) fn take_in_row(&self, row: usize, order: u32) -> Option<usize> {
         let word = self.rows.get(row)?;

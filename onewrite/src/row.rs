@@ -49,10 +49,11 @@ pub(crate) fn block(order: u32, at: usize) -> u64 {
     ((1 << (1u32 << order)) - 1) << at
 }
 
-/// Is one block of `order` free, less than 6, and nothing else?
+/// The block of `order`, less than 6, that is free, if nothing else is.
 #[inline(always)]
-pub(crate) fn is_one_block(bits: u64, order: u32) -> bool {
-    bits != 0 && bits == block(order, bits.trailing_zeros() as usize)
+pub(crate) fn only_block(bits: u64, order: u32) -> Option<usize> {
+    let at = (bits.trailing_zeros() % 64) as usize;
+    (at.is_multiple_of(1 << order) && bits == block(order, at)).then_some(at)
 }
 
 /// The orders of which a block is free, as bits. With an order there is every smaller one.
@@ -83,7 +84,16 @@ mod tests {
             let free = starts.filter(|&at| bits & block(order, at) == block(order, at));
             let free = free.fold(0, |free, at| free | 1 << at);
             assert_eq!(blocks(bits, order), free, "order {order}");
+            let only = |at| only_block(block(order, at), order);
+            assert!((0..64usize).step_by(1 << order).all(|at| only(at) == Some(at)));
+            assert_eq!(
+                [0, !0, block(order, 0) | 1 << 63].map(|bits| only_block(bits, order)),
+                [None; 3]
+            );
         }
+        // Frames side by side that are no block.
+        assert_eq!([0b110, 1 << 63, 0b1111_0000 << 2].map(|bits| only_block(bits, 1)), [None; 3]);
+        assert_eq!(only_block(0xF0 << 2, 2), None);
         assert_eq!((orders(bits), orders(0), orders(!0)), (0b1_1111, 0, 0b11_1111));
     }
 }

@@ -62,17 +62,25 @@ struct Seen {
 impl<G: Geometry> OneWrite<'_, G> {
     // ---- Below a row's order ----
 
-    /// A block of an order below a row's from the rows behind the slot's row, of its target: of a row that is in use in part, if
-    /// such has one. The row, and where in it.
+    /// A block of `order`, below a row's, from the row into which the slot has freed last, if its child is nearly full otherwise: the row,
+    /// and where in it.
+    pub(crate) fn fill_again(&self, order: u32, line: Line<'_>) -> Option<(usize, usize)> {
+        let row = line.newest().filter(|&row| self.is_nearly_full(row, order))?;
+        line.forget_newest();
+        Some((row, self.take_in_row(row, order)?))
+    }
+
+    /// The same from the slot's target, of the rows behind the slot's own: of a row that is in use in part, if such has a block.
     #[inline(always)]
     pub(crate) fn take_behind<const ORDER: u32>(&self, line: Line<'_>) -> Option<(usize, usize)> {
-        let row = line.row(ORDER);
-        let child = row / G::ROWS;
-        if row == NONE || child != line.target(ORDER) {
+        let target = line.target(ORDER);
+        if target >= self.children.len() {
             return None;
         }
+        let (own, first) = (line.row(ORDER), target * G::ROWS);
+        let from = if own / G::ROWS == target { own + 1 } else { first };
         let mut whole = None;
-        for row in row + 1..(child + 1) * G::ROWS {
+        for row in from..first + G::ROWS {
             let bits = self.bits(row);
             if bits == G::ALL {
                 whole.get_or_insert(row);
@@ -84,22 +92,6 @@ impl<G: Geometry> OneWrite<'_, G> {
         }
         let row = whole?;
         Some((row, self.take_in_row(row, ORDER)?))
-    }
-
-    /// A block of `order`, below a row's, from the row into which the slot has freed last, if its child is full otherwise, and the
-    /// slot has no target: the row, and where in it.
-    #[inline(always)]
-    pub(crate) fn fill_again(&self, order: u32, line: Line<'_>) -> Option<(usize, usize)> {
-        if line.target(order) != NONE {
-            return None;
-        }
-        let row = line.newest()?;
-        if self.free_beside(row)? > Self::full(order) {
-            return None;
-        }
-        line.forget_newest();
-        let at = self.take_in_row(row, order)?;
-        Some((row, at))
     }
 
     /// A block of `order`, below a row's, that neither the slot's row has nor [`fill_again`](Self::fill_again) finds.
@@ -122,7 +114,7 @@ impl<G: Geometry> OneWrite<'_, G> {
         if found.is_none() {
             line.set_target(order, NONE);
         }
-        found.or_else(|| self.fill_again(order, line))
+        found
     }
 
     /// From the fullest of the next few children, which is the slot's target from now on; or from the row into which the slot has

@@ -180,36 +180,45 @@ impl Line<'_> {
     pub(crate) fn freed_into(self, row: usize) {
         let newest = self.get(NEWEST);
         if newest != row {
-            let last = match self.get(LAST) {
-                last if last < BEFORE - 1 => last + 1,
-                _ => 0,
-            };
-            self.set(LAST, last);
-            self.set(LATELY + last, newest);
+            if newest != NONE {
+                self.remember(newest);
+            }
             self.set(NEWEST, row);
         }
     }
 
-    /// Has the slot freed into this row last?
     #[inline(always)]
-    pub(crate) fn newest_is(self, row: usize) -> bool {
-        self.get(NEWEST) == row
+    fn remember(self, row: usize) {
+        let last = match self.get(LAST) {
+            last if last < BEFORE - 1 => last + 1,
+            _ => 0,
+        };
+        self.set(LAST, last);
+        self.set(LATELY + last, row);
     }
 
-    /// The row into which the slot has freed last, but for those that are forgotten.
+    /// The row into which the slot has freed last, unless that was forgotten: at hand.
     #[inline(always)]
+    pub(crate) fn newest_at_hand(self) -> usize {
+        self.get(NEWEST)
+    }
+
+    /// The same, or one before, but for those that are forgotten.
     pub(crate) fn newest(self) -> Option<usize> {
+        if self.get(NEWEST) == NONE {
+            let last = self.get(LAST);
+            let before = self.0.get(LATELY + last)?;
+            self.set(NEWEST, before.load(Relaxed) as usize);
+            before.store(NONE as u64, Relaxed);
+            self.set(LAST, if last == 0 { BEFORE - 1 } else { last - 1 });
+        }
         Some(self.get(NEWEST)).filter(|&row| row != NONE)
     }
 
     /// Forgets it.
     #[inline(always)]
     pub(crate) fn forget_newest(self) {
-        let last = self.get(LAST);
-        let Some(before) = self.0.get(LATELY + last) else { return };
-        self.set(NEWEST, before.load(Relaxed) as usize);
-        before.store(NONE as u64, Relaxed);
-        self.set(LAST, if last == 0 { BEFORE - 1 } else { last - 1 });
+        self.set(NEWEST, NONE);
     }
 }
 
