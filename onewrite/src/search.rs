@@ -4,8 +4,9 @@
 //!   below a row's order                                rows, huge frames, pairs
 //!
 //!   the slot's row                   one write         the slot's child                        one write
-//!   the slot's target                                  the fullest of the next few children
-//!   a hole that the slot has freed lately              the next free child
+//!   the hole that the slot has freed last, if it       of huge frames: the next one            one write each
+//!     is the only one of its child   one write         the fullest of the next few children
+//!   the next rows of the slot's target                 the next free child
 //!   the fullest of the next few children               any child at all
 //!   the next free child
 //!   any free row, any hole at all
@@ -16,6 +17,7 @@
 //! allocations, and yields all that is free there. In a zone that is nearly full that is a single hole, often enough; but then
 //! a hole that was just freed is as good. So a slot remembers the rows into which it has freed, and fills the last one again at
 //! once if its huge frame is full otherwise, or as full as any that a look around finds. Elsewhere it leaves the hole alone.
+//! A free itself looks at nothing for that: what it would find is different from free to free, and no processor guesses it.
 //!
 //! A row of which the last frame is freed stays open, and counts as a free row: it may be broken again at once. Who needs
 //! whole rows closes those that it takes.

@@ -20,7 +20,7 @@
 //! * *count*: the frames that the slot has freed less those it has allocated, modulo 2^64. It is loaded and stored, which
 //!   costs no atomic operation; if two calls use one slot at once, the share of one may be lost. The zone's count is
 //!   added to by offline and online, and by whoever counts the frames themselves.
-//! * *newest*: the row into which the slot has freed last. *Last*: where the one before it lies.
+//! * *newest*: the row into which the slot has freed last, until it is filled again. *Last*: where the one before it lies.
 //! * *cursor*: the huge frame at which the next look around begins. *Latest*: the last huge frame of which much was free, when
 //!   the slot came there. Its tree is marked as the slot's.
 
