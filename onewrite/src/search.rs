@@ -34,10 +34,14 @@ use crate::child::{self, FREE, Part};
 use crate::row::{self, Rows};
 use crate::slots::{Line, NONE};
 
-/// Children, or trees of which hints say that there is nothing, that a look around passes at most.
+/// Children, or trees of which hints say that there is nothing, that a look around passes at most; more of them where the fullest
+/// child so far has more blocks than these.
 const STEPS: usize = 64;
-/// Of so many children that have a block it takes the fullest.
+/// Of so many children that have a block it takes the fullest; of more where that has more than so many times [`YIELD`] blocks.
 const CANDIDATES: usize = 8;
+/// Blocks that are worth the look at a child. What costs a look for each 16 blocks is cheap, and who fills a child of which most is free
+/// had better be sure that there is no other.
+const YIELD: usize = 16;
 /// A child is full when no more than a 32nd of it is free, 16 frames of 512. Were fewer asked for, holes would be hunted
 /// one by one.
 const FULL_SHARE: usize = 32;
@@ -293,8 +297,11 @@ impl<G: Geometry> OneWrite<'_, G> {
         let mut child = line.cursor();
         let mut invited = None;
         // Nobody looks longer for a few blocks than for many.
-        let blocks = G::HUGE_FRAMES >> order;
-        for _ in 0..STEPS.min(self.children.len()).min(2 * blocks) {
+        let least = STEPS.min(2 * (G::HUGE_FRAMES >> order));
+        let (mut steps, mut most) = (least, CANDIDATES);
+        let mut passed = 0;
+        while passed < steps.min(self.children.len()) {
+            passed += 1;
             if child >= self.children.len() {
                 child = 0;
             }
@@ -313,8 +320,10 @@ impl<G: Geometry> OneWrite<'_, G> {
                 candidates += 1;
                 if seen.fullest.is_none_or(|(_, least)| free < least) {
                     seen.fullest = Some((child, free));
+                    let blocks = free >> order;
+                    (steps, most) = (least.max(blocks), CANDIDATES.max(blocks / YIELD));
                 }
-                if free <= Self::full(order) || candidates == CANDIDATES {
+                if free <= Self::full(order) || candidates >= most {
                     break;
                 }
             }
@@ -494,6 +503,10 @@ mod tests {
         let zone = zone();
         let (found, looks, cursor) = seen(&zone, CHILDREN - 10, 0, |_| None);
         assert_eq!((found.fullest, looks, cursor), (None, STEPS, STEPS - 10));
+        // Where much is free of all, it is longer: one of 25 of which 400 frames are, among full ones.
+        let (found, looks, cursor) =
+            seen(&zone, 0, 0, |child| (child % 4 == 1).then_some(400 + child));
+        assert_eq!((found.fullest, looks, cursor), (Some((1, 401)), 98, 97));
         // Nobody looks longer for eight blocks of 64 frames than at 16 children.
         assert_eq!(seen(&zone, 0, 6, |_| None).1, 16);
     }
