@@ -5,13 +5,14 @@
 //!   a word for each tree        bits 0–12  none of its children has a block of this order: below a row's order, of an open
 //!                                          row; from there on, of whole rows, open or not
 //!                               bit 14     a slot allocates here
+//!   a word for the zone         bits 0–12  no tree has a block of this order
 //! ```
 //!
 //! # Invariant
 //! *A hint that says none is right when no call is in flight.* Who sets it has looked, sets it, looks again, and takes
 //! it back where that was wrong. Who frees changes the bits, then loads the hint, and takes it back. Of the
 //! two one sees what the other has written, since all these accesses are sequentially consistent (`words.rs`). The
-//! same holds between a child's byte and its tree's word.
+//! same holds between a child's byte and its tree's word, and between a tree's word and the zone's.
 
 use woodlot_frame::Geometry;
 use woodlot_frame::atomics::Ordering::SeqCst;
@@ -104,6 +105,14 @@ impl<G: Geometry> OneWrite<'_, G> {
         if self.tree(tree) & orders != 0 {
             self.trees.get(tree).into_iter().for_each(|word| _ = word.fetch_and(!orders, SeqCst));
         }
+        self.zone_has(orders);
+    }
+
+    /// The same of all trees.
+    fn zone_has(&self, orders: u64) {
+        if load(self.slots.nothing()) & orders != 0 {
+            self.slots.nothing().into_iter().for_each(|word| _ = word.fetch_and(!orders, SeqCst));
+        }
     }
 
     // ---- Nothing is free ----
@@ -141,6 +150,19 @@ impl<G: Geometry> OneWrite<'_, G> {
         }
         let none = self.children_of(tree).fold(!0, |none, child| none & self.hint(child));
         self.tree_has(tree, orders & !u64::from(none));
+    }
+
+    /// Is any tree worth looking at for a block of `order`?
+    pub(crate) fn zone_may_have(&self, order: u32) -> bool {
+        load(self.slots.nothing()) & 1 << order == 0
+    }
+
+    /// A search has found no block of `order` in any tree.
+    pub(crate) fn zone_has_none(&self, order: u32) {
+        let orders = Self::orders_from(order);
+        self.slots.nothing().into_iter().for_each(|word| _ = word.fetch_or(orders, SeqCst));
+        let none = (0..self.trees.len()).fold(!0, |none, tree| none & self.tree(tree));
+        self.zone_has(orders & !none);
     }
 
     /// Has a child a free block of `order`, at least a row's; or begins a pair with it?

@@ -104,6 +104,9 @@ impl<G: Geometry> OneWrite<'_, G> {
     #[cold]
     #[inline(never)]
     pub(crate) fn find_bits(&self, order: u32, line: Line<'_>) -> Option<(usize, usize)> {
+        if !self.zone_may_have(order) && !self.zone_may_have(G::ROW_ORDER) {
+            return None;
+        }
         self.take_in_target(order, line)
             .or_else(|| self.take_around(order, line))
             .or_else(|| self.take_in_trees(order, line))
@@ -243,6 +246,9 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// A block of `order`, at least a row's, that is not in the slot's child.
     #[inline(never)]
     pub(crate) fn find_rows(&self, order: u32, line: Line<'_>) -> Option<Found> {
+        if !self.zone_may_have(order) {
+            return None;
+        }
         let found = self.take_whole_around(order, line).or_else(|| {
             let take = |child| self.take_whole(child, order);
             let found = self.in_trees(line.cursor(), order, take)?;
@@ -372,13 +378,14 @@ impl<G: Geometry> OneWrite<'_, G> {
             left_to_others |= in_use;
             !in_use
         });
-        if let Some(found) = quiet.find_map(|tree| self.in_one(tree, order, &take)) {
-            return Some(found);
+        let mut found = quiet.find_map(|tree| self.in_one(tree, order, &take));
+        if found.is_none() && left_to_others {
+            found = trees().find_map(|tree| self.in_one(tree, order, &take));
         }
-        if !left_to_others {
-            return None;
+        if found.is_none() {
+            self.zone_has_none(order);
         }
-        trees().find_map(|tree| self.in_one(tree, order, &take))
+        found
     }
 
     /// What `take` finds in a tree, if it may have a block of `order`.
@@ -423,12 +430,16 @@ impl<G: Geometry> OneWrite<'_, G> {
 
     /// Does this hold of a child of a tree that may have a block of `order`?
     fn visit(&self, order: u32, has: impl Fn(usize) -> bool) -> bool {
+        if !self.zone_may_have(order) {
+            return false;
+        }
         for tree in (0..self.trees.len()).filter(|&tree| self.tree_may_have(tree, order)) {
             if self.children_of(tree).any(&has) {
                 return true;
             }
             self.tree_has_none(tree, order);
         }
+        self.zone_has_none(order);
         false
     }
 }

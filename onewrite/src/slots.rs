@@ -12,7 +12,7 @@
 //!   └──────────────────────────────────────────────────────┘
 //! ```
 //!
-//! All but the count say where is looked first, and may say anything.
+//! All but the count, and one word of the zone, say where is looked first, and may say anything.
 //!
 //! * *row*: the row from which the slot takes blocks below a row's order. *Target*: the huge frame from whose rows it takes them.
 //!   Of both there is one for single frames, and one for larger blocks, which do not find room where single frames do.
@@ -20,6 +20,7 @@
 //! * *count*: the frames that the slot has freed less those it has allocated, modulo 2^64. It is loaded and stored, which
 //!   costs no atomic operation; if two calls use one slot at once, the share of one may be lost. The zone's count is
 //!   added to by offline and online, and by whoever counts the frames themselves.
+//! * *nothing*, of the zone's line alone: of which orders no tree has a block, a [hint](crate::hints).
 //! * *newest*: the row into which the slot has freed last, until it is filled again. *Last*: where the one before it lies.
 //! * *cursor*: the huge frame at which the next look around begins. *Latest*: the last huge frame of which much was free, when
 //!   the slot came there. Its tree is marked as the slot's.
@@ -31,6 +32,7 @@ const WORDS: usize = 32;
 const ROW: usize = 0;
 const CHILD: usize = 2;
 const COUNT: usize = 3;
+const NOTHING: usize = 4;
 const NEWEST: usize = 4;
 const LAST: usize = 5;
 const TARGET: usize = 6;
@@ -46,7 +48,7 @@ pub(crate) const NONE: usize = usize::MAX;
 /// The words of all slots, and the zone's behind them.
 pub(crate) struct Slots<'a> {
     slots: &'a [[AtomicU64; WORDS]],
-    /// Its words, of which only the count is used. Of a zone that is made there is always one.
+    /// Its words, of which only the count is used, and what says that there is nothing. Of a zone that is made there is always one.
     zone: &'a [[AtomicU64; WORDS]],
 }
 
@@ -78,10 +80,16 @@ impl<'a> Slots<'a> {
             line.iter().for_each(|word| word.store(NONE as u64, Relaxed));
             [COUNT, LAST].into_iter().for_each(|word| Line(line).set(word, 0));
         }
+        self.nothing().into_iter().for_each(|word| word.store(0, Relaxed));
         for (slot, line) in self.slots.iter().enumerate() {
             Line(line).set(CURSOR, children * slot / self.slots.len());
         }
         self.add(free as u64);
+    }
+
+    /// Of which orders the zone has no block, as bits.
+    pub(crate) fn nothing(&self) -> Option<&'a AtomicU64> {
+        self.zone.first().map(|line| &line[NOTHING])
     }
 
     /// Adds to the zone's count.
