@@ -2,9 +2,9 @@
 //!
 //! # Misuse
 //! A free of frames that are not allocated is refused. What cannot be told: a free of another owner's frames, and one
-//! that names frames which another call is just allocating, freeing or bringing online. Such a free affects no frames
-//! but those it names. If it frees a block a second time at the moment at which its row is closed, the frames may be handed
-//! out twice until their row is opened the next time.
+//! that names frames which another call is just allocating, freeing or bringing online, or whose rows it opens or closes. Such a
+//! free affects no frames but those it names. If it frees them a second time at the moment at which their row is opened or
+//! closed, they may be handed out twice until the row is opened the next time.
 
 use woodlot_frame::{
     AllocError, BadSlot, Class, FrameAllocator, FrameId, FreeError, Geometry, HugeId, OfflineError,
@@ -342,15 +342,19 @@ impl<G: Geometry> OneWrite<'_, G> {
                 _ => self.free_bits::<5>(frame, slot),
             };
         }
+        if order >= G::HUGE_ORDER {
+            return match order - G::HUGE_ORDER {
+                0 => self.free_huge(frame, slot),
+                1 => self.free_pair(frame, slot),
+                _ => false,
+            };
+        }
         match order {
-            _ if order == G::HUGE_ORDER => self.free_huge(frame, slot),
-            _ if order == G::MAX_ORDER => self.free_pair(frame, slot),
             6 => self.free_rows::<6>(frame, slot),
             7 => self.free_rows::<7>(frame, slot),
             8 => self.free_rows::<8>(frame, slot),
             9 => self.free_rows::<9>(frame, slot),
-            10 => self.free_rows::<10>(frame, slot),
-            _ => false,
+            _ => self.free_rows::<10>(frame, slot),
         }
     }
 
@@ -404,8 +408,8 @@ impl<G: Geometry> FrameAllocator for OneWrite<'_, G> {
     /// word for each tree.
     ///
     /// # Crash
-    /// One that is cut off while it opens or closes a row may leave the row's other frames allocated: nobody's. So may
-    /// one of the largest order leave a half.
+    /// One that is cut off while it opens or closes rows may leave their other frames allocated: nobody's. What is opened is a row, or
+    /// rows for 16 blocks; what is closed is a part of the block. One of the largest order may leave a half of it likewise.
     #[inline]
     fn alloc(&self, request: Request) -> Result<FrameId, AllocError> {
         // A call that is seldom made tells its error by reference, so the frame stays in a register.
@@ -460,7 +464,7 @@ impl<G: Geometry> FrameAllocator for OneWrite<'_, G> {
     }
 
     /// # Crash
-    /// One that is cut off may leave some of the huge frames offline.
+    /// One that is cut off may leave some of the huge frames offline, and rows of one that it closes allocated: nobody's.
     fn offline(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
         let children = self.huge_frames(first, count)?;
         let take = |&child: &usize| self.turn_free(child, Part::whole::<G>(), OFFLINE);
@@ -539,5 +543,62 @@ impl<G: Geometry> FrameAllocator for OneWrite<'_, G> {
 
     fn free_in_huge(&self, huge: HugeId) -> usize {
         self.child_of(huge).map_or(0, |child| self.free_in_child(child))
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(any(woodlot_loom, woodlot_explore)))]
+#[cfg_attr(coverage_nightly, coverage(off))]
+mod tests {
+    use super::*;
+    use woodlot_frame::{Base4K, Base16K, Init, Owned};
+
+    #[test]
+    fn the_only_hole_is_filled_next_where_the_slots_row_has_none() {
+        let zone = ZoneConfig::new(2 * Base4K::HUGE_FRAMES, 1);
+        let zone = Owned::<OneWrite<Base4K>>::new(&zone, Init::Allocated).expect("a zone");
+        let line = zone.slots.line(0).expect("a slot");
+        let free = |frame| assert_eq!(zone.free(FrameId(frame), Order(0), Slot(0)), Ok(()));
+        let next = || zone.alloc(Request::movable(Order(0), Slot(0)));
+        free(512);
+        free(0);
+        assert_eq!((next(), line.row(0)), (Ok(FrameId(0)), 0));
+        assert_eq!(line.newest(), Some(8));
+        free(1);
+        assert_eq!((next(), next()), (Ok(FrameId(1)), Ok(FrameId(512))));
+    }
+
+    /// Huge frames of 2^`H` frames.
+    #[derive(Clone, Copy)]
+    struct Small<const H: u32>;
+
+    impl<const H: u32> Geometry for Small<H> {
+        const BASE_SHIFT: u32 = 12;
+        const HUGE_ORDER: u32 = H;
+        const NAME: &'static str = "small";
+    }
+
+    fn largest_order<G: Geometry>() {
+        // Blocks of orders that other geometries have lie in it.
+        let zone = ZoneConfig::new(2 * Base16K::MAX_FRAMES, 1);
+        let zone = Owned::<OneWrite<G>>::new(&zone, Init::Allocated).expect("a zone");
+        for order in (G::MAX_ORDER as u8..64).chain([u8::MAX]).map(Order) {
+            let is_legal = u32::from(order.0) == G::MAX_ORDER;
+            let freed = zone.free(FrameId(0), order, Slot(0));
+            assert_eq!(freed, if is_legal { Ok(()) } else { Err(FreeError::OrderTooLarge(order)) });
+            let found = zone.alloc(Request::movable(order, Slot(0)));
+            let expected =
+                if is_legal { Ok(FrameId(0)) } else { Err(AllocError::OrderTooLarge(order)) };
+            assert_eq!(found, expected);
+        }
+    }
+
+    #[test]
+    fn no_geometry_has_an_order_above_its_largest() {
+        largest_order::<Small<1>>();
+        largest_order::<Small<4>>();
+        largest_order::<Small<6>>();
+        largest_order::<Small<7>>();
+        largest_order::<Small<11>>();
     }
 }

@@ -200,6 +200,28 @@ mod tests {
         frees_are_counted::<Base64K>(&[(0, 5)]);
     }
 
+    #[test]
+    fn a_huge_frame_is_nearly_full_with_a_few_holes_at_different_places() {
+        let many: [_; 17] = core::array::from_fn(|at| (3 * at, 0));
+        let cases: [(&[(usize, u8)], _); 7] = [
+            (&[(5, 0)], true),
+            (&[(5, 0), (6, 0), (64 + 9, 0)], true),
+            (&[(5, 0), (128, 6)], false),
+            (&[(5, 0), (64 + 5, 0)], false),
+            (&[(5, 0), (32, 0), (448, 4)], false),
+            (&many[..16], true),
+            (&many, false),
+        ];
+        for (free, few) in cases {
+            let zone = ZoneConfig::new(2 * Base4K::HUGE_FRAMES, 1);
+            let zone = Owned::<OneWrite<Base4K>>::new(&zone, Init::Allocated).expect("a zone");
+            for &(at, order) in free {
+                assert_eq!(zone.free(FrameId(at), Order(order), Slot(0)), Ok(()));
+            }
+            assert_eq!(zone.is_nearly_full(0, 0), few, "{free:?}");
+        }
+    }
+
     /// Nor where the sum of their bits is the bit itself, modulo 2^64.
     #[test]
     fn the_same_bit_of_several_rows_is_not_one_frame() {

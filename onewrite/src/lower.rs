@@ -3,8 +3,8 @@
 //! # Invariants
 //! 1. The bits of a row that is not open are 0, unless a call is about to open it or has just closed it. So nobody who
 //!    comes late takes bits of a row that was closed meanwhile, and nothing needs to be undone. The exception is misuse:
-//!    a second free of a block at the moment at which its row is closed may set its bits in the closed row. Whoever opens
-//!    the row next overwrites them.
+//!    a second free of a block at the moment at which its row is closed may set its bits in the closed row, and one of rows at
+//!    the moment at which they are opened may close them with their bits. Whoever opens the row next overwrites them.
 //! 2. Who turns a row's state from free to open writes its bits, which are 0 until then: nobody else finds anything in
 //!    it, and its frames are the caller's alone.
 //! 3. Who turns all bits of an open row from 1 to 0 has allocated the row, and may say that it is free as a whole. Only
@@ -16,8 +16,9 @@
 //! Lock-free: each loop begins anew only after another call has changed the word.
 //!
 //! # Crash
-//! A call's frames are taken, and freed, by one write. Between the two writes by which a row is opened or closed its
-//! frames look allocated: a call that is cut off there leaves those that are free allocated, and nobody's.
+//! A call's frames are taken, and freed, by one write, or a pair's by two. Between the first and the last of the writes by which
+//! rows are opened or closed their frames look allocated: a call that is cut off there leaves those that are free allocated,
+//! and nobody's. What is opened is a row, or rows for 16 blocks; what is closed is a part of the block that is taken.
 
 use woodlot_frame::atomics::{AtomicU64, Ordering::SeqCst};
 use woodlot_frame::{FrameId, FreeError, Geometry};
@@ -319,8 +320,10 @@ impl<G: Geometry> OneWrite<'_, G> {
         self.turn(child, part, FREE, to)
     }
 
-    /// Frees a huge frame that this call has taken, and that nobody owns. A row of it is open only if a wrong free has named
-    /// a part of it meanwhile: then the rest of the row becomes free, too.
+    /// Frees a huge frame that this call has taken, or gives back, and that nobody else owns. A row of it is open only if a wrong
+    /// free has named a part of it meanwhile, or its owner had freed parts before: then the rest of the row becomes free, too.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn untake(&self, child: usize) {
         let Some(word) = self.children.get(child) else { return };
         let mut states = load(Some(word));
@@ -410,11 +413,19 @@ impl<G: Geometry> OneWrite<'_, G> {
         {
             return false;
         }
-        // The caller's own, which only a wrong free of a part changes.
-        let _ = self.give_rows(child + 1, whole);
+        self.give_second(child);
+        true
+    }
+
+    /// Frees the second huge frame of a pair whose first this call has freed. It is the caller's own: not all of it can be freed at
+    /// once only if a wrong free has named a part of it meanwhile. Then the rest becomes free, too.
+    #[inline(always)]
+    fn give_second(&self, child: usize) {
+        if self.give_rows(child + 1, Part::whole::<G>()).is_err() {
+            self.untake(child + 1);
+        }
         self.can_be_had_whole(child);
         self.can_be_had_whole(child + 1);
-        true
     }
 
     /// Takes a huge frame and the next: a write for each.
@@ -444,10 +455,8 @@ impl<G: Geometry> OneWrite<'_, G> {
         let whole = Part::whole::<G>();
         self.can_give_rows(child, whole)?;
         self.can_give_rows(child + 1, whole)?;
-        for child in [child, child + 1] {
-            let _ = self.give_rows(child, whole)?;
-            self.can_be_had_whole(child);
-        }
+        let _ = self.give_rows(child, whole)?;
+        self.give_second(child);
         Ok(())
     }
 }
@@ -511,5 +520,87 @@ mod tests {
         let _ = zone.rows[0].fetch_or(Base4K::ALL, SeqCst);
         zone.close(0, Part::whole::<Base4K>());
         assert_eq!(zone.state(0), TAKEN);
+    }
+
+    #[test]
+    fn rows_are_opened_together_or_not_at_all() {
+        let zone = zone();
+        let part = Part { first: 2, count: 2 };
+        assert!(zone.open(0, part, 32, 5));
+        let opened =
+            |zone: &OneWrite<'_, Base4K>| (zone.states(0), [1, 2, 3, 4].map(|row| zone.bits(row)));
+        let first = Base4K::ALL & !row::block(5, 32);
+        let expected = (part.all(OPEN), [0, first, Base4K::ALL, 0]);
+        assert_eq!(opened(&zone), expected);
+        assert!(!zone.open(0, Part { first: 0, count: 4 }, 0, 0));
+        assert_eq!(opened(&zone), expected);
+    }
+
+    #[test]
+    fn the_only_hole_of_a_huge_frame_is_taken_and_no_other() {
+        let cases: [(&[(usize, u8)], u32, _); 6] = [
+            (&[(70, 0)], 0, Some(6)),
+            (&[(66, 1)], 1, Some(2)),
+            (&[(66, 1)], 0, None),
+            (&[(70, 0), (9, 0)], 0, None),
+            (&[(9, 0)], 0, None),
+            (&[(70, 0), (128, 6)], 0, None),
+        ];
+        for (free, order, expected) in cases {
+            let zone = ZoneConfig::new(1024, 1);
+            let zone = Owned::<OneWrite<'_, Base4K>>::new(&zone, Init::Allocated).expect("a zone");
+            for &(at, order) in free {
+                assert_eq!(zone.free(FrameId(at), Order(order), Slot(0)), Ok(()));
+            }
+            let before = zone.stats().free_frames;
+            assert_eq!(zone.take_only_hole(1, order), expected, "{free:?}");
+            let taken = before - zone.stats().free_frames;
+            assert_eq!(taken, expected.map_or(0, |_| 1 << order));
+        }
+    }
+
+    #[test]
+    fn empty_rows_of_the_part_are_closed_and_no_others() {
+        let zone = zone();
+        assert!(zone.open(0, Part { first: 0, count: 4 }, 7, 0));
+        zone.close(0, Part { first: 0, count: 2 });
+        assert_eq!([0, 1, 2, 3].map(|row| zone.state(row)), [OPEN, FREE, OPEN, OPEN]);
+        let bits = [0, 1, 2, 3].map(|row| zone.bits(row));
+        assert_eq!(bits, [Base4K::ALL & !(1 << 7), 0, Base4K::ALL, Base4K::ALL]);
+    }
+
+    #[test]
+    fn a_pair_is_taken_at_once_where_both_are_free_and_closed() {
+        let zone = zone();
+        assert!(!zone.take_closed_pair(1) && !zone.take_closed_pair(2));
+        assert!(zone.open(1, Part { first: 0, count: 1 }, 0, 0));
+        assert!(!zone.take_closed_pair(0));
+        assert_eq!(zone.states(0), 0);
+        let _ = zone.rows[Base4K::ROWS].fetch_or(1, SeqCst);
+        zone.close(1, Part::whole::<Base4K>());
+        assert!(zone.take_closed_pair(0));
+        assert!([0, 1].into_iter().all(|child| !zone.take_closed(child)));
+    }
+
+    #[test]
+    fn a_pair_of_which_a_part_is_free_is_not_freed() {
+        for part in [70, 512 + 70] {
+            let zone = zone();
+            assert!(zone.take_pair(0));
+            assert_eq!(zone.free(FrameId(part), Order(0), Slot(0)), Ok(()));
+            let refused = Err(FreeError::NotAllocated(FrameId(0)));
+            assert_eq!(zone.free(FrameId(0), Order(10), Slot(0)), refused);
+            assert_eq!(zone.stats().free_frames, 1);
+        }
+    }
+
+    /// After the first half of a pair is freed, and before the second is.
+    #[test]
+    fn a_wrong_free_takes_no_half_of_a_pair_along() {
+        let zone = zone();
+        assert!(zone.turn_free(1, Part::whole::<Base4K>(), TAKEN));
+        assert_eq!(zone.free(FrameId(512 + 70), Order(0), Slot(0)), Ok(()));
+        zone.give_second(0);
+        assert_eq!(zone.stats().free_frames, 1024);
     }
 }

@@ -486,6 +486,63 @@ mod tests {
     }
 
     #[test]
+    fn rows_are_opened_for_sixteen_blocks_where_they_lie_side_by_side() {
+        let config = ZoneConfig::new(2 * Base4K::HUGE_FRAMES, 1);
+        for (order, rows) in [(0, 1), (2, 1), (3, 2), (4, 4), (5, 8)] {
+            let zone = Zone::new(&config, Init::Free).expect("a zone");
+            assert_eq!(zone.open_in_child(0, order), Some((0, 0)));
+            assert_eq!(child::open_rows(zone.states(0)).count_ones(), rows, "order {order}");
+        }
+        let zone = Zone::new(&config, Init::Free).expect("a zone");
+        for first in [3, 6] {
+            assert!(zone.turn(0, Part { first, count: 1 }, FREE, TAKEN));
+        }
+        let opened = [(); 3].map(|()| {
+            let (row, _) = zone.open_in_child(0, 5)?;
+            Some((row, child::open_rows(zone.states(0)).count_ones()))
+        });
+        assert_eq!(opened, [Some((0, 2)), Some((4, 4)), Some((2, 5))]);
+    }
+
+    #[test]
+    fn the_next_huge_frame_is_of_the_same_tree() {
+        let config = ZoneConfig::new(CHILDREN * Base4K::HUGE_FRAMES, 1);
+        let zone = Zone::new(&config, Init::Free).expect("a zone");
+        let line = zone.slots.line(0).expect("a slot");
+        let behind = |latest| {
+            line.set_latest(latest);
+            [(); 2].map(|()| zone.take_next(line))
+        };
+        assert_eq!(behind(NONE), [None; 2]);
+        assert_eq!(behind(Base4K::TREE - 3), [30, 31].map(Some));
+        assert_eq!(behind(Base4K::TREE - 1), [None; 2]);
+        let behind = |latest| {
+            line.set_latest(latest);
+            [(); 2].map(|()| zone.take_next_pair(line))
+        };
+        assert_eq!(behind(NONE), [None; 2]);
+        assert_eq!(behind(2 * Base4K::TREE - 5), [60, 62].map(Some));
+        assert_eq!(behind(2 * Base4K::TREE - 2), [None; 2]);
+        let taken = (0..CHILDREN).filter(|&child| zone.states(child) != 0);
+        assert!(taken.eq([30, 31, 60, 61, 62, 63]));
+    }
+
+    #[test]
+    fn rows_behind_the_slots_row_are_filled_up_before_others_are_broken() {
+        let config = ZoneConfig::new(2 * Base4K::HUGE_FRAMES, 1);
+        let zone = Zone::new(&config, Init::Free).expect("a zone");
+        let line = zone.slots.line(0).expect("a slot");
+        assert!(zone.open(0, Part { first: 0, count: 4 }, 0, 0));
+        zone.rows[2].store(1 << 63, Relaxed);
+        line.set_row(0, 0);
+        assert_eq!(zone.take_behind::<0>(line), None);
+        line.set_target(0, 0);
+        assert_eq!([(); 2].map(|()| zone.take_behind::<0>(line)), [Some((2, 63)), Some((1, 0))]);
+        line.set_row(0, 3);
+        assert_eq!(zone.take_behind::<0>(line), None);
+    }
+
+    #[test]
     fn a_look_around_takes_the_fullest_of_the_first_few() {
         let zone = zone();
         // The fullest comes third, and one that is fuller comes ninth.

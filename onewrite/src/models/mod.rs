@@ -1,4 +1,4 @@
-//! Models of the lower half and its hints: two huge frames of two rows, two or three threads.
+//! Models of the lower half and its hints: two to four huge frames of two rows, two or three threads.
 //!
 //! ```text
 //!   scenarios   tables of scripts
@@ -37,7 +37,7 @@ use explored as driver;
 #[cfg(woodlot_loom)]
 use loomed as driver;
 
-/// Huge frames of two rows, trees of two huge frames.
+/// Huge frames of two rows, trees of four huge frames.
 #[derive(Clone, Copy, Debug)]
 struct TwoRows;
 
@@ -45,7 +45,7 @@ impl Geometry for TwoRows {
     const BASE_SHIFT: u32 = 12;
     const HUGE_ORDER: u32 = 7;
     const NAME: &'static str = "two rows";
-    const TREE_HUGE: usize = 2;
+    const TREE_HUGE: usize = 4;
 }
 
 /// A block by its first frame and its order.
@@ -77,6 +77,8 @@ enum Op {
     FreePart(usize, u8),
     /// Frees a block that the thread owns.
     Free(usize, u8),
+    /// The same, and may be refused, since a wrong free may have named a part of it.
+    TryFree(usize, u8),
     /// Frees a block that others free as well.
     FreeAgain(usize, u8),
     /// Frees a block that is not this thread's, and that another call may be allocating or bringing online; may be
@@ -88,7 +90,7 @@ enum Op {
     Online(usize),
 }
 
-/// One thread, with a slot of its own.
+/// One thread.
 #[derive(Clone, Copy)]
 struct Script {
     /// What it owns at the beginning.
@@ -101,6 +103,8 @@ struct Script {
 struct Scenario {
     name: &'static str,
     frames: usize,
+    /// Slots, which the threads share if they are fewer.
+    slots: usize,
     /// Blocks that are allocated at the beginning. What no thread owns of them stays so.
     setup: &'static [Block],
     threads: &'static [Script],

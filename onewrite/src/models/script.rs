@@ -17,11 +17,15 @@ pub(super) enum Doing {
 }
 
 impl Doing {
-    /// Frames of the block.
+    /// Frames of the block, or of the rows that are opened for it: one, or as many as have room for 16 blocks.
     #[cfg(woodlot_explore)]
     pub(super) fn frames(self) -> usize {
+        const ROW: usize = TwoRows::HUGE_FRAMES / 2;
         match self {
-            Doing::Taking(order) | Doing::Block(Block(_, order)) => 1 << order,
+            Doing::Taking(order) if 1 << order < ROW => {
+                (16 << order).clamp(ROW, TwoRows::HUGE_FRAMES)
+            }
+            Doing::Taking(order) | Doing::Block(Block(_, order)) => ROW.max(1 << order),
         }
     }
 }
@@ -89,6 +93,15 @@ impl<'a> Thread<'a> {
                 }
             }
             Op::Free(at, order) => self.free(step, Block(at, order)),
+            Op::TryFree(at, order) => {
+                let block = Block(at, order);
+                self.disown(block);
+                self.say(step, Some(Doing::Block(block)));
+                if self.world.zone.free(FrameId(at), Order(order), self.slot()).is_err() {
+                    self.state.owned.push(block);
+                    self.world.hand_over(block, None, Some(self.number));
+                }
+            }
             Op::FreeAgain(at, order) => {
                 self.say(step, Some(Doing::Block(Block(at, order))));
                 let freed = self.world.zone.free(FrameId(at), Order(order), self.slot());
@@ -116,7 +129,7 @@ impl<'a> Thread<'a> {
     }
 
     fn slot(&self) -> Slot {
-        Slot(self.number)
+        Slot(self.number % self.world.scenario.slots)
     }
 
     fn huge(&self, huge: usize) -> Block {

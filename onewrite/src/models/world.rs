@@ -47,7 +47,7 @@ unsafe fn share<T>(of: &[T]) -> &'static [T] {
 impl World {
     /// The zone after the setup.
     pub(super) fn new(scenario: &Scenario) -> Self {
-        let config = ZoneConfig::new(scenario.frames, scenario.threads.len());
+        let config = ZoneConfig::new(scenario.frames, scenario.slots);
         let lengths = Lengths::of::<TwoRows>(&config).expect("a zone");
         let some = |count| (0..count).map(|_| AtomicU64::new(0)).collect::<Box<[AtomicU64]>>();
         let words = Words {
