@@ -299,6 +299,7 @@ fn structures() -> String {
         KmemStats {
             bytes,
             target,
+            lists,
             pages,
             global_blocks,
             slab_blocks,

@@ -97,6 +97,8 @@ pub struct KmemStats {
     pub bytes: usize,
     /// Blocks of a full list.
     pub target: usize,
+    /// Lists that come from slabs, or go there, at a time.
+    pub lists: usize,
     /// Pages of slabs.
     pub pages: usize,
     /// Free blocks in the global layer.
@@ -119,10 +121,11 @@ pub struct KmemStats {
 
 impl From<SizeStats> for KmemStats {
     fn from(stats: SizeStats) -> KmemStats {
-        let SizeStats { bytes, target, global, global_blocks, coalesce, pages } = stats;
+        let SizeStats { bytes, target, global, global_blocks, coalesce, pages, lists } = stats;
         KmemStats {
             bytes,
             target,
+            lists,
             pages,
             global_blocks,
             slab_blocks: coalesce.free,
