@@ -15,7 +15,10 @@ use woodlot_capi::kmem::*;
 use woodlot_capi::types::{Config, Metadata, MetadataSizes};
 use woodlot_capi::{Zone, woodlot_free_frames, woodlot_init, woodlot_metadata_size};
 
+const START: usize = 77;
 const FRAMES: usize = 16_384;
+/// Blocks are aligned to at most 2^13 bytes.
+const MAX_ALIGN: usize = 13;
 const CPUS: usize = 3;
 const PAGE: usize = 4096;
 
@@ -64,7 +67,7 @@ unsafe impl Sync for Made {}
 
 fn make(engine: u32) -> Made {
     let config = Config {
-        start: 77,
+        start: START,
         frames: FRAMES,
         slots: CPUS,
         engine,
@@ -80,7 +83,9 @@ fn make(engine: u32) -> Made {
         leave: Some(leave),
         call: None,
     };
-    let base = memory(FRAMES * PAGE, PAGE);
+    // No block is more aligned than the address of frame 0 is.
+    let zero = memory((START + FRAMES) * PAGE, 1 << MAX_ALIGN);
+    let base = zero.wrapping_byte_add(START * PAGE);
     let config_of_kmem = KmemConfig { zone, base, cpus, misuse: Some(misuse), reclaim: None };
     let kmem = memory(KMEM_SIZE, KMEM_ALIGN).cast::<KmemHandle>();
     let mut sizes = KmemSizes { caches_size: 0, descriptors_size: 0 };
@@ -155,7 +160,7 @@ fn history(kmem: *const KmemHandle, cpu: usize, steps: usize) {
     for _ in 0..steps {
         if model.len() < 400 && random.u8(..8) < 5 {
             let kind = match random.u8(..4) {
-                0 => Kind::Aligned(1 << random.usize(..14)),
+                0 => Kind::Aligned(1 << random.usize(..=MAX_ALIGN)),
                 1 => Kind::Cookie,
                 _ => Kind::Sized,
             };
