@@ -149,7 +149,7 @@ impl<'a, A: FrameAllocator> Domains<'a, A> {
         Some((self.zones.added.get(place)?, frame))
     }
 
-    /// Frees what does not lie in the longest piece of the zone that the slot asks first.
+    /// Frees a giant frame, or what lies neither in the longest piece of the first zone, nor of the one that the slot asks first.
     #[inline(never)]
     fn free_elsewhere(
         &self,

@@ -85,19 +85,29 @@ impl<G: Geometry> OneWrite<'_, G> {
         }
         let (own, first) = (line.row(ORDER), target * G::ROWS);
         let from = if own / G::ROWS == target { own + 1 } else { first };
-        let mut whole = None;
-        for row in from..first + G::ROWS {
+        self.take_in_rows(from..first + G::ROWS, ORDER)
+    }
+
+    /// From one of these rows that is in use in part; from one that is free and open only if there is no other.
+    #[inline(always)]
+    fn take_in_rows(
+        &self,
+        rows: impl Iterator<Item = usize>,
+        order: u32,
+    ) -> Option<(usize, usize)> {
+        let mut empty = None;
+        for row in rows {
             let bits = self.bits(row);
             if bits == G::ALL {
-                whole.get_or_insert(row);
-            } else if row::blocks(bits, ORDER) != 0
-                && let Some(at) = self.take_in_row(row, ORDER)
+                empty.get_or_insert(row);
+            } else if row::blocks(bits, order) != 0
+                && let Some(at) = self.take_in_row(row, order)
             {
                 return Some((row, at));
             }
         }
-        let row = whole?;
-        Some((row, self.take_in_row(row, ORDER)?))
+        let row = empty?;
+        Some((row, self.take_in_row(row, order)?))
     }
 
     /// A block of `order`, below a row's, that neither the slot's row has nor [`fill_again`](Self::fill_again) finds.
@@ -168,19 +178,8 @@ impl<G: Geometry> OneWrite<'_, G> {
         if child >= self.children.len() {
             return None;
         }
-        let mut empty = None;
-        for row in self.open_rows(child) {
-            let bits = self.bits(row);
-            if bits == G::ALL {
-                empty.get_or_insert(row);
-            } else if row::blocks(bits, order) != 0
-                && let Some(at) = self.take_in_row(row, order)
-            {
-                return Some((row, at));
-            }
-        }
-        let in_row = |row| self.take_in_row(row, order).map(|at| (row, at));
-        empty.and_then(in_row).or_else(|| self.open_in_child(child, order))
+        let open = self.take_in_rows(self.open_rows(child), order);
+        open.or_else(|| self.open_in_child(child, order))
     }
 
     /// From a free row of a child that is not open. Of large blocks several rows are opened at once, as many as the child has side by
