@@ -6,9 +6,12 @@
 //! free affects no frames but those it names. If it frees them a second time at the moment at which their row is opened or
 //! closed, they may be handed out twice until the row is opened the next time.
 
+use core::ops::Range;
+
 use woodlot_frame::{
-    AllocError, BadSlot, Class, FrameAllocator, FrameId, FreeError, Geometry, HugeId, OfflineError,
-    Order, Place, Request, Slot, Stats, Unsupported, ZoneConfig, alloc_within,
+    AllocError, BadSlot, Claim, Class, FrameAllocator, FrameId, FreeError, Geometry, HugeId,
+    IsolateError, OfflineError, Order, Place, Request, Slot, Stats, Unsupported, ZoneConfig,
+    alloc_within,
 };
 
 use crate::OneWrite;
@@ -69,21 +72,21 @@ impl<G: Geometry> OneWrite<'_, G> {
     }
 
     /// The children of some huge frames of the zone.
-    fn huge_frames(
+    pub(crate) fn huge_frames(
         &self,
         first: HugeId,
         count: usize,
-    ) -> Result<impl Iterator<Item = usize> + Clone + use<G>, OfflineError> {
+    ) -> Result<Range<usize>, OfflineError> {
         let range = self.zone.huge_range::<G>();
         let end = first.0.checked_add(count).filter(|&end| end <= range.end.0);
         let end = end.filter(|_| count > 0 && first >= range.start);
         let end = end.ok_or(OfflineError::OutOfRange)?;
         let before = self.ground.base >> G::HUGE_ORDER;
-        Ok((first.0..end).map(move |huge| huge - before))
+        Ok(first.0 - before..end - before)
     }
 
     #[inline(always)]
-    fn line(&self, slot: Slot) -> Result<Line<'_>, BadSlot> {
+    pub(crate) fn line(&self, slot: Slot) -> Result<Line<'_>, BadSlot> {
         self.slots.line(slot.0).ok_or(BadSlot(slot))
     }
 
@@ -394,7 +397,7 @@ impl<G: Geometry> FrameAllocator for OneWrite<'_, G> {
         partial_free: false,
         classes: true,
         offline: false,
-        isolation: true,
+        isolation: false,
         recovery: false,
         exact_exhaustion: false,
     };
@@ -467,14 +470,11 @@ impl<G: Geometry> FrameAllocator for OneWrite<'_, G> {
     /// One that is cut off may leave some of the huge frames offline, and rows of one that it closes allocated: nobody's.
     fn offline(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
         let children = self.huge_frames(first, count)?;
-        let take = |&child: &usize| self.turn_free(child, Part::whole::<G>(), OFFLINE);
+        let take = |&child: &usize| self.take_offline(child);
         let taken = children.clone().take_while(take).count();
         if taken < count {
             let in_use = first.0.saturating_add(taken);
-            children.take(taken).for_each(|child| {
-                let _ = self.turn(child, Part::whole::<G>(), OFFLINE, FREE);
-                self.can_be_had_whole(child);
-            });
+            children.take(taken).for_each(|child| self.take_offline_back(child));
             return Err(OfflineError::in_use(self, HugeId(in_use)));
         }
         self.slots.add(((count << G::HUGE_ORDER) as u64).wrapping_neg());
@@ -498,20 +498,53 @@ impl<G: Geometry> FrameAllocator for OneWrite<'_, G> {
         Ok(())
     }
 
+    /// # Progress
+    /// Lock-free; linear in the huge frames.
+    fn isolate(&self, first: HugeId, count: usize) -> Result<(), IsolateError> {
+        self.isolate_run(first, count)
+    }
+
+    /// What another call is claiming counts as not isolated.
+    ///
+    /// # Progress
+    /// Lock-free; linear in the huge frames.
+    fn unisolate(&self, first: HugeId, count: usize) -> Result<(), IsolateError> {
+        self.unisolate_run(first, count)
+    }
+
+    /// # Progress
+    /// Lock-free; linear in the huge frames. One that stops for ever keeps them isolated, until a recovery.
+    ///
+    /// # Crash
+    /// One that is cut off may leave some of the huge frames allocated, or offline, and rows that it closes allocated: nobody's.
+    fn claim_isolated(
+        &self,
+        first: HugeId,
+        count: usize,
+        claim: Claim,
+    ) -> Result<(), IsolateError> {
+        self.claim_run(first, count, claim)
+    }
+
+    fn is_isolated(&self, huge: HugeId) -> bool {
+        self.child_of(huge).is_some_and(|child| self.isolates(child))
+    }
+
     /// Exact for every order while no other call is under way. As fast as an allocation; where nothing is free, a word for
     /// each tree is looked at.
     fn is_available(&self, order: Order) -> bool {
         u32::from(order.0) <= G::MAX_ORDER && self.has(order.0.into())
     }
 
+    /// Linear in the slots; while something is isolated, in the trees as well.
     fn free_frames(&self) -> usize {
-        self.slots.free(self.zone.frames)
+        self.slots.free(self.zone.frames).saturating_sub(self.free_in_isolated())
     }
 
     /// Linear in the huge frames, and in the rows that are open.
     fn stats(&self) -> Stats {
         let stats = self.tally();
-        self.slots.heal(stats.free_frames as u64);
+        self.slots.heal((stats.free_frames + stats.isolated_frames) as u64);
         stats
     }
 
@@ -542,7 +575,8 @@ impl<G: Geometry> FrameAllocator for OneWrite<'_, G> {
     }
 
     fn free_in_huge(&self, huge: HugeId) -> usize {
-        self.child_of(huge).map_or(0, |child| self.free_in_child(child))
+        let child = self.child_of(huge).filter(|&child| !self.isolates(child));
+        child.map_or(0, |child| self.free_in_child(child))
     }
 }
 

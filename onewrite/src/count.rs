@@ -9,9 +9,10 @@ use crate::row::Rows;
 use crate::words::load;
 
 impl<G: Geometry> OneWrite<'_, G> {
-    /// The free frames of a row, as bits.
+    /// The free frames of a row, as bits; none of an isolated huge frame.
     pub(crate) fn bits_free(&self, row: usize) -> u64 {
         match self.state(row) {
+            _ if self.isolates(row / G::ROWS) => 0,
             FREE if row < self.rows.len() => G::ALL,
             OPEN => self.bits(row),
             _ => 0,
@@ -19,7 +20,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     }
 
     /// The allocated frames of a row, as bits; also those outside the zone.
-    fn used_bits(&self, row: usize) -> u64 {
+    pub(crate) fn used_bits(&self, row: usize) -> u64 {
         match self.state(row) {
             TAKEN => G::ALL,
             OPEN => G::ALL & !self.bits(row),
@@ -27,7 +28,7 @@ impl<G: Geometry> OneWrite<'_, G> {
         }
     }
 
-    /// How many frames of a child are free.
+    /// How many frames of a child are free, isolated or not.
     pub(crate) fn free_in_child(&self, child: usize) -> usize {
         self.free_frames_of(child, self.states(child))
     }
@@ -124,9 +125,14 @@ impl<G: Geometry> OneWrite<'_, G> {
         for child in 0..self.children.len() {
             let states = self.states(child);
             let free = self.free_frames_of(child, states);
+            stats.offline_huge += usize::from(state(states, 0) == OFFLINE);
+            if self.isolates(child) {
+                stats.isolated_huge += 1;
+                stats.isolated_frames += free;
+                continue;
+            }
             stats.free_frames += free;
             stats.free_huge += usize::from(free == G::HUGE_FRAMES);
-            stats.offline_huge += usize::from(state(states, 0) == OFFLINE);
         }
         let (first, last) = (self.zone.start.0, self.zone.end().0 - 1);
         stats.classes[0] = ClassStats {

@@ -2,11 +2,17 @@
 //!
 //! ```text
 //!   a byte for each child       bits 0–5   no open row of it has a block of this order
+//!                               bits 6, 7  it is isolated ([`isolate`](crate::isolate))
 //!   a word for each tree        bits 0–12  none of its children has a block of this order: below a row's order, of an open
 //!                                          row; from there on, of whole rows, open or not
 //!                               bit 14     a slot allocates here
+//!                               bits 32–63 how many of its children are isolated
 //!   a word for the zone         bits 0–12  no tree has a block of this order
+//!                               bits 32–63 how many children are isolated
 //! ```
+//!
+//! A child's byte speaks of its rows, isolated or not. A tree's word and the zone's speak of what is to be had, and of an isolated
+//! child that is nothing.
 //!
 //! # Invariant
 //! *A hint that says none is right when no call is in flight.* Who sets it has looked, sets it, looks again, and takes
@@ -19,6 +25,7 @@ use woodlot_frame::atomics::Ordering::SeqCst;
 
 use crate::OneWrite;
 use crate::child;
+use crate::isolate::is_isolated;
 use crate::row::{self, Rows};
 use crate::slots::Line;
 use crate::words::{load, load_byte};
@@ -33,12 +40,19 @@ const fn from_order(order: u32, end: u32) -> u64 {
 
 impl<G: Geometry> OneWrite<'_, G> {
     #[inline(always)]
-    fn hint(&self, child: usize) -> u8 {
+    pub(crate) fn hint(&self, child: usize) -> u8 {
         load_byte(self.hints.get(child))
     }
 
+    /// Of which orders, as bits, nothing is to be had of the open rows of a child.
     #[inline(always)]
-    fn tree(&self, tree: usize) -> u64 {
+    fn none(&self, child: usize) -> u8 {
+        let hint = self.hint(child);
+        if is_isolated(hint) { !0 } else { hint }
+    }
+
+    #[inline(always)]
+    pub(crate) fn tree(&self, tree: usize) -> u64 {
         load(self.trees.get(tree))
     }
 
@@ -76,7 +90,15 @@ impl<G: Geometry> OneWrite<'_, G> {
         if load_byte(Some(hint)) & orders as u8 != 0 {
             let _ = hint.fetch_and(!(orders as u8), SeqCst);
         }
-        self.tree_has(child / G::TREE, orders & from_order(0, G::ROW_ORDER));
+        if !self.isolates(child) {
+            self.tree_has(child / G::TREE, orders & from_order(0, G::ROW_ORDER));
+        }
+    }
+
+    /// After a child was isolated: of the orders that its byte does not rule out there may be something in its open rows.
+    pub(crate) fn can_be_had(&self, child: usize) {
+        self.tree_has(child / G::TREE, from_order(0, G::ROW_ORDER) & !u64::from(self.none(child)));
+        self.can_be_had_whole(child);
     }
 
     /// After rows of a child have become free.
@@ -120,7 +142,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// Is a child worth looking at for a block of `order`, below a row's, of an open row?
     #[inline(always)]
     pub(crate) fn may_have(&self, child: usize, order: u32) -> bool {
-        self.hint(child) & 1 << order == 0
+        self.none(child) & 1 << order == 0
     }
 
     /// Is a tree worth looking at for a block of `order`?
@@ -148,7 +170,7 @@ impl<G: Geometry> OneWrite<'_, G> {
             self.children_of(tree).filter(has).for_each(|child| self.can_be_had_whole(child));
             return;
         }
-        let none = self.children_of(tree).fold(!0, |none, child| none & self.hint(child));
+        let none = self.children_of(tree).fold(!0, |none, child| none & self.none(child));
         self.tree_has(tree, orders & !u64::from(none));
     }
 

@@ -71,7 +71,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// write.
     #[inline(always)]
     pub(crate) fn take_at_once(&self, row: usize, order: u32) -> Option<usize> {
-        let word = self.rows.get(row)?;
+        let word = self.row_to_take(row)?;
         let bits = load(Some(word));
         let blocks = row::blocks(bits, order);
         if blocks == 0 {
@@ -85,7 +85,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// blocks at the same place of different rows are taken for one.
     #[inline(always)]
     pub(crate) fn take_only_hole(&self, row: usize, order: u32) -> Option<usize> {
-        let (word, child) = (self.rows.get(row)?, row / G::ROWS);
+        let (word, child) = (self.row_to_take(row)?, row / G::ROWS);
         let any = self.rows_of(child)?.iter().fold(0, |any, word| any | load(Some(word)));
         let at = row::only_block(any, order)?;
         let is_only = load(Some(word)) == any && child::free_rows::<G>(self.states(child)) == 0;
@@ -95,7 +95,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// Takes the first free block of `order`, below a row's, whatever others change.
     #[inline(always)]
     pub(crate) fn take_in_row(&self, row: usize, order: u32) -> Option<usize> {
-        let word = self.rows.get(row)?;
+        let word = self.row_to_take(row)?;
         let mut bits = load(Some(word));
         loop {
             let blocks = row::blocks(bits, order);
@@ -117,7 +117,7 @@ impl<G: Geometry> OneWrite<'_, G> {
         if self.state(row) == FREE && self.open(row / G::ROWS, part, at, order) {
             return true;
         }
-        let Some(word) = self.rows.get(row) else { return false };
+        let Some(word) = self.row_to_take(row) else { return false };
         let mut bits = load(Some(word));
         while bits & block == block {
             match swap(word, bits, bits & !block) {
@@ -133,7 +133,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     pub(crate) fn open(&self, child: usize, part: Part, at: usize, order: u32) -> bool {
         let first = child * G::ROWS + part.first;
         let Some(rows) = self.rows.get(first..first + part.count) else { return false };
-        if !self.turn(child, part, FREE, OPEN) {
+        if !self.turn_closed(child, part, OPEN) {
             return false;
         }
         let rest = G::ALL & !row::block(order, at);
@@ -148,7 +148,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     }
 
     /// Closes the open rows of which every frame is free: a write for each, and one.
-    fn close(&self, child: usize, part: Part) {
+    pub(crate) fn close(&self, child: usize, part: Part) {
         let Some(word) = self.children.get(child) else { return };
         let mut states = load(Some(word));
         let is_closed = |&row: &usize| {
@@ -169,9 +169,9 @@ impl<G: Geometry> OneWrite<'_, G> {
         self.can_be_had_whole(child);
     }
 
-    /// The states, as they are when the open rows are closed of which every frame is free.
+    /// The states to take rows by, as they are when the open rows are closed of which every frame is free.
     pub(crate) fn whole_states(&self, child: usize) -> u64 {
-        let states = self.states(child);
+        let states = self.states_to_take(child);
         let mut open = child::open_rows(states);
         let mut whole = states;
         while open != 0 {
@@ -249,7 +249,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// Takes the first free run of 2^`k` rows of a huge frame: one write, and what it takes to close open rows.
     #[inline(always)]
     pub(crate) fn take_rows(&self, child: usize, k: u32) -> Option<Part> {
-        let word = self.children.get(child)?;
+        let word = self.child_to_take(child)?;
         let mut states = load(Some(word));
         while let Some(part) = child::free_run::<G>(states, k) {
             match swap(word, states, part.with(states, TAKEN)) {
@@ -264,8 +264,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     #[inline(always)]
     pub(crate) fn take_closed(&self, child: usize) -> bool {
         let taken = Part::whole::<G>().all(TAKEN);
-        self.children
-            .get(child)
+        self.child_to_take(child)
             .is_some_and(|word| load(Some(word)) == 0 && swap(word, 0, taken).is_ok())
     }
 
@@ -296,7 +295,17 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// The same whatever others change.
     #[inline(always)]
     pub(crate) fn turn(&self, child: usize, part: Part, from: u64, to: u64) -> bool {
-        let Some(word) = self.children.get(child) else { return false };
+        self.children.get(child).is_some_and(|word| Self::turn_word(word, part, from, to))
+    }
+
+    /// The same from rows that are free and closed, unless their child is isolated.
+    #[inline(always)]
+    fn turn_closed(&self, child: usize, part: Part, to: u64) -> bool {
+        self.child_to_take(child).is_some_and(|word| Self::turn_word(word, part, FREE, to))
+    }
+
+    #[inline(always)]
+    fn turn_word(word: &AtomicU64, part: Part, from: u64, to: u64) -> bool {
         let mut states = load(Some(word));
         while part.is(states, from) {
             match swap(word, states, part.with(states, to)) {
@@ -307,17 +316,17 @@ impl<G: Geometry> OneWrite<'_, G> {
         false
     }
 
-    /// The same from free rows, after those are closed that are open with every frame free. Closes none where another row
+    /// The same, after those are closed that are open with every frame free. Closes none where another row
     /// is in use.
     pub(crate) fn turn_free(&self, child: usize, part: Part, to: u64) -> bool {
-        if self.turn(child, part, FREE, to) {
+        if self.turn_closed(child, part, to) {
             return true;
         }
         if !part.is(self.whole_states(child), FREE) {
             return false;
         }
         self.close(child, part);
-        self.turn(child, part, FREE, to)
+        self.turn_closed(child, part, to)
     }
 
     /// Frees a huge frame that this call has taken, or gives back, and that nobody else owns. A row of it is open only if a wrong
@@ -394,10 +403,14 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// Takes a huge frame and the next if every row of both is free and closed, and no other call changes the first: a write for each.
     #[inline(always)]
     pub(crate) fn take_closed_pair(&self, child: usize) -> bool {
-        if !child.is_multiple_of(2) || self.states(child | 1) != 0 || !self.take_closed(child) {
+        if !child.is_multiple_of(2) {
             return false;
         }
-        if self.turn(child + 1, Part::whole::<G>(), FREE, TAKEN) {
+        let Some(second) = self.child_to_take(child | 1) else { return false };
+        if load(Some(second)) != 0 || !self.take_closed(child) {
+            return false;
+        }
+        if Self::turn_word(second, Part::whole::<G>(), FREE, TAKEN) {
             return true;
         }
         self.untake(child);

@@ -187,7 +187,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     fn open_in_child(&self, child: usize, order: u32) -> Option<(usize, usize)> {
         let most = (OPENED << order >> G::ROW_ORDER).clamp(1, G::ROWS).ilog2();
         loop {
-            let states = self.states(child);
+            let states = self.states_to_take(child);
             let part = (0..=most).rev().find_map(|k| child::free_run::<G>(states, k))?;
             if self.open(child, part, 0, order) {
                 return Some((child * G::ROWS + part.first, 0));
@@ -318,6 +318,10 @@ impl<G: Geometry> OneWrite<'_, G> {
                 }
                 invited = Some(tree);
             }
+            if self.isolates(child) {
+                child += 1;
+                continue;
+            }
             let states = self.states(child);
             if states == 0 {
                 seen.free.get_or_insert(child);
@@ -344,7 +348,7 @@ impl<G: Geometry> OneWrite<'_, G> {
         let latest = if line.latest() == NONE { line.cursor() } else { line.latest() };
         let (tree, pair) = (latest / G::TREE, order > G::HUGE_ORDER);
         let fits = |&child: &usize| {
-            let is_free = |child| self.states(child) == 0;
+            let is_free = |child| self.states_to_take(child) == 0;
             is_free(child) && (!pair || child.is_multiple_of(2) && is_free(child + 1))
         };
         let Range { end, .. } = self.children_of(tree);

@@ -36,6 +36,7 @@ fn set_up<'m>(model: &mut Model<'m>, world: &'m World) {
     model.name("slots", &world.words.slots);
     model.name("tree", &world.words.trees);
     model.name("hint", &world.words.hints);
+    model.name("isolated", std::slice::from_ref(&world.isolated));
     let threads = world.scenario.threads.len();
     for number in 0..threads {
         model.thread(move || {

@@ -13,7 +13,7 @@
 //!
 //! * `--cfg woodlot_explore`: every interleaving of two threads, and of three as many states as there is time for. In every state no two threads own a frame, what is owned is not free, and
 //!   a recovery from rows and children finds it allocated, and besides no more than a row or a block for each call
-//!   under way. At the end exactly what nobody owns is free, and of every order all blocks that are free can be allocated: no hint is
+//!   under way; what a thread has isolated is so, and no other's. At the end exactly what nobody owns is free, and of every order all blocks that are free can be allocated: no hint is
 //!   wrong. From every state every thread finishes alone.
 //! * `--cfg woodlot_loom`: preemptions up to three. Who owns a frame writes to a cell of it, so an edge that is
 //!   missing between a free and the next allocation of the frame is a data race.
@@ -71,6 +71,8 @@ enum Op {
     Find(u8),
     /// Allocates this very block; may be refused.
     At(usize, u8),
+    /// Allocates a block of this order, and nothing of what was isolated before it begins; may find none.
+    AllocApart(u8),
     /// Frees what this thread allocated by its n-th allocation, if that found anything.
     FreeGot(usize),
     /// Frees the first part, of this order, of what this thread allocated by its n-th allocation, and keeps the rest.
@@ -88,6 +90,16 @@ enum Op {
     Offline(usize),
     /// Puts a huge frame back, if this thread has taken it out.
     Online(usize),
+    /// Isolates a huge frame; may be refused.
+    Isolate(usize),
+    /// Ends the isolation of a huge frame, if this thread has isolated it.
+    Unisolate(usize),
+    /// Claims so many huge frames from this one on that this thread has isolated, if it has, as blocks; may be refused.
+    Claim(usize, usize),
+    /// The same, offline.
+    ClaimOffline(usize, usize),
+    /// Ends the isolation of a huge frame, whoever has isolated it; may be refused.
+    EndAnyones(usize),
 }
 
 /// One thread.
@@ -95,6 +107,8 @@ enum Op {
 struct Script {
     /// What it owns at the beginning.
     owns: &'static [Block],
+    /// What it has isolated at the beginning.
+    isolated: &'static [usize],
     ops: &'static [Op],
 }
 

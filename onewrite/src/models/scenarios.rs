@@ -3,7 +3,8 @@
 //! Rows are frames 0 to 63, 64 to 127 and so on. Order 5 is half of a row, 6 a row, 7 a huge frame, 8 a pair.
 
 use super::Op::{
-    Alloc, At, Find, Free, FreeAgain, FreeGot, FreePart, Offline, Online, Stray, TryFree,
+    Alloc, AllocApart, At, Claim, ClaimOffline, EndAnyones, Find, Free, FreeAgain, FreeGot,
+    FreePart, Isolate, Offline, Online, Stray, TryFree, Unisolate,
 };
 use super::{Block, Scenario, Script, driver};
 
@@ -19,12 +20,15 @@ macro_rules! models {
     };
 }
 
-/// A thread: what it owns, what it does.
+/// A thread: what it owns or has isolated, what it does.
 macro_rules! thread {
     (owns [$($block:expr),*]: $($op:expr),+) => {
-        Script { owns: &[$($block),*], ops: &[$($op),+] }
+        Script { owns: &[$($block),*], isolated: &[], ops: &[$($op),+] }
     };
-    ($($op:expr),+) => { Script { owns: &[], ops: &[$($op),+] } };
+    (isolated [$($huge:literal),*]: $($op:expr),+) => {
+        Script { owns: &[], isolated: &[$($huge),*], ops: &[$($op),+] }
+    };
+    ($($op:expr),+) => { Script { owns: &[], isolated: &[], ops: &[$($op),+] } };
 }
 
 models! {
@@ -217,5 +221,129 @@ models! {
         thread!(owns [Block(0, 7)]: Free(0, 7)),
         thread!(owns [Block(128, 7)]: Free(128, 7)),
         thread!(Alloc(8)),
+    ];
+
+    // ---- Isolation ----
+
+    /// The slot has a row, or takes hold of one while its huge frame is isolated: its next call gets nothing there.
+    isolate_beside_bits = 256, [], [
+        thread!(Isolate(1)),
+        thread!(Alloc(0), AllocApart(0)),
+    ];
+    /// The only hole, which the slot has freed, and the rows behind its own.
+    isolate_beside_holes = 256, [Block(0, 7), Block(128, 7)], [
+        thread!(Isolate(0)),
+        thread!(owns [Block(0, 0), Block(64, 0)]:
+            Free(0, 0), AllocApart(0), Free(64, 0), AllocApart(0)),
+    ];
+    isolate_beside_parts_of_rows = 256, [], [
+        thread!(Isolate(1)),
+        thread!(Alloc(5), AllocApart(5), FreeGot(0)),
+    ];
+    isolate_beside_rows = 256, [], [
+        thread!(Isolate(1)),
+        thread!(Alloc(6), AllocApart(6), FreeGot(0)),
+    ];
+    isolate_beside_huge_frames = 512, [], [
+        thread!(Isolate(3)),
+        thread!(AllocApart(7), AllocApart(7), FreeGot(1)),
+    ];
+    /// Its rows are open.
+    isolate_beside_a_closing = 256, [Block(0, 5), Block(128, 7)], [
+        thread!(Isolate(0), Claim(0, 1)),
+        thread!(owns [Block(0, 5)]: Free(0, 5), AllocApart(7)),
+    ];
+    isolate_beside_pairs = 512, [Block(0, 8)], [
+        thread!(Isolate(1)),
+        thread!(owns [Block(0, 8)]: Free(0, 8), AllocApart(8), AllocApart(8)),
+    ];
+    isolate_beside_exact_blocks = 256, [], [
+        thread!(Isolate(0), Unisolate(0)),
+        thread!(At(1, 0), At(64, 6), FreeGot(0)),
+    ];
+    isolate_beside_exact_pair = 256, [], [
+        thread!(Isolate(1), Claim(1, 1)),
+        thread!(At(0, 8), FreeGot(0)),
+    ];
+    /// What is empty is claimed, and given back.
+    isolate_beside_frees = 128, [Block(0, 5), Block(64, 6)], [
+        thread!(Isolate(0), Claim(0, 1), FreeGot(0)),
+        thread!(owns [Block(0, 5), Block(64, 6)]: Free(0, 5), Free(64, 6)),
+    ];
+    isolate_beside_frees_and_searches = 128, [Block(0, 6), Block(64, 5)], [
+        thread!(Isolate(0), Unisolate(0)),
+        thread!(owns [Block(0, 6), Block(64, 5)]: Free(0, 6), Free(64, 5)),
+        thread!(Alloc(5)),
+    ];
+    /// One of two isolators wins, and what it claims is its own.
+    two_isolators = 128, [], [
+        thread!(Isolate(0), Claim(0, 1), FreeGot(0)),
+        thread!(Isolate(0), ClaimOffline(0, 1), Online(0)),
+    ];
+    isolate_beside_offline = 128, [], [thread!(Isolate(0)), thread!(Offline(0))];
+    isolate_beside_offline_and_back = 128, [], [
+        thread!(Isolate(0), Unisolate(0)),
+        thread!(Offline(0), Online(0)),
+    ];
+    claim_beside_offline = 128, [], [
+        thread!(Isolate(0), ClaimOffline(0, 1)),
+        thread!(Offline(0), Online(0)),
+    ];
+    claim_beside_a_late_call = 128, [], [
+        thread!(Isolate(0), Claim(0, 1)),
+        thread!(At(0, 5), FreeGot(0), At(64, 6)),
+    ];
+    claim_beside_a_late_row = 128, [Block(64, 6)], [
+        thread!(owns [Block(64, 6)]: Isolate(0), Free(64, 6), ClaimOffline(0, 1)),
+        thread!(Alloc(6), FreeGot(0), Alloc(7)),
+    ];
+    /// All or none.
+    claim_of_two = 256, [Block(128, 6)], [
+        thread!(Isolate(0), Isolate(1), Claim(0, 2), Unisolate(0)),
+        thread!(owns [Block(128, 6)]: Free(128, 6), At(0, 8)),
+    ];
+    /// A claim beside a caller that ends its isolation, and one that begins another: what one has claimed nobody else has.
+    claim_beside_an_end = 128, [], [
+        thread!(Isolate(0), Claim(0, 1)),
+        thread!(EndAnyones(0), At(0, 5)),
+    ];
+    claim_of_two_beside_an_end = 256, [], [
+        thread!(Isolate(0), Isolate(1), ClaimOffline(0, 2)),
+        thread!(EndAnyones(1), At(0, 7)),
+    ];
+    claim_beside_another = 128, [], [
+        thread!(Isolate(0), Claim(0, 1)),
+        thread!(EndAnyones(0), Isolate(0), Claim(0, 1)),
+    ];
+    /// What a search says of a huge frame that is isolated is taken back when that ends.
+    search_beside_an_end = 128, [Block(64, 6)], [
+        thread!(isolated [0]: Unisolate(0)),
+        thread!(Alloc(5)),
+    ];
+    search_of_rows_beside_an_end = 128, [Block(64, 5)], [
+        thread!(isolated [0]: Unisolate(0)),
+        thread!(Alloc(6)),
+    ];
+    search_of_pairs_beside_an_end = 256, [], [
+        thread!(isolated [1]: Unisolate(1)),
+        thread!(Alloc(8)),
+    ];
+    two_ends_of_a_pair = 256, [], [
+        thread!(isolated [0]: Alloc(8), Unisolate(0)),
+        thread!(isolated [1]: Unisolate(1)),
+    ];
+    frees_beside_an_end = 128, [Block(0, 7)], [
+        thread!(isolated [0]: Alloc(5), Unisolate(0)),
+        thread!(owns [Block(0, 5), Block(64, 6)]: Free(0, 5), Free(64, 6)),
+    ];
+    free_and_search_beside_an_end = 128, [Block(0, 7)], [
+        thread!(isolated [0]: Unisolate(0)),
+        thread!(owns [Block(0, 5)]: Free(0, 5)),
+        thread!(Alloc(5)),
+    ];
+    row_and_search_beside_an_end = 128, [Block(0, 7)], [
+        thread!(isolated [0]: Unisolate(0)),
+        thread!(owns [Block(64, 6)]: Free(64, 6)),
+        thread!(Alloc(6)),
     ];
 }

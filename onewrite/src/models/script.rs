@@ -2,7 +2,10 @@
 
 use std::vec::Vec;
 
-use woodlot_frame::{FrameAllocator, FrameId, Geometry, HugeId, Order, Place, Request, Slot};
+use woodlot_frame::atomics::Ordering;
+use woodlot_frame::{
+    Claim, FrameAllocator, FrameId, Geometry, HugeId, IsolateError, Order, Place, Request, Slot,
+};
 
 use super::world::World;
 use super::{Block, Op, Script, TwoRows, std};
@@ -14,6 +17,8 @@ pub(super) enum Doing {
     Taking(u8),
     /// Allocates or frees this block.
     Block(Block),
+    /// Takes so many huge frames.
+    Huge(usize),
 }
 
 impl Doing {
@@ -26,6 +31,7 @@ impl Doing {
                 (16 << order).clamp(ROW, TwoRows::HUGE_FRAMES)
             }
             Doing::Taking(order) | Doing::Block(Block(_, order)) => ROW.max(1 << order),
+            Doing::Huge(count) => count * TwoRows::HUGE_FRAMES,
         }
     }
 }
@@ -36,8 +42,15 @@ pub(super) struct State {
     /// Without what it is giving away.
     pub(super) owned: Vec<Block>,
     pub(super) doing: Option<Doing>,
+    /// What it has isolated.
+    pub(super) isolated: Vec<usize>,
     /// Which of the blocks that are freed again and again it has freed.
     pub(super) freed: Vec<Block>,
+}
+
+/// A huge frame as a block.
+pub(super) const fn whole(huge: usize) -> Block {
+    Block(huge << TwoRows::HUGE_ORDER, TwoRows::HUGE_ORDER as u8)
 }
 
 /// A thread that runs.
@@ -53,7 +66,12 @@ pub(super) struct Thread<'a> {
 impl<'a> Thread<'a> {
     pub(super) fn new(world: &'a World, number: usize) -> Self {
         let script = &world.scenario.threads[number];
-        let state = State { owned: script.owns.to_vec(), doing: None, freed: Vec::new() };
+        let state = State {
+            owned: script.owns.to_vec(),
+            doing: None,
+            isolated: script.isolated.to_vec(),
+            freed: Vec::new(),
+        };
         Thread { world, number, script, state, got: Vec::new() }
     }
 
@@ -76,6 +94,18 @@ impl<'a> Thread<'a> {
             Op::At(at, order) => {
                 let request = Request::movable(Order(order), self.slot()).at(FrameId(at));
                 self.alloc(step, request);
+            }
+            Op::AllocApart(order) => {
+                self.say(step, Some(Doing::Taking(order)));
+                // Behind what the explorer is told: it would forget which they were.
+                let isolated = self.world.isolated.load(Ordering::SeqCst);
+                let request = Request::movable(Order(order), self.slot());
+                let found = self.world.zone.alloc(request).ok();
+                let block = found.map(|frame| Block(frame.0, order));
+                let of_block = |&huge: &usize| block.is_some_and(|block| block.meets(whole(huge)));
+                let there = (0..64).filter(|huge| isolated >> huge & 1 != 0).find(of_block);
+                assert_eq!(there, None, "{block:?} is of what was isolated before");
+                self.take(block);
             }
             Op::FreeGot(number) => {
                 if let Some(block) = self.got[number].take() {
@@ -114,26 +144,83 @@ impl<'a> Thread<'a> {
                 let _ = self.world.zone.free(FrameId(at), Order(order), self.slot());
             }
             Op::Offline(huge) => {
-                self.say(step, Some(Doing::Block(self.huge(huge))));
+                self.say(step, Some(Doing::Block(whole(huge))));
                 let taken = self.world.zone.offline(HugeId(huge), 1).is_ok();
-                self.take(taken.then_some(self.huge(huge)));
+                self.take(taken.then_some(whole(huge)));
             }
             Op::Online(huge) => {
-                if self.state.owned.contains(&self.huge(huge)) {
-                    self.disown(self.huge(huge));
-                    self.say(step, Some(Doing::Block(self.huge(huge))));
+                if self.state.owned.contains(&whole(huge)) {
+                    self.disown(whole(huge));
+                    self.say(step, Some(Doing::Block(whole(huge))));
                     self.world.zone.online(HugeId(huge), 1).expect("it was taken out");
                 }
+            }
+            Op::Isolate(huge) => {
+                self.say(step, None);
+                if self.world.zone.isolate(HugeId(huge), 1).is_ok() {
+                    self.state.isolated.push(huge);
+                    self.say(step, None);
+                    self.world.isolated.fetch_or(1 << huge, Ordering::SeqCst);
+                }
+            }
+            Op::Unisolate(huge) => {
+                if self.ends_isolation(step, huge, 1, None) {
+                    let ended = self.world.zone.unisolate(HugeId(huge), 1);
+                    assert!(ended.is_ok(), "{ended:?}, but this thread has isolated it");
+                }
+            }
+            Op::EndAnyones(huge) => {
+                self.say(step, None);
+                let _ = self.world.zone.unisolate(HugeId(huge), 1);
+            }
+            Op::Claim(huge, count) => self.claim(step, huge, count, Claim::Block(self.slot())),
+            Op::ClaimOffline(huge, count) => self.claim(step, huge, count, Claim::Offline),
+        }
+    }
+
+    /// Has this thread isolated so many huge frames? From now on it has not.
+    fn ends_isolation(
+        &mut self,
+        step: usize,
+        huge: usize,
+        count: usize,
+        doing: Option<Doing>,
+    ) -> bool {
+        let run = huge..huge + count;
+        let mine = run.clone().all(|huge| self.state.isolated.contains(&huge));
+        if mine {
+            let bits = run.clone().fold(0, |bits, huge| bits | 1 << huge);
+            self.state.isolated.retain(|huge| !run.contains(huge));
+            self.say(step, doing);
+            self.world.isolated.fetch_and(!bits, Ordering::SeqCst);
+        }
+        mine
+    }
+
+    fn claim(&mut self, step: usize, huge: usize, count: usize, claim: Claim) {
+        if !self.ends_isolation(step, huge, count, Some(Doing::Huge(count))) {
+            self.got.extend([None].repeat(count));
+            return;
+        }
+        let mut run = huge..huge + count;
+        match self.world.zone.claim_isolated(HugeId(huge), count, claim) {
+            Ok(()) => run.for_each(|huge| self.take(Some(whole(huge)))),
+            Err(IsolateError::InUse(frame)) => {
+                let is_of = |huge: usize| whole(huge).range().contains(&frame.0);
+                assert!(run.clone().any(is_of), "{frame:?} is of another huge frame");
+                self.state.isolated.extend(run);
+                self.got.extend([None].repeat(count));
+            }
+            Err(error) => {
+                let gone = run.any(|huge| error == IsolateError::NotIsolated(HugeId(huge)));
+                let fits = gone && self.world.is_ended_by_others();
+                assert!(fits, "{error:?}, but this thread has isolated it");
             }
         }
     }
 
     fn slot(&self) -> Slot {
         Slot(self.number % self.world.scenario.slots)
-    }
-
-    fn huge(&self, huge: usize) -> Block {
-        Block(huge << TwoRows::HUGE_ORDER, TwoRows::HUGE_ORDER as u8)
     }
 
     fn alloc(&mut self, step: usize, request: Request) -> bool {
@@ -179,6 +266,7 @@ impl<'a> Thread<'a> {
             let doing = doing.map_or(0, |doing| match doing {
                 Doing::Taking(order) => 1 + u64::from(order),
                 Doing::Block(block) => pack(&block),
+                Doing::Huge(count) => (count as u64) << 32,
             });
             let mut all = std::vec![step as u64, doing];
             all.extend(self.state.owned.iter().map(pack));
@@ -186,6 +274,8 @@ impl<'a> Thread<'a> {
             all.extend(self.got.iter().map(|got| got.as_ref().map_or(1, pack)));
             all.push(0);
             all.extend(self.state.freed.iter().map(pack));
+            all.push(0);
+            all.extend(self.state.isolated.iter().map(|&huge| huge as u64));
             woodlot_explore::settle(&all);
             woodlot_explore::note(self.state.clone());
         }

@@ -2,15 +2,16 @@
 
 use std::vec::Vec;
 
-use woodlot_frame::{FrameAllocator, FrameId, Order};
+use woodlot_frame::{FrameAllocator, FrameId, Geometry, HugeId, Order};
 #[cfg(woodlot_explore)]
 use woodlot_frame::{Request, Slot};
 
 #[cfg(woodlot_explore)]
 use super::script::Doing;
-use super::script::State;
+use super::script::{State, whole};
 use super::world::World;
-use super::{Block, Op, std};
+use super::{Block, Op, TwoRows, std};
+use crate::child::{OFFLINE, Part};
 
 /// The threads' calls are under way, or have all returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,10 +29,16 @@ impl World {
             let free = self.zone.is_free(FrameId(frame), Order::BASE);
             assert!(!free, "frame {frame} is owned, and free");
         }
+        self.judge_isolation(states, when);
         if when == When::Returned {
             self.judge_freed(states);
-            let most = self.scenario.frames - owned.len();
-            let free = self.zone.stats().free_frames;
+            let stats = self.zone.stats();
+            let isolated = self.isolated().flat_map(|huge| whole(huge).range());
+            let empty = isolated.filter(|frame| !owned.contains(frame)).count();
+            let counted = (stats.isolated_huge, stats.isolated_frames);
+            assert_eq!(counted, (self.isolated().count(), empty), "isolated by the statistics");
+            let most = self.scenario.frames - owned.len() - empty;
+            let free = stats.free_frames;
             // Of what a wrong free has named nothing is known; nothing else is lost.
             let named: usize = self.strays().iter().map(|block| block.range().len()).sum();
             assert!((most - named..=most).contains(&free), "{free} free frames, not {most}");
@@ -39,6 +46,30 @@ impl World {
         }
         #[cfg(woodlot_explore)]
         self.judge_crash(&owned, states);
+    }
+
+    /// The huge frames that are isolated.
+    fn isolated(&self) -> impl Iterator<Item = usize> {
+        let all = 0..self.scenario.frames >> TwoRows::HUGE_ORDER;
+        all.filter(|&huge| self.zone.is_isolated(HugeId(huge)))
+    }
+
+    /// What a thread has isolated is isolated, and no other's; in the end nothing else is.
+    fn judge_isolation(&self, states: &[&State], when: When) {
+        if self.is_ended_by_others() {
+            return;
+        }
+        for huge in 0..self.scenario.frames >> TwoRows::HUGE_ORDER {
+            let isolators = states.iter().filter(|state| state.isolated.contains(&huge)).count();
+            let is = self.zone.is_isolated(HugeId(huge));
+            assert!(isolators < 2, "huge frame {huge} has two isolators");
+            assert!(is || isolators == 0, "huge frame {huge} is isolated no more");
+            let left = is && isolators == 0 && when == When::Returned;
+            assert!(!left, "huge frame {huge} stays isolated");
+            let offline = Part::whole::<TwoRows>().is(self.zone.states(huge), OFFLINE);
+            let both = is && offline && when == When::Returned;
+            assert!(!both, "huge frame {huge} is isolated and offline");
+        }
     }
 
     /// Blocks that several threads free.
@@ -115,6 +146,7 @@ impl World {
     #[cfg(woodlot_explore)]
     pub(super) fn exhaust(&self, order: u8) {
         let zone = &self.zone;
+        let isolated: Vec<_> = self.isolated().collect();
         let blocks = (0..self.scenario.frames).step_by(1 << order).map(FrameId);
         let free = blocks.filter(|&frame| zone.is_free(frame, Order(order))).count();
         assert_eq!(zone.is_available(Order(order)), free > 0, "is order {order} available?");
@@ -122,6 +154,8 @@ impl World {
         let named = self.strays();
         let taken = std::iter::from_fn(|| zone.alloc(request).ok()).take(free + named.len() + 1);
         let taken: Vec<_> = taken.map(|frame| Block(frame.0, order)).collect();
+        let is_isolated = |block: &&Block| isolated.iter().any(|&huge| block.meets(whole(huge)));
+        assert_eq!(taken.iter().find(is_isolated), None, "it is of what is isolated");
         // What a wrong free has named while its row was closed may be handed out once more.
         let again = taken.iter().filter(|block| named.iter().any(|named| named.meets(**block)));
         let (again, taken) = (again.count().min(named.len()), taken.len());

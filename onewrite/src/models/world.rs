@@ -6,9 +6,9 @@ use std::vec::Vec;
 #[cfg(woodlot_explore)]
 use woodlot_frame::atomics::Ordering::Relaxed;
 use woodlot_frame::atomics::{AtomicU8, AtomicU64};
-use woodlot_frame::{FrameAllocator, FrameId, Init, Order, Request, Slot, ZoneConfig};
+use woodlot_frame::{FrameAllocator, FrameId, HugeId, Init, Order, Request, Slot, ZoneConfig};
 
-use super::{Block, Scenario, TwoRows, std};
+use super::{Block, Op, Scenario, TwoRows, std};
 use crate::{Lengths, OneWrite, Parts};
 
 /// What the threads of a scenario share.
@@ -21,6 +21,8 @@ pub(super) struct World {
     )]
     pub(super) words: Words,
     pub(super) scenario: Scenario,
+    /// A bit for each huge frame: somebody has isolated it, and knows.
+    pub(super) isolated: AtomicU64,
     /// What the owner of a frame writes to.
     #[cfg(woodlot_loom)]
     frames: Vec<loom::cell::UnsafeCell<Option<usize>>>,
@@ -72,6 +74,7 @@ impl World {
             zone,
             words,
             scenario: *scenario,
+            isolated: AtomicU64::new(0),
             #[cfg(woodlot_loom)]
             frames: (0..config.frames).map(|_| loom::cell::UnsafeCell::new(None)).collect(),
         };
@@ -86,7 +89,16 @@ impl World {
         }
         for (owner, script) in self.scenario.threads.iter().enumerate() {
             script.owns.iter().for_each(|&block| self.hand_over(block, None, Some(owner)));
+            for &huge in script.isolated {
+                self.zone.isolate(HugeId(huge), 1).expect("it is in the zone");
+            }
         }
+    }
+
+    /// Does a thread end isolations that it has not begun?
+    pub(super) fn is_ended_by_others(&self) -> bool {
+        let mut ops = self.scenario.threads.iter().flat_map(|script| script.ops);
+        ops.any(|op| matches!(op, Op::EndAnyones(_)))
     }
 
     /// What is allocated at the beginning and no thread's.

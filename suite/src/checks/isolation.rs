@@ -177,10 +177,16 @@ pub fn what_slots_hold_is_isolated(engine: Engine) {
         let mut blocks = Vec::new();
         for round in 0..12 {
             let slot = Slot(round % 3);
-            let frame = zone.take(order, slot);
-            blocks.push((frame, order));
-            let huge = engine.huge_of(frame);
-            if zone.model.huge_range().contains(&huge.0) && !zone.model.is_isolated(huge) {
+            // The last huge frame is cut, and cannot be isolated. An engine that fills it first does so.
+            let huge = loop {
+                let frame = zone.take(order, slot);
+                blocks.push((frame, order));
+                let huge = engine.huge_of(frame);
+                if zone.model.huge_range().contains(&huge.0) {
+                    break huge;
+                }
+            };
+            if !zone.model.is_isolated(huge) {
                 zone.isolate(huge, 1).expect("it is in the zone");
             }
             blocks.push((zone.take(order, slot), order));

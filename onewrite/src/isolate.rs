@@ -1,0 +1,415 @@
+//! Isolation: huge frames of which nobody takes a frame, while frees go on.
+//!
+//! ```text
+//!   bits 6, 7 of a child's byte
+//!
+//!           ┌──────── unisolate ────────┐        ┌─────────── in use ────────────┐
+//!           ▼                           │        ▼                               │
+//!        neither ───── isolate ─────▶ isolated ─────── a claim begins ───────▶ claimed
+//!           ▲                                                                    │
+//!           └──────── the claim has taken all rows of all its huge frames ───────┘
+//! ```
+//!
+//! # Invariants
+//! 1. *Whoever takes, looks.* Every write by which a call takes frames is to a word from [`row_to_take`](OneWrite::row_to_take)
+//!    or [`child_to_take`](OneWrite::child_to_take), which there is only while the child is not isolated. So a call that takes something
+//!    of an isolated child has looked before it was isolated, and so begun before. A search sees an isolated child as one
+//!    whose rows are all taken.
+//! 2. *Rows and children say the truth, isolated or not.* Frees do not look. Who allocates late, and whoever claims, decide by one
+//!    write of the truth whose the frames are.
+//! 3. *One call at a time ends an isolation.* Each change of the two bits is a compare-and-swap, and only the claim that has
+//!    made them *claimed* changes them from there. So a claim is all or none, whoever ends isolations beside it.
+//! 4. *A hint that says none is right* of what is to be had. To isolate a child makes no hint wrong. Who ends an isolation takes back
+//!    afterwards what the tree's word and the zone's say, unless the child's byte and its rows say so. A free whose hint is not
+//!    taken back since the child is isolated has seen that before it ended, so who ends it sees what was freed. A search says that there
+//!    is nothing, and then looks whether a child is isolated: it sees that this has ended, or who ends it sees what was said.
+//!    So does a call that was refused, a claim or an isolation, if it ends one.
+//! 5. *Nothing is both isolated and offline* when the calls that did so have returned. Who isolates writes its bits, then looks at the
+//!    rows; who takes offline writes the rows, then looks at the bits. One of the two sees the other, and gives way; both may.
+//!    A claim that takes offline begins from isolated, by invariant 3, and ends it.
+//!
+//! # Counts
+//! The slots' counts are of what is free, isolated or not, so that no free has to look. A query takes off what is free in isolated
+//! children. The zone's word and the trees' have their numbers, so that it looks at those alone.
+//!
+//! # Progress
+//! Lock-free. A claim that stops for ever keeps its huge frames isolated; nobody waits for it.
+//!
+//! # Crash
+//! The bits are volatile: nothing is isolated after a recovery. What a claim has taken by then is allocated, or offline.
+
+use core::ops::Range;
+
+use woodlot_frame::atomics::{AtomicU64, Ordering::SeqCst};
+use woodlot_frame::{BadSlot, Claim, FrameId, Geometry, HugeId, IsolateError};
+
+use crate::OneWrite;
+use crate::child::{FREE, OFFLINE, Part, TAKEN};
+use crate::row::Rows;
+use crate::words::{load, load_byte, swap};
+
+/// The bits of a child that is isolated, and of one that a claim is taking.
+const ISOLATED: u8 = 1 << 7;
+const CLAIMED: u8 = ISOLATED | 1 << 6;
+const NEITHER: u8 = 0;
+
+/// One isolated child in the word of its tree, and of the zone.
+const ONE: u64 = 1 << 32;
+
+/// Does a child's byte say that it is isolated?
+#[inline(always)]
+pub(crate) const fn is_isolated(hint: u8) -> bool {
+    hint & ISOLATED != 0
+}
+
+impl<G: Geometry> OneWrite<'_, G> {
+    // ---- What may be taken ----
+
+    #[inline(always)]
+    pub(crate) fn isolates(&self, child: usize) -> bool {
+        is_isolated(self.hint(child))
+    }
+
+    /// The bits of a row, for who takes frames by them: none of an isolated child.
+    #[inline(always)]
+    pub(crate) fn row_to_take(&self, row: usize) -> Option<&AtomicU64> {
+        let word = self.rows.get(row)?;
+        let hint = self.hints.get(row / G::ROWS)?;
+        if is_isolated(load_byte(Some(hint))) { None } else { Some(word) }
+    }
+
+    /// The states of a child, for who takes rows by them: none if it is isolated.
+    #[inline(always)]
+    pub(crate) fn child_to_take(&self, child: usize) -> Option<&AtomicU64> {
+        let word = self.children.get(child)?;
+        let hint = self.hints.get(child)?;
+        if is_isolated(load_byte(Some(hint))) { None } else { Some(word) }
+    }
+
+    /// The states of a child, for who looks for rows: all taken if it is isolated.
+    #[inline(always)]
+    pub(crate) fn states_to_take(&self, child: usize) -> u64 {
+        if self.isolates(child) { Part::whole::<G>().all(TAKEN) } else { self.states(child) }
+    }
+
+    // ---- The bits ----
+
+    /// Changes the two bits, if they are these.
+    fn change(&self, child: usize, from: u8, to: u8) -> bool {
+        let Some(byte) = self.hints.get(child) else { return false };
+        let mut hint = self.hint(child);
+        while hint & CLAIMED == from {
+            match byte.compare_exchange(hint, hint & !CLAIMED | to, SeqCst, SeqCst) {
+                Ok(_) => return true,
+                Err(now) => hint = now,
+            }
+        }
+        false
+    }
+
+    fn begin(&self, child: usize) -> bool {
+        let begun = self.change(child, NEITHER, ISOLATED);
+        if begun {
+            self.count_isolated(child, ONE);
+        }
+        begun
+    }
+
+    /// Ends the isolation of a child with these bits.
+    fn end(&self, child: usize, from: u8) -> bool {
+        let ended = self.change(child, from, NEITHER);
+        if ended {
+            self.count_isolated(child, ONE.wrapping_neg());
+            self.can_be_had(child);
+        }
+        ended
+    }
+
+    // ---- How much ----
+
+    /// Adds to the numbers of isolated children. For a moment there may be fewer than none.
+    fn count_isolated(&self, child: usize, number: u64) {
+        let words = [self.trees.get(child / G::TREE), self.slots.nothing()];
+        words.into_iter().flatten().for_each(|word| _ = word.fetch_add(number, SeqCst));
+    }
+
+    /// How many frames are free in isolated children.
+    pub(crate) fn free_in_isolated(&self) -> usize {
+        if load(self.slots.nothing()) < ONE {
+            return 0;
+        }
+        let trees = (0..self.trees.len()).filter(|&tree| self.tree(tree) >= ONE);
+        let isolated = trees.flat_map(|tree| self.children_of(tree));
+        let isolated = isolated.filter(|&child| self.isolates(child));
+        isolated.map(|child| self.free_in_child(child)).sum()
+    }
+
+    // ---- Isolate ----
+
+    pub(crate) fn isolate_run(&self, first: HugeId, count: usize) -> Result<(), IsolateError> {
+        let run = self.isolable(first, count)?;
+        for child in run.clone() {
+            if let Err(error) = self.isolate_child(child) {
+                (run.start..child).for_each(|child| _ = self.end(child, ISOLATED));
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn unisolate_run(&self, first: HugeId, count: usize) -> Result<(), IsolateError> {
+        let run = self.isolable(first, count)?;
+        let is_isolated = |child: usize| self.hint(child) & CLAIMED == ISOLATED;
+        if let Some(child) = run.clone().find(|&child| !is_isolated(child)) {
+            return Err(IsolateError::NotIsolated(self.huge_id(child)));
+        }
+        for child in run.clone() {
+            if !self.end(child, ISOLATED) {
+                // Somebody else ends the isolation of the same huge frames.
+                (run.start..child).for_each(|child| _ = self.isolate_child(child));
+                return Err(IsolateError::NotIsolated(self.huge_id(child)));
+            }
+        }
+        Ok(())
+    }
+
+    fn isolate_child(&self, child: usize) -> Result<(), IsolateError> {
+        let offline = Err(IsolateError::Offline(self.huge_id(child)));
+        if self.is_offline(child) {
+            return offline;
+        }
+        if !self.begin(child) {
+            return Err(IsolateError::Isolated(self.huge_id(child)));
+        }
+        if self.is_offline(child) {
+            let _ = self.end(child, ISOLATED);
+            return offline;
+        }
+        Ok(())
+    }
+
+    fn is_offline(&self, child: usize) -> bool {
+        Part::whole::<G>().is(self.states(child), OFFLINE)
+    }
+
+    /// The children of huge frames that lie wholly in the zone.
+    fn isolable(&self, first: HugeId, count: usize) -> Result<Range<usize>, IsolateError> {
+        self.huge_frames(first, count).map_err(|_| IsolateError::OutOfRange)
+    }
+
+    fn huge_id(&self, child: usize) -> HugeId {
+        HugeId((self.ground.base >> G::HUGE_ORDER) + child)
+    }
+
+    // ---- Offline ----
+
+    /// Takes a huge frame offline that is free, and not isolated meanwhile.
+    pub(crate) fn take_offline(&self, child: usize) -> bool {
+        if !self.turn_free(child, Part::whole::<G>(), OFFLINE) {
+            return false;
+        }
+        let isolated = self.isolates(child);
+        if isolated {
+            self.take_offline_back(child);
+        }
+        !isolated
+    }
+
+    /// Takes that back.
+    pub(crate) fn take_offline_back(&self, child: usize) {
+        let _ = self.turn(child, Part::whole::<G>(), OFFLINE, FREE);
+        self.can_be_had_whole(child);
+    }
+
+    // ---- Claim ----
+
+    pub(crate) fn claim_run(
+        &self,
+        first: HugeId,
+        count: usize,
+        claim: Claim,
+    ) -> Result<(), IsolateError> {
+        let line = match claim {
+            Claim::Block(slot) => {
+                Some(self.line(slot).map_err(|BadSlot(slot)| IsolateError::BadSlot(slot))?)
+            }
+            Claim::Offline => None,
+        };
+        let run = self.isolable(first, count)?;
+        let withdraw = |children: Range<usize>| {
+            children.for_each(|child| _ = self.change(child, CLAIMED, ISOLATED));
+        };
+        let begin = |child: usize| self.change(child, ISOLATED, CLAIMED);
+        if let Some(child) = run.clone().find(|&child| !begin(child)) {
+            withdraw(run.start..child);
+            return Err(IsolateError::NotIsolated(self.huge_id(child)));
+        }
+        // They become this call's own first, all or none.
+        if let Some(child) = run.clone().find(|&child| !self.take_isolated(child)) {
+            let used = self.first_used(child);
+            (run.start..child).for_each(|child| self.untake(child));
+            withdraw(run);
+            return Err(IsolateError::InUse(used));
+        }
+        let frames = (count << G::HUGE_ORDER) as u64;
+        match line {
+            Some(line) => line.count(-(frames as isize)),
+            None => {
+                run.clone().for_each(|child| self.put_offline(child));
+                self.slots.add(frames.wrapping_neg());
+            }
+        }
+        run.for_each(|child| _ = self.end(child, CLAIMED));
+        Ok(())
+    }
+
+    /// Takes a huge frame of which every frame is free, although it is isolated.
+    fn take_isolated(&self, child: usize) -> bool {
+        let (whole, Some(word)) = (Part::whole::<G>(), self.children.get(child)) else {
+            return false;
+        };
+        while self.free_in_child(child) == G::HUGE_FRAMES {
+            self.close(child, whole);
+            if swap(word, whole.all(FREE), whole.all(TAKEN)).is_ok() {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The first allocated frame of a child; its first, if there is none any more.
+    fn first_used(&self, child: usize) -> FrameId {
+        let used = |row: usize| match self.used_bits(row) {
+            0 => None,
+            bits => Some((row << G::ROW_ORDER) + bits.trailing_zeros() as usize),
+        };
+        let found = (child * G::ROWS..(child + 1) * G::ROWS).find_map(used);
+        FrameId(self.ground.base + found.unwrap_or(child << G::HUGE_ORDER))
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(any(woodlot_loom, woodlot_explore)))]
+#[cfg_attr(coverage_nightly, coverage(off))]
+mod tests {
+    use super::*;
+    use woodlot_frame::{
+        Base4K, FrameAllocator, FreeError, Init, OfflineError, Order, Owned, Request, Slot,
+        ZoneConfig,
+    };
+
+    type Zone = Owned<OneWrite<'static, Base4K>>;
+
+    fn zone(huge_frames: usize) -> Zone {
+        Owned::new(&ZoneConfig::new(huge_frames * Base4K::HUGE_FRAMES, 1), Init::Free)
+            .expect("a zone")
+    }
+
+    fn alloc(zone: &Zone, order: u8) -> Option<FrameId> {
+        zone.alloc(Request::movable(Order(order), Slot(0))).ok()
+    }
+
+    fn free(zone: &Zone, frame: usize, order: u8) -> Result<(), FreeError> {
+        zone.free(FrameId(frame), Order(order), Slot(0))
+    }
+
+    /// Of which orders, as bits, neither the zone nor its first tree may have a block.
+    fn ruled_out(zone: &Zone) -> u64 {
+        let orders = 0..=Base4K::MAX_ORDER;
+        let ruled_out = |&k: &u32| !zone.zone_may_have(k) && !zone.tree_may_have(0, k);
+        orders.filter(ruled_out).fold(0, |all, order| all | 1 << order)
+    }
+
+    /// Or a zone that is full but for it would be searched by each call that fails.
+    #[test]
+    fn hints_say_that_an_isolated_huge_frame_has_nothing() {
+        let zone = zone(2);
+        let orders = 0..=Base4K::MAX_ORDER as u8;
+        let all = (1 << orders.len()) - 1;
+        let fail = || orders.clone().for_each(|order| assert_eq!(alloc(&zone, order), None));
+        assert_eq!(zone.isolate(HugeId(0), 1), Ok(()));
+        assert_eq!((alloc(&zone, 9), zone.free_frames()), (Some(FrameId(512)), 0));
+        fail();
+        assert_eq!(ruled_out(&zone), all);
+        // What is freed there is not told.
+        assert_eq!(zone.unisolate(HugeId(0), 1), Ok(()));
+        for (frame, order) in [(0, 0), (64, 6)] {
+            let request = Request::movable(Order(order), Slot(0)).at(FrameId(frame));
+            assert_eq!(zone.alloc(request), Ok(FrameId(frame)));
+        }
+        assert_eq!(zone.isolate(HugeId(0), 1), Ok(()));
+        fail();
+        assert_eq!((free(&zone, 0, 0), free(&zone, 64, 6)), (Ok(()), Ok(())));
+        assert_eq!(ruled_out(&zone), all);
+        assert!(orders.clone().all(|order| !zone.is_available(Order(order))));
+        assert_eq!(zone.unisolate(HugeId(0), 1), Ok(()));
+        assert_eq!(ruled_out(&zone), 1 << Base4K::MAX_ORDER);
+    }
+
+    #[test]
+    fn a_look_around_passes_what_is_isolated() {
+        let zone = zone(8);
+        for (huge, row) in [(0, 1), (1, 2)] {
+            let part = Part { first: 0, count: 8 - row };
+            assert!(zone.turn(huge, Part { first: part.count, count: row }, FREE, TAKEN));
+            assert!(zone.open(huge, Part { first: 0, count: 1 }, 0, 0));
+        }
+        // The second has less that is free, and is isolated.
+        assert_eq!(zone.isolate(HugeId(1), 1), Ok(()));
+        for order in [0, 3, 6] {
+            let frame = alloc(&zone, order).expect("there is room");
+            assert!(frame.0 < 512, "{frame:?}: a free huge frame is broken");
+        }
+    }
+
+    /// And searches of rows end, which go on until another call changes a huge frame.
+    #[test]
+    fn nothing_is_opened_of_what_is_isolated() {
+        let zone = zone(2);
+        assert_eq!(zone.isolate(HugeId(0), 2), Ok(()));
+        for order in 0..=Base4K::MAX_ORDER as u8 {
+            assert_eq!(alloc(&zone, order), None);
+        }
+        assert_eq!([0, 1].map(|child| zone.states(child)), [0, 0]);
+    }
+
+    #[test]
+    fn what_a_claim_takes_is_neither_given_back_nor_claimed_meanwhile() {
+        let zone = zone(2);
+        assert_eq!(zone.isolate(HugeId(0), 2), Ok(()));
+        assert!(zone.change(1, ISOLATED, CLAIMED));
+        let not_isolated = Err(IsolateError::NotIsolated(HugeId(1)));
+        assert_eq!(zone.unisolate(HugeId(0), 2), not_isolated);
+        assert_eq!(zone.claim_isolated(HugeId(0), 2, Claim::Offline), not_isolated);
+        assert_eq!(zone.isolate(HugeId(1), 1), Err(IsolateError::Isolated(HugeId(1))));
+        let in_use = Err(OfflineError::InUse(FrameId(512)));
+        assert_eq!((zone.offline(HugeId(1), 1), alloc(&zone, 0)), (in_use, None));
+        assert!(zone.change(1, CLAIMED, ISOLATED));
+        assert_eq!(zone.claim_isolated(HugeId(0), 2, Claim::Offline), Ok(()));
+        assert_eq!((zone.stats().offline_huge, zone.free_frames()), (2, 0));
+    }
+
+    /// What a claim takes that fails is isolated still, and every row that it has closed is free.
+    #[test]
+    fn a_claim_that_fails_gives_back() {
+        let zone = zone(4);
+        assert!(zone.open(0, Part { first: 0, count: 2 }, 7, 0));
+        assert_eq!(free(&zone, 7, 0), Ok(()));
+        let request = Request::movable(Order(0), Slot(0)).at(FrameId(1024 + 130));
+        assert_eq!(zone.alloc(request), Ok(FrameId(1024 + 130)));
+        assert_eq!(zone.isolate(HugeId(0), 3), Ok(()));
+        for claim in [Claim::Block(Slot(0)), Claim::Offline] {
+            let used = Err(IsolateError::InUse(FrameId(1024 + 130)));
+            assert_eq!(zone.claim_isolated(HugeId(0), 3, claim), used);
+            let stats = zone.stats();
+            assert_eq!((stats.isolated_huge, stats.isolated_frames), (3, 3 * 512 - 1));
+            assert_eq!((stats.free_frames, stats.offline_huge), (512, 0));
+        }
+        // In parts, and as a pair.
+        assert_eq!(free(&zone, 1024 + 130, 0), Ok(()));
+        assert_eq!(zone.claim_isolated(HugeId(0), 3, Claim::Block(Slot(0))), Ok(()));
+        assert_eq!(free(&zone, 1024, 5), Ok(()));
+        assert_eq!(free(&zone, 0, 10), Ok(()));
+        assert_eq!((zone.free_frames(), zone.stats().free_huge), (1024 + 32 + 512, 3));
+    }
+}
