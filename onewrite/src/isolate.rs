@@ -349,16 +349,16 @@ mod tests {
     #[test]
     fn a_look_around_passes_what_is_isolated() {
         let zone = zone(8);
-        for (huge, row) in [(0, 1), (1, 2)] {
+        for (huge, row) in [(0, 1), (1, 5), (2, 3)] {
             let part = Part { first: 0, count: 8 - row };
             assert!(zone.turn(huge, Part { first: part.count, count: row }, FREE, TAKEN));
             assert!(zone.open(huge, Part { first: 0, count: 1 }, 0, 0));
         }
-        // The second has less that is free, and is isolated.
+        // Least is free of the second, which is isolated, and then of the third.
         assert_eq!(zone.isolate(HugeId(1), 1), Ok(()));
         for order in [0, 3, 6] {
             let frame = alloc(&zone, order).expect("there is room");
-            assert!(frame.0 < 512, "{frame:?}: a free huge frame is broken");
+            assert_eq!(frame.0 / 512, 2, "order {order}: not of the fullest");
         }
     }
 

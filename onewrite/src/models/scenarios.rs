@@ -336,6 +336,10 @@ models! {
         thread!(isolated [0]: Alloc(5), Unisolate(0)),
         thread!(owns [Block(0, 5), Block(64, 6)]: Free(0, 5), Free(64, 6)),
     ];
+    free_beside_an_end = 128, [Block(0, 7)], [
+        thread!(isolated [0]: Alloc(5), Unisolate(0)),
+        thread!(owns [Block(0, 5)]: Free(0, 5)),
+    ];
     free_and_search_beside_an_end = 128, [Block(0, 7)], [
         thread!(isolated [0]: Unisolate(0)),
         thread!(owns [Block(0, 5)]: Free(0, 5)),
