@@ -15,8 +15,7 @@ use fastrand::Rng;
 use shuttle::thread;
 use woodlot_compact::{Candidate, Compaction, Manner, Setup, Step, Target};
 use woodlot_frame::{FrameAllocator, Geometry, HugeId, Init, Order, Request, Slot, ZoneConfig};
-use woodlot_histories::engine::{Family, OfLLFree, Tiny};
-use woodlot_llfree::LLFree;
+use woodlot_histories::engine::{Family, OfLLFree, OfOneWrite, Tiny};
 
 use crate::defect::Defect;
 use crate::judged::Judged;
@@ -42,31 +41,39 @@ pub struct Figures {
 type Geo = Tiny<HUGE_ORDER, 4>;
 const HUGE_ORDER: u32 = 4;
 
-type Zone = Judged<LLFree<'static, Geo>>;
-
 /// Blocks of each worker.
 const BLOCKS: usize = 24;
 const COMPACTORS: usize = 2;
 
-struct World {
-    zone: Zone,
+struct World<F: Family> {
+    zone: Judged<F::Zone<'static, Geo>>,
     owner: Owner,
     figures: Arc<Figures>,
 }
 
-/// Runs the history of a seed, under the schedule that shuttle makes.
+/// Runs the history of a seed, under the schedule that shuttle makes: over LLFree, or over the one-write engine.
 pub fn run(seed: u64, defect: Defect, figures: &Arc<Figures>) {
+    // The lower bits choose the schedule.
+    let over = if seed & 8 == 0 { run_over::<OfLLFree> } else { run_over::<OfOneWrite> };
+    over(seed, defect, figures);
+}
+
+fn run_over<F>(seed: u64, defect: Defect, figures: &Arc<Figures>)
+where
+    F: Family,
+    F::Zone<'static, Geo>: Send,
+{
     let mut random = Rng::with_seed(seed);
     let workers = random.usize(1..=2);
     let huge = random.usize(3..=5);
     let config = ZoneConfig::new(huge * Geo::HUGE_FRAMES, workers + COMPACTORS);
     // After a panic shuttle unwinds its threads in any order, so that the words may go with none of them.
-    let words = Box::into_raw(Box::new(OfLLFree::words::<Geo>(&config)));
+    let words = Box::into_raw(Box::new(F::words::<Geo>(&config)));
     // SAFETY: they are freed last, when all threads have ended.
-    let zone = OfLLFree::zone::<Geo>(unsafe { &*words }, &config, Init::Free, random.u8(1..5));
+    let zone = F::zone::<Geo>(unsafe { &*words }, &config, Init::Free, random.u8(1..5));
     let owner = Owner::new(workers * BLOCKS, config.frames, defect);
     let world =
-        Arc::new(World { zone: Judged::new(zone, defect), owner, figures: figures.clone() });
+        Arc::new(World::<F> { zone: Judged::new(zone, defect), owner, figures: figures.clone() });
     for worker in 0..workers {
         world.fill(worker, &mut random);
     }
@@ -86,7 +93,7 @@ pub fn run(seed: u64, defect: Defect, figures: &Arc<Figures>) {
     drop(unsafe { Box::from_raw(words) });
 }
 
-impl World {
+impl<F: Family> World<F> {
     fn blocks(worker: usize) -> Range<usize> {
         worker * BLOCKS..(worker + 1) * BLOCKS
     }
