@@ -49,6 +49,8 @@ def command(kernel: Kernel, machine: Machine, job: dict[str, object],
     if userspace is None:
         with locked("initramfs"):
             userspace = initramfs(kernel)
+    # The guest holds the kernel's word against this one.
+    job = {**job, "allocator": kernel.allocator}
     asked = [*machine.append, *(f"{name}={value}" for name, value in job.items())]
     if kernel.arch == "um":
         console = ["con=null", "con0=fd:0,fd:1", "console=tty0"]

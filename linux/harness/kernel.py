@@ -2,12 +2,13 @@
 
 import os
 import re
+import shutil
 import time
 from pathlib import Path
 
 from . import source, stamp
 from .failure import Failure
-from .layout import LINUX, Kernel, cache, logs
+from .layout import ENGINES, LINUX, Kernel, cache, logs
 from .lock import locked
 from .packages import BUILD, BUILD_X86, require
 from .shell import environment, require_space, run
@@ -15,6 +16,7 @@ from .shell import environment, require_space, run
 MAKE_SECONDS = 3600
 GLUE_SECONDS = 900
 
+# What the folder was made from, and with an allocator's name after it that allocator's kernel.
 STAMP = ".woodlot"
 # There while make runs: a folder in which it was killed is made anew.
 UNFINISHED = ".woodlot-unfinished"
@@ -41,7 +43,8 @@ def build(kernel: Kernel, tarball: Path, jobs: int) -> None:
         require(BUILD)
     with locked("source"):
         tree = source.patched(kernel, tarball)
-    with locked(kernel.name):
+    # All that are made from one tree find their object in it.
+    with locked(kernel.tree.name):
         build_locked(kernel, tree, jobs)
 
 
@@ -51,13 +54,13 @@ def build_locked(kernel: Kernel, tree: dict, jobs: int) -> None:
         "config": stamp.digest(config(kernel)),
         "compiler": run(["gcc", "--version"], "gcc --version", 60).splitlines()[0],
     }
-    if kernel.allocator == "woodlot":
+    if kernel.allocator in ENGINES:
         inputs["object"] = place_object(kernel)
-    old = stamp.read(kernel.folder / STAMP)
-    if old == inputs and kernel.image.exists():
+    said = kernel.folder / f"{STAMP}-{kernel.allocator}"
+    if stamp.read(said) == inputs and kernel.image.exists():
         print(f"{kernel.name}: up to date")
         return
-    same_source = old.get("pristine") == inputs["pristine"]
+    same_source = stamp.read(kernel.folder / STAMP).get("pristine") == inputs["pristine"]
     if not same_source or (kernel.folder / UNFINISHED).exists():
         source.clean(kernel.folder)
     require_space(cache(), 600, f"building {kernel.name}")
@@ -66,7 +69,6 @@ def build_locked(kernel: Kernel, tree: dict, jobs: int) -> None:
     log = logs() / f"build-{kernel.name}.log"
     log.unlink(missing_ok=True)
     print(f"building {kernel.name} with {jobs} jobs (log: {log})", flush=True)
-    # From here on the folder is newer than its stamp says.
     stamp.write(kernel.folder / STAMP, {"pristine": inputs["pristine"]})
     configure(kernel, log)
     (kernel.folder / UNFINISHED).touch()
@@ -77,17 +79,20 @@ def build_locked(kernel: Kernel, tree: dict, jobs: int) -> None:
             (kernel.folder / UNFINISHED).unlink()
         raise
     (kernel.folder / UNFINISHED).unlink()
-    stamp.write(kernel.folder / STAMP, inputs)
+    partial = kernel.image.with_suffix(".partial")
+    shutil.copy(kernel.made, partial)
+    partial.replace(kernel.image)
+    stamp.write(said, inputs)
     print(f"{kernel.name}: built in {time.monotonic() - started:.0f} s: {kernel.image}")
 
 
 def place_object(kernel: Kernel) -> str:
     """Has the glue build the allocator's object; returns its hash."""
-    built = cache() / "build" / f"woodlot_rs-{kernel.arch}.o"
+    built = cache() / "build" / f"woodlot_rs-{kernel.allocator}-{kernel.arch}.o"
     built.parent.mkdir(parents=True, exist_ok=True)
-    log = logs() / f"glue-{kernel.arch}.log"
+    log = logs() / f"glue-{kernel.allocator}-{kernel.arch}.log"
     log.unlink(missing_ok=True)
-    command = [LINUX / "glue" / "build", kernel.arch, built]
+    command = [LINUX / "glue" / "build", kernel.arch, kernel.allocator, built]
     run(command, "building the allocator", GLUE_SECONDS, log, env=dict(os.environ))
     source.place_object(kernel, built)
     return stamp.digest(built)
@@ -96,7 +101,7 @@ def place_object(kernel: Kernel) -> str:
 def config(kernel: Kernel) -> str:
     """What is configured; all that is not named is off."""
     names = ["common", kernel.arch, *(f"with-{extra}" for extra in kernel.extras)]
-    names += ["woodlot"] if kernel.allocator == "woodlot" else []
+    names += ["woodlot"] if kernel.series == "woodlot" else []
     return "".join((LINUX / "config" / f"{name}.config").read_text() for name in names)
 
 

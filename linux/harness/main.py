@@ -12,15 +12,15 @@ from . import guest, measure, source
 from .failure import USAGE, Failure
 from .guest import Machine
 from .kernel import build, extras
-from .layout import ARCHES, ROOT, Kernel
+from .layout import ARCHES, ENGINES, ROOT, Kernel
 from .lock import locked
 from .selftests import selftests
 from .packages import BOOT_X86, BUILD, BUILD_X86, FETCH, TARBALL, install_line, to_install
 from .shell import leave_real_time
 
 DESCRIPTION = """\
-Linux 6.12 with Woodlot's page allocator (or, with --buddy, with its own): built, booted, measured
-and tested, without root.
+Linux 6.12 with Woodlot's page allocator (one of two engines, or, with --buddy, with its own): built,
+booted, measured and tested, without root.
 
   um     User-Mode Linux: the kernel is a process, at full speed, with one CPU
   x86    a PC emulated by QEMU, with as many CPUs and nodes of memory as you like"""
@@ -33,6 +33,10 @@ Nothing is installed. On Debian this is what is needed, as root:
   {install_line(["linux-source-6.12", *FETCH.values(), *BUILD.values(), *BUILD_X86.values()])}
 and for x86:
   {install_line(list(BOOT_X86.values()))}"""
+
+
+# What runs in several kernels, one after the other.
+COMPARING = ("bench", "frag", "selftests")
 
 
 def size(text: str) -> int:
@@ -82,9 +86,17 @@ def parser() -> argparse.ArgumentParser:
             added.add_argument("arch", choices=ARCHES, nargs="?", default=arch)
         else:
             added.add_argument("arch", choices=ARCHES)
-        only = "only the kernel" if name in ("bench", "frag", "selftests") else "the kernel"
-        added.add_argument("--buddy", action="store_true",
+        only = "only the kernel" if name in COMPARING else "the kernel"
+        which = added.add_mutually_exclusive_group()
+        which.add_argument("--buddy", action="store_true",
                            help=f"{only} with Linux's own allocator")
+        if name in COMPARING:
+            which.add_argument("--engine", type=some_of(*ENGINES), metavar="LIST",
+                               default=",".join(ENGINES),
+                               help="the kernels with these beside Linux's own [default: %(default)s]")
+        else:
+            which.add_argument("--engine", choices=ENGINES, default=ENGINES[0],
+                               help="the kernel with this engine [default: %(default)s]")
         added.add_argument("--with", dest="extras", type=some_of(*extras()), metavar="LIST",
                            help=f"further configuration: {', '.join(extras())}")
         added.add_argument("--jobs", type=count, default=os.cpu_count(), metavar="N",
@@ -110,8 +122,8 @@ def parser() -> argparse.ArgumentParser:
     one = verb("boot", "Boot to userspace, check the zones' counts, and power off")
     one.add_argument("--times", type=count, default=1, metavar="N", help="boot so many times")
     one.add_argument("--shell", action="store_true", help="a shell on this terminal instead")
-    for name, text in (("bench", "Measure allocations and frees, both kernels by turns"),
-                       ("frag", "Measure fragmentation (LLFree section 5.6), both kernels by turns")):
+    for name, text in (("bench", "Measure allocations and frees, the kernels by turns"),
+                       ("frag", "Measure fragmentation (LLFree section 5.6), the kernels by turns")):
         many = verb(name, text, arch="um")
         many.add_argument("--boots", type=count, default=3, metavar="N",
                           help="boots of each kernel [default: %(default)s]")
@@ -137,7 +149,7 @@ def parser() -> argparse.ArgumentParser:
     tested = verb("test", "Write, share, exhaust and recover memory; check every zone's count")
     tested.add_argument("--seconds", type=count, default=10, metavar="N",
                         help="for each of the steps that take time [default: %(default)s]")
-    verb("selftests", "Run the kernel's own tests of its memory management, in both kernels")
+    verb("selftests", "Run the kernel's own tests of its memory management, in each kernel")
     return top
 
 
@@ -195,7 +207,7 @@ def compare(asked) -> None:
         asked.pairs = asked.pairs or (200000 if asked.arch == "um" else 20000)
         if most := [word for word in asked.threads.split(",") if int(word) > on.cpus]:
             raise Failure(f"{most[0]} threads need as many CPUs, and the guest has {on.cpus}", USAGE)
-    allocators = ["buddy"] if asked.buddy else ["buddy", "woodlot"]
+    allocators = ["buddy"] if asked.buddy else ["buddy", *asked.engine.split(",")]
     kernels = [built(asked, allocator) for allocator in allocators]
     if asked.verb == "selftests":
         selftests(kernels, on, asked.timeout)
@@ -204,7 +216,7 @@ def compare(asked) -> None:
 
 
 def perform(asked) -> None:
-    allocator = "buddy" if getattr(asked, "buddy", False) else "woodlot"
+    allocator = "buddy" if getattr(asked, "buddy", False) else getattr(asked, "engine", None)
     match asked.verb:
         case "packages":
             print(" ".join(to_install()))

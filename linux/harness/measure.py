@@ -1,4 +1,4 @@
-"""Benchmarks: both kernels boot by turns, and what their guests measured is joined."""
+"""Benchmarks: the kernels boot by turns, and what their guests measured is joined."""
 
 import csv
 import os

@@ -60,7 +60,7 @@ def version_of(folder: Path) -> str:
 def patched(kernel: Kernel, tarball: Path) -> dict:
     """Makes `kernel.tree` what it should be; returns its stamp."""
     pristine = fetch(tarball)
-    series = SERIES[kernel.allocator]
+    series = SERIES[kernel.series]
     patches = [path for folder in series for path in sorted((folder / "patches").glob("*.patch"))]
     added = {path.relative_to(folder / "src"): path
              for folder in series for path in stamp.files_below(folder / "src")}

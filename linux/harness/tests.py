@@ -2,6 +2,7 @@
 
 import io
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -42,7 +43,7 @@ class InCache(unittest.TestCase):
             patch.__enter__()
             self.addCleanup(patch.__exit__, None, None, None)
         layout.cache().mkdir()
-        self.kernel = Kernel("um", "woodlot")
+        self.kernel = Kernel("um", "llfree")
 
     def tarball(self, makefile: str = MAKEFILE) -> Path:
         packed = self.folder / "linux.tar.xz"
@@ -109,6 +110,45 @@ class Source(InCache):
         with self.assertRaises(Failure) as failed:
             source.fetch(packages.TARBALL.with_name("nothing.tar.xz"))
         self.assertEqual(failed.exception.status, NO_SOURCE)
+
+
+class Build(InCache):
+    """Without make: a kernel is its allocator's object."""
+
+    def setUp(self):
+        super().setUp()
+        self.packed = self.tarball()
+
+    def build(self, allocator: str) -> bool:
+        """Builds a kernel; says whether make had to run."""
+        one = Kernel("um", allocator)
+
+        def placed(wanted: Kernel) -> str:
+            (wanted.tree / source.OBJECT).write_text(wanted.allocator)
+            return wanted.allocator
+
+        def make(wanted: Kernel, *_) -> None:
+            shutil.copyfile(wanted.tree / source.OBJECT, wanted.made)
+
+        with (mock.patch.multiple(kernel, place_object=placed, configure=mock.Mock(),
+                                  require=mock.Mock(), require_space=mock.Mock()),
+              mock.patch.object(kernel, "make", side_effect=make) as made):
+            kernel.build(one, self.packed, 1)
+        self.assertEqual(one.image.read_text(), allocator)
+        return made.called
+
+    def test_kernels_of_both_engines_are_kept(self):
+        for engine in layout.ENGINES:
+            self.assertTrue(self.build(engine))
+        for engine in layout.ENGINES:
+            self.assertFalse(self.build(engine))
+
+    def test_another_source_makes_both_anew(self):
+        for engine in layout.ENGINES:
+            self.build(engine)
+        (self.series / "src/mm/new.c").write_text("newer")
+        for engine in layout.ENGINES:
+            self.assertTrue(self.build(engine))
 
 
 class Shell(unittest.TestCase):
@@ -187,6 +227,10 @@ class Guest(InCache):
             with self.subTest(script), self.assertRaisesRegex(Failure, why):
                 self.boot(script)
 
+    def test_a_guest_is_told_what_its_kernel_should_be(self):
+        words = guest.command(self.kernel, guest.Machine(64), {"job": "test"}, self.folder / "userspace")
+        self.assertIn("allocator=llfree", words)
+
     def test_a_guest_that_hangs(self):
         with self.assertRaisesRegex(Failure, "not done after 1 s"):
             self.boot("echo 'guest> PASS'; sleep 100", 1)
@@ -219,7 +263,9 @@ class CommandLine(unittest.TestCase):
         for words in ("", "boot", "build arm", "boot um --mem 5", "boot um --cpus 2", "fetch um",
                       "boot x86 --cpus 2 --nodes 3", "boot x86 --cpus 17", "boot um --times 0",
                       "bench um --orders 11", "bench um --patterns bulk,none", "bench um --threads 2",
-                      "test um --with nothing"):
+                      "test um --with nothing", "boot um --engine buddy",
+                      "boot um --buddy --engine onewrite", "boot um --engine llfree,onewrite",
+                      "bench um --engine llfree,none"):
             with self.subTest(words):
                 command = [sys.executable, LINUX / "run", *words.split()]
                 done = subprocess.run(command, capture_output=True, text=True, timeout=60)

@@ -1,9 +1,9 @@
-//! One LLFree per zone behind a C interface: what `mm/woodlot_rs.h` declares.
+//! One engine per zone behind a C interface: what `mm/woodlot_rs.h` declares. The feature says which.
 //!
 //! ```text
-//!   memory of a zone   │ LLFree │ durable metadata │ volatile metadata │     each from a cache line on
+//!   memory of a zone   │ engine │ durable metadata │ volatile metadata │     each from a cache line on
 //!                      ▲
-//!                      └─ the handle that every function but the first two takes
+//!                      └─ the handle that every function but the first three takes
 //! ```
 //!
 //! The functions for single frames are apart from those for blocks, so that the kernel's most
@@ -11,6 +11,7 @@
 //! allocates or panics; the kernel's per-CPU and accounting work stays in C.
 #![no_std]
 
+use core::ffi::c_char;
 use core::mem::size_of;
 use core::panic::PanicInfo;
 use core::ptr;
@@ -20,9 +21,19 @@ use woodlot_frame::{
     FreeError, Geometry, Init, METADATA_ALIGN, MetadataSize, Order, RawMetadata, Request, Slot,
     ZoneConfig,
 };
-use woodlot_llfree::LLFree;
+#[cfg(feature = "llfree")]
+use woodlot_llfree::LLFree as Engine;
+#[cfg(feature = "onewrite")]
+use woodlot_onewrite::OneWrite as Engine;
 
-type Zone = LLFree<'static, Base4K>;
+type Zone = Engine<'static, Base4K>;
+
+/// The engine's name, with a zero behind it.
+static NAME: [u8; Zone::NAME.len() + 1] = {
+    let mut name = [0; Zone::NAME.len() + 1];
+    name.split_at_mut(Zone::NAME.len()).0.copy_from_slice(Zone::NAME.as_bytes());
+    name
+};
 
 /// "No frame": what an allocation returns that failed.
 const NONE: usize = usize::MAX;
@@ -71,6 +82,12 @@ fn layout(config: &ZoneConfig) -> Option<Layout> {
     let volatile = durable.checked_add(size.durable)?.checked_next_multiple_of(METADATA_ALIGN)?;
     let end = volatile.checked_add(size.volatile)?;
     Some(Layout { size, durable, volatile, end })
+}
+
+/// The name of the engine.
+#[unsafe(no_mangle)]
+pub extern "C" fn woodlot_rs_engine() -> *const c_char {
+    NAME.as_ptr().cast()
 }
 
 /// How many bytes a zone's memory takes; 0 where there can be no such zone.

@@ -454,7 +454,7 @@ int woodlot_report_zone(struct page_reporting_dev_info *prdev, struct scatterlis
 #ifdef CONFIG_PROC_FS
 
 /*
- * /proc/woodlot: for each zone the free pages by the kernel's count and by the
+ * /proc/woodlot: the engine, and for each zone the free pages by the kernel's count and by the
  * allocator's; the first are those and the reserve whenever nothing is under way.
  */
 static int woodlot_show(struct seq_file *m, void *v)
@@ -467,6 +467,7 @@ static int woodlot_show(struct seq_file *m, void *v)
 	};
 	struct zone *zone;
 
+	seq_printf(m, "engine %s\n", woodlot_rs_engine());
 	for_each_populated_zone(zone) {
 		struct woodlot_rs_stats stats;
 		int i;

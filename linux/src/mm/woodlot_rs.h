@@ -41,6 +41,9 @@ struct woodlot_rs_stats {
 	} classes[WOODLOT_RS_CLASSES];
 };
 
+/* The name of the engine that this is. */
+const char *woodlot_rs_engine(void);
+
 /* The bytes that a zone's allocator takes; 0 if there can be none. */
 unsigned long woodlot_rs_size(unsigned long start_pfn, unsigned long nr_frames,
 			      unsigned long nr_slots);
