@@ -9,12 +9,16 @@ use crate::shell::{root, run};
 /// The exit status of `linux/run fetch` where the kernel source is not installed.
 const NO_SOURCE: i32 = 3;
 
-/// Runs for CI: on one CPU at full speed, and where two CPUs race.
-const SHORT: [&str; 2] =
-    ["test um --mem 512M --seconds 5", "test x86 --cpus 2 --mem 1G --seconds 5"];
+/// Runs for CI: on one CPU at full speed, with both engines, and where two CPUs race. The second kernel of an architecture is
+/// linked from the first one's folder.
+const SHORT: [&str; 3] = [
+    "test um --mem 512M --seconds 5",
+    "test um --engine onewrite --mem 512M --seconds 1",
+    "test x86 --cpus 2 --mem 1G --seconds 5",
+];
 
 /// Beside these: power-offs, sizes of memory, nodes, holes, and the kernel's own assertions.
-const FULL: [&str; 14] = [
+const FULL: [&str; 19] = [
     "boot um --times 50",
     "test um --mem 256M",
     "test um --mem 1G",
@@ -29,6 +33,11 @@ const FULL: [&str; 14] = [
     "test x86 --cpus 2 --mem 8G",
     "test x86 --cpus 2 --mem 1G --with features",
     "test x86 --cpus 2 --mem 1G --with debug-vm,lockdep,kasan",
+    "boot um --engine onewrite --times 10",
+    "test um --engine onewrite --mem 4G",
+    "test um --engine onewrite --mem 1G --with reporting",
+    "test x86 --engine onewrite --cpus 2 --mem 1G",
+    "test x86 --engine onewrite --cpus 4 --nodes 2 --mem 2G",
 ];
 
 /// Of `linux/run` itself.
