@@ -14,7 +14,7 @@
 //!
 //! Times are nanoseconds for each operation: the median over the boots of their medians, the least
 //! and the most of these, and the fastest run of any boot. `llfree` and `woodlot` are drawn as LLFree
-//! is elsewhere, `buddy` and `linux` as Linux.
+//! is elsewhere, `onewrite` as that engine, `buddy` and `linux` as Linux.
 
 use std::path::Path;
 
@@ -214,6 +214,7 @@ fn curves(lines: &[KernelHuge]) -> impl Iterator<Item = Vec<&KernelHuge>> {
 fn engine_of(allocator: &str) -> Option<Engine> {
     match allocator {
         "woodlot" | "llfree" => Some(Engine::Llfree),
+        "onewrite" => Some(Engine::Onewrite),
         "buddy" | "linux" => Some(Engine::Linux),
         _ => None,
     }
@@ -243,6 +244,12 @@ mod tests {
     const HUGE: &str = "allocator,boot,iteration,free_huge,possible,moves\n\
         woodlot,1,0,1,9,70\nwoodlot,1,1,5,9,40\nwoodlot,2,0,1,9,70\nwoodlot,2,1,9,9,0\n\
         buddy,1,0,1,9,\nbuddy,1,1,1,9,\n";
+
+    #[test]
+    fn both_engines_and_the_buddy_are_known_by_their_names() {
+        let named = ["llfree", "onewrite", "buddy"].map(engine_of);
+        assert_eq!(named, [Engine::Llfree, Engine::Onewrite, Engine::Linux].map(Some));
+    }
 
     #[test]
     fn both_kinds_of_files_become_sections() {
