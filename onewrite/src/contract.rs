@@ -19,7 +19,7 @@ use crate::child::{self, FREE, OFFLINE, Part, TAKEN};
 use crate::lower::Refusal;
 use crate::row::{self, Rows};
 use crate::search::Found;
-use crate::slots::Line;
+use crate::slots::{Line, Site};
 
 /// A block of the zone.
 #[derive(Clone, Copy)]
@@ -58,11 +58,12 @@ impl<G: Geometry> OneWrite<'_, G> {
     }
 
     /// Takes this very block.
-    fn take_exact(&self, frame: FrameId, order: Order) -> Result<(), AllocError> {
+    fn take_exact(&self, frame: FrameId, order: Order, site: Site<'_>) -> Result<(), AllocError> {
         let block = self.block(frame, order).map_err(|error| match error {
             FreeError::Misaligned(frame, order) => AllocError::Misaligned(frame, order),
             _ => AllocError::OutOfRange(frame),
         })?;
+        self.breaks((frame.0 - self.ground.base) >> G::HUGE_ORDER, site);
         let taken = match block {
             Block::Bits(row, at) => self.take_bits(row, at, order.0.into()),
             Block::Rows(child, part) => self.turn_free(child, part, TAKEN),
@@ -104,68 +105,67 @@ impl<G: Geometry> OneWrite<'_, G> {
 
     /// A block of an order below a row's.
     #[inline(always)]
-    fn alloc_bits<const ORDER: u32>(&self, line: Line<'_>) -> Option<FrameId> {
-        let row = line.row(ORDER);
+    fn alloc_bits<const ORDER: u32>(&self, site: Site<'_>) -> Option<FrameId> {
+        let row = site.row(ORDER);
         let Some(at) = self.take_at_once(row, ORDER) else {
-            return self.alloc_elsewhere::<ORDER>(line);
+            return self.alloc_elsewhere::<ORDER>(site);
         };
-        line.count(-(1 << ORDER));
+        site.line.count(-(1 << ORDER));
         Some(self.frame((row << G::ROW_ORDER) + at))
     }
 
     /// A block of more than a frame. The orders are told apart, so that the compiler knows how many bits they are.
     #[inline(never)]
-    fn alloc_larger(&self, order: u32, line: Line<'_>) -> Option<FrameId> {
+    fn alloc_larger(&self, order: u32, site: Site<'_>) -> Option<FrameId> {
         if order < G::ROW_ORDER {
             return match order {
-                1 => self.alloc_part::<1>(line),
-                2 => self.alloc_part::<2>(line),
-                3 => self.alloc_part::<3>(line),
-                4 => self.alloc_part::<4>(line),
-                _ => self.alloc_part::<5>(line),
+                1 => self.alloc_part::<1>(site),
+                2 => self.alloc_part::<2>(site),
+                3 => self.alloc_part::<3>(site),
+                4 => self.alloc_part::<4>(site),
+                _ => self.alloc_part::<5>(site),
             };
         }
         if order >= G::HUGE_ORDER {
             return if order == G::HUGE_ORDER {
-                self.alloc_huge(line)
+                self.alloc_huge(site)
             } else {
-                self.alloc_pair(line)
+                self.alloc_pair(site)
             };
         }
         match order {
-            6 => self.alloc_rows::<6>(line),
-            7 => self.alloc_rows::<7>(line),
-            8 => self.alloc_rows::<8>(line),
-            9 => self.alloc_rows::<9>(line),
-            _ => self.alloc_rows::<10>(line),
+            6 => self.alloc_rows::<6>(site),
+            7 => self.alloc_rows::<7>(site),
+            8 => self.alloc_rows::<8>(site),
+            9 => self.alloc_rows::<9>(site),
+            _ => self.alloc_rows::<10>(site),
         }
     }
 
     #[inline(never)]
-    fn alloc_part<const ORDER: u32>(&self, line: Line<'_>) -> Option<FrameId> {
-        self.alloc_bits::<ORDER>(line)
+    fn alloc_part<const ORDER: u32>(&self, site: Site<'_>) -> Option<FrameId> {
+        self.alloc_bits::<ORDER>(site)
     }
 
     /// The same where the slot's row has none, or another call has changed it: the only hole of a huge frame, if the slot has freed it last.
     /// Otherwise a call in tail position goes on, so that nothing has to be kept across calls.
     #[inline(never)]
-    fn alloc_elsewhere<const ORDER: u32>(&self, line: Line<'_>) -> Option<FrameId> {
-        let row = line.newest_at_hand();
-        let Some(at) = self.take_only_hole(row, ORDER) else {
-            return self.alloc_behind::<ORDER>(line);
-        };
-        line.forget_newest();
-        self.alloc_found_at::<ORDER>(row, at, line)
+    fn alloc_elsewhere<const ORDER: u32>(&self, site: Site<'_>) -> Option<FrameId> {
+        let row = site.line.newest_at_hand();
+        let hole = if self.class_of(row / G::ROWS) == site.class() { self.take_only_hole(row, ORDER) } else { None };
+        let Some(at) = hole else { return self.alloc_behind::<ORDER>(site) };
+        site.line.forget_newest();
+        self.alloc_found_at::<ORDER>(row, at, site)
     }
 
     /// The same from further away.
     #[inline(never)]
-    fn alloc_behind<const ORDER: u32>(&self, line: Line<'_>) -> Option<FrameId> {
+    fn alloc_behind<const ORDER: u32>(&self, site: Site<'_>) -> Option<FrameId> {
         let (row, at) = self
-            .fill_again(ORDER, line)
-            .or_else(|| self.take_behind::<ORDER>(line))
-            .or_else(|| self.find_bits(ORDER, line))?;
-        self.alloc_found_at::<ORDER>(row, at, line)
+            .fill_again(ORDER, site)
+            .or_else(|| self.take_behind::<ORDER>(site))
+            .or_else(|| self.find_bits(ORDER, site))?;
+        self.alloc_found_at::<ORDER>(row, at, site)
     }
 
     /// The slot's next blocks come from this row, too.
@@ -174,75 +174,89 @@ impl<G: Geometry> OneWrite<'_, G> {
         &self,
         row: usize,
         at: usize,
-        line: Line<'_>,
+        site: Site<'_>,
     ) -> Option<FrameId> {
-        line.set_row(ORDER, row);
-        line.count(-(1 << ORDER));
+        site.set_row(ORDER, row);
+        site.line.count(-(1 << ORDER));
         Some(self.frame((row << G::ROW_ORDER) + at))
     }
 
     /// A block of rows of the slot's child, or of another.
     #[inline(never)]
-    fn alloc_rows<const ORDER: u32>(&self, line: Line<'_>) -> Option<FrameId> {
+    fn alloc_rows<const ORDER: u32>(&self, site: Site<'_>) -> Option<FrameId> {
         // Two calls may use one slot at once, so its words are read once.
-        let child = line.child();
+        let child = site.child();
         match self.take_rows(child, ORDER.saturating_sub(G::ROW_ORDER)) {
             Some(part) => {
                 let offset = part.first << G::ROW_ORDER;
-                self.alloc_found(ORDER, Found { child, offset }, line)
+                self.alloc_found(ORDER, Found { child, offset }, site)
             }
-            None => self.alloc_found(ORDER, self.find_rows(ORDER, line)?, line),
+            None => self.alloc_freed::<ORDER>(site),
         }
+    }
+
+    /// A block of rows of the huge frame of which the slot has freed rows last, or of another.
+    #[inline(never)]
+    fn alloc_freed<const ORDER: u32>(&self, site: Site<'_>) -> Option<FrameId> {
+        let child = site.line.freed();
+        let fits = child < self.children.len() && self.class_fits(child, site);
+        let part = if fits { self.take_rows(child, ORDER.saturating_sub(G::ROW_ORDER)) } else { None };
+        let Some(part) = part else {
+            return self.alloc_found(ORDER, self.find_rows(ORDER, site)?, site);
+        };
+        site.set_child(child);
+        let offset = part.first << G::ROW_ORDER;
+        self.alloc_found(ORDER, Found { child, offset }, site)
     }
 
     /// A block of at least a huge frame, where open rows may have to be closed.
     #[inline(never)]
-    fn alloc_open(&self, order: u32, line: Line<'_>) -> Option<FrameId> {
-        let own = self.take_whole(line.child(), order);
-        self.alloc_found(order, own.or_else(|| self.find_rows(order, line))?, line)
+    fn alloc_open(&self, order: u32, site: Site<'_>) -> Option<FrameId> {
+        let own = self.take_whole(site.line.freed(), order);
+        self.alloc_found(order, own.or_else(|| self.find_rows(order, site))?, site)
     }
 
     #[inline(always)]
-    fn alloc_found(&self, order: u32, found: Found, line: Line<'_>) -> Option<FrameId> {
-        line.count(-(1 << order));
+    fn alloc_found(&self, order: u32, found: Found, site: Site<'_>) -> Option<FrameId> {
+        site.line.count(-(1 << order));
         Some(self.frame((found.child << G::HUGE_ORDER) + found.offset))
     }
 
     /// A huge frame.
     #[inline(never)]
-    fn alloc_huge(&self, line: Line<'_>) -> Option<FrameId> {
-        let mut child = line.child();
+    fn alloc_huge(&self, site: Site<'_>) -> Option<FrameId> {
+        let mut child = site.line.freed();
         if !self.take_closed(child) {
-            let Some(next) = self.take_next(line) else {
-                return self.alloc_open(G::HUGE_ORDER, line);
+            let Some(next) = self.take_next(site) else {
+                return self.alloc_open(G::HUGE_ORDER, site);
             };
             child = next;
         }
-        self.alloc_found(G::HUGE_ORDER, Found { child, offset: 0 }, line)
+        self.alloc_found(G::HUGE_ORDER, Found { child, offset: 0 }, site)
     }
 
     /// A huge frame and the next.
     #[inline(never)]
-    fn alloc_pair(&self, line: Line<'_>) -> Option<FrameId> {
-        let mut child = line.child();
+    fn alloc_pair(&self, site: Site<'_>) -> Option<FrameId> {
+        let mut child = site.line.freed();
         if !self.take_closed_pair(child) {
-            let Some(next) = self.take_next_pair(line) else {
-                return self.alloc_open(G::MAX_ORDER, line);
+            let Some(next) = self.take_next_pair(site) else {
+                return self.alloc_open(G::MAX_ORDER, site);
             };
             child = next;
         }
-        self.alloc_found(G::MAX_ORDER, Found { child, offset: 0 }, line)
+        self.alloc_found(G::MAX_ORDER, Found { child, offset: 0 }, site)
     }
 
-    /// The slot that a request names, or what is wrong with the request.
+    /// Where a request allocates, or what is wrong with the request.
     #[cold]
     #[inline(never)]
-    fn line_for(&self, order: Order, class: Class, slot: Slot) -> Result<Line<'_>, AllocError> {
+    fn site_for(&self, order: Order, class: Class, slot: Slot) -> Result<Site<'_>, AllocError> {
         if u32::from(order.0) > G::MAX_ORDER {
             return Err(AllocError::OrderTooLarge(order));
         }
-        let line = self.line(slot).map_err(|BadSlot(slot)| AllocError::BadSlot(slot))?;
-        if self.zone.classes.has(class) { Ok(line) } else { Err(AllocError::BadClass(class)) }
+        self.line(slot).map_err(|BadSlot(slot)| AllocError::BadSlot(slot))?;
+        self.slots.site(slot.0, class).ok_or(AllocError::BadClass(class))
     }
 
     /// What is asked for at a place, or in a wrong way.
@@ -250,10 +264,10 @@ impl<G: Geometry> OneWrite<'_, G> {
     #[inline(never)]
     fn alloc_there(&self, request: &Request, why: &mut AllocError) -> Option<FrameId> {
         let &Request { order, class, slot, place } = request;
-        let result = self.line_for(order, class, slot).and_then(|line| match place {
+        let result = self.site_for(order, class, slot).and_then(|site| match place {
             Place::At(frame) => {
-                self.take_exact(frame, order)?;
-                line.count(-(1 << order.0));
+                self.take_exact(frame, order, site)?;
+                site.line.count(-(1 << order.0));
                 Ok(frame)
             }
             Place::Within { .. } => alloc_within(self, *request),
@@ -298,7 +312,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     fn freed_rows(&self, child: usize, part: Part, states: u64, line: Line<'_>) {
         // A huge frame that is free is as good as another; and so is the only hole.
         if states == 0 || child::free_rows::<G>(states) == part.all(1) {
-            line.set_child(child);
+            line.set_freed(child);
         }
         line.count((part.count << G::ROW_ORDER) as isize);
         self.can_be_had_whole(child);
@@ -326,7 +340,7 @@ impl<G: Geometry> OneWrite<'_, G> {
             }
             Block::Pair(child) => {
                 self.give_pair(child).map_err(refused)?;
-                line.set_child(child);
+                line.set_freed(child);
                 line.count(1 << log);
             }
         }
@@ -380,7 +394,7 @@ impl<G: Geometry> OneWrite<'_, G> {
         let child = offset >> G::HUGE_ORDER;
         let done = self.give_taken_pair(child);
         if done {
-            line.set_child(child);
+            line.set_freed(child);
             line.count(1 << G::MAX_ORDER);
         }
         done
@@ -395,7 +409,7 @@ impl<G: Geometry> FrameAllocator for OneWrite<'_, G> {
     const UNSUPPORTED: Unsupported = Unsupported {
         exact_frame: false,
         partial_free: false,
-        classes: true,
+        classes: false,
         offline: false,
         isolation: false,
         recovery: false,
@@ -417,16 +431,13 @@ impl<G: Geometry> FrameAllocator for OneWrite<'_, G> {
     fn alloc(&self, request: Request) -> Result<FrameId, AllocError> {
         // A call that is seldom made tells its error by reference, so the frame stays in a register.
         let mut why = AllocError::OutOfMemory;
-        let block = match (self.slots.line(request.slot.0), u32::from(request.order.0)) {
-            (Some(line), log)
-                if request.place == Place::Anywhere
-                    && log <= G::MAX_ORDER
-                    && self.zone.classes.has(request.class) =>
-            {
+        let site = self.slots.site(request.slot.0, request.class);
+        let block = match (site, u32::from(request.order.0)) {
+            (Some(site), log) if request.place == Place::Anywhere && log <= G::MAX_ORDER => {
                 if log == 0 {
-                    self.alloc_bits::<0>(line)
+                    self.alloc_bits::<0>(site)
                 } else {
-                    self.alloc_larger(log, line)
+                    self.alloc_larger(log, site)
                 }
             }
             _ => self.alloc_there(&request, &mut why),

@@ -1,54 +1,80 @@
 //! Hints: where there is nothing, so that a search need not look.
 //!
 //! ```text
-//!   a byte for each child       bits 0–5   no open row of it has a block of this order
+//!   two bytes for each child    bits 0–5   no open row of it has a block of this order
 //!                               bits 6, 7  it is isolated ([`isolate`](crate::isolate))
+//!                               bits 8–10  the class whose frames are in it
+//!                               bit 11     a slot takes blocks from it
 //!   a word for each tree        bits 0–12  none of its children has a block of this order: below a row's order, of an open
 //!                                          row; from there on, of whole rows, open or not
 //!                               bit 14     a slot allocates here
+//!                               bits 16–23 a child is of this class
 //!                               bits 32–63 how many of its children are isolated
 //!   a word for the zone         bits 0–12  no tree has a block of this order
 //!                               bits 32–63 how many children are isolated
 //! ```
 //!
-//! A child's byte speaks of its rows, isolated or not. A tree's word and the zone's speak of what is to be had, and of an isolated
+//! A child's hint speaks of its rows, isolated or not. A tree's word and the zone's speak of what is to be had, and of an isolated
 //! child that is nothing.
 //!
 //! # Invariant
 //! *A hint that says none is right when no call is in flight.* Who sets it has looked, sets it, looks again, and takes
 //! it back where that was wrong. Who frees changes the bits, then loads the hint, and takes it back. Of the
 //! two one sees what the other has written, since all these accesses are sequentially consistent (`words.rs`). The
-//! same holds between a child's byte and its tree's word, and between a tree's word and the zone's.
+//! same holds between a child's hint and its tree's word, and between a tree's word and the zone's.
+//!
+//! # Classes
+//! A child is of the class that has broken it last: when it was free, or when nothing else was left of what that class fills.
+//! What is in a tree and is of no child any more is taken back by a look around. Either may be wrong for a while; then
+//! a block lies among those of another class.
 
-use woodlot_frame::Geometry;
 use woodlot_frame::atomics::Ordering::SeqCst;
+use woodlot_frame::{Class, Geometry, MAX_CLASSES};
 
 use crate::OneWrite;
 use crate::child;
 use crate::isolate::is_isolated;
 use crate::row::{self, Rows};
-use crate::slots::Line;
-use crate::words::{load, load_byte};
+use crate::slots::Site;
+use crate::words::{load, load_hint};
 
 /// A tree's bit: a slot allocates here.
 const IN_USE: u64 = 1 << 14;
+/// Where a tree's word says of which classes its children are.
+const CLASSES: u32 = 16;
+/// The orders of which a child's hint says that there is nothing, and where it says the class.
+const ORDERS: u16 = 0x3f;
+const CLASS: u32 = 8;
+/// A slot takes blocks from the child.
+const TARGET: u16 = 1 << 11;
 
 /// The bits of `order` and of what would need more, up to `end`.
 const fn from_order(order: u32, end: u32) -> u64 {
     (1u64 << end) - (1u64 << order)
 }
 
+/// What a tree's word says of a child of this class.
+pub(crate) const fn of_class(class: Class) -> u64 {
+    1 << (CLASSES + class.0 as u32)
+}
+
 impl<G: Geometry> OneWrite<'_, G> {
     #[inline(always)]
-    pub(crate) fn hint(&self, child: usize) -> u8 {
-        load_byte(self.hints.get(child))
+    pub(crate) fn hint(&self, child: usize) -> u16 {
+        load_hint(self.hints.get(child))
     }
 
-    /// Of which orders, as bits, nothing is to be had of the open rows of a child.
+    /// Of which orders, as bits, the open rows of a child have nothing.
     #[inline(always)]
-    fn none(&self, child: usize) -> u8 {
+    fn none_of(&self, child: usize) -> u64 {
+        u64::from(self.hint(child) & ORDERS)
+    }
+
+    /// The same of what is to be had: all of an isolated child.
+    #[inline(always)]
+    fn none(&self, child: usize) -> u64 {
         let hint = self.hint(child);
-        if is_isolated(hint) { !0 } else { hint }
+        if is_isolated(hint) { !0 } else { u64::from(hint & ORDERS) }
     }
 
     #[inline(always)]
@@ -67,7 +93,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     #[inline(always)]
     pub(crate) fn has_to_tell(&self, row: usize, bits: u64) -> bool {
         let child = row / G::ROWS;
-        let hint = self.hint(child);
+        let hint = self.none_of(child);
         if bits == G::ALL {
             return hint != 0 || self.tree(child / G::TREE) & Self::orders_from(G::ROW_ORDER) != 0;
         }
@@ -87,17 +113,17 @@ impl<G: Geometry> OneWrite<'_, G> {
 
     fn not_none(&self, child: usize, orders: u64) {
         let Some(hint) = self.hints.get(child) else { return };
-        if load_byte(Some(hint)) & orders as u8 != 0 {
-            let _ = hint.fetch_and(!(orders as u8), SeqCst);
+        if self.none_of(child) & orders != 0 {
+            let _ = hint.fetch_and(!(orders as u16 & ORDERS), SeqCst);
         }
         if !self.isolates(child) {
             self.tree_has(child / G::TREE, orders & from_order(0, G::ROW_ORDER));
         }
     }
 
-    /// After a child was isolated: of the orders that its byte does not rule out there may be something in its open rows.
+    /// After a child was isolated: of the orders that its hint does not rule out there may be something in its open rows.
     pub(crate) fn can_be_had(&self, child: usize) {
-        self.tree_has(child / G::TREE, from_order(0, G::ROW_ORDER) & !u64::from(self.none(child)));
+        self.tree_has(child / G::TREE, from_order(0, G::ROW_ORDER) & !self.none(child));
         self.can_be_had_whole(child);
     }
 
@@ -153,7 +179,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// A search has found no block of `order`, below a row's, in the open rows of a child.
     pub(crate) fn child_has_none(&self, child: usize, order: u32) {
         let Some(hint) = self.hints.get(child) else { return };
-        let _ = hint.fetch_or(Self::orders_from(order) as u8, SeqCst);
+        let _ = hint.fetch_or(Self::orders_from(order) as u16, SeqCst);
         let found = self.open_bits(child).fold(0, |found, bits| found | row::orders(bits));
         if found & Self::orders_from(order) != 0 {
             self.not_none(child, found);
@@ -171,7 +197,7 @@ impl<G: Geometry> OneWrite<'_, G> {
             return;
         }
         let none = self.children_of(tree).fold(!0, |none, child| none & self.none(child));
-        self.tree_has(tree, orders & !u64::from(none));
+        self.tree_has(tree, orders & !none);
     }
 
     /// Is any tree worth looking at for a block of `order`?
@@ -208,22 +234,94 @@ impl<G: Geometry> OneWrite<'_, G> {
         self.tree(tree) & IN_USE != 0
     }
 
-    /// Is a tree to be looked at by this slot for a block of `order`, if all is to be left alone in which others allocate? A block
-    /// below a row's order may be had of a free row, too.
-    pub(crate) fn invites(&self, tree: usize, order: u32, line: Line<'_>) -> bool {
-        let word = self.tree(tree);
+    /// Is a tree worth looking at for a block of `order`? One below a row's order may be had of a free row, too.
+    pub(crate) fn offers(&self, tree: usize, order: u32) -> bool {
         let none = 1 << order | 1 << order.max(G::ROW_ORDER);
-        word & none != none && (word & IN_USE == 0 || line.latest() / G::TREE == tree)
+        self.tree(tree) & none != none
+    }
+
+    /// Is it, to this slot, if all is to be left alone in which others allocate?
+    pub(crate) fn invites(&self, tree: usize, order: u32, site: Site<'_>) -> bool {
+        self.offers(tree, order) && (!self.is_in_use(tree) || site.latest() / G::TREE == tree)
     }
 
     /// A slot has come to a child of which much is free: it allocates in its tree from now on.
-    pub(crate) fn settles(&self, line: Line<'_>, child: usize) {
-        let (from, to) = (line.latest() / G::TREE, child / G::TREE);
-        line.set_latest(child);
+    pub(crate) fn settles(&self, site: Site<'_>, child: usize) {
+        let (from, to) = (site.latest() / G::TREE, child / G::TREE);
+        site.set_latest(child);
         if from != to {
             let word = |tree: usize| self.trees.get(tree).into_iter();
             word(from).for_each(|word| _ = word.fetch_and(!IN_USE, SeqCst));
             word(to).for_each(|word| _ = word.fetch_or(IN_USE, SeqCst));
+        }
+    }
+
+    /// Blocks of `order`, below a row's, come from this child from now on, or from none.
+    pub(crate) fn aims(&self, site: Site<'_>, order: u32, child: usize) {
+        let before = site.target(order);
+        if before == child {
+            return;
+        }
+        site.set_target(order, child);
+        if order > 0 { return; }
+        let hint = |child: usize| self.hints.get(child).into_iter();
+        hint(before).for_each(|hint| _ = hint.fetch_and(!TARGET, SeqCst));
+        hint(child).for_each(|hint| _ = hint.fetch_or(TARGET, SeqCst));
+    }
+
+    /// Does another slot, or class, take blocks from this child?
+    #[inline(always)]
+    pub(crate) fn is_others(&self, child: usize, site: Site<'_>) -> bool {
+        self.hint(child) & TARGET != 0 && site.target(0) != child && site.target(1) != child
+    }
+
+    // ---- Classes ----
+
+    /// The class of a child.
+    #[inline(always)]
+    pub(crate) fn class_of(&self, child: usize) -> Class {
+        Class((self.hint(child) >> CLASS) as u8 & (MAX_CLASSES - 1) as u8)
+    }
+
+    /// May the class of the site fill up this child?
+    #[inline(always)]
+    pub(crate) fn class_fits(&self, child: usize, site: Site<'_>) -> bool {
+        site.turn(self.class_of(child)) < site.fills()
+    }
+
+    /// May a tree have children that the class of the site fills up?
+    #[inline(always)]
+    pub(crate) fn tree_fits(&self, tree: usize, site: Site<'_>) -> bool {
+        self.tree(tree) >> CLASSES & site.filled() != 0
+    }
+
+    /// Before a block of a child is taken: if nothing else is in it, or if the class of the site does not fill up such children, it is of that class
+    /// from now on.
+    #[inline(always)]
+    pub(crate) fn breaks(&self, child: usize, site: Site<'_>) {
+        let (before, after) = (self.class_of(child), site.class());
+        if before != after && (site.turn(before) >= site.fills() || self.whole_states(child) == 0) {
+            self.becomes(child, after);
+        }
+        let Some(tree) = self.trees.get(child / G::TREE) else { return };
+        let bit = of_class(self.class_of(child));
+        if load(Some(tree)) & bit == 0 {
+            let _ = tree.fetch_or(bit, SeqCst);
+        }
+    }
+
+    /// The class of a child from now on.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn becomes(&self, child: usize, class: Class) {
+        let Some(hint) = self.hints.get(child) else { return };
+        let mut now = load_hint(Some(hint));
+        loop {
+            let after = now & !(((MAX_CLASSES - 1) as u16) << CLASS) | u16::from(class.0) << CLASS;
+            match hint.compare_exchange(now, after, SeqCst, SeqCst) {
+                Ok(_) => return,
+                Err(other) => now = other,
+            }
         }
     }
 }

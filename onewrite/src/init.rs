@@ -18,9 +18,10 @@
 use core::ops::Range;
 
 use woodlot_frame::atomics::{AtomicU64, Ordering::Relaxed};
-use woodlot_frame::{Geometry, Init, InitError, ZoneConfig};
+use woodlot_frame::{Class, Geometry, Init, InitError, ZoneConfig};
 
 use crate::OneWrite;
+use crate::hints;
 use crate::child::{self, FREE, OFFLINE, OPEN, Part, TAKEN};
 use crate::row::Rows;
 
@@ -118,7 +119,9 @@ impl<G: Geometry> OneWrite<'_, G> {
             set(self.children, child, states);
         }
         self.hints.iter().for_each(|hint| hint.store(0, Relaxed));
-        (0..self.trees.len()).for_each(|tree| set(self.trees, tree, 0));
+        // What is in use is of the first class.
+        let trees = if init == Init::Free { 0 } else { hints::of_class(Class::MOVABLE) };
+        (0..self.trees.len()).for_each(|tree| set(self.trees, tree, trees));
         free
     }
 

@@ -1,7 +1,7 @@
 //! Isolation: huge frames of which nobody takes a frame, while frees go on.
 //!
 //! ```text
-//!   bits 6, 7 of a child's byte
+//!   bits 6, 7 of a child's hint
 //!
 //!           ┌──────── unisolate ────────┐        ┌─────────── in use ────────────┐
 //!           ▼                           │        ▼                               │
@@ -20,7 +20,7 @@
 //! 3. *One call at a time ends an isolation.* Each change of the two bits is a compare-and-swap, and only the claim that has
 //!    made them *claimed* changes them from there. So a claim is all or none, whoever ends isolations beside it.
 //! 4. *A hint that says none is right* of what is to be had. To isolate a child makes no hint wrong. Who ends an isolation takes back
-//!    afterwards what the tree's word and the zone's say, unless the child's byte and its rows say so. A free whose hint is not
+//!    afterwards what the tree's word and the zone's say, unless the child's hint and its rows say so. A free whose hint is not
 //!    taken back since the child is isolated has seen that before it ended, so who ends it sees what was freed. A search says that there
 //!    is nothing, and then looks whether a child is isolated: it sees that this has ended, or who ends it sees what was said.
 //!    So does a call that was refused, a claim or an isolation, if it ends one.
@@ -46,19 +46,19 @@ use woodlot_frame::{BadSlot, Claim, FrameId, Geometry, HugeId, IsolateError};
 use crate::OneWrite;
 use crate::child::{FREE, OFFLINE, Part, TAKEN};
 use crate::row::Rows;
-use crate::words::{load, load_byte, swap};
+use crate::words::{load, load_hint, swap};
 
 /// The bits of a child that is isolated, and of one that a claim is taking.
-const ISOLATED: u8 = 1 << 7;
-const CLAIMED: u8 = ISOLATED | 1 << 6;
-const NEITHER: u8 = 0;
+const ISOLATED: u16 = 1 << 7;
+const CLAIMED: u16 = ISOLATED | 1 << 6;
+const NEITHER: u16 = 0;
 
 /// One isolated child in the word of its tree, and of the zone.
 const ONE: u64 = 1 << 32;
 
-/// Does a child's byte say that it is isolated?
+/// Does a child's hint say that it is isolated?
 #[inline(always)]
-pub(crate) const fn is_isolated(hint: u8) -> bool {
+pub(crate) const fn is_isolated(hint: u16) -> bool {
     hint & ISOLATED != 0
 }
 
@@ -75,7 +75,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     pub(crate) fn row_to_take(&self, row: usize) -> Option<&AtomicU64> {
         let word = self.rows.get(row)?;
         let hint = self.hints.get(row / G::ROWS)?;
-        if is_isolated(load_byte(Some(hint))) { None } else { Some(word) }
+        if is_isolated(load_hint(Some(hint))) { None } else { Some(word) }
     }
 
     /// The states of a child, for who takes rows by them: none if it is isolated.
@@ -83,7 +83,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     pub(crate) fn child_to_take(&self, child: usize) -> Option<&AtomicU64> {
         let word = self.children.get(child)?;
         let hint = self.hints.get(child)?;
-        if is_isolated(load_byte(Some(hint))) { None } else { Some(word) }
+        if is_isolated(load_hint(Some(hint))) { None } else { Some(word) }
     }
 
     /// The states of a child, for who looks for rows: all taken if it is isolated.
@@ -95,11 +95,11 @@ impl<G: Geometry> OneWrite<'_, G> {
     // ---- The bits ----
 
     /// Changes the two bits, if they are these.
-    fn change(&self, child: usize, from: u8, to: u8) -> bool {
-        let Some(byte) = self.hints.get(child) else { return false };
+    fn change(&self, child: usize, from: u16, to: u16) -> bool {
+        let Some(word) = self.hints.get(child) else { return false };
         let mut hint = self.hint(child);
         while hint & CLAIMED == from {
-            match byte.compare_exchange(hint, hint & !CLAIMED | to, SeqCst, SeqCst) {
+            match word.compare_exchange(hint, hint & !CLAIMED | to, SeqCst, SeqCst) {
                 Ok(_) => return true,
                 Err(now) => hint = now,
             }
@@ -116,7 +116,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     }
 
     /// Ends the isolation of a child with these bits.
-    fn end(&self, child: usize, from: u8) -> bool {
+    fn end(&self, child: usize, from: u16) -> bool {
         let ended = self.change(child, from, NEITHER);
         if ended {
             self.count_isolated(child, ONE.wrapping_neg());

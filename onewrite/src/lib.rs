@@ -36,7 +36,6 @@
 //! ```
 //!
 //! # What it cannot do
-//! * *Keep classes apart.* Every class can be asked for.
 //! * *Count in the time of its trees*: [`stats`](woodlot_frame::FrameAllocator::stats) looks at every huge frame.
 //!
 //! # Progress
@@ -78,7 +77,7 @@ struct Readme;
 
 use core::marker::PhantomData;
 
-use woodlot_frame::atomics::{AtomicU8, AtomicU64};
+use woodlot_frame::atomics::{AtomicU16, AtomicU64};
 use woodlot_frame::{Geometry, Init, InitError, Region, ZoneConfig};
 
 use init::Ground;
@@ -95,7 +94,7 @@ pub struct OneWrite<'a, G: Geometry> {
     rows: &'a [AtomicU64],
     children: &'a [AtomicU64],
     trees: &'a [AtomicU64],
-    hints: &'a [AtomicU8],
+    hints: &'a [AtomicU16],
     slots: Slots<'a>,
     geometry: PhantomData<G>,
 }
@@ -110,8 +109,8 @@ pub struct Parts<'a> {
     pub slots: &'a [AtomicU64],
     /// A word for each tree: volatile.
     pub trees: &'a [AtomicU64],
-    /// A byte for each huge frame: volatile.
-    pub hints: &'a [AtomicU8],
+    /// A hint for each huge frame: volatile.
+    pub hints: &'a [AtomicU16],
 }
 
 /// How many atomics there are of each kind; as many hints as children.
@@ -119,7 +118,7 @@ pub struct Parts<'a> {
 pub struct Lengths {
     /// Words of rows.
     pub rows: usize,
-    /// Words of children, and bytes of hints.
+    /// Words of children, and hints.
     pub children: usize,
     /// Words of slots.
     pub slots: usize,
@@ -134,7 +133,7 @@ impl Lengths {
     /// What is wrong with the configuration.
     pub fn of<G: Geometry>(zone: &ZoneConfig) -> Result<Lengths, InitError> {
         let (rows, children, trees) = Ground::of::<G>(zone)?.lengths::<G>();
-        Ok(Lengths { rows, children, slots: Slots::words(zone.slots), trees })
+        Ok(Lengths { rows, children, slots: Slots::words(zone.slots, zone.classes.count()), trees })
     }
 }
 
@@ -154,11 +153,15 @@ impl<'a, G: Geometry> OneWrite<'a, G> {
             children: cut(parts.children, lengths.children, Region::Durable)?,
             trees: cut(parts.trees, lengths.trees, Region::Volatile)?,
             hints: cut(parts.hints, lengths.children, Region::Volatile)?,
-            slots: Slots::new(cut(parts.slots, lengths.slots, Region::Volatile)?),
+            slots: Slots::new(
+                cut(parts.slots, lengths.slots, Region::Volatile)?,
+                zone.slots,
+                zone.classes.count(),
+            ),
             geometry: PhantomData,
         };
         let free = made.start(init);
-        made.slots.start(lengths.children, free);
+        made.slots.start(&zone.classes, lengths.children, free);
         Ok(made)
     }
 }

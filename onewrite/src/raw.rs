@@ -2,12 +2,12 @@
 //!
 //! ```text
 //!   durable    rows: a cache line for each huge frame │ children: a word for each
-//!   volatile   slots: a line for each │ a line for the zone │ trees: a word for each │ hints: a byte for each child
+//!   volatile   slots: lines for each, and for the zone │ trees: a word for each │ hints: two bytes for each child
 //! ```
 
 use core::mem::size_of;
 
-use woodlot_frame::atomics::AtomicU64;
+use woodlot_frame::atomics::{AtomicU16, AtomicU64};
 use woodlot_frame::{
     Construct, Geometry, Init, InitError, METADATA_ALIGN, MetadataSize, RawMetadata, Region,
     ZoneConfig,
@@ -17,13 +17,15 @@ use crate::{Lengths, OneWrite, Parts};
 
 /// Bytes of a word.
 const WORD: usize = size_of::<AtomicU64>();
+/// Bytes of a hint.
+const HINT: usize = size_of::<AtomicU16>();
 
 impl<G: Geometry> Construct for OneWrite<'_, G> {
     fn metadata_size(config: &ZoneConfig) -> Result<MetadataSize, InitError> {
         let Lengths { rows, children, slots, trees } = Lengths::of::<G>(config)?;
         Ok(MetadataSize {
             durable: ((rows + children) * WORD).next_multiple_of(METADATA_ALIGN),
-            volatile: ((slots + trees) * WORD + children).next_multiple_of(METADATA_ALIGN),
+            volatile: ((slots + trees) * WORD + children * HINT).next_multiple_of(METADATA_ALIGN),
         })
     }
 
@@ -36,7 +38,7 @@ impl<G: Geometry> Construct for OneWrite<'_, G> {
         part(Region::Durable, "child", children * WORD);
         part(Region::Volatile, "slot", slots * WORD);
         part(Region::Volatile, "tree", trees * WORD);
-        part(Region::Volatile, "hint", children);
+        part(Region::Volatile, "hint", children * HINT);
         Ok(())
     }
 
@@ -50,7 +52,7 @@ impl<G: Geometry> Construct for OneWrite<'_, G> {
         let durable = metadata.durable.0.cast::<AtomicU64>();
         let volatile = metadata.volatile.0.cast::<AtomicU64>();
         // SAFETY: `check` found both parts aligned to a cache line and long enough for so many
-        // words and bytes; the caller vouches for the memory for as long as the allocator is used,
+        // words and hints; the caller vouches for the memory for as long as the allocator is used,
         // and atomics may have any value.
         let parts = unsafe {
             Parts {

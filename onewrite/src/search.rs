@@ -27,16 +27,16 @@
 
 use core::ops::Range;
 
-use woodlot_frame::Geometry;
+use woodlot_frame::{Geometry, MAX_CLASSES};
 
 use crate::OneWrite;
 use crate::child::{self, FREE, Part};
 use crate::row::{self, Rows};
-use crate::slots::{Line, NONE};
+use crate::slots::{NONE, Site};
 
 /// Children, or trees of which hints say that there is nothing, that a look around passes at most; more of them where the fullest
 /// child so far has more blocks than these.
-const STEPS: usize = 64;
+const STEPS: usize = 512;
 /// Of so many children that have a block it takes the fullest; of more where that has more than so many times [`YIELD`] blocks.
 const CANDIDATES: usize = 8;
 /// Blocks that are worth the look at a child. What costs a look for each 16 blocks is cheap, and who fills a child of which most is free
@@ -70,20 +70,25 @@ impl<G: Geometry> OneWrite<'_, G> {
 
     /// A block of `order`, below a row's, from the row into which the slot has freed last, if its child is nearly full otherwise: the row,
     /// and where in it.
-    pub(crate) fn fill_again(&self, order: u32, line: Line<'_>) -> Option<(usize, usize)> {
-        let row = line.newest().filter(|&row| self.is_nearly_full(row, order))?;
-        line.forget_newest();
+    pub(crate) fn fill_again(&self, order: u32, site: Site<'_>) -> Option<(usize, usize)> {
+        let row = self.newest(site).filter(|&row| self.is_nearly_full(row, order))?;
+        site.line.forget_newest();
         Some((row, self.take_in_row(row, order)?))
+    }
+
+    /// The row into which the slot has freed last, if the class may fill up its child.
+    fn newest(&self, site: Site<'_>) -> Option<usize> {
+        site.line.newest().filter(|&row| self.class_of(row / G::ROWS) == site.class())
     }
 
     /// The same from the slot's target, of the rows behind the slot's own: of a row that is in use in part, if such has a block.
     #[inline(always)]
-    pub(crate) fn take_behind<const ORDER: u32>(&self, line: Line<'_>) -> Option<(usize, usize)> {
-        let target = line.target(ORDER);
+    pub(crate) fn take_behind<const ORDER: u32>(&self, site: Site<'_>) -> Option<(usize, usize)> {
+        let target = site.target(ORDER);
         if target >= self.children.len() {
             return None;
         }
-        let (own, first) = (line.row(ORDER), target * G::ROWS);
+        let (own, first) = (site.row(ORDER), target * G::ROWS);
         let from = if own / G::ROWS == target { own + 1 } else { first };
         self.take_in_rows(from..first + G::ROWS, ORDER)
     }
@@ -113,42 +118,40 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// A block of `order`, below a row's, that neither the slot's row has nor [`fill_again`](Self::fill_again) finds.
     #[cold]
     #[inline(never)]
-    pub(crate) fn find_bits(&self, order: u32, line: Line<'_>) -> Option<(usize, usize)> {
+    pub(crate) fn find_bits(&self, order: u32, site: Site<'_>) -> Option<(usize, usize)> {
         if !self.zone_may_have(order) && !self.zone_may_have(G::ROW_ORDER) {
             return None;
         }
-        self.take_in_target(order, line)
-            .or_else(|| self.take_around(order, line))
-            .or_else(|| self.take_in_trees(order, line))
-            .or_else(|| self.take_anywhere(order))
+        self.take_in_target(order, site)
+            .or_else(|| self.take_around(order, site))
+            .or_else(|| self.take_of_class(order, site))
+            .or_else(|| self.take_of_others(order, site))
+            .or_else(|| self.take_in_trees(order, site))
+            .or_else(|| self.take_anywhere(order, site))
     }
 
     /// From the slot's target, which it forgets if nothing is left.
-    fn take_in_target(&self, order: u32, line: Line<'_>) -> Option<(usize, usize)> {
-        let target = line.target(order);
+    fn take_in_target(&self, order: u32, site: Site<'_>) -> Option<(usize, usize)> {
+        let target = site.target(order);
         if target == NONE {
             return None;
         }
         let found = self.take_in_child(target, order);
         if found.is_none() {
-            line.set_target(order, NONE);
+            self.aims(site, order, NONE);
         }
         found
     }
 
-    /// From the fullest of the next few children, which is the slot's target from now on; or from the row into which the slot has
-    /// freed last, if its child is as full.
-    fn take_around(&self, order: u32, line: Line<'_>) -> Option<(usize, usize)> {
-        let lately = line.newest().and_then(|row| Some((row, self.free_beside(row)?)));
-        line.forget_newest();
-        let seen = self.look_around(order, line, |child, states| {
-            let free = self.free_counted(child, states);
-            let has = free >> order != 0
-                && (order == 0
-                    || child::free_rows::<G>(states) != 0
-                    || self.open_bits(child).any(|bits| row::blocks(bits, order) != 0));
-            has.then_some(free)
-        });
+    /// From the fullest of the next few children that the class fills up, which is the slot's target from now on; or from the row into which
+    /// the slot has freed last, if its child is as full.
+    fn take_around(&self, order: u32, site: Site<'_>) -> Option<(usize, usize)> {
+        let lately = self.newest(site).and_then(|row| Some((row, self.free_beside(row)?)));
+        if lately.is_some() {
+            site.line.forget_newest();
+        }
+        let seen =
+            self.look_around(order, site, site.fills(), |child, states| self.has_bits(child, states, order));
         // A hole that was left alone is better than a free child.
         let least = lately.map_or(G::HUGE_FRAMES, |(_, free)| free);
         let fuller = seen.fullest.filter(|&(_, free)| free < least);
@@ -158,13 +161,53 @@ impl<G: Geometry> OneWrite<'_, G> {
         {
             return Some((row, at));
         }
-        let free = || Some((self.next_free(order, line).or(seen.free)?, G::HUGE_FRAMES));
+        let free = || Some((self.next_free(order, site).or(seen.free)?, G::HUGE_FRAMES));
         let (child, free) = fuller.or(seen.fullest).or_else(free)?;
-        line.set_target(order, child);
+        self.take_in_found(child, free, order, site)
+    }
+
+    /// How many frames of a child are free whose rows are in these states, if it has a block of `order`.
+    fn has_bits(&self, child: usize, states: u64, order: u32) -> Option<usize> {
+        let free = self.free_counted(child, states);
+        let has = free >> order != 0
+            && free < G::HUGE_FRAMES
+            && (order == 0
+                || child::free_rows::<G>(states) != 0
+                || self.open_bits(child).any(|bits| row::blocks(bits, order) != 0));
+        has.then_some(free)
+    }
+
+    /// From a child that was looked for, of which so many frames are free: it is the slot's target from now on.
+    fn take_in_found(
+        &self,
+        child: usize,
+        free: usize,
+        order: u32,
+        site: Site<'_>,
+    ) -> Option<(usize, usize)> {
+        self.aims(site, order, child);
         if free >= G::ROW_FRAMES {
-            self.settles(line, child);
+            self.settles(site, child);
         }
+        self.breaks(child, site);
         self.take_in_child(child, order)
+    }
+
+    /// From a free row of a child that is free, or that the class fills up.
+    fn take_of_class(&self, order: u32, site: Site<'_>) -> Option<(usize, usize)> {
+        let child = self.free_or_filled(G::ROW_ORDER, site)?;
+        self.take_in_found(child, G::HUGE_FRAMES, order, site)
+    }
+
+    /// From the fullest of the next few children of the class to which the slot's class turns first.
+    fn take_of_others(&self, order: u32, site: Site<'_>) -> Option<(usize, usize)> {
+        if site.filled().count_ones() as usize == self.zone.classes.count() {
+            return None;
+        }
+        let seen =
+            self.look_around(order, site, MAX_CLASSES, |child, states| self.has_bits(child, states, order));
+        let (child, free) = seen.fullest?;
+        self.take_in_found(child, free, order, site)
     }
 
     /// A child of which so many frames are free is full, for a block of `order`: no search is worth while.
@@ -196,17 +239,21 @@ impl<G: Geometry> OneWrite<'_, G> {
     }
 
     /// From a free row of any child.
-    fn take_in_trees(&self, order: u32, line: Line<'_>) -> Option<(usize, usize)> {
-        let take = |child| self.take_in_child(child, order);
-        let found = self.in_trees(line.cursor(), G::ROW_ORDER, take)?;
-        line.set_target(order, found.0 / G::ROWS);
-        self.settles(line, found.0 / G::ROWS);
+    fn take_in_trees(&self, order: u32, site: Site<'_>) -> Option<(usize, usize)> {
+        let take = |child| {
+            self.breaks(child, site);
+            self.take_in_child(child, order)
+        };
+        let found = self.in_trees(site.cursor(), G::ROW_ORDER, take)?;
+        self.aims(site, order, found.0 / G::ROWS);
+        self.settles(site, found.0 / G::ROWS);
         Some(found)
     }
 
     /// From any open row.
-    fn take_anywhere(&self, order: u32) -> Option<(usize, usize)> {
+    fn take_anywhere(&self, order: u32, site: Site<'_>) -> Option<(usize, usize)> {
         let take = |child| {
+            self.breaks(child, site);
             let found = self.take_in_child(child, order);
             if found.is_none() {
                 self.child_has_none(child, order);
@@ -222,59 +269,69 @@ impl<G: Geometry> OneWrite<'_, G> {
 
     /// The next huge frame behind the one that the slot took last, if it is free and closed and of the same tree.
     #[inline(always)]
-    pub(crate) fn take_next(&self, line: Line<'_>) -> Option<usize> {
-        let next = line.latest().wrapping_add(1);
+    pub(crate) fn take_next(&self, site: Site<'_>) -> Option<usize> {
+        let next = site.latest().wrapping_add(1);
         if next.is_multiple_of(G::TREE) || !self.take_closed(next) {
             return None;
         }
-        line.set_latest(next);
+        site.set_latest(next);
         Some(next)
     }
 
     /// The same of two.
     #[inline(always)]
-    pub(crate) fn take_next_pair(&self, line: Line<'_>) -> Option<usize> {
-        let next = (line.latest() | 1).wrapping_add(1);
+    pub(crate) fn take_next_pair(&self, site: Site<'_>) -> Option<usize> {
+        let next = (site.latest() | 1).wrapping_add(1);
         if next.is_multiple_of(G::TREE) || !self.take_closed_pair(next) {
             return None;
         }
-        line.set_latest(next + 1);
+        site.set_latest(next + 1);
         Some(next)
     }
 
     /// A block of `order`, at least a row's, that is not in the slot's child.
     #[inline(never)]
-    pub(crate) fn find_rows(&self, order: u32, line: Line<'_>) -> Option<Found> {
+    pub(crate) fn find_rows(&self, order: u32, site: Site<'_>) -> Option<Found> {
         if !self.zone_may_have(order) {
             return None;
         }
-        let found = self.take_whole_around(order, line).or_else(|| {
-            let take = |child| self.take_whole(child, order);
-            let found = self.in_trees(line.cursor(), order, take)?;
-            self.settles(line, found.child);
+        let take = |child| {
+            self.breaks(child, site);
+            self.take_whole(child, order)
+        };
+        let own = self.child_around(order, site).and_then(take);
+        let found = own.or_else(|| {
+            let found = self.in_trees(site.cursor(), order, take)?;
+            self.settles(site, found.child);
             Some(found)
         })?;
-        line.set_child(found.child);
+        site.set_child(found.child);
         Some(found)
     }
 
-    /// From the fullest of the next few children, or from the next free one.
-    fn take_whole_around(&self, order: u32, line: Line<'_>) -> Option<Found> {
+    /// The fullest of the next few children that the class fills up, or the next free one.
+    fn child_around(&self, order: u32, site: Site<'_>) -> Option<usize> {
         let mut free = None;
+        let look = |_, states| {
+            child::free_run::<G>(states, order.saturating_sub(G::ROW_ORDER))?;
+            Some((child::free_rows::<G>(states).count_ones() as usize) << G::ROW_ORDER)
+        };
         if order < G::HUGE_ORDER {
-            let seen = self.look_around(order, line, |_, states| {
-                child::free_run::<G>(states, order - G::ROW_ORDER)?;
-                Some((child::free_rows::<G>(states).count_ones() as usize) << G::ROW_ORDER)
-            });
+            let seen = self.look_around(order, site, site.fills(), look);
             if let Some((child, _)) = seen.fullest {
-                return self.take_whole(child, order);
+                return Some(child);
             }
             free = seen.free;
         }
-        let child = self.next_free(order, line).or(free)?;
-        let found = self.take_whole(child, order)?;
-        self.settles(line, child);
-        Some(found)
+        if let Some(child) = self.next_free(order, site).or(free) {
+            self.settles(site, child);
+            return Some(child);
+        }
+        if order >= G::HUGE_ORDER {
+            return None;
+        }
+        let child = self.free_or_filled(order, site).inspect(|&child| self.settles(site, child));
+        child.or_else(|| Some(self.look_around(order, site, MAX_CLASSES, look).fullest?.0))
     }
 
     /// From a child, or of the largest order a pair that begins with it.
@@ -290,17 +347,19 @@ impl<G: Geometry> OneWrite<'_, G> {
 
     // ---- Which child ----
 
-    /// Passes the next children of trees that are not left to others. `look` says of a child how many of its frames are free, if
-    /// it has a block of `order`.
+    /// Passes the next children that no other slot has as its target, of classes to which the slot's turns before `turn` others. `look` says
+    /// of a child how many of its frames are free, if it has a block of `order` and is in use. The best is the fullest of the class to
+    /// which the slot's turns first.
     fn look_around(
         &self,
         order: u32,
-        line: Line<'_>,
+        site: Site<'_>,
+        turn: usize,
         look: impl Fn(usize, u64) -> Option<usize>,
     ) -> Seen {
-        let (mut seen, mut candidates) = (Seen::default(), 0);
-        let mut child = line.cursor();
-        let mut invited = None;
+        let (mut seen, mut candidates, mut first) = (Seen::default(), 0, MAX_CLASSES);
+        let mut child = site.cursor();
+        let mut offers = None;
         // Nobody looks longer for a few blocks than for many.
         let least = STEPS.min(2 * (G::HUGE_FRAMES >> order));
         let (mut steps, mut most) = (least, CANDIDATES);
@@ -311,48 +370,74 @@ impl<G: Geometry> OneWrite<'_, G> {
                 child = 0;
             }
             let tree = child / G::TREE;
-            if invited != Some(tree) {
-                if !self.invites(tree, order, line) {
+            if offers != Some(tree) {
+                if !self.offers(tree, order) || turn < MAX_CLASSES && !self.tree_fits(tree, site) {
                     child = (tree + 1) * G::TREE;
                     continue;
                 }
-                invited = Some(tree);
+                offers = Some(tree);
             }
             if self.isolates(child) {
                 child += 1;
                 continue;
             }
             let states = self.states(child);
+            let turns = site.turn(self.class_of(child));
             if states == 0 {
                 seen.free.get_or_insert(child);
-            } else if let Some(free) = look(child, states) {
+            } else if turns < turn && turns <= first && !self.is_others(child, site)
+                && let Some(free) = look(child, states)
+            {
                 candidates += 1;
-                if seen.fullest.is_none_or(|(_, least)| free < least) {
+                if turns < first || seen.fullest.is_none_or(|(_, least)| free < least) {
+                    first = turns;
                     seen.fullest = Some((child, free));
                     let blocks = free >> order;
                     (steps, most) = (least.max(blocks), CANDIDATES.max(blocks / YIELD));
                 }
-                if free <= Self::full(order) || candidates >= most {
+                if turns == 0 && (free <= Self::full(order) || candidates >= most) {
                     break;
                 }
             }
             child += 1;
         }
-        line.set_cursor(child);
+        site.set_cursor(child);
         seen
+    }
+
+    /// A child of which every row is free, or which the class fills up and which has a run of rows for `order`, at least a row's and less than a huge frame's.
+    fn free_or_filled(&self, order: u32, site: Site<'_>) -> Option<usize> {
+        let all = site.filled().count_ones() as usize == self.zone.classes.count();
+        if all {
+            return None;
+        }
+        let own = site.cursor() / G::TREE;
+        let trees = || (own..self.trees.len()).chain(0..own.min(self.trees.len()));
+        let in_tree = |tree: usize| {
+            let fits = self.tree_may_have(tree, order) && self.tree_fits(tree, site);
+            let has = |&child: &usize| {
+                self.class_fits(child, site) && child::free_run::<G>(self.states_to_take(child), order - G::ROW_ORDER).is_some()
+            };
+            let filled = fits.then(|| self.children_of(tree).find(has)).flatten();
+            filled.or_else(|| {
+                let whole = || self.children_of(tree).find(|&child| self.whole_states(child) == 0);
+                self.tree_may_have(tree, G::HUGE_ORDER).then(whole).flatten()
+            })
+        };
+        trees().filter(|&tree| !self.is_in_use(tree)).find_map(in_tree).or_else(|| trees().find_map(in_tree))
     }
 
     /// The next child of which every row is free, of the tree from which the slot took such a one last, or of the next; of the
     /// largest order a child with which a pair begins.
-    fn next_free(&self, order: u32, line: Line<'_>) -> Option<usize> {
-        let latest = if line.latest() == NONE { line.cursor() } else { line.latest() };
+    fn next_free(&self, order: u32, site: Site<'_>) -> Option<usize> {
+        let latest = if site.latest() == NONE { site.cursor() } else { site.latest() };
         let (tree, pair) = (latest / G::TREE, order > G::HUGE_ORDER);
         let fits = |&child: &usize| {
             let is_free = |child| self.states_to_take(child) == 0;
             is_free(child) && (!pair || child.is_multiple_of(2) && is_free(child + 1))
         };
         let Range { end, .. } = self.children_of(tree);
-        let next = || self.children_of(tree + 1).filter(|_| self.invites(tree + 1, order, line));
+        let next = || self.children_of(tree + 1).filter(|_| self.invites(tree + 1, order, site));
         (latest..end).find(fits).or_else(|| next().find(fits))
     }
 

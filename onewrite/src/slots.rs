@@ -1,72 +1,93 @@
-//! The words of a slot: where it allocates, and its share of the count of free frames.
+//! The words of a slot: what it has freed, its share of the count of free frames, and for each class where it allocates.
 //!
 //! ```text
-//!   four cache lines for each slot, and four for the zone:
-//!   ┌─────────┬───────┬───────┬────────┬──────┬────────────┐
-//!   │ row × 2 │ child │ count │ newest │ last │ target × 2 │
-//!   ├─────────┴┬──────┴─┬─────┴────────┴──────┴────────────┤
-//!   │  cursor  │ latest │                                  │
-//!   ├──────────┴────────┘                                  │
-//!   │   rows into which the slot has freed before          │
-//!   │                                                      │
-//!   └──────────────────────────────────────────────────────┘
+//!   four cache lines for each slot, and four for the zone:          one for each slot and class, a site:
+//!   ┌───────┬────────┬──────┬───────┬─────────────┐                 ┌─────────┬────────────┬───────┐
+//!   │ count │ newest │ last │ freed │             │                 │ row × 2 │ target × 2 │ child │
+//!   ├───────┴────────┴──────┴───────┘             │                 ├────────┬┴───────┬────┴───┬───┘
+//!   │  rows into which the slot has freed before  │                 │ cursor │ latest │ policy │
+//!   └─────────────────────────────────────────────┘                 └────────┴────────┴────────┘
 //! ```
 //!
-//! All but the count, and one word of the zone, say where is looked first, and may say anything.
+//! All but the count, the policy, and one word of the zone, say where is looked first, and may say anything.
 //!
 //! * *row*: the row from which the slot takes blocks below a row's order. *Target*: the huge frame from whose rows it takes them.
 //!   Of both there is one for single frames, and one for larger blocks, which do not find room where single frames do.
 //! * *child*: the huge frame from which the slot takes whole rows.
+//! * *cursor*: the huge frame at which the next look around begins. *Latest*: the last huge frame of which much was free, when
+//!   the slot came there. Its tree is marked as the slot's.
+//! * *policy*: the class, and how it turns to each class.
 //! * *count*: the frames that the slot has freed less those it has allocated, modulo 2^64. It is loaded and stored, which
 //!   costs no atomic operation; if two calls use one slot at once, the share of one may be lost. The zone's count is
 //!   added to by offline and online, and by whoever counts the frames themselves.
 //! * *nothing*, of the zone's line alone: of which orders no tree has a block, a [hint](crate::hints).
 //! * *newest*: the row into which the slot has freed last, until it is filled again. *Last*: where the one before it lies.
-//! * *cursor*: the huge frame at which the next look around begins. *Latest*: the last huge frame of which much was free, when
-//!   the slot came there. Its tree is marked as the slot's.
+//! * *freed*: the huge frame of which the slot has freed rows last.
 
 use woodlot_frame::atomics::{AtomicU64, Ordering::Relaxed};
+use woodlot_frame::{Class, ClassPolicy, MAX_CLASSES};
 
 /// Words of a slot.
 const WORDS: usize = 32;
-const ROW: usize = 0;
-const CHILD: usize = 2;
-const COUNT: usize = 3;
-const NOTHING: usize = 4;
-const NEWEST: usize = 4;
-const LAST: usize = 5;
-const TARGET: usize = 6;
-const CURSOR: usize = 8;
-const LATEST: usize = 9;
+const COUNT: usize = 0;
+const NEWEST: usize = 1;
+const NOTHING: usize = 1;
+const LAST: usize = 2;
+const FREED: usize = 3;
 /// Where the rows begin into which the slot has freed before the newest, and how many are remembered.
-const LATELY: usize = 10;
+const LATELY: usize = 4;
 const BEFORE: usize = WORDS - LATELY;
+
+/// Words of a site.
+const SITE: usize = 8;
+const ROW: usize = 0;
+const TARGET: usize = 2;
+const CHILD: usize = 4;
+const CURSOR: usize = 5;
+const LATEST: usize = 6;
+const POLICY: usize = 7;
+
+/// Where the word of the policy has the class itself, how many it fills up, and which.
+const OWN: u32 = 32;
+const FILLS: u32 = 36;
+const FILLED: u32 = 40;
 
 /// No row, huge frame or tree.
 pub(crate) const NONE: usize = usize::MAX;
 
-/// The words of all slots, and the zone's behind them.
+/// The words of all slots, the zone's behind them, and the sites.
 pub(crate) struct Slots<'a> {
     slots: &'a [[AtomicU64; WORDS]],
     /// Its words, of which only the count is used, and what says that there is nothing. Of a zone that is made there is always one.
     zone: &'a [[AtomicU64; WORDS]],
+    /// One for each class of each slot.
+    sites: &'a [[AtomicU64; SITE]],
+    classes: usize,
 }
 
 /// The words of a slot.
 #[derive(Clone, Copy)]
 pub(crate) struct Line<'a>(&'a [AtomicU64; WORDS]);
 
+/// Where a slot allocates for a class.
+#[derive(Clone, Copy)]
+pub(crate) struct Site<'a> {
+    pub(crate) line: Line<'a>,
+    words: &'a [AtomicU64; SITE],
+}
+
 impl<'a> Slots<'a> {
     /// How many words that takes.
-    pub(crate) const fn words(slots: usize) -> usize {
-        (slots + 1) * WORDS
+    pub(crate) const fn words(slots: usize, classes: usize) -> usize {
+        (slots + 1) * WORDS + slots * classes * SITE
     }
 
-    /// So many [`words`](Self::words).
-    pub(crate) fn new(words: &'a [AtomicU64]) -> Self {
-        let lines = words.as_chunks().0;
+    /// The [`words`](Self::words) of so many slots and classes.
+    pub(crate) fn new(words: &'a [AtomicU64], slots: usize, classes: usize) -> Self {
+        let (lines, sites) = words.split_at_checked((slots + 1) * WORDS).unwrap_or((words, &[]));
+        let lines = lines.as_chunks().0;
         let (slots, zone) = lines.split_at(lines.len().saturating_sub(1));
-        Slots { slots, zone }
+        Slots { slots, zone, sites: sites.as_chunks().0, classes }
     }
 
     #[inline(always)]
@@ -74,15 +95,31 @@ impl<'a> Slots<'a> {
         self.slots.get(slot).map(Line)
     }
 
-    /// Before the first call: apart from one another in so many children, and so many frames free.
-    pub(crate) fn start(&self, children: usize, free: usize) {
+    /// Where a slot allocates for a class, if there are both.
+    #[inline(always)]
+    pub(crate) fn site(&self, slot: usize, class: Class) -> Option<Site<'a>> {
+        let class = usize::from(class.0);
+        if class >= self.classes {
+            return None;
+        }
+        let line = self.line(slot)?;
+        // As there is the slot, the product is at most the number of a site.
+        let words = self.sites.get(slot.wrapping_mul(self.classes) + class)?;
+        Some(Site { line, words })
+    }
+
+    /// Before the first call: sites apart from one another in so many children, and so many frames free.
+    pub(crate) fn start(&self, policy: &ClassPolicy, children: usize, free: usize) {
         for line in self.slots.iter().chain(self.zone) {
             line.iter().for_each(|word| word.store(NONE as u64, Relaxed));
             [COUNT, LAST].into_iter().for_each(|word| Line(line).set(word, 0));
         }
         self.nothing().into_iter().for_each(|word| word.store(0, Relaxed));
-        for (slot, line) in self.slots.iter().enumerate() {
-            Line(line).set(CURSOR, children * slot / self.slots.len());
+        let classes = policy.all().cycle();
+        for ((n, site), class) in self.sites.iter().enumerate().zip(classes) {
+            site.iter().for_each(|word| word.store(NONE as u64, Relaxed));
+            site[CURSOR].store((children * n / self.sites.len()) as u64, Relaxed);
+            site[POLICY].store(turns(policy, class), Relaxed);
         }
         self.add(free as u64);
     }
@@ -122,37 +159,76 @@ impl<'a> Slots<'a> {
     }
 }
 
-/// A getter and a setter of a word.
+/// The words that `get` and `set` of a type name.
 macro_rules! words {
-    ($($(#[$doc:meta])* $get:ident, $set:ident, $word:ident;)*) => { $(
-        $(#[$doc])*
-        #[inline(always)]
-        pub(crate) fn $get(self) -> usize {
-            self.get($word)
-        }
+    ($type:ident, $words:tt; $($(#[$doc:meta])* $get:ident, $set:ident, $word:ident;)*) => {
+        impl $type<'_> {
+            #[inline(always)]
+            fn get(self, word: usize) -> usize {
+                self.$words[word].load(Relaxed) as usize
+            }
 
-        #[inline(always)]
-        pub(crate) fn $set(self, to: usize) {
-            self.set($word, to);
+            #[inline(always)]
+            fn set(self, word: usize, to: usize) {
+                self.$words[word].store(to as u64, Relaxed);
+            }
+            $(
+                $(#[$doc])*
+                #[inline(always)]
+                pub(crate) fn $get(self) -> usize {
+                    self.get($word)
+                }
+
+                #[inline(always)]
+                pub(crate) fn $set(self, to: usize) {
+                    self.set($word, to);
+                }
+            )*
         }
-    )* };
+    };
 }
 
-impl Line<'_> {
+words! { Line, 0;
+    freed, set_freed, FREED;
+}
+
+words! { Site, words;
+    child, set_child, CHILD;
+    cursor, set_cursor, CURSOR;
+    latest, set_latest, LATEST;
+}
+
+/// How a class turns to others, in one word: four bits for each class, its place among those to which the class turns; above them the class itself,
+/// how many classes it fills up, and these as bits.
+fn turns(policy: &ClassPolicy, class: Class) -> u64 {
+    let own = u64::from(class.0) << OWN | (policy.fills(class).count() as u64) << FILLS;
+    let filled = policy.fills(class).fold(own, |word, of| word | 1 << (FILLED + u32::from(of.0)));
+    policy.turns(class).zip(0..).fold(filled, |word, (of, nth): (_, u64)| word | nth << (4 * u32::from(of.0)))
+}
+
+impl Site<'_> {
+    /// The class.
     #[inline(always)]
-    fn get(self, word: usize) -> usize {
-        self.0[word].load(Relaxed) as usize
+    pub(crate) fn class(self) -> Class {
+        Class((self.get(POLICY) >> OWN & (MAX_CLASSES - 1)) as u8)
     }
 
+    /// To how many classes it turns before this one.
     #[inline(always)]
-    fn set(self, word: usize, to: usize) {
-        self.0[word].store(to as u64, Relaxed);
+    pub(crate) fn turn(self, class: Class) -> usize {
+        self.get(POLICY) >> (4 * u32::from(class.0)) & (MAX_CLASSES - 1)
     }
 
-    words! {
-        child, set_child, CHILD;
-        cursor, set_cursor, CURSOR;
-        latest, set_latest, LATEST;
+    /// How many classes it fills up: those to which it turns first.
+    #[inline(always)]
+    pub(crate) fn fills(self) -> usize {
+        self.get(POLICY) >> FILLS & 0xf
+    }
+
+    /// The classes that it fills, as bits.
+    #[inline(always)]
+    pub(crate) fn filled(self) -> u64 {
+        self.get(POLICY) as u64 >> FILLED
     }
 
     /// The row for blocks of `order`.
@@ -176,7 +252,9 @@ impl Line<'_> {
     pub(crate) fn set_target(self, order: u32, child: usize) {
         self.set(TARGET + usize::from(order > 0), child);
     }
+}
 
+impl Line<'_> {
     /// Counts frames that a call on this slot has freed, or allocated (negative).
     #[inline(always)]
     pub(crate) fn count(self, frames: isize) {

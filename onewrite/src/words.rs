@@ -9,7 +9,7 @@
 //! loom takes sequentially consistent loads for acquire loads, and would see stale values that no machine shows. Under
 //! loom a load is therefore an addition of zero, which reads the newest value.
 
-use woodlot_frame::atomics::{AtomicU8, AtomicU64, Ordering::SeqCst};
+use woodlot_frame::atomics::{AtomicU16, AtomicU64, Ordering::SeqCst};
 
 macro_rules! access {
     ($($load:ident, $atomic:ident, $int:ty;)*) => { $(
@@ -26,7 +26,7 @@ macro_rules! access {
 
 access! {
     load, AtomicU64, u64;
-    load_byte, AtomicU8, u8;
+    load_hint, AtomicU16, u16;
 }
 
 /// Writes `to` if the word holds `from`.
