@@ -19,7 +19,7 @@ use crate::child::{self, FREE, OFFLINE, Part, TAKEN};
 use crate::lower::Refusal;
 use crate::row::{self, Rows};
 use crate::search::Found;
-use crate::slots::{Line, Site};
+use crate::slots::{Line, NONE, Site};
 
 /// A block of the zone.
 #[derive(Clone, Copy)]
@@ -63,13 +63,14 @@ impl<G: Geometry> OneWrite<'_, G> {
             FreeError::Misaligned(frame, order) => AllocError::Misaligned(frame, order),
             _ => AllocError::OutOfRange(frame),
         })?;
-        self.breaks((frame.0 - self.ground.base) >> G::HUGE_ORDER, site);
-        let taken = match block {
+        let take = || match block {
             Block::Bits(row, at) => self.take_bits(row, at, order.0.into()),
             Block::Rows(child, part) => self.turn_free(child, part, TAKEN),
             Block::Pair(child) => self.take_pair(child),
         };
-        if taken { Ok(()) } else { Err(AllocError::InUse(frame)) }
+        let child = (frame.0 - self.ground.base) >> G::HUGE_ORDER;
+        let taken = self.breaking(child, site, || take().then_some(()));
+        taken.ok_or(AllocError::InUse(frame))
     }
 
     /// The children of some huge frames of the zone.
@@ -152,7 +153,11 @@ impl<G: Geometry> OneWrite<'_, G> {
     #[inline(never)]
     fn alloc_elsewhere<const ORDER: u32>(&self, site: Site<'_>) -> Option<FrameId> {
         let row = site.line.newest_at_hand();
-        let hole = if self.class_of(row / G::ROWS) == site.class() { self.take_only_hole(row, ORDER) } else { None };
+        let hole = if self.class_of(row / G::ROWS) == site.class() {
+            self.take_only_hole(row, ORDER)
+        } else {
+            None
+        };
         let Some(at) = hole else { return self.alloc_behind::<ORDER>(site) };
         site.line.forget_newest();
         self.alloc_found_at::<ORDER>(row, at, site)
@@ -181,9 +186,14 @@ impl<G: Geometry> OneWrite<'_, G> {
         Some(self.frame((row << G::ROW_ORDER) + at))
     }
 
-    /// A block of rows of the slot's child, or of another.
+    /// A block of rows of the huge frame of which they are the only ones free, if the slot has freed it last, of the slot's child, or of another.
     #[inline(never)]
     fn alloc_rows<const ORDER: u32>(&self, site: Site<'_>) -> Option<FrameId> {
+        let hole = site.line.hole();
+        if hole != NONE && self.class_of(hole) == site.class() {
+            site.line.set_hole(NONE);
+            site.set_child(hole);
+        }
         // Two calls may use one slot at once, so its words are read once.
         let child = site.child();
         match self.take_rows(child, ORDER.saturating_sub(G::ROW_ORDER)) {
@@ -191,22 +201,8 @@ impl<G: Geometry> OneWrite<'_, G> {
                 let offset = part.first << G::ROW_ORDER;
                 self.alloc_found(ORDER, Found { child, offset }, site)
             }
-            None => self.alloc_freed::<ORDER>(site),
+            None => self.alloc_found(ORDER, self.find_rows(ORDER, site)?, site),
         }
-    }
-
-    /// A block of rows of the huge frame of which the slot has freed rows last, or of another.
-    #[inline(never)]
-    fn alloc_freed<const ORDER: u32>(&self, site: Site<'_>) -> Option<FrameId> {
-        let child = site.line.freed();
-        let fits = child < self.children.len() && self.class_fits(child, site);
-        let part = if fits { self.take_rows(child, ORDER.saturating_sub(G::ROW_ORDER)) } else { None };
-        let Some(part) = part else {
-            return self.alloc_found(ORDER, self.find_rows(ORDER, site)?, site);
-        };
-        site.set_child(child);
-        let offset = part.first << G::ROW_ORDER;
-        self.alloc_found(ORDER, Found { child, offset }, site)
     }
 
     /// A block of at least a huge frame, where open rows may have to be closed.
@@ -311,8 +307,10 @@ impl<G: Geometry> OneWrite<'_, G> {
     #[inline(always)]
     fn freed_rows(&self, child: usize, part: Part, states: u64, line: Line<'_>) {
         // A huge frame that is free is as good as another; and so is the only hole.
-        if states == 0 || child::free_rows::<G>(states) == part.all(1) {
+        if states == 0 {
             line.set_freed(child);
+        } else if child::free_rows::<G>(states) == part.all(1) {
+            line.set_hole(child);
         }
         line.count((part.count << G::ROW_ORDER) as isize);
         self.can_be_had_whole(child);
@@ -434,11 +432,7 @@ impl<G: Geometry> FrameAllocator for OneWrite<'_, G> {
         let site = self.slots.site(request.slot.0, request.class);
         let block = match (site, u32::from(request.order.0)) {
             (Some(site), log) if request.place == Place::Anywhere && log <= G::MAX_ORDER => {
-                if log == 0 {
-                    self.alloc_bits::<0>(site)
-                } else {
-                    self.alloc_larger(log, site)
-                }
+                if log == 0 { self.alloc_bits::<0>(site) } else { self.alloc_larger(log, site) }
             }
             _ => self.alloc_there(&request, &mut why),
         };
@@ -472,9 +466,11 @@ impl<G: Geometry> FrameAllocator for OneWrite<'_, G> {
         .map_err(|refusal: Refusal| refusal.of(frame))
     }
 
-    /// A slot holds no frames.
+    /// A slot holds no frames. Others may fill up what it has filled.
     fn drain(&self, slot: Slot) -> Result<(), BadSlot> {
-        self.line(slot).map(drop)
+        self.line(slot)?;
+        self.slots.sites(slot.0).for_each(|site| self.aims(site, 0, NONE));
+        Ok(())
     }
 
     /// # Crash

@@ -4,7 +4,7 @@
 //!   two bytes for each child    bits 0–5   no open row of it has a block of this order
 //!                               bits 6, 7  it is isolated ([`isolate`](crate::isolate))
 //!                               bits 8–10  the class whose frames are in it
-//!                               bit 11     a slot takes blocks from it
+//!                               bit 11     a slot takes single frames from it
 //!   a word for each tree        bits 0–12  none of its children has a block of this order: below a row's order, of an open
 //!                                          row; from there on, of whole rows, open or not
 //!                               bit 14     a slot allocates here
@@ -24,9 +24,9 @@
 //! same holds between a child's hint and its tree's word, and between a tree's word and the zone's.
 //!
 //! # Classes
-//! A child is of the class that has broken it last: when it was free, or when nothing else was left of what that class fills.
-//! What is in a tree and is of no child any more is taken back by a look around. Either may be wrong for a while; then
-//! a block lies among those of another class.
+//! A child is of the class that has broken it last: when it was free, or when nothing else was left of what that class fills. One that
+//! was allocated as a whole and is freed in parts is of the first class. A tree keeps the classes that its children had. A class that is
+//! wrong costs order alone: a block lies among those of another class, or a look around passes a tree in vain.
 
 use woodlot_frame::atomics::Ordering::SeqCst;
 use woodlot_frame::{Class, Geometry, MAX_CLASSES};
@@ -45,7 +45,7 @@ const CLASSES: u32 = 16;
 /// The orders of which a child's hint says that there is nothing, and where it says the class.
 const ORDERS: u16 = 0x3f;
 const CLASS: u32 = 8;
-/// A slot takes blocks from the child.
+/// A slot takes single frames from the child.
 const TARGET: u16 = 1 << 11;
 
 /// The bits of `order` and of what would need more, up to `end`.
@@ -256,17 +256,15 @@ impl<G: Geometry> OneWrite<'_, G> {
         }
     }
 
-    /// Blocks of `order`, below a row's, come from this child from now on, or from none.
+    /// Blocks of `order`, below a row's, come from this child from now on, or from none. The target of single frames is the slot's own.
     pub(crate) fn aims(&self, site: Site<'_>, order: u32, child: usize) {
         let before = site.target(order);
-        if before == child {
-            return;
-        }
         site.set_target(order, child);
-        if order > 0 { return; }
-        let hint = |child: usize| self.hints.get(child).into_iter();
-        hint(before).for_each(|hint| _ = hint.fetch_and(!TARGET, SeqCst));
-        hint(child).for_each(|hint| _ = hint.fetch_or(TARGET, SeqCst));
+        if order == 0 && before != child {
+            let hint = |child: usize| self.hints.get(child).into_iter();
+            hint(before).for_each(|hint| _ = hint.fetch_and(!TARGET, SeqCst));
+            hint(child).for_each(|hint| _ = hint.fetch_or(TARGET, SeqCst));
+        }
     }
 
     /// Does another slot, or class, take blocks from this child?
@@ -295,18 +293,38 @@ impl<G: Geometry> OneWrite<'_, G> {
         self.tree(tree) >> CLASSES & site.filled() != 0
     }
 
-    /// Before a block of a child is taken: if nothing else is in it, or if the class of the site does not fill up such children, it is of that class
-    /// from now on.
-    #[inline(always)]
-    pub(crate) fn breaks(&self, child: usize, site: Site<'_>) {
-        let (before, after) = (self.class_of(child), site.class());
-        if before != after && (site.turn(before) >= site.fills() || self.whole_states(child) == 0) {
-            self.becomes(child, after);
+    /// Does the class of the site fill up the children of every class?
+    pub(crate) fn fills_all(&self, site: Site<'_>) -> bool {
+        site.fills() == self.zone.classes.count()
+    }
+
+    /// Takes from a child. If nothing was in it, or if the class of the site does not fill up such children, it is of that class from
+    /// then on.
+    pub(crate) fn breaking<T>(
+        &self,
+        child: usize,
+        site: Site<'_>,
+        take: impl FnOnce() -> Option<T>,
+    ) -> Option<T> {
+        let (before, class) = (self.class_of(child), site.class());
+        let breaks = before != class
+            && (site.turn(before) >= site.fills() || self.has_rows(child, G::HUGE_ORDER));
+        let taken = take()?;
+        if breaks {
+            self.becomes(child, class);
+        } else {
+            self.has_class(child / G::TREE, before);
         }
-        let Some(tree) = self.trees.get(child / G::TREE) else { return };
-        let bit = of_class(self.class_of(child));
-        if load(Some(tree)) & bit == 0 {
-            let _ = tree.fetch_or(bit, SeqCst);
+        Some(taken)
+    }
+
+    /// A tree has a child of a class.
+    fn has_class(&self, tree: usize, class: Class) {
+        if self.tree(tree) & of_class(class) == 0 {
+            self.trees
+                .get(tree)
+                .into_iter()
+                .for_each(|word| _ = word.fetch_or(of_class(class), SeqCst));
         }
     }
 
@@ -318,10 +336,14 @@ impl<G: Geometry> OneWrite<'_, G> {
         let mut now = load_hint(Some(hint));
         loop {
             let after = now & !(((MAX_CLASSES - 1) as u16) << CLASS) | u16::from(class.0) << CLASS;
+            if now == after {
+                break;
+            }
             match hint.compare_exchange(now, after, SeqCst, SeqCst) {
-                Ok(_) => return,
+                Ok(_) => break,
                 Err(other) => now = other,
             }
         }
+        self.has_class(child / G::TREE, class);
     }
 }

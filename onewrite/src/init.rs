@@ -21,8 +21,8 @@ use woodlot_frame::atomics::{AtomicU64, Ordering::Relaxed};
 use woodlot_frame::{Class, Geometry, Init, InitError, ZoneConfig};
 
 use crate::OneWrite;
-use crate::hints;
 use crate::child::{self, FREE, OFFLINE, OPEN, Part, TAKEN};
+use crate::hints;
 use crate::row::Rows;
 
 /// The most slots.

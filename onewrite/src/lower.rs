@@ -21,7 +21,7 @@
 //! and nobody's. What is opened is a row, or rows for 16 blocks; what is closed is a part of the block that is taken.
 
 use woodlot_frame::atomics::{AtomicU64, Ordering::SeqCst};
-use woodlot_frame::{FrameId, FreeError, Geometry};
+use woodlot_frame::{Class, FrameId, FreeError, Geometry};
 
 use crate::OneWrite;
 use crate::child::{self, FREE, OFFLINE, OPEN, Part, TAKEN};
@@ -228,7 +228,12 @@ impl<G: Geometry> OneWrite<'_, G> {
                 closed => return Err(Refusal::closed(closed)),
             }
             match swap(word, states, part.with(states, OPEN)) {
-                Ok(()) => return Ok(()),
+                Ok(()) => {
+                    if Part::whole::<G>().is(states, TAKEN) {
+                        self.becomes(row / G::ROWS, Class::MOVABLE);
+                    }
+                    return Ok(());
+                }
                 Err(now) => states = now,
             }
         }

@@ -7,10 +7,15 @@
 //!   the hole that the slot has freed last, if it       of huge frames: the next one            one write each
 //!     is the only one of its child   one write         the fullest of the next few children
 //!   the next rows of the slot's target                 the next free child
-//!   the fullest of the next few children               any child at all
-//!   the next free child
+//!   the fullest of the next few children               any free child, or any of the class
+//!   the next free child                                any child at all
+//!   any free child, or any free row of the class
 //!   any free row, any hole at all
 //! ```
+//!
+//! Who keeps classes apart looks for its own class first, then for those that it fills up, then for free children, and only then for
+//! all others ([`ClassPolicy`](woodlot_frame::ClassPolicy)). Nor is the target of another slot looked at before: what fills a child by turns
+//! with others finds no room where it came from.
 //!
 //! Huge frames stay whole because the fullest are filled up, so that the others empty. Nobody knows which is the fullest.
 //! A look around passes the next children, and takes the fullest of the first few that have a block. It costs as much as some
@@ -35,8 +40,9 @@ use crate::row::{self, Rows};
 use crate::slots::{NONE, Site};
 
 /// Children, or trees of which hints say that there is nothing, that a look around passes at most; more of them where the fullest
-/// child so far has more blocks than these.
-const STEPS: usize = 512;
+/// child so far has more blocks than these. After each look in vain it is half as many, until the slot has freed something or a look has found
+/// something: who only allocates need not look. Where it would be no more than a tree, the look ends at the first free child.
+const STEPS: usize = 1024;
 /// Of so many children that have a block it takes the fullest; of more where that has more than so many times [`YIELD`] blocks.
 const CANDIDATES: usize = 8;
 /// Blocks that are worth the look at a child. What costs a look for each 16 blocks is cheap, and who fills a child of which most is free
@@ -76,12 +82,12 @@ impl<G: Geometry> OneWrite<'_, G> {
         Some((row, self.take_in_row(row, order)?))
     }
 
-    /// The row into which the slot has freed last, if the class may fill up its child.
+    /// The row into which the slot has freed last, if its child is of the class.
     fn newest(&self, site: Site<'_>) -> Option<usize> {
         site.line.newest().filter(|&row| self.class_of(row / G::ROWS) == site.class())
     }
 
-    /// The same from the slot's target, of the rows behind the slot's own: of a row that is in use in part, if such has a block.
+    /// From the slot's target, of the rows behind the slot's own: of a row that is in use in part, if such has a block.
     #[inline(always)]
     pub(crate) fn take_behind<const ORDER: u32>(&self, site: Site<'_>) -> Option<(usize, usize)> {
         let target = site.target(ORDER);
@@ -146,12 +152,15 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// From the fullest of the next few children that the class fills up, which is the slot's target from now on; or from the row into which
     /// the slot has freed last, if its child is as full.
     fn take_around(&self, order: u32, site: Site<'_>) -> Option<(usize, usize)> {
+        if site.line.newest().is_some() {
+            site.set_patience(STEPS);
+        }
         let lately = self.newest(site).and_then(|row| Some((row, self.free_beside(row)?)));
         if lately.is_some() {
             site.line.forget_newest();
         }
-        let seen =
-            self.look_around(order, site, site.fills(), |child, states| self.has_bits(child, states, order));
+        let has = |child, states| self.has_bits(child, states, order);
+        let seen = self.look_around(order, site, site.fills(), has);
         // A hole that was left alone is better than a free child.
         let least = lately.map_or(G::HUGE_FRAMES, |(_, free)| free);
         let fuller = seen.fullest.filter(|&(_, free)| free < least);
@@ -170,7 +179,6 @@ impl<G: Geometry> OneWrite<'_, G> {
     fn has_bits(&self, child: usize, states: u64, order: u32) -> Option<usize> {
         let free = self.free_counted(child, states);
         let has = free >> order != 0
-            && free < G::HUGE_FRAMES
             && (order == 0
                 || child::free_rows::<G>(states) != 0
                 || self.open_bits(child).any(|bits| row::blocks(bits, order) != 0));
@@ -189,24 +197,22 @@ impl<G: Geometry> OneWrite<'_, G> {
         if free >= G::ROW_FRAMES {
             self.settles(site, child);
         }
-        self.breaks(child, site);
-        self.take_in_child(child, order)
+        self.breaking(child, site, || self.take_in_child(child, order))
     }
 
-    /// From a free row of a child that is free, or that the class fills up.
+    /// From a free row of any child that is free, or of the class or one that it fills up.
     fn take_of_class(&self, order: u32, site: Site<'_>) -> Option<(usize, usize)> {
         let child = self.free_or_filled(G::ROW_ORDER, site)?;
         self.take_in_found(child, G::HUGE_FRAMES, order, site)
     }
 
-    /// From the fullest of the next few children of the class to which the slot's class turns first.
+    /// From the fullest of the next few children of the other class to which the slot's class turns first.
     fn take_of_others(&self, order: u32, site: Site<'_>) -> Option<(usize, usize)> {
-        if site.filled().count_ones() as usize == self.zone.classes.count() {
+        if self.fills_all(site) {
             return None;
         }
-        let seen =
-            self.look_around(order, site, MAX_CLASSES, |child, states| self.has_bits(child, states, order));
-        let (child, free) = seen.fullest?;
+        let has = |child, states| self.has_bits(child, states, order);
+        let (child, free) = self.look_around(order, site, MAX_CLASSES, has).fullest?;
         self.take_in_found(child, free, order, site)
     }
 
@@ -240,11 +246,8 @@ impl<G: Geometry> OneWrite<'_, G> {
 
     /// From a free row of any child.
     fn take_in_trees(&self, order: u32, site: Site<'_>) -> Option<(usize, usize)> {
-        let take = |child| {
-            self.breaks(child, site);
-            self.take_in_child(child, order)
-        };
-        let found = self.in_trees(site.cursor(), G::ROW_ORDER, take)?;
+        let take = |child| self.breaking(child, site, || self.take_in_child(child, order));
+        let found = self.in_trees(site.cursor().0, G::ROW_ORDER, take)?;
         self.aims(site, order, found.0 / G::ROWS);
         self.settles(site, found.0 / G::ROWS);
         Some(found)
@@ -253,8 +256,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// From any open row.
     fn take_anywhere(&self, order: u32, site: Site<'_>) -> Option<(usize, usize)> {
         let take = |child| {
-            self.breaks(child, site);
-            let found = self.take_in_child(child, order);
+            let found = self.breaking(child, site, || self.take_in_child(child, order));
             if found.is_none() {
                 self.child_has_none(child, order);
             }
@@ -295,17 +297,16 @@ impl<G: Geometry> OneWrite<'_, G> {
         if !self.zone_may_have(order) {
             return None;
         }
-        let take = |child| {
-            self.breaks(child, site);
-            self.take_whole(child, order)
-        };
+        let take = |child| self.breaking(child, site, || self.take_whole(child, order));
         let own = self.child_around(order, site).and_then(take);
         let found = own.or_else(|| {
-            let found = self.in_trees(site.cursor(), order, take)?;
+            let found = self.in_trees(site.cursor().0, order, take)?;
             self.settles(site, found.child);
             Some(found)
         })?;
-        site.set_child(found.child);
+        if order < G::HUGE_ORDER {
+            site.set_child(found.child);
+        }
         Some(found)
     }
 
@@ -327,7 +328,7 @@ impl<G: Geometry> OneWrite<'_, G> {
             self.settles(site, child);
             return Some(child);
         }
-        if order >= G::HUGE_ORDER {
+        if order >= G::HUGE_ORDER || self.fills_all(site) {
             return None;
         }
         let child = self.free_or_filled(order, site).inspect(|&child| self.settles(site, child));
@@ -347,8 +348,8 @@ impl<G: Geometry> OneWrite<'_, G> {
 
     // ---- Which child ----
 
-    /// Passes the next children that no other slot has as its target, of classes to which the slot's turns before `turn` others. `look` says
-    /// of a child how many of its frames are free, if it has a block of `order` and is in use. The best is the fullest of the class to
+    /// Passes the next children that are no other slot's target, of classes to which the slot's turns before it has turned to `turn` others.
+    /// `look` says of a child how many of its frames are free, if it has a block of `order`. The best is the fullest of the class to
     /// which the slot's turns first.
     fn look_around(
         &self,
@@ -358,10 +359,10 @@ impl<G: Geometry> OneWrite<'_, G> {
         look: impl Fn(usize, u64) -> Option<usize>,
     ) -> Seen {
         let (mut seen, mut candidates, mut first) = (Seen::default(), 0, MAX_CLASSES);
-        let mut child = site.cursor();
+        let (mut child, patience) = site.cursor();
         let mut offers = None;
         // Nobody looks longer for a few blocks than for many.
-        let least = STEPS.min(2 * (G::HUGE_FRAMES >> order));
+        let least = patience.clamp(G::TREE, STEPS).min(2 * (G::HUGE_FRAMES >> order));
         let (mut steps, mut most) = (least, CANDIDATES);
         let mut passed = 0;
         while passed < steps.min(self.children.len()) {
@@ -371,23 +372,28 @@ impl<G: Geometry> OneWrite<'_, G> {
             }
             let tree = child / G::TREE;
             if offers != Some(tree) {
-                if !self.offers(tree, order) || turn < MAX_CLASSES && !self.tree_fits(tree, site) {
+                let fits = turn == MAX_CLASSES || self.tree_fits(tree, site);
+                if !fits || !self.offers(tree, order) {
                     child = (tree + 1) * G::TREE;
                     continue;
                 }
                 offers = Some(tree);
             }
-            if self.isolates(child) {
-                child += 1;
-                continue;
-            }
-            let states = self.states(child);
+            let states = self.states_to_take(child);
             let turns = site.turn(self.class_of(child));
-            if states == 0 {
+            let passes = turns < turn && turns <= first && !self.is_others(child, site);
+            let free = match states {
+                0 => Some(G::HUGE_FRAMES),
+                states if passes => look(child, states),
+                _ => None,
+            };
+            if free == Some(G::HUGE_FRAMES) {
                 seen.free.get_or_insert(child);
-            } else if turns < turn && turns <= first && !self.is_others(child, site)
-                && let Some(free) = look(child, states)
-            {
+                if patience <= G::TREE {
+                    child += 1;
+                    break;
+                }
+            } else if let Some(free) = free {
                 candidates += 1;
                 if turns < first || seen.fullest.is_none_or(|(_, least)| free < least) {
                     first = turns;
@@ -402,35 +408,37 @@ impl<G: Geometry> OneWrite<'_, G> {
             child += 1;
         }
         site.set_cursor(child);
+        site.set_patience(if seen.fullest.is_some() { STEPS } else { patience / 2 });
         seen
     }
 
-    /// A child of which every row is free, or which the class fills up and which has a run of rows for `order`, at least a row's and less than a huge frame's.
+    /// Any child that is free, or that the class fills up and that has a block of `order`, of rows, if there are other classes: of the trees in
+    /// which no slot allocates, then of all.
     fn free_or_filled(&self, order: u32, site: Site<'_>) -> Option<usize> {
-        let all = site.filled().count_ones() as usize == self.zone.classes.count();
-        if all {
+        if self.fills_all(site) {
             return None;
         }
-        let own = site.cursor() / G::TREE;
+        let own = site.cursor().0 / G::TREE;
         let trees = || (own..self.trees.len()).chain(0..own.min(self.trees.len()));
-        let in_tree = |tree: usize| {
+        let filled = |tree| {
             let fits = self.tree_may_have(tree, order) && self.tree_fits(tree, site);
-            let has = |&child: &usize| {
-                self.class_fits(child, site) && child::free_run::<G>(self.states_to_take(child), order - G::ROW_ORDER).is_some()
-            };
-            let filled = fits.then(|| self.children_of(tree).find(has)).flatten();
-            filled.or_else(|| {
-                let whole = || self.children_of(tree).find(|&child| self.whole_states(child) == 0);
-                self.tree_may_have(tree, G::HUGE_ORDER).then(whole).flatten()
-            })
+            let has = |&child: &usize| self.class_fits(child, site) && self.has_rows(child, order);
+            fits.then(|| self.children_of(tree).find(has)).flatten()
         };
-        trees().filter(|&tree| !self.is_in_use(tree)).find_map(in_tree).or_else(|| trees().find_map(in_tree))
+        let free = |tree| {
+            let has = |&child: &usize| self.has_rows(child, G::HUGE_ORDER);
+            let may_have = self.tree_may_have(tree, G::HUGE_ORDER);
+            may_have.then(|| self.children_of(tree).find(has)).flatten()
+        };
+        let either = |tree: usize| filled(tree).or_else(|| free(tree));
+        let quiet = trees().filter(|&tree| !self.is_in_use(tree)).find_map(either);
+        quiet.or_else(|| trees().find_map(either))
     }
 
     /// The next child of which every row is free, of the tree from which the slot took such a one last, or of the next; of the
     /// largest order a child with which a pair begins.
     fn next_free(&self, order: u32, site: Site<'_>) -> Option<usize> {
-        let latest = if site.latest() == NONE { site.cursor() } else { site.latest() };
+        let latest = if site.latest() == NONE { site.cursor().0 } else { site.latest() };
         let (tree, pair) = (latest / G::TREE, order > G::HUGE_ORDER);
         let fits = |&child: &usize| {
             let is_free = |child| self.states_to_take(child) == 0;

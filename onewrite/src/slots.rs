@@ -3,8 +3,8 @@
 //! ```text
 //!   four cache lines for each slot, and four for the zone:          one for each slot and class, a site:
 //!   ┌───────┬────────┬──────┬───────┬─────────────┐                 ┌─────────┬────────────┬───────┐
-//!   │ count │ newest │ last │ freed │             │                 │ row × 2 │ target × 2 │ child │
-//!   ├───────┴────────┴──────┴───────┘             │                 ├────────┬┴───────┬────┴───┬───┘
+//!   │ count │ newest │ last │ freed │ hole │      │                 │ row × 2 │ target × 2 │ child │
+//!   ├───────┴────────┴──────┴───────┴──────┘      │                 ├────────┬┴───────┬────┴───┬───┘
 //!   │  rows into which the slot has freed before  │                 │ cursor │ latest │ policy │
 //!   └─────────────────────────────────────────────┘                 └────────┴────────┴────────┘
 //! ```
@@ -14,7 +14,7 @@
 //! * *row*: the row from which the slot takes blocks below a row's order. *Target*: the huge frame from whose rows it takes them.
 //!   Of both there is one for single frames, and one for larger blocks, which do not find room where single frames do.
 //! * *child*: the huge frame from which the slot takes whole rows.
-//! * *cursor*: the huge frame at which the next look around begins. *Latest*: the last huge frame of which much was free, when
+//! * *cursor*: the huge frame at which the next look around begins, and how many it passes at most. *Latest*: the last huge frame of which much was free, when
 //!   the slot came there. Its tree is marked as the slot's.
 //! * *policy*: the class, and how it turns to each class.
 //! * *count*: the frames that the slot has freed less those it has allocated, modulo 2^64. It is loaded and stored, which
@@ -22,7 +22,7 @@
 //!   added to by offline and online, and by whoever counts the frames themselves.
 //! * *nothing*, of the zone's line alone: of which orders no tree has a block, a [hint](crate::hints).
 //! * *newest*: the row into which the slot has freed last, until it is filled again. *Last*: where the one before it lies.
-//! * *freed*: the huge frame of which the slot has freed rows last.
+//! * *freed*: the huge frame that the slot has freed last. *Hole*: the one of which it has freed the only rows that are free.
 
 use woodlot_frame::atomics::{AtomicU64, Ordering::Relaxed};
 use woodlot_frame::{Class, ClassPolicy, MAX_CLASSES};
@@ -34,8 +34,9 @@ const NEWEST: usize = 1;
 const NOTHING: usize = 1;
 const LAST: usize = 2;
 const FREED: usize = 3;
+const HOLE: usize = 4;
 /// Where the rows begin into which the slot has freed before the newest, and how many are remembered.
-const LATELY: usize = 4;
+const LATELY: usize = 5;
 const BEFORE: usize = WORDS - LATELY;
 
 /// Words of a site.
@@ -46,6 +47,9 @@ const CHILD: usize = 4;
 const CURSOR: usize = 5;
 const LATEST: usize = 6;
 const POLICY: usize = 7;
+
+/// Where the word of the cursor has the patience.
+const PATIENCE: u32 = 48;
 
 /// Where the word of the policy has the class itself, how many it fills up, and which.
 const OWN: u32 = 32;
@@ -106,6 +110,12 @@ impl<'a> Slots<'a> {
         // As there is the slot, the product is at most the number of a site.
         let words = self.sites.get(slot.wrapping_mul(self.classes) + class)?;
         Some(Site { line, words })
+    }
+
+    /// Where a slot allocates, for each class.
+    pub(crate) fn sites(&self, slot: usize) -> impl Iterator<Item = Site<'a>> {
+        let classes = (0..self.classes).filter_map(|class| u8::try_from(class).ok());
+        classes.filter_map(move |class| self.site(slot, Class(class)))
     }
 
     /// Before the first call: sites apart from one another in so many children, and so many frames free.
@@ -190,11 +200,11 @@ macro_rules! words {
 
 words! { Line, 0;
     freed, set_freed, FREED;
+    hole, set_hole, HOLE;
 }
 
 words! { Site, words;
     child, set_child, CHILD;
-    cursor, set_cursor, CURSOR;
     latest, set_latest, LATEST;
 }
 
@@ -203,7 +213,10 @@ words! { Site, words;
 fn turns(policy: &ClassPolicy, class: Class) -> u64 {
     let own = u64::from(class.0) << OWN | (policy.fills(class).count() as u64) << FILLS;
     let filled = policy.fills(class).fold(own, |word, of| word | 1 << (FILLED + u32::from(of.0)));
-    policy.turns(class).zip(0..).fold(filled, |word, (of, nth): (_, u64)| word | nth << (4 * u32::from(of.0)))
+    policy
+        .turns(class)
+        .zip(0..)
+        .fold(filled, |word, (of, nth): (_, u64)| word | nth << (4 * u32::from(of.0)))
 }
 
 impl Site<'_> {
@@ -225,10 +238,27 @@ impl Site<'_> {
         self.get(POLICY) >> FILLS & 0xf
     }
 
-    /// The classes that it fills, as bits.
+    /// The same, as bits.
     #[inline(always)]
     pub(crate) fn filled(self) -> u64 {
         self.get(POLICY) as u64 >> FILLED
+    }
+
+    /// Where the next look around begins, and how many children it passes at most.
+    #[inline(always)]
+    pub(crate) fn cursor(self) -> (usize, usize) {
+        let word = self.get(CURSOR);
+        (word & ((1 << PATIENCE) - 1), word >> PATIENCE)
+    }
+
+    #[inline(always)]
+    pub(crate) fn set_cursor(self, child: usize) {
+        self.set(CURSOR, child | self.cursor().1 << PATIENCE);
+    }
+
+    #[inline(always)]
+    pub(crate) fn set_patience(self, children: usize) {
+        self.set(CURSOR, self.cursor().0 | children << PATIENCE);
     }
 
     /// The row for blocks of `order`.
