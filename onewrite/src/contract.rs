@@ -311,6 +311,8 @@ impl<G: Geometry> OneWrite<'_, G> {
             line.set_freed(child);
         } else if child::free_rows::<G>(states) == part.all(1) {
             line.set_hole(child);
+            // Of a huge frame that was allocated as a whole the tree knows nothing yet.
+            self.has_class(child / G::TREE, self.class_of(child));
         }
         line.count((part.count << G::ROW_ORDER) as isize);
         self.can_be_had_whole(child);
@@ -598,12 +600,13 @@ mod tests {
     fn the_only_hole_is_filled_next_where_the_slots_row_has_none() {
         let zone = ZoneConfig::new(2 * Base4K::HUGE_FRAMES, 1);
         let zone = Owned::<OneWrite<Base4K>>::new(&zone, Init::Allocated).expect("a zone");
-        let line = zone.slots.line(0).expect("a slot");
+        let site = zone.slots.site(0, Class::MOVABLE).expect("a site");
+        let line = site.line;
         let free = |frame| assert_eq!(zone.free(FrameId(frame), Order(0), Slot(0)), Ok(()));
         let next = || zone.alloc(Request::movable(Order(0), Slot(0)));
         free(512);
         free(0);
-        assert_eq!((next(), line.row(0)), (Ok(FrameId(0)), 0));
+        assert_eq!((next(), site.row(0)), (Ok(FrameId(0)), 0));
         assert_eq!(line.newest(), Some(8));
         free(1);
         assert_eq!((next(), next()), (Ok(FrameId(1)), Ok(FrameId(512))));

@@ -1,7 +1,7 @@
 //! What can be seen of a zone without changing it.
 
 use woodlot_frame::atomics::AtomicU64;
-use woodlot_frame::{ClassStats, FrameId, Geometry, HugeId, Stats};
+use woodlot_frame::{ClassStats, FrameId, Geometry, HugeId, MAX_CLASSES, Stats};
 
 use crate::OneWrite;
 use crate::child::{self, FREE, OFFLINE, OPEN, TAKEN, state};
@@ -119,27 +119,41 @@ impl<G: Geometry> OneWrite<'_, G> {
         (child < self.children.len()).then_some(child)
     }
 
-    /// Counts everything: linear in the zone's huge frames, and in the rows that are open.
+    /// Counts everything: linear in the zone's huge frames, and in the rows that are open. A tree is of the class of which most of its
+    /// huge frames are.
     pub(crate) fn tally(&self) -> Stats {
         let mut stats = Stats::default();
+        // Huge frames outside the zone are of no tree of their own.
+        let (first, last) =
+            (self.zone.start.0 / G::TREE_FRAMES, (self.zone.end().0 - 1) / G::TREE_FRAMES);
+        let tree_of = |child| {
+            ((self.ground.base + (child << G::HUGE_ORDER)) / G::TREE_FRAMES).clamp(first, last)
+        };
+        let (mut tree, mut children) =
+            (ClassStats { trees: 1, ..ClassStats::default() }, [0; MAX_CLASSES]);
         for child in 0..self.children.len() {
+            children[usize::from(self.class_of(child).0) % MAX_CLASSES] += 1;
             let states = self.states(child);
             let free = self.free_frames_of(child, states);
             stats.offline_huge += usize::from(state(states, 0) == OFFLINE);
             if self.isolates(child) {
                 stats.isolated_huge += 1;
                 stats.isolated_frames += free;
-                continue;
+            } else {
+                tree.free_frames += free;
+                tree.free_huge += usize::from(free == G::HUGE_FRAMES);
             }
-            stats.free_frames += free;
-            stats.free_huge += usize::from(free == G::HUGE_FRAMES);
+            if child + 1 == self.children.len() || tree_of(child) != tree_of(child + 1) {
+                stats.free_frames += tree.free_frames;
+                stats.free_huge += tree.free_huge;
+                let most = (0..MAX_CLASSES).rev().max_by_key(|&class| children[class]).unwrap_or(0);
+                let class = &mut stats.classes[most];
+                class.trees += tree.trees;
+                class.free_frames += tree.free_frames;
+                class.free_huge += tree.free_huge;
+                (tree.free_frames, tree.free_huge, children) = (0, 0, [0; MAX_CLASSES]);
+            }
         }
-        let (first, last) = (self.zone.start.0, self.zone.end().0 - 1);
-        stats.classes[0] = ClassStats {
-            trees: last / G::TREE_FRAMES - first / G::TREE_FRAMES + 1,
-            free_frames: stats.free_frames,
-            free_huge: stats.free_huge,
-        };
         stats
     }
 
@@ -172,7 +186,8 @@ impl<G: Geometry> OneWrite<'_, G> {
 mod tests {
     use super::*;
     use woodlot_frame::{
-        Base4K, Base16K, Base64K, FrameAllocator, Init, Order, Owned, Slot, ZoneConfig,
+        Base4K, Base16K, Base64K, Class, FrameAllocator, Init, Order, Owned, Request, Slot,
+        ZoneConfig,
     };
 
     /// Of two huge frames all is allocated, but for these frames of the second one: all that the look beside one of its rows
@@ -226,6 +241,19 @@ mod tests {
             }
             assert_eq!(zone.is_nearly_full(0, 0), few, "{free:?}");
         }
+    }
+
+    #[test]
+    fn a_tree_is_of_the_class_of_most_of_its_huge_frames() {
+        let zone = ZoneConfig::new(2 * Base4K::TREE_FRAMES, 1);
+        let zone = Owned::<OneWrite<Base4K>>::new(&zone, Init::Free).expect("a zone");
+        (0..20).for_each(|child| zone.becomes(child, Class::HUGE));
+        (32..48).for_each(|child| zone.becomes(child, Class::LONG_LIVED));
+        let request = Request::new(Order(0), Class::LONG_LIVED, Slot(0));
+        assert_eq!(zone.alloc(request.at(FrameId(40 * 512))), Ok(FrameId(40 * 512)));
+        let [movable, _, huge, ..] = zone.stats().classes;
+        assert_eq!(huge, ClassStats { trees: 1, free_frames: 32 * 512, free_huge: 32 });
+        assert_eq!(movable, ClassStats { trees: 1, free_frames: 32 * 512 - 1, free_huge: 31 });
     }
 
     /// Nor where the sum of their bits is the bit itself, modulo 2^64.

@@ -319,7 +319,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     }
 
     /// A tree has a child of a class.
-    fn has_class(&self, tree: usize, class: Class) {
+    pub(crate) fn has_class(&self, tree: usize, class: Class) {
         if self.tree(tree) & of_class(class) == 0 {
             self.trees
                 .get(tree)

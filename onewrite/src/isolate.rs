@@ -294,7 +294,7 @@ impl<G: Geometry> OneWrite<'_, G> {
 mod tests {
     use super::*;
     use woodlot_frame::{
-        Base4K, FrameAllocator, FreeError, Init, OfflineError, Order, Owned, Request, Slot,
+        Base4K, Class, FrameAllocator, FreeError, Init, OfflineError, Order, Owned, Request, Slot,
         ZoneConfig,
     };
 
@@ -354,6 +354,7 @@ mod tests {
             assert!(zone.turn(huge, Part { first: part.count, count: row }, FREE, TAKEN));
             assert!(zone.open(huge, Part { first: 0, count: 1 }, 0, 0));
         }
+        zone.has_class(0, Class::MOVABLE);
         // Least is free of the second, which is isolated, and then of the third.
         assert_eq!(zone.isolate(HugeId(1), 1), Ok(()));
         for order in [0, 3, 6] {

@@ -381,7 +381,10 @@ impl<G: Geometry> OneWrite<'_, G> {
             }
             let states = self.states_to_take(child);
             let turns = site.turn(self.class_of(child));
-            let passes = turns < turn && turns <= first && !self.is_others(child, site);
+            let passes = turns < turn
+                && turns <= first
+                && !self.is_others(child, site)
+                && !self.isolates(child);
             let free = match states {
                 0 => Some(G::HUGE_FRAMES),
                 states if passes => look(child, states),
@@ -547,11 +550,15 @@ mod tests {
     use super::*;
     use crate::child::{OPEN, TAKEN};
     use woodlot_frame::atomics::Ordering::Relaxed;
-    use woodlot_frame::{Base4K, Init, Owned, ZoneConfig};
+    use woodlot_frame::{
+        Base4K, Class, FrameAllocator, FrameId, Init, Order, Owned, Slot, ZoneConfig,
+    };
 
     /// Trees of the zone: of 32 huge frames each.
     const TREES: usize = 4;
     const CHILDREN: usize = TREES * Base4K::TREE;
+    /// How many children a look around passes here.
+    const PATIENCE: usize = 64;
 
     type Zone = Owned<OneWrite<'static, Base4K>>;
 
@@ -560,7 +567,13 @@ mod tests {
         let config = ZoneConfig::new(CHILDREN * Base4K::HUGE_FRAMES, 2);
         let zone = Zone::new(&config, Init::Free).expect("a zone");
         assert!((0..CHILDREN).all(|child| zone.open(child, Part { first: 0, count: 1 }, 0, 0)));
+        (0..TREES).for_each(|tree| zone.has_class(tree, Class::MOVABLE));
         zone
+    }
+
+    /// Where a slot allocates what can be moved.
+    fn site(zone: &Zone, slot: usize) -> Site<'_> {
+        zone.slots.site(slot, Class::MOVABLE).expect("a site")
     }
 
     /// What the first slot sees that looks around from a child on for a block of `order`: the fullest of its `free`, the
@@ -571,14 +584,15 @@ mod tests {
         order: u32,
         free: impl Fn(usize) -> Option<usize>,
     ) -> (Seen, usize, usize) {
-        let line = zone.slots.line(0).expect("a slot");
-        line.set_cursor(from);
+        let site = site(zone, 0);
+        site.set_cursor(from);
+        site.set_patience(PATIENCE);
         let looks = core::cell::Cell::new(0);
-        let seen = zone.look_around(order, line, |child, _| {
+        let seen = zone.look_around(order, site, site.fills(), |child, _| {
             looks.set(looks.get() + 1);
             free(child)
         });
-        (seen, looks.get(), line.cursor())
+        (seen, looks.get(), site.cursor().0)
     }
 
     #[test]
@@ -604,17 +618,17 @@ mod tests {
     fn the_next_huge_frame_is_of_the_same_tree() {
         let config = ZoneConfig::new(CHILDREN * Base4K::HUGE_FRAMES, 1);
         let zone = Zone::new(&config, Init::Free).expect("a zone");
-        let line = zone.slots.line(0).expect("a slot");
+        let site = site(&zone, 0);
         let behind = |latest| {
-            line.set_latest(latest);
-            [(); 2].map(|()| zone.take_next(line))
+            site.set_latest(latest);
+            [(); 2].map(|()| zone.take_next(site))
         };
         assert_eq!(behind(NONE), [None; 2]);
         assert_eq!(behind(Base4K::TREE - 3), [30, 31].map(Some));
         assert_eq!(behind(Base4K::TREE - 1), [None; 2]);
         let behind = |latest| {
-            line.set_latest(latest);
-            [(); 2].map(|()| zone.take_next_pair(line))
+            site.set_latest(latest);
+            [(); 2].map(|()| zone.take_next_pair(site))
         };
         assert_eq!(behind(NONE), [None; 2]);
         assert_eq!(behind(2 * Base4K::TREE - 5), [60, 62].map(Some));
@@ -627,15 +641,15 @@ mod tests {
     fn rows_behind_the_slots_row_are_filled_up_before_others_are_broken() {
         let config = ZoneConfig::new(2 * Base4K::HUGE_FRAMES, 1);
         let zone = Zone::new(&config, Init::Free).expect("a zone");
-        let line = zone.slots.line(0).expect("a slot");
+        let site = site(&zone, 0);
         assert!(zone.open(0, Part { first: 0, count: 4 }, 0, 0));
         zone.rows[2].store(1 << 63, Relaxed);
-        line.set_row(0, 0);
-        assert_eq!(zone.take_behind::<0>(line), None);
-        line.set_target(0, 0);
-        assert_eq!([(); 2].map(|()| zone.take_behind::<0>(line)), [Some((2, 63)), Some((1, 0))]);
-        line.set_row(0, 3);
-        assert_eq!(zone.take_behind::<0>(line), None);
+        site.set_row(0, 0);
+        assert_eq!(zone.take_behind::<0>(site), None);
+        site.set_target(0, 0);
+        assert_eq!([(); 2].map(|()| zone.take_behind::<0>(site)), [Some((2, 63)), Some((1, 0))]);
+        site.set_row(0, 3);
+        assert_eq!(zone.take_behind::<0>(site), None);
     }
 
     #[test]
@@ -666,7 +680,7 @@ mod tests {
     fn a_look_around_is_bounded_and_begins_anew_behind_the_last_child() {
         let zone = zone();
         let (found, looks, cursor) = seen(&zone, CHILDREN - 10, 0, |_| None);
-        assert_eq!((found.fullest, looks, cursor), (None, STEPS, STEPS - 10));
+        assert_eq!((found.fullest, looks, cursor), (None, PATIENCE, PATIENCE - 10));
         // Where much is free of all, it is longer: one of 25 of which 400 frames are, among full ones.
         let (found, looks, cursor) =
             seen(&zone, 0, 0, |child| (child % 4 == 1).then_some(400 + child));
@@ -678,7 +692,7 @@ mod tests {
     #[test]
     fn no_tree_is_left_out_while_others_free_into_another() {
         let zone = zone();
-        let other = zone.slots.line(1).expect("a slot");
+        let other = site(&zone, 1);
         zone.settles(other, 2 * Base4K::TREE);
         let visits = [const { core::cell::Cell::new(0) }; TREES];
         // Whenever a search has found nothing in one of these trees, there is something, and it is gone before the next look.
@@ -701,15 +715,13 @@ mod tests {
         let zone = zone();
         [3, 6].into_iter().for_each(|child| zone.children[child].store(0, Relaxed));
         let (found, looks, _) = seen(&zone, 0, 0, |_| None);
-        assert_eq!((found.fullest, found.free, looks), (None, Some(3), STEPS - 2));
+        assert_eq!((found.fullest, found.free, looks), (None, Some(3), PATIENCE - 2));
     }
 
     #[test]
-    fn a_look_around_leaves_out_the_trees_of_others_and_those_without_a_block() {
+    fn a_look_around_leaves_out_the_targets_of_others_and_trees_without_a_block() {
         let zone = zone();
-        let [own, other] = [0, 1].map(|slot| zone.slots.line(slot).expect("a slot"));
-        zone.settles(other, 0);
-        zone.settles(own, Base4K::TREE);
+        let [own, other] = [0, 1].map(|slot| site(&zone, slot));
         for child in zone.children_of(2) {
             assert!(zone.turn(child, Part { first: 0, count: 1 }, OPEN, FREE));
             zone.rows[child * Base4K::ROWS].store(0, Relaxed);
@@ -721,12 +733,134 @@ mod tests {
             let may_have = [1, 2, 3].map(|tree| zone.tree_may_have(tree, order));
             assert_eq!(may_have, [true, false, true]);
         }
-        // The first tree is the other slot's, the third has nothing: passed at one step each, wherever the look begins.
-        for from in [5, 64] {
-            let (found, ..) = seen(&zone, from, 0, |child| Some([1, 40, 2, 30][child / 32]));
-            assert_eq!(found.fullest, Some(if from == 5 { (32, 40) } else { (96, 30) }));
+        let fullest = |from| {
+            let free = |child| if child == 9 { 1 } else { [41, 40, 2, 30][child / 32] };
+            seen(&zone, from, 0, |child| Some(free(child))).0.fullest
+        };
+        zone.aims(other, 0, 9);
+        assert_eq!([5, 64].map(fullest), [Some((5, 41)), Some((96, 30))]);
+        // The target of larger blocks is anybody's, and one's own is no other's.
+        zone.aims(other, 3, 9);
+        zone.aims(other, 0, NONE);
+        assert_eq!(fullest(5), Some((9, 1)));
+        zone.aims(own, 0, 9);
+        assert_eq!(fullest(5), Some((9, 1)));
+        assert_eq!(zone.drain(Slot(0)), Ok(()));
+        assert!(!zone.is_others(9, other) && own.target(0) == NONE);
+    }
+
+    #[test]
+    fn a_look_around_prefers_the_class_and_then_those_to_which_it_turns() {
+        let zone = zone();
+        let classes = [Class::HUGE, Class::IMMOVABLE, Class::LONG_LIVED, Class::MOVABLE];
+        for (child, class) in classes.into_iter().enumerate() {
+            zone.becomes(40 + child, class);
         }
-        zone.settles(other, CHILDREN - 1);
-        assert_eq!(seen(&zone, 5, 0, |child| Some(child + 20)).0.fullest, Some((5, 25)));
+        zone.becomes(20, Class::IMMOVABLE);
+        let fullest = |class, turn: Option<usize>| {
+            let site = zone.slots.site(0, class).expect("a site");
+            site.set_cursor(40);
+            site.set_patience(PATIENCE);
+            let turn = turn.unwrap_or(site.fills());
+            // The later ones are fuller.
+            let found = zone.look_around(0, site, turn, |child, _| {
+                (40..44).contains(&child).then(|| 60 - child)
+            });
+            found.fullest.map(|(child, _)| child)
+        };
+        assert_eq!(fullest(Class::MOVABLE, None), Some(43));
+        assert_eq!(fullest(Class::IMMOVABLE, None), Some(41));
+        for (child, class) in [(43, Class::HUGE), (41, Class::MOVABLE)] {
+            zone.becomes(child, class);
+        }
+        // None of its own: movable frames turn to huge ones, immovable to long-lived ones, and to movable ones last.
+        zone.becomes(41, Class::IMMOVABLE);
+        assert_eq!(fullest(Class::MOVABLE, None), Some(43));
+        zone.becomes(41, Class::MOVABLE);
+        assert_eq!(fullest(Class::IMMOVABLE, None), Some(42));
+        zone.becomes(42, Class::MOVABLE);
+        assert_eq!(fullest(Class::IMMOVABLE, None), None);
+        assert_eq!(fullest(Class::IMMOVABLE, Some(MAX_CLASSES)), Some(43));
+    }
+
+    #[test]
+    fn a_free_child_is_not_the_fullest() {
+        let zone = zone();
+        let (found, looks, _) = seen(&zone, 0, 0, |_| Some(Base4K::HUGE_FRAMES));
+        assert_eq!((found.fullest, found.free, looks), (None, Some(0), PATIENCE));
+    }
+
+    #[test]
+    fn who_finds_nothing_looks_less_the_next_time() {
+        let zone = zone();
+        let site = site(&zone, 0);
+        let look = |free| {
+            let looks = core::cell::Cell::new(0);
+            zone.look_around(0, site, site.fills(), |_, _| {
+                looks.set(looks.get() + 1);
+                free
+            });
+            looks.get()
+        };
+        site.set_patience(PATIENCE);
+        assert_eq!([(); 3].map(|()| look(None)), [PATIENCE, Base4K::TREE, Base4K::TREE]);
+        assert_eq!(look(Some(Base4K::HUGE_FRAMES)), 1);
+        assert_eq!(look(Some(1)), 1);
+        assert_eq!(site.cursor().1, STEPS);
+        // What was freed is worth a look.
+        site.set_patience(0);
+        assert!(zone.turn_free(8, Part { first: 1, count: 1 }, TAKEN));
+        assert_eq!(zone.free(FrameId(8 * 512 + 64), Order(0), Slot(0)), Ok(()));
+        let _ = zone.take_around(0, site);
+        assert_eq!(site.cursor().1, STEPS);
+    }
+
+    #[test]
+    fn a_child_is_of_the_class_that_breaks_it() {
+        let config = ZoneConfig::new(CHILDREN * Base4K::HUGE_FRAMES, 1);
+        let zone = Zone::new(&config, Init::Free).expect("a zone");
+        let [own, other] = [Class::IMMOVABLE, Class::LONG_LIVED]
+            .map(|class| zone.slots.site(0, class).expect("a site"));
+        let movable = site(&zone, 0);
+        let take =
+            |site| zone.breaking(5, site, || zone.take_in_child(5, 0)).map(|_| zone.class_of(5));
+        assert_eq!(zone.breaking(5, own, || None::<()>).map(|()| zone.class_of(5)), None);
+        assert_eq!((zone.class_of(5), zone.tree_fits(0, own)), (Class::MOVABLE, false));
+        // It was free; then it is filled up; then it is broken by a class that does not fill it up.
+        assert_eq!(take(movable), Some(Class::MOVABLE));
+        assert_eq!(take(own), Some(Class::IMMOVABLE));
+        assert_eq!(take(other), Some(Class::IMMOVABLE));
+        assert_eq!(take(movable), Some(Class::IMMOVABLE));
+        assert!(zone.tree_fits(0, own) && !zone.tree_fits(1, own));
+        // One that is freed in parts is of the first class.
+        assert_eq!(zone.take_whole(6, Base4K::HUGE_ORDER).map(|found| found.child), Some(6));
+        zone.becomes(6, Class::IMMOVABLE);
+        assert_eq!(zone.free(FrameId(6 * 512), Order(0), Slot(0)), Ok(()));
+        assert_eq!(zone.class_of(6), Class::MOVABLE);
+    }
+
+    #[test]
+    fn a_hole_of_another_class_is_left_alone() {
+        let config = ZoneConfig::new(2 * Base4K::HUGE_FRAMES, 1);
+        let zone = Zone::new(&config, Init::Allocated).expect("a zone");
+        let [movable, own] = [Class::MOVABLE, Class::IMMOVABLE]
+            .map(|class| zone.slots.site(0, class).expect("a site"));
+        assert_eq!(zone.free(FrameId(70), Order(0), Slot(0)), Ok(()));
+        assert_eq!((zone.newest(own), zone.fill_again(0, own)), (None, None));
+        assert_eq!(zone.newest(movable), Some(1));
+        assert_eq!(zone.fill_again(0, movable), Some((1, 6)));
+    }
+
+    #[test]
+    fn a_free_child_or_one_of_the_class_is_found_anywhere() {
+        let zone = zone();
+        let own = zone.slots.site(0, Class::IMMOVABLE).expect("a site");
+        let find = || zone.free_or_filled(Base4K::ROW_ORDER, own);
+        assert_eq!((find(), zone.free_or_filled(Base4K::ROW_ORDER, site(&zone, 0))), (None, None));
+        zone.becomes(100, Class::LONG_LIVED);
+        assert_eq!(find(), Some(100));
+        assert!(zone.turn(70, Part { first: 0, count: 1 }, OPEN, FREE));
+        zone.rows[70 * Base4K::ROWS].store(0, Relaxed);
+        assert_eq!(find(), Some(70));
     }
 }

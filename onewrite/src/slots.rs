@@ -344,27 +344,39 @@ impl Line<'_> {
 mod tests {
     use super::*;
 
-    fn words() -> [AtomicU64; Slots::words(3)] {
+    fn words() -> [AtomicU64; Slots::words(3, 4)] {
         core::array::from_fn(|_| AtomicU64::new(77))
+    }
+
+    fn slots(words: &[AtomicU64]) -> Slots<'_> {
+        let slots = Slots::new(words, 3, 4);
+        slots.start(&ClassPolicy::SHIPPED, 300, 250);
+        slots
     }
 
     #[test]
     fn counts_sum_up_and_slots_are_apart() {
         let words = words();
-        let slots = Slots::new(&words);
-        slots.start(300, 250);
+        let slots = slots(&words);
         let line = |slot| slots.line(slot).expect("a slot");
-        assert_eq!([0, 1, 2].map(|slot| line(slot).cursor()), [0, 100, 200]);
-        assert!(slots.line(3).is_none());
+        let site = |slot, class| slots.site(slot, class).expect("a site");
+        let [first, next] = [Class::MOVABLE, Class::IMMOVABLE].map(|class| site(0, class));
+        assert_eq!(
+            [first, next, site(2, Class::MOVABLE)].map(|site| site.cursor()),
+            [0, 25, 200].map(|child| (child, 0))
+        );
+        assert!(slots.line(3).is_none() && slots.site(3, Class::MOVABLE).is_none());
+        assert!(slots.site(0, Class(4)).is_none() && slots.sites(1).count() == 4);
         line(0).count(-8);
         line(2).count(3);
         slots.add(5);
         assert_eq!(slots.free(300), 250);
-        line(1).set_row(0, 42);
-        line(1).set_row(3, 43);
-        line(1).set_child(7);
-        assert_eq!([0, 1, 5].map(|order| line(1).row(order)), [42, 43, 43]);
-        assert_eq!((line(1).child(), line(0).row(0)), (7, NONE));
+        first.set_row(0, 42);
+        first.set_row(3, 43);
+        first.set_child(7);
+        assert_eq!([0, 1, 5].map(|order| first.row(order)), [42, 43, 43]);
+        assert_eq!((first.child(), next.child(), next.row(0)), (7, NONE, NONE));
+        assert_eq!(site(1, Class::MOVABLE).row(0), NONE);
         slots.heal(99);
         assert_eq!((slots.free(300), slots.free(98)), (99, 98));
         line(0).count(-100);
@@ -372,10 +384,36 @@ mod tests {
     }
 
     #[test]
+    fn a_site_knows_its_class_and_how_it_turns_to_others() {
+        let words = words();
+        let slots = slots(&words);
+        for class in ClassPolicy::SHIPPED.all() {
+            let site = slots.site(1, class).expect("a site");
+            let fills = ClassPolicy::SHIPPED.fills(class).count();
+            assert_eq!((site.class(), site.fills()), (class, fills));
+            let turned = ClassPolicy::SHIPPED.turns(class).map(|of| site.turn(of));
+            assert!(turned.eq(0..4));
+            let filled = ClassPolicy::SHIPPED.fills(class).fold(0, |filled, of| filled | 1 << of.0);
+            assert_eq!(site.filled(), filled);
+        }
+    }
+
+    #[test]
+    fn the_cursor_and_the_patience_share_a_word() {
+        let words = words();
+        let slots = slots(&words);
+        let site = slots.site(0, Class::HUGE).expect("a site");
+        site.set_patience(512);
+        site.set_cursor(299);
+        assert_eq!(site.cursor(), (299, 512));
+        site.set_patience(3);
+        assert_eq!(site.cursor(), (299, 3));
+    }
+
+    #[test]
     fn the_newest_row_comes_first_and_the_oldest_is_forgotten() {
         let words = words();
-        let slots = Slots::new(&words);
-        slots.start(300, 250);
+        let slots = slots(&words);
         let line = slots.line(1).expect("a slot");
         let next = || line.newest().inspect(|_| line.forget_newest());
         assert_eq!(next(), None);
