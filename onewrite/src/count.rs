@@ -126,7 +126,7 @@ impl<G: Geometry> OneWrite<'_, G> {
         // Huge frames outside the zone are of no tree of their own.
         let (first, last) =
             (self.zone.start.0 / G::TREE_FRAMES, (self.zone.end().0 - 1) / G::TREE_FRAMES);
-        let tree_of = |child| {
+        let tree_of = |child: usize| {
             ((self.ground.base + (child << G::HUGE_ORDER)) / G::TREE_FRAMES).clamp(first, last)
         };
         let (mut tree, mut children) =
