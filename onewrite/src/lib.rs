@@ -1,9 +1,9 @@
 //! The one-write engine: a lock-free page-frame allocator in which no CPU keeps frames to itself between calls.
 //!
 //! ```text
-//!   slots     ┌ row, child, count ┐ …                per CPU: where it allocates, no frames
+//!   slots     ┌ row, child, count ┐ …                per CPU and class: where it allocates, no frames
 //!             └──────┬────────────┘
-//!   trees     ○ ○ ○ ○│○ ○ ○ ○ ○ ○ …                  hints: which orders there are not, how much is used
+//!   trees     ○ ○ ○ ○│○ ○ ○ ○ ○ ○ …                  hints: which orders there are not, which classes
 //!   hints     · · · ·│· · · · · · …                  the same for each child
 //!   ──────────────── │ ────────────────────          above: hints, which heal; below: the truth
 //!   children  ┌──┬──┬▼─┬──┬──┬──┬──┬──┐ …            a word for each huge frame, two bits for each row:
