@@ -219,8 +219,8 @@ impl Coalesce {
         empty: &mut Batch,
     ) {
         let Some(slab) = slab else { return };
-        self.counts.free += usize::from(slab.counts.free - slab.descriptor.counts().free);
-        if usize::from(slab.counts.free) < size.blocks {
+        self.counts.free += usize::from(slab.counts.free() - slab.descriptor.counts().free());
+        if usize::from(slab.counts.free()) < size.blocks {
             slab.write();
             return self.link(&slab);
         }
@@ -256,21 +256,22 @@ impl Coalesce {
         pages.descriptor(first).set(Kind::Slab(id));
         self.counts.splits += 1;
         self.counts.free += size.blocks;
-        let counts = Counts { free: size.blocks as u16, head: 0, fresh: 0 };
-        Slab { counts, ..Slab::of(pages, first) }
+        let mut slab = Slab::of(pages, first);
+        slab.counts.set_free(size.blocks as u16);
+        slab
     }
 
     /// Puts a slab on the list of its free count, if it has free blocks.
     fn link<P: Pages>(&mut self, slab: &Slab<'_, P>) {
-        if slab.counts.free != 0 {
-            self.slabs.push(slab.pages, usize::from(slab.counts.free), slab.first);
+        if slab.counts.free() != 0 {
+            self.slabs.push(slab.pages, usize::from(slab.counts.free()), slab.first);
         }
     }
 
     /// Takes a slab from its list, if it is on one.
     fn unlink<P: Pages>(&mut self, slab: &Slab<'_, P>) {
-        if slab.counts.free != 0 {
-            self.slabs.remove(slab.pages, usize::from(slab.counts.free), slab.first);
+        if slab.counts.free() != 0 {
+            self.slabs.remove(slab.pages, usize::from(slab.counts.free()), slab.first);
         }
     }
 }
@@ -352,8 +353,8 @@ impl<'a, P: Pages> Slab<'a, P> {
         let Some(below) = size.block_at(offset) else {
             return Err(Misuse::Interior(block.as_ptr()));
         };
-        let fresh = size.blocks_before(usize::from(self.counts.fresh) * GRAIN);
-        let used = size.blocks.saturating_sub(usize::from(self.counts.free));
+        let fresh = size.blocks_before(usize::from(self.counts.fresh()) * GRAIN);
+        let used = size.blocks.saturating_sub(usize::from(self.counts.free()));
         if used == 0 || below >= fresh {
             return Err(Misuse::DoubleFree(block.as_ptr()));
         }
@@ -376,8 +377,8 @@ impl<'a, P: Pages> Slab<'a, P> {
     /// Takes up to `count` blocks onto a list: what was freed before, then fresh ones.
     fn take(&mut self, mut list: List, size: &Size, mut count: usize) -> List {
         let step = (size.bytes / GRAIN) as u16;
-        count = count.min(usize::from(self.counts.free));
-        self.counts.free -= count as u16;
+        count = count.min(usize::from(self.counts.free()));
+        self.counts.set_free(self.counts.free() - count as u16);
         while count > 0 {
             // SAFETY: what is free of the slab is this layer's (invariant 3 of the descriptors).
             unsafe {
@@ -395,9 +396,9 @@ impl<'a, P: Pages> Slab<'a, P> {
     /// # Safety
     /// The slab has so many free blocks.
     unsafe fn take_run(&mut self, step: u16, count: u16) -> (u16, u16) {
-        let Some(head) = self.counts.head.checked_sub(1) else {
-            let place = self.counts.fresh;
-            self.counts.fresh += count * step;
+        let Some(head) = self.counts.head().checked_sub(1) else {
+            let place = self.counts.fresh();
+            self.counts.set_fresh(place + count * step);
             return (place, count);
         };
         // SAFETY: a free run begins there (invariant 4).
@@ -407,7 +408,7 @@ impl<'a, P: Pages> Slab<'a, P> {
             let taken = run.blocks.min(count);
             run.blocks -= taken;
             match run.blocks {
-                0 => self.counts.head = run.next,
+                0 => self.counts.set_head(run.next),
                 _ => word::write(at, run.word()),
             }
             (head + run.blocks * step, taken)
@@ -418,10 +419,10 @@ impl<'a, P: Pages> Slab<'a, P> {
     /// The run begins at the block with this offset, and is the caller's, who gives it away.
     unsafe fn put(&mut self, run: Run, offset: usize, size: &Size) {
         let place = ((offset - run.below * size.bytes) / GRAIN) as u16;
-        let free = FreeRun { next: self.counts.head, blocks: run.blocks as u16 };
+        let free = FreeRun { next: self.counts.head(), blocks: run.blocks as u16 };
         // SAFETY: as the caller says.
         unsafe { word::write(self.block(place).as_ptr().cast(), free.word()) };
-        self.counts.head = place + 1;
-        self.counts.free += run.blocks as u16;
+        self.counts.set_head(place + 1);
+        self.counts.set_free(self.counts.free() + run.blocks as u16);
     }
 }

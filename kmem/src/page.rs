@@ -104,19 +104,46 @@ const PAGE_AT: u32 = 32;
 const OUT: u64 = 1 << 16;
 const USED: u64 = 1 << 17;
 
-/// The counts of a slab.
+/// The counts of a slab: the state of its first page, in the hands of the layer. It is one word there too: a processor that
+/// loads together what was stored in parts waits until all stores before have reached the cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Counts {
-    pub(crate) free: u16,
-    pub(crate) head: u16,
-    pub(crate) fresh: u16,
-}
+pub(crate) struct Counts(u64);
 
+/// *kind* and *size*.
+const FIXED: u64 = (1 << FREE_AT) - 1;
 const FREE_AT: u32 = 16;
 const HEAD_AT: u32 = 32;
 const FRESH_AT: u32 = 48;
-/// *kind* and *size*.
-const FIXED: u64 = (1 << FREE_AT) - 1;
+
+impl Counts {
+    pub(crate) fn free(self) -> u16 {
+        (self.0 >> FREE_AT) as u16
+    }
+
+    pub(crate) fn head(self) -> u16 {
+        (self.0 >> HEAD_AT) as u16
+    }
+
+    pub(crate) fn fresh(self) -> u16 {
+        (self.0 >> FRESH_AT) as u16
+    }
+
+    pub(crate) fn set_free(&mut self, free: u16) {
+        self.set(FREE_AT, free);
+    }
+
+    pub(crate) fn set_head(&mut self, head: u16) {
+        self.set(HEAD_AT, head);
+    }
+
+    pub(crate) fn set_fresh(&mut self, fresh: u16) {
+        self.set(FRESH_AT, fresh);
+    }
+
+    fn set(&mut self, at: u32, field: u16) {
+        self.0 = self.0 & !(0xffff << at) | u64::from(field) << at;
+    }
+}
 
 /// The boundary tag of a free span of pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -309,16 +336,14 @@ impl Descriptor {
         self.state.store(state, ORDERING);
     }
 
+    /// The counts of a slab, of which this is the first page.
     pub(crate) fn counts(&self) -> Counts {
-        let state = self.state.load(ORDERING);
-        let [free, head, fresh] = [FREE_AT, HEAD_AT, FRESH_AT].map(|at| (state >> at) as u16);
-        Counts { free, head, fresh }
+        Counts(self.state.load(ORDERING))
     }
 
+    /// Sets what [`counts`](Self::counts) returned, and who has them has changed.
     pub(crate) fn set_counts(&self, counts: Counts) {
-        let fixed = self.state.load(ORDERING) & FIXED;
-        let [free, head, fresh] = [counts.free, counts.head, counts.fresh].map(u64::from);
-        self.state.store(fixed | free << FREE_AT | head << HEAD_AT | fresh << FRESH_AT, ORDERING);
+        self.state.store(counts.0, ORDERING);
     }
 
     /// The slabs before and behind in the list.
