@@ -23,8 +23,10 @@ use core::ptr::NonNull;
 
 use crate::batch::Batch;
 use crate::bins::Bins;
+use crate::filling::Filling;
 use crate::found::{Found, look};
 use crate::frames::BATCH;
+use crate::global::Lists;
 use crate::list::List;
 use crate::misuse::Misuse;
 use crate::page::{Counts, Descriptor, Kind, PageId};
@@ -113,63 +115,72 @@ impl Coalesce {
         &mut self.counts
     }
 
-    /// Takes `count` blocks; fewer only if there are no more pages. Those of slabs that there are come first in the list,
-    /// then those of new ones, in the order of their addresses.
+    /// Takes blocks for up to so many full lists, at least one; one that is not full only if there are no more pages. Those of
+    /// slabs that there are come first, then those of new ones, in the order of their addresses.
+    ///
+    /// Where there are enough of them for a list, which may take as many steps as it has blocks, it is one list.
     pub(crate) fn take<P: Pages>(
         &mut self,
         pages: &P,
         (id, size): (SizeId, &Size),
-        count: usize,
+        lists: usize,
         cpu: usize,
-    ) -> List {
-        let missing = count.saturating_sub(self.counts.free);
-        let (mut list, last) = self.take_new(pages, (id, size), missing, cpu);
-        while list.len() < count
+    ) -> Lists {
+        let (free, mut filling) = (self.counts.free, Filling::new(size));
+        let most = if free < size.target { lists } else { 1 };
+        // As many as there is room for in a batch of slabs.
+        let mut counts = (1..=most).rev().map(|lists| lists * size.target);
+        let fits = |count: &usize| *count <= free + BATCH * size.blocks;
+        let count = counts.find(fits).unwrap_or(size.target);
+        let missing = count.saturating_sub(free);
+        let (new, last) = self.take_new(pages, (id, size), missing, cpu, &mut filling);
+        let mut left = count - new;
+        while left > 0
             && let Some((_, first)) = self.slabs.first(0)
         {
             let mut slab = Slab::of(pages, first);
             self.unlink(&slab);
-            list = self.take_of(&mut slab, list, size, count);
+            left -= self.take_of(&mut slab, &mut filling, size, left);
             self.link(&slab);
         }
         // Only now, so that those that were there are used up before it.
         if let Some(slab) = last {
             self.link(&slab);
         }
-        list
+        filling.finish()
     }
 
-    /// Takes so many blocks of new slabs, and the slab of which some are left; it is on no list.
+    /// Takes so many blocks of new slabs: how many, and the slab of which some are left; it is on no list.
     fn take_new<'a, P: Pages>(
         &mut self,
         pages: &'a P,
         (id, size): (SizeId, &Size),
         count: usize,
         cpu: usize,
-    ) -> (List, Option<Slab<'a, P>>) {
-        let (mut list, mut last, mut batch) = (List::EMPTY, None, Batch::new());
+        filling: &mut Filling<'_>,
+    ) -> (usize, Option<Slab<'a, P>>) {
+        let (mut taken, mut last, mut batch) = (0, None, Batch::new());
         get_slabs(&mut batch, (pages, cpu), size, slabs_for(count, size));
         for (before, &first) in batch.pages().iter().enumerate().rev() {
             let mut slab = self.make(pages, (id, size), first);
-            let of_slab = (count - before * size.blocks).min(size.blocks);
-            list = self.take_of(&mut slab, list, size, list.len() + of_slab);
-            if of_slab < size.blocks {
+            taken += self.take_of(&mut slab, filling, size, count - before * size.blocks);
+            if slab.counts.free() > 0 {
                 last = Some(slab);
             }
         }
-        (list, last)
+        (taken, last)
     }
 
-    /// Takes blocks of a slab, which is on no list, onto a list that is to have up to `count`.
+    /// Takes up to so many blocks of a slab, which is on no list. Returns how many.
     fn take_of<P: Pages>(
         &mut self,
         slab: &mut Slab<'_, P>,
-        list: List,
+        filling: &mut Filling<'_>,
         size: &Size,
-        count: usize,
-    ) -> List {
-        let taken = slab.take(list, size, count - list.len());
-        self.counts.free -= taken.len() - list.len();
+        most: usize,
+    ) -> usize {
+        let taken = slab.take(filling, size, most);
+        self.counts.free -= taken;
         slab.write();
         taken
     }
@@ -374,20 +385,21 @@ impl<'a, P: Pages> Slab<'a, P> {
         unsafe { self.pages.address(self.first).add(usize::from(place) * GRAIN) }
     }
 
-    /// Takes up to `count` blocks onto a list: what was freed before, then fresh ones.
-    fn take(&mut self, mut list: List, size: &Size, mut count: usize) -> List {
+    /// Takes up to so many blocks: what was freed before, then fresh ones. Returns how many.
+    fn take(&mut self, filling: &mut Filling<'_>, size: &Size, most: usize) -> usize {
         let step = (size.bytes / GRAIN) as u16;
-        count = count.min(usize::from(self.counts.free()));
+        let count = most.min(usize::from(self.counts.free()));
         self.counts.set_free(self.counts.free() - count as u16);
-        while count > 0 {
+        let mut left = count;
+        while left > 0 {
             // SAFETY: what is free of the slab is this layer's (invariant 3 of the descriptors).
             unsafe {
-                let (place, blocks) = self.take_run(step, count as u16);
-                list = list.push_run(self.block(place), size.bytes, usize::from(blocks));
-                count -= usize::from(blocks).min(count);
+                let (place, blocks) = self.take_run(step, left as u16);
+                filling.push_run(self.block(place), usize::from(blocks));
+                left -= usize::from(blocks).min(left);
             }
         }
-        list
+        count
     }
 
     /// Takes up to `count` blocks that follow one another: the last ones of the first run, else fresh ones. Returns the place

@@ -15,6 +15,7 @@
 use core::mem::offset_of;
 
 use crate::list::List;
+use crate::lot::Lot;
 
 /// Lists that come from the layer below, or go there, at a time: the paper's `gbltarget`. The layer keeps up to twice
 /// as many. It is the most that any size has. Models of two CPUs with a few blocks have to come to its end.
@@ -37,7 +38,7 @@ pub(crate) struct Global {
     lists: usize,
     bucket: List,
     counts: GlobalCounts,
-    full: [List; PLACES],
+    full: [Lot; PLACES],
 }
 
 /// What the global layer of one size has done.
@@ -73,27 +74,32 @@ impl Global {
             lists: 0,
             bucket: List::EMPTY,
             counts: GlobalCounts { takes: 0, take_misses: 0, puts: 0, put_misses: 0 },
-            full: [List::EMPTY; PLACES],
+            full: [Lot::EMPTY; PLACES],
         }
     }
 
     /// A list, for a CPU that has none: a full one; else what the bucket has. Empty if there is nothing.
-    pub(crate) fn take(&mut self) -> List {
+    pub(crate) fn take(&mut self) -> Lot {
         self.counts.takes += 1;
-        let list = self.take_any();
-        self.counts.take_misses += u64::from(list.is_empty());
-        list
+        let lot = self.take_any();
+        self.counts.take_misses += u64::from(lot.is_empty());
+        lot
     }
 
-    fn take_any(&mut self) -> List {
-        self.take_full().unwrap_or_else(|| core::mem::take(&mut self.bucket))
+    fn take_any(&mut self) -> Lot {
+        self.take_full().unwrap_or_else(|| Lot::linked(core::mem::take(&mut self.bucket)))
     }
 
-    fn take_full(&mut self) -> Option<List> {
+    fn take_full(&mut self) -> Option<Lot> {
         let last = self.lists.checked_sub(1)?;
-        let list = *self.full.get(last)?;
+        let lot = *self.full.get(last)?;
         self.lists = last;
-        Some(list)
+        Some(lot)
+    }
+
+    /// The full list that is taken next. It stays here.
+    pub(crate) fn next(&self) -> Option<Lot> {
+        self.full.get(self.lists.checked_sub(1)?).copied()
     }
 
     /// How many lists the layer below is to be asked for, after a [`take`](Self::take) in vain: one the first time, twice
@@ -110,29 +116,30 @@ impl Global {
     pub(crate) unsafe fn put(&mut self, list: List, targets: Targets) -> Option<Lists> {
         self.counts.puts += 1;
         // SAFETY: as the caller says.
-        let excess = unsafe { self.fill(list, targets) };
+        let excess = unsafe { self.fill(Lot::linked(list), targets) };
         self.counts.put_misses += u64::from(excess.is_some());
         excess
     }
 
-    /// The same for a list that comes from the layer below. When CPUs have filled this one at the same time, there are
+    /// The same for a lot that comes from the layer below, and is linked if it is not full. When CPUs have filled this one at the same time, there are
     /// too many as well.
     ///
     /// # Safety
     /// As for [`put`](Self::put).
-    pub(crate) unsafe fn fill(&mut self, list: List, targets: Targets) -> Option<Lists> {
+    pub(crate) unsafe fn fill(&mut self, lot: Lot, targets: Targets) -> Option<Lists> {
         // SAFETY: as the caller says.
-        unsafe { self.regroup(list, targets.blocks) };
+        unsafe { self.regroup(lot, targets.blocks) };
         let is_renewed = self.counts.put_misses % RENEWED == RENEWED - 1;
         (self.lists > 2 * targets.lists).then(|| self.split(targets.lists, is_renewed))
     }
 
     /// # Safety
     /// As for [`put`](Self::put).
-    unsafe fn regroup(&mut self, mut list: List, target: usize) {
-        if list.len() == target {
-            return self.put_full(list);
+    unsafe fn regroup(&mut self, lot: Lot, target: usize) {
+        if lot.len() == target {
+            return self.put_full(lot);
         }
+        let mut list = lot.list();
         // SAFETY: the list is the caller's, who gives it away, and each block of it goes into the bucket, which has fewer
         // than `target` blocks (invariant 2).
         unsafe {
@@ -141,16 +148,16 @@ impl Global {
                 self.bucket = self.bucket.push(block);
                 if self.bucket.len() == target {
                     let full = core::mem::take(&mut self.bucket);
-                    self.put_full(full);
+                    self.put_full(Lot::linked(full));
                 }
             }
         }
     }
 
     /// Keeps a list that has `target` blocks.
-    fn put_full(&mut self, list: List) {
+    fn put_full(&mut self, lot: Lot) {
         if let Some(place) = self.full.get_mut(self.lists) {
-            *place = list;
+            *place = lot;
             self.lists += 1;
         }
     }
@@ -160,13 +167,13 @@ impl Global {
         let (mut taken, lists) = (Lists::new(), self.lists);
         let from = if first { 0 } else { lists.saturating_sub(most) };
         let end = lists.min(from + most);
-        self.full.get(from..end).into_iter().flatten().rev().for_each(|&list| taken.push(list));
+        self.full.get(from..end).into_iter().flatten().rev().for_each(|&lot| taken.push(lot));
         let gone = end - from;
         for at in end..lists {
-            if let Some(&list) = self.full.get(at)
+            if let Some(&lot) = self.full.get(at)
                 && let Some(place) = self.full.get_mut(at - gone)
             {
-                *place = list;
+                *place = lot;
             }
         }
         self.lists -= gone;
@@ -176,7 +183,7 @@ impl Global {
     /// Takes all there is, the bucket too.
     pub(crate) fn take_all(&mut self) -> Lists {
         let mut all = self.split(PLACES, false);
-        all.push(core::mem::take(&mut self.bucket));
+        all.push(Lot::linked(core::mem::take(&mut self.bucket)));
         all
     }
 
@@ -192,25 +199,35 @@ impl Global {
 
 /// Lists in the hands of a caller.
 pub(crate) struct Lists {
-    lists: [List; PLACES],
+    lists: [Lot; PLACES],
     count: usize,
 }
 
 impl Lists {
     pub(crate) const fn new() -> Lists {
-        Lists { lists: [List::EMPTY; PLACES], count: 0 }
+        Lists { lists: [Lot::EMPTY; PLACES], count: 0 }
     }
 
     /// Adds a list, if it is not empty. There is room for what a global layer keeps, and for one more.
-    pub(crate) fn push(&mut self, list: List) {
-        if let Some(place) = self.lists.get_mut(self.count).filter(|_| !list.is_empty()) {
-            *place = list;
+    pub(crate) fn push(&mut self, lot: Lot) {
+        if let Some(place) = self.lists.get_mut(self.count).filter(|_| !lot.is_empty()) {
+            *place = lot;
             self.count += 1;
         }
     }
 
+    /// How many.
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Makes the last one the first.
+    pub(crate) fn reverse(&mut self) {
+        self.lists.get_mut(..self.count).into_iter().for_each(|lists| lists.reverse());
+    }
+
     /// All of them, the first one first.
-    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = List> {
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = Lot> + Clone {
         self.lists.iter().take(self.count).copied()
     }
 }
@@ -240,7 +257,7 @@ mod tests {
 
     /// The invariants in the header of the file; and each block is in one place.
     fn judge(global: &Global, others: &[List]) {
-        let full = &global.full[..global.lists];
+        let full: Vec<List> = global.full[..global.lists].iter().map(|lot| lot.list()).collect();
         assert!(full.iter().all(|list| list.len() == TARGET), "a list is not full");
         assert!(full.len() <= 2 * GLOBAL_TARGET, "too many lists");
         assert!(global.bucket.len() < TARGET, "the bucket is full");
@@ -267,7 +284,7 @@ mod tests {
         let mut seen = GlobalCounts::default();
         for _ in 0..if cfg!(miri) { 10 } else { 3000 } {
             if random.u8(..8) < 3 {
-                let list = global.take();
+                let list = global.take().list();
                 seen.takes += 1;
                 seen.take_misses += u64::from(list.is_empty());
                 others.extend((!list.is_empty()).then_some(list));
@@ -276,20 +293,24 @@ mod tests {
                 let is_put = random.bool();
                 // SAFETY: the list is the test's, and goes to the layer.
                 let excess = unsafe {
-                    if is_put { global.put(list, TARGETS) } else { global.fill(list, TARGETS) }
+                    if is_put {
+                        global.put(list, TARGETS)
+                    } else {
+                        global.fill(Lot::linked(list), TARGETS)
+                    }
                 };
                 seen.puts += u64::from(is_put);
                 seen.put_misses += u64::from(is_put && excess.is_some());
                 if let Some(excess) = excess {
                     assert_eq!(excess.iter().count(), GLOBAL_TARGET, "not half of them is excess");
-                    others.extend(excess.iter());
+                    others.extend(excess.iter().map(Lot::list));
                 }
             }
             judge(&global, &others);
         }
         assert_eq!(global.counts(), seen);
         assert!(cfg!(miri) || seen.take_misses > 0 && seen.put_misses > 0, "{seen:?}");
-        others.extend(global.take_all().iter());
+        others.extend(global.take_all().iter().map(Lot::list));
         judge(&global, &others);
         assert_eq!(global.blocks(TARGET), 0);
     }
@@ -305,7 +326,8 @@ mod tests {
         let mut global = Global::new();
         // SAFETY: each list is put once.
         let excess = lists.iter().filter_map(|&list| unsafe { global.put(list, TARGETS) });
-        let excess: Vec<List> = excess.flat_map(|lists| lists.iter().collect::<Vec<_>>()).collect();
+        let excess: Vec<List> =
+            excess.flat_map(|lists| lists.iter().map(Lot::list).collect::<Vec<_>>()).collect();
         assert!(excess.iter().eq(lists.iter().rev().take(GLOBAL_TARGET)), "in another order");
     }
 
@@ -322,7 +344,7 @@ mod tests {
         lists.iter().for_each(|&list| _ = unsafe { global.put(list, TARGETS) });
         let kept = &global.full[..global.lists];
         assert!(
-            !kept.iter().any(|list| lists[..GLOBAL_TARGET].contains(list)),
+            !kept.iter().any(|lot| lists[..GLOBAL_TARGET].contains(&lot.list())),
             "a first one stays"
         );
     }

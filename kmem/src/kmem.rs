@@ -482,6 +482,10 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Below for Kmem<C, P, S, H> {
         S::target(id)
     }
 
+    fn bytes(id: SizeId) -> usize {
+        S::size(id).bytes
+    }
+
     fn lists(id: SizeId) -> usize {
         S::size(id).lists
     }
@@ -490,7 +494,7 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Below for Kmem<C, P, S, H> {
         let mut made = Lists::new();
         let Some(lock) = self.coalesce.get(id.index()) else { return made };
         let size = S::size(id);
-        for _ in 0..lists {
+        while made.len() < lists {
             let _guard = self.caches().guard();
             let cpu = self.caches().current();
             let mut layer = self.upper.locked(lock);
@@ -498,9 +502,9 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Below for Kmem<C, P, S, H> {
                 let counts = layer.counts_mut();
                 return whole::take(counts, (&self.pages, cpu), id, (lists, size.target));
             }
-            let list = layer.take(&self.pages, (id, size), size.target, cpu);
-            made.push(list);
-            if list.len() < size.target {
+            let some = layer.take(&self.pages, (id, size), lists - made.len(), cpu);
+            some.iter().for_each(|lot| made.push(lot));
+            if some.iter().next().is_none_or(|first| first.len() < size.target) {
                 break;
             }
         }
@@ -526,9 +530,9 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Below for Kmem<C, P, S, H> {
                 // together, but the lock is not held for all of them.
                 let mut blocks = 0;
                 let some = iter::from_fn(|| {
-                    let list = if blocks < MAX_SLAB { left.next()? } else { return None };
-                    blocks += list.len();
-                    Some(list)
+                    let lot = if blocks < MAX_SLAB { left.next()? } else { return None };
+                    blocks += lot.len();
+                    Some(lot.link(size.bytes))
                 });
                 layer.put(&self.pages, (id, size), some, cpu, &mut misuse);
             }

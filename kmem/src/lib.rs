@@ -5,8 +5,8 @@
 //! ```text
 //!   Kmem        what becomes of a request                                                            kmem, cached
 //!   PerCpu      1  two lists of blocks for each size on each CPU                                     cpu
-//!   Global      2  full lists, from CPUs that free to CPUs that allocate, one layer for each size    global
-//!   Coalesce    3  slabs, by the number of their free blocks                                         coalesce, run, whole, batch, page
+//!   Global      2  full lists, from CPUs that free to CPUs that allocate, one layer for each size    global, lot
+//!   Coalesce    3  slabs, by the number of their free blocks                                         coalesce, run, filling, whole, batch, page
 //!   Pages       4  pages                                                                            pages
 //!     Direct       the frames of a zone, where they lie                                              direct
 //!     Vmblks       spans of addresses, to which frames are mapped                                    vmblk, span, dope
@@ -29,12 +29,14 @@ mod counted;
 mod cpu;
 mod direct;
 mod dope;
+mod filling;
 mod found;
 mod frames;
 mod global;
 mod kmem;
 mod list;
 mod lock;
+mod lot;
 mod misuse;
 #[cfg(all(test, any(woodlot_loom, woodlot_explore)))]
 mod models;

@@ -91,22 +91,20 @@ impl List {
         NonNull::new(ptr::with_exposed_provenance_mut(self.first_address()))
     }
 
-    /// The list with so many blocks before it, at least one: the first one, and each so many bytes behind the one before.
+    /// Links the run that this list begins with, up to the list behind it: its first block, which is `first`, has that, and each
+    /// other one lies so many bytes behind the one before.
     ///
     /// # Safety
-    /// As for [`push`](Self::push), for each of them.
-    pub(crate) unsafe fn push_run(self, first: NonNull<u8>, bytes: usize, blocks: usize) -> List {
-        let list = List(List::word_of(first) + (self.len() + blocks - 1) as u64);
-        let (mut rest, mut block) = (list, first);
-        for _ in 1..blocks {
+    /// The list is the caller's, and there is such a run.
+    pub(crate) unsafe fn link_run(self, first: NonNull<u8>, bytes: usize, behind: List) {
+        let (mut rest, last) = (self, self.len() - behind.len() - 1);
+        for at in 0..last {
             rest = rest.behind(bytes, 1);
             // SAFETY: as the caller says.
-            unsafe { word::write(block.as_ptr().cast(), rest.0) };
-            block = block.map_addr(|at| at.saturating_add(bytes));
+            unsafe { word::write(first.add(at * bytes).as_ptr().cast(), rest.0) };
         }
         // SAFETY: as above.
-        unsafe { word::write(block.as_ptr().cast(), self.0) };
-        list
+        unsafe { word::write(first.add(last * bytes).as_ptr().cast(), behind.0) };
     }
 
     /// The list without the first `blocks` blocks, if each of them but the first, and what is first then, lies so many bytes
@@ -165,25 +163,6 @@ mod tests {
         }
         // SAFETY: as above.
         assert_eq!(unsafe { list.pop() }, None);
-    }
-
-    #[test]
-    fn a_run_comes_out_from_its_begin() {
-        let mut memory = [[0u64; 2]; 5];
-        // Of the whole memory, as a run is.
-        let begin = NonNull::from(&mut memory).cast::<u8>();
-        // SAFETY: there are five of 16 bytes.
-        let blocks: [_; 5] = core::array::from_fn(|at| unsafe { begin.add(16 * at) });
-        // SAFETY: each block is pushed once.
-        let mut list = unsafe { List::EMPTY.push(blocks[4]).push_run(blocks[0], 16, 4) };
-        for (at, &block) in blocks.iter().enumerate() {
-            assert_eq!(list.len(), blocks.len() - at);
-            // SAFETY: the list is the test's.
-            let (first, rest) = unsafe { list.pop() }.expect("there is one more");
-            assert_eq!(first, block, "block {at}");
-            list = rest;
-        }
-        assert!(list.is_empty());
     }
 
     /// Both halves of the address space: a kernel's is the upper one. On AArch64 a program's addresses go further up.

@@ -23,6 +23,7 @@ use core::ptr::NonNull;
 use crate::cpu::PerCpu;
 use crate::global::Lists;
 use crate::list::{List, MAX_BLOCKS, MIN_BLOCK};
+use crate::lot::Lot;
 use crate::size::{MAX_SIZES, SizeId};
 use crate::upper::{Below, Upper};
 
@@ -143,6 +144,10 @@ impl<C: PerCpu, B: Build> Below for Objects<C, B> {
         B::TARGET
     }
 
+    fn bytes(_: SizeId) -> usize {
+        size_of::<B::Object>()
+    }
+
     /// Objects are dear: no more are made than were asked for.
     fn wanted(_: SizeId) -> usize {
         1
@@ -155,7 +160,7 @@ impl<C: PerCpu, B: Build> Below for Objects<C, B> {
             // SAFETY: the object was just made, and has room for what a list keeps in it.
             let list =
                 objects.fold(List::EMPTY, |list, object| unsafe { list.push(object.cast()) });
-            made.push(list);
+            made.push(Lot::linked(list));
             if list.len() < B::TARGET {
                 break;
             }
@@ -164,7 +169,8 @@ impl<C: PerCpu, B: Build> Below for Objects<C, B> {
     }
 
     unsafe fn put(&self, id: SizeId, lists: &Lists) {
-        for mut list in lists.iter() {
+        for lot in lists.iter() {
+            let mut list = lot.list();
             // SAFETY: the list is the caller's; each object is popped before it is taken apart.
             while let Some((object, rest)) = unsafe { list.pop() } {
                 list = rest;

@@ -51,20 +51,19 @@ pub(crate) unsafe fn split(list: List, bytes: usize, room: Room) -> Option<(Run,
     };
     let most = beside.min(room.most - 1).min(rest.len());
     // What the list behind the run is if the run goes on so, and where that ends.
-    let (mut last, mut expected, whole) = (first, rest, rest);
-    let end = rest.behind(step, most);
-    while expected != end {
-        // SAFETY: the list is the caller's, and the block beside the last one of the run is the next one of it.
-        rest = unsafe {
-            last = last.byte_offset(step as isize);
-            List::from_word(word::read(last.as_ptr().cast()))
-        };
-        expected = expected.behind(step, 1);
-        if rest != expected {
-            break;
-        }
+    // SAFETY: the list is the caller's, and each block that is looked at is the next one of it.
+    let behind = |more: usize| unsafe {
+        let last = first.byte_offset(step.wrapping_mul(more) as isize);
+        List::from_word(word::read(last.as_ptr().cast()))
+    };
+    // What is expected is computed from the number, so that nothing waits for what was loaded.
+    let mut more = most.min(1);
+    while more < most && behind(more) == rest.behind(step, more) {
+        more += 1;
     }
-    let more = whole.len() - expected.len();
+    if more > 0 {
+        rest = behind(more);
+    }
     Some((Run { below: if is_down { more } else { 0 }, blocks: more + 1 }, rest))
 }
 

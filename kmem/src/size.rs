@@ -94,7 +94,7 @@ impl Size {
     /// The size of which nothing is made: a place of the table that is not used.
     const NONE: Size = Size { bytes: 0, target: 0, lists: 0, order: 0, blocks: 0, reciprocal: 0 };
 
-    const fn new(bytes: usize) -> Size {
+    pub(crate) const fn new(bytes: usize) -> Size {
         let (mut order, highest) = (0, if bytes > PAGE { 5 } else { 3 });
         while order < highest && (PAGE << order) % bytes * 16 > PAGE << order {
             order += 1;

@@ -18,6 +18,7 @@ use crate::cpu::{PerCpu, Which};
 use crate::global::{GLOBAL_TARGET, Global, GlobalCounts, Lists, Targets};
 use crate::list::List;
 use crate::lock::{Lock, Taken};
+use crate::lot::Lot;
 use crate::places::Place;
 use crate::size::{MAX_SIZES, SizeId};
 
@@ -28,6 +29,9 @@ pub(crate) trait Below {
 
     /// Blocks of a full list.
     fn target(id: SizeId) -> usize;
+
+    /// Bytes of a block.
+    fn bytes(id: SizeId) -> usize;
 
     /// Lists that the global layer gives away at a time, up to [`GLOBAL_TARGET`]. It keeps up to twice as many.
     fn lists(_: SizeId) -> usize {
@@ -221,29 +225,33 @@ impl<C: PerCpu> Upper<C> {
     /// A list of the global layer, which is filled from below if it has none.
     fn find<B: Below>(&self, below: &B, id: SizeId) -> List {
         let Some(shelf) = self.shelves.get(id.index()) else { return List::EMPTY };
-        let (list, wanted) = {
+        let (lot, next, wanted) = {
             let _guard = self.caches.guard();
             let mut global = self.locked(&shelf.0);
-            (global.take(), global.wanted(B::wanted(id)))
+            (global.take(), global.next(), global.wanted(B::wanted(id)))
         };
-        if !list.is_empty() {
-            return list;
+        if !lot.is_empty() {
+            next.into_iter().for_each(|next| next.fetch(B::bytes(id)));
+            // SAFETY: the lot was taken.
+            return unsafe { lot.link(B::bytes(id)) };
         }
         let made = below.take(id, wanted);
-        let mut lists = made.iter();
-        let first = lists.next().unwrap_or(List::EMPTY);
+        let mut lots = made.iter();
+        let first = lots.next().unwrap_or(Lot::EMPTY);
+        lots.clone().take(1).for_each(|next| next.fetch(B::bytes(id)));
         let excess = {
             let _guard = self.caches.guard();
             let mut global = self.locked(&shelf.0);
             // Half of it goes when there are too many, so that there are not too many once more.
             // SAFETY: the lists were made for this call.
-            lists.rev().filter_map(|list| unsafe { global.fill(list, B::targets(id)) }).last()
+            lots.rev().filter_map(|lot| unsafe { global.fill(lot, B::targets(id)) }).last()
         };
         if let Some(excess) = excess {
             // SAFETY: the lists were taken.
             unsafe { below.put(id, &excess) };
         }
-        first
+        // SAFETY: the lot was made for this call.
+        unsafe { first.link(B::bytes(id)) }
     }
 
     /// Gives the blocks of a CPU's caches to the global layer. False, if the CPU cannot be reached.

@@ -12,6 +12,7 @@ use crate::batch::Batch;
 use crate::coalesce::CoalesceCounts;
 use crate::global::Lists;
 use crate::list::List;
+use crate::lot::Lot;
 use crate::misuse::Misuse;
 use crate::page::Descriptor;
 use crate::pages::Pages;
@@ -37,12 +38,12 @@ pub(crate) fn take<P: Pages>(
                 list = unsafe { list.push(from.0.descriptor(page).set_whole(id, page)) };
             }
             if list.len() == target {
-                lists.push(core::mem::take(&mut list));
+                lists.push(Lot::linked(core::mem::take(&mut list)));
             }
             some = behind;
         }
     }
-    lists.push(list);
+    lists.push(Lot::linked(list));
     lists
 }
 
@@ -58,7 +59,8 @@ pub(crate) unsafe fn put<P: Pages>(
     misuse: &mut dyn FnMut(Misuse),
 ) {
     let mut batch = Batch::new();
-    for mut list in lists.iter() {
+    for lot in lists.iter() {
+        let mut list = lot.list();
         for _ in 0..list.len() {
             // SAFETY: the list is the caller's, and has descriptors of pages.
             let Some((token, rest)) = (unsafe { list.pop() }) else { break };

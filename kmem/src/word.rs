@@ -23,6 +23,19 @@ pub(crate) unsafe fn write(at: *mut u64, word: u64) {
     unsafe { at.write(word) };
 }
 
+/// Asks for the cache line of an address, whatever lies there, where the language has a word for that.
+#[inline(always)]
+pub(crate) fn fetch(address: usize) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: it changes nothing that a program could see, of no address.
+    unsafe {
+        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(core::ptr::without_provenance(address));
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = address;
+}
+
 #[cfg(woodlot_explore)]
 pub(crate) use explored::{read, write};
 
