@@ -20,7 +20,7 @@ const EXPOSED: &str =
 const KMEM: &str = "woodlot-kmem";
 
 /// Its unit tests, but for the longest.
-const KMEM_UNITS: [&str; 2] = ["list::", "cpu::"];
+const KMEM_UNITS: [&str; 5] = ["list::", "lot::", "run::", "filling::", "cpu::"];
 
 /// Short tests of it that do not take minutes.
 const KMEM_SHORT: [&str; 3] = [
