@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use woodlot_frame::atomics::Ordering::Relaxed;
-use woodlot_frame::atomics::{AtomicU8, AtomicU32, AtomicU64};
+use woodlot_frame::atomics::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 use woodlot_frame::{FrameAllocator, Geometry, Init, Persistence, Volatile, ZoneConfig};
 use woodlot_llfree::{LLFree, Line, Parts, RecordLine, TreeStates, Tuning};
 use woodlot_nbbs::{Form, Nbbs};
@@ -185,7 +185,7 @@ pub struct OneWriteWords {
     children: Vec<AtomicU64>,
     slots: Vec<AtomicU64>,
     trees: Vec<AtomicU64>,
-    hints: Vec<AtomicU8>,
+    hints: Vec<AtomicU16>,
 }
 
 impl Family for OfOneWrite {

@@ -5,7 +5,7 @@ use std::vec::Vec;
 
 #[cfg(woodlot_explore)]
 use woodlot_frame::atomics::Ordering::Relaxed;
-use woodlot_frame::atomics::{AtomicU8, AtomicU64};
+use woodlot_frame::atomics::{AtomicU16, AtomicU64};
 use woodlot_frame::{FrameAllocator, FrameId, HugeId, Init, Order, Request, Slot, ZoneConfig};
 
 use super::{Block, Op, Scenario, TwoRows, std};
@@ -34,7 +34,7 @@ pub(super) struct Words {
     pub(super) children: Box<[AtomicU64]>,
     pub(super) slots: Box<[AtomicU64]>,
     pub(super) trees: Box<[AtomicU64]>,
-    pub(super) hints: Box<[AtomicU8]>,
+    pub(super) hints: Box<[AtomicU16]>,
 }
 
 /// Shares what a box holds for longer than the compiler can see.
@@ -57,7 +57,7 @@ impl World {
             children: some(lengths.children),
             slots: some(lengths.slots),
             trees: some(lengths.trees),
-            hints: (0..lengths.children).map(|_| AtomicU8::new(0)).collect(),
+            hints: (0..lengths.children).map(|_| AtomicU16::new(0)).collect(),
         };
         // SAFETY: the zone is dropped before the boxes, which nobody replaces.
         let parts = unsafe {
@@ -117,7 +117,7 @@ impl World {
         let Words { rows, children, slots, trees, hints } = &self.words;
         let volatile = slots.iter().chain(trees);
         volatile.for_each(|word| word.store(0xa5a5_a5a5_a5a5_a5a5, Relaxed));
-        hints.iter().for_each(|hint| hint.store(0xa5, Relaxed));
+        hints.iter().for_each(|hint| hint.store(0xa5a5, Relaxed));
         let parts = Parts { rows, children, slots, trees, hints };
         OneWrite::from_parts(self.zone.zone(), parts, Init::Recover).expect("a zone")
     }
