@@ -30,7 +30,7 @@ mod script;
 mod verdict;
 mod world;
 
-use woodlot_frame::Geometry;
+use woodlot_frame::{Class, Geometry};
 
 #[cfg(woodlot_explore)]
 use explored as driver;
@@ -73,6 +73,8 @@ enum Op {
     At(usize, u8),
     /// Allocates a block of this order, and nothing of what was isolated before it begins; may find none.
     AllocApart(u8),
+    /// Allocates a block of this class and order; may find none.
+    AllocAs(Class, u8),
     /// Frees what this thread allocated by its n-th allocation, if that found anything.
     FreeGot(usize),
     /// Frees the first part, of this order, of what this thread allocated by its n-th allocation, and keeps the rest.

@@ -2,9 +2,11 @@
 //!
 //! Rows are frames 0 to 63, 64 to 127 and so on. Order 5 is half of a row, 6 a row, 7 a huge frame, 8 a pair.
 
+use woodlot_frame::Class;
+
 use super::Op::{
-    Alloc, AllocApart, At, Claim, ClaimOffline, EndAnyones, Find, Free, FreeAgain, FreeGot,
-    FreePart, Isolate, Offline, Online, Stray, TryFree, Unisolate,
+    Alloc, AllocApart, AllocAs, At, Claim, ClaimOffline, EndAnyones, Find, Free, FreeAgain,
+    FreeGot, FreePart, Isolate, Offline, Online, Stray, TryFree, Unisolate,
 };
 use super::{Block, Scenario, Script, driver};
 
@@ -221,6 +223,22 @@ models! {
         thread!(owns [Block(0, 7)]: Free(0, 7)),
         thread!(owns [Block(128, 7)]: Free(128, 7)),
         thread!(Alloc(8)),
+    ];
+
+    // ---- Classes ----
+
+    /// Whoever breaks a huge frame writes its class beside what others write in its hint.
+    class_and_class = 128, [], [
+        thread!(AllocAs(Class::IMMOVABLE, 5)),
+        thread!(AllocAs(Class::LONG_LIVED, 5)),
+    ];
+    class_beside_isolate = 128, [], [
+        thread!(Isolate(0)),
+        thread!(AllocAs(Class::IMMOVABLE, 5)),
+    ];
+    class_beside_frees = 128, [Block(0, 7)], [
+        thread!(owns [Block(0, 5), Block(32, 5)]: Free(0, 5), Free(32, 5)),
+        thread!(AllocAs(Class::IMMOVABLE, 5)),
     ];
 
     // ---- Isolation ----

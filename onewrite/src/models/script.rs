@@ -107,6 +107,9 @@ impl<'a> Thread<'a> {
                 assert_eq!(there, None, "{block:?} is of what was isolated before");
                 self.take(block);
             }
+            Op::AllocAs(class, order) => {
+                self.alloc(step, Request::new(Order(order), class, self.slot()));
+            }
             Op::FreeGot(number) => {
                 if let Some(block) = self.got[number].take() {
                     self.free(step, block);
