@@ -229,8 +229,8 @@ models! {
 
     /// Whoever breaks a huge frame writes its class beside what others write in its hint.
     class_and_class = 128, [], [
-        thread!(AllocAs(Class::IMMOVABLE, 5)),
-        thread!(AllocAs(Class::LONG_LIVED, 5)),
+        thread!(AllocAs(Class::IMMOVABLE, 6)),
+        thread!(AllocAs(Class::LONG_LIVED, 6)),
     ];
     class_beside_isolate = 128, [], [
         thread!(Isolate(0)),
