@@ -612,6 +612,25 @@ mod tests {
         assert_eq!((next(), next()), (Ok(FrameId(1)), Ok(FrameId(512))));
     }
 
+    #[test]
+    fn the_only_hole_is_left_to_its_class() {
+        let zone = ZoneConfig::new(4 * Base4K::HUGE_FRAMES, 1);
+        let zone = Owned::<OneWrite<Base4K>>::new(&zone, Init::Allocated).expect("a zone");
+        let free =
+            |frame, order| assert_eq!(zone.free(FrameId(frame), Order(order), Slot(0)), Ok(()));
+        let next = |order, class| zone.alloc(Request::new(Order(order), class, Slot(0)));
+        // The hole is of the first class; there is a huge frame for the other.
+        for (frame, order) in [(5, 0), (64, 6)] {
+            free(1024, 10);
+            free(frame, order);
+            assert_eq!(next(order, Class::IMMOVABLE), Ok(FrameId(1024)));
+            assert_eq!(next(order, Class::MOVABLE), Ok(FrameId(frame)));
+            free(1024, order);
+            let request = Request::movable(Order(10), Slot(0)).at(FrameId(1024));
+            assert_eq!(zone.alloc(request), Ok(FrameId(1024)));
+        }
+    }
+
     /// Huge frames of 2^`H` frames.
     #[derive(Clone, Copy)]
     struct Small<const H: u32>;

@@ -778,9 +778,23 @@ mod tests {
         assert_eq!(fullest(Class::MOVABLE, None), Some(43));
         zone.becomes(41, Class::MOVABLE);
         assert_eq!(fullest(Class::IMMOVABLE, None), Some(42));
-        zone.becomes(42, Class::MOVABLE);
+        // One of the class comes before those that are fuller and come first.
+        for (child, class) in [(40, Class::LONG_LIVED), (43, Class::IMMOVABLE)] {
+            zone.becomes(child, class);
+        }
+        let site = zone.slots.site(0, Class::IMMOVABLE).expect("a site");
+        site.set_cursor(40);
+        let found = zone.look_around(0, site, site.fills(), |child, _| match child {
+            40 => Some(10),
+            43 => Some(30),
+            _ => None,
+        });
+        assert_eq!(found.fullest, Some((43, 30)));
+        for (child, class) in [(40, Class::HUGE), (43, Class::MOVABLE), (42, Class::MOVABLE)] {
+            zone.becomes(child, class);
+        }
         assert_eq!(fullest(Class::IMMOVABLE, None), None);
-        assert_eq!(fullest(Class::IMMOVABLE, Some(MAX_CLASSES)), Some(43));
+        assert_eq!(fullest(Class::IMMOVABLE, Some(MAX_CLASSES)), Some(40));
     }
 
     #[test]
@@ -829,9 +843,9 @@ mod tests {
         // It was free; then it is filled up; then it is broken by a class that does not fill it up.
         assert_eq!(take(movable), Some(Class::MOVABLE));
         assert_eq!(take(own), Some(Class::IMMOVABLE));
+        assert!(zone.tree_fits(0, own) && !zone.tree_fits(1, own));
         assert_eq!(take(other), Some(Class::IMMOVABLE));
         assert_eq!(take(movable), Some(Class::IMMOVABLE));
-        assert!(zone.tree_fits(0, own) && !zone.tree_fits(1, own));
         // One that is freed in parts is of the first class.
         assert_eq!(zone.take_whole(6, Base4K::HUGE_ORDER).map(|found| found.child), Some(6));
         zone.becomes(6, Class::IMMOVABLE);

@@ -174,7 +174,7 @@ models! {
     // ---- Two calls of one slot ----
 
     one_slot_for_frames = 256, [Block(64, 6)], [
-        thread!(Alloc(0), FreeGot(0)),
+        thread!(Alloc(0)),
         thread!(Alloc(0), Alloc(5)),
     ], slots 1;
     one_slot_for_rows = 256, [Block(64, 6)], [
