@@ -36,12 +36,10 @@ use crate::child;
 use crate::isolate::is_isolated;
 use crate::row::{self, Rows};
 use crate::slots::Site;
-use crate::words::{load, load_hint};
+use crate::words::{CLASSES, load, load_hint, of_class};
 
 /// A tree's bit: a slot allocates here.
 const IN_USE: u64 = 1 << 14;
-/// Where a tree's word says of which classes its children are.
-const CLASSES: u32 = 16;
 /// The orders of which a child's hint says that there is nothing, and where it says the class.
 const ORDERS: u16 = 0x3f;
 const CLASS: u32 = 8;
@@ -51,11 +49,6 @@ const TARGET: u16 = 1 << 11;
 /// The bits of `order` and of what would need more, up to `end`.
 const fn from_order(order: u32, end: u32) -> u64 {
     (1u64 << end) - (1u64 << order)
-}
-
-/// What a tree's word says of a child of this class.
-pub(crate) const fn of_class(class: Class) -> u64 {
-    1 << (CLASSES + class.0 as u32)
 }
 
 impl<G: Geometry> OneWrite<'_, G> {

@@ -22,8 +22,8 @@ use woodlot_frame::{Class, Geometry, Init, InitError, ZoneConfig};
 
 use crate::OneWrite;
 use crate::child::{self, FREE, OFFLINE, OPEN, Part, TAKEN};
-use crate::hints;
 use crate::row::Rows;
+use crate::words::of_class;
 
 /// The most slots.
 const MAX_SLOTS: usize = 1 << 16;
@@ -120,7 +120,7 @@ impl<G: Geometry> OneWrite<'_, G> {
         }
         self.hints.iter().for_each(|hint| hint.store(0, Relaxed));
         // What is in use is of the first class.
-        let trees = if init == Init::Free { 0 } else { hints::of_class(Class::MOVABLE) };
+        let trees = if init == Init::Free { 0 } else { of_class(Class::MOVABLE) };
         (0..self.trees.len()).for_each(|tree| set(self.trees, tree, trees));
         free
     }

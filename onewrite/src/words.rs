@@ -9,7 +9,16 @@
 //! loom takes sequentially consistent loads for acquire loads, and would see stale values that no machine shows. Under
 //! loom a load is therefore an addition of zero, which reads the newest value.
 
+use woodlot_frame::Class;
 use woodlot_frame::atomics::{AtomicU16, AtomicU64, Ordering::SeqCst};
+
+/// Where a tree's word says of which classes its children are.
+pub(crate) const CLASSES: u32 = 16;
+
+/// What a tree's word says of a child of this class.
+pub(crate) const fn of_class(class: Class) -> u64 {
+    1 << (CLASSES + class.0 as u32)
+}
 
 macro_rules! access {
     ($($load:ident, $atomic:ident, $int:ty;)*) => { $(
