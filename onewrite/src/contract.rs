@@ -468,7 +468,7 @@ impl<G: Geometry> FrameAllocator for OneWrite<'_, G> {
         .map_err(|refusal: Refusal| refusal.of(frame))
     }
 
-    /// A slot holds no frames. Others may fill up what it has filled.
+    /// A slot holds no frames. Others may fill up the huge frames from which it takes single frames; where it allocates next it keeps in mind.
     fn drain(&self, slot: Slot) -> Result<(), BadSlot> {
         self.line(slot)?;
         self.slots.sites(slot.0).for_each(|site| self.aims(site, 0, NONE));

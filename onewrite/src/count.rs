@@ -127,7 +127,7 @@ impl<G: Geometry> OneWrite<'_, G> {
         let (first, last) =
             (self.zone.start.0 / G::TREE_FRAMES, (self.zone.end().0 - 1) / G::TREE_FRAMES);
         let tree_of = |child: usize| {
-            ((self.ground.base + (child << G::HUGE_ORDER)) / G::TREE_FRAMES).clamp(first, last)
+            ((self.ground.base + (child << G::HUGE_ORDER)) / G::TREE_FRAMES).max(first).min(last)
         };
         let (mut tree, mut children) =
             (ClassStats { trees: 1, ..ClassStats::default() }, [0; MAX_CLASSES]);
@@ -146,11 +146,14 @@ impl<G: Geometry> OneWrite<'_, G> {
             if child + 1 == self.children.len() || tree_of(child) != tree_of(child + 1) {
                 stats.free_frames += tree.free_frames;
                 stats.free_huge += tree.free_huge;
-                let most = (0..MAX_CLASSES).rev().max_by_key(|&class| children[class]).unwrap_or(0);
-                let class = &mut stats.classes[most];
-                class.trees += tree.trees;
-                class.free_frames += tree.free_frames;
-                class.free_huge += tree.free_huge;
+                let most =
+                    (0..MAX_CLASSES).rev().max_by_key(|&class| children.get(class)).unwrap_or(0);
+                // Every class has its statistics.
+                stats.classes.get_mut(most).into_iter().for_each(|class| {
+                    class.trees += tree.trees;
+                    class.free_frames += tree.free_frames;
+                    class.free_huge += tree.free_huge;
+                });
                 (tree.free_frames, tree.free_huge, children) = (0, 0, [0; MAX_CLASSES]);
             }
         }

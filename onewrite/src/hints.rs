@@ -24,8 +24,8 @@
 //! same holds between a child's hint and its tree's word, and between a tree's word and the zone's.
 //!
 //! # Classes
-//! A child is of the class that has broken it last: when it was free, or when nothing else was left of what that class fills. One that
-//! was allocated as a whole and is freed in parts is of the first class. A tree keeps the classes that its children had. A class that is
+//! A child is of the class that has broken it last: when it was free, or when nothing else was left of what that class fills. One
+//! all of whose rows are allocated as such is of the first class from the first free of less than a row on. A tree keeps the classes that its children had. A class that is
 //! wrong costs order alone: a block lies among those of another class, or a look around passes a tree in vain.
 
 use woodlot_frame::atomics::Ordering::SeqCst;
@@ -251,12 +251,16 @@ impl<G: Geometry> OneWrite<'_, G> {
 
     /// Blocks of `order`, below a row's, come from this child from now on, or from none. The target of single frames is the slot's own.
     pub(crate) fn aims(&self, site: Site<'_>, order: u32, child: usize) {
-        let before = site.target(order);
-        site.set_target(order, child);
-        if order == 0 && before != child {
-            let hint = |child: usize| self.hints.get(child).into_iter();
+        if order > 0 {
+            site.set_target(order, child);
+            return;
+        }
+        // Whoever swaps a target away unmarks it, after it was marked: none stays marked that two calls of one slot have left.
+        let hint = |child: usize| self.hints.get(child).into_iter();
+        hint(child).for_each(|hint| _ = hint.fetch_or(TARGET, SeqCst));
+        let before = site.swap_target(child);
+        if before != child {
             hint(before).for_each(|hint| _ = hint.fetch_and(!TARGET, SeqCst));
-            hint(child).for_each(|hint| _ = hint.fetch_or(TARGET, SeqCst));
         }
     }
 

@@ -217,7 +217,10 @@ impl<G: Geometry> OneWrite<'_, G> {
 
     /// Takes that back.
     pub(crate) fn take_offline_back(&self, child: usize) {
-        let _ = self.turn(child, Part::whole::<G>(), OFFLINE, FREE);
+        if !self.turn(child, Part::whole::<G>(), OFFLINE, FREE) {
+            // Another call has brought it online, and has counted it.
+            self.slots.add((G::HUGE_FRAMES as u64).wrapping_neg());
+        }
         self.can_be_had_whole(child);
     }
 

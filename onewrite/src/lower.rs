@@ -345,7 +345,11 @@ impl<G: Geometry> OneWrite<'_, G> {
             states = now;
         }
         self.words_of_open(child, states).for_each(|bits| _ = bits.fetch_or(G::ALL, SeqCst));
-        self.can_be_had_whole(child);
+        if child::open_rows(states) == 0 {
+            self.can_be_had_whole(child);
+        } else {
+            self.tell(child * G::ROWS, G::ALL);
+        }
     }
 
     /// The same, but takes it offline again.
@@ -508,6 +512,26 @@ mod tests {
             assert_eq!((zone.stats().free_frames, zone.stats().offline_huge), (free, offline));
             assert_eq!(zone.bits(1), if to == FREE { Base4K::ALL } else { 0 });
         }
+    }
+
+    /// And the hints speak of them, which rule out all orders of a huge frame that was full.
+    #[test]
+    fn what_a_wrong_free_has_opened_is_to_be_had() {
+        let zone = zone();
+        assert!([0, 1].into_iter().all(|child| zone.turn_free(
+            child,
+            Part::whole::<Base4K>(),
+            TAKEN
+        )));
+        let next = |order| zone.alloc(Request::movable(Order(order), Slot(0)));
+        assert_eq!([0, 6].map(next), [Err(AllocError::OutOfMemory); 2]);
+        [0, 1].into_iter().for_each(|child| zone.child_has_none(child, 0));
+        assert_eq!(zone.free(FrameId(70), Order(0), Slot(0)), Ok(()));
+        zone.untake(0);
+        let place = Request::movable(Order(0), Slot(0)).at(FrameId(70));
+        assert_eq!(zone.alloc(place), Ok(FrameId(70)));
+        (0..7).for_each(|_| assert!(next(6).is_ok()));
+        assert_eq!(next(5), Ok(FrameId(96)));
     }
 
     #[test]

@@ -28,7 +28,7 @@
 //! whole rows closes those that it takes.
 //!
 //! # Progress
-//! Lock-free. A look around passes a bounded number of children. What comes last visits each tree three times at most.
+//! Lock-free. A look around passes a bounded number of children. What comes last visits each tree seven times at most.
 
 use core::ops::Range;
 
@@ -362,7 +362,7 @@ impl<G: Geometry> OneWrite<'_, G> {
         let (mut child, patience) = site.cursor();
         let mut offers = None;
         // Nobody looks longer for a few blocks than for many.
-        let least = patience.clamp(G::TREE, STEPS).min(2 * (G::HUGE_FRAMES >> order));
+        let least = patience.clamp(G::TREE.min(STEPS), STEPS).min(2 * (G::HUGE_FRAMES >> order));
         let (mut steps, mut most) = (least, CANDIDATES);
         let mut passed = 0;
         while passed < steps.min(self.children.len()) {
@@ -551,7 +551,7 @@ mod tests {
     use crate::child::{OPEN, TAKEN};
     use woodlot_frame::atomics::Ordering::Relaxed;
     use woodlot_frame::{
-        Base4K, Class, FrameAllocator, FrameId, Init, Order, Owned, Slot, ZoneConfig,
+        Base4K, Class, FrameAllocator, FrameId, Init, Order, Owned, Request, Slot, ZoneConfig,
     };
 
     /// Trees of the zone: of 32 huge frames each.
@@ -795,6 +795,23 @@ mod tests {
         }
         assert_eq!(fullest(Class::IMMOVABLE, None), None);
         assert_eq!(fullest(Class::IMMOVABLE, Some(MAX_CLASSES)), Some(40));
+    }
+
+    #[test]
+    fn a_tree_may_have_more_children_than_a_look_around_passes() {
+        #[derive(Clone, Copy)]
+        struct Wide;
+
+        impl Geometry for Wide {
+            const BASE_SHIFT: u32 = 12;
+            const HUGE_ORDER: u32 = 9;
+            const TREE_HUGE: usize = 2 * STEPS;
+            const NAME: &'static str = "wide";
+        }
+
+        let zone = ZoneConfig::new(4 * 512, 1);
+        let zone = Owned::<OneWrite<Wide>>::new(&zone, Init::Free).expect("a zone");
+        assert!(zone.alloc(Request::movable(Order(0), Slot(0))).is_ok());
     }
 
     #[test]

@@ -278,6 +278,11 @@ impl Site<'_> {
         self.get(TARGET + usize::from(order > 0))
     }
 
+    /// The target of single frames, which is another one from now on.
+    pub(crate) fn swap_target(self, child: usize) -> usize {
+        self.words[TARGET].swap(child as u64, Relaxed) as usize
+    }
+
     #[inline(always)]
     pub(crate) fn set_target(self, order: u32, child: usize) {
         self.set(TARGET + usize::from(order > 0), child);
