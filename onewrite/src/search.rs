@@ -40,8 +40,8 @@ use crate::row::{self, Rows};
 use crate::slots::{NONE, Site};
 
 /// Children, or trees of which hints say that there is nothing, that a look around passes at most; more of them where the fullest
-/// child so far has more blocks than these. After each look in vain it is half as many, until the slot has freed something or a look has found
-/// something: who only allocates need not look. Where it would be no more than a tree, the look ends at the first free child.
+/// child so far has more blocks than these. After each look in vain it is half as many, until a look finds something, unless a row into which
+/// the slot has freed, for whatever class, waits to be filled again: who only allocates need not look. Where it would be no more than a tree, the look ends at the first free child.
 const STEPS: usize = 1024;
 /// Of so many children that have a block it takes the fullest; of more where that has more than so many times [`YIELD`] blocks.
 const CANDIDATES: usize = 8;
