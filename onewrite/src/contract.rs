@@ -427,7 +427,7 @@ impl<G: Geometry> FrameAllocator for OneWrite<'_, G> {
     /// # Crash
     /// One that is cut off while it opens or closes rows may leave their other frames allocated: nobody's. What is opened is a row, or
     /// rows for 16 blocks; what is closed is a part of the block. One of the largest order may leave a half of it likewise.
-    #[inline]
+    #[inline(always)]
     fn alloc(&self, request: Request) -> Result<FrameId, AllocError> {
         // A call that is seldom made tells its error by reference, so the frame stays in a register.
         let mut why = AllocError::OutOfMemory;
