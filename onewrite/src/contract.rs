@@ -153,7 +153,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     #[inline(never)]
     fn alloc_elsewhere<const ORDER: u32>(&self, site: Site<'_>) -> Option<FrameId> {
         let row = site.line.newest_at_hand();
-        let hole = if self.class_of(row / G::ROWS) == site.class() {
+        let hole = if self.is_of_class(row / G::ROWS, site) {
             self.take_only_hole(row, ORDER)
         } else {
             None
@@ -190,7 +190,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     #[inline(never)]
     fn alloc_rows<const ORDER: u32>(&self, site: Site<'_>) -> Option<FrameId> {
         let hole = site.line.hole();
-        if hole != NONE && self.class_of(hole) == site.class() {
+        if hole != NONE && self.is_of_class(hole, site) {
             site.line.set_hole(NONE);
             site.set_child(hole);
         }

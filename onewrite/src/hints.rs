@@ -25,8 +25,9 @@
 //!
 //! # Classes
 //! A child is of the class that has broken it last: when it was free, or when nothing else was left of what that class fills. One
-//! all of whose rows are allocated as such is of the first class from the first free of less than a row on. A tree keeps the classes that its children had. A class that is
-//! wrong costs order alone: a block lies among those of another class, or a look around passes a tree in vain.
+//! all of whose rows are allocated as such is of the first class from the first free of less than a row on. A tree keeps the classes
+//! that its children had. A class that is wrong costs order alone: a block lies among those of another class, or a look around passes
+//! a tree in vain.
 
 use woodlot_frame::atomics::Ordering::SeqCst;
 use woodlot_frame::{Class, Geometry, MAX_CLASSES};
@@ -45,6 +46,12 @@ const ORDERS: u16 = 0x3f;
 const CLASS: u32 = 8;
 /// A slot takes single frames from the child.
 const TARGET: u16 = 1 << 11;
+
+/// The class that a child's hint says.
+#[inline(always)]
+pub(crate) const fn class_in(hint: u16) -> Class {
+    Class((hint >> CLASS) as u8 & (MAX_CLASSES - 1) as u8)
+}
 
 /// The bits of `order` and of what would need more, up to `end`.
 const fn from_order(order: u32, end: u32) -> u64 {
@@ -264,10 +271,10 @@ impl<G: Geometry> OneWrite<'_, G> {
         }
     }
 
-    /// Does another slot, or class, take blocks from this child?
+    /// Does another slot, or class, take blocks from this child, which has this hint?
     #[inline(always)]
-    pub(crate) fn is_others(&self, child: usize, site: Site<'_>) -> bool {
-        self.hint(child) & TARGET != 0 && site.target(0) != child && site.target(1) != child
+    pub(crate) fn is_others(hint: u16, child: usize, site: Site<'_>) -> bool {
+        hint & TARGET != 0 && site.target(0) != child && site.target(1) != child
     }
 
     // ---- Classes ----
@@ -275,7 +282,13 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// The class of a child.
     #[inline(always)]
     pub(crate) fn class_of(&self, child: usize) -> Class {
-        Class((self.hint(child) >> CLASS) as u8 & (MAX_CLASSES - 1) as u8)
+        class_in(self.hint(child))
+    }
+
+    /// Is this child of the class of the site?
+    #[inline(always)]
+    pub(crate) fn is_of_class(&self, child: usize, site: Site<'_>) -> bool {
+        self.class_of(child) == site.class()
     }
 
     /// May the class of the site fill up this child?

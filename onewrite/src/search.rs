@@ -36,6 +36,8 @@ use woodlot_frame::{Geometry, MAX_CLASSES};
 
 use crate::OneWrite;
 use crate::child::{self, FREE, Part};
+use crate::hints::class_in;
+use crate::isolate::is_isolated;
 use crate::row::{self, Rows};
 use crate::slots::{NONE, Site};
 
@@ -84,7 +86,7 @@ impl<G: Geometry> OneWrite<'_, G> {
 
     /// The row into which the slot has freed last, if its child is of the class.
     fn newest(&self, site: Site<'_>) -> Option<usize> {
-        site.line.newest().filter(|&row| self.class_of(row / G::ROWS) == site.class())
+        site.line.newest().filter(|&row| self.is_of_class(row / G::ROWS, site))
     }
 
     /// From the slot's target, of the rows behind the slot's own: of a row that is in use in part, if such has a block.
@@ -379,13 +381,11 @@ impl<G: Geometry> OneWrite<'_, G> {
                 }
                 offers = Some(tree);
             }
-            let states = self.states_to_take(child);
-            let turns = site.turn(self.class_of(child));
-            let passes = turns < turn
-                && turns <= first
-                && !self.is_others(child, site)
-                && !self.isolates(child);
+            let (hint, states) = (self.hint(child), self.states(child));
+            let turns = site.turn(class_in(hint));
+            let passes = turns < turn && turns <= first && !Self::is_others(hint, child, site);
             let free = match states {
+                _ if is_isolated(hint) => None,
                 0 => Some(G::HUGE_FRAMES),
                 states if passes => look(child, states),
                 _ => None,
@@ -746,7 +746,7 @@ mod tests {
         zone.aims(own, 0, 9);
         assert_eq!(fullest(5), Some((9, 1)));
         assert_eq!(zone.drain(Slot(0)), Ok(()));
-        assert!(!zone.is_others(9, other) && own.target(0) == NONE);
+        assert!(!OneWrite::<Base4K>::is_others(zone.hint(9), 9, other) && own.target(0) == NONE);
     }
 
     #[test]
