@@ -104,13 +104,11 @@ impl<G: Geometry> OneWrite<'_, G> {
         self.ground.has(offset, order).then_some(offset)
     }
 
-    /// A block of an order below a row's.
+    /// A block of an order below a row's, from the slot's row unless another call changes that.
     #[inline(always)]
-    fn alloc_bits<const ORDER: u32>(&self, site: Site<'_>) -> Option<FrameId> {
+    fn alloc_at_once<const ORDER: u32>(&self, site: Site<'_>) -> Option<FrameId> {
         let row = site.row(ORDER);
-        let Some(at) = self.take_at_once(row, ORDER) else {
-            return self.alloc_elsewhere::<ORDER>(site);
-        };
+        let at = self.take_at_once(row, ORDER)?;
         site.line.count(-(1 << ORDER));
         Some(self.frame((row << G::ROW_ORDER) + at))
     }
@@ -145,7 +143,10 @@ impl<G: Geometry> OneWrite<'_, G> {
 
     #[inline(never)]
     fn alloc_part<const ORDER: u32>(&self, site: Site<'_>) -> Option<FrameId> {
-        self.alloc_bits::<ORDER>(site)
+        match self.alloc_at_once::<ORDER>(site) {
+            None => self.alloc_elsewhere::<ORDER>(site),
+            found => found,
+        }
     }
 
     /// The same where the slot's row has none, or another call has changed it: the only hole of a huge frame, if the slot has freed it last.
@@ -276,9 +277,8 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// the usual case is a call in tail position, so that nothing has to be kept across calls.
     #[inline(never)]
     fn free_bits<const ORDER: u32>(&self, frame: FrameId, slot: usize) -> bool {
-        let (Some(line), Some(offset)) = (self.slots.line(slot), self.offset(frame, ORDER)) else {
-            return false;
-        };
+        let Some(line) = self.slots.line(slot) else { return false };
+        let Some(offset) = self.offset(frame, ORDER) else { return false };
         let row = offset >> G::ROW_ORDER;
         let Some(bits) = self.give_at_once(row, offset & (G::ROW_FRAMES - 1), ORDER) else {
             return false;
@@ -434,7 +434,13 @@ impl<G: Geometry> FrameAllocator for OneWrite<'_, G> {
         let site = self.slots.site(request.slot.0, request.class);
         let block = match (site, u32::from(request.order.0)) {
             (Some(site), log) if request.place == Place::Anywhere && log <= G::MAX_ORDER => {
-                if log == 0 { self.alloc_bits::<0>(site) } else { self.alloc_larger(log, site) }
+                if log > 0 {
+                    self.alloc_larger(log, site)
+                } else if let Some(frame) = self.alloc_at_once::<0>(site) {
+                    return Ok(frame);
+                } else {
+                    self.alloc_elsewhere::<0>(site)
+                }
             }
             _ => self.alloc_there(&request, &mut why),
         };

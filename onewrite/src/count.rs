@@ -88,8 +88,10 @@ impl<G: Geometry> OneWrite<'_, G> {
     pub(crate) fn free_counted(&self, child: usize, states: u64) -> usize {
         let rows = self.rows.get(child * G::ROWS..(child + 1) * G::ROWS).unwrap_or_default();
         let free = (child::free_rows::<G>(states).count_ones() as usize) << G::ROW_ORDER;
+        // Most rows are full or empty, and not every processor counts bits quickly.
         rows.iter().fold(free, |free, word| match load(Some(word)) {
             0 => free,
+            bits if bits == G::ALL => free + G::ROW_FRAMES,
             bits => free + bits.count_ones() as usize,
         })
     }

@@ -11,7 +11,6 @@
 //!                               bits 16–23 a child is of this class
 //!                               bits 32–63 how many of its children are isolated
 //!   a word for the zone         bits 0–12  no tree has a block of this order
-//!                               bits 32–63 how many children are isolated
 //! ```
 //!
 //! A child's hint speaks of its rows, isolated or not. A tree's word and the zone's speak of what is to be had, and of an isolated
@@ -93,7 +92,8 @@ impl<G: Geometry> OneWrite<'_, G> {
     #[inline(always)]
     pub(crate) fn has_to_tell(&self, row: usize, bits: u64) -> bool {
         let child = row / G::ROWS;
-        let hint = self.none_of(child);
+        let Some(hint) = self.hints.get(child) else { return false };
+        let hint = u64::from(load_hint(Some(hint)) & ORDERS);
         if bits == G::ALL {
             return hint != 0 || self.tree(child / G::TREE) & Self::orders_from(G::ROW_ORDER) != 0;
         }
@@ -158,8 +158,8 @@ impl<G: Geometry> OneWrite<'_, G> {
 
     /// The same of all trees.
     fn zone_has(&self, orders: u64) {
-        if load(self.slots.nothing()) & orders != 0 {
-            self.slots.nothing().into_iter().for_each(|word| _ = word.fetch_and(!orders, SeqCst));
+        if load(Some(self.slots.nothing())) & orders != 0 {
+            let _ = self.slots.nothing().fetch_and(!orders, SeqCst);
         }
     }
 
@@ -202,13 +202,13 @@ impl<G: Geometry> OneWrite<'_, G> {
 
     /// Is any tree worth looking at for a block of `order`?
     pub(crate) fn zone_may_have(&self, order: u32) -> bool {
-        load(self.slots.nothing()) & 1 << order == 0
+        load(Some(self.slots.nothing())) & 1 << order == 0
     }
 
     /// A search has found no block of `order` in any tree.
     pub(crate) fn zone_has_none(&self, order: u32) {
         let orders = Self::orders_from(order);
-        self.slots.nothing().into_iter().for_each(|word| _ = word.fetch_or(orders, SeqCst));
+        let _ = self.slots.nothing().fetch_or(orders, SeqCst);
         let none = (0..self.trees.len()).fold(!0, |none, tree| none & self.tree(tree));
         self.zone_has(orders & !none);
     }

@@ -13,8 +13,9 @@
 //! # Invariants
 //! 1. *Whoever takes, looks.* Every write by which a call takes frames is to a word from [`row_to_take`](OneWrite::row_to_take)
 //!    or [`child_to_take`](OneWrite::child_to_take), which there is only while the child is not isolated. So a call that takes something
-//!    of an isolated child has looked before it was isolated, and so begun before. A search sees an isolated child as one
-//!    whose rows are all taken.
+//!    of an isolated child has looked before it was isolated, and so begun before. Where the zone says that nothing is isolated, nobody
+//!    looks at a child's bits: a number that is added to before the bits are set, and taken from after they are not. A search sees an isolated
+//!    child as one whose rows are all taken.
 //! 2. *Rows and children say the truth, isolated or not.* Frees do not look. Who allocates late, and whoever claims, decide by one
 //!    write of the truth whose the frames are.
 //! 3. *One call at a time ends an isolation.* Each change of the two bits is a compare-and-swap, and only the claim that has
@@ -30,7 +31,7 @@
 //!
 //! # Counts
 //! The slots' counts are of what is free, isolated or not, so that no free has to look. A query takes off what is free in isolated
-//! children. The zone's word and the trees' have their numbers, so that it looks at those alone.
+//! children. The zone and the trees' words have their numbers, so that it looks at those alone.
 //!
 //! # Progress
 //! Lock-free. A claim that stops for ever keeps its huge frames isolated; nobody waits for it.
@@ -46,14 +47,14 @@ use woodlot_frame::{BadSlot, Claim, FrameId, Geometry, HugeId, IsolateError};
 use crate::OneWrite;
 use crate::child::{FREE, OFFLINE, Part, TAKEN};
 use crate::row::Rows;
-use crate::words::{load, load_hint, swap};
+use crate::words::{load, swap};
 
 /// The bits of a child that is isolated, and of one that a claim is taking.
 const ISOLATED: u16 = 1 << 7;
 const CLAIMED: u16 = ISOLATED | 1 << 6;
 const NEITHER: u16 = 0;
 
-/// One isolated child in the word of its tree, and of the zone.
+/// One isolated child in the word of its tree.
 const ONE: u64 = 1 << 32;
 
 /// Does a child's hint say that it is isolated?
@@ -74,16 +75,20 @@ impl<G: Geometry> OneWrite<'_, G> {
     #[inline(always)]
     pub(crate) fn row_to_take(&self, row: usize) -> Option<&AtomicU64> {
         let word = self.rows.get(row)?;
-        let hint = self.hints.get(row / G::ROWS)?;
-        if is_isolated(load_hint(Some(hint))) { None } else { Some(word) }
+        if self.isolates_any() && self.isolates(row / G::ROWS) { None } else { Some(word) }
     }
 
     /// The states of a child, for who takes rows by them: none if it is isolated.
     #[inline(always)]
     pub(crate) fn child_to_take(&self, child: usize) -> Option<&AtomicU64> {
         let word = self.children.get(child)?;
-        let hint = self.hints.get(child)?;
-        if is_isolated(load_hint(Some(hint))) { None } else { Some(word) }
+        if self.isolates_any() && self.isolates(child) { None } else { Some(word) }
+    }
+
+    /// Is any child isolated? The zone's number says so before the child's hint does, and until the hint does not any more.
+    #[inline(always)]
+    fn isolates_any(&self) -> bool {
+        load(Some(self.slots.isolated())) != 0
     }
 
     /// The states of a child, for who looks for rows: all taken if it is isolated.
@@ -108,9 +113,13 @@ impl<G: Geometry> OneWrite<'_, G> {
     }
 
     fn begin(&self, child: usize) -> bool {
+        // Before the hint says so: who takes looks at a hint only while something is isolated.
+        self.slots.isolated().fetch_add(1, SeqCst);
         let begun = self.change(child, NEITHER, ISOLATED);
         if begun {
-            self.count_isolated(child, ONE);
+            self.count_in_tree(child, ONE);
+        } else {
+            self.slots.isolated().fetch_sub(1, SeqCst);
         }
         begun
     }
@@ -119,7 +128,8 @@ impl<G: Geometry> OneWrite<'_, G> {
     fn end(&self, child: usize, from: u16) -> bool {
         let ended = self.change(child, from, NEITHER);
         if ended {
-            self.count_isolated(child, ONE.wrapping_neg());
+            self.slots.isolated().fetch_sub(1, SeqCst);
+            self.count_in_tree(child, ONE.wrapping_neg());
             self.can_be_had(child);
         }
         ended
@@ -127,15 +137,15 @@ impl<G: Geometry> OneWrite<'_, G> {
 
     // ---- How much ----
 
-    /// Adds to the numbers of isolated children. For a moment there may be fewer than none.
-    fn count_isolated(&self, child: usize, number: u64) {
-        let words = [self.trees.get(child / G::TREE), self.slots.nothing()];
-        words.into_iter().flatten().for_each(|word| _ = word.fetch_add(number, SeqCst));
+    /// Adds to the number of isolated children of a tree. For a moment there may be fewer than none.
+    fn count_in_tree(&self, child: usize, number: u64) {
+        let tree = self.trees.get(child / G::TREE).into_iter();
+        tree.for_each(|word| _ = word.fetch_add(number, SeqCst));
     }
 
     /// How many frames are free in isolated children.
     pub(crate) fn free_in_isolated(&self) -> usize {
-        if load(self.slots.nothing()) < ONE {
+        if !self.isolates_any() {
             return 0;
         }
         let trees = (0..self.trees.len()).filter(|&tree| self.tree(tree) >= ONE);

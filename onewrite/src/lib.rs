@@ -153,11 +153,8 @@ impl<'a, G: Geometry> OneWrite<'a, G> {
             children: cut(parts.children, lengths.children, Region::Durable)?,
             trees: cut(parts.trees, lengths.trees, Region::Volatile)?,
             hints: cut(parts.hints, lengths.children, Region::Volatile)?,
-            slots: Slots::new(
-                cut(parts.slots, lengths.slots, Region::Volatile)?,
-                zone.slots,
-                zone.classes.count(),
-            ),
+            slots: Slots::new(parts.slots, zone.slots, zone.classes.count())
+                .ok_or_else(|| short(parts.slots, lengths.slots, Region::Volatile))?,
             geometry: PhantomData,
         };
         let free = made.start(init);
@@ -168,5 +165,9 @@ impl<'a, G: Geometry> OneWrite<'a, G> {
 
 /// The first `needed` of some atomics.
 fn cut<T>(atoms: &[T], needed: usize, region: Region) -> Result<&[T], InitError> {
-    atoms.get(..needed).ok_or(InitError::Short { region, needed, given: atoms.len() })
+    atoms.get(..needed).ok_or_else(|| short(atoms, needed, region))
+}
+
+const fn short<T>(atoms: &[T], needed: usize, region: Region) -> InitError {
+    InitError::Short { region, needed, given: atoms.len() }
 }

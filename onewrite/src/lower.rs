@@ -203,7 +203,8 @@ impl<G: Geometry> OneWrite<'_, G> {
     #[inline(always)]
     pub(crate) fn give_at_once(&self, row: usize, at: usize, order: u32) -> Option<u64> {
         let block = row::block(order, at);
-        if self.state(row) != OPEN {
+        let states = load(Some(self.children.get(row / G::ROWS)?));
+        if child::state(states, row % G::ROWS) != OPEN {
             return None;
         }
         let word = self.rows.get(row)?;

@@ -182,6 +182,7 @@ impl<G: Geometry> OneWrite<'_, G> {
         let free = self.free_counted(child, states);
         let has = free >> order != 0
             && (order == 0
+                || free == G::HUGE_FRAMES
                 || child::free_rows::<G>(states) != 0
                 || self.open_bits(child).any(|bits| row::blocks(bits, order) != 0));
         has.then_some(free)

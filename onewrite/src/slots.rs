@@ -1,7 +1,7 @@
 //! The words of a slot: what it has freed, its share of the count of free frames, and for each class where it allocates.
 //!
 //! ```text
-//!   four cache lines for each slot, and four for the zone:          one for each slot and class, a site:
+//!   five cache lines for each slot, and five for the zone:          one for each slot and class, a site:
 //!   ┌───────┬────────┬──────┬───────┬─────────────┐                 ┌─────────┬────────────┬───────┐
 //!   │ count │ newest │ last │ freed │ hole │      │                 │ row × 2 │ target × 2 │ child │
 //!   ├───────┴────────┴──────┴───────┴──────┘      │                 ├────────┬┴───────┬────┴───┬───┘
@@ -9,7 +9,7 @@
 //!   └─────────────────────────────────────────────┘                 └────────┴────────┴────────┘
 //! ```
 //!
-//! All but the count, the policy, and one word of the zone, say where is looked first, and may say anything.
+//! All but the count, the policy, and two words of the zone, say where is looked first, and may say anything.
 //!
 //! * *row*: the row from which the slot takes blocks below a row's order. *Target*: the huge frame from whose rows it takes them.
 //!   Of both there is one for single frames, and one for larger blocks, which do not find room where single frames do.
@@ -20,7 +20,8 @@
 //! * *count*: the frames that the slot has freed less those it has allocated, modulo 2^64. It is loaded and stored, which
 //!   costs no atomic operation; if two calls use one slot at once, the share of one may be lost. The zone's count is
 //!   added to by offline and online, and by whoever counts the frames themselves.
-//! * *nothing*, of the zone's line alone: of which orders no tree has a block, a [hint](crate::hints).
+//! * *nothing*, of the zone alone: of which orders no tree has a block, a [hint](crate::hints). *Isolated*, likewise: how many children are
+//!   [isolated](crate::isolate).
 //! * *newest*: the row into which the slot has freed last, until it is filled again. *Last*: where the one before it lies.
 //! * *freed*: the huge frame that the slot has freed last. *Hole*: the one of which it has freed the only rows that are free.
 
@@ -28,16 +29,18 @@ use woodlot_frame::atomics::{AtomicU64, Ordering::Relaxed};
 use woodlot_frame::{Class, ClassPolicy, MAX_CLASSES};
 
 /// Words of a slot.
-const WORDS: usize = 32;
+const WORDS: usize = 40;
 const COUNT: usize = 0;
 const NEWEST: usize = 1;
 const NOTHING: usize = 1;
+/// In a line of its own: every call loads it, and it is seldom written.
+const ISOLATED: usize = 16;
 const LAST: usize = 2;
 const FREED: usize = 3;
 const HOLE: usize = 4;
 /// Where the rows begin into which the slot has freed before the newest, and how many are remembered.
 const LATELY: usize = 5;
-const BEFORE: usize = WORDS - LATELY;
+const BEFORE: usize = 32;
 
 /// Words of a site.
 const SITE: usize = 8;
@@ -62,8 +65,8 @@ pub(crate) const NONE: usize = usize::MAX;
 /// The words of all slots, the zone's behind them, and the sites.
 pub(crate) struct Slots<'a> {
     slots: &'a [[AtomicU64; WORDS]],
-    /// Its words, of which only the count is used, and what says that there is nothing. Of a zone that is made there is always one.
-    zone: &'a [[AtomicU64; WORDS]],
+    /// Its count, what says that there is nothing, and what says how much is isolated.
+    zone: &'a [AtomicU64; WORDS],
     /// One for each class of each slot.
     sites: &'a [[AtomicU64; SITE]],
     classes: usize,
@@ -86,12 +89,12 @@ impl<'a> Slots<'a> {
         (slots + 1) * WORDS + slots * classes * SITE
     }
 
-    /// The [`words`](Self::words) of so many slots and classes.
-    pub(crate) fn new(words: &'a [AtomicU64], slots: usize, classes: usize) -> Self {
-        let (lines, sites) = words.split_at_checked((slots + 1) * WORDS).unwrap_or((words, &[]));
-        let lines = lines.as_chunks().0;
-        let (slots, zone) = lines.split_at(lines.len().saturating_sub(1));
-        Slots { slots, zone, sites: sites.as_chunks().0, classes }
+    /// The first [`words`](Self::words), of so many slots and classes, if there are so many.
+    pub(crate) fn new(words: &'a [AtomicU64], slots: usize, classes: usize) -> Option<Self> {
+        let words = words.get(..Self::words(slots, classes))?;
+        let (lines, sites) = words.split_at_checked((slots + 1) * WORDS)?;
+        let (zone, slots) = lines.as_chunks().0.split_last()?;
+        Some(Slots { slots, zone, sites: sites.as_chunks().0, classes })
     }
 
     #[inline(always)]
@@ -120,11 +123,11 @@ impl<'a> Slots<'a> {
 
     /// Before the first call: sites apart from one another in so many children, and so many frames free.
     pub(crate) fn start(&self, policy: &ClassPolicy, children: usize, free: usize) {
-        for line in self.slots.iter().chain(self.zone) {
+        for line in self.slots {
             line.iter().for_each(|word| word.store(NONE as u64, Relaxed));
             [COUNT, LAST].into_iter().for_each(|word| Line(line).set(word, 0));
         }
-        self.nothing().into_iter().for_each(|word| word.store(0, Relaxed));
+        self.zone.iter().for_each(|word| word.store(0, Relaxed));
         let classes = policy.all().cycle();
         for ((n, site), class) in self.sites.iter().enumerate().zip(classes) {
             site.iter().for_each(|word| word.store(NONE as u64, Relaxed));
@@ -135,19 +138,25 @@ impl<'a> Slots<'a> {
     }
 
     /// Of which orders the zone has no block, as bits.
-    pub(crate) fn nothing(&self) -> Option<&'a AtomicU64> {
-        self.zone.first().map(|line| &line[NOTHING])
+    pub(crate) fn nothing(&self) -> &'a AtomicU64 {
+        &self.zone[NOTHING]
+    }
+
+    /// How many children are isolated.
+    #[inline(always)]
+    pub(crate) fn isolated(&self) -> &'a AtomicU64 {
+        &self.zone[ISOLATED]
     }
 
     /// Adds to the zone's count.
     pub(crate) fn add(&self, frames: u64) {
-        self.zone.iter().for_each(|line| _ = line[COUNT].fetch_add(frames, Relaxed));
+        self.zone[COUNT].fetch_add(frames, Relaxed);
     }
 
     /// The sum of all counts, modulo 2^64.
     fn sum(&self) -> u64 {
-        let counts = self.slots.iter().chain(self.zone).map(|line| line[COUNT].load(Relaxed));
-        counts.fold(0, u64::wrapping_add)
+        let counts = self.slots.iter().map(|line| line[COUNT].load(Relaxed));
+        counts.fold(self.zone[COUNT].load(Relaxed), u64::wrapping_add)
     }
 
     /// How many frames are free by the counts, at most `frames`. The sum itself may be out of that range while
@@ -159,13 +168,11 @@ impl<'a> Slots<'a> {
     /// Makes the sum equal to the count `free`, unless another call changes the zone's count meanwhile. So of two
     /// calls that count at once, only one corrects the sum.
     pub(crate) fn heal(&self, free: u64) {
-        self.zone.iter().for_each(|line| {
-            let now = line[COUNT].load(Relaxed);
-            let right = now.wrapping_add(free).wrapping_sub(self.sum());
-            if right != now {
-                let _ = line[COUNT].compare_exchange(now, right, Relaxed, Relaxed);
-            }
-        });
+        let now = self.zone[COUNT].load(Relaxed);
+        let right = now.wrapping_add(free).wrapping_sub(self.sum());
+        if right != now {
+            let _ = self.zone[COUNT].compare_exchange(now, right, Relaxed, Relaxed);
+        }
     }
 }
 
@@ -310,10 +317,7 @@ impl Line<'_> {
 
     #[inline(always)]
     fn remember(self, row: usize) {
-        let last = match self.get(LAST) {
-            last if last < BEFORE - 1 => last + 1,
-            _ => 0,
-        };
+        let last = self.get(LAST).wrapping_add(1) % BEFORE;
         self.set(LAST, last);
         self.set(LATELY + last, row);
     }
@@ -326,14 +330,20 @@ impl Line<'_> {
 
     /// The same, or one before, but for those that are forgotten.
     pub(crate) fn newest(self) -> Option<usize> {
-        if self.get(NEWEST) == NONE {
-            let last = self.get(LAST);
-            let before = self.0.get(LATELY + last)?;
-            self.set(NEWEST, before.load(Relaxed) as usize);
-            before.store(NONE as u64, Relaxed);
-            self.set(LAST, if last == 0 { BEFORE - 1 } else { last - 1 });
+        // Two calls may use one slot at once, so each word is read once.
+        let newest = self.get(NEWEST);
+        if newest != NONE {
+            return Some(newest);
         }
-        Some(self.get(NEWEST)).filter(|&row| row != NONE)
+        let last = self.get(LAST) % BEFORE;
+        let before = self.get(LATELY + last);
+        if before == NONE {
+            return None;
+        }
+        self.set(NEWEST, before);
+        self.set(LATELY + last, NONE);
+        self.set(LAST, (last + BEFORE - 1) % BEFORE);
+        Some(before)
     }
 
     /// Forgets it.
@@ -354,7 +364,7 @@ mod tests {
     }
 
     fn slots(words: &[AtomicU64]) -> Slots<'_> {
-        let slots = Slots::new(words, 3, 4);
+        let slots = Slots::new(words, 3, 4).expect("enough words");
         slots.start(&ClassPolicy::SHIPPED, 300, 250);
         slots
     }

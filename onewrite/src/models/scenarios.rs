@@ -245,7 +245,7 @@ models! {
 
     /// The slot has a row, or takes hold of one while its huge frame is isolated: its next call gets nothing there.
     isolate_beside_bits = 256, [], [
-        thread!(Isolate(1)),
+        thread!(Isolate(0)),
         thread!(Alloc(0), AllocApart(0)),
     ];
     /// The only hole, which the slot has freed, and the rows behind its own.
@@ -255,11 +255,11 @@ models! {
             Free(0, 0), AllocApart(0), Free(64, 0), AllocApart(0)),
     ];
     isolate_beside_parts_of_rows = 256, [], [
-        thread!(Isolate(1)),
+        thread!(Isolate(0)),
         thread!(Alloc(5), AllocApart(5), FreeGot(0)),
     ];
     isolate_beside_rows = 256, [], [
-        thread!(Isolate(1)),
+        thread!(Isolate(0)),
         thread!(Alloc(6), AllocApart(6), FreeGot(0)),
     ];
     isolate_beside_huge_frames = 512, [], [
