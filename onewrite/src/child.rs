@@ -14,7 +14,7 @@
 //!     TAKEN   ──▶ FREE      it is freed; so is an open row no frame of which is free
 //!     TAKEN   ──▶ OPEN      a part of it is freed: then its bits are written
 //!     FREE    ──▶ OFFLINE ──▶ TAKEN ──▶ FREE      offline and online, with all of its huge frame
-//!     TAKEN   ──▶ OFFLINE   a claim that takes offline; one that did not come online after all
+//!     TAKEN   ──▶ OFFLINE   a claim that takes offline
 //! ```
 //!
 //! Orders from that of a row to that of a huge frame are allocated and freed by one compare-and-swap of this word.

@@ -15,7 +15,7 @@ use woodlot_frame::{
 };
 
 use crate::OneWrite;
-use crate::child::{self, FREE, OFFLINE, Part, TAKEN};
+use crate::child::{self, FREE, Part, TAKEN};
 use crate::lower::Refusal;
 use crate::row::{self, Rows};
 use crate::search::Found;
@@ -497,32 +497,21 @@ impl<G: Geometry> FrameAllocator for OneWrite<'_, G> {
     }
 
     /// # Crash
-    /// One that is cut off may leave huge frames allocated: nobody's, and not offline.
+    /// One that is cut off may leave some of the huge frames offline, and one allocated: nobody's.
     fn online(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
-        let children = self.huge_frames(first, count)?;
-        let whole = Part::whole::<G>();
-        // They become this call's own first, all or none, and are then freed.
-        let own = children.clone().take_while(|&child| self.turn(child, whole, OFFLINE, TAKEN));
-        let own = own.count();
-        if own < count {
-            children.take(own).for_each(|child| self.put_offline(child));
-            return Err(OfflineError::NotOffline);
-        }
-        children.for_each(|child| self.untake(child));
-        self.slots.add((count << G::HUGE_ORDER) as u64);
-        Ok(())
+        self.online_run(first, count)
     }
 
     /// # Progress
-    /// Lock-free; linear in the huge frames.
+    /// Lock-free; linear in the huge frames. One that stops for ever keeps some of them isolated, until a recovery.
     fn isolate(&self, first: HugeId, count: usize) -> Result<(), IsolateError> {
         self.isolate_run(first, count)
     }
 
-    /// What another call is claiming counts as not isolated.
+    /// What another call begins to isolate, ends, or claims, counts as not isolated.
     ///
     /// # Progress
-    /// Lock-free; linear in the huge frames.
+    /// Lock-free; linear in the huge frames. One that stops for ever keeps some of them isolated, until a recovery.
     fn unisolate(&self, first: HugeId, count: usize) -> Result<(), IsolateError> {
         self.unisolate_run(first, count)
     }

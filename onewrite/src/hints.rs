@@ -5,6 +5,7 @@
 //!                               bits 6, 7  it is isolated ([`isolate`](crate::isolate))
 //!                               bits 8–10  the class whose frames are in it
 //!                               bit 11     a slot takes single frames from it
+//!                               bit 12     a call brings it online ([`isolate`](crate::isolate))
 //!   a word for each tree        bits 0–12  none of its children has a block of this order: below a row's order, of an open
 //!                                          row; from there on, of whole rows, open or not
 //!                               bit 14     a slot allocates here

@@ -3,11 +3,15 @@
 //! ```text
 //!   bits 6, 7 of a child's hint
 //!
-//!           ┌──────── unisolate ────────┐        ┌─────────── in use ────────────┐
-//!           ▼                           │        ▼                               │
-//!        neither ───── isolate ─────▶ isolated ─────── a claim begins ───────▶ claimed
-//!           ▲                                                                    │
-//!           └──────── the claim has taken all rows of all its huge frames ───────┘
+//!                    isolate begins               isolate has all that it wants,
+//!                                                 or what follows is refused
+//!                ┌───────────────────┐           ┌────────────────────────────┐
+//!                │                   ▼           │                            ▼
+//!             neither               claimed by a call                    isolated
+//!                ▲                   │           ▲                            │
+//!                └───────────────────┘           └────────────────────────────┘
+//!              isolate is refused, or             unisolate, or a claim, begins
+//!              what follows has all
 //! ```
 //!
 //! # Invariants
@@ -18,8 +22,8 @@
 //!    child as one whose rows are all taken.
 //! 2. *Rows and children say the truth, isolated or not.* Frees do not look. Who allocates late, and whoever claims, decide by one
 //!    write of the truth whose the frames are.
-//! 3. *One call at a time ends an isolation.* Each change of the two bits is a compare-and-swap, and only the claim that has
-//!    made them *claimed* changes them from there. So a claim is all or none, whoever ends isolations beside it.
+//! 3. *One call at a time begins or ends an isolation.* Each change of the two bits is a compare-and-swap, and only the call that has
+//!    made them *claimed* changes them from there. So each call is all or none, whoever begins and ends isolations beside it.
 //! 4. *A hint that says none is right* of what is to be had. To isolate a child makes no hint wrong. Who ends an isolation takes back
 //!    afterwards what the tree's word and the zone's say, unless the child's hint and its rows say so. A free whose hint is not
 //!    taken back since the child is isolated has seen that before it ended, so who ends it sees what was freed. A search says that there
@@ -27,32 +31,36 @@
 //!    So does a call that was refused, a claim or an isolation, if it ends one.
 //! 5. *Nothing is both isolated and offline* when the calls that did so have returned. Who isolates writes its bits, then looks at the
 //!    rows; who takes offline writes the rows, then looks at the bits. One of the two sees the other, and gives way; both may.
-//!    A claim that takes offline begins from isolated, by invariant 3, and ends it.
+//!    A claim that takes offline begins from isolated, by invariant 3, and ends it. What comes online leaves the rows offline until
+//!    nothing can refuse it any more: one call at a time has the hint's mark of that.
 //!
 //! # Counts
 //! The slots' counts are of what is free, isolated or not, so that no free has to look. A query takes off what is free in isolated
 //! children. The zone and the trees' words have their numbers, so that it looks at those alone.
 //!
 //! # Progress
-//! Lock-free. A claim that stops for ever keeps its huge frames isolated; nobody waits for it.
+//! Lock-free. A call that stops for ever keeps its huge frames isolated, or offline; nobody waits for it.
 //!
 //! # Crash
 //! The bits are volatile: nothing is isolated after a recovery. What a claim has taken by then is allocated, or offline.
 
 use core::ops::Range;
 
-use woodlot_frame::atomics::{AtomicU64, Ordering::SeqCst};
-use woodlot_frame::{BadSlot, Claim, FrameId, Geometry, HugeId, IsolateError};
+use woodlot_frame::atomics::{AtomicU16, AtomicU64, Ordering::SeqCst};
+use woodlot_frame::{BadSlot, Claim, FrameId, Geometry, HugeId, IsolateError, OfflineError};
 
 use crate::OneWrite;
 use crate::child::{FREE, OFFLINE, Part, TAKEN};
 use crate::row::Rows;
 use crate::words::{load, swap};
 
-/// The bits of a child that is isolated, and of one that a claim is taking.
+/// The bits of a child that is isolated, and of one whose isolation a call begins or ends.
 const ISOLATED: u16 = 1 << 7;
 const CLAIMED: u16 = ISOLATED | 1 << 6;
 const NEITHER: u16 = 0;
+
+/// A call brings the child online.
+const COMING: u16 = 1 << 12;
 
 /// One isolated child in the word of its tree.
 const ONE: u64 = 1 << 32;
@@ -61,6 +69,21 @@ const ONE: u64 = 1 << 32;
 #[inline(always)]
 pub(crate) const fn is_isolated(hint: u16) -> bool {
     hint & ISOLATED != 0
+}
+
+/// Does something to each child of a run, or undoes it where one refuses, which is returned.
+fn all_or_none(
+    run: Range<usize>,
+    does: impl Fn(usize) -> bool,
+    undoes: impl Fn(usize),
+) -> Result<(), usize> {
+    match run.clone().find(|&child| !does(child)) {
+        Some(refuses) => {
+            (run.start..refuses).for_each(undoes);
+            Err(refuses)
+        }
+        None => Ok(()),
+    }
 }
 
 impl<G: Geometry> OneWrite<'_, G> {
@@ -112,27 +135,24 @@ impl<G: Geometry> OneWrite<'_, G> {
         false
     }
 
-    fn begin(&self, child: usize) -> bool {
-        // Before the hint says so: who takes looks at a hint only while something is isolated.
-        self.slots.isolated().fetch_add(1, SeqCst);
-        let begun = self.change(child, NEITHER, ISOLATED);
-        if begun {
-            self.count_in_tree(child, ONE);
-        } else {
-            self.slots.isolated().fetch_sub(1, SeqCst);
-        }
-        begun
-    }
-
-    /// Ends the isolation of a child with these bits.
-    fn end(&self, child: usize, from: u16) -> bool {
-        let ended = self.change(child, from, NEITHER);
-        if ended {
+    /// Ends the isolation of a child that this call has claimed.
+    fn end(&self, child: usize) {
+        if self.change(child, CLAIMED, NEITHER) {
             self.slots.isolated().fetch_sub(1, SeqCst);
             self.count_in_tree(child, ONE.wrapping_neg());
             self.can_be_had(child);
         }
-        ended
+    }
+
+    /// Makes children claimed that are isolated: all or none. The first that is not, otherwise.
+    fn claim_bits(&self, run: Range<usize>) -> Result<(), IsolateError> {
+        let claim = |child| self.change(child, ISOLATED, CLAIMED);
+        let refused = all_or_none(run, claim, |child| self.isolated_again(child));
+        refused.map_err(|child| IsolateError::NotIsolated(self.huge_id(child)))
+    }
+
+    fn isolated_again(&self, child: usize) {
+        let _ = self.change(child, CLAIMED, ISOLATED);
     }
 
     // ---- How much ----
@@ -158,41 +178,39 @@ impl<G: Geometry> OneWrite<'_, G> {
 
     pub(crate) fn isolate_run(&self, first: HugeId, count: usize) -> Result<(), IsolateError> {
         let run = self.isolable(first, count)?;
+        // Nobody ends the isolation of some before all are isolated.
         for child in run.clone() {
-            if let Err(error) = self.isolate_child(child) {
-                (run.start..child).for_each(|child| _ = self.end(child, ISOLATED));
+            if let Err(error) = self.begin(child) {
+                (run.start..child).for_each(|child| self.end(child));
                 return Err(error);
             }
         }
+        run.for_each(|child| self.isolated_again(child));
         Ok(())
     }
 
     pub(crate) fn unisolate_run(&self, first: HugeId, count: usize) -> Result<(), IsolateError> {
         let run = self.isolable(first, count)?;
-        let is_isolated = |child: usize| self.hint(child) & CLAIMED == ISOLATED;
-        if let Some(child) = run.clone().find(|&child| !is_isolated(child)) {
-            return Err(IsolateError::NotIsolated(self.huge_id(child)));
-        }
-        for child in run.clone() {
-            if !self.end(child, ISOLATED) {
-                // Somebody else ends the isolation of the same huge frames.
-                (run.start..child).for_each(|child| _ = self.isolate_child(child));
-                return Err(IsolateError::NotIsolated(self.huge_id(child)));
-            }
-        }
+        self.claim_bits(run.clone())?;
+        run.for_each(|child| self.end(child));
         Ok(())
     }
 
-    fn isolate_child(&self, child: usize) -> Result<(), IsolateError> {
+    /// Makes a child claimed that is not isolated, and not offline.
+    fn begin(&self, child: usize) -> Result<(), IsolateError> {
         let offline = Err(IsolateError::Offline(self.huge_id(child)));
         if self.is_offline(child) {
             return offline;
         }
-        if !self.begin(child) {
+        // Before the hint says so: who takes looks at a hint only while something is isolated.
+        self.slots.isolated().fetch_add(1, SeqCst);
+        if !self.change(child, NEITHER, CLAIMED) {
+            self.slots.isolated().fetch_sub(1, SeqCst);
             return Err(IsolateError::Isolated(self.huge_id(child)));
         }
+        self.count_in_tree(child, ONE);
         if self.is_offline(child) {
-            let _ = self.end(child, ISOLATED);
+            self.end(child);
             return offline;
         }
         Ok(())
@@ -234,6 +252,31 @@ impl<G: Geometry> OneWrite<'_, G> {
         self.can_be_had_whole(child);
     }
 
+    /// Brings huge frames online: all or none. What is refused has written nothing but the marks.
+    pub(crate) fn online_run(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
+        let children = self.huge_frames(first, count)?;
+        let unmark = |child: usize| {
+            self.hints.get(child).into_iter().for_each(|hint| _ = hint.fetch_and(!COMING, SeqCst));
+        };
+        let mark = |child: usize| {
+            let marked = |hint: &AtomicU16| hint.fetch_or(COMING, SeqCst) & COMING == 0;
+            let is_own = self.hints.get(child).is_some_and(marked);
+            if is_own && !self.is_offline(child) {
+                unmark(child);
+                return false;
+            }
+            is_own
+        };
+        all_or_none(children.clone(), mark, unmark).map_err(|_| OfflineError::NotOffline)?;
+        // One that an offline has given back meanwhile is online, and was counted.
+        let whole = Part::whole::<G>();
+        let own = children.clone().filter(|&child| self.turn(child, whole, OFFLINE, TAKEN));
+        let own = own.map(|child| self.untake(child)).count();
+        self.slots.add((own << G::HUGE_ORDER) as u64);
+        children.for_each(unmark);
+        if own == 0 { Err(OfflineError::NotOffline) } else { Ok(()) }
+    }
+
     // ---- Claim ----
 
     pub(crate) fn claim_run(
@@ -249,19 +292,12 @@ impl<G: Geometry> OneWrite<'_, G> {
             Claim::Offline => None,
         };
         let run = self.isolable(first, count)?;
-        let withdraw = |children: Range<usize>| {
-            children.for_each(|child| _ = self.change(child, CLAIMED, ISOLATED));
-        };
-        let begin = |child: usize| self.change(child, ISOLATED, CLAIMED);
-        if let Some(child) = run.clone().find(|&child| !begin(child)) {
-            withdraw(run.start..child);
-            return Err(IsolateError::NotIsolated(self.huge_id(child)));
-        }
+        self.claim_bits(run.clone())?;
         // They become this call's own first, all or none.
-        if let Some(child) = run.clone().find(|&child| !self.take_isolated(child)) {
+        let take = |child| self.take_isolated(child);
+        if let Err(child) = all_or_none(run.clone(), take, |child| self.untake(child)) {
             let used = self.first_used(child);
-            (run.start..child).for_each(|child| self.untake(child));
-            withdraw(run);
+            run.for_each(|child| self.isolated_again(child));
             return Err(IsolateError::InUse(used));
         }
         let frames = (count << G::HUGE_ORDER) as u64;
@@ -272,7 +308,7 @@ impl<G: Geometry> OneWrite<'_, G> {
                 self.slots.add(frames.wrapping_neg());
             }
         }
-        run.for_each(|child| _ = self.end(child, CLAIMED));
+        run.for_each(|child| self.end(child));
         Ok(())
     }
 

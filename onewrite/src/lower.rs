@@ -353,7 +353,7 @@ impl<G: Geometry> OneWrite<'_, G> {
         }
     }
 
-    /// The same, but takes it offline again.
+    /// The same, but takes it offline.
     pub(crate) fn put_offline(&self, child: usize) {
         let Some(word) = self.children.get(child) else { return };
         let mut states = load(Some(word));

@@ -92,14 +92,26 @@ enum Op {
     Offline(usize),
     /// Puts a huge frame back, if this thread has taken it out.
     Online(usize),
+    /// The same of so many huge frames, which others may have brought back meanwhile; may be refused.
+    OnlineRun(usize, usize),
+    /// Puts so many huge frames back, one of which is not out: is refused.
+    OnlineRefused(usize, usize),
+    /// Puts a huge frame back, whoever has taken it out; may be refused.
+    OnlineAnyones(usize),
     /// Isolates a huge frame; may be refused.
     Isolate(usize),
+    /// The same of so many from this one on, all or none.
+    IsolateRun(usize, usize),
     /// Ends the isolation of a huge frame, if this thread has isolated it.
     Unisolate(usize),
+    /// The same of so many, all or none; may be refused.
+    UnisolateRun(usize, usize),
     /// Claims so many huge frames from this one on that this thread has isolated, if it has, as blocks; may be refused.
     Claim(usize, usize),
     /// The same, offline.
     ClaimOffline(usize, usize),
+    /// Claims a huge frame that another thread has isolated, or not, and of which a frame is allocated: is refused.
+    ClaimRefused(usize),
     /// Ends the isolation of a huge frame, whoever has isolated it; may be refused.
     EndAnyones(usize),
 }

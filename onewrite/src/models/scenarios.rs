@@ -5,8 +5,9 @@
 use woodlot_frame::Class;
 
 use super::Op::{
-    Alloc, AllocApart, AllocAs, At, Claim, ClaimOffline, EndAnyones, Find, Free, FreeAgain,
-    FreeGot, FreePart, Isolate, Offline, Online, Stray, TryFree, Unisolate,
+    Alloc, AllocApart, AllocAs, At, Claim, ClaimOffline, ClaimRefused, EndAnyones, Find, Free,
+    FreeAgain, FreeGot, FreePart, Isolate, IsolateRun, Offline, Online, OnlineAnyones,
+    OnlineRefused, OnlineRun, Stray, TryFree, Unisolate, UnisolateRun,
 };
 use super::{Block, Scenario, Script, driver};
 
@@ -332,6 +333,25 @@ models! {
     claim_beside_another = 128, [], [
         thread!(Isolate(0), Claim(0, 1)),
         thread!(EndAnyones(0), Isolate(0), Claim(0, 1)),
+    ];
+    /// A claim of what is not isolated yet, or whose isolation ends, is refused; it keeps nothing isolated, and nothing from being so.
+    refused_isolate_beside_a_refused_claim = 256, [Block(0, 6)], [
+        thread!(IsolateRun(0, 2)),
+        thread!(isolated [1]: ClaimRefused(0)),
+    ];
+    refused_end_beside_a_refused_claim = 256, [Block(128, 6)], [
+        thread!(isolated [0, 1]: UnisolateRun(0, 2)),
+        thread!(ClaimRefused(1), Isolate(0)),
+    ];
+    /// What stays offline is not isolated.
+    isolate_beside_refused_online = 256, [], [
+        thread!(Isolate(0)),
+        thread!(Offline(0), OnlineRefused(0, 2)),
+    ];
+    isolate_beside_two_onlines = 256, [], [
+        thread!(Offline(0), Offline(1), OnlineRun(0, 2)),
+        thread!(OnlineAnyones(1)),
+        thread!(Isolate(0)),
     ];
     /// What a search says of a huge frame that is isolated is taken back when that ends.
     search_beside_an_end = 128, [Block(64, 6)], [

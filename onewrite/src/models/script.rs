@@ -44,7 +44,7 @@ pub(super) struct State {
     pub(super) doing: Option<Doing>,
     /// What it has isolated.
     pub(super) isolated: Vec<usize>,
-    /// Which of the blocks that are freed again and again it has freed.
+    /// Which of the blocks that are freed, or brought online, again and again it has freed.
     pub(super) freed: Vec<Block>,
 }
 
@@ -158,19 +158,52 @@ impl<'a> Thread<'a> {
                     self.world.zone.online(HugeId(huge), 1).expect("it was taken out");
                 }
             }
-            Op::Isolate(huge) => {
-                self.say(step, None);
-                if self.world.zone.isolate(HugeId(huge), 1).is_ok() {
-                    self.state.isolated.push(huge);
-                    self.say(step, None);
-                    self.world.isolated.fetch_or(1 << huge, Ordering::SeqCst);
+            Op::OnlineRun(huge, count) => {
+                let run = huge..huge + count;
+                if run.clone().all(|huge| self.state.owned.contains(&whole(huge))) {
+                    run.clone().for_each(|huge| self.disown(whole(huge)));
+                    self.say(step, Some(Doing::Huge(count)));
+                    let anyones = self.world.scenario.anyones();
+                    let (others, own): (Vec<_>, Vec<_>) =
+                        run.map(whole).partition(|block| anyones.contains(block));
+                    match self.world.zone.online(HugeId(huge), count) {
+                        Ok(()) => self.state.freed.extend(others),
+                        // What nobody else brings back is out still.
+                        Err(_) => self.state.owned.extend(own),
+                    }
                 }
             }
+            Op::OnlineRefused(huge, count) => {
+                self.say(step, None);
+                let answer = self.world.zone.online(HugeId(huge), count);
+                assert!(answer.is_err(), "some huge frame is not offline, yet all come online");
+            }
+            Op::OnlineAnyones(huge) => {
+                self.say(step, Some(Doing::Huge(1)));
+                if self.world.zone.online(HugeId(huge), 1).is_ok() {
+                    self.state.freed.push(whole(huge));
+                }
+            }
+            Op::Isolate(huge) => self.isolate(step, huge, 1),
+            Op::IsolateRun(huge, count) => self.isolate(step, huge, count),
             Op::Unisolate(huge) => {
                 if self.ends_isolation(step, huge, 1, None) {
                     let ended = self.world.zone.unisolate(HugeId(huge), 1);
                     assert!(ended.is_ok(), "{ended:?}, but this thread has isolated it");
                 }
+            }
+            Op::UnisolateRun(huge, count) => {
+                if self.ends_isolation(step, huge, count, None)
+                    && self.world.zone.unisolate(HugeId(huge), count).is_err()
+                {
+                    self.state.isolated.extend(huge..huge + count);
+                }
+            }
+            Op::ClaimRefused(huge) => {
+                self.say(step, None);
+                let answer =
+                    self.world.zone.claim_isolated(HugeId(huge), 1, Claim::Block(self.slot()));
+                assert!(answer.is_err(), "a frame is allocated, yet its huge frame is claimed");
             }
             Op::EndAnyones(huge) => {
                 self.say(step, None);
@@ -178,6 +211,17 @@ impl<'a> Thread<'a> {
             }
             Op::Claim(huge, count) => self.claim(step, huge, count, Claim::Block(self.slot())),
             Op::ClaimOffline(huge, count) => self.claim(step, huge, count, Claim::Offline),
+        }
+    }
+
+    fn isolate(&mut self, step: usize, huge: usize, count: usize) {
+        self.say(step, None);
+        if self.world.zone.isolate(HugeId(huge), count).is_ok() {
+            let run = huge..huge + count;
+            self.state.isolated.extend(run.clone());
+            self.say(step, None);
+            let bits = run.fold(0, |bits, huge| bits | 1 << huge);
+            self.world.isolated.fetch_or(bits, Ordering::SeqCst);
         }
     }
 

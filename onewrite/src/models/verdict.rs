@@ -85,14 +85,14 @@ impl World {
         blocks
     }
 
-    /// Blocks that a thread frees without owning them.
+    /// Blocks that a thread frees, or brings online, without owning them.
     fn strays(&self) -> Vec<Block> {
         let ops = self.scenario.threads.iter().flat_map(|script| script.ops);
         let stray = ops.filter_map(|op| match *op {
             Op::Stray(at, order) => Some(Block(at, order)),
             _ => None,
         });
-        stray.collect()
+        stray.chain(self.scenario.anyones()).collect()
     }
 
     /// No frame has two owners. Returns all frames that are owned, but for those of contested blocks and of blocks that
@@ -113,12 +113,17 @@ impl World {
         owned.filter(|frame| named.iter().all(|block| !block.range().contains(frame))).collect()
     }
 
-    /// Of several frees of one block one succeeded.
+    /// Of several frees of one block one succeeded, and of several calls that bring it online at most one.
     fn judge_freed(&self, states: &[&State]) {
-        for block in self.contested() {
+        let times = |block| {
             let freed = states.iter().flat_map(|state| &state.freed);
-            let times = freed.filter(|&&freed| freed == block).count();
-            assert_eq!(times, 1, "so often was {block:?} freed");
+            freed.filter(|&&freed| freed == block).count()
+        };
+        for block in self.contested() {
+            assert_eq!(times(block), 1, "so often was {block:?} freed");
+        }
+        for block in self.scenario.anyones() {
+            assert!(times(block) < 2, "two have brought {block:?} online");
         }
     }
 

@@ -8,6 +8,7 @@ use woodlot_frame::atomics::Ordering::Relaxed;
 use woodlot_frame::atomics::{AtomicU16, AtomicU64};
 use woodlot_frame::{FrameAllocator, FrameId, HugeId, Init, Order, Request, Slot, ZoneConfig};
 
+use super::script::whole;
 use super::{Block, Op, Scenario, TwoRows, std};
 use crate::{Lengths, OneWrite, Parts};
 
@@ -44,6 +45,18 @@ pub(super) struct Words {
 unsafe fn share<T>(of: &[T]) -> &'static [T] {
     // SAFETY: boxes do not move their contents, and the caller keeps this one.
     unsafe { &*std::ptr::from_ref(of) }
+}
+
+impl Scenario {
+    /// Huge frames that are brought online by whoever has not taken them out.
+    pub(super) fn anyones(&self) -> Vec<Block> {
+        let ops = self.threads.iter().flat_map(|script| script.ops);
+        let anyones = ops.filter_map(|op| match *op {
+            Op::OnlineAnyones(huge) => Some(whole(huge)),
+            _ => None,
+        });
+        anyones.collect()
+    }
 }
 
 impl World {
