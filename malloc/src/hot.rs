@@ -34,6 +34,9 @@ pub(crate) const STARTING: u64 = 1;
 /// There are no areas.
 pub(crate) const NONE: u64 = 2;
 
+/// Far from what a program has: as many pages as there ever are begin here, and no block lies in any.
+const NOWHERE: u64 = 1 << 63;
+
 /// The word of a list. A thread accesses that of its own CPU in a sequence, and others as `rseq` says.
 pub(crate) type Word = AtomicU64;
 
@@ -49,13 +52,14 @@ const _: () = assert!(Which::Main.index() == 0, "the first words of a cache");
 pub struct Words {
     /// The offset of the threads' areas; or [`UNKNOWN`], [`STARTING`] or [`NONE`], which no offset is.
     pub(crate) area: AtomicU64,
-    /// The address of page 0; 0 before the first segment is open.
+    /// The address of page 0; [`NOWHERE`] before the first segment is open.
     pub(crate) base: AtomicU64,
     /// Pages of open segments.
     pub(crate) pages: AtomicU64,
     /// The address of the descriptor of page 0.
     pub(crate) descriptors: AtomicU64,
-    /// Blocks of a full list, by the number of a size.
+    /// Blocks of a full list, by one more than the number of a size, as descriptors have it; 0 of blocks of a page or more, and of
+    /// what is no slab.
     targets: [u8; SIZE_IDS],
     /// [`CPUS`].
     cpus: u64,
@@ -78,7 +82,7 @@ pub static HOT: Hot = Hot {
     gap: [0; 8],
     words: Words {
         area: AtomicU64::new(UNKNOWN),
-        base: AtomicU64::new(0),
+        base: AtomicU64::new(NOWHERE),
         pages: AtomicU64::new(0),
         descriptors: AtomicU64::new(0),
         targets: targets(),
@@ -95,7 +99,8 @@ impl Hot {
     pub const CACHE_SHIFT: u32 = CACHE_SHIFT;
     /// The numbers of sizes, a byte for each 16 bytes that are asked for.
     pub const SIZES: isize = Hot::at(offset_of!(Hot, sizes));
-    /// The targets, a byte for each size.
+    /// The targets, a byte for each number that a descriptor has at [`SIZE_AT`](Hot::SIZE_AT). A list with fewer blocks has room for one
+    /// more, and what no list of this kind is for has 0.
     pub const TARGETS: isize = Hot::word(offset_of!(Words, targets));
     /// The offset of the threads' areas, if it is more than [`NO_AREA`](Hot::NO_AREA).
     pub const AREA: isize = Hot::word(offset_of!(Words, area));
@@ -137,10 +142,11 @@ impl Hot {
 const _: () = assert!(Hot::AREA == -128 && Hot::SIZES >= -512);
 
 const fn targets() -> [u8; SIZE_IDS] {
+    assert!(Wide::COUNT < SIZE_IDS);
     let (mut targets, mut at) = ([0; SIZE_IDS], 0);
-    while at < Wide::COUNT {
+    while at < Hot::PLAIN {
         assert!(Wide::TABLE.size(at).target <= u8::MAX as usize);
-        targets[at] = Wide::TABLE.size(at).target as u8;
+        targets[at + 1] = Wide::TABLE.size(at).target as u8;
         at += 1;
     }
     targets

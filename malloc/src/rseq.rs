@@ -48,11 +48,10 @@ pub fn aborts() -> u64 {
     ABORTS.load(Ordering::Relaxed)
 }
 
-/// Where each CPU has a list: the cache of CPU 0, and which word of a cache.
-#[derive(Clone, Copy)]
-struct Place {
-    caches: *const Cache,
-    index: usize,
+/// Which word of a cache a list is.
+#[inline(always)]
+const fn index(which: Which, size: SizeId) -> usize {
+    which.index() * LISTS + size.index()
 }
 
 /// The caches of all CPUs, reached by restartable sequences where the C library has registered them; other caches where
@@ -123,14 +122,15 @@ impl<F> Rseq<F> {
         &self.other
     }
 
+    /// Where CPU 0 has a list: in the caches of all CPUs, one behind the other.
     #[inline(always)]
-    fn place(&self, which: Which, size: SizeId) -> Place {
-        Place { caches: HOT.caches.as_ptr(), index: which.index() * LISTS + size.index() }
+    fn first(&self, which: Which, size: SizeId) -> *const Word {
+        HOT.caches.as_ptr().cast::<Word>().wrapping_add(index(which, size))
     }
 
     fn lists(&self, cpu: usize, size: SizeId) -> Option<[&Word; 2]> {
         let cache = HOT.caches.get(cpu)?;
-        let [main, aux] = [Which::Main, Which::Aux].map(|which| self.place(which, size).index);
+        let [main, aux] = [Which::Main, Which::Aux].map(|which| index(which, size));
         Some([cache.0.get(main)?, cache.0.get(aux)?])
     }
 
@@ -182,8 +182,8 @@ unsafe impl<F: PerCpu> PerCpu for Rseq<F> {
     #[inline(always)]
     fn pop(&self, size: SizeId) -> Option<NonNull<u8>> {
         match self.area() {
-            // SAFETY: the area is the C library's, and the place is that of a size.
-            Some(area) => unsafe { sequence::pop(area, self.place(Which::Main, size)) },
+            // SAFETY: the area is the C library's, and the word is that of a size.
+            Some(area) => unsafe { sequence::pop(area, self.first(Which::Main, size)) },
             None => self.pop_otherwise(size),
         }
     }
@@ -193,7 +193,7 @@ unsafe impl<F: PerCpu> PerCpu for Rseq<F> {
         match self.area() {
             // SAFETY: as above, and the block is the caller's.
             Some(area) => unsafe {
-                sequence::push(area, self.place(Which::Main, size), block, target)
+                sequence::push(area, self.first(Which::Main, size), block, target)
             },
             // SAFETY: as the caller says.
             None => unsafe { self.push_otherwise(size, block, target) },
@@ -203,21 +203,21 @@ unsafe impl<F: PerCpu> PerCpu for Rseq<F> {
     #[inline(always)]
     fn try_pop(&self, size: SizeId) -> Option<NonNull<u8>> {
         // SAFETY: as in `pop`.
-        self.area().and_then(|area| unsafe { sequence::pop(area, self.place(Which::Main, size)) })
+        self.area().and_then(|area| unsafe { sequence::pop(area, self.first(Which::Main, size)) })
     }
 
     #[inline(always)]
     unsafe fn try_push(&self, size: SizeId, block: NonNull<u8>, target: usize) -> bool {
         // SAFETY: as in `push`.
         self.area().is_some_and(|area| unsafe {
-            sequence::push(area, self.place(Which::Main, size), block, target)
+            sequence::push(area, self.first(Which::Main, size), block, target)
         })
     }
 
     fn take(&self, which: Which, size: SizeId) -> List {
         match self.area() {
             // SAFETY: as in `pop`.
-            Some(area) => List::from_word(unsafe { sequence::take(area, self.place(which, size)) }),
+            Some(area) => List::from_word(unsafe { sequence::take(area, self.first(which, size)) }),
             None => self.other().map_or(List::EMPTY, |other| other.take(which, size)),
         }
     }
@@ -226,7 +226,7 @@ unsafe impl<F: PerCpu> PerCpu for Rseq<F> {
         match self.area() {
             Some(area) => {
                 // SAFETY: as in `pop`, and the list is the caller's.
-                let put = unsafe { sequence::put(area, self.place(which, size), list.word()) };
+                let put = unsafe { sequence::put(area, self.first(which, size), list.word()) };
                 if put { Ok(()) } else { Err(list) }
             }
             None => match self.other() {

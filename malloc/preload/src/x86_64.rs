@@ -11,6 +11,7 @@
 //!
 //! 1. `rdi`, the argument, stays what it is. All else is looked up again after an abort.
 //! 2. Each function begins a cache line, and ends within the next one. [`Hot`] says why.
+//! 3. The address of a list's word is in one register: the sequences of `woodlot_malloc` say why.
 //!
 //! What the compiler makes of `alloc_cached` and `free_cached` does the same in three and four lines.
 
@@ -76,12 +77,13 @@ pub extern "C" fn malloc(bytes: usize) -> *mut c_void {
         "jae 6f",
         "shl eax, {CACHE_SHIFT}",
         "add rdx, rax",
+        "lea rdx, [rdx + rcx * 8]",
         // The list's word: its first block, whose first word is the list without it.
-        "mov rax, [rdx + rcx * 8]",
+        "mov rax, [rdx]",
         "sar rax, 16",
         "jz 6f",
         "mov rsi, [rax]",
-        "mov [rdx + rcx * 8], rsi";
+        "mov [rdx], rsi";
         malloc_slowly,
         MOST = Hot::MOST,
         GRAIN = 1 << Hot::GRAIN_SHIFT,
@@ -99,21 +101,17 @@ pub extern "C" fn malloc(bytes: usize) -> *mut c_void {
 #[unsafe(link_section = ".text.free")]
 pub unsafe extern "C" fn free(pointer: *mut c_void) {
     in_two_lines!(
-        // The page; that of null is none of ours either. The number of pages is loaded first, and this processor loads in
-        // order: who sees pages sees the base that was stored before.
-        "mov rcx, [rdx + {PAGES}]",
+        // The page; that of null is none of ours either. This processor loads in order: who does not see the base yet that is
+        // stored before the number of pages finds no page below that number.
         "mov rax, rdi",
         "sub rax, [rdx + {BASE}]",
         "shr rax, {PAGE_SHIFT}",
-        "cmp rax, rcx",
+        "cmp rax, [rdx + {PAGES}]",
         "jae 6f",
         "shl rax, {DESCRIPTOR_SHIFT}",
         "add rax, [rdx + {DESCRIPTORS}]",
-        // eax: the size, if it is a page of a slab, and no block by itself. ecx: blocks of a full list.
+        // eax: one more than the number of the size. ecx: blocks of a full list; 0 of what is no slab, and of blocks of a page or more.
         "movzx eax, byte ptr [rax + {SIZE_AT}]",
-        "sub eax, 1",
-        "cmp eax, {PLAIN}",
-        "jae 6f",
         "movzx ecx, byte ptr [rdx + rax + {TARGETS}]",
         "mov rsi, [rdx + {AREA}]",
         "cmp rsi, {NO_AREA}",
@@ -126,17 +124,17 @@ pub unsafe extern "C" fn free(pointer: *mut c_void) {
         "jae 6f",
         "mov r9, rdi",
         "shl r9, 16",
-        "inc r9",
         "shl esi, {CACHE_SHIFT}",
         "add rsi, rdx",
-        "mov r8, [rsi + rax * 8]",
+        "lea rsi, [rsi + rax * 8 - 8]",
+        "mov r8, [rsi]",
         "movzx edx, r8w",
         "cmp edx, ecx",
         "jae 6f",
         "mov [rdi], r8",
         // The count of the list, and the word of the block: the list with one block more.
-        "add rdx, r9",
-        "mov [rsi + rax * 8], rdx";
+        "lea rdx, [rdx + r9 + 1]",
+        "mov [rsi], rdx";
         free_slowly,
         BASE = Hot::BASE,
         PAGE_SHIFT = Hot::PAGE_SHIFT,
@@ -144,7 +142,6 @@ pub unsafe extern "C" fn free(pointer: *mut c_void) {
         DESCRIPTOR_SHIFT = Hot::DESCRIPTOR_SHIFT,
         DESCRIPTORS = Hot::DESCRIPTORS,
         SIZE_AT = Hot::SIZE_AT,
-        PLAIN = Hot::PLAIN,
         TARGETS = Hot::TARGETS,
     )
 }

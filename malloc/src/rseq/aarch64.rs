@@ -19,14 +19,14 @@ use core::ptr::NonNull;
 
 use woodlot_kmem::List;
 
+use super::ABORTS;
 use super::area::{CPU_ID, RSEQ_CS, SIGNATURE};
-use super::{ABORTS, Place};
-use crate::hot::{CACHE_SHIFT, CPUS};
+use crate::hot::{CACHE_SHIFT, CPUS, Word};
 
-/// A sequence: descriptor, begin, and what follows an abort. `{area}` is the area's offset, `{cpu}` becomes the address
-/// of the CPU's cache, `{t}` is what it returns, and where the CPU has no cache the sequence goes on at 6.
+/// A sequence: descriptor, begin, and what follows an abort. `{area}` is the area's offset, `{word}` becomes the
+/// address of the CPU's word, `{t}` is what it returns, and where the CPU has none the sequence goes on at 6.
 macro_rules! sequence {
-    ($area:expr, $place:expr, $t:expr; $($code:literal),* ; $($operands:tt)*) => {
+    ($area:expr, $first:expr, $t:expr; $($code:literal),* ; $($operands:tt)*) => {
         asm!(
             ".pushsection __rseq_cs, \"aw\", @progbits",
             ".balign 32",
@@ -41,10 +41,10 @@ macro_rules! sequence {
             "add {t}, {t}, :lo12:7b",
             "str {t}, [{own}, #{RSEQ_CS}]",
             "2:",
-            "ldr {cpu:w}, [{own}, #{CPU_ID}]",
-            "cmp {cpu:w}, #{CPUS}",
+            "ldr {word:w}, [{own}, #{CPU_ID}]",
+            "cmp {word:w}, #{CPUS}",
             "b.hs 6f",
-            "add {cpu}, {caches}, {cpu}, lsl #{CACHE_SHIFT}",
+            "add {word}, {first}, {word}, lsl #{CACHE_SHIFT}",
             $($code,)*
             "3:",
             // Behind the code, where nothing gets by itself: an unconditional jump reaches 128 MiB.
@@ -54,9 +54,9 @@ macro_rules! sequence {
             "adrp {t}, {aborts}",
             "add {t}, {t}, :lo12:{aborts}",
             "8:",
-            "ldxr {cpu}, [{t}]",
-            "add {cpu}, {cpu}, #1",
-            "stxr {own:w}, {cpu}, [{t}]",
+            "ldxr {word}, [{t}]",
+            "add {word}, {word}, #1",
+            "stxr {own:w}, {word}, [{t}]",
             "cbnz {own:w}, 8b",
             "b 5b",
             ".popsection",
@@ -71,10 +71,9 @@ macro_rules! sequence {
             SIGNATURE = const SIGNATURE,
             aborts = sym ABORTS,
             own = out(reg) _,
-            cpu = out(reg) _,
+            word = out(reg) _,
             area = in(reg) $area,
-            caches = in(reg) $place.caches,
-            index = in(reg) $place.index,
+            first = in(reg) $first,
             t = out(reg) $t,
             $($operands)*
             options(nostack),
@@ -82,24 +81,24 @@ macro_rules! sequence {
     };
 }
 
-/// Takes a block off this CPU's list. `place` is where each CPU has it.
+/// Takes a block off this CPU's list. `first` is where CPU 0 has it.
 ///
 /// # Safety
-/// `area` is what [`offset`](super::area::offset) returned, and the place is one in caches of all CPUs.
+/// `area` is what [`offset`](super::area::offset) returned, and the word is one in caches of all CPUs.
 #[inline(always)]
-pub(super) unsafe fn pop(area: isize, place: Place) -> Option<NonNull<u8>> {
+pub(super) unsafe fn pop(area: isize, first: *const Word) -> Option<NonNull<u8>> {
     let block: *mut u8;
     // SAFETY: the list is this CPU's, and so is its first block. If it is not any more, the word that is loaded there is
     // dropped, and it lies in memory that stays mapped.
     unsafe {
         sequence!(
-            area, place, block;
-            "ldr {t}, [{cpu}, {index}, lsl #3]",
+            area, first, block;
+            "ldr {t}, [{word}]",
             "asr {t}, {t}, #12",
             "and {t}, {t}, #0xfffffffffffffff0",
             "cbz {t}, 6f",
             "ldr {rest}, [{t}]",
-            "str {rest}, [{cpu}, {index}, lsl #3]";
+            "str {rest}, [{word}]";
             rest = out(reg) _,
         );
     }
@@ -111,21 +110,26 @@ pub(super) unsafe fn pop(area: isize, place: Place) -> Option<NonNull<u8>> {
 /// # Safety
 /// As for [`pop`]; the block is the caller's.
 #[inline(always)]
-pub(super) unsafe fn push(area: isize, place: Place, block: NonNull<u8>, target: usize) -> bool {
+pub(super) unsafe fn push(
+    area: isize,
+    first: *const Word,
+    block: NonNull<u8>,
+    target: usize,
+) -> bool {
     let word: u64;
     // SAFETY: the list is this CPU's. The block is the caller's until the last store.
     unsafe {
         sequence!(
-            area, place, word;
-            "ldr {rest}, [{cpu}, {index}, lsl #3]",
+            area, first, word;
+            "ldr {rest}, [{word}]",
             "uxth {t:w}, {rest:w}",
             "cmp {t}, {target}",
             "b.hs 6f",
             "str {rest}, [{block}]",
             // The count of the list, and the word of the block: the list with one block more.
-            "add {t}, {t}, {first}",
-            "str {t}, [{cpu}, {index}, lsl #3]";
-            first = in(reg) List::word_of(block),
+            "add {t}, {t}, {alone}",
+            "str {t}, [{word}]";
+            alone = in(reg) List::word_of(block),
             block = in(reg) block.as_ptr(),
             target = in(reg) target,
             rest = out(reg) _,
@@ -138,17 +142,17 @@ pub(super) unsafe fn push(area: isize, place: Place, block: NonNull<u8>, target:
 ///
 /// # Safety
 /// As for [`pop`].
-pub(super) unsafe fn take(area: isize, place: Place) -> u64 {
+pub(super) unsafe fn take(area: isize, first: *const Word) -> u64 {
     let word: u64;
     // SAFETY: the word is this CPU's.
     unsafe {
         sequence!(
-            area, place, word;
-            "ldr {t}, [{cpu}, {index}, lsl #3]",
+            area, first, word;
+            "ldr {t}, [{word}]",
             // Neither empty nor closed: it has an address.
             "lsr {own}, {t}, #16",
             "cbz {own}, 6f",
-            "str xzr, [{cpu}, {index}, lsl #3]";
+            "str xzr, [{word}]";
         );
     }
     word
@@ -158,15 +162,15 @@ pub(super) unsafe fn take(area: isize, place: Place) -> u64 {
 ///
 /// # Safety
 /// As for [`pop`]; the list is the caller's.
-pub(super) unsafe fn put(area: isize, place: Place, list: u64) -> bool {
+pub(super) unsafe fn put(area: isize, first: *const Word, list: u64) -> bool {
     let put: u64;
     // SAFETY: the word is this CPU's. `t` is the descriptor's address, which is not 0, unless the list is not put.
     unsafe {
         sequence!(
-            area, place, put;
-            "ldr {old}, [{cpu}, {index}, lsl #3]",
+            area, first, put;
+            "ldr {old}, [{word}]",
             "cbnz {old}, 6f",
-            "str {list}, [{cpu}, {index}, lsl #3]";
+            "str {list}, [{word}]";
             list = in(reg) list,
             old = out(reg) _,
         );

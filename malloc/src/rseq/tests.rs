@@ -10,7 +10,7 @@ use std::boxed::Box;
 use woodlot_kmem::{List, MAX_SIZES};
 
 use super::area::{CPU_ID, RSEQ_CS};
-use super::{CLOSED, Place, sequence};
+use super::{CLOSED, sequence};
 use crate::hot::{CACHE_SHIFT, CPUS, Cache, LISTS, Word};
 
 /// As the system has it.
@@ -55,8 +55,8 @@ impl Bench {
         (&raw mut *self.area).expose_provenance().wrapping_sub(thread_pointer()) as isize
     }
 
-    fn place(&self, index: usize) -> Place {
-        Place { caches: self.caches.as_ptr(), index }
+    fn first(&self, index: usize) -> *const Word {
+        self.caches.as_ptr().cast::<Word>().wrapping_add(index)
     }
 
     fn word(&self, cpu: usize, index: usize) -> u64 {
@@ -71,9 +71,9 @@ impl Bench {
 /// Calls with the area and the place.
 macro_rules! on {
     ($bench:expr, $index:expr, $call:ident $(, $argument:expr)*) => {{
-        let (area, place) = ($bench.area(), $bench.place($index));
-        // SAFETY: the area is one of this test, which no other thread uses, and the place is one in its caches.
-        unsafe { sequence::$call(area, place $(, $argument)*) }
+        let (area, first) = ($bench.area(), $bench.first($index));
+        // SAFETY: the area is one of this test, which no other thread uses, and the word is one in its caches.
+        unsafe { sequence::$call(area, first $(, $argument)*) }
     }};
 }
 
