@@ -45,6 +45,7 @@ pub(crate) type Word = AtomicU64;
 pub(crate) struct Cache(pub(crate) [Word; 2 * LISTS]);
 
 const _: () = assert!(size_of::<Cache>() == 1 << CACHE_SHIFT && MAX_SIZES <= LISTS);
+const _: () = assert!(MAX_SIZES < SIZE_IDS, "a target for each number, from 1 on");
 const _: () = assert!(Which::Main.index() == 0, "the first words of a cache");
 
 /// The words, on two cache lines.
@@ -142,7 +143,6 @@ impl Hot {
 const _: () = assert!(Hot::AREA == -128 && Hot::SIZES >= -512);
 
 const fn targets() -> [u8; SIZE_IDS] {
-    assert!(Wide::COUNT < SIZE_IDS);
     let (mut targets, mut at) = ([0; SIZE_IDS], 0);
     while at < Hot::PLAIN {
         assert!(Wide::TABLE.size(at).target <= u8::MAX as usize);
