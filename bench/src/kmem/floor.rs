@@ -39,6 +39,8 @@ mod x86_64 {
                 "mov qword ptr fs:[{area} + 8], {t}",
                 "2: mov {cpu:e}, dword ptr fs:[{area} + 4]",
                 "shl {cpu:e}, 9",
+                // In one register: an Intel processor loads what was just stored by an index five cycles later.
+                "add {cpu}, {lists}",
                 $($code,)*
                 "3:",
                 ".pushsection .text.rseq, \"ax\", @progbits",
@@ -65,11 +67,11 @@ mod x86_64 {
             // SAFETY: the list is this CPU's, and its first block lives as long as the list.
             unsafe {
                 sequence!(
-                    "mov {t}, qword ptr [{lists} + {cpu}]",
+                    "mov {t}, qword ptr [{cpu}]",
                     "test {t}, {t}",
                     "jz 3f",
                     "mov {rest}, qword ptr [{t}]",
-                    "mov qword ptr [{lists} + {cpu}], {rest}";
+                    "mov qword ptr [{cpu}], {rest}";
                     area = in(reg) area, lists = in(reg) lists,
                     cpu = out(reg) _, rest = out(reg) _, t = out(reg) block, options(nostack)
                 );
@@ -83,9 +85,9 @@ mod x86_64 {
             // SAFETY: the block was taken, and goes on the list of this CPU.
             unsafe {
                 sequence!(
-                    "mov {t}, qword ptr [{lists} + {cpu}]",
+                    "mov {t}, qword ptr [{cpu}]",
                     "mov qword ptr [{block}], {t}",
-                    "mov qword ptr [{lists} + {cpu}], {block}";
+                    "mov qword ptr [{cpu}], {block}";
                     area = in(reg) area, lists = in(reg) lists, block = in(reg) block,
                     cpu = out(reg) _, t = out(reg) _, options(nostack)
                 );
