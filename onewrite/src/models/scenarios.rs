@@ -244,8 +244,8 @@ models! {
 
     // ---- Isolation ----
 
-    /// The slot has a row, or takes hold of one while its huge frame is isolated: its next call gets nothing there.
-    isolate_beside_bits = 256, [], [
+    /// The slot has a row, or takes hold of one while its huge frame is isolated, the only one: its next call gets nothing.
+    isolate_beside_bits = 128, [], [
         thread!(Isolate(0)),
         thread!(Alloc(0), AllocApart(0)),
     ];
@@ -255,11 +255,11 @@ models! {
         thread!(owns [Block(0, 0), Block(64, 0)]:
             Free(0, 0), AllocApart(0), Free(64, 0), AllocApart(0)),
     ];
-    isolate_beside_parts_of_rows = 256, [], [
+    isolate_beside_parts_of_rows = 128, [], [
         thread!(Isolate(0)),
         thread!(Alloc(5), AllocApart(5), FreeGot(0)),
     ];
-    isolate_beside_rows = 256, [], [
+    isolate_beside_rows = 128, [], [
         thread!(Isolate(0)),
         thread!(Alloc(6), AllocApart(6), FreeGot(0)),
     ];
