@@ -190,13 +190,13 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// A block of rows of the huge frame of which they are the only ones free, if the slot has freed it last, of the slot's child, or of another.
     #[inline(never)]
     fn alloc_rows<const ORDER: u32>(&self, site: Site<'_>) -> Option<FrameId> {
+        // Two calls may use one slot at once, so its words are read once.
         let hole = site.line.hole();
+        let mut child = site.child();
         if hole != NONE && self.is_of_class(hole, site) {
             site.line.set_hole(NONE);
-            site.set_child(hole);
+            child = hole;
         }
-        // Two calls may use one slot at once, so its words are read once.
-        let child = site.child();
         match self.take_rows(child, ORDER.saturating_sub(G::ROW_ORDER)) {
             Some(part) => {
                 let offset = part.first << G::ROW_ORDER;
@@ -477,7 +477,9 @@ impl<G: Geometry> FrameAllocator for OneWrite<'_, G> {
     /// A slot holds no frames. Others may fill up the huge frames from which it takes single frames; where it allocates next it keeps in mind.
     fn drain(&self, slot: Slot) -> Result<(), BadSlot> {
         self.line(slot)?;
-        self.slots.sites(slot.0).for_each(|site| self.aims(site, 0, NONE));
+        let orders = [0, 1, G::ROW_ORDER];
+        let aims = |site| orders.into_iter().for_each(|order| self.aims(site, order, NONE));
+        self.slots.sites(slot.0).for_each(aims);
         Ok(())
     }
 

@@ -4,8 +4,8 @@
 //!   two bytes for each child    bits 0–5   no open row of it has a block of this order
 //!                               bits 6, 7  it is isolated ([`isolate`](crate::isolate))
 //!                               bits 8–10  the class whose frames are in it
-//!                               bit 11     a slot takes single frames from it
-//!                               bit 12     a call brings it online ([`isolate`](crate::isolate))
+//!                               bits 11–13 a slot takes from it single frames, larger blocks below a row's order, rows
+//!                               bit 14     a call brings it online ([`isolate`](crate::isolate))
 //!   a word for each tree        bits 0–12  none of its children has a block of this order: below a row's order, of an open
 //!                                          row; from there on, of whole rows, open or not
 //!                               bit 14     a slot allocates here
@@ -36,7 +36,7 @@ use crate::OneWrite;
 use crate::child;
 use crate::isolate::is_isolated;
 use crate::row::{self, Rows};
-use crate::slots::Site;
+use crate::slots::{KINDS, Site};
 use crate::words::{CLASSES, load, load_hint, of_class};
 
 /// A tree's bit: a slot allocates here.
@@ -44,8 +44,9 @@ const IN_USE: u64 = 1 << 14;
 /// The orders of which a child's hint says that there is nothing, and where it says the class.
 const ORDERS: u16 = 0x3f;
 const CLASS: u32 = 8;
-/// A slot takes single frames from the child.
+/// A slot takes blocks from the child: of the first [kind](Site::kind), and of any.
 const TARGET: u16 = 1 << 11;
+const TARGETS: u16 = ((1 << KINDS) - 1) << 11;
 
 /// The class that a child's hint says.
 #[inline(always)]
@@ -257,25 +258,22 @@ impl<G: Geometry> OneWrite<'_, G> {
         }
     }
 
-    /// Blocks of `order`, below a row's, come from this child from now on, or from none. The target of single frames is the slot's own.
+    /// Blocks of `order` come from this child from now on, or from none. The target is the slot's own.
     pub(crate) fn aims(&self, site: Site<'_>, order: u32, child: usize) {
-        if order > 0 {
-            site.set_target(order, child);
-            return;
-        }
         // Whoever swaps a target away unmarks it, after it was marked: none stays marked that two calls of one slot have left.
-        let hint = |child: usize| self.hints.get(child).into_iter();
-        hint(child).for_each(|hint| _ = hint.fetch_or(TARGET, SeqCst));
-        let before = site.swap_target(child);
+        let kind = Site::kind::<G>(order);
+        let (hint, mark) = (|child: usize| self.hints.get(child).into_iter(), TARGET << kind);
+        hint(child).for_each(|hint| _ = hint.fetch_or(mark, SeqCst));
+        let before = site.swap_target(kind, child);
         if before != child {
-            hint(before).for_each(|hint| _ = hint.fetch_and(!TARGET, SeqCst));
+            hint(before).for_each(|hint| _ = hint.fetch_and(!mark, SeqCst));
         }
     }
 
     /// Does another slot, or class, take blocks from this child, which has this hint?
     #[inline(always)]
     pub(crate) fn is_others(hint: u16, child: usize, site: Site<'_>) -> bool {
-        hint & TARGET != 0 && site.target(0) != child && site.target(1) != child
+        hint & TARGETS != 0 && !site.targets().contains(&child)
     }
 
     // ---- Classes ----

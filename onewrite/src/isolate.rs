@@ -60,7 +60,7 @@ const CLAIMED: u16 = ISOLATED | 1 << 6;
 const NEITHER: u16 = 0;
 
 /// A call brings the child online.
-const COMING: u16 = 1 << 12;
+const COMING: u16 = 1 << 14;
 
 /// One isolated child in the word of its tree.
 const ONE: u64 = 1 << 32;

@@ -45,11 +45,10 @@ use crate::slots::{NONE, Site};
 /// child so far has more blocks than these. After each look in vain it is half as many, until a look finds something, unless a row into which
 /// the slot has freed, for whatever class, waits to be filled again: who only allocates need not look. Where it would be no more than a tree, the look ends at the first free child.
 const STEPS: usize = 1024;
-/// Of so many children that have a block it takes the fullest; of more where that has more than so many times [`YIELD`] blocks.
+/// Of so many children that have a block it takes the fullest; of more where most of that is free ([`candidates`](OneWrite::candidates)).
 const CANDIDATES: usize = 8;
-/// Blocks that are worth the look at a child. What costs a look for each 16 blocks is cheap, and who fills a child of which most is free
-/// had better be sure that there is no other.
-const YIELD: usize = 16;
+/// Of a child of which all is free every so manieth block is worth the look at another child.
+const YIELD: usize = 2;
 /// A child is full when no more than a 32nd of it is free, 16 frames of 512. Were fewer asked for, holes would be hunted
 /// one by one.
 const FULL_SHARE: usize = 32;
@@ -162,6 +161,7 @@ impl<G: Geometry> OneWrite<'_, G> {
             site.line.forget_newest();
         }
         let has = |child, states| self.has_bits(child, states, order);
+        let home = Self::home(site);
         let seen = self.look_around(order, site, site.fills(), has);
         // A hole that was left alone is better than a free child.
         let least = lately.map_or(G::HUGE_FRAMES, |(_, free)| free);
@@ -172,7 +172,7 @@ impl<G: Geometry> OneWrite<'_, G> {
         {
             return Some((row, at));
         }
-        let free = || Some((self.next_free(order, site).or(seen.free)?, G::HUGE_FRAMES));
+        let free = || Some((self.next_free(home, order, site).or(seen.free)?, G::HUGE_FRAMES));
         let (child, free) = fuller.or(seen.fullest).or_else(free)?;
         self.take_in_found(child, free, order, site)
     }
@@ -308,14 +308,14 @@ impl<G: Geometry> OneWrite<'_, G> {
             Some(found)
         })?;
         if order < G::HUGE_ORDER {
-            site.set_child(found.child);
+            self.aims(site, order, found.child);
         }
         Some(found)
     }
 
     /// The fullest of the next few children that the class fills up, or the next free one.
     fn child_around(&self, order: u32, site: Site<'_>) -> Option<usize> {
-        let mut free = None;
+        let (mut free, home) = (None, Self::home(site));
         let look = |_, states| {
             child::free_run::<G>(states, order.saturating_sub(G::ROW_ORDER))?;
             Some((child::free_rows::<G>(states).count_ones() as usize) << G::ROW_ORDER)
@@ -327,7 +327,7 @@ impl<G: Geometry> OneWrite<'_, G> {
             }
             free = seen.free;
         }
-        if let Some(child) = self.next_free(order, site).or(free) {
+        if let Some(child) = self.next_free(home, order, site).or(free) {
             self.settles(site, child);
             return Some(child);
         }
@@ -403,7 +403,7 @@ impl<G: Geometry> OneWrite<'_, G> {
                     first = turns;
                     seen.fullest = Some((child, free));
                     let blocks = free >> order;
-                    (steps, most) = (least.max(blocks), CANDIDATES.max(blocks / YIELD));
+                    (steps, most) = (least.max(blocks), Self::candidates(free, blocks));
                 }
                 if turns == 0 && (free <= Self::full(order) || candidates >= most) {
                     break;
@@ -414,6 +414,13 @@ impl<G: Geometry> OneWrite<'_, G> {
         site.set_cursor(child);
         site.set_patience(if seen.fullest.is_some() { STEPS } else { patience / 2 });
         seen
+    }
+
+    /// Of how many children the fullest is taken, where the fullest so far has so many free frames, and blocks. Who fills one of which most is
+    /// free, and that would soon be free otherwise, had better be sure that there is no other: its blocks pay for that. Of one that is half full they do not.
+    const fn candidates(free: usize, blocks: usize) -> usize {
+        let worth = blocks * free * free / (YIELD * G::HUGE_FRAMES * G::HUGE_FRAMES);
+        if worth > CANDIDATES { worth } else { CANDIDATES }
     }
 
     /// Any child that is free, or that the class fills up and that has a block of `order`, of rows, if there are other classes: of the trees in
@@ -439,18 +446,25 @@ impl<G: Geometry> OneWrite<'_, G> {
         quiet.or_else(|| trees().find_map(either))
     }
 
-    /// The next child of which every row is free, of the tree from which the slot took such a one last, or of the next; of the
+    /// Where the slot took a free child last; before that, where its looks around begin, so that slots are apart: the first look
+    /// leads all of them to whoever was there first.
+    fn home(site: Site<'_>) -> usize {
+        if site.latest() == NONE { site.cursor().0 } else { site.latest() }
+    }
+
+    /// The next child of which every row is free, from a child on to the end of its tree, or of the next tree; of the
     /// largest order a child with which a pair begins.
-    fn next_free(&self, order: u32, site: Site<'_>) -> Option<usize> {
-        let latest = if site.latest() == NONE { site.cursor().0 } else { site.latest() };
-        let (tree, pair) = (latest / G::TREE, order > G::HUGE_ORDER);
+    fn next_free(&self, from: usize, order: u32, site: Site<'_>) -> Option<usize> {
+        let (tree, pair) = (from / G::TREE, order > G::HUGE_ORDER);
         let fits = |&child: &usize| {
             let is_free = |child| self.states_to_take(child) == 0;
             is_free(child) && (!pair || child.is_multiple_of(2) && is_free(child + 1))
         };
-        let Range { end, .. } = self.children_of(tree);
+        let Range { start, end } = self.children_of(tree);
+        // Of huge frames the next list comes from where the last one was freed.
+        let again = if order < G::HUGE_ORDER { end..end } else { start..from.min(end) };
         let next = || self.children_of(tree + 1).filter(|_| self.invites(tree + 1, order, site));
-        (latest..end).find(fits).or_else(|| next().find(fits))
+        (from..end).chain(again).find(fits).or_else(|| next().find(fits))
     }
 
     /// Takes what there is of blocks of `order`, at least a row's: of this child's tree, from that child on, then of other trees.
@@ -647,7 +661,7 @@ mod tests {
         zone.rows[2].store(1 << 63, Relaxed);
         site.set_row(0, 0);
         assert_eq!(zone.take_behind::<0>(site), None);
-        site.set_target(0, 0);
+        zone.aims(site, 0, 0);
         assert_eq!([(); 2].map(|()| zone.take_behind::<0>(site)), [Some((2, 63)), Some((1, 0))]);
         site.set_row(0, 3);
         assert_eq!(zone.take_behind::<0>(site), None);
@@ -682,12 +696,61 @@ mod tests {
         let zone = zone();
         let (found, looks, cursor) = seen(&zone, CHILDREN - 10, 0, |_| None);
         assert_eq!((found.fullest, looks, cursor), (None, PATIENCE, PATIENCE - 10));
-        // Where much is free of all, it is longer: one of 25 of which 400 frames are, among full ones.
+        // Where most is free of all, it is longer: past 122 of which 400 frames are, for their number of blocks.
         let (found, looks, cursor) =
-            seen(&zone, 0, 0, |child| (child % 4 == 1).then_some(400 + child));
-        assert_eq!((found.fullest, looks, cursor), (Some((1, 401)), 98, 97));
+            seen(&zone, 0, 0, |child| (child % 2 == 1).then_some(400 + child));
+        assert_eq!((found.fullest, looks, cursor), (Some((1, 401)), CHILDREN, CHILDREN));
+        let (found, looks, cursor) = seen(&zone, 0, 0, |child| Some(350 + child % 2));
+        assert_eq!((found.fullest, looks, cursor), (Some((0, 350)), 81, 80));
+        // Half free they are as good as full ones.
+        assert_eq!(seen(&zone, 0, 1, |_| Some(256)).1, 16);
         // Nobody looks longer for eight blocks of 64 frames than at 16 children.
         assert_eq!(seen(&zone, 0, 6, |_| None).1, 16);
+    }
+
+    #[test]
+    fn slots_allocate_in_children_and_trees_of_their_own() {
+        let config = ZoneConfig::new(CHILDREN * Base4K::HUGE_FRAMES, 2);
+        for order in [0, 3, 6, 9] {
+            let zone = Zone::new(&config, Init::Free).expect("a zone");
+            let alloc = |slot| zone.alloc(Request::movable(Order(order), Slot(slot))).ok();
+            let child = |frame: FrameId| frame.0 / Base4K::HUGE_FRAMES;
+            // By turns: the first of all leads nobody to it.
+            for blocks in [1, 3 * Base4K::HUGE_FRAMES >> order] {
+                let lists = [0, 1].map(|_| core::cell::RefCell::new([FrameId(0); 3 * 512]));
+                for n in 0..blocks {
+                    for slot in [0, 1] {
+                        lists[slot].borrow_mut()[n] = alloc(slot).expect("a block");
+                    }
+                }
+                let [first, second] = lists.map(core::cell::RefCell::into_inner);
+                let trees = |list: &[FrameId]| {
+                    list.iter()
+                        .fold(0u32, |trees, &frame| trees | 1 << (child(frame) / Base4K::TREE))
+                };
+                let [own, other] = [&first[..blocks], &second[..blocks]].map(trees);
+                assert_eq!(own & other, 0, "order {order}, {blocks} blocks");
+                for slot in [0, 1] {
+                    for &frame in &[first, second][slot][..blocks] {
+                        assert_eq!(zone.free(frame, Order(order), Slot(slot)), Ok(()));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_next_list_of_huge_frames_comes_from_where_the_last_was_freed() {
+        let config = ZoneConfig::new(CHILDREN * Base4K::HUGE_FRAMES, 1);
+        let zone = Zone::new(&config, Init::Free).expect("a zone");
+        for _ in 0..8 {
+            let list = [(); 10].map(|()| zone.alloc(Request::movable(Order(9), Slot(0))));
+            for frame in list {
+                let frame = frame.expect("a huge frame");
+                assert!(frame.0 / Base4K::HUGE_FRAMES < Base4K::TREE, "{frame:?}");
+                assert_eq!(zone.free(frame, Order(9), Slot(0)), Ok(()));
+            }
+        }
     }
 
     #[test]
@@ -740,10 +803,16 @@ mod tests {
         };
         zone.aims(other, 0, 9);
         assert_eq!([5, 64].map(fullest), [Some((5, 41)), Some((96, 30))]);
-        // The target of larger blocks is anybody's, and one's own is no other's.
-        zone.aims(other, 3, 9);
-        zone.aims(other, 0, NONE);
-        assert_eq!(fullest(5), Some((9, 1)));
+        // Of larger blocks and of rows, too; and one's own is no other's.
+        for order in [3, Base4K::ROW_ORDER] {
+            zone.aims(other, order, 9);
+            zone.aims(other, 0, NONE);
+            assert_eq!(fullest(5), Some((5, 41)));
+            zone.aims(own, order, 9);
+            assert_eq!(fullest(5), Some((9, 1)));
+            [own, other].into_iter().for_each(|site| zone.aims(site, order, NONE));
+            assert_eq!(fullest(5), Some((9, 1)));
+        }
         zone.aims(own, 0, 9);
         assert_eq!(fullest(5), Some((9, 1)));
         assert_eq!(zone.drain(Slot(0)), Ok(()));

@@ -13,7 +13,8 @@
 //!
 //! * *row*: the row from which the slot takes blocks below a row's order. *Target*: the huge frame from whose rows it takes them.
 //!   Of both there is one for single frames, and one for larger blocks, which do not find room where single frames do.
-//! * *child*: the huge frame from which the slot takes whole rows.
+//! * *child*: the huge frame from which the slot takes whole rows, a target like the others. What a slot aims at is marked in its
+//!   [hint](crate::hints).
 //! * *cursor*: the huge frame at which the next look around begins, and how many it passes at most. *Latest*: the last huge frame of which much was free, when
 //!   the slot came there. Its tree is marked as the slot's.
 //! * *policy*: the class, and how it turns to each class.
@@ -27,6 +28,8 @@
 
 use woodlot_frame::atomics::{AtomicU64, Ordering::Relaxed};
 use woodlot_frame::{Class, ClassPolicy, MAX_CLASSES};
+
+use crate::row::Rows;
 
 /// Words of a slot.
 const WORDS: usize = 40;
@@ -46,10 +49,13 @@ const BEFORE: usize = 32;
 const SITE: usize = 8;
 const ROW: usize = 0;
 const TARGET: usize = 2;
-const CHILD: usize = 4;
+const CHILD: usize = TARGET + 2;
 const CURSOR: usize = 5;
 const LATEST: usize = 6;
 const POLICY: usize = 7;
+
+/// Kinds of targets; the last is the child.
+pub(crate) const KINDS: usize = 3;
 
 /// Where the word of the cursor has the patience.
 const PATIENCE: u32 = 48;
@@ -211,7 +217,6 @@ words! { Line, 0;
 }
 
 words! { Site, words;
-    child, set_child, CHILD;
     latest, set_latest, LATEST;
 }
 
@@ -279,20 +284,35 @@ impl Site<'_> {
         self.set(ROW + usize::from(order > 0), row);
     }
 
+    /// The huge frame from which it takes rows.
+    #[inline(always)]
+    pub(crate) fn child(self) -> usize {
+        self.get(CHILD)
+    }
+
     /// The target for blocks of `order`.
     #[inline(always)]
     pub(crate) fn target(self, order: u32) -> usize {
         self.get(TARGET + usize::from(order > 0))
     }
 
-    /// The target of single frames, which is another one from now on.
-    pub(crate) fn swap_target(self, child: usize) -> usize {
-        self.words[TARGET].swap(child as u64, Relaxed) as usize
+    /// Which of the targets is that for blocks of `order`: of single frames, of larger blocks below a row's order, of rows.
+    pub(crate) const fn kind<G: Rows>(order: u32) -> usize {
+        match order {
+            0 => 0,
+            order if order < G::ROW_ORDER => 1,
+            _ => 2,
+        }
     }
 
-    #[inline(always)]
-    pub(crate) fn set_target(self, order: u32, child: usize) {
-        self.set(TARGET + usize::from(order > 0), child);
+    /// The target of a kind, which is another one from now on.
+    pub(crate) fn swap_target(self, kind: usize, child: usize) -> usize {
+        self.words[TARGET + kind].swap(child as u64, Relaxed) as usize
+    }
+
+    /// The targets of every kind.
+    pub(crate) fn targets(self) -> [usize; KINDS] {
+        core::array::from_fn(|kind| self.get(TARGET + kind))
     }
 }
 
@@ -388,7 +408,7 @@ mod tests {
         assert_eq!(slots.free(300), 250);
         first.set_row(0, 42);
         first.set_row(3, 43);
-        first.set_child(7);
+        assert_eq!(first.swap_target(2, 7), NONE);
         assert_eq!([0, 1, 5].map(|order| first.row(order)), [42, 43, 43]);
         assert_eq!((first.child(), next.child(), next.row(0)), (7, NONE, NONE));
         assert_eq!(site(1, Class::MOVABLE).row(0), NONE);
