@@ -55,6 +55,7 @@ impl<'a> Filling<'a> {
 }
 
 #[cfg(test)]
+#[cfg_attr(coverage_nightly, coverage(off))]
 mod tests {
     extern crate std;
 

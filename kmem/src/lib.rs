@@ -17,6 +17,7 @@
 //!   Counted     a PerCpu that counts its hits and misses                                             counted
 //! ```
 #![no_std]
+#![cfg_attr(coverage_nightly, feature(coverage_attribute))]
 #![deny(missing_docs)]
 
 mod audit;

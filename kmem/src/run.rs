@@ -68,6 +68,7 @@ pub(crate) unsafe fn split(list: List, bytes: usize, room: Room) -> Option<(Run,
 }
 
 #[cfg(test)]
+#[cfg_attr(coverage_nightly, coverage(off))]
 mod tests {
     extern crate std;
 
