@@ -27,11 +27,33 @@ unsafe impl Sync for Misuse {}
 
 impl fmt::Display for Misuse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
+        match *self {
             Self::Foreign(at) => write!(f, "free of {at:p}, which is in no page of a block in use"),
             Self::Interior(at) => write!(f, "free of {at:p}, which is not the begin of a block"),
             Self::WrongSize(at) => write!(f, "free of {at:p} with another size than the block has"),
             Self::DoubleFree(at) => write!(f, "free of {at:p}, which is free already"),
         }
+    }
+}
+
+#[cfg(test)]
+#[cfg_attr(coverage_nightly, coverage(off))]
+mod tests {
+    extern crate std;
+
+    use std::format;
+    use std::string::ToString;
+
+    use super::*;
+
+    #[test]
+    fn each_says_where_and_what() {
+        let at = core::ptr::without_provenance_mut(0x1230);
+        let said =
+            |is: Misuse, what: &str| assert_eq!(is.to_string(), format!("free of 0x1230{what}"));
+        said(Misuse::Foreign(at), ", which is in no page of a block in use");
+        said(Misuse::Interior(at), ", which is not the begin of a block");
+        said(Misuse::WrongSize(at), " with another size than the block has");
+        said(Misuse::DoubleFree(at), ", which is free already");
     }
 }
