@@ -78,3 +78,137 @@ fn walk(pages: &impl Pages, vmblk: Vmblk) -> Result<(usize, usize), Flaw> {
     }
     Ok((spans, free))
 }
+
+#[cfg(test)]
+#[cfg_attr(coverage_nightly, coverage(off))]
+mod tests {
+    extern crate std;
+
+    use core::ptr::NonNull;
+    use std::string::ToString;
+    use std::vec::Vec;
+
+    use super::*;
+    use crate::dope::{Dope, Dopes, Shape, VMBLK};
+    use crate::page::{Descriptor, Kind};
+    use crate::pages::NoPages;
+    use crate::size::PAGE;
+
+    /// The descriptors of a vmblk without memory.
+    struct Described(Vec<Descriptor>);
+
+    // SAFETY: no page is handed out.
+    unsafe impl Pages for Described {
+        fn alloc(&self, _: usize, _: usize, _: usize) -> Result<PageId, NoPages> {
+            Err(NoPages)
+        }
+
+        unsafe fn free(&self, _: PageId, _: usize, _: usize) {}
+
+        fn address(&self, _: PageId) -> NonNull<u8> {
+            NonNull::dangling()
+        }
+
+        fn find(&self, _: *mut u8) -> Option<(PageId, usize)> {
+            None
+        }
+
+        fn descriptor(&self, page: PageId) -> &Descriptor {
+            &self.0[page.0 as usize]
+        }
+    }
+
+    /// A vmblk with free spans of one, two and three pages; pages count from its first one for data.
+    struct World {
+        pages: Described,
+        data: PageId,
+    }
+
+    impl World {
+        fn page(&self, at: usize) -> &Descriptor {
+            self.pages.descriptor(self.data.plus(at))
+        }
+
+        fn link(&self, from: usize, to: usize) {
+            self.page(from).set_links(None, Some(self.data.plus(to)));
+        }
+
+        fn first(&self, at: usize, pages: usize) {
+            self.page(at).set_tag(Tag::First(pages));
+        }
+
+        fn last(&self, at: usize, first: usize) {
+            self.page(at).set_tag(Tag::Last(self.data.plus(first)));
+        }
+
+        fn none(&self, at: usize) {
+            self.page(at).set(Kind::None);
+        }
+    }
+
+    const ONE: usize = 0;
+    const TWO: usize = 10;
+    const THREE: usize = 20;
+
+    /// What is said after such damage: of which page, or of none, and what.
+    fn said(damage: impl Fn(&World)) -> Result<(), (Option<usize>, &'static str)> {
+        let words = [Dope::default()];
+        let dopes = Dopes::new(&words).expect("it is one");
+        let vmblk = dopes.room(Shape::new(1, PAGE), |_| true).expect("all is free");
+        dopes.set(vmblk);
+        let pages = Described((0..VMBLK / PAGE).map(|_| Descriptor::default()).collect());
+        let world = World { pages, data: vmblk.data() };
+        let mut spans = Spans::new();
+        for (first, pages) in [(ONE, 1), (TWO, 2), (THREE, 3)] {
+            let span = Span { first: world.data.plus(first), pages };
+            spans.put(&world.pages, span, vmblk.end());
+        }
+        damage(&world);
+        audit(&world.pages, &spans, dopes.all()).map_err(|Flaw { page, what }| {
+            (page.0.checked_sub(world.data.0).map(|page| page as usize), what)
+        })
+    }
+
+    #[test]
+    fn every_damage_is_found() {
+        assert_eq!(said(|_| ()), Ok(()));
+        let stray = "is the last one of a span that has no first";
+        assert_eq!(said(|world| world.last(5, ONE)), Err((Some(5), stray)));
+        let touch = "was not coalesced";
+        assert_eq!(said(|world| world.first(TWO + 2, 1)), Err((Some(TWO + 2), touch)));
+        let elsewhere = "begins a span that ends elsewhere";
+        assert_eq!(said(|world| world.first(TWO, 0)), Err((Some(TWO), elsewhere)));
+        assert_eq!(said(|world| world.first(TWO, VMBLK / PAGE)), Err((Some(TWO), elsewhere)));
+        let open = "begins a span that has no last page";
+        assert_eq!(said(|world| world.none(THREE + 2)), Err((Some(THREE), open)));
+        assert_eq!(said(|world| world.last(THREE + 2, TWO)), Err((Some(THREE), open)));
+    }
+
+    #[test]
+    fn lists_that_are_damaged_are_found() {
+        let wrong = |world: &World| {
+            // So that it is whole, but too long for its list.
+            world.first(ONE, 2);
+            world.last(ONE + 1, ONE);
+        };
+        assert_eq!(said(wrong), Err((Some(ONE), "is on the wrong list")));
+        let many = "is listed, but there are not so many spans";
+        assert_eq!(said(|world| world.link(ONE, ONE)), Err((Some(ONE), many)));
+        let none = "a free span is on no list";
+        assert_eq!(said(|world| world.first(5, 1)), Err((None, none)));
+        let count = |world: &World| {
+            // The three pages share a list with the two.
+            world.link(THREE, TWO);
+            world.first(TWO, 3);
+            world.last(TWO + 2, TWO);
+            world.none(TWO + 1);
+        };
+        assert_eq!(said(count), Err((None, "the count of free pages is wrong")));
+    }
+
+    #[test]
+    fn a_flaw_names_its_page() {
+        let flaw = Flaw { page: PageId(7), what: "was not coalesced" };
+        assert_eq!(flaw.to_string(), "page 7: was not coalesced");
+    }
+}

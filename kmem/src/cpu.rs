@@ -378,7 +378,10 @@ unsafe impl<C: Cpus, const N: usize> PerCpu for Guarded<C, N> {
 }
 
 #[cfg(test)]
+#[cfg_attr(coverage_nightly, coverage(off))]
 mod tests {
+    use core::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
 
     /// One CPU of two, which cannot reach the other one.
@@ -422,5 +425,69 @@ mod tests {
             Some([List::EMPTY; 2]),
             "lists were stolen, and are there"
         );
+    }
+
+    /// Two CPUs: the caller is on the one that is said, and each reaches the other.
+    #[derive(Default)]
+    struct Both {
+        here: AtomicUsize,
+        waits: AtomicUsize,
+    }
+
+    // SAFETY: one thread uses it.
+    unsafe impl Cpus for Both {
+        type State = ();
+
+        fn enter(&self) -> (usize, ()) {
+            (self.here.load(Ordering::Relaxed), ())
+        }
+
+        fn leave(&self, (): ()) {}
+
+        fn call(&self, cpu: usize, call: &mut (dyn FnMut() + Send)) -> bool {
+            let here = self.here.swap(cpu, Ordering::Relaxed);
+            call();
+            self.here.store(here, Ordering::Relaxed);
+            true
+        }
+
+        fn wait(&self, tries: usize) {
+            self.waits.fetch_add(tries, Ordering::Relaxed);
+        }
+    }
+
+    /// A reference to CPUs is these CPUs, in what they may leave out as well.
+    #[test]
+    fn cpus_by_reference_reach_each_other_and_wait() {
+        let both = Both::default();
+        let caches = Guarded::<_, 2>::new(&both);
+        let mut memory = [[0u64; 2]; 2];
+        let [one, two] = memory.each_mut().map(|at| NonNull::from(at).cast::<u8>());
+        // SAFETY: each block is pushed once.
+        assert!(unsafe { caches.push(SIZE, one, 2) && caches.push(SIZE, two, 2) });
+        both.here.store(1, Ordering::Relaxed);
+        assert_eq!((caches.current(), caches.pop(SIZE)), (1, None));
+        assert_eq!(caches.steal(0, SIZE).map(|lists| lists.map(List::len)), Some([2, 0]));
+        caches.wait(3);
+        assert_eq!(both.waits.load(Ordering::Relaxed), 3);
+    }
+
+    #[test]
+    fn all_lists_of_a_cpu_are_stolen_or_none() {
+        let caches = Guarded::<_, 2>::new(First);
+        let mut block = [0u64; 2];
+        // SAFETY: the block is pushed once.
+        assert!(unsafe { caches.push(SIZE, NonNull::from(&mut block).cast(), 2) });
+        let stolen = |cpu| {
+            let (mut blocks, sizes) = ([0; 5], (0..5).map(SizeId::from_byte));
+            let give = |size: SizeId, lists: [List; 2]| {
+                blocks[size.index()] += lists.map(List::len).iter().sum::<usize>();
+            };
+            (caches.steal_each(cpu, sizes, give), blocks)
+        };
+        assert_eq!(stolen(1), (false, [0; 5]), "nobody can reach it");
+        assert_eq!(stolen(2), (false, [0; 5]), "it has no caches");
+        assert_eq!(stolen(0), (true, [0, 0, 0, 1, 0]));
+        assert_eq!(stolen(0), (true, [0; 5]), "it is there still");
     }
 }

@@ -133,3 +133,132 @@ unsafe impl<P: Pages> Pages for &P {
         P::hold(self, call)
     }
 }
+
+#[cfg(test)]
+#[cfg_attr(coverage_nightly, coverage(off))]
+mod tests {
+    use core::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// Three pages, without memory, each by itself.
+    #[derive(Default)]
+    struct Three {
+        taken: AtomicUsize,
+        freed: AtomicUsize,
+        descriptor: Descriptor,
+    }
+
+    // SAFETY: nobody uses the memory of the pages.
+    unsafe impl Pages for Three {
+        fn alloc(&self, count: usize, _: usize, _: usize) -> Result<PageId, NoPages> {
+            let page = self.taken.fetch_add(count, Ordering::Relaxed);
+            if page + count <= 3 { Ok(PageId(page as u32)) } else { Err(NoPages) }
+        }
+
+        unsafe fn free(&self, _: PageId, count: usize, _: usize) {
+            self.freed.fetch_add(count, Ordering::Relaxed);
+        }
+
+        fn address(&self, _: PageId) -> NonNull<u8> {
+            NonNull::dangling()
+        }
+
+        fn find(&self, _: *mut u8) -> Option<(PageId, usize)> {
+            None
+        }
+
+        fn descriptor(&self, _: PageId) -> &Descriptor {
+            &self.descriptor
+        }
+    }
+
+    #[test]
+    fn pages_come_by_themselves_where_nothing_else_is_said() {
+        let three = Three::default();
+        let mut room = [PageId(9); 2];
+        assert_eq!(three.alloc_some(&mut room, 0), Ok(2));
+        assert_eq!(room, [PageId(0), PageId(1)]);
+        let mut room = [PageId(9); 2];
+        assert_eq!(three.alloc_some(&mut room, 0), Ok(1), "as many as there are");
+        assert_eq!(room, [PageId(2), PageId(9)]);
+        assert_eq!(three.alloc_some(&mut room, 0), Err(NoPages));
+        // SAFETY: they were handed out, each by itself.
+        unsafe { three.free_some(&[PageId(0), PageId(2)], 0) };
+        assert_eq!(three.freed.load(Ordering::Relaxed), 2);
+        assert!(!three.is_zero(PageId(0), 1), "it is not known");
+    }
+
+    /// Pages that do all in a way of their own.
+    #[derive(Default)]
+    struct Own {
+        three: Three,
+        held: AtomicUsize,
+    }
+
+    // SAFETY: as above.
+    unsafe impl Pages for Own {
+        fn alloc(&self, count: usize, align: usize, cpu: usize) -> Result<PageId, NoPages> {
+            self.three.alloc(count, align, cpu)
+        }
+
+        unsafe fn free(&self, first: PageId, count: usize, cpu: usize) {
+            // SAFETY: as the caller says.
+            unsafe { self.three.free(first, count, cpu) };
+        }
+
+        fn alloc_some(&self, room: &mut [PageId], _: usize) -> Result<usize, NoPages> {
+            room.fill(PageId(7));
+            Ok(room.len())
+        }
+
+        unsafe fn free_some(&self, _: &[PageId], _: usize) {
+            self.three.freed.store(70, Ordering::Relaxed);
+        }
+
+        fn is_zero(&self, _: PageId, _: usize) -> bool {
+            true
+        }
+
+        fn address(&self, page: PageId) -> NonNull<u8> {
+            self.three.address(page)
+        }
+
+        fn find(&self, address: *mut u8) -> Option<(PageId, usize)> {
+            Some((PageId(7), address.addr()))
+        }
+
+        fn descriptor(&self, page: PageId) -> &Descriptor {
+            self.three.descriptor(page)
+        }
+
+        fn hold<T>(&self, call: impl FnOnce() -> T) -> T {
+            self.held.fetch_add(1, Ordering::Relaxed);
+            call()
+        }
+    }
+
+    /// All that `pages` do, by themselves.
+    fn are_own<P: Pages>(pages: P, own: &Own) {
+        let mut room = [PageId(0); 9];
+        assert_eq!((pages.alloc_some(&mut room, 0), room), (Ok(9), [PageId(7); 9]));
+        assert_eq!(pages.alloc(2, PAGE, 0), Ok(PageId(0)));
+        // SAFETY: they were handed out.
+        unsafe { pages.free(PageId(0), 2, 0) };
+        assert_eq!(own.three.freed.load(Ordering::Relaxed), 2);
+        // SAFETY: as above.
+        unsafe { pages.free_some(&room, 0) };
+        assert_eq!(own.three.freed.load(Ordering::Relaxed), 70);
+        assert!(pages.is_zero(PageId(7), 1));
+        let address = pages.address(PageId(7)).as_ptr();
+        assert_eq!(pages.find(address), Some((PageId(7), address.addr())));
+        assert!(core::ptr::eq(pages.descriptor(PageId(7)), &own.three.descriptor));
+        assert_eq!(pages.hold(|| own.held.load(Ordering::Relaxed)), 1, "nothing was held");
+    }
+
+    #[test]
+    fn pages_by_reference_are_these_pages() {
+        let own = Own::default();
+        are_own(&own, &own);
+    }
+}

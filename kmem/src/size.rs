@@ -338,6 +338,7 @@ impl Sizes for Wide {
 const _: () = assert!(SHORT_LIST_BYTES / GRAIN < MAX_BLOCKS && SHORT_LIST_BYTES <= LIST_BYTES);
 
 #[cfg(test)]
+#[cfg_attr(coverage_nightly, coverage(off))]
 mod tests {
     extern crate std;
 
@@ -390,5 +391,40 @@ mod tests {
         let above: Vec<_> = Wide::all().skip(28).map(|id| Wide::size(id).bytes).collect();
         let kib = [5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32].map(|kib| kib << 10);
         assert_eq!(above, [&[HEADED][..], &kib].concat());
+    }
+
+    /// A slab of any size has the fewest pages that leave a sixteenth, and lists are never too long.
+    #[test]
+    fn every_size_has_a_slab_and_lists() {
+        for bytes in (GRAIN..=WIDEST).step_by(GRAIN) {
+            let size = Size::new(bytes);
+            let unused = |pages: usize| pages * PAGE % bytes;
+            let leaves_little = |pages: usize| unused(pages) * 16 <= pages * PAGE;
+            let most = if bytes > PAGE { 32 } else { 8 };
+            let pages = [1, 2, 4, 8, 16, 32].into_iter().filter(|&pages| pages <= most);
+            let fewest = pages.clone().find(|&pages| leaves_little(pages)).unwrap_or(most);
+            assert_eq!((size.pages(), size.blocks), (fewest, fewest * PAGE / bytes), "{bytes}");
+            assert!((2..=SHORT_LIST_BYTES / GRAIN).contains(&size.target), "{size:?}");
+            assert!((1..=GLOBAL_TARGET).contains(&size.lists), "{size:?}");
+            assert!(size.lists * size.target * bytes <= LISTS_BYTES, "{size:?}");
+        }
+    }
+
+    /// However many steps an octave has, and whatever stands between them.
+    #[test]
+    fn a_request_gets_the_smallest_size_of_any_table() {
+        for (steps, most, more) in [(1, WIDEST, 0), (2, PAGE, 0), (2, WIDEST, HEADED), (4, PAGE, 0)]
+        {
+            let table = Table::new(steps, most, more);
+            let sizes: Vec<_> = table.sizes[..table.count].iter().map(|size| size.bytes).collect();
+            assert!(sizes.is_sorted_by(|one, next| one < next), "{sizes:?}");
+            assert_eq!((sizes[0], sizes.last()), (GRAIN, Some(&most)));
+            assert_eq!(more == HEADED, sizes.contains(&HEADED));
+            assert_eq!(sizes[..table.paged].last(), sizes.iter().rfind(|&&bytes| bytes < PAGE));
+            for bytes in 0..=most {
+                let fits = sizes.iter().position(|&size| size >= bytes);
+                assert_eq!(Some(table.of_bytes(bytes).index()), fits, "{bytes} of {sizes:?}");
+            }
+        }
     }
 }
