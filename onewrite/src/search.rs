@@ -716,7 +716,7 @@ mod tests {
             let alloc = |slot| zone.alloc(Request::movable(Order(order), Slot(slot))).ok();
             let child = |frame: FrameId| frame.0 / Base4K::HUGE_FRAMES;
             // By turns: the first of all leads nobody to it.
-            for blocks in [1, 3 * Base4K::HUGE_FRAMES >> order] {
+            for blocks in [1, (3 * Base4K::HUGE_FRAMES) >> order] {
                 let lists = [0, 1].map(|_| core::cell::RefCell::new([FrameId(0); 3 * 512]));
                 for n in 0..blocks {
                     for slot in [0, 1] {
