@@ -47,7 +47,7 @@ use crate::slots::{NONE, Site};
 const STEPS: usize = 1024;
 /// Of so many children that have a block it takes the fullest; of more where most of that is free ([`candidates`](OneWrite::candidates)).
 const CANDIDATES: usize = 8;
-/// Of a child of which all is free every so manieth block is worth the look at another child.
+/// Of a child of which all is free every so many-th block is worth the look at another child.
 const YIELD: usize = 2;
 /// A child is full when no more than a 32nd of it is free, 16 frames of 512. Were fewer asked for, holes would be hunted
 /// one by one.
@@ -419,7 +419,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// Of how many children the fullest is taken, where the fullest so far has so many free frames, and blocks. Who fills one of which most is
     /// free, and that would soon be free otherwise, had better be sure that there is no other: its blocks pay for that. Of one that is half full they do not.
     const fn candidates(free: usize, blocks: usize) -> usize {
-        let worth = blocks * free * free / (YIELD * G::HUGE_FRAMES * G::HUGE_FRAMES);
+        let worth = free * free / G::HUGE_FRAMES * blocks / (YIELD * G::HUGE_FRAMES);
         if worth > CANDIDATES { worth } else { CANDIDATES }
     }
 
@@ -696,13 +696,13 @@ mod tests {
         let zone = zone();
         let (found, looks, cursor) = seen(&zone, CHILDREN - 10, 0, |_| None);
         assert_eq!((found.fullest, looks, cursor), (None, PATIENCE, PATIENCE - 10));
-        // Where most is free of all, it is longer: past 122 of which 400 frames are, for their number of blocks.
+        // Where most is free of all, it is longer: past all of these.
         let (found, looks, cursor) =
             seen(&zone, 0, 0, |child| (child % 2 == 1).then_some(400 + child));
         assert_eq!((found.fullest, looks, cursor), (Some((1, 401)), CHILDREN, CHILDREN));
         let (found, looks, cursor) = seen(&zone, 0, 0, |child| Some(350 + child % 2));
         assert_eq!((found.fullest, looks, cursor), (Some((0, 350)), 81, 80));
-        // Half free they are as good as full ones.
+        // Of those that are half free it passes a few.
         assert_eq!(seen(&zone, 0, 1, |_| Some(256)).1, 16);
         // Nobody looks longer for eight blocks of 64 frames than at 16 children.
         assert_eq!(seen(&zone, 0, 6, |_| None).1, 16);
