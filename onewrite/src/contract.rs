@@ -474,7 +474,7 @@ impl<G: Geometry> FrameAllocator for OneWrite<'_, G> {
         .map_err(|refusal: Refusal| refusal.of(frame))
     }
 
-    /// A slot holds no frames. Others may fill up the huge frames from which it takes single frames; where it allocates next it keeps in mind.
+    /// A slot holds no frames. Others may fill up the huge frames from which it takes blocks; where it allocates next it keeps in mind.
     fn drain(&self, slot: Slot) -> Result<(), BadSlot> {
         self.line(slot)?;
         let orders = [0, 1, G::ROW_ORDER];

@@ -157,7 +157,7 @@ impl<G: Geometry> OneWrite<'_, G> {
 
     // ---- How much ----
 
-    /// Adds to the number of isolated children of a tree. For a moment there may be fewer than none.
+    /// Adds to the number of isolated children of a tree.
     fn count_in_tree(&self, child: usize, number: u64) {
         let tree = self.trees.get(child / G::TREE).into_iter();
         tree.for_each(|word| _ = word.fetch_add(number, SeqCst));

@@ -137,7 +137,8 @@ impl<'a> Slots<'a> {
         let classes = policy.all().cycle();
         for ((n, site), class) in self.sites.iter().enumerate().zip(classes) {
             site.iter().for_each(|word| word.store(NONE as u64, Relaxed));
-            site[CURSOR].store((children * n / self.sites.len()) as u64, Relaxed);
+            let first = children as u64 * n as u64 / self.sites.len() as u64;
+            site[CURSOR].store(first, Relaxed);
             site[POLICY].store(turns(policy, class), Relaxed);
         }
         self.add(free as u64);
@@ -232,45 +233,56 @@ fn turns(policy: &ClassPolicy, class: Class) -> u64 {
 }
 
 impl Site<'_> {
+    /// A word that is not a number of something.
+    #[inline(always)]
+    fn word(self, word: usize) -> u64 {
+        self.words[word].load(Relaxed)
+    }
+
     /// The class.
     #[inline(always)]
     pub(crate) fn class(self) -> Class {
-        Class((self.get(POLICY) >> OWN & (MAX_CLASSES - 1)) as u8)
+        Class((self.word(POLICY) >> OWN & (MAX_CLASSES - 1) as u64) as u8)
     }
 
     /// To how many classes it turns before this one.
     #[inline(always)]
     pub(crate) fn turn(self, class: Class) -> usize {
-        self.get(POLICY) >> (4 * u32::from(class.0)) & (MAX_CLASSES - 1)
+        (self.word(POLICY) >> (4 * u32::from(class.0))) as usize & (MAX_CLASSES - 1)
     }
 
     /// How many classes it fills up: those to which it turns first.
     #[inline(always)]
     pub(crate) fn fills(self) -> usize {
-        self.get(POLICY) >> FILLS & 0xf
+        (self.word(POLICY) >> FILLS) as usize & 0xf
     }
 
     /// The same, as bits.
     #[inline(always)]
     pub(crate) fn filled(self) -> u64 {
-        self.get(POLICY) as u64 >> FILLED
+        self.word(POLICY) >> FILLED
     }
 
     /// Where the next look around begins, and how many children it passes at most.
     #[inline(always)]
     pub(crate) fn cursor(self) -> (usize, usize) {
-        let word = self.get(CURSOR);
-        (word & ((1 << PATIENCE) - 1), word >> PATIENCE)
+        let word = self.word(CURSOR);
+        ((word & ((1 << PATIENCE) - 1)) as usize, (word >> PATIENCE) as usize)
+    }
+
+    #[inline(always)]
+    fn look(self, child: usize, patience: usize) {
+        self.words[CURSOR].store(child as u64 | (patience as u64) << PATIENCE, Relaxed);
     }
 
     #[inline(always)]
     pub(crate) fn set_cursor(self, child: usize) {
-        self.set(CURSOR, child | self.cursor().1 << PATIENCE);
+        self.look(child, self.cursor().1);
     }
 
     #[inline(always)]
     pub(crate) fn set_patience(self, children: usize) {
-        self.set(CURSOR, self.cursor().0 | children << PATIENCE);
+        self.look(self.cursor().0, children);
     }
 
     /// The row for blocks of `order`.
