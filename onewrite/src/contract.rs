@@ -486,16 +486,7 @@ impl<G: Geometry> FrameAllocator for OneWrite<'_, G> {
     /// # Crash
     /// One that is cut off may leave some of the huge frames offline, and rows of one that it closes allocated: nobody's.
     fn offline(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
-        let children = self.huge_frames(first, count)?;
-        let take = |&child: &usize| self.take_offline(child);
-        let taken = children.clone().take_while(take).count();
-        if taken < count {
-            let in_use = first.0.saturating_add(taken);
-            children.take(taken).for_each(|child| self.take_offline_back(child));
-            return Err(OfflineError::in_use(self, HugeId(in_use)));
-        }
-        self.slots.add(((count << G::HUGE_ORDER) as u64).wrapping_neg());
-        Ok(())
+        self.offline_run(first, count)
     }
 
     /// # Crash

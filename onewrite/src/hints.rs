@@ -54,6 +54,12 @@ pub(crate) const fn class_in(hint: u16) -> Class {
     Class((hint >> CLASS) as u8 & (MAX_CLASSES - 1) as u8)
 }
 
+/// Of which orders, as bits, the open rows of a child with this hint have nothing.
+#[inline(always)]
+const fn none_in(hint: u16) -> u64 {
+    (hint & ORDERS) as u64
+}
+
 /// The bits of `order` and of what would need more, up to `end`.
 const fn from_order(order: u32, end: u32) -> u64 {
     (1u64 << end) - (1u64 << order)
@@ -65,17 +71,11 @@ impl<G: Geometry> OneWrite<'_, G> {
         load_hint(self.hints.get(child))
     }
 
-    /// Of which orders, as bits, the open rows of a child have nothing.
-    #[inline(always)]
-    fn none_of(&self, child: usize) -> u64 {
-        u64::from(self.hint(child) & ORDERS)
-    }
-
-    /// The same of what is to be had: all of an isolated child.
+    /// Of which orders, as bits, a child has nothing to be had in open rows: of all, if it is isolated.
     #[inline(always)]
     fn none(&self, child: usize) -> u64 {
         let hint = self.hint(child);
-        if is_isolated(hint) { !0 } else { u64::from(hint & ORDERS) }
+        if is_isolated(hint) { !0 } else { none_in(hint) }
     }
 
     #[inline(always)]
@@ -95,7 +95,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     pub(crate) fn has_to_tell(&self, row: usize, bits: u64) -> bool {
         let child = row / G::ROWS;
         let Some(hint) = self.hints.get(child) else { return false };
-        let hint = u64::from(load_hint(Some(hint)) & ORDERS);
+        let hint = none_in(load_hint(Some(hint)));
         if bits == G::ALL {
             return hint != 0 || self.tree(child / G::TREE) & Self::orders_from(G::ROW_ORDER) != 0;
         }
@@ -115,7 +115,7 @@ impl<G: Geometry> OneWrite<'_, G> {
 
     fn not_none(&self, child: usize, orders: u64) {
         let Some(hint) = self.hints.get(child) else { return };
-        if self.none_of(child) & orders != 0 {
+        if none_in(load_hint(Some(hint))) & orders != 0 {
             let _ = hint.fetch_and(!(orders as u16 & ORDERS), SeqCst);
         }
         if !self.isolates(child) {

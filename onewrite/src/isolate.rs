@@ -71,19 +71,19 @@ pub(crate) const fn is_isolated(hint: u16) -> bool {
     hint & ISOLATED != 0
 }
 
-/// Does something to each child of a run, or undoes it where one refuses, which is returned.
-fn all_or_none(
+/// Does something to each child of a run, or undoes it where one refuses, for its reason.
+fn all_or_none<E>(
     run: Range<usize>,
-    does: impl Fn(usize) -> bool,
+    does: impl Fn(usize) -> Result<(), E>,
     undoes: impl Fn(usize),
-) -> Result<(), usize> {
-    match run.clone().find(|&child| !does(child)) {
-        Some(refuses) => {
-            (run.start..refuses).for_each(undoes);
-            Err(refuses)
+) -> Result<(), E> {
+    for child in run.clone() {
+        if let Err(reason) = does(child) {
+            (run.start..child).for_each(undoes);
+            return Err(reason);
         }
-        None => Ok(()),
     }
+    Ok(())
 }
 
 impl<G: Geometry> OneWrite<'_, G> {
@@ -144,11 +144,13 @@ impl<G: Geometry> OneWrite<'_, G> {
         }
     }
 
-    /// Makes children claimed that are isolated: all or none. The first that is not, otherwise.
+    /// Makes children claimed that are isolated: all or none.
     fn claim_bits(&self, run: Range<usize>) -> Result<(), IsolateError> {
-        let claim = |child| self.change(child, ISOLATED, CLAIMED);
-        let refused = all_or_none(run, claim, |child| self.isolated_again(child));
-        refused.map_err(|child| IsolateError::NotIsolated(self.huge_id(child)))
+        let claim = |child| {
+            let claimed = self.change(child, ISOLATED, CLAIMED).then_some(());
+            claimed.ok_or_else(|| IsolateError::NotIsolated(self.huge_id(child)))
+        };
+        all_or_none(run, claim, |child| self.isolated_again(child))
     }
 
     fn isolated_again(&self, child: usize) {
@@ -179,12 +181,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     pub(crate) fn isolate_run(&self, first: HugeId, count: usize) -> Result<(), IsolateError> {
         let run = self.isolable(first, count)?;
         // Nobody ends the isolation of some before all are isolated.
-        for child in run.clone() {
-            if let Err(error) = self.begin(child) {
-                (run.start..child).for_each(|child| self.end(child));
-                return Err(error);
-            }
-        }
+        all_or_none(run.clone(), |child| self.begin(child), |child| self.end(child))?;
         run.for_each(|child| self.isolated_again(child));
         Ok(())
     }
@@ -231,8 +228,20 @@ impl<G: Geometry> OneWrite<'_, G> {
 
     // ---- Offline ----
 
+    /// Takes huge frames offline that are free: all or none.
+    pub(crate) fn offline_run(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
+        let take = |child| {
+            let taken = self.take_offline(child).then_some(());
+            taken.ok_or_else(|| OfflineError::in_use(self, self.huge_id(child)))
+        };
+        let children = self.huge_frames(first, count)?;
+        all_or_none(children, take, |child| self.take_offline_back(child))?;
+        self.slots.add(((count << G::HUGE_ORDER) as u64).wrapping_neg());
+        Ok(())
+    }
+
     /// Takes a huge frame offline that is free, and not isolated meanwhile.
-    pub(crate) fn take_offline(&self, child: usize) -> bool {
+    fn take_offline(&self, child: usize) -> bool {
         if !self.turn_free(child, Part::whole::<G>(), OFFLINE) {
             return false;
         }
@@ -244,7 +253,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     }
 
     /// Takes that back.
-    pub(crate) fn take_offline_back(&self, child: usize) {
+    fn take_offline_back(&self, child: usize) {
         if !self.turn(child, Part::whole::<G>(), OFFLINE, FREE) {
             // Another call has brought it online, and has counted it.
             self.slots.add((G::HUGE_FRAMES as u64).wrapping_neg());
@@ -261,13 +270,13 @@ impl<G: Geometry> OneWrite<'_, G> {
         let mark = |child: usize| {
             let marked = |hint: &AtomicU16| hint.fetch_or(COMING, SeqCst) & COMING == 0;
             let is_own = self.hints.get(child).is_some_and(marked);
-            if is_own && !self.is_offline(child) {
+            let offline = is_own && self.is_offline(child);
+            if is_own && !offline {
                 unmark(child);
-                return false;
             }
-            is_own
+            offline.then_some(()).ok_or(OfflineError::NotOffline)
         };
-        all_or_none(children.clone(), mark, unmark).map_err(|_| OfflineError::NotOffline)?;
+        all_or_none(children.clone(), mark, unmark)?;
         // One that an offline has given back meanwhile is online, and was counted.
         let whole = Part::whole::<G>();
         let own = children.clone().filter(|&child| self.turn(child, whole, OFFLINE, TAKEN));
@@ -294,11 +303,14 @@ impl<G: Geometry> OneWrite<'_, G> {
         let run = self.isolable(first, count)?;
         self.claim_bits(run.clone())?;
         // They become this call's own first, all or none.
-        let take = |child| self.take_isolated(child);
-        if let Err(child) = all_or_none(run.clone(), take, |child| self.untake(child)) {
-            let used = self.first_used(child);
+        let take = |child| {
+            let taken = self.take_isolated(child).then_some(());
+            taken.ok_or_else(|| IsolateError::InUse(self.first_used(child)))
+        };
+        let taken = all_or_none(run.clone(), take, |child| self.untake(child));
+        if taken.is_err() {
             run.for_each(|child| self.isolated_again(child));
-            return Err(IsolateError::InUse(used));
+            return taken;
         }
         let frames = (count << G::HUGE_ORDER) as u64;
         match line {
