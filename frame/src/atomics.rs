@@ -4,10 +4,14 @@
 //! `core::sync::atomic`: by `cfg` it becomes the processor's atomics, loom's (`--cfg woodlot_loom`: a
 //! search over interleavings *and* memory orderings), the explorer's (`--cfg woodlot_explore`: an
 //! exhaustive search over interleavings under sequential consistency) or shuttle's (`--cfg
-//! woodlot_shuttle`: random interleavings under the same), or the persistence simulator's (`--cfg woodlot_persist`:
-//! the processor's, and every write is recorded). A word is always accessed at one width.
+//! woodlot_shuttle`: random interleavings under the same), or the processor's with an observer who is told of every
+//! access (`--cfg woodlot_observe`: the persistence simulator, and the model of caches of `woodlot bench scale`). A word
+//! is always accessed at one width.
 
-#[cfg(not(any(woodlot_loom, woodlot_shuttle, woodlot_explore, woodlot_persist)))]
+#[cfg(all(woodlot_observe, not(any(woodlot_loom, woodlot_explore, woodlot_shuttle))))]
+mod observed;
+
+#[cfg(not(any(woodlot_loom, woodlot_shuttle, woodlot_explore, woodlot_observe)))]
 pub use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 
 #[cfg(woodlot_loom)]
@@ -19,14 +23,16 @@ pub use woodlot_explore::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ord
 #[cfg(all(woodlot_shuttle, not(any(woodlot_loom, woodlot_explore))))]
 pub use shuttle::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 
-#[cfg(all(woodlot_persist, not(any(woodlot_loom, woodlot_explore, woodlot_shuttle))))]
-pub use woodlot_recorder::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
+#[cfg(all(woodlot_observe, not(any(woodlot_loom, woodlot_explore, woodlot_shuttle))))]
+pub use observed::{
+    Access, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Observer, Ordering, fence, observe,
+};
 
 /// Sets every word to zero, as fast as the memory takes it.
 ///
 /// # Safety
 /// Nobody else may access the words meanwhile.
-#[cfg(not(any(woodlot_loom, woodlot_shuttle, woodlot_explore, woodlot_persist)))]
+#[cfg(not(any(woodlot_loom, woodlot_shuttle, woodlot_explore, woodlot_observe)))]
 pub unsafe fn clear(words: &[AtomicU64]) {
     // SAFETY: atomics may be written through shared references and have any value; the caller
     // vouches that this races with nothing.
@@ -37,7 +43,7 @@ pub unsafe fn clear(words: &[AtomicU64]) {
 ///
 /// # Safety
 /// As above.
-#[cfg(any(woodlot_loom, woodlot_shuttle, woodlot_explore, woodlot_persist))]
+#[cfg(any(woodlot_loom, woodlot_shuttle, woodlot_explore, woodlot_observe))]
 pub unsafe fn clear(words: &[AtomicU64]) {
     words.iter().for_each(|word| word.store(0, Ordering::Relaxed));
 }

@@ -46,8 +46,8 @@ pub fn lint() -> Result<(), String> {
     let not_simulator =
         ["--workspace", "--exclude", "woodlot-persist", "--exclude", "woodlot-zone"];
     on("woodlot_shuttle", &[&CHECKING[..], &not_simulator].concat())?;
-    let simulator = ["--all-targets", "-p", "woodlot-recorder", "-p", "woodlot-persist"];
-    on("woodlot_persist", &[&CHECKING[..], &simulator].concat())?;
+    let simulator = ["--all-targets", "-p", "woodlot-persist"];
+    on("woodlot_observe", &[&CHECKING[..], &simulator].concat())?;
     let doc = ["doc", "--workspace", "--no-deps", "--all-features"];
     cargo(doc, &[("RUSTDOCFLAGS", "-D warnings"), ("CARGO_TARGET_DIR", "target")])?;
     docs::name_no_files()

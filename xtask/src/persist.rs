@@ -51,6 +51,6 @@ pub fn persist(persist: &Persist) -> Result<Outcome, String> {
 fn simulator(verb: &str) -> Command {
     let mut command = this_cargo();
     command.arg(verb).args(CHECKING).args(["--release", "-p", "woodlot-persist"]);
-    command.env("RUSTFLAGS", "--cfg woodlot_persist").env("CARGO_TARGET_DIR", "target/persist");
+    command.env("RUSTFLAGS", "--cfg woodlot_observe").env("CARGO_TARGET_DIR", "target/persist");
     command
 }

@@ -4,9 +4,9 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use crate::recorder::{Event, Store, fence, recent_stores, write_back};
 use woodlot_frame::Persistence;
 use woodlot_frame::atomics::AtomicU64;
-use woodlot_recorder::{Event, Store, fence, recent_stores, write_back};
 use woodlot_zone::PAGE;
 
 use crate::figures::Phase;

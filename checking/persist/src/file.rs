@@ -22,9 +22,9 @@ mod mapping;
 mod openings;
 mod synced;
 
+use crate::recorder::{Event, record};
 use fastrand::Rng;
 use woodlot_frame::{Base4K, ClassPolicy, FrameId, Geometry, ZoneConfig};
-use woodlot_recorder::{Event, record};
 use woodlot_zone::{Intents, Medium};
 
 use crate::defects::Defect;

@@ -4,13 +4,13 @@ use std::iter;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::recorder::mark;
 use fastrand::Rng;
 use woodlot_frame::{
     AllocError, Batch, Class, FrameAllocator, FrameId, Geometry, HugeId, Order, Persistence,
     RangeRequest, Request, Slot, blocks,
 };
 use woodlot_llfree::Reclaim;
-use woodlot_recorder::mark;
 
 use crate::judge::Call;
 use crate::memory::Zone;

@@ -8,8 +8,8 @@
 //!
 //! A synchronisation of a file is recorded as a write-back of each piece, and a fence.
 
+use crate::recorder::{Event, LINE_WORDS};
 use fastrand::Rng;
-use woodlot_recorder::{Event, LINE_WORDS};
 
 use crate::figures::Points;
 
@@ -142,8 +142,8 @@ impl Power {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::recorder::Store;
     use std::collections::BTreeSet;
-    use woodlot_recorder::Store;
 
     fn store(thread: usize, word: usize, after: u64) -> Event {
         Event::Store(Store { thread, word, before: 0, after })

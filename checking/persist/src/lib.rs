@@ -3,7 +3,7 @@
 //! ```text
 //!   plan       a zone, and calls for one to three threads: from one seed
 //!      │
-//!   history    the calls are made on recording atomics  ──▶  every store, write-back and fence, in order
+//!   history    the calls are made on atomics that are observed  ──▶  every store, write-back and fence, in order
 //!      │                                                          │
 //!      │                                                     images: what a crash at each point could leave
 //!      ▼                                                          │
@@ -23,6 +23,8 @@
 //! changes no byte; so does a recovery after a crash in the first one, at any of its stores. With intents nothing is
 //! lost: what is allocated and nobody's is named by a record.
 
+#![cfg(woodlot_observe)]
+
 pub mod defects;
 pub mod figures;
 mod file;
@@ -30,6 +32,7 @@ mod history;
 mod images;
 mod judge;
 mod memory;
+mod recorder;
 mod recovery;
 pub mod run;
 mod trial;

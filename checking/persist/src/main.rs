@@ -1,15 +1,15 @@
 //! What `cargo xtask persist` runs.
 
-#[cfg(woodlot_persist)]
+#[cfg(woodlot_observe)]
 mod driver;
 
-#[cfg(woodlot_persist)]
+#[cfg(woodlot_observe)]
 fn main() -> std::process::ExitCode {
     driver::main()
 }
 
-#[cfg(not(woodlot_persist))]
+#[cfg(not(woodlot_observe))]
 fn main() -> std::process::ExitCode {
-    eprintln!("the simulator needs recording atomics: run cargo xtask persist");
+    eprintln!("the simulator needs atomics that are observed: run cargo xtask persist");
     std::process::ExitCode::FAILURE
 }

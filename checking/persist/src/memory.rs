@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
+use crate::recorder::LINE_WORDS;
 use woodlot_frame::atomics::{AtomicU64, Ordering::Relaxed};
 use woodlot_frame::{Construct, Geometry, Init, Intents, Persistence, RawMetadata, ZoneConfig};
 use woodlot_llfree::{LLFree, Tuning};
-use woodlot_recorder::LINE_WORDS;
 
 use crate::defects::{Defect, Simulated};
 

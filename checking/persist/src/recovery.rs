@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use crate::recorder::{Event, LINE_WORDS, record};
 use fastrand::Rng;
 use woodlot_frame::atomics::Ordering::Relaxed;
 use woodlot_frame::{Geometry, Init};
-use woodlot_recorder::{Event, LINE_WORDS, record};
 
 use crate::defects::Defect;
 use crate::figures::{Figures, Model, Phase, Points};

@@ -1,10 +1,10 @@
 //! One history, and everything that a crash could make of it.
 
+use crate::recorder::{Event, record};
 use fastrand::Rng;
 use woodlot_frame::{
     Base4K, Base64K, ClassPolicy, FrameId, Geometry, Init, Intents, Order, ZoneConfig, blocks,
 };
-use woodlot_recorder::{Event, record};
 
 use crate::defects::{Defect, Simulated};
 use crate::figures::{Figures, Model, Phase, Points};
@@ -137,7 +137,7 @@ fn start<G: Geometry, P: Kind>(
             if wrong.is_err() {
                 return;
             }
-            let zone = image.len() - woodlot_recorder::LINE_WORDS;
+            let zone = image.len() - crate::recorder::LINE_WORDS;
             if image[page] == 1 {
                 if image[..zone] != due[..zone] {
                     wrong = Err("the zone page says whole, and the zone is not as started".into());

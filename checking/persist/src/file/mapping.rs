@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
+use crate::recorder::{LINE_WORDS, fence, write_back};
 use woodlot_frame::atomics::{AtomicU64, Ordering::Relaxed};
 use woodlot_frame::{Geometry, Init, Persistence, ZoneConfig};
 use woodlot_llfree::{Parts, RecordLine};
-use woodlot_recorder::{LINE_WORDS, fence, write_back};
 use woodlot_zone::{
     Check, File, Layout, Medium, Memory, NotDurable, Opened, PAGE, Zone, ZoneError,
 };

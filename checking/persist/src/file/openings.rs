@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use crate::recorder::{Event, record};
 use fastrand::Rng;
 use woodlot_frame::{Geometry, Persistence};
-use woodlot_recorder::{Event, record};
 use woodlot_zone::{Medium, Opened, PAGE, Phase};
 
 use super::mapping::Mapping;

@@ -1,4 +1,8 @@
 //! The recorder: threads that pass a baton, and the events in their order.
+//!
+//! It is the observer of the atomics: each access is a place where another thread may go on, and each change of a word of the
+//! durable memory is an event. Outside of [`record`] nothing is recorded. Inside, an access is sequentially consistent,
+//! whatever ordering it names.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -6,6 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{ScopedJoinHandle, scope};
 
 use fastrand::Rng;
+use woodlot_frame::atomics::{Access, Observer, observe};
 
 /// Words in a cache line.
 pub const LINE_WORDS: usize = 8;
@@ -78,6 +83,8 @@ struct Thread {
     number: usize,
 }
 
+static RECORDER: Observer = Observer { before: step, after: done };
+
 thread_local! {
     static THREAD: RefCell<Option<Thread>> = const { RefCell::new(None) };
 }
@@ -86,12 +93,13 @@ thread_local! {
 /// returned, and what happened to the memory at these addresses, which begins with a line.
 ///
 /// # Panics
-/// If a body panics, after all others have ended.
+/// If a body panics, after all others have ended; if somebody else observes the atomics.
 pub fn record<'a, R: Send>(
     durable: Range<usize>,
     seed: u64,
     bodies: Vec<Box<dyn FnOnce() -> R + Send + 'a>>,
 ) -> (Vec<R>, Vec<Event>) {
+    assert!(observe(&RECORDER), "somebody else observes the atomics");
     let (threads, mut rng) = (bodies.len(), Rng::with_seed(seed));
     let shared = Arc::new(Shared {
         durable,
@@ -201,12 +209,15 @@ fn with(this: impl FnOnce(&Thread)) {
 }
 
 /// Before an access: another thread may go on.
-pub(crate) fn step() {
+fn step() {
     with(Thread::step);
 }
 
-/// A word at this address changed.
-pub(crate) fn wrote(address: usize, before: u64, after: u64) {
+/// After an access: it may have changed a word.
+fn done(&Access { address, before, after, .. }: &Access) {
+    if before == after {
+        return;
+    }
     with(|thread| {
         if let Some(word) = thread.word(address) {
             let store = Store { thread: thread.number, word, before, after };
