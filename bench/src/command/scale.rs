@@ -9,10 +9,11 @@ use clap::builder::PathBufValueParser;
 use serde::Serialize;
 use woodlot_frame::Order;
 
-use super::values::{numbers, once, range};
+use super::values::{numbers, once, range, tenths};
 use crate::Failure;
 use crate::engine::{Engine, Engines};
 use crate::output::{Machine, Screen, check_writable, note, progress, write_files};
+use crate::patterns::Placement;
 use crate::scale::{Costs, Load, Scaled, Setup, describe, scale, svg};
 
 /// What is simulated.
@@ -30,15 +31,24 @@ pub struct ScaleArgs {
         default_value = "bulk,repeat,churn,ring,remote"
     )]
     pub load: Vec<Load>,
-    /// The size of the blocks, 0 to 9
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=9))]
-    pub order: u8,
+    /// The sizes of blocks, 0 to 10, separated by commas, or a range
+    #[arg(long, value_name = "ORDERS", value_delimiter = ',', default_value = "0", value_parser = range::<0, 10>)]
+    pub order: Vec<RangeInclusive<u16>>,
+    /// In churn: how full memory is, in percent, to a tenth, separated by commas
+    #[arg(long, value_name = "PERCENT", value_delimiter = ',', default_value = "50", value_parser = tenths)]
+    pub fill: Vec<f64>,
+    /// In churn: where that lies, separated by commas; packed is another word for row, spread for random
+    #[arg(long, value_enum, value_name = "WHERE", value_delimiter = ',', default_value = "packed")]
+    pub placement: Vec<Placement>,
     /// How many CPUs, 1 to 256, separated by commas, or a range
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_value = "1,2,4,8,16,32,64,128,256", value_parser = range::<1, 256>)]
     pub cpus: Vec<RangeInclusive<u16>>,
     /// How many blocks a list has, in bulk, ring and remote
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=8192))]
     pub list: u16,
+    /// How many calls each CPU makes before any is counted
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
+    pub warm: u32,
     /// How many calls are counted at least, of all CPUs together
     #[arg(long, value_name = "N", default_value_t = 2048, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub calls: u32,
@@ -79,6 +89,34 @@ struct Document<'a> {
     not_simulated: &'a [String],
 }
 
+/// Every order and load; of churn also every fill and placement.
+fn setups(args: &ScaleArgs) -> Vec<Setup> {
+    let costs = Costs { read: args.read, write: args.write, transfer: args.transfer };
+    let fills = once(args.fill.iter().copied());
+    let before = once(args.placement.iter().copied())
+        .into_iter()
+        .flat_map(|placement| fills.iter().map(move |&fill| (placement, fill)))
+        .collect::<Vec<_>>();
+    let mut setups = Vec::new();
+    for order in numbers(&args.order) {
+        for load in once(args.load.iter().copied()) {
+            let before = if load == Load::Churn { &before[..] } else { &before[..1] };
+            setups.extend(before.iter().map(|&(placement, fill)| Setup {
+                load,
+                order: Order(order as u8),
+                fill: (fill * 10.0).round() as usize,
+                placement,
+                list: args.list.into(),
+                warm: args.warm as usize,
+                calls: args.calls as usize,
+                costs,
+                seed: args.seed,
+            }));
+        }
+    }
+    setups
+}
+
 /// Simulates CPUs that use an allocator, and counts the lines that move between them.
 ///
 /// # Errors
@@ -86,23 +124,19 @@ struct Document<'a> {
 pub fn scale_command(args: &ScaleArgs) -> Result<ExitCode, Failure> {
     let (mut screen, machine) = (Screen::default(), Machine::here());
     check_writable(args.json.as_deref().into_iter().chain(args.svg.as_deref()))?;
-    let (loads, cpus) = (once(args.load.iter().copied()), numbers(&args.cpus));
-    let costs = Costs { read: args.read, write: args.write, transfer: args.transfer };
+    let (setups, cpus) = (setups(args), numbers(&args.cpus));
     screen.print(&format!(
         "simulated CPUs, a call at a time; a read {} ns, a write {} ns, a line from another CPU {} ns\n\n",
-        costs.read, costs.write, costs.transfer
+        args.read, args.write, args.transfer
     ))?;
-    let bar = progress("scale", loads.len() * args.engine.0.len() * cpus.len());
+    let bar = progress("scale", setups.len() * args.engine.0.len() * cpus.len());
     let (mut found, mut missing) = (Vec::new(), Vec::new());
-    for &load in &loads {
+    for setup in &setups {
         for &engine in &args.engine.0 {
             for &cpus in &cpus {
-                let (order, calls) = (Order(args.order), args.calls as usize);
-                let setup =
-                    Setup { load, order, list: args.list.into(), calls, costs, seed: args.seed };
-                match scale(engine, &setup, cpus.into()) {
+                match scale(engine, setup, cpus.into()) {
                     Ok(scaled) => found.push(scaled),
-                    Err(why) => missing.push(format!("{}, {cpus} CPUs: {why}", load.name())),
+                    Err(why) => missing.push(format!("{}, {cpus} CPUs: {why}", setup.load.name())),
                 }
                 bar.inc(1);
             }

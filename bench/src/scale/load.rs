@@ -6,7 +6,9 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use woodlot_frame::{Base4K, FrameAllocator, FrameId, Order, Request, Slot};
 
+use super::Setup;
 use crate::Failure;
+use crate::patterns::Placement;
 use crate::random::Random;
 
 /// How CPUs ask for blocks.
@@ -17,7 +19,7 @@ pub enum Load {
     Bulk,
     /// A block is allocated and freed, again and again
     Repeat,
-    /// Half of memory is in use: any block of a CPU is freed and one allocated, again and again
+    /// Much of memory is in use: any block of a CPU is freed and one allocated, again and again
     Churn,
     /// Every CPU allocates a list and frees its neighbour's
     Ring,
@@ -68,26 +70,55 @@ pub(super) enum Turn {
 }
 
 impl Cpus {
-    /// Makes memory half full, where the load wants that.
+    /// Makes memory as full as it is to be, where the load wants that.
     ///
     /// # Errors
     /// Memory ran out.
     pub(super) fn new<A: FrameAllocator<Geometry = Base4K>>(
-        (load, order, count): (Load, Order, usize),
+        &Setup { load, order, fill, placement, list, seed, .. }: &Setup,
+        count: usize,
+        frames: usize,
         zone: &A,
-        (frames, list, seed): (usize, usize, u64),
     ) -> Result<Cpus, Failure> {
         let cpus = (0..count).map(|_| Cpu::default()).collect();
         let mut made = Cpus { load, order, list, cpus, random: Random::new(seed) };
         for cpu in made.cpus.iter_mut().skip(1).step_by(2) {
             cpu.frees = load == Load::Ring;
         }
-        if load == Load::Churn {
-            for block in 0..(frames >> order.0) / 2 {
-                made.alloc(zone, block % count)?;
-            }
+        let blocks = (frames >> order.0) * fill / 1000;
+        match (load, placement) {
+            (Load::Churn, Placement::Row) => made.pack(zone, blocks)?,
+            (Load::Churn, Placement::Random) => made.spread(zone, blocks)?,
+            _ => {}
         }
         Ok(made)
+    }
+
+    /// Each CPU in turn allocates.
+    fn pack<A: FrameAllocator>(&mut self, zone: &A, blocks: usize) -> Result<(), Failure> {
+        let count = self.cpus.len();
+        (0..blocks).try_for_each(|block| self.alloc(zone, block % count))
+    }
+
+    /// All there is is allocated; any blocks are freed until so many are left, which each CPU in turn gets.
+    fn spread<A: FrameAllocator>(&mut self, zone: &A, blocks: usize) -> Result<(), Failure> {
+        let count = self.cpus.len();
+        let mut all: Vec<FrameId> = Vec::new();
+        for slot in (0..count).map(Slot) {
+            let requests = std::iter::repeat(Request::movable(self.order, slot));
+            all.extend(requests.map_while(|request| zone.alloc(request).ok()));
+        }
+        if all.len() < blocks {
+            return Err(Failure::Failed(format!("{}: memory ran out", A::NAME)));
+        }
+        self.random.shuffle(&mut all);
+        for frame in all.drain(blocks..) {
+            self.free(zone, (0, 0), Some(frame))?;
+        }
+        for (index, frame) in all.into_iter().enumerate() {
+            self.cpus[index % count].blocks.push_back(frame);
+        }
+        Ok(())
     }
 
     fn alloc<A: FrameAllocator>(&mut self, zone: &A, cpu: usize) -> Result<(), Failure> {
@@ -200,13 +231,20 @@ mod tests {
     use woodlot_llfree::LLFree;
 
     use super::*;
+    use crate::scale::Costs;
 
     type Zone = Owned<LLFree<'static, Base4K>>;
+
+    fn setup(load: Load) -> Setup {
+        let costs = Costs { read: 1.0, write: 3.0, transfer: 50.0 };
+        let (order, placement) = (Order(0), Placement::Row);
+        Setup { load, order, fill: 500, placement, list: 32, warm: 0, calls: 0, costs, seed: 1 }
+    }
 
     /// Makes turns in order, and says who allocated and who freed each block, and how many turns were calls.
     fn run(load: Load, count: usize, turns: usize) -> (Vec<(usize, usize)>, usize) {
         let zone = Zone::new(&ZoneConfig::new(1 << 18, count), Init::Free).unwrap();
-        let mut cpus = Cpus::new((load, Order(0), count), &*zone, (1 << 18, 32, 1)).unwrap();
+        let mut cpus = Cpus::new(&setup(load), count, 1 << 18, &*zone).unwrap();
         let all = |cpus: &Cpus| {
             let all = cpus.cpus.iter().enumerate();
             let owned = all.flat_map(|(at, cpu)| cpu.blocks.iter().map(move |&frame| (frame, at)));
@@ -246,6 +284,20 @@ mod tests {
             let (pairs, calls) =
                 if *load == Load::Churn { (vec![(0, 0)], 1) } else { run(*load, 1, 200) };
             assert!(calls > 0 && !pairs.is_empty(), "{load:?}");
+        }
+    }
+
+    #[test]
+    fn churn_begins_in_memory_that_is_as_full_as_it_is_to_be() {
+        for (placement, free_huge) in [(Placement::Row, 51), (Placement::Random, 0)] {
+            let zone = Zone::new(&ZoneConfig::new(1 << 18, 4), Init::Free).unwrap();
+            let setup = Setup { fill: 900, placement, ..setup(Load::Churn) };
+            let cpus = Cpus::new(&setup, 4, 1 << 18, &*zone).unwrap();
+            let blocks = cpus.cpus.iter().map(|cpu| cpu.blocks.len());
+            let (least, most) = (blocks.clone().min().unwrap(), blocks.clone().max().unwrap());
+            assert!(most - least <= 1 && blocks.sum::<usize>() == (1 << 18) * 9 / 10);
+            // A tenth of 512; four CPUs have one each that is in use in part.
+            assert!(zone.stats().free_huge.abs_diff(free_huge) <= 4, "{placement}");
         }
     }
 }

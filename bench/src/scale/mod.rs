@@ -8,9 +8,9 @@
 //! ```
 //!
 //! The CPU whose clock is behind all others makes one whole call, on one real thread. Each access to
-//! the allocator's state, atomic or not, is seen (its pages are closed, as for the report's count of
-//! lines), and says which line it was to. So the code is what ships, and the same arguments give the
-//! same figures on any machine that can see accesses: x86-64 Linux.
+//! the allocator's state is seen (`follow`), and says which line it was to. The same arguments give
+//! the same figures on any machine that can see accesses: x86-64 Linux, or any machine in a build
+//! whose atomics tell (`cargo xtask scale`).
 //!
 //! What a figure says: lines that came from other CPUs for each call, and which part of the state
 //! they belong to; and the time of a call, of accesses alone.
@@ -27,6 +27,7 @@
 //!   the lock.
 
 mod caches;
+mod follow;
 mod load;
 mod output;
 mod zone;
@@ -38,13 +39,15 @@ use woodlot_frame::{Base4K, Construct, FrameAllocator, Order, ZoneConfig};
 
 use crate::Failure;
 use crate::contender::Contender;
-use crate::dispersion::watch::{Access, Trail, follow};
+use crate::dispersion::watch::Access;
 use crate::engine::{Engine, Visit};
+use crate::patterns::Placement;
 
 pub use caches::{Caches, Costs, MOST_CPUS, Times, Way};
 pub use load::Load;
 pub use output::{describe, svg};
 
+use follow::{Sight, Trail};
 use load::{Cpus, Turn};
 use zone::Zone;
 
@@ -55,8 +58,14 @@ pub struct Setup {
     pub load: Load,
     /// The size of the blocks.
     pub order: Order,
+    /// In churn: how full memory is, in tenths of a percent.
+    pub fill: usize,
+    /// In churn: where that lies.
+    pub placement: Placement,
     /// How many blocks a list has.
     pub list: usize,
+    /// How many calls each CPU makes before anybody looks.
+    pub warm: usize,
     /// How many calls are counted at least, by all CPUs together. More are where a CPU would have made
     /// fewer than sixteen.
     pub calls: usize,
@@ -75,6 +84,10 @@ pub struct Scaled {
     pub load: Load,
     /// The size of the blocks.
     pub order: u8,
+    /// In churn: how full memory is, in percent.
+    pub fill_percent: Option<f64>,
+    /// In churn: where that lies.
+    pub placement: Option<Placement>,
     /// How many CPUs.
     pub cpus: usize,
     /// How many calls were counted.
@@ -95,10 +108,11 @@ pub struct Scaled {
     pub lines: Vec<(String, f64)>,
 }
 
-/// Memory for each CPU, in frames: a tree of LLFree and as much again.
-const FRAMES_PER_CPU: usize = 1 << 15;
-/// Calls of each CPU that nobody looks at.
-const WARM: usize = 256;
+/// Memory for each CPU, in frames: a tree of LLFree and as much again, or two lists where these are longer.
+fn frames_per_cpu(setup: &Setup) -> usize {
+    (1 << 15).max((2 * setup.list << setup.order.0).next_power_of_two())
+}
+
 /// Calls of each CPU, at least, after which every line is known to be where it is.
 const SETTLE: usize = 8;
 /// Calls of each CPU that are counted at least.
@@ -132,12 +146,11 @@ impl Visit for Scale<'_> {
         A: Construct + FrameAllocator<Geometry = Base4K> + Send + 'static,
     {
         let Scale { engine, setup, cpus: count } = self;
-        let frames = FRAMES_PER_CPU * count.max(4);
+        let frames = frames_per_cpu(setup) * count.max(4);
         let zone = Zone::<A>::new(&ZoneConfig::new(frames, count))?;
-        let what = (setup.load, setup.order, count);
-        let mut cpus = Cpus::new(what, zone.allocator(), (frames, setup.list, setup.seed))?;
+        let mut cpus = Cpus::new(setup, count, frames, zone.allocator())?;
         // Every CPU in turn: nobody has a clock yet.
-        for turn in 0..WARM * count {
+        for turn in 0..setup.warm * count {
             cpus.turn(zone.allocator(), turn % count)?;
         }
         let caches = Caches::new(zone.lines(), count, setup.costs);
@@ -146,7 +159,7 @@ impl Visit for Scale<'_> {
         let (start, length) = zone.pages();
         // SAFETY: the pages are the zone's, and its allocator alone uses them, on this thread.
         let followed = unsafe {
-            follow(start, length, |trail| {
+            Sight::HERE.follow(start, length, |trail| {
                 counted.run((SETTLE, 0), (&mut cpus, zone.allocator()), trail)?;
                 counted.restart();
                 counted.run((LEAST, setup.calls), (&mut cpus, zone.allocator()), trail)
@@ -177,7 +190,7 @@ impl Counted {
         &mut self,
         (least, all): (usize, usize),
         (cpus, allocator): (&mut Cpus, &A),
-        trail: &mut Trail,
+        trail: &mut dyn Trail,
     ) -> Result<(), Failure> {
         let mut accesses: Vec<Access> = Vec::new();
         let (mut made, mut behind) = (0, self.calls.len());
@@ -223,10 +236,13 @@ impl Counted {
         let mut lines: Vec<(String, f64)> = lines.collect();
         lines.sort_by(|a, b| b.1.total_cmp(&a.1));
         let Times { spent, queued, idle } = self.caches.times();
+        let is_churn = setup.load == Load::Churn;
         Scaled {
             engine,
             load: setup.load,
             order: setup.order.0,
+            fill_percent: is_churn.then_some(setup.fill as f64 / 10.0),
+            placement: is_churn.then_some(setup.placement),
             cpus,
             calls: made,
             fewest_calls: self.calls.iter().copied().min().unwrap_or(0),
@@ -240,14 +256,24 @@ impl Counted {
     }
 }
 
-#[cfg(all(test, target_os = "linux", target_arch = "x86_64"))]
+#[cfg(all(test, any(woodlot_observe, all(target_os = "linux", target_arch = "x86_64"))))]
 mod tests {
     use super::*;
 
     const COSTS: Costs = Costs { read: 1.0, write: 3.0, transfer: 50.0 };
 
-    fn setup(load: Load) -> Setup {
-        Setup { load, order: Order(0), list: 32, calls: 64, costs: COSTS, seed: 1 }
+    pub(super) fn setup(load: Load) -> Setup {
+        Setup {
+            load,
+            order: Order(0),
+            fill: 500,
+            placement: Placement::Row,
+            list: 32,
+            warm: 256,
+            calls: 64,
+            costs: COSTS,
+            seed: 1,
+        }
     }
 
     #[test]

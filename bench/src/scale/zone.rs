@@ -95,6 +95,14 @@ impl<A> Zone<A> {
     }
 }
 
+#[cfg(test)]
+impl<A> Zone<A> {
+    /// Is a line one of the allocator itself?
+    pub(super) fn is_allocator(&self, line: usize) -> bool {
+        self.name(line) == ITSELF
+    }
+}
+
 impl<A> Drop for Zone<A> {
     fn drop(&mut self) {
         if !self.allocator.is_null() {
