@@ -32,7 +32,7 @@ mod zone;
 use std::process::ExitCode;
 
 use woodlot_bench::Failure;
-use woodlot_bench::command;
+use woodlot_bench::command::{self, Others};
 use woodlot_bench::instructions;
 use woodlot_bench::output::Screen;
 
@@ -45,6 +45,11 @@ pub use program::program;
 /// # Errors
 /// Why it could not be done.
 pub fn run(cli: Cli) -> Result<ExitCode, Failure> {
+    if cfg!(woodlot_observe) && !is_scale(&cli) {
+        let only =
+            "this build's atomics tell of each access, which takes time: it has `bench scale` only";
+        return Err(Failure::Usage(only.into()));
+    }
     instructions::enable();
     let mut screen = Screen::default();
     match cli.command {
@@ -75,4 +80,9 @@ pub fn run(cli: Cli) -> Result<ExitCode, Failure> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Is it `bench scale`?
+fn is_scale(cli: &Cli) -> bool {
+    matches!(&cli.command, Some(Command::Bench(args)) if matches!(args.others, Some(Others::Scale(_))))
 }

@@ -26,6 +26,7 @@ mod programs;
 mod report;
 mod rings;
 mod sanitize;
+mod scale;
 mod shell;
 mod shuttle;
 mod storm;
@@ -44,6 +45,7 @@ use mutants::Mutants;
 use outcome::{Check, Length, Outcome, run_all, run_one};
 use persist::Persist;
 use programs::Programs;
+use scale::Scale;
 use shell::{cargo, passed, this_cargo};
 use shuttle::Shuttle;
 use trust::Trust;
@@ -100,6 +102,8 @@ enum Verb {
         #[arg(default_value = "llfree")]
         engine: String,
     },
+    /// Simulate 1 to 256 CPUs: woodlot bench scale, in seconds (a minute or two to build)
+    Scale(Scale),
     /// Build the library for C, install it, compile and run programs against it (2 minutes)
     Capi(Capi),
     /// Run the tests of the heap of a program on AArch64, under qemu-user (half a minute)
@@ -157,10 +161,11 @@ const LONG: [Check; 3] = [
 ];
 
 /// What CI runs beside them.
-const BESIDE: [Check; 10] = [
+const BESIDE: [Check; 11] = [
     ("tests", |_| tests().map(|()| Outcome::done())),
     ("rings", |_| rings::rings().map(Outcome::Ran)),
     ("lint", |_| lint::lint().map(|()| Outcome::done())),
+    ("scale", |_| scale::tests()),
     ("capi", capi::check),
     ("aarch64", aarch64::aarch64),
     ("boot", boot::boot),
@@ -173,9 +178,9 @@ const BESIDE: [Check; 10] = [
 /// What CI begins with, and all others after it: the longest first, so that both processors have work to the end. `rings` costs
 /// nothing. Clippy builds in the folder of the tests, and would wait for them; the report takes the program that `crash` has
 /// built.
-const FIRST: [&str; 13] = [
+const FIRST: [&str; 14] = [
     "tests", "rings", "crash", "persist", "lint", "kernel", "shuttle", "package", "model", "loom",
-    "fuzz", "miri", "no-panic",
+    "fuzz", "miri", "scale", "no-panic",
 ];
 
 fn main() -> ExitCode {
@@ -210,6 +215,7 @@ fn run(verb: Verb) -> Result<ExitCode, String> {
         Verb::Coverage(length) => said("coverage", coverage::coverage(length)),
         Verb::Callgrind { engine } => callgrind::callgrind(&engine),
         Verb::Aarch64(length) => said("aarch64", aarch64::aarch64(length)),
+        Verb::Scale(options) => scale::scale(&options),
         Verb::Capi(options) => said("capi", capi::capi(&options)),
         Verb::Report(length) => said("report", report::report(length)),
         Verb::Boot(length) => said("boot", boot::boot(length)),

@@ -14,7 +14,7 @@ use super::domains::{DomainsArgs, domains};
 use super::kmem::{KmemArgs, kmem};
 #[cfg(target_os = "linux")]
 use super::moves::{MovesArgs, moves};
-use super::scale::{ScaleArgs, scale_command};
+use super::scale::{SLOW, ScaleArgs, scale_command};
 use super::stacks::{StacksArgs, stacks};
 use super::values::{numbers, once, range, tenths};
 #[cfg(target_os = "linux")]
@@ -38,6 +38,7 @@ pub enum Others {
     /// Measure batches of pages from two domains, beside the FreeBSD paper's one by one
     Domains(DomainsArgs),
     /// Simulate 1 to 256 CPUs: cache lines that move between them for each call, and which (x86-64 Linux)
+    #[command(after_help = SLOW)]
     Scale(ScaleArgs),
     /// Count the holes that the guards of kernel stacks leave in memory
     Stacks(StacksArgs),

@@ -16,6 +16,11 @@ use crate::output::{Machine, Screen, check_writable, note, progress, write_files
 use crate::patterns::Placement;
 use crate::scale::{Costs, Load, Scaled, Setup, describe, scale, svg};
 
+/// What else there is to know.
+pub(super) const SLOW: &str = "\
+Each access of the allocator is a page fault here, 30 microseconds: two CPUs take seconds, and a sweep of an engine that looks \
+far takes hours. `cargo xtask scale`, with the same arguments, has atomics that tell of each access, and takes seconds.";
+
 /// What is simulated.
 #[derive(Args, Debug)]
 pub struct ScaleArgs {
