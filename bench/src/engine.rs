@@ -10,7 +10,7 @@ use woodlot_nbbs::{Nbbs1, Nbbs4};
 use woodlot_onewrite::OneWrite;
 use woodlot_rivals::{LinuxBuddy, LinuxBuddyNoPcp, ListCas, ListLocal, ListLocked};
 
-use crate::chart::Look;
+use crate::chart::{Look, Mark};
 use crate::contender::Contender;
 use crate::registry::{Bitmap, BuddySystem, Ranges};
 
@@ -133,7 +133,8 @@ impl Engine {
             Engine::BuddySystem => 8,
             Engine::Bitmap => 9,
             Engine::FreeList => 10,
-            Engine::Onewrite => 11,
+            // The colour of the list of each slot, which is in few figures.
+            Engine::Onewrite => return Look { mark: Mark::Diamond, ..Look::of(5) },
         })
     }
 
@@ -219,6 +220,14 @@ impl Engines {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn engines_that_keep_the_contract_do_not_look_alike() {
+        let all = || Engine::ALL.iter().filter(|engine| engine.keeps_contract());
+        for one in all() {
+            assert_eq!(all().filter(|other| other.look() == one.look()).count(), 1, "{one}");
+        }
+    }
 
     #[test]
     fn names_lead_back_to_their_engines() {

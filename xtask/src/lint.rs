@@ -48,6 +48,7 @@ pub fn lint() -> Result<(), String> {
     on("woodlot_shuttle", &[&CHECKING[..], &not_simulator].concat())?;
     let simulator = ["--all-targets", "-p", "woodlot-persist"];
     on("woodlot_observe", &[&CHECKING[..], &simulator].concat())?;
+    on("woodlot_observe", &["--all-targets", "-p", "woodlot-bench"])?;
     let doc = ["doc", "--workspace", "--no-deps", "--all-features"];
     cargo(doc, &[("RUSTDOCFLAGS", "-D warnings"), ("CARGO_TARGET_DIR", "target")])?;
     docs::name_no_files()

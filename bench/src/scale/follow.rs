@@ -151,7 +151,7 @@ mod tests {
 
     use super::super::caches::{Caches, Way};
     use super::super::load::{Cpus, Load};
-    use super::super::zone::Zone;
+    use super::super::zone::{ITSELF, Zone};
     use super::super::{Setup, tests::setup};
     use super::*;
     use crate::contender::Contender;
@@ -178,7 +178,8 @@ mod tests {
                 && seen.peek().copied() == next.as_ref()
             {
                 matched.extend(next);
-                (seen.next(), told.next());
+                seen.next();
+                told.next();
                 continue;
             } else {
                 assert!(is_own(access.line) && access == read, "{access:?} is not told of");
@@ -212,7 +213,7 @@ mod tests {
                 let mut all = [Vec::new(), Vec::new()];
                 seen.take(&mut all[0]).unwrap();
                 told.take(&mut all[1]).unwrap();
-                all[0] = matched(&all[0], &all[1], |line| zone.is_allocator(line));
+                all[0] = matched(&all[0], &all[1], |line| zone.name(line) == ITSELF);
                 let each = models.iter_mut().zip(&all).zip(&mut transfers);
                 each.for_each(|((model, accesses), transfers)| {
                     for &Access { line, written } in accesses {

@@ -110,7 +110,7 @@ pub struct Scaled {
 
 /// Memory for each CPU, in frames: a tree of LLFree and as much again, or two lists where these are longer.
 fn frames_per_cpu(setup: &Setup) -> usize {
-    (1 << 15).max((2 * setup.list << setup.order.0).next_power_of_two())
+    (1 << 15).max(((2 * setup.list) << setup.order.0).next_power_of_two())
 }
 
 /// Calls of each CPU, at least, after which every line is known to be where it is.

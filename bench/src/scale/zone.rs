@@ -24,7 +24,7 @@ pub(super) struct Zone<A> {
 }
 
 /// The allocator itself: its lock, the heads of its lists.
-const ITSELF: &str = "allocator";
+pub(super) const ITSELF: &str = "allocator";
 
 impl<A: Construct + FrameAllocator<Geometry = Base4K>> Zone<A> {
     /// A free zone.
@@ -92,14 +92,6 @@ impl<A> Zone<A> {
     pub(super) fn name(&self, line: usize) -> &'static str {
         let part = self.parts.partition_point(|(first, _)| *first <= line);
         self.parts.get(part.wrapping_sub(1)).map_or(ITSELF, |(_, name)| name)
-    }
-}
-
-#[cfg(test)]
-impl<A> Zone<A> {
-    /// Is a line one of the allocator itself?
-    pub(super) fn is_allocator(&self, line: usize) -> bool {
-        self.name(line) == ITSELF
     }
 }
 
