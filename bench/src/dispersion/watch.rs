@@ -247,16 +247,30 @@ mod imp {
             [Handler::install(libc::SIGSEGV, opened), Handler::install(libc::SIGTRAP, closed)];
         // SAFETY: the pages are the caller's, and nothing else lies on them.
         let protected = unsafe { libc::mprotect(start.cast(), length, libc::PROT_NONE) } == 0;
+        let closed = Closed { start, length };
         if protected {
             work();
         }
-        // SAFETY: as above; the memory is as it was.
-        unsafe { libc::mprotect(start.cast(), length, libc::PROT_READ | libc::PROT_WRITE) };
-        LENGTH.store(0, Relaxed);
+        drop(closed);
         drop(handlers);
         match protected {
             true => Ok(seen.iter().map(|line| line.load(Relaxed)).collect()),
             false => Err(Failure::Failed("pages cannot be protected here".into())),
+        }
+    }
+
+    /// Memory whose pages are closed; also work that panics leaves them open.
+    struct Closed {
+        start: *mut u8,
+        length: usize,
+    }
+
+    impl Drop for Closed {
+        fn drop(&mut self) {
+            let access = libc::PROT_READ | libc::PROT_WRITE;
+            // SAFETY: the pages are the caller's of `watch`, and nothing else lies on them; the memory is as it was.
+            unsafe { libc::mprotect(self.start.cast(), self.length, access) };
+            LENGTH.store(0, Relaxed);
         }
     }
 

@@ -150,9 +150,10 @@ mod tests {
     use woodlot_frame::{Base4K, Construct, FrameAllocator, Order, ZoneConfig};
 
     use super::super::caches::{Caches, Way};
-    use super::super::load::{Cpus, Load};
+    use super::super::load::Cpus;
+    use super::super::setup::{Load, Setup};
     use super::super::zone::{ITSELF, Zone};
-    use super::super::{Setup, tests::setup};
+
     use super::*;
     use crate::contender::Contender;
     use crate::engine::{Engine, Visit};
@@ -240,7 +241,7 @@ mod tests {
     }
 
     fn both_ways(engine: Engine, load: Load, order: Order, cpus: usize) {
-        let setup = Setup { order, calls: 48 * cpus, ..setup(load) };
+        let setup = Setup { order, calls: 48 * cpus, ..Setup::short(load) };
         let what = format!("{engine}, {load:?}, {order}, {cpus} CPUs");
         let [seen, told] = engine.visit(order, Both { setup: &setup, cpus }).unwrap();
         let (same, own): (BTreeMap<_, _>, BTreeMap<_, _>) =

@@ -2,43 +2,12 @@
 
 use std::collections::VecDeque;
 
-use clap::ValueEnum;
-use serde::{Deserialize, Serialize};
 use woodlot_frame::{Base4K, FrameAllocator, FrameId, Order, Request, Slot};
 
-use super::Setup;
+use super::setup::{Load, Setup};
 use crate::Failure;
 use crate::patterns::Placement;
 use crate::random::Random;
-
-/// How CPUs ask for blocks.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Load {
-    /// A list of blocks is allocated and freed in order, again and again
-    Bulk,
-    /// A block is allocated and freed, again and again
-    Repeat,
-    /// Much of memory is in use: any block of a CPU is freed and one allocated, again and again
-    Churn,
-    /// Every CPU allocates a list and frees its neighbour's
-    Ring,
-    /// Every other CPU only allocates, and the next one only frees that
-    Remote,
-}
-
-impl Load {
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Load::Bulk => "bulk",
-            Load::Repeat => "repeat",
-            Load::Churn => "churn",
-            Load::Ring => "ring",
-            Load::Remote => "remote",
-        }
-    }
-}
 
 /// What a CPU has.
 #[derive(Default)]
@@ -227,24 +196,18 @@ impl Cpus {
 mod tests {
     use std::collections::HashMap;
 
+    use clap::ValueEnum;
     use woodlot_frame::{Init, Owned, ZoneConfig};
     use woodlot_llfree::LLFree;
 
     use super::*;
-    use crate::scale::Costs;
 
     type Zone = Owned<LLFree<'static, Base4K>>;
-
-    fn setup(load: Load) -> Setup {
-        let costs = Costs { read: 1.0, write: 3.0, transfer: 50.0 };
-        let (order, placement) = (Order(0), Placement::Row);
-        Setup { load, order, fill: 500, placement, list: 32, warm: 0, calls: 0, costs, seed: 1 }
-    }
 
     /// Makes turns in order, and says who allocated and who freed each block, and how many turns were calls.
     fn run(load: Load, count: usize, turns: usize) -> (Vec<(usize, usize)>, usize) {
         let zone = Zone::new(&ZoneConfig::new(1 << 18, count), Init::Free).unwrap();
-        let mut cpus = Cpus::new(&setup(load), count, 1 << 18, &*zone).unwrap();
+        let mut cpus = Cpus::new(&Setup::short(load), count, 1 << 18, &*zone).unwrap();
         let all = |cpus: &Cpus| {
             let all = cpus.cpus.iter().enumerate();
             let owned = all.flat_map(|(at, cpu)| cpu.blocks.iter().map(move |&frame| (frame, at)));
@@ -291,7 +254,7 @@ mod tests {
     fn churn_begins_in_memory_that_is_as_full_as_it_is_to_be() {
         for (placement, free_huge) in [(Placement::Row, 51), (Placement::Random, 0)] {
             let zone = Zone::new(&ZoneConfig::new(1 << 18, 4), Init::Free).unwrap();
-            let setup = Setup { fill: 900, placement, ..setup(Load::Churn) };
+            let setup = Setup { fill: 900, placement, ..Setup::short(Load::Churn) };
             let cpus = Cpus::new(&setup, 4, 1 << 18, &*zone).unwrap();
             let blocks = cpus.cpus.iter().map(|cpu| cpu.blocks.len());
             let (least, most) = (blocks.clone().min().unwrap(), blocks.clone().max().unwrap());

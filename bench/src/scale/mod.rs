@@ -30,12 +30,13 @@ mod caches;
 mod follow;
 mod load;
 mod output;
+mod setup;
 mod zone;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use woodlot_frame::{Base4K, Construct, FrameAllocator, Order, ZoneConfig};
+use woodlot_frame::{Base4K, Construct, FrameAllocator, ZoneConfig};
 
 use crate::Failure;
 use crate::contender::Contender;
@@ -44,36 +45,12 @@ use crate::engine::{Engine, Visit};
 use crate::patterns::Placement;
 
 pub use caches::{Caches, Costs, MOST_CPUS, Times, Way};
-pub use load::Load;
 pub use output::{describe, svg};
+pub use setup::{Load, Setup};
 
 use follow::{Sight, Trail};
 use load::{Cpus, Turn};
 use zone::Zone;
-
-/// What is simulated.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Setup {
-    /// How CPUs ask for blocks.
-    pub load: Load,
-    /// The size of the blocks.
-    pub order: Order,
-    /// In churn: how full memory is, in tenths of a percent.
-    pub fill: usize,
-    /// In churn: where that lies.
-    pub placement: Placement,
-    /// How many blocks a list has.
-    pub list: usize,
-    /// How many calls each CPU makes before anybody looks.
-    pub warm: usize,
-    /// How many calls are counted at least, by all CPUs together. More are where a CPU would have made
-    /// fewer than sixteen.
-    pub calls: usize,
-    /// What accesses cost.
-    pub costs: Costs,
-    /// What random choices follow from.
-    pub seed: u64,
-}
 
 /// What came of it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -258,49 +235,35 @@ impl Counted {
 
 #[cfg(all(test, any(woodlot_observe, all(target_os = "linux", target_arch = "x86_64"))))]
 mod tests {
+    use woodlot_frame::Order;
+
     use super::*;
-
-    const COSTS: Costs = Costs { read: 1.0, write: 3.0, transfer: 50.0 };
-
-    pub(super) fn setup(load: Load) -> Setup {
-        Setup {
-            load,
-            order: Order(0),
-            fill: 500,
-            placement: Placement::Row,
-            list: 32,
-            warm: 256,
-            calls: 64,
-            costs: COSTS,
-            seed: 1,
-        }
-    }
 
     #[test]
     fn one_cpu_has_all_lines_and_two_that_share_a_lock_do_not() {
-        let alone = scale(Engine::Llfree, &setup(Load::Repeat), 1).unwrap();
+        let alone = scale(Engine::Llfree, &Setup::short(Load::Repeat), 1).unwrap();
         assert_eq!((alone.transfers, alone.queued_ns, alone.calls), (0.0, 0.0, 64));
         assert!(alone.accesses >= 4.0 && alone.ns >= alone.accesses, "{alone:?}");
         // Each call takes the lock's line, and the list's head from the other one.
-        let locked = scale(Engine::ListLocked, &setup(Load::Repeat), 2).unwrap();
+        let locked = scale(Engine::ListLocked, &Setup::short(Load::Repeat), 2).unwrap();
         assert!(locked.transfers > 0.5, "{locked:?}");
         assert_eq!(locked.lines[0].0, "allocator");
     }
 
     #[test]
     fn cpus_with_trees_of_their_own_move_no_line_and_a_ring_moves_some() {
-        let own = scale(Engine::Llfree, &setup(Load::Repeat), 4).unwrap();
+        let own = scale(Engine::Llfree, &Setup::short(Load::Repeat), 4).unwrap();
         assert!(own.transfers < 0.05, "{own:?}");
-        let ring = scale(Engine::Llfree, &setup(Load::Ring), 4).unwrap();
+        let ring = scale(Engine::Llfree, &Setup::short(Load::Ring), 4).unwrap();
         assert!(ring.transfers > 0.5, "{ring:?}");
         assert!(ring.lines.iter().any(|(name, _)| name == "row"), "{ring:?}");
-        let again = scale(Engine::Llfree, &setup(Load::Ring), 4).unwrap();
+        let again = scale(Engine::Llfree, &Setup::short(Load::Ring), 4).unwrap();
         assert_eq!(ring, again);
     }
 
     #[test]
     fn the_more_share_a_line_the_longer_they_wait() {
-        let ns = |cpus| scale(Engine::ListCas, &setup(Load::Repeat), cpus).unwrap();
+        let ns = |cpus| scale(Engine::ListCas, &Setup::short(Load::Repeat), cpus).unwrap();
         let (two, eight) = (ns(2), ns(8));
         assert!(eight.queued_ns > 2.0 * two.queued_ns, "{two:?} {eight:?}");
     }
@@ -308,24 +271,27 @@ mod tests {
     #[test]
     fn who_waits_for_work_is_idle() {
         // Their calls are not equally long: now and then a neighbour has nothing to free yet.
-        let ring = scale(Engine::Onewrite, &setup(Load::Ring), 3).unwrap();
+        let ring = scale(Engine::Onewrite, &Setup::short(Load::Ring), 3).unwrap();
         assert!(ring.idle_ns > 0.0, "{ring:?}");
-        let own = scale(Engine::Onewrite, &setup(Load::Bulk), 3).unwrap();
+        let own = scale(Engine::Onewrite, &Setup::short(Load::Bulk), 3).unwrap();
         assert_eq!(own.idle_ns, 0.0);
     }
 
     #[test]
     fn each_cpu_makes_sixteen_calls_however_slow_they_are() {
         // The third one has nobody to free its blocks: its calls are fast, and it alone makes 64 meanwhile.
-        let scaled = scale(Engine::Onewrite, &setup(Load::Remote), 3).unwrap();
+        let scaled = scale(Engine::Onewrite, &Setup::short(Load::Remote), 3).unwrap();
         assert!(scaled.fewest_calls >= LEAST && scaled.calls > 64 + 2 * LEAST, "{scaled:?}");
     }
 
     #[test]
     fn what_cannot_be_simulated_is_refused() {
-        assert!(matches!(scale(Engine::Llfree, &setup(Load::Bulk), 257), Err(Failure::Usage(_))));
-        assert!(scale(Engine::Bitmap, &setup(Load::Bulk), 2).is_err());
-        let order_3 = Setup { order: Order(3), ..setup(Load::Bulk) };
+        assert!(matches!(
+            scale(Engine::Llfree, &Setup::short(Load::Bulk), 257),
+            Err(Failure::Usage(_))
+        ));
+        assert!(scale(Engine::Bitmap, &Setup::short(Load::Bulk), 2).is_err());
+        let order_3 = Setup { order: Order(3), ..Setup::short(Load::Bulk) };
         assert!(scale(Engine::ListCas, &order_3, 2).is_err());
     }
 }
