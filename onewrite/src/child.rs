@@ -13,8 +13,8 @@
 //!     FREE    ──▶ TAKEN     it is taken, with its neighbours
 //!     TAKEN   ──▶ FREE      it is freed; so is an open row no frame of which is free
 //!     TAKEN   ──▶ OPEN      a part of it is freed: then its bits are written
-//!     FREE    ──▶ OFFLINE ──▶ TAKEN ──▶ FREE      offline and online, with all of its huge frame
-//!     TAKEN   ──▶ OFFLINE   a claim that takes offline
+//!     TAKEN   ──▶ OFFLINE   with all of its huge frame, by the call that has taken it to do so
+//!     OFFLINE ──▶ TAKEN     online, which frees it then
 //! ```
 //!
 //! Orders from that of a row to that of a huge frame are allocated and freed by one compare-and-swap of this word.

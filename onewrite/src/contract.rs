@@ -483,12 +483,26 @@ impl<G: Geometry> FrameAllocator for OneWrite<'_, G> {
         Ok(())
     }
 
+    /// What another call has not finished to take offline, or begins to isolate, counts as in use. Beside this call `isolate` may say
+    /// that a huge frame is offline of which this call is refused.
+    ///
+    /// # Progress
+    /// Lock-free; linear in the huge frames. One that stops for ever keeps some of them allocated, or from being isolated or
+    /// taken offline, until a recovery.
+    ///
     /// # Crash
-    /// One that is cut off may leave some of the huge frames offline, and rows of one that it closes allocated: nobody's.
+    /// One that is cut off may leave some of the huge frames allocated, or offline, and rows of one that it closes allocated: nobody's.
     fn offline(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
         self.offline_run(first, count)
     }
 
+    /// Who has taken huge frames offline brings them online, and nobody else. Of several calls that name one at the same time, one brings
+    /// it online at most; the others say that it is not offline, also where the first is refused for another of its huge frames. A call of
+    /// one who has not taken it so may make the owner's say so, and no other's.
+    ///
+    /// # Progress
+    /// Lock-free; linear in the huge frames. One that stops for ever keeps some of them offline, until a recovery.
+    ///
     /// # Crash
     /// One that is cut off may leave some of the huge frames offline, and one allocated: nobody's.
     fn online(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {

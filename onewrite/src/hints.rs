@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   two bytes for each child    bits 0–5   no open row of it has a block of this order
-//!                               bits 6, 7  it is isolated ([`isolate`](crate::isolate))
+//!                               bits 6, 7  it is isolated, or a call takes it offline ([`isolate`](crate::isolate))
 //!                               bits 8–10  the class whose frames are in it
 //!                               bits 11–13 a slot takes from it single frames, larger blocks below a row's order, rows
 //!                               bit 14     a call brings it online ([`isolate`](crate::isolate))
@@ -258,7 +258,8 @@ impl<G: Geometry> OneWrite<'_, G> {
         }
     }
 
-    /// Blocks of `order` come from this child from now on, or from none. The target is the slot's own.
+    /// Blocks of `order` come from this child from now on, or from none. The target is the slot's own. Slots that aim at one child share
+    /// its mark: whoever leaves it first takes that away, and others may fill up the child then. Nothing but where blocks lie follows from it.
     pub(crate) fn aims(&self, site: Site<'_>, order: u32, child: usize) {
         // Whoever swaps a target away unmarks it, after it was marked: none stays marked that two calls of one slot have left.
         let kind = Site::kind::<G>(order);

@@ -8,10 +8,11 @@
 //!                ┌───────────────────┐           ┌────────────────────────────┐
 //!                │                   ▼           │                            ▼
 //!             neither               claimed by a call                    isolated
-//!                ▲                   │           ▲                            │
-//!                └───────────────────┘           └────────────────────────────┘
-//!              isolate is refused, or             unisolate, or a claim, begins
-//!              what follows has all
+//!              ▲ ▲                   │           ▲                            │
+//!              │ └───────────────────┘           └────────────────────────────┘
+//!              │ isolate is refused, or             unisolate, or a claim, begins
+//!              ▼ what follows has all
+//!             going: a call takes it offline, and has taken all of its rows
 //! ```
 //!
 //! # Invariants
@@ -22,17 +23,21 @@
 //!    child as one whose rows are all taken.
 //! 2. *Rows and children say the truth, isolated or not.* Frees do not look. Who allocates late, and whoever claims, decide by one
 //!    write of the truth whose the frames are.
-//! 3. *One call at a time begins or ends an isolation.* Each change of the two bits is a compare-and-swap, and only the call that has
-//!    made them *claimed* changes them from there. So each call is all or none, whoever begins and ends isolations beside it.
+//! 3. *One call at a time begins or ends an isolation, or takes offline.* Each change of the two bits is a compare-and-swap, and only the
+//!    call that has made them *claimed* or *going* changes them from there. So each call is all or none, whoever begins and ends isolations
+//!    beside it.
 //! 4. *A hint that says none is right* of what is to be had. To isolate a child makes no hint wrong. Who ends an isolation takes back
 //!    afterwards what the tree's word and the zone's say, unless the child's hint and its rows say so. A free whose hint is not
 //!    taken back since the child is isolated has seen that before it ended, so who ends it sees what was freed. A search says that there
 //!    is nothing, and then looks whether a child is isolated: it sees that this has ended, or who ends it sees what was said.
 //!    So does a call that was refused, a claim or an isolation, if it ends one.
-//! 5. *Nothing is both isolated and offline* when the calls that did so have returned. Who isolates writes its bits, then looks at the
-//!    rows; who takes offline writes the rows, then looks at the bits. One of the two sees the other, and gives way; both may.
-//!    A claim that takes offline begins from isolated, by invariant 3, and ends it. What comes online leaves the rows offline until
-//!    nothing can refuse it any more: one call at a time has the hint's mark of that.
+//! 5. *Nothing is both isolated and offline* when the calls that did so have returned. Who takes offline makes the bits *going* before
+//!    the rows are offline, and ends that afterwards; it gives way where they are not *neither*. Who isolates makes them *claimed*, then looks
+//!    at the rows, and gives way to what it sees offline. A claim that takes offline begins from isolated, by invariant 3, and ends it.
+//! 6. *What is offline is the caller's who took it so.* A call that takes several offline has the rows of all as its own, taken, before the
+//!    first is offline. So what it gives back, where it is refused, nobody else can have changed. A call that brings several online leaves
+//!    their rows offline until nothing can refuse it any more. One such call at a time has a hint's mark, and only that one changes
+//!    rows that are offline. It takes the mark away while the rows are its own: who has the huge frame after it does not see it.
 //!
 //! # Counts
 //! The slots' counts are of what is free, isolated or not, so that no free has to look. A query takes off what is free in isolated
@@ -54,9 +59,10 @@ use crate::child::{FREE, OFFLINE, Part, TAKEN};
 use crate::row::Rows;
 use crate::words::{load, swap};
 
-/// The bits of a child that is isolated, and of one whose isolation a call begins or ends.
+/// The bits of a child that is isolated, of one that a call takes offline, and of one whose isolation a call begins or ends.
 const ISOLATED: u16 = 1 << 7;
-const CLAIMED: u16 = ISOLATED | 1 << 6;
+const GOING: u16 = 1 << 6;
+const CLAIMED: u16 = ISOLATED | GOING;
 const NEITHER: u16 = 0;
 
 /// A call brings the child online.
@@ -122,22 +128,22 @@ impl<G: Geometry> OneWrite<'_, G> {
 
     // ---- The bits ----
 
-    /// Changes the two bits, if they are these.
-    fn change(&self, child: usize, from: u16, to: u16) -> bool {
-        let Some(word) = self.hints.get(child) else { return false };
+    /// Changes the two bits, if they are these; or says what the hint has.
+    fn change(&self, child: usize, from: u16, to: u16) -> Result<(), u16> {
+        let Some(word) = self.hints.get(child) else { return Err(NEITHER) };
         let mut hint = self.hint(child);
         while hint & CLAIMED == from {
             match word.compare_exchange(hint, hint & !CLAIMED | to, SeqCst, SeqCst) {
-                Ok(_) => return true,
+                Ok(_) => return Ok(()),
                 Err(now) => hint = now,
             }
         }
-        false
+        Err(hint)
     }
 
     /// Ends the isolation of a child that this call has claimed.
     fn end(&self, child: usize) {
-        if self.change(child, CLAIMED, NEITHER) {
+        if self.change(child, CLAIMED, NEITHER).is_ok() {
             self.slots.isolated().fetch_sub(1, SeqCst);
             self.count_in_tree(child, ONE.wrapping_neg());
             self.can_be_had(child);
@@ -147,8 +153,8 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// Makes children claimed that are isolated: all or none.
     fn claim_bits(&self, run: Range<usize>) -> Result<(), IsolateError> {
         let claim = |child| {
-            let claimed = self.change(child, ISOLATED, CLAIMED).then_some(());
-            claimed.ok_or_else(|| IsolateError::NotIsolated(self.huge_id(child)))
+            let claimed = self.change(child, ISOLATED, CLAIMED);
+            claimed.map_err(|_| IsolateError::NotIsolated(self.huge_id(child)))
         };
         all_or_none(run, claim, |child| self.isolated_again(child))
     }
@@ -201,9 +207,10 @@ impl<G: Geometry> OneWrite<'_, G> {
         }
         // Before the hint says so: who takes looks at a hint only while something is isolated.
         self.slots.isolated().fetch_add(1, SeqCst);
-        if !self.change(child, NEITHER, CLAIMED) {
+        if let Err(hint) = self.change(child, NEITHER, CLAIMED) {
             self.slots.isolated().fetch_sub(1, SeqCst);
-            return Err(IsolateError::Isolated(self.huge_id(child)));
+            let isolated = Err(IsolateError::Isolated(self.huge_id(child)));
+            return if is_isolated(hint) { isolated } else { offline };
         }
         self.count_in_tree(child, ONE);
         if self.is_offline(child) {
@@ -230,60 +237,70 @@ impl<G: Geometry> OneWrite<'_, G> {
 
     /// Takes huge frames offline that are free: all or none.
     pub(crate) fn offline_run(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
+        let run = self.huge_frames(first, count)?;
         let take = |child| {
-            let taken = self.take_offline(child).then_some(());
+            let taken = self.take_to_go(child).then_some(());
             taken.ok_or_else(|| OfflineError::in_use(self, self.huge_id(child)))
         };
-        let children = self.huge_frames(first, count)?;
-        all_or_none(children, take, |child| self.take_offline_back(child))?;
-        self.slots.add(((count << G::HUGE_ORDER) as u64).wrapping_neg());
+        let give_back = |child| {
+            self.stays(child);
+            self.untake(child);
+        };
+        all_or_none(run.clone(), take, give_back)?;
+        self.go_offline(run.clone());
+        run.for_each(|child| self.stays(child));
         Ok(())
     }
 
-    /// Takes a huge frame offline that is free, and not isolated meanwhile.
-    fn take_offline(&self, child: usize) -> bool {
-        if !self.turn_free(child, Part::whole::<G>(), OFFLINE) {
+    /// Takes a huge frame that is free, and that nobody isolates from now on.
+    fn take_to_go(&self, child: usize) -> bool {
+        if !self.turn_free(child, Part::whole::<G>(), TAKEN) {
             return false;
         }
-        let isolated = self.isolates(child);
-        if isolated {
-            self.take_offline_back(child);
+        let going = self.change(child, NEITHER, GOING).is_ok();
+        if !going {
+            self.untake(child);
         }
-        !isolated
+        going
     }
 
-    /// Takes that back.
-    fn take_offline_back(&self, child: usize) {
-        if !self.turn(child, Part::whole::<G>(), OFFLINE, FREE) {
-            // Another call has brought it online, and has counted it.
-            self.slots.add((G::HUGE_FRAMES as u64).wrapping_neg());
-        }
-        self.can_be_had_whole(child);
+    /// A call that has made a child going takes it offline no more, or has done so.
+    fn stays(&self, child: usize) {
+        let _ = self.change(child, GOING, NEITHER);
     }
 
-    /// Brings huge frames online: all or none. What is refused has written nothing but the marks.
+    /// Children that this call has taken are offline from now on.
+    fn go_offline(&self, run: Range<usize>) {
+        let frames = (run.len() << G::HUGE_ORDER) as u64;
+        run.for_each(|child| self.put_offline(child));
+        self.slots.add(frames.wrapping_neg());
+    }
+
+    /// Brings huge frames online: all or none. What is refused has written nothing but the marks, of what was offline.
     pub(crate) fn online_run(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
-        let children = self.huge_frames(first, count)?;
+        let run = self.huge_frames(first, count)?;
         let unmark = |child: usize| {
             self.hints.get(child).into_iter().for_each(|hint| _ = hint.fetch_and(!COMING, SeqCst));
         };
         let mark = |child: usize| {
             let marked = |hint: &AtomicU16| hint.fetch_or(COMING, SeqCst) & COMING == 0;
-            let is_own = self.hints.get(child).is_some_and(marked);
+            let is_own = self.is_offline(child) && self.hints.get(child).is_some_and(marked);
+            // Whoever had the mark before may have brought it online.
             let offline = is_own && self.is_offline(child);
             if is_own && !offline {
                 unmark(child);
             }
             offline.then_some(()).ok_or(OfflineError::NotOffline)
         };
-        all_or_none(children.clone(), mark, unmark)?;
-        // One that an offline has given back meanwhile is online, and was counted.
-        let whole = Part::whole::<G>();
-        let own = children.clone().filter(|&child| self.turn(child, whole, OFFLINE, TAKEN));
-        let own = own.map(|child| self.untake(child)).count();
-        self.slots.add((own << G::HUGE_ORDER) as u64);
-        children.for_each(unmark);
-        if own == 0 { Err(OfflineError::NotOffline) } else { Ok(()) }
+        all_or_none(run.clone(), mark, unmark)?;
+        run.for_each(|child| {
+            // Nobody else turns it, by invariant 6.
+            self.turn(child, Part::whole::<G>(), OFFLINE, TAKEN);
+            unmark(child);
+            self.untake(child);
+        });
+        self.slots.add((count << G::HUGE_ORDER) as u64);
+        Ok(())
     }
 
     // ---- Claim ----
@@ -312,13 +329,9 @@ impl<G: Geometry> OneWrite<'_, G> {
             run.for_each(|child| self.isolated_again(child));
             return taken;
         }
-        let frames = (count << G::HUGE_ORDER) as u64;
         match line {
-            Some(line) => line.count(-(frames as isize)),
-            None => {
-                run.clone().for_each(|child| self.put_offline(child));
-                self.slots.add(frames.wrapping_neg());
-            }
+            Some(line) => line.count(-((count << G::HUGE_ORDER) as isize)),
+            None => self.go_offline(run.clone()),
         }
         run.for_each(|child| self.end(child));
         Ok(())
@@ -439,14 +452,14 @@ mod tests {
     fn what_a_claim_takes_is_neither_given_back_nor_claimed_meanwhile() {
         let zone = zone(2);
         assert_eq!(zone.isolate(HugeId(0), 2), Ok(()));
-        assert!(zone.change(1, ISOLATED, CLAIMED));
+        assert_eq!(zone.change(1, ISOLATED, CLAIMED), Ok(()));
         let not_isolated = Err(IsolateError::NotIsolated(HugeId(1)));
         assert_eq!(zone.unisolate(HugeId(0), 2), not_isolated);
         assert_eq!(zone.claim_isolated(HugeId(0), 2, Claim::Offline), not_isolated);
         assert_eq!(zone.isolate(HugeId(1), 1), Err(IsolateError::Isolated(HugeId(1))));
         let in_use = Err(OfflineError::InUse(FrameId(512)));
         assert_eq!((zone.offline(HugeId(1), 1), alloc(&zone, 0)), (in_use, None));
-        assert!(zone.change(1, CLAIMED, ISOLATED));
+        assert_eq!(zone.change(1, CLAIMED, ISOLATED), Ok(()));
         assert_eq!(zone.claim_isolated(HugeId(0), 2, Claim::Offline), Ok(()));
         assert_eq!((zone.stats().offline_huge, zone.free_frames()), (2, 0));
     }

@@ -49,7 +49,7 @@
 //! Rows and children are durable. What was allocated stays so. A call that was under way has happened or not, but one
 //! that opened rows may leave these allocated, a row or as many as have room for 16 of its blocks; one that closed rows, a part of its
 //! block; one of the largest order a half of its block; and one that brought huge frames online, or claimed isolated ones, some
-//! of these. One that took huge frames offline may leave some of them offline, and some that were free allocated.
+//! of these. One that took huge frames offline may leave some of them offline, and others allocated.
 #![no_std]
 #![deny(missing_docs)]
 #![cfg_attr(coverage_nightly, feature(coverage_attribute))]

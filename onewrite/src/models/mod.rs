@@ -90,11 +90,13 @@ enum Op {
     Stray(usize, u8),
     /// Takes a huge frame out; may be refused.
     Offline(usize),
+    /// The same of so many from this one on, all or none.
+    OfflineRun(usize, usize),
     /// Puts a huge frame back, if this thread has taken it out.
     Online(usize),
-    /// The same of so many huge frames, which others may have brought back meanwhile; may be refused.
+    /// The same of so many huge frames; may be refused if others bring back some of them.
     OnlineRun(usize, usize),
-    /// Puts so many huge frames back, one of which is not out: is refused.
+    /// Puts so many huge frames back, one of which nobody has taken out: is refused.
     OnlineRefused(usize, usize),
     /// Puts a huge frame back, whoever has taken it out; may be refused.
     OnlineAnyones(usize),

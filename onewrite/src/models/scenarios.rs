@@ -6,7 +6,7 @@ use woodlot_frame::Class;
 
 use super::Op::{
     Alloc, AllocApart, AllocAs, At, Claim, ClaimOffline, ClaimRefused, EndAnyones, Find, Free,
-    FreeAgain, FreeGot, FreePart, Isolate, IsolateRun, Offline, Online, OnlineAnyones,
+    FreeAgain, FreeGot, FreePart, Isolate, IsolateRun, Offline, OfflineRun, Online, OnlineAnyones,
     OnlineRefused, OnlineRun, Stray, TryFree, Unisolate, UnisolateRun,
 };
 use super::{Block, Scenario, Script, driver};
@@ -148,6 +148,29 @@ models! {
         thread!(Offline(0), Online(0)),
         thread!(At(1, 0), FreeGot(0)),
         thread!(Alloc(7)),
+    ];
+    /// All or none. What is refused gives back what it has taken itself, and nobody else's.
+    refused_offline_beside_another = 256, [Block(128, 6)], [
+        thread!(OfflineRun(0, 2)),
+        thread!(OnlineRefused(0, 1), Offline(0), Online(0)),
+    ];
+    offline_of_two = 256, [], [
+        thread!(OfflineRun(0, 2), OnlineRun(0, 2)),
+        thread!(At(128, 5), FreeGot(0)),
+    ];
+    two_take_both_offline = 256, [], [
+        thread!(OfflineRun(0, 2), OnlineRun(0, 2)),
+        thread!(OfflineRun(0, 2), OnlineRun(0, 2)),
+    ];
+    /// Who has taken a huge frame out brings it back, whatever call has brought it back before.
+    online_of_two_beside_offline_and_back = 256, [], [
+        thread!(OfflineRun(0, 2), OnlineRun(0, 2)),
+        thread!(Offline(0), Online(0)),
+    ];
+    /// One of the two does.
+    two_bring_one_online = 128, [], [
+        thread!(Offline(0), OnlineRun(0, 1)),
+        thread!(OnlineAnyones(0)),
     ];
     /// A wrong free loses no frames but those that it names.
     wrong_free_beside_online = 128, [], [
@@ -303,6 +326,20 @@ models! {
     isolate_beside_offline_and_back = 128, [], [
         thread!(Isolate(0), Unisolate(0)),
         thread!(Offline(0), Online(0)),
+    ];
+    /// Of all or none, an isolator beside.
+    isolate_beside_offline_of_two = 256, [], [
+        thread!(Isolate(1), Unisolate(1)),
+        thread!(OfflineRun(0, 2), OnlineRun(0, 2)),
+    ];
+    isolate_of_two_beside_offline_of_two = 256, [], [
+        thread!(IsolateRun(0, 2), ClaimOffline(0, 2)),
+        thread!(OfflineRun(0, 2)),
+    ];
+    isolate_beside_a_refused_offline = 256, [Block(128, 6)], [
+        thread!(Isolate(0), Unisolate(0)),
+        thread!(OfflineRun(0, 2)),
+        thread!(OnlineRefused(0, 1), Offline(0)),
     ];
     claim_beside_offline = 128, [], [
         thread!(Isolate(0), ClaimOffline(0, 1)),

@@ -146,11 +146,8 @@ impl<'a> Thread<'a> {
                 self.say(step, Some(Doing::Block(Block(at, order))));
                 let _ = self.world.zone.free(FrameId(at), Order(order), self.slot());
             }
-            Op::Offline(huge) => {
-                self.say(step, Some(Doing::Block(whole(huge))));
-                let taken = self.world.zone.offline(HugeId(huge), 1).is_ok();
-                self.take(taken.then_some(whole(huge)));
-            }
+            Op::Offline(huge) => self.offline(step, huge, 1),
+            Op::OfflineRun(huge, count) => self.offline(step, huge, count),
             Op::Online(huge) => {
                 if self.state.owned.contains(&whole(huge)) {
                     self.disown(whole(huge));
@@ -168,8 +165,11 @@ impl<'a> Thread<'a> {
                         run.map(whole).partition(|block| anyones.contains(block));
                     match self.world.zone.online(HugeId(huge), count) {
                         Ok(()) => self.state.freed.extend(others),
-                        // What nobody else brings back is out still.
-                        Err(_) => self.state.owned.extend(own),
+                        Err(error) => {
+                            assert!(!others.is_empty(), "{error:?}, but this thread has them out");
+                            // What nobody else brings back is out still.
+                            self.state.owned.extend(own);
+                        }
                     }
                 }
             }
@@ -212,6 +212,12 @@ impl<'a> Thread<'a> {
             Op::Claim(huge, count) => self.claim(step, huge, count, Claim::Block(self.slot())),
             Op::ClaimOffline(huge, count) => self.claim(step, huge, count, Claim::Offline),
         }
+    }
+
+    fn offline(&mut self, step: usize, huge: usize, count: usize) {
+        self.say(step, Some(Doing::Huge(count)));
+        let taken = self.world.zone.offline(HugeId(huge), count).is_ok();
+        (huge..huge + count).for_each(|huge| self.take(taken.then_some(whole(huge))));
     }
 
     fn isolate(&mut self, step: usize, huge: usize, count: usize) {

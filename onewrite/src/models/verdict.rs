@@ -54,6 +54,10 @@ impl World {
         all.filter(|&huge| self.zone.is_isolated(HugeId(huge)))
     }
 
+    fn is_offline(&self, huge: usize) -> bool {
+        Part::whole::<TwoRows>().is(self.zone.states(huge), OFFLINE)
+    }
+
     /// What a thread has isolated is isolated, and no other's; in the end nothing else is.
     fn judge_isolation(&self, states: &[&State], when: When) {
         if self.is_ended_by_others() {
@@ -66,8 +70,7 @@ impl World {
             assert!(is || isolators == 0, "huge frame {huge} is isolated no more");
             let left = is && isolators == 0 && when == When::Returned;
             assert!(!left, "huge frame {huge} stays isolated");
-            let offline = Part::whole::<TwoRows>().is(self.zone.states(huge), OFFLINE);
-            let both = is && offline && when == When::Returned;
+            let both = is && self.is_offline(huge) && when == When::Returned;
             assert!(!both, "huge frame {huge} is isolated and offline");
         }
     }
@@ -113,7 +116,7 @@ impl World {
         owned.filter(|frame| named.iter().all(|block| !block.range().contains(frame))).collect()
     }
 
-    /// Of several frees of one block one succeeded, and of several calls that bring it online at most one.
+    /// Of several frees of one block one succeeded, and of several calls that bring it online one, if it was out.
     fn judge_freed(&self, states: &[&State]) {
         let times = |block| {
             let freed = states.iter().flat_map(|state| &state.freed);
@@ -124,6 +127,9 @@ impl World {
         }
         for block in self.scenario.anyones() {
             assert!(times(block) < 2, "two have brought {block:?} online");
+            let is_kept = states.iter().any(|state| state.owned.contains(&block));
+            let stays = !is_kept && self.is_offline(block.0 >> TwoRows::HUGE_ORDER);
+            assert!(!stays, "nobody has brought {block:?} online");
         }
     }
 
