@@ -464,6 +464,26 @@ mod tests {
         assert_eq!((zone.stats().offline_huge, zone.free_frames()), (2, 0));
     }
 
+    #[test]
+    fn what_has_gone_offline_or_was_refused_is_isolated_and_goes_again() {
+        let zone = zone(4);
+        let request = Request::movable(Order(0), Slot(0)).at(FrameId(1024 + 130));
+        assert_eq!(zone.alloc(request), Ok(FrameId(1024 + 130)));
+        let in_use = Err(OfflineError::InUse(FrameId(1024 + 130)));
+        assert_eq!((zone.offline(HugeId(0), 3), zone.free_frames()), (in_use, 4 * 512 - 1));
+        assert_eq!((zone.isolate(HugeId(0), 2), zone.unisolate(HugeId(0), 2)), (Ok(()), Ok(())));
+        for _ in 0..2 {
+            assert_eq!((zone.offline(HugeId(0), 2), zone.free_frames()), (Ok(()), 2 * 512 - 1));
+            let offline = Err(IsolateError::Offline(HugeId(1)));
+            assert_eq!(
+                (zone.isolate(HugeId(1), 1), zone.isolate(HugeId(1), 2)),
+                (offline, offline)
+            );
+            assert_eq!((zone.online(HugeId(0), 2), zone.free_frames()), (Ok(()), 4 * 512 - 1));
+        }
+        assert_eq!(zone.isolate(HugeId(0), 3), Ok(()));
+    }
+
     /// What a claim takes that fails is isolated still, and every row that it has closed is free.
     #[test]
     fn a_claim_that_fails_gives_back() {

@@ -1,14 +1,28 @@
 //! `cargo xtask lint`: format, warnings, documentation, links between pages.
 
+use std::process::Command;
+
 use crate::docs;
 use crate::fuzz;
 use crate::links::links;
 use crate::models::EXPLORED;
-use crate::shell::{CHECKING, cargo};
+use crate::shell::{CHECKING, cargo, run};
 
 /// What is no part of the workspace, because it is built otherwise.
 const OUTSIDE: [&str; 4] =
     ["nopanic/Cargo.toml", "fuzz/Cargo.toml", "checking/Cargo.toml", "examples/kernel/Cargo.toml"];
+
+/// What runs on processors of 32 bits, too, and one of these.
+const NARROW: [&str; 7] = [
+    "woodlot-frame",
+    "woodlot-llfree",
+    "woodlot-onewrite",
+    "woodlot-nbbs",
+    "woodlot-domains",
+    "woodlot-kmem",
+    "woodlot",
+];
+const NARROW_TARGET: &str = "i686-unknown-linux-gnu";
 
 /// Checks format, clippy, documentation and links between pages.
 pub fn lint() -> Result<(), String> {
@@ -49,6 +63,10 @@ pub fn lint() -> Result<(), String> {
     let simulator = ["--all-targets", "-p", "woodlot-persist"];
     on("woodlot_observe", &[&CHECKING[..], &simulator].concat())?;
     on("woodlot_observe", &["--all-targets", "-p", "woodlot-bench"])?;
+    run(Command::new("rustup").args(["target", "add", NARROW_TARGET]))?;
+    let clippy = ["clippy", "--target", NARROW_TARGET, "--all-features"].into_iter();
+    let crates = NARROW.iter().flat_map(|krate| ["-p", krate]);
+    cargo(clippy.chain(crates).chain(["--", "-D", "warnings"]), &[])?;
     let doc = ["doc", "--workspace", "--no-deps", "--all-features"];
     cargo(doc, &[("RUSTDOCFLAGS", "-D warnings"), ("CARGO_TARGET_DIR", "target")])?;
     docs::name_no_files()
