@@ -64,9 +64,9 @@ pub fn lint() -> Result<(), String> {
     on("woodlot_observe", &[&CHECKING[..], &simulator].concat())?;
     on("woodlot_observe", &["--all-targets", "-p", "woodlot-bench"])?;
     run(Command::new("rustup").args(["target", "add", NARROW_TARGET]))?;
-    let clippy = ["clippy", "--target", NARROW_TARGET, "--all-features"].into_iter();
-    let crates = NARROW.iter().flat_map(|krate| ["-p", krate]);
-    cargo(clippy.chain(crates).chain(["--", "-D", "warnings"]), &[])?;
+    // Only a build looks at shifts by more than a word has.
+    let build = ["build", "--quiet", "--target", NARROW_TARGET, "--all-features"].into_iter();
+    cargo(build.chain(NARROW.iter().flat_map(|krate| ["-p", krate])), &[])?;
     let doc = ["doc", "--workspace", "--no-deps", "--all-features"];
     cargo(doc, &[("RUSTDOCFLAGS", "-D warnings"), ("CARGO_TARGET_DIR", "target")])?;
     docs::name_no_files()

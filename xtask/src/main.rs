@@ -64,7 +64,7 @@ enum Verb {
     Test,
     /// Run the contract suite on every engine in release with debug assertions (about 2 minutes)
     Contract,
-    /// Check format, clippy (every cfg, 32 bits, warnings denied), documentation and links between pages (about 2 minutes)
+    /// Check format, clippy (every cfg, warnings denied), a build for 32 bits, documentation and links between pages (about 2 minutes)
     Lint,
     /// Search interleavings and memory orderings with loom, 3 preemptions (half an hour; short: 2 minutes)
     Loom(Models),
