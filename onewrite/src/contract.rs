@@ -284,11 +284,20 @@ impl<G: Geometry> OneWrite<'_, G> {
             return false;
         };
         line.count(1 << ORDER);
+        self.freed_bits(row, bits, line);
+        true
+    }
+
+    /// After a free of frames of an open row, which has these bits now.
+    #[inline(always)]
+    fn freed_bits(&self, row: usize, bits: u64, line: Line<'_>) {
         line.freed_into(row);
+        if bits == G::ALL {
+            line.emptied(row / G::ROWS);
+        }
         if self.has_to_tell(row, bits) {
             self.tell(row, bits);
         }
-        true
     }
 
     /// Frees a block of rows, all of which are taken, if nothing is wrong with the call, and if no other changes its child.
@@ -314,6 +323,7 @@ impl<G: Geometry> OneWrite<'_, G> {
             // Of a huge frame that was allocated as a whole the tree knows nothing yet.
             self.has_class(child / G::TREE, self.class_of(child));
         }
+        line.emptied(child);
         line.count((part.count << G::ROW_ORDER) as isize);
         self.can_be_had_whole(child);
     }
@@ -329,10 +339,7 @@ impl<G: Geometry> OneWrite<'_, G> {
             Block::Bits(row, at) => {
                 let bits = self.give_bits(row, at, log).map_err(refused)?;
                 line.count(1 << log);
-                if self.has_to_tell(row, bits) {
-                    self.tell(row, bits);
-                }
-                line.freed_into(row);
+                self.freed_bits(row, bits, line);
             }
             Block::Rows(child, part) => {
                 let states = self.give_rows(child, part).map_err(refused)?;
@@ -340,8 +347,7 @@ impl<G: Geometry> OneWrite<'_, G> {
             }
             Block::Pair(child) => {
                 self.give_pair(child).map_err(refused)?;
-                line.set_freed(child);
-                line.count(1 << log);
+                Self::freed_pair(child, line);
             }
         }
         Ok(())
@@ -394,10 +400,17 @@ impl<G: Geometry> OneWrite<'_, G> {
         let child = offset >> G::HUGE_ORDER;
         let done = self.give_taken_pair(child);
         if done {
-            line.set_freed(child);
-            line.count(1 << G::MAX_ORDER);
+            Self::freed_pair(child, line);
         }
         done
+    }
+
+    /// After a free of a huge frame and the next.
+    #[inline(always)]
+    fn freed_pair(child: usize, line: Line<'_>) {
+        line.set_freed(child);
+        line.emptied(child);
+        line.count(1 << G::MAX_ORDER);
     }
 }
 

@@ -452,19 +452,34 @@ impl<G: Geometry> OneWrite<'_, G> {
         if site.latest() == NONE { site.cursor().0 } else { site.latest() }
     }
 
-    /// The next child of which every row is free, from a child on to the end of its tree, or of the next tree; of the
-    /// largest order a child with which a pair begins.
+    /// A child of which every row is free; of the largest order one with which a pair begins. Rows come from the lowest that the slot has
+    /// emptied; smaller blocks from the next of the tree, and from the lowest where that has none. So who frees what was allocated, and allocates
+    /// again, stays in the same memory.
     fn next_free(&self, from: usize, order: u32, site: Site<'_>) -> Option<usize> {
-        let (tree, pair) = (from / G::TREE, order > G::HUGE_ORDER);
-        let fits = |&child: &usize| {
-            let is_free = |child| self.states_to_take(child) == 0;
-            is_free(child) && (!pair || child.is_multiple_of(2) && is_free(child + 1))
+        let whole = order.max(G::HUGE_ORDER);
+        let next = || {
+            let end = self.children_of(from / G::TREE).end;
+            (from..end).find(|&child| self.has_rows(child, whole))
         };
-        let Range { start, end } = self.children_of(tree);
-        // Of huge frames the next list comes from where the last one was freed.
-        let again = if order < G::HUGE_ORDER { end..end } else { start..from.min(end) };
-        let next = || self.children_of(tree + 1).filter(|_| self.invites(tree + 1, order, site));
-        (from..end).chain(again).find(fits).or_else(|| next().find(fits))
+        let lowest = || self.lowest_free(whole, site);
+        if order < G::ROW_ORDER { next().or_else(lowest) } else { lowest().or_else(next) }
+    }
+
+    /// The lowest child that has a block of `order`, at least a huge frame, from the lowest on of which the slot has freed a row since it looked there:
+    /// in the next few trees, but for those in which others allocate.
+    fn lowest_free(&self, order: u32, site: Site<'_>) -> Option<usize> {
+        let lowest = site.line.lowest();
+        let first = lowest / G::TREE;
+        let last = first.saturating_add((STEPS / G::TREE).max(1)).min(self.trees.len());
+        let mut trees = (first..last).filter(|&tree| self.invites(tree, order, site));
+        let found = trees.find_map(|tree| {
+            let Range { start, end } = self.children_of(tree);
+            (start.max(lowest)..end).find(|&child| self.has_rows(child, order))
+        });
+        if first < last {
+            site.line.set_lowest(found.unwrap_or(last * G::TREE));
+        }
+        found
     }
 
     /// Takes what there is of blocks of `order`, at least a row's: of this child's tree, from that child on, then of other trees.

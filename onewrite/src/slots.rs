@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!   five cache lines for each slot, and five for the zone:          one for each slot and class, a site:
-//!   ┌───────┬────────┬──────┬───────┬─────────────┐                 ┌─────────┬────────────┬───────┐
-//!   │ count │ newest │ last │ freed │ hole │      │                 │ row × 2 │ target × 2 │ child │
-//!   ├───────┴────────┴──────┴───────┴──────┘      │                 ├────────┬┴───────┬────┴───┬───┘
-//!   │  rows into which the slot has freed before  │                 │ cursor │ latest │ policy │
-//!   └─────────────────────────────────────────────┘                 └────────┴────────┴────────┘
+//!   ┌───────┬────────┬──────┬───────┬──────┬────────┬─┐             ┌─────────┬────────────┬───────┐
+//!   │ count │ newest │ last │ freed │ hole │ lowest │ │             │ row × 2 │ target × 2 │ child │
+//!   ├───────┴────────┴──────┴───────┴──────┴────────┘ │             ├────────┬┴───────┬────┴───┬───┘
+//!   │  rows into which the slot has freed before      │             │ cursor │ latest │ policy │
+//!   └─────────────────────────────────────────────────┘             └────────┴────────┴────────┘
 //! ```
 //!
 //! All but the count, the policy, and two words of the zone, say where is looked first, and may say anything.
@@ -24,7 +24,8 @@
 //! * *nothing*, of the zone alone: of which orders no tree has a block, a [hint](crate::hints). *Isolated*, likewise: how many children are
 //!   [isolated](crate::isolate).
 //! * *newest*: the row into which the slot has freed last, until it is filled again. *Last*: where the one before it lies.
-//! * *freed*: the huge frame that the slot has freed last. *Hole*: the one of which it has freed the only rows that are free.
+//! * *freed*: the huge frame that the slot has freed last. *Hole*: the one of which it has freed the only rows that are free. *Lowest*: the
+//!   lowest of which it has freed a whole row since it looked from there on for one that is free; before that, where its sites begin.
 
 use woodlot_frame::atomics::{AtomicU64, Ordering::Relaxed};
 use woodlot_frame::{Class, ClassPolicy, MAX_CLASSES};
@@ -41,8 +42,9 @@ const ISOLATED: usize = 16;
 const LAST: usize = 2;
 const FREED: usize = 3;
 const HOLE: usize = 4;
+const LOWEST: usize = 5;
 /// Where the rows begin into which the slot has freed before the newest, and how many are remembered.
-const LATELY: usize = 5;
+const LATELY: usize = 6;
 const BEFORE: usize = 32;
 
 /// Words of a site.
@@ -129,9 +131,10 @@ impl<'a> Slots<'a> {
 
     /// Before the first call: sites apart from one another in so many children, and so many frames free.
     pub(crate) fn start(&self, policy: &ClassPolicy, children: usize, free: usize) {
-        for line in self.slots {
+        for (n, line) in self.slots.iter().enumerate() {
             line.iter().for_each(|word| word.store(NONE as u64, Relaxed));
             [COUNT, LAST].into_iter().for_each(|word| Line(line).set(word, 0));
+            Line(line).set_lowest(children * n / self.slots.len());
         }
         self.zone.iter().for_each(|word| word.store(0, Relaxed));
         let classes = policy.all().cycle();
@@ -215,6 +218,7 @@ macro_rules! words {
 words! { Line, 0;
     freed, set_freed, FREED;
     hole, set_hole, HOLE;
+    lowest, set_lowest, LOWEST;
 }
 
 words! { Site, words;
@@ -333,6 +337,14 @@ impl Line<'_> {
     #[inline(always)]
     pub(crate) fn count(self, frames: isize) {
         self.set(COUNT, self.get(COUNT).wrapping_add_signed(frames));
+    }
+
+    /// A row of this child has become free.
+    #[inline(always)]
+    pub(crate) fn emptied(self, child: usize) {
+        if child < self.lowest() {
+            self.set_lowest(child);
+        }
     }
 
     /// The slot has freed into this row.
