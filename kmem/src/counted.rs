@@ -123,6 +123,10 @@ unsafe impl<C: PerCpu> PerCpu for Counted<C> {
         self.caches.steal_each(cpu, sizes, give)
     }
 
+    fn sign(&self, cpu: usize, size: SizeId) -> Option<u64> {
+        self.caches.sign(cpu, size)
+    }
+
     fn wait(&self, tries: usize) {
         self.caches.wait(tries);
     }

@@ -110,11 +110,24 @@ pub unsafe trait PerCpu: Sync {
         })
     }
 
+    /// A sign of what both lists of some CPU are: 0 if they are empty; mostly another one, when they were used meanwhile.
+    /// `None`, if that cannot be seen without interrupting the CPU.
+    fn sign(&self, cpu: usize, size: SizeId) -> Option<u64> {
+        let _ = (cpu, size);
+        None
+    }
+
     /// The caller waits for a lock, for the `tries`-th time in a row.
     fn wait(&self, tries: usize) {
         let _ = tries;
         core::hint::spin_loop();
     }
+}
+
+/// A sign of two lists, as [`PerCpu::sign`] has it.
+#[inline]
+pub fn sign([main, aux]: [List; 2]) -> u64 {
+    main.word() ^ aux.word().rotate_left(u64::BITS / 2)
 }
 
 /// What a kernel provides: two functions, and a third if it can send a call to another CPU.
@@ -370,6 +383,15 @@ unsafe impl<C: Cpus, const N: usize> PerCpu for Guarded<C, N> {
             give(size, lists);
         }
         reached
+    }
+
+    fn sign(&self, cpu: usize, size: SizeId) -> Option<u64> {
+        let (here, state) = self.cpus.enter();
+        let lists = self.lists(cpu, size).filter(|_| here == cpu);
+        // SAFETY: the lists are this CPU's, between `enter` and `leave`.
+        let sign = lists.map(|lists| sign(*unsafe { lists.enter() }));
+        self.cpus.leave(state);
+        sign
     }
 
     fn wait(&self, tries: usize) {

@@ -13,6 +13,7 @@ use crate::misuse::Misuse;
 use crate::page::{Descriptor, Kind, PageId};
 use crate::pages::Pages;
 use crate::places::{Place, Places};
+use crate::seen::Seen;
 use crate::size::{MAX_SIZES, PAGE, Size, SizeId, Sizes};
 use crate::upper::{Below, Upper};
 use crate::whole;
@@ -399,6 +400,27 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
     /// Gives all free blocks back to their pages, and pages that are free to where they came from.
     pub fn flush(&self) {
         self.upper.flush(self);
+    }
+
+    /// Gives blocks of a CPU's caches to the global layer, of each size that the CPU has not used since this was last called with
+    /// the same `seen`: for a clock or an idle loop, which calls it for its own CPU. False, if the CPU cannot be seen.
+    ///
+    /// A size counts as unused if its lists are what they were. So one may go of which blocks were allocated and freed in the
+    /// reverse order meanwhile; the next call gets it again.
+    pub fn flush_unused(&self, cpu: usize, seen: &mut Seen) -> bool {
+        self.upper.flush_unused(self, cpu, seen)
+    }
+
+    /// Gives the blocks of the global layer back to their pages, and pages that are free to where they came from.
+    pub fn flush_global(&self) {
+        self.upper.flush_global(self, |_, _| true);
+    }
+
+    /// The same of each size for which the global layer was not called since this was last called with the same `seen`: for
+    /// one CPU's clock, or a clock of all.
+    pub fn flush_unused_global(&self, seen: &mut Seen) {
+        // Calls are counted from 0 on, and 0 is what nobody has used.
+        self.upper.flush_global(self, |id, calls| seen.see(id, calls));
     }
 
     /// What a size has, and what its layers have done; `None` above the number of sizes.

@@ -48,6 +48,7 @@ mod pages;
 mod places;
 mod protected;
 mod run;
+mod seen;
 mod size;
 mod space;
 mod span;
@@ -60,7 +61,7 @@ pub use audit::Flaw;
 pub use checked::{Checked, Marks};
 pub use coalesce::CoalesceCounts;
 pub use counted::{Counted, CpuCounts};
-pub use cpu::{Cpus, Entered, Guarded, PerCpu, Which};
+pub use cpu::{Cpus, Entered, Guarded, PerCpu, Which, sign};
 pub use direct::Direct;
 pub use dope::{Dope, VMBLK};
 pub use global::{GLOBAL_TARGET, GlobalCounts};
@@ -73,6 +74,7 @@ pub use objects::{Build, Objects};
 pub use page::{Descriptor, Kind, PageId};
 pub use pages::{NoPages, Pages};
 pub use places::{Place, Places};
+pub use seen::Seen;
 pub use size::{
     GRAINS, MAX_SIZE, MAX_SIZES, Octaves, PAGE, Quarters, SIZE_IDS, Size, SizeId, Sizes, Table,
     Wide,

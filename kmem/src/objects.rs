@@ -24,6 +24,7 @@ use crate::cpu::PerCpu;
 use crate::global::Lists;
 use crate::list::{List, MAX_BLOCKS, MIN_BLOCK};
 use crate::lot::Lot;
+use crate::seen::Seen;
 use crate::size::{MAX_SIZES, SizeId};
 use crate::upper::{Below, Upper};
 
@@ -126,6 +127,12 @@ impl<C: PerCpu, B: Build> Objects<C, B> {
     /// Gives the objects of a CPU's caches to the global layer. False, if the CPU cannot be reached.
     pub fn flush_cpu(&self, cpu: usize) -> bool {
         self.upper.flush_cpu(self, cpu)
+    }
+
+    /// Gives objects of a CPU's caches to the global layer, of each kind that the CPU has not used since this was last called
+    /// with the same `seen`, as [`Kmem::flush_unused`](crate::Kmem::flush_unused) does. False, if the CPU cannot be seen.
+    pub fn flush_unused(&self, cpu: usize, seen: &mut Seen) -> bool {
+        self.upper.flush_unused(self, cpu, seen)
     }
 
     /// Takes all free objects apart, as far as CPUs can be reached: when memory is low.

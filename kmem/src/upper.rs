@@ -20,6 +20,7 @@ use crate::list::List;
 use crate::lock::{Lock, Taken};
 use crate::lot::Lot;
 use crate::places::Place;
+use crate::seen::Seen;
 use crate::size::{MAX_SIZES, SizeId};
 
 /// The layer below: where lists come from, and where they go.
@@ -267,14 +268,39 @@ impl<C: PerCpu> Upper<C> {
         for cpu in 0..self.caches.cpus() {
             self.flush_cpu(below, cpu);
         }
+        self.flush_global(below, |_, _| true);
+    }
+
+    /// Gives the blocks of the global layer below, of each kind of which it is said, by the calls that it has seen.
+    pub(crate) fn flush_global<B: Below>(
+        &self,
+        below: &B,
+        mut is_to_go: impl FnMut(SizeId, u64) -> bool,
+    ) {
         for (id, shelf) in B::kinds().zip(&self.shelves) {
             let all = {
                 let _guard = self.caches.guard();
-                self.locked(&shelf.0).take_all()
+                let mut global = self.locked(&shelf.0);
+                let GlobalCounts { takes, puts, .. } = global.counts();
+                if is_to_go(id, takes.wrapping_add(puts)) { global.take_all() } else { continue }
             };
             // SAFETY: the lists were taken.
             unsafe { below.put(id, &all) };
         }
+    }
+
+    /// Gives the lists of a CPU to the global layer that are as they were when this was last called. False, if the CPU
+    /// cannot be seen.
+    pub(crate) fn flush_unused<B: Below>(&self, below: &B, cpu: usize, seen: &mut Seen) -> bool {
+        B::kinds().fold(true, |reached, id| {
+            let Some(sign) = self.caches.sign(cpu, id) else { return false };
+            if seen.see(id, sign) {
+                let lists = self.caches.steal(cpu, id).into_iter().flatten();
+                // SAFETY: the lists were taken.
+                lists.for_each(|list| unsafe { self.give(below, id, list) });
+            }
+            reached
+        })
     }
 
     /// What the global layer of a kind has done, and the blocks that are there.

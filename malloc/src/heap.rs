@@ -11,7 +11,7 @@
 
 use core::ptr::NonNull;
 
-use woodlot_kmem::{Cookie, Kmem, PAGE, SizeStats, Sizes, Wide};
+use woodlot_kmem::{Cookie, Kmem, PAGE, PerCpu, SizeStats, Sizes, Wide};
 
 use crate::busy::Busy;
 use crate::hot::Hot;
@@ -21,6 +21,7 @@ use crate::parked;
 use crate::rseq::Rseq;
 use crate::segments::Segments;
 use crate::threads::Threads;
+use crate::upkeep;
 
 /// What every block is aligned to.
 pub const MIN_ALIGN: usize = 16;
@@ -69,6 +70,7 @@ pub fn alloc(bytes: usize) -> Option<NonNull<u8>> {
 fn slowly<T>(work: impl FnOnce() -> T) -> Option<T> {
     let Some(busy) = Busy::enter() else { return while_forking(work) };
     let result = work();
+    upkeep::tend();
     drop(busy);
     free_parked();
     Some(result)
@@ -235,7 +237,7 @@ pub fn flush() {
 pub fn trim(keep: usize) -> usize {
     let given = slowly(|| {
         KMEM.flush();
-        KMEM.pages().give_back(keep)
+        KMEM.pages().give_back(keep, KMEM.caches().current())
     });
     given.unwrap_or(0)
 }
@@ -254,6 +256,7 @@ pub fn is_restartable() -> bool {
 /// heap: that one may have some.
 pub(crate) fn lock() {
     let Some(busy) = Busy::enter() else { return };
+    upkeep::lock();
     KMEM.caches().lock();
     KMEM.caches().fallback().lock();
     KMEM.lock_all();
@@ -275,6 +278,7 @@ pub(crate) unsafe fn unlock() -> bool {
         KMEM.unlock_all();
         KMEM.caches().fallback().unlock();
         KMEM.caches().unlock();
+        upkeep::unlock();
     }
     drop(busy);
     free_parked();

@@ -12,6 +12,7 @@
 //!   Threads     a thread's cache, where there are none                           threads
 //!   Segments    pages: zones of 4 GiB over one range of addresses                segments, segment
 //!   Large       mappings of their own                                            large
+//!   tend        what goes back by itself                                         upkeep
 //!   Snapshot    all of it, looked at from outside                                outside
 //! ```
 #![no_std]
@@ -35,6 +36,7 @@ mod segments;
 mod signals;
 mod system;
 mod threads;
+mod upkeep;
 
 pub use global::Woodlot;
 pub use heap::{

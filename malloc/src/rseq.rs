@@ -30,7 +30,7 @@ use core::ptr::NonNull;
 
 pub use area::offset as sequence_area;
 use woodlot_frame::atomics::{AtomicU64, Ordering};
-use woodlot_kmem::{List, Lock, PerCpu, SizeId, Which};
+use woodlot_kmem::{List, Lock, PerCpu, SizeId, Which, sign};
 
 use crate::hot::{CPUS, Cache, HOT, LISTS, NONE, STARTING, UNKNOWN, Word};
 use crate::system;
@@ -269,6 +269,15 @@ unsafe impl<F: PerCpu> PerCpu for Rseq<F> {
         }
         (cpu == self.current())
             .then(|| [Which::Main, Which::Aux].map(|which| self.take(which, size)))
+    }
+
+    fn sign(&self, cpu: usize, size: SizeId) -> Option<u64> {
+        if !self.is_restartable() {
+            return self.other.sign(cpu, size);
+        }
+        let lists =
+            |words: [&Word; 2]| words.map(|word| List::from_word(word.load(Ordering::Relaxed)));
+        self.lists(cpu, size).map(|words| sign(lists(words)))
     }
 
     fn wait(&self, tries: usize) {

@@ -11,10 +11,13 @@
 //!    program that locks all it has into memory (`mlockall`) locks what the heap has grown to, and no more.
 //! 2. One whose bit is set is online, or on its way to or from there: a call that grows the segment sets the bit first,
 //!    and one that gives memory back clears it last.
-//! 3. One call at a time grows the segment; whoever has the lock `given` gives back, and only what it has taken offline:
-//!    nobody has a frame there.
+//! 3. One call at a time grows the segment; whoever has the lock `given` gives back, and only what it has taken offline or
+//!    allocated: nobody else has a frame there.
 //! 4. A page whose bit of *used* is clear was not freed since its memory came from the system: if nobody has it, it is zero.
-//!    The bit is set before the page is free, and cleared while it is offline and has no memory.
+//!    The bit is set before the page is free, and cleared while it has no memory, and is offline or allocated by whoever has
+//!    given it back.
+//! 5. A page that is free has memory if its bit of *used* is set: it is *idle*. Others that are free have none, but for what
+//!    is left of a huge page that the system has provided as a whole.
 //!
 //! So an allocation uses up what has memory before anything else gets some. If all addresses were online, the zone would
 //! go on to huge frames that nobody has touched while others are free: with all of memory freed and allocated in another
@@ -23,13 +26,15 @@
 //! *Progress*: an allocation is as the zone's, and lock-free. Growing and giving back are linear in the huge frames of
 //! the segment.
 
+use core::iter;
 use core::mem::offset_of;
+use core::ops::Range;
 use core::ptr::NonNull;
 
 use woodlot_frame::atomics::{AtomicU32, AtomicU64, Ordering};
 use woodlot_frame::{
-    Base4K, ClassPolicy, Construct, FrameAllocator, Geometry, HugeId, Init, METADATA_ALIGN,
-    RawMetadata, Slot, ZoneConfig,
+    Base4K, Class, ClassPolicy, Construct, FrameAllocator, FrameId, Geometry, HugeId, Init,
+    METADATA_ALIGN, RangeRequest, RawMetadata, Slot, ZoneConfig,
 };
 use woodlot_kmem::{Descriptor, Direct, Lock, NoPages, PAGE, PageId, Pages};
 use woodlot_llfree::LLFree;
@@ -47,6 +52,8 @@ const SLOTS: usize = 64;
 const OF_SLOT: usize = 2 * Base4K::TREE_HUGE;
 /// Bits of a word.
 const WORD: usize = u64::BITS as usize;
+/// Words of *used* that a huge frame has.
+const WORDS: usize = Base4K::HUGE_FRAMES / WORD;
 /// The bits of huge frames that a pair begins with.
 const EVEN: u64 = u64::MAX / 3;
 
@@ -58,6 +65,21 @@ pub(crate) enum Grown {
     Full,
     /// The system has no more memory.
     Refused,
+}
+
+/// What a heap has, in pages.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Survey {
+    /// Pages that somebody has.
+    pub(crate) in_use: usize,
+    /// Pages that are free, and have memory all the same.
+    pub(crate) idle: usize,
+}
+
+impl Survey {
+    pub(crate) fn plus(self, other: Survey) -> Survey {
+        Survey { in_use: self.in_use + other.in_use, idle: self.idle + other.idle }
+    }
 }
 
 /// A zone and its memory.
@@ -242,27 +264,60 @@ impl Segment {
         self.resident.iter().map(|word| word.load(Ordering::Relaxed).count_ones() as usize).sum()
     }
 
-    /// How many huge frames may have memory, and how many of these are free.
-    pub(crate) fn count_resident(&self) -> (usize, usize) {
-        self.resident().fold((0, 0), |(resident, free), huge| {
-            (resident + 1, free + usize::from(self.is_free(huge)))
+    /// Each word of *used* of a huge frame, with its first page.
+    fn words(&self, huge: usize) -> impl Iterator<Item = (usize, &AtomicU64)> {
+        let words = self.used.iter().enumerate().skip(huge * WORDS).take(WORDS);
+        words.map(|(at, word)| (at * WORD, word))
+    }
+
+    /// Which of the pages of a word are free, and have memory.
+    fn idle(&self, (first, word): (usize, &AtomicU64)) -> u64 {
+        let used = word.load(Ordering::Relaxed);
+        if used == 0 { 0 } else { self.pages.zone().free_map(FrameId(first)) & used }
+    }
+
+    /// How many pages of a huge frame are free, and have memory.
+    fn count_idle(&self, huge: usize) -> usize {
+        self.words(huge).map(|word| self.idle(word).count_ones() as usize).sum()
+    }
+
+    /// What the segment has.
+    pub(crate) fn survey(&self) -> Survey {
+        self.resident().fold(Survey::default(), |all, huge| {
+            let free = self.pages.zone().free_in_huge(HugeId(huge));
+            let idle = if free == 0 { 0 } else { self.count_idle(huge) };
+            all.plus(Survey { in_use: Base4K::HUGE_FRAMES - free, idle })
         })
     }
 
-    /// Gives up to `most` free huge frames back to the system; returns how many.
-    pub(crate) fn give_back(&self, most: usize) -> usize {
+    /// Gives idle pages back to the system, so many or a few more: huge frames that are free as a whole first, and then runs of
+    /// at least `least` pages. Returns how many.
+    pub(crate) fn give_back(&self, most: usize, least: usize, cpu: usize) -> usize {
         let _given = self.given.take(system::wait);
-        let tried = self.resident().map_while(|huge| self.give(huge));
-        let given = tried.filter(|&given| given).take(most).count();
+        let whole = self.give_each(most, |huge| self.give(huge));
         self.set_slots();
+        let slot = Slot(self.slot(cpu));
+        whole + self.give_each(most.saturating_sub(whole), |huge| self.give_part(huge, least, slot))
+    }
+
+    /// Gives of one huge frame after the other, until so many pages are given. `None` of one ends it.
+    fn give_each(&self, most: usize, give: impl Fn(usize) -> Option<usize>) -> usize {
+        let (mut given, mut frames) = (0, self.resident());
+        while given < most
+            && let Some(more) = frames.next().and_then(&give)
+        {
+            given += more;
+        }
         given
     }
 
-    /// Gives a huge frame back, if it is free. `None`: the system does not take it, as the process has locked its memory.
-    fn give(&self, huge: usize) -> Option<bool> {
+    /// Gives a huge frame back, if it is free. Returns how many of its pages had memory. `None`: the system does not take it, as
+    /// the process has locked its memory.
+    fn give(&self, huge: usize) -> Option<usize> {
         let zone = self.pages.zone();
-        if !self.is_free(huge) || zone.offline(HugeId(huge), 1).is_err() {
-            return Some(false);
+        let idle = if self.is_free(huge) { self.count_idle(huge) } else { 0 };
+        if idle == 0 || zone.offline(HugeId(huge), 1).is_err() {
+            return Some(0);
         }
         let start = self.pages.address(PageId((huge << Base4K::HUGE_ORDER) as u32));
         // SAFETY: nobody has a frame of what is offline, and nobody puts it back as long as its bit is set (invariant 2).
@@ -271,12 +326,51 @@ impl Segment {
             debug_assert!(online.is_ok(), "{online:?}: it was taken offline");
             return None;
         }
-        let used = self.used(huge << Base4K::HUGE_ORDER, Base4K::HUGE_FRAMES);
-        used.for_each(|(word, _)| word.store(0, Ordering::Relaxed));
+        self.words(huge).for_each(|(_, word)| word.store(0, Ordering::Relaxed));
         if let Some(word) = self.resident.get(huge / WORD) {
             word.fetch_and(!(1 << (huge % WORD)), Ordering::Release);
         }
-        Some(true)
+        Some(idle)
+    }
+
+    /// Gives back the idle pages of a huge frame that is in use, in runs of at least `least`. Returns how many. `None`: as for
+    /// [`give`](Self::give).
+    fn give_part(&self, huge: usize, least: usize, slot: Slot) -> Option<usize> {
+        let mut given = 0;
+        for (first, word) in self.words(huge) {
+            let idle = self.idle((first, word));
+            if idle != 0 && (least == 1 || idle & idle >> 1 & idle >> 2 & idle >> 3 != 0) {
+                for (bit, count) in runs(idle).filter(|&(_, count)| count >= least) {
+                    let bits = u64::MAX >> (WORD - count) << bit;
+                    let frames = FrameId(first + bit)..FrameId(first + bit + count);
+                    given += self.give_run(frames, (word, bits), slot)?;
+                }
+            }
+        }
+        Some(given)
+    }
+
+    /// Gives a run of pages back, if they are free still. They are this call's own meanwhile.
+    fn give_run(
+        &self,
+        frames: Range<FrameId>,
+        (word, bits): (&AtomicU64, u64),
+        slot: Slot,
+    ) -> Option<usize> {
+        let (zone, count) = (self.pages.zone(), bits.count_ones() as usize);
+        let request = RangeRequest::new(count, Class::MOVABLE, slot).at(frames.start);
+        if zone.alloc_range(request).is_err() {
+            return Some(0);
+        }
+        let start = self.pages.address(PageId(frames.start.0 as u32));
+        // SAFETY: the pages were allocated just now, and nobody has written to them since.
+        let given = unsafe { system::discard(start, count * PAGE) };
+        if given {
+            word.fetch_and(!bits, Ordering::Relaxed);
+        }
+        let freed = zone.free_range(frames, slot);
+        debug_assert!(freed.is_ok(), "{freed:?}: they were allocated");
+        given.then_some(count)
     }
 
     /// Keeps others from giving back: before a process forks.
@@ -292,6 +386,16 @@ impl Segment {
         // SAFETY: as the caller says.
         unsafe { self.given.let_go() };
     }
+}
+
+/// The runs of ones of a word: where each begins, and how long it is.
+fn runs(mut word: u64) -> impl Iterator<Item = (usize, usize)> {
+    iter::from_fn(move || {
+        let first = word.trailing_zeros();
+        let count = word.checked_shr(first)?.trailing_ones();
+        word &= u64::MAX.checked_shl(first + count).unwrap_or(0);
+        Some((first as usize, count as usize))
+    })
 }
 
 /// Says of pages that they may hold something.

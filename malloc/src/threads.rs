@@ -21,7 +21,7 @@ use core::mem::offset_of;
 use core::ptr::{self, NonNull};
 
 use woodlot_frame::atomics::{AtomicU64, Ordering, compiler_fence};
-use woodlot_kmem::{List, Lock, MAX_SIZES, PerCpu, SizeId, Which};
+use woodlot_kmem::{List, Lock, MAX_SIZES, PerCpu, SizeId, Which, sign};
 
 use crate::signals::Blocked;
 use crate::system;
@@ -295,6 +295,11 @@ unsafe impl PerCpu for Threads {
     /// Takes the lists of this thread, whatever the number.
     fn steal(&self, _: usize, size: SizeId) -> Option<[List; 2]> {
         self.here(size, core::mem::take)
+    }
+
+    /// Of the lists of this thread, whatever the number.
+    fn sign(&self, _: usize, size: SizeId) -> Option<u64> {
+        self.here(size, |lists| sign(*lists))
     }
 }
 

@@ -106,3 +106,27 @@ fn what_single_pages_held_is_not_seen() {
         assert!(bytes(block, SPAN).iter().all(|&byte| byte == 0));
     }
 }
+
+/// Of huge frames that are in use every other page is free, and goes to the system: what comes back is zero and was not
+/// written to, and what was in use is what it was.
+#[test]
+fn pages_between_others_go_and_come_back_new() {
+    let _alone = alone();
+    trim(0);
+    let pages: Vec<_> = (0..4 * HUGE / PAGE).map(|_| alloc(PAGE).expect("memory")).collect();
+    pages.iter().for_each(|&page| bytes(page, PAGE).fill(0x5A));
+    let is_kept = |page: NonNull<u8>| (page.addr().get() / PAGE).is_multiple_of(2);
+    let (kept, freed): (Vec<_>, Vec<_>) = pages.into_iter().partition(|&page| is_kept(page));
+    freed.iter().for_each(|&page| free_dirty(page, PAGE));
+    assert!(trim(0) >= freed.len() * PAGE, "what lies between others stays");
+    assert_eq!(freed.iter().map(|&page| resident(page, PAGE)).sum::<usize>(), 0);
+    let again: Vec<_> = freed.iter().map(|_| alloc_zeroed(PAGE, 16).expect("memory")).collect();
+    assert_eq!(
+        again.iter().map(|&page| resident(page, PAGE)).sum::<usize>(),
+        0,
+        "zeros are written"
+    );
+    assert!(again.iter().all(|&page| bytes(page, PAGE).iter().all(|&byte| byte == 0)));
+    assert!(kept.iter().all(|&page| bytes(page, PAGE).iter().all(|&byte| byte == 0x5A)));
+    kept.into_iter().chain(again).for_each(|page| free_dirty(page, PAGE));
+}

@@ -54,6 +54,7 @@ macro_rules! heap {
                     // SAFETY: as above.
                     unsafe { heap.start(zone, base) };
                 trim(heap: &Of) -> () = heap.trim();
+                flush_unused(heap: &Of) -> () = heap.flush_unused();
                 flush_cpu(heap: &Of, cpu: usize) -> bool = heap.kmem().flush_cpu(cpu);
                 zone(heap: &Of) -> Option<&'static Zone> = heap.kmem().pages().zone();
                 dropped(heap: Of) -> () = drop(heap);

@@ -6,7 +6,7 @@ use core::ptr::NonNull;
 use woodlot_frame::Base4K;
 use woodlot_kmem::{
     Checked, Cookie, Counted, CpuCounts, Cpus, Descriptor, Direct, Guarded, Hooks, Kind, Kmem,
-    Marks, Misuse, NoPages, Octaves, PageId, Pages, Quarters, SizeId, SizeStats, Sizes,
+    Marks, Misuse, NoPages, Octaves, PageId, Pages, Quarters, Seen, SizeId, SizeStats, Sizes,
 };
 use woodlot_llfree::LLFree;
 use woodlot_nbbs::Nbbs4;
@@ -90,6 +90,10 @@ macro_rules! kmem {
                     -> Option<Zone> = unsafe { Direct::new(zone, base, descriptors) };
                 flush(kmem: &Of) -> () = kmem.flush();
                 flush_cpu(kmem: &Of, cpu: usize) -> bool = kmem.flush_cpu(cpu);
+                flush_unused(kmem: &Of, cpu: usize, seen: &mut Seen) -> bool =
+                    kmem.flush_unused(cpu, seen);
+                flush_unused_global(kmem: &Of, seen: &mut Seen) -> () =
+                    kmem.flush_unused_global(seen);
                 stats(kmem: &Of, size: usize) -> Option<SizeStats> = kmem.stats(size);
                 lock_all(kmem: &Of) -> () = kmem.lock_all();
                 // SAFETY: as above.

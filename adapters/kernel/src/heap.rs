@@ -4,7 +4,7 @@ use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::{self, NonNull};
 
 use woodlot_frame::FrameAllocator;
-use woodlot_kmem::{Cpus, Guarded, Hooks, Kmem, PAGE, Quarters, SizeId, Sizes};
+use woodlot_kmem::{Cpus, Guarded, Hooks, Kmem, Lock, PAGE, PerCpu, Quarters, Seen, SizeId, Sizes};
 
 use crate::late::{Late, NotStarted};
 
@@ -20,12 +20,20 @@ use crate::late::{Late, NotStarted};
 /// with the CPU kept to its holder. A call that finds no memory waits for the CPUs that [`Cpus::call`] reaches.
 pub struct Heap<'a, A: FrameAllocator, C: Cpus, const N: usize, H: Hooks = ()> {
     kmem: Kmem<Guarded<C, N>, Late<'a, A>, Quarters, H>,
+    /// What the clock of each CPU has seen of its caches.
+    caches: [Lock<Seen>; N],
+    /// What that of CPU 0 has seen of the lists between CPUs and pages.
+    global: Lock<Seen>,
 }
 
 impl<'a, A: FrameAllocator, C: Cpus, const N: usize, H: Hooks> Heap<'a, A, C, N, H> {
     /// A heap without memory.
     pub const fn new(cpus: C, hooks: H) -> Self {
-        Heap { kmem: Kmem::new(Guarded::new(cpus), Late::new(), hooks) }
+        Heap {
+            kmem: Kmem::new(Guarded::new(cpus), Late::new(), hooks),
+            caches: [const { Lock::new(Seen::new()) }; N],
+            global: Lock::new(Seen::new()),
+        }
     }
 
     /// Gives the heap its zone. `base` is where physical address zero is mapped, or would be: the first byte of frame *f*
@@ -53,6 +61,24 @@ impl<'a, A: FrameAllocator, C: Cpus, const N: usize, H: Hooks> Heap<'a, A, C, N,
     /// use, and no call is in flight, the heap has the frames of its descriptors only.
     pub fn trim(&self) {
         self.kmem.flush();
+    }
+
+    /// Gives back what nobody has used since the last call: for the clock of each CPU, some times a second, or its idle loop. Blocks of
+    /// this CPU's cache go to the lists between CPUs and pages, where the next CPU finds them; and with CPU 0, those of these lists
+    /// to their frames. In an interrupt that came in the middle of a call of the heap, or of this, it may be called as well.
+    ///
+    /// # Progress
+    /// Bounded: a look at each size, and the locks that a free may take.
+    pub fn flush_unused(&self) {
+        let cpu = self.kmem.caches().current();
+        if let Some(mut seen) = self.caches.get(cpu).and_then(Lock::try_take) {
+            self.kmem.flush_unused(cpu, &mut seen);
+        }
+        if cpu == 0
+            && let Some(mut seen) = self.global.try_take()
+        {
+            self.kmem.flush_unused_global(&mut seen);
+        }
     }
 
     /// # Safety

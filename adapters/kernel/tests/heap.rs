@@ -330,3 +330,26 @@ fn cpus_share_memory_and_every_frame_returns() {
     heap.trim();
     assert_eq!(arena.free(), 2048 - descriptors(2048));
 }
+
+/// What a CPU keeps, and what the lists between CPUs and pages have, goes back by clocks when nobody uses it.
+#[test]
+fn clocks_give_back_what_nobody_uses() {
+    let arena = Arena::<LLFree<Base4K>>::new(2048);
+    let heap = heap(&arena);
+    let all = 2048 - descriptors(2048);
+    Threads::be(3);
+    (0..3).for_each(|_| emptied(&heap, filled(&heap, layout(700, 4), 1), layout(700, 4), 1));
+    heap.flush_unused();
+    assert!(arena.free() < all, "a CPU keeps nothing");
+    Threads::be(0);
+    (0..3).for_each(|_| heap.flush_unused());
+    assert!(arena.free() < all, "another CPU's clock takes it");
+    Threads::be(3);
+    heap.flush_unused();
+    assert!(arena.free() < all, "it is not between CPUs and pages first");
+    Threads::be(0);
+    heap.flush_unused();
+    assert!(arena.free() < all, "what has just come goes");
+    heap.flush_unused();
+    assert_eq!(arena.free(), all, "what nobody uses stays");
+}

@@ -84,6 +84,7 @@ fn interrupt() {
         }
         if take_pending(0) {
             TRIAL.tick(&HEAP);
+            HEAP.flush_unused();
         }
         compiler_fence(Ordering::SeqCst);
         OFF.set(false);

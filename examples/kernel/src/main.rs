@@ -11,20 +11,19 @@ use core::ops::Range;
 use core::ptr::{slice_from_raw_parts, with_exposed_provenance_mut as at};
 use core::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use qemu_exit::{QEMUExit, X86};
-use spin::Once;
 use woodlot::*;
 use woodlot_kernel::{Apic, Calls, Heap, Interrupts, Table, Trial, interrupt, zone_from};
 use x86_64::instructions::{hlt, interrupts, port::Port};
 
 type Zone = llfree::LLFree<'static, Base4K>;
-static ZONE: Once<Zone> = Once::new();
+static ZONE: spin::Once<Zone> = spin::Once::new();
 
 // SAFETY: its registers are there: memory is mapped where it is.
 static APIC: Apic = unsafe { Apic::at(0xfee0_0000) };
 
 /// What interrupts a CPU: its clock, and calls of the others.
 static TABLE: Table = Table::new();
-interrupt!(CLOCK = 0x20 => { TRIAL.tick(&HEAP); APIC.done() });
+interrupt!(CLOCK = 0x20 => { TRIAL.tick(&HEAP); HEAP.flush_unused(); APIC.done() });
 interrupt!(CALL = 0x21 => { CPUS.answer(); APIC.done() });
 
 // SAFETY: each CPU has a number of its own, and all of the kernel runs in ring 0.
@@ -41,6 +40,7 @@ static TRIAL: Trial<8> = Trial::new();
 extern "C" fn enter(info: Option<&[u64; 7]>) -> ! {
     let Some(info) = info else {
         work();
+        HEAP.kmem().flush_cpu(APIC.id());
         loop {
             hlt();
         }
@@ -81,7 +81,7 @@ extern "C" fn enter(info: Option<&[u64; 7]>) -> ! {
 }
 
 /// Which frames were taken.
-static TAKEN: Once<Vec<AtomicBool>> = Once::new();
+static TAKEN: spin::Once<Vec<AtomicBool>> = spin::Once::new();
 
 /// What all CPUs do at once: take frames until none is left, and free a share of them, whoever took them. Then they turn
 /// on interrupts, of a clock and by each other, and try the heap.

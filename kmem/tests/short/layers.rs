@@ -2,7 +2,7 @@
 
 use std::ptr::NonNull;
 
-use woodlot_kmem::{Direct, Kmem, Octaves, PAGE, SizeStats, Sizes};
+use woodlot_kmem::{Direct, Kmem, Octaves, PAGE, Seen, SizeStats, Sizes};
 
 use crate::LLFree;
 use crate::cpus::{Caches, caches, run_on};
@@ -149,4 +149,41 @@ fn frames_that_are_less_aligned_than_asked() {
     let kmem = kmem(&memory);
     assert_eq!(kmem.alloc_aligned(100, 2 * PAGE), None);
     assert!(kmem.alloc_aligned(100, PAGE).is_some_and(|block| block.addr().get() % PAGE == 0));
+}
+
+/// Blocks of a CPU's caches.
+fn cached(kmem: &Small, blocks: usize) -> usize {
+    let stats = stats(kmem);
+    blocks - stats.global_blocks - stats.coalesce.free
+}
+
+/// A clock flushes what its CPU has not used between two looks, and the global layer likewise.
+#[test]
+fn what_nobody_has_used_goes_down_a_layer() {
+    let memory = Memory::new(512, 2);
+    let kmem = kmem(&memory);
+    let (mut caches, mut global) = (Seen::new(), Seen::new());
+    let blocks = alloc(&kmem, 2 * TARGET);
+    let (pages, other) = (stats(&kmem).pages, kmem.alloc(64).expect("there is memory"));
+    let all = pages * 16;
+    free(&kmem, &blocks);
+    assert!(kmem.flush_unused(0, &mut caches));
+    assert_eq!(cached(&kmem, all), 2 * TARGET, "what was just freed goes");
+    // SAFETY: it was allocated, and nobody uses it.
+    unsafe { kmem.free(other, 64) };
+    let block = alloc(&kmem, 1);
+    assert!(kmem.flush_unused(0, &mut caches));
+    assert_eq!(cached(&kmem, all), 2 * TARGET, "what is used goes");
+    free(&kmem, &block);
+    assert!(kmem.flush_unused(0, &mut caches));
+    kmem.flush_unused_global(&mut global);
+    assert!(kmem.flush_unused(0, &mut caches));
+    assert_eq!(cached(&kmem, all), 0, "what nobody uses stays");
+    assert!(stats(&kmem).global_blocks > 0);
+    kmem.flush_unused_global(&mut global);
+    assert!(stats(&kmem).global_blocks > 0, "what has just come goes");
+    kmem.flush_unused_global(&mut global);
+    assert_eq!(stats(&kmem).global_blocks, 0, "what nobody uses stays");
+    assert!(memory.is_whole());
+    assert!(!kmem.flush_unused(1, &mut caches), "another CPU is not seen");
 }

@@ -188,6 +188,83 @@ static void given_back(void) {
     CHECK(resident() < before + (8 << 20));
 }
 
+static unsigned xorshift(unsigned *state) {
+    *state ^= *state << 13, *state ^= *state >> 17, *state ^= *state << 5;
+    return *state;
+}
+
+// Blocks in use; their addresses lie in memory that the heap has not.
+typedef struct { char **blocks; size_t count, most; } Some;
+
+static Some some(size_t most) {
+    Some some = {mmap(NULL, most * sizeof(char *), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0), 0, most};
+    CHECK(some.blocks != MAP_FAILED);
+    return some;
+}
+
+static void add(Some *some, size_t bytes) {
+    char *block = hide(malloc(bytes));
+    CHECK(block && some->count < some->most);
+    block[0] = block[bytes - 1] = 1;
+    some->blocks[some->count++] = block;
+}
+
+// Frees any of them.
+static size_t take(Some *some, unsigned *random) {
+    size_t at = xorshift(random) % some->count;
+    char *block = some->blocks[at];
+    some->blocks[at] = some->blocks[--some->count];
+    size_t bytes = malloc_usable_size(block);
+    free(block);
+    return bytes;
+}
+
+// What may stay when all is free: 64 MiB, and what caches have.
+enum { KEPT = 64 << 20, CACHED = 12 << 20 };
+
+// Memory that is freed in any order goes back by itself, and after a while what stays does, too.
+static void returned(void) {
+    enum { BYTES = 192 << 20 };
+    unsigned random = 1;
+    Some used = some(BYTES / 64);
+    size_t before = resident();
+    for (size_t bytes = 64; bytes <= 4096; bytes *= 8) {
+        while (used.count < BYTES / bytes) add(&used, bytes);
+        CHECK(resident() > before + BYTES);
+        while (used.count) take(&used, &random);
+        CHECK(resident() < before + KEPT + CACHED);
+    }
+    for (int round = 0; resident() > before + (24 << 20); round++) {
+        CHECK(round < 3000);
+        usleep(10000);
+        while (used.count < 500) add(&used, 1000);
+        while (used.count) take(&used, &random);
+    }
+}
+
+// A load that rises and falls, with other sizes each time: pages that the next sizes cannot use go back before the heap grows.
+static void cyclical(void) {
+    enum { BYTES = 96 << 20, DAYS = 4 };
+    static const unsigned OCTAVES[DAYS][2] = {{4, 7}, {8, 10}, {10, 12}, {4, 12}};
+    unsigned random = 1;
+    Some used = some(BYTES / 16);
+    size_t before = resident(), in_use = 0, peak = 0;
+    for (int day = 0; day < DAYS; day++) {
+        while (in_use < BYTES) {
+            unsigned octaves = OCTAVES[day][1] - OCTAVES[day][0], octave = 1 << (OCTAVES[day][0] + xorshift(&random) % octaves);
+            add(&used, octave + xorshift(&random) % octave);
+            in_use += malloc_usable_size(used.blocks[used.count - 1]);
+        }
+        size_t now = resident() - before;
+        if (peak < now) peak = now;
+        while (in_use > BYTES / 16) in_use -= take(&used, &random);
+    }
+    while (used.count) take(&used, &random);
+    size_t left = resident() - before;
+    CHECK(peak < (size_t)BYTES * 17 / 8);
+    CHECK(left < KEPT + (28 << 20));
+}
+
 enum { SHARED = 4096 };
 static _Atomic(size_t *) shared[SHARED];
 static atomic_int over;
@@ -196,11 +273,6 @@ static int steps = 30000;
 
 enum { MOST = 24 };
 static _Atomic pid_t tasks[MOST];
-
-static unsigned xorshift(unsigned *state) {
-    *state ^= *state << 13, *state ^= *state >> 17, *state ^= *state << 5;
-    return *state;
-}
 
 // A block begins with its size, and the rest is filled with that.
 static void fill(size_t *block, size_t bytes) {
@@ -739,6 +811,7 @@ static void storm_moved(void) { storm(1); }
 
 static const struct { const char *name; void (*part)(void); } PARTS[] = {
     {"sizes", sizes}, {"zeroed", zeroed}, {"resized", resized}, {"aligned", aligned}, {"given_back", given_back},
+    {"returned", returned}, {"cyclical", cyclical},
     {"storm", storm_still}, {"storm_moved", storm_moved}, {"forks", forks}, {"short_lives", short_lives},
     {"early_forks", early_forks},
     {"bare_forks", bare_forks}, {"vforks", vforks}, {"vfork_begins", vfork_begins}, {"vfork_first", vfork_first},

@@ -55,7 +55,7 @@ int main(int count, char **arguments) {
     CHECK(later.resident_bytes > 0 && later.large_count == heap.large_count);
     size_t resident = later.resident_bytes, given = woodlot_malloc_trim(0);
     CHECK(!woodlot_malloc_look(&later, NULL, 0));
-    CHECK(given > 0 && later.resident_bytes + given == resident);
+    CHECK(given >= 500 * 3072 && later.resident_bytes < resident);
     // No more is written than there is room for.
     memset(sizes, 0xff, sizeof sizes);
     CHECK(!woodlot_malloc_look(NULL, sizes, 2) && sizes[1].bytes == 32 && sizes[2].bytes == (size_t)-1);

@@ -59,12 +59,14 @@ fn run(mut command: Command) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-const PARTS: [&str; 21] = [
+const PARTS: [&str; 23] = [
     "sizes",
     "zeroed",
     "resized",
     "aligned",
     "given_back",
+    "returned",
+    "cyclical",
     "storm",
     "storm_moved",
     "forks",
