@@ -276,16 +276,23 @@ impl Segment {
         if used == 0 { 0 } else { self.pages.zone().free_map(FrameId(first)) & used }
     }
 
-    /// How many pages of a huge frame are free, and have memory.
-    fn count_idle(&self, huge: usize) -> usize {
-        self.words(huge).map(|word| self.idle(word).count_ones() as usize).sum()
+    /// How many pages of a huge frame are free, and have memory, if so many are free.
+    fn count_idle(&self, huge: usize, free: usize) -> usize {
+        let count = |idle: u64| idle.count_ones() as usize;
+        match free {
+            0 => 0,
+            Base4K::HUGE_FRAMES => {
+                self.words(huge).map(|(_, word)| count(word.load(Ordering::Relaxed))).sum()
+            }
+            _ => self.words(huge).map(|word| count(self.idle(word))).sum(),
+        }
     }
 
     /// What the segment has.
     pub(crate) fn survey(&self) -> Survey {
         self.resident().fold(Survey::default(), |all, huge| {
             let free = self.pages.zone().free_in_huge(HugeId(huge));
-            let idle = if free == 0 { 0 } else { self.count_idle(huge) };
+            let idle = self.count_idle(huge, free);
             all.plus(Survey { in_use: Base4K::HUGE_FRAMES - free, idle })
         })
     }
@@ -315,7 +322,7 @@ impl Segment {
     /// the process has locked its memory.
     fn give(&self, huge: usize) -> Option<usize> {
         let zone = self.pages.zone();
-        let idle = if self.is_free(huge) { self.count_idle(huge) } else { 0 };
+        let idle = if self.is_free(huge) { self.count_idle(huge, Base4K::HUGE_FRAMES) } else { 0 };
         if idle == 0 || zone.offline(HugeId(huge), 1).is_err() {
             return Some(0);
         }

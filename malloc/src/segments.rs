@@ -40,7 +40,7 @@ const COUNTERS: usize = 64;
 /// A counter that has seen so many freed pages, 4 MiB, tells. Somebody looks what could be given back when all have told of as
 /// many, and of this part of the heap: a look goes through all of it.
 const LOOK: u64 = 1024;
-const LOOK_PART: usize = 64;
+const LOOK_PART: usize = 16;
 /// At least so many idle pages are kept, 64 MiB, and this part of those in use. What is given back and needed again
 /// takes the system 0.2 ms a huge frame, and more than twice as much in small pages. glibc comes to keep 64 MiB as well.
 const KEEP: usize = (64 << 20) / PAGE;
@@ -279,11 +279,15 @@ impl Segments {
     /// Looks what could be given back. The caller has no lock.
     ///
     /// What the heap has grown by is taken from what it may keep: a heap that grows while pages are free cannot use these.
-    /// Returns what there was before; `None`, if somebody else looks.
+    /// Returns what there was before; `None`, if the heap is too small to have too much, or somebody else looks.
     pub(crate) fn look(&self, cpu: usize) -> Option<Survey> {
         let _look = self.look.try_take()?;
         self.unseen.store(0, Ordering::Relaxed);
         let grown = self.gained.swap(0, Ordering::Relaxed) as usize;
+        let online: usize = self.segments().map(Segment::count_online).sum();
+        if online * HUGE / PAGE <= if grown > 0 { SPARE } else { KEEP } {
+            return None;
+        }
         let found = self.survey();
         let enough = (found.in_use + found.idle) / LOOK_PART;
         self.enough.store(LOOK.max(enough as u64), Ordering::Relaxed);

@@ -75,8 +75,11 @@ impl State {
         let Some(found) = KMEM.pages().look(cpu) else { return };
         self.highest = self.highest.max(found.in_use);
         if found.has_fallen_from(self.highest) {
+            self.highest = found.in_use;
             KMEM.flush_global();
-            self.highest = KMEM.pages().look(cpu).map_or(found.in_use, |found| found.in_use);
+            if KMEM.pages().is_look_due() {
+                KMEM.pages().look(cpu);
+            }
         }
     }
 

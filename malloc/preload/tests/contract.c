@@ -806,13 +806,44 @@ static void inside_of_block(void) {
     malloc_trim(0);
 }
 
+enum { MANY = 1 << 15 };
+static _Atomic(size_t *) many[MANY];
+static atomic_int falling;
+
+// Replaces blocks that any thread has put there, or nearly only frees them.
+static void *rise_and_fall(void *seed) {
+    unsigned state = (unsigned)(uintptr_t)seed * 2654435761u + 1;
+    while (!atomic_load(&over)) {
+        size_t *block = NULL, bytes = 2 * sizeof(size_t) + xorshift(&state) % 16000;
+        if (!atomic_load(&falling) || bytes % 16 == 0) {
+            block = hide(bytes % 4 ? malloc(bytes) : calloc(1, bytes));
+            CHECK(block && (bytes % 4 || all((unsigned char *)block, bytes, 0)));
+            fill(block, bytes);
+        }
+        block = atomic_exchange(&many[xorshift(&state) % MANY], block);
+        if (block) check(block), free(block);
+    }
+    return NULL;
+}
+
+// Pages go to the system while threads allocate and free others of the same huge frames.
+static void tides(void) {
+    for (intptr_t at = 0; at < 4; at++) CHECK(!pthread_create(&churning[at], NULL, rise_and_fall, (void *)at));
+    for (int tide = 0; tide < 16; tide++) {
+        usleep(200000);
+        atomic_store(&falling, tide % 2 == 0);
+    }
+    atomic_store(&over, 1);
+    for (int at = 0; at < 4; at++) pthread_join(churning[at], NULL);
+}
+
 static void storm_still(void) { storm(0); }
 static void storm_moved(void) { storm(1); }
 
 static const struct { const char *name; void (*part)(void); } PARTS[] = {
     {"sizes", sizes}, {"zeroed", zeroed}, {"resized", resized}, {"aligned", aligned}, {"given_back", given_back},
     {"returned", returned}, {"cyclical", cyclical},
-    {"storm", storm_still}, {"storm_moved", storm_moved}, {"forks", forks}, {"short_lives", short_lives},
+    {"storm", storm_still}, {"storm_moved", storm_moved}, {"tides", tides}, {"forks", forks}, {"short_lives", short_lives},
     {"early_forks", early_forks},
     {"bare_forks", bare_forks}, {"vforks", vforks}, {"vfork_begins", vfork_begins}, {"vfork_first", vfork_first},
     {"no_barriers", no_barriers}, {"barriers_forbidden", barriers_forbidden},

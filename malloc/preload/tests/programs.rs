@@ -59,7 +59,7 @@ fn run(mut command: Command) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-const PARTS: [&str; 23] = [
+const PARTS: [&str; 24] = [
     "sizes",
     "zeroed",
     "resized",
@@ -69,6 +69,7 @@ const PARTS: [&str; 23] = [
     "cyclical",
     "storm",
     "storm_moved",
+    "tides",
     "forks",
     "short_lives",
     "bare_forks",
