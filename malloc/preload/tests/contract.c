@@ -220,7 +220,7 @@ static size_t take(Some *some, unsigned *random) {
 }
 
 // What may stay when all is free: 64 MiB, and what caches have.
-enum { KEPT = 64 << 20, CACHED = 12 << 20 };
+enum { KEPT = 64 << 20, CACHED = 16 << 20 };
 
 // Memory that is freed in any order goes back by itself, and after a while what stays does, too.
 static void returned(void) {
@@ -244,7 +244,7 @@ static void returned(void) {
 
 // A load that rises and falls, with other sizes each time: pages that the next sizes cannot use go back before the heap grows.
 static void cyclical(void) {
-    enum { BYTES = 96 << 20, DAYS = 4 };
+    enum { BYTES = 64 << 20, DAYS = 4 };
     static const unsigned OCTAVES[DAYS][2] = {{4, 7}, {8, 10}, {10, 12}, {4, 12}};
     unsigned random = 1;
     Some used = some(BYTES / 16);
