@@ -755,16 +755,31 @@ mod tests {
     }
 
     #[test]
-    fn the_next_list_of_huge_frames_comes_from_where_the_last_was_freed() {
-        let config = ZoneConfig::new(CHILDREN * Base4K::HUGE_FRAMES, 1);
-        let zone = Zone::new(&config, Init::Free).expect("a zone");
-        for _ in 0..8 {
-            let list = [(); 10].map(|()| zone.alloc(Request::movable(Order(9), Slot(0))));
-            for frame in list {
-                let frame = frame.expect("a huge frame");
-                assert!(frame.0 / Base4K::HUGE_FRAMES < Base4K::TREE, "{frame:?}");
-                assert_eq!(zone.free(frame, Order(9), Slot(0)), Ok(()));
+    fn the_next_list_comes_from_where_the_last_was_freed() {
+        // A list has more than two trees, and so have the rows and huge frames that the slot knows to have freed.
+        const USED: usize = 2 * Base4K::TREE + 8;
+        for (order, backwards) in
+            [0, 3, 6, 9, 10].into_iter().zip([false, true].into_iter().cycle())
+        {
+            let config = ZoneConfig::new(4 * CHILDREN * Base4K::HUGE_FRAMES, 1);
+            let zone = Zone::new(&config, Init::Free).expect("a zone");
+            let mut ever = [false; 4 * CHILDREN];
+            let mut list = [FrameId(0); USED * Base4K::HUGE_FRAMES];
+            let list = &mut list[..(USED * Base4K::HUGE_FRAMES) >> order];
+            for _ in 0..6 {
+                for block in list.iter_mut() {
+                    *block = zone.alloc(Request::movable(Order(order), Slot(0))).expect("a block");
+                    ever[block.0 / Base4K::HUGE_FRAMES] = true;
+                }
+                if backwards {
+                    list.reverse();
+                }
+                for &block in list.iter() {
+                    assert_eq!(zone.free(block, Order(order), Slot(0)), Ok(()));
+                }
             }
+            let ever = ever.into_iter().filter(|&ever| ever).count();
+            assert!(ever <= USED + Base4K::TREE, "order {order}: {ever}");
         }
     }
 
