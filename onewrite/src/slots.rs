@@ -131,17 +131,17 @@ impl<'a> Slots<'a> {
 
     /// Before the first call: sites apart from one another in so many children, and so many frames free.
     pub(crate) fn start(&self, policy: &ClassPolicy, children: usize, free: usize) {
+        let begin = |n: usize, of: usize| children as u64 * n as u64 / of as u64;
         for (n, line) in self.slots.iter().enumerate() {
             line.iter().for_each(|word| word.store(NONE as u64, Relaxed));
             [COUNT, LAST].into_iter().for_each(|word| Line(line).set(word, 0));
-            Line(line).set_lowest(children * n / self.slots.len());
+            line[LOWEST].store(begin(n, self.slots.len()), Relaxed);
         }
         self.zone.iter().for_each(|word| word.store(0, Relaxed));
         let classes = policy.all().cycle();
         for ((n, site), class) in self.sites.iter().enumerate().zip(classes) {
             site.iter().for_each(|word| word.store(NONE as u64, Relaxed));
-            let first = children as u64 * n as u64 / self.sites.len() as u64;
-            site[CURSOR].store(first, Relaxed);
+            site[CURSOR].store(begin(n, self.sites.len()), Relaxed);
             site[POLICY].store(turns(policy, class), Relaxed);
         }
         self.add(free as u64);
