@@ -2,7 +2,8 @@
 //!
 //! A program that called [`enable`] is started again, under `valgrind --tool=callgrind`, with [`VERB`] for
 //! its first argument: it then does nothing but [`pairs`]. Two runs with different numbers of pairs differ by
-//! the instructions of the pairs between them, the loop's own three or four included; everything else is in both.
+//! the instructions of the pairs between them; everything else is in both. The loop around the pairs is counted once more
+//! with an allocator that does nothing, and taken off.
 
 use std::env::current_exe;
 use std::io::ErrorKind;
@@ -10,12 +11,37 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use woodlot_frame::Order;
+use woodlot_frame::{FrameId, Order, Slot};
 
 use crate::Failure;
+use crate::contender::Contender;
 use crate::engine::Engine;
-use crate::patterns::{Pattern, Setup, prepare};
+use crate::patterns::{Pattern, Setup, prepare, repeat};
 use crate::size::Size;
+
+/// An allocator that does nothing: it has one frame, which it hands out each time.
+struct OneFrame;
+
+impl Contender for OneFrame {
+    fn new(_: usize, _: usize) -> Result<Self, Failure> {
+        Ok(Self)
+    }
+
+    #[inline(always)]
+    fn alloc(&self, _: Order, _: Slot) -> Option<FrameId> {
+        Some(FrameId(0))
+    }
+
+    #[inline(always)]
+    fn free(&self, _: FrameId, _: Order, _: Slot) -> bool {
+        true
+    }
+}
+
+/// Goes around the loop of [`pairs`] with an allocator that does nothing.
+pub fn bare(order: Order, turns: usize) {
+    repeat(&OneFrame, order, Slot(0), turns);
+}
 
 /// Makes a zone of 1 GiB with one slot, allocates a block and frees it, `pairs` times.
 ///
@@ -34,6 +60,9 @@ const PAIRS: [u64; 2] = [1_000, 101_000];
 /// The first argument of a run that is counted; an engine, an order and a number of pairs follow.
 pub const VERB: &str = "instructions";
 
+/// What says that the loop goes around an allocator that does nothing, whoever is named.
+const BARE: &str = "--bare";
+
 /// The program that can be counted. A program that does not know [`VERB`] must not be started with it.
 static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
 
@@ -45,12 +74,24 @@ pub fn enable() {
     }
 }
 
+/// Instructions of a pair.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Count {
+    /// The allocator's own.
+    pub pair: f64,
+    /// Those of the loop around it.
+    pub around: f64,
+}
+
 /// Counts the instructions of a pair with callgrind.
 ///
 /// # Errors
 /// When valgrind is not installed or fails, or when this program cannot be started again.
-pub fn count(engine: Engine, order: Order) -> Result<f64, Failure> {
-    difference(&[VERB, engine.name(), &order.0.to_string()])
+pub fn count(engine: Engine, order: Order) -> Result<Count, Failure> {
+    let order = order.0.to_string();
+    let both = difference(&[VERB, engine.name(), &order])?;
+    let around = difference(&[VERB, BARE, engine.name(), &order])?;
+    Ok(Count { pair: both - around, around })
 }
 
 /// The program, for whoever starts it again.

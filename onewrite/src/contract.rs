@@ -256,21 +256,35 @@ impl<G: Geometry> OneWrite<'_, G> {
         self.slots.site(slot.0, class).ok_or(AllocError::BadClass(class))
     }
 
-    /// What is asked for at a place, or in a wrong way.
+    /// What is wrong with a request for a block anywhere.
     #[cold]
     #[inline(never)]
-    fn alloc_there(&self, request: &Request, why: &mut AllocError) -> Option<FrameId> {
-        let &Request { order, class, slot, place } = request;
-        let result = self.site_for(order, class, slot).and_then(|site| match place {
-            Place::At(frame) => {
-                self.take_exact(frame, order, site)?;
-                site.line.count(-(1 << order.0));
-                Ok(frame)
-            }
-            Place::Within { .. } => alloc_within(self, *request),
-            Place::Anywhere => Err(AllocError::OutOfMemory),
-        });
-        result.map_err(|error| *why = error).ok()
+    fn wrong(&self, order: Order, class: Class, slot: Slot) -> AllocError {
+        self.site_for(order, class, slot).err().unwrap_or(AllocError::OutOfMemory)
+    }
+
+    /// This very block.
+    #[cold]
+    #[inline(never)]
+    fn alloc_exact(
+        &self,
+        order: Order,
+        class: Class,
+        slot: Slot,
+        frame: FrameId,
+    ) -> Result<FrameId, AllocError> {
+        let site = self.site_for(order, class, slot)?;
+        self.take_exact(frame, order, site)?;
+        site.line.count(-(1 << order.0));
+        Ok(frame)
+    }
+
+    /// A block that lies in a range.
+    #[cold]
+    #[inline(never)]
+    fn alloc_in(&self, request: Request) -> Result<FrameId, AllocError> {
+        self.site_for(request.order, request.class, request.slot)?;
+        alloc_within(self, request)
     }
 
     /// Frees a block of an order below a row's, if nothing is wrong with the call, and if no other changes its row. What is more than
@@ -442,22 +456,22 @@ impl<G: Geometry> FrameAllocator for OneWrite<'_, G> {
     /// rows for 16 blocks; what is closed is a part of the block. One of the largest order may leave a half of it likewise.
     #[inline(always)]
     fn alloc(&self, request: Request) -> Result<FrameId, AllocError> {
-        // A call that is seldom made tells its error by reference, so the frame stays in a register.
-        let mut why = AllocError::OutOfMemory;
-        let site = self.slots.site(request.slot.0, request.class);
-        let block = match (site, u32::from(request.order.0)) {
-            (Some(site), log) if request.place == Place::Anywhere && log <= G::MAX_ORDER => {
-                if log > 0 {
-                    self.alloc_larger(log, site)
-                } else if let Some(frame) = self.alloc_at_once::<0>(site) {
-                    return Ok(frame);
-                } else {
-                    self.alloc_elsewhere::<0>(site)
-                }
-            }
-            _ => self.alloc_there(&request, &mut why),
+        let Request { order, class, slot, place } = request;
+        // What is seldom asked for is passed in registers, so that no request has to lie in memory.
+        let site = match place {
+            Place::At(frame) => return self.alloc_exact(order, class, slot, frame),
+            Place::Within { .. } => return self.alloc_in(request),
+            Place::Anywhere => self.slots.site(slot.0, class),
         };
-        block.ok_or(why)
+        let block = match (site, u32::from(order.0)) {
+            (Some(site), 0) => match self.alloc_at_once::<0>(site) {
+                None => self.alloc_elsewhere::<0>(site),
+                found => found,
+            },
+            (Some(site), log) if log <= G::MAX_ORDER => self.alloc_larger(log, site),
+            _ => return Err(self.wrong(order, class, slot)),
+        };
+        block.ok_or(AllocError::OutOfMemory)
     }
 
     /// # Progress

@@ -60,10 +60,9 @@ impl Ground {
     /// Does the block of `order` lie in the zone that is so many frames from the base, and is it aligned?
     #[inline(always)]
     pub(crate) const fn has(&self, offset: usize, order: u32) -> bool {
-        let frames = 1 << order;
-        // The base is a multiple of the largest block.
-        let aligned = offset & (frames - 1) == 0;
-        aligned && offset >= self.start && offset < self.end && self.end - offset >= frames
+        // The base is a multiple of the largest block, so the last frame of one that is aligned differs in these bits.
+        let within = (1 << order) - 1;
+        offset & within == 0 && offset >= self.start && offset | within < self.end
     }
 
     /// Rows, children, and trees.

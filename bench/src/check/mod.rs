@@ -164,7 +164,7 @@ fn verdict_on(target: &Target, run: Option<&Run>, effort: Effort) -> Verdict {
             })
         }
         Task::Instructions(engine, order) => {
-            instructions::count(engine, order).map(|count| (count, None))
+            instructions::count(engine, order).map(|count| (count.pair, None))
         }
     };
     match measured {

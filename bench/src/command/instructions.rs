@@ -7,7 +7,7 @@ use woodlot_frame::{Base4K, Order};
 
 use crate::Failure;
 use crate::engine::Engine;
-use crate::instructions::{count, pairs};
+use crate::instructions::{Count, bare, count, pairs};
 use crate::output::Screen;
 
 /// What to count, or what to do under the simulator that counts.
@@ -21,6 +21,9 @@ pub struct InstructionsArgs {
     /// How many
     #[arg(requires = "order")]
     pub pairs: Option<usize>,
+    /// The loop of these pairs, without an allocator
+    #[arg(long, requires = "pairs")]
+    pub bare: bool,
 }
 
 /// Counts the instructions of a pair of each order; or makes pairs, for counting them.
@@ -30,13 +33,17 @@ pub struct InstructionsArgs {
 pub fn instructions(args: InstructionsArgs) -> Result<ExitCode, Failure> {
     let InstructionsArgs { engine, .. } = args;
     if let (Some(order), Some(number)) = (args.order, args.pairs) {
-        pairs(engine, Order(order), number)?;
+        match args.bare {
+            true => bare(Order(order), number),
+            false => pairs(engine, Order(order), number)?,
+        }
         return Ok(ExitCode::SUCCESS);
     }
     let mut screen = Screen::default();
     screen.print(&format!("instructions for one allocation and its free, {engine}\n"))?;
     for order in Order::all::<Base4K>().filter(|&order| engine.serves(order)) {
-        screen.print(&format!("order {:2}: {:.1}\n", order.0, count(engine, order)?))?;
+        let Count { pair, around } = count(engine, order)?;
+        screen.print(&format!("order {:2}: {pair:.1}, and {around:.1} of the loop\n", order.0))?;
     }
     Ok(ExitCode::SUCCESS)
 }
