@@ -88,7 +88,7 @@ enum Kind {
     Instructions,
 }
 
-/// A target for several fills, placements and orders at once.
+/// A target for several engines, fills, placements and orders at once.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
@@ -96,7 +96,7 @@ struct Entry {
     #[serde(default)]
     kind: Kind,
     #[serde(default = "llfree")]
-    engine: Engine,
+    engines: Vec<Engine>,
     pattern: Option<Pattern>,
     metric: Option<Metric>,
     #[serde(default = "order_0")]
@@ -128,8 +128,8 @@ struct Baseline {
     threads: usize,
 }
 
-fn llfree() -> Engine {
-    Engine::Llfree
+fn llfree() -> Vec<Engine> {
+    vec![Engine::Llfree]
 }
 
 fn order_0() -> Vec<u8> {
@@ -180,15 +180,9 @@ pub fn parse(text: &str) -> Result<Vec<Target>, String> {
     let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
     let mut targets = Vec::new();
     for entry in &file.target {
-        for &order in &entry.orders {
-            for &placement in &entry.placements {
-                for &fill in &entry.fills {
-                    let target = entry.at(At { order: Order(order), placement, fill });
-                    let target =
-                        target.map_err(|cause| format!("target \"{}\": {cause}", entry.row));
-                    targets.push(target?);
-                }
-            }
+        for at in entry.each() {
+            let target = entry.at(at);
+            targets.push(target.map_err(|cause| format!("target \"{}\": {cause}", entry.row))?);
         }
     }
     Ok(targets)
@@ -197,15 +191,31 @@ pub fn parse(text: &str) -> Result<Vec<Target>, String> {
 /// One of several targets.
 #[derive(Clone, Copy)]
 struct At {
+    engine: Engine,
     order: Order,
     placement: Placement,
     fill: f64,
 }
 
 impl Entry {
+    /// What its targets are for. Those that differ by the engine alone are neighbours, and so measured by turns.
+    fn each(&self) -> Vec<At> {
+        let mut each = Vec::new();
+        for &order in &self.orders {
+            for &placement in &self.placements {
+                for &fill in &self.fills {
+                    for &engine in &self.engines {
+                        each.push(At { engine, order: Order(order), placement, fill });
+                    }
+                }
+            }
+        }
+        each
+    }
+
     /// One of the targets.
     fn at(&self, at: At) -> Result<Target, String> {
-        let order = at.order;
+        let At { engine, order, .. } = at;
         if !self.limit.is_finite() || self.limit <= 0.0 {
             return Err("the limit is not a number above zero".into());
         }
@@ -222,16 +232,16 @@ impl Entry {
             Kind::Kept => {
                 let pattern = self.pattern.ok_or("no pattern")?;
                 let setup = self.setup(pattern, at, self.threads, self.slots, self.memory)?;
-                let subject = Subject { engine: self.engine, setup };
-                (format!("{} kept{}", self.name(&setup), setup.before()), Task::Kept(subject))
+                let subject = Subject { engine, setup };
+                (format!("{} kept{}", name(engine, &setup), setup.before()), Task::Kept(subject))
             }
             Kind::Frag => {
                 let slots = self.slots.unwrap_or(1);
                 let setup = FragSetup { memory: self.memory, slots, ..FragSetup::default() };
-                (format!("{} frag, {slots} slots", self.engine), Task::Frag(self.engine, setup))
+                (format!("{engine} frag, {slots} slots"), Task::Frag(engine, setup))
             }
             Kind::Instructions => {
-                (format!("{} {order} pair", self.engine), Task::Instructions(self.engine, order))
+                (format!("{engine} {order} pair"), Task::Instructions(engine, order))
             }
         };
         Ok(Target { row: self.row.clone(), name, task, limit: self.limit, unit: self.unit })
@@ -242,12 +252,13 @@ impl Entry {
         let metric = self.metric.ok_or("no metric")?;
         let setup = self.setup(pattern, at, self.threads, self.slots, self.memory)?;
         let baseline = self.baseline.map(|baseline| {
-            let Baseline { engine, pattern, metric, memory, threads } = baseline;
-            let (engine, memory) = (engine.unwrap_or(self.engine), memory.unwrap_or(self.memory));
+            let Baseline { pattern, metric, memory, threads, .. } = baseline;
+            let engine = baseline.engine.unwrap_or(at.engine);
+            let memory = memory.unwrap_or(self.memory);
             let setup = self.setup(pattern, at, threads, None, memory)?;
             Ok::<_, String>((Subject { engine, setup }, metric))
         });
-        let mut name = format!("{} {metric}", self.name(&setup));
+        let mut name = format!("{} {metric}", name(at.engine, &setup));
         if pattern != Pattern::NearFull {
             name += &setup.before();
         }
@@ -263,13 +274,8 @@ impl Entry {
         if self.baseline.is_some_and(in_step) {
             name += ", in step";
         }
-        let subject = Subject { engine: self.engine, setup };
+        let subject = Subject { engine: at.engine, setup };
         Ok((name, Task::Pattern { subject, metric, baseline: baseline.transpose()? }))
-    }
-
-    /// Whose target it is, and of what blocks.
-    fn name(&self, setup: &Setup) -> String {
-        format!("{} {} {}", self.engine, setup.pattern, setup.order_in_words())
     }
 
     fn setup(
@@ -280,13 +286,18 @@ impl Entry {
         slots: Option<usize>,
         memory: Size,
     ) -> Result<Setup, String> {
-        let At { order, placement, fill } = at;
+        let At { order, placement, fill, .. } = at;
         let (slots, fill) = (slots.unwrap_or(threads), (fill * 10.0).round() as usize);
         let setup = Setup { threads, slots, memory, fill, placement, ..Setup::new(pattern, order) };
         let setup = Setup { mix: self.mix, ..setup };
         setup.check().map_err(|failure| failure.to_string())?;
         Ok(setup)
     }
+}
+
+/// Whose target it is, and of what blocks.
+fn name(engine: Engine, setup: &Setup) -> String {
+    format!("{engine} {} {}", setup.pattern, setup.order_in_words())
 }
 
 #[cfg(test)]
@@ -297,10 +308,12 @@ mod tests {
     fn the_shipped_targets_are_all_there() {
         let targets = parse(SHIPPED).unwrap();
         // 3 + 1 + 18 + 6 + 6 + 2 of the first table, 1 + 6 + 2 + 4 + 2 + 2 + 2 + 7 of the second;
-        // of NBBS four figures, in two forms and two placements; of churn times and huge frames for four
-        // fills, two placements, three orders and mixed ones; out of step three patterns with two metrics and
-        // two orders, and the exit storm.
-        assert_eq!(targets.len(), 36 + 26 + 4 * 2 * 2 + 2 * 4 * 2 * (3 + 1) + 3 * 2 * 2 + 1);
+        // of NBBS four figures, in two forms and two placements; of one-write four for each order, and 2 + 3 + 1 + 2.
+        // Of two engines: of churn times and huge frames for four fills, two placements, three orders and mixed ones; out
+        // of step three patterns with two metrics and two orders, and the exit storm.
+        let (nbbs, onewrite) = (4 * 2 * 2, 4 * 11 + 2 + 3 + 1 + 2);
+        let both = 2 * 4 * 2 * (3 + 1) + 3 * 2 * 2 + 1;
+        assert_eq!(targets.len(), 36 + 26 + nbbs + onewrite + 2 * both);
         let mut names: Vec<_> = targets.iter().map(|target| &target.name).collect();
         names.sort_unstable();
         names.dedup();
@@ -326,7 +339,7 @@ mod tests {
         assert!(wrong("\"c\"", "\"percent\"").contains("unit"));
         assert!(wrong("row", "threads = 0\nrow").contains("thread"));
         assert!(wrong("row", "orders = [11]\nrow").contains("orders"));
-        assert!(wrong("row", "engine = \"slab\"\nrow").contains("one of"));
+        assert!(wrong("row", "engines = [\"slab\"]\nrow").contains("one of"));
         assert!(wrong("row", "memory = \"8\"\nrow").contains("size"));
         assert!(wrong("row", "speed = 1\nrow").contains("speed"));
         assert!(wrong("row", "placements = [\"here\"]\nrow").contains("here"));
@@ -337,7 +350,7 @@ mod tests {
     #[test]
     fn a_filter_that_fits_nothing_is_a_mistake_of_the_caller() {
         assert!(matches!(load(None, Some("no such thing")), Err(Failure::Usage(_))));
-        assert_eq!(load(None, Some("frag")).unwrap().len(), 2);
+        assert_eq!(load(None, Some("frag")).unwrap().len(), 4);
         assert!(load(Some(Path::new("/no/such/file")), None).is_err());
     }
 }
