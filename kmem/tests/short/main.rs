@@ -2,6 +2,8 @@
 //! a naive model. `WOODLOT_OPS` says how many calls.
 
 mod cpus;
+#[cfg(target_os = "linux")]
+mod domains;
 mod histories;
 mod layers;
 mod memory;
