@@ -4,6 +4,7 @@
 //!   frames      │ huge frame │ huge frame │ …         2 MiB each
 //!   resident    │ 1          │ 0          │ …         a bit for each: it may have memory
 //!   used        │ 110…       │ 000…       │ …         a bit for each page: it may hold something
+//!   in parts    │ 0          │ 0          │ …         a bit for each: parts of it were given back
 //!   zone        │ online     │ offline    │ …
 //! ```
 //!
@@ -18,10 +19,13 @@
 //!    given it back.
 //! 5. A page that is free has memory if its bit of *used* is set: it is *idle*. Others that are free have none, but for what
 //!    is left of a huge page that the system has provided as a whole.
+//! 6. The system is told not to provide a huge page for a huge frame whose bit of *in parts* is set, so that what was given
+//!    back stays so: otherwise it fills in what lacks in the background (khugepaged), unseen by this heap. One that has gone back
+//!    as a whole may be a huge page when it comes again.
 //!
-//! So an allocation uses up what has memory before anything else gets some. If all addresses were online, the zone would
-//! go on to huge frames that nobody has touched while others are free: with all of memory freed and allocated in another
-//! size, 1.76 bytes were resident for each in use; it is 1.01 now.
+//! So an allocation uses up huge frames that have memory before another one gets some. If all addresses were online, the zone
+//! would go on to huge frames that nobody has touched while others are free: with all of memory freed and allocated in
+//! another size, 1.76 bytes were resident for each in use; it is 1.01 now.
 //!
 //! *Progress*: an allocation is as the zone's, and lock-free. Growing and giving back are linear in the huge frames of
 //! the segment.
@@ -54,6 +58,12 @@ const OF_SLOT: usize = 2 * Base4K::TREE_HUGE;
 const WORD: usize = u64::BITS as usize;
 /// Words of *used* that a huge frame has.
 const WORDS: usize = Base4K::HUGE_FRAMES / WORD;
+/// So many refusals in a row end a pass that gives back: the process has locked its memory.
+const REFUSALS: usize = 8;
+/// At most so many huge frames are told to be in parts. Each may divide a mapping in three, and a process may have 65,530.
+const IN_PARTS: u32 = 1 << 14;
+/// Those that are, of all segments.
+static COUNT_IN_PARTS: AtomicU32 = AtomicU32::new(0);
 /// The bits of huge frames that a pair begins with.
 const EVEN: u64 = u64::MAX / 3;
 
@@ -82,15 +92,35 @@ impl Survey {
     }
 }
 
+/// How much may be given back.
+#[derive(Clone, Copy)]
+pub(crate) struct Most {
+    /// Idle pages.
+    pub(crate) pages: usize,
+    /// Runs of pages, each of which takes a call of the system.
+    pub(crate) runs: usize,
+}
+
+impl Most {
+    pub(crate) fn is_reached(self) -> bool {
+        self.pages == 0 || self.runs == 0
+    }
+
+    /// After an attempt to give a run back, of which came so many pages.
+    fn less(&mut self, pages: usize) {
+        self.pages = self.pages.saturating_sub(pages);
+        self.runs = self.runs.saturating_sub(1);
+    }
+}
+
 /// A zone and its memory.
 pub(crate) struct Segment {
     pages: Direct<'static, Zone>,
     resident: &'static [AtomicU64],
     used: &'static [AtomicU64],
+    in_parts: &'static [AtomicU64],
     /// How many slots are in use, a power of two: a CPU has the one that the end of its number says.
     slots: AtomicU64,
-    /// 1: the system knows that it is to be in huge pages.
-    in_huge_pages: AtomicU32,
     /// Held by whoever gives memory back.
     given: Lock<()>,
 }
@@ -118,7 +148,8 @@ impl Segment {
         let durable = size_of::<Zone>().next_multiple_of(METADATA_ALIGN);
         let volatile = durable + size.durable.next_multiple_of(METADATA_ALIGN);
         let resident = volatile + size.volatile.next_multiple_of(METADATA_ALIGN);
-        let used = resident + words * size_of::<AtomicU64>();
+        let in_parts = resident + words * size_of::<AtomicU64>();
+        let used = in_parts + words * size_of::<AtomicU64>();
         let memory = system::memory(used + pages / WORD * size_of::<AtomicU64>())?;
         // SAFETY: the offsets lie in the memory, which is new and zero, one part behind the other.
         unsafe {
@@ -131,14 +162,14 @@ impl Segment {
             let place = memory.cast::<Zone>();
             place.write(zone);
             let resident = core::slice::from_raw_parts(at(resident).cast(), words);
+            let in_parts = core::slice::from_raw_parts(at(in_parts).cast(), words);
             let used = core::slice::from_raw_parts(at(used).cast(), pages / WORD);
             let zone = place.as_ref();
             zone.offline(HugeId(0), pages / Base4K::HUGE_FRAMES).ok()?;
             let pages = Direct::new(zone, base, descriptors)?;
-            let in_huge_pages = AtomicU32::new(0);
             let slots = AtomicU64::new(1);
             let given = Lock::new(());
-            Some(Segment { pages, resident, used, slots, in_huge_pages, given })
+            Some(Segment { pages, resident, used, in_parts, slots, given })
         }
     }
 
@@ -198,15 +229,25 @@ impl Segment {
         cpu & (self.slots.load(Ordering::Relaxed) as usize - 1)
     }
 
-    /// As many slots as there are trees for. What the others have reserved goes back.
+    /// As many slots as there are trees for. What the others have reserved goes back. A call that grows may do this beside
+    /// one that gives back, so the last one to write looks again.
     fn set_slots(&self) {
-        let slots = (self.count_online() / OF_SLOT).clamp(1, SLOTS);
-        let slots = if slots.is_power_of_two() { slots } else { slots.next_power_of_two() / 2 };
-        let before = self.slots.swap(slots as u64, Ordering::Relaxed) as usize;
-        for slot in slots..before {
-            let drained = self.pages.zone().drain(Slot(slot));
-            debug_assert!(drained.is_ok(), "the zone has as many");
+        loop {
+            let slots = self.count_slots();
+            let before = self.slots.swap(slots as u64, Ordering::AcqRel) as usize;
+            for slot in slots..before {
+                let drained = self.pages.zone().drain(Slot(slot));
+                debug_assert!(drained.is_ok(), "the zone has as many");
+            }
+            if slots == self.count_slots() {
+                return;
+            }
         }
+    }
+
+    fn count_slots(&self) -> usize {
+        let slots = (self.count_online() / OF_SLOT).clamp(1, SLOTS);
+        if slots.is_power_of_two() { slots } else { slots.next_power_of_two() / 2 }
     }
 
     /// Has the zone take a huge frame more, or an aligned pair of them; the first ones that it does not have. The system is
@@ -219,13 +260,15 @@ impl Segment {
             let run = if pair { absent & absent >> 1 } else { absent } & stride;
             let first = at * WORD + run.trailing_zeros() as usize;
             if run != 0 && first + count <= all {
-                let start = self.pages.address(PageId((first << Base4K::HUGE_ORDER) as u32));
+                let start = self.start(first);
                 // SAFETY: the addresses are the segment's.
                 if !unsafe { system::allow(start, count * HUGE) } {
                     return Grown::Refused;
                 }
                 if in_huge_pages {
-                    self.prefer_huge_pages();
+                    // SAFETY: as above.
+                    unsafe { system::prefer_huge_pages(start, count * HUGE) };
+                    (first..first + count).for_each(|huge| self.is_whole_again(huge));
                 }
                 word.fetch_or(((1 << count) - 1) << run.trailing_zeros(), Ordering::Relaxed);
                 let online = self.pages.zone().online(HugeId(first), count);
@@ -235,15 +278,6 @@ impl Segment {
             }
         }
         Grown::Full
-    }
-
-    /// Asks the system for huge pages, for what has no memory yet.
-    fn prefer_huge_pages(&self) {
-        if self.in_huge_pages.swap(1, Ordering::Relaxed) == 0 {
-            let bytes = self.pages.zone().zone().frames * PAGE;
-            // SAFETY: what lies in the segment stays as it is.
-            unsafe { system::prefer_huge_pages(self.pages.address(PageId(0)), bytes) };
-        }
     }
 
     /// The huge frames that may have memory, the last one first.
@@ -297,67 +331,105 @@ impl Segment {
         })
     }
 
-    /// Gives idle pages back to the system, so many or a few more: huge frames that are free as a whole first, and then runs of
-    /// at least `least` pages. Returns how many.
-    pub(crate) fn give_back(&self, most: usize, least: usize, cpu: usize) -> usize {
+    /// Gives idle pages back to the system, `most` or a few more: huge frames that are free as a whole first, and then runs of
+    /// at least `least` pages. What may be given from then on is left in `most`.
+    pub(crate) fn give_back(&self, most: &mut Most, least: usize, cpu: usize) {
         let _given = self.given.take(system::wait);
-        let whole = self.give_each(most, |huge| self.give(huge));
+        self.give_each(most, |huge, most| self.give(huge, most));
         self.set_slots();
         let slot = Slot(self.slot(cpu));
-        whole + self.give_each(most.saturating_sub(whole), |huge| self.give_part(huge, least, slot))
+        self.give_each(most, |huge, most| self.give_part(huge, least, slot, most));
     }
 
-    /// Gives of one huge frame after the other, until so many pages are given. `None` of one ends it.
-    fn give_each(&self, most: usize, give: impl Fn(usize) -> Option<usize>) -> usize {
-        let (mut given, mut frames) = (0, self.resident());
-        while given < most
-            && let Some(more) = frames.next().and_then(&give)
-        {
-            given += more;
+    /// Gives of one huge frame after the other. `None` of one says that the system does not take it: some of it is locked into
+    /// memory.
+    fn give_each(&self, most: &mut Most, give: impl Fn(usize, &mut Most) -> Option<()>) {
+        let mut refusals = 0;
+        for huge in self.resident() {
+            if most.is_reached() || refusals == REFUSALS {
+                return;
+            }
+            let before = most.pages;
+            match give(huge, most) {
+                None => refusals += 1,
+                Some(()) if most.pages < before => refusals = 0,
+                Some(()) => {}
+            }
         }
-        given
     }
 
-    /// Gives a huge frame back, if it is free. Returns how many of its pages had memory. `None`: the system does not take it, as
-    /// the process has locked its memory.
-    fn give(&self, huge: usize) -> Option<usize> {
+    /// Gives a huge frame back, if it is free and any of its pages have memory.
+    fn give(&self, huge: usize, most: &mut Most) -> Option<()> {
         let zone = self.pages.zone();
         let idle = if self.is_free(huge) { self.count_idle(huge, Base4K::HUGE_FRAMES) } else { 0 };
         if idle == 0 || zone.offline(HugeId(huge), 1).is_err() {
-            return Some(0);
+            return Some(());
         }
-        let start = self.pages.address(PageId((huge << Base4K::HUGE_ORDER) as u32));
+        let start = self.start(huge);
         // SAFETY: nobody has a frame of what is offline, and nobody puts it back as long as its bit is set (invariant 2).
         if !unsafe { system::discard(start, HUGE) } {
             let online = zone.online(HugeId(huge), 1);
             debug_assert!(online.is_ok(), "{online:?}: it was taken offline");
             return None;
         }
+        most.less(idle);
         self.words(huge).for_each(|(_, word)| word.store(0, Ordering::Relaxed));
         if let Some(word) = self.resident.get(huge / WORD) {
             word.fetch_and(!(1 << (huge % WORD)), Ordering::Release);
         }
-        Some(idle)
+        Some(())
     }
 
-    /// Gives back the idle pages of a huge frame that is in use, in runs of at least `least`. Returns how many. `None`: as for
-    /// [`give`](Self::give).
-    fn give_part(&self, huge: usize, least: usize, slot: Slot) -> Option<usize> {
-        let mut given = 0;
+    /// Gives back the idle pages of a huge frame that is in use, in runs of at least `least`.
+    fn give_part(&self, huge: usize, least: usize, slot: Slot, most: &mut Most) -> Option<()> {
         for (first, word) in self.words(huge) {
             let idle = self.idle((first, word));
             if idle != 0 && (least == 1 || idle & idle >> 1 & idle >> 2 & idle >> 3 != 0) {
                 for (bit, count) in runs(idle).filter(|&(_, count)| count >= least) {
+                    if most.is_reached() {
+                        return Some(());
+                    }
                     let bits = u64::MAX >> (WORD - count) << bit;
                     let frames = FrameId(first + bit)..FrameId(first + bit + count);
-                    given += self.give_run(frames, (word, bits), slot)?;
+                    let given = self.give_run(frames, (word, bits), slot)?;
+                    if given > 0 {
+                        self.is_in_parts(huge);
+                    }
+                    most.less(given);
                 }
             }
         }
-        Some(given)
+        Some(())
     }
 
-    /// Gives a run of pages back, if they are free still. They are this call's own meanwhile.
+    /// The system is to leave out what this huge frame lacks from now on.
+    fn is_in_parts(&self, huge: usize) {
+        let Some(word) = self.in_parts.get(huge / WORD) else { return };
+        let is_known = word.load(Ordering::Relaxed) >> (huge % WORD) & 1 == 1;
+        if is_known || COUNT_IN_PARTS.load(Ordering::Relaxed) >= IN_PARTS {
+            return;
+        }
+        word.fetch_or(1 << (huge % WORD), Ordering::Relaxed);
+        COUNT_IN_PARTS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the addresses are the segment's.
+        unsafe { system::avoid_huge_pages(self.start(huge), HUGE) };
+    }
+
+    /// The system may provide a huge page for this huge frame again.
+    fn is_whole_again(&self, huge: usize) {
+        let Some(word) = self.in_parts.get(huge / WORD) else { return };
+        if word.fetch_and(!(1 << (huge % WORD)), Ordering::Relaxed) >> (huge % WORD) & 1 == 1 {
+            COUNT_IN_PARTS.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The address of a huge frame.
+    fn start(&self, huge: usize) -> NonNull<u8> {
+        self.pages.address(PageId((huge << Base4K::HUGE_ORDER) as u32))
+    }
+
+    /// Gives a run of pages back, if they are free still. They are this call's own meanwhile. Returns how many. `None`: the system
+    /// does not take them.
     fn give_run(
         &self,
         frames: Range<FrameId>,

@@ -21,7 +21,7 @@ use woodlot_frame::atomics::{AtomicU64, Ordering};
 use woodlot_kmem::{Descriptor, Lock, NoPages, PAGE, PageId, Pages};
 
 use crate::hot::HOT;
-use crate::segment::{Grown, HUGE, Segment, Survey};
+use crate::segment::{Grown, HUGE, Most, Segment, Survey};
 use crate::system;
 
 /// Pages from a segment to the next one, and those that the first one has.
@@ -56,9 +56,10 @@ const SPARE_PART: usize = 64;
 /// all was free with a part of 2, and 122 with one of 8.
 const FALL: usize = (8 << 20) / PAGE;
 const FALL_PART: usize = 8;
-/// Pages that go at a time when nothing happens, half of what there is or so many, 32 MiB. If all are needed again, that
-/// takes the system some 5 ms of each second.
-const DECAY: usize = (32 << 20) / PAGE;
+/// What goes at a time when nothing happens: half of what there is or so much, 32 MiB. If all pages are needed again, that
+/// takes the system some 5 ms of each second. A run takes some 2 µs of the call that gives back, which makes others that give
+/// back or fork wait.
+const DECAY: Most = Most { pages: (32 << 20) / PAGE, runs: 1024 };
 /// A heap of so many huge frames, 128 MiB, grows by one for each so many, and in huge pages: what is not used yet is less
 /// than a sixtieth.
 const MANY: usize = 64;
@@ -164,7 +165,9 @@ impl Segments {
                 return Ok(found);
             }
             if !self.grow(grown, count, align) {
-                return Err(NoPages);
+                // Somebody may have taken free memory offline to give it back.
+                drop(self.look.take(system::wait));
+                return self.alloc_open(&mut alloc);
             }
         }
     }
@@ -180,11 +183,11 @@ impl Segments {
         let pair = count.max(align / PAGE) > HUGE / PAGE;
         let online: usize = self.segments().map(Segment::count_online).sum();
         // What is more than one step is for speed only.
-        let grown = (0..=online / MANY).all(|_| self.grow_one(&mut range, pair, online >= MANY));
-        let gained =
-            self.segments().map(Segment::count_online).sum::<usize>().saturating_sub(online);
-        if grown || gained > 0 {
-            self.gained.fetch_add((gained * HUGE / PAGE) as u64, Ordering::Relaxed);
+        let steps = 0..=online / MANY;
+        let steps = steps.take_while(|_| self.grow_one(&mut range, pair, online >= MANY)).count();
+        if steps > 0 {
+            let gained = steps * if pair { 2 } else { 1 } * HUGE / PAGE;
+            self.gained.fetch_add(gained as u64, Ordering::Relaxed);
             // One look is due.
             self.unseen.store(u64::MAX / 2, Ordering::Relaxed);
             self.grown.store(seen + 1, Ordering::Release);
@@ -244,16 +247,21 @@ impl Segments {
     /// Gives free memory to the system, but for so many bytes; returns how many bytes were given.
     pub(crate) fn give_back(&self, keep: usize, cpu: usize) -> usize {
         let _look = self.look.take(system::wait);
-        self.give_back_but(keep.div_ceil(PAGE), 1, self.survey(), cpu) * PAGE
+        let found = self.survey();
+        self.give_back_of(Most { pages: found.over(keep.div_ceil(PAGE)), runs: usize::MAX }, 1, cpu)
+            * PAGE
     }
 
-    /// Gives idle pages to the system, in runs of at least `least`, but for so many. Returns how many were given.
-    fn give_back_but(&self, keep: usize, least: usize, found: Survey, cpu: usize) -> usize {
-        let most = found.idle.saturating_sub(keep);
-        self.segments().rev().fold(0, |given, segment| match most.saturating_sub(given) {
-            0 => given,
-            left => given + segment.give_back(left, least, cpu),
-        })
+    /// Gives idle pages to the system, in runs of at least `least`. Returns how many were given.
+    fn give_back_of(&self, most: Most, least: usize, cpu: usize) -> usize {
+        let mut left = most;
+        for segment in self.segments().rev() {
+            if left.is_reached() {
+                break;
+            }
+            segment.give_back(&mut left, least, cpu);
+        }
+        most.pages - left.pages
     }
 
     fn survey(&self) -> Survey {
@@ -293,9 +301,10 @@ impl Segments {
         self.enough.store(LOOK.max(enough as u64), Ordering::Relaxed);
         let useless = found.idle.saturating_sub(grown).max(found.spare());
         let keep = KEEP.max(found.in_use / KEEP_PART);
-        let given = self.give_back_but(keep.min(useless), RUN, found, cpu);
-        let left = Survey { idle: found.idle.saturating_sub(given), ..found };
-        self.give_back_but((2 * keep).min(useless), 1, left, cpu);
+        let over = |keep: usize| Most { pages: found.over(keep.min(useless)), runs: usize::MAX };
+        let given = self.give_back_of(over(keep), RUN, cpu);
+        let more = over(2 * keep);
+        self.give_back_of(Most { pages: more.pages.saturating_sub(given), ..more }, 1, cpu);
         Some(found)
     }
 
@@ -303,8 +312,8 @@ impl Segments {
     pub(crate) fn decay(&self, cpu: usize) -> Option<Survey> {
         let _look = self.look.try_take()?;
         let found = self.survey();
-        let over = found.idle.saturating_sub(found.spare());
-        self.give_back_but(found.idle - over.div_ceil(2).min(DECAY), 1, found, cpu);
+        let pages = found.over(found.spare()).div_ceil(2).min(DECAY.pages);
+        self.give_back_of(Most { pages, ..DECAY }, 1, cpu);
         Some(found)
     }
 
@@ -333,6 +342,11 @@ impl Survey {
     /// Idle pages that are kept in any case.
     fn spare(self) -> usize {
         SPARE.max(self.in_use / SPARE_PART)
+    }
+
+    /// Idle pages but for so many.
+    fn over(self, keep: usize) -> usize {
+        self.idle.saturating_sub(keep)
     }
 
     /// Is the heap larger than what it keeps in any case?

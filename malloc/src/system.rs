@@ -100,6 +100,15 @@ pub(crate) unsafe fn prefer_huge_pages(start: NonNull<u8>, bytes: usize) {
     let _ = unsafe { rustix::mm::madvise(start.as_ptr().cast(), bytes, Advice::LinuxHugepage) };
 }
 
+/// Has the system provide no huge pages from now on, not in the background either. What there is stays.
+///
+/// # Safety
+/// The mapping is the caller's.
+pub(crate) unsafe fn avoid_huge_pages(start: NonNull<u8>, bytes: usize) {
+    // SAFETY: as the caller says. An error says that the system has no huge pages.
+    let _ = unsafe { rustix::mm::madvise(start.as_ptr().cast(), bytes, Advice::LinuxNoHugepage) };
+}
+
 /// Gives memory to the system. What lies there is zero from now on.
 ///
 /// # Safety

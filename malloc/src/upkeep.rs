@@ -43,12 +43,13 @@ struct State {
 /// Does what is to be done now: mostly nothing.
 #[inline]
 pub(crate) fn tend() {
-    let (now, cpu) = (system::seconds(), KMEM.caches().current() as u64);
-    if HIGHEST.load(Ordering::Relaxed) < cpu {
-        HIGHEST.fetch_max(cpu, Ordering::Relaxed);
+    let (now, cpu) = (system::seconds(), KMEM.caches().current());
+    // A thread that does not know its CPU has a number that none has.
+    if HIGHEST.load(Ordering::Relaxed) < cpu as u64 && cpu < KMEM.caches().cpus() {
+        HIGHEST.fetch_max(cpu as u64, Ordering::Relaxed);
     }
     if LAST.load(Ordering::Relaxed) != now || KMEM.pages().is_look_due() {
-        tend_now(now, cpu as usize);
+        tend_now(now, cpu);
     }
 }
 

@@ -65,7 +65,9 @@ impl<'a, A: FrameAllocator, C: Cpus, const N: usize, H: Hooks> Heap<'a, A, C, N,
 
     /// Gives back what nobody has used since the last call: for the clock of each CPU, some times a second, or its idle loop. Blocks of
     /// this CPU's cache go to the lists between CPUs and pages, where the next CPU finds them; and with CPU 0, those of these lists
-    /// to their frames. In an interrupt that came in the middle of a call of the heap, or of this, it may be called as well.
+    /// to their frames: where CPU 0 has no clock, they stay. Where [`Cpus`](woodlot_kmem::Cpus) keeps interrupts off, an interrupt
+    /// may call this, also one that came in the middle of a call of the heap, or of this. Where it keeps off preemption alone, none
+    /// may, as none may allocate.
     ///
     /// # Progress
     /// Bounded: a look at each size, and the locks that a free may take.
