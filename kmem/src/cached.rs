@@ -21,14 +21,18 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
         Some(unsafe { self.handed_out(id, block) })
     }
 
-    /// Frees a block of any size, if this CPU's cache has room for it at hand. False, and nothing is done, if not.
+    /// Frees a block of any size, if this CPU's cache has room for it at hand. False, and nothing is done, if not, or if no block
+    /// begins there.
     ///
     /// # Safety
     /// If the address lies in a page of this allocator, as for [`free_any`](Kmem::free_any).
     #[inline(always)]
     pub unsafe fn free_cached(&self, block: NonNull<u8>) -> bool {
-        let Some((page, _)) = self.pages().find(block.as_ptr()) else { return false };
-        let Some(id) = self.pages().descriptor(page).slab_size() else { return false };
+        let Some((page, within)) = self.pages().find(block.as_ptr()) else { return false };
+        let Some((id, before)) = self.pages().descriptor(page).slab() else { return false };
+        if !S::is_block(id, before + within) {
+            return false;
+        }
         if S::is_paged(id) {
             // SAFETY: as the caller says; the descriptor has the size with which the block was allocated.
             return unsafe { self.free_paged_cached(id, block) };

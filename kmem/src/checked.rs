@@ -15,7 +15,7 @@ use core::ptr::NonNull;
 use woodlot_frame::atomics::{AtomicU64, Ordering};
 
 use crate::cpu::PerCpu;
-use crate::found::{Found, look};
+use crate::found::{Found, look, wrong};
 use crate::kmem::{Cookie, Hooks, Kmem};
 use crate::misuse::Misuse;
 use crate::pages::Pages;
@@ -156,18 +156,8 @@ impl<'a, C: PerCpu, P: Pages, S: Sizes, H: Hooks> Checked<'a, C, P, S, H> {
 
     /// What is wrong with the free of something that is no block in use.
     fn wrong(&self, at: *mut u8) -> Misuse {
-        let found = {
-            let _guard = self.kmem.caches().guard();
-            self.kmem.pages().hold(|| look(self.kmem.pages(), at))
-        };
-        match found {
-            None => Misuse::Foreign(at),
-            Some((Found::Slab(_, id), offset)) if S::size(id).is_block(offset) => {
-                Misuse::DoubleFree(at)
-            }
-            Some((Found::Span(..), 0)) => Misuse::DoubleFree(at),
-            Some(_) => Misuse::Interior(at),
-        }
+        let _guard = self.kmem.caches().guard();
+        self.kmem.pages().hold(|| wrong::<P, S>(self.kmem.pages(), at))
     }
 }
 

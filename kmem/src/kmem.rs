@@ -6,7 +6,7 @@ use core::ptr::NonNull;
 
 use crate::coalesce::{Coalesce, CoalesceCounts, MAX_SLAB};
 use crate::cpu::PerCpu;
-use crate::found::{Found, look};
+use crate::found::{Found, look, wrong};
 use crate::global::{Global, GlobalCounts, Lists};
 use crate::lock::Lock;
 use crate::misuse::Misuse;
@@ -270,7 +270,7 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
         match look(&self.pages, at) {
             Some((Found::Slab(slab, found), offset)) if found == id => {
                 let mark = self.mark(slab, id, offset);
-                if !S::size(id).is_block(offset) {
+                if !S::is_block(id, offset) {
                     Err(Misuse::Interior(at))
                 } else if !mark.take_back() {
                     Err(Misuse::DoubleFree(at))
@@ -356,10 +356,13 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
     /// If it does, as for [`free_any`](Self::free_any).
     #[inline]
     pub unsafe fn free_if_here(&self, block: NonNull<u8>) -> bool {
-        let Some((page, _)) = self.pages.find(block.as_ptr()) else { return false };
-        match self.pages.descriptor(page).slab_size() {
+        let Some((page, within)) = self.pages.find(block.as_ptr()) else { return false };
+        match self.pages.descriptor(page).slab() {
             // SAFETY: as the caller says; the descriptor has the size with which the block was allocated.
-            Some(id) => unsafe { self.free_block(id, block) },
+            Some((id, before)) if S::is_block(id, before + within) => unsafe {
+                self.free_block(id, block);
+            },
+            Some(_) => self.hooks.misuse(Misuse::Interior(block.as_ptr())),
             // SAFETY: as the caller says.
             None => unsafe { self.free_rare(block, None) },
         }
@@ -369,13 +372,18 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
     /// Bytes that may be used of a block. `None`, if no block in use begins there, as far as its descriptor shows.
     pub fn usable(&self, block: NonNull<u8>) -> Option<usize> {
         match look(&self.pages, block.as_ptr())? {
-            (Found::Slab(slab, id), offset) if S::size(id).is_block(offset) => {
+            (Found::Slab(slab, id), offset) if S::is_block(id, offset) => {
                 let is_out = !S::is_paged(id) || self.mark(slab, id, offset).is_out();
                 is_out.then(|| S::size(id).bytes)
             }
             (Found::Span(_, pages), 0) => Some(pages * PAGE),
             _ => None,
         }
+    }
+
+    /// What is wrong with the free of something that is no block in use, as [`usable`](Self::usable) has said.
+    pub fn wrong(&self, block: NonNull<u8>) -> Misuse {
+        wrong::<P, S>(&self.pages, block.as_ptr())
     }
 
     /// Is the memory zero of a block that was allocated just now, and that nobody has written to? False: it is not known. The

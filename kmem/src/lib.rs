@@ -52,6 +52,7 @@ mod seen;
 mod size;
 mod space;
 mod span;
+mod step;
 mod upper;
 mod vmblk;
 mod whole;
@@ -80,4 +81,5 @@ pub use size::{
     Wide,
 };
 pub use space::{AddressSpace, NotMapped, StillMapped};
+pub use step::Step;
 pub use vmblk::{VmblkStats, Vmblks};

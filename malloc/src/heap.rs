@@ -11,7 +11,7 @@
 
 use core::ptr::NonNull;
 
-use woodlot_kmem::{Cookie, Kmem, PAGE, PerCpu, SizeStats, Sizes, Wide};
+use woodlot_kmem::{Cookie, Kmem, Misuse, PAGE, PerCpu, SizeStats, Sizes, Wide};
 
 use crate::busy::Busy;
 use crate::hot::Hot;
@@ -155,7 +155,7 @@ unsafe fn free_slowly(block: NonNull<u8>) {
     // SAFETY: as the caller says.
     unsafe {
         if slowly(|| free_at_last(block)).is_none() && !parked::park(block) {
-            misuse::twice(block);
+            misuse::abort(Misuse::DoubleFree(block.as_ptr()));
         }
     }
 }
@@ -166,7 +166,7 @@ unsafe fn free_at_last(block: NonNull<u8>) {
     // SAFETY: as the caller says.
     unsafe {
         if !KMEM.free_if_here(block) && !LARGE.free(block) {
-            misuse::foreign(block);
+            wrong(block);
         }
     }
 }
@@ -192,8 +192,16 @@ pub fn usable(block: NonNull<u8>) -> usize {
 
 /// The same; `None` where it cannot be known now.
 fn known(block: NonNull<u8>) -> Option<usize> {
-    KMEM.usable(block)
-        .or_else(|| slowly(|| LARGE.usable(block).unwrap_or_else(|| misuse::foreign(block))))
+    KMEM.usable(block).or_else(|| slowly(|| LARGE.usable(block).unwrap_or_else(|| wrong(block))))
+}
+
+/// No block in use begins at an address that was passed.
+#[cold]
+fn wrong(block: NonNull<u8>) -> ! {
+    match KMEM.wrong(block) {
+        Misuse::Foreign(at) if LARGE.is_inside(block) => misuse::abort(Misuse::Interior(at)),
+        wrong => misuse::abort(wrong),
+    }
 }
 
 /// Does a block stay where it is when it is to have so many bytes? [`free_sized`] must find it by the new number.

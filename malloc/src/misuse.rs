@@ -1,7 +1,6 @@
 //! What happens at a wrong call: one line on standard error, and the end of the process.
 
 use core::fmt::{self, Write};
-use core::ptr::NonNull;
 
 use woodlot_kmem::{Hooks, Misuse};
 
@@ -14,26 +13,16 @@ pub(crate) struct Abort;
 impl Hooks for Abort {
     #[cold]
     fn misuse(&self, misuse: Misuse) {
-        abort(format_args!("{misuse}"));
+        abort(misuse);
     }
 }
 
-/// Nothing of this heap begins at an address that was passed.
+/// The same of what other parts of the heap have found.
 #[cold]
-pub(crate) fn foreign(block: NonNull<u8>) -> ! {
-    abort(format_args!("{}", Misuse::Foreign(block.as_ptr())))
-}
-
-/// A signal handler has freed a block twice.
-#[cold]
-pub(crate) fn twice(block: NonNull<u8>) -> ! {
-    abort(format_args!("{}", Misuse::DoubleFree(block.as_ptr())))
-}
-
-fn abort(what: fmt::Arguments<'_>) -> ! {
+pub(crate) fn abort(misuse: Misuse) -> ! {
     let mut line = Line { bytes: [0; LINE], len: 0 };
     // What does not fit is left out.
-    let _ = write!(line, "woodlot_malloc: {what}");
+    let _ = write!(line, "woodlot_malloc: {misuse}");
     let len = line.len.min(LINE - 1);
     line.bytes[len] = b'\n';
     // SAFETY: the line has so many bytes.

@@ -32,7 +32,7 @@ const SEGMENTS: usize = 256;
 /// The fewest bytes of a range.
 const LEAST: usize = 16 << 20;
 /// The first page's address is a multiple of this, so that the largest block of a zone is aligned to its size.
-const ALIGN: usize = 4 << 20;
+pub(crate) const ALIGN: usize = 4 << 20;
 /// Pages that are freed at a time, each by itself.
 const SOME: usize = 32;
 /// Counters that keep CPUs apart.
@@ -237,6 +237,7 @@ impl Segments {
             .store(descriptors.as_ptr().expose_provenance() as u64, Ordering::Relaxed);
         HOT.words.base.store(base.as_ptr().expose_provenance() as u64, Ordering::Relaxed);
         HOT.words.pages.store((first + described) as u64, Ordering::Release);
+        HOT.words.reach();
         self.open.store(open + 1, Ordering::Release);
         true
     }

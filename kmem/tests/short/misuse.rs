@@ -269,6 +269,49 @@ fn descriptors_show_some_at_once() {
     assert!(memory.is_whole());
 }
 
+/// An address that is no block's, of a slab of any size, is found where the page's descriptor is looked at: before anything changes.
+#[test]
+fn what_begins_no_block_is_found_at_once() {
+    let memory = Memory::<LLFree>::new(2048, 1);
+    let kmem = plain::<LLFree, Wide>(&memory);
+    run_on(0);
+    for id in 0..Wide::COUNT {
+        let cookie = Cookie::<Wide>::of_number(id).expect("there are so many");
+        let bytes = cookie.bytes();
+        let blocks: Vec<_> = (0..33).map(|_| kmem.alloc_cookie(cookie).expect("memory")).collect();
+        for (at, block) in blocks.iter().enumerate() {
+            let step = if at == 0 { 1 } else { bytes / 16 + 1 };
+            for inside in (1..bytes).step_by(step) {
+                // SAFETY: the block has so many bytes.
+                let inside = unsafe { block.add(inside) };
+                // SAFETY: nothing is freed by it.
+                unsafe {
+                    assert!(!kmem.free_cached(inside), "{bytes} {inside:?}");
+                    assert_eq!(kmem.hooks().take(), [], "the other way tells");
+                    assert!(kmem.free_if_here(inside));
+                }
+                assert_eq!(kmem.hooks().take(), [Misuse::Interior(inside.as_ptr())], "{bytes}");
+                assert_eq!(kmem.usable(inside), None);
+                assert_eq!(kmem.wrong(inside), Misuse::Interior(inside.as_ptr()));
+            }
+        }
+        let slab = Wide::TABLE.size(id).pages() * PAGE;
+        // Of a slab that is aligned, as all of the zone's are: what is left behind its last block.
+        let start = blocks[0].addr().get() & !(slab - 1);
+        let left = Wide::TABLE.size(id).blocks * bytes;
+        for behind in (left..slab).map(|offset| pointer(start + offset)) {
+            // SAFETY: nothing is freed by it.
+            unsafe { kmem.free_any(behind) };
+            assert_eq!(kmem.hooks().take(), [Misuse::Interior(behind.as_ptr())], "{bytes}");
+        }
+        // SAFETY: they were allocated, and nobody uses them.
+        blocks.iter().for_each(|&block| unsafe { kmem.free_any(block) });
+        kmem.flush();
+        assert_eq!(kmem.hooks().take(), []);
+        assert!(memory.is_whole(), "{bytes}");
+    }
+}
+
 /// And what it finds when the block comes to its page.
 #[test]
 fn descriptors_show_some_at_the_page() {

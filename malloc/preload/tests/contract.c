@@ -801,9 +801,26 @@ static void twice_span(void) { void *block = hide(malloc(100000)); free(block); 
 static void twice_page(void) { void *block = hide(malloc(4096)); free(block); free(hide(block)); }
 static void twice_pages(void) { void *block = hide(malloc(5000)); free(block); free(hide(block)); }
 static void usable_of_foreign(void) { int local[8]; CHECK(malloc_usable_size(hide(local))); }
+static void usable_of_inside(void) { CHECK(malloc_usable_size((char *)hide(malloc(100)) + 16)); }
+static void resized_inside(void) { CHECK(realloc((char *)hide(malloc(10 << 20)) + 4096, 8)); }
+
+// Addresses inside blocks of each kind of slab, wherever they lie there, are found at the call: by a child, as that ends it.
 static void inside_of_block(void) {
+    size_t sizes[] = {16, 112, 896, 3072, 3584, 5120};
+    for (size_t size = 0; size < sizeof sizes / sizeof *sizes; size++)
+        for (int block = 0; block < 8; block++) {
+            size_t bytes = sizes[size], offsets[] = {1, 16, bytes / 32 * 16, bytes - 16, bytes - 1};
+            char *at = hide(malloc(bytes));
+            CHECK(at);
+            for (int inside = block % 2; inside < 5; inside += 2) {
+                if (offsets[inside] % bytes == 0) continue;
+                pid_t child = fork();
+                if (!child) { close(2); free(at + offsets[inside]); _exit(0); }
+                int status;
+                CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+            }
+        }
     free((char *)hide(malloc(64)) + 16);
-    malloc_trim(0);
 }
 
 enum { MANY = 1 << 15 };
@@ -852,6 +869,7 @@ static const struct { const char *name; void (*part)(void); } PARTS[] = {
     {"twice_large_in_handler", twice_large_in_handler}, {"foreign_in_handler", foreign_in_handler}, {"plugins", plugins}, {"limited", limited}, {"foreign", foreign},
     {"inside_of_span", inside_of_span}, {"inside_of_large", inside_of_large}, {"twice_large", twice_large},
     {"twice_span", twice_span}, {"twice_page", twice_page}, {"twice_pages", twice_pages}, {"usable_of_foreign", usable_of_foreign}, {"inside_of_block", inside_of_block},
+    {"usable_of_inside", usable_of_inside}, {"resized_inside", resized_inside},
 };
 
 int main(int count, char **names) {

@@ -149,11 +149,12 @@ fn threads_of_cxx() {
 #[test]
 fn wrong_calls_end_the_process_with_one_line() {
     let nowhere = "which is in no page of a block in use";
+    let inside = "which is not the begin of a block";
     for (part, said) in [
         ("foreign", nowhere),
         ("usable_of_foreign", nowhere),
         ("inside_of_span", nowhere),
-        ("inside_of_large", nowhere),
+        ("inside_of_large", inside),
         ("twice_large", nowhere),
         ("twice_span", nowhere),
         ("twice_page", "which is free already"),
@@ -162,7 +163,9 @@ fn wrong_calls_end_the_process_with_one_line() {
         ("twice_large_in_handler", "which is free already"),
         ("again_in_handler", nowhere),
         ("foreign_in_handler", nowhere),
-        ("inside_of_block", "which is not the begin of a block"),
+        ("inside_of_block", inside),
+        ("usable_of_inside", inside),
+        ("resized_inside", inside),
     ] {
         let output = contract(part).output().expect("it runs");
         let stderr = String::from_utf8_lossy(&output.stderr);
