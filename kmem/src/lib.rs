@@ -13,7 +13,7 @@
 //!
 //!   Objects     objects that stay constructed, over the first two layers                             objects, upper
 //!   Nodes       a Kmem for each node of a machine                                                    nodes
-//!   Checked     a Kmem that finds each wrong free                                                    checked, found
+//!   Checked     hooks by which a Kmem finds each wrong free                                          checked, found
 //!   Counted     a PerCpu that counts its hits and misses                                             counted
 //! ```
 #![no_std]

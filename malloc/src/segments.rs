@@ -22,7 +22,7 @@ use woodlot_kmem::{Descriptor, Lock, NoPages, PAGE, PageId, Pages};
 
 use crate::hot::HOT;
 use crate::segment::{Grown, HUGE, Segment, Survey};
-use crate::system;
+use crate::{marks, system};
 
 /// Pages from a segment to the next one, and those that the first one has.
 const SEGMENT: usize = (4 << 30) / PAGE;
@@ -215,7 +215,9 @@ impl Segments {
         // SAFETY: the range is reserved for `range.pages` pages and their descriptors, and nobody has this part of it.
         let made = unsafe {
             let (descriptors, base) = (descriptors.add(first), base.add(first * PAGE));
-            while !system::allow(descriptors.cast(), described * size_of::<Descriptor>()) {
+            while !system::allow(descriptors.cast(), described * size_of::<Descriptor>())
+                || !marks::open(first, described, range.pages)
+            {
                 described /= 2;
                 if described * PAGE < LEAST {
                     return false;
