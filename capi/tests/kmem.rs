@@ -43,8 +43,16 @@ unsafe extern "C" fn leave(_: *mut c_void, state: usize) {
 
 static MISUSES: AtomicU64 = AtomicU64::new(0);
 
-unsafe extern "C" fn misuse(_: *mut c_void, _: u32, _: *mut c_void) {
-    MISUSES.fetch_add(1, Ordering::Relaxed);
+thread_local! {
+    /// Are wrong calls of this thread meant to be?
+    static MEANT: Cell<bool> = const { Cell::new(false) };
+    /// What it has heard of last: which kind, and where.
+    static HEARD: Cell<(u32, *mut c_void)> = const { Cell::new((0, ptr::null_mut())) };
+}
+
+unsafe extern "C" fn misuse(_: *mut c_void, kind: u32, block: *mut c_void) {
+    HEARD.set((kind, block));
+    MISUSES.fetch_add(u64::from(!MEANT.get()), Ordering::Relaxed);
 }
 
 /// Memory that stays.
@@ -237,6 +245,58 @@ fn contract(engine: u32) {
 #[test]
 fn blocks_of_llfree() {
     contract(0);
+}
+
+#[test]
+fn wrong_frees_of_llfree() {
+    wrong_frees(0);
+}
+
+#[test]
+#[cfg(feature = "nbbs")]
+fn wrong_frees_of_nbbs() {
+    wrong_frees(1);
+}
+
+/// What is found at the call: with the feature all. Nothing else changes.
+fn wrong_frees(engine: u32) {
+    const INTERIOR: u32 = 2;
+    const WRONG_SIZE: u32 = 3;
+    const DOUBLE_FREE: u32 = 4;
+    let made = make(engine);
+    let kmem = made.kmem;
+    MEANT.set(true);
+    let heard = || HEARD.replace((0, ptr::null_mut()));
+    // SAFETY: the handle is an allocator's. What is wrong frees nothing, and the rest is freed once.
+    unsafe {
+        for (bytes, other_size) in [(16, 40), (100, 40), (3000, 40), (4096, 3000)] {
+            let [block, other] = [0, 1].map(|_| woodlot_kmem_alloc(kmem, bytes));
+            let inside = block.wrapping_byte_add(8);
+            assert_eq!(woodlot_kmem_free_any(kmem, inside), 0);
+            assert_eq!(heard(), (INTERIOR, inside));
+            if cfg!(feature = "checked") {
+                woodlot_kmem_free(kmem, inside, bytes);
+                assert_eq!(heard(), (INTERIOR, inside));
+                woodlot_kmem_free(kmem, block, other_size);
+                assert_eq!(heard(), (WRONG_SIZE, block));
+                woodlot_kmem_free_cookie(kmem, block, woodlot_kmem_cookie(other_size));
+                assert_eq!(heard(), (WRONG_SIZE, block));
+            }
+            assert_eq!(woodlot_kmem_free(kmem, block, bytes), 0);
+            assert_eq!(heard(), (0, ptr::null_mut()));
+            if cfg!(feature = "checked") || bytes >= PAGE {
+                woodlot_kmem_free(kmem, block, bytes);
+                assert_eq!(heard(), (DOUBLE_FREE, block));
+            }
+            let again = woodlot_kmem_alloc(kmem, bytes);
+            assert_ne!(again, other, "a list was destroyed");
+            for block in [again, other] {
+                assert_eq!(woodlot_kmem_free(kmem, block, bytes), 0);
+            }
+        }
+        assert_eq!(woodlot_kmem_flush(kmem), 0);
+        assert_eq!(woodlot_free_frames(made.zone).count, FRAMES, "frames were lost");
+    }
 }
 
 #[test]

@@ -58,7 +58,7 @@ impl Hooks for Told {
 }
 
 type Allocator<'a, S> =
-    Checked<'a, Guarded<OneThread, CPUS>, Direct<'a, LLFree<'static, Base4K>>, S, Told>;
+    Kmem<Guarded<OneThread, CPUS>, Direct<'a, LLFree<'static, Base4K>>, S, Checked<'a, Told>>;
 
 /// Memory of frames.
 struct Memory(NonNull<u8>);
@@ -100,9 +100,9 @@ fn history<S: Sizes>(mut bytes: Bytes) {
     let marks: Vec<_> = (0..FRAMES).map(|_| Marks::default()).collect();
     // SAFETY: the memory has as many frames as the zone, which nobody else uses.
     let pages = unsafe { Direct::new(&*zone, memory.0, &descriptors) }.expect("enough of them");
-    let kmem: Kmem<_, _, S, _> = Kmem::new(Guarded::new(OneThread), pages, Told::default());
-    let mut history =
-        History { checked: Checked::new(kmem, &marks), used: BTreeMap::new(), next: 0 };
+    let hooks = Checked::new(Told::default(), &marks);
+    let checked: Allocator<'_, S> = Kmem::new(Guarded::new(OneThread), pages, hooks);
+    let mut history = History { checked, used: BTreeMap::new(), next: 0 };
     while !bytes.is_empty() {
         history.call(&mut bytes);
     }
@@ -137,12 +137,12 @@ impl<S: Sizes> History<'_, S> {
             0..6 => self.alloc(bytes),
             6..10 => self.free(bytes),
             10 => CPU.set(bytes.below(CPUS + 1)),
-            11 => assert!(self.checked.kmem().flush_cpu(bytes.below(CPUS))),
-            12 => self.checked.kmem().flush(),
+            11 => assert!(self.checked.flush_cpu(bytes.below(CPUS))),
+            12 => self.checked.flush(),
             13 => (0..bytes.below(100)).for_each(|_| self.alloc_bytes(16, 1)),
             _ => self.wrong(bytes),
         }
-        let told = self.checked.kmem().hooks().0.lock().expect("nobody has panicked").len();
+        let told = self.checked.hooks().hooks().0.lock().expect("nobody has panicked").len();
         assert_eq!(told, 0, "a right call was told of");
     }
 
@@ -163,7 +163,7 @@ impl<S: Sizes> History<'_, S> {
         };
         let Some(block) = block else { return };
         let at = block.as_ptr().expose_provenance();
-        let usable = self.checked.kmem().usable(block).expect("it is in use");
+        let usable = self.checked.usable(block).expect("it is in use");
         assert!(usable >= bytes && usable >= EDGE && at.is_multiple_of(align.max(EDGE)));
         let before = self.used.range(..at + usable).next_back();
         assert!(before.is_none_or(|(&other, block)| other + block.usable <= at), "in use");
@@ -230,7 +230,7 @@ impl<S: Sizes> History<'_, S> {
                 self.checked.free(pointer(at), other);
             }
         }
-        let told = std::mem::take(&mut *self.checked.kmem().hooks().0.lock().expect("as above"));
+        let told = std::mem::take(&mut *self.checked.hooks().hooks().0.lock().expect("as above"));
         assert_eq!(told.len(), 1, "a wrong call was not told of: {told:?}");
     }
 
@@ -243,8 +243,8 @@ impl<S: Sizes> History<'_, S> {
         while let Some((&at, &block)) = self.used.first_key_value() {
             self.free_block(at, block, self.next);
         }
-        self.checked.kmem().flush();
-        for size in (0..S::COUNT).filter_map(|size| self.checked.kmem().stats(size)) {
+        self.checked.flush();
+        for size in (0..S::COUNT).filter_map(|size| self.checked.stats(size)) {
             let kept = (size.global_blocks, size.coalesce.free, size.pages);
             assert_eq!(kept, (0, 0, 0), "{} bytes", size.bytes);
         }

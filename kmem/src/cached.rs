@@ -18,23 +18,29 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
         let id = Cookie::<S>::new(bytes)?.id;
         let block = self.caches().try_pop(id)?;
         // SAFETY: the cache had it.
-        Some(unsafe { self.handed_out(id, block) })
+        self.marked(unsafe { self.handed_out(id, block) })
     }
 
-    /// Frees a block of any size, if this CPU's cache has room for it at hand. False, and nothing is done, if not.
+    /// Frees a block of any size, if this CPU's cache has room for it at hand. False, and nothing is done, if not, or if no block
+    /// begins there.
     ///
     /// # Safety
     /// If the address lies in a page of this allocator, as for [`free_any`](Kmem::free_any).
     #[inline(always)]
     pub unsafe fn free_cached(&self, block: NonNull<u8>) -> bool {
-        let Some((page, _)) = self.pages().find(block.as_ptr()) else { return false };
-        let Some(id) = self.pages().descriptor(page).slab_size() else { return false };
-        if S::is_paged(id) {
-            // SAFETY: as the caller says; the descriptor has the size with which the block was allocated.
-            return unsafe { self.free_paged_cached(id, block) };
-        }
+        // SAFETY: as the caller says.
+        let free = || unsafe { self.free_cached_by_page(block) };
+        if H::CHECKED { self.free_marked_if(block, None, free) } else { free() }
+    }
+
+    /// # Safety
+    /// As for [`free_cached`](Self::free_cached).
+    #[inline(always)]
+    unsafe fn free_cached_by_page(&self, block: NonNull<u8>) -> bool {
+        let Some((page, within)) = self.pages().find(block.as_ptr()) else { return false };
+        let Some((id, before)) = self.pages().descriptor(page).slab() else { return false };
         // SAFETY: as the caller says; the descriptor has the size with which the block was allocated.
-        unsafe { self.caches().try_push(id, block, S::target(id)) }
+        S::is_block(id, before + within) && unsafe { self.free_block_cached(id, block) }
     }
 
     /// The same of a block that was allocated for so many bytes.
@@ -44,6 +50,15 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
     #[inline(always)]
     pub unsafe fn free_cached_sized(&self, block: NonNull<u8>, bytes: usize) -> bool {
         let Some(id) = S::of(bytes) else { return false };
+        // SAFETY: as the caller says.
+        let free = || unsafe { self.free_block_cached(id, block) };
+        if H::CHECKED { self.free_marked_if(block, Some(id), free) } else { free() }
+    }
+
+    /// # Safety
+    /// As for [`free_cookie`](Kmem::free_cookie).
+    #[inline(always)]
+    unsafe fn free_block_cached(&self, id: SizeId, block: NonNull<u8>) -> bool {
         // SAFETY: as the caller says.
         unsafe {
             if S::is_paged(id) {

@@ -8,7 +8,8 @@
 //!    one has cleared it.
 //! 2. Whoever has cleared the bit of a block has the block, so that its page descriptor stays as it is.
 //!
-//! A program that does not use this type pays nothing for it.
+//! Hooks say whether there are marks ([`Hooks::CHECKED`]), when the program is compiled. So whatever has an allocator inside can have
+//! one that checks, and a program without marks pays nothing for them.
 
 use core::ptr::NonNull;
 
@@ -16,8 +17,9 @@ use woodlot_frame::atomics::{AtomicU64, Ordering};
 
 use crate::cpu::PerCpu;
 use crate::found::{Found, look};
-use crate::kmem::{Cookie, Hooks, Kmem};
+use crate::kmem::{Hooks, Kmem};
 use crate::misuse::Misuse;
+use crate::page::PageId;
 use crate::pages::Pages;
 use crate::size::{PAGE, SizeId, Sizes};
 
@@ -29,149 +31,140 @@ const BITS: usize = u64::BITS as usize;
 #[derive(Default)]
 pub struct Marks([AtomicU64; PAGE / GRAIN / BITS]);
 
-/// An allocator that finds each wrong free at the call, before anything is changed by it, and tells [`Hooks::misuse`].
+/// Hooks of an allocator that finds each wrong free at the call, before anything is changed by it, and tells the hooks inside.
 ///
 /// What it cannot find: a free of a block that was freed before, and has been handed out again since.
-pub struct Checked<'a, C, P, S, H = ()> {
-    kmem: Kmem<C, P, S, H>,
+pub struct Checked<'a, H = ()> {
+    hooks: H,
     marks: &'a [Marks],
 }
 
-impl<'a, C: PerCpu, P: Pages, S: Sizes, H: Hooks> Checked<'a, C, P, S, H> {
-    /// Checks calls of an allocator of which nobody has a block yet. `marks` are zero, one for each page: there is no
-    /// memory in pages that have none.
-    pub fn new(kmem: Kmem<C, P, S, H>, marks: &'a [Marks]) -> Self {
-        Checked { kmem, marks }
+impl<'a, H> Checked<'a, H> {
+    /// Hooks for an allocator of which nobody has a block yet. `marks` are zero, one for each page: there is no memory in pages
+    /// that have none.
+    pub const fn new(hooks: H, marks: &'a [Marks]) -> Self {
+        Checked { hooks, marks }
     }
 
-    /// The allocator. A block that it hands out itself is unknown here.
-    pub fn kmem(&self) -> &Kmem<C, P, S, H> {
-        &self.kmem
+    /// The hooks inside.
+    pub fn hooks(&self) -> &H {
+        &self.hooks
+    }
+}
+
+impl<H: Hooks> Hooks for Checked<'_, H> {
+    const CHECKED: bool = true;
+
+    fn misuse(&self, misuse: Misuse) {
+        self.hooks.misuse(misuse);
     }
 
-    /// As [`Kmem::alloc_cookie`].
-    pub fn alloc_cookie(&self, cookie: Cookie<S>) -> Option<NonNull<u8>> {
-        self.hand_out(self.kmem.alloc_cookie(cookie)?)
+    fn reclaim(&self, pages: usize) -> bool {
+        self.hooks.reclaim(pages)
     }
 
-    /// As [`Kmem::alloc`].
-    pub fn alloc(&self, bytes: usize) -> Option<NonNull<u8>> {
-        self.hand_out(self.kmem.alloc(bytes)?)
+    fn marks(&self, page: PageId) -> Option<&Marks> {
+        self.marks.get(page.0 as usize)
+    }
+}
+
+/// The bit of a block.
+struct Mark<'a> {
+    word: &'a AtomicU64,
+    bit: u64,
+}
+
+impl Mark<'_> {
+    fn set(&self) {
+        self.word.fetch_or(self.bit, Ordering::Release);
     }
 
-    /// As [`Kmem::alloc_aligned`].
-    pub fn alloc_aligned(&self, bytes: usize, align: usize) -> Option<NonNull<u8>> {
-        self.hand_out(self.kmem.alloc_aligned(bytes, align)?)
+    /// False: it was clear.
+    fn clear(&self) -> bool {
+        self.word.fetch_and(!self.bit, Ordering::AcqRel) & self.bit != 0
     }
 
-    /// As [`Kmem::free_cookie`].
-    ///
-    /// # Safety
-    /// If it is a block in use, the caller uses it no more.
-    pub unsafe fn free_cookie(&self, cookie: Cookie<S>, block: NonNull<u8>) {
-        // SAFETY: as the caller says.
-        unsafe { self.free_if(block, is_block(cookie.id)) };
+    fn is_set(&self) -> bool {
+        self.word.load(Ordering::Relaxed) & self.bit != 0
     }
+}
 
-    /// As [`Kmem::free`].
-    ///
-    /// # Safety
-    /// As for [`free_cookie`](Self::free_cookie).
-    pub unsafe fn free(&self, block: NonNull<u8>, bytes: usize) {
-        // SAFETY: as the caller says.
-        unsafe { self.free_sized(block, S::of(bytes), bytes) };
-    }
-
-    /// As [`Kmem::free_aligned`].
-    ///
-    /// # Safety
-    /// As for [`free_cookie`](Self::free_cookie).
-    pub unsafe fn free_aligned(&self, block: NonNull<u8>, bytes: usize, align: usize) {
-        let id = S::aligned(bytes, align).filter(|_| align <= PAGE);
-        // SAFETY: as the caller says.
-        unsafe { self.free_sized(block, id, bytes) };
-    }
-
-    /// As [`Kmem::free_any`].
-    ///
-    /// # Safety
-    /// As for [`free_cookie`](Self::free_cookie).
-    pub unsafe fn free_any(&self, block: NonNull<u8>) {
-        // SAFETY: as the caller says.
-        unsafe { self.free_if(block, |_| true) };
-    }
-
-    /// # Safety
-    /// As for [`free_cookie`](Self::free_cookie).
-    unsafe fn free_sized(&self, block: NonNull<u8>, id: Option<SizeId>, bytes: usize) {
-        let pages = bytes.div_ceil(PAGE).max(1);
-        // SAFETY: as the caller says.
-        unsafe {
-            match id {
-                Some(id) => self.free_if(block, is_block(id)),
-                None => {
-                    self.free_if(block, |found| matches!(found, Found::Span(_, n) if n == pages))
-                }
-            }
+impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
+    /// Marks a block that was allocated, if blocks are marked; frees one of which that is not possible.
+    #[inline(always)]
+    pub(crate) fn marked(&self, block: NonNull<u8>) -> Option<NonNull<u8>> {
+        if !H::CHECKED {
+            return Some(block);
         }
-    }
-
-    /// Frees a block in use if it is what was said.
-    ///
-    /// # Safety
-    /// As for [`free_cookie`](Self::free_cookie).
-    unsafe fn free_if(&self, block: NonNull<u8>, is_right: impl FnOnce(Found) -> bool) {
-        let at = block.as_ptr();
-        let Some((word, bit)) =
-            self.mark(at).filter(|(word, bit)| word.fetch_and(!bit, Ordering::AcqRel) & bit != 0)
-        else {
-            return self.kmem.hooks().misuse(self.wrong(at));
-        };
-        if look(self.kmem.pages(), at).is_some_and(|(found, _)| is_right(found)) {
-            // SAFETY: the block was in use, and is this call's now (invariant 2).
-            return unsafe { self.kmem.free_any(block) };
-        }
-        word.fetch_or(bit, Ordering::Release);
-        self.kmem.hooks().misuse(Misuse::WrongSize(at));
-    }
-
-    /// Marks a block that was allocated; frees one of which that is not possible.
-    fn hand_out(&self, block: NonNull<u8>) -> Option<NonNull<u8>> {
-        let Some((word, bit)) = self.mark(block.as_ptr()) else {
+        let Some(mark) = self.mark_at(block.as_ptr()) else {
             // SAFETY: the block was just allocated.
-            unsafe { self.kmem.free_any(block) };
+            unsafe { self.free_by_page(block) };
             return None;
         };
-        word.fetch_or(bit, Ordering::Release);
+        mark.set();
         Some(block)
     }
 
-    /// The bit of a block that begins there.
-    fn mark(&self, at: *mut u8) -> Option<(&'a AtomicU64, u64)> {
-        let (page, offset) = self.kmem.pages().find(at)?;
-        let marks = self.marks.get(page.0 as usize).filter(|_| offset % GRAIN == 0)?;
-        let place = offset / GRAIN;
-        Some((marks.0.get(place / BITS)?, 1 << (place % BITS)))
+    /// Is there a mark, or are none set?
+    pub(crate) fn may_be_used(&self, block: NonNull<u8>) -> bool {
+        !H::CHECKED || self.mark_at(block.as_ptr()).is_some_and(|mark| mark.is_set())
     }
 
-    /// What is wrong with the free of something that is no block in use.
-    fn wrong(&self, at: *mut u8) -> Misuse {
-        let found = {
-            let _guard = self.kmem.caches().guard();
-            self.kmem.pages().hold(|| look(self.kmem.pages(), at))
+    /// Frees a block of which there is a mark, if it is what was said.
+    ///
+    /// # Safety
+    /// If it is a block in use, the caller uses it no more.
+    pub(crate) unsafe fn free_marked(
+        &self,
+        block: NonNull<u8>,
+        is_right: impl FnOnce(Found) -> bool,
+    ) {
+        let at = block.as_ptr();
+        let Some(mark) = self.mark_at(at).filter(Mark::clear) else {
+            return self.hooks().misuse(self.wrong(block));
         };
-        match found {
-            None => Misuse::Foreign(at),
-            Some((Found::Slab(_, id), offset)) if S::size(id).is_block(offset) => {
-                Misuse::DoubleFree(at)
-            }
-            Some((Found::Span(..), 0)) => Misuse::DoubleFree(at),
-            Some(_) => Misuse::Interior(at),
+        if look(self.pages(), at).is_some_and(|(found, _)| is_right(found)) {
+            // SAFETY: the block was in use, and is this call's now (invariant 2).
+            unsafe { self.free_by_page(block) };
+            return;
         }
+        mark.set();
+        self.hooks().misuse(Misuse::WrongSize(at));
+    }
+
+    /// Frees such a block of a size, which is of any if none is said, by a call that may do nothing. False: nothing was done. What is
+    /// wrong is left to [`free_marked`](Self::free_marked), which says so.
+    pub(crate) fn free_marked_if(
+        &self,
+        block: NonNull<u8>,
+        id: Option<SizeId>,
+        free: impl FnOnce() -> bool,
+    ) -> bool {
+        let at = block.as_ptr();
+        let Some(mark) = self.mark_at(at).filter(Mark::clear) else { return false };
+        let is_right = |found| id.is_none_or(|id| is_block(id)(found));
+        let is_freed = look(self.pages(), at).is_some_and(|(found, _)| is_right(found)) && free();
+        if !is_freed {
+            mark.set();
+        }
+        is_freed
+    }
+
+    /// The bit of a block that begins there.
+    fn mark_at(&self, at: *mut u8) -> Option<Mark<'_>> {
+        let (page, offset) = self.pages().find(at)?;
+        let marks = self.hooks().marks(page).filter(|_| offset % GRAIN == 0)?;
+        let place = offset / GRAIN;
+        Some(Mark { word: marks.0.get(place / BITS)?, bit: 1 << (place % BITS) })
     }
 }
 
 /// Is it a block of this size?
-fn is_block(id: SizeId) -> impl FnOnce(Found) -> bool {
+pub(crate) fn is_block(id: SizeId) -> impl FnOnce(Found) -> bool {
     move |found| matches!(found, Found::Slab(_, found) if found == id)
+}
+
+/// Is it a span of so many pages?
+pub(crate) fn is_span(pages: usize) -> impl FnOnce(Found) -> bool {
+    move |found| matches!(found, Found::Span(_, found) if found == pages)
 }

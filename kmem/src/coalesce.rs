@@ -261,8 +261,8 @@ impl Coalesce {
         (id, size): (SizeId, &Size),
         first: PageId,
     ) -> Slab<'a, P> {
-        for page in (1..size.pages()).map(|page| first.plus(page)) {
-            pages.descriptor(page).set(Kind::Inside(first, id));
+        for before in 1..size.pages() {
+            pages.descriptor(first.plus(before)).set(Kind::Inside(before, id));
         }
         pages.descriptor(first).set(Kind::Slab(id));
         self.counts.splits += 1;

@@ -4,9 +4,10 @@ use core::iter;
 use core::mem::{MaybeUninit, offset_of};
 use core::ptr::NonNull;
 
+use crate::checked::{Marks, is_block, is_span};
 use crate::coalesce::{Coalesce, CoalesceCounts, MAX_SLAB};
 use crate::cpu::PerCpu;
-use crate::found::{Found, look};
+use crate::found::{Found, look, wrong};
 use crate::global::{Global, GlobalCounts, Lists};
 use crate::lock::Lock;
 use crate::misuse::Misuse;
@@ -56,6 +57,15 @@ impl<S: Sizes> Cookie<S> {
 
 /// Who hears of wrong calls, and of memory that is short.
 pub trait Hooks: Sync {
+    /// Is each block marked that is in use? Then every wrong free is found at the call. [`Checked`](crate::Checked) says so.
+    const CHECKED: bool = false;
+
+    /// The marks of a page, if each block is marked that is in use. There is no memory in pages that have none.
+    fn marks(&self, page: PageId) -> Option<&Marks> {
+        let _ = page;
+        None
+    }
+
     /// A free was wrong. Nothing has been freed. The hook may end the program. It must not call the allocator, a lock of
     /// which may be taken, and runs while its CPU is kept to the caller.
     fn misuse(&self, misuse: Misuse);
@@ -183,7 +193,7 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
     pub fn alloc_cookie(&self, cookie: Cookie<S>) -> Option<NonNull<u8>> {
         let block = self.upper.alloc(self, cookie.id)?;
         // SAFETY: the layers had it.
-        Some(unsafe { self.handed_out(cookie.id, block) })
+        self.marked(unsafe { self.handed_out(cookie.id, block) })
     }
 
     /// The block that is meant by what the layers have handed out.
@@ -225,7 +235,36 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
     #[inline]
     pub unsafe fn free_cookie(&self, cookie: Cookie<S>, block: NonNull<u8>) {
         // SAFETY: as the caller says.
-        unsafe { self.free_block(cookie.id, block) };
+        unsafe { self.free_sized(cookie.id, block) };
+    }
+
+    /// Frees a block of this size.
+    ///
+    /// # Safety
+    /// As for [`free_cookie`](Self::free_cookie).
+    #[inline]
+    unsafe fn free_sized(&self, id: SizeId, block: NonNull<u8>) {
+        // SAFETY: as the caller says.
+        unsafe {
+            match H::CHECKED {
+                true => self.free_marked(block, is_block(id)),
+                false => self.free_block(id, block),
+            }
+        }
+    }
+
+    /// Frees a span of so many pages.
+    ///
+    /// # Safety
+    /// As for [`free_any`](Self::free_any).
+    unsafe fn free_span(&self, pages: usize, block: NonNull<u8>) {
+        // SAFETY: as the caller says.
+        unsafe {
+            match H::CHECKED {
+                true => self.free_marked(block, is_span(pages)),
+                false => self.free_rare(block, Some(pages)),
+            }
+        }
     }
 
     /// # Safety
@@ -270,7 +309,7 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
         match look(&self.pages, at) {
             Some((Found::Slab(slab, found), offset)) if found == id => {
                 let mark = self.mark(slab, id, offset);
-                if !S::size(id).is_block(offset) {
+                if !S::is_block(id, offset) {
                     Err(Misuse::Interior(at))
                 } else if !mark.take_back() {
                     Err(Misuse::DoubleFree(at))
@@ -317,9 +356,9 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
     pub unsafe fn free(&self, block: NonNull<u8>, bytes: usize) {
         match S::of(bytes) {
             // SAFETY: as the caller says.
-            Some(id) => unsafe { self.free_block(id, block) },
+            Some(id) => unsafe { self.free_sized(id, block) },
             // SAFETY: as the caller says.
-            None => unsafe { self.free_rare(block, Some(bytes.div_ceil(PAGE))) },
+            None => unsafe { self.free_span(bytes.div_ceil(PAGE), block) },
         }
     }
 
@@ -331,9 +370,9 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
     pub unsafe fn free_aligned(&self, block: NonNull<u8>, bytes: usize, align: usize) {
         match S::aligned(bytes, align).filter(|_| align <= PAGE) {
             // SAFETY: as the caller says.
-            Some(id) => unsafe { self.free_block(id, block) },
+            Some(id) => unsafe { self.free_sized(id, block) },
             // SAFETY: as the caller says.
-            None => unsafe { self.free_rare(block, Some(bytes.div_ceil(PAGE).max(1))) },
+            None => unsafe { self.free_span(bytes.div_ceil(PAGE).max(1), block) },
         }
     }
 
@@ -356,26 +395,56 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
     /// If it does, as for [`free_any`](Self::free_any).
     #[inline]
     pub unsafe fn free_if_here(&self, block: NonNull<u8>) -> bool {
-        let Some((page, _)) = self.pages.find(block.as_ptr()) else { return false };
-        match self.pages.descriptor(page).slab_size() {
+        if !H::CHECKED {
+            // SAFETY: as the caller says.
+            return unsafe { self.free_by_page(block) };
+        }
+        let is_here = self.pages.find(block.as_ptr()).is_some();
+        if is_here {
+            // SAFETY: as the caller says.
+            unsafe { self.free_marked(block, |_| true) };
+        }
+        is_here
+    }
+
+    /// The same by the page's descriptor alone.
+    ///
+    /// # Safety
+    /// As for [`free_if_here`](Self::free_if_here).
+    #[inline]
+    pub(crate) unsafe fn free_by_page(&self, block: NonNull<u8>) -> bool {
+        let Some((page, within)) = self.pages.find(block.as_ptr()) else { return false };
+        match self.pages.descriptor(page).slab() {
             // SAFETY: as the caller says; the descriptor has the size with which the block was allocated.
-            Some(id) => unsafe { self.free_block(id, block) },
+            Some((id, before)) if S::is_block(id, before + within) => unsafe {
+                self.free_block(id, block);
+            },
+            Some(_) => self.hooks.misuse(Misuse::Interior(block.as_ptr())),
             // SAFETY: as the caller says.
             None => unsafe { self.free_rare(block, None) },
         }
         true
     }
 
-    /// Bytes that may be used of a block. `None`, if no block in use begins there, as far as its descriptor shows.
+    /// Bytes that may be used of a block. `None`, if no block in use begins there, as far as its descriptor shows, or its mark.
     pub fn usable(&self, block: NonNull<u8>) -> Option<usize> {
+        if !self.may_be_used(block) {
+            return None;
+        }
         match look(&self.pages, block.as_ptr())? {
-            (Found::Slab(slab, id), offset) if S::size(id).is_block(offset) => {
+            (Found::Slab(slab, id), offset) if S::is_block(id, offset) => {
                 let is_out = !S::is_paged(id) || self.mark(slab, id, offset).is_out();
                 is_out.then(|| S::size(id).bytes)
             }
             (Found::Span(_, pages), 0) => Some(pages * PAGE),
             _ => None,
         }
+    }
+
+    /// What is wrong with the free of something that is no block in use, as [`usable`](Self::usable) has said.
+    pub fn wrong(&self, block: NonNull<u8>) -> Misuse {
+        let _guard = self.caches().guard();
+        self.pages.hold(|| wrong::<P, S>(&self.pages, block.as_ptr()))
     }
 
     /// Is the memory zero of a block that was allocated just now, and that nobody has written to? False: it is not known. The
@@ -451,7 +520,7 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
         };
         let first = self.upper.insist(self, || self.hooks.reclaim(count), take)?;
         self.pages.descriptor(first).set(Kind::Span(count));
-        Some(self.pages.address(first))
+        self.marked(self.pages.address(first))
     }
 
     /// Frees a span, of so many pages if that is said.

@@ -13,7 +13,7 @@
 //!
 //!   Objects     objects that stay constructed, over the first two layers                             objects, upper
 //!   Nodes       a Kmem for each node of a machine                                                    nodes
-//!   Checked     a Kmem that finds each wrong free                                                    checked, found
+//!   Checked     hooks by which a Kmem finds each wrong free                                          checked, found
 //!   Counted     a PerCpu that counts its hits and misses                                             counted
 //! ```
 #![no_std]
@@ -52,6 +52,7 @@ mod seen;
 mod size;
 mod space;
 mod span;
+mod step;
 mod upper;
 mod vmblk;
 mod whole;
@@ -80,4 +81,5 @@ pub use size::{
     Wide,
 };
 pub use space::{AddressSpace, NotMapped, StillMapped};
+pub use step::Step;
 pub use vmblk::{VmblkStats, Vmblks};

@@ -5,7 +5,8 @@ use core::fmt;
 /// A free that is wrong. Nothing is freed by it.
 ///
 /// [`Checked`](crate::Checked) tells of each, whatever else happens at the same time. [`Kmem`](crate::Kmem) looks at the
-/// descriptor of the page without a lock: over [`Vmblks`](crate::Vmblks) a wrong free can fault, where the vmblk of the address
+/// descriptor of the page without a lock, where the free has no size or the block is a page or more, and else when the block comes to its
+/// page: over [`Vmblks`](crate::Vmblks) a wrong free can fault, where the vmblk of the address
 /// is just going back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]

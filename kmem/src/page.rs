@@ -4,7 +4,7 @@
 //!   links   63             32 31              0
 //!   whole   │ the list behind it               │    of a page that is a block, while it is free
 //!   slab    │ page before      │ page behind       │    in the list of slabs with as many free blocks; 0: none
-//!   inside  │ 0                │ first page        │    of the slab, which has several
+//!   inside  │ 0                                    │
 //!   span    │ 0                │ pages             │
 //!   first   │ span before      │ span behind       │    of a free span of addresses: in the list of such spans
 //!   last    │ 0                │ first page        │    of a free span of several pages
@@ -12,14 +12,14 @@
 //!   state   63      48 47      32 31      16 15     8 7      0
 //!   slab    │ fresh     │ head      │ free      │ kind   │ size   │
 //!   whole   │ page                  │ out, used │ kind   │ size   │
-//!   inside  │ 0                     │ out       │ kind   │ size   │
+//!   inside  │ 0                     │ out       │ kind, before │ size   │    before: pages of the slab before this one
 //!   first   │ pages                 │ 0         │ kind   │ 0      │
 //!   others  │ 0                                 │ kind   │ 0      │
 //! ```
 //!
 //! 1. A page that nobody has from this allocator has a descriptor of zeros, or the boundary tag of a free span.
 //! 2. *size* is one more than the number of the size of a slab's blocks, and 0 where there is no slab: so the first byte
-//!    says all that a free needs. *kind* and *size* change only while nobody has a block of the page, so that whoever has one may read them without
+//!    says which blocks a slab has, and *before*, which is 0 in other pages, where in the slab the page lies. *kind*, *before* and *size* change only while nobody has a block of the page, so that whoever has one may read them without
 //!    a lock. All else belongs to the holder of the lock of the slab's size.
 //! 3. *free* counts free blocks of a slab. *head* is 1 + the offset / 16 of the first block of its free list, or 0.
 //!    *fresh* is the offset / 16 behind the last block that was ever handed out: what lies there is free, and on no list.
@@ -37,7 +37,7 @@ use core::ptr::NonNull;
 
 use woodlot_frame::atomics::{AtomicU64, Ordering};
 
-use crate::size::SizeId;
+use crate::size::{MAX_PAGES, PAGE, SizeId};
 
 /// The number of a page, from 0.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -88,8 +88,8 @@ pub enum Kind {
     None,
     /// The first page of a slab of blocks of this size.
     Slab(SizeId),
-    /// Another page of a slab of blocks of this size; the first one is this.
-    Inside(PageId, SizeId),
+    /// Another page of a slab of blocks of this size, so many pages behind the first one.
+    Inside(usize, SizeId),
     /// The first page of a span of so many pages that is one block.
     Span(usize),
 }
@@ -100,6 +100,10 @@ const KIND_SPAN: u64 = 3;
 const KIND_FIRST: u64 = 4;
 const KIND_LAST: u64 = 5;
 const KIND_AT: u32 = 8;
+const KIND: u64 = (1 << (BEFORE_AT - KIND_AT)) - 1;
+const BEFORE_AT: u32 = 11;
+const BEFORE: u64 = (1 << (FREE_AT - BEFORE_AT)) - 1;
+const _: () = assert!(KIND_LAST <= KIND && MAX_PAGES as u64 - 1 <= BEFORE);
 const PAGE_AT: u32 = 32;
 const OUT: u64 = 1 << 16;
 const USED: u64 = 1 << 17;
@@ -109,7 +113,7 @@ const USED: u64 = 1 << 17;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Counts(u64);
 
-/// *kind* and *size*.
+/// *kind*, *before* and *size*.
 const FIXED: u64 = (1 << FREE_AT) - 1;
 const FREE_AT: u32 = 16;
 const HEAD_AT: u32 = 32;
@@ -160,6 +164,17 @@ const PAGES_AT: u32 = 32;
 #[inline(always)]
 fn slab_size(state: u64) -> Option<SizeId> {
     (state as u8).checked_sub(1).map(SizeId::from_byte)
+}
+
+/// *kind* of a state.
+fn kind(state: u64) -> u64 {
+    state >> KIND_AT & KIND
+}
+
+/// *before* of a state.
+#[inline(always)]
+fn before(state: u64) -> usize {
+    (state >> BEFORE_AT & BEFORE) as usize
 }
 
 /// Who reads is who wrote, holds the lock, or has a block (invariant 2).
@@ -215,18 +230,20 @@ impl Descriptor {
     #[inline]
     pub fn kind(&self) -> Kind {
         let (state, links) = (self.state.load(ORDERING), self.links.load(ORDERING));
-        match (state >> KIND_AT & 0xff, slab_size(state)) {
+        match (kind(state), slab_size(state)) {
             (KIND_SLAB, Some(size)) => Kind::Slab(size),
-            (KIND_INSIDE, Some(size)) => Kind::Inside(PageId(links as u32), size),
+            (KIND_INSIDE, Some(size)) => Kind::Inside(before(state), size),
             (KIND_SPAN, _) => Kind::Span((links & LINK) as usize),
             _ => Kind::None,
         }
     }
 
-    /// The size of a slab's blocks, if the page is one of a slab: what a free without a size looks at.
+    /// The size of a slab's blocks, if the page is one of a slab, and how many bytes of the slab lie before the page: what a free
+    /// without a size looks at.
     #[inline(always)]
-    pub(crate) fn slab_size(&self) -> Option<SizeId> {
-        slab_size(self.state.load(ORDERING))
+    pub(crate) fn slab(&self) -> Option<(SizeId, usize)> {
+        let state = self.state.load(ORDERING);
+        slab_size(state).map(|size| (size, before(state) * PAGE))
     }
 
     /// Makes the page, which is this one, a block of this size: what stands for it in the lists.
@@ -298,7 +315,7 @@ impl Descriptor {
 
     /// Makes a page that was a block none. False: it was none.
     pub(crate) fn unset_whole(&self, id: SizeId) -> bool {
-        let is_whole = self.slab_size() == Some(id);
+        let is_whole = self.slab() == Some((id, 0));
         if is_whole {
             self.state.store(u64::from(self.page().0) << PAGE_AT, ORDERING);
         }
@@ -306,20 +323,23 @@ impl Descriptor {
     }
 
     pub(crate) fn set(&self, kind: Kind) {
-        let (kind, size, links) = match kind {
-            Kind::None => (0, 0, 0),
-            Kind::Slab(size) => (KIND_SLAB, size.index() as u64 + 1, 0),
-            Kind::Inside(first, size) => (KIND_INSIDE, size.index() as u64 + 1, u64::from(first.0)),
-            Kind::Span(pages) => (KIND_SPAN, 0, pages as u64 & LINK),
+        let of_slab = |kind, size: SizeId| kind << KIND_AT | (size.index() as u64 + 1);
+        let (state, links) = match kind {
+            Kind::None => (0, 0),
+            Kind::Slab(size) => (of_slab(KIND_SLAB, size), 0),
+            Kind::Inside(pages, size) => {
+                (of_slab(KIND_INSIDE, size) | (pages as u64 & BEFORE) << BEFORE_AT, 0)
+            }
+            Kind::Span(pages) => (KIND_SPAN << KIND_AT, pages as u64 & LINK),
         };
         self.links.store(links, ORDERING);
-        self.state.store(kind << KIND_AT | size, ORDERING);
+        self.state.store(state, ORDERING);
     }
 
     /// The boundary tag, if the page is the first or the last one of a free span.
     pub(crate) fn tag(&self) -> Option<Tag> {
         let state = self.state.load(ORDERING);
-        match state >> KIND_AT & 0xff {
+        match kind(state) {
             KIND_FIRST => Some(Tag::First((state >> PAGES_AT) as usize)),
             KIND_LAST => Some(Tag::Last(PageId(self.links.load(ORDERING) as u32))),
             _ => None,

@@ -14,9 +14,12 @@
 
 use crate::global::GLOBAL_TARGET;
 use crate::list::{MAX_BLOCKS, MIN_BLOCK};
+use crate::step::Step;
 
 /// Bytes of a page.
 pub const PAGE: usize = 4096;
+/// The most pages of a slab.
+pub(crate) const MAX_PAGES: usize = 32;
 /// The largest block of [`Octaves`] and [`Quarters`]: a page.
 pub const MAX_SIZE: usize = PAGE;
 /// The largest block of any set.
@@ -95,7 +98,7 @@ impl Size {
     const NONE: Size = Size { bytes: 0, target: 0, lists: 0, order: 0, blocks: 0, reciprocal: 0 };
 
     pub(crate) const fn new(bytes: usize) -> Size {
-        let (mut order, highest) = (0, if bytes > PAGE { 5 } else { 3 });
+        let (mut order, highest) = (0, if bytes > PAGE { MAX_PAGES.ilog2() as u8 } else { 3 });
         while order < highest && (PAGE << order) % bytes * 16 > PAGE << order {
             order += 1;
         }
@@ -136,19 +139,14 @@ impl Size {
         let block = self.blocks_before(offset);
         (block < self.blocks && block * self.bytes == offset).then_some(block)
     }
-
-    /// Is this the offset of a block in its slab?
-    pub(crate) fn is_block(&self, offset: usize) -> bool {
-        self.block_at(offset).is_some()
-    }
 }
 
 /// A set of sizes.
 #[derive(Clone, Copy)]
 pub struct Table {
     sizes: [Size; MAX_SIZES],
-    /// The `target` of each size: what every free looks at.
-    targets: [u16; MAX_SIZES],
+    /// What every free looks at.
+    steps: [Step; MAX_SIZES],
     count: usize,
     /// The first size that is no smaller than a page.
     paged: usize,
@@ -162,7 +160,7 @@ impl Table {
     /// No sizes.
     const EMPTY: Table = Table {
         sizes: [Size::NONE; MAX_SIZES],
-        targets: [0; MAX_SIZES],
+        steps: [Step::NONE; MAX_SIZES],
         count: 0,
         paged: 0,
         of: [SizeId(0); GRAINS],
@@ -184,7 +182,7 @@ impl Table {
         }
         self.paged += (size.bytes < PAGE) as usize;
         self.sizes[self.count] = size;
-        self.targets[self.count] = size.target as u16;
+        self.steps[self.count] = Step::new(size.bytes, size.blocks, size.target);
         self.count += 1;
     }
 
@@ -235,6 +233,11 @@ impl Table {
         &self.sizes[number]
     }
 
+    /// What a free looks at of the size with this number.
+    pub const fn step(&self, number: usize) -> Step {
+        self.steps[number]
+    }
+
     /// The size for requests of so many bytes, when the program is compiled.
     pub(crate) const fn of_bytes(&self, bytes: usize) -> SizeId {
         assert!(bytes <= self.sizes[self.count - 1].bytes, "no block is so large");
@@ -266,7 +269,13 @@ pub trait Sizes: Copy + Sync + 'static {
     /// Its [`target`](Size::target).
     #[inline]
     fn target(id: SizeId) -> usize {
-        usize::from(Self::TABLE.targets[id.index()])
+        Self::TABLE.steps[id.index()].target()
+    }
+
+    /// Does a block of this size begin at this offset of its slab?
+    #[inline(always)]
+    fn is_block(id: SizeId, offset: usize) -> bool {
+        Self::TABLE.steps[id.index()].is_block(offset)
     }
 
     /// Is each block of this size a page by itself, or more?
@@ -363,7 +372,7 @@ mod tests {
             assert!((slab - size.blocks * size.bytes) * part <= slab, "{size:?}");
             for offset in 0..slab {
                 let is_block = offset % size.bytes == 0 && offset / size.bytes < size.blocks;
-                assert_eq!(size.is_block(offset), is_block, "{size:?} {offset}");
+                assert_eq!(size.block_at(offset).is_some(), is_block, "{size:?} {offset}");
             }
         }
         for align in (0..=12).map(|log| 1 << log) {

@@ -11,12 +11,13 @@
 
 use core::ptr::NonNull;
 
-use woodlot_kmem::{Cookie, Kmem, PAGE, PerCpu, SizeStats, Sizes, Wide};
+use woodlot_kmem::{Cookie, Kmem, Misuse, PAGE, PerCpu, SizeStats, Sizes, Wide};
 
 use crate::busy::Busy;
 use crate::hot::Hot;
 use crate::large::{LARGEST, Large};
-use crate::misuse::{self, Abort};
+use crate::marks::CHECKED;
+use crate::misuse::{Told, tell};
 use crate::parked;
 use crate::rseq::Rseq;
 use crate::segments::Segments;
@@ -27,10 +28,10 @@ use crate::upkeep;
 pub const MIN_ALIGN: usize = 16;
 
 /// The allocator of blocks up to [`LARGEST`].
-pub(crate) type Small = Kmem<Rseq<Threads>, Segments, Wide, Abort>;
+pub(crate) type Small = Kmem<Rseq<Threads>, Segments, Wide, Told>;
 
 pub(crate) static KMEM: Small =
-    Kmem::new(Rseq::new(Threads::new(flush_thread)), Segments::new(), Abort);
+    Kmem::new(Rseq::new(Threads::new(flush_thread)), Segments::new(), Told);
 pub(crate) static LARGE: Large = Large::new();
 
 /// Gives what a thread's caches have to the layers below.
@@ -52,8 +53,8 @@ pub fn alloc_cached(bytes: usize) -> Option<NonNull<u8>> {
 /// As for [`free`], if this heap has the page.
 #[inline(always)]
 pub unsafe fn free_cached(block: *mut u8) -> bool {
-    // SAFETY: as the caller says. Page 0 is not the heap's.
-    unsafe { KMEM.free_cached(NonNull::new_unchecked(block)) }
+    // SAFETY: as the caller says.
+    NonNull::new(block).is_some_and(|block| unsafe { KMEM.free_cached(block) })
 }
 
 /// Allocates so many bytes at a multiple of 16. `None`: there is no memory.
@@ -155,7 +156,7 @@ unsafe fn free_slowly(block: NonNull<u8>) {
     // SAFETY: as the caller says.
     unsafe {
         if slowly(|| free_at_last(block)).is_none() && !parked::park(block) {
-            misuse::twice(block);
+            tell(Misuse::DoubleFree(block.as_ptr()));
         }
     }
 }
@@ -166,7 +167,7 @@ unsafe fn free_at_last(block: NonNull<u8>) {
     // SAFETY: as the caller says.
     unsafe {
         if !KMEM.free_if_here(block) && !LARGE.free(block) {
-            misuse::foreign(block);
+            tell(wrong(block));
         }
     }
 }
@@ -180,20 +181,57 @@ pub unsafe fn free_sized(block: NonNull<u8>, bytes: usize) {
     // SAFETY: as the caller says.
     unsafe {
         if !KMEM.free_cached_sized(block, bytes) {
-            free_slowly(block);
+            free_sized_slowly(block, bytes);
         }
     }
 }
 
-/// Bytes that may be used of a block; 0 of a large one, if a signal handler asks that has interrupted a call of the heap.
+/// # Safety
+/// As for [`free_sized`].
+#[cold]
+#[inline(never)]
+unsafe fn free_sized_slowly(block: NonNull<u8>, bytes: usize) {
+    if CHECKED
+        && let Some(Ok(old)) = look(block)
+        && !fits(old, bytes)
+    {
+        return tell(Misuse::WrongSize(block.as_ptr()));
+    }
+    // SAFETY: as the caller says.
+    unsafe { free_slowly(block) };
+}
+
+/// Bytes that may be used of a block; 0 of none, if [`on_misuse`](crate::on_misuse) returns, and of a large one, if a signal handler
+/// asks that has interrupted a call of the heap.
 pub fn usable(block: NonNull<u8>) -> usize {
     known(block).unwrap_or(0)
 }
 
-/// The same; `None` where it cannot be known now.
+/// The same; `None` where there is no block, or it cannot be known now.
 fn known(block: NonNull<u8>) -> Option<usize> {
-    KMEM.usable(block)
-        .or_else(|| slowly(|| LARGE.usable(block).unwrap_or_else(|| misuse::foreign(block))))
+    look(block)?.map_err(tell).ok()
+}
+
+/// Bytes that may be used of a block, or why there is none; `None` where it cannot be known now.
+fn look(block: NonNull<u8>) -> Option<Result<usize, Misuse>> {
+    match KMEM.usable(block) {
+        Some(bytes) => Some(Ok(bytes)),
+        None => slowly(|| LARGE.usable(block).ok_or_else(|| wrong(block))),
+    }
+}
+
+/// What is wrong with an address at which no block in use begins.
+#[cold]
+fn wrong(block: NonNull<u8>) -> Misuse {
+    match KMEM.wrong(block) {
+        Misuse::Foreign(at) if LARGE.is_inside(block) => Misuse::Interior(at),
+        wrong => wrong,
+    }
+}
+
+/// May a block of so many bytes be one that was allocated for so many?
+fn fits(old: usize, bytes: usize) -> bool {
+    if bytes > LARGEST { old == bytes.next_multiple_of(PAGE) } else { stays(old, bytes) }
 }
 
 /// Does a block stay where it is when it is to have so many bytes? [`free_sized`] must find it by the new number.
@@ -204,7 +242,7 @@ fn stays(old: usize, bytes: usize) -> bool {
     }
 }
 
-/// Makes a block longer or shorter, which may move it. `None`: there is no memory, and nothing has changed.
+/// Makes a block longer or shorter, which may move it. `None`: there is no memory, or no block, and nothing has changed.
 ///
 /// # Safety
 /// The block was allocated here for a multiple of `align`, and the caller uses it no more at its old place if this

@@ -1,8 +1,8 @@
 //! What every allocation and every free reads, and the lists that they change, side by side.
 //!
 //! ```text
-//!   -512 │ sizes, by bytes / 16   -128 │ words, targets   -32 │ constants   0 │ cache of CPU 0   1024 │ of CPU 1   …
-//!                                                                             └ main of each size, aux of each size
+//!   -1536 │ sizes, by bytes / 16   -1272 │ steps   -760 │ slabs   -128 │ words   0 │ cache of CPU 0   1024 │ of CPU 1   …
+//!                                                                               └ main of each size, aux of each size
 //! ```
 //!
 //! 1. Tables do not change. Words change when the heap starts, and when it gets more addresses.
@@ -15,10 +15,12 @@
 
 use core::mem::offset_of;
 
-use woodlot_frame::atomics::AtomicU64;
+use woodlot_frame::atomics::{AtomicU64, Ordering, fence};
 use woodlot_kmem::{
     Descriptor, GRAINS, MAX_SIZE, MAX_SIZES, PAGE, SIZE_IDS, SizeId, Sizes, Which, Wide,
 };
+
+use crate::segments::ALIGN;
 
 /// CPUs with numbers below this have caches.
 pub(crate) const CPUS: usize = 1024;
@@ -48,7 +50,7 @@ const _: () = assert!(size_of::<Cache>() == 1 << CACHE_SHIFT && MAX_SIZES <= LIS
 const _: () = assert!(MAX_SIZES < SIZE_IDS, "a target for each number, from 1 on");
 const _: () = assert!(Which::Main.index() == 0, "the first words of a cache");
 
-/// The words, on two cache lines.
+/// The words, on one cache line.
 #[repr(C, align(64))]
 pub struct Words {
     /// The offset of the threads' areas; or [`UNKNOWN`], [`STARTING`] or [`NONE`], which no offset is.
@@ -59,11 +61,21 @@ pub struct Words {
     pub(crate) pages: AtomicU64,
     /// The address of the descriptor of page 0.
     pub(crate) descriptors: AtomicU64,
-    /// Blocks of a full list, by one more than the number of a size, as descriptors have it; 0 of blocks of a page or more, and of
-    /// what is no slab.
-    targets: [u8; SIZE_IDS],
+    /// As many pages, as soon as the areas are known too; 0 where there are none. Who frees by a sequence of its own looks here.
+    reach: AtomicU64,
     /// [`CPUS`].
     cpus: u64,
+}
+
+impl Words {
+    /// Lets sequences have the pages, if both these and the areas are known: for whoever has just stored one of them.
+    pub(crate) fn reach(&self) {
+        // Of two who store at the same time, one sees what both have stored.
+        fence(Ordering::SeqCst);
+        if self.area.load(Ordering::Relaxed) > NONE {
+            self.reach.fetch_max(self.pages.load(Ordering::Acquire), Ordering::Release);
+        }
+    }
 }
 
 /// All of it.
@@ -71,8 +83,12 @@ pub struct Words {
 pub struct Hot {
     /// The number of the size for requests of up to 16 times the index.
     sizes: [SizeId; GRAINS],
+    /// By one more than the number of a size, as descriptors have it: its step, 0 of blocks of a page or more and of what is no slab.
+    steps: [u64; SIZE_IDS],
+    /// By the same: the bits of twice an address that say where in its slab it lies.
+    slabs: [u32; SIZE_IDS],
     /// Keeps the words close to the caches.
-    gap: [u64; 8],
+    gap: [u64; 47],
     pub(crate) words: Words,
     pub(crate) caches: [Cache; CPUS],
 }
@@ -80,13 +96,15 @@ pub struct Hot {
 /// The only one.
 pub static HOT: Hot = Hot {
     sizes: *Wide::TABLE.by_grains(),
-    gap: [0; 8],
+    steps: steps(),
+    slabs: slabs(),
+    gap: [0; 47],
     words: Words {
         area: AtomicU64::new(UNKNOWN),
         base: AtomicU64::new(NOWHERE),
         pages: AtomicU64::new(0),
         descriptors: AtomicU64::new(0),
-        targets: targets(),
+        reach: AtomicU64::new(0),
         cpus: CPUS as u64,
     },
     caches: [const { Cache([const { Word::new(0) }; 2 * LISTS]) }; CPUS],
@@ -100,15 +118,17 @@ impl Hot {
     pub const CACHE_SHIFT: u32 = CACHE_SHIFT;
     /// The numbers of sizes, a byte for each 16 bytes that are asked for.
     pub const SIZES: isize = Hot::at(offset_of!(Hot, sizes));
-    /// The targets, a byte for each number that a descriptor has at [`SIZE_AT`](Hot::SIZE_AT). A list with fewer blocks has room for one
-    /// more, and what no list of this kind is for has 0.
-    pub const TARGETS: isize = Hot::word(offset_of!(Words, targets));
+    /// The [steps](woodlot_kmem::Step), a word for each number that a descriptor has at [`SIZE_AT`](Hot::SIZE_AT): the lowest byte is a
+    /// target, and a list with fewer blocks has room for one more. What no list of this kind is for has 0.
+    pub const STEPS: isize = Hot::at(offset_of!(Hot, steps));
+    /// The bits of twice an address that say where in its slab it lies, 4 bytes for each such number. Slabs are aligned.
+    pub const SLABS: isize = Hot::at(offset_of!(Hot, slabs));
     /// The offset of the threads' areas, if it is more than [`NO_AREA`](Hot::NO_AREA).
     pub const AREA: isize = Hot::word(offset_of!(Words, area));
     /// The address of page 0.
     pub const BASE: isize = Hot::word(offset_of!(Words, base));
-    /// How many pages there are.
-    pub const PAGES: isize = Hot::word(offset_of!(Words, pages));
+    /// How many pages there are whose blocks sequences may free: 0 where there are no areas.
+    pub const REACH: isize = Hot::word(offset_of!(Words, reach));
     /// The address of the descriptor of page 0.
     pub const DESCRIPTORS: isize = Hot::word(offset_of!(Words, descriptors));
     /// The number of CPUs that have caches.
@@ -140,14 +160,24 @@ impl Hot {
     }
 }
 
-const _: () = assert!(Hot::AREA == -128 && Hot::SIZES >= -512);
+const _: () = assert!(Hot::AREA == -128 && Hot::SIZES == -1536);
 
-const fn targets() -> [u8; SIZE_IDS] {
-    let (mut targets, mut at) = ([0; SIZE_IDS], 0);
+const fn steps() -> [u64; SIZE_IDS] {
+    let (mut steps, mut at) = ([0; SIZE_IDS], 0);
     while at < Hot::PLAIN {
-        assert!(Wide::TABLE.size(at).target <= u8::MAX as usize);
-        targets[at + 1] = Wide::TABLE.size(at).target as u8;
+        steps[at + 1] = Wide::TABLE.step(at).word();
         at += 1;
     }
-    targets
+    steps
+}
+
+const fn slabs() -> [u32; SIZE_IDS] {
+    let (mut slabs, mut at) = ([0; SIZE_IDS], 0);
+    while at < Hot::PLAIN {
+        let bytes = Wide::TABLE.size(at).pages() * PAGE;
+        assert!(bytes <= ALIGN, "it lies at a multiple of its size");
+        slabs[at + 1] = 2 * (bytes as u32 - 1);
+        at += 1;
+    }
+    slabs
 }

@@ -78,6 +78,14 @@ impl Large {
         table.entries().get(at).map(|entry| entry.bytes)
     }
 
+    /// Does the address lie inside a large block, behind the begin?
+    pub(crate) fn is_inside(&self, at: NonNull<u8>) -> bool {
+        let mut table = self.0.take(system::wait);
+        let Err(behind) = table.find(at) else { return false };
+        let before = behind.checked_sub(1).and_then(|before| table.entries().get(before));
+        before.is_some_and(|entry| at.addr().get() - entry.address < entry.bytes)
+    }
+
     /// Frees a large block. False: there is none.
     ///
     /// # Safety

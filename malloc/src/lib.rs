@@ -12,6 +12,7 @@
 //!   Threads     a thread's cache, where there are none                           threads
 //!   Segments    pages: zones of 4 GiB over one range of addresses                segments, segment
 //!   Large       mappings of their own                                            large
+//!   Told        who hears of wrong calls; a mark for each block in use           misuse, marks
 //!   tend        what goes back by itself                                         upkeep
 //!   Snapshot    all of it, looked at from outside                                outside
 //! ```
@@ -27,6 +28,7 @@ mod global;
 mod heap;
 mod hot;
 mod large;
+mod marks;
 mod misuse;
 pub mod outside;
 mod parked;
@@ -45,7 +47,8 @@ pub use heap::{
 };
 #[doc(hidden)]
 pub use hot::{HOT, Hot};
+pub use misuse::{abort_at, on_misuse, report};
 #[doc(hidden)]
 pub use rseq::{ABORTS, area};
 pub use rseq::{aborts, sequence_area};
-pub use woodlot_kmem::SizeStats;
+pub use woodlot_kmem::{Misuse, SizeStats};

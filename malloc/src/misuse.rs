@@ -1,45 +1,79 @@
-//! What happens at a wrong call: one line on standard error, and the end of the process.
+//! What happens at a wrong call: one line on standard error, and the end of the process; or what the program has chosen.
 
 use core::fmt::{self, Write};
-use core::ptr::NonNull;
+use core::mem::transmute;
+use core::ptr;
 
-use woodlot_kmem::{Hooks, Misuse};
+use woodlot_frame::atomics::{AtomicU64, Ordering};
+
+use woodlot_kmem::{Hooks, Marks, Misuse, PageId};
+
+use crate::marks::{self, CHECKED};
 
 /// The most bytes of a line.
 const LINE: usize = 160;
 
-/// Says what was wrong, and ends the process.
-pub(crate) struct Abort;
+/// The address of the `fn(Misuse)` that hears of wrong calls. 0: [`abort_at`].
+static HEAR: AtomicU64 = AtomicU64::new(0);
 
-impl Hooks for Abort {
-    #[cold]
-    fn misuse(&self, misuse: Misuse) {
-        abort(format_args!("{misuse}"));
+/// Has a function hear of wrong calls from now on, in place of [`abort_at`]: [`report`], or one of the program's own. When it
+/// returns, the wrong call is as if it had not been: nothing was freed, and what was to be made longer or shorter stays as it is.
+///
+/// It may be called in the middle of a call of the heap, with locks taken, on any thread and in signal handlers. So it must not
+/// allocate or free, nor wait for somebody who does.
+pub fn on_misuse(hear: fn(Misuse)) {
+    HEAR.store((hear as *const ()).expose_provenance() as u64, Ordering::Release);
+}
+
+/// Tells whoever is to hear of wrong calls.
+#[cold]
+pub(crate) fn tell(misuse: Misuse) {
+    match HEAR.load(Ordering::Acquire) as usize {
+        0 => abort_at(misuse),
+        hear => {
+            let hear = ptr::with_exposed_provenance::<()>(hear);
+            // SAFETY: it is the address of such a function.
+            let hear = unsafe { transmute::<*const (), fn(Misuse)>(hear) };
+            hear(misuse);
+        }
     }
 }
 
-/// Nothing of this heap begins at an address that was passed.
-#[cold]
-pub(crate) fn foreign(block: NonNull<u8>) -> ! {
-    abort(format_args!("{}", Misuse::Foreign(block.as_ptr())))
+/// Hears of what `kmem` finds.
+pub(crate) struct Told;
+
+impl Hooks for Told {
+    const CHECKED: bool = CHECKED;
+
+    fn misuse(&self, misuse: Misuse) {
+        tell(misuse);
+    }
+
+    fn marks(&self, page: PageId) -> Option<&Marks> {
+        marks::of_found(page)
+    }
 }
 
-/// A signal handler has freed a block twice.
-#[cold]
-pub(crate) fn twice(block: NonNull<u8>) -> ! {
-    abort(format_args!("{}", Misuse::DoubleFree(block.as_ptr())))
+/// Says what was wrong in one line on standard error, and ends the process.
+pub fn abort_at(misuse: Misuse) {
+    report(misuse);
+    // SAFETY: it ends the process.
+    unsafe { libc::abort() }
 }
 
-fn abort(what: fmt::Arguments<'_>) -> ! {
+/// Says what was wrong in one line on standard error.
+pub fn report(misuse: Misuse) {
     let mut line = Line { bytes: [0; LINE], len: 0 };
     // What does not fit is left out.
-    let _ = write!(line, "woodlot_malloc: {what}");
+    let _ = write!(line, "woodlot_malloc: {misuse}");
     let len = line.len.min(LINE - 1);
     line.bytes[len] = b'\n';
-    // SAFETY: the line has so many bytes.
+    // SAFETY: the thread's own errno, and the line has so many bytes.
     unsafe {
+        let errno = libc::__errno_location();
+        let before = errno.read();
         libc::write(libc::STDERR_FILENO, line.bytes.as_ptr().cast(), len + 1);
-        libc::abort()
+        errno.write(before);
     }
 }
 

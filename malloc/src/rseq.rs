@@ -107,6 +107,7 @@ impl<F> Rseq<F> {
                 let _ = system::register_abort();
             }
             HOT.words.area.store(area.map_or(NONE, |area| area as u64), Ordering::Relaxed);
+            HOT.words.reach();
         }
     }
 

@@ -22,7 +22,7 @@ use woodlot_kmem::{Descriptor, Lock, NoPages, PAGE, PageId, Pages};
 
 use crate::hot::HOT;
 use crate::segment::{Grown, HUGE, Most, Segment, Survey};
-use crate::system;
+use crate::{marks, system};
 
 /// Pages from a segment to the next one, and those that the first one has.
 const SEGMENT: usize = (4 << 30) / PAGE;
@@ -32,7 +32,7 @@ const SEGMENTS: usize = 256;
 /// The fewest bytes of a range.
 const LEAST: usize = 16 << 20;
 /// The first page's address is a multiple of this, so that the largest block of a zone is aligned to its size.
-const ALIGN: usize = 4 << 20;
+pub(crate) const ALIGN: usize = 4 << 20;
 /// Pages that are freed at a time, each by itself.
 const SOME: usize = 32;
 /// Counters that keep CPUs apart.
@@ -218,7 +218,9 @@ impl Segments {
         // SAFETY: the range is reserved for `range.pages` pages and their descriptors, and nobody has this part of it.
         let made = unsafe {
             let (descriptors, base) = (descriptors.add(first), base.add(first * PAGE));
-            while !system::allow(descriptors.cast(), described * size_of::<Descriptor>()) {
+            while !system::allow(descriptors.cast(), described * size_of::<Descriptor>())
+                || !marks::open(first, described, range.pages)
+            {
                 described /= 2;
                 if described * PAGE < LEAST {
                     return false;
@@ -240,6 +242,7 @@ impl Segments {
             .store(descriptors.as_ptr().expose_provenance() as u64, Ordering::Relaxed);
         HOT.words.base.store(base.as_ptr().expose_provenance() as u64, Ordering::Relaxed);
         HOT.words.pages.store((first + described) as u64, Ordering::Release);
+        HOT.words.reach();
         self.open.store(open + 1, Ordering::Release);
         true
     }

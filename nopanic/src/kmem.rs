@@ -57,7 +57,8 @@ macro_rules! kmem {
 
             type Zone = Direct<'static, $engine>;
             type Of = Kmem<Caches, Zone, $sizes, Ears>;
-            type Judged = Checked<'static, Caches, Zone, $sizes, Ears>;
+            type Told = Checked<'static, Ears>;
+            type Judged = Kmem<Caches, Zone, $sizes, Told>;
             type Sized = Cookie<$sizes>;
 
             // SAFETY of all: the functions are never called.
@@ -99,7 +100,8 @@ macro_rules! kmem {
                 // SAFETY: as above.
                 unlock_all(kmem: &Of) -> () = unsafe { kmem.unlock_all() };
                 sizes() -> Option<SizeId> = <$sizes>::all().last();
-                checked(kmem: Of, marks: &'static [Marks]) -> Judged = Checked::new(kmem, marks);
+                checked(machine: Machine, pages: Zone, ears: Ears, marks: &'static [Marks]) -> Judged =
+                    Kmem::new(Guarded::new(machine), pages, Checked::new(ears, marks));
                 checked_alloc(kmem: &Judged, bytes: usize) -> Option<Block> = kmem.alloc(bytes);
                 checked_alloc_cookie(kmem: &Judged, cookie: Sized) -> Option<Block> =
                     kmem.alloc_cookie(cookie);

@@ -33,6 +33,6 @@ pub use late::{Late, NotStarted};
 pub use map::{BadMap, zone_from};
 pub use report::Report;
 pub use trial::Trial;
-pub use woodlot_kmem::{Cpus, Hooks, Misuse};
+pub use woodlot_kmem::{Checked, Cpus, Hooks, Marks, Misuse};
 #[cfg(target_arch = "x86_64")]
 pub use x86_64::{Apic, Entry, Interrupts, Table};

@@ -11,7 +11,7 @@ use allocator_api2::vec::Vec;
 use woodlot_frame::{
     Base4K, Base16K, ClassPolicy, Construct, FrameAllocator, Order, Request, Slot,
 };
-use woodlot_kernel::{Heap, Hooks, Misuse, NotStarted};
+use woodlot_kernel::{Checked, Heap, Hooks, Marks, Misuse, NotStarted};
 use woodlot_llfree::LLFree;
 use woodlot_nbbs::Nbbs4;
 
@@ -293,6 +293,51 @@ fn the_hooks_hear_of_short_memory_and_wrong_frees() {
         heap.dealloc(span, layout(8192, 8));
         heap.dealloc(span, layout(8192, 8));
         assert_eq!(told(), [1, 1]);
+    }
+}
+
+/// With marks a heap finds each wrong free of a layout at the call, and nothing else changes.
+#[test]
+fn a_heap_with_marks_finds_each_wrong_free() {
+    const FRAMES: usize = 1024;
+    let (arena, told) = (Arena::<LLFree<Base4K>>::new(FRAMES), Told::default());
+    let marks: std::vec::Vec<_> = (0..FRAMES).map(|_| Marks::default()).collect();
+    let heap = Of::<LLFree<Base4K>, _>::new(Threads, Checked::new(&told, &marks));
+    let before = arena.free() - descriptors(FRAMES);
+    let heard = || std::mem::take(&mut *told.0.lock().expect("nobody has panicked"));
+    // SAFETY: every frame is mapped there; the wrong frees are the heap's to find.
+    unsafe {
+        heap.start(&*arena.zone, arena.base()).expect("it starts");
+        for bytes in [8, 100, 1000, 3000, 4096, 8192] {
+            let (right, wrong) = (layout(bytes, 8), layout(3 * bytes, 8));
+            let [block, other] = [0, 1].map(|_| heap.alloc(right));
+            heap.dealloc(block, wrong);
+            heap.dealloc(block.wrapping_add(4), right);
+            assert_eq!(heard(), [Misuse::WrongSize(block), Misuse::Interior(block.add(4))]);
+            heap.dealloc(block, right);
+            assert_eq!(heard(), []);
+            heap.dealloc(block, right);
+            let is_span = bytes > 4096;
+            let twice = if is_span { Misuse::Foreign(block) } else { Misuse::DoubleFree(block) };
+            assert_eq!(heard(), [twice], "{bytes}");
+            let again = heap.alloc(right);
+            assert_ne!(again, other, "a list was destroyed");
+            heap.dealloc(again, right);
+            heap.dealloc(other, right);
+            assert_eq!(heard(), []);
+        }
+    }
+    heap.trim();
+    assert_eq!(arena.free(), before, "frames are lost");
+}
+
+/// What a heap with marks has told.
+#[derive(Default)]
+struct Told(std::sync::Mutex<std::vec::Vec<Misuse>>);
+
+impl Hooks for &Told {
+    fn misuse(&self, misuse: Misuse) {
+        self.0.lock().expect("nobody has panicked").push(misuse);
     }
 }
 

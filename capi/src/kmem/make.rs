@@ -4,15 +4,19 @@ use core::ffi::c_int;
 use core::ptr::NonNull;
 
 use woodlot_frame::FrameAllocator;
-use woodlot_kmem::{Descriptor, Direct, PAGE};
+use woodlot_kmem::{Descriptor, Direct, Marks, PAGE};
 
 use super::caches::{caches_in, caches_size};
 use super::handle::{Held, KmemHandle, Small};
-use super::parts::{Frames, Told};
+use super::parts::{CHECKED, Frames, Told};
 use super::types::{KmemConfig, KmemMemory, KmemSizes};
 use crate::error::Error;
 use crate::memory::{check, overlap, read, status, write};
 use crate::zone::{BASE_4K, LLFREE, Zone, kind, on_zone_or};
+
+/// A descriptor, and marks where there are any.
+const BYTES_A_FRAME: usize = size_of::<Descriptor>() + if CHECKED { size_of::<Marks>() } else { 0 };
+const _: () = assert!(align_of::<Marks>() == align_of::<Descriptor>());
 
 /// See the header.
 ///
@@ -80,16 +84,22 @@ unsafe fn init(
     check(memory.descriptors_start.cast::<Descriptor>())?;
     // SAFETY: the caller vouches for functions and memory.
     let caches = unsafe { caches_in(&config.cpus, memory.caches_start) }?;
-    // SAFETY: as above: so many bytes are there, and zeros are descriptors.
-    let descriptors = unsafe {
+    // SAFETY: as above: so many bytes are there, and zeros are descriptors, and marks, which are aligned as they are.
+    let (descriptors, marks) = unsafe {
         memory.descriptors_start.write_bytes(0, need.descriptors_size);
-        let count = need.descriptors_size / size_of::<Descriptor>();
-        core::slice::from_raw_parts(memory.descriptors_start.cast::<Descriptor>(), count)
+        let count = need.descriptors_size / BYTES_A_FRAME;
+        let descriptors = memory.descriptors_start.cast::<Descriptor>();
+        let marks = descriptors.add(count).cast::<Marks>();
+        let marked = if CHECKED { count } else { 0 };
+        (
+            core::slice::from_raw_parts(descriptors, count),
+            core::slice::from_raw_parts(marks, marked),
+        )
     };
     // SAFETY: as above.
     let pages = unsafe { frames(&config, descriptors) }?;
     let KmemConfig { misuse, reclaim, .. } = config;
-    let told = Told { context: config.cpus.context, misuse, reclaim };
+    let told = Told { context: config.cpus.context, misuse, reclaim, marks };
     // SAFETY: the caller vouches for the handle.
     unsafe { KmemHandle::fill(kmem, |place| _ = Small::init(place, caches, pages, told)) };
     Ok(())
@@ -108,7 +118,7 @@ unsafe fn sizes(config: &KmemConfig) -> Result<KmemSizes, Error> {
     if frames >= u32::MAX as usize {
         return Err(Error::ZoneTooLarge);
     }
-    Ok(KmemSizes { caches_size, descriptors_size: frames * size_of::<Descriptor>() })
+    Ok(KmemSizes { caches_size, descriptors_size: frames * BYTES_A_FRAME })
 }
 
 /// # Safety

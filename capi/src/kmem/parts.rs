@@ -10,7 +10,7 @@ use core::ffi::c_void;
 use core::ptr::NonNull;
 
 use woodlot_frame::Base4K;
-use woodlot_kmem::{Build, Descriptor, Direct, Hooks, Misuse, NoPages, PageId, Pages};
+use woodlot_kmem::{Build, Descriptor, Direct, Hooks, Marks, Misuse, NoPages, PageId, Pages};
 use woodlot_llfree::LLFree;
 #[cfg(feature = "nbbs")]
 use woodlot_nbbs::Nbbs4;
@@ -61,11 +61,16 @@ unsafe impl Pages for Frames {
     }
 }
 
+/// Is each wrong free found at the call?
+pub const CHECKED: bool = cfg!(feature = "checked");
+
 /// Who hears of wrong calls and of memory that is short.
 pub struct Told {
     pub(super) context: *mut c_void,
     pub(super) misuse: Option<OnMisuse>,
     pub(super) reclaim: Option<Reclaim>,
+    /// One for each frame; none without the feature.
+    pub(super) marks: &'static [Marks],
 }
 
 // SAFETY: the functions may be called on any CPU, as the header asks of them.
@@ -84,6 +89,12 @@ fn numbered(misuse: Misuse) -> (u32, *mut u8) {
 }
 
 impl Hooks for Told {
+    const CHECKED: bool = CHECKED;
+
+    fn marks(&self, page: PageId) -> Option<&Marks> {
+        self.marks.get(page.0 as usize)
+    }
+
     fn misuse(&self, misuse: Misuse) {
         let (kind, at) = numbered(misuse);
         if let Some(hear) = self.misuse {

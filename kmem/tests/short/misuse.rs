@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use woodlot_frame::{Construct, FrameAllocator};
 use woodlot_kmem::{
-    Checked, Cookie, Direct, Hooks, Kmem, Misuse, Octaves, PAGE, Quarters, Sizes, Wide,
+    Checked, Cookie, Direct, Hooks, Kmem, Marks, Misuse, Octaves, PAGE, Quarters, Sizes, Wide,
 };
 
 use crate::cpus::{Caches, caches, run_on, wander};
@@ -31,10 +31,17 @@ impl Told {
 }
 
 type Plain<'a, Z, S> = Kmem<Caches<2>, Direct<'a, Z>, S, Told>;
-type Judged<'a, Z, S> = Checked<'a, Caches<2>, Direct<'a, Z>, S, Told>;
+type Judged<'a, Z, S> = Kmem<Caches<2>, Direct<'a, Z>, S, Checked<'a, Told>>;
 
 fn plain<Z: Construct + FrameAllocator, S: Sizes>(memory: &Memory<Z>) -> Plain<'_, Z, S> {
     Kmem::new(caches::<2>(), memory.pages(), Told::default())
+}
+
+fn judged<'a, Z: Construct + FrameAllocator, S: Sizes>(
+    memory: &'a Memory<Z>,
+    marks: &'a [Marks],
+) -> Judged<'a, Z, S> {
+    Kmem::new(caches::<2>(), memory.pages(), Checked::new(Told::default(), marks))
 }
 
 fn pointer(at: usize) -> NonNull<u8> {
@@ -55,7 +62,7 @@ fn alloc<Z: FrameAllocator, S: Sizes>(
         _ => (checked.alloc(bytes), How::Size),
     };
     let block = block.expect("there is memory");
-    let usable = checked.kmem().usable(block).expect("it is in use");
+    let usable = checked.usable(block).expect("it is in use");
     Block::new::<S>(block, (bytes, how), usable, random.u8(..))
 }
 
@@ -100,7 +107,7 @@ fn wrong<Z: FrameAllocator, S: Sizes>(
             }
         }
         2 => {
-            let before = checked.kmem().pages().zone().zone().frames * PAGE;
+            let before = checked.pages().zone().zone().frames * PAGE;
             let far = random.usize(1..1 << 20) + if random.bool() { 0 } else { before };
             (block.at.wrapping_add(far) ^ 1 << 45, |told| matches!(told, Misuse::Foreign(_)))
         }
@@ -115,7 +122,7 @@ fn wrong<Z: FrameAllocator, S: Sizes>(
             }
             // SAFETY: nothing is freed by it.
             unsafe { checked.free(block.pointer(), bytes) };
-            let told = checked.kmem().hooks().take();
+            let told = checked.hooks().hooks().take();
             return assert_eq!(told, [Misuse::WrongSize(block.pointer().as_ptr())]);
         }
     };
@@ -132,18 +139,18 @@ fn wrong<Z: FrameAllocator, S: Sizes>(
             _ => checked.free_any(pointer(at)),
         }
     }
-    let told = checked.kmem().hooks().take();
+    let told = checked.hooks().hooks().take();
     assert!(told.len() == 1 && right(&told[0]), "{told:?} of {at:#x}, {block:?}");
 }
 
 fn usable<Z: FrameAllocator, S: Sizes>(checked: &Judged<'_, Z, S>, block: Block) -> usize {
-    checked.kmem().usable(block.pointer()).expect("it is in use")
+    checked.usable(block.pointer()).expect("it is in use")
 }
 
 /// Right calls and wrong ones take turns: each wrong one is told of at once, and the model agrees all the time.
 fn history<Z: Construct + FrameAllocator, S: Sizes>(seed: u64) {
     let memory = Memory::<Z>::new(2048, 2);
-    let checked = Checked::new(plain::<Z, S>(&memory), &memory.marks);
+    let checked = judged::<Z, S>(&memory, &memory.marks);
     let mut random = fastrand::Rng::with_seed(seed);
     let (mut model, mut gone) = (Model::default(), Vec::new());
     wander(2, seed);
@@ -156,19 +163,19 @@ fn history<Z: Construct + FrameAllocator, S: Sizes>(seed: u64) {
                 gone.push(block.at);
             }
             _ if model.len() < 200 => model.add(alloc(&checked, &mut random)),
-            _ => checked.kmem().flush(),
+            _ => checked.flush(),
         }
-        assert_eq!(checked.kmem().hooks().take(), [], "a right call is no misuse");
+        assert_eq!(checked.hooks().hooks().take(), [], "a right call is no misuse");
         if call % 200 == 199 {
-            model.judge(checked.kmem(), false);
+            model.judge(&checked, false);
         }
     }
     while let Some(block) = model.remove(&mut random) {
         free(&checked, &mut random, block);
     }
-    checked.kmem().flush();
-    model.judge(checked.kmem(), true);
-    assert_eq!(checked.kmem().hooks().take(), []);
+    checked.flush();
+    model.judge(&checked, true);
+    assert_eq!(checked.hooks().hooks().take(), []);
     assert!(memory.is_whole());
 }
 
@@ -180,11 +187,37 @@ fn a_checked_allocator_finds_all() {
     history::<LLFree, Wide>(4);
 }
 
+/// What only looks at the CPU's cache looks at marks, too. What is wrong is left to the other way.
+#[test]
+fn caches_know_of_marks() {
+    let memory = Memory::<LLFree>::new(512, 1);
+    let checked = judged::<LLFree, Wide>(&memory, &memory.marks);
+    run_on(0);
+    for bytes in [64, PAGE, 5000] {
+        let block = checked.alloc(bytes).expect("memory");
+        // SAFETY: the block has so many bytes; what is wrong frees nothing, and the block is freed once.
+        unsafe {
+            assert!(!checked.free_cached(block.add(16)) && !checked.free_cached_sized(block, 16));
+            assert!(checked.free_cached(block));
+            assert!(!checked.free_cached(block) && !checked.free_cached_sized(block, bytes));
+            checked.free_any(block);
+        }
+        let twice = Misuse::DoubleFree(block.as_ptr());
+        assert_eq!(checked.hooks().hooks().take(), [twice]);
+        assert_eq!((checked.usable(block), checked.alloc_cached(bytes)), (None, Some(block)));
+        // SAFETY: it was allocated, and nobody uses it.
+        assert!(unsafe { checked.free_cached_sized(block, bytes) });
+    }
+    checked.flush();
+    assert_eq!(checked.hooks().hooks().take(), []);
+    assert!(memory.is_whole());
+}
+
 /// Of two threads that free one block at the same time, one is told.
 #[test]
 fn two_free_one_block() {
     let memory = Memory::<LLFree>::new(512, 2);
-    let checked = Checked::new(plain::<LLFree, Octaves>(&memory), &memory.marks);
+    let checked = judged::<LLFree, Octaves>(&memory, &memory.marks);
     for _ in 0..calls(100) {
         run_on(0);
         let at = checked.alloc(64).expect("there is memory").as_ptr().expose_provenance();
@@ -198,9 +231,9 @@ fn two_free_one_block() {
                 });
             }
         });
-        assert_eq!(checked.kmem().hooks().take(), [Misuse::DoubleFree(pointer(at).as_ptr())]);
+        assert_eq!(checked.hooks().hooks().take(), [Misuse::DoubleFree(pointer(at).as_ptr())]);
     }
-    checked.kmem().flush();
+    checked.flush();
     assert!(memory.is_whole());
 }
 
@@ -208,12 +241,12 @@ fn two_free_one_block() {
 #[test]
 fn pages_without_marks() {
     let memory = Memory::<LLFree>::new(512, 2);
-    let checked = Checked::new(plain::<LLFree, Octaves>(&memory), &memory.marks[..0]);
+    let checked = judged::<LLFree, Octaves>(&memory, &memory.marks[..0]);
     run_on(0);
     assert_eq!((checked.alloc(64), checked.alloc(9000)), (None, None));
-    checked.kmem().flush();
+    checked.flush();
     assert!(memory.is_whole());
-    assert_eq!(checked.kmem().hooks().take(), []);
+    assert_eq!(checked.hooks().hooks().take(), []);
 }
 
 /// What an allocator that is not checked finds at the call.
@@ -267,6 +300,49 @@ fn descriptors_show_some_at_once() {
     assert_eq!(kmem.hooks().take(), [foreign(span.as_ptr())], "its pages are gone");
     kmem.flush();
     assert!(memory.is_whole());
+}
+
+/// An address that is no block's, of a slab of any size, is found where the page's descriptor is looked at: before anything changes.
+#[test]
+fn what_begins_no_block_is_found_at_once() {
+    let memory = Memory::<LLFree>::new(2048, 1);
+    let kmem = plain::<LLFree, Wide>(&memory);
+    run_on(0);
+    for id in 0..Wide::COUNT {
+        let cookie = Cookie::<Wide>::of_number(id).expect("there are so many");
+        let bytes = cookie.bytes();
+        let blocks: Vec<_> = (0..33).map(|_| kmem.alloc_cookie(cookie).expect("memory")).collect();
+        for (at, block) in blocks.iter().enumerate() {
+            let step = if at == 0 { 1 } else { bytes / 16 + 1 };
+            for inside in (1..bytes).step_by(step) {
+                // SAFETY: the block has so many bytes.
+                let inside = unsafe { block.add(inside) };
+                // SAFETY: nothing is freed by it.
+                unsafe {
+                    assert!(!kmem.free_cached(inside), "{bytes} {inside:?}");
+                    assert_eq!(kmem.hooks().take(), [], "the other way tells");
+                    assert!(kmem.free_if_here(inside));
+                }
+                assert_eq!(kmem.hooks().take(), [Misuse::Interior(inside.as_ptr())], "{bytes}");
+                assert_eq!(kmem.usable(inside), None);
+                assert_eq!(kmem.wrong(inside), Misuse::Interior(inside.as_ptr()));
+            }
+        }
+        let slab = Wide::TABLE.size(id).pages() * PAGE;
+        // Of a slab that is aligned, as all of the zone's are: what is left behind its last block.
+        let start = blocks[0].addr().get() & !(slab - 1);
+        let left = Wide::TABLE.size(id).blocks * bytes;
+        for behind in (left..slab).map(|offset| pointer(start + offset)) {
+            // SAFETY: nothing is freed by it.
+            unsafe { kmem.free_any(behind) };
+            assert_eq!(kmem.hooks().take(), [Misuse::Interior(behind.as_ptr())], "{bytes}");
+        }
+        // SAFETY: they were allocated, and nobody uses them.
+        blocks.iter().for_each(|&block| unsafe { kmem.free_any(block) });
+        kmem.flush();
+        assert_eq!(kmem.hooks().take(), []);
+        assert!(memory.is_whole(), "{bytes}");
+    }
 }
 
 /// And what it finds when the block comes to its page.

@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 use std::sync::Mutex;
 
-use woodlot_kmem::{Cookie, Direct, Hooks, Kmem, Misuse, Nodes, Octaves};
+use woodlot_kmem::{Checked, Cookie, Direct, Hooks, Kmem, Misuse, Nodes, Octaves};
 
 use crate::cpus::{Caches, caches, run_on};
 use crate::memory::Memory;
@@ -111,4 +111,55 @@ fn a_block_of_no_node_is_named() {
     assert!(pools.node(1).expect("a node").hooks().0.lock().expect("as above").is_empty());
     assert!(pools.node(2).is_none());
     nothing_is_kept(&pools, &memory);
+}
+
+/// Pools with marks find each wrong free at the call, whichever node has the block.
+#[test]
+fn pools_with_marks_find_each_wrong_free() {
+    let memory = memory();
+    let pools = Nodes::new(memory.each_ref().map(|memory| {
+        let hooks = Checked::new(Heard::default(), &memory.marks);
+        Kmem::<_, _, Octaves, _>::new(caches::<2>(), memory.pages(), hooks)
+    }));
+    let heard = |node: usize| {
+        let pool = pools.node(node).expect("there are two");
+        std::mem::take(&mut *pool.hooks().hooks().0.lock().expect("no test has failed"))
+    };
+    run_on(0);
+    let mut outside = 0u64;
+    let outside = NonNull::from(&mut outside).cast::<u8>();
+    for node in 0..2 {
+        let [block, other] = [0, 1].map(|_| pools.alloc(64, node).expect("memory"));
+        let page = pools.alloc(4096, node).expect("memory");
+        let at = block.as_ptr();
+        let cookie = Cookie::new(500).expect("it is small");
+        // SAFETY: the block has so many bytes; what is wrong frees nothing, and each block is freed once.
+        unsafe {
+            let inside = block.add(16);
+            pools.free(block, 128);
+            pools.free_cookie(cookie, page);
+            pools.free_any(inside);
+            pools.free(block, 64);
+            pools.free(block, 64);
+            pools.free_any(block);
+            let told = [
+                Misuse::WrongSize(at),
+                Misuse::WrongSize(page.as_ptr()),
+                Misuse::Interior(inside.as_ptr()),
+                Misuse::DoubleFree(at),
+                Misuse::DoubleFree(at),
+            ];
+            assert_eq!((heard(node), heard(1 - node)), (told.into(), Vec::new()));
+            pools.free_any(outside);
+            assert_eq!(heard(0), [Misuse::Foreign(outside.as_ptr())]);
+            let again = pools.alloc(64, node).expect("memory");
+            assert_ne!(again, other, "a list was destroyed");
+            pools.free(again, 64);
+            pools.free(other, 64);
+            pools.free(page, 4096);
+        }
+        assert_eq!((heard(0), heard(1)), (Vec::new(), Vec::new()));
+    }
+    pools.flush();
+    assert!(memory.iter().all(Memory::is_whole), "memory of a node is not free");
 }

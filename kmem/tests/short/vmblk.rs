@@ -468,8 +468,8 @@ fn a_span_that_ends_elsewhere_is_a_flaw() {
 fn wrong_frees_beside_a_vmblk_that_goes() {
     let world = World::<LLFree>::new(1, 64);
     let marks: Vec<_> = (0..VMBLK / PAGE).map(|_| Marks::default()).collect();
-    let kmem: Kmem<_, _, Octaves, _> = Kmem::new(caches::<2>(), world.vmblks(), Told::default());
-    let checked = Checked::new(kmem, &marks);
+    let hooks = Checked::new(Told::default(), &marks);
+    let checked: Kmem<_, _, Octaves, _> = Kmem::new(caches::<2>(), world.vmblks(), hooks);
     let frees = calls(20_000);
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -488,7 +488,7 @@ fn wrong_frees_beside_a_vmblk_that_goes() {
             (0..frees).for_each(|_| unsafe { checked.free_any(wrong) });
         });
     });
-    let told = checked.kmem().hooks().0.lock().expect("nobody has panicked").len();
+    let told = checked.hooks().hooks().0.lock().expect("nobody has panicked").len();
     assert_eq!(told, frees, "each wrong free is told of");
     assert!(world.space.mapped() == 0, "the vmblk is gone");
 }

@@ -43,6 +43,14 @@ enum woodlot_malloc_form {
     WOODLOT_MALLOC_JSON = 1  /* one line: {"pid": 1, "heaps": [{}]} */
 };
 
+/* What is wrong with a block that is freed. */
+enum woodlot_malloc_misuse {
+    WOODLOT_MALLOC_FOREIGN = 1,    /* in no page in use, or behind the first page of a block of more than 32 KiB */
+    WOODLOT_MALLOC_INTERIOR = 2,   /* no block begins there */
+    WOODLOT_MALLOC_WRONG_SIZE = 3, /* it has another size than free_sized() says */
+    WOODLOT_MALLOC_DOUBLE_FREE = 4 /* it is free already */
+};
+
 /* Sizes that blocks of up to 32 KiB have. A later version may have more. */
 enum woodlot_malloc_limits {
     WOODLOT_MALLOC_SIZES = 41
@@ -101,6 +109,18 @@ void woodlot_malloc_flush(void);
 
 /* The same, and gives free memory to the system, but for so many bytes. The bytes that were given: malloc_trim() says if any. */
 size_t woodlot_malloc_trim(size_t keep);
+
+/* ---- Wrong calls ---- */
+
+/*
+ * Has a function hear of wrong frees, and of addresses for which realloc() and malloc_usable_size() find no block, in place of a
+ * line on standard error and the end of the process; null: those again. When it returns, nothing was freed, and the two answer
+ * null and 0. It may be called in the middle of a call, on any thread and in signal handlers: it must not allocate or free, nor
+ * wait for somebody who does. WOODLOT_MALLOC_MISUSE=report in the environment has the process go on after the line.
+ *
+ * Which are found at the call, the README of woodlot-malloc says; by a library built with the feature `checked`, all are.
+ */
+void woodlot_malloc_on_misuse(void (*hear)(uint32_t kind, void *block));
 
 /* ---- Freeing with the size (C23), which spares a look at the block's page ---- */
 

@@ -8,10 +8,9 @@
 //! A process that ends by `_exit`, by a signal or by `exec` says nothing.
 
 use std::ffi::CStr;
-use std::fmt;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use crate::out::{Form, Out, print};
+use crate::out::{Form, complain, print};
 
 /// The lowest number of the copy: programs count on the numbers above that of standard error.
 const FIRST: libc::c_int = 100;
@@ -38,18 +37,14 @@ extern "C" fn loaded() {
             let copy = unsafe { libc::fcntl(libc::STDERR_FILENO, libc::F_DUPFD_CLOEXEC, FIRST) };
             COPY.store(copy, Ordering::Relaxed);
         }
-        None => {
-            let what = format_args!("woodlot_malloc: WOODLOT_MALLOC_STATS is text or json\n");
-            // Without standard error there is nobody to tell.
-            let _ = fmt::Write::write_fmt(&mut Out::new(libc::STDERR_FILENO), what);
-        }
+        None => complain("WOODLOT_MALLOC_STATS is text or json"),
     }
 }
 
 extern "C" fn ends() {
     let (copy, form) = (COPY.load(Ordering::Relaxed), FORM.load(Ordering::Relaxed));
     if let (0.., Some((_, form))) = (copy, FORMS.get(form as usize)) {
-        // As above.
+        // Without standard error there is nobody to tell.
         let _ = print(copy, *form);
     }
 }

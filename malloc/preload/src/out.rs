@@ -64,6 +64,12 @@ impl Drop for Out {
     }
 }
 
+/// Says on standard error what is wrong with the environment.
+pub fn complain(what: &str) {
+    // Without standard error there is nobody to tell.
+    let _ = writeln!(Out::new(libc::STDERR_FILENO), "woodlot_malloc: {what}");
+}
+
 /// Writes the statistics of this process.
 ///
 /// # Errors

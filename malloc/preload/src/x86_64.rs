@@ -33,16 +33,15 @@ macro_rules! in_two_lines {
             $($code,)*
             "3:",
             "ret",
-            "6:",
-            "jmp {slowly}",
             // The section, which has nothing else, begins a line; and the assembler refuses what is longer than two.
             ".org 5b + 128",
+            "6:",
+            "jmp {slowly}",
             ".p2align 6",
             sequence_abort!(),
             hot = sym HOT,
             CACHES = const Hot::CACHES,
             AREA = const Hot::AREA,
-            NO_AREA = const Hot::NO_AREA,
             CPUS = const Hot::CPUS,
             CACHE_SHIFT = const Hot::CACHE_SHIFT,
             RSEQ_CS = const area::RSEQ_CS,
@@ -89,6 +88,7 @@ pub extern "C" fn malloc(bytes: usize) -> *mut c_void {
         GRAIN = 1 << Hot::GRAIN_SHIFT,
         GRAIN_SHIFT = Hot::GRAIN_SHIFT,
         SIZES = Hot::SIZES,
+        NO_AREA = Hot::NO_AREA,
     )
 }
 
@@ -101,21 +101,25 @@ pub extern "C" fn malloc(bytes: usize) -> *mut c_void {
 #[unsafe(link_section = ".text.free")]
 pub unsafe extern "C" fn free(pointer: *mut c_void) {
     in_two_lines!(
-        // The page; that of null is none of ours either. This processor loads in order: who does not see the base yet that is
-        // stored before the number of pages finds no page below that number.
+        // The page; that of null is none of ours either. This processor loads in order: who does not see the base and the area yet that
+        // are stored before the number of pages in reach finds no page below that number.
         "mov rax, rdi",
         "sub rax, [rdx + {BASE}]",
         "shr rax, {PAGE_SHIFT}",
-        "cmp rax, [rdx + {PAGES}]",
+        "cmp rax, [rdx + {REACH}]",
         "jae 6f",
-        "shl rax, {DESCRIPTOR_SHIFT}",
+        "shl eax, {DESCRIPTOR_SHIFT}",
         "add rax, [rdx + {DESCRIPTORS}]",
-        // eax: one more than the number of the size. ecx: blocks of a full list; 0 of what is no slab, and of blocks of a page or more.
+        // eax: one more than the number of the size. rcx: its step, and in cl blocks of a full list; 0 of what is no slab, and of blocks
+        // of a page or more. So of these nothing is less than the step, nor is it where no block begins.
         "movzx eax, byte ptr [rax + {SIZE_AT}]",
-        "movzx ecx, byte ptr [rdx + rax + {TARGETS}]",
+        "lea esi, [rdi + rdi]",
+        "and esi, [rdx + rax * 4 + {SLABS}]",
+        "mov rcx, [rdx + rax * 8 + {STEPS}]",
+        "imul rsi, rcx",
+        "cmp rsi, rcx",
+        "jae 6f",
         "mov rsi, [rdx + {AREA}]",
-        "cmp rsi, {NO_AREA}",
-        "jbe 6f",
         "lea r8, [rip + 7b]",
         "mov fs:[rsi + {RSEQ_CS}], r8",
         "2:",
@@ -127,21 +131,23 @@ pub unsafe extern "C" fn free(pointer: *mut c_void) {
         "shl esi, {CACHE_SHIFT}",
         "add rsi, rdx",
         "lea rsi, [rsi + rax * 8 - 8]",
-        "mov r8, [rsi]",
-        "movzx edx, r8w",
-        "cmp edx, ecx",
+        "mov rax, [rsi]",
+        "movzx edx, ax",
+        // No list has as many blocks as a byte counts, and a closed one counts as many as that.
+        "cmp dl, cl",
         "jae 6f",
-        "mov [rdi], r8",
+        "mov [rdi], rax",
         // The count of the list, and the word of the block: the list with one block more.
         "lea rdx, [rdx + r9 + 1]",
         "mov [rsi], rdx";
         free_slowly,
         BASE = Hot::BASE,
         PAGE_SHIFT = Hot::PAGE_SHIFT,
-        PAGES = Hot::PAGES,
+        REACH = Hot::REACH,
         DESCRIPTOR_SHIFT = Hot::DESCRIPTOR_SHIFT,
         DESCRIPTORS = Hot::DESCRIPTORS,
         SIZE_AT = Hot::SIZE_AT,
-        TARGETS = Hot::TARGETS,
+        STEPS = Hot::STEPS,
+        SLABS = Hot::SLABS,
     )
 }

@@ -801,9 +801,110 @@ static void twice_span(void) { void *block = hide(malloc(100000)); free(block); 
 static void twice_page(void) { void *block = hide(malloc(4096)); free(block); free(hide(block)); }
 static void twice_pages(void) { void *block = hide(malloc(5000)); free(block); free(hide(block)); }
 static void usable_of_foreign(void) { int local[8]; CHECK(malloc_usable_size(hide(local))); }
+static void usable_of_inside(void) { CHECK(malloc_usable_size((char *)hide(malloc(100)) + 16)); }
+static void resized_inside(void) { CHECK(realloc((char *)hide(malloc(10 << 20)) + 4096, 8)); }
+
+static _Atomic uint32_t told, kinds;
+static void *_Atomic told_of;
+static void hear(uint32_t kind, void *block) { kinds |= 1u << kind; told_of = block; told++; }
+static void have_heard(void (*hear)(uint32_t, void *)) {
+    __typeof__(&woodlot_malloc_on_misuse) on_misuse = (__typeof__(on_misuse))dlsym(RTLD_DEFAULT, "woodlot_malloc_on_misuse");
+    CHECK(on_misuse);
+    on_misuse(hear);
+}
+// So many wrong calls of this kind were told of since the last time.
+static int heard(uint32_t count, uint32_t kind, void *block) {
+    int is_so = told == count && kinds == 1u << kind && told_of == block;
+    told = kinds = 0;
+    return is_so;
+}
+
+// Addresses inside blocks of each size, wherever they lie in their slab, are found at the call.
 static void inside_of_block(void) {
+    have_heard(hear);
+    for (size_t bytes = 16; bytes <= 32 << 10; bytes += bytes < 256 ? 16 : bytes / 8)
+        for (int block = 0; block < 40; block++) {
+            char *at = hide(malloc(bytes));
+            size_t usable = malloc_usable_size(at), step = block == 0 ? 1 : usable / 32 * 16 + 1;
+            CHECK(at);
+            for (size_t inside = 1; inside < usable; inside += step) {
+                free(at + inside);
+                CHECK(heard(1, WOODLOT_MALLOC_INTERIOR, at + inside));
+            }
+        }
+    have_heard(NULL);
     free((char *)hide(malloc(64)) + 16);
-    malloc_trim(0);
+}
+
+// What is wrong changes nothing: the heap goes on.
+static void goes_on(void) {
+    int local[8];
+    char *page = hide(malloc(4096)), *span = hide(malloc(100000)), *large = hide(malloc(10 << 20)), *small = hide(malloc(64));
+    free(page);
+    free(hide(page));
+    free(hide(local));
+    free(hide(small + 16));
+    free(hide(span + 16));
+    free(hide(large + 4096));
+    CHECK(!realloc(hide(small + 8), 1000) && !malloc_usable_size(hide(large + 16)));
+    free(large);
+    free(hide(large));
+    free(span);
+    free(small);
+    sizes();
+}
+
+static char *raced;
+static atomic_int racing;
+static void *race(void *unused) {
+    atomic_fetch_add(&racing, 1);
+    while (atomic_load(&racing) < 2);
+    free(raced);
+    return unused;
+}
+static void free_told(void) { free(hide(wrong)); }
+
+// The checking profile finds each wrong call when it is made, and what is right goes on.
+static void checked(void) {
+    __typeof__(&free_sized) sized = (__typeof__(sized))dlsym(RTLD_DEFAULT, "free_sized");
+    CHECK(sized);
+    have_heard(hear);
+    for (size_t bytes = 1; bytes < 6 << 20; bytes += 1 + bytes / 3) {
+        int is_large = bytes > 4 << 20, is_span = bytes > 32 << 10;
+        char *at = hide(malloc(bytes)), *other = hide(malloc(bytes));
+        sized(at, bytes * 2 + 8192);
+        CHECK(heard(1, WOODLOT_MALLOC_WRONG_SIZE, at));
+        sized(at + 8, bytes);
+        CHECK(heard(1, WOODLOT_MALLOC_INTERIOR, at + 8));
+        CHECK(!realloc(at + 8, 5) && heard(1, WOODLOT_MALLOC_INTERIOR, at + 8));
+        sized(at, bytes);
+        CHECK(!told);
+        free(hide(at));
+        sized(hide(at), bytes);
+        CHECK(!malloc_usable_size(hide(at)));
+        CHECK(heard(3, is_large || is_span ? WOODLOT_MALLOC_FOREIGN : WOODLOT_MALLOC_DOUBLE_FREE, at));
+        free(other);
+        char *again = hide(malloc(bytes)), *more = hide(malloc(bytes));
+        CHECK(again != more && !told);
+        free(again), free(more);
+    }
+    for (int round = 0; round < 200; round++) {
+        pthread_t thread;
+        raced = hide(malloc(48));
+        atomic_store(&racing, 0);
+        CHECK(!pthread_create(&thread, NULL, race, NULL));
+        race(NULL);
+        pthread_join(thread, NULL);
+        CHECK(heard(1, WOODLOT_MALLOC_DOUBLE_FREE, raced));
+    }
+    wrong = hide(malloc(64));
+    free(wrong);
+    in_trim(free_told);
+    // It is found when the call ends, and its page may be gone by then.
+    CHECK(told == 1 && told_of == wrong);
+    told = kinds = 0;
+    sizes();
+    CHECK(!told);
 }
 
 enum { MANY = 1 << 15 };
@@ -852,6 +953,8 @@ static const struct { const char *name; void (*part)(void); } PARTS[] = {
     {"twice_large_in_handler", twice_large_in_handler}, {"foreign_in_handler", foreign_in_handler}, {"plugins", plugins}, {"limited", limited}, {"foreign", foreign},
     {"inside_of_span", inside_of_span}, {"inside_of_large", inside_of_large}, {"twice_large", twice_large},
     {"twice_span", twice_span}, {"twice_page", twice_page}, {"twice_pages", twice_pages}, {"usable_of_foreign", usable_of_foreign}, {"inside_of_block", inside_of_block},
+    {"usable_of_inside", usable_of_inside}, {"resized_inside", resized_inside},
+    {"goes_on", goes_on}, {"checked", checked},
 };
 
 int main(int count, char **names) {

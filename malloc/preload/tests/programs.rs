@@ -4,7 +4,7 @@
 mod built;
 
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 use std::{env, fs};
@@ -44,6 +44,12 @@ fn preloaded(program: impl AsRef<Path>) -> Command {
     let mut command = Command::new(program.as_ref());
     command.env("LD_PRELOAD", library()).current_dir(folder());
     command
+}
+
+/// The library with the checking profile.
+fn checked_library() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| built::build("checked", &["--features", "checked"]))
 }
 
 fn contract(part: &str) -> Command {
@@ -149,11 +155,12 @@ fn threads_of_cxx() {
 #[test]
 fn wrong_calls_end_the_process_with_one_line() {
     let nowhere = "which is in no page of a block in use";
+    let inside = "which is not the begin of a block";
     for (part, said) in [
         ("foreign", nowhere),
         ("usable_of_foreign", nowhere),
         ("inside_of_span", nowhere),
-        ("inside_of_large", nowhere),
+        ("inside_of_large", inside),
         ("twice_large", nowhere),
         ("twice_span", nowhere),
         ("twice_page", "which is free already"),
@@ -162,7 +169,9 @@ fn wrong_calls_end_the_process_with_one_line() {
         ("twice_large_in_handler", "which is free already"),
         ("again_in_handler", nowhere),
         ("foreign_in_handler", nowhere),
-        ("inside_of_block", "which is not the begin of a block"),
+        ("inside_of_block", inside),
+        ("usable_of_inside", inside),
+        ("resized_inside", inside),
     ] {
         let output = contract(part).output().expect("it runs");
         let stderr = String::from_utf8_lossy(&output.stderr);
@@ -172,6 +181,47 @@ fn wrong_calls_end_the_process_with_one_line() {
             stderr.starts_with("woodlot_malloc: free of 0x") && stderr.contains(said),
             "{stderr}"
         );
+    }
+}
+
+/// The environment, or the program, has a wrong call told of, and the heap goes on.
+#[test]
+fn a_wrong_call_changes_nothing() {
+    for tunables in ["", "glibc.pthread.rseq=0"] {
+        let mut told = contract("goes_on");
+        told.env("WOODLOT_MALLOC_MISUSE", "report").env("GLIBC_TUNABLES", tunables);
+        let output = told.output().expect("it runs");
+        succeeded("goes_on", &output);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        let is_line = |line: &str| line.starts_with("woodlot_malloc: free of 0x");
+        assert!(stderr.lines().count() == 8 && stderr.lines().all(is_line), "{stderr}");
+    }
+    let mut unknown = contract("sizes");
+    let output = unknown.env("WOODLOT_MALLOC_MISUSE", "ignore").output().expect("it runs");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(stderr, "woodlot_malloc: WOODLOT_MALLOC_MISUSE is abort or report\n");
+}
+
+/// A library that checks finds each wrong call, and nothing else.
+#[test]
+fn a_library_that_checks_finds_all() {
+    for tunables in ["", "glibc.pthread.rseq=0"] {
+        let right = ["sizes", "zeroed", "resized", "aligned", "storm", "forks", "freed_in_handler"];
+        for part in right.into_iter().chain(["checked"]) {
+            let mut checked = contract(part);
+            checked.env("LD_PRELOAD", checked_library()).env("GLIBC_TUNABLES", tunables);
+            run(checked);
+        }
+        let mut threads = preloaded(folder().join("threads"));
+        threads.env("LD_PRELOAD", checked_library()).env("GLIBC_TUNABLES", tunables);
+        threads.arg(folder().join("plugin.so"));
+        assert_eq!(run(threads), "done\n");
+    }
+    if has("python3") {
+        let mut python = preloaded("python3");
+        python.env("LD_PRELOAD", checked_library()).env("PYTHONMALLOC", "malloc");
+        python.args(["-c", PYTHON]);
+        assert_eq!(run(python), "(199990000, 45)\n", "python");
     }
 }
 

@@ -9,20 +9,25 @@ use std::sync::OnceLock;
 /// `libwoodlot_malloc.so`.
 pub fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
-    LIBRARY.get_or_init(|| {
-        // target/debug/deps/programs-…: the library is built as this test is.
-        let test = env::current_exe().expect("this test");
-        let target = test.parent().and_then(Path::parent).expect("target/debug");
-        let profile = target.file_name().and_then(OsStr::to_str).expect("a profile's folder");
-        let build = Command::new(env!("CARGO"))
-            .args(["build", "--package", "woodlot-malloc-preload", "--target-dir"])
-            .arg(target.parent().expect("target"))
-            .args(["--profile", if profile == "debug" { "dev" } else { profile }])
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
-            .output();
-        succeeded("cargo build", &build.expect("cargo"));
-        target.join("libwoodlot_malloc.so")
-    })
+    LIBRARY.get_or_init(|| build("", &[]))
+}
+
+/// Builds it in a folder of the target's.
+pub fn build(folder: &str, more: &[&str]) -> PathBuf {
+    // target/debug/deps/programs-…: the library is built as this test is.
+    let test = env::current_exe().expect("this test");
+    let place = test.parent().and_then(Path::parent).expect("target/debug");
+    let profile = place.file_name().and_then(OsStr::to_str).expect("a profile's folder");
+    let target = place.parent().expect("target").join(folder);
+    let build = Command::new(env!("CARGO"))
+        .args(["build", "--package", "woodlot-malloc-preload", "--target-dir"])
+        .arg(&target)
+        .args(["--profile", if profile == "debug" { "dev" } else { profile }])
+        .args(more)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output();
+    succeeded("cargo build", &build.expect("cargo"));
+    target.join(profile).join("libwoodlot_malloc.so")
 }
 
 /// Compiles a program in C or C++.
