@@ -25,7 +25,8 @@ pub use shuttle::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Order
 
 #[cfg(all(woodlot_observe, not(any(woodlot_loom, woodlot_explore, woodlot_shuttle))))]
 pub use observed::{
-    Access, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Observer, Ordering, fence, observe,
+    Access, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Observer, Ordering, fence, fetch_to_write,
+    observe,
 };
 
 /// Sets every word to zero, as fast as the memory takes it.
@@ -46,6 +47,34 @@ pub unsafe fn clear(words: &[AtomicU64]) {
 #[cfg(any(woodlot_loom, woodlot_shuttle, woodlot_explore, woodlot_observe))]
 pub unsafe fn clear(words: &[AtomicU64]) {
     words.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+}
+
+/// Asks for the cache line of a word that is read next, and written after that. Where another CPU has written to it last, a load
+/// brings a copy that both have, and the write waits a second time, for the line to be this CPU's alone; so it comes once.
+/// It is a hint: nothing is accessed.
+#[inline(always)]
+#[cfg(not(all(woodlot_observe, not(any(woodlot_loom, woodlot_explore, woodlot_shuttle)))))]
+pub fn fetch_to_write(word: &AtomicU64) {
+    #[cfg(not(any(woodlot_loom, woodlot_shuttle, woodlot_explore, miri)))]
+    let word = word.as_ptr();
+    // SAFETY: a prefetch changes nothing that a program can see. Who does not have this instruction of 64-bit mode takes it for
+    // nothing.
+    #[cfg(all(
+        target_arch = "x86_64",
+        not(any(woodlot_loom, woodlot_shuttle, woodlot_explore, miri))
+    ))]
+    unsafe {
+        core::arch::asm!("prefetchw [{}]", in(reg) word, options(nomem, nostack, preserves_flags));
+    }
+    // SAFETY: a prefetch changes nothing that a program can see.
+    #[cfg(all(
+        target_arch = "aarch64",
+        not(any(woodlot_loom, woodlot_shuttle, woodlot_explore, miri))
+    ))]
+    unsafe {
+        core::arch::asm!("prfm pstl1keep, [{}]", in(reg) word, options(nomem, nostack, preserves_flags));
+    }
+    let _ = word;
 }
 
 /// Keeps the compiler from moving accesses across it. The processor still may.

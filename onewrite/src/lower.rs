@@ -20,7 +20,7 @@
 //! rows are opened or closed their frames look allocated: a call that is cut off there leaves those that are free allocated,
 //! and nobody's. What is opened is a row, or rows for 16 blocks; what is closed is a part of the block that is taken.
 
-use woodlot_frame::atomics::{AtomicU64, Ordering::SeqCst};
+use woodlot_frame::atomics::{AtomicU64, Ordering::SeqCst, fetch_to_write};
 use woodlot_frame::{Class, FrameId, FreeError, Geometry};
 
 use crate::OneWrite;
@@ -203,11 +203,12 @@ impl<G: Geometry> OneWrite<'_, G> {
     #[inline(always)]
     pub(crate) fn give_at_once(&self, row: usize, at: usize, order: u32) -> Option<u64> {
         let block = row::block(order, at);
+        let word = self.rows.get(row)?;
+        fetch_to_write(word);
         let states = load(Some(self.children.get(row / G::ROWS)?));
         if child::state(states, row % G::ROWS) != OPEN {
             return None;
         }
-        let word = self.rows.get(row)?;
         let bits = load(Some(word));
         if bits & block != 0 {
             return None;
@@ -290,6 +291,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     #[inline(always)]
     pub(crate) fn turn_at_once(&self, child: usize, part: Part, from: u64, to: u64) -> Option<u64> {
         let word = self.children.get(child)?;
+        fetch_to_write(word);
         let states = load(Some(word));
         if !part.is(states, from) {
             return None;

@@ -352,7 +352,7 @@ impl<G: Geometry> OneWrite<'_, G> {
 
     // ---- Which child ----
 
-    /// Passes the next children that are no other slot's target, of classes to which the slot's turns before it has turned to `turn` others.
+    /// Looks around in the slot's part of the zone; where no child of it has a block and is not free, in all of the zone. Passes the next children that are no other slot's target, of classes to which the slot's turns before it has turned to `turn` others.
     /// `look` says of a child how many of its frames are free, if it has a block of `order`. The best is the fullest of the class to
     /// which the slot's turns first.
     fn look_around(
@@ -362,22 +362,51 @@ impl<G: Geometry> OneWrite<'_, G> {
         turn: usize,
         look: impl Fn(usize, u64) -> Option<usize>,
     ) -> Seen {
+        let (home, zone) = (self.part_of(site.line.home()), 0..self.children.len());
+        let (cursor, patience) = site.cursor();
+        let from = if home.contains(&cursor) { cursor } else { home.start };
+        let (mut seen, next) = self.look_in(&home, from, order, site, turn, &look);
+        site.set_cursor(next);
+        if seen.fullest.is_none() && home != zone {
+            let (abroad, next) = self.look_in(&zone, site.line.abroad(), order, site, turn, &look);
+            site.line.set_abroad(next);
+            seen = Seen { fullest: abroad.fullest, free: seen.free.or(abroad.free) };
+        }
+        site.set_patience(if seen.fullest.is_some() { STEPS } else { patience / 2 });
+        seen
+    }
+
+    /// The same of the next children of a part of the zone, from this one on; and where the next look goes on.
+    fn look_in(
+        &self,
+        part: &Range<usize>,
+        mut child: usize,
+        order: u32,
+        site: Site<'_>,
+        turn: usize,
+        look: &impl Fn(usize, u64) -> Option<usize>,
+    ) -> (Seen, usize) {
+        let patience = site.cursor().1;
         let (mut seen, mut candidates, mut first) = (Seen::default(), 0, MAX_CLASSES);
-        let (mut child, patience) = site.cursor();
         let mut offers = None;
         // Nobody looks longer for a few blocks than for many.
         let least = patience.clamp(G::TREE.min(STEPS), STEPS).min(2 * (G::HUGE_FRAMES >> order));
         let (mut steps, mut most) = (least, CANDIDATES);
+        // A huge frame that another slot takes rows from, or frees, is half free now and then.
+        let offered = |tree| match order {
+            order if order < G::ROW_ORDER => self.offers(tree, order),
+            _ => self.invites(tree, order, site),
+        };
         let mut passed = 0;
-        while passed < steps.min(self.children.len()) {
+        while passed < steps.min(part.len()) {
             passed += 1;
-            if child >= self.children.len() {
-                child = 0;
+            if child >= part.end {
+                child = part.start;
             }
             let tree = child / G::TREE;
             if offers != Some(tree) {
                 let fits = turn == MAX_CLASSES || self.tree_fits(tree, site);
-                if !fits || !self.offers(tree, order) {
+                if !fits || !offered(tree) {
                     child = (tree + 1) * G::TREE;
                     continue;
                 }
@@ -412,9 +441,14 @@ impl<G: Geometry> OneWrite<'_, G> {
             }
             child += 1;
         }
-        site.set_cursor(child);
-        site.set_patience(if seen.fullest.is_some() { STEPS } else { patience / 2 });
-        seen
+        (seen, child)
+    }
+
+    /// The part of the zone in which a child lies, if each slot has one of as many trees.
+    fn part_of(&self, child: usize) -> Range<usize> {
+        let part = self.trees.len().div_ceil(self.zone.slots.max(1)).max(1) * G::TREE;
+        let start = child / part * part;
+        start..(start + part).min(self.children.len())
     }
 
     /// Of how many children the fullest is taken, where the fullest so far has so many free frames, and blocks. Who fills one of which most is
@@ -616,14 +650,54 @@ mod tests {
         free: impl Fn(usize) -> Option<usize>,
     ) -> (Seen, usize, usize) {
         let site = site(zone, 0);
-        site.set_cursor(from);
         site.set_patience(PATIENCE);
         let looks = core::cell::Cell::new(0);
-        let seen = zone.look_around(order, site, site.fills(), |child, _| {
+        let look = |child, _| {
             looks.set(looks.get() + 1);
             free(child)
-        });
-        (seen, looks.get(), site.cursor().0)
+        };
+        let (seen, next) = zone.look_in(&(0..CHILDREN), from, order, site, site.fills(), &look);
+        (seen, looks.get(), next)
+    }
+
+    #[test]
+    fn a_slot_looks_around_in_its_own_part_first_and_then_in_all() {
+        let zone = zone();
+        let part = CHILDREN / 2;
+        for slot in [0, 1] {
+            let (site, own) = (site(&zone, slot), slot * part..(slot + 1) * part);
+            site.set_patience(PATIENCE);
+            let looks = core::cell::Cell::new(0);
+            let fullest = |has: &dyn Fn(usize) -> bool| {
+                looks.set(0);
+                let seen = zone.look_around(0, site, site.fills(), |child, _| {
+                    assert!(looks.get() >= part || own.contains(&child), "first {child}");
+                    looks.set(looks.get() + 1);
+                    has(child).then_some(1)
+                });
+                seen.fullest
+            };
+            assert_eq!((fullest(&|_| true), looks.get()), (Some((own.start, 1)), 1));
+            for child in [part - slot * part, 3 + part - slot * part] {
+                site.line.set_abroad(child);
+                assert_eq!(fullest(&|child| !own.contains(&child)), Some((child, 1)));
+                assert_eq!((looks.get(), site.line.abroad()), (part + 1, child));
+            }
+        }
+    }
+
+    /// Of an order of rows it leaves alone the trees in which others allocate; single frames it takes there.
+    #[test]
+    fn a_look_around_for_rows_leaves_the_trees_of_others_alone() {
+        let zone = zone();
+        zone.settles(site(&zone, 1), Base4K::TREE);
+        for (order, from) in [(0, Base4K::TREE), (6, 2 * Base4K::TREE), (8, 2 * Base4K::TREE)] {
+            let fullest = seen(&zone, Base4K::TREE, order, |_| Some(256)).0.fullest;
+            assert_eq!(fullest, Some((from, 256)), "order {order}");
+        }
+        zone.settles(site(&zone, 0), Base4K::TREE);
+        let fullest = seen(&zone, Base4K::TREE, 6, |_| Some(256)).0.fullest;
+        assert_eq!(fullest, Some((Base4K::TREE, 256)));
     }
 
     #[test]
@@ -926,6 +1000,7 @@ mod tests {
     fn who_finds_nothing_looks_less_the_next_time() {
         let zone = zone();
         let site = site(&zone, 0);
+        // The slot's part of the zone, and as much of all of it.
         let look = |free| {
             let looks = core::cell::Cell::new(0);
             zone.look_around(0, site, site.fills(), |_, _| {
@@ -935,8 +1010,11 @@ mod tests {
             looks.get()
         };
         site.set_patience(PATIENCE);
-        assert_eq!([(); 3].map(|()| look(None)), [PATIENCE, Base4K::TREE, Base4K::TREE]);
-        assert_eq!(look(Some(Base4K::HUGE_FRAMES)), 1);
+        assert_eq!(
+            [(); 3].map(|()| look(None)),
+            [PATIENCE, Base4K::TREE, Base4K::TREE].map(|looks| 2 * looks)
+        );
+        assert_eq!(look(Some(Base4K::HUGE_FRAMES)), 2);
         assert_eq!(look(Some(1)), 1);
         assert_eq!(site.cursor().1, STEPS);
         // What was freed is worth a look.

@@ -6,7 +6,9 @@
 //!   │ count │ newest │ last │ freed │ hole │ lowest │ │             │ row × 2 │ target × 2 │ child │
 //!   ├───────┴────────┴──────┴───────┴──────┴────────┘ │             ├────────┬┴───────┬────┴───┬───┘
 //!   │  rows into which the slot has freed before      │             │ cursor │ latest │ policy │
-//!   └─────────────────────────────────────────────────┘             └────────┴────────┴────────┘
+//!   ├──────┬────────┬─────────────────────────────────┘             └────────┴────────┴────────┘
+//!   │ home │ abroad │
+//!   └──────┴────────┘
 //! ```
 //!
 //! All but the count, the policy, and two words of the zone, say where is looked first, and may say anything.
@@ -15,7 +17,7 @@
 //!   Of both there is one for single frames, and one for larger blocks, which do not find room where single frames do.
 //! * *child*: the huge frame from which the slot takes whole rows, a target like the others. What a slot aims at is marked in its
 //!   [hint](crate::hints).
-//! * *cursor*: the huge frame at which the next look around begins, and how many it passes at most. *Latest*: the last huge frame of which much was free, when
+//! * *cursor*: the huge frame at which the next look around in the slot's part of the zone begins, and how many it passes at most. *Latest*: the last huge frame of which much was free, when
 //!   the slot came there. Its tree is marked as the slot's.
 //! * *policy*: the class, and how it turns to each class.
 //! * *count*: the frames that the slot has freed less those it has allocated, modulo 2^64. It is loaded and stored, which
@@ -26,6 +28,7 @@
 //! * *newest*: the row into which the slot has freed last, until it is filled again. *Last*: where the one before it lies.
 //! * *freed*: the huge frame that the slot has freed last. *Hole*: the one of which it has freed the only rows that are free. *Lowest*: the
 //!   lowest of which it has freed a whole row since it looked from there on for one that is free; before that, where its sites begin.
+//! * *home*: where the slot's part of the zone begins. *Abroad*: where the next look around in all of the zone begins.
 
 use woodlot_frame::atomics::{AtomicU64, Ordering::Relaxed};
 use woodlot_frame::{Class, ClassPolicy, MAX_CLASSES};
@@ -46,6 +49,8 @@ const LOWEST: usize = 5;
 /// Where the rows begin into which the slot has freed before the newest, and how many are remembered.
 const LATELY: usize = 6;
 const BEFORE: usize = 32;
+const HOME: usize = LATELY + BEFORE;
+const ABROAD: usize = HOME + 1;
 
 /// Words of a site.
 const SITE: usize = 8;
@@ -135,7 +140,8 @@ impl<'a> Slots<'a> {
         for (n, line) in self.slots.iter().enumerate() {
             line.iter().for_each(|word| word.store(NONE as u64, Relaxed));
             [COUNT, LAST].into_iter().for_each(|word| Line(line).set(word, 0));
-            line[LOWEST].store(begin(n, self.slots.len()), Relaxed);
+            let first = begin(n, self.slots.len());
+            [LOWEST, HOME, ABROAD].into_iter().for_each(|word| line[word].store(first, Relaxed));
         }
         self.zone.iter().for_each(|word| word.store(0, Relaxed));
         let classes = policy.all().cycle();
@@ -219,6 +225,7 @@ words! { Line, 0;
     freed, set_freed, FREED;
     hole, set_hole, HOLE;
     lowest, set_lowest, LOWEST;
+    abroad, set_abroad, ABROAD;
 }
 
 words! { Site, words;
@@ -337,6 +344,11 @@ impl Line<'_> {
     #[inline(always)]
     pub(crate) fn count(self, frames: isize) {
         self.set(COUNT, self.get(COUNT).wrapping_add_signed(frames));
+    }
+
+    /// Where its part of the zone begins.
+    pub(crate) fn home(self) -> usize {
+        self.get(HOME)
     }
 
     /// A row of this child has become free.

@@ -7,7 +7,8 @@
 //!
 //! Atomics that tell are a thousand times faster. What they do not see are the fields of the allocator's own struct that are no
 //! atomics. Nobody writes to these, and no line of them moves. Mutable state of every engine that keeps the contract is reached
-//! through the atomics of `woodlot_frame`; a test of a build with that cfg compares both ways, access by access.
+//! through the atomics of `woodlot_frame`; a test of a build with that cfg compares both ways, access by access. What pages do not see
+//! is that a line is fetched to be written: to them it comes by a read, and once more by the write.
 
 use crate::Failure;
 use crate::dispersion::watch::{self, Access};
@@ -57,7 +58,7 @@ impl Sight {
         match self {
             // SAFETY: as the caller says.
             Sight::Pages => unsafe { watch::follow(start, length, |trail| work(trail)) },
-            Sight::Atomics => told::follow(start, length, work),
+            Sight::Atomics => told::follow(start, length, true, work),
         }
     }
 }
@@ -70,6 +71,7 @@ mod told {
     pub(super) fn follow<T>(
         _: *mut u8,
         _: usize,
+        _: bool,
         _: impl FnOnce(&mut dyn Trail) -> T,
     ) -> Result<T, Failure> {
         Err(Failure::Failed("the atomics of this build do not tell of accesses".into()))
@@ -87,11 +89,13 @@ mod told {
     use crate::Failure;
     use crate::dispersion::LINE;
 
-    static OBSERVER: Observer = Observer { before: || (), after: told };
+    static OBSERVER: Observer = Observer { before: || (), after: told, fetched };
 
     /// What this thread follows, and what it has seen.
     struct Seen {
         addresses: Range<usize>,
+        /// Are lines that are fetched to be written among the accesses?
+        fetches: bool,
         accesses: Vec<Access>,
     }
 
@@ -100,12 +104,22 @@ mod told {
     }
 
     fn told(&atomics::Access { address, writes, .. }: &atomics::Access) {
+        touched(address, writes, |_| true);
+    }
+
+    /// A line that is fetched to be written is taken from all who have it, as by a write.
+    fn fetched(address: usize) {
+        touched(address, true, |seen| seen.fetches);
+    }
+
+    fn touched(address: usize, written: bool, counts: impl Fn(&Seen) -> bool) {
         SEEN.with_borrow_mut(|seen| {
             if let Some(seen) = seen
                 && seen.addresses.contains(&address)
+                && counts(seen)
             {
                 let line = (address - seen.addresses.start) / LINE;
-                seen.accesses.push(Access { line, written: writes });
+                seen.accesses.push(Access { line, written });
             }
         });
     }
@@ -132,13 +146,14 @@ mod told {
     pub(super) fn follow<T>(
         start: *mut u8,
         length: usize,
+        fetches: bool,
         work: impl FnOnce(&mut dyn Trail) -> T,
     ) -> Result<T, Failure> {
         if !observe(&OBSERVER) {
             return Err(Failure::Failed("somebody else observes the atomics".into()));
         }
         let addresses = start.addr()..start.addr() + length;
-        SEEN.set(Some(Seen { addresses, accesses: Vec::new() }));
+        SEEN.set(Some(Seen { addresses, fetches, accesses: Vec::new() }));
         Ok(work(&mut Told))
     }
 }
@@ -226,7 +241,7 @@ mod tests {
             // SAFETY: the pages are the zone's, and its allocator alone uses them, on this thread.
             let followed = unsafe {
                 Sight::Pages.follow(start, length, |seen| {
-                    Sight::Atomics.follow(start, length, |told| {
+                    told::follow(start, length, false, |told| {
                         (0..setup.calls).for_each(|turn| call(turn % count, seen, told));
                     })
                 })

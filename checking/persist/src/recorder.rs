@@ -83,7 +83,7 @@ struct Thread {
     number: usize,
 }
 
-static RECORDER: Observer = Observer { before: step, after: done };
+static RECORDER: Observer = Observer { before: step, after: done, fetched: |_| () };
 
 thread_local! {
     static THREAD: RefCell<Option<Thread>> = const { RefCell::new(None) };

@@ -35,6 +35,8 @@ pub struct Observer {
     pub before: fn(),
     /// It is done.
     pub after: fn(&Access),
+    /// The line of the word at this address is fetched, to be written: no access.
+    pub fetched: fn(usize),
 }
 
 static OBSERVER: AtomicPtr<Observer> = AtomicPtr::new(null_mut());
@@ -50,6 +52,13 @@ pub fn observe(observer: &'static Observer) -> bool {
 fn observer() -> Option<&'static Observer> {
     // SAFETY: it is null, or comes from a reference that lives for ever.
     unsafe { OBSERVER.load(Ordering::Acquire).as_ref() }
+}
+
+/// As of the processor's atomics.
+pub fn fetch_to_write(word: &AtomicU64) {
+    if let Some(observer) = observer() {
+        (observer.fetched)(word.as_ptr().addr());
+    }
 }
 
 macro_rules! atomics {
