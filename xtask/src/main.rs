@@ -248,9 +248,12 @@ fn check(name: &str) -> Result<ExitCode, String> {
     run_one(all.find(|check| check.0 == name).ok_or("there is no such check")?)
 }
 
-/// Every test.
+/// Every test: those of the workspace, and those of heaps that are built to check each free.
 fn tests() -> Result<(), String> {
-    cargo(["test", "--workspace"], &[])
+    cargo(["test", "--workspace"], &[])?;
+    let checked = |package, test| ["test", "-p", package, "--features", "checked", "--test", test];
+    cargo(checked("woodlot-malloc", "checked"), &[])?;
+    cargo(checked("woodlot-capi", "kmem"), &[])
 }
 
 /// Prints the last line of a checker.
