@@ -36,6 +36,8 @@ pub(crate) struct Ground {
     /// The number of the first child's first frame.
     pub(crate) base: usize,
     pub(crate) children: usize,
+    /// Children of a slot's part of the zone, in which it looks first: as many whole trees for each slot.
+    pub(crate) part: usize,
     /// Where the zone begins and ends, counted from there.
     start: usize,
     end: usize,
@@ -49,12 +51,10 @@ impl Ground {
         zone.check(MAX_FRAMES, MAX_SLOTS)?;
         let start = zone.start.0 & (G::MAX_FRAMES - 1);
         let end = start + zone.frames;
-        Ok(Ground {
-            base: zone.start.0 - start,
-            children: 2 * end.div_ceil(G::MAX_FRAMES),
-            start,
-            end,
-        })
+        let children = 2 * end.div_ceil(G::MAX_FRAMES);
+        let trees = children.div_ceil(G::TREE);
+        let part = trees.div_ceil(zone.slots).max(1) * G::TREE;
+        Ok(Ground { base: zone.start.0 - start, children, part, start, end })
     }
 
     /// Does the block of `order` lie in the zone that is so many frames from the base, and is it aligned?

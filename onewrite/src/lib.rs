@@ -158,7 +158,7 @@ impl<'a, G: Geometry> OneWrite<'a, G> {
             geometry: PhantomData,
         };
         let free = made.start(init);
-        made.slots.start(&zone.classes, lengths.children, free);
+        made.slots.start(&zone.classes, (lengths.children, made.ground.part), free);
         Ok(made)
     }
 }

@@ -362,7 +362,7 @@ impl<G: Geometry> OneWrite<'_, G> {
         turn: usize,
         look: impl Fn(usize, u64) -> Option<usize>,
     ) -> Seen {
-        let (home, zone) = (self.part_of(site.line.home()), 0..self.children.len());
+        let (home, zone) = (self.part_of(site), 0..self.children.len());
         let (cursor, patience) = site.cursor();
         let from = if home.contains(&cursor) { cursor } else { home.start };
         let (mut seen, next) = self.look_in(&home, from, order, site, turn, &look);
@@ -444,11 +444,10 @@ impl<G: Geometry> OneWrite<'_, G> {
         (seen, child)
     }
 
-    /// The part of the zone in which a child lies, if each slot has one of as many trees.
-    fn part_of(&self, child: usize) -> Range<usize> {
-        let part = self.trees.len().div_ceil(self.zone.slots.max(1)).max(1) * G::TREE;
-        let start = child / part * part;
-        start..(start + part).min(self.children.len())
+    /// The slot's part of the zone.
+    fn part_of(&self, site: Site<'_>) -> Range<usize> {
+        let start = site.line.home();
+        start..start.saturating_add(self.ground.part).min(self.children.len())
     }
 
     /// Of how many children the fullest is taken, where the fullest so far has so many free frames, and blocks. Who fills one of which most is

@@ -134,14 +134,21 @@ impl<'a> Slots<'a> {
         classes.filter_map(move |class| self.site(slot, Class(class)))
     }
 
-    /// Before the first call: sites apart from one another in so many children, and so many frames free.
-    pub(crate) fn start(&self, policy: &ClassPolicy, children: usize, free: usize) {
+    /// Before the first call: sites apart from one another in so many children, each slot in a part of the zone of so many, and so many
+    /// frames free.
+    pub(crate) fn start(
+        &self,
+        policy: &ClassPolicy,
+        (children, part): (usize, usize),
+        free: usize,
+    ) {
         let begin = |n: usize, of: usize| children as u64 * n as u64 / of as u64;
         for (n, line) in self.slots.iter().enumerate() {
             line.iter().for_each(|word| word.store(NONE as u64, Relaxed));
             [COUNT, LAST].into_iter().for_each(|word| Line(line).set(word, 0));
             let first = begin(n, self.slots.len());
-            [LOWEST, HOME, ABROAD].into_iter().for_each(|word| line[word].store(first, Relaxed));
+            [LOWEST, ABROAD].into_iter().for_each(|word| line[word].store(first, Relaxed));
+            line[HOME].store(first - first % part as u64, Relaxed);
         }
         self.zone.iter().for_each(|word| word.store(0, Relaxed));
         let classes = policy.all().cycle();
@@ -421,7 +428,7 @@ mod tests {
 
     fn slots(words: &[AtomicU64]) -> Slots<'_> {
         let slots = Slots::new(words, 3, 4).expect("enough words");
-        slots.start(&ClassPolicy::SHIPPED, 300, 250);
+        slots.start(&ClassPolicy::SHIPPED, (300, 100), 250);
         slots
     }
 
