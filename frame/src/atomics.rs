@@ -55,26 +55,28 @@ pub unsafe fn clear(words: &[AtomicU64]) {
 #[inline(always)]
 #[cfg(not(all(woodlot_observe, not(any(woodlot_loom, woodlot_explore, woodlot_shuttle)))))]
 pub fn fetch_to_write(word: &AtomicU64) {
-    #[cfg(not(any(woodlot_loom, woodlot_shuttle, woodlot_explore, miri)))]
-    let word = word.as_ptr();
-    // SAFETY: a prefetch changes nothing that a program can see. Who does not have this instruction of 64-bit mode takes it for
-    // nothing.
-    #[cfg(all(
-        target_arch = "x86_64",
-        not(any(woodlot_loom, woodlot_shuttle, woodlot_explore, miri))
-    ))]
-    unsafe {
-        core::arch::asm!("prefetchw [{}]", in(reg) word, options(nomem, nostack, preserves_flags));
-    }
-    // SAFETY: a prefetch changes nothing that a program can see.
-    #[cfg(all(
-        target_arch = "aarch64",
-        not(any(woodlot_loom, woodlot_shuttle, woodlot_explore, miri))
-    ))]
-    unsafe {
-        core::arch::asm!("prfm pstl1keep, [{}]", in(reg) word, options(nomem, nostack, preserves_flags));
-    }
+    #[cfg(not(any(woodlot_loom, woodlot_shuttle, woodlot_explore)))]
+    prefetch::to_write(word.as_ptr().addr());
     let _ = word;
+}
+
+#[cfg(not(any(woodlot_loom, woodlot_shuttle, woodlot_explore, woodlot_observe)))]
+mod prefetch {
+    #[inline(always)]
+    pub(super) fn to_write(address: usize) {
+        // SAFETY: a prefetch accesses nothing, and changes nothing that a program can see. A processor without this one takes
+        // it for nothing.
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        unsafe {
+            core::arch::asm!("prefetchw [{}]", in(reg) address, options(nomem, nostack, preserves_flags));
+        }
+        // SAFETY: as above.
+        #[cfg(all(target_arch = "aarch64", not(miri)))]
+        unsafe {
+            core::arch::asm!("prfm pstl1keep, [{}]", in(reg) address, options(nomem, nostack, preserves_flags));
+        }
+        let _ = address;
+    }
 }
 
 /// Keeps the compiler from moving accesses across it. The processor still may.
