@@ -153,6 +153,11 @@ mod tests {
             ("bench kmem memory --memory 2GiB", "memory: --memory 2GiB is more than 1GiB"),
             ("bench kmem preload --threads 2", "preload: each loop has its threads"),
             ("bench kmem preload --engine kmem", "preload: whom it measures is its own"),
+            ("bench kmem check --threads 2", "check: the targets say how many threads"),
+            ("bench kmem check --engine kmem", "check: whom it measures is its own"),
+            ("bench kmem check --only nothing", "no target is so named"),
+            ("bench kmem pair --only cookie", "pair: it has no targets"),
+            ("bench kmem emptied --threads 1,2", "one number of threads"),
             ("bench kmem purity --threads 2", "purity: one thread plays its CPUs"),
             (
                 "bench kmem transfers --operations 5000",

@@ -41,6 +41,10 @@ pub enum What {
     Transfers,
     /// Instructions of a pair, counted by callgrind (section 4.1)
     Instructions,
+    /// All of memory used, freed and flushed: what is kept, and what can be had in each size
+    Emptied,
+    /// Every target of heaps: which are met, and by how much the others are short
+    Check,
 }
 
 impl fmt::Display for What {

@@ -58,6 +58,7 @@ impl<H: Heap> Contender for H {
             What::Zeroed => zeroed::sample(self, setup),
             What::Memory | What::Preload | What::Instructions => Ok(Vec::new()),
             What::LockManager | What::Waste | What::Purity | What::Transfers => Ok(Vec::new()),
+            What::Emptied | What::Check => Ok(Vec::new()),
         }
     }
 

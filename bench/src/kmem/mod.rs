@@ -5,7 +5,8 @@
 //!   measure ──► contender ─┬─► pair, worst, handover, churn, larson, scratch, memory ──► heap     compiled for each
 //!      │                   ├─► frames, malloc, system, and what a program adds
 //!      └─► floor           └─► child: another process of this program, with a library preloaded (libraries)
-//!   locks, waste, purity (near), transfers ──► frames: they count
+//!   locks, waste, purity (near), transfers, emptied ──► frames: they count
+//!   check (targets) ──► measure, and those that count
 //! ```
 //!
 //! | | what a repetition does | what is timed |
@@ -24,6 +25,8 @@
 //! | *purity* | four CPUs on two nodes allocate and free what is near and what is not (section 5.5) | nothing: blocks are counted |
 //! | *transfers* | up to 64 CPUs make pairs, and every access is seen (section 4.2) | nothing: cache lines that move are counted |
 //! | *instructions* | *pair* under callgrind (section 4.1) | instructions of a pair |
+//! | *emptied* | all of memory is used, freed and flushed, then had in each size | nothing: frames are counted |
+//! | *check* | what the targets are about (`bench/kmem-targets.toml`) | as there |
 //!
 //! Times are as everywhere in this crate: CPU time of the threads, contenders by turns, a first repetition that does not
 //! count.
@@ -34,12 +37,14 @@
 //! first repetition's is shown, which begins with no contender's blocks but its own.
 
 mod case;
+mod check;
 mod child;
 mod churn;
 mod contender;
 mod count;
 mod curve;
 mod describe;
+mod emptied;
 mod floor;
 mod frames;
 mod handover;
@@ -59,6 +64,7 @@ mod purity;
 mod scratch;
 #[cfg(unix)]
 mod system;
+mod targets;
 #[cfg(test)]
 mod tests;
 mod transfers;
@@ -67,11 +73,15 @@ mod worst;
 mod zeroed;
 
 pub use case::{Case, Interface, Metric, Reading, Setup, What};
+pub use check::{Checked, Judged, LINKED, check};
 pub use child::{Child, SAMPLE_VERB, answer};
 pub use contender::{Contender, Contenders, add, all};
 pub use count::{Count, OneBlock, VERB, counts, make_pairs};
 pub use curve::{Curve, curves};
-pub use describe::{describe_counts, describe_curves, describe_purity, describe_transfers};
+pub use describe::{
+    describe_counts, describe_curves, describe_emptied, describe_purity, describe_transfers,
+};
+pub use emptied::{EMPTIED_CPUS, Emptied, emptied};
 pub use frames::MOST_CPUS;
 pub use libraries::Libraries;
 pub use locks::{FLUSH, LockRow, lock_manager};
@@ -80,5 +90,6 @@ pub use memory::Moment;
 pub use output::{describe, describe_locks, describe_waste, document};
 pub use preload::{LOOPS, Looped, preload};
 pub use purity::{PurityRow, purity};
+pub use targets::{Target, load, parse};
 pub use transfers::{TransferRow, transfers};
 pub use waste::{Load, WasteRow, waste};

@@ -16,7 +16,7 @@ type Link = *mut u8;
 
 /// Allocates so many blocks; the last one, and how many there are.
 #[inline(never)]
-fn fill<H: Heap>(heap: &H, bytes: usize, count: usize) -> (Link, usize) {
+pub(super) fn fill<H: Heap>(heap: &H, bytes: usize, count: usize) -> (Link, usize) {
     let mut last = ptr::null_mut::<u8>();
     for done in 0..count {
         let block = heap.alloc(bytes);
@@ -32,7 +32,7 @@ fn fill<H: Heap>(heap: &H, bytes: usize, count: usize) -> (Link, usize) {
 
 /// Frees them, the last one first.
 #[inline(never)]
-fn release<H: Heap>(heap: &H, bytes: usize, mut block: Link) -> usize {
+pub(super) fn release<H: Heap>(heap: &H, bytes: usize, mut block: Link) -> usize {
     let mut freed = 0;
     while !block.is_null() {
         // SAFETY: the block is in use and holds the link.

@@ -3,7 +3,7 @@
 use super::args::KmemArgs;
 use crate::Failure;
 use crate::command::values::{numbers, once};
-use crate::kmem::{Contenders, LOOPS, Libraries, MOST_CPUS, Setup, What};
+use crate::kmem::{Contenders, EMPTIED_CPUS, LINKED, LOOPS, Libraries, MOST_CPUS, Setup, What};
 use crate::output::Machine;
 use crate::size::Size;
 
@@ -33,7 +33,7 @@ pub fn setup(args: &KmemArgs) -> Result<Setup, Failure> {
 fn check(args: &KmemArgs) -> Result<(), Failure> {
     let named = numbers(&args.threads);
     match args.what {
-        What::LockManager if named.len() > 1 => {
+        What::LockManager | What::Emptied if named.len() > 1 => {
             return refused(args, "one number of threads at a time");
         }
         What::Worst | What::Zeroed | What::Waste | What::Instructions | What::Memory
@@ -46,6 +46,9 @@ fn check(args: &KmemArgs) -> Result<(), Failure> {
         }
         What::Preload if !named.is_empty() => {
             return refused(args, "each loop has its threads: --threads is not for it");
+        }
+        What::Check if !named.is_empty() => {
+            return refused(args, "the targets say how many threads: --threads is not for it");
         }
         What::Purity | What::Transfers if !named.is_empty() => {
             return refused(args, "one thread plays its CPUs: --threads is not for it");
@@ -60,14 +63,26 @@ fn check(args: &KmemArgs) -> Result<(), Failure> {
         What::Waste,
         What::Purity,
         What::Transfers,
+        What::Check,
     ];
     if !args.bytes.is_empty() && own_sizes.contains(&args.what) {
         return refused(args, "its sizes are its own: --bytes is not for it");
     }
-    if args.library.is_some() && !matches!(args.what, What::Preload | What::Memory) {
-        return refused(args, "nothing is preloaded: --library is for preload and memory");
+    if args.library.is_some() && !matches!(args.what, What::Preload | What::Memory | What::Check) {
+        return refused(args, "nothing is preloaded: --library is for preload, memory and check");
     }
-    let own_heap = [What::Preload, What::LockManager, What::Waste, What::Purity, What::Transfers];
+    if (args.targets.is_some() || args.only.is_some()) && args.what != What::Check {
+        return refused(args, "it has no targets: --targets and --only are for check");
+    }
+    let own_heap = [
+        What::Preload,
+        What::LockManager,
+        What::Waste,
+        What::Purity,
+        What::Transfers,
+        What::Emptied,
+        What::Check,
+    ];
     if args.engine.is_some() && own_heap.contains(&args.what) {
         return refused(args, "whom it measures is its own: --engine is not for it");
     }
@@ -85,12 +100,13 @@ pub fn setup_of(what: What, args: &KmemArgs) -> Setup {
         What::Pair | What::Churn | What::Larson if named.is_empty() => once([1, cpus]),
         What::CacheScratch if named.is_empty() => vec![cpus.max(2)],
         What::LockManager if named.is_empty() => vec![cpus],
+        What::Emptied if named.is_empty() => vec![EMPTIED_CPUS],
         _ => named.into_iter().map(usize::from).collect(),
     };
     let bytes: Vec<usize> = match what {
         _ if !args.bytes.is_empty() => once(args.bytes.iter().copied()),
         What::Zeroed => vec![4096, 64 << 10, 1 << 20],
-        What::Worst => (4..=12).map(|log| 1 << log).collect(),
+        What::Worst | What::Emptied => (4..=12).map(|log| 1 << log).collect(),
         What::ProducerConsumer => vec![16, 256, 4096],
         What::CacheScratch => vec![16, 64],
         _ => Setup::default().bytes,
@@ -116,7 +132,8 @@ pub fn describe_setup(
     let Setup { operations, memory, seed, .. } = setup;
     let mut text = format!("kmem {}: seed {seed}, ", args.what);
     text += &match args.what {
-        What::Waste | What::Memory => format!("{memory}\n"),
+        What::Waste | What::Memory | What::Emptied => format!("{memory}\n"),
+        What::Check => format!("{memory}, CPU time, medians of {} repetitions\n", args.repetitions),
         What::Instructions => "callgrind\n".into(),
         What::LockManager => {
             let threads = setup.threads.last().copied().unwrap_or(1);
@@ -144,6 +161,14 @@ pub fn describe_setup(
     }
     for why in &libraries.missing {
         text += &format!("  not there: {why}\n");
+    }
+    if args.what == What::Check {
+        let is_there = |name: &&str| contenders.0.iter().any(|one| one.name() == *name);
+        let missing: Vec<&str> = LINKED.into_iter().filter(|name| !is_there(name)).collect();
+        if !missing.is_empty() {
+            let missing = missing.join(", ");
+            text += &format!("  not linked in: {missing}: the program of bench/mallocs has them\n");
+        }
     }
     text + "\n"
 }
