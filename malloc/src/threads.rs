@@ -349,7 +349,7 @@ mod tests {
         // SAFETY: the layout is not empty.
         let base = NonNull::new(unsafe { alloc_zeroed(layout) }).expect("memory");
         let zone = Owned::<Zone>::new(&ZoneConfig::new(frames, 1), Init::Free).expect("a zone");
-        let zone: &'static Zone = &**Box::leak(Box::new(zone));
+        let zone: &'static Zone = Box::leak(Box::new(zone));
         let descriptors: Vec<_> = (0..frames).map(|_| Descriptor::default()).collect();
         // SAFETY: the memory has as many frames as the zone, which nobody else uses.
         let pages = unsafe { Direct::new(zone, base, descriptors.leak()) };
