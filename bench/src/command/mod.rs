@@ -157,6 +157,9 @@ mod tests {
             ("bench kmem check --engine kmem", "check: whom it measures is its own"),
             ("bench kmem check --only nothing", "no target is so named"),
             ("bench kmem pair --only cookie", "pair: it has no targets"),
+            ("bench kmem churn --rounds 2", "churn: it has no rounds"),
+            ("bench kmem worst --idle 2", "worst: nobody waits"),
+            ("bench kmem returned --threads 2", "returned: it has one thread"),
             ("bench kmem emptied --threads 1,2", "one number of threads"),
             ("bench kmem purity --threads 2", "purity: one thread plays its CPUs"),
             (

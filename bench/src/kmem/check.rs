@@ -325,12 +325,16 @@ fn is(line: &Line, timed: &Timed) -> bool {
     line.case == timed.case && line.metric == timed.metric
 }
 
-/// The median of a heap's own figure.
+/// The median of a heap's own figure; of peaks the highest.
 fn figure(kept: &Kept, timed: &Timed) -> Result<f64, Failure> {
     let own = |line: &&Line| line.contender == timed.heap && is(line, timed);
     let line = kept.lines.iter().find(own);
     let found = line.and_then(|line| Summary::of(&line.values));
-    found.map(|found| found.median).ok_or_else(|| {
+    let figure = |found: Summary| match timed.metric {
+        Metric::Peak => found.max,
+        _ => found.median,
+    };
+    found.map(figure).ok_or_else(|| {
         let failed = kept.failures.iter().find(|failure| failure.starts_with(&*timed.heap));
         failed.map_or_else(not_measured, |why| Failure::Failed(format!("not measured: {why}")))
     })

@@ -2,7 +2,7 @@
 //! and Slingwine, USENIX 1993) and by those of today.
 //!
 //! ```text
-//!   measure ──► contender ─┬─► pair, worst, handover, churn, larson, scratch, memory ──► heap     compiled for each
+//!   measure ──► contender ─┬─► pair, worst, handover, churn, larson, scratch, returned, memory ──► heap     compiled for each
 //!      │                   ├─► frames, malloc, system, and what a program adds
 //!      └─► floor           └─► child: another process of this program, with a library preloaded (libraries)
 //!   locks, waste, purity (near), transfers, emptied ──► frames: they count
@@ -18,6 +18,7 @@
 //! | *larson* | the same by threads that end: their successors take over | pairs |
 //! | *cache-scratch* | threads write to blocks that may lie on one line | writes; blocks on a shared line are counted |
 //! | *memory* | a load rises and falls, in other sizes each time; each heap in a process of its own | nothing: memory taken is noted at each step |
+//! | *returned* | all of memory is allocated in blocks of one size, which are freed in random order; each heap in a process of its own | allocations and frees; memory that stays is noted |
 //! | *zeroed* | all of memory is allocated as zero, and freed; then one block again and again | allocations of what is new from the system; pairs of what is not |
 //! | *preload* | *pair*, *worst* and *producer-consumer* through the C library's names, each library in a process of its own | as there |
 //! | *lock-manager* | nodes of a distributed lock manager send each other requests (section 4.4, tables 2 to 4) | nothing: calls that miss a layer are counted |
@@ -61,6 +62,7 @@ mod output;
 mod pair;
 mod preload;
 mod purity;
+mod returned;
 mod scratch;
 #[cfg(unix)]
 mod system;
@@ -77,7 +79,7 @@ pub use check::{Checked, Judged, LINKED, check};
 pub use child::{Child, SAMPLE_VERB, answer};
 pub use contender::{Contender, Contenders, add, all};
 pub use count::{Count, OneBlock, VERB, counts, make_pairs};
-pub use curve::{Curve, curves};
+pub use curve::{Curve, alone, curves};
 pub use describe::{
     describe_counts, describe_curves, describe_emptied, describe_purity, describe_transfers,
 };

@@ -10,10 +10,10 @@ use woodlot_kmem::{Octaves, Quarters};
 
 use crate::Failure;
 use crate::kmem::{
-    self, Checked, Contenders, FLUSH, LOOPS, Libraries, MOST_CPUS, OneBlock, Setup, What, answer,
-    curves, describe, describe_counts, describe_curves, describe_emptied, describe_locks,
-    describe_purity, describe_transfers, describe_waste, document, emptied, lock_manager,
-    make_pairs, preload, purity, transfers, waste,
+    self, Checked, Child, Contender, Contenders, FLUSH, LOOPS, Libraries, MOST_CPUS, OneBlock,
+    Setup, What, alone, answer, curves, describe, describe_counts, describe_curves,
+    describe_emptied, describe_locks, describe_purity, describe_transfers, describe_waste,
+    document, emptied, lock_manager, make_pairs, preload, purity, transfers, waste,
 };
 use crate::output::{Machine, Screen, check_writable, progress, write_files};
 
@@ -81,7 +81,7 @@ fn who(args: &KmemArgs) -> Result<(Contenders, &'static Libraries), Failure> {
     let none = Contenders(Vec::new());
     let (contenders, libraries) = match args.what {
         What::Preload => (none, named()?),
-        What::Memory | What::Check => (args.contenders(), named()?),
+        What::Memory | What::Returned | What::Check => (args.contenders(), named()?),
         What::LockManager | What::Waste | What::Purity | What::Transfers | What::Emptied => {
             (none, Libraries::default())
         }
@@ -135,13 +135,22 @@ impl Run<'_> {
             }
             What::Memory => self.memory(contenders, libraries),
             What::Preload => self.preload(libraries),
-            what => {
-                let kept = self.measured(setup.cases(what).len() * contenders.0.len(), |step| {
-                    kmem::measure(what, contenders, (setup, self.repetitions()), step)
-                })?;
-                self.with(describe(&kept), &kept)
+            What::Returned => {
+                let children: &'static Vec<Child> =
+                    Box::leak(Box::new(alone(contenders, libraries)));
+                let children = children.iter().map(|child| child as &dyn Contender).collect();
+                self.timed(What::Returned, &Contenders(children))
             }
+            what => self.timed(what, contenders),
         }
+    }
+
+    fn timed(&self, what: What, contenders: &Contenders) -> Result<(String, Vec<u8>), Failure> {
+        let steps = self.setup.cases(what).len() * contenders.0.len();
+        let kept = self.measured(steps, |step| {
+            kmem::measure(what, contenders, (self.setup, self.repetitions()), step)
+        })?;
+        self.with(describe(&kept), &kept)
     }
 
     /// Holds every target against what is measured.

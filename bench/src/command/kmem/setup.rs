@@ -36,7 +36,12 @@ fn check(args: &KmemArgs) -> Result<(), Failure> {
         What::LockManager | What::Emptied if named.len() > 1 => {
             return refused(args, "one number of threads at a time");
         }
-        What::Worst | What::Zeroed | What::Waste | What::Instructions | What::Memory
+        What::Worst
+        | What::Zeroed
+        | What::Waste
+        | What::Instructions
+        | What::Memory
+        | What::Returned
             if named.iter().any(|&n| n != 1) =>
         {
             return refused(args, "it has one thread");
@@ -68,8 +73,18 @@ fn check(args: &KmemArgs) -> Result<(), Failure> {
     if !args.bytes.is_empty() && own_sizes.contains(&args.what) {
         return refused(args, "its sizes are its own: --bytes is not for it");
     }
-    if args.library.is_some() && !matches!(args.what, What::Preload | What::Memory | What::Check) {
-        return refused(args, "nothing is preloaded: --library is for preload, memory and check");
+    let preloads = [What::Preload, What::Memory, What::Returned, What::Check];
+    if args.library.is_some() && !preloads.contains(&args.what) {
+        return refused(
+            args,
+            "nothing is preloaded: --library is for preload, memory, returned and check",
+        );
+    }
+    if args.rounds.is_some() && !matches!(args.what, What::Worst | What::Preload | What::Check) {
+        return refused(args, "it has no rounds: --rounds is for worst, preload and check");
+    }
+    if args.idle > 0 && args.what != What::Returned {
+        return refused(args, "nobody waits: --idle is for returned");
     }
     if (args.targets.is_some() || args.only.is_some()) && args.what != What::Check {
         return refused(args, "it has no targets: --targets and --only are for check");
@@ -108,6 +123,7 @@ pub fn setup_of(what: What, args: &KmemArgs) -> Setup {
         What::Zeroed => vec![4096, 64 << 10, 1 << 20],
         What::Worst | What::Emptied => (4..=12).map(|log| 1 << log).collect(),
         What::ProducerConsumer => vec![16, 256, 4096],
+        What::Returned => vec![64, 1024, 4096],
         What::CacheScratch => vec![16, 64],
         _ => Setup::default().bytes,
     };
@@ -119,7 +135,8 @@ pub fn setup_of(what: What, args: &KmemArgs) -> Setup {
         (None, _) => 1 << 20,
     };
     let (memory, seed) = (args.memory, args.seed);
-    Setup { threads, bytes, operations, memory, seed }
+    let rounds = args.rounds.unwrap_or(if args.what == What::Check { 3 } else { 1 }) as usize;
+    Setup { threads, bytes, operations, memory, rounds, idle: args.idle, seed }
 }
 
 /// What is done, and who does it.
@@ -139,12 +156,19 @@ pub fn describe_setup(
             let threads = setup.threads.last().copied().unwrap_or(1);
             format!("{operations} transactions, {threads} threads, powers of two\n")
         }
-        What::Worst | What::Zeroed => format!("{memory}, {} repetitions\n", args.repetitions),
+        What::Worst => {
+            let Setup { rounds, .. } = setup;
+            format!("{memory}, {} repetitions, {rounds} rounds\n", args.repetitions)
+        }
+        What::Returned => {
+            format!("{memory}, {} repetitions, {} s idle\n", args.repetitions, args.idle)
+        }
+        What::Zeroed => format!("{memory}, {} repetitions\n", args.repetitions),
         What::Purity => format!("{operations} allocations, 256 B\n"),
         What::Transfers => format!("{operations} pairs for each CPU, 256 B\n"),
         What::Preload => {
             let loops = LOOPS.map(|what| match what {
-                What::Worst => format!("{what} {memory}"),
+                What::Worst => format!("{what} {memory}, {} rounds", setup.rounds),
                 _ => format!("{what} {} operations", setup_of(what, args).operations),
             });
             format!("{}, {} repetitions\n", loops.join(", "), args.repetitions)
