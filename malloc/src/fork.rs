@@ -34,7 +34,7 @@ extern "C" fn register() {
     unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
 }
 
-/// Called before `main`, or when the library is loaded.
+/// Called before `main`, or when the library is loaded. Miri has no `fork`, and no notes of a program.
 #[used]
-#[unsafe(link_section = ".init_array")]
+#[cfg_attr(not(miri), unsafe(link_section = ".init_array"))]
 static REGISTER: extern "C" fn() = register;

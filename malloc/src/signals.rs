@@ -1,10 +1,24 @@
 //! Signals that wait.
 
+#[cfg(not(miri))]
 use core::mem::MaybeUninit;
 
 /// This thread runs no signal handler as long as this lives, but for what it does wrong itself (`SIGSEGV`, say).
+#[cfg(not(miri))]
 pub(crate) struct Blocked(libc::sigset_t);
 
+/// Miri has no signals.
+#[cfg(miri)]
+pub(crate) struct Blocked;
+
+#[cfg(miri)]
+impl Blocked {
+    pub(crate) fn all() -> Blocked {
+        Blocked
+    }
+}
+
+#[cfg(not(miri))]
 impl Blocked {
     /// Two system calls, with the one of the drop. Neither fails: the sets are whole.
     pub(crate) fn all() -> Blocked {
@@ -18,6 +32,7 @@ impl Blocked {
     }
 }
 
+#[cfg(not(miri))]
 impl Drop for Blocked {
     fn drop(&mut self) {
         // SAFETY: the set is what the thread had.

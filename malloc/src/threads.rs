@@ -307,22 +307,21 @@ unsafe impl PerCpu for Threads {
 mod tests {
     extern crate std;
 
+    use std::alloc::{Layout, alloc_zeroed};
+    use std::boxed::Box;
     use std::iter;
-    use std::os::unix::thread::JoinHandleExt;
-    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+    use std::sync::{Mutex, OnceLock};
     use std::thread;
-    use std::time::Duration;
+    use std::vec::Vec;
 
-    use woodlot_kmem::{Sizes, Wide};
+    use woodlot_frame::{Base4K, FrameAllocator, Init, Owned, ZoneConfig};
+    use woodlot_kmem::{Descriptor, Direct, Kmem, PAGE, Sizes, Wide};
+    use woodlot_llfree::LLFree;
 
     use super::*;
 
     const SIZE: SizeId = Wide::TABLE.by_grains()[4];
-
-    /// A block that nobody else has.
-    fn block() -> NonNull<u8> {
-        NonNull::from(std::boxed::Box::leak(std::boxed::Box::new([0u64; 2]))).cast()
-    }
 
     /// The memory of a block that a signal handler frees, which cannot ask a heap for it.
     #[repr(align(16))]
@@ -341,34 +340,76 @@ mod tests {
         }
     }
 
-    /// The handler of a signal that a test sends.
-    fn handles(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) {
-        // SAFETY: the handlers of these tests make calls of the heap only, and write to atomics.
-        unsafe { libc::signal(signal, handler as libc::sighandler_t) };
+    type Zone = LLFree<'static, Base4K>;
+    type Small = Kmem<Threads, Direct<'static, Zone>, Wide>;
+
+    /// Frames of a zone, which is never freed, and the allocator over them.
+    fn small(frames: usize, flush: fn()) -> (&'static Zone, Small) {
+        let layout = Layout::from_size_align(frames * PAGE, 4 << 20).expect("a size");
+        // SAFETY: the layout is not empty.
+        let base = NonNull::new(unsafe { alloc_zeroed(layout) }).expect("memory");
+        let zone = Owned::<Zone>::new(&ZoneConfig::new(frames, 1), Init::Free).expect("a zone");
+        let zone: &'static Zone = Box::leak(Box::new(zone));
+        let descriptors: Vec<_> = (0..frames).map(|_| Descriptor::default()).collect();
+        // SAFETY: the memory has as many frames as the zone, which nobody else uses.
+        let pages = unsafe { Direct::new(zone, base, descriptors.leak()) };
+        (zone, Kmem::new(Threads::new(flush), pages.expect("descriptors for all"), ()))
     }
 
-    /// A signal comes when the lists have just been flushed, to a thread that is about to give them away.
+    /// A block on its way to another thread: its address, its bytes, and what was written at both ends.
+    struct Sent(NonNull<u8>, usize, u8);
+
+    // SAFETY: a block belongs to whoever has it.
+    unsafe impl Send for Sent {}
+
+    /// Threads allocate, free what others have allocated, and end: others get their lists, and in the end all is free.
     #[test]
-    fn lists_of_a_thread_that_ends_are_empty() {
-        static FLUSHED: AtomicUsize = AtomicUsize::new(0);
-        static REFUSED: AtomicUsize = AtomicUsize::new(0);
-        static THREADS: Threads = Threads::new(|| {
-            let lists = THREADS.steal(0, SIZE).unwrap_or_default();
-            FLUSHED.fetch_add(lists.iter().map(|list| list.len()).sum(), SeqCst);
-            // SAFETY: its handler is below.
-            unsafe { libc::raise(libc::SIGUSR1) };
-        });
-        extern "C" fn handle(_: libc::c_int) {
-            static BLOCK: Block = Block::new();
-            // SAFETY: the block is nobody's.
-            REFUSED
-                .fetch_add(usize::from(!unsafe { THREADS.push(SIZE, BLOCK.block(), 9) }), SeqCst);
+    fn blocks_go_from_thread_to_thread_and_come_back() {
+        static SMALL: OnceLock<(&Zone, Small)> = OnceLock::new();
+        static SENT: Mutex<Vec<Sent>> = Mutex::new(Vec::new());
+        const FRAMES: usize = 256;
+        const ROUNDS: usize = if cfg!(miri) { 2 } else { 64 };
+        const CALLS: usize = if cfg!(miri) { 24 } else { 1024 };
+        /// Blocks that are in use for a while.
+        const STAY: usize = CALLS / 8;
+        let flush = || {
+            if let Some((_, small)) = SMALL.get() {
+                small.flush_cpu(0);
+            }
+        };
+        let (zone, small) = SMALL.get_or_init(|| small(FRAMES, flush));
+        let free = move |Sent(block, bytes, mark): Sent| {
+            // SAFETY: the block is this thread's now, and has so many bytes.
+            let ends = unsafe { [block.read(), block.add(bytes - 1).read()] };
+            assert_eq!(ends, [mark; 2], "a block was somebody else's too");
+            // SAFETY: as above.
+            unsafe { small.free(block, bytes) };
+        };
+        let work = move |thread: usize| {
+            for call in 0..CALLS {
+                let (bytes, mark) = ([16, 48, 256, 1000, 4096][call % 5], (call + thread) as u8);
+                let block = small.alloc(bytes).expect("there is memory");
+                // SAFETY: the block is new, and has so many bytes.
+                unsafe {
+                    block.write(mark);
+                    block.add(bytes - 1).write(mark);
+                }
+                let mut sent = SENT.lock().expect("nobody panics");
+                sent.push(Sent(block, bytes, mark));
+                let others = if sent.len() > STAY { Some(sent.remove(0)) } else { None };
+                drop(sent);
+                others.into_iter().for_each(free);
+            }
+        };
+        for _ in 0..ROUNDS {
+            let both = [0, 1].map(|thread| thread::spawn(move || work(thread)));
+            // Whoever has joined a thread comes after what it does as it ends.
+            both.into_iter().for_each(|thread| thread.join().expect("it ends"));
         }
-        handles(libc::SIGUSR1, handle);
-        // SAFETY: the block is new.
-        let first = || assert!(unsafe { THREADS.push(SIZE, block(), 9) });
-        thread::spawn(first).join().expect("it frees");
-        assert_eq!((FLUSHED.load(SeqCst), REFUSED.load(SeqCst)), (1, 1), "it comes in between");
+        SENT.lock().expect("nobody panics").drain(..).for_each(free);
+        small.flush_cpu(0);
+        small.flush();
+        assert_eq!(zone.stats().free_frames, FRAMES, "blocks are lost with the lists of threads");
     }
 
     /// Once the system has taken the lists from the thread, a handler comes that frees, and gets others.
@@ -379,9 +420,10 @@ mod tests {
             let lists = THREADS.steal(0, SIZE).unwrap_or_default();
             FLUSHED.fetch_add(lists.iter().map(|list| list.len()).sum(), SeqCst);
         });
+        static BLOCKS: [Block; 2] = [Block::new(), Block::new()];
         let frees = || {
-            // SAFETY: the block is new.
-            assert!(unsafe { THREADS.push(SIZE, block(), 9) });
+            // SAFETY: the block is nobody's.
+            assert!(unsafe { THREADS.push(SIZE, BLOCKS[0].block(), 9) });
             let key = THREADS.key().expect("it was made");
             // SAFETY: as the system does before it calls `ends`.
             let lists = unsafe {
@@ -390,7 +432,7 @@ mod tests {
                 lists
             };
             // SAFETY: as above.
-            assert!(unsafe { THREADS.push(SIZE, block(), 9) });
+            assert!(unsafe { THREADS.push(SIZE, BLOCKS[1].block(), 9) });
             ends(lists);
         };
         thread::spawn(frees).join().expect("it ends");
@@ -404,55 +446,24 @@ mod tests {
         assert_eq!(free().count() - 1, IN_BATCH, "lists are lost");
     }
 
-    /// A handler that frees comes while its thread waits for its first lists.
-    #[test]
-    fn a_thread_gets_its_lists_once() {
-        static FLUSHED: AtomicUsize = AtomicUsize::new(0);
-        static BEGINS: AtomicBool = AtomicBool::new(false);
-        static THREADS: Threads = Threads::new(|| {
-            let lists = THREADS.steal(0, SIZE).unwrap_or_default();
-            FLUSHED.fetch_add(lists.iter().map(|list| list.len()).sum(), SeqCst);
-        });
-        extern "C" fn handle(_: libc::c_int) {
-            // SAFETY: the block is nobody's.
-            assert!(unsafe { THREADS.push(SIZE, BLOCKS[0].block(), 9) });
-        }
-        static BLOCKS: [Block; 2] = [Block::new(), Block::new()];
-        handles(libc::SIGUSR2, handle);
-        THREADS.key().expect("it is made");
-        THREADS.lock();
-        let first = thread::spawn(|| {
-            BEGINS.store(true, SeqCst);
-            // SAFETY: the block is new.
-            assert!(unsafe { THREADS.push(SIZE, BLOCKS[1].block(), 9) });
-        });
-        while !BEGINS.load(SeqCst) {
-            thread::yield_now();
-        }
-        thread::sleep(Duration::from_millis(20));
-        // SAFETY: the thread waits for the lock, and so is there.
-        unsafe { libc::pthread_kill(first.as_pthread_t(), libc::SIGUSR2) };
-        thread::sleep(Duration::from_millis(20));
-        // SAFETY: it was locked above.
-        unsafe { THREADS.unlock() };
-        first.join().expect("it ends");
-        assert_eq!(FLUSHED.load(SeqCst), 2, "a block is lost with lists that its thread had first");
-    }
-
     /// A thread that has ended gets no lists, which nobody would flush.
     #[test]
     fn a_thread_that_has_ended_has_no_lists() {
         static REFUSED: AtomicUsize = AtomicUsize::new(0);
+        static BLOCKS: [Block; 2] = [Block::new(), Block::new()];
         static THREADS: Threads = Threads::new(|| {
             THREADS.steal(0, SIZE);
         });
         extern "C" fn later(_: *mut c_void) {
-            // SAFETY: the block is new.
-            REFUSED.fetch_add(usize::from(!unsafe { THREADS.push(SIZE, block(), 9) }), SeqCst);
+            // SAFETY: the block is nobody's.
+            REFUSED.fetch_add(
+                usize::from(!unsafe { THREADS.push(SIZE, BLOCKS[1].block(), 9) }),
+                SeqCst,
+            );
         }
         let ends = || {
             // SAFETY: as above.
-            assert!(unsafe { THREADS.push(SIZE, block(), 9) });
+            assert!(unsafe { THREADS.push(SIZE, BLOCKS[0].block(), 9) });
             let mut key = 0;
             // SAFETY: a key that is made later is destroyed later.
             unsafe {
@@ -462,5 +473,87 @@ mod tests {
         };
         thread::spawn(ends).join().expect("it ends");
         assert_eq!(REFUSED.load(SeqCst), 1, "a thread has lists that nobody flushes");
+    }
+
+    /// Signals, which an interpreter has not.
+    #[cfg(not(miri))]
+    mod interrupted {
+        use std::os::unix::thread::JoinHandleExt;
+        use std::sync::atomic::AtomicBool;
+        use std::time::Duration;
+
+        use super::*;
+
+        /// The handler of a signal that a test sends.
+        fn handles(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) {
+            // SAFETY: the handlers of these tests make calls of the heap only, and write to atomics.
+            unsafe { libc::signal(signal, handler as libc::sighandler_t) };
+        }
+
+        /// A signal comes when the lists have just been flushed, to a thread that is about to give them away.
+        #[test]
+        fn lists_of_a_thread_that_ends_are_empty() {
+            static FLUSHED: AtomicUsize = AtomicUsize::new(0);
+            static REFUSED: AtomicUsize = AtomicUsize::new(0);
+            static THREADS: Threads = Threads::new(|| {
+                let lists = THREADS.steal(0, SIZE).unwrap_or_default();
+                FLUSHED.fetch_add(lists.iter().map(|list| list.len()).sum(), SeqCst);
+                // SAFETY: its handler is below.
+                unsafe { libc::raise(libc::SIGUSR1) };
+            });
+            extern "C" fn handle(_: libc::c_int) {
+                static BLOCK: Block = Block::new();
+                // SAFETY: the block is nobody's.
+                REFUSED.fetch_add(
+                    usize::from(!unsafe { THREADS.push(SIZE, BLOCK.block(), 9) }),
+                    SeqCst,
+                );
+            }
+            handles(libc::SIGUSR1, handle);
+            static FIRST: Block = Block::new();
+            // SAFETY: the block is nobody's.
+            let first = || assert!(unsafe { THREADS.push(SIZE, FIRST.block(), 9) });
+            thread::spawn(first).join().expect("it frees");
+            assert_eq!((FLUSHED.load(SeqCst), REFUSED.load(SeqCst)), (1, 1), "it comes in between");
+        }
+
+        /// A handler that frees comes while its thread waits for its first lists.
+        #[test]
+        fn a_thread_gets_its_lists_once() {
+            static FLUSHED: AtomicUsize = AtomicUsize::new(0);
+            static BEGINS: AtomicBool = AtomicBool::new(false);
+            static THREADS: Threads = Threads::new(|| {
+                let lists = THREADS.steal(0, SIZE).unwrap_or_default();
+                FLUSHED.fetch_add(lists.iter().map(|list| list.len()).sum(), SeqCst);
+            });
+            extern "C" fn handle(_: libc::c_int) {
+                // SAFETY: the block is nobody's.
+                assert!(unsafe { THREADS.push(SIZE, BLOCKS[0].block(), 9) });
+            }
+            static BLOCKS: [Block; 2] = [Block::new(), Block::new()];
+            handles(libc::SIGUSR2, handle);
+            THREADS.key().expect("it is made");
+            THREADS.lock();
+            let first = thread::spawn(|| {
+                BEGINS.store(true, SeqCst);
+                // SAFETY: the block is new.
+                assert!(unsafe { THREADS.push(SIZE, BLOCKS[1].block(), 9) });
+            });
+            while !BEGINS.load(SeqCst) {
+                thread::yield_now();
+            }
+            thread::sleep(Duration::from_millis(20));
+            // SAFETY: the thread waits for the lock, and so is there.
+            unsafe { libc::pthread_kill(first.as_pthread_t(), libc::SIGUSR2) };
+            thread::sleep(Duration::from_millis(20));
+            // SAFETY: it was locked above.
+            unsafe { THREADS.unlock() };
+            first.join().expect("it ends");
+            assert_eq!(
+                FLUSHED.load(SeqCst),
+                2,
+                "a block is lost with lists that its thread had first"
+            );
+        }
     }
 }

@@ -1,5 +1,5 @@
 //! `cargo xtask coverage`: which lines and branches of the core crates their tests and models reach, by
-//! cargo-llvm-cov. Branches need the nightly toolchain.
+//! cargo-llvm-cov, and of kmem its tests alone. Branches need the nightly toolchain.
 //!
 //! ```text
 //!   tests     unit tests, short tests, contract suite      ─┐
@@ -11,7 +11,9 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::process::Command;
 
+use clap::{Args, ValueEnum};
 use serde_json::Value;
 
 use crate::models::ENGINES;
@@ -20,37 +22,104 @@ use crate::outcome::{Length, Outcome};
 use crate::shell::{CHECKING, root, run};
 use crate::tools;
 
+/// What is measured.
+#[derive(Args)]
+pub struct Coverage {
+    #[command(flatten)]
+    length: Length,
+    /// Only these crates
+    #[arg(long, value_enum)]
+    only: Option<Only>,
+}
+
+/// Crates with a report and targets of their own.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Only {
+    /// frame and the engines: tests, contract suite and models
+    Engines,
+    /// The kernel memory allocator: its own tests
+    Kmem,
+}
+
+impl From<Length> for Coverage {
+    fn from(length: Length) -> Self {
+        Self { length, only: None }
+    }
+}
+
 /// What is not the core crates themselves.
 const LEFT_OUT: &str = "/(suite|tests|explore|models|zone)/";
+/// With kmem, whose tests have frames from them, the engines.
+const LEFT_OUT_OF_KMEM: &str = "/(suite|tests|explore|models|zone|frame|llfree|nbbs)/";
 
 /// The least shares of lines and branches, in percent: a run below them fails.
 const TARGETS: [f64; 2] = [98.0, 95.0];
+/// Those of kmem, which are what its tests reach: less is a step back. docs/trust.md says what they do not reach.
+const TARGETS_OF_KMEM: [f64; 2] = [92.0, 91.0];
 
 /// States of a scenario after which no new line is reached.
 const STATES: &str = "10000";
 
-/// Runs unit tests, the short tests, the contract suite (in a short run on two geometries) and the
-/// models.
-pub fn coverage(length: Length) -> Result<Outcome, String> {
+/// Runs the tests, and prints what they reach.
+pub fn coverage(coverage: &Coverage) -> Result<Outcome, String> {
+    let length = coverage.length;
     let tools = match components(&["llvm-tools"]).and_then(|()| tools::with("llvm-cov")) {
         Ok(tools) => tools,
         Err(why) => return Outcome::missing(length, why),
     };
+    fs::create_dir_all(root().join("target/coverage")).map_err(|error| error.to_string())?;
+    let asked = |only| coverage.only.is_none_or(|asked| asked == only);
+    let mut figures = Vec::new();
+    if asked(Only::Engines) {
+        figures.push(engines(length, &tools)?);
+    }
+    if asked(Only::Kmem) {
+        figures.push(format!("of kmem {}", kmem(&tools)?));
+    }
+    Ok(Outcome::Ran(figures.join("; ")))
+}
+
+fn llvm_cov(tools: &str, args: &[&str]) -> Command {
+    let mut command = nightly("cargo");
+    command.arg("llvm-cov").args(args);
+    command.env("CARGO_TARGET_DIR", "target/coverage").env("PATH", tools);
+    command
+}
+
+/// Sums up what was reached of these packages, holds it against the targets, and returns the line for all.
+fn summed(
+    tools: &str,
+    packages: &[&str],
+    (left_out, targets): (&str, [f64; 2]),
+) -> Result<String, String> {
     let report = root().join("target/coverage/report.json");
     let _ = fs::remove_file(&report);
-    fs::create_dir_all(root().join("target/coverage")).map_err(|error| error.to_string())?;
-    let llvm_cov = |args: &[&str]| {
-        let mut command = nightly("cargo");
-        command.arg("llvm-cov").args(args);
-        command.env("CARGO_TARGET_DIR", "target/coverage").env("PATH", &tools);
-        command
-    };
+    let mut summed = llvm_cov(tools, &["report", "--branch", "--json"]);
+    summed.args(packages).args(["--ignore-filename-regex", left_out, "--output-path"]);
+    run(summed.arg(&report))?;
+    let text = fs::read_to_string(&report).map_err(|error| error.to_string())?;
+    judged(&text, targets).ok_or_else(|| format!("no summary in {}", report.display()))?
+}
+
+/// The unit tests and short tests of kmem.
+fn kmem(tools: &str) -> Result<String, String> {
+    let packages = ["--profile", "checked", "-p", "woodlot-kmem"];
+    run(&mut llvm_cov(tools, &["clean", "--profraw-only"]))?;
+    let mut tests = llvm_cov(tools, &["--no-report", "--branch"]);
+    run(tests.args(packages).args(["--tests", "--", "--quiet"]))?;
+    summed(tools, &packages, (LEFT_OUT_OF_KMEM, TARGETS_OF_KMEM))
+}
+
+/// Unit tests, the short tests, the contract suite (in a short run on two geometries) and the models of the engines.
+fn engines(length: Length, tools: &str) -> Result<String, String> {
+    let packages = ENGINES.iter().flat_map(|krate| ["-p", krate]);
+    let packages: Vec<&str> = MEASURED.into_iter().chain(packages).collect();
     let measured = |args: &[&str]| {
-        let mut command = llvm_cov(&["--no-report", "--branch"]);
-        command.args(MEASURED).args(ENGINES.iter().flat_map(|krate| ["-p", krate])).args(args);
+        let mut command = llvm_cov(tools, &["--no-report", "--branch"]);
+        command.args(&packages).args(args);
         command
     };
-    run(&mut llvm_cov(&["clean", "--profraw-only"]))?;
+    run(&mut llvm_cov(tools, &["clean", "--profraw-only"]))?;
     // The tests of zones are tests of LLFree as well, but for what lies in a zone page.
     let tests =
         ["-p", "woodlot-zone", "--features", "woodlot-frame/std", "--tests", "--", "--quiet"];
@@ -63,11 +132,7 @@ pub fn coverage(length: Length) -> Result<Outcome, String> {
     let models = ["--lib", "--", "--quiet", "--test-threads", "2", "models::scenarios"];
     let models = [&CHECKING[..], &models].concat();
     run(measured(&models).env("RUSTFLAGS", explored()?).env("WOODLOT_STATES", STATES))?;
-    let mut summed = llvm_cov(&["report", "--branch", "--json"]);
-    summed.args(MEASURED).args(ENGINES.iter().flat_map(|krate| ["-p", krate]));
-    run(summed.args(["--ignore-filename-regex", LEFT_OUT, "--output-path"]).arg(&report))?;
-    let text = fs::read_to_string(&report).map_err(|error| error.to_string())?;
-    judged(&text).ok_or_else(|| format!("no summary in {}", report.display()))?
+    summed(tools, &packages, (LEFT_OUT, TARGETS))
 }
 
 /// The explorer's atomics, and the names that the files of the core crates have outside of `checking/`: under
@@ -84,7 +149,7 @@ fn explored() -> Result<String, String> {
 const MEASURED: [&str; 4] = ["--profile", "checked", "-p", "woodlot-frame"];
 
 /// Prints each file, and returns the line for all of them; an error if that is below the targets.
-fn judged(report: &str) -> Option<Result<Outcome, String>> {
+fn judged(report: &str, targets: [f64; 2]) -> Option<Result<String, String>> {
     let report: Value = serde_json::from_str(report).ok()?;
     let data = report.get("data")?.get(0)?;
     let reached = branches(data.get("functions")?.as_array()?)?;
@@ -99,10 +164,10 @@ fn judged(report: &str) -> Option<Result<Outcome, String>> {
     }
     let [lines, branches] = [lines(data.get("totals")?)?, sum];
     let line = format!("{} of lines, {} of branches", lines.shown(), branches.shown());
-    let enough = [lines, branches].iter().zip(TARGETS).all(|(is, least)| is.percent() >= least);
+    let enough = [lines, branches].iter().zip(targets).all(|(is, least)| is.percent() >= least);
     Some(match enough {
-        true => Ok(Outcome::Ran(line)),
-        false => Err(format!("{line}: below {} % and {} %", TARGETS[0], TARGETS[1])),
+        true => Ok(line),
+        false => Err(format!("{line}: below {} % and {} %", targets[0], targets[1])),
     })
 }
 
@@ -179,13 +244,15 @@ mod tests {
     #[test]
     fn a_report_becomes_a_line_or_an_error() {
         let line = "98.0 % (980 of 1000) of lines, 95.0 % (95 of 100) of branches";
-        assert!(matches!(judged(&report(980, 95)), Some(Ok(Outcome::Ran(said))) if said == line));
-        let short = |lines, branches| match judged(&report(lines, branches)) {
+        assert!(matches!(judged(&report(980, 95), TARGETS), Some(Ok(said)) if said == line));
+        let short = |lines, branches| match judged(&report(lines, branches), TARGETS) {
             Some(Err(why)) => why,
             _ => panic!("{lines} lines and {branches} branches are not enough"),
         };
         assert!(short(979, 100).starts_with("97.9 % (979 of 1000) of lines, 100.0 %"));
         assert!(short(1000, 94).ends_with("94.0 % (94 of 100) of branches: below 98 % and 95 %"));
-        assert!(judged("{}").is_none());
+        assert!(matches!(judged(&report(920, 91), TARGETS_OF_KMEM), Some(Ok(_))));
+        assert!(matches!(judged(&report(919, 91), TARGETS_OF_KMEM), Some(Err(_))));
+        assert!(judged("{}", TARGETS).is_none());
     }
 }

@@ -38,6 +38,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use capi::Capi;
+use coverage::Coverage;
 use fuzz::Fuzz;
 use histories::Histories;
 use models::{ENGINES, Models, models};
@@ -95,7 +96,7 @@ enum Verb {
     /// Seed defects into the engines: the test named for each must fail (half an hour; short: 1.5)
     Mutants(Mutants),
     /// Measure which lines and branches of the core crates are tested (10 minutes; short: 3)
-    Coverage(Length),
+    Coverage(Coverage),
     /// Count instructions for an allocation and its free, with valgrind (about 1 minute)
     Callgrind {
         /// The allocator, as `woodlot bench` names it
@@ -150,7 +151,7 @@ const TRUST: [Check; 11] = [
 const UNHURRIED: [Check; 3] = [
     ("mutants", |length| mutants::mutants(&length.into())),
     ("sanitize", sanitize::sanitize),
-    ("coverage", coverage::coverage),
+    ("coverage", |length| coverage::coverage(&length.into())),
 ];
 
 /// What only a full run of `trust` has: it takes hours, or its short form is a test.
@@ -212,7 +213,7 @@ fn run(verb: Verb) -> Result<ExitCode, String> {
         Verb::Storm => said("storm", storm::storm()),
         Verb::Moves => said("moves", moves::moves()),
         Verb::Mutants(options) => said("mutants", mutants::mutants(&options)),
-        Verb::Coverage(length) => said("coverage", coverage::coverage(length)),
+        Verb::Coverage(options) => said("coverage", coverage::coverage(&options)),
         Verb::Callgrind { engine } => callgrind::callgrind(&engine),
         Verb::Aarch64(length) => said("aarch64", aarch64::aarch64(length)),
         Verb::Scale(options) => scale::scale(&options),

@@ -29,6 +29,11 @@ const KMEM_SHORT: [&str; 3] = [
     "nodes::a_block_of_no_node_is_named",
 ];
 
+/// The package of the heap of a program, and its tests of the caches of threads, which are used where there are no
+/// restartable sequences: those need assembly.
+const MALLOC: &str = "woodlot-malloc";
+const MALLOC_UNITS: &str = "threads::tests::";
+
 /// The short checks without threads, each by what its names contain.
 const ALONE: [&[&str]; 2] = [&["garbage"], &["random"]];
 /// Recovery from garbage takes the longest: a short run has it on one geometry of each engine.
@@ -49,7 +54,7 @@ const SHORT: Bounds = Bounds { ops: "20", histories: 1, schedules: 2 };
 const SEEDED: Bounds = Bounds { ops: "30", histories: 0, schedules: 4 };
 const FULL: Bounds = Bounds { ops: "40", histories: 3, schedules: 16 };
 
-/// Runs frame's unit tests, the engines' short tests, and of kmem those that are not too long.
+/// Runs frame's unit tests, the engines' short tests, of kmem those that are not too long, and the caches of threads of malloc.
 pub fn miri(length: Length) -> Result<Outcome, String> {
     if let Err(why) = components(&["miri", "rust-src"]) {
         return Outcome::missing(length, why);
@@ -79,10 +84,13 @@ pub fn miri(length: Length) -> Result<Outcome, String> {
     let mut short = test(&bounds, EXPOSED, 1, KMEM);
     short.args(["--test", "short", "--"]).args(KMEM_SHORT);
     runs.push(short);
+    let mut fallback = test(&bounds, &with_schedules(EXPOSED, &bounds), 1, MALLOC);
+    fallback.args(["--lib", "--", MALLOC_UNITS]);
+    runs.push(fallback);
     let ran = two_at_a_time(runs, |mut command| passed(&mut command))?;
     let tests = frame + ran.iter().sum::<u64>();
     Ok(Outcome::Ran(format!(
-        "0 findings in {tests} runs of tests, of kmem too; {} histories and {} schedules of {} \
+        "0 findings in {tests} runs of tests, of kmem and its caches of threads too; {} histories and {} schedules of {} \
          calls on each of two geometries, of {} engines",
         bounds.histories,
         bounds.schedules,
@@ -97,8 +105,11 @@ pub fn schedules(package: &str) -> Command {
 }
 
 fn scheduled(bounds: &Bounds, package: &str) -> Command {
-    let many = format!("{FLAGS} -Zmiri-many-seeds=0..{}", bounds.schedules);
-    test(bounds, &many, 1, package)
+    test(bounds, &with_schedules(FLAGS, bounds), 1, package)
+}
+
+fn with_schedules(flags: &str, bounds: &Bounds) -> String {
+    format!("{flags} -Zmiri-many-seeds=0..{}", bounds.schedules)
 }
 
 fn test(bounds: &Bounds, flags: &str, seed: u32, package: &str) -> Command {

@@ -4,6 +4,7 @@
 //! and the floor, by turns. What cannot be measured is short: a target that nobody looked at is
 //! not met.
 
+mod table;
 mod targets;
 mod verdict;
 
@@ -17,7 +18,10 @@ use crate::output::{Machine, Screen, progress};
 use crate::patterns::Metric;
 use crate::size::Size;
 
+pub(crate) use table::Table;
 pub use targets::{Target, Task, Unit, load, parse};
+pub(crate) use targets::{Titled, load_as};
+pub(crate) use verdict::Held;
 pub use verdict::{Verdict, judge};
 
 /// How much is done.
@@ -69,21 +73,15 @@ pub fn run(
              this looks for mistakes, it proves nothing\n"
         ))?;
     }
-    screen.print(&format!("\n{}", verdict::header()))?;
+    let mut table = Table::begin(screen)?;
     let bar = progress("targets", targets.len());
-    let (mut met, mut short) = (0, 0);
     judge_all(targets, effort, &mut |group, verdicts| {
         bar.inc(group.len() as u64);
-        let mut lines = String::new();
-        for (target, verdict) in group.iter().zip(verdicts) {
-            lines += &verdict.line(target);
-            *(if verdict.met { &mut met } else { &mut short }) += 1;
-        }
-        bar.suspend(|| screen.print(&lines))
+        let lines = group.iter().zip(verdicts).map(|(target, verdict)| (&*target.name, verdict));
+        bar.suspend(|| table.add(lines))
     })?;
     bar.finish_and_clear();
-    screen.print(&format!("{met} met, {short} short\n"))?;
-    Ok(if short == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    table.end()
 }
 
 /// Who is told of targets that were measured together.

@@ -152,20 +152,41 @@ fn gib_8() -> Size {
     Size::gib(8)
 }
 
+/// What says which target it is.
+pub(crate) trait Titled {
+    /// The row of the issue, and its name.
+    fn title(&self) -> [&str; 2];
+}
+
+impl Titled for Target {
+    fn title(&self) -> [&str; 2] {
+        [&self.row, &self.name]
+    }
+}
+
 /// The targets of a file, or those that ship; only those whose name or row contains `only`.
 ///
 /// # Errors
 /// What is wrong with the file.
 pub fn load(path: Option<&Path>, only: Option<&str>) -> Result<Vec<Target>, Failure> {
+    load_as(path, SHIPPED, only, parse)
+}
+
+/// The same of targets of any kind.
+pub(crate) fn load_as<T: Titled>(
+    path: Option<&Path>,
+    shipped: &str,
+    only: Option<&str>,
+    parse: impl Fn(&str) -> Result<Vec<T>, String>,
+) -> Result<Vec<T>, Failure> {
     let targets = match path {
-        None => parse(SHIPPED).map_err(Failure::Failed),
+        None => parse(shipped).map_err(Failure::Failed),
         Some(path) => std::fs::read_to_string(path)
             .map_err(|error| Failure::at(path, error))
             .and_then(|text| parse(&text).map_err(|cause| Failure::at(path, cause))),
     };
-    let mut targets = targets?;
-    let wanted = only.unwrap_or("");
-    targets.retain(|target| target.name.contains(wanted) || target.row.contains(wanted));
+    let (mut targets, wanted) = (targets?, only.unwrap_or(""));
+    targets.retain(|target| target.title().iter().any(|words| words.contains(wanted)));
     match targets.is_empty() {
         true => Err(Failure::Usage("no target is so named".into())),
         false => Ok(targets),

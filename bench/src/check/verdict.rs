@@ -1,18 +1,36 @@
 //! Met or short.
 
+use serde::Serialize;
+
 use super::{Target, Task, Unit};
 use crate::Failure;
 use crate::floor::Loop;
 use crate::measure::Run;
 
 /// What came of a target.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Verdict {
     /// Was it met?
     pub met: bool,
     /// The figure in its own unit, what it is held against, and the ratio of the two; or why there
     /// is none.
     pub text: String,
+}
+
+/// A figure, and what it is held against.
+pub(crate) struct Held {
+    /// The figure,
+    pub(crate) figure: f64,
+    /// in this unit.
+    pub(crate) unit: &'static str,
+    /// What it is divided by,
+    pub(crate) against: f64,
+    /// and what that is.
+    pub(crate) name: String,
+    /// The limit of the ratio.
+    pub(crate) limit: f64,
+    /// Is that the least? Otherwise it is the most.
+    pub(crate) least: bool,
 }
 
 /// Columns of a target's name: those of two threads in a zone that is half full are long.
@@ -26,8 +44,29 @@ pub(super) fn header() -> String {
 
 impl Verdict {
     /// Of a target that could not be measured.
-    pub(super) fn missing(cause: Failure) -> Verdict {
+    pub(crate) fn missing(cause: Failure) -> Verdict {
         Verdict { met: false, text: cause.to_string() }
+    }
+
+    /// Of a figure and what it is held against.
+    pub(crate) fn of(held: &Held) -> Verdict {
+        let Held { figure, unit, against, name, limit, least } = held;
+        let ratio = figure / against;
+        let (met, sign) = match least {
+            true => (ratio >= *limit, '≥'),
+            false => (ratio <= *limit, '≤'),
+        };
+        let mut text = format!("{figure:>12.2} {unit:<2}  {name:<24} {ratio:>9.3} {sign} {limit}");
+        let short = if *least { 1.0 - ratio / limit } else { ratio / limit - 1.0 };
+        if !met && short.is_finite() {
+            text += &format!(", short by {:.1} %", 100.0 * short);
+        }
+        Verdict { met, text }
+    }
+
+    /// The same, not met, with the reason.
+    pub(crate) fn but(self, reason: &str) -> Verdict {
+        Verdict { met: false, ..self }.with(reason)
     }
 
     /// The same with a remark.
@@ -36,9 +75,9 @@ impl Verdict {
     }
 
     /// A line of the table.
-    pub(super) fn line(&self, target: &Target) -> String {
+    pub(super) fn line(&self, name: &str) -> String {
         let verdict = if self.met { "met  " } else { "SHORT" };
-        format!("{verdict}  {:<NAME$} {}\n", target.name, self.text)
+        format!("{verdict}  {name:<NAME$} {}\n", self.text)
     }
 }
 
@@ -59,19 +98,13 @@ pub fn judge(target: &Target, figure: f64, baseline: Option<f64>, run: Option<&R
         }
         Unit::Ns => (1.0, format!("ns; C = {c:.2}"), "ns"),
         Unit::Percent if matches!(target.task, Task::Kept(_)) => {
-            (1.0, "the best placement".into(), "% ")
+            (1.0, "the best placement".into(), "%")
         }
-        Unit::Percent => (1.0, "possible huge frames".into(), "% "),
-        Unit::Instructions => (1.0, "instructions".into(), "  "),
+        Unit::Percent => (1.0, "possible huge frames".into(), "%"),
+        Unit::Instructions => (1.0, "instructions".into(), ""),
     };
-    let ratio = figure / against;
-    let (met, sign) = match target.unit {
-        Unit::Percent => (ratio >= target.limit, '≥'),
-        _ => (ratio <= target.limit, '≤'),
-    };
-    let limit = target.limit;
-    let text = format!("{figure:>12.2} {unit}  {name:<24} {ratio:>9.2} {sign} {limit}");
-    Verdict { met, text }
+    let (limit, least) = (target.limit, target.unit == Unit::Percent);
+    Verdict::of(&Held { figure, unit, against, name, limit, least })
 }
 
 #[cfg(test)]
@@ -113,7 +146,11 @@ mod tests {
         assert!(judge(&storm, 19.0, Some(8.0), None).met);
         assert!(!judge(&storm, 21.0, Some(8.0), None).met);
         assert!(!judge(&storm, 19.0, None, None).met);
+        let far = judge(&frag, 49.0, None, None).text;
+        assert!(far.ends_with("49.000 ≥ 98, short by 50.0 %"), "{far}");
+        let far = judge(&storm, 25.0, Some(8.0), None).text;
+        assert!(far.ends_with("3.125 ≤ 2.5, short by 25.0 %"), "{far}");
         let missing = Verdict::missing(Failure::Failed("no valgrind".into()));
-        assert!(missing.line(&storm).starts_with("SHORT  llfree exit-storm"));
+        assert!(missing.line(&storm.name).starts_with("SHORT  llfree exit-storm"));
     }
 }

@@ -27,6 +27,8 @@ pub enum What {
     CacheScratch,
     /// A load that rises and falls: memory taken beside bytes in use, over time (section 3.1)
     Memory,
+    /// Blocks that are freed at random: the memory that stays
+    Returned,
     /// Memory that is to be zero: new from the system, then used before
     Zeroed,
     /// Preloaded libraries: pair, worst and producer-consumer through the C library's names
@@ -41,6 +43,10 @@ pub enum What {
     Transfers,
     /// Instructions of a pair, counted by callgrind (section 4.1)
     Instructions,
+    /// All of memory used, freed and flushed: what is kept, and what can be had in each size
+    Emptied,
+    /// Every target of heaps: which are met, and by how much the others are short
+    Check,
 }
 
 impl fmt::Display for What {
@@ -91,8 +97,18 @@ pub struct Setup {
     pub operations: usize,
     /// For *worst*, *waste* and *memory*: how many bytes of blocks.
     pub memory: Size,
+    /// For *worst*: how often the sizes come one after another. Files of before do not say: once.
+    #[serde(default = "once")]
+    pub rounds: usize,
+    /// For *returned*: seconds of a few calls after everything is free.
+    #[serde(default)]
+    pub idle: u64,
     /// What random choices follow from.
     pub seed: u64,
+}
+
+fn once() -> usize {
+    1
 }
 
 impl Default for Setup {
@@ -102,6 +118,8 @@ impl Default for Setup {
             bytes: vec![32, 256, 2048],
             operations: 1 << 20,
             memory: Size::mib(64),
+            rounds: once(),
+            idle: 0,
             seed: 1,
         }
     }
@@ -157,6 +175,12 @@ pub enum Metric {
     Write,
     /// Memory over bytes asked for, while all of them are in use.
     Peak,
+    /// Memory that stays when all of them are free, over bytes that were asked for.
+    Kept,
+    /// The same after some calls, with nothing to do between them.
+    KeptLater,
+    /// The same when the heap was asked for what it keeps.
+    KeptAsked,
     /// Of the blocks that are written to, those on a line with another thread's.
     Shared,
 }
@@ -169,6 +193,9 @@ impl fmt::Display for Metric {
             Metric::Pair => "pair",
             Metric::Write => "write",
             Metric::Peak => "peak over payload",
+            Metric::Kept => "kept over payload",
+            Metric::KeptLater => "kept, later",
+            Metric::KeptAsked => "kept, asked for",
             Metric::Shared => "blocks on a shared line",
         })
     }

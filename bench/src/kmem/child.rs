@@ -112,7 +112,7 @@ fn is_from(malloc: Option<&Path>, library: &Path) -> bool {
     malloc.and_then(real).is_some_and(|file| Some(file) == real(library))
 }
 
-/// Does what a parent asks, which is one argument, and answers as one line. The case is run twice: the first time fills
+/// Does what a parent asks, which is one argument, and answers as one line. A case is run twice: the first time fills
 /// caches, and its times do not count.
 ///
 /// # Errors
@@ -126,6 +126,9 @@ pub fn answer(ask: &str) -> Result<String, Failure> {
     let (mut readings, mut moments) = (Vec::new(), Vec::new());
     if ask.what == What::Memory {
         moments = contender.moments(&ask.setup)?;
+    } else if ask.what == What::Returned {
+        // What a heap gives back of new memory.
+        readings = contender.sample(ask.what, ask.case, &ask.setup)?;
     } else {
         // What is resident tells most at first, when nothing has been kept.
         let is_first = |reading: &Reading| reading.metric == Metric::Peak;

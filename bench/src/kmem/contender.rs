@@ -7,7 +7,7 @@ use super::case::{Case, Reading, Setup, What};
 use super::frames;
 use super::heap::Heap;
 use super::memory::{Moment, moments};
-use super::{churn, handover, larson, pair, scratch, worst, zeroed};
+use super::{churn, handover, larson, pair, returned, scratch, worst, zeroed};
 use crate::Failure;
 
 /// A heap and the loops that are compiled for it.
@@ -55,9 +55,11 @@ impl<H: Heap> Contender for H {
             What::Churn => churn::sample(self, case, setup),
             What::Larson => larson::sample(self, case, setup),
             What::CacheScratch => scratch::sample(self, case, setup),
+            What::Returned => returned::sample(self, setup),
             What::Zeroed => zeroed::sample(self, setup),
             What::Memory | What::Preload | What::Instructions => Ok(Vec::new()),
             What::LockManager | What::Waste | What::Purity | What::Transfers => Ok(Vec::new()),
+            What::Emptied | What::Check => Ok(Vec::new()),
         }
     }
 

@@ -40,31 +40,34 @@ impl Curve {
     }
 }
 
-/// The curve of each contender, and of each preloaded library but the C library, which is `system` already; and why some
-/// have none.
-pub fn curves(
-    contenders: &Contenders,
-    libraries: &Libraries,
-    setup: &Setup,
-    progress: &dyn Fn(),
-) -> (Vec<Curve>, Vec<String>) {
+/// A process for each contender, and for each preloaded library but the C library, which is `system` already.
+pub fn alone(contenders: &Contenders, libraries: &Libraries) -> Vec<Child> {
     let own = contenders.0.iter().map(|contender| Child {
         name: contender.name(),
         about: contender.about(),
         engine: contender.name(),
         library: None,
     });
-    let own: Vec<Child> = own.collect();
     let others = libraries.found.iter().filter(|child| child.library.is_some());
+    // A name of the command line lives as long as the program.
+    let named = |child: &Child| Child {
+        name: format!("{} (preloaded)", child.name).leak(),
+        ..child.clone()
+    };
+    own.chain(others.map(named)).collect()
+}
+
+/// The curve of each, and why some have none.
+pub fn curves(
+    contenders: &Contenders,
+    libraries: &Libraries,
+    setup: &Setup,
+    progress: &dyn Fn(),
+) -> (Vec<Curve>, Vec<String>) {
     let (mut curves, mut failures) = (Vec::new(), Vec::new());
-    for (child, preloaded) in
-        own.iter().map(|child| (child, "")).chain(others.map(|child| (child, " (preloaded)")))
-    {
+    for child in alone(contenders, libraries) {
         match child.moments(setup) {
-            Ok(moments) => {
-                let contender = format!("{}{preloaded}", child.name);
-                curves.push(Curve { contender, moments });
-            }
+            Ok(moments) => curves.push(Curve { contender: child.name.into(), moments }),
             Err(why) => failures.push(why.to_string()),
         }
         progress();

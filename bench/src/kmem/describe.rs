@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::count::{Count, most, paper};
 use super::curve::Curve;
+use super::emptied::Emptied;
 use super::purity::PurityRow;
 use super::transfers::TransferRow;
 use crate::Failure;
@@ -123,4 +124,20 @@ pub fn describe_transfers(rows: &[TransferRow]) -> String {
         let _ = writeln!(text, "{what:<14} {cpus:>6} {pairs:>8} {touched:>14.2} {moved:>14.4}");
     }
     text + "for each pair of an allocation and a free\n"
+}
+
+/// What was kept, and what could be had.
+pub fn describe_emptied(found: &Emptied) -> String {
+    let Emptied { cpus, frames, kept: [cached, kept], free_huge, huge, again } = found;
+    let mut text = format!(
+        "{frames} frames, {cpus} CPUs, all blocks free: {cached} frames kept, {kept} after flushes ({:.2} a CPU)\n\
+         {free_huge} of {huge} huge frames free\n",
+        found.kept_each()
+    );
+    let _ = writeln!(text, "{:>8} {:>10} {:>12}", "bytes", "MiB", "% of memory");
+    for &(bytes, had) in again {
+        let share = 100.0 * had as f64 / (frames * woodlot_kmem::PAGE) as f64;
+        let _ = writeln!(text, "{bytes:>8} {:>10.2} {share:>12.2}", had as f64 / MIB);
+    }
+    text
 }

@@ -129,6 +129,11 @@ impl<S: Sizes> Frames<S> {
         (self.zone.zone().frames - self.zone.stats().free_frames) * PAGE
     }
 
+    /// Huge frames that are free, and how many so many free frames could make.
+    pub(super) fn huge(&self, free: usize) -> (usize, usize) {
+        (self.zone.stats().free_huge, free >> Base4K::HUGE_ORDER)
+    }
+
     /// What the layers of each size have done, the smallest size first.
     pub fn stats(&self) -> Vec<SizeStats> {
         (0..).map_while(|size| self.kmem.stats(size)).collect()

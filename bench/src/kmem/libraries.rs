@@ -4,6 +4,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use super::child::Child;
+use super::targets::OWN;
 
 /// A heap that can be preloaded.
 struct Known {
@@ -57,6 +58,13 @@ pub struct Libraries {
     pub found: Vec<Child>,
     /// Who is not there, and what to do about it.
     pub missing: Vec<String>,
+}
+
+impl Libraries {
+    /// Everybody who is known but this repository's.
+    pub(super) fn rivals() -> Vec<&'static str> {
+        KNOWN.iter().map(|known| known.name).filter(|name| !OWN.contains(name)).collect()
+    }
 }
 
 impl std::fmt::Debug for Libraries {

@@ -2,10 +2,11 @@
 //! and Slingwine, USENIX 1993) and by those of today.
 //!
 //! ```text
-//!   measure ──► contender ─┬─► pair, worst, handover, churn, larson, scratch, memory ──► heap     compiled for each
+//!   measure ──► contender ─┬─► pair, worst, handover, churn, larson, scratch, returned, memory ──► heap     compiled for each
 //!      │                   ├─► frames, malloc, system, and what a program adds
 //!      └─► floor           └─► child: another process of this program, with a library preloaded (libraries)
-//!   locks, waste, purity (near), transfers ──► frames: they count
+//!   locks, waste, purity (near), transfers, emptied ──► frames: they count
+//!   check (targets) ──► measure, and those that count
 //! ```
 //!
 //! | | what a repetition does | what is timed |
@@ -17,6 +18,7 @@
 //! | *larson* | the same by threads that end: their successors take over | pairs |
 //! | *cache-scratch* | threads write to blocks that may lie on one line | writes; blocks on a shared line are counted |
 //! | *memory* | a load rises and falls, in other sizes each time; each heap in a process of its own | nothing: memory taken is noted at each step |
+//! | *returned* | all of memory is allocated in blocks of one size, which are freed in random order; each heap in a process of its own | allocations and frees; memory that stays is noted |
 //! | *zeroed* | all of memory is allocated as zero, and freed; then one block again and again | allocations of what is new from the system; pairs of what is not |
 //! | *preload* | *pair*, *worst* and *producer-consumer* through the C library's names, each library in a process of its own | as there |
 //! | *lock-manager* | nodes of a distributed lock manager send each other requests (section 4.4, tables 2 to 4) | nothing: calls that miss a layer are counted |
@@ -24,6 +26,8 @@
 //! | *purity* | four CPUs on two nodes allocate and free what is near and what is not (section 5.5) | nothing: blocks are counted |
 //! | *transfers* | up to 64 CPUs make pairs, and every access is seen (section 4.2) | nothing: cache lines that move are counted |
 //! | *instructions* | *pair* under callgrind (section 4.1) | instructions of a pair |
+//! | *emptied* | all of memory is used, freed and flushed, then had in each size | nothing: frames are counted |
+//! | *check* | what the targets are about (`bench/kmem-targets.toml`) | as there |
 //!
 //! Times are as everywhere in this crate: CPU time of the threads, contenders by turns, a first repetition that does not
 //! count.
@@ -34,12 +38,14 @@
 //! first repetition's is shown, which begins with no contender's blocks but its own.
 
 mod case;
+mod check;
 mod child;
 mod churn;
 mod contender;
 mod count;
 mod curve;
 mod describe;
+mod emptied;
 mod floor;
 mod frames;
 mod handover;
@@ -56,9 +62,11 @@ mod output;
 mod pair;
 mod preload;
 mod purity;
+mod returned;
 mod scratch;
 #[cfg(unix)]
 mod system;
+mod targets;
 #[cfg(test)]
 mod tests;
 mod transfers;
@@ -67,11 +75,15 @@ mod worst;
 mod zeroed;
 
 pub use case::{Case, Interface, Metric, Reading, Setup, What};
+pub use check::{Checked, Judged, LINKED, check};
 pub use child::{Child, SAMPLE_VERB, answer};
 pub use contender::{Contender, Contenders, add, all};
 pub use count::{Count, OneBlock, VERB, counts, make_pairs};
-pub use curve::{Curve, curves};
-pub use describe::{describe_counts, describe_curves, describe_purity, describe_transfers};
+pub use curve::{Curve, alone, curves};
+pub use describe::{
+    describe_counts, describe_curves, describe_emptied, describe_purity, describe_transfers,
+};
+pub use emptied::{EMPTIED_CPUS, Emptied, emptied};
 pub use frames::MOST_CPUS;
 pub use libraries::Libraries;
 pub use locks::{FLUSH, LockRow, lock_manager};
@@ -80,5 +92,6 @@ pub use memory::Moment;
 pub use output::{describe, describe_locks, describe_waste, document};
 pub use preload::{LOOPS, Looped, preload};
 pub use purity::{PurityRow, purity};
+pub use targets::{Target, load, parse};
 pub use transfers::{TransferRow, transfers};
 pub use waste::{Load, WasteRow, waste};

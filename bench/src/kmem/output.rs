@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
-use super::case::{Case, Metric, Setup, What};
+use super::case::{Case, Setup, What};
 use super::locks::LockRow;
 use super::measure::{Kept, Line};
 use super::waste::{Load, WasteRow};
@@ -81,8 +81,12 @@ pub fn describe(kept: &Kept) -> String {
         let what = format!("{:<16} {} {}", line.contender, words(&line.case), line.metric);
         let Some(found) = Summary::of(&line.values) else { continue };
         let _ = match (line.metric, Summary::of(&line.wall)) {
-            (Metric::Peak | Metric::Shared, _) | (_, None) => {
-                writeln!(text, "{what:<52} {:>9.3}", found.median)
+            (_, None) => {
+                writeln!(
+                    text,
+                    "{what:<52} {:>9.3} {:>9.3} {:>9.3}",
+                    found.median, found.min, found.max
+                )
             }
             (_, Some(wall)) => writeln!(
                 text,

@@ -54,7 +54,7 @@ unsafe impl Heap for Empty {
 
 fn small() -> Setup {
     let (threads, bytes, memory) = (vec![1, 2], vec![16, 4096], Size::mib(4));
-    Setup { threads, bytes, operations: 10_000, memory, seed: 3 }
+    Setup { threads, bytes, operations: 10_000, memory, seed: 3, ..Setup::default() }
 }
 
 /// Every case once; calls, and bytes that stayed in use.
@@ -74,6 +74,8 @@ fn each_benchmark_makes_its_calls_and_frees_everything() {
     assert_eq!(run::<1>(What::Worst), ((4 << 20) / 16 + (4 << 20) / 4096, 0));
     // Whole lists of 4096.
     assert_eq!(run::<2>(What::ProducerConsumer), (2 * 3 * 4096, 0));
+    // 4 MiB in each of two sizes.
+    assert_eq!(run::<7>(What::Returned), ((4 << 20) / 16 + (4 << 20) / 4096, 0));
     // 4 MiB in each of two sizes, and as many pairs.
     assert_eq!(run::<6>(What::Zeroed), (2 * ((4 << 20) / 16 + (4 << 20) / 4096), 0));
     // On one thread and on two: the calls, and the blocks that each has at first.
@@ -153,6 +155,34 @@ fn the_worst_case_has_its_memory_while_it_is_in_use() {
     let peaks: Vec<_> = readings.iter().filter(|reading| reading.metric == Metric::Peak).collect();
     assert_eq!(peaks.len(), 2);
     assert!(peaks.iter().all(|peak| peak.value >= 1.0), "{peaks:?}");
+}
+
+#[test]
+fn the_first_of_several_rounds_gets_the_memory() {
+    let kmem = all().into_iter().find(|contender| contender.name() == "kmem").unwrap();
+    let (case, setup) = (small().cases(What::Worst)[0], Setup { rounds: 3, ..small() });
+    let readings = kmem.sample(What::Worst, case, &setup).unwrap();
+    let of = |metric: Metric| readings.iter().filter(|reading| reading.metric == metric).count();
+    let metrics = [Metric::Alloc, Metric::Free, Metric::Peak];
+    assert_eq!(metrics.map(of), [2 * 2, 2 * 2, 3 * 2], "of two sizes");
+}
+
+#[test]
+fn what_stays_is_noted_at_once_later_and_when_it_was_asked_for() {
+    let kmem = all().into_iter().find(|contender| contender.name() == "kmem").unwrap();
+    let kept = |idle| {
+        let setup = Setup { bytes: vec![64], idle, ..small() };
+        let readings = kmem.sample(What::Returned, small().cases(What::Returned)[0], &setup);
+        let readings = readings.unwrap().into_iter().filter(|reading| reading.wall.is_none());
+        readings.map(|reading| (reading.metric, reading.value)).collect::<Vec<_>>()
+    };
+    let at_once = kept(0);
+    let [(Metric::Kept, stays), (Metric::KeptAsked, asked)] = at_once[..] else {
+        panic!("{at_once:?}")
+    };
+    assert!(stays > 0.0 && stays < 1.0 && asked == 0.0, "{at_once:?}");
+    let later = kept(1);
+    assert!(matches!(later[..], [_, (Metric::KeptLater, _), _]), "{later:?}");
 }
 
 #[test]

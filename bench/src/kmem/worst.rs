@@ -16,7 +16,7 @@ type Link = *mut u8;
 
 /// Allocates so many blocks; the last one, and how many there are.
 #[inline(never)]
-fn fill<H: Heap>(heap: &H, bytes: usize, count: usize) -> (Link, usize) {
+pub(super) fn fill<H: Heap>(heap: &H, bytes: usize, count: usize) -> (Link, usize) {
     let mut last = ptr::null_mut::<u8>();
     for done in 0..count {
         let block = heap.alloc(bytes);
@@ -32,7 +32,7 @@ fn fill<H: Heap>(heap: &H, bytes: usize, count: usize) -> (Link, usize) {
 
 /// Frees them, the last one first.
 #[inline(never)]
-fn release<H: Heap>(heap: &H, bytes: usize, mut block: Link) -> usize {
+pub(super) fn release<H: Heap>(heap: &H, bytes: usize, mut block: Link) -> usize {
     let mut freed = 0;
     while !block.is_null() {
         // SAFETY: the block is in use and holds the link.
@@ -44,7 +44,8 @@ fn release<H: Heap>(heap: &H, bytes: usize, mut block: Link) -> usize {
     freed
 }
 
-/// Every size, the smallest first.
+/// Every size, the smallest first, as many rounds as there are. The first of several rounds gets the memory from the system,
+/// and its times do not count: then nobody is asked to give anything back.
 pub(super) fn sample<H: Heap>(heap: &H, setup: &Setup) -> Result<Vec<Reading>, Failure> {
     on_one_thread(|| {
         heap.enter(0);
@@ -52,7 +53,9 @@ pub(super) fn sample<H: Heap>(heap: &H, setup: &Setup) -> Result<Vec<Reading>, F
         let taken = || heap.taken().or_else(resident_bytes);
         let before = taken();
         let mut readings = Vec::new();
-        for &bytes in &setup.bytes {
+        let rounds = (0..setup.rounds)
+            .flat_map(|round| setup.bytes.iter().map(move |&bytes| (round, bytes)));
+        for (round, bytes) in rounds {
             let count = (setup.memory.bytes() / bytes).max(1);
             let (mut allocs, mut frees, mut last) = (Tally::default(), Tally::default(), None);
             allocs.time(|| {
@@ -65,8 +68,10 @@ pub(super) fn sample<H: Heap>(heap: &H, setup: &Setup) -> Result<Vec<Reading>, F
             if allocs.operations != count as u64 || frees.operations != count as u64 {
                 return Err(no_memory(H::NAME, bytes));
             }
-            readings.push(Reading::of(Metric::Alloc, Some(bytes), allocs));
-            readings.push(Reading::of(Metric::Free, Some(bytes), frees));
+            if round > 0 || setup.rounds == 1 {
+                readings.push(Reading::of(Metric::Alloc, Some(bytes), allocs));
+                readings.push(Reading::of(Metric::Free, Some(bytes), frees));
+            }
             if let Some(peak) = peak {
                 let value = peak as f64 / (count * bytes) as f64;
                 let metric = Metric::Peak;

@@ -10,9 +10,10 @@ use woodlot_kmem::{Octaves, Quarters};
 
 use crate::Failure;
 use crate::kmem::{
-    self, Contenders, FLUSH, LOOPS, Libraries, OneBlock, Setup, What, answer, curves, describe,
-    describe_counts, describe_curves, describe_locks, describe_purity, describe_transfers,
-    describe_waste, document, lock_manager, make_pairs, preload, purity, transfers, waste,
+    self, Checked, Child, Contender, Contenders, FLUSH, LOOPS, Libraries, MOST_CPUS, OneBlock,
+    Setup, What, alone, answer, curves, describe, describe_counts, describe_curves,
+    describe_emptied, describe_locks, describe_purity, describe_transfers, describe_waste,
+    document, emptied, lock_manager, make_pairs, preload, purity, transfers, waste,
 };
 use crate::output::{Machine, Screen, check_writable, progress, write_files};
 
@@ -55,13 +56,20 @@ pub fn kmem(args: &KmemArgs) -> Result<ExitCode, Failure> {
     screen.print(&machine.describe())?;
     screen.print(&describe_setup(args, &setup, &contenders, libraries))?;
     let run = Run { args, setup: &setup, machine: &machine };
+    if args.what == What::Check {
+        return run.check(&contenders, libraries, &mut screen);
+    }
     let (text, bytes) = run.results(&contenders, libraries)?;
     screen.print(&text)?;
-    if let Some(path) = &args.json {
-        write_files(&[(path.clone(), bytes)])?;
-        screen.print(&format!("wrote {}\n", path.display()))?;
-    }
+    write(args, bytes, &mut screen)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the file, if one was named.
+fn write(args: &KmemArgs, bytes: Vec<u8>, screen: &mut Screen) -> Result<(), Failure> {
+    let Some(path) = &args.json else { return Ok(()) };
+    write_files(&[(path.clone(), bytes)])?;
+    screen.print(&format!("wrote {}\n", path.display()))
 }
 
 /// Who is measured: heaps of this program, and libraries, which stay until it ends.
@@ -73,8 +81,8 @@ fn who(args: &KmemArgs) -> Result<(Contenders, &'static Libraries), Failure> {
     let none = Contenders(Vec::new());
     let (contenders, libraries) = match args.what {
         What::Preload => (none, named()?),
-        What::Memory => (args.contenders(), named()?),
-        What::LockManager | What::Waste | What::Purity | What::Transfers => {
+        What::Memory | What::Returned | What::Check => (args.contenders(), named()?),
+        What::LockManager | What::Waste | What::Purity | What::Transfers | What::Emptied => {
             (none, Libraries::default())
         }
         _ => (args.contenders(), Libraries::default()),
@@ -121,15 +129,45 @@ impl Run<'_> {
                 let counts = kmem::counts(contenders, &setup.bytes);
                 self.with(describe_counts(&counts)?, &counts)
             }
+            What::Emptied => {
+                let found = emptied(setup)?;
+                self.with(describe_emptied(&found), &found)
+            }
             What::Memory => self.memory(contenders, libraries),
             What::Preload => self.preload(libraries),
-            what => {
-                let kept = self.measured(setup.cases(what).len() * contenders.0.len(), |step| {
-                    kmem::measure(what, contenders, (setup, self.repetitions()), step)
-                })?;
-                self.with(describe(&kept), &kept)
+            What::Returned => {
+                let children: &'static Vec<Child> =
+                    Box::leak(Box::new(alone(contenders, libraries)));
+                let children = children.iter().map(|child| child as &dyn Contender).collect();
+                self.timed(What::Returned, &Contenders(children))
             }
+            what => self.timed(what, contenders),
         }
+    }
+
+    fn timed(&self, what: What, contenders: &Contenders) -> Result<(String, Vec<u8>), Failure> {
+        let steps = self.setup.cases(what).len() * contenders.0.len();
+        let kept = self.measured(steps, |step| {
+            kmem::measure(what, contenders, (self.setup, self.repetitions()), step)
+        })?;
+        self.with(describe(&kept), &kept)
+    }
+
+    /// Holds every target against what is measured.
+    fn check(
+        &self,
+        contenders: &Contenders,
+        libraries: &'static Libraries,
+        screen: &mut Screen,
+    ) -> Result<ExitCode, Failure> {
+        let targets = kmem::load(self.args.targets.as_deref(), self.args.only.as_deref())?;
+        let setup = |what| setup_of(what, self.args);
+        let cpus = self.machine.cpus().min(MOST_CPUS);
+        let repetitions = self.repetitions();
+        let checked = Checked { contenders, libraries, setup: &setup, repetitions, cpus };
+        let (judged, code) = kmem::check(&targets, &checked, screen)?;
+        write(self.args, document(What::Check, self.setup, self.machine, &judged)?, screen)?;
+        Ok(code)
     }
 
     fn repetitions(&self) -> usize {

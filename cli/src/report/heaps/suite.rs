@@ -120,7 +120,7 @@ impl Measuring<'_> {
             What::CacheScratch => vec![16, 64],
             _ => bytes.to_vec(),
         };
-        Setup { threads, bytes, operations, memory, seed: 1 }
+        Setup { threads, bytes, operations, memory, ..Setup::default() }
     }
 
     fn timed(&mut self, what: What, contenders: &Contenders, setup: &Setup) -> Kept {
