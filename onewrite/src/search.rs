@@ -172,6 +172,7 @@ impl<G: Geometry> OneWrite<'_, G> {
             && let Some((row, _)) = lately
             && let Some(at) = self.take_in_row(row, order)
         {
+            self.aims(site, order, row / G::ROWS);
             return Some((row, at));
         }
         let free = || Some((self.next_free(home, order, site).or(seen.free)?, G::HUGE_FRAMES));
