@@ -21,6 +21,18 @@ pub enum Misuse {
     DoubleFree(*mut u8),
 }
 
+impl Misuse {
+    /// The number that C headers have for it, and the address.
+    pub const fn numbered(self) -> (u32, *mut u8) {
+        match self {
+            Self::Foreign(at) => (1, at),
+            Self::Interior(at) => (2, at),
+            Self::WrongSize(at) => (3, at),
+            Self::DoubleFree(at) => (4, at),
+        }
+    }
+}
+
 // SAFETY: the address names a block; nobody accesses memory through it.
 unsafe impl Send for Misuse {}
 // SAFETY: as above.

@@ -14,14 +14,8 @@ static AT: AtomicUsize = AtomicUsize::new(0);
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 fn hear(misuse: Misuse) {
-    let (kind, at) = match misuse {
-        Misuse::Foreign(at) => (1, at),
-        Misuse::Interior(at) => (2, at),
-        Misuse::WrongSize(at) => (3, at),
-        Misuse::DoubleFree(at) => (4, at),
-        _ => (0, std::ptr::null_mut()),
-    };
-    KIND.store(kind, Ordering::Relaxed);
+    let (kind, at) = misuse.numbered();
+    KIND.store(kind as usize, Ordering::Relaxed);
     AT.store(at.addr(), Ordering::Relaxed);
     COUNT.fetch_add(1, Ordering::Relaxed);
 }

@@ -5,8 +5,10 @@ use std::fmt;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
+use super::heap::Heap;
 use crate::Failure;
 use crate::clock::Tally;
+use crate::output::resident_bytes;
 use crate::size::Size;
 
 /// The benchmarks.
@@ -219,6 +221,15 @@ impl Reading {
     pub fn of(metric: Metric, bytes: Option<usize>, tally: Tally) -> Reading {
         Reading { bytes, metric, value: tally.cpu(), wall: Some(tally.wall()) }
     }
+}
+
+/// Bytes that a heap has taken from below, or that the process has in memory.
+///
+/// # Errors
+/// The system does not say.
+pub(super) fn taken<H: Heap>(heap: &H) -> Result<usize, Failure> {
+    let unknown = || Failure::Failed("the system does not say what is resident".into());
+    heap.taken().or_else(resident_bytes).ok_or_else(unknown)
 }
 
 /// A heap had no memory.

@@ -15,11 +15,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::case::{Setup, no_memory};
+use super::case::{Setup, no_memory, taken};
 use super::churn::sizes;
 use super::heap::Heap;
 use crate::Failure;
-use crate::output::resident_bytes;
 use crate::patterns::on_one_thread;
 use crate::random::Random;
 
@@ -87,18 +86,14 @@ impl<H: Heap> Used<'_, H> {
 pub(super) fn moments<H: Heap>(heap: &H, setup: &Setup) -> Result<Vec<Moment>, Failure> {
     on_one_thread(|| {
         heap.enter(0);
-        let taken = || {
-            let unknown = || Failure::Failed("the system does not say what is resident".into());
-            heap.taken().or_else(resident_bytes).ok_or_else(unknown)
-        };
         let (most, mut random) = (setup.memory.bytes(), Random::new(setup.seed));
         let mut blocks = vec![(std::ptr::dangling_mut(), 1); most.div_ceil(LEAST)];
         blocks.clear();
         let mut used = Used { heap, blocks, bytes: 0 };
         let mut moments = Vec::with_capacity(2 * STEPS * DAYS.len() + 2);
-        let before = taken()?;
+        let before = taken(heap)?;
         let mut note = |payload| {
-            moments.push(Moment { payload, taken: taken()?.saturating_sub(before) });
+            moments.push(Moment { payload, taken: taken(heap)?.saturating_sub(before) });
             Ok::<(), Failure>(())
         };
         for day in DAYS {

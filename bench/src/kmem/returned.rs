@@ -7,11 +7,10 @@
 
 use std::time::Duration;
 
-use super::case::{Metric, Reading, Setup, no_memory};
+use super::case::{Metric, Reading, Setup, no_memory, taken};
 use super::heap::Heap;
 use crate::Failure;
 use crate::clock::Tally;
-use crate::output::resident_bytes;
 use crate::patterns::on_one_thread;
 use crate::random::Random;
 
@@ -56,10 +55,6 @@ fn release<H: Heap>(heap: &H, bytes: usize, blocks: &mut Vec<*mut u8>) -> usize 
 pub(super) fn sample<H: Heap>(heap: &H, setup: &Setup) -> Result<Vec<Reading>, Failure> {
     on_one_thread(|| {
         heap.enter(0);
-        let taken = || {
-            let unknown = || Failure::Failed("the system does not say what is resident".into());
-            heap.taken().or_else(resident_bytes).ok_or_else(unknown)
-        };
         let mut readings = Vec::new();
         for &bytes in &setup.bytes {
             let count = (setup.memory.bytes() / bytes).max(1);
@@ -67,7 +62,8 @@ pub(super) fn sample<H: Heap>(heap: &H, setup: &Setup) -> Result<Vec<Reading>, F
             // Touched before anything is measured.
             let mut blocks = vec![std::ptr::dangling_mut(); count.max(CALLS)];
             blocks.clear();
-            let (before, mut allocs, mut frees) = (taken()?, Tally::default(), Tally::default());
+            let (before, mut allocs, mut frees) =
+                (taken(heap)?, Tally::default(), Tally::default());
             allocs.time(|| fill(heap, bytes, count, &mut blocks));
             random.shuffle(&mut blocks);
             frees.time(|| release(heap, bytes, &mut blocks));
@@ -77,7 +73,7 @@ pub(super) fn sample<H: Heap>(heap: &H, setup: &Setup) -> Result<Vec<Reading>, F
             readings.push(Reading::of(Metric::Alloc, Some(bytes), allocs));
             readings.push(Reading::of(Metric::Free, Some(bytes), frees));
             let mut note = |metric| {
-                let value = taken()?.saturating_sub(before) as f64 / (count * bytes) as f64;
+                let value = taken(heap)?.saturating_sub(before) as f64 / (count * bytes) as f64;
                 readings.push(Reading { bytes: Some(bytes), metric, value, wall: None });
                 Ok::<(), Failure>(())
             };

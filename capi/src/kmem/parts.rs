@@ -76,18 +76,6 @@ pub struct Told {
 // SAFETY: the functions may be called on any CPU, as the header asks of them.
 unsafe impl Sync for Told {}
 
-/// `WOODLOT_KMEM_…` of the header, and the address.
-fn numbered(misuse: Misuse) -> (u32, *mut u8) {
-    match misuse {
-        Misuse::Foreign(at) => (1, at),
-        Misuse::Interior(at) => (2, at),
-        Misuse::WrongSize(at) => (3, at),
-        Misuse::DoubleFree(at) => (4, at),
-        // There is no other one yet.
-        _ => (0, core::ptr::null_mut()),
-    }
-}
-
 impl Hooks for Told {
     const CHECKED: bool = CHECKED;
 
@@ -96,7 +84,7 @@ impl Hooks for Told {
     }
 
     fn misuse(&self, misuse: Misuse) {
-        let (kind, at) = numbered(misuse);
+        let (kind, at) = misuse.numbered();
         if let Some(hear) = self.misuse {
             // SAFETY: as the caller of `woodlot_kmem_init` has promised.
             unsafe { hear(self.context, kind, at.cast()) };

@@ -23,20 +23,8 @@ type Hear = unsafe extern "C" fn(kind: u32, block: *mut c_void);
 /// The program's function. It is set before anybody looks for it.
 static HEAR: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
-/// `enum woodlot_malloc_misuse`, and the address.
-fn numbered(misuse: Misuse) -> (u32, *mut u8) {
-    match misuse {
-        Misuse::Foreign(at) => (1, at),
-        Misuse::Interior(at) => (2, at),
-        Misuse::WrongSize(at) => (3, at),
-        Misuse::DoubleFree(at) => (4, at),
-        // There is no other one yet.
-        _ => (0, ptr::null_mut()),
-    }
-}
-
 fn hear(misuse: Misuse) {
-    let (kind, at) = numbered(misuse);
+    let (kind, at) = misuse.numbered();
     // SAFETY: it is the address of such a function.
     let hear = unsafe { transmute::<*mut c_void, Hear>(HEAR.load(Ordering::Acquire)) };
     // SAFETY: as the caller of `woodlot_malloc_on_misuse` has promised.
