@@ -758,6 +758,27 @@ mod tests {
         assert_eq!(zone.take_behind::<0>(site), None);
     }
 
+    /// One look for a huge frame into which the slot has freed, and not one for each row.
+    #[test]
+    fn the_huge_frame_of_a_row_that_was_freed_is_filled_up() {
+        const HUGE: usize = 8;
+        let zone = Zone::new(&ZoneConfig::new(HUGE * Base4K::HUGE_FRAMES, 1), Init::Free);
+        let (zone, request) = (zone.expect("a zone"), Request::movable(Order(0), Slot(0)));
+        assert!((0..HUGE * Base4K::HUGE_FRAMES).all(|_| zone.alloc(request).is_ok()));
+        for (huge, frames) in [(3, 2 * Base4K::ROW_FRAMES), (5, Base4K::ROW_FRAMES)] {
+            let first = huge * Base4K::HUGE_FRAMES;
+            let mut frames = (first..first + frames).map(FrameId);
+            assert!(frames.all(|frame| zone.free(frame, Order(0), Slot(0)).is_ok()));
+        }
+        let site = site(&zone, 0);
+        for huge in [5, 3, 3] {
+            for _ in 0..Base4K::ROW_FRAMES {
+                let frame = zone.alloc(request).expect("a frame");
+                assert_eq!((frame.0 / Base4K::HUGE_FRAMES, site.target(0)), (huge, huge));
+            }
+        }
+    }
+
     #[test]
     fn a_look_around_takes_the_fullest_of_the_first_few() {
         let zone = zone();
