@@ -399,8 +399,8 @@ impl<G: Geometry> OneWrite<'_, G> {
             order if order < G::ROW_ORDER => self.offers(tree, order),
             _ => self.invites(tree, order, site),
         };
-        let mut passed = 0;
-        while passed < steps.min(part.len()) {
+        let (mut passed, mut left) = (0, part.len());
+        while passed < steps && left > 0 {
             passed += 1;
             if child >= part.end {
                 child = part.start;
@@ -409,11 +409,14 @@ impl<G: Geometry> OneWrite<'_, G> {
             if offers != Some(tree) {
                 let fits = turn == MAX_CLASSES || self.tree_fits(tree, site);
                 if !fits || !offered(tree) {
-                    child = (tree + 1) * G::TREE;
+                    let behind = ((tree + 1) * G::TREE).min(part.end);
+                    left = left.saturating_sub(behind - child);
+                    child = behind;
                     continue;
                 }
                 offers = Some(tree);
             }
+            left -= 1;
             let (hint, states) = (self.hint(child), self.states(child));
             let turns = site.turn(class_in(hint));
             let passes = turns < turn && turns <= first && !Self::is_others(hint, child, site);
@@ -818,6 +821,23 @@ mod tests {
         assert_eq!(seen(&zone, 0, 1, |_| Some(256)).1, 16);
         // Nobody looks longer for eight blocks of 64 frames than at 16 children.
         assert_eq!(seen(&zone, 0, 6, |_| None).1, 16);
+    }
+
+    #[test]
+    fn a_look_around_ends_where_it_began() {
+        let zone = zone();
+        let site = zone.slots.site(0, Class::IMMOVABLE).expect("a site");
+        // All other trees are passed as a whole: nothing there is of the class.
+        zone.children_of(1).for_each(|child| zone.becomes(child, Class::IMMOVABLE));
+        for (from, part) in [(0, 0..CHILDREN), (40, 0..CHILDREN), (90, 20..CHILDREN - 20)] {
+            let looks = core::cell::Cell::new(0);
+            site.set_patience(PATIENCE);
+            let _ = zone.look_in(&part, from, 0, site, site.fills(), &|_, _| {
+                looks.set(looks.get() + 1);
+                None
+            });
+            assert_eq!(looks.get(), Base4K::TREE, "from {from} of {part:?}");
+        }
     }
 
     #[test]
