@@ -234,6 +234,10 @@ pub struct ReplayArgs {
     /// measures nothing. Not with --threads
     #[arg(long, value_name = "N", default_value_t = 5, conflicts_with = "threads", value_parser = clap::value_parser!(u32).range(..=1000))]
     pub rounds: u32,
+    /// Replay from so many starts, which differ by 113 frames each that the first CPU has allocated and freed before, and say how much
+    /// of the result is chance. Not with --threads or --compact
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with_all = ["threads", "compact"], value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub starts: u32,
     /// Compare every N allocations and frees where a trace has no recorded curve. Not with --threads
     #[arg(long, value_name = "N", default_value_t = 20_000, conflicts_with = "threads", value_parser = clap::value_parser!(u32).range(1..))]
     pub every: u32,

@@ -93,12 +93,13 @@ fn replay_one(trace: &Trace, args: &ReplayArgs) -> Result<Vec<(Engine, Report)>,
     let mut runs = Vec::new();
     let mut failed = Ok(());
     for &engine in &args.engine.0 {
-        let bar = progress(&format!("{}, {engine}", trace.name), plan.steps.len());
+        let bar =
+            progress(&format!("{}, {engine}", trace.name), plan.steps.len() * args.starts as usize);
         let base_frames = !engine.serves(Order(1));
-        let (threads, rounds) = (args.threads, args.rounds);
+        let (threads, rounds, starts) = (args.threads, args.rounds, args.starts);
         let thrift = Thrift { gain: args.gain.into(), price: args.price.into() };
         let compact = args.compact.then_some(thrift);
-        let options = Options { threads, compact, rounds, base_frames };
+        let options = Options { threads, compact, rounds, starts, base_frames };
         let progress: &(dyn Fn(usize) + Sync) = &|done| bar.set_position(done as u64);
         let report = engine.visit(Order::BASE, Work { plan: &plan, options, progress }).flatten();
         bar.finish_and_clear();

@@ -86,7 +86,7 @@ fn free_huge(phase: &Phase) -> Panel {
 
 /// Right: the share of the free memory that lies in free huge frames.
 fn share(phase: &Phase) -> Panel {
-    let mean = |report: &Report| report.means(|row| row.ours).ratio;
+    let mean = Report::ratio;
     let title = match &phase.runs[..] {
         [(_, report)] => {
             let linux = report.means(|row| row.linux).ratio;

@@ -95,6 +95,15 @@ fn curve(runs: &[(Engine, Report)]) -> String {
     line("", &|report| report.engine.into(), "Linux".into());
     let mean = format!("free memory in free huge frames, mean of {}", theirs.rows);
     line(&mean, &|report| format!("{:.3}", ours(report).ratio), format!("{:.3}", theirs.ratio));
+    let starts = first.ratios.len();
+    if starts > 1 {
+        for (what, of) in [("least", 0), ("median", starts / 2), ("most", starts - 1)] {
+            let ratio = |report: &Report| {
+                report.ratios.get(of).map_or(String::new(), |r| format!("{r:.4}"))
+            };
+            line(&format!("  of {starts} starts the {what}"), &ratio, String::new());
+        }
+    }
     line("  at the end", &|r| format!("{:.3}", last(r).ratio()), format!("{:.3}", linux.ratio()));
     let huge = "free huge frames at the end";
     line(huge, &|report| grouped(last(report).free_huge), grouped(linux.free_huge));

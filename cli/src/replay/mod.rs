@@ -60,11 +60,16 @@ pub struct Options {
     pub compact: Option<Thrift>,
     /// How often the calls are made again to measure their time.
     pub rounds: u32,
+    /// From how many starts it is replayed, that differ by who allocated and freed a few frames before. One, with threads or a daemon.
+    pub starts: u32,
     /// Does the engine have base frames only?
     pub base_frames: bool,
 }
 
-/// Replays a plan. `progress` is told now and then how many steps are done.
+/// Frames by which a start has more allocated and freed before than the start before it.
+const AHEAD: usize = 113;
+
+/// Replays a plan. `progress` is told now and then how many steps are done, those of all starts.
 ///
 /// # Errors
 /// When the engine cannot manage such zones.
@@ -79,7 +84,7 @@ pub fn replay<A: Construct + FrameAllocator<Geometry = Base4K>>(
         Options { compact: Some(thrift), .. } => {
             compacting::replay::<A>(plan, manner, thrift, progress)?
         }
-        _ => sequential::replay::<A>(plan, manner, progress)?,
+        _ => starts::<A>(plan, manner, options.starts, progress)?,
     };
     report.remarks = manner.remarks();
     if !options.threads && options.compact.is_none() && options.rounds > 0 {
@@ -89,4 +94,27 @@ pub fn replay<A: Construct + FrameAllocator<Geometry = Base4K>>(
         }
     }
     Ok(report)
+}
+
+/// Replays from so many starts: what the first one found, and of all the shares of free memory in free huge frames.
+fn starts<A: Construct + FrameAllocator<Geometry = Base4K>>(
+    plan: &Plan,
+    manner: Manner,
+    starts: u32,
+    progress: &(dyn Fn(usize) + Sync),
+) -> Result<Report, InitError> {
+    let mut first = sequential::replay::<A>(plan, manner, 0, progress)?;
+    let mut ratios = vec![first.ratio()];
+    for start in 1..starts as usize {
+        let so_far = start * plan.steps.len();
+        let progress = &|done| progress(so_far + done);
+        let report = sequential::replay::<A>(plan, manner, start * AHEAD, progress)?;
+        ratios.push(report.ratio());
+        let defect = report.defects().into_iter().next();
+        let defect = defect.map(|defect| format!("start {start}: {defect}"));
+        first.first_error = first.first_error.or(defect);
+    }
+    ratios.sort_by(f64::total_cmp);
+    first.ratios = ratios;
+    Ok(first)
 }

@@ -162,6 +162,8 @@ pub struct Report {
     pub compacted: Option<Compacted>,
     /// How long calls take, where it was measured.
     pub timing: Option<Timing>,
+    /// The mean share of the free memory that lies in free huge frames, of each start, rising; nothing with threads or a daemon.
+    pub ratios: Vec<f64>,
     /// Wall-clock seconds of the replay itself.
     pub seconds: f64,
 }
@@ -197,6 +199,7 @@ impl Report {
             free_blocks: Default::default(),
             compacted: None,
             timing: None,
+            ratios: Vec::new(),
             seconds: 0.0,
         }
     }
@@ -242,6 +245,11 @@ impl Report {
         };
         let (ratio, moves) = (mean(Side::ratio), mean(|side| side.moves as f64));
         Means { rows: sides.len(), ratio, moves }
+    }
+
+    /// The mean share of the free memory that lies in free huge frames.
+    pub fn ratio(&self) -> f64 {
+        self.means(|row| row.ours).ratio
     }
 
     /// The means of what could be free at the most.

@@ -12,14 +12,16 @@ use super::timing::Call;
 use super::worker::{Ledger, PROGRESS, Scene, Worker, check_end};
 use super::zones::Zones;
 
-/// Replays, and asks the engine at every row of the curve and in the end.
+/// Replays after so many frames were allocated and freed, and asks the engine at every row of the curve and in the end.
 pub fn replay<A: Construct + FrameAllocator<Geometry = Base4K>>(
     plan: &Plan,
     manner: Manner,
+    ahead: usize,
     progress: &dyn Fn(usize),
 ) -> Result<Report, InitError> {
     let (scene, owned, refused) = Scene::<A>::new(plan, manner)?;
     let zones = &scene.zones;
+    zones.pass(ahead);
     let mut worker = Worker::new(plan, &scene, Book::new(plan, owned));
     worker.report.checks.of_plan(plan, refused);
     let before = zones.free_blocks();

@@ -161,7 +161,7 @@ impl<const DEFECT: u8> Construct for NextFit<DEFECT> {
 fn replay_boot<const DEFECT: u8>(layout: ZoneLayout, threads: bool) -> Report {
     let trace = shipped()[0].trace().expect("the shipped trace is whole");
     let plan = Plan::new(&trace, layout, 20000);
-    let options = Options { threads, compact: None, rounds: 0, base_frames: false };
+    let options = Options { threads, compact: None, starts: 1, rounds: 0, base_frames: false };
     replay::<NextFit<DEFECT>>(&plan, options, &|_| {}).expect("the zone is fine")
 }
 
@@ -183,7 +183,8 @@ fn with_less<A: Construct + FrameAllocator<Geometry = Base4K>>(
 ) -> Report {
     let trace = shipped()[0].trace().expect("the shipped trace is whole");
     let plan = Plan::new(&trace, ZoneLayout::One, 20000);
-    let options = Options { threads, compact: None, rounds: u32::from(!threads), base_frames };
+    let options =
+        Options { threads, compact: None, starts: 1, rounds: u32::from(!threads), base_frames };
     let report = replay::<A>(&plan, options, &|_| {}).expect("the zone is fine");
     assert_eq!(report.defects(), [""; 0], "{} threads={threads}", A::NAME);
     report
@@ -254,17 +255,42 @@ fn wrong_statistics_are_seen_at_every_row() {
 fn the_list_of_calls_gives_the_same_answers_again() {
     let trace = shipped()[0].trace().expect("the shipped trace is whole");
     let plan = Plan::new(&trace, ZoneLayout::One, 20000);
-    let options = Options { threads: false, compact: None, rounds: 2, base_frames: false };
+    let options =
+        Options { threads: false, compact: None, starts: 1, rounds: 2, base_frames: false };
     let report = replay::<NextFit<NOTHING>>(&plan, options, &|_| {}).expect("the zone is fine");
     let timing = report.timing.expect("rounds were asked for");
     assert_eq!((timing.different, timing.ns_per_call.len()), (0, 2));
 }
 
 #[test]
+fn each_start_is_a_replay_of_its_own_and_their_means_rise() {
+    let trace = shipped()[0].trace().expect("the shipped trace is whole");
+    let plan = Plan::new(&trace, ZoneLayout::One, 20000);
+    let steps = std::sync::atomic::AtomicUsize::new(0);
+    let replay_from = |starts| {
+        let options =
+            Options { threads: false, compact: None, starts, rounds: 0, base_frames: false };
+        let progress = |done| _ = steps.fetch_max(done, std::sync::atomic::Ordering::Relaxed);
+        replay::<LLFree<'static, Base4K>>(&plan, options, &progress).expect("the zone is fine")
+    };
+    let (one, three) = (replay_from(1), replay_from(3));
+    assert_eq!((one.defects(), three.defects()), (vec![], vec![]));
+    assert_eq!((one.ratios, three.ratios.len()), (vec![three.ratio()], 3), "the first is told");
+    assert!(three.ratios.is_sorted() && three.ratios[0] < three.ratios[2], "{:?}", three.ratios);
+    assert!(steps.into_inner() > 2 * plan.steps.len(), "of all starts");
+    // What a later start finds wrong is told, too.
+    let options =
+        Options { threads: false, compact: None, starts: 2, rounds: 0, base_frames: false };
+    let wrong = replay::<NextFit<LOSES_FRAMES>>(&plan, options, &|_| {}).expect("the zone is fine");
+    assert!(wrong.first_error.expect("an error").starts_with("start 1: "));
+}
+
+#[test]
 fn a_plan_that_is_done_again_has_the_same_frames_in_use_each_time() {
     let trace = shipped()[0].trace().expect("the shipped trace is whole");
     let plan = || Plan::new(&trace, ZoneLayout::One, 20000);
-    let options = Options { threads: false, compact: None, rounds: 0, base_frames: false };
+    let options =
+        Options { threads: false, compact: None, starts: 1, rounds: 0, base_frames: false };
     let replayed = |plan: &Plan, options| {
         let report = replay::<LLFree<'static, Base4K>>(plan, options, &|_| {});
         let report = report.expect("the zone is fine");

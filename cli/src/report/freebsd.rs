@@ -206,7 +206,8 @@ fn builds(times: usize) -> Result<Builds, Failure> {
     let build = build.ok_or_else(|| failed(&"there is no build among the shipped traces"))?;
     let trace: Trace = build.trace().map_err(|error| failed(&error))?;
     let plan = || Plan::new(&trace, ZoneLayout::default(), 20_000);
-    let options = |compact| Options { threads: false, compact, rounds: 0, base_frames: false };
+    let options =
+        |compact| Options { threads: false, compact, starts: 1, rounds: 0, base_frames: false };
     let checked = |report: Result<Report, _>| -> Result<Report, Failure> {
         let report = report.map_err(|error: InitError| failed(&error))?;
         match report.defects().as_slice() {

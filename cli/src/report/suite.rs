@@ -447,8 +447,13 @@ fn replay_shipped() -> Result<Vec<Replayed>, Failure> {
     let replayed = shipped.into_iter().map(|shipped| {
         let trace = shipped.trace().map_err(|error| Failure::Failed(error.to_string()))?;
         let plan = Plan::new(&trace, ZoneLayout::default(), 20_000);
-        let options =
-            replay::Options { threads: false, compact: None, rounds: 0, base_frames: false };
+        let options = replay::Options {
+            threads: false,
+            compact: None,
+            starts: 1,
+            rounds: 0,
+            base_frames: false,
+        };
         let report = replay::replay::<LLFree<Base4K>>(&plan, options, &|_| {});
         let report = report.map_err(|error| Failure::Failed(format!("{}: {error}", trace.name)))?;
         bar.inc(1);
@@ -460,7 +465,7 @@ fn replay_shipped() -> Result<Vec<Replayed>, Failure> {
             linux: side(&row.linux),
         };
         Ok(Replayed {
-            means: (report.means(|row| row.ours).ratio, report.means(|row| row.linux).ratio),
+            means: (report.ratio(), report.means(|row| row.linux).ratio),
             moments: report.rows.iter().map(moment).collect(),
             trace: trace.name,
         })
