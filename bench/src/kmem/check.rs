@@ -3,6 +3,7 @@
 //! Targets of one benchmark are measured in one run, with the rivals and the floor, by turns. What cannot be measured is
 //! short, and so is what is held against the best rival while one of the rivals is missing: it could be the best.
 
+use std::fmt;
 use std::process::ExitCode;
 
 use serde::Serialize;
@@ -222,10 +223,9 @@ impl Checked<'_> {
                 if self.cpus < 2 {
                     return Err(Failure::Failed("this machine has one CPU".into()));
                 }
-                let one = figure(kept, timed)?;
-                let case = Case { threads: self.cpus, ..timed.case };
-                let all = figure(kept, &Timed { case, ..timed.clone() })?;
-                held(all, "ns", (one, &format!("one {one:.2} ns; {} CPUs", self.cpus)))
+                let all = Case { threads: self.cpus, ..timed.case };
+                let flat = flat(kept, timed, &Timed { case: all, ..timed.clone() })?;
+                held(flat.ratio, "", (1.0, &format!("{flat}, {} CPUs", self.cpus)))
             }
             (Task::Peak(timed, sizes), Found::Timed(kept)) => {
                 let peaks = sizes.iter().map(|&bytes| {
@@ -325,19 +325,56 @@ fn is(line: &Line, timed: &Timed) -> bool {
     line.case == timed.case && line.metric == timed.metric
 }
 
-/// The median of a heap's own figure; of peaks the highest.
-fn figure(kept: &Kept, timed: &Timed) -> Result<f64, Failure> {
-    let own = |line: &&Line| line.contender == timed.heap && is(line, timed);
-    let line = kept.lines.iter().find(own);
-    let found = line.and_then(|line| Summary::of(&line.values));
-    let figure = |found: Summary| match timed.metric {
-        Metric::Peak => found.max,
-        _ => found.median,
-    };
-    found.map(figure).ok_or_else(|| {
+/// A heap's own figures.
+fn own<'a>(kept: &'a Kept, timed: &Timed) -> Result<&'a Line, Failure> {
+    let line = kept.lines.iter().find(|line| line.contender == timed.heap && is(line, timed));
+    line.ok_or_else(|| {
         let failed = kept.failures.iter().find(|failure| failure.starts_with(&*timed.heap));
         failed.map_or_else(not_measured, |why| Failure::Failed(format!("not measured: {why}")))
     })
+}
+
+/// The median of a heap's own figure; of peaks the highest.
+fn figure(kept: &Kept, timed: &Timed) -> Result<f64, Failure> {
+    let found = Summary::of(&own(kept, timed)?.values).ok_or_else(not_measured)?;
+    Ok(match timed.metric {
+        Metric::Peak => found.max,
+        _ => found.median,
+    })
+}
+
+/// A heap's time on one CPU and on all, and the floor's beside it.
+struct Flat {
+    /// The heap's on all CPUs over the floor's there, over the same on one: the median of all repetitions.
+    ratio: f64,
+    heap: [f64; 2],
+    floor: [f64; 2],
+}
+
+/// The figures that were measured: a clock that falls while all CPUs work is seen there, and not in the ratio.
+impl fmt::Display for Flat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Flat { heap: [one, all], floor: [one_floor, all_floor], .. } = self;
+        write!(f, "one {one:.2} ns, all {all:.2} ({:.2}); ", all / one)?;
+        write!(f, "floor {one_floor:.2}, {all_floor:.2} ({:.2})", all_floor / one_floor)
+    }
+}
+
+fn flat(kept: &Kept, one: &Timed, all: &Timed) -> Result<Flat, Failure> {
+    let beside = |timed: &Timed| {
+        let line = kept.sequence_pairs.iter().find(|line| is(line, timed));
+        line.ok_or_else(|| Failure::Failed("no restartable sequences: there is no floor".into()))
+    };
+    let heap = [figure(kept, one)?, figure(kept, all)?];
+    let [heaps, floors] = [[own(kept, one)?, own(kept, all)?], [beside(one)?, beside(all)?]];
+    let median = |values: &[f64]| Ok(Summary::of(values).ok_or_else(not_measured)?.median);
+    let in_floors = |at: usize| {
+        let [heap, floor]: [&Line; 2] = [heaps[at], floors[at]];
+        heap.values.iter().zip(&floor.values).map(|(heap, floor)| heap / floor)
+    };
+    let ratios: Vec<f64> = in_floors(1).zip(in_floors(0)).map(|(all, one)| all / one).collect();
+    let floor = [median(&floors[0].values)?, median(&floors[1].values)?];
+    Ok(Flat { ratio: median(&ratios)?, heap, floor })
 }
 
 /// Instructions of a pair, to the tenth: callgrind's counts differ by so much from run to run.
@@ -376,7 +413,8 @@ mod tests {
         let own = [line("kmem", 32, 1, 3.0), line("kmem", 32, 2, 3.3), line("malloc", 32, 1, 1.0)];
         let rivals = rivals.map(|(name, value)| line(name, 32, 1, value));
         let lines = own.into_iter().chain(rivals).collect();
-        Kept { hot_cas: vec![4.9], sequence_pair: vec![2.0], lines, failures: vec![] }
+        let (hot_cas, sequence_pair) = (vec![4.9], vec![2.0]);
+        Kept { hot_cas, sequence_pair, lines, ..Kept::default() }
     }
 
     fn checked(cpus: usize) -> Checked<'static> {
@@ -443,12 +481,52 @@ mod tests {
         assert!(!wins("[32, 64]", 2.0), "as fast as the best is not ahead");
     }
 
+    /// Floors of three repetitions, on one thread and on two.
+    fn beside_floors(mut kept: Kept, floors: [[f64; 3]; 2]) -> Kept {
+        let floor = |(threads, values): (usize, [f64; 3])| Line {
+            values: values.into(),
+            ..line("floor", 32, threads, 0.0)
+        };
+        kept.sequence_pairs = [1, 2].into_iter().zip(floors).map(floor).collect();
+        kept
+    }
+
     #[test]
     fn pairs_are_flat_or_not_and_one_cpu_says_nothing() {
-        let found = |limit| judge(&pair("kind = \"flat\"", limit), Found::Timed(kept())).met;
+        let kept = beside_floors(kept(), [[2.0; 3]; 2]);
+        let found = |limit| judge(&pair("kind = \"flat\"", limit), Found::Timed(kept.clone())).met;
         assert!(found(1.11) && !found(1.09));
         let target = pair("kind = \"flat\"", 1.05);
-        assert!(checked(1).judge(&target, &Found::Timed(kept())).is_err());
+        assert!(checked(1).judge(&target, &Found::Timed(kept)).is_err());
+    }
+
+    #[test]
+    fn a_clock_that_falls_is_no_heap_s_and_is_said() {
+        let target = pair("kind = \"flat\"", 1.05);
+        let slower = beside_floors(kept(), [[2.0; 3], [2.2; 3]]);
+        let found = judge(&target, Found::Timed(slower));
+        assert!(found.met, "{}", found.text);
+        for said in ["one 3.00 ns, all 3.30 (1.10)", "floor 2.00, 2.20 (1.10)", "2 CPUs", "1.000"] {
+            assert!(found.text.contains(said), "{}", found.text);
+        }
+        let faster = beside_floors(kept(), [[2.2; 3], [2.0; 3]]);
+        assert!(!judge(&target, Found::Timed(faster)).met, "what is worse than the floor is short");
+        let without = checked(2).judge(&target, &Found::Timed(kept())).unwrap_err();
+        assert!(without.to_string().contains("no restartable sequences"), "{without}");
+    }
+
+    /// In each repetition twice the floor, which is another one each time: medians of their own would say 1.5.
+    #[test]
+    fn each_repetition_has_its_own_floor() {
+        let (one, all) = ([2.0, 3.0, 2.0], [3.0, 2.0, 3.0]);
+        let mut kept = beside_floors(kept(), [one, all]);
+        for line in kept.lines.iter_mut().filter(|line| line.contender == "kmem") {
+            let floors = if line.case.threads == 1 { one } else { all };
+            line.values = floors.map(|floor| 2.0 * floor).into();
+        }
+        kept.sequence_pairs[0].values[2] = 2.1;
+        let found = judge(&pair("kind = \"flat\"", 1.0), Found::Timed(kept));
+        assert!(found.met && found.text.contains("(1.50)"), "{}", found.text);
     }
 
     #[test]

@@ -3,14 +3,35 @@
 //! A sequence is begun again by the system when the thread is preempted in it, so that a list of each CPU changes by plain
 //! loads and stores. No allocator with lists of CPUs does less.
 
-/// So many pairs; `None` where the C library has registered no area for restartable sequences.
+use super::pair::in_shares;
+use crate::clock::Tally;
+
+/// So many pairs, of which each of the threads makes its share, at once, with lists of its own: no line of a cache is two threads'.
+/// `None` where the C library has registered no area for restartable sequences.
+pub(super) fn sample(threads: usize, pairs: usize) -> Option<Tally> {
+    in_shares(threads, pairs, |_| {
+        let mut lists = Lists::new()?;
+        Some(move |pairs| lists.pairs(pairs))
+    })
+}
+
+/// There are none.
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu")))]
-pub(super) fn sequence_pairs(_: usize) -> Option<usize> {
-    None
+enum Lists {}
+
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu")))]
+impl Lists {
+    fn new() -> Option<Lists> {
+        None
+    }
+
+    fn pairs(&mut self, _: usize) -> usize {
+        match *self {}
+    }
 }
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu"))]
-pub(super) use x86_64::sequence_pairs;
+use x86_64::Lists;
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu"))]
 mod x86_64 {
@@ -53,46 +74,75 @@ mod x86_64 {
         };
     }
 
-    pub(in super::super) fn sequence_pairs(pairs: usize) -> Option<usize> {
-        let area = woodlot_malloc::sequence_area()?;
-        let mut blocks = vec![[0u64; 2]; CPUS];
-        let mut lists = vec![List(0, [0; 63]); CPUS];
-        for (list, block) in lists.iter_mut().zip(&mut blocks) {
-            list.0 = block.as_mut_ptr().expose_provenance() as u64;
+    /// A list with one block for each CPU.
+    pub(super) struct Lists {
+        /// Where a thread's area lies.
+        area: isize,
+        lists: Vec<List>,
+        /// Lists lead to them.
+        _blocks: Vec<[u64; 2]>,
+    }
+
+    impl Lists {
+        pub(super) fn new() -> Option<Lists> {
+            let area = woodlot_malloc::sequence_area()?;
+            let mut blocks = vec![[0; 2]; CPUS];
+            let mut lists = vec![List(0, [0; 63]); CPUS];
+            for (list, block) in lists.iter_mut().zip(&mut blocks) {
+                list.0 = block.as_mut_ptr().expose_provenance() as u64;
+            }
+            Some(Lists { area, lists, _blocks: blocks })
         }
-        let lists = lists.as_mut_ptr();
-        let mut done = 0;
-        for _ in 0..pairs {
-            let block: usize;
-            // SAFETY: the list is this CPU's, and its first block lives as long as the list.
-            unsafe {
-                sequence!(
-                    "mov {t}, qword ptr [{cpu}]",
-                    "test {t}, {t}",
-                    "jz 3f",
-                    "mov {rest}, qword ptr [{t}]",
-                    "mov qword ptr [{cpu}], {rest}";
-                    area = in(reg) area, lists = in(reg) lists,
-                    cpu = out(reg) _, rest = out(reg) _, t = out(reg) block, options(nostack)
-                );
+
+        /// So many pairs; fewer, if the thread has gone to a CPU whose block it has taken elsewhere.
+        #[inline(never)]
+        pub(super) fn pairs(&mut self, pairs: usize) -> usize {
+            let (area, lists) = (self.area, self.lists.as_mut_ptr());
+            let mut done = 0;
+            for _ in 0..pairs {
+                let block: usize;
+                // SAFETY: the list is this CPU's, and its first block lives as long as the list.
+                unsafe {
+                    sequence!(
+                        "mov {t}, qword ptr [{cpu}]",
+                        "test {t}, {t}",
+                        "jz 3f",
+                        "mov {rest}, qword ptr [{t}]",
+                        "mov qword ptr [{cpu}], {rest}";
+                        area = in(reg) area, lists = in(reg) lists,
+                        cpu = out(reg) _, rest = out(reg) _, t = out(reg) block, options(nostack)
+                    );
+                }
+                // A thread that has changed its CPU took the block of the one along.
+                let block = opaque(block);
+                if block == 0 {
+                    continue;
+                }
+                done += 1;
+                // SAFETY: the block was taken, and goes on the list of this CPU.
+                unsafe {
+                    sequence!(
+                        "mov {t}, qword ptr [{cpu}]",
+                        "mov qword ptr [{block}], {t}",
+                        "mov qword ptr [{cpu}], {block}";
+                        area = in(reg) area, lists = in(reg) lists, block = in(reg) block,
+                        cpu = out(reg) _, t = out(reg) _, options(nostack)
+                    );
+                }
             }
-            // A thread that has changed its CPU took the block of the one along.
-            let block = opaque(block);
-            if block == 0 {
-                continue;
-            }
-            done += 1;
-            // SAFETY: the block was taken, and goes on the list of this CPU.
-            unsafe {
-                sequence!(
-                    "mov {t}, qword ptr [{cpu}]",
-                    "mov qword ptr [{block}], {t}",
-                    "mov qword ptr [{cpu}], {block}";
-                    area = in(reg) area, lists = in(reg) lists, block = in(reg) block,
-                    cpu = out(reg) _, t = out(reg) _, options(nostack)
-                );
-            }
+            done
         }
-        Some(done)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_thread_makes_its_share_in_lists_of_its_own() {
+        let Some(all) = sample(3, 3000) else { return };
+        assert!(all.operations <= 3000 && all.cpu_ns > 0.0, "{all:?}");
+        assert!(all.operations > 0, "nobody made a pair: {all:?}");
     }
 }

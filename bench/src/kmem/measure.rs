@@ -4,9 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::case::{Case, Metric, Reading, Setup, What};
 use super::contender::Contenders;
-use super::floor::sequence_pairs;
+use super::floor;
 use crate::Failure;
-use crate::clock::Tally;
 use crate::floor::{Floor, Loop};
 use crate::patterns::on_one_thread;
 use crate::statistics::Summary;
@@ -33,45 +32,62 @@ pub struct Kept {
     pub hot_cas: Vec<f64>,
     /// A pop and a push by restartable sequences, where the system has them.
     pub sequence_pair: Vec<f64>,
+    /// The same beside each case of *pair*: as many pairs, on as many threads at once, each with lists of its own. Files of before do not say.
+    #[serde(default)]
+    pub sequence_pairs: Vec<Line>,
     /// Every figure, contenders of a case one after another.
     pub lines: Vec<Line>,
     /// Who could not be measured, and why.
     pub failures: Vec<String>,
 }
 
+/// Whose pairs the floor's are.
+pub(super) const SEQUENCES: &str = "rseq pop and push";
 /// Pairs of the floor.
 const FLOOR_PAIRS: usize = 1 << 20;
 
 impl Kept {
     fn floor(&mut self, floor: &mut Floor) {
-        let (swaps, pairs) = on_one_thread(|| {
-            let mut pairs = Tally::default();
-            pairs.time(|| sequence_pairs(FLOOR_PAIRS).unwrap_or(0));
-            (floor.sample(), pairs)
-        });
+        let pairs = floor::sample(1, FLOOR_PAIRS);
+        let swaps = on_one_thread(|| floor.sample());
         let swap = Loop::ALL.iter().zip(swaps).find(|(which, _)| **which == Loop::HotCas);
         self.hot_cas.extend(swap.map(|(_, tally)| tally.cpu()));
-        self.sequence_pair.extend((pairs.operations > 0).then(|| pairs.cpu()));
+        self.sequence_pair.extend(pairs.map(|pairs| pairs.cpu()));
+    }
+
+    /// The floor of a case.
+    fn floor_of(&mut self, case: Case, pairs: usize) {
+        if let Some(all) = floor::sample(case.threads, pairs) {
+            let reading = Reading::of(Metric::Pair, None, all);
+            add(&mut self.sequence_pairs, SEQUENCES, case, reading);
+        }
+    }
+
+    /// A pair of the floor of *pair* on so many threads at once: beside all cases.
+    pub fn floor_on(&self, threads: usize) -> Option<Summary> {
+        let beside = self.sequence_pairs.iter().filter(|line| line.case.threads == threads);
+        Summary::of(&beside.flat_map(|line| line.values.clone()).collect::<Vec<f64>>())
     }
 
     /// The time of a compare-and-swap, the unit of other figures.
     pub fn c(&self) -> Option<Summary> {
         Summary::of(&self.hot_cas)
     }
+}
 
-    fn add(&mut self, contender: &str, case: Case, reading: Reading) {
-        let case = Case { bytes: reading.bytes.or(case.bytes), ..case };
-        let known = self.lines.iter().position(|line| {
-            (&*line.contender, line.metric) == (contender, reading.metric) && line.case == case
-        });
-        let at = known.unwrap_or_else(|| {
-            let (contender, metric) = (contender.to_string(), reading.metric);
-            self.lines.push(Line { contender, case, metric, values: vec![], wall: vec![] });
-            self.lines.len() - 1
-        });
-        self.lines[at].values.push(reading.value);
-        self.lines[at].wall.extend(reading.wall);
-    }
+/// Adds a figure to its line.
+fn add(lines: &mut Vec<Line>, contender: &str, case: Case, reading: Reading) {
+    let case = Case { bytes: reading.bytes.or(case.bytes), ..case };
+    let known = lines.iter().position(|line| {
+        (&*line.contender, line.metric) == (contender, reading.metric) && line.case == case
+    });
+    let at = known.unwrap_or_else(|| {
+        let (contender, metric) = (contender.to_string(), reading.metric);
+        lines.push(Line { contender, case, metric, values: vec![], wall: vec![] });
+        lines.len() - 1
+    });
+    lines[at].values.push(reading.value);
+    lines[at].wall.extend(reading.wall);
 }
 
 /// Measures; `progress` is told after each of `(repetitions + 1) × cases × contenders` steps. A contender that fails is
@@ -93,12 +109,15 @@ pub fn measure(
             kept.floor(&mut floor);
         }
         for case in setup.cases(what) {
+            if repetition > 0 && what == What::Pair {
+                kept.floor_of(case, setup.operations);
+            }
             left.retain(|contender| match contender.sample(what, case, setup) {
                 Ok(readings) => {
                     for reading in readings {
                         // Resident memory tells most while nobody has kept anything; times do not count yet.
                         if (repetition == 0) == (reading.metric == Metric::Peak) {
-                            kept.add(contender.name(), case, reading);
+                            add(&mut kept.lines, contender.name(), case, reading);
                         }
                     }
                     progress();

@@ -4,7 +4,7 @@
 //! ```text
 //!   measure ──► contender ─┬─► pair, worst, handover, churn, larson, scratch, returned, memory ──► heap     compiled for each
 //!      │                   ├─► frames, malloc, system, and what a program adds
-//!      └─► floor           └─► child: another process of this program, with a library preloaded (libraries)
+//!      └─► floor ─► pair   └─► child: another process of this program, with a library preloaded (libraries)
 //!   locks, waste, purity (near), transfers, emptied ──► frames: they count
 //!   check (targets) ──► measure, and those that count
 //! ```
@@ -30,7 +30,8 @@
 //! | *check* | what the targets are about (`bench/kmem-targets.toml`) | as there |
 //!
 //! Times are as everywhere in this crate: CPU time of the threads, contenders by turns, a first repetition that does not
-//! count.
+//! count. The floor takes part in each repetition, and in each case of *pair* on as many threads: a clock that falls while
+//! all CPUs work is seen there.
 //!
 //! *Peak over payload* is what a heap has taken while all blocks are in use, over their bytes: of `kmem` the frames that
 //! its zone has handed out; of others by how much the resident memory of the process has grown since the contender's

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::case::{Case, Setup, What};
 use super::locks::LockRow;
-use super::measure::{Kept, Line};
+use super::measure::{Kept, Line, SEQUENCES};
 use super::waste::{Load, WasteRow};
 use crate::Failure;
 use crate::output::Machine;
@@ -37,12 +37,16 @@ pub fn document<T: Serialize>(
     Ok(bytes)
 }
 
-/// A case in words.
-fn words(case: &Case) -> String {
-    let threads = match case.threads {
+fn of_threads(threads: usize) -> String {
+    match threads {
         1 => "1 thread".into(),
         some => format!("{some} threads"),
-    };
+    }
+}
+
+/// A case in words.
+fn words(case: &Case) -> String {
+    let threads = of_threads(case.threads);
     let bytes = case.bytes.map_or(String::new(), |bytes| format!("{bytes:>4} B, "));
     let interface = case.interface.map_or(String::new(), |interface| format!("{interface}, "));
     format!("{bytes}{interface}{threads}")
@@ -52,9 +56,15 @@ fn words(case: &Case) -> String {
 pub fn describe(kept: &Kept) -> String {
     let mut text =
         String::from("floor, CPU ns for each operation         median     min     max\n");
-    let floors = [("hot CAS", &kept.hot_cas), ("rseq pop and push", &kept.sequence_pair)];
-    for (name, samples) in floors {
-        let _ = match Summary::of(samples) {
+    let alone = [("hot CAS", &kept.hot_cas), (SEQUENCES, &kept.sequence_pair)];
+    let alone = alone.map(|(name, samples)| (name.to_string(), Summary::of(samples)));
+    let mut threads: Vec<_> = kept.sequence_pairs.iter().map(|line| line.case.threads).collect();
+    threads.dedup();
+    let beside = threads.into_iter().map(|threads| {
+        (format!("{SEQUENCES}, beside {}", of_threads(threads)), kept.floor_on(threads))
+    });
+    for (name, found) in alone.into_iter().chain(beside) {
+        let _ = match found {
             Some(found) => {
                 writeln!(
                     text,

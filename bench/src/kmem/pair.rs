@@ -38,6 +38,26 @@ pub(super) fn run<H: Heap>(heap: &H, (bytes, interface): (usize, Interface), n: 
     }
 }
 
+/// Every thread makes its share of so many pairs, all at once, by what it has got for that: so many, fewer if it cannot. One
+/// more goes before, which fills caches. `None`, if a thread has got nothing, or could not make that one.
+pub(super) fn in_shares<W: FnMut(usize) -> usize>(
+    threads: usize,
+    pairs: usize,
+    get: impl Fn(usize) -> Option<W> + Sync,
+) -> Option<Tally> {
+    let calls = pairs.div_ceil(threads);
+    let barrier = Barrier::new(threads);
+    let tallies = on_threads(0..threads, |cpu, _| {
+        let work = get(cpu).map(|mut work| (work(1), work));
+        barrier.wait();
+        let (1, mut work) = work? else { return None };
+        let mut tally = Tally::default();
+        tally.time(|| work(calls));
+        Some(tally)
+    });
+    tallies.into_iter().try_fold(Tally::default(), |sum, one| Some(sum.and(one?)))
+}
+
 /// Every thread makes its share of the pairs.
 pub(super) fn sample<H: Heap>(
     heap: &H,
@@ -47,18 +67,11 @@ pub(super) fn sample<H: Heap>(
     let (Some(bytes), Some(interface)) = (case.bytes, case.interface) else {
         return Ok(Vec::new());
     };
-    let calls = setup.operations.div_ceil(case.threads);
-    let barrier = Barrier::new(case.threads);
-    let tallies = on_threads(0..case.threads, |cpu, _| {
+    let all = in_shares(case.threads, setup.operations, |cpu| {
         heap.enter(cpu);
-        // The first pair fills the caches.
-        let mut tally = Tally::default();
-        let warm = run(heap, (bytes, interface), 1);
-        barrier.wait();
-        tally.time(|| run(heap, (bytes, interface), calls));
-        (warm == 1 && tally.operations == calls as u64).then_some(tally)
+        Some(move |pairs| run(heap, (bytes, interface), pairs))
     });
-    let all = tallies.into_iter().try_fold(Tally::default(), |sum, one| Some(sum.and(one?)));
-    let all = all.ok_or_else(|| no_memory(H::NAME, bytes))?;
+    let calls = setup.operations.next_multiple_of(case.threads) as u64;
+    let all = all.filter(|all| all.operations == calls).ok_or_else(|| no_memory(H::NAME, bytes))?;
     Ok(vec![Reading::of(Metric::Pair, None, all)])
 }

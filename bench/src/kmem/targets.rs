@@ -65,7 +65,7 @@ pub enum Task {
     Time(Timed, Unit),
     /// In how many of these sizes it is less than the best rival's.
     Wins(Timed, Vec<usize>),
-    /// The same time on all CPUs over that on one.
+    /// The same time on all CPUs over that on one, each over the floor's on as many CPUs.
     Flat(Timed),
     /// Memory over payload, the most of these sizes.
     Peak(Timed, Vec<usize>),
@@ -277,7 +277,9 @@ impl Entry {
                 vec![(format!("{heap} {what} {metric}"), Task::Peak(all(), self.bytes.clone()))]
             }
             Kind::Flat => each
-                .map(|(name, timed)| (format!("{name}, all CPUs over one"), Task::Flat(timed)))
+                .map(|(name, timed)| {
+                    (format!("{name}, all CPUs over one, in floors"), Task::Flat(timed))
+                })
                 .collect(),
             _ => {
                 let unit = self.unit.ok_or("no unit")?;

@@ -144,6 +144,18 @@ fn a_run_has_every_repetition_of_every_contender() {
         let cases = if what == What::Pair { 8 } else { 2 * 2 };
         assert_eq!(times.count(), all.len() * cases);
         assert!(describe(&kept).contains("hot CAS"));
+        let floors = &kept.sequence_pairs;
+        let of_cases: Vec<_> = floors.iter().map(|line| line.case).collect();
+        if what == What::Worst || kept.sequence_pair.is_empty() {
+            assert!(floors.is_empty(), "{floors:?}");
+            continue;
+        }
+        assert_eq!(of_cases, small().cases(what));
+        assert!(floors.iter().all(|line| line.values.len() == 2 && line.values[0] > 0.0));
+        for threads in ["1 thread", "2 threads"] {
+            let floor = format!("rseq pop and push, beside {threads} ");
+            assert!(describe(&kept).contains(&floor), "{}", describe(&kept));
+        }
     }
 }
 
