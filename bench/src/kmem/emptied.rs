@@ -96,8 +96,8 @@ pub fn emptied(setup: &Setup) -> Result<Emptied, Failure> {
     let (free_huge, huge) = heap.huge(frames - kept[1]);
     let again = setup.bytes.iter().enumerate().map(|(at, &bytes)| {
         Threads::enter(at % cpus);
-        let (last, had) = fill(&heap, bytes, usize::MAX);
-        let freed = release(&heap, bytes, last);
+        let (last, had) = fill(&heap, bytes, usize::MAX, std::ptr::null_mut());
+        let (_, freed) = release(&heap, bytes, usize::MAX, last);
         heap.flush();
         (bytes, freed.min(had) * bytes)
     });

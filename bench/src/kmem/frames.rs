@@ -4,14 +4,20 @@
 //!   thread ─► number of a CPU ─► Guarded ─► Kmem ─► Direct ─► LLFree over one range of memory
 //! ```
 //!
-//! A thread is a CPU that has nothing to turn off: no handler of a signal or an interrupt allocates.
+//! A thread is a CPU that has nothing to turn off: no handler of a signal or an interrupt allocates. Where memory is noted, in
+//! *worst*, *memory* and *returned*, each CPU has a clock, whose interrupt gives back what nobody has used since the one before,
+//! as `woodlot-kmem` asks a kernel to have it: [`Kmem::flush_unused`], and on CPU 0 [`Kmem::flush_unused_global`]. It comes between two calls of
+//! the heap, and takes its time from the loop that is timed.
 
 use std::cell::Cell;
 use std::ptr::NonNull;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
+use std::time::{Duration, Instant};
 
 use woodlot_frame::{Base4K, FrameAllocator, Geometry, Init, Owned, ZoneConfig};
-use woodlot_kmem::{Cpus, Descriptor, Direct, Guarded, Kmem, PAGE, Quarters, SizeStats, Sizes};
+use woodlot_kmem::{
+    Cpus, Descriptor, Direct, Guarded, Kmem, PAGE, Quarters, Seen, SizeStats, Sizes,
+};
 use woodlot_llfree::LLFree;
 
 use super::heap::Heap;
@@ -22,6 +28,16 @@ pub const MOST_CPUS: usize = 64;
 
 /// Frames of the heap that is measured: 2 GiB of addresses, of which only what is used is touched.
 const FRAMES: usize = 1 << 19;
+
+/// From a tick of a CPU's clock to the next one: 100 a second, as in System V. Kernels of today have up to 1000.
+const TICK: Duration = Duration::from_millis(10);
+
+/// The clock of a CPU.
+struct Clock {
+    ticked: Instant,
+    caches: Seen,
+    global: Seen,
+}
 
 thread_local! {
     static CPU: Cell<usize> = const { Cell::new(0) };
@@ -80,6 +96,7 @@ pub(super) fn pages(
 pub struct Frames<S: Sizes> {
     zone: &'static Zone,
     kmem: Kmem<Guarded<Threads, MOST_CPUS>, Direct<'static, Zone>, S>,
+    clocks: [Mutex<Clock>; MOST_CPUS],
 }
 
 impl<S: Sizes> Frames<S> {
@@ -89,7 +106,10 @@ impl<S: Sizes> Frames<S> {
     /// There is no such zone, or no memory for it.
     pub fn new(frames: usize, cpus: usize) -> Result<Frames<S>, Failure> {
         let (zone, pages) = pages(frames, cpus)?;
-        Ok(Frames { zone, kmem: Kmem::new(Guarded::new(Threads), pages, ()) })
+        let kmem = Kmem::new(Guarded::new(Threads), pages, ());
+        let ticked = Instant::now();
+        let clock = |_| Mutex::new(Clock { ticked, caches: Seen::new(), global: Seen::new() });
+        Ok(Frames { zone, kmem, clocks: std::array::from_fn(clock) })
     }
 
     /// Allocates.
@@ -124,6 +144,33 @@ impl<S: Sizes> Frames<S> {
         self.kmem.flush();
     }
 
+    /// The clock of this CPU, which is nobody else's.
+    fn clock(&self, look: impl FnOnce(usize, &mut Clock)) {
+        let cpu = CPU.get();
+        if let Some(Ok(mut clock)) = self.clocks.get(cpu).map(Mutex::try_lock) {
+            look(cpu, &mut clock);
+        }
+    }
+
+    /// Interrupts, if this CPU's clock has ticked since it last did.
+    fn tick(&self) {
+        self.clock(|cpu, clock| {
+            let now = Instant::now();
+            if now.duration_since(clock.ticked) >= TICK {
+                clock.ticked = now;
+                self.interrupt(cpu, clock);
+            }
+        });
+    }
+
+    /// What a kernel does when a CPU's clock ticks.
+    fn interrupt(&self, cpu: usize, clock: &mut Clock) {
+        self.kmem.flush_unused(cpu, &mut clock.caches);
+        if cpu == 0 {
+            self.kmem.flush_unused_global(&mut clock.global);
+        }
+    }
+
     /// Bytes of the frames that the zone has handed out.
     pub fn taken(&self) -> usize {
         (self.zone.zone().frames - self.zone.stats().free_frames) * PAGE
@@ -149,7 +196,8 @@ pub(super) fn measured() -> Option<&'static Frames<Quarters>> {
 // SAFETY: as `Kmem` says.
 unsafe impl Heap for Frames<Quarters> {
     const NAME: &'static str = "kmem";
-    const ABOUT: &'static str = "woodlot-kmem as in a kernel: a thread is a CPU";
+    const ABOUT: &'static str =
+        "woodlot-kmem as in a kernel: a thread is a CPU; a clock of 100 Hz, where memory is noted";
 
     #[inline(always)]
     fn alloc(&self, bytes: usize) -> *mut u8 {
@@ -166,11 +214,43 @@ unsafe impl Heap for Frames<Quarters> {
         Threads::enter(cpu);
     }
 
+    fn tick(&self) {
+        Frames::tick(self);
+    }
+
     fn flush(&self) {
         Frames::flush(self);
     }
 
     fn taken(&self) -> Option<usize> {
         Some(Frames::taken(self))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_uses_goes_back_by_the_clock() {
+        let heap = Frames::<Quarters>::new(1024, 2).unwrap();
+        Threads::enter(0);
+        let blocks: Vec<_> = (0..1000).map(|_| heap.alloc(64)).collect();
+        for block in blocks {
+            // SAFETY: the block is in use, has so many bytes, and is used no more.
+            unsafe { heap.free(block, 64) };
+        }
+        let hour = Duration::from_secs(3600);
+        let ticks = |count: usize, ticked: Instant| {
+            for _ in 0..count {
+                heap.clock(|_, clock| clock.ticked = ticked);
+                heap.tick();
+            }
+            heap.taken()
+        };
+        assert!(ticks(9, Instant::now() + hour) > 0, "the clock has not ticked");
+        let long_ago = Instant::now().checked_sub(TICK).unwrap();
+        assert!(ticks(1, long_ago) > 0, "it was used since the tick before");
+        assert_eq!(ticks(3, long_ago), 0, "from the cache to the global layer, and from there");
     }
 }

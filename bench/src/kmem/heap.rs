@@ -34,6 +34,9 @@ pub unsafe trait Heap: Sync + 'static {
         let _ = cpu;
     }
 
+    /// What a clock around the heap has it do, if one has ticked: called between calls, so often that no tick is missed for long.
+    fn tick(&self) {}
+
     /// Gives back what it keeps, as far as its interface has a call for that.
     fn flush(&self) {}
 
@@ -41,6 +44,28 @@ pub unsafe trait Heap: Sync + 'static {
     fn taken(&self) -> Option<usize> {
         None
     }
+}
+
+/// Calls between which nobody looks at the clock.
+pub(super) const SLICE: usize = 1024;
+
+/// So many calls, between which the clock of the heap's surroundings ticks; fewer, if `work` can make no more.
+pub(super) fn ticking<H: Heap>(
+    heap: &H,
+    calls: usize,
+    mut work: impl FnMut(usize) -> usize,
+) -> usize {
+    let mut done = 0;
+    while done < calls {
+        let slice = SLICE.min(calls - done);
+        let made = work(slice);
+        heap.tick();
+        done += made;
+        if made < slice {
+            break;
+        }
+    }
+    done
 }
 
 /// The size that a loop asks for, which the compiler knows or does not.

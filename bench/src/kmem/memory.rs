@@ -11,13 +11,14 @@
 //! with memory that has to be had in another size, or for something else. Which block is freed is random; a sixteenth of
 //! the bytes stays from each day to the next. At every step the bytes in use are noted, and the memory that the heap has
 //! taken: of a heap that is asked its own account, of others the resident memory of a process that does nothing else.
-//! Nobody waits between the steps, so that a heap which gives memory back after a while gives little back here.
+//! Nobody waits between the steps, so that a heap which gives memory back after a while gives little back here; but a clock
+//! ticks as always.
 
 use serde::{Deserialize, Serialize};
 
 use super::case::{Setup, no_memory, taken};
 use super::churn::sizes;
-use super::heap::Heap;
+use super::heap::{Heap, SLICE};
 use crate::Failure;
 use crate::patterns::on_one_thread;
 use crate::random::Random;
@@ -64,6 +65,7 @@ impl<H: Heap> Used<'_, H> {
             }
             self.blocks.push((block, bytes));
             self.bytes += bytes;
+            self.tick();
         }
         Ok(())
     }
@@ -75,6 +77,13 @@ impl<H: Heap> Used<'_, H> {
             // SAFETY: the block is in use, was allocated for so many bytes, and is used no more.
             unsafe { self.heap.free(block, bytes) };
             self.bytes -= bytes;
+            self.tick();
+        }
+    }
+
+    fn tick(&self) {
+        if self.blocks.len().is_multiple_of(SLICE) {
+            self.heap.tick();
         }
     }
 }

@@ -33,6 +33,9 @@
 //! count. The floor takes part in each repetition, and in each case of *pair* on as many threads: a clock that falls while
 //! all CPUs work is seen there.
 //!
+//! In *worst*, *memory* and *returned* the clock of a kernel ticks for `kmem`, which has no other time to give back what nobody uses
+//! (frames says how); that takes its part of what is timed.
+//!
 //! *Peak over payload* is what a heap has taken while all blocks are in use, over their bytes: of `kmem` the frames that
 //! its zone has handed out; of others by how much the resident memory of the process has grown since the contender's
 //! turn began. What a contender kept from before its turn does not count, so it is low for one that keeps much: the

@@ -3,12 +3,12 @@
 //! All of memory is allocated in blocks of one size, both ends of each are touched, and they are freed in random order: so
 //! each page, and each larger piece of memory that a heap gives back at once, is in use nearly to the end. Then, if the setup
 //! says so, the program goes on for some seconds with a few calls each tenth of one, in which a heap can give back what it
-//! did not at once. Last it is asked for what it keeps.
+//! did not at once. Last it is asked for what it keeps. Meanwhile a clock ticks, for heaps that do something then.
 
 use std::time::Duration;
 
 use super::case::{Metric, Reading, Setup, no_memory, taken};
-use super::heap::Heap;
+use super::heap::{Heap, ticking};
 use crate::Failure;
 use crate::clock::Tally;
 use crate::patterns::on_one_thread;
@@ -42,13 +42,25 @@ fn fill<H: Heap>(heap: &H, bytes: usize, count: usize, blocks: &mut Vec<*mut u8>
 
 /// Frees them.
 #[inline(never)]
-fn release<H: Heap>(heap: &H, bytes: usize, blocks: &mut Vec<*mut u8>) -> usize {
-    let freed = blocks.len();
-    for block in blocks.drain(..) {
+fn release<H: Heap>(heap: &H, bytes: usize, blocks: impl Iterator<Item = *mut u8>) -> usize {
+    let mut freed = 0;
+    for block in blocks {
         // SAFETY: the block was allocated for so many bytes, and is used no more.
         unsafe { heap.free(block, bytes) };
+        freed += 1;
     }
     freed
+}
+
+/// Allocates so many blocks, while a clock ticks; fewer if there is no memory.
+fn fill_all<H: Heap>(heap: &H, bytes: usize, count: usize, blocks: &mut Vec<*mut u8>) -> usize {
+    ticking(heap, count, |calls| fill(heap, bytes, calls, blocks))
+}
+
+/// Frees all of them.
+fn release_all<H: Heap>(heap: &H, bytes: usize, blocks: &mut Vec<*mut u8>) -> usize {
+    let (count, mut blocks) = (blocks.len(), blocks.drain(..));
+    ticking(heap, count, |calls| release(heap, bytes, blocks.by_ref().take(calls)))
 }
 
 /// Every size. A heap is asked for what it keeps before the next one.
@@ -64,9 +76,9 @@ pub(super) fn sample<H: Heap>(heap: &H, setup: &Setup) -> Result<Vec<Reading>, F
             blocks.clear();
             let (before, mut allocs, mut frees) =
                 (taken(heap)?, Tally::default(), Tally::default());
-            allocs.time(|| fill(heap, bytes, count, &mut blocks));
+            allocs.time(|| fill_all(heap, bytes, count, &mut blocks));
             random.shuffle(&mut blocks);
-            frees.time(|| release(heap, bytes, &mut blocks));
+            frees.time(|| release_all(heap, bytes, &mut blocks));
             if frees.operations != count as u64 {
                 return Err(no_memory(H::NAME, bytes));
             }
@@ -80,8 +92,8 @@ pub(super) fn sample<H: Heap>(heap: &H, setup: &Setup) -> Result<Vec<Reading>, F
             note(Metric::Kept)?;
             for _ in 0..TICKS * setup.idle {
                 std::thread::sleep(TICK);
-                fill(heap, BYTES, CALLS, &mut blocks);
-                release(heap, BYTES, &mut blocks);
+                fill_all(heap, BYTES, CALLS, &mut blocks);
+                release_all(heap, BYTES, &mut blocks);
             }
             if setup.idle > 0 {
                 note(Metric::KeptLater)?;

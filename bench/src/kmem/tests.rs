@@ -15,6 +15,7 @@ struct Counting<const WHAT: usize>;
 
 static IN_USE: [AtomicIsize; 8] = [const { AtomicIsize::new(0) }; 8];
 static CALLS: [AtomicIsize; 8] = [const { AtomicIsize::new(0) }; 8];
+static TICKS: [AtomicIsize; 8] = [const { AtomicIsize::new(0) }; 8];
 
 // SAFETY: as the system's heap, whose blocks are freed with their sizes.
 unsafe impl<const WHAT: usize> Heap for Counting<WHAT> {
@@ -34,6 +35,10 @@ unsafe impl<const WHAT: usize> Heap for Counting<WHAT> {
         let layout = std::alloc::Layout::from_size_align(bytes, 16).unwrap();
         // SAFETY: as the caller says.
         unsafe { std::alloc::dealloc(block, layout) };
+    }
+
+    fn tick(&self) {
+        TICKS[WHAT].fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -83,6 +88,10 @@ fn each_benchmark_makes_its_calls_and_frees_everything() {
     assert_eq!(run::<4>(What::Larson), (2 * 10_000 + 3 * 8 * 1024, 0));
     // On one thread and on two, in two sizes: a block for each thread, and 16 of its own.
     assert_eq!(run::<5>(What::CacheScratch), (2 * (1 + 2) * 17, 0));
+    // The clock is looked at after each 1024 calls, where memory is noted.
+    let slices = 2 * ((4 << 20) / 16 + (4 << 20) / 4096) / 1024;
+    let ticks = [1, 7, 0, 6].map(|what: usize| TICKS[what].load(Ordering::Relaxed));
+    assert_eq!(ticks, [slices, slices, 0, 0]);
 }
 
 #[test]

@@ -5,7 +5,7 @@
 use std::ptr;
 
 use super::case::{Metric, Reading, Setup, no_memory};
-use super::heap::Heap;
+use super::heap::{Heap, ticking};
 use crate::Failure;
 use crate::clock::Tally;
 use crate::output::resident_bytes;
@@ -14,10 +14,9 @@ use crate::patterns::on_one_thread;
 /// A block that leads to the one before.
 type Link = *mut u8;
 
-/// Allocates so many blocks; the last one, and how many there are.
+/// Allocates so many blocks behind the last one; the new last one, and how many there are.
 #[inline(never)]
-pub(super) fn fill<H: Heap>(heap: &H, bytes: usize, count: usize) -> (Link, usize) {
-    let mut last = ptr::null_mut::<u8>();
+pub(super) fn fill<H: Heap>(heap: &H, bytes: usize, count: usize, mut last: Link) -> (Link, usize) {
     for done in 0..count {
         let block = heap.alloc(bytes);
         if block.is_null() {
@@ -30,22 +29,27 @@ pub(super) fn fill<H: Heap>(heap: &H, bytes: usize, count: usize) -> (Link, usiz
     (last, count)
 }
 
-/// Frees them, the last one first.
+/// Frees up to so many, the last one first; the one that is the last one then, and how many were freed.
 #[inline(never)]
-pub(super) fn release<H: Heap>(heap: &H, bytes: usize, mut block: Link) -> usize {
+pub(super) fn release<H: Heap>(
+    heap: &H,
+    bytes: usize,
+    most: usize,
+    mut block: Link,
+) -> (Link, usize) {
     let mut freed = 0;
-    while !block.is_null() {
+    while !block.is_null() && freed < most {
         // SAFETY: the block is in use and holds the link.
         let next = unsafe { block.cast::<Link>().read() };
         // SAFETY: it was allocated for so many bytes, and is used no more.
         unsafe { heap.free(block, bytes) };
         (block, freed) = (next, freed + 1);
     }
-    freed
+    (block, freed)
 }
 
 /// Every size, the smallest first, as many rounds as there are. The first of several rounds gets the memory from the system,
-/// and its times do not count: then nobody is asked to give anything back.
+/// and its times do not count: then nobody is asked to give anything back. What a heap does when a clock ticks is in the times.
 pub(super) fn sample<H: Heap>(heap: &H, setup: &Setup) -> Result<Vec<Reading>, Failure> {
     on_one_thread(|| {
         heap.enter(0);
@@ -57,14 +61,23 @@ pub(super) fn sample<H: Heap>(heap: &H, setup: &Setup) -> Result<Vec<Reading>, F
             .flat_map(|round| setup.bytes.iter().map(move |&bytes| (round, bytes)));
         for (round, bytes) in rounds {
             let count = (setup.memory.bytes() / bytes).max(1);
-            let (mut allocs, mut frees, mut last) = (Tally::default(), Tally::default(), None);
+            let (mut allocs, mut frees) = (Tally::default(), Tally::default());
+            let mut last = ptr::null_mut();
             allocs.time(|| {
-                let (block, done) = fill(heap, bytes, count);
-                last = Some(block);
-                done
+                ticking(heap, count, |calls| {
+                    let (block, done) = fill(heap, bytes, calls, last);
+                    last = block;
+                    done
+                })
             });
             let peak = taken().zip(before).map(|(now, before)| now.saturating_sub(before));
-            frees.time(|| release(heap, bytes, last.unwrap_or(ptr::null_mut())));
+            frees.time(|| {
+                ticking(heap, allocs.operations as usize, |calls| {
+                    let (block, done) = release(heap, bytes, calls, last);
+                    last = block;
+                    done
+                })
+            });
             if allocs.operations != count as u64 || frees.operations != count as u64 {
                 return Err(no_memory(H::NAME, bytes));
             }
