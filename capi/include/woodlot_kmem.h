@@ -64,6 +64,9 @@ enum woodlot_kmem_misuse {
     WOODLOT_KMEM_DOUBLE_FREE = 4 /* the block is free already */
 };
 
+/* What caches are asked for is counted by a library alone that was built with the feature `counted`. */
+#define WOODLOT_KMEM_NOT_COUNTED UINT64_MAX
+
 /* Bytes and alignment of handles, bytes of a CPU's cache, blocks with a size of their own, objects of a list. */
 enum woodlot_kmem_limits {
     WOODLOT_KMEM_SIZE = 65536,
@@ -138,7 +141,9 @@ struct woodlot_kmem_stats {
     size_t pages;         /* of its slabs */
     size_t global_blocks; /* free in the global layer */
     size_t slab_blocks;   /* free in slabs */
-    uint64_t takes;       /* lists that CPUs asked for: misses of the layer above */
+    uint64_t allocs;      /* blocks that CPUs asked their caches for, or WOODLOT_KMEM_NOT_COUNTED */
+    uint64_t frees;       /* blocks that they gave them, or the same */
+    uint64_t takes;       /* lists that CPUs asked for: misses of the layer above, whose hits are the others of `allocs` */
     uint64_t take_misses; /* of these, times that there was none, and slabs were asked */
     uint64_t puts;        /* lists that came from CPUs, by flushes too */
     uint64_t put_misses;  /* of these, times that there were too many, and slabs got some */

@@ -303,6 +303,8 @@ fn structures() -> String {
             pages,
             global_blocks,
             slab_blocks,
+            allocs,
+            frees,
             takes,
             take_misses,
             puts,

@@ -188,6 +188,7 @@ static void statistics(void)
         blocks[i] = woodlot_kmem_alloc(&kmem, 64);
     EXPECT(WOODLOT_OK, woodlot_kmem_size(&kmem, number, &stats));
     CHECK(stats.bytes == 64 && stats.target == 64 && stats.lists > 0 && stats.takes >= 1000 / 64 && stats.take_misses > 0);
+    CHECK(stats.allocs == WOODLOT_KMEM_NOT_COUNTED && stats.frees == WOODLOT_KMEM_NOT_COUNTED);
     CHECK(stats.pages >= 1000 / 64 && stats.slabs_made - stats.slabs_freed == stats.pages);
     CHECK(stats.pages * 64 >= 1000 + stats.global_blocks + stats.slab_blocks);
     for (size_t i = 0; i < 1000; i++)

@@ -242,6 +242,31 @@ fn contract(engine: u32) {
     }
 }
 
+/// What caches were asked for is counted with the feature, and else it is said that it was not.
+#[test]
+fn calls_are_counted_or_not() {
+    const NOT_COUNTED: u64 = u64::MAX;
+    let made = make(0);
+    let mut stats = MaybeUninit::<KmemStats>::uninit();
+    // SAFETY: the handle is an allocator's, each block is freed once, and there is room for the answer.
+    unsafe {
+        let blocks: Vec<_> = (0..1000).map(|_| woodlot_kmem_alloc(made.kmem, 64)).collect();
+        for &block in &blocks[..300] {
+            assert_eq!(woodlot_kmem_free(made.kmem, block, 64), 0);
+        }
+        let number = woodlot_kmem_cookie(64).number as usize;
+        assert_eq!(woodlot_kmem_size(made.kmem, number, stats.as_mut_ptr()), 0);
+        let stats = stats.assume_init();
+        let calls = if cfg!(feature = "counted") { [1000, 300] } else { [NOT_COUNTED; 2] };
+        assert_eq!([stats.allocs, stats.frees], calls, "{stats:?}");
+        assert!(stats.takes > 0 && stats.takes <= 1000 / 64 + 1, "{stats:?}");
+        for &block in &blocks[300..] {
+            assert_eq!(woodlot_kmem_free(made.kmem, block, 64), 0);
+        }
+        assert_eq!(woodlot_kmem_flush(made.kmem), 0);
+    }
+}
+
 #[test]
 fn blocks_of_llfree() {
     contract(0);

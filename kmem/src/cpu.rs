@@ -15,6 +15,7 @@
 
 use core::ptr::NonNull;
 
+use crate::counted::CpuCounts;
 use crate::list::List;
 use crate::protected::Protected;
 use crate::size::{MAX_SIZES, SIZE_IDS, SizeId};
@@ -114,6 +115,12 @@ pub unsafe trait PerCpu: Sync {
     /// `None`, if that cannot be seen without interrupting the CPU.
     fn sign(&self, cpu: usize, size: SizeId) -> Option<u64> {
         let _ = (cpu, size);
+        None
+    }
+
+    /// What the caches of this size were asked for, on all CPUs; `None`, if they do not count.
+    fn counted(&self, size: SizeId) -> Option<CpuCounts> {
+        let _ = size;
         None
     }
 

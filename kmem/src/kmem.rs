@@ -6,6 +6,7 @@ use core::ptr::NonNull;
 
 use crate::checked::{Marks, is_block, is_span};
 use crate::coalesce::{Coalesce, CoalesceCounts, MAX_SLAB};
+use crate::counted::CpuCounts;
 use crate::cpu::PerCpu;
 use crate::found::{Found, look, wrong};
 use crate::global::{Global, GlobalCounts, Lists};
@@ -103,6 +104,8 @@ pub struct SizeStats {
     pub target: usize,
     /// Lists that come from the pages, or go there, at a time: the paper's `gbltarget`.
     pub lists: usize,
+    /// The per-CPU layer; `None`, if its caches do not count what they are asked for: [`Counted`](crate::Counted) ones do.
+    pub cpu: Option<CpuCounts>,
     /// The global layer.
     pub global: GlobalCounts,
     /// Blocks in the global layer.
@@ -504,7 +507,8 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
         };
         let pages = coalesce.slabs() * size.pages();
         let Size { bytes, target, lists, .. } = *size;
-        Some(SizeStats { bytes, target, lists, global, global_blocks, coalesce, pages })
+        let cpu = self.caches().counted(id);
+        Some(SizeStats { bytes, target, lists, cpu, global, global_blocks, coalesce, pages })
     }
 
     /// Pages for a request that is larger than any block, or aligned to more than a page.

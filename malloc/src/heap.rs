@@ -14,6 +14,7 @@ use core::ptr::NonNull;
 use woodlot_kmem::{Cookie, Kmem, Misuse, PAGE, PerCpu, SizeStats, Sizes, Wide};
 
 use crate::busy::Busy;
+use crate::counted::{Caches, counted, inside};
 use crate::hot::Hot;
 use crate::large::{LARGEST, Large};
 use crate::marks::CHECKED;
@@ -28,11 +29,16 @@ use crate::upkeep;
 pub const MIN_ALIGN: usize = 16;
 
 /// The allocator of blocks up to [`LARGEST`].
-pub(crate) type Small = Kmem<Rseq<Threads>, Segments, Wide, Told>;
+pub(crate) type Small = Kmem<Caches, Segments, Wide, Told>;
 
 pub(crate) static KMEM: Small =
-    Kmem::new(Rseq::new(Threads::new(flush_thread)), Segments::new(), Told);
+    Kmem::new(counted(Rseq::new(Threads::new(flush_thread))), Segments::new(), Told);
 pub(crate) static LARGE: Large = Large::new();
+
+/// The caches without what counts their calls.
+fn caches() -> &'static Rseq<Threads> {
+    inside(KMEM.caches())
+}
 
 /// Gives what a thread's caches have to the layers below.
 fn flush_thread() {
@@ -287,7 +293,7 @@ pub fn stats(size: usize) -> Option<SizeStats> {
 
 /// Are restartable sequences in use? The first allocation looks for them.
 pub fn is_restartable() -> bool {
-    KMEM.caches().is_restartable()
+    caches().is_restartable()
 }
 
 /// Takes all locks: before the process forks. None of them, if a signal handler forks that has interrupted a call of the
@@ -295,8 +301,8 @@ pub fn is_restartable() -> bool {
 pub(crate) fn lock() {
     let Some(busy) = Busy::enter() else { return };
     upkeep::lock();
-    KMEM.caches().lock();
-    KMEM.caches().fallback().lock();
+    caches().lock();
+    caches().fallback().lock();
     KMEM.lock_all();
     KMEM.pages().lock();
     LARGE.lock();
@@ -314,8 +320,8 @@ pub(crate) unsafe fn unlock() -> bool {
         LARGE.unlock();
         KMEM.pages().unlock();
         KMEM.unlock_all();
-        KMEM.caches().fallback().unlock();
-        KMEM.caches().unlock();
+        caches().fallback().unlock();
+        caches().unlock();
         upkeep::unlock();
     }
     drop(busy);
@@ -325,7 +331,7 @@ pub(crate) unsafe fn unlock() -> bool {
 
 /// In the child of a fork, before it goes on.
 pub(crate) fn forked() {
-    KMEM.caches().forked();
+    caches().forked();
     parked::forked();
     free_parked();
 }

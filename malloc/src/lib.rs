@@ -7,6 +7,7 @@
 //!   heap        what becomes of a request                                        heap
 //!   kmem        caches of CPUs, global layer, slabs                              woodlot-kmem
 //!   Rseq        a CPU's cache, by restartable sequences                          rseq
+//!   Caches      the same, or with a count of calls                               counted
 //!   Busy        threads in a slow path, and what signal handlers free meanwhile  busy, parked
 //!   Hot         the words that every call reads                                  hot
 //!   Threads     a thread's cache, where there are none                           threads
@@ -23,6 +24,7 @@
 compile_error!("woodlot-malloc is for Linux on x86-64 and AArch64");
 
 mod busy;
+mod counted;
 mod fork;
 mod global;
 mod heap;

@@ -8,6 +8,9 @@ use std::thread;
 use woodlot_malloc::outside::{Blocks, Caches, SizeSnapshot, Snapshot, look_here};
 use woodlot_malloc::{alloc, free, is_restartable, stats, trim};
 
+/// Are calls of the caches counted?
+const COUNTED: bool = cfg!(feature = "counted");
+
 /// What has glibc not register restartable sequences.
 const WITHOUT: &str = "glibc.pthread.rseq=0";
 
@@ -34,6 +37,15 @@ fn judge() {
             [told.coalesce.splits, told.coalesce.coalesces]
         );
         let (cpu, global) = (seen.cpu, seen.global);
+        assert_eq!(cpu.allocs, told.cpu.map(|cpu| cpu.pops));
+        assert_eq!(cpu.frees, told.cpu.map(|cpu| cpu.pushes));
+        assert_eq!((global.allocs, global.frees), (Some(cpu.alloc_misses), Some(cpu.free_misses)));
+        assert!(global.alloc_hits() <= global.allocs && global.free_hits() <= global.frees);
+        let slabs = seen.coalesce();
+        assert_eq!(
+            (slabs.allocs, slabs.alloc_misses),
+            (Some(global.alloc_misses), seen.slabs_made)
+        );
         assert_eq!([cpu.alloc_misses, cpu.free_misses], [told.global.takes, told.global.puts]);
         assert_eq!(
             [global.alloc_misses, global.free_misses],
@@ -54,6 +66,38 @@ fn free_all(blocks: Vec<NonNull<u8>>) {
     blocks.into_iter().for_each(|block| unsafe { free(block) });
 }
 
+/// Blocks of 100 bytes were allocated so often, and none was freed: each layer's hits, in words.
+fn words(count: u64) {
+    let (size, text, json) = (size_of(100), look().to_string(), look().json().to_string());
+    assert_eq!(size.cpu.allocs, COUNTED.then_some(count));
+    let hits = size.cpu.alloc_hits();
+    assert_eq!(hits, COUNTED.then(|| count - size.cpu.alloc_misses));
+    assert!(!COUNTED || hits > Some(count * 9 / 10), "{size:?}");
+    let table = text.split("hits of caches").nth(1).expect("a table of hits");
+    let mut row = table
+        .lines()
+        .find(|line| line.starts_with("    112 "))
+        .expect("a row")
+        .split_ascii_whitespace();
+    let said = hits.map_or("–".into(), |hits| hits.to_string());
+    assert_eq!(row.nth(1), Some(said.as_str()), "{text}");
+    let percent = 100.0 * hits.unwrap_or_default() as f64 / count as f64;
+    assert_eq!(row.next(), Some(&*if COUNTED { format!("{percent:.2}") } else { "–".into() }));
+    assert_eq!(text.contains("–: not counted"), !COUNTED, "{text}");
+    let size_in_json =
+        json.split("{\"bytes\":").find(|size| size.starts_with("112,")).expect("a size");
+    let number = hits.map_or("null".into(), |hits| hits.to_string());
+    let free = if COUNTED { "0" } else { "null" };
+    let global = size.global.alloc_hits().expect("it follows");
+    for part in [
+        format!("\"cpu_hits\":{{\"alloc\":{number},\"free\":{free}}}"),
+        format!("\"global_hits\":{{\"alloc\":{global},\"free\":0}}"),
+        format!("\"slab_hits\":{{\"alloc\":{},", size.coalesce().alloc_hits().expect("so does it")),
+    ] {
+        assert!(size_in_json.contains(&part), "{part}: {size_in_json}");
+    }
+}
+
 #[test]
 fn a_look_sees_what_the_heap_says() {
     assert_eq!(look().caches, Caches::None, "nobody has allocated");
@@ -61,6 +105,7 @@ fn a_look_sees_what_the_heap_says() {
     assert_eq!(look().caches, if is_restartable() { Caches::Cpus } else { Caches::Threads });
     assert_eq!(size_of(100).in_use, 1000);
     judge();
+    words(1000);
     // Another thread's cache is seen too, while it lives.
     thread::scope(|scope| {
         let thread = scope.spawn(|| {

@@ -249,12 +249,18 @@ fn check(name: &str) -> Result<ExitCode, String> {
     run_one(all.find(|check| check.0 == name).ok_or("there is no such check")?)
 }
 
-/// Every test: those of the workspace, and those of heaps that are built to check each free.
+/// Every test: those of the workspace, and those of heaps that are built to check each free, or to count each call.
 fn tests() -> Result<(), String> {
     cargo(["test", "--workspace"], &[])?;
-    let checked = |package, test| ["test", "-p", package, "--features", "checked", "--test", test];
-    cargo(checked("woodlot-malloc", "checked"), &[])?;
-    cargo(checked("woodlot-capi", "kmem"), &[])
+    let built = [
+        ("woodlot-malloc", "checked", "checked"),
+        ("woodlot-capi", "checked", "kmem"),
+        ("woodlot-malloc", "counted", "outside"),
+        ("woodlot-capi", "counted", "kmem"),
+    ];
+    built.into_iter().try_for_each(|(package, feature, test)| {
+        cargo(["test", "-p", package, "--features", feature, "--test", test], &[])
+    })
 }
 
 /// Prints the last line of a checker.

@@ -85,6 +85,23 @@ impl Drop for Held<'_> {
     }
 }
 
+/// The caches of an allocator, which count what they are asked for.
+#[cfg(feature = "counted")]
+pub(super) type Cached = woodlot_kmem::Counted<Caches>;
+/// The caches of an allocator.
+#[cfg(not(feature = "counted"))]
+pub(super) type Cached = Caches;
+
+#[cfg(feature = "counted")]
+pub(super) fn counted(caches: Caches) -> Cached {
+    Cached::new(caches)
+}
+
+#[cfg(not(feature = "counted"))]
+pub(super) fn counted(caches: Caches) -> Cached {
+    caches
+}
+
 /// What another CPU is to take from, and what it took.
 struct Theft<'a> {
     cache: &'a CpuCache,

@@ -14,13 +14,13 @@ use core::mem::MaybeUninit;
 
 use woodlot_kmem::{Kmem, Objects, Quarters};
 
-use super::caches::Caches;
+use super::caches::{Cached, Caches};
 use super::parts::{Builder, Frames, Told};
 use crate::error::Error;
 use crate::memory;
 
 /// The allocator behind a handle.
-pub(super) type Small = Kmem<Caches, Frames, Quarters, Told>;
+pub(super) type Small = Kmem<Cached, Frames, Quarters, Told>;
 /// The cache behind a handle.
 pub(super) type Built = Objects<Caches, Builder>;
 

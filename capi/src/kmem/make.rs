@@ -6,7 +6,7 @@ use core::ptr::NonNull;
 use woodlot_frame::FrameAllocator;
 use woodlot_kmem::{Descriptor, Direct, Marks, PAGE};
 
-use super::caches::{caches_in, caches_size};
+use super::caches::{caches_in, caches_size, counted};
 use super::handle::{Held, KmemHandle, Small};
 use super::parts::{CHECKED, Frames, Told};
 use super::types::{KmemConfig, KmemMemory, KmemSizes};
@@ -83,7 +83,7 @@ unsafe fn init(
     }
     check(memory.descriptors_start.cast::<Descriptor>())?;
     // SAFETY: the caller vouches for functions and memory.
-    let caches = unsafe { caches_in(&config.cpus, memory.caches_start) }?;
+    let caches = counted(unsafe { caches_in(&config.cpus, memory.caches_start) }?);
     // SAFETY: as above: so many bytes are there, and zeros are descriptors, and marks, which are aligned as they are.
     let (descriptors, marks) = unsafe {
         memory.descriptors_start.write_bytes(0, need.descriptors_size);

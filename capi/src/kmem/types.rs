@@ -89,6 +89,9 @@ pub struct KmemCookie {
     pub error: c_int,
 }
 
+/// `WOODLOT_KMEM_NOT_COUNTED`.
+pub const NOT_COUNTED: u64 = u64::MAX;
+
 /// `struct woodlot_kmem_stats`: what a size has, and what its layers have done.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
@@ -105,6 +108,10 @@ pub struct KmemStats {
     pub global_blocks: usize,
     /// Free blocks in slabs.
     pub slab_blocks: usize,
+    /// Blocks that CPUs asked their caches for, or [`NOT_COUNTED`].
+    pub allocs: u64,
+    /// Blocks that they gave them, or the same.
+    pub frees: u64,
     /// Lists that CPUs asked for.
     pub takes: u64,
     /// Times that there was none.
@@ -121,7 +128,7 @@ pub struct KmemStats {
 
 impl From<SizeStats> for KmemStats {
     fn from(stats: SizeStats) -> KmemStats {
-        let SizeStats { bytes, target, global, global_blocks, coalesce, pages, lists } = stats;
+        let SizeStats { bytes, target, cpu, global, global_blocks, coalesce, pages, lists } = stats;
         KmemStats {
             bytes,
             target,
@@ -129,6 +136,8 @@ impl From<SizeStats> for KmemStats {
             pages,
             global_blocks,
             slab_blocks: coalesce.free,
+            allocs: cpu.map_or(NOT_COUNTED, |cpu| cpu.pops),
+            frees: cpu.map_or(NOT_COUNTED, |cpu| cpu.pushes),
             takes: global.takes,
             take_misses: global.take_misses,
             puts: global.puts,

@@ -130,6 +130,39 @@ fn a_preloaded_program_is_looked_at_while_it_runs() {
     }
 }
 
+/// The hits and misses of a layer.
+fn calls(size: &Value, layer: &str, way: &str) -> [Option<u64>; 2] {
+    ["hits", "misses"].map(|what| size[format!("{layer}_{what}")][way].as_u64())
+}
+
+#[test]
+fn hits_of_caches_are_there_if_the_library_counts_them() {
+    let folder = Folder::new();
+    for is_counted in [false, true] {
+        let counted = || built::build("counted", &["--features", "counted"]);
+        let library = if is_counted { counted() } else { built::library().into() };
+        let holder = Holder::new(&folder, |command| _ = command.env("LD_PRELOAD", library));
+        let pid = holder.pid();
+        let seen = heap(&folder.run(&["kmem", "stat", &pid, "--json"]).succeeded(), &pid);
+        judge(&seen);
+        let size = row(&seen);
+        for (way, least) in [("alloc", HELD + FREED), ("free", FREED)] {
+            let [hits, misses] = calls(size, "cpu", way);
+            assert_eq!(hits.is_some(), is_counted, "{size}");
+            let [next, last] = calls(size, "global", way);
+            assert_eq!(next.zip(last).map(|(hits, misses)| hits + misses), misses, "{size}");
+            if let Some((hits, misses)) = hits.zip(misses) {
+                // The loader and the C library have few of this size.
+                let all = (hits + misses) as usize;
+                assert!((least..least + 40).contains(&all), "{all} {way}: {size}");
+            }
+        }
+        let table = folder.run(&["kmem", "stat", &pid]).succeeded();
+        assert_eq!(table.contains("–: not counted"), !is_counted, "{table}");
+        holder.ends();
+    }
+}
+
 #[test]
 fn a_program_says_at_its_end_what_it_was_asked_for() {
     let folder = Folder::new();

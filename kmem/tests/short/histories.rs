@@ -91,6 +91,7 @@ fn misses_add_up<Z: Construct + FrameAllocator, S: Sizes>() {
     for size in 0..S::COUNT {
         let cpu = kmem.caches().counts(size);
         let stats = kmem.stats(size).expect("there is this size");
+        assert_eq!(stats.cpu, Some(cpu));
         assert!(stats.global.takes <= cpu.pop_misses && cpu.pop_misses <= cpu.pops);
         assert!(stats.global.puts <= cpu.push_misses && cpu.push_misses <= cpu.pushes);
         assert!(stats.global.take_misses <= stats.global.takes);
@@ -108,3 +109,29 @@ fn misses_add_up<Z: Construct + FrameAllocator, S: Sizes>() {
 }
 
 on_all!(misses_add_up);
+
+/// A call that the fast way could not serve is made again.
+fn each_call_is_counted_once<Z: Construct + FrameAllocator, S: Sizes>() {
+    let memory = Memory::<Z>::new(4096, 1);
+    let kmem: Kmem<_, _, S> = Kmem::new(Counted::new(caches::<1>()), memory.pages(), ());
+    let alloc = |_| kmem.alloc_cached(64).or_else(|| kmem.alloc(64)).expect("there is memory");
+    let blocks: Vec<_> = (0..1000).map(alloc).collect();
+    for block in blocks {
+        // SAFETY: the block is in use, and is used no more.
+        unsafe {
+            if !kmem.free_cached(block) {
+                kmem.free_any(block);
+            }
+        }
+    }
+    let stats = |size| kmem.stats(size).expect("there is this size");
+    let stats = (0..S::COUNT).map(stats).find(|size| size.bytes == 64).expect("there is one");
+    let cpu = stats.cpu.expect("it is counted");
+    assert_eq!((cpu.pops, cpu.pushes), (1000, 1000));
+    assert!(stats.global.takes > 0 && stats.global.takes <= cpu.pop_misses);
+    let plain: Kmem<_, _, S> = Kmem::new(caches::<1>(), memory.pages(), ());
+    assert_eq!(plain.stats(0).expect("there is this size").cpu, None);
+    kmem.flush();
+}
+
+on_all!(each_call_is_counted_once);

@@ -56,6 +56,9 @@ enum woodlot_malloc_limits {
     WOODLOT_MALLOC_SIZES = 41
 };
 
+/* What caches are asked for is counted by a library alone that was built with the feature `counted`. */
+#define WOODLOT_MALLOC_NOT_COUNTED UINT64_MAX
+
 /* ---- Structures ---- */
 
 /* What the heap has, all sizes together. */
@@ -80,7 +83,9 @@ struct woodlot_malloc_size {
     size_t global;                /* free in the global layer */
     size_t in_slabs;              /* free in slabs */
     size_t pages;                 /* of slabs */
-    uint64_t cache_alloc_misses;  /* lists that caches asked of the global layer; what they could do is not counted */
+    uint64_t cache_allocs;        /* blocks that caches were asked for, or WOODLOT_MALLOC_NOT_COUNTED */
+    uint64_t cache_alloc_misses;  /* of these, lists that they asked of the global layer */
+    uint64_t cache_frees;         /* blocks that caches were given, or WOODLOT_MALLOC_NOT_COUNTED */
     uint64_t cache_free_misses;   /* lists that caches gave to it, by flushes too */
     uint64_t global_alloc_misses; /* of those asked for, times that there was none */
     uint64_t global_free_misses;  /* of those given, times that there were too many */

@@ -9,8 +9,8 @@ mod own;
 mod told;
 #[cfg(target_arch = "x86_64")]
 mod vfork;
-// Its functions know of no marks.
-#[cfg(all(target_arch = "x86_64", not(feature = "checked")))]
+// Its functions know of no marks, and count nothing.
+#[cfg(all(target_arch = "x86_64", not(any(feature = "checked", feature = "counted"))))]
 mod x86_64;
 
 use std::ffi::{c_int, c_void};
@@ -19,7 +19,7 @@ use std::ptr::{self, NonNull};
 #[cfg(target_arch = "x86_64")]
 pub use vfork::vfork;
 use woodlot_malloc as heap;
-#[cfg(all(target_arch = "x86_64", not(feature = "checked")))]
+#[cfg(all(target_arch = "x86_64", not(any(feature = "checked", feature = "counted"))))]
 pub use x86_64::{free, malloc};
 
 /// Bytes of a page.
@@ -52,7 +52,7 @@ fn block(pointer: *mut c_void) -> Option<NonNull<u8>> {
 }
 
 /// Allocates so many bytes.
-#[cfg(any(not(target_arch = "x86_64"), feature = "checked"))]
+#[cfg(any(not(target_arch = "x86_64"), feature = "checked", feature = "counted"))]
 #[unsafe(no_mangle)]
 pub extern "C" fn malloc(bytes: usize) -> *mut c_void {
     match heap::alloc_cached(bytes) {
@@ -65,7 +65,7 @@ pub extern "C" fn malloc(bytes: usize) -> *mut c_void {
 ///
 /// # Safety
 /// The block was allocated here, and the caller uses it no more.
-#[cfg(any(not(target_arch = "x86_64"), feature = "checked"))]
+#[cfg(any(not(target_arch = "x86_64"), feature = "checked", feature = "counted"))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn free(pointer: *mut c_void) {
     // SAFETY: as the caller says.

@@ -22,6 +22,9 @@ pub struct Heap {
     resident_bytes: usize,
 }
 
+/// `WOODLOT_MALLOC_NOT_COUNTED`.
+const NOT_COUNTED: u64 = u64::MAX;
+
 /// `struct woodlot_malloc_size`.
 #[repr(C)]
 pub struct Size {
@@ -32,7 +35,9 @@ pub struct Size {
     global: usize,
     in_slabs: usize,
     pages: usize,
+    cache_allocs: u64,
     cache_alloc_misses: u64,
+    cache_frees: u64,
     cache_free_misses: u64,
     global_alloc_misses: u64,
     global_free_misses: u64,
@@ -70,7 +75,9 @@ impl From<&SizeSnapshot> for Size {
             global: seen.global_blocks,
             in_slabs: seen.slab_free,
             pages: seen.pages,
+            cache_allocs: seen.cpu.allocs.unwrap_or(NOT_COUNTED),
             cache_alloc_misses: seen.cpu.alloc_misses,
+            cache_frees: seen.cpu.frees.unwrap_or(NOT_COUNTED),
             cache_free_misses: seen.cpu.free_misses,
             global_alloc_misses: seen.global.alloc_misses,
             global_free_misses: seen.global.free_misses,

@@ -35,6 +35,8 @@ int main(int count, char **arguments) {
     CHECK(!woodlot_malloc_look(&later, sizes, WOODLOT_MALLOC_SIZES));
     CHECK(sizes[at].in_use == before.in_use + 500);
     CHECK(sizes[at].cache_alloc_misses >= before.cache_alloc_misses + 500 / sizes[at].target - 1);
+    int is_counted = getenv("IS_COUNTED") != NULL;
+    CHECK(sizes[at].cache_allocs == (is_counted ? before.cache_allocs + 500 : WOODLOT_MALLOC_NOT_COUNTED));
     CHECK(sizes[at].global_alloc_misses > 0 && sizes[at].global_alloc_misses <= sizes[at].cache_alloc_misses);
     CHECK(sizes[at].slabs_made > before.slabs_made && sizes[at].pages * 4096 > 500 * 3072);
     CHECK(later.span_count == heap.span_count + 1 && later.span_bytes == heap.span_bytes + 25 * 4096);
@@ -48,6 +50,7 @@ int main(int count, char **arguments) {
     free_aligned_sized(aligned, 512, 100);
     free_aligned_sized(NULL, 512, 100);
     CHECK(!woodlot_malloc_look(NULL, sizes, WOODLOT_MALLOC_SIZES));
+    CHECK(sizes[at].cache_frees == (is_counted ? before.cache_frees + 500 : WOODLOT_MALLOC_NOT_COUNTED));
     CHECK(sizes[at].in_use == before.in_use && sizes[at].cached > 0 && sizes[at].cache_free_misses > 0);
     woodlot_malloc_flush();
     CHECK(!woodlot_malloc_look(&later, sizes, WOODLOT_MALLOC_SIZES));

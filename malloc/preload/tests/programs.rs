@@ -52,6 +52,12 @@ fn checked_library() -> &'static Path {
     LIBRARY.get_or_init(|| built::build("checked", &["--features", "checked"]))
 }
 
+/// The library that counts what its caches are asked for.
+fn counted_library() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| built::build("counted", &["--features", "counted"]))
+}
+
 fn contract(part: &str) -> Command {
     let mut command = preloaded(folder().join("contract"));
     command.arg(part);
@@ -229,16 +235,32 @@ fn a_library_that_checks_finds_all() {
 #[test]
 fn its_own_functions() {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let program = folder().join("own");
     let include = include();
-    let at = library().parent().expect("its folder").as_os_str();
-    let linked = [OsStr::new("-fno-builtin"), &include, library().as_os_str()];
-    built::compile(&package.join("tests/own.c"), &program, &linked);
-    for (tunables, more) in [("", None), ("glibc.pthread.rseq=0", Some("threads"))] {
-        let mut own = Command::new(&program);
-        own.args(more).env("LD_LIBRARY_PATH", at).env("GLIBC_TUNABLES", tunables);
-        let said = run(own);
-        assert!(said.starts_with("process ") && said.contains("\n{\"pid\":"), "{said}");
+    for (library, is_counted) in [(library(), false), (counted_library(), true)] {
+        let program = folder().join(if is_counted { "own-counted" } else { "own" });
+        let at = library.parent().expect("its folder").as_os_str();
+        let linked = [OsStr::new("-fno-builtin"), &include, library.as_os_str()];
+        built::compile(&package.join("tests/own.c"), &program, &linked);
+        for (tunables, more) in [("", None), ("glibc.pthread.rseq=0", Some("threads"))] {
+            let mut own = Command::new(&program);
+            own.args(more).env("LD_LIBRARY_PATH", at).env("GLIBC_TUNABLES", tunables);
+            own.envs(is_counted.then_some(("IS_COUNTED", "1")));
+            let said = run(own);
+            assert!(said.starts_with("process ") && said.contains("\n{\"pid\":"), "{said}");
+            assert_eq!(said.contains("–: not counted"), !is_counted, "{said}");
+        }
+    }
+}
+
+/// A library that counts does all else as others do.
+#[test]
+fn a_library_that_counts_does_the_same() {
+    for tunables in ["", "glibc.pthread.rseq=0"] {
+        for part in ["sizes", "zeroed", "resized", "storm", "forks", "freed_in_handler"] {
+            let mut counted = contract(part);
+            counted.env("LD_PRELOAD", counted_library()).env("GLIBC_TUNABLES", tunables);
+            run(counted);
+        }
     }
 }
 

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! 1. Whoever looks reads memory, and nothing else. The process does not know of it, waits for nobody and pays nothing:
-//!    there is no counter that would not be there otherwise.
+//!    there is no counter that would not be there otherwise, unless the feature `counted` asks for those of the caches.
 //! 2. Words are read one after the other while they change. What a snapshot says of each is true of a moment; sums of
 //!    several are so only while nobody allocates.
 //! 3. A note of the program or the library leads to the page, so that it is found without a file and without symbols.

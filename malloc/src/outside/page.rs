@@ -14,6 +14,7 @@ use core::arch::asm;
 
 use woodlot_kmem::{MAX_SIZES, Place, Sizes, Wide};
 
+use crate::counted::{CALLS, INSIDE};
 use crate::heap::{KMEM, LARGE, Small};
 use crate::hot::HOT;
 use crate::large::Large;
@@ -22,7 +23,7 @@ use crate::segments::Segments;
 use crate::threads::Threads;
 
 /// The version of the page, and of what its addresses lead to.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Who has written the note, with the zero behind it.
 pub const NOTE_NAME: &[u8; 8] = b"Woodlot\0";
 /// The type of a note that leads to a page.
@@ -66,7 +67,9 @@ pub(super) struct Page {
     pub(super) header: Header,
     pub(super) size_count: usize,
     pub(super) sizes: [SizeRow; MAX_SIZES],
-    // The counters of kmem, of each size.
+    // The counters of kmem, of each size. Calls of caches are counted if these are not null.
+    pub(super) allocs: Column,
+    pub(super) frees: Column,
     pub(super) takes: Column,
     pub(super) take_misses: Column,
     pub(super) puts: Column,
@@ -113,6 +116,15 @@ static PAGE: Page = {
     }
     let places = Small::PLACES;
     let (caches, pages) = (places.caches, places.pages);
+    const fn calls(which: usize) -> Column {
+        match CALLS {
+            Some(calls) => {
+                let Place { offset, stride } = calls[which];
+                column(Place { offset: Small::PLACES.caches + offset, stride })
+            }
+            None => Column { first: core::ptr::null(), stride: 0 },
+        }
+    }
     Page {
         header: Header {
             magic: MAGIC,
@@ -122,6 +134,8 @@ static PAGE: Page = {
         },
         size_count: Wide::COUNT,
         sizes: sizes(),
+        allocs: calls(0),
+        frees: calls(1),
         takes: column(places.takes),
         take_misses: column(places.take_misses),
         puts: column(places.puts),
@@ -136,7 +150,7 @@ static PAGE: Page = {
         cpus: Column { first: (&raw const HOT.caches).cast(), stride: Caches::STRIDE },
         cpu_count: Caches::CPUS,
         aux: Caches::AUX,
-        batches: kmem(caches + Caches::OTHER + Threads::BATCHES),
+        batches: kmem(caches + INSIDE + Caches::OTHER + Threads::BATCHES),
         older: Threads::OLDER,
         threads_in_batch: Threads::IN_BATCH,
         thread_stride: Threads::STRIDE,

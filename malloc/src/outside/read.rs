@@ -157,6 +157,9 @@ impl<M: Memory> Heap<'_, M> {
         let [bytes, target, pages, blocks] =
             [row.bytes, row.target, row.pages, row.blocks].map(|number| number as usize);
         let read = |column| self.in_column(column, at);
+        let calls = |column: Column| (!column.first.is_null()).then(|| read(column)).transpose();
+        let (allocs, frees) = (calls(page.allocs)?, calls(page.frees)?);
+        let (takes, puts) = (read(page.takes)?, read(page.puts)?);
         let (made, freed) = (read(page.splits)?, read(page.coalesces)?);
         let slabs = made.saturating_sub(freed) as usize;
         let bucket = List::from_word(read(page.bucket)?).len();
@@ -173,9 +176,11 @@ impl<M: Memory> Heap<'_, M> {
             slab_free,
             pages: slabs * pages,
             cut_off,
-            cpu: Layer { alloc_misses: read(page.takes)?, free_misses: read(page.puts)? },
+            cpu: Layer { allocs, alloc_misses: takes, frees, free_misses: puts },
             global: Layer {
+                allocs: Some(takes),
                 alloc_misses: read(page.take_misses)?,
+                frees: Some(puts),
                 free_misses: read(page.put_misses)?,
             },
             slabs_made: made,
@@ -310,9 +315,9 @@ mod tests {
     fn pages_of_other_versions_are_not_read() {
         let said = |memory: Other| look(&memory, 0).expect_err("no page").to_string();
         assert_eq!(look(&Other([0; 32]), 0).expect_err("zeros"), LookError::NotAHeap);
-        let version = said(header(2, size_of::<Page>()));
-        assert!(version.starts_with("has woodlot_malloc 7.8.9, whose page is of version 2; "));
-        assert!(version.ends_with("reads version 1"), "{version}");
+        let version = said(header(1, size_of::<Page>()));
+        assert!(version.starts_with("has woodlot_malloc 7.8.9, whose page is of version 1; "));
+        assert!(version.ends_with("reads version 2"), "{version}");
         let longer = header(VERSION, size_of::<Page>() + 8);
         assert!(matches!(look(&longer, 0), Err(LookError::Version(VERSION, _))));
         // This one is ours, and its memory ends behind the header.

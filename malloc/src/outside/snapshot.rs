@@ -13,14 +13,30 @@ pub enum Caches {
     Threads,
 }
 
-/// What was asked of a layer. A layer is asked for lists of blocks, and given lists of blocks; a miss is a request that it
-/// had to pass to the layer below.
+/// What was asked of a layer. The caches are asked for blocks and given blocks, the layers below lists of blocks; a miss is a
+/// request that had to be passed to the layer below.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Layer {
+    /// How often it was asked for something; `None`, if nobody has counted.
+    pub allocs: Option<u64>,
     /// Times that it had nothing to give.
     pub alloc_misses: u64,
+    /// How often it was given something; `None`, if nobody has counted.
+    pub frees: Option<u64>,
     /// Times that it had no room.
     pub free_misses: u64,
+}
+
+impl Layer {
+    /// Requests that it could serve itself.
+    pub fn alloc_hits(&self) -> Option<u64> {
+        self.allocs.map(|all| all.saturating_sub(self.alloc_misses))
+    }
+
+    /// What it could keep.
+    pub fn free_hits(&self) -> Option<u64> {
+        self.frees.map(|all| all.saturating_sub(self.free_misses))
+    }
 }
 
 /// Blocks, and what they take.
@@ -51,15 +67,28 @@ pub struct SizeSnapshot {
     pub pages: usize,
     /// Of these, bytes behind the last block of a slab.
     pub cut_off: usize,
-    /// Misses of the per-CPU layer: lists that were asked of the global layer, or given to it, by flushes too. Its hits are
-    /// not counted, as that would cost as much as they do.
+    /// The per-CPU layer. Its misses are lists that were asked of the global layer, or given to it, by flushes too. What it is
+    /// asked for is counted by a library with the feature `counted` alone, as that costs more than it does itself.
     pub cpu: Layer,
-    /// Misses of the global layer. Its hits are the misses of the per-CPU layer less these.
+    /// The global layer, which is asked as often as the per-CPU layer misses.
     pub global: Layer,
     /// Slabs that were made of pages.
     pub slabs_made: u64,
     /// Slabs all of whose blocks were free, and whose pages went back.
     pub slabs_freed: u64,
+}
+
+impl SizeSnapshot {
+    /// The coalesce-to-page layer, which is asked as often as the global layer misses. Its misses are slabs: several may be made
+    /// for one request, or be freed with it, so that it has served at least so many as its hits say.
+    pub fn coalesce(&self) -> Layer {
+        Layer {
+            allocs: Some(self.global.alloc_misses),
+            alloc_misses: self.slabs_made,
+            frees: Some(self.global.free_misses),
+            free_misses: self.slabs_freed,
+        }
+    }
 }
 
 /// What a heap has and has done, at about one moment.

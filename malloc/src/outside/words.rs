@@ -36,6 +36,7 @@ impl fmt::Display for Snapshot {
         for size in self.sizes().iter().filter(|size| size.slabs_made > 0) {
             row(f, size)?;
         }
+        self.hits(f)?;
         writeln!(f)?;
         self.memory(f)
     }
@@ -44,13 +45,62 @@ impl fmt::Display for Snapshot {
 fn row(f: &mut fmt::Formatter<'_>, size: &SizeSnapshot) -> fmt::Result {
     write!(f, "{:>7}{:>11}{:>11}", size.bytes, size.in_use, size.cached)?;
     write!(f, "{:>11}{:>11}", size.global_blocks, size.slab_free)?;
-    for Layer { alloc_misses, free_misses } in [size.cpu, size.global] {
+    for Layer { alloc_misses, free_misses, .. } in [size.cpu, size.global] {
         write!(f, "{alloc_misses:>11}{free_misses:>11}")?;
     }
     writeln!(f, "{:>9}{:>9}", size.slabs_made, size.slabs_freed)
 }
 
+/// Hits, and how many of all requests they are.
+fn hits(f: &mut fmt::Formatter<'_>, all: Option<u64>, hits: Option<u64>) -> fmt::Result {
+    match all.zip(hits) {
+        Some((all, hits)) => {
+            write!(f, "{hits:>14}")?;
+            // Of nothing there is no share.
+            match all {
+                0 => write!(f, "{:>8}", ""),
+                _ => write!(f, "{:>8.2}", 100.0 * hits as f64 / all as f64),
+            }
+        }
+        None => write!(f, "{:>14}{:>8}", "–", "–"),
+    }
+}
+
+impl SizeSnapshot {
+    /// From the top.
+    fn layers(&self) -> [Layer; 3] {
+        [self.cpu, self.global, self.coalesce()]
+    }
+}
+
 impl Snapshot {
+    /// What each layer served itself.
+    fn hits(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let used = || self.sizes().iter().filter(|size| size.slabs_made > 0);
+        writeln!(
+            f,
+            "\n{:7}{:>44}{:>44}{:>44}",
+            "", "hits of caches", "of the global layer", "of slabs, at least"
+        )?;
+        write!(f, "{:>7}", "bytes")?;
+        for _ in 0..3 {
+            write!(f, "{:>14}{:>8}{:>14}{:>8}", "alloc", "%", "free", "%")?;
+        }
+        writeln!(f)?;
+        for size in used() {
+            write!(f, "{:>7}", size.bytes)?;
+            for layer in size.layers() {
+                hits(f, layer.allocs, layer.alloc_hits())?;
+                hits(f, layer.frees, layer.free_hits())?;
+            }
+            writeln!(f)?;
+        }
+        match used().all(|size| size.cpu.allocs.is_some()) {
+            true => Ok(()),
+            false => writeln!(f, "–: not counted; a library with the feature `counted` counts it"),
+        }
+    }
+
     fn memory(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let cut_off: usize = self.sizes().iter().map(|size| size.cut_off).sum();
         let [spans, large] = [self.spans, self.large];
@@ -96,14 +146,30 @@ impl fmt::Display for Json<'_> {
     }
 }
 
+/// A number, or that there is none.
+struct OrNull(Option<u64>);
+
+impl fmt::Display for OrNull {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(number) => number.fmt(f),
+            None => f.write_str("null"),
+        }
+    }
+}
+
 fn json_of_size(f: &mut fmt::Formatter<'_>, size: &SizeSnapshot) -> fmt::Result {
     write!(f, "{{\"bytes\":{},\"target\":{},", size.bytes, size.target)?;
     write!(f, "\"in_use\":{},\"cached\":{},", size.in_use, size.cached)?;
     write!(f, "\"global\":{},\"in_slabs\":{},", size.global_blocks, size.slab_free)?;
     write!(f, "\"pages\":{},\"cut_off_bytes\":{},", size.pages, size.cut_off)?;
     for (what, layer) in [("cpu", size.cpu), ("global", size.global)] {
-        let Layer { alloc_misses, free_misses } = layer;
+        let Layer { alloc_misses, free_misses, .. } = layer;
         write!(f, "\"{what}_misses\":{{\"alloc\":{alloc_misses},\"free\":{free_misses}}},")?;
+    }
+    for (what, layer) in ["cpu", "global", "slab"].into_iter().zip(size.layers()) {
+        let [alloc, free] = [layer.alloc_hits(), layer.free_hits()].map(OrNull);
+        write!(f, "\"{what}_hits\":{{\"alloc\":{alloc},\"free\":{free}}},")?;
     }
     write!(f, "\"slabs\":{{\"made\":{},\"freed\":{}}}}}", size.slabs_made, size.slabs_freed)
 }
