@@ -332,6 +332,7 @@ pub(crate) unsafe fn unlock() -> bool {
 /// In the child of a fork, before it goes on.
 pub(crate) fn forked() {
     caches().forked();
+    caches().fallback().forked();
     parked::forked();
     free_parked();
 }

@@ -154,6 +154,19 @@ impl Threads {
         result
     }
 
+    /// In the child of a fork: a thread that was making the key is not there.
+    pub(crate) fn forked(&self) {
+        let relaxed = Ordering::Relaxed;
+        let _ = self.key.compare_exchange(BEING_MADE, NOT_MADE, relaxed, relaxed);
+    }
+
+    /// As if a thread were making the key, if it is not made yet. `forked` ends that.
+    #[cfg(all(test, not(miri)))]
+    pub(crate) fn be_making_the_key(&self) {
+        let relaxed = Ordering::Relaxed;
+        let _ = self.key.compare_exchange(NOT_MADE, BEING_MADE, relaxed, relaxed);
+    }
+
     /// Keeps threads from beginning and ending: before a process forks.
     pub(crate) fn lock(&self) {
         core::mem::forget(self.free.take(system::wait));
