@@ -3,7 +3,7 @@
 use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::{self, NonNull};
 
-use crate::heap::{self, MIN_ALIGN};
+use crate::heap;
 
 /// The heap of the process, for `#[global_allocator]` and for containers with an allocator. All values are the same heap.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -19,13 +19,7 @@ impl Woodlot {
     #[inline]
     unsafe fn free(block: NonNull<u8>, layout: Layout) {
         // SAFETY: as the caller says.
-        unsafe {
-            if layout.align() <= MIN_ALIGN {
-                heap::free_sized(block, layout.size());
-            } else {
-                heap::free(block);
-            }
-        }
+        unsafe { heap::free_aligned(block, layout.size(), layout.align()) };
     }
 }
 

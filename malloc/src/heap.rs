@@ -11,7 +11,7 @@
 
 use core::ptr::NonNull;
 
-use woodlot_kmem::{Cookie, Kmem, Misuse, PAGE, PerCpu, SizeStats, Sizes, Wide};
+use woodlot_kmem::{Kmem, Misuse, PAGE, PerCpu, SizeStats, Sizes, Wide};
 
 use crate::busy::Busy;
 use crate::counted::{Caches, counted, inside};
@@ -197,9 +197,36 @@ pub unsafe fn free_sized(block: NonNull<u8>, bytes: usize) {
 #[cold]
 #[inline(never)]
 unsafe fn free_sized_slowly(block: NonNull<u8>, bytes: usize) {
+    // SAFETY: as the caller says.
+    unsafe { free_if_right(block, bytes, MIN_ALIGN) };
+}
+
+/// Frees a block that was allocated for so many bytes, at a multiple of `align`.
+///
+/// # Safety
+/// It was, and the caller uses it no more.
+#[inline]
+pub unsafe fn free_aligned(block: NonNull<u8>, bytes: usize, align: usize) {
+    // SAFETY: as the caller says.
+    unsafe {
+        if align <= MIN_ALIGN {
+            free_sized(block, bytes);
+        } else if CHECKED {
+            free_if_right(block, bytes, align);
+        } else {
+            free(block);
+        }
+    }
+}
+
+/// Frees a block unless it is seen to be of another size.
+///
+/// # Safety
+/// As for [`free_aligned`].
+unsafe fn free_if_right(block: NonNull<u8>, bytes: usize, align: usize) {
     if CHECKED
         && let Some(Ok(old)) = look(block)
-        && !fits(old, bytes)
+        && !fits(old, bytes, align)
     {
         return tell(Misuse::WrongSize(block.as_ptr()));
     }
@@ -235,17 +262,17 @@ fn wrong(block: NonNull<u8>) -> Misuse {
     }
 }
 
-/// May a block of so many bytes be one that was allocated for so many?
-fn fits(old: usize, bytes: usize) -> bool {
-    if bytes > LARGEST { old == bytes.next_multiple_of(PAGE) } else { stays(old, bytes) }
+/// Has a block so many bytes that was allocated for so many at a multiple of `align`?
+fn fits(old: usize, bytes: usize, align: usize) -> bool {
+    match Wide::aligned(bytes, align).filter(|_| align <= PAGE) {
+        Some(size) => Wide::size(size).bytes == old,
+        None => bytes.max(1).checked_next_multiple_of(PAGE) == Some(old),
+    }
 }
 
 /// Does a block stay where it is when it is to have so many bytes? [`free_sized`] must find it by the new number.
 fn stays(old: usize, bytes: usize) -> bool {
-    match Cookie::<Wide>::new(bytes) {
-        Some(size) => size.bytes() == old,
-        None => old <= LARGEST && old.div_ceil(PAGE) == bytes.div_ceil(PAGE),
-    }
+    old <= LARGEST && fits(old, bytes, MIN_ALIGN)
 }
 
 /// Makes a block longer or shorter, which may move it. `None`: there is no memory, or no block, and nothing has changed.

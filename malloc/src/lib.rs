@@ -44,8 +44,8 @@ mod upkeep;
 
 pub use global::Woodlot;
 pub use heap::{
-    MIN_ALIGN, alloc, alloc_aligned, alloc_cached, alloc_zeroed, flush, free, free_cached,
-    free_sized, is_restartable, resize, stats, trim, usable,
+    MIN_ALIGN, alloc, alloc_aligned, alloc_cached, alloc_zeroed, flush, free, free_aligned,
+    free_cached, free_sized, is_restartable, resize, stats, trim, usable,
 };
 #[doc(hidden)]
 pub use hot::{HOT, Hot};

@@ -33,7 +33,7 @@ fn each_wrong_free_is_found_at_the_call() {
     let [foreign, interior, wrong_size, twice] = [1, 2, 3, 4];
     let mut local = [0u64; 8];
     for bytes in [1, 16, 24, 100, 900, 3000, 4096, 5000, 30_000, 100_000, 5 << 20] {
-        for align in [8, 64, 4096] {
+        for align in [8, 64, 4096, 16 << 10, 8 << 20] {
             let layout = Layout::from_size_align(bytes, align).expect("a layout");
             let larger = Layout::from_size_align(2 * bytes + 9000, align).expect("a layout");
             // SAFETY: what is wrong frees nothing, and the block is freed once.
@@ -45,18 +45,32 @@ fn each_wrong_free_is_found_at_the_call() {
                 heard(foreign, (&raw mut local).cast());
                 HEAP.dealloc(block.wrapping_add(8), layout);
                 heard(interior, block.wrapping_add(8));
-                if align <= 16 {
-                    HEAP.dealloc(block, larger);
-                    heard(wrong_size, block);
-                }
+                HEAP.dealloc(block, larger);
+                heard(wrong_size, block);
                 let mut all = (0..bytes).map(|at| block.add(at).read());
                 assert!(all.all(|byte| byte == 7), "a wrong free has written to the block");
                 HEAP.dealloc(block, layout);
                 HEAP.dealloc(block, layout);
-                // The pages of a block of more than 32 KiB are gone.
-                heard(if bytes > 32 << 10 { foreign } else { twice }, block);
+                // The pages of a span are gone.
+                let is_span = bytes > 32 << 10 || align > 4096;
+                heard(if is_span { foreign } else { twice }, block);
                 assert!(HEAP.realloc(block, layout, 10).is_null());
-                heard(if bytes > 32 << 10 { foreign } else { twice }, block);
+                heard(if is_span { foreign } else { twice }, block);
+            }
+        }
+    }
+    // What was made longer or shorter is freed by what it is now, at any alignment.
+    let lengths =
+        [1, 17, 100, 120, 900, 3000, 4096, 5000, 7500, 8192, 30_000, 32_768, 100_000, 5_242_880];
+    for align in (0..24).map(|log| 1 << log) {
+        for (old, new) in lengths.iter().flat_map(|&old| lengths.map(|new| (old, new))) {
+            let [old, new] =
+                [old, new].map(|bytes| Layout::from_size_align(bytes, align).expect("a layout"));
+            // SAFETY: the block is freed once, with the layout that it has then.
+            unsafe {
+                let block = HEAP.realloc(HEAP.alloc(old), old, new.size());
+                assert!(!block.is_null() && block.addr().is_multiple_of(align));
+                HEAP.dealloc(block, new);
             }
         }
     }

@@ -47,7 +47,7 @@ enum woodlot_malloc_form {
 enum woodlot_malloc_misuse {
     WOODLOT_MALLOC_FOREIGN = 1,    /* in no page in use, or behind the first page of a block of more than 32 KiB */
     WOODLOT_MALLOC_INTERIOR = 2,   /* no block begins there */
-    WOODLOT_MALLOC_WRONG_SIZE = 3, /* it has another size than free_sized() says */
+    WOODLOT_MALLOC_WRONG_SIZE = 3, /* it has another size than free_sized() or free_aligned_sized() says */
     WOODLOT_MALLOC_DOUBLE_FREE = 4 /* it is free already */
 };
 
@@ -132,7 +132,7 @@ void woodlot_malloc_on_misuse(void (*hear)(uint32_t kind, void *block));
 /* Frees what malloc(), calloc() or realloc() answered for so many bytes; of calloc(), count times size. */
 void free_sized(void *block, size_t bytes);
 
-/* Frees what aligned_alloc() answered. */
+/* Frees what aligned_alloc() answered for so many bytes at this alignment. */
 void free_aligned_sized(void *block, size_t align, size_t bytes);
 
 #ifdef __cplusplus

@@ -163,11 +163,11 @@ pub unsafe extern "C" fn free_sized(block: *mut c_void, bytes: usize) {
 /// See the header.
 ///
 /// # Safety
-/// The block was allocated here, and the caller uses it no more.
+/// The block was allocated here for so many bytes at a multiple of `align`, and the caller uses it no more.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn free_aligned_sized(block: *mut c_void, _: usize, _: usize) {
+pub unsafe extern "C" fn free_aligned_sized(block: *mut c_void, align: usize, bytes: usize) {
     if let Some(block) = NonNull::new(block.cast()) {
-        // SAFETY: as the caller says. The size is not enough to find a block that was aligned.
-        unsafe { heap::free(block) };
+        // SAFETY: as the caller says.
+        unsafe { heap::free_aligned(block, bytes, align) };
     }
 }

@@ -867,7 +867,8 @@ static void free_told(void) { free(hide(wrong)); }
 // The checking profile finds each wrong call when it is made, and what is right goes on.
 static void checked(void) {
     __typeof__(&free_sized) sized = (__typeof__(sized))dlsym(RTLD_DEFAULT, "free_sized");
-    CHECK(sized);
+    __typeof__(&free_aligned_sized) aligned = (__typeof__(aligned))dlsym(RTLD_DEFAULT, "free_aligned_sized");
+    CHECK(sized && aligned);
     have_heard(hear);
     for (size_t bytes = 1; bytes < 6 << 20; bytes += 1 + bytes / 3) {
         int is_large = bytes > 4 << 20, is_span = bytes > 32 << 10;
@@ -884,6 +885,14 @@ static void checked(void) {
         CHECK(!malloc_usable_size(hide(at)));
         CHECK(heard(3, is_large || is_span ? WOODLOT_MALLOC_FOREIGN : WOODLOT_MALLOC_DOUBLE_FREE, at));
         free(other);
+        for (size_t align = 1; align < 16 << 20; align *= 8) {
+            char *at = hide(aligned_alloc(align, bytes));
+            CHECK(at && !((uintptr_t)at % align));
+            aligned(at, align, bytes * 2 + 8192);
+            CHECK(heard(1, WOODLOT_MALLOC_WRONG_SIZE, at));
+            aligned(at, align, bytes);
+            CHECK(!told);
+        }
         char *again = hide(malloc(bytes)), *more = hide(malloc(bytes));
         CHECK(again != more && !told);
         free(again), free(more);
