@@ -1,17 +1,21 @@
 //! Calls of the kernel memory allocator, right and wrong, judged one by one by a list of what is in use.
 
+mod wrong;
+
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 use std::sync::Mutex;
 
 use woodlot_frame::{Base4K, FrameAllocator, Init, Owned, ZoneConfig};
 use woodlot_kmem::{
     Checked, Cookie, Cpus, Descriptor, Direct, Guarded, Hooks, Kind, Kmem, Marks, Misuse, Octaves,
-    PAGE, Quarters, Sizes, Wide,
+    PAGE, Pages, PerCpu, Quarters, Sizes, Wide,
 };
 use woodlot_llfree::LLFree;
+pub use wrong::{switch_on, wrong};
 
 use crate::bytes::Bytes;
 
@@ -51,14 +55,45 @@ unsafe impl Cpus for OneThread {
 #[derive(Default)]
 struct Told(Mutex<Vec<Misuse>>);
 
-impl Hooks for Told {
+impl Hooks for &Told {
     fn misuse(&self, misuse: Misuse) {
         self.0.lock().expect("nobody has panicked").push(misuse);
     }
 }
 
-type Allocator<'a, S> =
-    Kmem<Guarded<OneThread, CPUS>, Direct<'a, LLFree<'static, Base4K>>, S, Checked<'a, Told>>;
+/// What is put around the layers that an allocator is made of.
+trait Layers {
+    type Caches<C: PerCpu>: PerCpu;
+    type Pages<P: Pages>: Pages;
+    type Sizes<S: Sizes>: Sizes;
+    type Hooks<H: Hooks>: Hooks;
+
+    fn caches<C: PerCpu>(caches: C) -> Self::Caches<C>;
+    fn pages<P: Pages>(pages: P) -> Self::Pages<P>;
+    fn hooks<H: Hooks>(hooks: H) -> Self::Hooks<H>;
+}
+
+/// Nothing.
+struct Plain;
+
+impl Layers for Plain {
+    type Caches<C: PerCpu> = C;
+    type Pages<P: Pages> = P;
+    type Sizes<S: Sizes> = S;
+    type Hooks<H: Hooks> = H;
+
+    fn caches<C: PerCpu>(caches: C) -> C {
+        caches
+    }
+
+    fn pages<P: Pages>(pages: P) -> P {
+        pages
+    }
+
+    fn hooks<H: Hooks>(hooks: H) -> H {
+        hooks
+    }
+}
 
 /// Memory of frames.
 struct Memory(NonNull<u8>);
@@ -84,25 +119,32 @@ impl Drop for Memory {
 
 /// The first byte chooses the sizes, the others the calls.
 pub fn kmem(data: &[u8]) {
-    let mut bytes = Bytes::new(data);
+    judged::<Plain>(Bytes::new(data));
+}
+
+fn judged<L: Layers>(mut bytes: Bytes) {
     match bytes.byte() % 3 {
-        0 => history::<Octaves>(bytes),
-        1 => history::<Quarters>(bytes),
-        _ => history::<Wide>(bytes),
+        0 => history::<L, Octaves>(bytes),
+        1 => history::<L, Quarters>(bytes),
+        _ => history::<L, Wide>(bytes),
     }
 }
 
-fn history<S: Sizes>(mut bytes: Bytes) {
+fn history<L: Layers, S: Sizes>(mut bytes: Bytes) {
     CPU.set(0);
     let memory = Memory::new();
     let zone = Owned::new(&ZoneConfig::new(FRAMES, CPUS), Init::Free).expect("a zone");
+    let zone: &LLFree<'static, Base4K> = &zone;
     let descriptors: Vec<_> = (0..FRAMES).map(|_| Descriptor::default()).collect();
     let marks: Vec<_> = (0..FRAMES).map(|_| Marks::default()).collect();
+    let told = Told::default();
     // SAFETY: the memory has as many frames as the zone, which nobody else uses.
-    let pages = unsafe { Direct::new(&*zone, memory.0, &descriptors) }.expect("enough of them");
-    let hooks = Checked::new(Told::default(), &marks);
-    let checked: Allocator<'_, S> = Kmem::new(Guarded::new(OneThread), pages, hooks);
-    let mut history = History { checked, used: BTreeMap::new(), next: 0 };
+    let pages = unsafe { Direct::new(zone, memory.0, &descriptors) }.expect("enough of them");
+    let caches = L::caches(Guarded::<_, CPUS>::new(OneThread));
+    let hooks = L::hooks(Checked::new(&told, &marks));
+    let checked = Kmem::<_, _, L::Sizes<S>, _>::new(caches, L::pages(pages), hooks);
+    let used = BTreeMap::new();
+    let mut history = History { checked, sizes: PhantomData::<S>, told: &told, used, next: 0 };
     while !bytes.is_empty() {
         history.call(&mut bytes);
     }
@@ -120,8 +162,11 @@ struct Block {
     fill: u8,
 }
 
-struct History<'a, S> {
-    checked: Allocator<'a, S>,
+struct History<'a, S, K> {
+    checked: K,
+    /// Those that blocks should have.
+    sizes: PhantomData<S>,
+    told: &'a Told,
     /// By address.
     used: BTreeMap<usize, Block>,
     next: u8,
@@ -131,7 +176,7 @@ fn pointer(at: usize) -> NonNull<u8> {
     NonNull::new(ptr::with_exposed_provenance_mut(at)).expect("not null")
 }
 
-impl<S: Sizes> History<'_, S> {
+impl<S: Sizes, T: Sizes, C: PerCpu, P: Pages, H: Hooks> History<'_, S, Kmem<C, P, T, H>> {
     fn call(&mut self, bytes: &mut Bytes) {
         match bytes.byte() % 16 {
             0..6 => self.alloc(bytes),
@@ -142,7 +187,7 @@ impl<S: Sizes> History<'_, S> {
             13 => (0..bytes.below(100)).for_each(|_| self.alloc_bytes(16, 1)),
             _ => self.wrong(bytes),
         }
-        let told = self.checked.hooks().hooks().0.lock().expect("nobody has panicked").len();
+        let told = self.told.0.lock().expect("nobody has panicked").len();
         assert_eq!(told, 0, "a right call was told of");
     }
 
@@ -151,7 +196,10 @@ impl<S: Sizes> History<'_, S> {
             small @ ..200 => usize::from(small) * 24,
             _ => bytes.short() * 16,
         };
-        let align = if bytes.byte() < 192 { 1 } else { 1 << bytes.below(15) };
+        let byte = bytes.byte();
+        let align = if byte < 192 { 1 } else { 1 << bytes.below(15) };
+        // One less, or one more: where one size ends, the next one begins.
+        let size = (size + usize::from(byte % 3)).saturating_sub(1);
         self.alloc_bytes(size, align);
     }
 
@@ -164,9 +212,13 @@ impl<S: Sizes> History<'_, S> {
         let Some(block) = block else { return };
         let at = block.as_ptr().expose_provenance();
         let usable = self.checked.usable(block).expect("it is in use");
-        assert!(usable >= bytes && usable >= EDGE && at.is_multiple_of(align.max(EDGE)));
+        let fits = usable >= bytes && usable >= EDGE && at.is_multiple_of(align.max(EDGE));
+        assert!(fits, "a block is not what was asked for");
         let before = self.used.range(..at + usable).next_back();
-        assert!(before.is_none_or(|(&other, block)| other + block.usable <= at), "in use");
+        assert!(
+            before.is_none_or(|(&other, block)| other + block.usable <= at),
+            "two blocks share bytes"
+        );
         self.next = self.next.wrapping_add(1);
         for part in [block, pointer(at + usable - EDGE)] {
             // SAFETY: the block was just allocated.
@@ -230,7 +282,7 @@ impl<S: Sizes> History<'_, S> {
                 self.checked.free(pointer(at), other);
             }
         }
-        let told = std::mem::take(&mut *self.checked.hooks().hooks().0.lock().expect("as above"));
+        let told = std::mem::take(&mut *self.told.0.lock().expect("as above"));
         assert_eq!(told.len(), 1, "a wrong call was not told of: {told:?}");
     }
 
@@ -246,7 +298,7 @@ impl<S: Sizes> History<'_, S> {
         self.checked.flush();
         for size in (0..S::COUNT).filter_map(|size| self.checked.stats(size)) {
             let kept = (size.global_blocks, size.coalesce.free, size.pages);
-            assert_eq!(kept, (0, 0, 0), "{} bytes", size.bytes);
+            assert_eq!(kept, (0, 0, 0), "blocks of {} bytes are lost", size.bytes);
         }
     }
 }

@@ -5,7 +5,7 @@
 //!   kmem       calls of the kernel memory allocator, and a list of what is in use
 //!   recovery   damage to the durable bytes, and what a recovery makes of it
 //!   trace      files: text forms, lists, the compact form as it is and freshly packed
-//!   seeded     as history or recovery, on an allocator with a defect that must be found
+//!   seeded     as history, kmem or recovery, on an allocator with a defect that must be found
 //!   command    command lines of `woodlot`, which are only parsed
 //! ```
 //!

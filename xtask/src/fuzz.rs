@@ -238,15 +238,15 @@ fn instrumented(verb: &str, args: &[&str]) -> Result<PathBuf, String> {
     Ok(folder.join(&host).join("release"))
 }
 
-/// The defects of the suite's list (`woodlot_suite::mutants::Bug`) that a target must find, and what is said then:
-/// by the judge, or by the defect that panics itself.
+/// The defects that a target must find: of the suite's list (`woodlot_suite::mutants::Bug`), or of layers of the kernel memory
+/// allocator (`kmem::wrong::Defect` of the fuzzers); and what is said then, by the judge, or by the defect that panics itself.
 struct Seeded {
     target: Target,
     defects: &'static [&'static str],
-    found: [&'static str; 2],
+    found: &'static [&'static str],
 }
 
-const SEEDED: [Seeded; 2] = [
+const SEEDED: [Seeded; 3] = [
     Seeded {
         target: Target::History,
         defects: &[
@@ -266,12 +266,35 @@ const SEEDED: [Seeded; 2] = [
             "RunFreedInPart",
             "WrongFrameInUse",
         ],
-        found: ["wrong reference: ", "index out of bounds: the slot is "],
+        found: &["wrong reference: ", "index out of bounds: the slot is "],
+    },
+    Seeded {
+        target: Target::Kmem,
+        defects: &[
+            "ListLost",
+            "FlushLosesAux",
+            "BlockTwice",
+            "LastPageLost",
+            "SpanMisaligned",
+            "OneByteShort",
+            "BlockMisaligned",
+            "DoubleFreeUntold",
+            "WrongSizeUntold",
+            "MarksShared",
+        ],
+        found: &[
+            "bytes are lost",
+            "frames are lost",
+            "two blocks share bytes",
+            "a block is not what was asked for",
+            "a wrong call was not told of",
+            "a right call was told of",
+        ],
     },
     Seeded {
         target: Target::Recovery,
         defects: &["RecoveryPanicsOnRaggedZones", "RecoveryBelievesAnything"],
-        found: ["ZoneConfig", "index out of bounds: the last child"],
+        found: &["ZoneConfig", "index out of bounds: the last child"],
     },
 ];
 
