@@ -6,8 +6,9 @@
 //!
 //! 1. The table has an entry for each large block in use.
 //!
-//! The table has room for as many mappings as Linux gives a process (`vm.max_map_count`, 65530), and is memory as far as it
-//! is used. A large block that nobody has is the system's at once.
+//! The table begins with room for 65536 blocks, and is memory as far as it is used. It doubles when it is full: Linux gives a process
+//! about as many mappings (`vm.max_map_count`, 65530), but counts neighbours as one. A large block that nobody has is the system's at
+//! once.
 //!
 //! *Progress*: takes a lock. A step is linear in the large blocks, but each is a copy of 16 bytes beside a call of the
 //! system.
@@ -21,8 +22,8 @@ use crate::system;
 
 /// Blocks above this are large: the largest block of a zone.
 pub(crate) const LARGEST: usize = 4 << 20;
-/// The most large blocks.
-const MOST: usize = 1 << 16;
+/// Large blocks that the table has room for at first.
+const FIRST: usize = 1 << 16;
 
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -168,14 +169,9 @@ impl Table {
         self.entries().binary_search_by_key(&block.addr().get(), |entry| entry.address)
     }
 
-    /// False: the table is full.
+    /// False: there is no memory for it.
     fn insert(&mut self, block: NonNull<u8>, bytes: usize) -> bool {
-        if self.entries.is_none() {
-            let memory = system::memory(MOST * size_of::<Entry>());
-            self.entries =
-                memory.map(|memory| NonNull::slice_from_raw_parts(memory.cast::<Entry>(), MOST));
-        }
-        if self.entries.is_none() || self.count == MOST {
+        if self.entries.is_none_or(|entries| entries.len() == self.count) && !self.make_room() {
             return false;
         }
         let (Ok(at) | Err(at)) = self.find(block);
@@ -186,6 +182,23 @@ impl Table {
         true
     }
 
+    /// Makes the table, or doubles it. False: there is no memory for that.
+    #[cold]
+    fn make_room(&mut self) -> bool {
+        let bytes = |room: usize| room * size_of::<Entry>();
+        let (room, memory) = match self.entries {
+            None => (FIRST, system::memory(bytes(FIRST))),
+            Some(old) => {
+                let room = 2 * old.len();
+                // SAFETY: the table is a mapping of its own, which nobody looks at meanwhile but from outside.
+                (room, unsafe { system::remap(old.cast(), bytes(old.len()), bytes(room)) })
+            }
+        };
+        let Some(memory) = memory else { return false };
+        self.entries = Some(NonNull::slice_from_raw_parts(memory.cast(), room));
+        true
+    }
+
     fn remove(&mut self, block: NonNull<u8>) -> Option<usize> {
         let at = self.find(block).ok()?;
         let entries = self.entries();
@@ -193,5 +206,28 @@ impl Table {
         entries.copy_within(at + 1.., at);
         self.count -= 1;
         Some(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// More blocks than the table has room for at first: each is found, with its own bytes, and removed once.
+    #[test]
+    #[cfg_attr(miri, ignore = "the interpreter has no mappings that grow")]
+    fn the_table_grows() {
+        let mut table = Table { entries: None, count: 0 };
+        let block = |number: usize| {
+            NonNull::without_provenance(((number + 1) << 23).try_into().expect("not 0"))
+        };
+        let all = 0..2 * FIRST + 3;
+        for number in all.clone() {
+            assert!(table.insert(block(number), number), "the table has room for {number} blocks");
+        }
+        for number in all.rev() {
+            assert_eq!(table.remove(block(number)), Some(number));
+            assert_eq!(table.remove(block(number)), None);
+        }
     }
 }

@@ -68,11 +68,12 @@ pub fn report(misuse: Misuse) {
     let _ = write!(line, "woodlot_malloc: {misuse}");
     let len = line.len.min(LINE - 1);
     line.bytes[len] = b'\n';
+    // `write` of the C library would end a thread that is to be cancelled, here, with locks taken.
     // SAFETY: the thread's own errno, and the line has so many bytes.
     unsafe {
         let errno = libc::__errno_location();
         let before = errno.read();
-        libc::write(libc::STDERR_FILENO, line.bytes.as_ptr().cast(), len + 1);
+        libc::syscall(libc::SYS_write, libc::STDERR_FILENO, line.bytes.as_ptr(), len + 1);
         errno.write(before);
     }
 }

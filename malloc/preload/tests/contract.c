@@ -854,6 +854,26 @@ static void goes_on(void) {
     sizes();
 }
 
+// A wrong call of a thread that is to be cancelled is told of, and the thread goes on: free is no place where it ends.
+static atomic_int to_be_cancelled, has_freed;
+static void *cancelled_thread(void *block) {
+    while (!atomic_load(&to_be_cancelled));
+    free(hide((char *)block + 8));
+    free(block);
+    atomic_store(&has_freed, 1);
+    pthread_testcancel();
+    return NULL;
+}
+static void cancelled(void) {
+    pthread_t thread;
+    void *result;
+    CHECK(!pthread_create(&thread, NULL, cancelled_thread, malloc(100)));
+    CHECK(!pthread_cancel(thread));
+    atomic_store(&to_be_cancelled, 1);
+    CHECK(!pthread_join(thread, &result) && result == PTHREAD_CANCELED);
+    CHECK(atomic_load(&has_freed));
+}
+
 static char *raced;
 static atomic_int racing;
 static void *race(void *unused) {
@@ -963,7 +983,7 @@ static const struct { const char *name; void (*part)(void); } PARTS[] = {
     {"inside_of_span", inside_of_span}, {"inside_of_large", inside_of_large}, {"twice_large", twice_large},
     {"twice_span", twice_span}, {"twice_page", twice_page}, {"twice_pages", twice_pages}, {"usable_of_foreign", usable_of_foreign}, {"inside_of_block", inside_of_block},
     {"usable_of_inside", usable_of_inside}, {"resized_inside", resized_inside},
-    {"goes_on", goes_on}, {"checked", checked},
+    {"goes_on", goes_on}, {"cancelled", cancelled}, {"checked", checked},
 };
 
 int main(int count, char **names) {

@@ -193,14 +193,18 @@ fn wrong_calls_end_the_process_with_one_line() {
 /// The environment, or the program, has a wrong call told of, and the heap goes on.
 #[test]
 fn a_wrong_call_changes_nothing() {
-    for tunables in ["", "glibc.pthread.rseq=0"] {
-        let mut told = contract("goes_on");
+    let parts = [("goes_on", 8), ("cancelled", 1)];
+    for (tunables, (part, lines)) in ["", "glibc.pthread.rseq=0"]
+        .into_iter()
+        .flat_map(|tunables| parts.map(|part| (tunables, part)))
+    {
+        let mut told = contract(part);
         told.env("WOODLOT_MALLOC_MISUSE", "report").env("GLIBC_TUNABLES", tunables);
         let output = told.output().expect("it runs");
-        succeeded("goes_on", &output);
+        succeeded(part, &output);
         let stderr = String::from_utf8_lossy(&output.stderr);
         let is_line = |line: &str| line.starts_with("woodlot_malloc: free of 0x");
-        assert!(stderr.lines().count() == 8 && stderr.lines().all(is_line), "{stderr}");
+        assert!(stderr.lines().count() == lines && stderr.lines().all(is_line), "{stderr}");
     }
     let mut unknown = contract("sizes");
     let output = unknown.env("WOODLOT_MALLOC_MISUSE", "ignore").output().expect("it runs");
