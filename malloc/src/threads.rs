@@ -69,8 +69,16 @@ const BEING_MADE: u64 = 1;
 const NONE: u64 = 2;
 const FIRST_KEY: u64 = 3;
 
-/// What a thread that ends has in the place of the address of its lists.
-const ENDED: usize = 1;
+/// A thread that ends has an address in the caches themselves in the place of that of its lists, which is a multiple of this: the
+/// distance says how often the system has looked at the thread's keys. It stops after four times, where it does not go on until
+/// none has a value.
+const ROUNDS: usize = align_of::<Threads>();
+const _: () = assert!(ROUNDS > 4 && align_of::<Local>().is_multiple_of(ROUNDS));
+
+/// How often the system has looked at the keys of the thread that has this value: 0, if it does not end.
+fn round(value: *mut c_void) -> usize {
+    value.addr() % ROUNDS
+}
 
 /// Where the lists of threads lie: for whoever reads them from outside.
 impl Threads {
@@ -117,12 +125,12 @@ impl Threads {
     fn local(&self) -> Option<&Local> {
         let key = self.key()?;
         // SAFETY: the key was made.
-        let local = unsafe { libc::pthread_getspecific(key) }.cast::<Local>();
-        if local.addr() == ENDED {
+        let value = unsafe { libc::pthread_getspecific(key) };
+        if round(value) > 0 {
             return None;
         }
         // SAFETY: the value is what `new_local` has set.
-        unsafe { local.as_ref() }.or_else(|| self.new_local(key))
+        unsafe { value.cast::<Local>().as_ref() }.or_else(|| self.new_local(key))
     }
 
     #[cold]
@@ -218,35 +226,48 @@ impl Free {
     }
 }
 
-/// A thread ends: the system calls this with what the thread has set, and again if it has set something here.
-extern "C" fn ends(local: *mut c_void) {
-    let Some(place) = NonNull::new(local.cast::<Local>()) else { return };
-    if place.addr().get() != ENDED {
-        // SAFETY: the thread's lists and the caches that they belong to stay where they are.
-        unsafe { (*place.as_ref().threads).end(place) };
+/// A thread ends: the system calls this with what the thread has set, and again if it has set something here. It looks at all keys
+/// a few times, for what others set, and takes the value away each time.
+extern "C" fn ends(value: *mut c_void) {
+    let round = round(value);
+    let place = NonNull::new(value.cast::<Local>()).filter(|_| round == 0);
+    // SAFETY: the thread's lists and the caches that they belong to stay where they are.
+    unsafe {
+        let threads = match place {
+            Some(place) => place.as_ref().threads,
+            None => value.byte_sub(round).cast(),
+        };
+        (*threads).end(place, round);
     }
 }
 
 impl Threads {
+    /// Gives away the lists that the thread had, if it had any; and those that a handler has got since the system had taken the
+    /// value. The thread gets no others.
+    ///
     /// # Safety
     /// The lists are this thread's.
-    unsafe fn end(&self, place: NonNull<Local>) {
+    unsafe fn end(&self, place: Option<NonNull<Local>>, rounds: usize) {
         let Some(key) = self.key() else { return };
         // No handler comes between what a thread flushes and what it gives away, or waits for the lock that it has.
         let _none = Blocked::all();
         // SAFETY: the key was made.
-        let late = NonNull::new(unsafe { libc::pthread_getspecific(key) }.cast::<Local>());
-        // The system had taken the lists from the thread, and a handler that allocated then got others.
-        let late = late.filter(|late| late.addr().get() != ENDED);
-        for lists in [late, Some(place)].into_iter().flatten() {
-            // SAFETY: the lists are the thread's for as long as it flushes them. Then they may be the next thread's.
-            unsafe { libc::pthread_setspecific(key, lists.as_ptr().cast()) };
+        let set = |value: *const c_void| unsafe { libc::pthread_setspecific(key, value) };
+        let ended = match rounds + 1 {
+            ROUNDS.. => ptr::null(),
+            rounds => ptr::from_ref(self).wrapping_byte_add(rounds).cast(),
+        };
+        // SAFETY: as above.
+        let late = unsafe { libc::pthread_getspecific(key) };
+        let late = NonNull::new(late.cast::<Local>()).filter(|_| round(late) == 0);
+        set(ended);
+        for lists in [late, place].into_iter().flatten() {
+            // The lists are the thread's for as long as it flushes them. Then they may be the next thread's.
+            set(lists.as_ptr().cast());
             (self.flush)();
-            // SAFETY: as above.
-            unsafe {
-                lists.as_ref().busy.set(false);
-                libc::pthread_setspecific(key, ptr::without_provenance(ENDED));
-            }
+            // SAFETY: the lists are the thread's.
+            unsafe { lists.as_ref().busy.set(false) };
+            set(ended);
             self.free.take(system::wait).push(lists);
         }
     }
@@ -486,6 +507,41 @@ mod tests {
         };
         thread::spawn(ends).join().expect("it ends");
         assert_eq!(REFUSED.load(SeqCst), 1, "a thread has lists that nobody flushes");
+    }
+
+    /// Keys of others are looked at again and again while a thread ends, and ours between them.
+    #[test]
+    fn a_thread_that_ends_for_long_has_no_lists() {
+        static TIMES: AtomicUsize = AtomicUsize::new(0);
+        static REFUSED: AtomicUsize = AtomicUsize::new(0);
+        static BLOCKS: [Block; 2] = [Block::new(), Block::new()];
+        static THREADS: Threads = Threads::new(|| {
+            THREADS.steal(0, SIZE);
+        });
+        extern "C" fn again(key: *mut c_void) {
+            // SAFETY: the block is nobody's.
+            let is_refused = !unsafe { THREADS.push(SIZE, BLOCKS[1].block(), 9) };
+            REFUSED.fetch_add(usize::from(is_refused), SeqCst);
+            if TIMES.fetch_add(1, SeqCst) < 3 {
+                // SAFETY: the key was made.
+                unsafe { libc::pthread_setspecific(key.addr() as libc::pthread_key_t, key) };
+            }
+        }
+        let ends = || {
+            // SAFETY: as above.
+            assert!(unsafe { THREADS.push(SIZE, BLOCKS[0].block(), 9) });
+            let mut key = 0;
+            // SAFETY: a key that is made later is destroyed later. It is not 0, which is that of `THREADS` or of others before.
+            unsafe {
+                assert_eq!(libc::pthread_key_create(&mut key, Some(again)), 0);
+                let value = ptr::without_provenance(key as usize);
+                assert_eq!(libc::pthread_setspecific(key, value), 0);
+            }
+        };
+        thread::spawn(ends).join().expect("it ends");
+        let times = TIMES.load(SeqCst);
+        assert!(times > 1, "keys are looked at once");
+        assert_eq!(REFUSED.load(SeqCst), times, "a thread has lists that nobody flushes");
     }
 
     /// Signals, which an interpreter has not.
