@@ -9,6 +9,7 @@ use woodlot_frame::atomics::{AtomicU64, Ordering};
 use woodlot_kmem::{Hooks, Marks, Misuse, PageId};
 
 use crate::marks::{self, CHECKED};
+use crate::system::keeping_errno;
 
 /// The most bytes of a line.
 const LINE: usize = 160;
@@ -69,13 +70,10 @@ pub fn report(misuse: Misuse) {
     let len = line.len.min(LINE - 1);
     line.bytes[len] = b'\n';
     // `write` of the C library would end a thread that is to be cancelled, here, with locks taken.
-    // SAFETY: the thread's own errno, and the line has so many bytes.
-    unsafe {
-        let errno = libc::__errno_location();
-        let before = errno.read();
-        libc::syscall(libc::SYS_write, libc::STDERR_FILENO, line.bytes.as_ptr(), len + 1);
-        errno.write(before);
-    }
+    // SAFETY: the line has so many bytes.
+    keeping_errno(|| unsafe {
+        libc::syscall(libc::SYS_write, libc::STDERR_FILENO, line.bytes.as_ptr(), len + 1)
+    });
 }
 
 /// A line that is being written.

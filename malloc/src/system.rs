@@ -14,16 +14,24 @@ const FLAG_CPU: libc::c_uint = 1;
 /// 1: sequences of other CPUs can be aborted.
 static CAN_ABORT: AtomicU32 = AtomicU32::new(0);
 
-/// Leaves *errno* as it is: whoever allocates does not ask whether a barrier could be had.
-fn membarrier(command: libc::c_int, flags: libc::c_uint, cpu: usize) -> bool {
-    // SAFETY: the thread's own errno; and the call reads its arguments only.
+/// Calls, and leaves *errno* as it was.
+pub(crate) fn keeping_errno<R>(call: impl FnOnce() -> R) -> R {
+    // SAFETY: the thread's own errno.
     unsafe {
         let errno = libc::__errno_location();
         let before = errno.read();
-        let done = libc::syscall(libc::SYS_membarrier, command, flags, cpu as libc::c_int) == 0;
+        let result = call();
         errno.write(before);
-        done
+        result
     }
+}
+
+/// Leaves *errno* as it is: whoever allocates does not ask whether a barrier could be had.
+fn membarrier(command: libc::c_int, flags: libc::c_uint, cpu: usize) -> bool {
+    // SAFETY: the call reads its arguments only.
+    let call =
+        || unsafe { libc::syscall(libc::SYS_membarrier, command, flags, cpu as libc::c_int) };
+    keeping_errno(call) == 0
 }
 
 /// Tells the system that sequences of this process will be aborted.
@@ -63,18 +71,17 @@ pub(crate) fn wait(tries: usize) {
     if tries < SPINS {
         return core::hint::spin_loop();
     }
-    // SAFETY: the thread's own errno; the calls read what they are given.
-    unsafe {
-        if tries < SPINS + YIELDS {
-            libc::sched_yield();
-            return;
-        }
-        let errno = libc::__errno_location();
-        let before = errno.read();
-        let nap = libc::timespec { tv_sec: 0, tv_nsec: NAP };
-        libc::syscall(libc::SYS_nanosleep, &nap, ptr::null_mut::<libc::timespec>());
-        errno.write(before);
+    // Miri does not know the other call, and lets others go first at each yield.
+    if cfg!(miri) || tries < SPINS + YIELDS {
+        // SAFETY: the call has no arguments.
+        unsafe { libc::sched_yield() };
+        return;
     }
+    let nap = libc::timespec { tv_sec: 0, tv_nsec: NAP };
+    // SAFETY: the call reads the time.
+    keeping_errno(|| unsafe {
+        libc::syscall(libc::SYS_nanosleep, &nap, ptr::null_mut::<libc::timespec>())
+    });
 }
 
 /// Seconds since the system started, to about a hundredth. No system call, but where the system has no other way.
