@@ -394,9 +394,12 @@ impl<G: Geometry> OneWrite<'_, G> {
         // Nobody looks longer for a few blocks than for many.
         let least = patience.clamp(G::TREE.min(STEPS), STEPS).min(2 * (G::HUGE_FRAMES >> order));
         let (mut steps, mut most) = (least, CANDIDATES);
-        // A huge frame that another slot takes rows from, or frees, is half free now and then.
+        // A huge frame that another slot takes rows from, or frees, is half free now and then. Single frames fill it up all the same; blocks
+        // of several frames do so in the slot's own part.
+        let is_own = part.len() <= self.ground.part;
         let offered = |tree| match order {
-            order if order < G::ROW_ORDER => self.offers(tree, order),
+            0 => self.offers(tree, order),
+            order if order < G::ROW_ORDER && is_own => self.offers(tree, order),
             _ => self.invites(tree, order, site),
         };
         let (mut passed, mut left) = (0, part.len());
@@ -690,14 +693,19 @@ mod tests {
         }
     }
 
-    /// Of an order of rows it leaves alone the trees in which others allocate; single frames it takes there.
+    /// It leaves alone the trees in which others allocate; single frames it takes there, and blocks below a row in the slot's own part.
     #[test]
-    fn a_look_around_for_rows_leaves_the_trees_of_others_alone() {
+    fn a_look_around_leaves_the_trees_of_others_alone() {
         let zone = zone();
         zone.settles(site(&zone, 1), Base4K::TREE);
-        for (order, from) in [(0, Base4K::TREE), (6, 2 * Base4K::TREE), (8, 2 * Base4K::TREE)] {
+        let own = site(&zone, 0);
+        for (order, in_part, in_all) in [(0, 1, 1), (3, 1, 2), (6, 2, 2), (8, 2, 2)] {
             let fullest = seen(&zone, Base4K::TREE, order, |_| Some(256)).0.fullest;
-            assert_eq!(fullest, Some((from, 256)), "order {order}");
+            assert_eq!(fullest, Some((in_all * Base4K::TREE, 256)), "order {order}");
+            let part = Base4K::TREE..3 * Base4K::TREE;
+            let (seen, _) =
+                zone.look_in(&part, part.start, order, own, own.fills(), &|_, _| Some(256));
+            assert_eq!(seen.fullest, Some((in_part * Base4K::TREE, 256)), "order {order}");
         }
         zone.settles(site(&zone, 0), Base4K::TREE);
         let fullest = seen(&zone, Base4K::TREE, 6, |_| Some(256)).0.fullest;
