@@ -49,7 +49,7 @@ mod tests {
 
     use woodlot_kmem::{PerCpu, SizeId, Sizes, Wide};
 
-    use crate::heap::{KMEM, LARGE};
+    use crate::heap::{KMEM, LARGE, caches};
     use crate::threads::Threads;
     use crate::upkeep;
 
@@ -70,7 +70,7 @@ mod tests {
     const LOCKS: [Locking; 6] = [
         ("upkeep", upkeep::lock, upkeep::unlock),
         // SAFETY: as above.
-        ("thieves", || KMEM.caches().lock(), || unsafe { KMEM.caches().unlock() }),
+        ("thieves", || caches().lock(), || unsafe { caches().unlock() }),
         // SAFETY: as above.
         ("threads", || threads().lock(), || unsafe { threads().unlock() }),
         // SAFETY: as above.
@@ -82,7 +82,7 @@ mod tests {
     ];
 
     fn threads() -> &'static Threads {
-        KMEM.caches().fallback()
+        caches().fallback()
     }
 
     /// Forks; the status with which a child ends that runs this.

@@ -36,7 +36,7 @@ pub(crate) static KMEM: Small =
 pub(crate) static LARGE: Large = Large::new();
 
 /// The caches without what counts their calls.
-fn caches() -> &'static Rseq<Threads> {
+pub(crate) fn caches() -> &'static Rseq<Threads> {
     inside(KMEM.caches())
 }
 
