@@ -20,7 +20,7 @@
 //!
 //! Huge frames stay whole because the fullest are filled up, so that the others empty. Nobody knows which is the fullest.
 //! A look around passes the next children of the slot's part of the zone, and of all of it where none of these has a block and is in use, so that slots
-//! do not take each other's cache lines. It takes the fullest of the first few that have a block. It costs as much as some
+//! do not take each other's cache lines. Outside of its part, blocks of several frames come from trees in which no other slot allocates. It takes the fullest of the first few that have a block. It costs as much as some
 //! allocations, and yields all that is free there. In a zone that is nearly full that is a single hole, often enough; but then
 //! a hole that was just freed is as good. So a slot remembers the rows into which it has freed, and fills the last one again at
 //! once if its huge frame is full otherwise, or as full as any that a look around finds. Elsewhere it leaves the hole alone.
