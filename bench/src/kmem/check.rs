@@ -188,11 +188,11 @@ impl Checked<'_> {
         Ok(match (&target.task, found) {
             (Task::Time(timed, unit), Found::Timed(kept)) => {
                 let own = own(kept, timed)?;
-                let figure = median(&own.values)?;
+                let figure = median(own)?;
                 match unit {
                     Unit::Floor => {
                         let floor = beside(kept, timed)?;
-                        let name = format!("{figure:.2} ns; floor {:.2}", median(&floor.values)?);
+                        let name = format!("{figure:.2} ns; floor {:.2}", median(floor)?);
                         held(over(own, floor)?, "", (1.0, &name))
                     }
                     Unit::NsAtC245 => {
@@ -202,7 +202,7 @@ impl Checked<'_> {
                     Unit::BestRival => {
                         let rivals = self.rivals(kept, timed)?;
                         let (best, ratio) = rivals.best.ok_or_else(not_measured)?;
-                        let rival = median(&best.values)?;
+                        let rival = median(best)?;
                         let name = format!("{figure:.2} ns; {} {rival:.2}", best.contender);
                         rivals.all_there(held(ratio, "", (1.0, &name)), kept)
                     }
@@ -230,16 +230,12 @@ impl Checked<'_> {
                 held(flat.ratio, "", (1.0, &format!("{flat}, {} CPUs", self.cpus)))
             }
             (Task::Peak(timed, sizes), Found::Timed(kept)) => {
-                let peaks = sizes.iter().map(|&bytes| {
+                let mut peak = 0.0_f64;
+                for &bytes in sizes {
                     let case = Case { bytes: Some(bytes), ..timed.case };
-                    Ok(own(kept, &Timed { case, ..timed.clone() })?.values.clone())
-                });
-                let peaks = peaks.collect::<Result<Vec<Vec<f64>>, Failure>>()?;
-                held(
-                    peaks.into_iter().flatten().fold(0.0, f64::max),
-                    "",
-                    (1.0, "payload, every size"),
-                )
+                    peak = peak.max(summary(own(kept, &Timed { case, ..timed.clone() })?)?.max);
+                }
+                held(peak, "", (1.0, "payload, every size"))
             }
             (&Task::Instructions(bytes, interface), Found::Counts(counts)) => {
                 held(instructions(counts, bytes, interface)?, "", (1.0, "instructions"))
@@ -342,19 +338,30 @@ fn own<'a>(kept: &'a Kept, timed: &Timed) -> Result<&'a Line, Failure> {
 /// The floor beside a heap's figures.
 fn beside<'a>(kept: &'a Kept, timed: &Timed) -> Result<&'a Line, Failure> {
     let line = kept.sequence_pairs.iter().find(|line| is(line, timed));
-    line.ok_or_else(|| Failure::Failed("no restartable sequences: there is no floor".into()))
+    line.ok_or_else(|| Failure::Failed("no floor beside it: only pairs have one, and none if there are no restartable sequences".into()))
 }
 
-fn median(values: &[f64]) -> Result<f64, Failure> {
-    Ok(Summary::of(values).ok_or_else(not_measured)?.median)
+fn summary(line: &Line) -> Result<Summary, Failure> {
+    Summary::of(&line.values).ok_or_else(not_measured)
+}
+
+fn median(line: &Line) -> Result<f64, Failure> {
+    Ok(summary(line)?.median)
+}
+
+/// How many times another's figure it is, in each repetition.
+fn ratios(line: &Line, other: &Line) -> impl Iterator<Item = f64> {
+    line.values.iter().zip(&other.values).map(|(one, other)| one / other)
+}
+
+fn median_of(ratios: impl Iterator<Item = f64>) -> Result<f64, Failure> {
+    Ok(Summary::of(&ratios.collect::<Vec<f64>>()).ok_or_else(not_measured)?.median)
 }
 
 /// How many times another's figure it is: the median of what each repetition says, in which they were measured one after the other. A
 /// machine that has one speed now and another one then has the same for both.
 fn over(line: &Line, other: &Line) -> Result<f64, Failure> {
-    let ratios: Vec<f64> =
-        line.values.iter().zip(&other.values).map(|(one, other)| one / other).collect();
-    median(&ratios)
+    median_of(ratios(line, other))
 }
 
 /// A heap's time on one CPU and on all, and the floor's beside it.
@@ -377,14 +384,10 @@ impl fmt::Display for Flat {
 fn flat(kept: &Kept, one: &Timed, all: &Timed) -> Result<Flat, Failure> {
     let heaps = [own(kept, one)?, own(kept, all)?];
     let floors = [beside(kept, one)?, beside(kept, all)?];
-    let heap = [median(&heaps[0].values)?, median(&heaps[1].values)?];
-    let in_floors = |at: usize| {
-        let [heap, floor]: [&Line; 2] = [heaps[at], floors[at]];
-        heap.values.iter().zip(&floor.values).map(|(heap, floor)| heap / floor)
-    };
-    let ratios: Vec<f64> = in_floors(1).zip(in_floors(0)).map(|(all, one)| all / one).collect();
-    let floor = [median(&floors[0].values)?, median(&floors[1].values)?];
-    Ok(Flat { ratio: median(&ratios)?, heap, floor })
+    let in_floors = |at: usize| ratios(heaps[at], floors[at]);
+    let ratio = median_of(in_floors(1).zip(in_floors(0)).map(|(all, one)| all / one))?;
+    let heap = [median(heaps[0])?, median(heaps[1])?];
+    Ok(Flat { ratio, heap, floor: [median(floors[0])?, median(floors[1])?] })
 }
 
 /// Instructions of a pair, to the tenth: callgrind's counts differ by so much from run to run.
@@ -477,6 +480,21 @@ mod tests {
         let found =
             |limit| judge(&pair("unit = \"best-rival\"", limit), Found::Timed(kept.clone())).met;
         assert!(found(0.75) && !found(0.74));
+    }
+
+    #[test]
+    fn a_peak_is_the_highest_and_nothing_is_none() {
+        let lines = "what = \"worst\"\nheaps = [\"kmem\"]\nkind = \"peak\"\nmetric = \"peak\"\nbytes = [32]";
+        let target = target(lines, 1.02);
+        let case = Case { interface: None, ..line("kmem", 32, 1, 0.0).case };
+        let found = |values: &[f64]| {
+            let line = line("kmem", 32, 1, 0.0);
+            let line = Line { case, metric: Metric::Peak, values: values.into(), ..line };
+            checked(2).judge(&target, &Found::Timed(Kept { lines: vec![line], ..Kept::default() }))
+        };
+        assert!(found(&[1.01]).is_ok_and(|verdict| verdict.met));
+        assert!(found(&[1.01, 1.03]).is_ok_and(|verdict| !verdict.met));
+        assert!(found(&[]).is_err(), "nothing was measured");
     }
 
     #[test]

@@ -31,7 +31,8 @@ what is printed of each size is true of about one moment.
 
 A miss is a list of blocks that a layer had to ask of the layer below, or to give to it. A hit is what it could do itself. Hits
 of the caches are counted by a library that was built with --features counted, and else not, as that would cost as much as
-they do. The global layer was asked as often as the caches missed, and slabs as often as the global layer missed. A program that was started with WOODLOT_MALLOC_STATS=text or json prints the same when it ends.";
+they do. The global layer was asked as often as the caches missed, and slabs as often as the global layer missed. A program
+that was started with WOODLOT_MALLOC_STATS=text or json prints the same when it ends.";
 
 /// Which program.
 #[derive(Args, Debug)]

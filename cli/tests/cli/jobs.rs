@@ -50,6 +50,23 @@ fn a_text_and_its_compact_form_replay_alike() {
 }
 
 #[test]
+fn several_starts_are_told_by_the_least_the_median_and_the_most() {
+    let folder = Folder::new();
+    let replay = ["replay", "a.trace.txt", "--rounds", "0"];
+    let told = |text: &str| {
+        ["least", "median", "most"].map(|of| text.contains(&format!("of 3 starts the {of} ")))
+    };
+    assert_eq!(told(&folder.run(&replay).succeeded()), [false; 3]);
+    assert_eq!(
+        told(&folder.run(&[&replay[..], &["--starts", "3"]].concat()).succeeded()),
+        [true; 3]
+    );
+    let summary = fs::read_to_string(folder.path("woodlot-out/summary.json")).unwrap();
+    let summary: serde_json::Value = serde_json::from_str(&summary).unwrap();
+    assert_eq!(summary["phases"][0]["ratios_of_starts"].as_array().map(Vec::len), Some(3));
+}
+
+#[test]
 fn the_grid_is_every_so_many_steps_where_no_curve_was_recorded() {
     let folder = Folder::new();
     folder.run(&["replay", "a.trace.txt", "--every", "2", "--rounds", "0"]).succeeded();

@@ -144,18 +144,8 @@ unsafe impl<C: PerCpu> PerCpu for Wrong<C> {
     }
 
     fn steal(&self, cpu: usize, size: SizeId) -> Option<[List; 2]> {
-        self.0.steal(cpu, size)
-    }
-
-    fn steal_each(
-        &self,
-        cpu: usize,
-        sizes: impl Iterator<Item = SizeId>,
-        mut give: impl FnMut(SizeId, [List; 2]),
-    ) -> bool {
-        self.0.steal_each(cpu, sizes, |size, [main, aux]| {
-            give(size, [main, if is_on(Defect::FlushLosesAux) { List::EMPTY } else { aux }]);
-        })
+        let [main, aux] = self.0.steal(cpu, size)?;
+        Some([main, if is_on(Defect::FlushLosesAux) { List::EMPTY } else { aux }])
     }
 }
 
