@@ -1,5 +1,6 @@
 //! Threads that are pinned and start together.
 
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use crate::clock::pin;
@@ -13,17 +14,20 @@ pub fn on_threads<S: Send, T: Send>(
     states: impl IntoIterator<Item = S>,
     work: impl Fn(usize, S) -> T + Sync,
 ) -> Vec<T> {
-    thread::scope(|scope| {
-        let work = &work;
-        let start = |(index, state)| {
-            scope.spawn(move || {
-                pin(index);
-                work(index, state)
-            })
-        };
-        let threads: Vec<_> = states.into_iter().enumerate().map(start).collect();
-        threads.into_iter().map(|t| t.join().expect("a benchmark's loop does not panic")).collect()
-    })
+    let mut parts = Vec::new();
+    for state in states {
+        parts.push(Mutex::new((Some(state), None)));
+    }
+    each_pinned(parts.len(), &|index| {
+        let mut part = parts[index].lock().unwrap_or_else(PoisonError::into_inner);
+        part.1 = part.0.take().map(|state| work(index, state));
+    });
+    let mut results = Vec::new();
+    for part in parts {
+        let (_, result) = part.into_inner().unwrap_or_else(PoisonError::into_inner);
+        results.extend(result);
+    }
+    results
 }
 
 /// Runs `work` on a thread of its own, pinned to the first CPU.
@@ -31,11 +35,20 @@ pub fn on_threads<S: Send, T: Send>(
 /// # Panics
 /// If `work` does.
 pub fn on_one_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    on_threads([work], |_, work| work()).pop().expect("one state has one result")
+}
+
+/// Runs `work` with each of these numbers, each on a thread of its own. Threads are started by code that is compiled once, not for
+/// each pattern of each engine: that was an eighth of this crate.
+fn each_pinned(count: usize, work: &(dyn Fn(usize) + Sync)) {
     thread::scope(|scope| {
-        let thread = scope.spawn(|| {
-            pin(0);
-            work()
-        });
-        thread.join().expect("a benchmark's loop does not panic")
-    })
+        let start = |index| {
+            scope.spawn(move || {
+                pin(index);
+                work(index);
+            })
+        };
+        let threads: Vec<_> = (0..count).map(start).collect();
+        threads.into_iter().for_each(|t| t.join().expect("a benchmark's loop does not panic"));
+    });
 }

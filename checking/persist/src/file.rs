@@ -51,6 +51,11 @@ const CUT_OFF: usize = 12;
 /// A history on a zone in a file.
 pub fn history(rng: &mut Rng, defect: Defect) -> Result<Figures, String> {
     match rng.u8(..12) {
+        n if !cfg!(feature = "every-geometry") => match n % 4 {
+            0 => of::<Tiny<3, 4>>(rng, defect),
+            1 => of::<Tiny<6, 32>>(rng, defect),
+            _ => of::<Tiny<9, 2>>(rng, defect),
+        },
         0 => of::<Base4K>(rng, defect),
         1 | 2 => of::<Tiny<3, 4>>(rng, defect),
         3 => of::<Tiny<7, 4>>(rng, defect),

@@ -45,12 +45,18 @@ pub fn history(seed: u64, defect: Defect) -> Result<Figures, String> {
         (false, true) => of_kind::<Intents<Simulated>>(&mut rng, defect),
         (false, false) => of_kind::<Simulated>(&mut rng, defect),
     };
-    ended.map_err(|why| format!("{why}\nreplay: cargo xtask persist --replay {seed}"))
+    let short = if cfg!(feature = "every-geometry") { "" } else { "--short " };
+    ended.map_err(|why| format!("{why}\nreplay: cargo xtask persist {short}--replay {seed}"))
 }
 
 fn of_kind<P: Kind>(rng: &mut Rng, defect: Defect) -> Result<Figures, String> {
     match rng.u64(..WHOLE_TREE) {
         _ if defect.is_of_long_batches() => one::<Tiny<9, 2>, P>(rng, defect),
+        n if !cfg!(feature = "every-geometry") => match n % 4 {
+            0 => one::<Tiny<3, 4>, P>(rng, defect),
+            1 => one::<Tiny<6, 32>, P>(rng, defect),
+            _ => one::<Tiny<9, 2>, P>(rng, defect),
+        },
         0 => one::<Base4K, P>(rng, defect),
         n => match n % 8 {
             0 => one::<Tiny<3, 4>, P>(rng, defect),

@@ -51,11 +51,16 @@ struct Changed {
     first: &'static [&'static str],
 }
 
-const CHANGED: [Changed; 3] = [
+const CHANGED: [Changed; 4] = [
     Changed {
         package: "woodlot-llfree",
         tested: &["woodlot-llfree"],
         first: &["short", "choice", "found", "trees", "recovery"],
+    },
+    Changed {
+        package: "woodlot-onewrite",
+        tested: &["woodlot-onewrite"],
+        first: &["short"],
     },
     Changed {
         package: "woodlot-nbbs",
