@@ -57,11 +57,7 @@ const CHANGED: [Changed; 4] = [
         tested: &["woodlot-llfree"],
         first: &["short", "choice", "found", "trees", "recovery"],
     },
-    Changed {
-        package: "woodlot-onewrite",
-        tested: &["woodlot-onewrite"],
-        first: &["short"],
-    },
+    Changed { package: "woodlot-onewrite", tested: &["woodlot-onewrite"], first: &["short"] },
     Changed {
         package: "woodlot-nbbs",
         tested: &["woodlot-nbbs"],
