@@ -158,6 +158,25 @@ mod tests {
     }
 
     #[test]
+    fn rows_are_told_apart_by_their_states() {
+        let states = [FREE, TAKEN, OPEN, OFFLINE].into_iter().enumerate();
+        let states = states.fold(0, |states, (row, state)| with(states, row, state));
+        assert_eq!([taken_rows(states), open_rows(states)], [1 << 2, 1 << 4]);
+        assert_eq!(free_rows::<Base4K>(states), 0x5501);
+    }
+
+    #[test]
+    fn closed_is_what_is_free_or_taken_and_says_nothing_else() {
+        for states in [0, 1, 0x5555, 0x1001] {
+            assert!(is_closed::<Base4K>(states), "{states:#x}");
+        }
+        for states in [2, 3, 0x8000, 0x5557, 1 << 16, 1 << 63] {
+            assert!(!is_closed::<Base4K>(states), "{states:#x}");
+        }
+        assert!(is_closed::<Base16K>(1 << 62) && !is_closed::<Base64K>(1 << 2));
+    }
+
+    #[test]
     fn free_runs_are_aligned_and_the_first() {
         let states = with(with(0, 0, TAKEN), 5, OPEN);
         let first = |k| free_run::<Base4K>(states, k).map(|part| part.first);

@@ -227,6 +227,19 @@ mod tests {
     }
 
     #[test]
+    fn the_rows_of_a_huge_frame_are_its_own() {
+        let zone = ZoneConfig::new(4 * Base4K::HUGE_FRAMES, 1);
+        let zone = Owned::<OneWrite<Base4K>>::new(&zone, Init::Allocated).expect("a zone");
+        assert_eq!(zone.free(FrameId(5), Order(0), Slot(0)), Ok(()));
+        let beside = [0, 1, 2].map(|child| zone.free_beside(child * Base4K::ROWS));
+        assert_eq!(beside, [1, 0, 0].map(Some));
+        for (child, rows) in zone.rows.chunks(Base4K::ROWS).enumerate() {
+            let own = zone.rows_of(child).map(|rows| rows.as_ptr_range());
+            assert_eq!(own, Some(rows.as_ptr_range()));
+        }
+    }
+
+    #[test]
     fn a_huge_frame_is_nearly_full_with_a_few_holes_at_different_places() {
         let many: [_; 17] = core::array::from_fn(|at| (3 * at, 0));
         let cases: [(&[(usize, u8)], _); 7] = [

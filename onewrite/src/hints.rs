@@ -357,3 +357,62 @@ impl<G: Geometry> OneWrite<'_, G> {
         self.has_class(child / G::TREE, class);
     }
 }
+
+#[cfg(test)]
+#[cfg(not(any(woodlot_loom, woodlot_explore)))]
+#[cfg_attr(coverage_nightly, coverage(off))]
+mod tests {
+    use super::*;
+    use woodlot_frame::{Base4K, ClassPolicy, Init, Owned, ZoneConfig};
+
+    type Zone = Owned<OneWrite<'static, Base4K>>;
+
+    /// A zone of two trees.
+    fn zone() -> Zone {
+        Zone::new(&ZoneConfig::new(2 * Base4K::TREE_FRAMES, 1), Init::Free).expect("a zone")
+    }
+
+    fn site(zone: &Zone, class: Class) -> Site<'_> {
+        zone.slots.site(0, class).expect("a site")
+    }
+
+    /// A block below a row's order may be had of an open row, or of a free one.
+    #[test]
+    fn a_tree_offers_holes_and_rows() {
+        let zone = zone();
+        let offered = |none: u64| {
+            zone.trees[1].store(none, SeqCst);
+            (0..=Base4K::MAX_ORDER)
+                .filter(|&order| zone.offers(1, order))
+                .fold(0, |all, n| all | 1 << n)
+        };
+        assert_eq!(offered(0), 0x7ff);
+        assert_eq!(offered(from_order(3, Base4K::ROW_ORDER)), 0x7ff);
+        assert_eq!(offered(from_order(3, Base4K::MAX_ORDER + 1)), 0b111);
+        assert_eq!(offered(from_order(8, Base4K::MAX_ORDER + 1)), 0xff);
+        assert_eq!(offered(from_order(6, Base4K::MAX_ORDER + 1)), 0x3f);
+    }
+
+    #[test]
+    fn a_class_fills_up_huge_frames_of_some_classes() {
+        let zone = zone();
+        let site = site(&zone, Class::IMMOVABLE);
+        let fits = ClassPolicy::SHIPPED.all().filter(|&class| {
+            zone.becomes(7, class);
+            zone.class_fits(7, site)
+        });
+        assert!(fits.eq([Class::IMMOVABLE, Class::LONG_LIVED]));
+    }
+
+    /// Who takes from a huge frame says of which class it is: to its own tree.
+    #[test]
+    fn a_tree_is_told_the_class_of_what_is_filled_up() {
+        let zone = zone();
+        let (child, site) = (Base4K::TREE + 8, site(&zone, Class::MOVABLE));
+        assert!(!zone.tree_fits(1, site));
+        assert_eq!(zone.breaking(child, site, || None::<()>), None);
+        assert!(!zone.tree_fits(1, site), "nothing was taken");
+        assert_eq!(zone.breaking(child, site, || Some(())), Some(()));
+        assert!(zone.tree_fits(1, site) && !zone.tree_fits(0, site));
+    }
+}

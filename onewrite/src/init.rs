@@ -162,7 +162,23 @@ fn set(words: &[AtomicU64], index: usize, value: u64) {
 #[cfg_attr(coverage_nightly, coverage(off))]
 mod tests {
     use super::*;
-    use woodlot_frame::{Base4K, FrameId};
+    use woodlot_frame::{Base4K, FrameAllocator, FrameId, Order, Owned, Request, Slot};
+
+    /// What is free is counted in rows of which the ends cut off a part as well, and in those behind the ends.
+    #[test]
+    fn what_is_free_at_first_is_counted() {
+        let config = ZoneConfig::new(1000, 1).starting_at(FrameId(1034));
+        let zone = Owned::<OneWrite<Base4K>>::new(&config, Init::Allocated).expect("a zone");
+        let order = Order(0);
+        for frame in [1034, 1100, 2033] {
+            assert_eq!(zone.free(FrameId(frame), order, Slot(0)), Ok(()));
+        }
+        assert_eq!(zone.start(Init::Recover), 3);
+        assert_eq!([Init::Allocated, Init::Free].map(|init| zone.start(init)), [0, 1000]);
+        let request = Request::new(order, Class::MOVABLE, Slot(0));
+        assert_eq!(zone.alloc(request.at(FrameId(1500))), Ok(FrameId(1500)));
+        assert_eq!([Init::Recover; 2].map(|init| zone.start(init)), [999; 2]);
+    }
 
     #[test]
     fn the_largest_zone_and_the_most_slots() {

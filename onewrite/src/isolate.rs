@@ -420,6 +420,23 @@ mod tests {
         assert_eq!(ruled_out(&zone), 1 << Base4K::MAX_ORDER);
     }
 
+    /// What the other half of a pair has is told where one half has nothing for anybody.
+    #[test]
+    fn half_of_a_pair_that_is_freed_can_be_had() {
+        for isolated in [0, 1] {
+            let zone = zone(2);
+            assert_eq!(alloc(&zone, 10), Some(FrameId(0)));
+            for order in [6, 9] {
+                assert_eq!(alloc(&zone, order), None);
+            }
+            assert_eq!(zone.isolate(HugeId(isolated), 1), Ok(()));
+            assert_eq!(free(&zone, 0, 10), Ok(()));
+            assert!(zone.is_available(Order(9)) && zone.is_available(Order(6)));
+            assert_eq!(alloc(&zone, 9), Some(FrameId((1 - isolated) * 512)));
+            assert_eq!(alloc(&zone, 6), None);
+        }
+    }
+
     #[test]
     fn a_look_around_passes_what_is_isolated() {
         let zone = zone(8);

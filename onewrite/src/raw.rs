@@ -66,3 +66,36 @@ impl<G: Geometry> Construct for OneWrite<'_, G> {
         Self::from_parts(config, parts, init)
     }
 }
+
+#[cfg(test)]
+#[cfg(not(any(woodlot_loom, woodlot_explore)))]
+#[cfg_attr(coverage_nightly, coverage(off))]
+mod tests {
+    use super::*;
+    use woodlot_frame::{Base4K, Base64K, ClassPolicy};
+
+    /// The parts of a zone of 1 GiB and one slot, and all of it.
+    fn sizes<G: Geometry>() -> ([usize; 5], MetadataSize) {
+        let config = ZoneConfig::new((1 << 30) >> G::BASE_SHIFT, 1);
+        let config = config.with_classes(ClassPolicy::SHIPPED);
+        let (mut sizes, mut count) = ([0; 5], 0);
+        let mut part = |region, _: &str, bytes| {
+            assert_eq!(region == Region::Durable, count < 2, "part {count}");
+            (sizes[count], count) = (bytes, count + 1);
+        };
+        let named = OneWrite::<G>::metadata_parts(&config, &mut part);
+        assert_eq!((named, count), (Ok(()), 5));
+        (sizes, OneWrite::<G>::metadata_size(&config).expect("a zone"))
+    }
+
+    /// A huge frame has its rows, a word, and two bytes; 32 of them, a word; and a slot with four classes nine cache lines.
+    #[test]
+    fn the_parts_are_all_of_it() {
+        let (parts, size) = sizes::<Base4K>();
+        assert_eq!(parts, [512 * 64, 512 * 8, (2 * 40 + 4 * 8) * 8, 16 * 8, 512 * 2]);
+        assert_eq!((size.durable, size.volatile), (36_864, 2048));
+        let (parts, size) = sizes::<Base64K>();
+        assert_eq!(parts[..2], [512 * 8, 512 * 8]);
+        assert_eq!([size.durable, size.volatile], [0..2, 2..5].map(|of| parts[of].iter().sum()));
+    }
+}

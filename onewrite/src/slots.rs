@@ -421,6 +421,7 @@ impl Line<'_> {
 #[cfg_attr(coverage_nightly, coverage(off))]
 mod tests {
     use super::*;
+    use woodlot_frame::{Base4K, Base64K};
 
     fn words() -> [AtomicU64; Slots::words(3, 4)] {
         core::array::from_fn(|_| AtomicU64::new(77))
@@ -455,6 +456,9 @@ mod tests {
         assert_eq!([0, 1, 5].map(|order| first.row(order)), [42, 43, 43]);
         assert_eq!((first.child(), next.child(), next.row(0)), (7, NONE, NONE));
         assert_eq!(site(1, Class::MOVABLE).row(0), NONE);
+        assert_eq!([0, 1].map(|kind| first.swap_target(kind, 8 + kind)), [NONE; 2]);
+        assert_eq!([0, 1, 5].map(|order| first.target(order)), [8, 9, 9]);
+        assert_eq!(first.targets(), [8, 9, 7]);
         slots.heal(99);
         assert_eq!((slots.free(300), slots.free(98)), (99, 98));
         line(0).count(-100);
@@ -477,6 +481,21 @@ mod tests {
     }
 
     #[test]
+    fn each_kind_of_blocks_has_a_target() {
+        assert_eq!([0, 1, 5, 6, 9].map(Site::kind::<Base4K>), [0, 1, 1, 2, 2]);
+        assert_eq!([0, 1, 4, 5].map(Site::kind::<Base64K>), [0, 1, 1, 2]);
+    }
+
+    #[test]
+    fn the_part_of_a_slot_begins_with_a_tree() {
+        let words = words();
+        let slots = Slots::new(&words, 3, 4).expect("enough words");
+        slots.start(&ClassPolicy::SHIPPED, (300, 64), 250);
+        let homes = [0, 1, 2].map(|slot| slots.line(slot).map(Line::home));
+        assert_eq!(homes, [0, 64, 192].map(Some));
+    }
+
+    #[test]
     fn the_cursor_and_the_patience_share_a_word() {
         let words = words();
         let slots = slots(&words);
@@ -494,10 +513,12 @@ mod tests {
         let slots = slots(&words);
         let line = slots.line(1).expect("a slot");
         let next = || line.newest().inspect(|_| line.forget_newest());
-        assert_eq!(next(), None);
+        assert_eq!((next(), line.newest_at_hand()), (None, NONE));
         [5, 5, 6, 5].into_iter().for_each(|row| line.freed_into(row));
         assert_eq!([(); 4].map(|()| next()), [Some(5), Some(6), Some(5), None]);
         (0..BEFORE + 4).for_each(|row| line.freed_into(row));
+        line.set_abroad(77);
+        assert_eq!((line.newest_at_hand(), line.abroad()), (BEFORE + 3, 77));
         (3..BEFORE + 4).rev().for_each(|row| assert_eq!(next(), Some(row)));
         assert_eq!(next(), None);
     }
