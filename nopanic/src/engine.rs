@@ -182,6 +182,14 @@ macro_rules! onewrite {
                 from_parts(zone: &ZoneConfig, parts: woodlot_onewrite::Parts<'static>, init: Init) -> Made =
                     Engine::from_parts(zone, parts, init);
             }
+
+            /// # Safety
+            /// As [`OneWrite::attach`].
+            #[unsafe(export_name = concat!("cold_", stringify!($module), "_attach"))]
+            pub unsafe fn attach(zone: &ZoneConfig, raw: RawMetadata) -> Made {
+                // SAFETY: as the caller promises.
+                unsafe { Engine::attach(zone, raw) }
+            }
         } }
     };
 }

@@ -145,8 +145,16 @@ impl<'a, G: Geometry> OneWrite<'a, G> {
     /// What is wrong with the configuration; [`InitError::Short`], which gives numbers of atomics instead of
     /// bytes, if there are too few atomics. After an error nothing has been written.
     pub fn from_parts(zone: &ZoneConfig, parts: Parts<'a>, init: Init) -> Result<Self, InitError> {
+        let made = Self::over(zone, parts)?;
+        let free = made.start(init);
+        made.slots.start(&zone.classes, (made.children.len(), made.ground.part), free);
+        Ok(made)
+    }
+
+    /// An allocator over atomics; none is written.
+    fn over(zone: &ZoneConfig, parts: Parts<'a>) -> Result<Self, InitError> {
         let lengths = Lengths::of::<G>(zone)?;
-        let made = OneWrite {
+        Ok(OneWrite {
             zone: *zone,
             ground: Ground::of::<G>(zone)?,
             rows: cut(parts.rows, lengths.rows, Region::Durable)?,
@@ -156,10 +164,7 @@ impl<'a, G: Geometry> OneWrite<'a, G> {
             slots: Slots::new(parts.slots, zone.slots, zone.classes.count())
                 .ok_or_else(|| short(parts.slots, lengths.slots, Region::Volatile))?,
             geometry: PhantomData,
-        };
-        let free = made.start(init);
-        made.slots.start(&zone.classes, (lengths.children, made.ground.part), free);
-        Ok(made)
+        })
     }
 }
 

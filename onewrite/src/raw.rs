@@ -47,14 +47,47 @@ impl<G: Geometry> Construct for OneWrite<'_, G> {
         metadata: RawMetadata,
         init: Init,
     ) -> Result<Self, InitError> {
-        metadata.check(Self::metadata_size(config)?)?;
+        // SAFETY: as the caller promises.
+        let parts = unsafe { Parts::carve::<G>(config, metadata) }?;
+        Self::from_parts(config, parts, init)
+    }
+}
+
+impl<G: Geometry> OneWrite<'_, G> {
+    /// An allocator over metadata that is in use already, by other processes for instance, or that an earlier user has left with
+    /// no call under way: nothing is written. A process that dies in a call leaves frames allocated that nobody owns, at most;
+    /// others go on, and a [recovery](Init::Recover) without them finds what the bits say.
+    ///
+    /// # Errors
+    /// As [`Construct::construct`].
+    ///
+    /// # Safety
+    /// Each part of `metadata` must be valid for reads and writes of its length as long as the allocator is used, and hold what
+    /// an allocator of the same configuration, geometry and version of this crate has made and keeps in it. Others may use it
+    /// by such allocators only.
+    pub unsafe fn attach(config: &ZoneConfig, metadata: RawMetadata) -> Result<Self, InitError> {
+        // SAFETY: as the caller promises; what allocators share, they access by atomics.
+        let parts = unsafe { Parts::carve::<G>(config, metadata) }?;
+        Self::over(config, parts)
+    }
+}
+
+impl Parts<'_> {
+    /// The atomics of metadata.
+    ///
+    /// # Safety
+    /// Each part must be valid for reads and writes of its length for as long as these are used, and written by atomics only.
+    unsafe fn carve<G: Geometry>(
+        config: &ZoneConfig,
+        metadata: RawMetadata,
+    ) -> Result<Self, InitError> {
+        metadata.check(OneWrite::<G>::metadata_size(config)?)?;
         let Lengths { rows, children, slots, trees } = Lengths::of::<G>(config)?;
         let durable = metadata.durable.0.cast::<AtomicU64>();
         let volatile = metadata.volatile.0.cast::<AtomicU64>();
         // SAFETY: `check` found both parts aligned to a cache line and long enough for so many
-        // words and hints; the caller vouches for the memory for as long as the allocator is used,
-        // and atomics may have any value.
-        let parts = unsafe {
+        // words and hints; the caller vouches for the memory, and atomics may have any value.
+        Ok(unsafe {
             Parts {
                 rows: core::slice::from_raw_parts(durable, rows),
                 children: core::slice::from_raw_parts(durable.add(rows), children),
@@ -62,8 +95,7 @@ impl<G: Geometry> Construct for OneWrite<'_, G> {
                 trees: core::slice::from_raw_parts(volatile.add(slots), trees),
                 hints: core::slice::from_raw_parts(volatile.add(slots + trees).cast(), children),
             }
-        };
-        Self::from_parts(config, parts, init)
+        })
     }
 }
 

@@ -148,7 +148,8 @@ impl<'a> Slots<'a> {
             [COUNT, LAST].into_iter().for_each(|word| Line(line).set(word, 0));
             let first = begin(n, self.slots.len());
             [LOWEST, ABROAD].into_iter().for_each(|word| line[word].store(first, Relaxed));
-            line[HOME].store(first - first % part as u64, Relaxed);
+            let home = first - first.checked_rem(part as u64).unwrap_or(0);
+            line[HOME].store(home, Relaxed);
         }
         self.zone.iter().for_each(|word| word.store(0, Relaxed));
         let classes = policy.all().cycle();

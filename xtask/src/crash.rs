@@ -1,5 +1,6 @@
-//! `cargo xtask crash`: processes that share a zone, killed at any moment. What is done and judged: `woodlot crash`.
-//! The mistakes that its processes can be told to make must be found first.
+//! `cargo xtask crash`: processes that share a zone, killed at any moment. What is done and judged: `woodlot crash`, and for the
+//! one-write engine its test `killed`, of which `cargo test` is the short form. The mistakes that processes can be told to make
+//! must be found first.
 
 use std::process::Command;
 
@@ -51,13 +52,24 @@ pub fn crash(length: Length) -> Result<Outcome, String> {
         format!("{killed}; {lost}; {in_doubt}")
     });
     let [with_intents, with_both] = of_intents;
+    let one_write = if length.short { String::new() } else { one_write(kills)? };
     // The last two lines are of the whole run.
     let mut lines = said.lines().rev();
     let [second, first] = [lines.next(), lines.next()].map(Option::unwrap_or_default);
     let all = DEFECTS.len();
     Ok(Outcome::Ran(format!(
-        "{first}; {second}; with owners {with_owners}; with intents {with_intents}; with both {with_both}; {all} of {all} seeded defects found"
+        "{first}; {second}; with owners {with_owners}; with intents {with_intents}; with both {with_both}; {all} of {all} seeded defects found{one_write}"
     )))
+}
+
+/// The same of processes that share a zone of the one-write engine.
+fn one_write(kills: u32) -> Result<String, String> {
+    let mut command = this_cargo();
+    command.args(["test", "--quiet", "--release", "-p", "woodlot-onewrite", "--test", "killed"]);
+    let said =
+        capture(command.args(["--", "--nocapture"]).env("WOODLOT_KILLS", kills.to_string()))?;
+    let figure = said.lines().find(|line| line.starts_with("one-write: "));
+    figure.map(|line| format!("; {line}")).ok_or_else(|| format!("no figure in {said}"))
 }
 
 fn woodlot(args: &[&str]) -> Command {
