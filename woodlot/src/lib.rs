@@ -4,8 +4,8 @@
 //!   your kernel, hypervisor, database
 //!              │
 //!        FrameAllocator        the contract: frames, orders, requests, errors
-//!         ╱          ╲
-//!     LLFree      Nbbs1, Nbbs4 the engines, each a feature of this crate
+//!      ╱       │       ╲
+//!   LLFree  OneWrite  Nbbs1, Nbbs4     the engines, each a feature of this crate
 //!              │
 //!     memory for the metadata  from you, or with `std` from the heap: Owned
 //! ```
@@ -27,6 +27,7 @@
 //! | feature | what it brings |
 //! |---|---|
 //! | `llfree`, on by default | the engine `LLFree`, and the module `llfree` |
+//! | `onewrite` | the engine `OneWrite`, and the module `onewrite` |
 //! | `nbbs` | the engines `Nbbs1` and `Nbbs4`, and the module `nbbs` |
 //! | `std` | `Owned`: an allocator together with its metadata, from the heap |
 //!
@@ -41,6 +42,11 @@ pub use woodlot_frame::*;
 #[cfg(feature = "llfree")]
 #[doc(inline)]
 pub use woodlot_llfree as llfree;
+
+/// The one-write engine: bits are the truth, all else is a hint.
+#[cfg(feature = "onewrite")]
+#[doc(inline)]
+pub use woodlot_onewrite as onewrite;
 
 /// The engine NBBS, in its two forms: implicit binary trees.
 #[cfg(feature = "nbbs")]
@@ -60,6 +66,9 @@ pub mod prelude {
 
     #[cfg(feature = "llfree")]
     pub use woodlot_llfree::LLFree;
+
+    #[cfg(feature = "onewrite")]
+    pub use woodlot_onewrite::OneWrite;
 
     #[cfg(feature = "nbbs")]
     pub use woodlot_nbbs::{Nbbs1, Nbbs4};
