@@ -118,8 +118,9 @@ enum woodlot_error {
 
 /* Which allocator manages a zone. */
 enum woodlot_engine {
-    WOODLOT_LLFREE = 0, /* LLFree: keeps huge frames whole; can do all of what is in here */
-    WOODLOT_NBBS = 1    /* the Non-Blocking Buddy System: see woodlot_zone_info.unsupported */
+    WOODLOT_LLFREE = 0,  /* LLFree: keeps huge frames whole; can do all of what is in here */
+    WOODLOT_NBBS = 1,    /* the Non-Blocking Buddy System: see woodlot_zone_info.unsupported */
+    WOODLOT_ONEWRITE = 2 /* one atomic write for most calls, on any number of CPUs: likewise */
 };
 
 /* The frame sizes of a zone. */

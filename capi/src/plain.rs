@@ -7,7 +7,7 @@ use woodlot_frame::{FrameId, Geometry, HugeId, Order};
 use crate::alloc::order;
 use crate::error::Error;
 use crate::types::{Run, Text};
-use crate::zone::{BASE_4K, BASE_16K, BASE_64K, LLFREE, NBBS};
+use crate::zone::{BASE_4K, BASE_16K, BASE_64K, LLFREE, NBBS, ONEWRITE};
 
 /// Does what follows `=>` with the geometry of a number, or what follows `else`.
 macro_rules! with_geometry {
@@ -60,6 +60,7 @@ pub extern "C" fn woodlot_engine_name(engine: u32) -> Text {
     let name = match engine {
         LLFREE => c"llfree",
         NBBS => c"nbbs-4level",
+        ONEWRITE => c"onewrite",
         _ => c"no engine",
     };
     Text::of(name)

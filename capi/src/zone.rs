@@ -37,6 +37,8 @@ const _: () = assert!(size_of::<Zone>() == ZONE_SIZE && align_of::<Zone>() == ZO
 pub const LLFREE: u32 = 0;
 /// `WOODLOT_NBBS`.
 pub const NBBS: u32 = 1;
+/// `WOODLOT_ONEWRITE`.
+pub const ONEWRITE: u32 = 2;
 /// `WOODLOT_4K`.
 pub const BASE_4K: u32 = 0;
 /// `WOODLOT_16K`.
@@ -52,7 +54,10 @@ const MAGIC: u64 = 0x574f_4f44_4c4f_5400;
 /// # Errors
 /// [`Error::BadEngine`] or [`Error::BadGeometry`].
 pub(crate) const fn word(engine: u32, geometry: u32) -> Result<u64, Error> {
-    if engine > NBBS || (engine == NBBS && cfg!(not(feature = "nbbs"))) {
+    let is_there = engine == LLFREE
+        || engine == NBBS && cfg!(feature = "nbbs")
+        || engine == ONEWRITE && cfg!(feature = "onewrite");
+    if !is_there {
         return Err(Error::BadEngine);
     }
     if geometry > BASE_64K {
@@ -78,26 +83,26 @@ macro_rules! with_type {
         use woodlot_llfree::LLFree;
         #[cfg(feature = "nbbs")]
         use woodlot_nbbs::Nbbs4;
-        use $crate::zone::{BASE_4K, BASE_16K, BASE_64K, LLFREE, of};
+        #[cfg(feature = "onewrite")]
+        use woodlot_onewrite::OneWrite;
         $crate::zone::with_type!(@ $word, $engine => $body, else $other;
-            const { of(LLFREE, BASE_4K) } => LLFree<'static, Base4K>,
-            const { of(LLFREE, BASE_16K) } => LLFree<'static, Base16K>,
-            const { of(LLFREE, BASE_64K) } => LLFree<'static, Base64K>;
-            const { of($crate::zone::NBBS, BASE_4K) } => Nbbs4<'static, Base4K>,
-            const { of($crate::zone::NBBS, BASE_16K) } => Nbbs4<'static, Base16K>,
-            const { of($crate::zone::NBBS, BASE_64K) } => Nbbs4<'static, Base64K>
+            [all()] LLFREE, LLFree, BASE_4K, Base4K;
+            [all()] LLFREE, LLFree, BASE_16K, Base16K;
+            [all()] LLFREE, LLFree, BASE_64K, Base64K;
+            [feature = "nbbs"] NBBS, Nbbs4, BASE_4K, Base4K;
+            [feature = "nbbs"] NBBS, Nbbs4, BASE_16K, Base16K;
+            [feature = "nbbs"] NBBS, Nbbs4, BASE_64K, Base64K;
+            [feature = "onewrite"] ONEWRITE, OneWrite, BASE_4K, Base4K;
+            [feature = "onewrite"] ONEWRITE, OneWrite, BASE_16K, Base16K;
+            [feature = "onewrite"] ONEWRITE, OneWrite, BASE_64K, Base64K;
         )
     }};
     (@ $word:expr, $engine:ident => $body:expr, else $other:expr;
-        $($llfree:expr => $llfree_type:ty),*; $($nbbs:expr => $nbbs_type:ty),*) => {
+        $([$there:meta] $number:ident, $type:ident, $base:ident, $geometry:ident;)*) => {
         match $word {
-            $(word if word == $llfree => {
-                type $engine = $llfree_type;
-                $body
-            })*
-            $(#[cfg(feature = "nbbs")]
-            word if word == $nbbs => {
-                type $engine = $nbbs_type;
+            $(#[cfg($there)]
+            word if word == const { $crate::zone::of($crate::zone::$number, $crate::zone::$base) } => {
+                type $engine = $type<'static, $geometry>;
                 $body
             })*
             _ => $other,

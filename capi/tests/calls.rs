@@ -14,6 +14,7 @@ use woodlot_frame::{
 };
 use woodlot_llfree::LLFree;
 use woodlot_nbbs::Nbbs4;
+use woodlot_onewrite::OneWrite;
 
 use through_c::{CZone, Kind, classes, sizes_agree};
 
@@ -90,6 +91,7 @@ fn names_are_those_of_rust() {
     assert_eq!(text(woodlot_version()), env!("CARGO_PKG_VERSION"));
     assert_eq!(text(woodlot_engine_name(0)), LLFree::<Base4K>::NAME);
     assert_eq!(text(woodlot_engine_name(1)), Nbbs4::<Base4K>::NAME);
+    assert_eq!(text(woodlot_engine_name(2)), OneWrite::<Base4K>::NAME);
     let geometries = [Base4K::NAME, Base16K::NAME, Base64K::NAME];
     (0..).zip(geometries).for_each(|(n, name)| assert_eq!(text(woodlot_geometry_name(n)), name));
     for class in 0..woodlot_frame::MAX_CLASSES as u8 {
@@ -97,7 +99,7 @@ fn names_are_those_of_rust() {
         assert_eq!(text(woodlot_class_name(class.into())), name);
     }
     for (name, none) in [
-        (woodlot_engine_name(2), "no engine"),
+        (woodlot_engine_name(3), "no engine"),
         (woodlot_geometry_name(3), "no geometry"),
         (woodlot_class_name(8), "no class"),
         (woodlot_class_name(u32::MAX), "no class"),
@@ -219,7 +221,7 @@ fn what_is_no_zone_is_refused_by_every_call() {
     unsafe { ones.as_mut_ptr().cast::<u8>().write_bytes(0xff, size_of::<Zone>()) };
     refused_by_all(ones.as_ptr(), Error::NotAZone);
     // An engine and a geometry that there are not, under the right word.
-    for kind in [0x03, 0x13, 0x20, 0xff] {
+    for kind in [0x03, 0x13, 0x23, 0x30, 0xff] {
         // SAFETY: as above.
         unsafe { ones.as_mut_ptr().cast::<u64>().write(0x574f_4f44_4c4f_5400 | kind) };
         refused_by_all(ones.as_ptr(), Error::NotAZone);

@@ -341,12 +341,15 @@ fn c_name(error: Error) -> String {
 
 /// Every number that the header names, and its value.
 fn numbers() -> Vec<(String, i64)> {
-    use woodlot_capi::zone::{BASE_4K, BASE_16K, BASE_64K, LLFREE, NBBS, ZONE_ALIGN, ZONE_SIZE};
+    use woodlot_capi::zone::{
+        BASE_4K, BASE_16K, BASE_64K, LLFREE, NBBS, ONEWRITE, ZONE_ALIGN, ZONE_SIZE,
+    };
     let errors = Error::ALL.iter().map(|&error| (c_name(error), i64::from(error as c_int)));
     let plain = [
         ("OK", 0),
         ("LLFREE", LLFREE.into()),
         ("NBBS", NBBS.into()),
+        ("ONEWRITE", ONEWRITE.into()),
         ("4K", BASE_4K.into()),
         ("16K", BASE_16K.into()),
         ("64K", BASE_64K.into()),

@@ -417,6 +417,7 @@ int main(void)
 {
     run(WOODLOT_LLFREE);
     run(WOODLOT_NBBS);
+    run(WOODLOT_ONEWRITE);
     if (failures)
         fprintf(stderr, "%d failures\n", failures);
     return failures ? EXIT_FAILURE : EXIT_SUCCESS;

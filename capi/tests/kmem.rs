@@ -283,6 +283,12 @@ fn wrong_frees_of_nbbs() {
     wrong_frees(1);
 }
 
+#[test]
+#[cfg(feature = "onewrite")]
+fn wrong_frees_of_onewrite() {
+    wrong_frees(2);
+}
+
 /// What is found at the call: with the feature all. Nothing else changes.
 fn wrong_frees(engine: u32) {
     const INTERIOR: u32 = 2;
@@ -328,4 +334,10 @@ fn wrong_frees(engine: u32) {
 #[cfg(feature = "nbbs")]
 fn blocks_of_nbbs() {
     contract(1);
+}
+
+#[test]
+#[cfg(feature = "onewrite")]
+fn blocks_of_onewrite() {
+    contract(2);
 }

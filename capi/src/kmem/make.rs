@@ -12,6 +12,10 @@ use super::parts::{CHECKED, Frames, Told};
 use super::types::{KmemConfig, KmemMemory, KmemSizes};
 use crate::error::Error;
 use crate::memory::{check, overlap, read, status, write};
+#[cfg(feature = "nbbs")]
+use crate::zone::NBBS;
+#[cfg(feature = "onewrite")]
+use crate::zone::ONEWRITE;
 use crate::zone::{BASE_4K, LLFREE, Zone, kind, on_zone_or};
 
 /// A descriptor, and marks where there are any.
@@ -129,30 +133,14 @@ unsafe fn frames(config: &KmemConfig, descriptors: &'static [Descriptor]) -> Res
     let zone = unsafe { Zone::at::<'static>(config.zone) }?;
     // SAFETY: the word says which engine it is, and that frames have 4 KiB, as was checked; the rest is the caller's promise.
     let pages = unsafe {
-        if kind(zone.word()).0 == LLFREE {
-            Direct::new(zone.engine(), base, descriptors).map(Frames::LLFree)
-        } else {
-            other_frames(zone, base, descriptors)
+        match kind(zone.word()).0 {
+            LLFREE => Direct::new(zone.engine(), base, descriptors).map(Frames::LLFree),
+            #[cfg(feature = "nbbs")]
+            NBBS => Direct::new(zone.engine(), base, descriptors).map(Frames::Nbbs),
+            #[cfg(feature = "onewrite")]
+            ONEWRITE => Direct::new(zone.engine(), base, descriptors).map(Frames::OneWrite),
+            _ => None,
         }
     };
     pages.ok_or(Error::Unknown)
-}
-
-#[cfg(feature = "nbbs")]
-unsafe fn other_frames(
-    zone: &'static Zone,
-    base: NonNull<u8>,
-    descriptors: &'static [Descriptor],
-) -> Option<Frames> {
-    // SAFETY: as the caller says.
-    unsafe { Direct::new(zone.engine(), base, descriptors).map(Frames::Nbbs) }
-}
-
-#[cfg(not(feature = "nbbs"))]
-unsafe fn other_frames(
-    _: &'static Zone,
-    _: NonNull<u8>,
-    _: &'static [Descriptor],
-) -> Option<Frames> {
-    None
 }

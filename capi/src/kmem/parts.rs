@@ -1,7 +1,7 @@
 //! What an allocator is made of beside its caches: pages, hooks, and who makes objects.
 //!
 //! ```text
-//!   Frames    a zone of one engine or the other, and its page descriptors
+//!   Frames    a zone of one of the engines, and its page descriptors
 //!   Told      misuse, reclaim          functions of C
 //!   Builder   make, unmake             functions of C
 //! ```
@@ -14,14 +14,18 @@ use woodlot_kmem::{Build, Descriptor, Direct, Hooks, Marks, Misuse, NoPages, Pag
 use woodlot_llfree::LLFree;
 #[cfg(feature = "nbbs")]
 use woodlot_nbbs::Nbbs4;
+#[cfg(feature = "onewrite")]
+use woodlot_onewrite::OneWrite;
 
 use super::types::{Make, OnMisuse, Reclaim, Unmake};
 
-/// The pages of a zone of one engine or the other.
+/// The pages of a zone of one of the engines.
 pub enum Frames {
     LLFree(Direct<'static, LLFree<'static, Base4K>>),
     #[cfg(feature = "nbbs")]
     Nbbs(Direct<'static, Nbbs4<'static, Base4K>>),
+    #[cfg(feature = "onewrite")]
+    OneWrite(Direct<'static, OneWrite<'static, Base4K>>),
 }
 
 macro_rules! on_frames {
@@ -30,6 +34,8 @@ macro_rules! on_frames {
             Frames::LLFree($pages) => $body,
             #[cfg(feature = "nbbs")]
             Frames::Nbbs($pages) => $body,
+            #[cfg(feature = "onewrite")]
+            Frames::OneWrite($pages) => $body,
         }
     };
 }
