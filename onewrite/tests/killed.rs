@@ -14,7 +14,7 @@
 use std::env;
 use std::fs::File;
 use std::os::fd::AsRawFd;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::thread::sleep;
 use std::time::Duration;
@@ -22,6 +22,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
+use rustix::process::{Signal, set_parent_process_death_signal};
 use woodlot_frame::{
     Base4K, Batch, Class, Construct, FrameAllocator, FrameId, Geometry, Init, Order, RangeRequest,
     RawMetadata, Request, Slot, ZoneConfig, blocks,
@@ -298,6 +299,8 @@ impl Process {
 #[test]
 fn process() {
     let Ok(told) = env::var(TOLD) else { return };
+    // Or it would go on for ever where the test is killed.
+    set_parent_process_death_signal(Some(Signal::KILL)).expect("it dies with who started it");
     let [path, seat, me, mistake] = told.split(' ').collect::<Vec<_>>()[..] else {
         panic!("{told}")
     };
@@ -356,10 +359,7 @@ impl Run {
         let _ = child.kill();
         let _ = child.wait();
         if let Some(status) = ended {
-            return Err(format!(
-                "a process has found something: {status}: {:?}",
-                ExitStatus::code(&status)
-            ));
+            return Err(format!("a process has found something: {status}"));
         }
         let concerned = self.shared.seats[seat].swap(0, SeqCst) as usize;
         self.concerned += concerned;
