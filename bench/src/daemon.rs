@@ -61,17 +61,17 @@ impl Load {
     }
 }
 
-/// A load of a pool of so many bytes for so long, beside a daemon with these settings or without one. The churn is this thread.
+/// A load of a pool of such options for so long, beside a daemon with these settings or without one. The churn is this thread.
 ///
 /// # Errors
 /// A block that is torn, lost or in two hands; what the pool refuses, and must not.
 pub fn load(
-    bytes: usize,
+    options: Options,
     time: Duration,
     seed: u64,
     settings: Option<Settings>,
 ) -> Result<Load, Failure> {
-    let pool = Options::new(bytes).slots(SLOTS).populate().build().map_err(failed)?;
+    let pool = options.slots(SLOTS).populate().build().map_err(failed)?;
     let blocks: Result<Vec<Movable<'_>>, _> =
         (0..BLOCKS).map(|_| pool.alloc_movable(Order::BASE)).collect();
     let blocks = blocks.map_err(failed)?;
@@ -214,22 +214,32 @@ impl<'p> Churn<'p> {
 
 #[cfg(test)]
 mod tests {
+    use woodlot_pool::Engine;
+
     use super::*;
+
+    fn small() -> Options {
+        Options::new(8 << 20)
+    }
 
     #[test]
     fn the_daemon_wins_huge_frames_under_load() {
         let settings = Settings { moves: 0, rest: 1_000_000, ..Settings::default() };
-        let once = |time| {
-            load(16 << 20, Duration::from_millis(time), time, Some(settings.clone())).unwrap()
-        };
-        // However slow the machine is: longer each time that nothing was won, or the pool was not full yet.
-        let seen = (1..=40)
-            .map(|tries| once(100 * tries))
-            .find(|seen| seen.per_gib() > Some(0.0) && seen.frees.count > 0)
-            .expect("some time");
-        assert!(seen.frees.count <= seen.allocations.count);
-        // What is left at the end is freed, and counts neither here nor there.
-        assert_eq!(seen.churn.operations, seen.allocations.count + seen.frees.count);
+        for engine in Engine::ALL {
+            let options = Options::new(16 << 20).engine(engine);
+            let once = |time| {
+                let (options, settings) = (options.clone(), Some(settings.clone()));
+                load(options, Duration::from_millis(time), time, settings).unwrap()
+            };
+            // However slow the machine is: longer each time that nothing was won, or the pool was not full yet.
+            let seen = (1..=40)
+                .map(|tries| once(100 * tries))
+                .find(|seen| seen.per_gib() > Some(0.0) && seen.frees.count > 0)
+                .expect("some time");
+            assert!(seen.frees.count <= seen.allocations.count);
+            // What is left at the end is freed, and counts neither here nor there.
+            assert_eq!(seen.churn.operations, seen.allocations.count + seen.frees.count);
+        }
     }
 
     #[test]
@@ -237,7 +247,7 @@ mod tests {
         for settings in [None, Some(Settings::default())] {
             let (mut caller, mut seen) = (Tally::default(), Load::default());
             caller.time(|| {
-                seen = load(8 << 20, Duration::from_millis(50), 1, settings).unwrap();
+                seen = load(small(), Duration::from_millis(50), 1, settings).unwrap();
                 1
             });
             assert!(seen.churn.cpu_ns > 0.0 && caller.cpu_ns >= seen.churn.cpu_ns);
@@ -258,7 +268,7 @@ mod tests {
 
     #[test]
     fn without_a_daemon_nothing_is_won() {
-        let seen = load(8 << 20, Duration::from_millis(50), 1, None).unwrap();
+        let seen = load(small(), Duration::from_millis(50), 1, None).unwrap();
         assert!(seen.daemon.is_none() && seen.per_gib().is_none());
         assert!(seen.reads.count > 0 && seen.writes.count > 0);
     }

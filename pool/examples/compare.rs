@@ -1,8 +1,11 @@
-//! Allocate, touch and free: a pool beside malloc and mmap. Give memory back and take it again: beside madvise alone.
+//! Allocate, touch and free: a pool beside malloc and mmap. Give memory back and take it again: beside madvise alone. Pools
+//! of each engine beside each other.
 //!
-//! `cargo run --release -p woodlot-pool --example compare` prints the tables of the crate's README.
+//! `cargo run --release -p woodlot-pool --example compare` prints the tables of the crate's README, and with `-- engines` the
+//! last one alone.
 
 use std::cell::RefCell;
+use std::env;
 use std::error::Error;
 use std::fmt;
 use std::fs;
@@ -15,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 use rustix::time::{ClockId, clock_gettime};
-use woodlot_pool::{Block, Options, Order, Pool, PoolError, SlotBy};
+use woodlot_pool::{Block, Engine, Options, Order, Pool, PoolError, SlotBy};
 
 const REPETITIONS: usize = 9;
 /// How long each measurement takes at least.
@@ -24,7 +27,23 @@ const PAGE: usize = 4096;
 const GIB: usize = 1 << 30;
 
 fn main() -> Result<(), Box<dyn Error>> {
+    let only: Vec<String> = env::args().skip(1).collect();
+    let alone = match only.as_slice() {
+        [] => false,
+        [word] if word == "engines" => true,
+        _ => return Err(format!("{}: not a table; engines is one", only.join(" ")).into()),
+    };
     machine();
+    if !alone {
+        others()?;
+    }
+    engines()?;
+    println!("\nLoad average at the end: {}", read("/proc/loadavg"));
+    Ok(())
+}
+
+/// The pool beside others.
+fn others() -> Result<(), Box<dyn Error>> {
     let pools = [SlotBy::Thread, SlotBy::Cpu].map(|by| Options::new(GIB).slot_by(by).build());
     let [by_thread, by_cpu] = pools;
     let (by_thread, by_cpu) = (by_thread?, by_cpu?);
@@ -53,7 +72,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             (Touch::Bytes, Held::One),
         ] {
             for threads in [1, 2] {
-                row(Load { order, touch, threads, held }, &sources);
+                row(Load { order, touch, threads, held }, sources);
             }
         }
     }
@@ -67,8 +86,32 @@ fn main() -> Result<(), Box<dyn Error>> {
     );
     println!("|---|---|---|---|---|---|");
     give_and_take("4 KiB pages", Options::new(GIB))?;
-    give_and_take("transparent huge pages", Options::new(GIB).huge_pages())?;
-    println!("\nLoad average at the end: {}", read("/proc/loadavg"));
+    give_and_take("transparent huge pages", Options::new(GIB).huge_pages())
+}
+
+/// Each engine, where each call goes to it.
+fn engines() -> Result<(), Box<dyn Error>> {
+    let pool = |engine| Options::new(GIB).magazines(false).engine(engine).build();
+    let [llfree, onewrite] = [pool(Engine::LLFree)?, pool(Engine::OneWrite)?];
+    let sources = [Source::Pool(&llfree), Source::Pool(&onewrite)];
+    println!(
+        "\nAllocate, touch and free without magazines. ns for each block: wall, thread CPU (median of {REPETITIONS}; least)."
+    );
+    println!(
+        "\n| block | touched | threads | held | llfree | onewrite | llfree / onewrite, by CPU time |"
+    );
+    println!("|---|---|---|---|---|---|---|");
+    for (order, many) in [(0, 1 << 16), (4, 1 << 12), (9, 128)] {
+        let (order, touch) = (Order(order), Touch::Byte);
+        for held in [Held::One, Held::Chance(many), Held::All(many)] {
+            for threads in [1, 2] {
+                let load = Load { order, touch, threads, held };
+                let [llfree, onewrite] = medians(load, sources);
+                let ratio = llfree.0 / onewrite.0;
+                println!("{load} {} | {} | {ratio:.2} |", llfree.1, onewrite.1);
+            }
+        }
+    }
     Ok(())
 }
 
@@ -120,10 +163,22 @@ enum Source<'p> {
 /// How much of a block is written.
 #[derive(Clone, Copy, PartialEq)]
 enum Touch {
+    /// The first byte.
+    Byte,
     /// A byte of each page.
     Pages,
     /// All bytes.
     Bytes,
+}
+
+impl fmt::Display for Touch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Touch::Byte => "1 byte",
+            Touch::Pages => "1 byte a page",
+            Touch::Bytes => "all",
+        })
+    }
 }
 
 /// Which blocks a thread holds.
@@ -171,18 +226,29 @@ struct Cost {
     cpu: f64,
 }
 
-fn row(load: Load, sources: &[Source]) {
-    let mut costs = vec![Vec::new(); sources.len()];
+impl fmt::Display for Load {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Load { order, touch, threads, held } = self;
+        let kib = (order.frames() * PAGE) >> 10;
+        write!(f, "| {kib} KiB | {touch} | {threads} | {held} |")
+    }
+}
+
+/// What each source takes for a load, by turns: the median of the CPU times, and a text.
+fn medians<const N: usize>(load: Load, sources: [Source; N]) -> [(f64, String); N] {
+    let mut costs = [const { Vec::new() }; N];
     for _ in 0..REPETITIONS {
         for (source, costs) in sources.iter().zip(&mut costs) {
             costs.push(measure(*source, load));
         }
     }
-    let medians: Vec<(f64, String)> = costs.iter().map(|costs| summary(costs)).collect();
+    costs.map(|costs| summary(&costs))
+}
+
+fn row(load: Load, sources: [Source; 6]) {
+    let medians = medians(load, sources);
     let ratio = |source: usize| medians[source].0 / medians[0].0;
-    let touched = if load.touch == Touch::Pages { "1 byte a page" } else { "all" };
-    let bytes = (load.order.frames() * PAGE) >> 10;
-    print!("| {bytes} KiB | {touched} | {} | {} |", load.threads, load.held);
+    print!("{load}");
     medians.iter().for_each(|(_, text)| print!(" {text} |"));
     println!(" {:.1}, {:.1}, {:.1} |", ratio(2), ratio(3), ratio(4));
 }
@@ -330,6 +396,8 @@ fn rounds<B>(held: Held, least: Duration, take: impl Fn() -> B, free: impl Fn(B)
 #[inline]
 fn touch(block: *mut u8, bytes: usize, touch: Touch) {
     match touch {
+        // SAFETY: the block has so many bytes, and is the caller's.
+        Touch::Byte => unsafe { block.write_volatile(1) },
         Touch::Pages => {
             for at in (0..bytes).step_by(PAGE) {
                 // SAFETY: the block has so many bytes, and is the caller's.

@@ -10,7 +10,7 @@ use woodlot_compact::PlanError;
 use woodlot_frame::{AllocError, FreeError, InitError, Order};
 use woodlot_zone::{OwnersError, ZoneError};
 
-use crate::options::{HugePage, Quantity};
+use crate::options::{Engine, HugePage, Quantity};
 
 /// Why no pool was made, or seen.
 #[derive(Debug)]
@@ -41,6 +41,9 @@ pub enum BuildError {
         /// The bytes of memory and swap.
         memory: u64,
     },
+    /// A shared pool was to have another engine than [`Engine::LLFree`], of which alone there are zones that processes
+    /// share.
+    SharedEngine(Engine),
     /// The engine refused the zone: too large, or too many slots.
     Zone(InitError),
     /// The system did not map the memory.
@@ -123,6 +126,9 @@ impl fmt::Display for BuildError {
                 f,
                 "the cap of the pool is {cap} bytes, above the {memory} of memory and swap in this machine",
             ),
+            Self::SharedEngine(engine) => {
+                write!(f, "a shared pool has the engine {}, and not {engine}", Engine::LLFree)
+            }
             Self::Zone(cause) => write!(f, "the zone of the pool was refused: {cause}"),
             Self::Map { bytes, cause } => write!(f, "{bytes} bytes could not be mapped: {cause}"),
             Self::HugePages { page, needed, free: Some(free) } => write!(
@@ -173,6 +179,19 @@ impl Error for BuildError {
         }
     }
 }
+
+/// A name that is no [`Engine`](crate::Engine)'s.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UnknownEngine(pub String);
+
+impl fmt::Display for UnknownEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [first, last] = Engine::ALL;
+        write!(f, "pools have no engine \"{}\", but {first} and {last}", self.0)
+    }
+}
+
+impl Error for UnknownEngine {}
 
 /// Why a process did not join a shared pool. The file is what it was.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

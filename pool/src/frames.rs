@@ -30,18 +30,18 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
 use woodlot_frame::atomics::{AtomicU64, Ordering, compiler_fence};
 use woodlot_frame::{
-    AllocError, Base4K, Batch, Class, FrameAllocator, FrameId, Geometry, HugeId, Init, Order,
-    Owned, RangeRequest, Request, Slot, ZoneConfig,
+    AllocError, Base4K, Batch, Class, FrameAllocator, FrameId, Geometry, HugeId, Order,
+    RangeRequest, Request, Slot, ZoneConfig,
 };
 
-use crate::engine::{Engine, Zone};
+use crate::engine::{Zone, is_offline};
 use crate::error::{BuildError, PoolError};
 use crate::given::Given;
 use crate::locks::Held;
 use crate::magazines::{self, BATCH, Instead, Magazines, Moving};
 use crate::mapping::{self, FRAME, HUGE, Mapping};
 use crate::movables::Movables;
-use crate::options::{Backing, Options, Quantity};
+use crate::options::{Backing, Engine, Options, Quantity};
 use crate::resident::Resident;
 use crate::runs::Runs;
 use crate::seats;
@@ -54,7 +54,7 @@ const GIANT: Order = Order(18);
 /// The frames of one pool, and their memory.
 pub(crate) struct Frames {
     /// Before the mapping, in which it may lie.
-    engine: Engine,
+    engine: Zone,
     mapping: Mapping,
     slots: Slots,
     magazines: Magazines,
@@ -175,24 +175,27 @@ impl Frames {
         };
         let (units, cap_units) = (size / unit_bytes, cap / unit_bytes);
         let (engine, mapping, resident, slots) = match &options.backing {
+            Backing::Shared(_) if options.engine != Engine::LLFree => {
+                return Err(BuildError::SharedEngine(options.engine));
+            }
             Backing::Shared(source) => {
                 let opened = shared::open(options, source, cap, slots)?;
                 let Opened { common, mapping, resident, slots } = opened;
-                (Engine::Common(common), mapping, resident, slots)
+                (Zone::Common(common), mapping, resident, slots)
             }
             _ => {
                 let mapping = Mapping::new(options, cap)?;
-                let zone = Owned::<Zone>::new(&ZoneConfig::new(size / FRAME, slots), Init::Free);
+                let zone = Zone::new(options.engine, &ZoneConfig::new(size / FRAME, slots));
                 let zone = zone.map_err(BuildError::Zone).inspect_err(|_| mapping.undo())?;
                 let slots = (0..slots).map(Slot).collect();
-                (Engine::Own(zone), mapping, Resident::none(units), slots)
+                (zone, mapping, Resident::none(units), slots)
             }
         };
         // What a thread keeps would not be found by other processes.
         let magazines = Magazines::new(options.magazines && !engine.is_shared())
             .map_err(|cause| BuildError::Map { bytes: Magazines::BYTES, cause })
             .inspect_err(|_| mapping.undo())?;
-        let all_slots = engine.zone().zone().slots;
+        let all_slots = engine.zone().slots;
         let frames = Frames {
             engine,
             mapping,
@@ -215,6 +218,10 @@ impl Frames {
             debug_assert!(offline, "all is free at first");
         }
         Ok(frames)
+    }
+
+    pub(crate) fn engine(&self) -> Engine {
+        self.engine.engine()
     }
 
     pub(crate) fn mapping(&self) -> &Mapping {
@@ -333,7 +340,7 @@ impl Frames {
     /// died while it had the lock. Linear in the units.
     fn settle(&self, given: &mut Given) {
         *given = Given::new(self.units(), 0..0);
-        let offline = |&unit: &usize| self.engine.is_offline(self.huge(&(unit..unit + 1)).0);
+        let offline = |&unit: &usize| is_offline(&self.engine, self.huge(&(unit..unit + 1)).0);
         (0..self.units()).filter(offline).for_each(|unit| given.insert(unit..unit + 1));
         let left = given.count(0..self.units()).saturating_sub(self.units() - self.cap_units);
         if left == 0 {
@@ -615,7 +622,7 @@ impl Frames {
 impl Frames {
     /// The engine, of all processes that have the pool.
     pub(crate) fn zone(&self) -> &Zone {
-        self.engine.zone()
+        &self.engine
     }
 
     /// May other processes have frames of it?

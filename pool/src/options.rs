@@ -3,8 +3,10 @@
 use std::fmt;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::Arc;
 
+use crate::error::UnknownEngine;
 use crate::source::Source;
 
 /// The size of a reserved huge page.
@@ -97,6 +99,49 @@ pub enum SlotBy {
     Thread,
 }
 
+/// Who hands out the frames of a pool. Either does all that a pool does; the README says which is faster where.
+///
+/// ```
+/// use woodlot_pool::{Engine, Options};
+///
+/// let engine: Engine = "onewrite".parse()?;
+/// let pool = Options::new(16 << 20).engine(engine).build()?;
+/// assert_eq!(pool.engine(), Engine::OneWrite);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum Engine {
+    /// LLFree (`woodlot-llfree`): `llfree`.
+    #[default]
+    LLFree,
+    /// The one-write engine (`woodlot-onewrite`): `onewrite`.
+    OneWrite,
+}
+
+impl Engine {
+    /// All of them.
+    pub const ALL: [Engine; 2] = [Engine::LLFree, Engine::OneWrite];
+}
+
+impl fmt::Display for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Engine::LLFree => "llfree",
+            Engine::OneWrite => "onewrite",
+        })
+    }
+}
+
+impl FromStr for Engine {
+    type Err = UnknownEngine;
+
+    fn from_str(name: &str) -> Result<Engine, UnknownEngine> {
+        let named = |engine: &Engine| engine.to_string() == name;
+        Engine::ALL.into_iter().find(named).ok_or_else(|| UnknownEngine(name.into()))
+    }
+}
+
 /// What a pool is to be. [`build`](Self::build) makes it.
 ///
 /// ```
@@ -113,6 +158,7 @@ pub struct Options {
     pub(crate) cap: Option<usize>,
     pub(crate) mark: Option<usize>,
     pub(crate) backing: Backing,
+    pub(crate) engine: Engine,
     pub(crate) huge: bool,
     pub(crate) node: Option<usize>,
     pub(crate) slots: Option<usize>,
@@ -131,6 +177,7 @@ impl Options {
             cap: None,
             mark: None,
             backing: Backing::Anonymous,
+            engine: Engine::default(),
             huge: false,
             node: None,
             slots: None,
@@ -188,7 +235,7 @@ impl Options {
     /// A pool that several processes have, in a file: one of `/dev/shm`, say. Whoever opens it first makes it; the others
     /// join. All of them name the same size and cap. The options of [`slots`](Self::slots),
     /// [`give_back_above`](Self::give_back_above) and [`populate`](Self::populate) are each process's own. There are no
-    /// [magazines](Self::magazines).
+    /// [magazines](Self::magazines), and the engine is LLFree.
     ///
     /// A process that dies loses its frames to the pool: see [`Pool::reap`](crate::Pool::reap). When the last one has
     /// gone, the memory is the system's, and the file can be used again, or removed.
@@ -228,6 +275,11 @@ impl Options {
     /// Memory of this NUMA node only (`mbind(MPOL_BIND)`).
     pub fn numa_node(self, node: usize) -> Options {
         Options { node: Some(node), ..self }
+    }
+
+    /// Who hands out the frames. [`Engine::LLFree`], unless this is called, and always of a [shared](Self::shared) pool.
+    pub fn engine(self, engine: Engine) -> Options {
+        Options { engine, ..self }
     }
 
     /// How many slots keep threads apart. As many as the system has CPUs, unless this is called. A shared pool has four

@@ -12,7 +12,7 @@ use crate::error::{BuildError, PoolError};
 use crate::frames::Frames;
 use crate::mapping::FRAME;
 use crate::movable::Movable;
-use crate::options::Options;
+use crate::options::{Engine, Options};
 use crate::place::{Lies, Stays};
 use crate::wired::Wired;
 
@@ -240,6 +240,11 @@ impl Pool {
     /// The most bytes that are resident at any time.
     pub fn cap(&self) -> usize {
         self.frames.cap()
+    }
+
+    /// Who hands out the frames.
+    pub fn engine(&self) -> Engine {
+        self.frames.engine()
     }
 
     /// The bytes of the pool's range.

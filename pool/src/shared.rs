@@ -26,9 +26,10 @@ use rustix::fs::{FlockOperation, SealFlags};
 use rustix::io::Errno;
 use woodlot_frame::atomics::{AtomicU64, Ordering};
 use woodlot_frame::{Base4K, FrameAllocator, HugeId, Init, Slot};
+use woodlot_llfree::LLFree;
 use woodlot_zone::{Check, Member, Memory, Owners, PAGE, Shared, Tagged, ZoneError, erase};
 
-use crate::engine::{Zone, is_offline};
+use crate::engine::is_offline;
 use crate::error::{BuildError, SharedError};
 use crate::locks::{Held, Locks, Part};
 use crate::mapping::{self, FRAME, Mapping};
@@ -36,6 +37,9 @@ use crate::options::Options;
 use crate::plan::{ENTRIES, HEAD, MAGIC, MARK, MEMBERS, Plan};
 use crate::resident::Resident;
 use crate::source::Source;
+
+/// The engine of a zone that several processes have.
+type Zone = LLFree<'static, Base4K>;
 
 /// What a process has of a shared pool beside its frames.
 pub(crate) struct Common {

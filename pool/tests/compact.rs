@@ -1,6 +1,8 @@
 //! Movable blocks that are brought together while they are read and written.
 #![cfg(target_os = "linux")]
 
+mod engine;
+
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
@@ -8,6 +10,8 @@ use woodlot_pool::{
     Asks, Counters, Event, FrameId, HugeId, Movable, Options, Order, Patience, Pool, PoolError,
     Settings, Stop, Target,
 };
+
+use engine::new;
 
 const MIB: usize = 1 << 20;
 const HUGE: usize = 512;
@@ -44,7 +48,7 @@ fn check(blocks: &[Movable<'_>]) {
 #[test]
 fn blocks_are_brought_together_whole() {
     for order in [0, 1, 4, 7].map(Order) {
-        let pool = Options::new(16 * MIB).build().expect("a pool");
+        let pool = new(16 * MIB).build().expect("a pool");
         let blocks = fragmented(&pool, order, 4);
         pool.alloc(Order(9)).expect_err("no huge frame is free");
         let report = pool.compact(Target::Huge(usize::MAX)).expect("it can");
@@ -59,7 +63,7 @@ fn blocks_are_brought_together_whole() {
 
 #[test]
 fn what_does_not_move_keeps_its_huge_frame() {
-    let pool = Options::new(8 * MIB).magazines(false).build().expect("a pool");
+    let pool = new(8 * MIB).magazines(false).build().expect("a pool");
     // One of four: three huge frames could be free, were all of it movable.
     let mut blocks = fragmented(&pool, Order(0), 4);
     let pins: Vec<_> = [0, HUGE, 2 * HUGE]
@@ -79,7 +83,7 @@ fn what_does_not_move_keeps_its_huge_frame() {
 
 #[test]
 fn what_threads_keep_does_not_hold_it_up() {
-    let pool = Options::new(8 * MIB).build().expect("a pool");
+    let pool = new(8 * MIB).build().expect("a pool");
     let blocks = fragmented(&pool, Order(0), 4);
     // Each time the thread keeps some of what it has dropped.
     for won in [3, 0] {
@@ -93,7 +97,7 @@ fn what_threads_keep_does_not_hold_it_up() {
 fn what_threads_keep_is_free_to_the_daemon() {
     // Six huge frames' worth is free, to the frame: alone, and as neighbours.
     for (huge, order) in [(6, 9), (2, 10)] {
-        let (pool, asks) = (Options::new(16 * MIB).build().expect("a pool"), Asks::new());
+        let (pool, asks) = (new(16 * MIB).build().expect("a pool"), Asks::new());
         let mut blocks = fragmented(&pool, Order(0), 4);
         if order == 10 {
             // Two huge frames' worth.
@@ -116,7 +120,7 @@ fn what_threads_keep_is_free_to_the_daemon() {
 
 #[test]
 fn a_block_that_is_read_or_written_stays() {
-    let pool = Options::new(4 * MIB).magazines(false).build().expect("a pool");
+    let pool = new(4 * MIB).magazines(false).build().expect("a pool");
     let block = pool.alloc_movable(Order(0)).expect("memory");
     let huge = block.frame().0 / HUGE;
     let range = Target::Range(HugeId(huge)..HugeId(huge + 1));
@@ -131,7 +135,7 @@ fn a_block_that_is_read_or_written_stays() {
 
 #[test]
 fn memory_is_there_where_blocks_go() {
-    let pool = Options::new(16 * MIB).magazines(false).build().expect("a pool");
+    let pool = new(16 * MIB).magazines(false).build().expect("a pool");
     let blocks: Vec<_> = (0..100).map(|_| pool.alloc_movable(Order(0)).expect("memory")).collect();
     blocks.iter().enumerate().for_each(|(at, block)| write(block, at as u64));
     let huge = HugeId(blocks[0].frame().0 / HUGE);
@@ -145,7 +149,7 @@ fn memory_is_there_where_blocks_go() {
 
 #[test]
 fn what_is_won_may_go_to_the_system() {
-    let options = Options::new(16 * MIB).magazines(false).give_back_above(14 * MIB);
+    let options = new(16 * MIB).magazines(false).give_back_above(14 * MIB);
     let pool = options.build().expect("a pool");
     let blocks = fragmented(&pool, Order(0), 8);
     assert_eq!(pool.resident(), 16 * MIB, "no huge frame is free");
@@ -161,7 +165,7 @@ fn what_is_won_may_go_to_the_system() {
 
 #[test]
 fn what_cannot_be_compacted_is_said() {
-    let pool = Options::new(8 * MIB).build().expect("a pool");
+    let pool = new(8 * MIB).build().expect("a pool");
     for target in [Target::Range(HugeId(3)..HugeId(5)), Target::Block(Order(18))] {
         let refused = pool.compact(target).expect_err("it is not there");
         assert!(matches!(refused, PoolError::NotCompacted(_)), "{refused}");
@@ -188,7 +192,7 @@ fn serve(pool: &Pool, asks: &Asks) -> Counters {
 #[test]
 fn who_finds_no_large_block_asks_and_waits_or_does_not() {
     for order in [9, 10].map(Order) {
-        let (pool, asks) = (Options::new(16 * MIB).build().expect("a pool"), Asks::new());
+        let (pool, asks) = (new(16 * MIB).build().expect("a pool"), Asks::new());
         let blocks = fragmented(&pool, Order(0), 4);
         let refused = |patience, wait: &dyn Fn() -> bool| {
             let refused = pool.alloc_or_ask(order, &asks, patience, wait);
@@ -214,7 +218,7 @@ fn who_finds_no_large_block_asks_and_waits_or_does_not() {
         check(&blocks);
         drop((patient, there, blocks));
     }
-    let (pool, asks) = (Options::new(2 * MIB).build().expect("a pool"), Asks::new());
+    let (pool, asks) = (new(2 * MIB).build().expect("a pool"), Asks::new());
     let small = fragmented(&pool, Order(0), 1);
     pool.alloc_or_ask(Order(0), &asks, Patience::Wait, || unreachable!()).expect_err("all in use");
     let error = pool.alloc_or_ask(Order(11), &asks, Patience::Wait, || unreachable!());
@@ -237,7 +241,7 @@ fn nothing_is_torn_or_lost_beside_the_daemon() {
     const WON: usize = 16;
     /// Of each writer.
     const TURNS: usize = 100_000;
-    let pool = Options::new(32 * MIB).build().expect("a pool");
+    let pool = new(32 * MIB).build().expect("a pool");
     let (stop, asks, won) = (AtomicBool::new(false), Asks::new(), AtomicUsize::new(0));
     let settings =
         Settings { moves: 0, rest: 1_000_000, longest_rest: 1_000_000, ..Settings::default() };

@@ -1,5 +1,7 @@
 //! What threads keep to themselves: it is found, counted, and nobody else's.
 
+mod engine;
+
 use std::cell::Cell;
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -9,7 +11,9 @@ use std::sync::{Barrier, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use woodlot_pool::{Block, FrameId, Options, Order, Pool, PoolError};
+use woodlot_pool::{Block, FrameId, Order, Pool, PoolError};
+
+use engine::new;
 
 const MIB: usize = 1 << 20;
 const HUGE: usize = 2 * MIB;
@@ -20,7 +24,7 @@ const ORDERS: [Order; 5] = [Order(0), Order(1), Order(2), Order(3), Order(4)];
 
 /// Has each of a hundred threads keep blocks of all orders of a new pool, and calls `look` while all of them are idle.
 fn beside_idle_threads(look: impl FnOnce(&Pool)) -> Pool {
-    let pool = Options::new(SIZE).build().expect("a pool");
+    let pool = new(SIZE).build().expect("a pool");
     let (idle, looked) = (Barrier::new(101), Barrier::new(101));
     thread::scope(|scope| {
         for _ in 0..100 {
@@ -81,7 +85,7 @@ fn what_threads_keep_is_free() {
 
 #[test]
 fn what_threads_keep_is_not_adopted() {
-    let pool = Options::new(4 * MIB).build().expect("a pool");
+    let pool = new(4 * MIB).build().expect("a pool");
     let refused = |frame: usize, order: u8| {
         // SAFETY: nobody has any block of the pool.
         let adopted = unsafe { pool.adopt(FrameId(frame), Order(order)) };
@@ -118,7 +122,7 @@ fn is_signed(block: &Block, owner: usize) -> bool {
 fn threads_that_share_the_last_blocks() {
     const THREADS: usize = 4;
     for magazines in [true, false] {
-        let pool = Options::new(HUGE).magazines(magazines).build().expect("a pool");
+        let pool = new(HUGE).magazines(magazines).build().expect("a pool");
         let began = Instant::now();
         thread::scope(|scope| {
             for thread in 0..THREADS {
@@ -157,7 +161,7 @@ fn threads_that_share_the_last_blocks() {
 
 #[test]
 fn memory_that_is_taken_back_all_the_time() {
-    let pool = Options::new(16 * MIB).build().expect("a pool");
+    let pool = new(16 * MIB).build().expect("a pool");
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         for thread in 0..3 {
@@ -190,7 +194,7 @@ fn memory_that_is_taken_back_all_the_time() {
 
 #[test]
 fn a_thread_that_outlives_a_pool() {
-    let pools = [(); 3].map(|()| Options::new(HUGE).build().expect("a pool"));
+    let pools = [(); 3].map(|()| new(HUGE).build().expect("a pool"));
     for pool in pools {
         let mut block = pool.alloc(Order(0)).expect("memory");
         sign(&mut block, 1);
@@ -219,7 +223,7 @@ extern "C" fn on_signal(_: libc::c_int) {
 
 #[test]
 fn signal_handlers_use_the_pool_of_the_thread_they_interrupt() {
-    let options = Options::new(16 * MIB).give_back_above(HUGE);
+    let options = new(16 * MIB).give_back_above(HUGE);
     let pool = SIGNALLED.get_or_init(|| options.build().expect("a pool"));
     // SAFETY: the handler calls the pool, which takes no lock while it has memory.
     unsafe { libc::signal(libc::SIGUSR1, on_signal as *const () as libc::sighandler_t) };
@@ -277,7 +281,7 @@ extern "C" fn on_other_signal(_: libc::c_int) {
 #[test]
 fn signal_handlers_use_the_pool_of_another_thread() {
     for pool in &BOTH {
-        let pool = pool.get_or_init(|| Options::new(16 * MIB).build().expect("a pool"));
+        let pool = pool.get_or_init(|| new(16 * MIB).build().expect("a pool"));
         // No block of 4 MiB is free: handlers look for memory in vain.
         for window in 0..4 {
             pool.alloc_at(FrameId(window * 1024), Order(0)).expect("all is free").leak();
@@ -323,7 +327,7 @@ fn signal_handlers_use_the_pool_of_another_thread() {
 
 #[test]
 fn a_child_has_a_copy() {
-    let pool = Options::new(4 * MIB).build().expect("a pool");
+    let pool = new(4 * MIB).build().expect("a pool");
     let mut block = pool.alloc(Order(0)).expect("memory");
     sign(&mut block, 7);
     drop(pool.alloc(Order(0)));

@@ -1,15 +1,19 @@
 //! Blocks that move while they are read and written.
 #![cfg(target_os = "linux")]
 
+mod engine;
+
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::thread;
 
-use woodlot_pool::{Block, FrameId, Movable, Options, Order, Pool, Stays};
+use woodlot_pool::{Block, FrameId, Movable, Order, Pool, Stays};
+
+use engine::new;
 
 const MIB: usize = 1 << 20;
 
 fn pool() -> Pool {
-    Options::new(16 * MIB).build().expect("a pool")
+    new(16 * MIB).build().expect("a pool")
 }
 
 fn moved<'p>(pool: &'p Pool, block: &Movable<'_>) -> Result<Block<'p>, (Block<'p>, Stays)> {

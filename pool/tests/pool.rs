@@ -1,16 +1,21 @@
 //! What a pool promises: memory of one owner, every order, the cap, claims, memory given back and taken again.
 
+mod engine;
+mod present;
+
 use std::sync::Barrier;
 use std::sync::mpsc;
 use std::thread;
 
-use woodlot_pool::{Block, FrameId, Options, Order, Pool, PoolError, SlotBy};
+use woodlot_pool::{Block, Engine, FrameId, Options, Order, Pool, PoolError, SlotBy};
+
+use engine::new;
 
 const MIB: usize = 1 << 20;
 const HUGE: usize = 2 * MIB;
 
 fn pool(size: usize) -> Pool {
-    Options::new(size).build().expect("anonymous memory")
+    new(size).build().expect("anonymous memory")
 }
 
 /// Writes a word to each line of a block that names its owner and place.
@@ -40,22 +45,15 @@ fn is_out_of_memory<T>(result: &Result<T, PoolError>) -> bool {
     matches!(result, Err(PoolError::OutOfMemory { .. }))
 }
 
-/// How many of the pool's pages the system has memory for.
-fn pages_there(pool: &Pool) -> usize {
-    let maps = std::fs::read_to_string("/proc/self/smaps").expect("smaps");
-    let start = pool.pointer(FrameId(0)).expect("the first frame").addr();
-    let (mut inside, mut kib) = (false, 0);
-    for line in maps.lines() {
-        let mut words = line.split_whitespace();
-        let first = words.next().unwrap_or("");
-        if let Some((from, _)) = first.split_once('-') {
-            let from = usize::from_str_radix(from, 16).expect("an address");
-            inside = (start..start + pool.size()).contains(&from);
-        } else if inside && first == "Rss:" {
-            kib += words.next().and_then(|word| word.parse::<usize>().ok()).expect("a size");
-        }
+#[test]
+fn each_pool_has_the_engine_that_was_asked_for() {
+    for engine in Engine::ALL {
+        assert_eq!(engine.to_string().parse(), Ok(engine));
+        let pool = Options::new(HUGE).engine(engine).build().expect("a pool");
+        assert_eq!(pool.engine(), engine);
     }
-    kib / 4
+    let refused = "LLFree".parse::<Engine>().expect_err("names are in small letters");
+    assert_eq!(refused.to_string(), "pools have no engine \"LLFree\", but llfree and onewrite");
 }
 
 #[test]
@@ -113,7 +111,7 @@ fn all_memory_can_be_had_and_no_more() {
 
 #[test]
 fn the_cap_bounds_what_is_resident() {
-    let pool = Options::new(16 * MIB).cap(3 * HUGE).build().expect("a pool");
+    let pool = new(16 * MIB).cap(3 * HUGE).build().expect("a pool");
     let mut blocks = pool.alloc_batch(Order(9), 3).expect("so much is allowed");
     assert_eq!(pool.resident(), pool.cap());
     for order in [0, 9, 10] {
@@ -130,7 +128,7 @@ fn the_cap_bounds_what_is_resident() {
 
 #[test]
 fn a_pair_is_found_by_giving_back_what_is_not_one() {
-    let pool = Options::new(16 * MIB).cap(4 * HUGE).build().expect("a pool");
+    let pool = new(16 * MIB).cap(4 * HUGE).build().expect("a pool");
     let mut blocks = pool.alloc_batch(Order(9), 4).expect("so much is allowed");
     blocks.sort_by_key(Block::frame);
     // The pairs are broken: 0 and 2 are free, 1 and 3 in use.
@@ -145,7 +143,7 @@ fn a_pair_is_found_by_giving_back_what_is_not_one() {
 #[test]
 fn threads_keep_their_memory() {
     for by in [SlotBy::Cpu, SlotBy::Thread] {
-        let pool = Options::new(64 * MIB).slots(3).slot_by(by).build().expect("a pool");
+        let pool = new(64 * MIB).slots(3).slot_by(by).build().expect("a pool");
         let (send, receive) = mpsc::channel::<(Block, u64)>();
         thread::scope(|scope| {
             for thread in 0..4u64 {
@@ -188,7 +186,7 @@ fn churn<'p>(pool: &'p Pool, thread: u64, send: &mpsc::Sender<(Block<'p>, u64)>)
 
 #[test]
 fn an_allocation_waits_for_memory_that_is_being_given_back() {
-    let pool = Options::new(4 * HUGE).build().expect("a pool");
+    let pool = new(4 * HUGE).build().expect("a pool");
     let start = Barrier::new(2);
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -210,15 +208,15 @@ fn memory_given_back_is_the_systems() {
     let pool = pool(32 * MIB);
     let mut blocks = pool.alloc_batch(Order(9), 16).expect("all of it");
     blocks.iter_mut().for_each(|block| block.fill(1));
-    assert_eq!(pages_there(&pool), 32 * 256);
+    assert_eq!(present::pages(&pool), 32 * 256);
     // One page stays in the last huge frame.
     drop(blocks);
     let page = pool.alloc(Order(0)).expect("memory");
     assert_eq!(pool.give_back(4 * MIB - 1).expect("the system takes memory"), 2 * MIB);
-    assert_eq!(pages_there(&pool), 30 * 256);
+    assert_eq!(present::pages(&pool), 30 * 256);
     assert_eq!(pool.give_back(usize::MAX).expect("the system takes memory"), 28 * MIB);
     assert_eq!((pool.resident(), pool.free_bytes()), (HUGE, HUGE - 4096));
-    assert_eq!(pages_there(&pool), 512);
+    assert_eq!(present::pages(&pool), 512);
     assert_eq!(pool.give_back(usize::MAX).expect("there is none"), 0);
     assert!(page.iter().all(|&byte| byte == 1), "what is in use stays");
     // It comes again, and the pool has not lost any.
@@ -229,7 +227,7 @@ fn memory_given_back_is_the_systems() {
 
 #[test]
 fn memory_above_the_mark_is_given_back() {
-    let pool = Options::new(32 * MIB).give_back_above(8 * MIB).build().expect("a pool");
+    let pool = new(32 * MIB).give_back_above(8 * MIB).build().expect("a pool");
     let small = pool.alloc_batch(Order(0), 8192).expect("all of it");
     drop(small);
     assert!(pool.free_bytes() <= 8 * MIB + HUGE, "{pool:?}");
@@ -336,7 +334,7 @@ fn numbers_in_place_of_handles() {
 
 #[test]
 fn a_block_at_a_frame() {
-    let pool = Options::new(16 * MIB).cap(2 * HUGE).build().expect("a pool");
+    let pool = new(16 * MIB).cap(2 * HUGE).build().expect("a pool");
     let block = pool.alloc_at(FrameId(3 * 512 + 8), Order(3)).expect("it is free");
     assert_eq!(block.frame(), FrameId(3 * 512 + 8));
     for (frame, order) in [(3 * 512 + 9, 0), (3 * 512 + 1, 1), (4096, 0), (0, 11)] {

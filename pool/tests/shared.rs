@@ -11,7 +11,9 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use rustix::fs::MemfdFlags;
-use woodlot_pool::{Block, BuildError, FrameId, Options, Order, Pool, PoolError, SharedError};
+use woodlot_pool::{
+    Block, BuildError, Engine, FrameId, Options, Order, Pool, PoolError, SharedError,
+};
 use woodlot_zone::HugeUse;
 
 const MIB: usize = 1 << 20;
@@ -109,6 +111,19 @@ fn spawn(path: &Path, test: &str) -> Child {
     let _one_is_made = SPAWNING.lock().expect("nobody panics with it");
     let mut command = Command::new(env::current_exe().expect("this program"));
     command.args(["--exact", test]).env(CHILD, path).spawn().expect("a child")
+}
+
+#[test]
+fn one_engine_has_zones_that_processes_share() {
+    let (_folder, path) = folder();
+    let (error, said) = refused(options(&path).engine(Engine::OneWrite));
+    assert!(matches!(error, BuildError::SharedEngine(Engine::OneWrite)));
+    assert_eq!(said, "a shared pool has the engine llfree, and not onewrite");
+    assert!(!path.exists(), "nothing is made");
+    assert_eq!(
+        options(&path).engine(Engine::LLFree).build().expect("a pool").engine(),
+        Engine::LLFree
+    );
 }
 
 #[test]

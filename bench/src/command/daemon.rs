@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use woodlot_pool::Settings;
+use woodlot_pool::{Engine, Options, Settings};
 
 use crate::Failure;
 use crate::daemon::{Load, load};
@@ -19,6 +19,9 @@ pub struct DaemonArgs {
     /// The pool, 8MiB or more; LLFree's trees are of 64MiB
     #[arg(long, value_name = "SIZE", default_value = "256MiB")]
     pub memory: Size,
+    /// The pool's engine: llfree or onewrite
+    #[arg(long, value_name = "NAME", default_value_t)]
+    pub engine: Engine,
     /// How long each turn takes; 3600 is the full test
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub seconds: u32,
@@ -52,20 +55,22 @@ pub fn daemon(args: &DaemonArgs) -> Result<ExitCode, Failure> {
         longest_rest: 100_000_000,
         ..Settings::default()
     };
+    let options = || Options::new(bytes).engine(args.engine);
     let (time, mut with, mut without) = (Duration::from_secs(args.seconds.into()), vec![], vec![]);
     for seed in (args.seed..).take(args.repetitions as usize) {
         // By turns who is first.
         for beside in [seed % 2 == 0, seed % 2 == 1] {
             if beside {
-                with.push(load(bytes, time, seed, Some(settings.clone()))?);
+                with.push(load(options(), time, seed, Some(settings.clone()))?);
             } else if !args.only {
-                without.push(load(bytes, time, seed, None)?);
+                without.push(load(options(), time, seed, None)?);
             }
         }
     }
     screen.print(&format!(
-        "{} MiB, {} turns of {} s: ns, below which are all but one in …\n{}",
+        "{} MiB, {}, {} turns of {} s: ns, below which are all but one in …\n{}",
         bytes >> 20,
+        args.engine,
         args.repetitions,
         args.seconds,
         HEADINGS
