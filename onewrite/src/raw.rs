@@ -104,7 +104,9 @@ impl Parts<'_> {
 #[cfg_attr(coverage_nightly, coverage(off))]
 mod tests {
     use super::*;
-    use woodlot_frame::{Base4K, Base64K, ClassPolicy};
+    use woodlot_frame::{
+        Base4K, Base64K, ClassPolicy, FrameAllocator, METADATA_ALIGN, Order, Request, Slot,
+    };
 
     /// The parts of a zone of 1 GiB and one slot, and all of it.
     fn sizes<G: Geometry>() -> ([usize; 5], MetadataSize) {
@@ -129,5 +131,38 @@ mod tests {
         let (parts, size) = sizes::<Base64K>();
         assert_eq!(parts[..2], [512 * 8, 512 * 8]);
         assert_eq!([size.durable, size.volatile], [0..2, 2..5].map(|of| parts[of].iter().sum()));
+    }
+
+    /// Metadata is aligned so.
+    #[repr(C, align(64))]
+    struct Line([u64; 8]);
+
+    #[test]
+    fn who_attaches_finds_what_others_have() {
+        assert_eq!(align_of::<Line>(), METADATA_ALIGN);
+        let config = ZoneConfig::new(Base4K::TREE_FRAMES, 2);
+        let size = OneWrite::<Base4K>::metadata_size(&config).expect("a zone");
+        // More than both parts take.
+        let mut lines = [const { [const { Line([!0; 8]) }; 64] }; 2];
+        assert!(size.durable.max(size.volatile) <= size_of_val(&lines[0]), "{size:?}");
+        let [durable, volatile] = lines.each_mut().map(|part| part.as_mut_ptr().cast());
+        let metadata =
+            RawMetadata { durable: (durable, size.durable), volatile: (volatile, size.volatile) };
+        // SAFETY: nobody else uses the memory, which outlives both.
+        let (one, other) = unsafe {
+            let one = OneWrite::<Base4K>::construct(&config, metadata, Init::Free);
+            (one.expect("a zone"), OneWrite::<Base4K>::attach(&config, metadata).expect("the same"))
+        };
+        let frame = one.alloc(Request::movable(Order(3), Slot(0))).expect("all is free");
+        assert!(
+            !other.is_free(frame, Order(0)) && other.can_free(frame, Order(3), Slot(1)).is_ok()
+        );
+        assert_eq!(other.free_frames(), config.frames - 8);
+        other.free(frame, Order(3), Slot(1)).expect("it is allocated");
+        assert!(one.is_free(frame, Order(9)));
+        let none = RawMetadata { durable: (metadata.durable.0, 0), ..metadata };
+        // SAFETY: it is refused.
+        let refused = unsafe { OneWrite::<Base4K>::attach(&config, none) };
+        assert!(matches!(refused, Err(InitError::Short { region: Region::Durable, .. })));
     }
 }

@@ -11,21 +11,13 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use tempfile::{NamedTempFile, TempPath};
 use woodlot_bench::Failure;
 use woodlot_bench::output::Making;
-use woodlot_frame::{FrameId, Geometry, Init, Persistence, ZoneConfig};
-use woodlot_zone::{Intents, Layout, Medium, Memory, Owners, Shared, Zone};
+use woodlot_frame::{FrameId, Geometry, ZoneConfig};
+use woodlot_zone::{Memory, Owners};
 
 use super::actor::G;
+use super::kept::{Keeping, Site};
 use super::log::Log;
 use crate::zone::file::{Access, Mapped};
-
-/// How the zone is kept: without intents or with them.
-pub trait Keeping: Medium + Copy + Default + Send + Sync {
-    /// Does a record of each slot name its last operation?
-    const INTENTS: bool = <Self::WriteBack as Persistence>::INTENTS;
-}
-
-impl Keeping for Shared {}
-impl Keeping for Intents<Shared> {}
 
 /// What the zone lies in.
 pub enum Place {
@@ -38,20 +30,22 @@ pub enum Place {
 }
 
 /// Keeps the file there.
-enum Keeper {
+pub enum Keeper {
     Stays,
     Temporary(#[expect(dead_code, reason = "it removes the file when it is dropped")] TempPath),
     Memory(#[expect(dead_code, reason = "it is reached through this process")] File),
 }
 
 /// Where the processes find the zone, and what it is.
-pub struct Arena<M> {
+pub struct Arena<K> {
     path: PathBuf,
     pub config: ZoneConfig,
+    /// The bytes of the zone.
     zone: usize,
+    /// Those of the zone and the table of its owners: there the log begins.
+    log: usize,
     owners: bool,
-    _keeper: Keeper,
-    medium: PhantomData<M>,
+    keeping: PhantomData<K>,
 }
 
 /// A zone that begins and ends in the middle of a huge frame, with a whole tree within: small, so that all of it is used
@@ -67,48 +61,36 @@ pub const RECORD_ROOM: usize = 511;
 /// The members that the table of the owners has room for: those who died since the last recovery as well.
 const MEMBERS: usize = 1024;
 
-/// Where the log begins, behind a zone of `zone` bytes.
-///
-/// # Errors
-/// When there can be no such table of owners, which is a defect.
-pub fn log_at(config: &ZoneConfig, zone: usize, owners: bool) -> Result<usize, Failure> {
-    let table = if owners { Owners::len(config, MEMBERS) } else { Ok(0) };
-    table.map(|table| zone + table).map_err(|cause| Failure::Failed(cause.to_string()))
-}
-
-/// The table of the owners, behind a zone of `zone` bytes.
-///
-/// # Errors
-/// When it is not there.
-pub fn open_owners<'a>(
-    memory: Memory<'a>,
-    config: &ZoneConfig,
-    zone: usize,
-) -> Result<Owners<'a>, Failure> {
-    // SAFETY: whoever has the file uses this part as the table of this zone's owners.
-    let table = unsafe { Owners::open::<G>(behind(memory, zone)?, config) };
-    table.map_err(|cause| Failure::Failed(cause.to_string()))
-}
-
 fn behind(memory: Memory<'_>, zone: usize) -> Result<Memory<'_>, Failure> {
     memory.behind(zone).map_err(|cause| Failure::Failed(cause.to_string()))
 }
 
-impl<M: Keeping> Arena<M> {
-    /// Makes the file and the zone in it.
+impl<K: Keeping> Arena<K> {
+    /// What lies in a file that somebody has made.
+    ///
+    /// # Errors
+    /// When there can be no such zone, which is a defect.
+    pub fn at(path: PathBuf, slots: usize, owners: bool) -> Result<Arena<K>, Failure> {
+        let config = config(slots);
+        let zone = K::bytes(&config)?;
+        let table = if owners { Owners::len(&config, MEMBERS) } else { Ok(0) };
+        let log = zone + table.map_err(|cause| Failure::Failed(cause.to_string()))?;
+        Ok(Arena { path, config, zone, log, owners, keeping: PhantomData })
+    }
+
+    /// Makes the file and the zone in it. The file is there as long as the keeper.
     ///
     /// # Errors
     /// What is in the way. Nothing is left behind then.
-    pub fn make(place: &Place, slots: usize, owners: bool) -> Result<Arena<M>, Failure> {
-        let config = config(slots);
-        let failed = |cause: &dyn std::fmt::Display| Failure::Failed(cause.to_string());
-        let layout = if M::INTENTS { Layout::with_intents::<G> } else { Layout::of::<G> };
-        let zone = layout(&config).map_err(|cause| failed(&cause))?.len;
-        let len = log_at(&config, zone, owners)? + Log::bytes(config.frames);
+    pub fn make(place: &Place, slots: usize, owners: bool) -> Result<(Arena<K>, Keeper), Failure> {
+        let mut arena = Arena::<K>::at(PathBuf::new(), slots, owners)?;
+        let len = arena.log + Log::bytes(arena.config.frames);
         let fill =
             |path: &Path, file| Mapped::fill(file, len).map_err(|cause| Failure::at(path, cause));
         let mut making = None;
-        let (path, keeper, mapped) = match place {
+        let keeper;
+        let mapped;
+        (arena.path, keeper, mapped) = match place {
             Place::File(path) => {
                 let (mapped, begun) = Mapped::create(path, len)?;
                 making = Some(begun);
@@ -134,20 +116,17 @@ impl<M: Keeping> Arena<M> {
                 (path, Keeper::Memory(kept), mapped)
             }
         };
-        let arena = Arena { path, config, zone, owners, _keeper: keeper, medium: PhantomData };
         mapped.whole(&arena.path, arena.format(&mapped))?;
         making.into_iter().for_each(Making::keep);
-        Ok(arena)
+        Ok((arena, keeper))
     }
 
     fn format(&self, mapped: &Mapped) -> Result<(), Failure> {
-        let memory = mapped.memory(&self.path)?;
         // SAFETY: the file is new and locked.
-        let zone = unsafe { Zone::<G, _>::format(memory, &self.config, Init::Free, M::default()) };
-        zone.map(drop).map_err(|cause| Failure::at(&self.path, cause))?;
+        unsafe { K::format(self.site(mapped)) }?;
         if self.owners {
             // SAFETY: as above, and the table is used as that of this zone.
-            let table = behind(memory, self.zone)
+            let table = behind(mapped.memory(&self.path)?, self.zone)
                 .map(|memory| unsafe { Owners::format::<G>(memory, &self.config, MEMBERS) });
             table?.map(drop).map_err(|cause| Failure::at(&self.path, cause))?;
         }
@@ -166,31 +145,39 @@ impl<M: Keeping> Arena<M> {
         Mapped::open(&self.path, access)
     }
 
-    /// The memory of the zone, and the log.
+    /// Where the zone lies.
+    pub fn site<'a>(&'a self, mapped: &'a Mapped) -> Site<'a> {
+        Site { mapped, path: &self.path, config: &self.config }
+    }
+
+    /// The log.
     ///
     /// # Errors
     /// When the mapping is too short.
-    pub fn parts<'a>(&self, mapped: &'a Mapped) -> Result<(Memory<'a>, Log<'a>), Failure> {
-        let frames = self.config.start.0..self.config.end().0;
-        let log = log_at(&self.config, self.zone, self.owners)?;
-        Ok((mapped.memory(&self.path)?, Log::of(mapped, log, frames)?))
+    pub fn log<'a>(&self, mapped: &'a Mapped) -> Result<Log<'a>, Failure> {
+        Log::of(mapped, self.log, self.config.start.0..self.config.end().0)
     }
 
     /// The table of the owners, if there is one.
     ///
     /// # Errors
     /// When there is to be one and is not.
-    pub fn owners<'a>(&self, memory: Memory<'a>) -> Result<Option<Owners<'a>>, Failure> {
-        self.owners.then(|| open_owners(memory, &self.config, self.zone)).transpose()
+    pub fn owners<'a>(&self, mapped: &'a Mapped) -> Result<Option<Owners<'a>>, Failure> {
+        if !self.owners {
+            return Ok(None);
+        }
+        let memory = behind(mapped.memory(&self.path)?, self.zone)?;
+        // SAFETY: whoever has the file uses this part as the table of this zone's owners.
+        let table = unsafe { Owners::open::<G>(memory, &self.config) };
+        table.map(Some).map_err(|cause| Failure::at(&self.path, cause))
     }
 
     /// Joins those who use the zone.
     ///
     /// # Errors
     /// When nobody has it in use.
-    pub fn attach<'a>(&self, memory: Memory<'a>) -> Result<Zone<'a, G, M>, Failure> {
+    pub fn attach<'a>(&'a self, mapped: &'a Mapped) -> Result<K::Zone<'a>, Failure> {
         // SAFETY: this program alone opens the zone, and only while nobody is attached.
-        let zone = unsafe { Zone::attach(memory, Some(&self.config), M::default()) };
-        zone.map_err(|cause| Failure::at(&self.path, cause))
+        unsafe { K::attach(self.site(mapped)) }
     }
 }

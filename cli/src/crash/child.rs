@@ -9,11 +9,12 @@ use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use woodlot_bench::Failure;
 use woodlot_bench::random::Random;
 use woodlot_frame::{FrameAllocator, Slot};
-use woodlot_zone::{Check, Info, Intents, Member, Owners, OwnersError, Shared, Tagged, Zone};
+use woodlot_zone::{Intents, Member, Owners, OwnersError, Shared, Tagged};
 
 use super::actor::{Actor, Defect, G};
-use super::arena::{Keeping, log_at, open_owners};
-use super::log::{Log, SEATS};
+use super::arena::Arena;
+use super::kept::{Bare, Keeping, Kept};
+use super::log::SEATS;
 use crate::zone::file::{Access, Mapped};
 
 /// The verb that a process is started with.
@@ -43,9 +44,16 @@ pub struct ChildArgs {
     quota: usize,
     #[arg(long)]
     defect: Option<Defect>,
+    #[arg(long)]
+    engine: Kept,
+    #[arg(long)]
+    slots: usize,
     /// The zone has a table of its owners
     #[arg(long)]
     owners: bool,
+    /// Each slot has a record of its last operation
+    #[arg(long)]
+    intents: bool,
     /// Recover the zone, in place of using it
     #[arg(long)]
     recover: bool,
@@ -62,56 +70,45 @@ pub fn child(args: &ChildArgs) -> Result<bool, Failure> {
     if args.seat >= SEATS {
         return Err(Failure::Usage(format!("there are {SEATS} seats")));
     }
-    let access = if args.recover { Access::Change } else { Access::Join };
-    let mapped = Mapped::open(&args.file, access)?;
-    let memory = mapped.memory(&args.file)?;
-    let info = Info::read(memory).map_err(|cause| Failure::at(&args.file, cause))?;
-    match info.intents {
-        false => sit_down::<Shared>(args, &mapped, &info),
-        true => sit_down::<Intents<Shared>>(args, &mapped, &info),
+    match (args.engine, args.intents) {
+        (Kept::Onewrite, _) => sit_down::<Bare>(args),
+        (Kept::Llfree, false) => sit_down::<Shared>(args),
+        (Kept::Llfree, true) => sit_down::<Intents<Shared>>(args),
     }
 }
 
 /// Takes the seat, and recovers the zone or uses it.
-fn sit_down<M: Keeping>(args: &ChildArgs, mapped: &Mapped, info: &Info) -> Result<bool, Failure> {
-    let memory = mapped.memory(&args.file)?;
-    let at = |cause| Failure::at(&args.file, cause);
-    let frames = info.config.start.0..info.config.end().0;
-    let log_at = log_at(&info.config, info.layout.len, args.owners)?;
-    let log = Log::of(mapped, log_at, frames)?;
+fn sit_down<K: Keeping>(args: &ChildArgs) -> Result<bool, Failure> {
+    let access = if args.recover { Access::Change } else { Access::Join };
+    let mapped = Mapped::open(&args.file, access)?;
+    let arena = Arena::<K>::at(args.file.clone(), args.slots, args.owners)?;
+    let log = arena.log(&mapped)?;
     let seat = log.seat(args.seat);
     seat.take(args.id);
     if args.recover {
         loop {
             // SAFETY: the lock keeps everybody else away; the zone before was dropped.
-            unsafe { Zone::<G, _>::open(memory, None, Check::Recover, M::default()) }
-                .map_err(at)?;
+            unsafe { K::recover(arena.site(&mapped)) }?;
             seat.end();
         }
     }
-    // SAFETY: who started it keeps the zone open for as long as it lives.
-    let zone = unsafe { Zone::<G, _>::attach(memory, None, M::default()) }.map_err(at)?;
-    let random = Random::new(args.seed);
-    let zone = &*zone;
-    if !args.owners {
-        if args.slot >= info.config.slots {
-            return Err(Failure::Usage(format!("there are {} slots", info.config.slots)));
-        }
+    let zone = arena.attach(&mapped)?;
+    let (zone, random) = (&*zone, Random::new(args.seed));
+    let Some(owners) = arena.owners(&mapped)? else {
         let mut actor = Actor::new(zone, log, seat, (args.id, args.slot), args.quota, random);
-        actor.intents = M::INTENTS;
+        actor.intents = K::INTENTS;
         return Ok(live(actor, args.defect));
-    }
+    };
     let refused = |cause: OwnersError| Failure::at(&args.file, cause);
-    let owners = open_owners(memory, &info.config, info.layout.len)?;
     let me = owners.join(args.id.into()).map_err(refused)?;
-    let slot = match M::INTENTS {
+    let slot = match K::INTENTS {
         true => claim(owners, me, args)?,
         // The slots of those who were killed may not be free yet. To have none is no matter.
         false => owners.claim_free_slot(me).unwrap_or_default(),
     };
     let tagged = Tagged::new(zone, owners, me).map_err(refused)?;
     let mut actor = Actor::new(&tagged, log, seat, (args.id, slot.0), args.quota, random);
-    actor.intents = M::INTENTS;
+    actor.intents = K::INTENTS;
     Ok(live(actor, args.defect))
 }
 

@@ -1,24 +1,18 @@
 //! Recovery after everybody was killed, and what is found then: the zone against the log.
 
-use std::collections::HashSet;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
 use woodlot_bench::Failure;
 use woodlot_bench::random::Random;
-use woodlot_bench::recovery::opened;
-use woodlot_frame::atomics::Ordering;
 use woodlot_frame::{FrameAllocator, FrameId, Order, Slot};
-use woodlot_llfree::{End, LLFree};
-use woodlot_zone::{Check, Closed, Hidden, Medium, Opened, Owners, Repairs, Tagged, Zone, verify};
+use woodlot_zone::{Owners, Tagged};
 
-use super::actor::{Actor, Defect, G};
-use super::arena::{Arena, Keeping};
+use super::actor::{Actor, Defect};
+use super::arena::Arena;
+use super::kept::{Keeping, Recovered};
 use super::log::{Log, Owner, SEATS};
 use crate::zone::file::{Access, Mapped};
-
-/// The allocator of the zone.
-pub type Allocator<'a, M> = LLFree<'a, G, <M as Medium>::WriteBack>;
 
 /// The number of who judges, and frees what the dead have owned: no other process has it.
 pub const JUDGE: u32 = 1;
@@ -50,8 +44,8 @@ pub struct Found {
 ///
 /// # Errors
 /// When the zone cannot be opened.
-pub fn recover<M: Keeping>(
-    arena: &Arena<M>,
+pub fn recover<K: Keeping>(
+    arena: &Arena<K>,
     threads: usize,
     random: &mut Random,
     defect: Option<Defect>,
@@ -61,34 +55,29 @@ pub fn recover<M: Keeping>(
     mapped.whole(arena.path(), recover_on(arena, &mapped, threads, random, defect, at_the_end))
 }
 
-fn recover_on<M: Keeping>(
-    arena: &Arena<M>,
+fn recover_on<K: Keeping>(
+    arena: &Arena<K>,
     mapped: &Mapped,
     threads: usize,
     random: &mut Random,
     defect: Option<Defect>,
     at_the_end: bool,
 ) -> Result<Found, Failure> {
-    let (memory, log) = arena.parts(mapped)?;
-    let at = |cause| Failure::at(arena.path(), cause);
+    let log = arena.log(mapped)?;
     // SAFETY: everybody else has ended, and the file is locked.
-    let before = unsafe { verify::<G>(memory, Some(&arena.config)) }.map_err(at)?.repairs;
-    // SAFETY: as above.
-    let opened =
-        unsafe { opened(memory, Some(&arena.config), Check::Quick, M::default(), threads) };
-    let (zone, how, time): (Zone<'_, G, _>, _, _) = opened.map_err(at)?;
-
-    let mut wrong = doubts(&how, before, &zone);
-    let resolved = match M::INTENTS && defect != Some(Defect::Unresolved) {
-        true => resolve::<M>(&zone, &log),
+    let recovered = unsafe { K::open(arena.site(mapped), threads, random) }?;
+    let Recovered { zone, time, mut wrong } = recovered;
+    let resolved = match K::INTENTS && defect != Some(Defect::Unresolved) {
+        true => resolve::<K>(&zone, &log),
         false => Ok(0),
     };
     let resolved = resolved.unwrap_or_else(|what| {
         wrong.push(what);
         0
     });
-    let (mut found, lost) = compare(&zone, &log);
-    found = Found { time, resolved, wrong, ..found };
+    let (mut found, lost) = compare(&*zone, &log);
+    found.wrong.extend(wrong);
+    found = Found { time, resolved, ..found };
     if found.overlaps > 0 {
         return Ok(found);
     }
@@ -96,9 +85,9 @@ fn recover_on<M: Keeping>(
     for (frame, owner) in log.owners().filter(|(_, owner)| matches!(owner, Owner::Freeing(_))) {
         let _ = log.change(frame, owner, Owner::Nobody);
     }
-    match arena.owners(memory)? {
-        Some(owners) => found.wrong.extend(sweep::<M>(&zone, &log, owners, random, at_the_end)),
-        None => found.wrong.extend(bury::<M>(&zone, log, &lost, random, at_the_end)),
+    match arena.owners(mapped)? {
+        Some(owners) => found.wrong.extend(sweep::<K>(&zone, &log, owners, random, at_the_end)),
+        None => found.wrong.extend(bury::<K>(&zone, log, &lost, random, at_the_end)),
     }
     let free = zone.stats().free_frames;
     if at_the_end && free != arena.config.frames {
@@ -106,21 +95,16 @@ fn recover_on<M: Keeping>(
         found.wrong.push(format!("{free} of {all} frames are free when all are freed"));
     }
     if at_the_end {
-        let closed = zone.close().map_err(at)?;
-        if closed != Closed::Clean {
-            found.wrong.push(format!("the zone cannot be closed after a recovery: {closed:?}"));
-        }
+        found.wrong.extend(K::close(zone));
     }
     Ok(found)
 }
 
 /// Frees what is allocated and nobody's, and was about to be freed, or is named by the record of a slot: what the killed
 /// allocated and had not logged yet. Returns how many frames that were; or what is wrong.
-fn resolve<M: Keeping>(zone: &Allocator<'_, M>, log: &Log<'_>) -> Result<usize, String> {
+fn resolve<K: Keeping>(zone: &K::Engine<'_>, log: &Log<'_>) -> Result<usize, String> {
     // A free overwrites the record of its slot: so all are read before.
-    let named = zone.last_operations().flat_map(|last| zone.frames_of(last));
-    let named: HashSet<usize> =
-        named.flat_map(|run| run.start.0..run.start.0 + run.count).collect();
+    let named = K::named(zone);
     let mut resolved = 0;
     for (frame, owner) in log.owners() {
         let nobodys = match owner {
@@ -138,30 +122,15 @@ fn resolve<M: Keeping>(zone: &Allocator<'_, M>, log: &Log<'_>) -> Result<usize, 
     Ok(resolved)
 }
 
-/// May another process have the slot of one that is dead, while others live? Not before the next recovery, if a call of
-/// several writes was cut off, or if a frame that the record names may have been allocated by it and not been logged:
-/// a frame that is free now was not, nor was one that somebody owns.
-pub fn is_settled<M: Keeping>(zone: &Allocator<'_, M>, log: &Log<'_>, slot: usize) -> bool {
-    let settled = |frame: usize| {
-        zone.is_free(FrameId(frame), Order(0))
-            || matches!(Owner::of(log.word(frame).load(Ordering::Acquire)), Owner::Owned(_))
-    };
-    zone.last_operation(Slot(slot)).is_none_or(|last| {
-        let mut runs = zone.frames_of(last);
-        last.end != End::UnderWay
-            && runs.all(|run| (run.start.0..run.start.0 + run.count).all(settled))
-    })
-}
-
 /// Frees what is lost and a part of what the dead have owned, by the log. What is wrong, if something is.
-fn bury<M: Keeping>(
-    zone: &Allocator<'_, M>,
+fn bury<K: Keeping>(
+    zone: &K::Engine<'_>,
     log: Log<'_>,
     lost: &[usize],
     random: &mut Random,
     all: bool,
 ) -> Option<String> {
-    let mut judge = judge::<M>(zone, log, Random::new(random.bits()));
+    let mut judge = judge::<K>(zone, log, Random::new(random.bits()));
     for &frame in lost {
         // Nobody else is there to change it.
         let _ = log.change(frame, Owner::Nobody, Owner::Owned(JUDGE));
@@ -173,8 +142,8 @@ fn bury<M: Keeping>(
 
 /// Frees what a part of the dead has left, by the table of the owners, or of all: nothing is lost then. What is wrong, if
 /// something is.
-fn sweep<M: Keeping>(
-    zone: &Zone<'_, G, M>,
+fn sweep<K: Keeping>(
+    zone: &K::Zone<'_>,
     log: &Log<'_>,
     owners: Owners<'_>,
     random: &mut Random,
@@ -192,8 +161,8 @@ fn sweep<M: Keeping>(
     }
     // Whoever had the right is dead, as everybody is.
     let sweeper = owners.sweeper(BY, |_| true);
-    let swept =
-        sweeper.and_then(|by| by.sweep(zone, |member| keeps(member.identity() as u32)).map(drop));
+    let swept = sweeper.map_err(|cause| cause.to_string());
+    let swept = swept.and_then(|by| K::sweep(zone, &by, |member| keeps(member.identity() as u32)));
     if let Err(cause) = swept {
         return Some(format!("the owners cannot be swept: {cause}"));
     }
@@ -203,7 +172,7 @@ fn sweep<M: Keeping>(
         let tagged = tag(frame).map(Owner::Owned);
         // Without intents a sweep may leave to those who are kept what their last calls were about, and only the tags
         // say so.
-        let agrees = owned == tagged || !M::INTENTS && owned.is_none() && owner == Owner::Nobody;
+        let agrees = owned == tagged || !K::INTENTS && owned.is_none() && owner == Owner::Nobody;
         if !agrees || zone.is_free(FrameId(frame), Order(0)) != tagged.is_none() {
             return Some(format!("a sweep left frame {frame:#x} of {owned:?} to {tagged:?}"));
         }
@@ -221,8 +190,8 @@ fn sweep<M: Keeping>(
 ///
 /// # Errors
 /// What is wrong.
-pub fn release<M: Keeping>(
-    tagged: &Tagged<'_, '_, Allocator<'_, M>>,
+pub fn release<K: Keeping>(
+    tagged: &Tagged<'_, '_, K::Engine<'_>>,
     log: &Log<'_>,
     is_dead: impl Fn(u32) -> bool,
 ) -> Result<(), String> {
@@ -250,26 +219,27 @@ pub fn release<M: Keeping>(
 }
 
 /// Who frees what others have left: beside the processes, at the last seat.
-pub fn judge<'a, 'z, M: Keeping>(
-    zone: &'a Allocator<'z, M>,
+pub fn judge<'a, 'z, K: Keeping>(
+    zone: &'a K::Engine<'z>,
     log: Log<'a>,
     random: Random,
-) -> Actor<'a, Allocator<'z, M>> {
+) -> Actor<'a, K::Engine<'z>> {
     let mut judge = Actor::new(zone, log, log.seat(SEATS - 1), (JUDGE, OWN_SLOT), 0, random);
-    judge.intents = M::INTENTS;
+    judge.intents = K::INTENTS;
     judge
 }
 
 /// The zone beside the log, frame by frame; and the frames that are lost.
-fn compare<M: Keeping>(zone: &Zone<'_, G, M>, log: &Log<'_>) -> (Found, Vec<usize>) {
+fn compare(zone: &impl FrameAllocator, log: &Log<'_>) -> (Found, Vec<usize>) {
     let mut found = Found::default();
     let mut lost: Vec<usize> = Vec::new();
-    let mut map = 0;
+    let (mut map, mut all_free) = (0, 0);
     for (frame, owner) in log.owners() {
         if frame % 64 == 0 || frame == zone.zone().start.0 {
             map = zone.free_map(FrameId(frame));
         }
         let free = map >> (frame % 64) & 1 != 0;
+        all_free += usize::from(free);
         match (owner, free) {
             (Owner::Owned(_), true) => found.overlaps += 1,
             (Owner::Nobody | Owner::Freeing(_), false) => lost.push(frame),
@@ -277,35 +247,10 @@ fn compare<M: Keeping>(zone: &Zone<'_, G, M>, log: &Log<'_>) -> (Found, Vec<usiz
         }
     }
     found.lost = lost.len();
+    let counts = (zone.stats().free_frames, zone.free_frames());
+    if counts != (all_free, all_free) {
+        found.wrong.push(format!("{all_free} frames are free, and {counts:?} are counted"));
+    }
     found.pieces = lost.chunk_by(|a, b| a + 1 == *b).count();
     (found, lost)
-}
-
-/// What is wrong with how a zone was opened, and its counts.
-fn doubts<M: Keeping>(how: &Opened, before: Repairs, zone: &Zone<'_, G, M>) -> Vec<String> {
-    let mut wrong = Vec::new();
-    let Opened::Recovered { repairs, .. } = how else {
-        return vec!["the zone was opened as one that was closed".into()];
-    };
-    // What several writes that were cut off make free together, `verify` does not count as a huge frame.
-    let mut foreseen = before;
-    if repairs.released > 0 && before.free_huge < repairs.free_huge {
-        foreseen.free_huge = repairs.free_huge;
-    }
-    if *repairs != foreseen {
-        wrong.push(format!("verify said {before:?}, and the recovery {repairs:?}"));
-    }
-    let damage = [repairs.rows_reset, repairs.outside, repairs.cut_open, repairs.states_cleared];
-    if damage != [0; 4] {
-        wrong.push(format!("the recovery repaired damage: {repairs:?}"));
-    }
-    let hidden = zone.hidden();
-    if hidden != Hidden::default() {
-        wrong.push(format!("the recovery has left something hidden: {hidden:?}"));
-    }
-    let stats = zone.stats();
-    if (stats.free_frames, stats.free_huge) != (repairs.free_frames, repairs.free_huge) {
-        wrong.push(format!("the zone counts {stats:?} after the recovery {repairs:?}"));
-    }
-    wrong
 }

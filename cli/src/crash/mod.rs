@@ -13,6 +13,7 @@ mod actor;
 mod arena;
 mod child;
 mod judge;
+mod kept;
 mod log;
 mod run;
 mod words;
@@ -33,6 +34,7 @@ use crate::stop;
 pub use actor::Defect;
 pub use arena::Place;
 pub use child::{ChildArgs, FOUND, VERB, child};
+pub use kept::Kept;
 pub use run::{Plan, run};
 pub use words::sum;
 
@@ -52,6 +54,9 @@ pub struct CrashArgs {
     /// A file to make for the zone, which stays there, closed [default: a temporary file]
     #[arg(value_parser = PathBufValueParser::new())]
     file: Option<PathBuf>,
+    /// Whose the zone is
+    #[arg(long, value_enum, default_value_t)]
+    engine: Kept,
     /// What the zone lies in
     #[arg(long, value_enum, default_value_t, conflicts_with = "file")]
     on: On,
@@ -98,11 +103,14 @@ pub fn crash(args: &CrashArgs, screen: &mut Screen) -> Result<ExitCode, Failure>
     let processes = numbers(&args.processes).into_iter().map(usize::from).collect();
     let kills = args.kills as usize;
     let limit = args.seconds.map(|seconds| Duration::from_secs(seconds.into()));
-    let CrashArgs { seed, owners, intents, defect, .. } = *args;
+    let CrashArgs { engine, seed, owners, intents, defect, .. } = *args;
     if !intents && defect.is_some_and(Defect::is_of_intents) {
         return Err(Failure::Usage("there is no such --defect without --intents".into()));
     }
-    let plan = Plan { place, processes, kills, limit, seed, owners, intents, defect };
+    if engine == Kept::Onewrite && (owners || intents) {
+        return Err(Failure::Usage("only zones of LLFree have --owners and --intents".into()));
+    }
+    let plan = Plan { engine, place, processes, kills, limit, seed, owners, intents, defect };
     let bar = progress("crash", kills);
     let ended = run(&plan, &|kills| bar.set_position(kills as u64))?;
     bar.finish_and_clear();
@@ -131,10 +139,14 @@ impl CrashArgs {
             _ => "",
         };
         let processes = ranges.collect::<Vec<_>>().join(",");
+        let engine = if self.engine == Kept::Onewrite { " --engine onewrite" } else { "" };
         let owners = if self.owners { " --owners" } else { "" };
         let intents = if self.intents { " --intents" } else { "" };
         let defect = self.defect.and_then(|defect| defect.to_possible_value());
         let defect = defect.map_or(String::new(), |name| format!(" --defect {}", name.get_name()));
-        format!("--processes {processes} --kills {}{on}{owners}{intents}{defect}", self.kills)
+        format!(
+            "--processes {processes} --kills {}{engine}{on}{owners}{intents}{defect}",
+            self.kills
+        )
     }
 }

@@ -15,6 +15,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use clap::ValueEnum;
 use rustix::process::Signal;
 use woodlot_bench::Failure;
 use woodlot_bench::random::Random;
@@ -22,15 +23,17 @@ use woodlot_frame::Slot;
 use woodlot_zone::{Intents, Owners, OwnersError, Shared, Tagged};
 
 use super::actor::Defect;
-use super::arena::{Arena, Keeping, Place};
+use super::arena::{Arena, Place};
 use super::child::{FOUND, VERB};
-use super::judge::{self, Allocator, Found, JUDGE, OWN_SLOT, is_settled, judge, release};
+use super::judge::{self, Found, JUDGE, OWN_SLOT, judge, release};
+use super::kept::{Bare, Keeping, Kept};
 use super::log::{Log, SEATS, Seat};
 use crate::stop;
 use crate::zone::file::{Access, Mapped};
 
 /// What is to be done.
 pub struct Plan {
+    pub engine: Kept,
     pub place: Place,
     /// How many processes, one number after the other.
     pub processes: Vec<usize>,
@@ -87,8 +90,8 @@ struct Running {
 }
 
 /// One number of processes.
-struct Phase<'a, M> {
-    arena: &'a Arena<M>,
+struct Phase<'a, K> {
+    arena: &'a Arena<K>,
     plan: &'a Plan,
     random: &'a mut Random,
     /// The last number that a process was given.
@@ -122,17 +125,18 @@ const SLEEP: (f64, f64) = (100.0, 20_000.0);
 /// What keeps processes from being started, or the zone from being opened. What is wrong with the zone itself is in
 /// what is returned.
 pub fn run(plan: &Plan, progress: &dyn Fn(usize)) -> Result<Ended, Failure> {
-    match plan.intents {
-        false => run_on::<Shared>(plan, progress),
-        true => run_on::<Intents<Shared>>(plan, progress),
+    match (plan.engine, plan.intents) {
+        (Kept::Onewrite, _) => run_on::<Bare>(plan, progress),
+        (Kept::Llfree, false) => run_on::<Shared>(plan, progress),
+        (Kept::Llfree, true) => run_on::<Intents<Shared>>(plan, progress),
     }
 }
 
-fn run_on<M: Keeping>(plan: &Plan, progress: &dyn Fn(usize)) -> Result<Ended, Failure> {
+fn run_on<K: Keeping>(plan: &Plan, progress: &dyn Fn(usize)) -> Result<Ended, Failure> {
     let most = plan.processes.iter().copied().max().unwrap_or(1);
     // With intents who judges has one of its own, and as many slots as there are processes can rest.
-    let slots = if M::INTENTS { 1 + 2 * most } else { most };
-    let arena = Arena::<M>::make(&plan.place, slots, plan.owners)?;
+    let slots = if K::INTENTS { 1 + 2 * most } else { most };
+    let (arena, _keeper) = Arena::<K>::make(&plan.place, slots, plan.owners)?;
     let (mut random, mut last) = (Random::new(plan.seed), JUDGE);
     let mut ended = Ended { tallies: Vec::new(), wrong: Vec::new(), interrupted: false };
     let (begun, phases) = (Instant::now(), plan.processes.len());
@@ -148,7 +152,7 @@ fn run_on<M: Keeping>(plan: &Plan, progress: &dyn Fn(usize)) -> Result<Ended, Fa
             tally: Tally { processes, ..Tally::default() },
             wrong: Vec::new(),
             seats: (0..processes).map(|_| None).collect(),
-            slots: (usize::from(M::INTENTS)..slots).collect(),
+            slots: (usize::from(K::INTENTS)..slots).collect(),
             bound: 0,
             ends: Ends { kills: until(index + 1) - until(index), at: share },
         };
@@ -166,7 +170,7 @@ fn run_on<M: Keeping>(plan: &Plan, progress: &dyn Fn(usize)) -> Result<Ended, Fa
     Ok(ended)
 }
 
-impl<M: Keeping> Phase<'_, M> {
+impl<K: Keeping> Phase<'_, K> {
     /// Until there were enough kills, or something is wrong, or it is asked to stop.
     fn run(&mut self, last: bool, progress: &dyn Fn(usize)) -> Result<(), Failure> {
         let begun = Instant::now();
@@ -209,10 +213,10 @@ impl<M: Keeping> Phase<'_, M> {
         mapped: &Mapped,
         progress: &dyn Fn(usize),
     ) -> Result<(), Failure> {
-        let (memory, log) = self.arena.parts(mapped)?;
-        let zone = self.arena.attach(memory)?;
-        let mut judge = judge::<M>(&zone, log, Random::new(self.random.bits()));
-        let owners = self.arena.owners(memory)?;
+        let log = self.arena.log(mapped)?;
+        let zone = self.arena.attach(mapped)?;
+        let mut judge = judge::<K>(&zone, log, Random::new(self.random.bits()));
+        let owners = self.arena.owners(mapped)?;
         let refused = |cause: OwnersError| Failure::at(self.arena.path(), cause);
         let joined = owners.map(|owners| Tagged::new(&*zone, owners, owners.join(JUDGE.into())?));
         let tagged = joined.transpose().map_err(refused)?;
@@ -236,7 +240,7 @@ impl<M: Keeping> Phase<'_, M> {
                 let living: Vec<u32> = self.seats.iter().flatten().map(|one| one.id).collect();
                 let is_dead = |id| id != JUDGE && !living.contains(&id);
                 match &tagged {
-                    Some(tagged) => self.wrong.extend(release::<M>(tagged, &log, is_dead).err()),
+                    Some(tagged) => self.wrong.extend(release::<K>(tagged, &log, is_dead).err()),
                     None => judge.bury(is_dead).unwrap_or_else(|finding| log.report(finding)),
                 }
             }
@@ -259,7 +263,7 @@ impl<M: Keeping> Phase<'_, M> {
             let said = "frames were free that processes owned when they were killed";
             self.wrong.push(format!("{overlaps} {said}"));
         }
-        if M::INTENTS && lost > 0 {
+        if K::INTENTS && lost > 0 {
             self.wrong.push(format!("{lost} frames are lost, and no record of a slot names them"));
         } else if lost > bound {
             let said = "frames are lost, and the calls of the killed processes concerned";
@@ -273,7 +277,7 @@ impl<M: Keeping> Phase<'_, M> {
     /// Starts processes at the empty seats, and waits until each has made a call.
     fn start(
         &mut self,
-        zone: &Allocator<'_, M>,
+        zone: &K::Engine<'_>,
         log: &Log<'_>,
         owners: Option<Owners<'_>>,
     ) -> Result<(), Failure> {
@@ -298,13 +302,13 @@ impl<M: Keeping> Phase<'_, M> {
     /// recovery, or release of an owner.
     fn take_slot(
         &mut self,
-        zone: &Allocator<'_, M>,
+        zone: &K::Engine<'_>,
         log: &Log<'_>,
         owners: Option<Owners<'_>>,
     ) -> Option<usize> {
-        let all = !M::INTENTS || self.plan.defect == Some(Defect::ReuseSlots);
+        let all = !K::INTENTS || self.plan.defect == Some(Defect::ReuseSlots);
         let unclaimed = |slot| owners.is_none_or(|owners| owners.slot_owner(Slot(slot)).is_none());
-        let may = |&slot: &usize| all || unclaimed(slot) && is_settled::<M>(zone, log, slot);
+        let may = |&slot: &usize| all || unclaimed(slot) && K::is_settled(zone, log, slot);
         let at = self.slots.iter().rposition(may)?;
         Some(self.slots.remove(at))
     }
@@ -329,20 +333,21 @@ impl<M: Keeping> Phase<'_, M> {
             ("--id", u64::from(id)),
             ("--seed", seed),
             ("--quota", quota as u64),
+            ("--slots", self.arena.config.slots as u64),
         ];
         for (name, number) in numbers {
             command.args([name, &number.to_string()]);
         }
-        if let Some(defect) = self.plan.defect {
-            let name = clap::ValueEnum::to_possible_value(&defect);
-            command.args(name.iter().flat_map(|name| ["--defect", name.get_name()]));
+        let names = [
+            ("--engine", self.plan.engine.to_possible_value()),
+            ("--defect", self.plan.defect.and_then(|defect| defect.to_possible_value())),
+        ];
+        for (option, name) in names {
+            command.args(name.iter().flat_map(|name| [option, name.get_name()]));
         }
-        if self.plan.owners {
-            command.arg("--owners");
-        }
-        if recover {
-            command.arg("--recover");
-        }
+        let flags =
+            [("--owners", self.plan.owners), ("--intents", K::INTENTS), ("--recover", recover)];
+        command.args(flags.iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag));
         // What a terminal sends to the processes in the foreground is for this one alone.
         command.process_group(0).stdin(Stdio::null()).stdout(Stdio::null());
         Ok(Running { process: command.spawn().map_err(cannot)?, id, slot })
@@ -384,7 +389,7 @@ impl<M: Keeping> Phase<'_, M> {
                 Ok(status) if status.signal() == Some(Signal::KILL.as_raw()) => {
                     self.tally.kills += 1;
                     self.tally.in_a_call += usize::from(doubt > 0);
-                    self.bound += doubt;
+                    self.bound += doubt + usize::from(doubt > 0) * K::BESIDE;
                     self.tally.bound += doubt;
                 }
                 Ok(status) if status.code() == Some(FOUND.into()) => {}
@@ -415,7 +420,7 @@ impl<M: Keeping> Phase<'_, M> {
     /// Starts a process that recovers the zone again and again, and kills it meanwhile.
     fn kill_a_recoverer(&mut self) -> Result<(), Failure> {
         let mapped = self.arena.map(Access::Watch)?;
-        let (_, log) = self.arena.parts(&mapped)?;
+        let log = self.arena.log(&mapped)?;
         let seat = SEATS - 2;
         let mut running = self.spawn(seat, OWN_SLOT, 0, true)?;
         let ready = running.wait_for_a_call(&log.seat(seat), Instant::now());

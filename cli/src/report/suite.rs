@@ -355,7 +355,9 @@ fn kill(data: &mut Data, scale: &Scale) {
     let processes: Vec<usize> = scale.processes.clone().collect();
     let (place, kills) = (crash::Place::Memory, scale.kills);
     let (owners, intents, limit, defect) = (false, false, None, None);
-    let plan = crash::Plan { place, processes, kills, limit, seed: 1, owners, intents, defect };
+    let engine = crash::Kept::default();
+    let plan =
+        crash::Plan { engine, place, processes, kills, limit, seed: 1, owners, intents, defect };
     let bar = progress("crashes", kills);
     begin(&bar, "crashes");
     match crash::run(&plan, &|kills| bar.set_position(kills as u64)) {

@@ -38,6 +38,17 @@ fn memory_without_a_name_will_do() {
 }
 
 #[test]
+fn processes_that_share_a_zone_of_one_write_are_killed() {
+    let folder = Folder::new();
+    let run = ["crash", "--engine", "onewrite", "--kills", "60"];
+    let said = folder.run(&run).succeeded();
+    assert!(sums(&said).contains("\n0 overlaps; "), "{said}");
+    let [kills, in_a_call] = [said.lines().nth_back(1), sums(&said).lines().next()]
+        .map(|line| line.and_then(|line| line.split(' ').next()?.parse::<usize>().ok()));
+    assert!(kills >= Some(60) && in_a_call > kills.map(|kills| kills / 2), "{said}");
+}
+
+#[test]
 fn with_intents_no_frame_is_lost() {
     let folder = Folder::new();
     let run = ["crash", "kept.zone", "--intents", "--kills", "60", "--processes", "1-3"];
@@ -87,11 +98,14 @@ fn mistakes_are_found() {
         ("claim", "process"),
         ("forget", "frames are lost, and the calls of the killed processes concerned"),
     ] {
-        let run = ["crash", "--kills", "400", "--processes", "2-3", "--defect", defect];
-        let ended = folder.run(&run);
-        ended.failed(1, words);
-        let again = "woodlot crash --seed 1 --processes 2-3 --kills 400 --defect ";
-        assert!(ended.stderr().contains(&format!("{again}{defect}")), "{}", ended.stderr());
+        for engine in ["", " --engine onewrite"] {
+            let options = format!("--processes 2-3 --kills 400{engine} --defect {defect}");
+            let run: Vec<&str> = ["crash"].into_iter().chain(options.split(' ')).collect();
+            let ended = folder.run(&run);
+            ended.failed(1, words);
+            let again = format!("woodlot crash --seed 1 {options}");
+            assert!(ended.stderr().contains(&again), "{}", ended.stderr());
+        }
     }
 }
 
@@ -117,6 +131,10 @@ fn an_interrupt_kills_the_processes_closes_the_zone_and_says_what_was_counted() 
     assert!(!left, "no process is left behind");
 }
 
+/// The hidden part.
+const PROCESS: &str =
+    "crash-process none --engine llfree --slots 1 --parent 1 --seat 0 --id 2 --seed 3";
+
 #[test]
 fn what_makes_no_sense_is_refused() {
     let folder = Folder::new();
@@ -131,11 +149,13 @@ fn what_makes_no_sense_is_refused() {
     refused(&["a.zone", "--on", "memfd"], "--on");
     refused(&["--defect", "none"], "--defect");
     refused(&["--defect", "unresolved"], "without --intents");
+    for zone in ["--owners", "--intents"] {
+        refused(&["--engine", "onewrite", zone], "only zones of LLFree");
+    }
+    refused(&["--engine", "linux"], "--engine");
     folder.run(&["crash", "none/a.zone"]).failed(1, "none/a.zone: No such file");
     folder.run(&["crash", "."]).failed(1, ".: File exists");
     assert_eq!(folder.names("."), ["a.start-owned.txt", "a.trace.txt"]);
     // Whoever starts the hidden part alone is nobody's process.
-    folder
-        .run(&["crash-process", "none", "--parent", "1", "--seat", "0", "--id", "2", "--seed", "3"])
-        .succeeded();
+    folder.run(&PROCESS.split(' ').collect::<Vec<_>>()).succeeded();
 }
