@@ -84,7 +84,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     }
 
     /// Tries to claim a block, as long as it is seen to be free; whoever holds credits of it gives
-    /// them back in between.
+    /// them back in between. If nobody does, a call under way has what is missing, or it has just come back.
     fn attempt(&self, huge: usize, offset: usize, order: u32, claim: impl Fn() -> bool) -> bool {
         for _ in 0..ATTEMPTS {
             if !self.is_there(huge, offset, order) {
@@ -93,16 +93,17 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
             if claim() {
                 return true;
             }
-            self.release_tree(huge / G::TREE_HUGE);
+            if !self.release_tree(huge / G::TREE_HUGE) {
+                return self.is_there(huge, offset, order) && claim();
+            }
         }
         false
     }
 
-    /// Drains whoever has something of the tree.
-    pub(crate) fn release_tree(&self, tree: usize) {
-        for word in self.reservations().filter(|word| self.read(word).is_in(tree)) {
-            self.drain_word(word);
-        }
+    /// Drains whoever has something of the tree. False: nobody has.
+    pub(crate) fn release_tree(&self, tree: usize) -> bool {
+        let words = self.reservations().filter(|word| self.read(word).is_in(tree));
+        words.fold(false, |any, word| self.drain_word(word) || any)
     }
 
     /// Takes one huge frame out.
