@@ -6,7 +6,7 @@
 //!   Block, Run, Claim,    handles that borrow the pool
 //!   Wired, Movable
 //!   Pool                  what a program calls
-//!   Frames                the engine LLFree, and which memory the system has
+//!   Frames                an engine, and which memory the system has
 //!   Common                a zone, an owner table and locks, where several processes have the pool
 //!   Magazines             blocks that a thread keeps to itself
 //!   View                  a shared pool as others see it
