@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn the_daemon_wins_huge_frames_under_load() {
         let settings = Settings { moves: 0, rest: 1_000_000, ..Settings::default() };
-        for engine in Engine::ALL {
+        for &engine in Engine::ALL {
             let options = Options::new(16 << 20).engine(engine);
             let once = |time| {
                 let (options, settings) = (options.clone(), Some(settings.clone()));

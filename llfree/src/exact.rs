@@ -102,8 +102,11 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
 
     /// Drains whoever has something of the tree. False: nobody has.
     pub(crate) fn release_tree(&self, tree: usize) -> bool {
-        let words = self.reservations().filter(|word| self.read(word).is_in(tree));
-        words.fold(false, |any, word| self.drain_word(word) || any)
+        let mut any = false;
+        for word in self.reservations().filter(|word| self.read(word).is_in(tree)) {
+            any |= self.drain_word(word);
+        }
+        any
     }
 
     /// Takes one huge frame out.

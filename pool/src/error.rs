@@ -186,8 +186,8 @@ pub struct UnknownEngine(pub String);
 
 impl fmt::Display for UnknownEngine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [first, last] = Engine::ALL;
-        write!(f, "pools have no engine \"{}\", but {first} and {last}", self.0)
+        let all: Vec<_> = Engine::ALL.iter().map(Engine::to_string).collect();
+        write!(f, "pools have no engine \"{}\", but {}", self.0, all.join(" and "))
     }
 }
 

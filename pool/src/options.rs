@@ -121,7 +121,7 @@ pub enum Engine {
 
 impl Engine {
     /// All of them.
-    pub const ALL: [Engine; 2] = [Engine::LLFree, Engine::OneWrite];
+    pub const ALL: &[Engine] = &[Engine::LLFree, Engine::OneWrite];
 }
 
 impl fmt::Display for Engine {
@@ -137,8 +137,8 @@ impl FromStr for Engine {
     type Err = UnknownEngine;
 
     fn from_str(name: &str) -> Result<Engine, UnknownEngine> {
-        let named = |engine: &Engine| engine.to_string() == name;
-        Engine::ALL.into_iter().find(named).ok_or_else(|| UnknownEngine(name.into()))
+        let named = |engine: &&Engine| engine.to_string() == name;
+        Engine::ALL.iter().find(named).copied().ok_or_else(|| UnknownEngine(name.into()))
     }
 }
 
@@ -277,7 +277,7 @@ impl Options {
         Options { node: Some(node), ..self }
     }
 
-    /// Who hands out the frames. [`Engine::LLFree`], unless this is called, and always of a [shared](Self::shared) pool.
+    /// Who hands out the frames. [`Engine::LLFree`], unless this is called; a [shared](Self::shared) pool can have no other.
     pub fn engine(self, engine: Engine) -> Options {
         Options { engine, ..self }
     }

@@ -47,7 +47,7 @@ fn is_out_of_memory<T>(result: &Result<T, PoolError>) -> bool {
 
 #[test]
 fn each_pool_has_the_engine_that_was_asked_for() {
-    for engine in Engine::ALL {
+    for &engine in Engine::ALL {
         assert_eq!(engine.to_string().parse(), Ok(engine));
         let pool = Options::new(HUGE).engine(engine).build().expect("a pool");
         assert_eq!(pool.engine(), engine);

@@ -101,18 +101,24 @@ pub trait Keeping {
     /// Closes the zone, if it can be. What is wrong, if something is.
     fn close(zone: Self::Zone<'_>) -> Option<String>;
 
-    /// Frees what the dead have left, by the table of the owners.
+    /// Frees what the dead have left, by the table of the owners, if there can be one.
     fn sweep(
-        zone: &Self::Zone<'_>,
-        sweeper: &Sweeper<'_>,
-        keep: impl Fn(Member) -> bool,
-    ) -> Result<(), String>;
+        _zone: &Self::Zone<'_>,
+        _sweeper: &Sweeper<'_>,
+        _keep: impl Fn(Member) -> bool,
+    ) -> Result<(), String> {
+        Err("no such zone has owners".into())
+    }
 
-    /// The frames that the records of the slots name.
-    fn named(zone: &Self::Engine<'_>) -> HashSet<usize>;
+    /// The frames that the records of the slots name, if there are such.
+    fn named(_zone: &Self::Engine<'_>) -> HashSet<usize> {
+        HashSet::new()
+    }
 
     /// May another process have the slot of one that is dead, while others live?
-    fn is_settled(zone: &Self::Engine<'_>, log: &Log<'_>, slot: usize) -> bool;
+    fn is_settled(_zone: &Self::Engine<'_>, _log: &Log<'_>, _slot: usize) -> bool {
+        true
+    }
 }
 
 /// A zone of LLFree, with its page.
@@ -229,7 +235,7 @@ fn doubts<M: Medium>(how: &Opened, before: Repairs, zone: &Zone<'_, G, M>) -> Ve
     wrong
 }
 
-/// The metadata of the one-write engine and nothing else. Whatever the volatile part holds is wrong before each recovery.
+/// The metadata of the one-write engine and nothing else.
 pub struct Bare;
 
 impl Keeping for Bare {
@@ -269,9 +275,13 @@ impl Keeping for Bare {
         _threads: usize,
         random: &mut Random,
     ) -> Result<Recovered<Box<OneWrite<'a, G>>>, Failure> {
-        let volatile = site.words(1)?;
-        volatile.iter().for_each(|word| word.store(random.bits() as u32, Ordering::Relaxed));
-        let (metadata, began) = (site.metadata()?, Instant::now());
+        let metadata = site.metadata()?;
+        let (volatile, len) = metadata.volatile;
+        // Nothing of it may be relied on.
+        let noise: Vec<u8> = (0..len).map(|_| random.bits() as u8).collect();
+        // SAFETY: as many bytes are mapped there, and nobody else uses them.
+        unsafe { volatile.copy_from_nonoverlapping(noise.as_ptr(), len) };
+        let began = Instant::now();
         // SAFETY: as above.
         let zone = unsafe { OneWrite::construct(site.config, metadata, Init::Recover) };
         let (zone, time) = (zone.map_err(|cause| site.failed(cause))?, began.elapsed());
@@ -280,22 +290,6 @@ impl Keeping for Bare {
 
     fn close(_zone: Box<OneWrite<'_, G>>) -> Option<String> {
         None
-    }
-
-    fn sweep(
-        _zone: &Box<OneWrite<'_, G>>,
-        _sweeper: &Sweeper<'_>,
-        _keep: impl Fn(Member) -> bool,
-    ) -> Result<(), String> {
-        Err("zones of LLFree alone are swept".into())
-    }
-
-    fn named(_zone: &OneWrite<'_, G>) -> HashSet<usize> {
-        HashSet::new()
-    }
-
-    fn is_settled(_zone: &OneWrite<'_, G>, _log: &Log<'_>, _slot: usize) -> bool {
-        true
     }
 }
 

@@ -51,7 +51,7 @@ enum On {
 /// What is done to the processes.
 #[derive(Args, Debug)]
 pub struct CrashArgs {
-    /// A file to make for the zone, which stays there, closed [default: a temporary file]
+    /// A file to make for the zone, which stays there, closed if it is LLFree's [default: a temporary file]
     #[arg(value_parser = PathBufValueParser::new())]
     file: Option<PathBuf>,
     /// Whose the zone is
@@ -120,7 +120,8 @@ pub fn crash(args: &CrashArgs, screen: &mut Screen) -> Result<ExitCode, Failure>
         return Err(Failure::Failed(format!("{}\n{replay}", ended.wrong.join("\n"))));
     }
     if ended.interrupted {
-        note("interrupted: every process was killed, and the zone was recovered and closed");
+        let closed = if engine == Kept::Llfree { " and closed" } else { "" };
+        note(&format!("interrupted: every process was killed, and the zone was recovered{closed}"));
         return Ok(ExitCode::from(INTERRUPTED));
     }
     Ok(ExitCode::SUCCESS)

@@ -69,7 +69,7 @@ pub struct Tally {
     pub with_losses: usize,
     pub lost: usize,
     pub pieces: usize,
-    /// How many frames the calls of the killed concerned: no more may be lost.
+    /// How many frames the calls of the killed concerned, and may have hidden beside them: no more may be lost.
     pub bound: usize,
 }
 
@@ -230,7 +230,9 @@ impl<K: Keeping> Phase<'_, K> {
             progress(self.tally.kills);
             let all_dead = self.seats.iter().all(Option::is_none);
             let one_in = if all_dead { 2 } else { 8 };
-            if self.is_over() || self.is_wrong(&log) || self.random.below(one_in) == 0 {
+            // Or so much may be lost that it says nothing how much is.
+            let much = self.bound > self.arena.config.frames / 4;
+            if self.is_over() || self.is_wrong(&log) || much || self.random.below(one_in) == 0 {
                 let left: Vec<usize> = (0..self.seats.len()).collect();
                 self.kill(&log, &left);
                 self.is_wrong(&log);
@@ -266,7 +268,7 @@ impl<K: Keeping> Phase<'_, K> {
         if K::INTENTS && lost > 0 {
             self.wrong.push(format!("{lost} frames are lost, and no record of a slot names them"));
         } else if lost > bound {
-            let said = "frames are lost, and the calls of the killed processes concerned";
+            let said = "frames are lost, and the calls of the killed processes concerned or hid";
             self.wrong.push(format!("{lost} {said} {bound}"));
         }
         self.wrong.extend(wrong);
@@ -389,8 +391,9 @@ impl<K: Keeping> Phase<'_, K> {
                 Ok(status) if status.signal() == Some(Signal::KILL.as_raw()) => {
                     self.tally.kills += 1;
                     self.tally.in_a_call += usize::from(doubt > 0);
-                    self.bound += doubt + usize::from(doubt > 0) * K::BESIDE;
-                    self.tally.bound += doubt;
+                    let lost = doubt + usize::from(doubt > 0) * K::BESIDE;
+                    self.bound += lost;
+                    self.tally.bound += lost;
                 }
                 Ok(status) if status.code() == Some(FOUND.into()) => {}
                 Ok(status) => self.wrong.push(format!("a process ended by itself: {status}")),

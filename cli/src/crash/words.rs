@@ -36,7 +36,7 @@ pub fn describe(ended: &Ended, owners: bool, intents: bool) -> String {
         + &format!(
             "{} kills, {} of them in a call; {} recoveries, {} of them after one that was killed as well\n\
              {} overlaps; {} recoveries found frames lost, {} frames in {} pieces: {per_kill:.1} for each kill, and the \
-             calls of the killed concerned {}{given_back}\n{resolved}",
+             calls of the killed concerned or hid {}{given_back}\n{resolved}",
             all.kills,
             all.in_a_call,
             all.recoveries.len(),

@@ -12,9 +12,8 @@ use super::world::World;
 use super::{Scenario, std};
 
 /// Accesses within which a thread that runs alone has finished its script, from any state: below,
-/// and in a whole zone. The longest is a run beside an exact allocation that has paid for a frame and not taken it yet: two
-/// attempts at each place, a look into all pockets of the slot between them, and then the way back.
-const SOLO: [u16; 2] = [60, 200];
+/// and in a whole zone. The longest looks for a block of rows beside a free of half of it: 282.
+const SOLO: [u16; 2] = [60, 300];
 /// The most states of a scenario, all of which must be explored.
 const STATES: usize = 15_000_000;
 
