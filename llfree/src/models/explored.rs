@@ -15,7 +15,7 @@ use super::{Scenario, std};
 /// and in a whole zone. The longest looks for a block of rows beside a free of half of it: 282.
 const SOLO: [u16; 2] = [60, 300];
 /// The most states of a scenario, all of which must be explored.
-const STATES: usize = 15_000_000;
+const STATES: usize = 20_000_000;
 
 /// Explores a scenario, or says why it does not.
 pub(super) fn check<G: Geometry, P: Persistence>(scenario: &Scenario<G, P>) {
