@@ -12,21 +12,21 @@ use super::{Scenario, TwoRows, std};
 
 /// Accesses within which a thread that runs alone has finished its script, from any state.
 const SOLO: u16 = 500;
-/// The most states of a scenario of two threads, all of which must be explored.
+/// The most states of a scenario all of which must be explored: each of two threads, but for those that say otherwise.
 const STATES: usize = 15_000_000;
-/// How many states of a scenario of three threads are explored, which may have more.
-const OF_THREE: usize = 5_000_000;
+/// How many states of the others are explored.
+const PART: usize = 5_000_000;
 
 /// Explores a scenario, or says why it does not.
 pub(super) fn check(scenario: &Scenario) {
     let world = World::new(scenario);
     let options = Options::new().solo_progress(SOLO).max_steps(4000);
-    if let [_, _] = scenario.threads {
-        woodlot_explore::scenario(scenario.name, STATES, options, |model| set_up(model, &world));
-    } else {
-        woodlot_explore::scenario_in_part(scenario.name, OF_THREE, options, |model| {
+    if scenario.in_part || scenario.threads.len() > 2 {
+        woodlot_explore::scenario_in_part(scenario.name, PART, options, |model| {
             set_up(model, &world);
         });
+    } else {
+        woodlot_explore::scenario(scenario.name, STATES, options, |model| set_up(model, &world));
     }
 }
 

@@ -135,6 +135,9 @@ struct Scenario {
     frames: usize,
     /// Slots, which the threads share if they are fewer.
     slots: usize,
+    /// Has it more states than can be explored?
+    #[cfg_attr(woodlot_loom, expect(dead_code, reason = "loom is cut off by the clock"))]
+    in_part: bool,
     /// Blocks that are allocated at the beginning. What no thread owns of them stays so.
     setup: &'static [Block],
     threads: &'static [Script],
