@@ -14,12 +14,6 @@ use crate::locks::{Held, Part};
 use crate::options::Engine;
 use crate::shared::Common;
 
-/// Is a huge frame taken out of use?
-pub(crate) fn is_offline(zone: &impl FrameAllocator, huge: HugeId) -> bool {
-    let refused = zone.can_free(huge.first::<Base4K>(), Order::huge::<Base4K>(), Slot(0));
-    matches!(refused, Err(FreeError::Offline(_)))
-}
-
 /// What hands out the frames.
 pub(crate) enum Zone {
     /// Of one process.

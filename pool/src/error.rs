@@ -180,19 +180,6 @@ impl Error for BuildError {
     }
 }
 
-/// A name that is no [`Engine`](crate::Engine)'s.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct UnknownEngine(pub String);
-
-impl fmt::Display for UnknownEngine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let all: Vec<_> = Engine::ALL.iter().map(Engine::to_string).collect();
-        write!(f, "pools have no engine \"{}\", but {}", self.0, all.join(" and "))
-    }
-}
-
-impl Error for UnknownEngine {}
-
 /// Why a process did not join a shared pool. The file is what it was.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]

@@ -34,7 +34,7 @@ use woodlot_frame::{
     RangeRequest, Request, Slot, ZoneConfig,
 };
 
-use crate::engine::{Zone, is_offline};
+use crate::engine::Zone;
 use crate::error::{BuildError, PoolError};
 use crate::given::Given;
 use crate::locks::Held;
@@ -45,7 +45,7 @@ use crate::options::{Backing, Engine, Options, Quantity};
 use crate::resident::Resident;
 use crate::runs::Runs;
 use crate::seats;
-use crate::shared::{self, Opened};
+use crate::shared::{self, Opened, is_offline};
 use crate::slots::Slots;
 
 /// The order of 1 GiB.

@@ -51,9 +51,9 @@ mod zeroed;
 
 pub use block::{Block, Run};
 pub use claim::Claim;
-pub use error::{BuildError, PoolError, SharedError, UnknownEngine};
+pub use error::{BuildError, PoolError, SharedError};
 pub use movable::{Movable, Reading, Writing};
-pub use options::{Engine, HugePage, Options, Quantity, SlotBy};
+pub use options::{Engine, HugePage, Options, Quantity, SlotBy, UnknownEngine};
 pub use place::Stays;
 pub use pool::Pool;
 pub use view::{Process, Seen, View};

@@ -1,12 +1,12 @@
 //! What a pool is to be.
 
+use std::error::Error;
 use std::fmt;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::error::UnknownEngine;
 use crate::source::Source;
 
 /// The size of a reserved huge page.
@@ -132,6 +132,19 @@ impl fmt::Display for Engine {
         })
     }
 }
+
+/// A name that is no [`Engine`]'s.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UnknownEngine(pub String);
+
+impl fmt::Display for UnknownEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all: Vec<_> = Engine::ALL.iter().map(Engine::to_string).collect();
+        write!(f, "pools have no engine \"{}\", but {}", self.0, all.join(" and "))
+    }
+}
+
+impl Error for UnknownEngine {}
 
 impl FromStr for Engine {
     type Err = UnknownEngine;

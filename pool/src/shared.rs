@@ -25,11 +25,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::fs::{FlockOperation, SealFlags};
 use rustix::io::Errno;
 use woodlot_frame::atomics::{AtomicU64, Ordering};
-use woodlot_frame::{Base4K, FrameAllocator, HugeId, Init, Slot};
+use woodlot_frame::{Base4K, FrameAllocator, FreeError, HugeId, Init, Order, Slot};
 use woodlot_llfree::LLFree;
 use woodlot_zone::{Check, Member, Memory, Owners, PAGE, Shared, Tagged, ZoneError, erase};
 
-use crate::engine::is_offline;
 use crate::error::{BuildError, SharedError};
 use crate::locks::{Held, Locks, Part};
 use crate::mapping::{self, FRAME, Mapping};
@@ -37,6 +36,12 @@ use crate::options::Options;
 use crate::plan::{ENTRIES, HEAD, MAGIC, MARK, MEMBERS, Plan};
 use crate::resident::Resident;
 use crate::source::Source;
+
+/// Is a huge frame taken out of use?
+pub(crate) fn is_offline(zone: &impl FrameAllocator, huge: HugeId) -> bool {
+    let refused = zone.can_free(huge.first::<Base4K>(), Order::huge::<Base4K>(), Slot(0));
+    matches!(refused, Err(FreeError::Offline(_)))
+}
 
 /// The engine of a zone that several processes have.
 type Zone = LLFree<'static, Base4K>;

@@ -6,11 +6,10 @@ use crate::outcome::{Length, Outcome};
 use crate::shell::{CHECKING, passed_in, tee, this_cargo};
 
 /// The crates that keep the contract and have models.
-pub const ENGINES: [&str; 2] = ["woodlot-llfree", "woodlot-nbbs"];
+pub const ENGINES: [&str; 3] = ["woodlot-llfree", "woodlot-onewrite", "woodlot-nbbs"];
 
-/// What has models beside them: the one-write engine, which does not keep all of the contract yet, the tags of a zone's
-/// owners, and the kernel memory allocator.
-const MODELS: [&str; 3] = ["woodlot-onewrite", "woodlot-owners", "woodlot-kmem"];
+/// What has models beside them: the tags of a zone's owners, and the kernel memory allocator.
+const MODELS: [&str; 2] = ["woodlot-owners", "woodlot-kmem"];
 
 /// Of these, one file each has models, which are for the explorer: loom does not know `membarrier`.
 pub const EXPLORED: [&str; 3] = ["woodlot-pool", "woodlot-pool-place", "woodlot-malloc"];

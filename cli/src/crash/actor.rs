@@ -9,11 +9,13 @@ use woodlot_frame::{
     Request, Slot, blocks,
 };
 
-use super::arena::RECORD_ROOM;
 use super::log::{Finding, Log, Owner, Seat, Wrong};
 
 /// The geometry of the zone.
 pub type G = Base4K;
+
+/// With intents: the writes of the longest batch, of more than a page of a record.
+pub const RECORD_ROOM: usize = 511;
 
 /// A mistake that a process makes on purpose, to see that it is found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]

@@ -14,7 +14,7 @@ use woodlot_bench::output::Making;
 use woodlot_frame::{FrameId, Geometry, ZoneConfig};
 use woodlot_zone::{Memory, Owners};
 
-use super::actor::G;
+use super::actor::{G, RECORD_ROOM};
 use super::kept::{Keeping, Site};
 use super::log::Log;
 use crate::zone::file::{Access, Mapped};
@@ -54,9 +54,6 @@ fn config(slots: usize) -> ZoneConfig {
     let zone = ZoneConfig::new(3 * G::TREE_FRAMES - 333, slots).starting_at(FrameId(77));
     zone.with_record_room(RECORD_ROOM)
 }
-
-/// With intents: the writes of the longest batch, of more than a page of a record.
-pub const RECORD_ROOM: usize = 511;
 
 /// The members that the table of the owners has room for: those who died since the last recovery as well.
 const MEMBERS: usize = 1024;
