@@ -37,7 +37,8 @@ const MALLOC_UNITS: &str = "threads::tests::";
 /// The short checks without threads, each by what its names contain.
 const ALONE: [&[&str]; 2] = [&["garbage"], &["random"]];
 /// Recovery from garbage takes the longest: a short run has it on one geometry of each engine.
-const ALONE_SHORT: [&[&str]; 2] = [&["two_groups::garbage", "base64k::garbage"], &["random"]];
+const ALONE_SHORT: [&[&str]; 2] =
+    [&["two_groups::garbage", "base64k::garbage", "two_rows::garbage"], &["random"]];
 
 /// How much is run.
 struct Bounds {
