@@ -4,6 +4,8 @@
 //!   run ──► arena (a file or memory: zone, log) ◄── child ── actor ── log     each process, until it is killed
 //!    │                  ▲
 //!    └──► judge ────────┘   everybody is dead: recover, zone against log
+//!
+//!   kept    what the zone is: LLFree's with its page, or the metadata of one-write
 //! ```
 //!
 //! Processes die here, and the machine does not: what was written stays. What a loss of power leaves is for
