@@ -55,7 +55,7 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         let word = self.reservation(caller.slot, caller.class);
         let mut taken = 0;
         while let Some(rest) = out.get_mut(taken..).filter(|rest| !rest.is_empty()) {
-            if !self.has_room(caller.slot) {
+            if !self.has_room(caller.slot, taken) {
                 return (taken, Some(NoBlock::BatchTooLong));
             }
             taken += match self.take_held_many(word, caller.slot, rest) {

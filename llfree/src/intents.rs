@@ -67,9 +67,11 @@ impl<'a, G: Geometry, P: Persistence> LLFree<'a, G, P> {
         }
     }
 
-    /// Has the record of the slot room for another write of the batch that it has open?
-    pub(crate) fn has_room(&self, slot: Slot) -> bool {
-        self.record(slot).is_none_or(|record| record.has_room())
+    /// Has the record of the slot room for another write of the batch that it has open, of which `taken` frames are
+    /// allocated? Each of its writes has one or more of them, so a record that is full of fewer names another call's:
+    /// the slot is shared, and no reason to refuse.
+    pub(crate) fn has_room(&self, slot: Slot, taken: usize) -> bool {
+        self.record(slot).is_none_or(|record| taken < record.room() || record.has_room())
     }
 
     /// Makes what a call writes one run. A call that allocates tells its frames as it writes.

@@ -4,6 +4,8 @@
 
 mod memory;
 
+use std::thread;
+
 use memory::Memory;
 use woodlot_frame::{
     AllocError, Base4K, Base64K, Batch, Class, Construct, FrameAllocator, FrameId, FreeBatchError,
@@ -294,6 +296,44 @@ fn base_frames_use_the_room_by_rows() {
     assert_eq!(said(&zone, 0).2, out[..15].iter().map(|f| (f.0, 1, 0)).collect::<Vec<_>>());
     assert_eq!(zone.alloc_batch(request, Batch::All, &mut out[..15]), Ok(15));
     assert_eq!(zone.stats().free_frames, 2);
+}
+
+/// A slot that two calls use at once has a record of no use. The calls do what they do without one: no batch is refused
+/// for the room that another call on its slot seems to take.
+#[test]
+fn a_shared_slot_spoils_its_record_and_nothing_else() {
+    const FRAMES: usize = 512;
+    const FREE: usize = 200;
+    const ROUNDS: usize = 2000;
+    let zone = ZoneConfig::new(FRAMES, 1);
+    let zone = Owned::<Zone<Base4K>>::new(&zone, Init::Allocated).expect("a zone");
+    let free: Vec<FrameId> = (FRAMES - FREE..FRAMES).map(FrameId).collect();
+    zone.free_batch(&free, Order(0), Slot(0)).expect("they are allocated");
+    let request = Request::movable(Order(0), Slot(0));
+    thread::scope(|scope| {
+        // Names a frame whose number is larger than the room of the record.
+        scope.spawn(|| {
+            for _ in 0..50 * ROUNDS {
+                if let Ok(frame) = zone.alloc(request.at(FrameId(FRAMES - 1))) {
+                    zone.free(frame, Order(0), Slot(0)).expect("it is ours");
+                }
+            }
+        });
+        // Asks for more than there is, so gives back what it had; or for some.
+        for wanted in [FREE + 1, 20, 20] {
+            let zone = &zone;
+            scope.spawn(move || {
+                let mut out = vec![FrameId(0); wanted];
+                for _ in 0..ROUNDS {
+                    match zone.alloc_batch(request, Batch::All, &mut out) {
+                        Ok(_) => zone.free_batch(&out, Order(0), Slot(0)).expect("they are ours"),
+                        Err(refused) => assert_eq!(refused, AllocError::OutOfMemory),
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(zone.stats().free_frames, FREE);
 }
 
 fn construct(raw: RawMetadata, init: Init) -> Zone<Base4K> {
