@@ -2,16 +2,16 @@
 //!
 //! # Misuse
 //! A free of frames that are not allocated is refused. What cannot be told: a free of another owner's frames, and one
-//! that names frames which another call is just allocating, freeing or bringing online, or whose rows it opens or closes. Such a
-//! free affects no frames but those it names. If it frees them a second time at the moment at which their row is opened or
-//! closed, they may be handed out twice until the row is opened the next time.
+//! that names frames which another call is just allocating, freeing, taking offline or bringing online, or whose rows it opens or
+//! closes. Such a free affects no frames but those it names. If it frees them a second time at the moment at which their row is opened or
+//! closed, or taken offline, they may be handed out twice, or while they are offline, until the row is opened the next time.
 
 use core::ops::Range;
 
 use woodlot_frame::{
-    AllocError, BadSlot, Claim, Class, FrameAllocator, FrameId, FreeError, Geometry, HugeId,
-    IsolateError, OfflineError, Order, Place, Request, Slot, Stats, Unsupported, ZoneConfig,
-    alloc_within,
+    AllocError, BadSlot, Batch, Claim, Class, FrameAllocator, FrameId, FreeBatchError, FreeError,
+    Geometry, HugeId, IsolateError, OfflineError, Order, Place, Request, Slot, Stats, Unsupported,
+    ZoneConfig, alloc_within,
 };
 
 use crate::OneWrite;
@@ -93,13 +93,13 @@ impl<G: Geometry> OneWrite<'_, G> {
     }
 
     #[inline(always)]
-    fn frame(&self, offset: usize) -> FrameId {
+    pub(crate) fn frame(&self, offset: usize) -> FrameId {
         FrameId(self.ground.base + offset)
     }
 
     /// The offset of a block of a legal order, if it lies in the zone and is aligned.
     #[inline(always)]
-    fn offset(&self, frame: FrameId, order: u32) -> Option<usize> {
+    pub(crate) fn offset(&self, frame: FrameId, order: u32) -> Option<usize> {
         let offset = frame.0.wrapping_sub(self.ground.base);
         self.ground.has(offset, order).then_some(offset)
     }
@@ -152,7 +152,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// The same where the slot's row has none, or another call has changed it: the only hole of a huge frame, if the slot has freed it last.
     /// Otherwise a call in tail position goes on, so that nothing has to be kept across calls.
     #[inline(never)]
-    fn alloc_elsewhere<const ORDER: u32>(&self, site: Site<'_>) -> Option<FrameId> {
+    pub(crate) fn alloc_elsewhere<const ORDER: u32>(&self, site: Site<'_>) -> Option<FrameId> {
         let row = site.line.newest_at_hand();
         let hole = if self.is_of_class(row / G::ROWS, site) {
             self.take_only_hole(row, ORDER)
@@ -304,7 +304,7 @@ impl<G: Geometry> OneWrite<'_, G> {
 
     /// After a free of frames of an open row, which has these bits now.
     #[inline(always)]
-    fn freed_bits(&self, row: usize, bits: u64, line: Line<'_>) {
+    pub(crate) fn freed_bits(&self, row: usize, bits: u64, line: Line<'_>) {
         line.freed_into(row);
         if bits == G::ALL {
             line.emptied(row / G::ROWS);
@@ -488,6 +488,38 @@ impl<G: Geometry> FrameAllocator for OneWrite<'_, G> {
         if done { Ok(()) } else { self.free_other(frame, order, slot) }
     }
 
+    /// Base frames are taken by rows, a write for as many of a row as there are; others one by one.
+    ///
+    /// # Progress
+    /// Lock-free.
+    ///
+    /// # Crash
+    /// As [`alloc`](FrameAllocator::alloc), and some of the frames may be allocated: the caller's, who does not know them.
+    fn alloc_batch(
+        &self,
+        request: Request,
+        batch: Batch,
+        out: &mut [FrameId],
+    ) -> Result<usize, AllocError> {
+        self.take_batch(request, batch, out)
+    }
+
+    /// Base frames of one row that are named one after another are freed by one write.
+    ///
+    /// # Progress
+    /// Lock-free.
+    ///
+    /// # Crash
+    /// Some of the frames may be free, the first ones.
+    fn free_batch(
+        &self,
+        frames: &[FrameId],
+        order: Order,
+        slot: Slot,
+    ) -> Result<(), FreeBatchError> {
+        self.give_batch(frames, order, slot)
+    }
+
     fn can_free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
         self.line(slot).map_err(|BadSlot(slot)| FreeError::BadSlot(slot))?;
         let whole = Part::whole::<G>();
@@ -501,12 +533,15 @@ impl<G: Geometry> FrameAllocator for OneWrite<'_, G> {
         .map_err(|refusal: Refusal| refusal.of(frame))
     }
 
-    /// A slot holds no frames. Others may fill up the huge frames from which it takes blocks; where it allocates next it keeps in mind.
+    /// A slot holds no frames. Others may fill up the huge frames from which it takes blocks, and the trees in which they lie; where it
+    /// allocates next it keeps in mind.
     fn drain(&self, slot: Slot) -> Result<(), BadSlot> {
         self.line(slot)?;
         let orders = [0, 1, G::ROW_ORDER];
-        let aims = |site| orders.into_iter().for_each(|order| self.aims(site, order, NONE));
-        self.slots.sites(slot.0).for_each(aims);
+        for site in self.slots.sites(slot.0) {
+            orders.into_iter().for_each(|order| self.aims(site, order, NONE));
+            self.settles(site, NONE);
+        }
         Ok(())
     }
 

@@ -97,11 +97,15 @@ impl<G: Geometry> OneWrite<'_, G> {
     }
 
     /// The open rows of a child.
-    pub(crate) fn open_rows(&self, child: usize) -> impl Iterator<Item = usize> + use<G> {
+    pub(crate) fn open_rows(&self, child: usize) -> impl Iterator<Item = usize> + Clone + use<G> {
         self.open_rows_of(child, self.states(child))
     }
 
-    fn open_rows_of(&self, child: usize, states: u64) -> impl Iterator<Item = usize> + use<G> {
+    fn open_rows_of(
+        &self,
+        child: usize,
+        states: u64,
+    ) -> impl Iterator<Item = usize> + Clone + use<G> {
         let mut open = child::open_rows(states);
         core::iter::from_fn(move || {
             let row = (open != 0).then(|| (open.trailing_zeros() / 2) as usize)?;

@@ -6,9 +6,11 @@
 //!                               bits 8–10  the class whose frames are in it
 //!                               bits 11–13 a slot takes from it single frames, larger blocks below a row's order, rows
 //!                               bit 14     a call brings it online ([`isolate`](crate::isolate))
+//!                               bit 15     a free takes back what its tree's word says
 //!   a word for each tree        bits 0–12  none of its children has a block of this order: below a row's order, of an open
 //!                                          row; from there on, of whole rows, open or not
 //!                               bit 14     a slot allocates here
+//!                               bit 15     a free takes back what the zone's word says
 //!                               bits 16–23 a child is of this class
 //!                               bits 32–63 how many of its children are isolated
 //!   a word for the zone         bits 0–12  no tree has a block of this order
@@ -22,6 +24,10 @@
 //! it back where that was wrong. Who frees changes the bits, then loads the hint, and takes it back. Of the
 //! two one sees what the other has written, since all these accesses are sequentially consistent (`words.rs`). The
 //! same holds between a child's hint and its tree's word, and between a tree's word and the zone's.
+//!
+//! Who takes back a hint takes back those above it first. A mark says so meanwhile, so that nobody sets them again by what the hint
+//! still says. A free looks above a hint only where that says none. So of a call that stands still, or dies, between these writes the
+//! next free beside it does what is left to do. The look above afterwards is for frees that take each other's mark away.
 //!
 //! # Classes
 //! A child is of the class that has broken it last: when it was free, or when nothing else was left of what that class fills. One
@@ -41,6 +47,8 @@ use crate::words::{CLASSES, load, load_hint, of_class};
 
 /// A tree's bit: a slot allocates here.
 const IN_USE: u64 = 1 << 14;
+/// A free takes back what is said above.
+const TELLS: u16 = 1 << 15;
 /// The orders of which a child's hint says that there is nothing, and where it says the class.
 const ORDERS: u16 = 0x3f;
 const CLASS: u32 = 8;
@@ -74,8 +82,11 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// Of which orders, as bits, a child has nothing to be had in open rows: of all, if it is isolated.
     #[inline(always)]
     fn none(&self, child: usize) -> u64 {
-        let hint = self.hint(child);
-        if is_isolated(hint) { !0 } else { none_in(hint) }
+        match self.hint(child) {
+            hint if is_isolated(hint) => !0,
+            hint if hint & TELLS != 0 => 0,
+            hint => none_in(hint),
+        }
     }
 
     #[inline(always)]
@@ -115,12 +126,17 @@ impl<G: Geometry> OneWrite<'_, G> {
 
     fn not_none(&self, child: usize, orders: u64) {
         let Some(hint) = self.hints.get(child) else { return };
+        let tree_has = || {
+            if !self.isolates(child) {
+                self.tree_has(child / G::TREE, orders & from_order(0, G::ROW_ORDER));
+            }
+        };
         if none_in(load_hint(Some(hint))) & orders != 0 {
-            let _ = hint.fetch_and(!(orders as u16 & ORDERS), SeqCst);
+            let _ = hint.fetch_or(TELLS, SeqCst);
+            tree_has();
+            let _ = hint.fetch_and(!(orders as u16 & ORDERS | TELLS), SeqCst);
         }
-        if !self.isolates(child) {
-            self.tree_has(child / G::TREE, orders & from_order(0, G::ROW_ORDER));
-        }
+        tree_has();
     }
 
     /// After a child was isolated: of the orders that its hint does not rule out there may be something in its open rows.
@@ -152,8 +168,13 @@ impl<G: Geometry> OneWrite<'_, G> {
 
     /// Takes back that a tree has no blocks of some orders.
     fn tree_has(&self, tree: usize, orders: u64) {
-        if self.tree(tree) & orders != 0 {
-            self.trees.get(tree).into_iter().for_each(|word| _ = word.fetch_and(!orders, SeqCst));
+        if let Some(word) = self.trees.get(tree)
+            && load(Some(word)) & orders != 0
+        {
+            let tells = u64::from(TELLS);
+            let _ = word.fetch_or(tells, SeqCst);
+            self.zone_has(orders);
+            let _ = word.fetch_and(!(orders | tells), SeqCst);
         }
         self.zone_has(orders);
     }
@@ -211,7 +232,11 @@ impl<G: Geometry> OneWrite<'_, G> {
     pub(crate) fn zone_has_none(&self, order: u32) {
         let orders = Self::orders_from(order);
         let _ = self.slots.nothing().fetch_or(orders, SeqCst);
-        let none = (0..self.trees.len()).fold(!0, |none, tree| none & self.tree(tree));
+        let none = |tree| match self.tree(tree) {
+            word if word & u64::from(TELLS) != 0 => 0,
+            word => word,
+        };
+        let none = (0..self.trees.len()).fold(!0, |all, tree| all & none(tree));
         self.zone_has(orders & !none);
     }
 
@@ -247,14 +272,17 @@ impl<G: Geometry> OneWrite<'_, G> {
         self.offers(tree, order) && (!self.is_in_use(tree) || site.latest() / G::TREE == tree)
     }
 
-    /// A slot has come to a child of which much is free: it allocates in its tree from now on.
+    /// A slot has come to a child of which much is free, or to none: it allocates in its tree from now on.
     pub(crate) fn settles(&self, site: Site<'_>, child: usize) {
-        let (from, to) = (site.latest() / G::TREE, child / G::TREE);
-        site.set_latest(child);
-        if from != to {
-            let word = |tree: usize| self.trees.get(tree).into_iter();
-            word(from).for_each(|word| _ = word.fetch_and(!IN_USE, SeqCst));
+        let word = |tree: usize| self.trees.get(tree).into_iter();
+        let to = child / G::TREE;
+        if site.latest() / G::TREE != to {
             word(to).for_each(|word| _ = word.fetch_or(IN_USE, SeqCst));
+        }
+        // Whoever swaps it away unmarks its tree, after that was marked: none stays marked that two calls of one slot have left.
+        let from = site.swap_latest(child) / G::TREE;
+        if from != to {
+            word(from).for_each(|word| _ = word.fetch_and(!IN_USE, SeqCst));
         }
     }
 
@@ -363,7 +391,7 @@ impl<G: Geometry> OneWrite<'_, G> {
 #[cfg_attr(coverage_nightly, coverage(off))]
 mod tests {
     use super::*;
-    use woodlot_frame::{Base4K, ClassPolicy, Init, Owned, ZoneConfig};
+    use woodlot_frame::{Base4K, ClassPolicy, FrameAllocator, Init, Owned, Slot, ZoneConfig};
 
     type Zone = Owned<OneWrite<'static, Base4K>>;
 
@@ -391,6 +419,23 @@ mod tests {
         assert_eq!(offered(from_order(3, Base4K::MAX_ORDER + 1)), 0b111);
         assert_eq!(offered(from_order(8, Base4K::MAX_ORDER + 1)), 0xff);
         assert_eq!(offered(from_order(6, Base4K::MAX_ORDER + 1)), 0x3f);
+    }
+
+    /// One of two calls that use a slot at once does not leave the other's tree marked; and a slot that is drained leaves none.
+    #[test]
+    fn a_slot_allocates_in_one_tree() {
+        let zone = zone();
+        let site = site(&zone, Class::MOVABLE);
+        let in_use = || [0, 1].map(|tree| zone.is_in_use(tree));
+        assert_eq!(in_use(), [false; 2]);
+        zone.settles(site, 3);
+        assert_eq!(in_use(), [true, false]);
+        zone.settles(site, 5);
+        assert_eq!(in_use(), [true, false]);
+        zone.settles(site, Base4K::TREE + 1);
+        assert_eq!(in_use(), [false, true]);
+        zone.drain(Slot(0)).expect("it is a slot");
+        assert_eq!(in_use(), [false; 2]);
     }
 
     #[test]

@@ -17,7 +17,10 @@
 
 use core::ops::Range;
 
-use woodlot_frame::atomics::{AtomicU64, Ordering::Relaxed};
+use woodlot_frame::atomics::{
+    AtomicU64,
+    Ordering::{Relaxed, Release},
+};
 use woodlot_frame::{Class, Geometry, Init, InitError, ZoneConfig};
 
 use crate::OneWrite;
@@ -36,7 +39,8 @@ pub(crate) struct Ground {
     /// The number of the first child's first frame.
     pub(crate) base: usize,
     pub(crate) children: usize,
-    /// Children of a slot's part of the zone, in which it looks first: as many whole trees for each slot.
+    /// Children of a slot's part of the zone, in which it looks first: as many whole trees for each slot, of which neighbours share
+    /// one where they do not come out even.
     pub(crate) part: usize,
     /// Where the zone begins and ends, counted from there.
     start: usize,
@@ -86,7 +90,8 @@ impl Ground {
 }
 
 impl<G: Geometry> OneWrite<'_, G> {
-    /// Writes every word. Nobody else uses the zone yet. Returns how many frames are free.
+    /// Writes every word. Nobody else uses the zone yet. Returns how many frames are free. A recovery may be cut off at any write, and begun
+    /// anew: it finds what it found.
     pub(crate) fn start(&self, init: Init) -> usize {
         let mut free = 0;
         for (child, rows) in self.rows.chunks_exact(G::ROWS).enumerate() {
@@ -105,17 +110,25 @@ impl<G: Geometry> OneWrite<'_, G> {
             }
             let whole = Ground::rows::<G>(child).all(|row| self.ground.inside::<G>(row) == G::ALL);
             let offline = whole && Part::whole::<G>().is(said, OFFLINE);
-            let mut states = 0;
+            let (mut states, mut empty) = (0, 0);
             for (n, row) in Ground::rows::<G>(child).enumerate() {
                 let said = match child::state(said, n) {
                     OFFLINE if !offline => TAKEN,
                     said => said,
                 };
-                let (state, bits) = self.start_row(row, said);
+                let (state, bits) = self.started_row(row, said);
                 states = child::with(states, n, state);
                 free += if state == FREE { G::ROW_FRAMES } else { bits.count_ones() as usize };
+                if bits == 0 {
+                    empty |= 1u32 << n;
+                } else {
+                    set(self.rows, row, bits);
+                }
             }
             set(self.children, child, states);
+            // Only now: a row is closed with its bits, so that a recovery that is cut off here loses none.
+            let is_empty = |n: &usize| empty >> n & 1 != 0;
+            (0..G::ROWS).filter(is_empty).for_each(|n| set(self.rows, child * G::ROWS + n, 0));
         }
         self.hints.iter().for_each(|hint| hint.store(0, Relaxed));
         // What is in use is of the first class.
@@ -124,22 +137,20 @@ impl<G: Geometry> OneWrite<'_, G> {
         free
     }
 
-    /// The state and the bits of a row of which a state is said; writes the bits.
-    fn start_row(&self, row: usize, said: u64) -> (u64, u64) {
+    /// The state and the bits that a row begins with of which a state is said.
+    fn started_row(&self, row: usize, said: u64) -> (u64, u64) {
         let inside = self.ground.inside::<G>(row);
         let bits = match said {
             FREE => inside,
             OPEN => inside & self.rows.get(row).map_or(0, |word| word.load(Relaxed)),
             _ => 0,
         };
-        let (state, bits) = match said {
+        match said {
             _ if inside == 0 => (TAKEN, 0),
             _ if bits == G::ALL => (FREE, 0),
             _ if inside != G::ALL => (OPEN, bits),
             said => (said, bits),
-        };
-        set(self.rows, row, bits);
-        (state, bits)
+        }
     }
 }
 
@@ -151,10 +162,10 @@ fn clear(row: &AtomicU64, init: Init) {
     }
 }
 
-/// Writes a word of a zone that nobody else uses yet.
+/// Writes a word of a zone that nobody else uses yet, after those before it: whoever recovers after a death here sees them in this order.
 #[inline(always)]
 fn set(words: &[AtomicU64], index: usize, value: u64) {
-    words.get(index).into_iter().for_each(|word| word.store(value, Relaxed));
+    words.get(index).into_iter().for_each(|word| word.store(value, Release));
 }
 
 #[cfg(test)]

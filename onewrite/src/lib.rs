@@ -54,6 +54,7 @@
 #![deny(missing_docs)]
 #![cfg_attr(coverage_nightly, feature(coverage_attribute))]
 
+mod batch;
 mod child;
 mod contract;
 mod count;
@@ -81,6 +82,7 @@ use woodlot_frame::atomics::{AtomicU16, AtomicU64};
 use woodlot_frame::{Geometry, Init, InitError, Region, ZoneConfig};
 
 use init::Ground;
+use row::Rows;
 use slots::Slots;
 
 /// A one-write allocator for one zone.
@@ -147,7 +149,7 @@ impl<'a, G: Geometry> OneWrite<'a, G> {
     pub fn from_parts(zone: &ZoneConfig, parts: Parts<'a>, init: Init) -> Result<Self, InitError> {
         let made = Self::over(zone, parts)?;
         let free = made.start(init);
-        made.slots.start(&zone.classes, (made.children.len(), made.ground.part), free);
+        made.slots.start(&zone.classes, (made.children.len(), G::TREE), free);
         Ok(made)
     }
 

@@ -3,8 +3,8 @@
 //! # Invariants
 //! 1. The bits of a row that is not open are 0, unless a call is about to open it or has just closed it. So nobody who
 //!    comes late takes bits of a row that was closed meanwhile, and nothing needs to be undone. The exception is misuse:
-//!    a second free of a block at the moment at which its row is closed may set its bits in the closed row, and one of rows at
-//!    the moment at which they are opened may close them with their bits. Whoever opens the row next overwrites them.
+//!    a second free of a block at the moment at which its row is closed, or taken offline, may set its bits in that row, and one of rows
+//!    at the moment at which they are opened may close them with their bits. Whoever opens the row next overwrites them.
 //! 2. Who turns a row's state from free to open writes its bits, which are 0 until then: nobody else finds anything in
 //!    it, and its frames are the caller's alone.
 //! 3. Who turns all bits of an open row from 1 to 0 has allocated the row, and may say that it is free as a whole. Only
@@ -110,6 +110,21 @@ impl<G: Geometry> OneWrite<'_, G> {
         }
     }
 
+    /// Takes the first frames that are free, up to so many, at least one: of the row, as bits; whatever others change.
+    pub(crate) fn take_some(&self, row: usize, most: usize) -> Option<u64> {
+        let word = self.row_to_take(row)?;
+        let mut bits = load(Some(word));
+        while bits != 0 {
+            let mut left = bits;
+            (0..most.min(G::ROW_FRAMES)).for_each(|_| left &= left.wrapping_sub(1));
+            match swap(word, bits, left) {
+                Ok(()) => return Some(bits ^ left),
+                Err(now) => bits = now,
+            }
+        }
+        None
+    }
+
     /// Takes this very block of a row, below a row's order; opens the row if it is free.
     pub(crate) fn take_bits(&self, row: usize, at: usize, order: u32) -> bool {
         let block = row::block(order, at);
@@ -202,7 +217,12 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// row's bits.
     #[inline(always)]
     pub(crate) fn give_at_once(&self, row: usize, at: usize, order: u32) -> Option<u64> {
-        let block = row::block(order, at);
+        self.give_bits_at_once(row, row::block(order, at))
+    }
+
+    /// The same of any frames of the row, as bits.
+    #[inline(always)]
+    pub(crate) fn give_bits_at_once(&self, row: usize, block: u64) -> Option<u64> {
         let word = self.rows.get(row)?;
         fetch_to_write(word);
         let states = load(Some(self.children.get(row / G::ROWS)?));

@@ -17,8 +17,11 @@ pub(crate) trait Rows: Geometry {
     const ALL: u64 = !0 >> (64 - Self::ROW_FRAMES);
     /// Huge frames in a tree. Blocks of the largest order do not reach across trees.
     const TREE: usize = if Self::TREE_HUGE < 2 { 2 } else { Self::TREE_HUGE.next_power_of_two() };
-    /// A word has two bits for each row of a huge frame, and a pair of huge frames is the largest block.
-    const FITS: () = assert!(Self::HUGE_ORDER <= 11, "a child's word has the states of 32 rows");
+    /// A word has two bits for each row of a huge frame, and a pair of huge frames is the largest block. Statistics are by trees.
+    const FITS: () = {
+        assert!(Self::HUGE_ORDER <= 11, "a child's word has the states of 32 rows");
+        assert!(Self::TREE_HUGE > 0, "a tree has a huge frame at least");
+    };
 }
 
 impl<G: Geometry> Rows for G {}

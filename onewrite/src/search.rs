@@ -106,11 +106,11 @@ impl<G: Geometry> OneWrite<'_, G> {
     #[inline(always)]
     fn take_in_rows(
         &self,
-        rows: impl Iterator<Item = usize>,
+        rows: impl Iterator<Item = usize> + Clone,
         order: u32,
     ) -> Option<(usize, usize)> {
         let mut empty = None;
-        for row in rows {
+        for row in rows.clone() {
             let bits = self.bits(row);
             if bits == G::ALL {
                 empty.get_or_insert(row);
@@ -120,8 +120,9 @@ impl<G: Geometry> OneWrite<'_, G> {
                 return Some((row, at));
             }
         }
-        let row = empty?;
-        Some((row, self.take_in_row(row, order)?))
+        let take = |row| Some((row, self.take_in_row(row, order)?));
+        // Another call may have closed the first one, and left others.
+        take(empty?).or_else(|| rows.filter(|&row| self.bits(row) == G::ALL).find_map(take))
     }
 
     /// A block of `order`, below a row's, that neither the slot's row has nor [`fill_again`](Self::fill_again) finds.
@@ -593,10 +594,14 @@ impl<G: Geometry> OneWrite<'_, G> {
         self.visit(order, |child| self.has_rows(child, order))
     }
 
-    /// Has a child an open row with a free block of `order`?
+    /// Has a child an open row with a free block of `order`? If not, its hint says so from now on.
     fn has_hole(&self, child: usize, order: u32) -> bool {
-        let mut rows = self.open_bits(child);
-        self.may_have(child, order) && rows.any(|bits| row::blocks(bits, order) != 0)
+        let may = self.may_have(child, order);
+        let has = may && self.open_bits(child).any(|bits| row::blocks(bits, order) != 0);
+        if may && !has {
+            self.child_has_none(child, order);
+        }
+        has
     }
 
     /// Does this hold of a child of a tree that may have a block of `order`?
@@ -665,6 +670,19 @@ mod tests {
         };
         let (seen, next) = zone.look_in(&(0..CHILDREN), from, order, site, site.fills(), &look);
         (seen, looks.get(), next)
+    }
+
+    /// A question is asked once of the rows: after that, hints answer.
+    #[test]
+    fn what_is_not_available_is_said_by_a_hint() {
+        let config = ZoneConfig::new(CHILDREN * Base4K::HUGE_FRAMES, 1);
+        let zone = Zone::new(&config, Init::Allocated).expect("a zone");
+        for order in [0, 3, 6, 9] {
+            assert!(!zone.is_available(Order(order)));
+            assert!(!zone.zone_may_have(order.into()), "order {order} is looked for again");
+        }
+        zone.free(FrameId(64), Order(3), Slot(0)).expect("it is allocated");
+        assert_eq!([0, 3, 4].map(|order| zone.is_available(Order(order))), [true, true, false]);
     }
 
     #[test]

@@ -134,22 +134,23 @@ impl<'a> Slots<'a> {
         classes.filter_map(move |class| self.site(slot, Class(class)))
     }
 
-    /// Before the first call: sites apart from one another in so many children, each slot in a part of the zone of so many, and so many
-    /// frames free.
+    /// Before the first call: sites apart from one another in so many children, the parts of the slots apart by whole trees of so many, and
+    /// so many frames free.
     pub(crate) fn start(
         &self,
         policy: &ClassPolicy,
-        (children, part): (usize, usize),
+        (children, tree): (usize, usize),
         free: usize,
     ) {
         let begin = |n: usize, of: usize| children as u64 * n as u64 / of as u64;
+        let trees = children.div_ceil(tree) as u64;
         for (n, line) in self.slots.iter().enumerate() {
             line.iter().for_each(|word| word.store(NONE as u64, Relaxed));
             [COUNT, LAST].into_iter().for_each(|word| Line(line).set(word, 0));
             let first = begin(n, self.slots.len());
             [LOWEST, ABROAD].into_iter().for_each(|word| line[word].store(first, Relaxed));
-            let home = first - first.checked_rem(part as u64).unwrap_or(0);
-            line[HOME].store(home, Relaxed);
+            let home = trees * n as u64 / self.slots.len() as u64;
+            line[HOME].store(home * tree as u64, Relaxed);
         }
         self.zone.iter().for_each(|word| word.store(0, Relaxed));
         let classes = policy.all().cycle();
@@ -186,7 +187,7 @@ impl<'a> Slots<'a> {
     /// How many frames are free by the counts, at most `frames`. The sum itself may be out of that range while
     /// other calls change it, or after two calls used one slot at once.
     pub(crate) fn free(&self, frames: usize) -> usize {
-        ((self.sum() as i64).max(0) as usize).min(frames)
+        (self.sum() as i64).clamp(0, frames as i64) as usize
     }
 
     /// Makes the sum equal to the count `free`, unless another call changes the zone's count meanwhile. So of two
@@ -336,6 +337,11 @@ impl Site<'_> {
         }
     }
 
+    /// The last huge frame of which much was free, which is another one from now on.
+    pub(crate) fn swap_latest(self, child: usize) -> usize {
+        self.words[LATEST].swap(child as u64, Relaxed) as usize
+    }
+
     /// The target of a kind, which is another one from now on.
     pub(crate) fn swap_target(self, kind: usize, child: usize) -> usize {
         self.words[TARGET + kind].swap(child as u64, Relaxed) as usize
@@ -351,7 +357,9 @@ impl Line<'_> {
     /// Counts frames that a call on this slot has freed, or allocated (negative).
     #[inline(always)]
     pub(crate) fn count(self, frames: isize) {
-        self.set(COUNT, self.get(COUNT).wrapping_add_signed(frames));
+        // In 64 bits on every machine, as the sum is.
+        let count = &self.0[COUNT];
+        count.store(count.load(Relaxed).wrapping_add_signed(frames as i64), Relaxed);
     }
 
     /// Where its part of the zone begins.
@@ -487,13 +495,23 @@ mod tests {
         assert_eq!([0, 1, 4, 5].map(Site::kind::<Base64K>), [0, 1, 1, 2]);
     }
 
+    /// In zones of any size: each slot has a part of its own as long as there are trees for all, and no two parts share more than a tree.
     #[test]
-    fn the_part_of_a_slot_begins_with_a_tree() {
+    fn the_parts_of_slots_are_whole_trees_and_apart() {
         let words = words();
         let slots = Slots::new(&words, 3, 4).expect("enough words");
-        slots.start(&ClassPolicy::SHIPPED, (300, 64), 250);
-        let homes = [0, 1, 2].map(|slot| slots.line(slot).map(Line::home));
-        assert_eq!(homes, [0, 64, 192].map(Some));
+        for (children, homes) in [
+            (300, [0, 3, 6]),
+            (288, [0, 3, 6]),
+            (322, [0, 3, 7]),
+            (96, [0, 1, 2]),
+            (64, [0, 0, 1]),
+            (2, [0, 0, 0]),
+        ] {
+            slots.start(&ClassPolicy::SHIPPED, (children, 32), 250);
+            let begun = [0, 1, 2].map(|slot| slots.line(slot).map(Line::home));
+            assert_eq!(begun, homes.map(|tree| Some(32 * tree)), "{children} children");
+        }
     }
 
     #[test]

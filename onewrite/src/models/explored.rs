@@ -3,12 +3,12 @@
 use std::vec::Vec;
 
 use woodlot_explore::{Model, Options, View};
-use woodlot_frame::Geometry;
+use woodlot_frame::{FrameAllocator, FrameId, Geometry, Init, Order, Slot};
 
 use super::script::{State, Thread};
 use super::verdict::When;
 use super::world::World;
-use super::{Scenario, TwoRows, std};
+use super::{Block, Scenario, TwoRows, std};
 
 /// Accesses within which a thread that runs alone has finished its script, from any state.
 const SOLO: u16 = 500;
@@ -30,12 +30,16 @@ pub(super) fn check(scenario: &Scenario) {
     }
 }
 
-fn set_up<'m>(model: &mut Model<'m>, world: &'m World) {
+fn name<'m>(model: &mut Model<'m>, world: &'m World) {
     model.name("row", &world.words.rows);
     model.name("child", &world.words.children);
     model.name("slots", &world.words.slots);
     model.name("tree", &world.words.trees);
     model.name("hint", &world.words.hints);
+}
+
+fn set_up<'m>(model: &mut Model<'m>, world: &'m World) {
+    name(model, world);
     model.name("isolated", std::slice::from_ref(&world.isolated));
     let threads = world.scenario.threads.len();
     for number in 0..threads {
@@ -49,8 +53,26 @@ fn set_up<'m>(model: &mut Model<'m>, world: &'m World) {
         look(&states);
     };
     model.invariant(move |view| states(view, &|states| world.judge(states, When::UnderWay)));
+    if world.scenario.dies {
+        model.invariant(move |view| states(view, &|states| world.survive(states)));
+    }
     model.finally(move |view| states(view, &|states| world.judge(states, When::Returned)));
     for order in 0..=TwoRows::MAX_ORDER as u8 {
         model.finally(move |_| world.exhaust(order));
     }
+}
+
+/// Frees a block of the setup, and recovers: if that is cut off at any write, the next recovery finds what it would have found.
+pub(super) fn check_recovery(scenario: &Scenario, Block(at, order): Block) {
+    let world = World::new(scenario);
+    world.zone.free(FrameId(at), Order(order), Slot(0)).expect("it is allocated");
+    let free = world.zone.stats().free_frames;
+    woodlot_explore::scenario(scenario.name, STATES, Options::new(), |model| {
+        name(model, &world);
+        model.thread(|| _ = world.zone.start(Init::Recover));
+        model.invariant(|_| {
+            let recovered = world.after_a_crash();
+            assert_eq!(recovered.stats().free_frames, free, "free frames after a second crash");
+        });
+    });
 }

@@ -138,6 +138,9 @@ struct Scenario {
     /// Has it more states than can be explored?
     #[cfg_attr(woodlot_loom, expect(dead_code, reason = "loom is cut off by the clock"))]
     in_part: bool,
+    /// May its threads die in a free, and leave hints that hide nothing of others? They allocate before they free.
+    #[cfg_attr(woodlot_loom, expect(dead_code, reason = "for the explorer"))]
+    dies: bool,
     /// Blocks that are allocated at the beginning. What no thread owns of them stays so.
     setup: &'static [Block],
     threads: &'static [Script],

@@ -18,8 +18,9 @@ macro_rules! models {
         $($(#[$doc])* #[test] fn $name() {
             let (name, frames, threads) = (stringify!($name), $frames, &$threads);
             let slots = [$($slots,)? threads.len()][0];
-            let in_part = [$(stringify!($part),)?].contains(&"in_part");
-            driver::check(&Scenario { name, frames, slots, setup: &$setup, threads, in_part });
+            let is = |what| [$(stringify!($part),)?].contains(&what);
+            let (in_part, dies) = (is("in_part"), is("dies"));
+            driver::check(&Scenario { name, frames, slots, setup: &$setup, threads, in_part, dies });
         })*
     };
 }
@@ -89,6 +90,27 @@ models! {
         thread!(Alloc(5)),
         thread!(Alloc(6)),
     ];
+
+    // ---- Who frees dies ----
+
+    /// After a search has found that there is nothing. Survivors have slots of their own.
+    frees_a_hole_and_dies = 128, [Block(0, 5), Block(64, 5), Block(32, 5), Block(96, 5)], [
+        thread!(owns [Block(0, 5)]: Alloc(5), Free(0, 5)),
+    ], slots 4 => dies;
+    frees_a_row_and_dies = 256, [Block(0, 6), Block(64, 6), Block(128, 7)], [
+        thread!(owns [Block(0, 6)]: Alloc(6), Free(0, 6)),
+    ], slots 4 => dies;
+    frees_huge_frame_and_dies = 512, [Block(0, 7), Block(128, 7), Block(256, 8)], [
+        thread!(owns [Block(0, 7)]: Alloc(7), Free(0, 7)),
+    ], slots 4 => dies;
+    two_free_and_die = 128, [Block(0, 5), Block(64, 5), Block(96, 5), Block(32, 5)], [
+        thread!(owns [Block(0, 5)]: Free(0, 5)),
+        thread!(owns [Block(32, 5)]: Alloc(5), Free(32, 5)),
+    ], slots 4 => dies;
+    two_free_rows_and_die = 256, [Block(0, 6), Block(64, 6), Block(128, 6), Block(192, 6)], [
+        thread!(owns [Block(0, 6)]: Alloc(6), Free(0, 6)),
+        thread!(owns [Block(128, 6)]: Alloc(6), Free(128, 6)),
+    ], slots 4 => dies;
 
     // ---- Parts and wholes ----
 
@@ -426,4 +448,15 @@ models! {
         thread!(owns [Block(64, 6)]: Free(64, 6)),
         thread!(Alloc(6)),
     ];
+}
+
+/// A row of which all is free is open; and the last row is cut.
+#[cfg(woodlot_explore)]
+#[test]
+fn a_recovery_is_cut_off() {
+    let setup = &[Block(0, 0), Block(128, 6), Block(192, 0)];
+    let (name, threads) = ("a_recovery_is_cut_off", &[]);
+    let scenario =
+        Scenario { name, frames: 240, slots: 1, setup, threads, in_part: false, dies: false };
+    driver::check_recovery(&scenario, setup[0]);
 }

@@ -152,6 +152,23 @@ impl World {
         );
     }
 
+    /// Threads that are in a call die there, none of them in an allocation, and the others go on: the first block that is nobody's is
+    /// freed by a survivor, and another one can have it then. A hint that the dead have not taken back hides no more than what they freed.
+    #[cfg(woodlot_explore)]
+    pub(super) fn survive(&self, states: &[&State]) {
+        let frees = |state: &&State| matches!(state.doing, None | Some(Doing::Block(_)));
+        let owned: Vec<_> = self.scenario.threads.iter().flat_map(|script| script.owns).collect();
+        let mut nobodys = self.scenario.setup.iter().filter(|block| !owned.contains(block));
+        if states.iter().all(frees)
+            && let Some(&Block(at, order)) = nobodys.next()
+        {
+            let [one, other] = [1, 2].map(|slot| Slot(self.scenario.slots - slot));
+            self.zone.free(FrameId(at), Order(order), one).expect("it is allocated");
+            let found = self.zone.alloc(Request::movable(Order(order), other));
+            assert!(found.is_ok(), "{at} of order {order} was freed, and is not to be had");
+        }
+    }
+
     /// Allocates blocks of `order` until there are no more, and looks that these were all that are free. Only for the
     /// explorer, which forgets it afterwards.
     #[cfg(woodlot_explore)]
