@@ -121,7 +121,7 @@ impl<C: Cpus, const N: usize> Calls<C, N> {
     }
 
     /// Waits for a request that is sent to a CPU. False, if it was not done, and is in no mailbox.
-    fn wait(&self, cpu: usize, mailbox: &AtomicU64, request: &Request<'_>) -> bool {
+    fn wait_for(&self, cpu: usize, mailbox: &AtomicU64, request: &Request<'_>) -> bool {
         let word = core::ptr::from_ref(request).expose_provenance() as u64;
         let (taken, not) = (Ordering::AcqRel, Ordering::Relaxed);
         let mut sent = false;
@@ -178,6 +178,11 @@ unsafe impl<C: Cpus, const N: usize> Cpus for Calls<C, N> {
             return here == cpu;
         };
         let request = Request { call: UnsafeCell::new(call), done: AtomicU32::new(0) };
-        self.wait(cpu, mailbox, &request)
+        self.wait_for(cpu, mailbox, &request)
+    }
+
+    #[inline]
+    fn wait(&self, tries: usize) {
+        self.cpus.wait(tries);
     }
 }

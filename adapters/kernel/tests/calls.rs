@@ -39,6 +39,33 @@ fn a_cpu_calls_itself_and_nobody_who_does_not_answer() {
     assert!(!add(&cpus, 1, &mut calls_made));
 }
 
+/// How often a kernel was told that a caller waits for a lock: it answers a flush of its translations, say.
+#[derive(Default)]
+struct Waits(AtomicUsize);
+
+// SAFETY: one thread uses it.
+unsafe impl Cpus for Waits {
+    type State = ();
+
+    fn enter(&self) -> (usize, ()) {
+        (0, ())
+    }
+
+    fn leave(&self, (): ()) {}
+
+    fn wait(&self, tries: usize) {
+        self.0.fetch_add(tries, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_kernel_is_told_who_waits_for_a_lock() {
+    let waits = Waits::default();
+    let cpus: Calls<&Waits, 1> = Calls::new(&waits, |_| (), FOREVER);
+    Cpus::wait(&cpus, 3);
+    assert_eq!(waits.0.load(Ordering::Relaxed), 3, "it spins by itself");
+}
+
 #[test]
 fn what_one_asks_another_does() {
     let (cpus, over) = (calls(FOREVER), AtomicBool::new(false));
