@@ -115,8 +115,11 @@ impl<G: Geometry> OneWrite<'_, G> {
         let word = self.row_to_take(row)?;
         let mut bits = load(Some(word));
         while bits != 0 {
-            let mut left = bits;
-            (0..most.min(G::ROW_FRAMES)).for_each(|_| left &= left.wrapping_sub(1));
+            let mut left = 0;
+            if most < bits.count_ones() as usize {
+                left = bits;
+                (0..most).for_each(|_| left &= left.wrapping_sub(1));
+            }
             match swap(word, bits, left) {
                 Ok(()) => return Some(bits ^ left),
                 Err(now) => bits = now,

@@ -25,7 +25,7 @@ far takes hours. `cargo xtask scale`, with the same arguments, has atomics that 
 #[derive(Args, Debug)]
 pub struct ScaleArgs {
     /// Who is simulated, separated by commas, or all that keep the contract
-    #[arg(long, value_name = "NAMES", default_value = "llfree,nbbs,nbbs-4level,linux,list-cas", value_parser = engines)]
+    #[arg(long, value_name = "NAMES", default_value = "llfree,onewrite,nbbs,nbbs-4level,linux,list-cas", value_parser = engines)]
     pub engine: Engines,
     /// How CPUs ask for blocks, separated by commas
     #[arg(
