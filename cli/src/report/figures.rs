@@ -98,14 +98,14 @@ fn orders<'a>(data: &'a Data, engines: &[Engine], log: bool) -> Vec<Plot<'a>> {
 }
 
 fn by_order(data: &Data) -> Section {
-    let engines = vec![Engine::Llfree, Engine::Nbbs4];
+    let engines = vec![Engine::Llfree, Engine::Onewrite, Engine::Nbbs4];
     let threads = data.threads_by_order();
     Plots {
         id: "figure-5",
         title: "Figure 5: time by order",
         about: format!(
-            "{}, {}, DRAM (the paper: 128 GiB, 8 cores, Optane as well). NBBS is not \
-            in the paper's figure.",
+            "{}, {}, DRAM (the paper: 128 GiB, 8 cores, Optane as well). NBBS and the \
+            one-write engine are not in the paper's figure.",
             size(data.memory),
             threads_of(threads)
         ),
@@ -167,12 +167,12 @@ fn threads_in_words(data: &Data, paper: &str) -> String {
 }
 
 fn by_cores(data: &Data) -> Section {
-    let engines = vec![Engine::Llfree, Engine::Nbbs4];
+    let engines = vec![Engine::Llfree, Engine::Onewrite, Engine::Nbbs4];
     Plots {
         id: "figure-7",
         title: "Figure 7: time by number of threads, orders 0 and 9",
         about: format!(
-            "{}. {} NBBS is not in the paper's figure.",
+            "{}. {} NBBS and the one-write engine are not in the paper's figure.",
             size(data.memory),
             threads_in_words(data, "26 cores")
         ),

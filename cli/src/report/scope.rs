@@ -4,8 +4,7 @@ use woodlot_bench::engine::Engine;
 use woodlot_bench::patterns::Pattern;
 
 /// Who is in the figures by order and by cores, and who in the figure of lists besides.
-pub const ENGINES: [Engine; 4] =
-    [Engine::Llfree, Engine::Onewrite, Engine::Nbbs4, Engine::Linux];
+pub const ENGINES: [Engine; 4] = [Engine::Llfree, Engine::Onewrite, Engine::Nbbs4, Engine::Linux];
 /// The lists, which serve orders 0 and 9 only.
 pub const LISTS: [Engine; 3] = [Engine::ListLocal, Engine::ListCas, Engine::ListLocked];
 /// Who is in NBBS's benchmarks.

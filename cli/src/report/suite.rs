@@ -132,8 +132,8 @@ impl Scale {
 }
 
 /// Whose state is looked at.
-const DISPERSED: [Engine; 5] =
-    [Engine::Llfree, Engine::Nbbs, Engine::Nbbs4, Engine::Linux, Engine::ListCas];
+const DISPERSED: [Engine; 6] =
+    [Engine::Llfree, Engine::Onewrite, Engine::Nbbs, Engine::Nbbs4, Engine::Linux, Engine::ListCas];
 /// The zone of LLFree's table 1.
 const PAPER_ZONE: (u64, usize) = (128, 52);
 /// The patterns of LLFree's section 5.1.
