@@ -135,6 +135,13 @@ impl<C: PerCpu, B: Build> Objects<C, B> {
         self.upper.flush_unused(self, cpu, seen)
     }
 
+    /// Takes the objects of the global layer apart, of each kind for which it was not called since this was last called with the same
+    /// `seen`, as [`Kmem::flush_unused_global`](crate::Kmem::flush_unused_global) does: what [`flush_unused`](Self::flush_unused) gave there stays
+    /// made otherwise.
+    pub fn flush_unused_global(&self, seen: &mut Seen) {
+        self.upper.flush_global(self, |id, calls| seen.see(id, calls));
+    }
+
     /// Takes all free objects apart, as far as CPUs can be reached: when memory is low.
     pub fn flush(&self) {
         self.upper.flush(self);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ptr::NonNull;
 use std::sync::Mutex;
 
-use woodlot_kmem::{Build, Direct, Kmem, Objects, Quarters};
+use woodlot_kmem::{Build, Direct, Kmem, Objects, Quarters, Seen};
 
 use crate::cpus::{Caches, caches, run_on, wander};
 use crate::memory::Memory;
@@ -156,5 +156,29 @@ fn memory_of_free_objects_is_found_for_others() {
         assert!(bytes * 2 > 256 * 4096, "kind {kind}: {bytes} bytes are not most of memory");
         // SAFETY: they were handed out for this kind, and are used no more.
         used.into_iter().for_each(|object| unsafe { objects.free(kind, object) });
+    }
+}
+
+/// By a clock: what nobody asks for goes from the CPU to the global layer, and is unmade there; what is in use stays made.
+#[test]
+fn objects_that_nobody_uses_are_unmade() {
+    let memory = Memory::new(1024, 2);
+    let heap = Heap::new(caches::<2>(), memory.pages(), ());
+    let objects = cache(&heap);
+    let (mut caches, mut global) = (Seen::new(), Seen::new());
+    run_on(0);
+    let used = [0, 1].map(|kind| objects.alloc(kind).expect("there is memory"));
+    assert_eq!(objects.builder().there(), 20, "a list of each kind was made");
+    let mut tick = || {
+        assert!(objects.flush_unused(0, &mut caches));
+        objects.flush_unused_global(&mut global);
+        objects.builder().there()
+    };
+    assert_eq!([tick(), tick()], [20; 2], "it was used a moment ago");
+    assert_eq!(tick(), 2, "what nobody uses is made");
+    for (kind, object) in used.into_iter().enumerate() {
+        objects.builder().check(kind, object);
+        // SAFETY: it was handed out for this kind, and is used no more.
+        unsafe { objects.free(kind, object) };
     }
 }
