@@ -29,6 +29,9 @@ pub struct Shuttle {
     /// Only these histories
     #[arg(long, value_enum)]
     only: Option<Only>,
+    /// Only the histories of zones of this engine: llfree, nbbs, nbbs4, onewrite
+    #[arg(long, value_name = "ENGINE", conflicts_with = "only")]
+    engine: Option<String>,
     /// Schedules of memory that is added and removed [default: 10⁵; short 2000]
     #[arg(long)]
     hotplug: Option<usize>,
@@ -75,6 +78,7 @@ impl From<Length> for Shuttle {
             kmem: None,
             compact: None,
             only: None,
+            engine: None,
             hotplug: None,
             seed: SEED,
             replay: None,
@@ -101,7 +105,7 @@ pub fn shuttle(shuttle: &Shuttle) -> Result<Outcome, String> {
         (Only::Compact, compact),
         (Only::Hotplug, hotplug),
     ];
-    let only = replayed.or(shuttle.only);
+    let only = replayed.or(shuttle.only).or(shuttle.engine.is_some().then_some(Only::Zones));
     let chosen = subjects.iter().filter(|(subject, _)| only.is_none_or(|only| only == *subject));
     let figures: Result<Vec<String>, String> = chosen.map(|(_, run)| run(shuttle)).collect();
     Ok(Outcome::Ran(figures?.join("; ")))
@@ -149,6 +153,7 @@ fn zones(shuttle: &Shuttle) -> Result<String, String> {
     command.args(["--llfree", &llfree.to_string(), "--others", &llfree.div_ceil(10).to_string()]);
     let deaths = shuttle.deaths.unwrap_or(if short { 8000 } else { 1_000_000 });
     command.args(["--deaths", &deaths.to_string(), "--seed", &shuttle.seed.to_string()]);
+    command.args(shuttle.engine.iter().flat_map(|engine| ["--engine", engine]));
     command.args(shuttle.replay.iter().flat_map(|batch| ["--replay", batch]));
     let deaths_replay = shuttle.deaths_replay.iter();
     command.args(deaths_replay.flat_map(|seed| ["--deaths-replay".into(), seed.to_string()]));

@@ -29,6 +29,9 @@ struct Args {
     /// What every choice follows from
     #[arg(long)]
     seed: u64,
+    /// Only this engine
+    #[arg(long)]
+    engine: Option<Engine>,
     /// Only this batch
     #[arg(long)]
     replay: Option<BatchId>,
@@ -67,7 +70,8 @@ fn run(args: &Args) -> Judged<String> {
     let first = Rng::with_seed(args.seed).u64(..) >> 16;
     let found = defects_are_found(first)?;
     let mut all = Figures::default();
-    for &engine in Engine::value_variants() {
+    let is_asked = |engine: Engine| args.engine.is_none_or(|only| only == engine);
+    for &engine in Engine::value_variants().iter().filter(|&&engine| is_asked(engine)) {
         let schedules = if engine == Engine::Llfree { args.llfree } else { args.others };
         let start = Instant::now();
         let figures = search(engine, first, schedules.div_ceil(SCHEDULES))?;
@@ -76,9 +80,13 @@ fn run(args: &Args) -> Judged<String> {
         println!("{name} and on: {}; {rate:.0} a second", said(&figures));
         all += figures;
     }
-    let (deaths, more) = with_deaths(args.deaths, first)?;
-    let found = found + more;
-    Ok(format!("{}; {deaths}; {found} of {found} seeded defects found", said(&all)))
+    let mut figures = said(&all);
+    let mut found = found;
+    if is_asked(Engine::Llfree) {
+        let (deaths, more) = with_deaths(args.deaths, first)?;
+        (figures, found) = (format!("{figures}; {deaths}"), found + more);
+    }
+    Ok(format!("{figures}; {found} of {found} seeded defects found"))
 }
 
 /// Histories of LLFree with intents, in which threads stop for ever, after their seeded defects; what was done, and how
