@@ -492,7 +492,11 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// Where the slot took a free child last; before that, where its looks around begin, so that slots are apart: the first look
     /// leads all of them to whoever was there first.
     fn home(site: Site<'_>) -> usize {
-        if site.latest() == NONE { site.cursor().0 } else { site.latest() }
+        // Another call on the slot may drain it meanwhile.
+        match site.latest() {
+            NONE => site.cursor().0,
+            latest => latest,
+        }
     }
 
     /// A child of which every row is free; of the largest order one with which a pair begins. Rows come from the lowest that the slot has
