@@ -58,3 +58,21 @@ impl Batch {
         self.count = 0;
     }
 }
+
+#[cfg(test)]
+#[cfg_attr(coverage_nightly, coverage(off))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_has_room_for_so_many_pages() {
+        let mut batch = Batch::new();
+        for page in 0..BATCH as u32 {
+            assert!(!batch.is_full() && batch.pages().len() == page as usize);
+            batch.push(PageId(page));
+        }
+        batch.push(PageId(77));
+        assert!(batch.is_full() && batch.pages().len() == BATCH);
+        assert!(batch.pages().iter().zip(0..).all(|(&page, number)| page == PageId(number)));
+    }
+}

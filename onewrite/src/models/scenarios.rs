@@ -283,10 +283,14 @@ models! {
         thread!(Isolate(0)),
         thread!(AllocAs(Class::IMMOVABLE, 5)),
     ];
+    class_beside_a_free = 128, [Block(0, 7)], [
+        thread!(owns [Block(0, 5)]: Free(0, 5)),
+        thread!(AllocAs(Class::IMMOVABLE, 5)),
+    ];
     class_beside_frees = 128, [Block(0, 7)], [
         thread!(owns [Block(0, 5), Block(32, 5)]: Free(0, 5), Free(32, 5)),
         thread!(AllocAs(Class::IMMOVABLE, 5)),
-    ];
+    ] => in_part;
 
     // ---- Isolation ----
 
