@@ -187,7 +187,8 @@ impl<'a> Slots<'a> {
     /// How many frames are free by the counts, at most `frames`. The sum itself may be out of that range while
     /// other calls change it, or after two calls used one slot at once.
     pub(crate) fn free(&self, frames: usize) -> usize {
-        (self.sum() as i64).clamp(0, frames as i64) as usize
+        // Not `clamp`, which panics where the limits are the wrong way round.
+        (self.sum() as i64).max(0).min(frames as i64) as usize
     }
 
     /// Makes the sum equal to the count `free`, unless another call changes the zone's count meanwhile. So of two
