@@ -13,13 +13,6 @@ use crate::OneWrite;
 use crate::row::Rows;
 use crate::slots::{Line, Site};
 
-/// Frames of one row, at the beginning of a batch that is freed.
-struct Together {
-    row: usize,
-    bits: u64,
-    count: usize,
-}
-
 impl<G: Geometry> OneWrite<'_, G> {
     pub(crate) fn take_batch(
         &self,
@@ -61,14 +54,14 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// The first free frames of the slot's row, up to a full `out`: one write. Returns how many.
     fn take_of_row(&self, site: Site<'_>, out: &mut [FrameId]) -> usize {
         let row = site.row(0);
-        let Some(first) = self.take_some(row, out.len()) else { return 0 };
-        let (mut left, mut count) = (first, 0);
-        for entry in out.iter_mut().take(first.count_ones() as usize) {
+        let Some(mut left) = self.take_some(row, out.len()) else { return 0 };
+        let count = left.count_ones() as usize;
+        for entry in out.iter_mut().take(count) {
             *entry = self.frame((row << G::ROW_ORDER) + left.trailing_zeros() as usize);
-            (left, count) = (left & left.wrapping_sub(1), count + 1);
+            left &= left.wrapping_sub(1);
         }
-        site.line.count(-count);
-        count as usize
+        site.line.count(-(count as isize));
+        count
     }
 
     pub(crate) fn give_batch(
@@ -81,10 +74,11 @@ impl<G: Geometry> OneWrite<'_, G> {
         let Some(line) = line else { return free_each(self, frames, order, slot) };
         let mut freed = 0;
         while let Some(rest @ [first, ..]) = frames.get(freed..) {
-            freed += match self.together(rest).filter(|some| some.count > 1) {
-                Some(some) if self.give_some(&some, line) => some.count,
+            let some = self.together(rest).filter(|(_, bits)| !bits.is_power_of_two());
+            freed += match some.and_then(|(row, bits)| self.give_some(row, bits, line)) {
+                Some(count) => count,
                 // A row that is not open, and what is wrong, are a single free's.
-                _ => {
+                None => {
                     self.free(*first, order, slot)
                         .map_err(|cause| FreeBatchError { freed, cause })?;
                     1
@@ -94,28 +88,28 @@ impl<G: Geometry> OneWrite<'_, G> {
         Ok(())
     }
 
-    /// The frames of the row of the first one that are named one after another, each once. `None` if the first one is not of the zone.
-    fn together(&self, frames: &[FrameId]) -> Option<Together> {
+    /// The row of the first frame, and which of its frames are named one after another, each once. `None` if the first one is not of the zone.
+    fn together(&self, frames: &[FrameId]) -> Option<(usize, u64)> {
         let mut offsets = frames.iter().map_while(|&frame| self.offset(frame, 0));
         let at = |offset: usize| 1 << (offset & (G::ROW_FRAMES - 1));
         let first = offsets.next()?;
-        let row = first >> G::ROW_ORDER;
-        let (mut bits, mut count) = (at(first), 1);
+        let (row, mut bits) = (first >> G::ROW_ORDER, at(first));
         for offset in offsets {
             if offset >> G::ROW_ORDER != row || bits & at(offset) != 0 {
                 break;
             }
-            (bits, count) = (bits | at(offset), count + 1);
+            bits |= at(offset);
         }
-        Some(Together { row, bits, count })
+        Some((row, bits))
     }
 
-    /// Frees them by one write, if the row is open and all of them are allocated.
-    fn give_some(&self, some: &Together, line: Line<'_>) -> bool {
-        let Some(bits) = self.give_bits_at_once(some.row, some.bits) else { return false };
-        line.count(some.count as isize);
-        self.freed_bits(some.row, bits, line);
-        true
+    /// Frees these frames of a row by one write, if the row is open and all of them are allocated. Returns how many.
+    fn give_some(&self, row: usize, bits: u64, line: Line<'_>) -> Option<usize> {
+        let now = self.give_bits_at_once(row, bits)?;
+        let count = bits.count_ones() as usize;
+        line.count(count as isize);
+        self.freed_bits(row, now, line);
+        Some(count)
     }
 }
 

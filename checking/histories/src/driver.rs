@@ -68,7 +68,7 @@ pub fn main() -> ExitCode {
 
 fn run(args: &Args) -> Judged<String> {
     let first = Rng::with_seed(args.seed).u64(..) >> 16;
-    let found = defects_are_found(first)?;
+    let mut found = defects_are_found(first)?;
     let mut all = Figures::default();
     let is_asked = |engine: Engine| args.engine.is_none_or(|only| only == engine);
     for &engine in Engine::value_variants().iter().filter(|&&engine| is_asked(engine)) {
@@ -81,7 +81,6 @@ fn run(args: &Args) -> Judged<String> {
         all += figures;
     }
     let mut figures = said(&all);
-    let mut found = found;
     if is_asked(Engine::Llfree) {
         let (deaths, more) = with_deaths(args.deaths, first)?;
         (figures, found) = (format!("{figures}; {deaths}"), found + more);
