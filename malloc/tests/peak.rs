@@ -1,7 +1,10 @@
 //! Memory that one size had is the next one's: a program that frees all it has gets no huge frame more for another size.
 
+mod memory;
+
 use std::ptr::NonNull;
 
+use memory::resident;
 use woodlot_malloc::{alloc, free};
 
 const PAGE: usize = 4096;
@@ -9,13 +12,6 @@ const PAGE: usize = 4096;
 const BYTES: usize = (16 << 20) + (64 << 10);
 /// What the caches keep of the first size, and some more.
 const KEPT: usize = 300;
-
-/// Pages of the process that have memory.
-fn resident() -> usize {
-    let said = std::fs::read_to_string("/proc/self/statm").expect("it is Linux");
-    let pages = said.split_whitespace().nth(1).and_then(|pages| pages.parse().ok());
-    pages.expect("the second number")
-}
 
 /// Allocates all bytes in blocks of a size, counts the pages, and frees them, the last one first.
 fn peak(bytes: usize, blocks: &mut Vec<NonNull<u8>>) -> usize {
@@ -25,7 +21,7 @@ fn peak(bytes: usize, blocks: &mut Vec<NonNull<u8>>) -> usize {
         unsafe { block.cast::<usize>().write(1) };
         blocks.push(block);
     }
-    let pages = resident();
+    let pages = resident() / PAGE;
     // SAFETY: each was allocated, and nobody uses it.
     blocks.drain(..).rev().for_each(|block| unsafe { free(block) });
     pages

@@ -1,9 +1,12 @@
 //! What the heap gives back to the system stays there, and what the system does not take keeps nothing else.
 
+mod memory;
+
 use std::fs::read_to_string;
 use std::ptr::NonNull;
 use std::sync::Mutex;
 
+use memory::resident;
 use woodlot_malloc::{alloc, free, trim};
 
 const PAGE: usize = 4096;
@@ -27,13 +30,6 @@ fn touched(count: usize, bytes: usize) -> Vec<NonNull<u8>> {
 fn free_all(blocks: impl IntoIterator<Item = NonNull<u8>>) {
     // SAFETY: each was allocated, and nobody uses it.
     blocks.into_iter().for_each(|block| unsafe { free(block) });
-}
-
-/// Bytes of the process that have memory.
-fn resident() -> usize {
-    let said = read_to_string("/proc/self/statm").expect("it is Linux");
-    let pages = said.split_whitespace().nth(1).and_then(|pages| pages.parse::<usize>().ok());
-    pages.expect("the second number") * PAGE
 }
 
 /// What the system says of the mapping in which an address lies.
