@@ -21,10 +21,10 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 use rustix::time::{ClockId, clock_gettime};
 use woodlot_frame::{
-    Base4K, Class, FrameAllocator, FrameId, Geometry, HugeId, Init, Order, Owned, Request, Slot,
-    ZoneConfig,
+    Base4K, Class, FrameAllocator, FrameId, Geometry, HugeFlags, HugeId, Init, Order, Owned,
+    Reclaim, Reclaiming, Request, Slot, ZoneConfig,
 };
-use woodlot_llfree::{HugeFlags, LLFree, Reclaim};
+use woodlot_llfree::LLFree;
 
 type Zone = Owned<LLFree<'static, Base4K>>;
 

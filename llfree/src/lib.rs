@@ -77,14 +77,12 @@ mod tree;
 mod tuning;
 mod upper;
 
-pub use flags::{Flagged, HugeFlags, Prefer};
 pub use hidden::Hidden;
 pub use init::Parts;
 pub use intents::{LastOperation, NamedFrames};
 pub use line::Line;
 pub use lower::TreeStates;
 pub use news::News;
-pub use reclaim::Reclaim;
 pub use record::{End, Operation, RecordLine};
 #[cfg(not(any(woodlot_loom, woodlot_shuttle, woodlot_explore)))]
 pub use recovery::{

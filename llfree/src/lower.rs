@@ -40,9 +40,9 @@ use core::marker::PhantomData;
 use core::slice;
 
 use woodlot_frame::atomics::{AtomicU32, AtomicU64, Ordering};
-use woodlot_frame::{Geometry, Persistence};
+use woodlot_frame::{FlagsWord, Geometry, HugeFlags, Persistence, Prefer};
 
-use crate::flags::{Flags, HugeFlags, Prefer};
+use crate::flags::Flags;
 use crate::line::Line;
 use crate::record::{Intent, Operation};
 use crate::row::{ROW_ORDER, row_count, row_mask, row_order};
@@ -326,12 +326,12 @@ impl<'a, G: Geometry, P: Persistence> Lower<'a, G, P> {
         intent: Intent<'_, G, P>,
     ) -> Option<(usize, States, HugeFlags)> {
         let preferred = |flags: &AtomicU64| {
-            let flags = Flags(flags.load(Ordering::Acquire));
-            prefer.map_or(EVERY, |prefer| flags.preferred(prefer))
+            let flags: Flags = FlagsWord(flags.load(Ordering::Acquire));
+            prefer.map_or(EVERY, |prefer| Run::of(flags.preferred(prefer)))
         };
         let (huge, before, flags) =
             self.take_first(tree, count, Phase::Whole, preferred, intent)?;
-        Some((huge, before, flags.of(Self::run(huge, count))))
+        Some((huge, before, flags.of(Self::run(huge, count).bits())))
     }
 
     /// Opens a huge frame of a tree that is free as a whole: all of its credits are the caller's.

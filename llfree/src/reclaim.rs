@@ -1,13 +1,8 @@
-//! Reclaim: huge frames whose memory goes to somebody else, and comes back.
+//! Reclaim ([`Reclaiming`]): huge frames whose memory goes to somebody else, and comes back.
 //!
-//! ```text
-//!   free ── hard ──▶ offline, reclaimed ── give ──▶ free
-//!   free ── soft ──▶ free, reclaimed    ── alloc ──▶ in use, reclaimed ── set_backed ──▶ in use
-//! ```
-//!
-//! After HyperAlloc's two ways to shrink a guest (Wrenger et al., EuroSys 2025). A state word is changed as a whole:
-//! one swap takes up to sixteen huge frames out, one marks them, and where the reclaim is soft, one puts them back. In
-//! between they are offline. So no allocation gets one of which the flags are about to change.
+//! A state word is changed as a whole: one swap takes up to sixteen huge frames out, one marks them, and where the
+//! reclaim is soft, one puts them back. In between they are offline. So no allocation gets one of which the flags are
+//! about to change.
 //!
 //! Huge frames of trees that are entirely free come first, then those of other trees that no slot has reserved, then
 //! all others. So a slot keeps what it is about to allocate, as long as there is something else.
@@ -18,13 +13,13 @@
 
 use woodlot_frame::atomics::Ordering;
 use woodlot_frame::{
-    AllocError, FrameAllocator, FrameId, Geometry, HugeId, OfflineError, Persistence, Place,
-    Request, Slot,
+    AllocError, Flagged, FrameAllocator, FrameId, Geometry, HugeFlags, HugeId, OfflineError,
+    Persistence, Place, Prefer, Reclaim, Reclaiming, Request, Slot,
 };
 
 use crate::LLFree;
 use crate::allocate::Caller;
-use crate::flags::{Flagged, Flags, HugeFlags, Prefer};
+use crate::flags::Flags;
 use crate::index::{Kind, Places};
 use crate::record::{By, Intent};
 use crate::state::{EVERY, LANE, Phase, Run};
@@ -32,15 +27,6 @@ use crate::tree::Tree;
 
 /// How many trees, besides the slot's own, an allocation looks into for a huge frame that it prefers.
 const CANDIDATES: usize = 8;
-
-/// What becomes of a huge frame that is reclaimed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Reclaim {
-    /// It stays free. Who allocates it sees by its flags that memory must be put there first.
-    Soft,
-    /// It is offline: nobody can allocate it before it is given back.
-    Hard,
-}
 
 /// Where the reclaimed huge frames are written to.
 struct Taken<'a> {
@@ -61,30 +47,14 @@ impl Taken<'_> {
     }
 }
 
-impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
-    /// What is known of the memory of a huge frame; that it is [`BACKED`](HugeFlags::BACKED) of one that does not
-    /// lie wholly in the zone. Who owns a frame in it, or has it offline, is told what is so. To others it is a hint.
-    ///
-    /// # Progress
-    /// Wait-free: a load.
-    pub fn flags(&self, huge: HugeId) -> HugeFlags {
+impl<G: Geometry, P: Persistence> Reclaiming for LLFree<'_, G, P> {
+    fn flags(&self, huge: HugeId) -> HugeFlags {
         self.huge_index(huge).map_or(HugeFlags::BACKED, |huge| self.lower.flags(huge))
     }
 
-    /// Sets the flags of a huge frame that the caller has for itself: it has allocated the huge frame as a whole, or
-    /// taken it offline. An owner that has filled it with zeros says so before it frees it.
-    ///
     /// # Errors
-    /// * [`OfflineError::OutOfRange`]: it does not lie wholly in the zone.
-    /// * [`OfflineError::InUse`]: it is neither offline nor allocated as a whole; or it is allocated, and somebody has
-    ///   [isolated](FrameAllocator::isolate) it.
-    ///
-    /// # Progress
-    /// Lock-free.
-    ///
-    /// # Crash
-    /// *reclaimed* is persistent when this returns. *zeroed* does not survive a recovery.
-    pub fn set_flags(&self, huge: HugeId, flags: HugeFlags) -> Result<(), OfflineError> {
+    /// As the contract says. One that is allocated, and that somebody has [isolated](FrameAllocator::isolate), is in use.
+    fn set_flags(&self, huge: HugeId, flags: HugeFlags) -> Result<(), OfflineError> {
         let index = self.huge_index(huge).ok_or(OfflineError::OutOfRange)?;
         if !matches!(self.lower.phase(index), Phase::Whole | Phase::Offline) {
             return Err(OfflineError::InUse(huge.first::<G>()));
@@ -101,40 +71,13 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         Ok(())
     }
 
-    /// Says of a huge frame that it is no longer reclaimed: there is memory now. The caller owns a frame in it, or
-    /// has it offline. If several owners put memory there at the same time, each may say so.
-    ///
-    /// # Errors
-    /// [`OfflineError::OutOfRange`]: it does not lie wholly in the zone.
-    ///
-    /// # Progress
-    /// Wait-free: one read-modify-write.
-    ///
-    /// # Crash
-    /// Persistent when this returns.
-    pub fn set_backed(&self, huge: HugeId) -> Result<(), OfflineError> {
+    fn set_backed(&self, huge: HugeId) -> Result<(), OfflineError> {
         let index = self.huge_index(huge).ok_or(OfflineError::OutOfRange)?;
         self.lower.set_backed(index);
         Ok(())
     }
 
-    /// Allocates as [`alloc`](FrameAllocator::alloc). Of huge frames it takes one that is preferred, or a pair of
-    /// such, if there is one in the slot's tree or in one of a few others. Returns what is known of the memory, for a
-    /// pair of both: *reclaimed* if one is, *zeroed* if both are. A block of base frames is allocated as always, and the
-    /// flags are those of its huge frame.
-    ///
-    /// *zeroed* is told to nobody else: from now on the owner may write there. A huge frame from far away may be
-    /// zeroed although it is not said to be.
-    ///
-    /// # Errors
-    /// As [`alloc`](FrameAllocator::alloc). What is not preferred is allocated before memory is exhausted.
-    ///
-    /// # Progress
-    /// As [`alloc`](FrameAllocator::alloc).
-    ///
-    /// # Crash
-    /// As [`alloc`](FrameAllocator::alloc).
-    pub fn alloc_preferring(
+    fn alloc_preferring(
         &self,
         request: Request,
         prefer: Prefer,
@@ -155,6 +98,75 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         Ok((frame, HugeFlags { reclaimed, zeroed: false }))
     }
 
+    /// Those that no slot has reserved come before the others of trees that are not free. If that is not enough for a hard reclaim, every slot
+    /// is drained.
+    ///
+    /// # Progress
+    /// Lock-free; linear in the trees.
+    ///
+    /// # Crash
+    /// A crash, or the end of a process, inside this call leaves huge frames offline that are in no list: what a hard
+    /// reclaim has taken so far, or up to sixteen of a soft one. [`online`](FrameAllocator::online) brings them back.
+    /// When this has returned, what it did is persistent.
+    fn reclaim(&self, mode: Reclaim, out: &mut [HugeId]) -> usize {
+        let mut taken = Taken { out, count: 0 };
+        let backed = |flags: Flags| Run::of(flags.preferred(Prefer::Backed));
+        let mut all = self.reclaim_in_all(mode, backed, &mut taken);
+        if mode == Reclaim::Hard {
+            let mut any = || self.reclaim_in_all(mode, |_| EVERY, &mut taken);
+            all = all.or_else(&mut any);
+            if all.is_none() && self.drain_all() {
+                any();
+            }
+        }
+        taken.count
+    }
+
+    /// Those of one state word that follow one another are given by one write.
+    ///
+    /// # Crash
+    /// A crash inside this call leaves some given back, and the others offline.
+    fn give(&self, frames: &[HugeId], flags: HugeFlags) -> Result<(), OfflineError> {
+        let offline = |&huge: &HugeId| match self.huge_index(huge) {
+            None => Err(OfflineError::OutOfRange),
+            Some(huge) if self.lower.phase(huge) != Phase::Offline => Err(OfflineError::NotOffline),
+            Some(_) => Ok(()),
+        };
+        frames.iter().try_for_each(offline)?;
+        let mut rest = frames;
+        while let Some(&first) = rest.first() {
+            let index = |huge: &HugeId| huge.0.wrapping_sub(self.first_huge());
+            let word = Self::first_of_word(index(&first));
+            let together =
+                rest.iter().map(index).take_while(|&index| Self::first_of_word(index) == word);
+            let (count, run) = together.fold((0, Run::of(0)), |(count, run), index| {
+                (count + 1, run.or(Self::in_word(index)))
+            });
+            // One that was given back above may have an owner by now, whose flags are not the caller's to set.
+            let run = self.lower.those_in(word, run, Phase::Offline);
+            self.lower.set_flags(word, run, flags);
+            if self.free_offline(word, run) < count {
+                return Err(OfflineError::NotOffline);
+            }
+            rest = rest.get(count..).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    /// Linear in the trees.
+    fn flagged(&self) -> Flagged {
+        let mut sum = Flagged::default();
+        for (states, flags) in (0..self.trees.len()).flat_map(|tree| self.lower.words_of(tree)) {
+            let free = |set| states.free_of(Run::of(set), LANE).count();
+            sum.reclaimed += flags.reclaimed().count_ones() as usize;
+            sum.free_reclaimed += free(flags.reclaimed());
+            sum.free_zeroed += free(flags.zeroed());
+        }
+        sum
+    }
+}
+
+impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     /// Huge frames that are preferred from the slot's tree or others, or any from the slot's tree.
     fn take_preferred(
         &self,
@@ -200,38 +212,6 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         Some((huge, flags))
     }
 
-    /// Reclaims as many free huge frames as `out` has room for, or as there are; returns how many, and writes them to
-    /// the beginning of `out`. Their flags are [`RECLAIMED`](HugeFlags::RECLAIMED) then.
-    ///
-    /// [`Hard`](Reclaim::Hard) takes them offline. Those that are reclaimed already come last. If that is not enough,
-    /// every slot is drained, so that all that is free is found. [`Soft`](Reclaim::Soft) takes those that are free as a
-    /// whole and not reclaimed yet. They are offline for a moment, so an allocation beside it may find no memory.
-    ///
-    /// The caller may give their memory away when this has returned. Where the reclaim was soft, somebody may have
-    /// allocated one by then: that owner sees the flag, and both must agree on whose the memory is (a hypervisor locks
-    /// the huge frame, and looks whether memory was put there again).
-    ///
-    /// # Progress
-    /// Lock-free; linear in the trees.
-    ///
-    /// # Crash
-    /// A crash, or the end of a process, inside this call leaves huge frames offline that are in no list: what a hard
-    /// reclaim has taken so far, or up to sixteen of a soft one. [`online`](FrameAllocator::online) brings them back.
-    /// When this has returned, what it did is persistent.
-    pub fn reclaim(&self, mode: Reclaim, out: &mut [HugeId]) -> usize {
-        let mut taken = Taken { out, count: 0 };
-        let backed = |flags: Flags| flags.preferred(Prefer::Backed);
-        let mut all = self.reclaim_in_all(mode, backed, &mut taken);
-        if mode == Reclaim::Hard {
-            let mut any = || self.reclaim_in_all(mode, |_| EVERY, &mut taken);
-            all = all.or_else(&mut any);
-            if all.is_none() && self.drain_all() {
-                any();
-            }
-        }
-        taken.count
-    }
-
     /// Reclaims in all trees what `may` says by the flags. Some: there is no room for more.
     fn reclaim_in_all(
         &self,
@@ -272,52 +252,12 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
                 }
                 Reclaim::Soft => {
                     self.free_offline(word, run);
-                    run.but(flags.reclaimed())
+                    run.but(Run::of(flags.reclaimed()))
                 }
             };
             new.numbers().for_each(|number| taken.push(self.huge_id(word + number)));
         }
         (taken.left() == 0).then_some(())
-    }
-
-    /// Gives huge frames back that the caller has offline: they are free again, with these flags. Any order will do;
-    /// those of one state word that follow one another are given by one write.
-    ///
-    /// # Errors
-    /// * [`OfflineError::OutOfRange`]: one does not lie wholly in the zone. Nothing has changed.
-    /// * [`OfflineError::NotOffline`]: one is not offline. Nothing has changed, unless one is named twice, or another call
-    ///   brings it back meanwhile. Those before it are given back then, and perhaps some behind it.
-    ///
-    /// # Progress
-    /// Lock-free.
-    ///
-    /// # Crash
-    /// A crash inside this call leaves some given back, and the others offline.
-    pub fn give(&self, frames: &[HugeId], flags: HugeFlags) -> Result<(), OfflineError> {
-        let offline = |&huge: &HugeId| match self.huge_index(huge) {
-            None => Err(OfflineError::OutOfRange),
-            Some(huge) if self.lower.phase(huge) != Phase::Offline => Err(OfflineError::NotOffline),
-            Some(_) => Ok(()),
-        };
-        frames.iter().try_for_each(offline)?;
-        let mut rest = frames;
-        while let Some(&first) = rest.first() {
-            let index = |huge: &HugeId| huge.0.wrapping_sub(self.first_huge());
-            let word = Self::first_of_word(index(&first));
-            let together =
-                rest.iter().map(index).take_while(|&index| Self::first_of_word(index) == word);
-            let (count, run) = together.fold((0, Run::of(0)), |(count, run), index| {
-                (count + 1, run.or(Self::in_word(index)))
-            });
-            // One that was given back above may have an owner by now, whose flags are not the caller's to set.
-            let run = self.lower.those_in(word, run, Phase::Offline);
-            self.lower.set_flags(word, run, flags);
-            if self.free_offline(word, run) < count {
-                return Err(OfflineError::NotOffline);
-            }
-            rest = rest.get(count..).unwrap_or_default();
-        }
-        Ok(())
     }
 
     /// Makes those of a run in the word of `huge` free that are offline; returns how many.
@@ -348,20 +288,5 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
         // Both are powers of two, and a word has no huge frames of two trees.
         let together = if G::TREE_HUGE < LANE { G::TREE_HUGE } else { LANE };
         index & !(together - 1)
-    }
-
-    /// How many huge frames have flags.
-    ///
-    /// # Progress
-    /// Wait-free; linear in the trees.
-    pub fn flagged(&self) -> Flagged {
-        let mut sum = Flagged::default();
-        for (states, flags) in (0..self.trees.len()).flat_map(|tree| self.lower.words_of(tree)) {
-            let free = |run: Run| states.free_of(run, LANE).count();
-            sum.reclaimed += flags.reclaimed().count();
-            sum.free_reclaimed += free(flags.reclaimed());
-            sum.free_zeroed += free(flags.zeroed());
-        }
-        sum
     }
 }

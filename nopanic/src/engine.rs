@@ -6,14 +6,12 @@ use core::ops::Range;
 use woodlot_domains::Domains;
 use woodlot_frame::{
     Adr, AllocError, BadSlot, Base4K, Base16K, Base64K, Batch, Claim, ClassPolicy, Construct,
-    FrameAllocator, FrameId, FreeBatchError, FreeBlocks, FreeError, HugeId, Init, InitError,
-    Intents, IsolateError, MetadataSize, OfflineError, Order, Persistence, RangeRequest,
-    RawMetadata, Request, Slot, Stats, Volatile, ZoneConfig, alloc_each, alloc_run, alloc_within,
-    blocks, compaction_cost, free_each, free_run,
+    Flagged, FrameAllocator, FrameId, FreeBatchError, FreeBlocks, FreeError, HugeFlags, HugeId,
+    Init, InitError, Intents, IsolateError, MetadataSize, OfflineError, Order, Persistence, Prefer,
+    RangeRequest, RawMetadata, Reclaim, Reclaiming, Request, Slot, Stats, Volatile, ZoneConfig,
+    alloc_each, alloc_run, alloc_within, blocks, compaction_cost, free_each, free_run,
 };
-use woodlot_llfree::{
-    Flagged, HugeFlags, LLFree, LastOperation, NamedFrames, News, Parts, Prefer, Reclaim, Tuning,
-};
+use woodlot_llfree::{LLFree, LastOperation, NamedFrames, News, Parts, Tuning};
 use woodlot_nbbs::{FourLevels, Nbbs1, Nbbs4, OneLevel};
 use woodlot_onewrite::{Lengths, OneWrite};
 
@@ -116,6 +114,27 @@ macro_rules! engine {
     };
 }
 
+/// What an engine of this name has that reclaims.
+macro_rules! reclaiming {
+    ($module:ident) => {
+        symbols! { cold $module:
+            flags(a: &Engine, huge: HugeId) -> HugeFlags = a.flags(huge);
+            set_flags(a: &Engine, huge: HugeId, flags: HugeFlags) -> Result<(), OfflineError> =
+                a.set_flags(huge, flags);
+            set_backed(a: &Engine, huge: HugeId) -> Result<(), OfflineError> =
+                a.set_backed(huge);
+            flagged(a: &Engine) -> Flagged = a.flagged();
+            alloc_preferring(a: &Engine, request: Request, prefer: Prefer)
+                -> Result<(FrameId, HugeFlags), AllocError> =
+                a.alloc_preferring(request, prefer);
+            reclaim(a: &Engine, mode: Reclaim, out: &mut [HugeId]) -> usize =
+                a.reclaim(mode, out);
+            give(a: &Engine, frames: &[HugeId], flags: HugeFlags)
+                -> Result<(), OfflineError> = a.give(frames, flags);
+        }
+    };
+}
+
 macro_rules! llfree {
     ($module:ident, $geometry:ty) => {
         engine! { $module: LLFree<$geometry>, {
@@ -125,22 +144,11 @@ macro_rules! llfree {
                 from_parts(zone: &ZoneConfig, tuning: Tuning, parts: Parts<'static>, init: Init) -> Made =
                     Engine::from_parts(zone, tuning, parts, init);
                 tuning_default() -> Tuning = Tuning::default();
-                flags(a: &Engine, huge: HugeId) -> HugeFlags = a.flags(huge);
-                set_flags(a: &Engine, huge: HugeId, flags: HugeFlags) -> Result<(), OfflineError> =
-                    a.set_flags(huge, flags);
-                set_backed(a: &Engine, huge: HugeId) -> Result<(), OfflineError> =
-                    a.set_backed(huge);
-                flagged(a: &Engine) -> Flagged = a.flagged();
-                alloc_preferring(a: &Engine, request: Request, prefer: Prefer)
-                    -> Result<(FrameId, HugeFlags), AllocError> =
-                    a.alloc_preferring(request, prefer);
-                reclaim(a: &Engine, mode: Reclaim, out: &mut [HugeId]) -> usize =
-                    a.reclaim(mode, out);
-                give(a: &Engine, frames: &[HugeId], flags: HugeFlags)
-                    -> Result<(), OfflineError> = a.give(frames, flags);
                 ask_for_news(a: &Engine) -> (News, usize) = a.ask_for_news();
                 has_news(a: &Engine, news: News) -> bool = a.has_news(news);
             }
+
+            reclaiming!($module);
 
             /// # Safety
             /// As [`LLFree::with_tuning`].
@@ -182,6 +190,8 @@ macro_rules! onewrite {
                 from_parts(zone: &ZoneConfig, parts: woodlot_onewrite::Parts<'static>, init: Init) -> Made =
                     Engine::from_parts(zone, parts, init);
             }
+
+            reclaiming!($module);
 
             /// # Safety
             /// As [`OneWrite::attach`].

@@ -223,7 +223,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     #[inline(never)]
     fn alloc_huge(&self, site: Site<'_>) -> Option<FrameId> {
         let mut child = site.line.freed();
-        if !self.take_closed(child) {
+        if self.take_closed(child).is_none() {
             let Some(next) = self.take_next(site) else {
                 return self.alloc_open(G::HUGE_ORDER, site);
             };
@@ -236,7 +236,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     #[inline(never)]
     fn alloc_pair(&self, site: Site<'_>) -> Option<FrameId> {
         let mut child = site.line.freed();
-        if !self.take_closed_pair(child) {
+        if self.take_closed_pair(child).is_none() {
             let Some(next) = self.take_next_pair(site) else {
                 return self.alloc_open(G::MAX_ORDER, site);
             };
@@ -248,7 +248,12 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// Where a request allocates, or what is wrong with the request.
     #[cold]
     #[inline(never)]
-    fn site_for(&self, order: Order, class: Class, slot: Slot) -> Result<Site<'_>, AllocError> {
+    pub(crate) fn site_for(
+        &self,
+        order: Order,
+        class: Class,
+        slot: Slot,
+    ) -> Result<Site<'_>, AllocError> {
         if u32::from(order.0) > G::MAX_ORDER {
             return Err(AllocError::OrderTooLarge(order));
         }
@@ -568,7 +573,7 @@ impl<G: Geometry> FrameAllocator for OneWrite<'_, G> {
     /// # Crash
     /// One that is cut off may leave some of the huge frames offline, and one allocated: nobody's.
     fn online(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
-        self.online_run(first, count)
+        self.online_run(first, count, None)
     }
 
     /// # Progress

@@ -21,12 +21,12 @@ use woodlot_frame::atomics::{
     AtomicU64,
     Ordering::{Relaxed, Release},
 };
-use woodlot_frame::{Class, Geometry, Init, InitError, ZoneConfig};
+use woodlot_frame::{Class, FlagsWord, Geometry, Init, InitError, ZoneConfig};
 
 use crate::OneWrite;
 use crate::child::{self, FREE, OFFLINE, OPEN, Part, TAKEN};
 use crate::row::Rows;
-use crate::words::of_class;
+use crate::words::{Flags, LANE, of_class};
 
 /// The most slots.
 const MAX_SLOTS: usize = 1 << 16;
@@ -130,11 +130,28 @@ impl<G: Geometry> OneWrite<'_, G> {
             let is_empty = |n: &usize| empty >> n & 1 != 0;
             (0..G::ROWS).filter(is_empty).for_each(|n| set(self.rows, child * G::ROWS + n, 0));
         }
+        self.start_flags(init);
         self.hints.iter().for_each(|hint| hint.store(0, Relaxed));
         // What is in use is of the first class.
         let trees = if init == Init::Free { 0 } else { of_class(Class::MOVABLE) };
         (0..self.trees.len()).for_each(|tree| set(self.trees, tree, trees));
         free
+    }
+
+    /// Of what outlives a crash, the flags of huge frames that lie wholly in the zone; of anything else none.
+    fn start_flags(&self, init: Init) {
+        let (start, end) =
+            (self.ground.start.div_ceil(G::HUGE_FRAMES), self.ground.end >> G::HUGE_ORDER);
+        for (word, first) in self.flags.iter().zip((0..).step_by(LANE)) {
+            let before: Flags = FlagsWord(word.load(Relaxed));
+            let below = |child: usize| (1u64 << child.saturating_sub(first).min(LANE)) - 1;
+            let existing = below(end) & !below(start);
+            let after =
+                if init == Init::Recover { before.recovered(existing) } else { FlagsWord(0) };
+            if after != before {
+                word.store(after.0, Release);
+            }
+        }
     }
 
     /// The state and the bits that a row begins with of which a state is said.
@@ -189,6 +206,25 @@ mod tests {
         let request = Request::new(order, Class::MOVABLE, Slot(0));
         assert_eq!(zone.alloc(request.at(FrameId(1500))), Ok(FrameId(1500)));
         assert_eq!([Init::Recover; 2].map(|init| zone.start(init)), [999; 2]);
+    }
+
+    /// Of huge frames that lie wholly in the zone; and only a recovery believes anything.
+    #[test]
+    fn flags_begin_with_what_outlives_a_crash() {
+        const HUGE: usize = Base4K::HUGE_FRAMES;
+        let config = ZoneConfig::new(70 * HUGE, 1).starting_at(FrameId(2 * HUGE + 5));
+        let zone = Owned::<OneWrite<Base4K>>::new(&config, Init::Free).expect("a zone");
+        // The first huge frame is cut, and so is the last, with which a pair begins; bits behind mean nothing.
+        let recovered = [!1 & 0xffff_ffff, 0xffff_ffff, 0x3f];
+        for (init, expected) in
+            [(Init::Recover, recovered), (Init::Allocated, [0; 3]), (Init::Free, [0; 3])]
+        {
+            assert_eq!(zone.flags.len(), 3);
+            zone.flags.iter().for_each(|word| word.store(!0, Relaxed));
+            let _ = zone.start(init);
+            let flags = [0, 1, 2].map(|word: usize| zone.flags[word].load(Relaxed));
+            assert_eq!(flags, expected, "{init:?}");
+        }
     }
 
     #[test]

@@ -52,7 +52,9 @@
 use core::ops::Range;
 
 use woodlot_frame::atomics::{AtomicU16, AtomicU64, Ordering::SeqCst};
-use woodlot_frame::{BadSlot, Claim, FrameId, Geometry, HugeId, IsolateError, OfflineError};
+use woodlot_frame::{
+    BadSlot, Claim, FrameId, Geometry, HugeFlags, HugeId, IsolateError, OfflineError,
+};
 
 use crate::OneWrite;
 use crate::child::{FREE, OFFLINE, Part, TAKEN};
@@ -220,7 +222,7 @@ impl<G: Geometry> OneWrite<'_, G> {
         Ok(())
     }
 
-    fn is_offline(&self, child: usize) -> bool {
+    pub(crate) fn is_offline(&self, child: usize) -> bool {
         Part::whole::<G>().is(self.states(child), OFFLINE)
     }
 
@@ -229,7 +231,7 @@ impl<G: Geometry> OneWrite<'_, G> {
         self.huge_frames(first, count).map_err(|_| IsolateError::OutOfRange)
     }
 
-    fn huge_id(&self, child: usize) -> HugeId {
+    pub(crate) fn huge_id(&self, child: usize) -> HugeId {
         HugeId((self.ground.base >> G::HUGE_ORDER) + child)
     }
 
@@ -253,7 +255,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     }
 
     /// Takes a huge frame that is free, and that nobody isolates from now on.
-    fn take_to_go(&self, child: usize) -> bool {
+    pub(crate) fn take_to_go(&self, child: usize) -> bool {
         if !self.turn_free(child, Part::whole::<G>(), TAKEN) {
             return false;
         }
@@ -265,19 +267,24 @@ impl<G: Geometry> OneWrite<'_, G> {
     }
 
     /// A call that has made a child going takes it offline no more, or has done so.
-    fn stays(&self, child: usize) {
+    pub(crate) fn stays(&self, child: usize) {
         let _ = self.change(child, GOING, NEITHER);
     }
 
     /// Children that this call has taken are offline from now on.
-    fn go_offline(&self, run: Range<usize>) {
+    pub(crate) fn go_offline(&self, run: Range<usize>) {
         let frames = (run.len() << G::HUGE_ORDER) as u64;
         run.for_each(|child| self.put_offline(child));
         self.slots.add(frames.wrapping_neg());
     }
 
-    /// Brings huge frames online: all or none. What is refused has written nothing but the marks, of what was offline.
-    pub(crate) fn online_run(&self, first: HugeId, count: usize) -> Result<(), OfflineError> {
+    /// Brings huge frames online, with these flags if any are named: all or none. What is refused has written nothing but the marks, of what was offline.
+    pub(crate) fn online_run(
+        &self,
+        first: HugeId,
+        count: usize,
+        flags: Option<HugeFlags>,
+    ) -> Result<(), OfflineError> {
         let run = self.huge_frames(first, count)?;
         let unmark = |child: usize| {
             self.hints.get(child).into_iter().for_each(|hint| _ = hint.fetch_and(!COMING, SeqCst));
@@ -296,6 +303,7 @@ impl<G: Geometry> OneWrite<'_, G> {
         run.for_each(|child| {
             // Nobody else turns it, by invariant 6.
             self.turn(child, Part::whole::<G>(), OFFLINE, TAKEN);
+            flags.into_iter().for_each(|flags| self.put_flags(child, flags));
             unmark(child);
             self.untake(child);
         });
@@ -345,6 +353,7 @@ impl<G: Geometry> OneWrite<'_, G> {
         while self.free_in_child(child) == G::HUGE_FRAMES {
             self.close(child, whole);
             if swap(word, whole.all(FREE), whole.all(TAKEN)).is_ok() {
+                self.taken(child);
                 return true;
             }
         }

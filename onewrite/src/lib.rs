@@ -46,7 +46,7 @@
 //! free in a tree, or in a huge frame, since it looked there, until it has looked again.
 //!
 //! # Crash
-//! Rows and children are durable. What was allocated stays so. A call that was under way has happened or not, but one
+//! Rows, children and flags are durable. What was allocated stays so. A call that was under way has happened or not, but one
 //! that opened rows may leave these allocated, a row or as many as have room for 16 of its blocks; one that closed rows, a part of its
 //! block; one of the largest order a half of its block; and one that brought huge frames online, or claimed isolated ones, some
 //! of these. One that took huge frames offline may leave some of them offline, and others allocated.
@@ -58,6 +58,7 @@ mod batch;
 mod child;
 mod contract;
 mod count;
+mod flags;
 mod hints;
 mod init;
 mod isolate;
@@ -66,6 +67,7 @@ mod lower;
 mod models;
 #[cfg(not(any(woodlot_loom, woodlot_shuttle, woodlot_explore)))]
 mod raw;
+mod reclaim;
 mod row;
 mod search;
 mod slots;
@@ -84,6 +86,7 @@ use woodlot_frame::{Geometry, Init, InitError, Region, ZoneConfig};
 use init::Ground;
 use row::Rows;
 use slots::Slots;
+use words::LANE;
 
 /// A one-write allocator for one zone.
 ///
@@ -95,6 +98,7 @@ pub struct OneWrite<'a, G: Geometry> {
     ground: Ground,
     rows: &'a [AtomicU64],
     children: &'a [AtomicU64],
+    flags: &'a [AtomicU64],
     trees: &'a [AtomicU64],
     hints: &'a [AtomicU16],
     slots: Slots<'a>,
@@ -107,6 +111,8 @@ pub struct Parts<'a> {
     pub rows: &'a [AtomicU64],
     /// The states of the rows of each huge frame: durable.
     pub children: &'a [AtomicU64],
+    /// What is known of the memory of huge frames, 32 a word: durable.
+    pub flags: &'a [AtomicU64],
     /// The words of the slots: volatile.
     pub slots: &'a [AtomicU64],
     /// A word for each tree: volatile.
@@ -122,6 +128,8 @@ pub struct Lengths {
     pub rows: usize,
     /// Words of children, and hints.
     pub children: usize,
+    /// Words of flags.
+    pub flags: usize,
     /// Words of slots.
     pub slots: usize,
     /// Words of trees.
@@ -135,13 +143,14 @@ impl Lengths {
     /// What is wrong with the configuration.
     pub fn of<G: Geometry>(zone: &ZoneConfig) -> Result<Lengths, InitError> {
         let (rows, children, trees) = Ground::of::<G>(zone)?.lengths::<G>();
-        Ok(Lengths { rows, children, slots: Slots::words(zone.slots, zone.classes.count()), trees })
+        let slots = Slots::words(zone.slots, zone.classes.count());
+        Ok(Lengths { rows, children, flags: children.div_ceil(LANE), slots, trees })
     }
 }
 
 impl<'a, G: Geometry> OneWrite<'a, G> {
     /// Makes an allocator from atomics. Their values mean nothing, except that [`Init::Recover`]
-    /// reads the rows and the children.
+    /// reads the rows, the children and the flags.
     ///
     /// # Errors
     /// What is wrong with the configuration; [`InitError::Short`], which gives numbers of atomics instead of
@@ -161,6 +170,7 @@ impl<'a, G: Geometry> OneWrite<'a, G> {
             ground: Ground::of::<G>(zone)?,
             rows: cut(parts.rows, lengths.rows, Region::Durable)?,
             children: cut(parts.children, lengths.children, Region::Durable)?,
+            flags: cut(parts.flags, lengths.flags, Region::Durable)?,
             trees: cut(parts.trees, lengths.trees, Region::Volatile)?,
             hints: cut(parts.hints, lengths.children, Region::Volatile)?,
             slots: Slots::new(parts.slots, zone.slots, zone.classes.count())

@@ -21,7 +21,7 @@
 //! and nobody's. What is opened is a row, or rows for 16 blocks; what is closed is a part of the block that is taken.
 
 use woodlot_frame::atomics::{AtomicU64, Ordering::SeqCst, fetch_to_write};
-use woodlot_frame::{Class, FrameId, FreeError, Geometry};
+use woodlot_frame::{Class, FrameId, FreeError, Geometry, HugeFlags};
 
 use crate::OneWrite;
 use crate::child::{self, FREE, OFFLINE, OPEN, Part, TAKEN};
@@ -254,6 +254,7 @@ impl<G: Geometry> OneWrite<'_, G> {
             }
             match swap(word, states, part.with(states, OPEN)) {
                 Ok(()) => {
+                    self.taken(row / G::ROWS);
                     if Part::whole::<G>().is(states, TAKEN) {
                         self.becomes(row / G::ROWS, Class::MOVABLE);
                     }
@@ -283,19 +284,26 @@ impl<G: Geometry> OneWrite<'_, G> {
         let mut states = load(Some(word));
         while let Some(part) = child::free_run::<G>(states, k) {
             match swap(word, states, part.with(states, TAKEN)) {
-                Ok(()) => return Some(part),
+                Ok(()) => {
+                    self.taken(child);
+                    return Some(part);
+                }
                 Err(now) => states = now,
             }
         }
         if child::open_rows(states) == 0 { None } else { self.take_empty(child, k) }
     }
 
-    /// Takes a huge frame of which every row is free and closed, unless another call changes it: one write.
+    /// Takes a huge frame of which every row is free and closed, unless another call changes it: one write. Returns what is known of
+    /// its memory.
     #[inline(always)]
-    pub(crate) fn take_closed(&self, child: usize) -> bool {
-        let taken = Part::whole::<G>().all(TAKEN);
-        self.child_to_take(child)
-            .is_some_and(|word| load(Some(word)) == 0 && swap(word, 0, taken).is_ok())
+    pub(crate) fn take_closed(&self, child: usize) -> Option<HugeFlags> {
+        let word = self.child_to_take(child)?;
+        if load(Some(word)) != 0 {
+            return None;
+        }
+        swap(word, 0, Part::whole::<G>().all(TAKEN)).ok()?;
+        Some(self.taken(child))
     }
 
     /// The same where rows are open.
@@ -332,7 +340,12 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// The same from rows that are free and closed, unless their child is isolated.
     #[inline(always)]
     fn turn_closed(&self, child: usize, part: Part, to: u64) -> bool {
-        self.child_to_take(child).is_some_and(|word| Self::turn_word(word, part, FREE, to))
+        let word = self.child_to_take(child);
+        let turned = word.is_some_and(|word| Self::turn_word(word, part, FREE, to));
+        if turned {
+            self.taken(child);
+        }
+        turned
     }
 
     #[inline(always)]
@@ -436,20 +449,22 @@ impl<G: Geometry> OneWrite<'_, G> {
     // ---- Pairs of huge frames ----
 
     /// Takes a huge frame and the next if every row of both is free and closed, and no other call changes the first: a write for each.
+    /// Returns what is known of their memory.
     #[inline(always)]
-    pub(crate) fn take_closed_pair(&self, child: usize) -> bool {
+    pub(crate) fn take_closed_pair(&self, child: usize) -> Option<HugeFlags> {
         if !child.is_multiple_of(2) {
-            return false;
+            return None;
         }
-        let Some(second) = self.child_to_take(child | 1) else { return false };
-        if load(Some(second)) != 0 || !self.take_closed(child) {
-            return false;
+        let second = self.child_to_take(child | 1)?;
+        if load(Some(second)) != 0 {
+            return None;
         }
+        let flags = self.take_closed(child)?;
         if Self::turn_word(second, Part::whole::<G>(), FREE, TAKEN) {
-            return true;
+            return Some(flags.and(self.taken(child | 1)));
         }
         self.untake(child);
-        false
+        None
     }
 
     /// Frees a huge frame and the next, all rows of which are taken, if no other call changes the first: a write for each.
@@ -640,14 +655,14 @@ mod tests {
     #[test]
     fn a_pair_is_taken_at_once_where_both_are_free_and_closed() {
         let zone = zone();
-        assert!(!zone.take_closed_pair(1) && !zone.take_closed_pair(2));
+        assert_eq!([1, 2].map(|child| zone.take_closed_pair(child)), [None; 2]);
         assert!(zone.open(1, Part { first: 0, count: 1 }, 0, 0));
-        assert!(!zone.take_closed_pair(0));
+        assert_eq!(zone.take_closed_pair(0), None);
         assert_eq!(zone.states(0), 0);
         let _ = zone.rows[Base4K::ROWS].fetch_or(1, SeqCst);
         zone.close(1, Part::whole::<Base4K>());
-        assert!(zone.take_closed_pair(0));
-        assert!([0, 1].into_iter().all(|child| !zone.take_closed(child)));
+        assert_eq!(zone.take_closed_pair(0), Some(HugeFlags::BACKED));
+        assert_eq!([0, 1].map(|child| zone.take_closed(child)), [None; 2]);
     }
 
     #[test]

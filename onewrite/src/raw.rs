@@ -1,7 +1,7 @@
 //! The words of a zone in raw memory that the caller supplies.
 //!
 //! ```text
-//!   durable    rows: a cache line for each huge frame │ children: a word for each
+//!   durable    rows: a cache line for each huge frame │ children: a word for each │ flags: a word for 32
 //!   volatile   slots: lines for each, and for the zone │ trees: a word for each │ hints: two bytes for each child
 //! ```
 
@@ -22,9 +22,9 @@ const HINT: usize = size_of::<AtomicU16>();
 
 impl<G: Geometry> Construct for OneWrite<'_, G> {
     fn metadata_size(config: &ZoneConfig) -> Result<MetadataSize, InitError> {
-        let Lengths { rows, children, slots, trees } = Lengths::of::<G>(config)?;
+        let Lengths { rows, children, flags, slots, trees } = Lengths::of::<G>(config)?;
         Ok(MetadataSize {
-            durable: ((rows + children) * WORD).next_multiple_of(METADATA_ALIGN),
+            durable: ((rows + children + flags) * WORD).next_multiple_of(METADATA_ALIGN),
             volatile: ((slots + trees) * WORD + children * HINT).next_multiple_of(METADATA_ALIGN),
         })
     }
@@ -33,9 +33,10 @@ impl<G: Geometry> Construct for OneWrite<'_, G> {
         config: &ZoneConfig,
         part: &mut dyn FnMut(Region, &'static str, usize),
     ) -> Result<(), InitError> {
-        let Lengths { rows, children, slots, trees } = Lengths::of::<G>(config)?;
+        let Lengths { rows, children, flags, slots, trees } = Lengths::of::<G>(config)?;
         part(Region::Durable, "row", rows * WORD);
         part(Region::Durable, "child", children * WORD);
+        part(Region::Durable, "flags", flags * WORD);
         part(Region::Volatile, "slot", slots * WORD);
         part(Region::Volatile, "tree", trees * WORD);
         part(Region::Volatile, "hint", children * HINT);
@@ -84,7 +85,7 @@ impl Parts<'_> {
         metadata: RawMetadata,
     ) -> Result<Self, InitError> {
         metadata.check(OneWrite::<G>::metadata_size(config)?)?;
-        let Lengths { rows, children, slots, trees } = Lengths::of::<G>(config)?;
+        let Lengths { rows, children, flags, slots, trees } = Lengths::of::<G>(config)?;
         let durable = metadata.durable.0.cast::<AtomicU64>();
         let volatile = metadata.volatile.0.cast::<AtomicU64>();
         // SAFETY: `check` found both parts aligned to a cache line and long enough for so many
@@ -93,6 +94,7 @@ impl Parts<'_> {
             Parts {
                 rows: core::slice::from_raw_parts(durable, rows),
                 children: core::slice::from_raw_parts(durable.add(rows), children),
+                flags: core::slice::from_raw_parts(durable.add(rows + children), flags),
                 slots: core::slice::from_raw_parts(volatile, slots),
                 trees: core::slice::from_raw_parts(volatile.add(slots), trees),
                 hints: core::slice::from_raw_parts(volatile.add(slots + trees).cast(), children),
@@ -111,28 +113,28 @@ mod tests {
     };
 
     /// The parts of a zone of 1 GiB and one slot, and all of it.
-    fn sizes<G: Geometry>() -> ([usize; 5], MetadataSize) {
+    fn sizes<G: Geometry>() -> ([usize; 6], MetadataSize) {
         let config = ZoneConfig::new((1 << 30) >> G::BASE_SHIFT, 1);
         let config = config.with_classes(ClassPolicy::SHIPPED);
-        let (mut sizes, mut count) = ([0; 5], 0);
+        let (mut sizes, mut count) = ([0; 6], 0);
         let mut part = |region, _: &str, bytes| {
-            assert_eq!(region == Region::Durable, count < 2, "part {count}");
+            assert_eq!(region == Region::Durable, count < 3, "part {count}");
             (sizes[count], count) = (bytes, count + 1);
         };
         let named = OneWrite::<G>::metadata_parts(&config, &mut part);
-        assert_eq!((named, count), (Ok(()), 5));
+        assert_eq!((named, count), (Ok(()), 6));
         (sizes, OneWrite::<G>::metadata_size(&config).expect("a zone"))
     }
 
-    /// A huge frame has its rows, a word, and two bytes; 32 of them, a word; and a slot with four classes nine cache lines.
+    /// A huge frame has its rows, a word, and two bytes; 32 of them, a word in either part; and a slot with four classes nine cache lines.
     #[test]
     fn the_parts_are_all_of_it() {
         let (parts, size) = sizes::<Base4K>();
-        assert_eq!(parts, [512 * 64, 512 * 8, (2 * 40 + 4 * 8) * 8, 16 * 8, 512 * 2]);
-        assert_eq!((size.durable, size.volatile), (36_864, 2048));
+        assert_eq!(parts, [512 * 64, 512 * 8, 16 * 8, (2 * 40 + 4 * 8) * 8, 16 * 8, 512 * 2]);
+        assert_eq!((size.durable, size.volatile), (36_992, 2048));
         let (parts, size) = sizes::<Base64K>();
-        assert_eq!(parts[..2], [512 * 8, 512 * 8]);
-        assert_eq!([size.durable, size.volatile], [0..2, 2..5].map(|of| parts[of].iter().sum()));
+        assert_eq!(parts[..3], [512 * 8, 512 * 8, 16 * 8]);
+        assert_eq!([size.durable, size.volatile], [0..3, 3..6].map(|of| parts[of].iter().sum()));
     }
 
     /// Metadata is aligned so.

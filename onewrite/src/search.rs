@@ -280,7 +280,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     #[inline(always)]
     pub(crate) fn take_next(&self, site: Site<'_>) -> Option<usize> {
         let next = site.latest().wrapping_add(1);
-        if next.is_multiple_of(G::TREE) || !self.take_closed(next) {
+        if next.is_multiple_of(G::TREE) || self.take_closed(next).is_none() {
             return None;
         }
         site.set_latest(next);
@@ -291,7 +291,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     #[inline(always)]
     pub(crate) fn take_next_pair(&self, site: Site<'_>) -> Option<usize> {
         let next = (site.latest() | 1).wrapping_add(1);
-        if next.is_multiple_of(G::TREE) || !self.take_closed_pair(next) {
+        if next.is_multiple_of(G::TREE) || self.take_closed_pair(next).is_none() {
             return None;
         }
         site.set_latest(next + 1);
@@ -491,7 +491,7 @@ impl<G: Geometry> OneWrite<'_, G> {
 
     /// Where the slot took a free child last; before that, where its looks around begin, so that slots are apart: the first look
     /// leads all of them to whoever was there first.
-    fn home(site: Site<'_>) -> usize {
+    pub(crate) fn home(site: Site<'_>) -> usize {
         // Another call on the slot may drain it meanwhile.
         match site.latest() {
             NONE => site.cursor().0,

@@ -35,6 +35,7 @@ pub mod engine;
 pub mod judge;
 pub mod model;
 pub mod mutants;
+pub mod reclaim;
 pub mod reference;
 pub mod settings;
 pub mod short;

@@ -16,6 +16,7 @@ use crate::exhaustion;
 use crate::history::{Books, Figures, Zone};
 use crate::ledger::{Judged, Ledger};
 use crate::plan::Plan;
+use crate::reclaim::Called;
 use crate::schedules::Schedules;
 
 /// How many schedules a batch has.
@@ -87,7 +88,8 @@ fn shaped<F: Family>(seed: u64, defect: Option<Defect>) -> Judged<Figures> {
 }
 
 fn planned<F: Family, G: Geometry>(seed: u64, defect: Option<Defect>) -> Judged<Figures> {
-    let plan = Plan::new::<G>(seed, <F::Zone<'static, G> as FrameAllocator>::UNSUPPORTED);
+    let unsupported = <F::Zone<'static, G> as FrameAllocator>::UNSUPPORTED;
+    let plan = Plan::new::<G>(seed, unsupported, F::RECLAIMS);
     let books = Books::default();
     let threads = plan.threads.len();
     let scheduler = Schedules::new(seed, SCHEDULES, threads, books.clone());
@@ -113,8 +115,8 @@ fn planned<F: Family, G: Geometry>(seed: u64, defect: Option<Defect>) -> Judged<
 }
 
 /// One execution: the threads, and what must be true when they have ended.
-fn execute<F: Family, A: FrameAllocator>(engine: &A, plan: &Plan, seed: u64, books: &Books) {
-    books.open().ledger = Ledger::new(&plan.config, plan.threads.len() + 1);
+fn execute<F: Family, A: Called>(engine: &A, plan: &Plan, seed: u64, books: &Books) {
+    books.open().ledger = Ledger::new::<A::Geometry>(&plan.config, plan.threads.len() + 1);
     let huge = Order::huge::<A::Geometry>();
     let fresh = Model::new(&plan.config, Init::Free, huge, A::UNSUPPORTED);
     let zone = Zone { engine, books, fresh: &fresh };

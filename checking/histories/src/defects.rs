@@ -4,11 +4,12 @@ use std::ops::Range;
 use woodlot_frame::atomics::{AtomicU64, Ordering::SeqCst};
 
 use woodlot_frame::{
-    AllocError, BadSlot, Batch, Class, FrameAllocator, FrameId, FreeError, Geometry, HugeId,
-    OfflineError, Order, Place, RangeRequest, Request, Slot, Stats, Unsupported, alloc_each,
-    alloc_run, blocks, forward, free_run,
+    AllocError, BadSlot, Batch, Class, FrameAllocator, FrameId, FreeError, Geometry, HugeFlags,
+    HugeId, OfflineError, Order, Place, Prefer, RangeRequest, Reclaim, Request, Slot, Stats,
+    Unsupported, alloc_each, alloc_run, blocks, forward, free_run,
 };
 
+use crate::reclaim::{Called, Reclaims};
 use crate::seeding::defects;
 
 defects! {
@@ -49,6 +50,10 @@ defects! {
     RunFreedInPart: " is true, but should be false" | ", not nobody's" | "NotAllocated(",
     /// A run may lie behind its window.
     RunLeavesItsWindow: "is not what was asked for",
+    /// Every huge frame is said to be zero when it is allocated. Where nothing is reclaimed none is.
+    AllIsZero: " is said to be zero",
+    /// A hard reclaim names the last one twice. Where nothing is reclaimed none is.
+    ReclaimedTwice: ", as it becomes offline",
 }
 
 /// An allocator with a defect.
@@ -178,6 +183,55 @@ impl<A: FrameAllocator> Seeded<A> {
             rest.start.0 += order.frames();
         }
         Ok(())
+    }
+}
+
+// ---- Reclaim ----
+
+impl<A: Called> Called for Seeded<A> {
+    fn reclaiming(&self) -> Option<&dyn Reclaims> {
+        self.zone.reclaiming().map(|_| self as &dyn Reclaims)
+    }
+}
+
+impl<A: Called> Seeded<A> {
+    fn reclaims(&self) -> &dyn Reclaims {
+        self.zone.reclaiming().expect("it is asked for where there is one")
+    }
+}
+
+impl<A: Called> Reclaims for Seeded<A> {
+    fn flags(&self, huge: HugeId) -> HugeFlags {
+        self.reclaims().flags(huge)
+    }
+
+    fn set_flags(&self, huge: HugeId, flags: HugeFlags) -> Result<(), OfflineError> {
+        self.reclaims().set_flags(huge, flags)
+    }
+
+    fn alloc_preferring(
+        &self,
+        request: Request,
+        prefer: Prefer,
+    ) -> Result<(FrameId, HugeFlags), AllocError> {
+        let is_huge = request.order >= Order::huge::<A::Geometry>();
+        let (frame, flags) = self.reclaims().alloc_preferring(request, prefer)?;
+        let zeroed = flags.zeroed || is_huge && self.is(Defect::AllIsZero);
+        Ok((frame, HugeFlags { zeroed, ..flags }))
+    }
+
+    fn reclaim(&self, mode: Reclaim, out: &mut [HugeId]) -> usize {
+        let count = self.reclaims().reclaim(mode, out);
+        let again = mode == Reclaim::Hard && self.is(Defect::ReclaimedTwice);
+        if again && (1..out.len()).contains(&count) {
+            out[count] = out[count - 1];
+            return count + 1;
+        }
+        count
+    }
+
+    fn give(&self, frames: &[HugeId], flags: HugeFlags) -> Result<(), OfflineError> {
+        self.reclaims().give(frames, flags)
     }
 }
 

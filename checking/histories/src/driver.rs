@@ -165,8 +165,9 @@ fn defects_are_found(first: u64) -> Judged<usize> {
     let mut found = 0;
     for &engine in Engine::value_variants() {
         nothing_is_found(engine, first)?;
-        let partial_frees = matches!(engine, Engine::Llfree | Engine::Onewrite);
-        let ours = |defect: &&Defect| **defect != Defect::HalfFreed || partial_frees;
+        let has_all = matches!(engine, Engine::Llfree | Engine::Onewrite);
+        let others = [Defect::HalfFreed, Defect::AllIsZero, Defect::ReclaimedTwice];
+        let ours = |defect: &&Defect| has_all || !others.contains(defect);
         for &defect in ALL.iter().filter(ours) {
             let (schedules, why) = find(engine, first, defect)?;
             let why: String = why.lines().next().unwrap_or_default().chars().take(150).collect();

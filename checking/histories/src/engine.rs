@@ -4,12 +4,13 @@ use std::marker::PhantomData;
 
 use woodlot_frame::atomics::Ordering::Relaxed;
 use woodlot_frame::atomics::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
-use woodlot_frame::{FrameAllocator, Geometry, Init, Persistence, Volatile, ZoneConfig};
+use woodlot_frame::{Geometry, Init, Persistence, Volatile, ZoneConfig};
 use woodlot_llfree::{LLFree, Line, Parts, RecordLine, TreeStates, Tuning};
 use woodlot_nbbs::{Form, Nbbs};
 use woodlot_onewrite::{Lengths, OneWrite};
 
 use crate::exhaustion::Hides;
+use crate::reclaim::Called;
 
 /// A geometry with huge frames of 2^`H` base frames and trees of `T` huge frames.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +28,9 @@ pub trait Family: 'static {
     /// The words of a zone.
     type Words: Sync;
     /// The allocator on them.
-    type Zone<'a, G: Geometry>: FrameAllocator<Geometry = G>;
+    type Zone<'a, G: Geometry>: Called<Geometry = G>;
+    /// Does it reclaim?
+    const RECLAIMS: bool;
     /// What one of its calls may keep from others while it is under way.
     const HIDES: Hides;
 
@@ -125,6 +128,7 @@ impl LLFreeWords {
 impl Family for OfLLFree {
     type Words = LLFreeWords;
     type Zone<'a, G: Geometry> = LLFree<'a, G>;
+    const RECLAIMS: bool = true;
     const HIDES: Hides = Hides::Child;
 
     fn words<G: Geometry>(config: &ZoneConfig) -> LLFreeWords {
@@ -156,6 +160,7 @@ pub struct NbbsWords<F: Form> {
 impl<F: Form<Atom: Default>> Family for OfNbbs<F> {
     type Words = NbbsWords<F>;
     type Zone<'a, G: Geometry> = Nbbs<'a, G, F>;
+    const RECLAIMS: bool = false;
     const HIDES: Hides = Hides::Block;
 
     fn words<G: Geometry>(config: &ZoneConfig) -> NbbsWords<F> {
@@ -183,6 +188,7 @@ pub struct OfOneWrite;
 pub struct OneWriteWords {
     rows: Vec<AtomicU64>,
     children: Vec<AtomicU64>,
+    flags: Vec<AtomicU64>,
     slots: Vec<AtomicU64>,
     trees: Vec<AtomicU64>,
     hints: Vec<AtomicU16>,
@@ -191,6 +197,7 @@ pub struct OneWriteWords {
 impl Family for OfOneWrite {
     type Words = OneWriteWords;
     type Zone<'a, G: Geometry> = OneWrite<'a, G>;
+    const RECLAIMS: bool = true;
     const HIDES: Hides = Hides::Child;
 
     fn words<G: Geometry>(config: &ZoneConfig) -> OneWriteWords {
@@ -198,6 +205,7 @@ impl Family for OfOneWrite {
         OneWriteWords {
             rows: zeros(lengths.rows),
             children: zeros(lengths.children),
+            flags: zeros(lengths.flags),
             slots: zeros(lengths.slots),
             trees: zeros(lengths.trees),
             hints: zeros(lengths.children),
@@ -210,8 +218,8 @@ impl Family for OfOneWrite {
         init: Init,
         _: u8,
     ) -> OneWrite<'a, G> {
-        let OneWriteWords { rows, children, slots, trees, hints } = words;
-        let parts = woodlot_onewrite::Parts { rows, children, slots, trees, hints };
+        let OneWriteWords { rows, children, flags, slots, trees, hints } = words;
+        let parts = woodlot_onewrite::Parts { rows, children, flags, slots, trees, hints };
         OneWrite::from_parts(config, parts, init).expect("the words suffice")
     }
 }

@@ -14,6 +14,7 @@ use woodlot_suite::validate::{self, History};
 use crate::exhaustion::Refusals;
 use crate::ledger::{Block, Judged, Ledger, Passing, Refusal};
 use crate::plan::{Mistake, Op, Plan, Step};
+use crate::reclaim::Called;
 
 /// The books of the history that runs, shared by its threads and the scheduler. Nobody is
 /// interrupted while the lock is held: it is no place where shuttle could switch.
@@ -87,7 +88,7 @@ pub struct Zone<'a, A> {
 
 pub(crate) type Geo<A> = <A as FrameAllocator>::Geometry;
 
-impl<A: FrameAllocator> Zone<'_, A> {
+impl<A: Called> Zone<'_, A> {
     // ---- Before ----
 
     /// Fills the zone until about so much is left as the plan says, in blocks of all sizes that go to
@@ -187,6 +188,10 @@ impl<A: FrameAllocator> Zone<'_, A> {
                 let huge = self.books.with(|ledger| ledger.take_out(me, pick));
                 huge.map_or(Ok(()), |huge| self.online(me, huge))
             }
+            Op::Preferring(request, prefer) => self.alloc_preferring(me, request, prefer),
+            Op::Reclaim(mode, most) => self.reclaim(me, mode, most),
+            Op::Give { pick, most } => self.give(me, pick, most),
+            Op::FreeZeroed { pick } => self.free_zeroed(me, pick, slot),
             Op::Look { pick } => self.look(me, pick),
             Op::Wrong { pick, how } => self.wrong(me, pick, how, slot),
         }
@@ -246,7 +251,7 @@ impl<A: FrameAllocator> Zone<'_, A> {
         })
     }
 
-    fn free(&self, me: usize, block: Block, slot: Slot) -> Judged {
+    pub(crate) fn free(&self, me: usize, block: Block, slot: Slot) -> Judged {
         let id = self.books.with(|ledger| ledger.begin_free(me, &[block]))?;
         let answer = self.engine.free(block.0, block.1, slot);
         self.books.with(|ledger| ledger.done(me, id));
@@ -284,7 +289,10 @@ impl<A: FrameAllocator> Zone<'_, A> {
         let id = self.books.with(|ledger| ledger.begin(me, Passing::Blocks(order, count)));
         let answer = self.engine.offline(first, count);
         self.books.with(|ledger| match answer {
-            Ok(()) => ledger.taken_out::<Geo<A>>(me, id, (first, count)),
+            Ok(()) => {
+                let all: Vec<_> = (first.0..first.0 + count).map(HugeId).collect();
+                ledger.taken_out::<Geo<A>>(me, id, &all)
+            }
             Err(OfflineError::InUse(frame)) => {
                 let huge = frame.huge::<Geo<A>>();
                 if huge < first || huge.0 >= first.0 + count {
@@ -302,7 +310,7 @@ impl<A: FrameAllocator> Zone<'_, A> {
     }
 
     fn online(&self, me: usize, huge: HugeId) -> Judged {
-        let id = self.books.with(|ledger| ledger.begin_online::<Geo<A>>(me, huge))?;
+        let id = self.books.with(|ledger| ledger.begin_online::<Geo<A>>(me, &[huge]))?;
         let answer = self.engine.online(huge, 1);
         self.books.with(|ledger| ledger.done(me, id));
         answer.map_err(|error| format!("{error:?}, but thread {me} has taken {huge} out"))
@@ -317,6 +325,9 @@ impl<A: FrameAllocator> Zone<'_, A> {
         let found = match owned {
             Some(Block(frame, order)) if engine.is_free(frame, order) => {
                 Err(format!("{frame} of {order} is thread {me}'s, and is said to be free"))
+            }
+            Some(block) if self.is_said_to_be_zero(block) => {
+                Err(format!("{} of {} is thread {me}'s, and is said to be zero", block.0, block.1))
             }
             _ if engine.free_frames() > frames => Err("too many frames are free".into()),
             _ if engine.is_available(Order(Order::max::<Geo<A>>().0 + 1)) => {
@@ -452,6 +463,7 @@ impl<A: FrameAllocator> Zone<'_, A> {
         let validate = if small { validate::everything } else { validate::counts };
         validate(self.engine, &self.model(), history)
             .map_err(|why| format!("when all threads had ended: {why}"))?;
+        self.judge_flags()?;
         let slots = plan.config.slots;
         for owner in 0..=plan.threads.len() {
             let mut slot = (0..slots).map(Slot).cycle();

@@ -98,6 +98,10 @@ pub struct Ledger {
     owners: Vec<u8>,
     blocks: Vec<Vec<Block>>,
     offline: Vec<Vec<HugeId>>,
+    /// For each frame: has somebody had it since it was last filled with zeros?
+    written: Vec<bool>,
+    /// Frames of a huge frame.
+    huge_frames: usize,
     calling: Vec<bool>,
     moment: usize,
     /// Every call so far.
@@ -108,12 +112,14 @@ pub struct Ledger {
 
 impl Ledger {
     /// For a zone of which nobody owns anything, and so many threads.
-    pub fn new(config: &ZoneConfig, threads: usize) -> Self {
+    pub fn new<G: Geometry>(config: &ZoneConfig, threads: usize) -> Self {
         Self {
             first: config.start.0,
             owners: vec![NOBODY; config.frames],
             blocks: vec![Vec::new(); threads],
             offline: vec![Vec::new(); threads],
+            written: vec![true; config.frames],
+            huge_frames: G::HUGE_FRAMES,
             calling: vec![false; threads],
             ..Self::default()
         }
@@ -132,6 +138,9 @@ impl Ledger {
                 return Err(format!("frame {frame} is {is}, not {due}, as it becomes {to}"));
             }
             *owner = to;
+            if to != NOBODY {
+                self.written[frame - self.first] = true;
+            }
         }
         Ok(())
     }
@@ -220,13 +229,8 @@ impl Ledger {
     ///
     /// # Errors
     /// If somebody owns a frame of them.
-    pub fn taken_out<G: Geometry>(
-        &mut self,
-        me: usize,
-        id: CallId,
-        (first, count): (HugeId, usize),
-    ) -> Judged {
-        for huge in (first.0..first.0 + count).map(HugeId) {
+    pub fn taken_out<G: Geometry>(&mut self, me: usize, id: CallId, taken: &[HugeId]) -> Judged {
+        for &huge in taken {
             let block = Block(huge.first::<G>(), Order::huge::<G>());
             self.change(block.range(), NOBODY, OFFLINE)?;
             self.offline[me].push(huge);
@@ -236,16 +240,34 @@ impl Ledger {
         Ok(())
     }
 
-    /// A call begins that puts back a huge frame.
+    /// A call begins that puts back huge frames.
     ///
     /// # Errors
-    /// If it is not offline.
-    pub fn begin_online<G: Geometry>(&mut self, me: usize, huge: HugeId) -> Judged<CallId> {
+    /// If one is not offline.
+    pub fn begin_online<G: Geometry>(&mut self, me: usize, all: &[HugeId]) -> Judged<CallId> {
         let id = self.begin(me, Passing::NOTHING);
-        let block = Block(huge.first::<G>(), Order::huge::<G>());
-        self.change(block.range(), OFFLINE, NOBODY)?;
-        self.calls[id.0].released.push(block);
+        for huge in all {
+            let block = Block(huge.first::<G>(), Order::huge::<G>());
+            self.change(block.range(), OFFLINE, NOBODY)?;
+            self.calls[id.0].released.push(block);
+        }
         Ok(id)
+    }
+
+    /// Who has a huge frame has filled it with zeros.
+    pub fn wiped(&mut self, huge: HugeId) {
+        let first = huge.0 * self.huge_frames - self.first;
+        self.written[first..first + self.huge_frames].fill(false);
+    }
+
+    /// May a frame of a block of the zone be other than zero?
+    pub fn is_written(&self, block: Block) -> bool {
+        block.range().any(|frame| self.written[frame - self.first])
+    }
+
+    /// Has anybody a frame of a block of the zone?
+    pub fn is_owned(&self, block: Block) -> bool {
+        block.range().any(|frame| self.owners[frame - self.first] != NOBODY)
     }
 
     // ---- What threads own ----

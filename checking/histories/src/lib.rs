@@ -33,6 +33,7 @@ pub mod exhaustion;
 pub mod history;
 pub mod ledger;
 pub mod plan;
+pub mod reclaim;
 mod runs;
 #[cfg(woodlot_shuttle)]
 mod schedules;

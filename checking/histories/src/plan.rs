@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use fastrand::Rng;
 use woodlot_frame::{
-    Batch, Class, ClassPolicy, FrameId, Geometry, HugeId, Init, Order, Place, RangeRequest,
-    Request, Slot, Unsupported, ZoneConfig,
+    Batch, Class, ClassPolicy, FrameId, Geometry, HugeId, Init, Order, Place, Prefer, RangeRequest,
+    Reclaim, Request, Slot, Unsupported, ZoneConfig,
 };
 
 /// A zone and what happens in it.
@@ -87,6 +87,22 @@ pub enum Op {
         /// Which.
         pick: usize,
     },
+    /// Allocates a block, of huge frames that it prefers.
+    Preferring(Request, Prefer),
+    /// Reclaims so many huge frames at most.
+    Reclaim(Reclaim, usize),
+    /// Gives back huge frames that the thread has taken out, zeroed.
+    Give {
+        /// The first of them.
+        pick: usize,
+        /// So many at most.
+        most: usize,
+    },
+    /// Fills a block of huge frames with zeros, says so, and frees it.
+    FreeZeroed {
+        /// Which.
+        pick: usize,
+    },
     /// Looks at the zone.
     Look {
         /// The block that the thread looks for.
@@ -148,8 +164,8 @@ impl Mistake {
 }
 
 impl Plan {
-    /// The plan of a seed, for an engine that cannot do some things.
-    pub fn new<G: Geometry>(seed: u64, unsupported: Unsupported) -> Plan {
+    /// The plan of a seed, for an engine that cannot do some things, and may reclaim.
+    pub fn new<G: Geometry>(seed: u64, unsupported: Unsupported, reclaims: bool) -> Plan {
         let mut rng = Rng::with_seed(seed);
         let threads = rng.usize(3..=6);
         let most_trees = if G::HUGE_FRAMES > 8 { 2 } else { 4 };
@@ -167,7 +183,8 @@ impl Plan {
         let few = rng.usize(0..=2 * threads);
         let leave_free = [frames, frames / 2, few, few][rng.usize(0..4)];
         let reserve_after_frees = [0, 1, 2, 4][rng.usize(0..4)];
-        let mut maker = Maker::<G> { rng, config, unsupported, geometry: std::marker::PhantomData };
+        let geometry = std::marker::PhantomData;
+        let mut maker = Maker::<G> { rng, config, unsupported, reclaims, geometry };
         let script = |me: usize| {
             let steps = maker.rng.usize(2..=5);
             let slot = |rng: &mut Rng| if own_slots { me } else { rng.usize(0..slots) };
@@ -191,12 +208,16 @@ struct Maker<G> {
     rng: Rng,
     config: ZoneConfig,
     unsupported: Unsupported,
+    reclaims: bool,
     geometry: std::marker::PhantomData<G>,
 }
 
 impl<G: Geometry> Maker<G> {
     fn op(&mut self, slot: Slot) -> Op {
         let pick = self.rng.usize(..);
+        if self.reclaims && self.rng.u8(0..8) == 0 {
+            return self.reclaiming(slot, pick);
+        }
         match self.rng.u8(0..100) {
             0..24 => Op::Alloc(self.request(slot)),
             24..28 => {
@@ -225,6 +246,21 @@ impl<G: Geometry> Maker<G> {
             82..90 => Op::Run(self.run(slot)),
             90..96 => Op::FreeRange { pick, most: self.rng.usize(1..=4) },
             _ => Op::Wrong { pick, how: self.mistake() },
+        }
+    }
+
+    /// Calls of an engine that reclaims.
+    fn reclaiming(&mut self, slot: Slot, pick: usize) -> Op {
+        let most = self.rng.usize(1..=3);
+        match self.rng.u8(0..5) {
+            0 => Op::Reclaim(Reclaim::Soft, most),
+            1 => Op::Reclaim(Reclaim::Hard, most),
+            2 => Op::Give { pick, most },
+            3 => Op::FreeZeroed { pick },
+            _ => {
+                let prefer = if self.rng.bool() { Prefer::Zeroed } else { Prefer::Backed };
+                Op::Preferring(self.request(slot), prefer)
+            }
         }
     }
 

@@ -3,15 +3,16 @@
 use std::ops::Range;
 
 use woodlot_frame::{
-    AllocError, Class, FrameAllocator, FrameId, FreeError, HugeId, Order, Place, RangeRequest,
-    Request, Slot, blocks,
+    AllocError, Class, FrameId, FreeError, HugeId, Order, Place, RangeRequest, Request, Slot,
+    blocks,
 };
 
 use crate::history::{Geo, Zone, refused};
 use crate::ledger::{Block, Judged, Passing, Refusal};
 use crate::plan::Mistake;
+use crate::reclaim::Called;
 
-impl<A: FrameAllocator> Zone<'_, A> {
+impl<A: Called> Zone<'_, A> {
     /// The refusal of a run that was to lie between these frames.
     pub(crate) fn no_run(&self, frames: usize, align: Order, place: Range<FrameId>) -> Refusal {
         let zone = self.engine.zone().range();

@@ -8,9 +8,8 @@ use crate::recorder::mark;
 use fastrand::Rng;
 use woodlot_frame::{
     AllocError, Batch, Class, FrameAllocator, FrameId, Geometry, HugeId, Order, Persistence,
-    RangeRequest, Request, Slot, blocks,
+    RangeRequest, Reclaim, Reclaiming, Request, Slot, blocks,
 };
-use woodlot_llfree::Reclaim;
 
 use crate::judge::Call;
 use crate::memory::Zone;

@@ -1,7 +1,8 @@
 //! What must hold of a zone, whatever it was recovered from.
 
 use woodlot_frame::{
-    Batch, FrameAllocator, FrameId, FreeError, Geometry, Order, Persistence, Request, Slot,
+    Batch, FrameAllocator, FrameId, FreeError, Geometry, Order, Persistence, Reclaiming, Request,
+    Slot,
 };
 use woodlot_llfree::End;
 

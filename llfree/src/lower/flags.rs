@@ -1,10 +1,10 @@
 //! The flags of huge frames, beside their states in the cache line of the tree.
 
 use woodlot_frame::atomics::{AtomicU64, Ordering};
-use woodlot_frame::{Geometry, Persistence};
+use woodlot_frame::{FlagsWord, Geometry, HugeFlags, Persistence};
 
 use super::Lower;
-use crate::flags::{Flags, HugeFlags};
+use crate::flags::Flags;
 use crate::state::{EVERY, LANE, Phase, Run, States};
 
 impl<'a, G: Geometry, P: Persistence> Lower<'a, G, P> {
@@ -26,19 +26,19 @@ impl<'a, G: Geometry, P: Persistence> Lower<'a, G, P> {
 
     /// The flags of the huge frames in the word of `huge`.
     fn flags_beside(&self, huge: usize) -> Flags {
-        Flags(self.flags_word(huge).map_or(0, |word| word.load(Ordering::Acquire)))
+        FlagsWord(self.flags_word(huge).map_or(0, |word| word.load(Ordering::Acquire)))
     }
 
     /// The flags of a huge frame.
     pub(crate) fn flags(&self, huge: usize) -> HugeFlags {
-        self.flags_beside(huge).of(Self::run(huge, 1))
+        self.flags_beside(huge).of(Self::run(huge, 1).bits())
     }
 
     /// What a caller knows that has just taken a run out of *free*. From now on it may be written to.
     #[inline(always)]
     pub(super) fn taken(word: &AtomicU64, run: Run) -> Flags {
-        let flags = Flags(word.load(Ordering::Relaxed));
-        if flags.has_zeroed(EVERY) {
+        let flags = FlagsWord(word.load(Ordering::Relaxed));
+        if flags.has_zeroed(EVERY.bits()) {
             Self::forget_zeroed(word, flags, run);
         }
         flags
@@ -46,8 +46,8 @@ impl<'a, G: Geometry, P: Persistence> Lower<'a, G, P> {
 
     #[cold]
     fn forget_zeroed(word: &AtomicU64, flags: Flags, run: Run) {
-        if flags.has_zeroed(run) {
-            word.fetch_and(Flags::but_zeroed(run), Ordering::Relaxed);
+        if flags.has_zeroed(run.bits()) {
+            word.fetch_and(Flags::but_zeroed(run.bits()), Ordering::Relaxed);
         }
     }
 
@@ -63,16 +63,16 @@ impl<'a, G: Geometry, P: Persistence> Lower<'a, G, P> {
     /// caller makes that persistent with the state.
     pub(crate) fn set_flags(&self, huge: usize, run: Run, flags: HugeFlags) -> Flags {
         let Some(word) = self.flags_word(huge) else {
-            return Flags(0);
+            return FlagsWord(0);
         };
-        let mut before = Flags(word.load(Ordering::Relaxed));
+        let mut before = FlagsWord(word.load(Ordering::Relaxed));
         loop {
-            let after = before.with(run, flags);
+            let after = before.with(run.bits(), flags);
             // The swap of the state publishes it, when the caller gives the huge frames away.
             let relaxed = Ordering::Relaxed;
             match word.compare_exchange(before.0, after.0, relaxed, relaxed) {
                 Ok(_) => return before,
-                Err(now) => before = Flags(now),
+                Err(now) => before = FlagsWord(now),
             }
         }
     }
@@ -96,7 +96,7 @@ impl<'a, G: Geometry, P: Persistence> Lower<'a, G, P> {
     pub(crate) fn set_backed(&self, huge: usize) {
         let run = Self::run(huge, 1);
         if let Some(word) = self.flags_word(huge) {
-            word.fetch_and(!run.bits(), Ordering::Release);
+            word.fetch_and(Flags::but_reclaimed(run.bits()), Ordering::Release);
             self.persist(word);
         }
     }

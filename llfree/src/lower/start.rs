@@ -8,7 +8,7 @@
 use core::ops::Range;
 
 use woodlot_frame::atomics::{AtomicU64, Ordering, clear};
-use woodlot_frame::{Geometry, Persistence};
+use woodlot_frame::{FlagsWord, Geometry, Persistence};
 
 use crate::row::{row_count, row_mask};
 use crate::state::{LANE, Phase, Polarity, Run, States};
@@ -119,9 +119,9 @@ impl<G: Geometry, P: Persistence> Lower<'_, G, P> {
     ) {
         for (at, word) in self.flags_words(tree).iter().enumerate() {
             let existing = Run::new(0, huge_frames.saturating_sub(at * LANE).min(LANE));
-            let before = Flags(word.load(Ordering::Relaxed));
-            let flags = before.recovered(existing);
-            found.states_cleared += before.is_damaged(existing) as usize;
+            let before: Flags = FlagsWord(word.load(Ordering::Relaxed));
+            let flags = before.recovered(existing.bits());
+            found.states_cleared += before.is_damaged(existing.bits()) as usize;
             if flags != before {
                 put::<WRITE>(word, flags.0);
             }

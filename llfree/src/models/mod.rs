@@ -44,9 +44,8 @@ mod world;
 
 use frames::Block;
 use machine::Machine;
-use woodlot_frame::{Class, ClassPolicy, Geometry, Persistence, Volatile};
+use woodlot_frame::{Class, ClassPolicy, Geometry, Persistence, Reclaim, Volatile};
 
-use crate::Reclaim;
 use crate::state::Phase;
 
 #[cfg(woodlot_explore)]

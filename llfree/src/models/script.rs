@@ -4,15 +4,15 @@ use std::vec::Vec;
 
 use woodlot_frame::atomics::Ordering;
 use woodlot_frame::{
-    Batch, Claim, Class, FrameAllocator, FrameId, Geometry, HugeId, IsolateError, Order,
-    Persistence, RangeRequest, Slot,
+    Batch, Claim, Class, FrameAllocator, FrameId, Geometry, HugeFlags, HugeId, IsolateError, Order,
+    Persistence, RangeRequest, Reclaim, Reclaiming, Slot,
 };
 
 use super::frames::{Block, Doing, Frames};
 use super::machine::Level;
 use super::world::World;
 use super::{Law, Op, Script, machine, std};
-use crate::{HugeFlags, News, Operation, Reclaim};
+use crate::{News, Operation};
 
 /// What a thread says of itself.
 #[derive(Clone, PartialEq, Eq, Debug)]

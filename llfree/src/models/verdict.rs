@@ -2,7 +2,9 @@
 
 use std::vec::Vec;
 
-use woodlot_frame::{FrameAllocator, FrameId, Geometry, HugeId, Order, Persistence, Slot};
+use woodlot_frame::{
+    FrameAllocator, FrameId, Geometry, HugeId, Order, Persistence, Reclaiming, Slot,
+};
 
 use super::frames::{Block, Doing, Frames};
 use super::machine::Level;

@@ -33,6 +33,7 @@ pub(super) fn check(scenario: &Scenario) {
 fn name<'m>(model: &mut Model<'m>, world: &'m World) {
     model.name("row", &world.words.rows);
     model.name("child", &world.words.children);
+    model.name("flags", &world.words.flags);
     model.name("slots", &world.words.slots);
     model.name("tree", &world.words.trees);
     model.name("hint", &world.words.hints);

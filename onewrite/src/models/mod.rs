@@ -30,7 +30,7 @@ mod script;
 mod verdict;
 mod world;
 
-use woodlot_frame::{Class, Geometry};
+use woodlot_frame::{Class, Geometry, Reclaim};
 
 #[cfg(woodlot_explore)]
 use explored as driver;
@@ -116,6 +116,12 @@ enum Op {
     ClaimRefused(usize),
     /// Ends the isolation of a huge frame, whoever has isolated it; may be refused.
     EndAnyones(usize),
+    /// Says of a huge frame that the thread owns that it is zeroed, and frees it.
+    FreeZeroed(usize),
+    /// Reclaims up to so many huge frames; those of a hard reclaim are this thread's then, as so many allocations.
+    Reclaim(Reclaim, usize),
+    /// Gives back what this thread has reclaimed, from its n-th allocation on, zeroed.
+    Give(usize),
 }
 
 /// One thread.

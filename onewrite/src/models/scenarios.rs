@@ -3,11 +3,13 @@
 //! Rows are frames 0 to 63, 64 to 127 and so on. Order 5 is half of a row, 6 a row, 7 a huge frame, 8 a pair.
 
 use woodlot_frame::Class;
+use woodlot_frame::Reclaim::{Hard, Soft};
 
 use super::Op::{
     Alloc, AllocApart, AllocAs, At, Claim, ClaimOffline, ClaimRefused, EndAnyones, Find, Free,
-    FreeAgain, FreeGot, FreePart, Isolate, IsolateRun, Offline, OfflineRun, Online, OnlineAnyones,
-    OnlineRefused, OnlineRun, Stray, TryFree, Unisolate, UnisolateRun,
+    FreeAgain, FreeGot, FreePart, FreeZeroed, Give, Isolate, IsolateRun, Offline, OfflineRun,
+    Online, OnlineAnyones, OnlineRefused, OnlineRun, Reclaim, Stray, TryFree, Unisolate,
+    UnisolateRun,
 };
 use super::{Block, Scenario, Script, driver};
 
@@ -451,6 +453,66 @@ models! {
         thread!(isolated [0]: Unisolate(0)),
         thread!(owns [Block(64, 6)]: Free(64, 6)),
         thread!(Alloc(6)),
+    ];
+
+    // ---- Flags and reclaim ----
+
+    zeroed_beside_a_row = 128, [Block(0, 7)], [
+        thread!(owns [Block(0, 7)]: FreeZeroed(0)),
+        thread!(Alloc(6)),
+    ];
+    zeroed_beside_an_opening = 128, [Block(0, 7)], [
+        thread!(owns [Block(0, 7)]: FreeZeroed(0)),
+        thread!(Alloc(5)),
+    ];
+    /// One opens the row, and another one has a part of it.
+    zeroed_and_opened = 128, [Block(0, 7)], [
+        thread!(owns [Block(0, 7)]: FreeZeroed(0), At(0, 5)),
+        thread!(At(32, 5)),
+    ];
+    zeroed_and_shared = 128, [Block(0, 7)], [
+        thread!(owns [Block(0, 7)]: FreeZeroed(0)),
+        thread!(At(32, 5), FreeGot(0)),
+        thread!(At(64, 6), At(0, 5)),
+    ];
+    zeroed_and_huge = 128, [Block(0, 7)], [
+        thread!(owns [Block(0, 7)]: FreeZeroed(0), Alloc(7), FreeGot(0)),
+        thread!(Alloc(7), FreePart(0, 5)),
+    ];
+    zeroed_pair = 256, [Block(0, 7), Block(128, 7)], [
+        thread!(owns [Block(0, 7)]: FreeZeroed(0), Alloc(8)),
+        thread!(owns [Block(128, 7)]: FreeZeroed(1), Alloc(7)),
+    ];
+    zeroed_beside_an_offline = 128, [Block(0, 7)], [
+        thread!(owns [Block(0, 7)]: FreeZeroed(0), At(0, 6)),
+        thread!(Offline(0), Online(0)),
+    ];
+    zeroed_beside_a_claim = 128, [Block(0, 7)], [
+        thread!(owns [Block(0, 7)]: FreeZeroed(0)),
+        thread!(isolated [0]: Claim(0, 1)),
+    ];
+    soft_and_huge = 256, [], [thread!(Reclaim(Soft, 2)), thread!(Alloc(7), FreeGot(0))];
+    soft_and_open = 128, [], [thread!(Reclaim(Soft, 1)), thread!(Alloc(5), FreeGot(0))];
+    soft_and_free = 128, [Block(0, 7)], [
+        thread!(Reclaim(Soft, 1)),
+        thread!(owns [Block(0, 7)]: FreeZeroed(0)),
+    ];
+    soft_twice = 256, [], [thread!(Reclaim(Soft, 2)), thread!(Reclaim(Soft, 1))];
+    soft_and_hard = 256, [], [thread!(Reclaim(Soft, 2)), thread!(Reclaim(Hard, 1))];
+    hard_twice = 256, [Block(0, 7)], [thread!(Reclaim(Hard, 1), Give(0)), thread!(Reclaim(Hard, 1))];
+    hard_both = 256, [], [thread!(Reclaim(Hard, 2)), thread!(Reclaim(Hard, 1), Give(0))];
+    hard_and_huge = 256, [Block(0, 7)], [
+        thread!(Reclaim(Hard, 1), Give(0)),
+        thread!(Alloc(7), FreeGot(0)),
+    ];
+    hard_and_open = 128, [], [thread!(Reclaim(Hard, 1), Give(0)), thread!(At(0, 5))];
+    hard_and_free = 128, [Block(0, 5), Block(32, 5)], [
+        thread!(Reclaim(Hard, 1)),
+        thread!(owns [Block(0, 5), Block(32, 5)]: Free(0, 5), Free(32, 5)),
+    ];
+    hard_and_isolation = 128, [], [
+        thread!(Reclaim(Hard, 1), Give(0)),
+        thread!(Isolate(0), Unisolate(0)),
     ];
 }
 

@@ -4,7 +4,8 @@ use std::vec::Vec;
 
 use woodlot_frame::atomics::Ordering;
 use woodlot_frame::{
-    Claim, FrameAllocator, FrameId, Geometry, HugeId, IsolateError, Order, Place, Request, Slot,
+    Claim, FrameAllocator, FrameId, Geometry, HugeFlags, HugeId, IsolateError, Order, Place,
+    Reclaim, Reclaiming, Request, Slot,
 };
 
 use super::world::World;
@@ -46,6 +47,8 @@ pub(super) struct State {
     pub(super) isolated: Vec<usize>,
     /// Which of the blocks that are freed, or brought online, again and again it has freed.
     pub(super) freed: Vec<Block>,
+    /// What it has reclaimed softly.
+    pub(super) softly: Vec<usize>,
 }
 
 /// A huge frame as a block.
@@ -71,6 +74,7 @@ impl<'a> Thread<'a> {
             doing: None,
             isolated: script.isolated.to_vec(),
             freed: Vec::new(),
+            softly: Vec::new(),
         };
         Thread { world, number, script, state, got: Vec::new() }
     }
@@ -209,6 +213,37 @@ impl<'a> Thread<'a> {
                 self.say(step, None);
                 let _ = self.world.zone.unisolate(HugeId(huge), 1);
             }
+            Op::FreeZeroed(huge) => {
+                self.disown(whole(huge));
+                self.say(step, Some(Doing::Block(whole(huge))));
+                let zone = &self.world.zone;
+                zone.set_flags(HugeId(huge), HugeFlags::ZEROED)
+                    .expect("it is allocated as a whole");
+                let Block(at, order) = whole(huge);
+                zone.free(FrameId(at), Order(order), self.slot()).expect("it is allocated");
+            }
+            Op::Reclaim(mode, most) => {
+                self.say(step, Some(Doing::Huge(most)));
+                let mut out = std::vec![HugeId(0); most];
+                let count = self.world.zone.reclaim(mode, &mut out);
+                for (number, huge) in out.into_iter().enumerate() {
+                    match mode {
+                        Reclaim::Hard => self.take((number < count).then_some(whole(huge.0))),
+                        Reclaim::Soft if number < count => self.state.softly.push(huge.0),
+                        Reclaim::Soft => {}
+                    }
+                }
+            }
+            Op::Give(from) => {
+                let back: Vec<_> = self.got[from..].iter().copied().flatten().collect();
+                back.iter().for_each(|&block| self.disown(block));
+                self.say(step, Some(Doing::Huge(back.len())));
+                let of = |block: Block| HugeId(block.0 >> TwoRows::HUGE_ORDER);
+                let back: Vec<_> = back.into_iter().map(of).collect();
+                self.world.zone.give(&back, HugeFlags::ZEROED).expect("they are offline");
+                // Only now: what is said before the call tells which they are.
+                self.got[from..].fill(None);
+            }
             Op::Claim(huge, count) => self.claim(step, huge, count, Claim::Block(self.slot())),
             Op::ClaimOffline(huge, count) => self.claim(step, huge, count, Claim::Offline),
         }
@@ -329,6 +364,8 @@ impl<'a> Thread<'a> {
             all.extend(self.state.freed.iter().map(pack));
             all.push(0);
             all.extend(self.state.isolated.iter().map(|&huge| huge as u64));
+            all.push(u64::MAX);
+            all.extend(self.state.softly.iter().map(|&huge| huge as u64));
             woodlot_explore::settle(&all);
             woodlot_explore::note(self.state.clone());
         }

@@ -2,7 +2,7 @@
 
 use std::vec::Vec;
 
-use woodlot_frame::{FrameAllocator, FrameId, Geometry, HugeId, Order};
+use woodlot_frame::{FrameAllocator, FrameId, Geometry, HugeId, Order, Reclaiming};
 #[cfg(woodlot_explore)]
 use woodlot_frame::{Request, Slot};
 
@@ -30,6 +30,7 @@ impl World {
             assert!(!free, "frame {frame} is owned, and free");
         }
         self.judge_isolation(states, when);
+        self.judge_flags(states);
         if when == When::Returned {
             self.judge_freed(states);
             let stats = self.zone.stats();
@@ -72,6 +73,20 @@ impl World {
             assert!(!left, "huge frame {huge} stays isolated");
             let both = is && self.is_offline(huge) && when == When::Returned;
             assert!(!both, "huge frame {huge} is isolated and offline");
+        }
+    }
+
+    /// Who owns a frame may write to it: its huge frame is not zeroed. And what was reclaimed softly is told to one, and is told to whoever gets
+    /// it.
+    fn judge_flags(&self, states: &[&State]) {
+        for huge in 0..self.scenario.frames >> TwoRows::HUGE_ORDER {
+            let flags = self.zone.flags(HugeId(huge));
+            let mut owned = states.iter().flat_map(|state| &state.owned);
+            let is_owned = owned.any(|block| block.meets(whole(huge)));
+            assert!(!(is_owned && flags.zeroed), "huge frame {huge} is in use, and zeroed");
+            let told = states.iter().filter(|state| state.softly.contains(&huge)).count();
+            assert!(told < 2, "huge frame {huge} was reclaimed twice");
+            assert!(flags.reclaimed || told == 0, "huge frame {huge} is not reclaimed any more");
         }
     }
 
@@ -139,6 +154,10 @@ impl World {
         let recovered = self.after_a_crash();
         let lost = owned.iter().find(|&&frame| recovered.is_free(FrameId(frame), Order::BASE));
         assert!(lost.is_none(), "frame {lost:?} is owned, and free after a crash");
+        let flagged = recovered.flagged();
+        assert_eq!(flagged.free_zeroed, 0, "zeroed after a crash");
+        let softly: usize = states.iter().map(|state| state.softly.len()).sum();
+        assert!(flagged.reclaimed >= softly, "reclaimed after a crash");
         let free = recovered.stats().free_frames;
         assert_eq!(recovered.free_frames(), free, "free frames by the counts after a crash");
         let doing = states.iter().filter_map(|state| state.doing);

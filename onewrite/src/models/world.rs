@@ -33,6 +33,7 @@ pub(super) struct World {
 pub(super) struct Words {
     pub(super) rows: Box<[AtomicU64]>,
     pub(super) children: Box<[AtomicU64]>,
+    pub(super) flags: Box<[AtomicU64]>,
     pub(super) slots: Box<[AtomicU64]>,
     pub(super) trees: Box<[AtomicU64]>,
     pub(super) hints: Box<[AtomicU16]>,
@@ -68,6 +69,7 @@ impl World {
         let words = Words {
             rows: some(lengths.rows),
             children: some(lengths.children),
+            flags: some(lengths.flags),
             slots: some(lengths.slots),
             trees: some(lengths.trees),
             hints: (0..lengths.children).map(|_| AtomicU16::new(0)).collect(),
@@ -77,6 +79,7 @@ impl World {
             Parts {
                 rows: share(&words.rows),
                 children: share(&words.children),
+                flags: share(&words.flags),
                 slots: share(&words.slots),
                 trees: share(&words.trees),
                 hints: share(&words.hints),
@@ -127,11 +130,11 @@ impl World {
     /// The zone as a recovery makes it, in place, from rows and children; in all else is anything.
     #[cfg(woodlot_explore)]
     pub(super) fn after_a_crash(&self) -> OneWrite<'_, TwoRows> {
-        let Words { rows, children, slots, trees, hints } = &self.words;
+        let Words { rows, children, flags, slots, trees, hints } = &self.words;
         let volatile = slots.iter().chain(trees);
         volatile.for_each(|word| word.store(0xa5a5_a5a5_a5a5_a5a5, Relaxed));
         hints.iter().for_each(|hint| hint.store(0xa5a5, Relaxed));
-        let parts = Parts { rows, children, slots, trees, hints };
+        let parts = Parts { rows, children, flags, slots, trees, hints };
         OneWrite::from_parts(self.zone.zone(), parts, Init::Recover).expect("a zone")
     }
 

@@ -68,7 +68,7 @@ impl<'z, 'a, A: FrameAllocator> Tagged<'z, 'a, A> {
     }
 
     /// Makes frames the member's own that it has just allocated by a call of the allocator which is not here:
-    /// [`LLFree::alloc_preferring`](woodlot_llfree::LLFree::alloc_preferring), say. Frames outside of the zone are none.
+    /// [`alloc_preferring`](woodlot_frame::Reclaiming::alloc_preferring), say. Frames outside of the zone are none.
     pub fn tag(&self, frames: Range<FrameId>) {
         self.owners.tags.own(frames, self.me.id());
     }

@@ -2,13 +2,14 @@
 //!
 //! A tree is two huge frames of four base frames; the scripts' numbers are slots.
 
+use woodlot_frame::Reclaim::Hard;
+
 use super::super::Law;
 use super::Op::{
     Alloc, AllocApart, At, Claim, ClaimOffline, ClaimTwoOffline, Drain, EndAnyones, Free, FreeGot,
     FreeRun, FreeZeroed, Give, Isolate, Offline, Online, OnlineAnyones, Reclaim, Unisolate,
 };
 use super::*;
-use crate::Reclaim::Hard;
 
 type Small = Tiny<2, 2>;
 

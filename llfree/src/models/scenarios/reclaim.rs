@@ -2,11 +2,12 @@
 //!
 //! A tree is two huge frames of four base frames; the scripts' numbers are slots.
 
+use woodlot_frame::Reclaim::{Hard, Soft};
+
 use super::Op::{
     Alloc, Ask, At, Drain, Free, FreeGot, FreeHalf, FreeZeroed, Give, Offline, Online, Reclaim,
 };
 use super::*;
-use crate::Reclaim::{Hard, Soft};
 
 type Small = Tiny<2, 2>;
 

@@ -1,0 +1,64 @@
+//! The flags of huge frames: what is known of their memory, 32 huge frames a word.
+//!
+//! # Invariants
+//! 1. *reclaimed* is set only by a call that has the huge frame for itself: it is offline, or every row is taken by one owner, or by that
+//!    call. It is cleared only by such a one, or by one that owns a frame in it. A huge frame in which a frame is owned does not become
+//!    free, so nobody sets the flag meanwhile.
+//! 2. *zeroed* is set likewise. A call that turns rows of a huge frame from free, or a row from taken to open, clears the flag afterwards: before it
+//!    returns, and before it writes bits of a row that it opens. Until then the huge frame is not free, as the rows are the call's own, and nobody else
+//!    gets frames of a row that it opens. So of a free huge frame the flag is true. Of one that has an open row it is not set.
+//!
+//! The words are durable, as the states are. A recovery keeps *reclaimed*, and forgets *zeroed*: who had a huge frame may have written there.
+
+use woodlot_frame::atomics::{AtomicU64, Ordering::SeqCst};
+use woodlot_frame::{FlagsWord, Geometry, HugeFlags};
+
+use crate::OneWrite;
+use crate::words::{Flags, LANE, load, one, swap};
+
+impl<G: Geometry> OneWrite<'_, G> {
+    /// The word that a child's flags are in.
+    #[inline(always)]
+    fn flags_word(&self, child: usize) -> Option<&AtomicU64> {
+        self.flags.get(child / LANE)
+    }
+
+    /// The flags of the children in the word of one.
+    #[inline(always)]
+    pub(crate) fn flags_beside(&self, child: usize) -> Flags {
+        FlagsWord(load(self.flags_word(child)))
+    }
+
+    /// The flags of a child.
+    pub(crate) fn flags_of(&self, child: usize) -> HugeFlags {
+        self.flags_beside(child).of(one(child))
+    }
+
+    /// What a call knows that has just taken rows of a child, or opened one. From now on they may be written to.
+    #[inline(always)]
+    pub(crate) fn taken(&self, child: usize) -> HugeFlags {
+        let Some(word) = self.flags_word(child) else { return HugeFlags::BACKED };
+        let flags: Flags = FlagsWord(load(Some(word)));
+        // Nobody's is, nearly always: a look at one half of the word.
+        if flags.has_zeroed(Flags::EVERY) && flags.has_zeroed(one(child)) {
+            // Not a call, for which those who take would have to keep more.
+            let _ = word.fetch_and(Flags::but_zeroed(one(child)), SeqCst);
+        }
+        flags.of(one(child))
+    }
+
+    /// Sets the flags of a child that the caller has for itself.
+    pub(crate) fn put_flags(&self, child: usize, flags: HugeFlags) {
+        let Some(word) = self.flags_word(child) else { return };
+        let mut before = self.flags_beside(child);
+        while let Err(now) = swap(word, before.0, before.with(one(child), flags).0) {
+            before = FlagsWord(now);
+        }
+    }
+
+    /// Says of a child that it has memory. The caller owns a frame in it.
+    pub(crate) fn has_memory(&self, child: usize) {
+        let word = self.flags_word(child).into_iter();
+        word.for_each(|word| _ = word.fetch_and(Flags::but_reclaimed(one(child)), SeqCst));
+    }
+}
