@@ -140,7 +140,7 @@ pub struct UnknownEngine(pub String);
 impl fmt::Display for UnknownEngine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let all: Vec<_> = Engine::ALL.iter().map(Engine::to_string).collect();
-        write!(f, "pools have no engine \"{}\", but {}", self.0, all.join(" and "))
+        write!(f, "there is no engine \"{}\", but {}", self.0, all.join(" and "))
     }
 }
 

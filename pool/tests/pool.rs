@@ -53,7 +53,7 @@ fn each_pool_has_the_engine_that_was_asked_for() {
         assert_eq!(pool.engine(), engine);
     }
     let refused = "LLFree".parse::<Engine>().expect_err("names are in small letters");
-    assert_eq!(refused.to_string(), "pools have no engine \"LLFree\", but llfree and onewrite");
+    assert_eq!(refused.to_string(), "there is no engine \"LLFree\", but llfree and onewrite");
 }
 
 #[test]

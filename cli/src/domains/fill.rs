@@ -13,9 +13,12 @@ use woodlot_domains::{
     DomainId, DomainSet, Domains, MAX_DOMAINS, NumaStats, Policy, Rounds, Setup, SetupError,
 };
 use woodlot_frame::{
-    AllocError, Base4K, Init, METADATA_ALIGN, MetadataSize, Order, RawMetadata, Request, Slot,
+    AllocError, Base4K, Construct, Init, METADATA_ALIGN, MetadataSize, Order, RawMetadata, Request,
+    Slot,
 };
 use woodlot_llfree::LLFree;
+use woodlot_onewrite::OneWrite;
+use woodlot_pool::Engine;
 
 use super::machine::MachineArgs;
 
@@ -91,6 +94,16 @@ struct Counted {
 /// # Errors
 /// What is wrong with the machine.
 pub fn fill(args: &FillArgs, screen: &mut Screen) -> Result<(), Failure> {
+    match args.machine.engine {
+        Engine::OneWrite => fill_in::<OneWrite<'_, Base4K>>(args, screen),
+        _ => fill_in::<LLFree<'_, Base4K>>(args, screen),
+    }
+}
+
+fn fill_in<A: Construct<Geometry = Base4K>>(
+    args: &FillArgs,
+    screen: &mut Screen,
+) -> Result<(), Failure> {
     let (firmware, mut present) = args.machine.read()?;
     let failed = |what: String| Failure::at(&args.machine.machine, what);
     let map = args.machine.map(&mut present)?;
@@ -105,7 +118,7 @@ pub fn fill(args: &FillArgs, screen: &mut Screen) -> Result<(), Failure> {
         Ok(RawMetadata { durable: piece(durable)?, volatile: piece(volatile)? })
     };
     // SAFETY: the memory is new and initialised, nobody else's, and outlives the machine.
-    let machine = unsafe { setup.make::<LLFree<'_, Base4K>>(metadata, Init::Free) };
+    let machine = unsafe { setup.make::<A>(metadata, Init::Free) };
     let machine = machine.map_err(|error| failed(error.to_string()))?;
     let taken = allocate(&machine, args, homes.len()).map_err(|error| failed(error.to_string()))?;
     let counted: Vec<_> = all.iter().map(|&domain| counted(&machine, domain)).collect();
@@ -130,7 +143,7 @@ fn piece(memory: &mut Vec<Vec<u64>>, bytes: usize) -> Option<(*mut u8, usize)> {
 
 /// Allocates by the policy; how many frames.
 fn allocate(
-    machine: &Domains<'_, LLFree<'_, Base4K>>,
+    machine: &Domains<'_, impl Construct>,
     args: &FillArgs,
     slots: usize,
 ) -> Result<usize, AllocError> {
@@ -152,7 +165,7 @@ fn allocate(
     Ok(args.memory.frames())
 }
 
-fn counted(machine: &Domains<'_, LLFree<'_, Base4K>>, domain: DomainId) -> Counted {
+fn counted(machine: &Domains<'_, impl Construct>, domain: DomainId) -> Counted {
     let NumaStats { hit, miss, foreign, interleave_hit, local_node, other_node } =
         machine.numa_stats(domain);
     let stats = machine.stats_of(domain).unwrap_or_default();

@@ -7,6 +7,7 @@ use clap::builder::PathBufValueParser;
 use clap::{Args, ValueEnum};
 use woodlot_bench::Failure;
 use woodlot_domains::{Map, Present};
+use woodlot_pool::Engine;
 
 use super::firmware::{Bad, Firmware};
 use super::{e820, slit, sysfs, tree, uefi};
@@ -29,6 +30,9 @@ pub struct MachineArgs {
     /// CPUs, each with a slot; they are at home in the domains by turns
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub slots: u32,
+    /// The engine of each domain's zone: llfree or onewrite
+    #[arg(long, value_name = "NAME", default_value_t)]
+    pub engine: Engine,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

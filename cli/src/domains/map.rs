@@ -9,6 +9,8 @@ use woodlot_bench::output::Screen;
 use woodlot_domains::{DomainId, Map, Present, Setup};
 use woodlot_frame::{Base4K, FrameId, MetadataSize};
 use woodlot_llfree::LLFree;
+use woodlot_onewrite::OneWrite;
+use woodlot_pool::Engine;
 
 use super::firmware::Firmware;
 use super::machine::MachineArgs;
@@ -29,7 +31,7 @@ pub struct MapArgs {
 pub fn map(MapArgs { machine }: &MapArgs, screen: &mut Screen) -> Result<(), Failure> {
     let (firmware, mut present) = machine.read()?;
     let map = machine.map(&mut present)?;
-    let shown = Shown::new(map, &firmware, machine.slots as usize);
+    let shown = Shown::new(map, &firmware, machine.slots as usize, machine.engine);
     let shown = shown.map_err(|what| Failure::at(&machine.machine, what))?;
     screen.print(&if machine.json { shown.json()? } else { shown.text() })
 }
@@ -71,11 +73,16 @@ impl Shown {
     ///
     /// # Errors
     /// Why there can be no such machine.
-    pub fn new(map: Map<'_>, firmware: &Firmware, slots: usize) -> Result<Shown, String> {
+    pub fn new(
+        map: Map<'_>,
+        firmware: &Firmware,
+        slots: usize,
+        engine: Engine,
+    ) -> Result<Shown, String> {
         let distances = firmware.apart().map_err(|error| error.to_string())?;
         let setup = Setup::new(map, slots).apart(distances);
         setup.check::<Base4K>().map_err(|error| error.to_string())?;
-        let sizes = sizes_of(&setup)?;
+        let sizes = sizes_of(&setup, engine)?;
         let known: Vec<DomainId> = map.domains().collect();
         let domain = |(domain, metadata): (DomainId, u64)| Domain {
             domain: domain.0,
@@ -95,7 +102,7 @@ impl Shown {
             dense.push(Present::new(FrameId(start)..FrameId(end), domain));
         }
         let dense = Map::new(&mut dense).map_err(|error| error.to_string())?;
-        let whole = sizes_of(&Setup::new(dense, slots).apart(distances))?;
+        let whole = sizes_of(&Setup::new(dense, slots).apart(distances), engine)?;
         let holes = map.ranges().windows(2).filter_map(|pair| match pair {
             [one, other] => Some(bytes(other.start.0 - one.end.0)),
             _ => None,
@@ -164,13 +171,16 @@ impl Shown {
 }
 
 /// The bytes of metadata of each domain.
-fn sizes_of(setup: &Setup<'_>) -> Result<Vec<(DomainId, u64)>, String> {
+fn sizes_of(setup: &Setup<'_>, engine: Engine) -> Result<Vec<(DomainId, u64)>, String> {
     let size = |size: Result<(DomainId, MetadataSize), _>| {
         let (domain, MetadataSize { durable, volatile }) =
             size.map_err(|error: woodlot_domains::SetupError| error.to_string())?;
         Ok((domain, durable as u64 + volatile as u64))
     };
-    setup.sizes::<LLFree<'_, Base4K>>().map(size).collect()
+    match engine {
+        Engine::OneWrite => setup.sizes::<OneWrite<'_, Base4K>>().map(size).collect(),
+        _ => setup.sizes::<LLFree<'_, Base4K>>().map(size).collect(),
+    }
 }
 
 fn bytes(frames: usize) -> u64 {

@@ -57,6 +57,7 @@ mod tests {
 
     use super::machine::{Form, MachineArgs};
     use super::*;
+    use woodlot_pool::Engine;
 
     /// Whatever the bytes, there is a machine or an error.
     #[test]
@@ -82,13 +83,14 @@ mod tests {
                     descriptor: rng.u32(..60),
                     slit: None,
                     slots: 1,
+                    engine: Engine::default(),
                     json: false,
                 };
                 let _ = slit::table(&bytes);
                 let Ok(firmware) = args.parse(&bytes) else { continue };
                 let Ok(mut present) = firmware.present() else { continue };
                 if let Ok(map) = Map::new(&mut present) {
-                    let shown = map::Shown::new(map, &firmware, 1);
+                    let shown = map::Shown::new(map, &firmware, 1, args.engine);
                     shown.into_iter().for_each(|shown| assert!(!shown.text().is_empty()));
                 }
             }

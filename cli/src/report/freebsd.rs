@@ -194,7 +194,9 @@ fn stacks() -> Result<Stacks, Failure> {
     let (pages, stacks) = (4, 1000);
     let shape = Shape::new(pages, stacks);
     let shape = shape.ok_or_else(|| Failure::Failed("no such stacks".into()))?;
-    Ok(Stacks { pages, stacks, by_address: by_address(shape)?, packed: packed(shape)? })
+    type Zone = LLFree<'static, Base4K>;
+    let (by_address, packed) = (by_address::<Zone>(shape)?, packed::<Zone>(shape)?);
+    Ok(Stacks { pages, stacks, by_address, packed })
 }
 
 /// As the paper's, the daemon works for whatever there is to win; but a huge frame may cost an eighth of its frames.
