@@ -55,7 +55,7 @@ pub use persistence::{Intents, Persistence, Volatile};
 pub use range::{FreeRuns, alloc_run, alloc_within, blocks_in, can_free_run, free_run};
 pub use reclaim::{Flagged, HugeFlags, Prefer, Reclaim, Reclaiming};
 pub use request::{Batch, Init, Place, RangeRequest, Request, Slot, ZoneConfig};
-pub use run::blocks;
+pub use run::{blocks, row_of};
 pub use stats::{ClassStats, Stats};
 
 /// The example of this crate's README, compiled and run with the documentation's tests.

@@ -84,7 +84,8 @@ pub trait Reclaiming: FrameAllocator {
     /// # Errors
     /// * [`OfflineError::OutOfRange`]: it does not lie wholly in the zone.
     /// * [`OfflineError::InUse`]: it is neither offline nor allocated as a whole. An engine may say so as well of one that is
-    ///   allocated, and that somebody has [isolated](FrameAllocator::isolate).
+    ///   allocated, and that somebody has [isolated](FrameAllocator::isolate); and may not notice that it is allocated in blocks which leave
+    ///   nothing of it free.
     ///
     /// # Progress
     /// Lock-free.

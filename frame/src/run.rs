@@ -31,6 +31,28 @@ pub(crate) fn largest<G: Geometry>(start: FrameId, end: FrameId) -> Option<Order
     Some(Order(start.0.trailing_zeros().min(fits).min(G::MAX_ORDER) as u8))
 }
 
+/// The row of the first frame, of 2^`row_order` frames, and which frames of that row are named one after another, each once: for engines that
+/// have a bit for each. `offset` says where a frame lies from the first row on. `None` if there is no first frame, or that lies nowhere.
+#[inline]
+pub fn row_of(
+    frames: &[FrameId],
+    row_order: u32,
+    offset: impl Fn(FrameId) -> Option<usize>,
+) -> Option<(usize, u64)> {
+    let row = offset(*frames.first()?)? >> row_order;
+    let mut bits = 0;
+    for &frame in frames {
+        // Nowhere is no frame of the row. One question, so that a processor guesses one answer.
+        let offset = offset(frame).unwrap_or(usize::MAX);
+        let bit = 1 << (offset & ((1 << row_order) - 1));
+        if (offset >> row_order != row) | (bits & bit != 0) {
+            break;
+        }
+        bits |= bit;
+    }
+    Some((row, bits))
+}
+
 /// The first frame of a block of which something is true; the block's first where that has just changed.
 pub(crate) fn first(block: FrameId, order: Order, is: impl Fn(FrameId) -> bool) -> FrameId {
     (0..order.frames()).map(|n| FrameId(block.0 + n)).find(|&frame| is(frame)).unwrap_or(block)
@@ -47,6 +69,20 @@ mod tests {
     fn orders<G: Geometry>(start: usize, end: usize) -> Vec<(usize, u8)> {
         let blocks = blocks::<G>(FrameId(start)..FrameId(end));
         blocks.map(|(frame, order)| (frame.0, order.0)).collect()
+    }
+
+    #[test]
+    fn frames_of_a_row_are_named_one_after_another() {
+        let offset = |FrameId(frame)| (100..200).contains(&frame).then(|| frame - 100);
+        let row = |frames: &[usize], order| {
+            let frames: Vec<_> = frames.iter().copied().map(FrameId).collect();
+            row_of(&frames, order, offset)
+        };
+        assert_eq!(row(&[103, 101, 164, 102], 6), Some((0, 0b1010)));
+        assert_eq!(row(&[164, 199, 199, 165], 6), Some((1, 1 << 35 | 1)));
+        assert_eq!(row(&[163, 200, 162], 6), Some((0, 1 << 63)));
+        assert_eq!(row(&[108, 111, 112], 2), Some((2, 0b1001)));
+        assert_eq!([row(&[200, 101], 6), row(&[], 6)], [None; 2]);
     }
 
     #[test]

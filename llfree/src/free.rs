@@ -1,7 +1,7 @@
 //! Free: figure 14(b) of LLFree, from the bits up to the counters.
 
 use woodlot_frame::atomics::{AtomicU64, Ordering};
-use woodlot_frame::{FrameId, Geometry, Order, Persistence, Slot};
+use woodlot_frame::{FrameId, Geometry, Order, Persistence, Slot, row_of};
 
 use crate::LLFree;
 use crate::index::Use;
@@ -444,21 +444,10 @@ impl<G: Geometry, P: Persistence> LLFree<'_, G, P> {
     /// The row of the first frame, which of its frames the first of `frames` are, and how many these are. None if
     /// the first cannot be freed.
     pub(crate) fn row_of(&self, frames: &[FrameId], slot: Slot) -> Option<(usize, u64, usize)> {
-        let &first = frames.first()?;
-        self.check_free(first, Order::BASE, slot).ok()?;
-        let (huge, offset) = self.locate(first);
-        let row = offset >> ROW_ORDER;
-        let mut mask = 0;
-        let mut joins = |frame: FrameId| {
-            let within = self.zone.contains(frame, Order::BASE);
-            let (its_huge, offset) = if within { self.locate(frame) } else { (usize::MAX, 0) };
-            let bit = 1u64 << (offset & 63);
-            let joins = its_huge == huge && offset >> ROW_ORDER == row && mask & bit == 0;
-            mask |= if joins { bit } else { 0 };
-            joins
-        };
-        let count = frames.iter().take_while(|&&frame| joins(frame)).count();
-        Some(((first.0 - self.base) >> row_order::<G>(), mask, count))
+        self.check_free(*frames.first()?, Order::BASE, slot).ok()?;
+        let offset = |frame| self.zone.contains(frame, Order::BASE).then(|| frame.0 - self.base);
+        let (row, mask) = row_of(frames, row_order::<G>(), offset)?;
+        Some((row, mask, mask.count_ones() as usize))
     }
 
     /// Are these frames the last of several frees in a row into one child of a reserved tree, or into

@@ -6,7 +6,7 @@
 
 use woodlot_frame::{
     AllocError, Batch, FrameAllocator, FrameId, FreeBatchError, Geometry, Order, Place, Request,
-    Slot, alloc_each, free_each,
+    Slot, alloc_each, free_each, row_of,
 };
 
 use crate::OneWrite;
@@ -74,7 +74,8 @@ impl<G: Geometry> OneWrite<'_, G> {
         let Some(line) = line else { return free_each(self, frames, order, slot) };
         let mut freed = 0;
         while let Some(rest @ [first, ..]) = frames.get(freed..) {
-            let some = self.together(rest).filter(|(_, bits)| !bits.is_power_of_two());
+            let named = row_of(rest, G::ROW_ORDER, |frame| self.offset(frame, 0));
+            let some = named.filter(|(_, bits)| !bits.is_power_of_two());
             freed += match some.and_then(|(row, bits)| self.give_some(row, bits, line)) {
                 Some(count) => count,
                 // A row that is not open, and what is wrong, are a single free's.
@@ -86,21 +87,6 @@ impl<G: Geometry> OneWrite<'_, G> {
             };
         }
         Ok(())
-    }
-
-    /// The row of the first frame, and which of its frames are named one after another, each once. `None` if the first one is not of the zone.
-    fn together(&self, frames: &[FrameId]) -> Option<(usize, u64)> {
-        let mut offsets = frames.iter().map_while(|&frame| self.offset(frame, 0));
-        let at = |offset: usize| 1 << (offset & (G::ROW_FRAMES - 1));
-        let first = offsets.next()?;
-        let (row, mut bits) = (first >> G::ROW_ORDER, at(first));
-        for offset in offsets {
-            if offset >> G::ROW_ORDER != row || bits & at(offset) != 0 {
-                break;
-            }
-            bits |= at(offset);
-        }
-        Some((row, bits))
     }
 
     /// Frees these frames of a row by one write, if the row is open and all of them are allocated. Returns how many.

@@ -4,9 +4,11 @@
 //! 1. *reclaimed* is set only by a call that has the huge frame for itself: it is offline, or every row is taken by one owner, or by that
 //!    call. It is cleared only by such a one, or by one that owns a frame in it. A huge frame in which a frame is owned does not become
 //!    free, so nobody sets the flag meanwhile.
-//! 2. *zeroed* is set likewise. A call that turns rows of a huge frame from free, or a row from taken to open, clears the flag afterwards: before it
-//!    returns, and before it writes bits of a row that it opens. Until then the huge frame is not free, as the rows are the call's own, and nobody else
-//!    gets frames of a row that it opens. So of a free huge frame the flag is true. Of one that has an open row it is not set.
+//! 2. *zeroed* is set likewise. A call that turns rows of a huge frame from free clears the flag afterwards: before it returns, and before it
+//!    writes bits of a row that it opens. Until then the huge frame is not free, as the rows are the call's own, and nobody else gets frames of
+//!    a row that it opens. A call that turns a row from taken to open clears the flag before: others may free other parts of the row at
+//!    once, and have them. Nobody sets it meanwhile, as the call's caller owns frames of the row. So of a free huge frame the flag is true.
+//!    It is also cleared where a huge frame was taken for a moment: by a call that is refused, as of another one it cannot have.
 //!
 //! The words are durable, as the states are. A recovery keeps *reclaimed*, and forgets *zeroed*: who had a huge frame may have written there.
 

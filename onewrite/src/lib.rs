@@ -42,14 +42,15 @@
 //! Lock-free throughout. No frame is held for a slot. While no call is in flight, an allocation finds whatever is free. A call
 //! in flight hides frames that it does not allocate: the rest of a row that it opens, or of rows of one huge frame that have room
 //! for 16 of its blocks; the rows that it closes, a part of the block that it takes; a huge frame while it takes a pair and the
-//! second one is not to be had; the range that it brings online, or fails to take offline or to isolate; and what has become
-//! free in a tree, or in a huge frame, since it looked there, until it has looked again.
+//! second one is not to be had; the range that it brings online, or fails to take offline or to isolate; a huge frame that it reclaims; and what has
+//! become free in a tree, or in a huge frame, since it looked there, until it has looked again.
 //!
 //! # Crash
 //! Rows, children and flags are durable. What was allocated stays so. A call that was under way has happened or not, but one
 //! that opened rows may leave these allocated, a row or as many as have room for 16 of its blocks; one that closed rows, a part of its
 //! block; one of the largest order a half of its block; and one that brought huge frames online, or claimed isolated ones, some
-//! of these. One that took huge frames offline may leave some of them offline, and others allocated.
+//! of these. One that took huge frames offline may leave some of them offline, and others allocated; one that reclaimed some those before offline, if it
+//! was hard, and one allocated.
 #![no_std]
 #![deny(missing_docs)]
 #![cfg_attr(coverage_nightly, feature(coverage_attribute))]

@@ -252,9 +252,10 @@ impl<G: Geometry> OneWrite<'_, G> {
                 OPEN => return Ok(()),
                 closed => return Err(Refusal::closed(closed)),
             }
+            // Before the row is open, and others give and take its frames.
+            self.taken(row / G::ROWS);
             match swap(word, states, part.with(states, OPEN)) {
                 Ok(()) => {
-                    self.taken(row / G::ROWS);
                     if Part::whole::<G>().is(states, TAKEN) {
                         self.becomes(row / G::ROWS, Class::MOVABLE);
                     }

@@ -57,7 +57,7 @@ impl<G: Geometry> Construct for OneWrite<'_, G> {
 impl<G: Geometry> OneWrite<'_, G> {
     /// An allocator over metadata that is in use already, by other processes for instance, or that an earlier user has left with
     /// no call under way: nothing is written. A process that dies in a call leaves frames allocated that nobody owns, at most, and
-    /// hints: one that dies at the end of a search in vain, or while it takes offline, brings online or isolates, may have others pass over
+    /// hints: one that dies at the end of a search in vain, or while it takes offline, brings online, isolates or reclaims, may have others pass over
     /// what is free, or refused, until something else becomes free there. Others go on, and a [recovery](Init::Recover) without them finds
     /// what the bits say.
     ///

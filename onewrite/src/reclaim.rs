@@ -1,7 +1,7 @@
 //! Reclaim ([`Reclaiming`]): huge frames whose memory goes to somebody else, and comes back.
 //!
-//! A call takes a huge frame first, as to take it offline; then its flags are that call's to change. A hard reclaim leaves it offline, a soft one
-//! makes it free again. So no allocation gets one of which the flags are about to change, and slots hold none back.
+//! A call takes a huge frame first; then its flags are that call's to change. A hard reclaim takes it offline, a soft one makes it free again. So no
+//! allocation gets one of which the flags are about to change, and slots hold none back.
 
 use core::ops::Range;
 use core::slice::IterMut;
@@ -28,6 +28,7 @@ impl<G: Geometry> Reclaiming for OneWrite<'_, G> {
         self.whole_child(huge).map_or(HugeFlags::BACKED, |child| self.flags_of(child))
     }
 
+    /// Blocks that leave no part of a huge frame free are not told from one: who sets flags of memory that others own as well is not refused.
     fn set_flags(&self, huge: HugeId, flags: HugeFlags) -> Result<(), OfflineError> {
         let child = self.whole_child(huge)?;
         let (states, whole) = (self.states(child), Part::whole::<G>());
@@ -189,18 +190,25 @@ impl<G: Geometry> OneWrite<'_, G> {
 
     /// Reclaims a child if it is free, and if a soft reclaim finds that it is not reclaimed yet.
     fn reclaim_child(&self, child: usize, mode: Reclaim) -> bool {
-        if !self.take_to_go(child) {
-            return false;
+        match mode {
+            Reclaim::Hard => {
+                let taken = self.take_to_go(child);
+                if taken {
+                    self.put_flags(child, HugeFlags::RECLAIMED);
+                    self.go_offline(child..child + 1);
+                    self.stays(child);
+                }
+                taken
+            }
+            Reclaim::Soft => {
+                let taken = self.turn_free(child, Part::whole::<G>(), TAKEN);
+                let is_new = taken && !self.flags_of(child).reclaimed;
+                if taken {
+                    self.put_flags(child, HugeFlags::RECLAIMED);
+                    self.untake(child);
+                }
+                is_new
+            }
         }
-        let is_new = mode == Reclaim::Hard || !self.flags_of(child).reclaimed;
-        self.put_flags(child, HugeFlags::RECLAIMED);
-        if mode == Reclaim::Hard {
-            self.go_offline(child..child + 1);
-        }
-        self.stays(child);
-        if mode == Reclaim::Soft {
-            self.untake(child);
-        }
-        is_new
     }
 }

@@ -86,7 +86,7 @@ pub fn only_who_has_a_huge_frame_for_itself_sets_its_flags<E: Engine<Base4K>>() 
     assert_eq!(zone.set_backed(outside), Err(OfflineError::OutOfRange));
 }
 
-/// Whatever takes a huge frame out of *free* forgets that it is zeroed, and nothing else does.
+/// Whatever takes a huge frame out of *free* forgets that it is zeroed; of the others it is known still.
 pub fn what_is_allocated_is_no_longer_zeroed<E: Engine<Base4K>>() {
     const COUNT: usize = 32;
     let zone = zone::<E>(COUNT, 1);

@@ -131,6 +131,8 @@ struct Script {
     owns: &'static [Block],
     /// What it has isolated at the beginning.
     isolated: &'static [usize],
+    /// Huge frames that it says are zeroed at the beginning.
+    zeroed: &'static [usize],
     ops: &'static [Op],
 }
 

@@ -27,15 +27,18 @@ macro_rules! models {
     };
 }
 
-/// A thread: what it owns or has isolated, what it does.
+/// A thread: what it owns, or has isolated, or says is zeroed; what it does.
 macro_rules! thread {
     (owns [$($block:expr),*]: $($op:expr),+) => {
-        Script { owns: &[$($block),*], isolated: &[], ops: &[$($op),+] }
+        Script { owns: &[$($block),*], ..thread!($($op),+) }
+    };
+    (owns [$($block:expr),*] zeroed [$($huge:literal),*]: $($op:expr),+) => {
+        Script { zeroed: &[$($huge),*], ..thread!(owns [$($block),*]: $($op),+) }
     };
     (isolated [$($huge:literal),*]: $($op:expr),+) => {
-        Script { owns: &[], isolated: &[$($huge),*], ops: &[$($op),+] }
+        Script { isolated: &[$($huge),*], ..thread!($($op),+) }
     };
-    ($($op:expr),+) => { Script { owns: &[], isolated: &[], ops: &[$($op),+] } };
+    ($($op:expr),+) => { Script { owns: &[], isolated: &[], zeroed: &[], ops: &[$($op),+] } };
 }
 
 models! {
@@ -474,6 +477,11 @@ models! {
         thread!(owns [Block(0, 7)]: FreeZeroed(0)),
         thread!(At(32, 5), FreeGot(0)),
         thread!(At(64, 6), At(0, 5)),
+    ];
+    /// Two free parts of one row, and one of them has its part again, before the other has opened the row.
+    zeroed_in_parts = 128, [Block(0, 7)], [
+        thread!(owns [Block(0, 5)] zeroed [0]: Free(0, 5)),
+        thread!(owns [Block(32, 5)]: Free(32, 5), At(32, 5)),
     ];
     zeroed_and_huge = 128, [Block(0, 7)], [
         thread!(owns [Block(0, 7)]: FreeZeroed(0), Alloc(7), FreeGot(0)),

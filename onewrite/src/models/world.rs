@@ -6,7 +6,9 @@ use std::vec::Vec;
 #[cfg(woodlot_explore)]
 use woodlot_frame::atomics::Ordering::Relaxed;
 use woodlot_frame::atomics::{AtomicU16, AtomicU64};
-use woodlot_frame::{FrameAllocator, FrameId, HugeId, Init, Order, Request, Slot, ZoneConfig};
+use woodlot_frame::{
+    FrameAllocator, FrameId, HugeFlags, HugeId, Init, Order, Reclaiming, Request, Slot, ZoneConfig,
+};
 
 use super::script::whole;
 use super::{Block, Op, Scenario, TwoRows, std};
@@ -107,6 +109,9 @@ impl World {
             script.owns.iter().for_each(|&block| self.hand_over(block, None, Some(owner)));
             for &huge in script.isolated {
                 self.zone.isolate(HugeId(huge), 1).expect("it is in the zone");
+            }
+            for &huge in script.zeroed {
+                self.zone.set_flags(HugeId(huge), HugeFlags::ZEROED).expect("it is allocated");
             }
         }
     }
