@@ -67,14 +67,15 @@ enum woodlot_kmem_misuse {
 /* What caches are asked for is counted by a library alone that was built with the feature `counted`. */
 #define WOODLOT_KMEM_NOT_COUNTED UINT64_MAX
 
-/* Bytes and alignment of handles, bytes of a CPU's cache, blocks with a size of their own, objects of a list. */
+/* Bytes and alignment of handles, bytes of a CPU's cache, blocks with a size of their own, objects of a list, what a clock sees. */
 enum woodlot_kmem_limits {
     WOODLOT_KMEM_SIZE = 65536,
     WOODLOT_OBJECTS_SIZE = 16384,
     WOODLOT_KMEM_ALIGN = 128,
     WOODLOT_KMEM_CACHE_SIZE = 1024,
     WOODLOT_KMEM_MAX_SIZE = 4096,
-    WOODLOT_OBJECTS_TARGET = 16
+    WOODLOT_OBJECTS_TARGET = 16,
+    WOODLOT_KMEM_SEEN = 64
 };
 
 /* ---- Structures ---- */
@@ -131,6 +132,13 @@ struct woodlot_kmem_memory {
 struct woodlot_kmem_cookie {
     uint32_t number; /* of the size; no size's with an error */
     int error;
+};
+
+/*
+ * What a clock has seen: zeros at first. One for each CPU of an allocator or of a cache of objects, and one for its global layer.
+ */
+struct woodlot_kmem_seen {
+    uint64_t signs[WOODLOT_KMEM_SEEN];
 };
 
 /* What a size has, and what its layers have done. */
@@ -249,6 +257,20 @@ size_t woodlot_kmem_usable(const struct woodlot_kmem *kmem, const void *block);
  */
 int woodlot_kmem_flush_cpu(const struct woodlot_kmem *kmem, size_t cpu);
 
+/*
+ * Gives what a CPU's cache keeps to the global layer, of each size that the CPU has not used since this was last called with the same
+ * `seen`: for a clock or an idle loop, which calls it for its own CPU. Linear in the sizes.
+ * Errors: WOODLOT_E_NULL and WOODLOT_E_UNALIGNED also of `seen`; WOODLOT_E_UNREACHABLE, as for woodlot_kmem_flush_cpu().
+ */
+int woodlot_kmem_flush_unused(const struct woodlot_kmem *kmem, size_t cpu, struct woodlot_kmem_seen *seen);
+
+/*
+ * Gives blocks of the global layer back to their pages, and free pages to the zone, of each size for which that layer was not called since this was
+ * last called with the same `seen`: for the clock of one CPU. Linear in the sizes and in what it gives.
+ * Errors: WOODLOT_E_NULL and WOODLOT_E_UNALIGNED also of `seen`.
+ */
+int woodlot_kmem_flush_unused_global(const struct woodlot_kmem *kmem, struct woodlot_kmem_seen *seen);
+
 /* Gives all free blocks back to their pages, and free pages to the zone. Linear in CPUs and free blocks. */
 int woodlot_kmem_flush(const struct woodlot_kmem *kmem);
 
@@ -283,6 +305,18 @@ int woodlot_objects_free(const struct woodlot_objects *objects, void *object);
  * Errors: WOODLOT_E_UNREACHABLE, as for woodlot_kmem_flush_cpu().
  */
 int woodlot_objects_flush_cpu(const struct woodlot_objects *objects, size_t cpu);
+
+/*
+ * Gives the objects of a CPU's cache to the global layer, if the CPU has not used it since this was last called with the same `seen`.
+ * Errors: as for woodlot_kmem_flush_unused().
+ */
+int woodlot_objects_flush_unused(const struct woodlot_objects *objects, size_t cpu, struct woodlot_kmem_seen *seen);
+
+/*
+ * Takes the objects of the global layer apart, if it was not called since this was last called with the same `seen`.
+ * Errors: as for woodlot_kmem_flush_unused_global().
+ */
+int woodlot_objects_flush_unused_global(const struct woodlot_objects *objects, struct woodlot_kmem_seen *seen);
 
 /* Takes all free objects apart, as far as CPUs can be reached. */
 int woodlot_objects_flush(const struct woodlot_objects *objects);

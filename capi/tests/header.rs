@@ -65,6 +65,7 @@ types! {
     KmemSizes = "struct woodlot_kmem_sizes";
     KmemMemory = "struct woodlot_kmem_memory";
     KmemCookie = "struct woodlot_kmem_cookie";
+    KmemSeen = "struct woodlot_kmem_seen";
     KmemStats = "struct woodlot_kmem_stats";
     ObjectsConfig = "struct woodlot_objects_config";
     () = "void";
@@ -88,6 +89,7 @@ impl<T: CType> CType for *mut T {
 trait Element: CType {}
 impl Element for u8 {}
 impl Element for usize {}
+impl Element for u64 {}
 impl Element for ClassCounts {}
 
 impl<T: Element, const N: usize> CType for [T; N] {
@@ -204,12 +206,16 @@ fn functions() -> Vec<(&'static str, String)> {
         woodlot_kmem_free_any(_, _);
         woodlot_kmem_usable(_, _);
         woodlot_kmem_flush_cpu(_, _);
+        woodlot_kmem_flush_unused(_, _, _);
+        woodlot_kmem_flush_unused_global(_, _);
         woodlot_kmem_flush(_);
         woodlot_kmem_size(_, _, _);
         woodlot_objects_init(_, _, _, _);
         woodlot_objects_alloc(_);
         woodlot_objects_free(_, _);
         woodlot_objects_flush_cpu(_, _);
+        woodlot_objects_flush_unused(_, _, _);
+        woodlot_objects_flush_unused_global(_, _);
         woodlot_objects_flush(_);
     }
     .into()
@@ -294,6 +300,7 @@ fn structures() -> String {
     structure!(out, KmemSizes { caches_size, descriptors_size });
     structure!(out, KmemMemory { caches_start, caches_size, descriptors_start, descriptors_size });
     structure!(out, KmemCookie { number, error });
+    structure!(out, KmemSeen { signs });
     structure!(
         out,
         KmemStats {
@@ -388,6 +395,7 @@ fn numbers() -> Vec<(String, i64)> {
         ("KMEM_CACHE_SIZE", CACHE_SIZE as i64),
         ("KMEM_MAX_SIZE", woodlot_kmem::MAX_SIZE as i64),
         ("OBJECTS_TARGET", OBJECTS_TARGET as i64),
+        ("KMEM_SEEN", SEEN as i64),
     ];
     let plain = plain.into_iter().map(|(name, value)| (format!("WOODLOT_{name}"), value));
     errors.chain(plain).collect()

@@ -197,6 +197,24 @@ static void statistics(void)
     EXPECT(WOODLOT_OK, woodlot_kmem_flush_cpu(&kmem, 1));
     EXPECT(WOODLOT_E_UNREACHABLE, woodlot_kmem_flush_cpu(&kmem, CPUS));
     everything_is_free();
+    /* What nobody uses goes: of the CPU at the second tick of its clock, and of all CPUs at the next two. */
+    struct woodlot_kmem_seen own = {{0}}, all = {{0}};
+    blocks[0] = woodlot_kmem_alloc(&kmem, 64);
+    EXPECT(WOODLOT_OK, woodlot_kmem_free(&kmem, blocks[0], 64));
+    EXPECT(WOODLOT_OK, woodlot_kmem_size(&kmem, number, &stats));
+    CHECK(stats.pages == 1 && stats.global_blocks == 0);
+    for (int tick = 0; tick < 2; tick++)
+        EXPECT(WOODLOT_OK, woodlot_kmem_flush_unused(&kmem, 0, &own));
+    EXPECT(WOODLOT_OK, woodlot_kmem_size(&kmem, number, &stats));
+    CHECK(stats.pages == 1 && stats.global_blocks > 0);
+    for (int tick = 0; tick < 2; tick++)
+        EXPECT(WOODLOT_OK, woodlot_kmem_flush_unused_global(&kmem, &all));
+    EXPECT(WOODLOT_OK, woodlot_kmem_size(&kmem, number, &stats));
+    CHECK(stats.pages == 0 && stats.global_blocks == 0);
+    EXPECT(WOODLOT_E_UNREACHABLE, woodlot_kmem_flush_unused(&kmem, CPUS, &own));
+    EXPECT(WOODLOT_E_NULL, woodlot_kmem_flush_unused(&kmem, 0, NULL));
+    EXPECT(WOODLOT_E_NULL, woodlot_kmem_flush_unused_global(&kmem, NULL));
+    EXPECT(WOODLOT_E_UNALIGNED, woodlot_kmem_flush_unused_global(&kmem, (void *)((char *)&all + 1)));
     EXPECT(WOODLOT_OK, woodlot_kmem_size(&kmem, number, &stats));
     CHECK(stats.puts > 0 && stats.pages == 0 && stats.global_blocks == 0 && stats.slab_blocks == 0);
     for (number = 0; woodlot_kmem_size(&kmem, number, &stats) == WOODLOT_OK;)
@@ -303,6 +321,16 @@ static void objects(void)
     }
     CHECK(made >= 20 && made <= 20 + 2 * WOODLOT_OBJECTS_TARGET && unmade == 0);
     EXPECT(WOODLOT_E_NULL, woodlot_objects_free(&cache, NULL));
+    struct woodlot_kmem_seen own = {{0}}, all = {{0}};
+    for (int tick = 0; tick < 2; tick++)
+        EXPECT(WOODLOT_OK, woodlot_objects_flush_unused(&cache, 0, &own));
+    CHECK(unmade == 0);
+    for (int tick = 0; tick < 2; tick++)
+        EXPECT(WOODLOT_OK, woodlot_objects_flush_unused_global(&cache, &all));
+    CHECK(made == unmade);
+    EXPECT(WOODLOT_E_UNREACHABLE, woodlot_objects_flush_unused(&cache, CPUS, &own));
+    EXPECT(WOODLOT_E_NULL, woodlot_objects_flush_unused(&cache, 0, NULL));
+    EXPECT(WOODLOT_E_NULL, woodlot_objects_flush_unused_global(&cache, NULL));
     EXPECT(WOODLOT_OK, woodlot_objects_flush_cpu(&cache, 0));
     EXPECT(WOODLOT_E_UNREACHABLE, woodlot_objects_flush_cpu(&cache, CPUS));
     EXPECT(WOODLOT_OK, woodlot_objects_flush(&cache));

@@ -11,6 +11,7 @@ use crate::size::{MAX_SIZES, SizeId};
 
 /// The lists of one CPU, or of the global layer, as they were when [`flush_unused`](crate::Kmem::flush_unused) or
 /// [`flush_unused_global`](crate::Kmem::flush_unused_global) looked last. Of one allocator, and of one CPU.
+#[repr(transparent)]
 pub struct Seen([u64; MAX_SIZES]);
 
 impl Seen {

@@ -249,7 +249,7 @@ fn check(name: &str) -> Result<ExitCode, String> {
     run_one(all.find(|check| check.0 == name).ok_or("there is no such check")?)
 }
 
-/// Every test: those of the workspace, and those of heaps that are built to check each free, or to count each call.
+/// Every test: those of the workspace, and those of heaps that are built to check each free, to count each call, or with another front.
 fn tests() -> Result<(), String> {
     cargo(["test", "--workspace"], &[])?;
     let built = [
@@ -257,6 +257,7 @@ fn tests() -> Result<(), String> {
         ("woodlot-capi", "checked", "kmem"),
         ("woodlot-malloc", "counted", "outside"),
         ("woodlot-capi", "counted", "kmem"),
+        ("woodlot-malloc", "allocator-api2", "heap"),
     ];
     built.into_iter().try_for_each(|(package, feature, test)| {
         cargo(["test", "-p", package, "--features", feature, "--test", test], &[])

@@ -4,9 +4,14 @@ use core::ffi::{c_int, c_void};
 use core::ptr::NonNull;
 
 use super::handle::{Held, KmemHandle};
-use super::types::KmemStats;
+use super::types::{KmemSeen, KmemStats};
 use crate::error::Error;
 use crate::memory::{check, status, write};
+
+/// What is wrong where a CPU could not be reached.
+pub(super) fn reached(is: bool) -> Result<(), Error> {
+    is.then_some(()).ok_or(Error::Unreachable)
+}
 
 /// See the header.
 ///
@@ -30,8 +35,37 @@ pub unsafe extern "C" fn woodlot_kmem_usable(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn woodlot_kmem_flush_cpu(kmem: *const KmemHandle, cpu: usize) -> c_int {
     // SAFETY: as the caller promises.
-    let flushed = unsafe { KmemHandle::at(kmem) }.map(|kmem| kmem.flush_cpu(cpu));
-    status(flushed.and_then(|reached| reached.then_some(()).ok_or(Error::Unreachable)))
+    let kmem = unsafe { KmemHandle::at(kmem) };
+    status(kmem.and_then(|kmem| reached(kmem.flush_cpu(cpu))))
+}
+
+/// See the header.
+///
+/// # Safety
+/// See the header, under "Memory".
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn woodlot_kmem_flush_unused(
+    kmem: *const KmemHandle,
+    cpu: usize,
+    seen: *mut KmemSeen,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    let both = unsafe { KmemHandle::at(kmem).and_then(|kmem| Ok((kmem, KmemSeen::at(seen)?))) };
+    status(both.and_then(|(kmem, seen)| reached(kmem.flush_unused(cpu, seen))))
+}
+
+/// See the header.
+///
+/// # Safety
+/// See the header, under "Memory".
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn woodlot_kmem_flush_unused_global(
+    kmem: *const KmemHandle,
+    seen: *mut KmemSeen,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    let both = unsafe { KmemHandle::at(kmem).and_then(|kmem| Ok((kmem, KmemSeen::at(seen)?))) };
+    status(both.map(|(kmem, seen)| kmem.flush_unused_global(seen)))
 }
 
 /// See the header.

@@ -25,11 +25,13 @@ pub use calls::{
 };
 pub use handle::{KMEM_ALIGN, KMEM_SIZE, KmemHandle, OBJECTS_SIZE, ObjectsHandle};
 pub use look::{
-    woodlot_kmem_flush, woodlot_kmem_flush_cpu, woodlot_kmem_size, woodlot_kmem_usable,
+    woodlot_kmem_flush, woodlot_kmem_flush_cpu, woodlot_kmem_flush_unused,
+    woodlot_kmem_flush_unused_global, woodlot_kmem_size, woodlot_kmem_usable,
 };
 pub use make::{woodlot_kmem_init, woodlot_kmem_memory_size};
 pub use objects::{
-    woodlot_objects_alloc, woodlot_objects_flush, woodlot_objects_flush_cpu, woodlot_objects_free,
+    woodlot_objects_alloc, woodlot_objects_flush, woodlot_objects_flush_cpu,
+    woodlot_objects_flush_unused, woodlot_objects_flush_unused_global, woodlot_objects_free,
     woodlot_objects_init,
 };
 pub use parts::OBJECTS_TARGET;

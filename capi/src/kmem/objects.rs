@@ -5,8 +5,9 @@ use core::ptr::{self, NonNull};
 
 use super::caches::{caches_in, caches_size};
 use super::handle::{Built, Held, ObjectsHandle};
+use super::look::reached;
 use super::parts::Builder;
-use super::types::ObjectsConfig;
+use super::types::{KmemSeen, ObjectsConfig};
 use crate::error::Error;
 use crate::memory::{check, overlap, read, status};
 
@@ -91,8 +92,37 @@ pub unsafe extern "C" fn woodlot_objects_flush_cpu(
     cpu: usize,
 ) -> c_int {
     // SAFETY: as the caller promises.
-    let flushed = unsafe { ObjectsHandle::at(objects) }.map(|objects| objects.flush_cpu(cpu));
-    status(flushed.and_then(|reached| reached.then_some(()).ok_or(Error::Unreachable)))
+    let objects = unsafe { ObjectsHandle::at(objects) };
+    status(objects.and_then(|objects| reached(objects.flush_cpu(cpu))))
+}
+
+/// See the header.
+///
+/// # Safety
+/// See the header, under "Memory".
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn woodlot_objects_flush_unused(
+    objects: *const ObjectsHandle,
+    cpu: usize,
+    seen: *mut KmemSeen,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    let both = unsafe { ObjectsHandle::at(objects).and_then(|all| Ok((all, KmemSeen::at(seen)?))) };
+    status(both.and_then(|(objects, seen)| reached(objects.flush_unused(cpu, seen))))
+}
+
+/// See the header.
+///
+/// # Safety
+/// See the header, under "Memory".
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn woodlot_objects_flush_unused_global(
+    objects: *const ObjectsHandle,
+    seen: *mut KmemSeen,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    let both = unsafe { ObjectsHandle::at(objects).and_then(|all| Ok((all, KmemSeen::at(seen)?))) };
+    status(both.map(|(objects, seen)| objects.flush_unused_global(seen)))
 }
 
 /// See the header.

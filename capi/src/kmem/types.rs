@@ -2,8 +2,10 @@
 
 use core::ffi::{c_int, c_void};
 
-use woodlot_kmem::SizeStats;
+use woodlot_kmem::{Seen, SizeStats};
 
+use crate::error::Error;
+use crate::memory::check;
 use crate::zone::Zone;
 
 /// Keeps the CPU to the caller: writes what `leave` gets, and returns the CPU's number.
@@ -87,6 +89,35 @@ pub struct KmemCookie {
     pub number: u32,
     /// 0 or an error number.
     pub error: c_int,
+}
+
+/// `WOODLOT_KMEM_SEEN`.
+pub const SEEN: usize = 64;
+
+/// `struct woodlot_kmem_seen`: what a clock has seen.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct KmemSeen {
+    /// Of each size, and some more.
+    pub signs: [u64; SEEN],
+}
+
+const _: () = assert!(size_of::<Seen>() <= size_of::<KmemSeen>());
+const _: () = assert!(align_of::<Seen>() == align_of::<KmemSeen>());
+
+impl KmemSeen {
+    /// What `pointer` leads to.
+    ///
+    /// # Errors
+    /// [`Error::Null`] or [`Error::Unaligned`].
+    ///
+    /// # Safety
+    /// Unless it is null or misaligned, the pointer leads to an initialised structure, which nobody else uses for `'a`.
+    pub(crate) unsafe fn at<'a>(pointer: *mut KmemSeen) -> Result<&'a mut Seen, Error> {
+        check(pointer)?;
+        // SAFETY: it is neither null nor misaligned, the rest is the caller's promise. `Seen` is an array of such numbers, and not longer.
+        Ok(unsafe { &mut *pointer.cast::<Seen>() })
+    }
 }
 
 /// `WOODLOT_KMEM_NOT_COUNTED`.
