@@ -126,7 +126,7 @@ mod tests {
             let word = Word::with(FlagsWord(0), half, flags);
             assert_eq!(word.of(pair), HugeFlags { zeroed: false, ..flags });
             assert_eq!(word.has_zeroed(pair), flags.zeroed);
-            assert_eq!(word.of(half).and(word.of(pair & !half)), word.of(pair));
+            assert_eq!(word.of(half).together_with(word.of(pair & !half)), word.of(pair));
         }
         assert_eq!(Word::with(FlagsWord(0), pair, BOTH).of(pair), BOTH);
     }

@@ -28,7 +28,7 @@ impl HugeFlags {
 
     /// Of two huge frames: reclaimed if one is, zeroed if both are.
     #[must_use]
-    pub const fn and(self, other: HugeFlags) -> HugeFlags {
+    pub const fn together_with(self, other: HugeFlags) -> HugeFlags {
         HugeFlags {
             reclaimed: self.reclaimed | other.reclaimed,
             zeroed: self.zeroed & other.zeroed,
@@ -69,7 +69,7 @@ pub struct Flagged {
 /// An allocator that knows of each huge frame whether it has memory, and whether that is zero.
 ///
 /// The flags of a huge frame belong to its owner: an allocator never changes *reclaimed* by itself, and forgets that a huge frame
-/// is *zeroed* as soon as somebody may write there.
+/// is *zeroed* before anybody else may write there: an allocation, `offline` and a claim forget it; `online` keeps the flags.
 pub trait Reclaiming: FrameAllocator {
     /// What is known of the memory of a huge frame; that it is [`BACKED`](HugeFlags::BACKED) of one that does not
     /// lie wholly in the zone. Who owns a frame in it, or has it offline, is told what is so. To others it is a hint.
@@ -130,8 +130,8 @@ pub trait Reclaiming: FrameAllocator {
     ) -> Result<(FrameId, HugeFlags), AllocError>;
 
     /// Reclaims as many free huge frames as `out` has room for, or as there are; returns how many, and writes them to
-    /// the beginning of `out`. Their flags are [`RECLAIMED`](HugeFlags::RECLAIMED) then. Those of trees that are free come first, so
-    /// that a slot keeps what it is about to allocate as long as there is something else.
+    /// the beginning of `out`. Their flags are [`RECLAIMED`](HugeFlags::RECLAIMED) then. Those of trees that are
+    /// entirely free come first: no slot has begun to allocate there.
     ///
     /// [`Hard`](Reclaim::Hard) takes them offline. Those that are reclaimed already come last, and all that is free is found, whatever
     /// slots hold. [`Soft`](Reclaim::Soft) takes those that are free as a whole and not reclaimed yet. They cannot be had for a moment, so
@@ -139,7 +139,8 @@ pub trait Reclaiming: FrameAllocator {
     ///
     /// The caller may give their memory away when this has returned. Where the reclaim was soft, somebody may have
     /// allocated one by then: that owner sees the flag, and both must agree on whose the memory is (a hypervisor locks
-    /// the huge frame, and looks whether memory was put there again).
+    /// the huge frame, and looks whether memory was put there again). One that was allocated, got memory and was freed during
+    /// the call may be named twice.
     ///
     /// # Progress
     /// Lock-free; linear in the huge frames.

@@ -1,11 +1,4 @@
-//! The flags word: what is known of the memory behind sixteen huge frames.
-//!
-//! ```text
-//!   64 bits in four lanes of 16; bit i of the lower two is for huge frame i of the state word beside it
-//!   ┌──────────┬──────────┬──────────┬─────────────┐
-//!   │ 0        │ 0        │ zeroed   │ reclaimed   │
-//!   └──────────┴──────────┴──────────┴─────────────┘
-//! ```
+//! The flags word ([`FlagsWord`]): what is known of the memory behind the sixteen huge frames of the state word beside it.
 //!
 //! Invariants:
 //!
@@ -15,8 +8,7 @@
 //! 2. *zeroed* is set only by a caller that has the huge frame for itself. Whoever takes a huge frame out of *free* or
 //!    splits it clears the flag before anybody else gets a frame of it. So of a free huge frame the flag is true.
 //!
-//! Every writer changes the whole word by one read-modify-write, because its neighbours have other owners. The word
-//! lies in the cache line of the states: a swap that makes a huge frame free publishes the flags set before, and a
+//! The word lies in the cache line of the states: a swap that makes a huge frame free publishes the flags set before, and a
 //! write-back of the state takes them along.
 
 use woodlot_frame::FlagsWord;

@@ -98,8 +98,8 @@ impl<G: Geometry, P: Persistence> Reclaiming for LLFree<'_, G, P> {
         Ok((frame, HugeFlags { reclaimed, zeroed: false }))
     }
 
-    /// Those that no slot has reserved come before the others of trees that are not free. If that is not enough for a hard reclaim, every slot
-    /// is drained.
+    /// Huge frames of trees that no slot has reserved come before those of the others. If all that is not enough for a hard reclaim, every
+    /// slot is drained.
     ///
     /// # Progress
     /// Lock-free; linear in the trees.
@@ -122,7 +122,7 @@ impl<G: Geometry, P: Persistence> Reclaiming for LLFree<'_, G, P> {
         taken.count
     }
 
-    /// Those of one state word that follow one another are given by one write.
+    /// Neighbours in `frames` that share a state word are given back by one write.
     ///
     /// # Crash
     /// A crash inside this call leaves some given back, and the others offline.

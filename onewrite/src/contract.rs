@@ -197,11 +197,13 @@ impl<G: Geometry> OneWrite<'_, G> {
             site.line.set_hole(NONE);
             child = hole;
         }
-        match self.take_rows(child, ORDER.saturating_sub(G::ROW_ORDER)) {
-            Some(part) => {
-                let offset = part.first << G::ROW_ORDER;
-                self.alloc_found(ORDER, Found { child, offset }, site)
-            }
+        let k = ORDER.saturating_sub(G::ROW_ORDER);
+        if let Some(part) = self.take_rows(child, k) {
+            let offset = part.first << G::ROW_ORDER;
+            return self.alloc_found(ORDER, Found { child, offset }, site);
+        }
+        match self.take_next_rows(k, site) {
+            Some(child) => self.alloc_found(ORDER, Found { child, offset: 0 }, site),
             None => self.alloc_found(ORDER, self.find_rows(ORDER, site)?, site),
         }
     }

@@ -1,4 +1,4 @@
-//! The flags of huge frames: what is known of their memory, 32 huge frames a word.
+//! The flags of huge frames: what is known of their memory, 32 huge frames a word ([`FlagsWord`]).
 //!
 //! # Invariants
 //! 1. *reclaimed* is set only by a call that has the huge frame for itself: it is offline, or every row is taken by one owner, or by that
@@ -8,7 +8,9 @@
 //!    writes bits of a row that it opens. Until then the huge frame is not free, as the rows are the call's own, and nobody else gets frames of
 //!    a row that it opens. A call that turns a row from taken to open clears the flag before: others may free other parts of the row at
 //!    once, and have them. Nobody sets it meanwhile, as the call's caller owns frames of the row. So of a free huge frame the flag is true.
-//!    It is also cleared where a huge frame was taken for a moment: by a call that is refused, as of another one it cannot have.
+//!    A call that takes a huge frame and gives it back, as it cannot have another one as well, clears the flag too.
+//!
+//! *Progress*: wait-free, but for setting flags, which is lock-free.
 //!
 //! The words are durable, as the states are. A recovery keeps *reclaimed*, and forgets *zeroed*: who had a huge frame may have written there.
 
@@ -41,9 +43,9 @@ impl<G: Geometry> OneWrite<'_, G> {
     pub(crate) fn taken(&self, child: usize) -> HugeFlags {
         let Some(word) = self.flags_word(child) else { return HugeFlags::BACKED };
         let flags: Flags = FlagsWord(load(Some(word)));
-        // Nobody's is, nearly always: a look at one half of the word.
+        // Nearly always none of the word is zeroed: one comparison.
         if flags.has_zeroed(Flags::EVERY) && flags.has_zeroed(one(child)) {
-            // Not a call, for which those who take would have to keep more.
+            // In line: for a call the callers would have to save registers.
             let _ = word.fetch_and(Flags::but_zeroed(one(child)), SeqCst);
         }
         flags.of(one(child))

@@ -54,7 +54,7 @@ const ORDERS: u16 = 0x3f;
 const CLASS: u32 = 8;
 /// A slot takes blocks from the child: of the first [kind](Site::kind), and of any.
 const TARGET: u16 = 1 << 11;
-const TARGETS: u16 = ((1 << KINDS) - 1) << 11;
+pub(crate) const TARGETS: u16 = ((1 << KINDS) - 1) << 11;
 
 /// The class that a child's hint says.
 #[inline(always)]
@@ -296,6 +296,17 @@ impl<G: Geometry> OneWrite<'_, G> {
         let before = site.swap_target(kind, child);
         if before != child {
             hint(before).for_each(|hint| _ = hint.fetch_and(!mark, SeqCst));
+        }
+    }
+
+    /// Rows come from this child from now on, which gets no mark.
+    #[inline(always)]
+    pub(crate) fn moves_on(&self, site: Site<'_>, child: usize) {
+        let (before, mark) = (site.child(), TARGET << Site::kind::<G>(G::ROW_ORDER));
+        site.set_child(child);
+        let hint = self.hints.get(before);
+        if load_hint(hint) & mark != 0 {
+            hint.into_iter().for_each(|hint| _ = hint.fetch_and(!mark, SeqCst));
         }
     }
 

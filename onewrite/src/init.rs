@@ -11,8 +11,8 @@
 //! them, because every free is checked against the zone.
 //!
 //! # Recovery
-//! Rows and children are the state, and both are durable. A recovery accepts any bytes: it believes the states, and
-//! of open rows the bits. What a part of a huge frame says about being offline becomes allocated: better lost
+//! Rows, children and flags are durable. A recovery accepts any bytes: it believes the states, of open rows the bits, and of the flags
+//! what is reclaimed. What a part of a huge frame says about being offline becomes allocated: better lost
 //! than handed out twice. A row of which every frame is free is closed.
 
 use core::ops::Range;

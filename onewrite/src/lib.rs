@@ -49,8 +49,8 @@
 //! Rows, children and flags are durable. What was allocated stays so. A call that was under way has happened or not, but one
 //! that opened rows may leave these allocated, a row or as many as have room for 16 of its blocks; one that closed rows, a part of its
 //! block; one of the largest order a half of its block; and one that brought huge frames online, or claimed isolated ones, some
-//! of these. One that took huge frames offline may leave some of them offline, and others allocated; one that reclaimed some those before offline, if it
-//! was hard, and one allocated.
+//! of these. One that took huge frames offline may leave some of them offline, and others allocated; one that reclaimed one allocated
+//! and, if it was hard, those before it offline.
 #![no_std]
 #![deny(missing_docs)]
 #![cfg_attr(coverage_nightly, feature(coverage_attribute))]

@@ -307,6 +307,18 @@ impl<G: Geometry> OneWrite<'_, G> {
         Some(self.taken(child))
     }
 
+    /// Takes the first 2^`k` rows of such a huge frame likewise.
+    #[inline(always)]
+    pub(crate) fn take_closed_rows(&self, child: usize, k: u32) -> bool {
+        let part = Part { first: 0, count: 1 << k };
+        let word = self.child_to_take(child).filter(|word| load(Some(word)) == 0);
+        let taken = word.is_some_and(|word| swap(word, 0, part.all(TAKEN)).is_ok());
+        if taken {
+            self.taken(child);
+        }
+        taken
+    }
+
     /// The same where rows are open.
     #[inline(never)]
     fn take_empty(&self, child: usize, k: u32) -> Option<Part> {
@@ -462,7 +474,7 @@ impl<G: Geometry> OneWrite<'_, G> {
         }
         let flags = self.take_closed(child)?;
         if Self::turn_word(second, Part::whole::<G>(), FREE, TAKEN) {
-            return Some(flags.and(self.taken(child | 1)));
+            return Some(flags.together_with(self.taken(child | 1)));
         }
         self.untake(child);
         None

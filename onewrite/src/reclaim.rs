@@ -2,6 +2,8 @@
 //!
 //! A call takes a huge frame first; then its flags are that call's to change. A hard reclaim takes it offline, a soft one makes it free again. So no
 //! allocation gets one of which the flags are about to change, and slots hold none back.
+//!
+//! *Progress*: lock-free, beside any other call. A pass looks at each huge frame once.
 
 use core::ops::Range;
 use core::slice::IterMut;
@@ -44,7 +46,7 @@ impl<G: Geometry> Reclaiming for OneWrite<'_, G> {
         Ok(())
     }
 
-    /// Of huge frames in which rows are open, and of which nothing is in use, it takes none before all others.
+    /// A huge frame in which nothing is in use but rows are open is not looked at: [`alloc`](FrameAllocator::alloc) finds it.
     fn alloc_preferring(
         &self,
         request: Request,
@@ -89,7 +91,6 @@ impl<G: Geometry> Reclaiming for OneWrite<'_, G> {
         frames.iter().try_for_each(|&huge| self.online_run(huge, 1, Some(flags)))
     }
 
-    /// Linear in the huge frames.
     fn flagged(&self) -> Flagged {
         let mut sum = Flagged::default();
         let is_free = |child: &usize| self.free_in_child(*child) == G::HUGE_FRAMES;
@@ -122,7 +123,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// The children of a tree of which `may` says so by the flags.
     fn flagged_in(&self, tree: usize, may: impl Fn(Flags) -> u64) -> impl Iterator<Item = usize> {
         let Range { start, end } = self.children_of(tree);
-        // A word has no children of two trees, or a tree has the children of whole words.
+        // A word has the children of whole trees, or a tree those of whole words.
         (start..end).step_by(LANE).flat_map(move |child| {
             let first = child - child % LANE;
             let set = may(self.flags_beside(child));

@@ -298,6 +298,26 @@ impl<G: Geometry> OneWrite<'_, G> {
         Some(next)
     }
 
+    /// The first 2^`k` rows of the next huge frame behind the one that the slot took last, if that is free and closed and of the same tree, and where a
+    /// search would end there: the slot's looks around were in vain lately, and it has emptied none before. It is the slot's child from now on, and has no
+    /// mark: others look elsewhere first.
+    #[inline(always)]
+    pub(crate) fn take_next_rows(&self, k: u32, site: Site<'_>) -> Option<usize> {
+        let (latest, lowest) = (site.latest(), site.line.lowest());
+        let next = latest.wrapping_add(1);
+        if site.cursor().1 > 0 || lowest < latest || next.is_multiple_of(G::TREE) {
+            return None;
+        }
+        if !self.is_of_class(next, site) || !self.take_closed_rows(next, k) {
+            return None;
+        }
+        self.has_class(next / G::TREE, site.class());
+        site.line.set_lowest(lowest.max(next));
+        site.set_latest(next);
+        self.moves_on(site, next);
+        Some(next)
+    }
+
     /// A block of `order`, at least a row's, that is not in the slot's child.
     #[inline(never)]
     pub(crate) fn find_rows(&self, order: u32, site: Site<'_>) -> Option<Found> {
@@ -630,9 +650,11 @@ impl<G: Geometry> OneWrite<'_, G> {
 mod tests {
     use super::*;
     use crate::child::{OPEN, TAKEN};
+    use crate::hints::TARGETS;
     use woodlot_frame::atomics::Ordering::Relaxed;
     use woodlot_frame::{
-        Base4K, Class, FrameAllocator, FrameId, Init, Order, Owned, Request, Slot, ZoneConfig,
+        Base4K, Class, FrameAllocator, FrameId, HugeId, Init, Order, Owned, Request, Slot,
+        ZoneConfig,
     };
 
     /// Trees of the zone: of 32 huge frames each.
@@ -774,6 +796,44 @@ mod tests {
         assert_eq!(behind(2 * Base4K::TREE - 2), [None; 2]);
         let taken = (0..CHILDREN).filter(|&child| zone.states(child) != 0);
         assert!(taken.eq([30, 31, 60, 61, 62, 63]));
+    }
+
+    /// Where a search would end there.
+    #[test]
+    fn rows_go_on_behind_the_last_huge_frame() {
+        let config = ZoneConfig::new(CHILDREN * Base4K::HUGE_FRAMES, 1);
+        let make = || {
+            let zone = Zone::new(&config, Init::Free).expect("a zone");
+            let next = zone.alloc(Request::movable(Order(8), Slot(0)));
+            assert_eq!(next, Ok(FrameId(0)));
+            site(&zone, 0).set_patience(0);
+            zone
+        };
+        let zone = make();
+        assert_ne!(zone.hint(0) & TARGETS, 0);
+        let next = || zone.alloc(Request::movable(Order(8), Slot(0))).map(|frame| frame.0 / 256);
+        assert_eq!([next(), next(), next(), next()], [1, 2, 3, 4].map(Ok));
+        // It is the slot's without a mark, and leaves none behind.
+        assert_eq!(
+            ([0, 1, 2].map(|child| zone.hint(child) & TARGETS), site(&zone, 0).child()),
+            ([0; 3], 2)
+        );
+        let refusals: [fn(&Zone); 6] = [
+            |zone| site(zone, 0).set_patience(1),
+            |zone| site(zone, 0).set_latest(Base4K::TREE - 1),
+            |zone| zone.becomes(1, Class::IMMOVABLE),
+            |zone| assert!(zone.isolate(HugeId(1), 1).is_ok()),
+            |zone| assert!(zone.open(1, Part { first: 0, count: 1 }, 0, 0)),
+            |zone| {
+                site(zone, 0).set_latest(1);
+                site(zone, 0).line.emptied(0);
+            },
+        ];
+        for refused in refusals {
+            let zone = make();
+            refused(&zone);
+            assert_eq!(zone.take_next_rows(2, site(&zone, 0)), None);
+        }
     }
 
     #[test]

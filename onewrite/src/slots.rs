@@ -323,6 +323,11 @@ impl Site<'_> {
         self.get(CHILD)
     }
 
+    #[inline(always)]
+    pub(crate) fn set_child(self, child: usize) {
+        self.set(CHILD, child);
+    }
+
     /// The target for blocks of `order`.
     #[inline(always)]
     pub(crate) fn target(self, order: u32) -> usize {

@@ -62,7 +62,7 @@ fn what_is_isolated_is_neither_reclaimed_nor_preferred_and_a_claim_forgets_that_
     assert_eq!([0, 1].map(|huge| zone.flags(HugeId(huge))), [HugeFlags::BACKED; 2]);
 }
 
-/// Where there is no huge frame of the slot's tree, nor of a few others, one is taken as always, and what is known is said.
+/// A tree in which another slot allocates is passed over, though it has what is preferred; that slot gets it.
 #[test]
 fn what_is_preferred_is_looked_for_beside_the_trees_of_other_slots() {
     let zone = zone(64, 2);

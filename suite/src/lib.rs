@@ -19,6 +19,8 @@
 //!   Model              the judge                one byte per frame, nothing clever
 //! ```
 //!
+//! Engines that reclaim call `reclaim_tests!` in their `tests/flags.rs` as well.
+//!
 //! What an engine declares away in `FrameAllocator::UNSUPPORTED` must be refused as such, and the
 //! rest must work. [`settings`] says which environment variables there are; a failure prints one
 //! line that replays it. [`mutants`] holds the defects that the suite is known to catch.

@@ -19,9 +19,9 @@ use woodlot_frame::{
 use crate::short::Small;
 
 /// What is tested: an engine for one geometry.
-pub trait Engine<G: Geometry>: Reclaiming<Geometry = G> + Construct {}
+pub trait Reclaimer<G: Geometry>: Reclaiming<Geometry = G> + Construct {}
 
-impl<G: Geometry, E: Reclaiming<Geometry = G> + Construct> Engine<G> for E {}
+impl<G: Geometry, E: Reclaiming<Geometry = G> + Construct> Reclaimer<G> for E {}
 
 /// Huge frames of eight frames, 32 of them in a tree.
 pub type Trees = Small<3, 32>;
@@ -32,7 +32,7 @@ pub type SmallTrees = Small<3, 4>;
 const HUGE: Order = Order(Base4K::HUGE_ORDER as u8);
 
 /// A free zone.
-pub fn zone<E: Engine<Base4K>>(huge_frames: usize, slots: usize) -> Owned<E> {
+pub fn zone<E: Reclaimer<Base4K>>(huge_frames: usize, slots: usize) -> Owned<E> {
     let config = ZoneConfig::new(huge_frames * Base4K::HUGE_FRAMES, slots);
     Owned::new(&config, Init::Free).expect("a zone")
 }
@@ -61,7 +61,7 @@ pub fn reclaim(zone: &impl Reclaiming, mode: Reclaim, most: usize) -> Vec<HugeId
 }
 
 /// What is free, or split, has no flags to be set.
-pub fn only_who_has_a_huge_frame_for_itself_sets_its_flags<E: Engine<Base4K>>() {
+pub fn only_who_has_a_huge_frame_for_itself_sets_its_flags<E: Reclaimer<Base4K>>() {
     let zone = zone::<E>(40, 1);
     let (first, other) = (HugeId(3), HugeId(4));
     let in_use = |huge: HugeId| Err(OfflineError::InUse(huge.first::<Base4K>()));
@@ -87,7 +87,7 @@ pub fn only_who_has_a_huge_frame_for_itself_sets_its_flags<E: Engine<Base4K>>() 
 }
 
 /// Whatever takes a huge frame out of *free* forgets that it is zeroed; of the others it is known still.
-pub fn what_is_allocated_is_no_longer_zeroed<E: Engine<Base4K>>() {
+pub fn what_is_allocated_is_no_longer_zeroed<E: Reclaimer<Base4K>>() {
     const COUNT: usize = 32;
     let zone = zone::<E>(COUNT, 1);
     let tenth = |order| request(order).at(HugeId(10).first::<Base4K>());
@@ -113,7 +113,7 @@ pub fn what_is_allocated_is_no_longer_zeroed<E: Engine<Base4K>>() {
 }
 
 /// Huge frames and pairs that are preferred come first.
-pub fn an_allocation_gets_what_it_prefers_and_is_told<E: Engine<Base4K>>() {
+pub fn an_allocation_gets_what_it_prefers_and_is_told<E: Reclaimer<Base4K>>() {
     let zone = zone::<E>(16 * 32, 2);
     let preferring = |order, prefer| zone.alloc_preferring(request(order), prefer);
     let of = |huge: usize| HugeId(huge).first::<Base4K>();
@@ -163,7 +163,7 @@ pub fn an_allocation_gets_what_it_prefers_and_is_told<E: Engine<Base4K>>() {
 }
 
 /// Frames that are all free, of which a slot may keep some.
-pub fn a_hard_reclaim_finds_what_slots_hold<E: Engine<Base4K>>() {
+pub fn a_hard_reclaim_finds_what_slots_hold<E: Reclaimer<Base4K>>() {
     let zone = zone::<E>(2, 2);
     let frame = zone.alloc(Request::movable(Order(0), Slot(0))).expect("a frame");
     zone.free(frame, Order(0), Slot(0)).expect("it is allocated");
@@ -175,7 +175,7 @@ pub fn a_hard_reclaim_finds_what_slots_hold<E: Engine<Base4K>>() {
 }
 
 /// In any order, once.
-pub fn what_is_given_back_is_free_or_the_call_says_what_is_wrong<E: Engine<Base4K>>() {
+pub fn what_is_given_back_is_free_or_the_call_says_what_is_wrong<E: Reclaimer<Base4K>>() {
     let zone = zone::<E>(64, 1);
     let all = reclaim(&*zone, Reclaim::Hard, 64);
     assert_eq!(all.len(), 64);
@@ -203,20 +203,19 @@ pub fn what_is_given_back_is_free_or_the_call_says_what_is_wrong<E: Engine<Base4
 }
 
 /// Whoever has it offline may write to it.
-pub fn what_was_offline_is_no_longer_zeroed<E: Engine<Base4K>>() {
+pub fn what_was_offline_is_no_longer_zeroed<E: Reclaimer<Base4K>>() {
     let zone = zone::<E>(4, 1);
     let frame = zone.alloc(at(1)).expect("it is free");
     zone.set_flags(HugeId(1), HugeFlags::ZEROED).expect("it is ours");
     zone.free(frame, HUGE, Slot(0)).expect("it is allocated");
     zone.offline(HugeId(1), 1).expect("it is free");
-    // Whoever has it offline may write to it.
     assert_eq!(zone.flags(HugeId(1)), HugeFlags::BACKED);
     zone.online(HugeId(1), 1).expect("it is offline");
     assert_eq!(zone.flags(HugeId(1)), HugeFlags::BACKED);
 }
 
 /// Where a word has flags of several trees, or a tree few huge frames.
-pub fn small_trees_have_words_of_their_own<E: Engine<SmallTrees>>() {
+pub fn small_trees_keep_their_flags_apart<E: Reclaimer<SmallTrees>>() {
     let zone = Owned::<E>::new(&ZoneConfig::new(16 * 8, 1), Init::Free).expect("a zone");
     let all = reclaim(&*zone, Reclaim::Hard, 16);
     assert_eq!((all.len(), zone.stats().offline_huge), (16, 16));
@@ -230,7 +229,7 @@ pub fn small_trees_have_words_of_their_own<E: Engine<SmallTrees>>() {
 }
 
 /// A wrong call that brings back what a soft reclaim has taken out for a moment spoils no count.
-pub fn counts_survive_who_brings_back_what_another_one_reclaims<E: Engine<Base4K>>() {
+pub fn counts_survive_who_brings_back_what_another_one_reclaims<E: Reclaimer<Base4K>>() {
     let zone = zone::<E>(16, 1);
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -252,7 +251,7 @@ pub fn counts_survive_who_brings_back_what_another_one_reclaims<E: Engine<Base4K
 }
 
 /// A zone that is cut off at both ends, and a model of it that knows nothing but frames and flags.
-struct Model<E: Engine<Trees>> {
+struct Model<E: Reclaimer<Trees>> {
     zone: Owned<E>,
     /// Blocks in use.
     blocks: Vec<(FrameId, Order)>,
@@ -260,7 +259,7 @@ struct Model<E: Engine<Trees>> {
     flags: BTreeMap<usize, HugeFlags>,
 }
 
-impl<E: Engine<Trees>> Model<E> {
+impl<E: Reclaimer<Trees>> Model<E> {
     const ZONE: ZoneConfig =
         ZoneConfig::new(70 * Trees::HUGE_FRAMES + 3, 2).starting_at(FrameId(16 * 8 + 5));
 
@@ -392,7 +391,7 @@ impl<E: Engine<Trees>> Model<E> {
 }
 
 /// All calls, at random, on a zone that is cut off at both ends.
-pub fn random_calls_and_a_model<E: Engine<Trees>>() {
+pub fn random_calls_and_a_model<E: Reclaimer<Trees>>() {
     let seed = crate::settings::seed();
     println!("seed {seed}");
     let mut rng = Rng::with_seed(seed);
@@ -422,7 +421,7 @@ struct Memory2M {
 }
 
 /// Two guests and a host that takes memory away, softly and hard, and brings it back.
-pub fn guests_and_a_host_lose_nothing<E: Engine<Base4K>>() {
+pub fn guests_and_a_host_lose_nothing<E: Reclaimer<Base4K>>() {
     const HUGE_FRAMES: usize = 96;
     let rounds = 3000;
     let zone = zone::<E>(HUGE_FRAMES, 2);
@@ -510,7 +509,7 @@ pub fn guests_and_a_host_lose_nothing<E: Engine<Base4K>>() {
 }
 
 /// What is reclaimed stays so, and what is zero is forgotten: its owner may have written there.
-pub fn a_recovery_keeps_what_is_gone_and_forgets_what_is_zero<E: Engine<Base4K>>() {
+pub fn a_recovery_keeps_what_is_gone_and_forgets_what_is_zero<E: Reclaimer<Base4K>>() {
     let config = ZoneConfig::new(52 * Base4K::HUGE_FRAMES + 7, 1).starting_at(FrameId(3));
     let mut zone = Owned::<E>::new(&config, Init::Free).expect("a zone");
     let hard = reclaim(&*zone, Reclaim::Hard, 40);
@@ -542,7 +541,7 @@ macro_rules! reclaim_tests {
         }
         $crate::reclaim_tests! { @ $engine<$crate::reclaim::Trees>: random_calls_and_a_model }
         $crate::reclaim_tests! { @ $engine<$crate::reclaim::SmallTrees>:
-            small_trees_have_words_of_their_own
+            small_trees_keep_their_flags_apart
         }
     };
     (@ $engine:ident<$geometry:ty>: $($check:ident),+) => {

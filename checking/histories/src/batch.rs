@@ -116,7 +116,7 @@ fn planned<F: Family, G: Geometry>(seed: u64, defect: Option<Defect>) -> Judged<
 
 /// One execution: the threads, and what must be true when they have ended.
 fn execute<F: Family, A: Called>(engine: &A, plan: &Plan, seed: u64, books: &Books) {
-    books.open().ledger = Ledger::new::<A::Geometry>(&plan.config, plan.threads.len() + 1);
+    books.open().ledger = Ledger::new(&plan.config, plan.threads.len() + 1);
     let huge = Order::huge::<A::Geometry>();
     let fresh = Model::new(&plan.config, Init::Free, huge, A::UNSUPPORTED);
     let zone = Zone { engine, books, fresh: &fresh };

@@ -54,6 +54,30 @@ defects! {
     AllIsZero: " is said to be zero",
     /// A hard reclaim names the last one twice. Where nothing is reclaimed none is.
     ReclaimedTwice: ", as it becomes offline",
+    /// A hard reclaim of several finds one less than it could. Where nothing is reclaimed none does.
+    ReclaimMissesOne: " was refused, but was there all the time",
+    /// What a hard reclaim takes is not said to be without memory. Where nothing is reclaimed none is.
+    GoneIsBacked: "its flags are not",
+    /// Who allocates a huge frame without memory is not told. Where nothing is reclaimed all have some.
+    GoneIsNotTold: " has no memory, and that is not told",
+    /// Every huge frame is said to be zero to who looks. Where nothing is reclaimed nobody looks.
+    AllLooksZero: " is said to be zero",
+}
+
+impl Defect {
+    /// Is it one of partial frees, or of reclaim, which not every engine has?
+    pub fn is_partial_or_reclaim(self) -> bool {
+        matches!(
+            self,
+            Defect::HalfFreed
+                | Defect::AllIsZero
+                | Defect::ReclaimedTwice
+                | Defect::ReclaimMissesOne
+                | Defect::GoneIsBacked
+                | Defect::GoneIsNotTold
+                | Defect::AllLooksZero
+        )
+    }
 }
 
 /// An allocator with a defect.
@@ -202,7 +226,11 @@ impl<A: Called> Seeded<A> {
 
 impl<A: Called> Reclaims for Seeded<A> {
     fn flags(&self, huge: HugeId) -> HugeFlags {
-        self.reclaims().flags(huge)
+        let HugeFlags { reclaimed, zeroed } = self.reclaims().flags(huge);
+        HugeFlags {
+            reclaimed: reclaimed && !self.is(Defect::GoneIsBacked),
+            zeroed: zeroed || self.is(Defect::AllLooksZero),
+        }
     }
 
     fn set_flags(&self, huge: HugeId, flags: HugeFlags) -> Result<(), OfflineError> {
@@ -217,11 +245,14 @@ impl<A: Called> Reclaims for Seeded<A> {
         let is_huge = request.order >= Order::huge::<A::Geometry>();
         let (frame, flags) = self.reclaims().alloc_preferring(request, prefer)?;
         let zeroed = flags.zeroed || is_huge && self.is(Defect::AllIsZero);
-        Ok((frame, HugeFlags { zeroed, ..flags }))
+        let reclaimed = flags.reclaimed && !self.is(Defect::GoneIsNotTold);
+        Ok((frame, HugeFlags { reclaimed, zeroed }))
     }
 
     fn reclaim(&self, mode: Reclaim, out: &mut [HugeId]) -> usize {
-        let count = self.reclaims().reclaim(mode, out);
+        let misses = mode == Reclaim::Hard && self.is(Defect::ReclaimMissesOne) && out.len() > 1;
+        let wanted = out.len() - usize::from(misses);
+        let count = self.reclaims().reclaim(mode, &mut out[..wanted]);
         let again = mode == Reclaim::Hard && self.is(Defect::ReclaimedTwice);
         if again && (1..out.len()).contains(&count) {
             out[count] = out[count - 1];

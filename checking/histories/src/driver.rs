@@ -166,8 +166,7 @@ fn defects_are_found(first: u64) -> Judged<usize> {
     for &engine in Engine::value_variants() {
         nothing_is_found(engine, first)?;
         let has_all = matches!(engine, Engine::Llfree | Engine::Onewrite);
-        let others = [Defect::HalfFreed, Defect::AllIsZero, Defect::ReclaimedTwice];
-        let ours = |defect: &&Defect| has_all || !others.contains(defect);
+        let ours = |defect: &&Defect| has_all || !defect.is_partial_or_reclaim();
         for &defect in ALL.iter().filter(ours) {
             let (schedules, why) = find(engine, first, defect)?;
             let why: String = why.lines().next().unwrap_or_default().chars().take(150).collect();

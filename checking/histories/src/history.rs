@@ -291,7 +291,7 @@ impl<A: Called> Zone<'_, A> {
         self.books.with(|ledger| match answer {
             Ok(()) => {
                 let all: Vec<_> = (first.0..first.0 + count).map(HugeId).collect();
-                ledger.taken_out::<Geo<A>>(me, id, &all)
+                ledger.taken_out::<Geo<A>>(me, id, &all, None)
             }
             Err(OfflineError::InUse(frame)) => {
                 let huge = frame.huge::<Geo<A>>();

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   owners   [ 0 0 3 3 3 3 0 0 X X … ]      one byte for each frame: nobody, thread 2, offline
+//!   written  [ 0 0 1 1 1 1 0 1 1 1 … ]      has somebody had it since it was last filled with zeros?
 //!   calls    ├── alloc ──┤  ├─ free ─┤      begin and end in the order in which they happened
 //!                ├─── alloc ───┤
 //! ```
@@ -100,8 +101,6 @@ pub struct Ledger {
     offline: Vec<Vec<HugeId>>,
     /// For each frame: has somebody had it since it was last filled with zeros?
     written: Vec<bool>,
-    /// Frames of a huge frame.
-    huge_frames: usize,
     calling: Vec<bool>,
     moment: usize,
     /// Every call so far.
@@ -112,14 +111,13 @@ pub struct Ledger {
 
 impl Ledger {
     /// For a zone of which nobody owns anything, and so many threads.
-    pub fn new<G: Geometry>(config: &ZoneConfig, threads: usize) -> Self {
+    pub fn new(config: &ZoneConfig, threads: usize) -> Self {
         Self {
             first: config.start.0,
             owners: vec![NOBODY; config.frames],
             blocks: vec![Vec::new(); threads],
             offline: vec![Vec::new(); threads],
             written: vec![true; config.frames],
-            huge_frames: G::HUGE_FRAMES,
             calling: vec![false; threads],
             ..Self::default()
         }
@@ -225,18 +223,24 @@ impl Ledger {
         Ok(())
     }
 
-    /// A call ends that took huge frames out.
+    /// A call ends that took huge frames out, and perhaps fewer than it wanted.
     ///
     /// # Errors
     /// If somebody owns a frame of them.
-    pub fn taken_out<G: Geometry>(&mut self, me: usize, id: CallId, taken: &[HugeId]) -> Judged {
+    pub fn taken_out<G: Geometry>(
+        &mut self,
+        me: usize,
+        id: CallId,
+        taken: &[HugeId],
+        refused: Option<Refusal>,
+    ) -> Judged {
         for &huge in taken {
             let block = Block(huge.first::<G>(), Order::huge::<G>());
             self.change(block.range(), NOBODY, OFFLINE)?;
             self.offline[me].push(huge);
             self.calls[id.0].gained.push(block);
         }
-        self.end(me, id);
+        self.end(me, id).refused = refused;
         Ok(())
     }
 
@@ -254,10 +258,9 @@ impl Ledger {
         Ok(id)
     }
 
-    /// Who has a huge frame has filled it with zeros.
-    pub fn wiped(&mut self, huge: HugeId) {
-        let first = huge.0 * self.huge_frames - self.first;
-        self.written[first..first + self.huge_frames].fill(false);
+    /// Who has a block has filled it with zeros.
+    pub fn wiped(&mut self, block: Block) {
+        block.range().for_each(|frame| self.written[frame - self.first] = false);
     }
 
     /// May a frame of a block of the zone be other than zero?

@@ -13,8 +13,8 @@
 //! What is judged: no frame is owned twice; what was handed out is owned, and its free succeeds; wrong
 //! calls are refused as what they are; memory runs out only where it could (`exhaustion`); when all
 //! threads have ended, every count and every frame agrees with the suite's reference model, everything
-//! can be freed, and everything allocated again in the largest orders; no thread waits for one that is
-//! never scheduled again (`schedules`).
+//! can be freed, and everything allocated again in the largest orders; what is said to be zero, or to have no
+//! memory, is so; no thread waits for one that is never scheduled again (`schedules`).
 //!
 //! Beside them stand histories with intents, in which threads stop for ever and a recovery follows (`deaths`).
 //!

@@ -87,7 +87,7 @@ pub enum Op {
         /// Which.
         pick: usize,
     },
-    /// Allocates a block, of huge frames that it prefers.
+    /// Allocates a block anywhere, and says which huge frames it prefers.
     Preferring(Request, Prefer),
     /// Reclaims so many huge frames at most.
     Reclaim(Reclaim, usize),

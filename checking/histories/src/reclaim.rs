@@ -97,9 +97,17 @@ impl<A: Called> Zone<'_, A> {
         let order = request.order;
         let id = self.books.with(|ledger| ledger.begin(me, Passing::Blocks(order, 1)));
         let answer = engine.alloc_preferring(request, prefer);
+        let gone = answer.map(|(frame, _)| {
+            // Nobody else says that there is memory.
+            let huge = |at| FrameId(at).huge::<Geo<A>>();
+            Block(frame, order).range().any(|at| engine.flags(huge(at)).reclaimed)
+        });
         self.books.with(|ledger| match answer {
             Ok((frame, flags)) => {
                 let block = Block(frame, order);
+                if gone != Ok(flags.reclaimed) {
+                    return Err(format!("{frame} of {order} has no memory, and that is not told"));
+                }
                 if flags.zeroed && (order < Order::huge::<Geo<A>>() || ledger.is_written(block)) {
                     return Err(format!("{frame} of {order} is said to be zero, and is not"));
                 }
@@ -127,10 +135,14 @@ impl<A: Called> Zone<'_, A> {
             return Err(format!("{out:?} is written behind {count}"));
         }
         if mode == Reclaim::Soft {
+            let zone = self.engine.zone().huge_range::<Geo<A>>();
             self.books.with(|ledger| ledger.done(me, id));
-            return Ok(());
+            let other = taken.iter().find(|huge| !zone.contains(huge));
+            return other.map_or(Ok(()), |huge| Err(format!("{huge} is reclaimed, and not there")));
         }
-        self.books.with(|ledger| ledger.taken_out::<Geo<A>>(me, id, taken))?;
+        // Fewer than there were is as if memory had run out.
+        let refused = (count < most).then_some(Refusal::Memory(Order::huge::<Geo<A>>()));
+        self.books.with(|ledger| ledger.taken_out::<Geo<A>>(me, id, taken, refused))?;
         let backed = taken.iter().find(|&&huge| engine.flags(huge) != HugeFlags::RECLAIMED);
         backed.map_or(Ok(()), |huge| Err(format!("{huge} is reclaimed, and its flags are not")))
     }
@@ -141,7 +153,8 @@ impl<A: Called> Zone<'_, A> {
         let take = || self.books.with(|ledger| ledger.take_out(me, pick));
         let all: Vec<_> = std::iter::from_fn(take).take(most).collect();
         let id = self.books.with(|ledger| {
-            all.iter().for_each(|&huge| ledger.wiped(huge));
+            let huge = Order::huge::<Geo<A>>();
+            all.iter().for_each(|of| ledger.wiped(Block(of.first::<Geo<A>>(), huge)));
             ledger.begin_online::<Geo<A>>(me, &all)
         })?;
         let answer = engine.give(&all, HugeFlags::ZEROED);
@@ -158,12 +171,10 @@ impl<A: Called> Zone<'_, A> {
             ledger.take_this(me, block).then_some(block)
         });
         let Some(block) = block else { return Ok(()) };
+        self.books.with(|ledger| ledger.wiped(block));
         let frames = block.range();
         for huge in frames.step_by(Geo::<A>::HUGE_FRAMES).map(|at| FrameId(at).huge::<Geo<A>>()) {
-            let id = self.books.with(|ledger| {
-                ledger.wiped(huge);
-                ledger.begin(me, Passing::NOTHING)
-            });
+            let id = self.books.with(|ledger| ledger.begin(me, Passing::NOTHING));
             let answer = engine.set_flags(huge, HugeFlags::ZEROED);
             self.books.with(|ledger| ledger.done(me, id));
             answer.map_err(|error| format!("{error:?}, but {huge} is thread {me}'s"))?;

@@ -12,8 +12,8 @@
 //! ```
 //!
 //! * `--cfg woodlot_explore`: every interleaving of two threads, and of three as many states as there is time for. In every state no two threads own a frame, what is owned is not free, and
-//!   a recovery from rows and children finds it allocated, and besides no more than a row or a block for each call
-//!   under way; what a thread has isolated is so, and no other's. At the end exactly what nobody owns is free, and of every order all blocks that are free can be allocated: no hint is
+//!   a recovery from rows, children and flags finds it allocated, and besides no more than a row or a block for each call
+//!   under way; what a thread has isolated is so, and no other's; what is owned is not zeroed, and what was reclaimed softly is told to one. At the end exactly what nobody owns is free, and of every order all blocks that are free can be allocated: no hint is
 //!   wrong. From every state every thread finishes alone.
 //! * `--cfg woodlot_loom`: preemptions up to three. Who owns a frame writes to a cell of it, so an edge that is
 //!   missing between a free and the next allocation of the frame is a data race.

@@ -86,6 +86,7 @@ impl World {
             assert!(!(is_owned && flags.zeroed), "huge frame {huge} is in use, and zeroed");
             let told = states.iter().filter(|state| state.softly.contains(&huge)).count();
             assert!(told < 2, "huge frame {huge} was reclaimed twice");
+            // No script clears the flag.
             assert!(flags.reclaimed || told == 0, "huge frame {huge} is not reclaimed any more");
         }
     }
@@ -155,9 +156,9 @@ impl World {
         let lost = owned.iter().find(|&&frame| recovered.is_free(FrameId(frame), Order::BASE));
         assert!(lost.is_none(), "frame {lost:?} is owned, and free after a crash");
         let flagged = recovered.flagged();
-        assert_eq!(flagged.free_zeroed, 0, "zeroed after a crash");
+        assert_eq!(flagged.free_zeroed, 0, "a crash has left that something is zeroed");
         let softly: usize = states.iter().map(|state| state.softly.len()).sum();
-        assert!(flagged.reclaimed >= softly, "reclaimed after a crash");
+        assert!(flagged.reclaimed >= softly, "a crash has forgotten what was reclaimed");
         let free = recovered.stats().free_frames;
         assert_eq!(recovered.free_frames(), free, "free frames by the counts after a crash");
         let doing = states.iter().filter_map(|state| state.doing);

@@ -132,7 +132,7 @@ impl World {
         setup.filter(|frame| !owned(frame)).collect()
     }
 
-    /// The zone as a recovery makes it, in place, from rows and children; in all else is anything.
+    /// The zone as a recovery makes it, in place, from rows, children and flags; in all else is anything.
     #[cfg(woodlot_explore)]
     pub(super) fn after_a_crash(&self) -> OneWrite<'_, TwoRows> {
         let Words { rows, children, flags, slots, trees, hints } = &self.words;
