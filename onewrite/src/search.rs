@@ -4,13 +4,13 @@
 //!   below a row's order                                rows, huge frames, pairs
 //!
 //!   the slot's row                   one write         the slot's child                        one write
-//!   the hole that the slot has freed last, if it       of huge frames: the next one            one write each
-//!     is the only one of its child   one write         the fullest of the next few children
-//!   the next rows of the slot's target                 the lowest that the slot has emptied
-//!   the fullest of the next few children               the next free child
-//!   the next free child                                any free child, or any of the class
-//!   the lowest that the slot has emptied               any child at all
-//!   any free child, or any free row of the class
+//!   the hole that the slot has freed last, if it       the next huge frame; of rows, where     one write each
+//!     is the only one of its child   one write           looks were in vain lately
+//!   the next rows of the slot's target                 the fullest of the next few children
+//!   the fullest of the next few children               the lowest that the slot has emptied
+//!   the next free child                                the next free child
+//!   the lowest that the slot has emptied               any free child, or any of the class
+//!   any free child, or any free row of the class       any child at all
 //!   any free row, any hole at all
 //! ```
 //!
