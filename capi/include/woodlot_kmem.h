@@ -260,7 +260,7 @@ int woodlot_kmem_flush_cpu(const struct woodlot_kmem *kmem, size_t cpu);
 /*
  * Gives what a CPU's cache keeps to the global layer, of each size that the CPU has not used since this was last called with the same
  * `seen`: for a clock or an idle loop, which calls it for its own CPU. Linear in the sizes.
- * Errors: WOODLOT_E_NULL and WOODLOT_E_UNALIGNED also of `seen`; WOODLOT_E_UNREACHABLE, as for woodlot_kmem_flush_cpu().
+ * Errors: WOODLOT_E_NULL and WOODLOT_E_UNALIGNED also of `seen`; WOODLOT_E_UNREACHABLE, if it is another CPU, or there is no such CPU.
  */
 int woodlot_kmem_flush_unused(const struct woodlot_kmem *kmem, size_t cpu, struct woodlot_kmem_seen *seen);
 

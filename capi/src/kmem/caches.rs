@@ -167,6 +167,11 @@ unsafe impl PerCpu for Caches {
         unsafe { (self.call?)(self.context, cpu, Some(steal_here), (&raw mut theft).cast()) };
         theft.stolen
     }
+
+    fn sign(&self, cpu: usize, size: SizeId) -> Option<u64> {
+        let held = self.enter();
+        self.caches.get(cpu).filter(|_| held.cpu == cpu)?.sign(0, size)
+    }
 }
 
 /// Bytes of the caches of so many CPUs.
