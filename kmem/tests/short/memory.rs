@@ -3,10 +3,12 @@
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 
-use woodlot_frame::{Construct, FrameAllocator, FrameId, Init, Owned, ZoneConfig};
+use woodlot_frame::{Base64K, Construct, FrameAllocator, FrameId, Init, Owned, ZoneConfig};
 #[cfg(target_os = "linux")]
 use woodlot_kmem::{AddressSpace, Vmblks};
-use woodlot_kmem::{Descriptor, Direct, Kind, Marks, PAGE, Pages};
+use woodlot_kmem::{Descriptor, Direct, Kind, Marks, NoPages, PAGE, Pages};
+
+use crate::LLFree;
 
 /// Memory of frames, a zone over it, and what is known of each frame.
 pub struct Memory<Z> {
@@ -95,4 +97,24 @@ impl<P: InUse> InUse for &P {
     fn in_use(&self) -> usize {
         P::in_use(self)
     }
+}
+
+/// Of a zone with too few descriptors, or of larger frames, there are no pages; and where the memory is not aligned, no page is.
+#[test]
+fn pages_are_of_4_kib_with_a_descriptor_each() {
+    let memory = Memory::<LLFree>::new(512, 1);
+    let (base, all) = (memory.base, &memory.descriptors);
+    // SAFETY: nobody uses the memory, and no page of these.
+    let short = unsafe { Direct::new(&*memory.zone, base, &all[1..]) };
+    assert!(short.is_none());
+    let config = ZoneConfig::new(32, 1);
+    let large = Owned::<woodlot_llfree::LLFree<'_, Base64K>>::new(&config, Init::Free);
+    let large = large.expect("a zone");
+    // SAFETY: as above.
+    assert!(unsafe { Direct::new(&*large, base, all) }.is_none());
+    let odd = Owned::<LLFree>::new(&ZoneConfig::new(511, 1), Init::Free).expect("a zone");
+    // SAFETY: there are 511 pages behind the first one, which nobody uses.
+    let odd = unsafe { Direct::new(&*odd, base.add(PAGE), all) }.expect("descriptors for all");
+    assert!(odd.alloc(1, PAGE, 0).is_ok());
+    assert_eq!(odd.alloc(1, 2 * PAGE, 0), Err(NoPages));
 }
