@@ -299,24 +299,18 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// its memory.
     #[inline(always)]
     pub(crate) fn take_closed(&self, child: usize) -> Option<HugeFlags> {
+        self.take_closed_rows(child, Part::whole::<G>())
+    }
+
+    /// Takes some rows of such a huge frame likewise.
+    #[inline(always)]
+    pub(crate) fn take_closed_rows(&self, child: usize, part: Part) -> Option<HugeFlags> {
         let word = self.child_to_take(child)?;
         if load(Some(word)) != 0 {
             return None;
         }
-        swap(word, 0, Part::whole::<G>().all(TAKEN)).ok()?;
+        swap(word, 0, part.all(TAKEN)).ok()?;
         Some(self.taken(child))
-    }
-
-    /// Takes the first 2^`k` rows of such a huge frame likewise.
-    #[inline(always)]
-    pub(crate) fn take_closed_rows(&self, child: usize, k: u32) -> bool {
-        let part = Part { first: 0, count: 1 << k };
-        let word = self.child_to_take(child).filter(|word| load(Some(word)) == 0);
-        let taken = word.is_some_and(|word| swap(word, 0, part.all(TAKEN)).is_ok());
-        if taken {
-            self.taken(child);
-        }
-        taken
     }
 
     /// The same where rows are open.

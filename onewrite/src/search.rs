@@ -308,9 +308,10 @@ impl<G: Geometry> OneWrite<'_, G> {
         if site.cursor().1 > 0 || lowest < latest || next.is_multiple_of(G::TREE) {
             return None;
         }
-        if !self.is_of_class(next, site) || !self.take_closed_rows(next, k) {
+        if !self.is_of_class(next, site) {
             return None;
         }
+        self.take_closed_rows(next, Part { first: 0, count: 1 << k })?;
         self.has_class(next / G::TREE, site.class());
         site.line.set_lowest(lowest.max(next));
         site.set_latest(next);
