@@ -51,7 +51,8 @@ struct Herd {
 
 /// What a thread does in a repetition, drawn before the clock starts.
 struct Draws {
-    /// For each pair: which of the blocks is freed, as a share of 2^32.
+    /// For each free: which of the blocks is freed, as a share of 2^32. Where orders are mixed, there may be more frees than
+    /// picks: then these begin anew.
     picks: Vec<u32>,
     /// The order that is allocated; nothing where it is that of all blocks.
     orders: Vec<Order>,
@@ -228,19 +229,22 @@ fn replace<C: Contender>(
 fn exchange<C: Contender>(c: &C, slot: Slot, herd: &mut Herd, draws: &Draws) -> [usize; 2] {
     let (slot, mut none) = (Slot(opaque(slot.0)), 0);
     let Herd { blocks, room } = herd;
-    for (done, (&share, &order)) in draws.picks.iter().zip(&draws.orders).enumerate() {
-        let mut share = share;
+    let mut picks = draws.picks.as_slice();
+    for (done, &order) in draws.orders.iter().enumerate() {
         while *room < order.frames() {
-            if blocks.is_empty() {
-                return [done, none];
+            // The list has about as many blocks then.
+            if let Some(&later) = picks.get(AHEAD) {
+                prefetch(blocks.as_ptr().wrapping_add(pick(blocks.len(), later)));
             }
+            let Some((&share, rest)) = picks.split_first().filter(|_| !blocks.is_empty()) else {
+                return [done, none];
+            };
+            picks = if rest.is_empty() { &draws.picks } else { rest };
             let freed = blocks.swap_remove(pick(blocks.len(), share));
             if !c.free(freed.frame(), freed.order(), slot) {
                 return [done, none];
             }
             *room += freed.order().frames();
-            // Another one, where one is not enough.
-            share = share.wrapping_mul(0x9e37_79b1).wrapping_add(0x7f4a_7c15);
         }
         match c.alloc(order, slot) {
             Some(frame) => {
@@ -250,7 +254,7 @@ fn exchange<C: Contender>(c: &C, slot: Slot, herd: &mut Herd, draws: &Draws) -> 
             None => none += 1,
         }
     }
-    [draws.picks.len(), none]
+    [draws.orders.len(), none]
 }
 
 impl<C: Contender> Runner for Churning<C> {
