@@ -108,6 +108,12 @@ impl<G: Geometry> OneWrite<'_, G> {
                 free += (child::free_rows::<G>(said).count_ones() as usize) << G::ROW_ORDER;
                 continue;
             }
+            if inside && init == Init::Recover && Self::is_sound(said, rows) {
+                let singly = rows.iter().map(|row| row.load(Relaxed).count_ones() as usize);
+                let closed = child::free_rows::<G>(said).count_ones() as usize;
+                free += (closed << G::ROW_ORDER) + singly.sum::<usize>();
+                continue;
+            }
             let whole = Ground::rows::<G>(child).all(|row| self.ground.inside::<G>(row) == G::ALL);
             let offline = whole && Part::whole::<G>().is(said, OFFLINE);
             let (mut states, mut empty) = (0, 0);
@@ -136,6 +142,22 @@ impl<G: Geometry> OneWrite<'_, G> {
         let trees = if init == Init::Free { 0 } else { of_class(Class::MOVABLE) };
         (0..self.trees.len()).for_each(|tree| set(self.trees, tree, trees));
         free
+    }
+
+    /// Is there nothing to repair in a child of these states: do they say nothing else, has no closed row bits, is none offline, and is some frame of
+    /// each open one allocated?
+    #[inline(always)]
+    fn is_sound(said: u64, rows: &[AtomicU64]) -> bool {
+        let is_sound = |(n, row): (usize, &AtomicU64)| {
+            let bits = row.load(Relaxed);
+            match child::state(said, n) {
+                OFFLINE => false,
+                OPEN => bits < G::ALL,
+                _ => bits == 0,
+            }
+        };
+        said & !Part::whole::<G>().mask() == 0
+            && rows.iter().enumerate().fold(true, |sound, row| sound & is_sound(row))
     }
 
     /// Of what outlives a crash, the flags of huge frames that lie wholly in the zone; of anything else none.
@@ -190,7 +212,46 @@ fn set(words: &[AtomicU64], index: usize, value: u64) {
 #[cfg_attr(coverage_nightly, coverage(off))]
 mod tests {
     use super::*;
-    use woodlot_frame::{Base4K, FrameAllocator, FrameId, Order, Owned, Request, Slot};
+    use woodlot_frame::{Base4K, Base64K, FrameAllocator, FrameId, Order, Owned, Request, Slot};
+
+    /// A recovery writes to a huge frame only where there is something to repair.
+    #[test]
+    fn what_is_sound_is_counted_and_left_alone() {
+        type OneWrite<'a> = crate::OneWrite<'a, Base4K>;
+
+        let part = |first, count, state| Part { first, count }.all(state);
+        let open = part(0, 8, OPEN);
+        let cases = [
+            (open, [1, 0, 3, !1, 0, 0, 0, 1 << 63], Some(67)),
+            (part(1, 2, OPEN) | part(0, 1, TAKEN), [0, 5, 7, 0, 0, 0, 0, 0], Some(5 + 5 * 64)),
+            (open, [1, 0, 3, !0, 0, 0, 0, 0], None),
+            (part(0, 7, OPEN) | part(7, 1, TAKEN), [1, 0, 0, 0, 0, 0, 0, 1], None),
+            (part(0, 7, OPEN), [1, 0, 0, 0, 0, 0, 0, 1], None),
+            (part(0, 7, OPEN) | part(7, 1, OFFLINE), [1, 0, 0, 0, 0, 0, 0, 0], None),
+            (open | 1 << 16, [1, 0, 0, 0, 0, 0, 0, 0], None),
+        ];
+        for (states, bits, expected) in cases {
+            let zone = Owned::<OneWrite<'_>>::new(&ZoneConfig::new(1024, 1), Init::Allocated);
+            let zone = zone.expect("a zone");
+            set(zone.children, 0, states);
+            bits.into_iter().enumerate().for_each(|(row, bits)| set(zone.rows, row, bits));
+            assert_eq!(
+                OneWrite::is_sound(states, &zone.rows[..8]),
+                expected.is_some(),
+                "{bits:x?}"
+            );
+            let free = zone.start(Init::Recover);
+            assert_eq!(free, zone.stats().free_frames, "{bits:x?}");
+            let after = || [0, 1, 2, 3, 4, 5, 6, 7].map(|row| zone.bits(row));
+            assert!(expected.is_none_or(|of| free == of && after() == bits), "{bits:x?}: {free}");
+        }
+        // Of 32 frames.
+        let is_sound = |bits| crate::OneWrite::<Base64K>::is_sound(OPEN, &[AtomicU64::new(bits)]);
+        assert_eq!(
+            [1, 1 << 31, 1 << 32, u64::from(u32::MAX)].map(is_sound),
+            [true, true, false, false]
+        );
+    }
 
     /// What is free is counted in rows of which the ends cut off a part as well, and in those behind the ends.
     #[test]
