@@ -18,7 +18,6 @@ use crate::OneWrite;
 use crate::child::{self, FREE, Part, TAKEN};
 use crate::lower::Refusal;
 use crate::row::{self, Rows};
-use crate::search::Found;
 use crate::slots::{Line, NONE, Site};
 
 /// A block of the zone.
@@ -107,10 +106,8 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// A block of an order below a row's, from the slot's row unless another call changes that.
     #[inline(always)]
     fn alloc_at_once<const ORDER: u32>(&self, site: Site<'_>) -> Option<FrameId> {
-        let row = site.row(ORDER);
-        let at = self.take_at_once(row, ORDER)?;
-        site.line.count(-(1 << ORDER));
-        Some(self.frame((row << G::ROW_ORDER) + at))
+        let offset = self.take_at_once(site.row(ORDER), ORDER)?;
+        Some(self.alloc_found(ORDER, offset, site))
     }
 
     /// A block of more than a frame. The orders are told apart, so that the compiler knows how many bits they are.
@@ -154,37 +151,33 @@ impl<G: Geometry> OneWrite<'_, G> {
     #[inline(never)]
     pub(crate) fn alloc_elsewhere<const ORDER: u32>(&self, site: Site<'_>) -> Option<FrameId> {
         let row = site.line.newest_at_hand();
-        let hole = if self.is_of_class(row / G::ROWS, site) {
-            self.take_only_hole(row, ORDER)
-        } else {
-            None
+        let is_own = self.is_of_class(row / G::ROWS, site);
+        let holes = if is_own { self.holes(row / G::ROWS) } else { !0 };
+        let Some(offset) = self.take_only_hole(row, holes, ORDER) else {
+            return self.alloc_behind::<ORDER>(holes, site);
         };
-        let Some(at) = hole else { return self.alloc_behind::<ORDER>(site) };
         site.line.forget_newest();
-        self.alloc_found_at::<ORDER>(row, at, site)
+        Some(self.alloc_here::<ORDER>(offset, site))
     }
 
-    /// The same from further away.
+    /// The same from further away, where there are such [holes](Self::holes) beside the one that the slot has freed last.
     #[inline(never)]
-    fn alloc_behind<const ORDER: u32>(&self, site: Site<'_>) -> Option<FrameId> {
-        let (row, at) = self
-            .fill_again(ORDER, site)
+    fn alloc_behind<const ORDER: u32>(&self, holes: u64, site: Site<'_>) -> Option<FrameId> {
+        // What is not nearly full is not looked at again.
+        let may_fill =
+            site.line.newest_at_hand() == NONE || holes.count_ones() as usize <= Self::full(ORDER);
+        let again = if may_fill { self.fill_again(ORDER, site) } else { None };
+        let offset = again
             .or_else(|| self.take_behind::<ORDER>(site))
             .or_else(|| self.find_bits(ORDER, site))?;
-        self.alloc_found_at::<ORDER>(row, at, site)
+        Some(self.alloc_here::<ORDER>(offset, site))
     }
 
-    /// The slot's next blocks come from this row, too.
+    /// The slot's next blocks come from the row of this one, too.
     #[inline(always)]
-    fn alloc_found_at<const ORDER: u32>(
-        &self,
-        row: usize,
-        at: usize,
-        site: Site<'_>,
-    ) -> Option<FrameId> {
-        site.set_row(ORDER, row);
-        site.line.count(-(1 << ORDER));
-        Some(self.frame((row << G::ROW_ORDER) + at))
+    fn alloc_here<const ORDER: u32>(&self, offset: usize, site: Site<'_>) -> FrameId {
+        site.set_row(ORDER, offset >> G::ROW_ORDER);
+        self.alloc_found(ORDER, offset, site)
     }
 
     /// A block of rows of the huge frame of which they are the only ones free, if the slot has freed it last, of the slot's child, or of another.
@@ -199,26 +192,28 @@ impl<G: Geometry> OneWrite<'_, G> {
         }
         let k = ORDER.saturating_sub(G::ROW_ORDER);
         if let Some(part) = self.take_rows(child, k) {
-            let offset = part.first << G::ROW_ORDER;
-            return self.alloc_found(ORDER, Found { child, offset }, site);
+            let offset = (child << G::HUGE_ORDER) + (part.first << G::ROW_ORDER);
+            return Some(self.alloc_found(ORDER, offset, site));
         }
-        match self.take_next_rows(k, site) {
-            Some(child) => self.alloc_found(ORDER, Found { child, offset: 0 }, site),
-            None => self.alloc_found(ORDER, self.find_rows(ORDER, site)?, site),
-        }
+        let offset = match self.take_next_rows(k, site) {
+            Some(child) => child << G::HUGE_ORDER,
+            None => self.find_rows(ORDER, site)?,
+        };
+        Some(self.alloc_found(ORDER, offset, site))
     }
 
     /// A block of at least a huge frame, where open rows may have to be closed.
     #[inline(never)]
     fn alloc_open(&self, order: u32, site: Site<'_>) -> Option<FrameId> {
         let own = self.take_whole(site.line.freed(), order);
-        self.alloc_found(order, own.or_else(|| self.find_rows(order, site))?, site)
+        let offset = own.or_else(|| self.find_rows(order, site))?;
+        Some(self.alloc_found(order, offset, site))
     }
 
     #[inline(always)]
-    fn alloc_found(&self, order: u32, found: Found, site: Site<'_>) -> Option<FrameId> {
+    fn alloc_found(&self, order: u32, offset: usize, site: Site<'_>) -> FrameId {
         site.line.count(-(1 << order));
-        Some(self.frame((found.child << G::HUGE_ORDER) + found.offset))
+        self.frame(offset)
     }
 
     /// A huge frame.
@@ -231,7 +226,7 @@ impl<G: Geometry> OneWrite<'_, G> {
             };
             child = next;
         }
-        self.alloc_found(G::HUGE_ORDER, Found { child, offset: 0 }, site)
+        Some(self.alloc_found(G::HUGE_ORDER, child << G::HUGE_ORDER, site))
     }
 
     /// A huge frame and the next.
@@ -244,7 +239,7 @@ impl<G: Geometry> OneWrite<'_, G> {
             };
             child = next;
         }
-        self.alloc_found(G::MAX_ORDER, Found { child, offset: 0 }, site)
+        Some(self.alloc_found(G::MAX_ORDER, child << G::HUGE_ORDER, site))
     }
 
     /// Where a request allocates, or what is wrong with the request.

@@ -64,7 +64,16 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// The rows of a child, if it exists.
     #[inline(always)]
     pub(crate) fn rows_of(&self, child: usize) -> Option<&[AtomicU64]> {
-        self.rows.get(child * G::ROWS..(child + 1) * G::ROWS)
+        // That of no row wraps to an end before its beginning.
+        let first = child * G::ROWS;
+        self.rows.get(first..first.wrapping_add(G::ROWS))
+    }
+
+    /// The bits of the open rows of a child, laid over one another: at least so many frames are free as these are. All, if there is no such child.
+    #[inline(always)]
+    pub(crate) fn holes(&self, child: usize) -> u64 {
+        let Some(rows) = self.rows_of(child) else { return !0 };
+        rows.iter().fold(0, |any, word| any | load(Some(word)))
     }
 
     /// Is no more of the child of a row free than is worth a search for `order`? No is said of some.

@@ -276,14 +276,15 @@ impl<G: Geometry> OneWrite<'_, G> {
     pub(crate) fn settles(&self, site: Site<'_>, child: usize) {
         let word = |tree: usize| self.trees.get(tree).into_iter();
         let to = child / G::TREE;
-        if site.latest() / G::TREE != to {
-            word(to).for_each(|word| _ = word.fetch_or(IN_USE, SeqCst));
+        if site.latest() / G::TREE == to {
+            site.set_latest(child);
+            return;
         }
-        // Whoever swaps it away unmarks its tree, after that was marked: none stays marked that two calls of one slot have left.
+        word(to).for_each(|word| _ = word.fetch_or(IN_USE, SeqCst));
+        // Whoever swaps it away unmarks its tree, after that was marked. Where two calls use one slot at once, and one of them stays in its tree, a tree may
+        // stay marked that both have left.
         let from = site.swap_latest(child) / G::TREE;
-        if from != to {
-            word(from).for_each(|word| _ = word.fetch_and(!IN_USE, SeqCst));
-        }
+        word(from).for_each(|word| _ = word.fetch_and(!IN_USE, SeqCst));
     }
 
     /// Blocks of `order` come from this child from now on, or from none. The target is the slot's own. Slots that aim at one child share

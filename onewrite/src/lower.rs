@@ -68,7 +68,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     }
 
     /// Takes the first free block of `order`, below a row's, from a row that is open, unless another call changes the row: one
-    /// write.
+    /// write. Returns its offset, as all do that take a block anywhere.
     #[inline(always)]
     pub(crate) fn take_at_once(&self, row: usize, order: u32) -> Option<usize> {
         let word = self.row_to_take(row)?;
@@ -78,18 +78,19 @@ impl<G: Geometry> OneWrite<'_, G> {
             return None;
         }
         let at = blocks.trailing_zeros() as usize;
-        swap(word, bits, bits & !row::block(order, at)).ok().map(|()| at)
+        swap(word, bits, bits & !row::block(order, at)).ok()?;
+        Some((row << G::ROW_ORDER) + at)
     }
 
-    /// Takes a block of `order` of a row if nothing else is free in its child, unless another call changes the row: one write. Several
-    /// blocks at the same place of different rows are taken for one.
+    /// Takes a block of `order` of a row if nothing else is free in its child, which has these [holes](Self::holes), unless another call changes the
+    /// row: one write. Several blocks at the same place of different rows are taken for one.
     #[inline(always)]
-    pub(crate) fn take_only_hole(&self, row: usize, order: u32) -> Option<usize> {
-        let (word, child) = (self.row_to_take(row)?, row / G::ROWS);
-        let any = self.rows_of(child)?.iter().fold(0, |any, word| any | load(Some(word)));
-        let at = row::only_block(any, order)?;
-        let is_only = load(Some(word)) == any && child::free_rows::<G>(self.states(child)) == 0;
-        (is_only && swap(word, any, 0).is_ok()).then_some(at)
+    pub(crate) fn take_only_hole(&self, row: usize, holes: u64, order: u32) -> Option<usize> {
+        let at = row::only_block(holes, order)?;
+        let word = self.row_to_take(row)?;
+        let closed = child::free_rows::<G>(self.states(row / G::ROWS));
+        let is_only = load(Some(word)) == holes && closed == 0;
+        (is_only && swap(word, holes, 0).is_ok()).then_some((row << G::ROW_ORDER) + at)
     }
 
     /// Takes the first free block of `order`, below a row's, whatever others change.
@@ -104,7 +105,7 @@ impl<G: Geometry> OneWrite<'_, G> {
             }
             let at = blocks.trailing_zeros() as usize;
             match swap(word, bits, bits & !row::block(order, at)) {
-                Ok(()) => return Some(at),
+                Ok(()) => return Some((row << G::ROW_ORDER) + at),
                 Err(now) => bits = now,
             }
         }
@@ -629,8 +630,8 @@ mod tests {
     #[test]
     fn the_only_hole_of_a_huge_frame_is_taken_and_no_other() {
         let cases: [(&[(usize, u8)], u32, _); 6] = [
-            (&[(70, 0)], 0, Some(6)),
-            (&[(66, 1)], 1, Some(2)),
+            (&[(70, 0)], 0, Some(70)),
+            (&[(66, 1)], 1, Some(66)),
             (&[(66, 1)], 0, None),
             (&[(70, 0), (9, 0)], 0, None),
             (&[(9, 0)], 0, None),
@@ -643,7 +644,7 @@ mod tests {
                 assert_eq!(zone.free(FrameId(at), Order(order), Slot(0)), Ok(()));
             }
             let before = zone.stats().free_frames;
-            assert_eq!(zone.take_only_hole(1, order), expected, "{free:?}");
+            assert_eq!(zone.take_only_hole(1, zone.holes(0), order), expected, "{free:?}");
             let taken = before - zone.stats().free_frames;
             assert_eq!(taken, expected.map_or(0, |_| 1 << order));
         }

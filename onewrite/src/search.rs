@@ -7,10 +7,12 @@
 //!   the hole that the slot has freed last, if it       the next huge frame; of rows, where     one write each
 //!     is the only one of its child   one write           looks were in vain lately
 //!   the next rows of the slot's target                 the fullest of the next few children
-//!   the fullest of the next few children               the lowest that the slot has emptied
-//!   the next free child                                the next free child
-//!   the lowest that the slot has emptied               any free child, or any of the class
-//!   any free child, or any free row of the class       any child at all
+//!   the next huge frame, where looks were in vain      the lowest that the slot has emptied
+//!     lately, and nothing was freed                    the next free child
+//!   the fullest of the next few children               any free child, or any of the class
+//!   the next free child                                any child at all
+//!   the lowest that the slot has emptied
+//!   any free child, or any free row of the class
 //!   any free row, any hole at all
 //! ```
 //!
@@ -58,13 +60,6 @@ const FULL_SHARE: usize = 32;
 /// A row is opened for so many blocks at least; where it has fewer, more rows with it.
 const OPENED: usize = 16;
 
-/// A block: its huge frame, and where in it.
-pub(crate) struct Found {
-    pub(crate) child: usize,
-    /// Its offset in frames.
-    pub(crate) offset: usize,
-}
-
 /// What a look around has found.
 #[derive(Default)]
 struct Seen {
@@ -77,12 +72,11 @@ struct Seen {
 impl<G: Geometry> OneWrite<'_, G> {
     // ---- Below a row's order ----
 
-    /// A block of `order`, below a row's, from the row into which the slot has freed last, if its child is nearly full otherwise: the row,
-    /// and where in it.
-    pub(crate) fn fill_again(&self, order: u32, site: Site<'_>) -> Option<(usize, usize)> {
+    /// A block of `order`, below a row's, from the row into which the slot has freed last, if its child is nearly full otherwise.
+    pub(crate) fn fill_again(&self, order: u32, site: Site<'_>) -> Option<usize> {
         let row = self.newest(site).filter(|&row| self.is_nearly_full(row, order))?;
         site.line.forget_newest();
-        Some((row, self.take_in_row(row, order)?))
+        self.take_in_row(row, order)
     }
 
     /// The row into which the slot has freed last, if its child is of the class.
@@ -92,7 +86,7 @@ impl<G: Geometry> OneWrite<'_, G> {
 
     /// From the slot's target, of the rows behind the slot's own: of a row that is in use in part, if such has a block.
     #[inline(always)]
-    pub(crate) fn take_behind<const ORDER: u32>(&self, site: Site<'_>) -> Option<(usize, usize)> {
+    pub(crate) fn take_behind<const ORDER: u32>(&self, site: Site<'_>) -> Option<usize> {
         let target = site.target(ORDER);
         if target >= self.children.len() {
             return None;
@@ -104,23 +98,19 @@ impl<G: Geometry> OneWrite<'_, G> {
 
     /// From one of these rows that is in use in part; from one that is free and open only if there is no other.
     #[inline(always)]
-    fn take_in_rows(
-        &self,
-        rows: impl Iterator<Item = usize> + Clone,
-        order: u32,
-    ) -> Option<(usize, usize)> {
+    fn take_in_rows(&self, rows: impl Iterator<Item = usize> + Clone, order: u32) -> Option<usize> {
         let mut empty = None;
         for row in rows.clone() {
             let bits = self.bits(row);
             if bits == G::ALL {
                 empty.get_or_insert(row);
             } else if row::blocks(bits, order) != 0
-                && let Some(at) = self.take_in_row(row, order)
+                && let Some(offset) = self.take_in_row(row, order)
             {
-                return Some((row, at));
+                return Some(offset);
             }
         }
-        let take = |row| Some((row, self.take_in_row(row, order)?));
+        let take = move |row| self.take_in_row(row, order);
         // Another call may have closed the first one, and left others.
         take(empty?).or_else(|| rows.filter(|&row| self.bits(row) == G::ALL).find_map(take))
     }
@@ -128,34 +118,43 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// A block of `order`, below a row's, that neither the slot's row has nor [`fill_again`](Self::fill_again) finds.
     #[cold]
     #[inline(never)]
-    pub(crate) fn find_bits(&self, order: u32, site: Site<'_>) -> Option<(usize, usize)> {
+    pub(crate) fn find_bits(&self, order: u32, site: Site<'_>) -> Option<usize> {
         if !self.zone_may_have(order) && !self.zone_may_have(G::ROW_ORDER) {
             return None;
         }
-        self.take_in_target(order, site)
+        let target = site.target(order);
+        self.take_in_child(target, order)
+            .or_else(|| self.take_in_next(order, site))
             .or_else(|| self.take_around(order, site))
             .or_else(|| self.take_of_class(order, site))
             .or_else(|| self.take_of_others(order, site))
             .or_else(|| self.take_in_trees(order, site))
             .or_else(|| self.take_anywhere(order, site))
+            .or_else(|| self.aims_at_none(order, site))
     }
 
-    /// From the slot's target, which it forgets if nothing is left.
-    fn take_in_target(&self, order: u32, site: Site<'_>) -> Option<(usize, usize)> {
-        let target = site.target(order);
-        if target == NONE {
+    /// From the next huge frame of the tree, if it is free, and where a search would end there: the slot's looks around were in vain lately, and
+    /// it has freed nothing.
+    fn take_in_next(&self, order: u32, site: Site<'_>) -> Option<usize> {
+        let next = site.latest().wrapping_add(1);
+        if site.cursor().1 > 0 || next.is_multiple_of(G::TREE) || site.line.newest().is_some() {
             return None;
         }
-        let found = self.take_in_child(target, order);
-        if found.is_none() {
+        let is_next = self.has_rows(next, G::HUGE_ORDER) && self.is_of_class(next, site);
+        if is_next { self.take_in_found(next, G::HUGE_FRAMES, order, site) } else { None }
+    }
+
+    /// Nothing is left anywhere: the slot forgets its target.
+    fn aims_at_none(&self, order: u32, site: Site<'_>) -> Option<usize> {
+        if site.target(order) != NONE {
             self.aims(site, order, NONE);
         }
-        found
+        None
     }
 
     /// From the fullest of the next few children that the class fills up, which is the slot's target from now on; or from the row into which
     /// the slot has freed last, if its child is as full.
-    fn take_around(&self, order: u32, site: Site<'_>) -> Option<(usize, usize)> {
+    fn take_around(&self, order: u32, site: Site<'_>) -> Option<usize> {
         if site.line.newest().is_some() {
             site.set_patience(STEPS);
         }
@@ -171,10 +170,10 @@ impl<G: Geometry> OneWrite<'_, G> {
         let fuller = seen.fullest.filter(|&(_, free)| free < least);
         if fuller.is_none()
             && let Some((row, _)) = lately
-            && let Some(at) = self.take_in_row(row, order)
+            && let Some(offset) = self.take_in_row(row, order)
         {
             self.aims(site, order, row / G::ROWS);
-            return Some((row, at));
+            return Some(offset);
         }
         let free = || Some((self.next_free(home, order, site).or(seen.free)?, G::HUGE_FRAMES));
         let (child, free) = fuller.or(seen.fullest).or_else(free)?;
@@ -199,7 +198,7 @@ impl<G: Geometry> OneWrite<'_, G> {
         free: usize,
         order: u32,
         site: Site<'_>,
-    ) -> Option<(usize, usize)> {
+    ) -> Option<usize> {
         self.aims(site, order, child);
         if free >= G::ROW_FRAMES {
             self.settles(site, child);
@@ -208,13 +207,13 @@ impl<G: Geometry> OneWrite<'_, G> {
     }
 
     /// From a free row of any child that is free, or of the class or one that it fills up.
-    fn take_of_class(&self, order: u32, site: Site<'_>) -> Option<(usize, usize)> {
+    fn take_of_class(&self, order: u32, site: Site<'_>) -> Option<usize> {
         let child = self.free_or_filled(G::ROW_ORDER, site)?;
         self.take_in_found(child, G::HUGE_FRAMES, order, site)
     }
 
     /// From the fullest of the next few children of the other class to which the slot's class turns first.
-    fn take_of_others(&self, order: u32, site: Site<'_>) -> Option<(usize, usize)> {
+    fn take_of_others(&self, order: u32, site: Site<'_>) -> Option<usize> {
         if self.fills_all(site) {
             return None;
         }
@@ -230,7 +229,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     }
 
     /// From any row of a child; from a free one only if there is no other.
-    fn take_in_child(&self, child: usize, order: u32) -> Option<(usize, usize)> {
+    fn take_in_child(&self, child: usize, order: u32) -> Option<usize> {
         if child >= self.children.len() {
             return None;
         }
@@ -240,28 +239,28 @@ impl<G: Geometry> OneWrite<'_, G> {
 
     /// From a free row of a child that is not open. Of large blocks several rows are opened at once, as many as the child has side by
     /// side, until they have [`OPENED`] blocks.
-    fn open_in_child(&self, child: usize, order: u32) -> Option<(usize, usize)> {
+    fn open_in_child(&self, child: usize, order: u32) -> Option<usize> {
         let most = (OPENED << order >> G::ROW_ORDER).clamp(1, G::ROWS).ilog2();
         loop {
             let states = self.states_to_take(child);
             let part = (0..=most).rev().find_map(|k| child::free_run::<G>(states, k))?;
             if self.open(child, part, 0, order) {
-                return Some((child * G::ROWS + part.first, 0));
+                return Some((child << G::HUGE_ORDER) + (part.first << G::ROW_ORDER));
             }
         }
     }
 
     /// From a free row of any child.
-    fn take_in_trees(&self, order: u32, site: Site<'_>) -> Option<(usize, usize)> {
+    fn take_in_trees(&self, order: u32, site: Site<'_>) -> Option<usize> {
         let take = |child| self.breaking(child, site, || self.take_in_child(child, order));
         let found = self.in_trees(site.cursor().0, G::ROW_ORDER, take)?;
-        self.aims(site, order, found.0 / G::ROWS);
-        self.settles(site, found.0 / G::ROWS);
+        self.aims(site, order, found >> G::HUGE_ORDER);
+        self.settles(site, found >> G::HUGE_ORDER);
         Some(found)
     }
 
     /// From any open row.
-    fn take_anywhere(&self, order: u32, site: Site<'_>) -> Option<(usize, usize)> {
+    fn take_anywhere(&self, order: u32, site: Site<'_>) -> Option<usize> {
         let take = |child| {
             let found = self.breaking(child, site, || self.take_in_child(child, order));
             if found.is_none() {
@@ -321,7 +320,7 @@ impl<G: Geometry> OneWrite<'_, G> {
 
     /// A block of `order`, at least a row's, that is not in the slot's child.
     #[inline(never)]
-    pub(crate) fn find_rows(&self, order: u32, site: Site<'_>) -> Option<Found> {
+    pub(crate) fn find_rows(&self, order: u32, site: Site<'_>) -> Option<usize> {
         if !self.zone_may_have(order) {
             return None;
         }
@@ -329,11 +328,11 @@ impl<G: Geometry> OneWrite<'_, G> {
         let own = self.child_around(order, site).and_then(take);
         let found = own.or_else(|| {
             let found = self.in_trees(site.cursor().0, order, take)?;
-            self.settles(site, found.child);
+            self.settles(site, found >> G::HUGE_ORDER);
             Some(found)
         })?;
         if order < G::HUGE_ORDER {
-            self.aims(site, order, found.child);
+            self.aims(site, order, found >> G::HUGE_ORDER);
         }
         Some(found)
     }
@@ -365,13 +364,13 @@ impl<G: Geometry> OneWrite<'_, G> {
 
     /// From a child, or of the largest order a pair that begins with it.
     #[inline(always)]
-    pub(crate) fn take_whole(&self, child: usize, order: u32) -> Option<Found> {
+    pub(crate) fn take_whole(&self, child: usize, order: u32) -> Option<usize> {
         if order <= G::HUGE_ORDER {
             let part = self.take_rows(child, order - G::ROW_ORDER)?;
-            return Some(Found { child, offset: part.first << G::ROW_ORDER });
+            return Some((child << G::HUGE_ORDER) + (part.first << G::ROW_ORDER));
         }
         let pair = child.is_multiple_of(2) && self.take_pair(child);
-        pair.then_some(Found { child, offset: 0 })
+        pair.then_some(child << G::HUGE_ORDER)
     }
 
     // ---- Which child ----
@@ -762,7 +761,7 @@ mod tests {
         let config = ZoneConfig::new(2 * Base4K::HUGE_FRAMES, 1);
         for (order, rows) in [(0, 1), (2, 1), (3, 2), (4, 4), (5, 8)] {
             let zone = Zone::new(&config, Init::Free).expect("a zone");
-            assert_eq!(zone.open_in_child(0, order), Some((0, 0)));
+            assert_eq!(zone.open_in_child(0, order), Some(0));
             assert_eq!(child::open_rows(zone.states(0)).count_ones(), rows, "order {order}");
         }
         let zone = Zone::new(&config, Init::Free).expect("a zone");
@@ -770,10 +769,10 @@ mod tests {
             assert!(zone.turn(0, Part { first, count: 1 }, FREE, TAKEN));
         }
         let opened = [(); 3].map(|()| {
-            let (row, _) = zone.open_in_child(0, 5)?;
-            Some((row, child::open_rows(zone.states(0)).count_ones()))
+            let offset = zone.open_in_child(0, 5)?;
+            Some((offset, child::open_rows(zone.states(0)).count_ones()))
         });
-        assert_eq!(opened, [Some((0, 2)), Some((4, 4)), Some((2, 5))]);
+        assert_eq!(opened, [Some((0, 2)), Some((4 * 64, 4)), Some((2 * 64, 5))]);
     }
 
     #[test]
@@ -837,6 +836,56 @@ mod tests {
         }
     }
 
+    /// Likewise of smaller blocks: nobody looks around before the end of the tree.
+    #[test]
+    fn blocks_go_on_in_the_next_huge_frame() {
+        let config = ZoneConfig::new(CHILDREN * Base4K::HUGE_FRAMES, 1);
+        let make = || {
+            let zone = Zone::new(&config, Init::Free).expect("a zone");
+            for block in 0..16 {
+                let next = zone.alloc(Request::movable(Order(5), Slot(0)));
+                assert_eq!(next, Ok(FrameId(block * 32)));
+            }
+            site(&zone, 0).set_patience(0);
+            zone
+        };
+        let zone = make();
+        let cursor = site(&zone, 0).cursor();
+        for block in 16..18 {
+            let next = zone.alloc(Request::movable(Order(5), Slot(0)));
+            assert_eq!(next, Ok(FrameId(block * 32)));
+        }
+        assert_eq!((site(&zone, 0).cursor(), site(&zone, 0).target(5)), (cursor, 1));
+        assert_eq!([0, 1].map(|child| zone.hint(child) & TARGETS != 0), [false, true]);
+        let refusals: [fn(&Zone); 6] = [
+            |zone| site(zone, 0).set_patience(1),
+            |zone| site(zone, 0).set_latest(Base4K::TREE - 1),
+            |zone| zone.becomes(1, Class::IMMOVABLE),
+            |zone| assert!(zone.isolate(HugeId(1), 1).is_ok()),
+            |zone| assert!(zone.open(1, Part { first: 0, count: 1 }, 0, 0)),
+            |zone| assert_eq!(zone.free(FrameId(32), Order(5), Slot(0)), Ok(())),
+        ];
+        for refused in refusals {
+            let zone = make();
+            refused(&zone);
+            assert_eq!(zone.take_in_next(5, site(&zone, 0)), None);
+        }
+        let zone = make();
+        assert_eq!(zone.take_in_next(5, site(&zone, 0)), Some(512));
+    }
+
+    /// Of which nothing is left is forgotten only where nothing is left anywhere.
+    #[test]
+    fn a_slot_aims_at_none_where_there_is_nothing() {
+        let zone = Zone::new(&ZoneConfig::new(512, 1), Init::Free).expect("a zone");
+        let site = site(&zone, 0);
+        let next = || zone.alloc(Request::movable(Order(5), Slot(0)));
+        (0..16).for_each(|_| assert!(next().is_ok()));
+        assert_eq!((site.target(5), zone.hint(0) & TARGETS != 0), (0, true));
+        assert_eq!(next(), Err(woodlot_frame::AllocError::OutOfMemory));
+        assert_eq!((site.target(5), zone.hint(0) & TARGETS), (NONE, 0));
+    }
+
     #[test]
     fn rows_behind_the_slots_row_are_filled_up_before_others_are_broken() {
         let config = ZoneConfig::new(2 * Base4K::HUGE_FRAMES, 1);
@@ -847,7 +896,7 @@ mod tests {
         site.set_row(0, 0);
         assert_eq!(zone.take_behind::<0>(site), None);
         zone.aims(site, 0, 0);
-        assert_eq!([(); 2].map(|()| zone.take_behind::<0>(site)), [Some((2, 63)), Some((1, 0))]);
+        assert_eq!([(); 2].map(|()| zone.take_behind::<0>(site)), [Some(191), Some(64)]);
         site.set_row(0, 3);
         assert_eq!(zone.take_behind::<0>(site), None);
     }
@@ -1176,7 +1225,7 @@ mod tests {
         assert_eq!(take(other), Some(Class::IMMOVABLE));
         assert_eq!(take(movable), Some(Class::IMMOVABLE));
         // One that is freed in parts is of the first class.
-        assert_eq!(zone.take_whole(6, Base4K::HUGE_ORDER).map(|found| found.child), Some(6));
+        assert_eq!(zone.take_whole(6, Base4K::HUGE_ORDER), Some(6 * 512));
         zone.becomes(6, Class::IMMOVABLE);
         assert_eq!(zone.free(FrameId(6 * 512), Order(0), Slot(0)), Ok(()));
         assert_eq!(zone.class_of(6), Class::MOVABLE);
@@ -1191,7 +1240,7 @@ mod tests {
         assert_eq!(zone.free(FrameId(70), Order(0), Slot(0)), Ok(()));
         assert_eq!((zone.newest(own), zone.fill_again(0, own)), (None, None));
         assert_eq!(zone.newest(movable), Some(1));
-        assert_eq!(zone.fill_again(0, movable), Some((1, 6)));
+        assert_eq!(zone.fill_again(0, movable), Some(70));
     }
 
     #[test]
