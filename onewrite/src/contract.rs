@@ -113,6 +113,13 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// A block of more than a frame. The orders are told apart, so that the compiler knows how many bits they are.
     #[inline(never)]
     fn alloc_larger(&self, order: u32, site: Site<'_>) -> Option<FrameId> {
+        if order >= G::HUGE_ORDER {
+            return if order == G::HUGE_ORDER {
+                self.alloc_huge(site)
+            } else {
+                self.alloc_pair(site)
+            };
+        }
         if order < G::ROW_ORDER {
             return match order {
                 1 => self.alloc_part::<1>(site),
@@ -120,13 +127,6 @@ impl<G: Geometry> OneWrite<'_, G> {
                 3 => self.alloc_part::<3>(site),
                 4 => self.alloc_part::<4>(site),
                 _ => self.alloc_part::<5>(site),
-            };
-        }
-        if order >= G::HUGE_ORDER {
-            return if order == G::HUGE_ORDER {
-                self.alloc_huge(site)
-            } else {
-                self.alloc_pair(site)
             };
         }
         match order {
@@ -319,9 +319,8 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// Frees a block of rows, all of which are taken, if nothing is wrong with the call, and if no other changes its child.
     #[inline(always)]
     fn free_rows_at_once(&self, frame: FrameId, order: u32, slot: usize) -> bool {
-        let (Some(line), Some(offset)) = (self.slots.line(slot), self.offset(frame, order)) else {
-            return false;
-        };
+        let Some(line) = self.slots.line(slot) else { return false };
+        let Some(offset) = self.offset(frame, order) else { return false };
         let (child, part) = Part::at::<G>(offset, order);
         let Some(states) = self.turn_at_once(child, part, TAKEN, FREE) else { return false };
         self.freed_rows(child, part, states, line);
@@ -372,6 +371,13 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// Frees a block of more than a frame, likewise.
     #[inline(never)]
     fn free_larger(&self, frame: FrameId, order: u32, slot: usize) -> bool {
+        if order >= G::HUGE_ORDER {
+            return match order - G::HUGE_ORDER {
+                0 => self.free_huge(frame, slot),
+                1 => self.free_pair(frame, slot),
+                _ => false,
+            };
+        }
         if order < G::ROW_ORDER {
             return match order {
                 1 => self.free_bits::<1>(frame, slot),
@@ -379,13 +385,6 @@ impl<G: Geometry> OneWrite<'_, G> {
                 3 => self.free_bits::<3>(frame, slot),
                 4 => self.free_bits::<4>(frame, slot),
                 _ => self.free_bits::<5>(frame, slot),
-            };
-        }
-        if order >= G::HUGE_ORDER {
-            return match order - G::HUGE_ORDER {
-                0 => self.free_huge(frame, slot),
-                1 => self.free_pair(frame, slot),
-                _ => false,
             };
         }
         match order {
@@ -409,10 +408,8 @@ impl<G: Geometry> OneWrite<'_, G> {
 
     #[inline(never)]
     fn free_pair(&self, frame: FrameId, slot: usize) -> bool {
-        let (Some(line), Some(offset)) = (self.slots.line(slot), self.offset(frame, G::MAX_ORDER))
-        else {
-            return false;
-        };
+        let Some(line) = self.slots.line(slot) else { return false };
+        let Some(offset) = self.offset(frame, G::MAX_ORDER) else { return false };
         let child = offset >> G::HUGE_ORDER;
         let done = self.give_taken_pair(child);
         if done {
