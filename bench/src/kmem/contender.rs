@@ -3,6 +3,10 @@
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use woodlot_frame::Base4K;
+use woodlot_llfree::LLFree;
+use woodlot_onewrite::OneWrite;
+
 use super::case::{Case, Reading, Setup, What};
 use super::frames;
 use super::heap::Heap;
@@ -79,13 +83,20 @@ pub fn add(contender: &'static dyn Contender) {
 /// Every heap: this repository's, the system's, and what was added.
 pub fn all() -> Vec<&'static dyn Contender> {
     let mut all: Vec<&'static dyn Contender> = Vec::new();
-    all.extend(frames::measured().map(|heap| heap as &dyn Contender));
+    all.extend(frames::measured::<LLFree<'_, Base4K>>().map(|heap| heap as &dyn Contender));
     #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
     all.push(&super::malloc::Malloc);
     #[cfg(unix)]
     all.push(&super::system::System);
     all.extend(ADDED.lock().expect("nobody panics with it").iter());
     all
+}
+
+/// Every heap that can be named: what is measured only where it is named comes last.
+fn every() -> Vec<&'static dyn Contender> {
+    let mut every = all();
+    every.extend(frames::measured::<OneWrite<'_, Base4K>>().map(|heap| heap as &dyn Contender));
+    every
 }
 
 /// The heap of this name. The others are not made for it: what they would touch is not what a process of its own is to
@@ -96,11 +107,11 @@ pub(super) fn named(name: &str) -> Option<&'static dyn Contender> {
         "system" => Some(&super::system::System),
         #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
         "malloc" => Some(&super::malloc::Malloc),
-        _ => all().into_iter().find(|contender| contender.name() == name),
+        _ => every().into_iter().find(|contender| contender.name() == name),
     }
 }
 
-/// Heaps that were named, in the order of [`all`].
+/// Heaps that were named, in the order of [`every`].
 #[derive(Clone)]
 pub struct Contenders(pub Vec<&'static dyn Contender>);
 
@@ -120,20 +131,20 @@ impl std::str::FromStr for Contenders {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Contenders, String> {
-        let all = all();
         if text == "all" {
-            return Ok(Contenders(all));
+            return Ok(Contenders(all()));
         }
+        let every = every();
         let names: Vec<&str> = text.split(',').collect();
-        let known = |name: &&str| all.iter().any(|contender| contender.name() == *name);
+        let known = |name: &&str| every.iter().any(|contender| contender.name() == *name);
         if let Some(name) = names.iter().find(|name| !known(name)) {
-            let there: Vec<_> = all.iter().map(|contender| contender.name()).collect();
+            let there: Vec<_> = every.iter().map(|contender| contender.name()).collect();
             return Err(format!(
                 "expected one of {}, or all by itself, found `{name}`",
                 there.join(", ")
             ));
         }
-        let named = all.into_iter().filter(|contender| names.contains(&contender.name()));
+        let named = every.into_iter().filter(|contender| names.contains(&contender.name()));
         Ok(Contenders(named.collect()))
     }
 }

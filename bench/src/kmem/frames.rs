@@ -1,7 +1,7 @@
-//! `woodlot-kmem` as in a kernel: frames of an LLFree zone, and threads that are CPUs.
+//! `woodlot-kmem` as in a kernel: frames of a zone of either engine, and threads that are CPUs.
 //!
 //! ```text
-//!   thread ─► number of a CPU ─► Guarded ─► Kmem ─► Direct ─► LLFree over one range of memory
+//!   thread ─► number of a CPU ─► Guarded ─► Kmem ─► Direct ─► LLFree, or one-write, over one range of memory
 //! ```
 //!
 //! A thread is a CPU that has nothing to turn off: no handler of a signal or an interrupt allocates. Where memory is noted, in
@@ -14,11 +14,12 @@ use std::ptr::NonNull;
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use woodlot_frame::{Base4K, FrameAllocator, Geometry, Init, Owned, ZoneConfig};
+use woodlot_frame::{Base4K, Construct, FrameAllocator, Geometry, Init, Owned, ZoneConfig};
 use woodlot_kmem::{
     Cpus, Descriptor, Direct, Guarded, Kmem, PAGE, Quarters, Seen, SizeStats, Sizes,
 };
 use woodlot_llfree::LLFree;
+use woodlot_onewrite::OneWrite;
 
 use super::heap::Heap;
 use crate::Failure;
@@ -73,19 +74,45 @@ unsafe impl Cpus for Threads {
 
 pub(super) type Zone = LLFree<'static, Base4K>;
 
+/// Who hands out the frames of pages.
+pub trait Engine: Construct + FrameAllocator<Geometry = Base4K> + Send + Sync + 'static {
+    /// What the heap over it is called, and what it is.
+    const HEAP: [&'static str; 2];
+    /// Where the heap is that the loops measure.
+    fn place() -> &'static OnceLock<Option<Frames<Quarters, Self>>>;
+}
+
+macro_rules! engines {
+    ($($engine:ident: $heap:expr, $about:expr;)*) => { $(
+        impl Engine for $engine<'static, Base4K> {
+            const HEAP: [&'static str; 2] = [$heap, $about];
+
+            fn place() -> &'static OnceLock<Option<Frames<Quarters, Self>>> {
+                static HEAP: OnceLock<Option<Frames<Quarters, $engine<'static, Base4K>>>> = OnceLock::new();
+                &HEAP
+            }
+        }
+    )* };
+}
+
+engines! {
+    LLFree: "kmem", "woodlot-kmem as in a kernel: a thread is a CPU; a clock of 100 Hz, where memory is noted";
+    OneWrite: "kmem-onewrite", "the same over frames of the one-write engine";
+}
+
 /// A zone of so many frames for so many CPUs, and its frames as pages. Neither is ever freed.
-pub(super) fn pages(
+pub(super) fn pages<A: Engine>(
     frames: usize,
     cpus: usize,
-) -> Result<(&'static Zone, Direct<'static, Zone>), Failure> {
+) -> Result<(&'static A, Direct<'static, A>), Failure> {
     let failed = |what: &dyn std::fmt::Display| Failure::Failed(format!("a zone: {what}"));
     // The system provides zeros without touching them.
     let align = PAGE << Base4K::HUGE_ORDER;
     let memory: &'static mut [u8] = vec![0; frames * PAGE + align].leak();
     let start = memory.as_mut_ptr().align_offset(align);
     let base = NonNull::new(memory[start..].as_mut_ptr()).ok_or_else(|| failed(&"no memory"))?;
-    let zone = Owned::<Zone>::new(&ZoneConfig::new(frames, cpus), Init::Free);
-    let zone: &'static Owned<Zone> = Box::leak(Box::new(zone.map_err(|why| failed(&why))?));
+    let zone = Owned::<A>::new(&ZoneConfig::new(frames, cpus), Init::Free);
+    let zone: &'static Owned<A> = Box::leak(Box::new(zone.map_err(|why| failed(&why))?));
     let descriptors: Vec<_> = (0..frames).map(|_| Descriptor::default()).collect();
     // SAFETY: the memory has as many frames, is never freed, and nobody else has it.
     let pages = unsafe { Direct::new(&**zone, base, descriptors.leak()) };
@@ -93,18 +120,18 @@ pub(super) fn pages(
 }
 
 /// The allocator over a zone of its own. Neither is ever freed.
-pub struct Frames<S: Sizes> {
-    zone: &'static Zone,
-    kmem: Kmem<Guarded<Threads, MOST_CPUS>, Direct<'static, Zone>, S>,
+pub struct Frames<S: Sizes, A: Engine = Zone> {
+    zone: &'static A,
+    kmem: Kmem<Guarded<Threads, MOST_CPUS>, Direct<'static, A>, S>,
     clocks: [Mutex<Clock>; MOST_CPUS],
 }
 
-impl<S: Sizes> Frames<S> {
+impl<S: Sizes, A: Engine> Frames<S, A> {
     /// So many frames for so many CPUs.
     ///
     /// # Errors
     /// There is no such zone, or no memory for it.
-    pub fn new(frames: usize, cpus: usize) -> Result<Frames<S>, Failure> {
+    pub fn new(frames: usize, cpus: usize) -> Result<Frames<S, A>, Failure> {
         let (zone, pages) = pages(frames, cpus)?;
         let kmem = Kmem::new(Guarded::new(Threads), pages, ());
         let ticked = Instant::now();
@@ -188,16 +215,14 @@ impl<S: Sizes> Frames<S> {
 }
 
 /// The heap that the loops measure, with four sizes an octave.
-pub(super) fn measured() -> Option<&'static Frames<Quarters>> {
-    static HEAP: OnceLock<Option<Frames<Quarters>>> = OnceLock::new();
-    HEAP.get_or_init(|| Frames::new(FRAMES, MOST_CPUS).ok()).as_ref()
+pub(super) fn measured<A: Engine>() -> Option<&'static Frames<Quarters, A>> {
+    A::place().get_or_init(|| Frames::new(FRAMES, MOST_CPUS).ok()).as_ref()
 }
 
 // SAFETY: as `Kmem` says.
-unsafe impl Heap for Frames<Quarters> {
-    const NAME: &'static str = "kmem";
-    const ABOUT: &'static str =
-        "woodlot-kmem as in a kernel: a thread is a CPU; a clock of 100 Hz, where memory is noted";
+unsafe impl<A: Engine> Heap for Frames<Quarters, A> {
+    const NAME: &'static str = A::HEAP[0];
+    const ABOUT: &'static str = A::HEAP[1];
 
     #[inline(always)]
     fn alloc(&self, bytes: usize) -> *mut u8 {

@@ -57,6 +57,21 @@ unsafe impl Heap for Empty {
     unsafe fn free(&self, _: *mut u8, _: usize) {}
 }
 
+#[test]
+fn the_heap_over_the_other_engine_is_measured_where_it_is_named() {
+    let names = |text: &str| -> Result<Vec<_>, String> {
+        let found: Contenders = text.parse()?;
+        Ok(found.0.iter().map(|contender| contender.name()).collect())
+    };
+    assert_eq!(names("kmem-onewrite,kmem"), Ok(vec!["kmem", "kmem-onewrite"]));
+    assert!(names("all").is_ok_and(|all| all[0] == "kmem" && !all.contains(&"kmem-onewrite")));
+    let none = names("kmem-nbbs").unwrap_err();
+    assert!(none.starts_with("expected one of kmem, ") && none.ends_with("`kmem-nbbs`"), "{none}");
+    let named: Contenders = "kmem-onewrite".parse().unwrap();
+    let found = measure(What::Pair, &named, (&small(), 1), &|| {}).unwrap();
+    assert!(found.failures.is_empty() && !found.lines.is_empty(), "{:?}", found.failures);
+}
+
 fn small() -> Setup {
     let (threads, bytes, memory) = (vec![1, 2], vec![16, 4096], Size::mib(4));
     Setup { threads, bytes, operations: 10_000, memory, seed: 3, ..Setup::default() }

@@ -25,7 +25,8 @@ pub struct KmemArgs {
     #[arg(value_enum)]
     pub what: What,
     /// Who is measured, separated by commas, or all: kmem, malloc, system, and
-    /// what the program was built with [default: all]
+    /// what the program was built with; by its name alone kmem-onewrite, over
+    /// the one-write engine [default: all]
     #[arg(long, value_name = "NAMES")]
     pub engine: Option<Contenders>,
     /// For preload, memory, returned and check: what is preloaded, separated by commas, or all: glibc, woodlot,
