@@ -111,7 +111,7 @@ pub(super) fn named(name: &str) -> Option<&'static dyn Contender> {
     }
 }
 
-/// Heaps that were named, in the order of [`every`].
+/// Heaps that were named, those of [`all`] first.
 #[derive(Clone)]
 pub struct Contenders(pub Vec<&'static dyn Contender>);
 
