@@ -8,7 +8,7 @@ use woodlot_llfree::LLFree;
 use woodlot_onewrite::OneWrite;
 
 use super::case::{Case, Reading, Setup, What};
-use super::frames;
+use super::frames::{self, FrameEngine};
 use super::heap::Heap;
 use super::memory::{Moment, moments};
 use super::{churn, handover, larson, pair, returned, scratch, worst, zeroed};
@@ -92,11 +92,16 @@ pub fn all() -> Vec<&'static dyn Contender> {
     all
 }
 
-/// Every heap that can be named: what is measured only where it is named comes last.
-fn every() -> Vec<&'static dyn Contender> {
-    let mut every = all();
-    every.extend(frames::measured::<OneWrite<'_, Base4K>>().map(|heap| heap as &dyn Contender));
-    every
+/// What is measured only where it is named.
+const SELDOM: &str = <OneWrite<'_, Base4K> as FrameEngine>::HEAP;
+
+/// Every heap that these names can mean: what is seldom measured comes last, and is made only if it is named.
+fn among(names: &[&str]) -> Vec<&'static dyn Contender> {
+    let mut among = all();
+    if names.contains(&SELDOM) {
+        among.extend(frames::measured::<OneWrite<'_, Base4K>>().map(|heap| heap as &dyn Contender));
+    }
+    among
 }
 
 /// The heap of this name. The others are not made for it: what they would touch is not what a process of its own is to
@@ -107,7 +112,7 @@ pub(super) fn named(name: &str) -> Option<&'static dyn Contender> {
         "system" => Some(&super::system::System),
         #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
         "malloc" => Some(&super::malloc::Malloc),
-        _ => every().into_iter().find(|contender| contender.name() == name),
+        _ => among(&[name]).into_iter().find(|contender| contender.name() == name),
     }
 }
 
@@ -134,17 +139,18 @@ impl std::str::FromStr for Contenders {
         if text == "all" {
             return Ok(Contenders(all()));
         }
-        let every = every();
         let names: Vec<&str> = text.split(',').collect();
-        let known = |name: &&str| every.iter().any(|contender| contender.name() == *name);
+        let among = among(&names);
+        let known = |name: &&str| among.iter().any(|contender| contender.name() == *name);
         if let Some(name) = names.iter().find(|name| !known(name)) {
-            let there: Vec<_> = every.iter().map(|contender| contender.name()).collect();
+            let usual = all().into_iter().map(Contender::name);
+            let there: Vec<_> = usual.chain([SELDOM]).collect();
             return Err(format!(
                 "expected one of {}, or all by itself, found `{name}`",
                 there.join(", ")
             ));
         }
-        let named = every.into_iter().filter(|contender| names.contains(&contender.name()));
+        let named = among.into_iter().filter(|contender| names.contains(&contender.name()));
         Ok(Contenders(named.collect()))
     }
 }

@@ -75,21 +75,27 @@ unsafe impl Cpus for Threads {
 pub(super) type Zone = LLFree<'static, Base4K>;
 
 /// Who hands out the frames of pages.
-pub trait Engine: Construct + FrameAllocator<Geometry = Base4K> + Send + Sync + 'static {
-    /// What the heap over it is called, and what it is.
-    const HEAP: [&'static str; 2];
+pub trait FrameEngine:
+    Construct + FrameAllocator<Geometry = Base4K> + Send + Sync + 'static
+{
+    /// What the heap over it is called.
+    const HEAP: &'static str;
+    /// What that is, in a line.
+    const ABOUT: &'static str;
     /// Where the heap is that the loops measure.
     fn place() -> &'static OnceLock<Option<Frames<Quarters, Self>>>;
 }
 
 macro_rules! engines {
     ($($engine:ident: $heap:expr, $about:expr;)*) => { $(
-        impl Engine for $engine<'static, Base4K> {
-            const HEAP: [&'static str; 2] = [$heap, $about];
+        impl FrameEngine for $engine<'static, Base4K> {
+            const HEAP: &'static str = $heap;
+            const ABOUT: &'static str = $about;
 
             fn place() -> &'static OnceLock<Option<Frames<Quarters, Self>>> {
-                static HEAP: OnceLock<Option<Frames<Quarters, $engine<'static, Base4K>>>> = OnceLock::new();
-                &HEAP
+                static MEASURED: OnceLock<Option<Frames<Quarters, $engine<'static, Base4K>>>> =
+                    OnceLock::new();
+                &MEASURED
             }
         }
     )* };
@@ -101,7 +107,7 @@ engines! {
 }
 
 /// A zone of so many frames for so many CPUs, and its frames as pages. Neither is ever freed.
-pub(super) fn pages<A: Engine>(
+pub(super) fn pages<A: FrameEngine>(
     frames: usize,
     cpus: usize,
 ) -> Result<(&'static A, Direct<'static, A>), Failure> {
@@ -120,13 +126,13 @@ pub(super) fn pages<A: Engine>(
 }
 
 /// The allocator over a zone of its own. Neither is ever freed.
-pub struct Frames<S: Sizes, A: Engine = Zone> {
+pub struct Frames<S: Sizes, A: FrameEngine = Zone> {
     zone: &'static A,
     kmem: Kmem<Guarded<Threads, MOST_CPUS>, Direct<'static, A>, S>,
     clocks: [Mutex<Clock>; MOST_CPUS],
 }
 
-impl<S: Sizes, A: Engine> Frames<S, A> {
+impl<S: Sizes, A: FrameEngine> Frames<S, A> {
     /// So many frames for so many CPUs.
     ///
     /// # Errors
@@ -215,14 +221,14 @@ impl<S: Sizes, A: Engine> Frames<S, A> {
 }
 
 /// The heap that the loops measure, with four sizes an octave.
-pub(super) fn measured<A: Engine>() -> Option<&'static Frames<Quarters, A>> {
+pub(super) fn measured<A: FrameEngine>() -> Option<&'static Frames<Quarters, A>> {
     A::place().get_or_init(|| Frames::new(FRAMES, MOST_CPUS).ok()).as_ref()
 }
 
 // SAFETY: as `Kmem` says.
-unsafe impl<A: Engine> Heap for Frames<Quarters, A> {
-    const NAME: &'static str = A::HEAP[0];
-    const ABOUT: &'static str = A::HEAP[1];
+unsafe impl<A: FrameEngine> Heap for Frames<Quarters, A> {
+    const NAME: &'static str = A::HEAP;
+    const ABOUT: &'static str = A::ABOUT;
 
     #[inline(always)]
     fn alloc(&self, bytes: usize) -> *mut u8 {
