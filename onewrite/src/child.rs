@@ -58,6 +58,12 @@ impl Part {
         (offset >> G::HUGE_ORDER, part)
     }
 
+    /// Where these rows of a huge frame begin, so many frames from the base.
+    #[inline(always)]
+    pub(crate) const fn offset<G: Rows>(self, child: usize) -> usize {
+        (child << G::HUGE_ORDER) + (self.first << G::ROW_ORDER)
+    }
+
     /// The rows' states, each of this value.
     #[inline(always)]
     pub(crate) const fn all(self, state: u64) -> u64 {

@@ -192,8 +192,7 @@ impl<G: Geometry> OneWrite<'_, G> {
         }
         let k = ORDER.saturating_sub(G::ROW_ORDER);
         if let Some(part) = self.take_rows(child, k) {
-            let offset = (child << G::HUGE_ORDER) + (part.first << G::ROW_ORDER);
-            return Some(self.alloc_found(ORDER, offset, site));
+            return Some(self.alloc_found(ORDER, part.offset::<G>(child), site));
         }
         let offset = match self.take_next_rows(k, site) {
             Some(child) => child << G::HUGE_ORDER,

@@ -45,7 +45,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     #[inline(always)]
     pub(crate) fn free_beside(&self, row: usize) -> Option<usize> {
         let child = row / G::ROWS;
-        let rows = self.rows.get(child * G::ROWS..(child + 1) * G::ROWS)?;
+        let rows = self.rows_of(child)?;
         let (mut any, mut sum) = (0, 0u64);
         for word in rows {
             let bits = load(Some(word));
@@ -95,7 +95,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// How many frames of a child are free whose rows are in these states; wrong for rows that are just opened or closed.
     #[inline(never)]
     pub(crate) fn free_counted(&self, child: usize, states: u64) -> usize {
-        let rows = self.rows.get(child * G::ROWS..(child + 1) * G::ROWS).unwrap_or_default();
+        let rows = self.rows_of(child).unwrap_or_default();
         let free = (child::free_rows::<G>(states).count_ones() as usize) << G::ROW_ORDER;
         // Most rows are full or empty, and not every processor counts bits quickly.
         rows.iter().fold(free, |free, word| match load(Some(word)) {

@@ -284,7 +284,9 @@ impl<G: Geometry> OneWrite<'_, G> {
         // Whoever swaps it away unmarks its tree, after that was marked. Where two calls use one slot at once, and one of them stays in its tree, a tree may
         // stay marked that both have left.
         let from = site.swap_latest(child) / G::TREE;
-        word(from).for_each(|word| _ = word.fetch_and(!IN_USE, SeqCst));
+        if from != to {
+            word(from).for_each(|word| _ = word.fetch_and(!IN_USE, SeqCst));
+        }
     }
 
     /// Blocks of `order` come from this child from now on, or from none. The target is the slot's own. Slots that aim at one child share

@@ -108,10 +108,11 @@ impl<G: Geometry> OneWrite<'_, G> {
                 free += (child::free_rows::<G>(said).count_ones() as usize) << G::ROW_ORDER;
                 continue;
             }
-            if inside && init == Init::Recover && Self::is_sound(said, rows) {
-                let singly = rows.iter().map(|row| row.load(Relaxed).count_ones() as usize);
-                let closed = child::free_rows::<G>(said).count_ones() as usize;
-                free += (closed << G::ROW_ORDER) + singly.sum::<usize>();
+            if inside
+                && init == Init::Recover
+                && let Some(sound) = Self::free_in_sound(said, rows)
+            {
+                free += sound;
                 continue;
             }
             let whole = Ground::rows::<G>(child).all(|row| self.ground.inside::<G>(row) == G::ALL);
@@ -144,10 +145,10 @@ impl<G: Geometry> OneWrite<'_, G> {
         free
     }
 
-    /// Is there nothing to repair in a child of these states: do they say nothing else, has no closed row bits, is none offline, and is some frame of
-    /// each open one allocated?
+    /// How many frames are free of a child of these states in which there is nothing to repair: they say nothing else, no closed row has bits, none is
+    /// offline, and some frame of each open one is allocated.
     #[inline(always)]
-    fn is_sound(said: u64, rows: &[AtomicU64]) -> bool {
+    fn free_in_sound(said: u64, rows: &[AtomicU64]) -> Option<usize> {
         let is_sound = |(n, row): (usize, &AtomicU64)| {
             let bits = row.load(Relaxed);
             match child::state(said, n) {
@@ -156,8 +157,12 @@ impl<G: Geometry> OneWrite<'_, G> {
                 _ => bits == 0,
             }
         };
-        said & !Part::whole::<G>().mask() == 0
-            && rows.iter().enumerate().fold(true, |sound, row| sound & is_sound(row))
+        let sound = said & !Part::whole::<G>().mask() == 0
+            && rows.iter().enumerate().fold(true, |sound, row| sound & is_sound(row));
+        // Counted apart: in one loop with the above it takes half as long again.
+        let singly = rows.iter().map(|row| row.load(Relaxed).count_ones() as usize);
+        let closed = child::free_rows::<G>(said).count_ones() as usize;
+        sound.then(|| (closed << G::ROW_ORDER) + singly.sum::<usize>())
     }
 
     /// Of what outlives a crash, the flags of huge frames that lie wholly in the zone; of anything else none.
@@ -235,21 +240,17 @@ mod tests {
             let zone = zone.expect("a zone");
             set(zone.children, 0, states);
             bits.into_iter().enumerate().for_each(|(row, bits)| set(zone.rows, row, bits));
-            assert_eq!(
-                OneWrite::is_sound(states, &zone.rows[..8]),
-                expected.is_some(),
-                "{bits:x?}"
-            );
+            assert_eq!(OneWrite::free_in_sound(states, &zone.rows[..8]), expected, "{bits:x?}");
             let free = zone.start(Init::Recover);
             assert_eq!(free, zone.stats().free_frames, "{bits:x?}");
             let after = || [0, 1, 2, 3, 4, 5, 6, 7].map(|row| zone.bits(row));
             assert!(expected.is_none_or(|of| free == of && after() == bits), "{bits:x?}: {free}");
         }
         // Of 32 frames.
-        let is_sound = |bits| crate::OneWrite::<Base64K>::is_sound(OPEN, &[AtomicU64::new(bits)]);
+        let sound = |bits| crate::OneWrite::<Base64K>::free_in_sound(OPEN, &[AtomicU64::new(bits)]);
         assert_eq!(
-            [1, 1 << 31, 1 << 32, u64::from(u32::MAX)].map(is_sound),
-            [true, true, false, false]
+            [1, 1 << 31, 1 << 32, u64::from(u32::MAX)].map(sound),
+            [Some(1), Some(1), None, None]
         );
     }
 

@@ -115,41 +115,36 @@ impl<G: Geometry> OneWrite<'_, G> {
         take(empty?).or_else(|| rows.filter(|&row| self.bits(row) == G::ALL).find_map(take))
     }
 
-    /// A block of `order`, below a row's, that neither the slot's row has nor [`fill_again`](Self::fill_again) finds.
+    /// A block of `order`, below a row's, that neither the slot's row has nor [`fill_again`](Self::fill_again) finds. Where nothing is left, the slot forgets its target.
     #[cold]
     #[inline(never)]
     pub(crate) fn find_bits(&self, order: u32, site: Site<'_>) -> Option<usize> {
         if !self.zone_may_have(order) && !self.zone_may_have(G::ROW_ORDER) {
             return None;
         }
-        let target = site.target(order);
-        self.take_in_child(target, order)
+        let found = self
+            .take_in_child(site.target(order), order)
             .or_else(|| self.take_in_next(order, site))
             .or_else(|| self.take_around(order, site))
             .or_else(|| self.take_of_class(order, site))
             .or_else(|| self.take_of_others(order, site))
             .or_else(|| self.take_in_trees(order, site))
-            .or_else(|| self.take_anywhere(order, site))
-            .or_else(|| self.aims_at_none(order, site))
+            .or_else(|| self.take_anywhere(order, site));
+        if found.is_none() && site.target(order) != NONE {
+            self.aims(site, order, NONE);
+        }
+        found
     }
 
     /// From the next huge frame of the tree, if it is free, and where a search would end there: the slot's looks around were in vain lately, and
     /// it has freed nothing.
     fn take_in_next(&self, order: u32, site: Site<'_>) -> Option<usize> {
-        let next = site.latest().wrapping_add(1);
-        if site.cursor().1 > 0 || next.is_multiple_of(G::TREE) || site.line.newest().is_some() {
+        let next = Self::behind(site)?;
+        if site.cursor().1 > 0 || site.line.newest().is_some() {
             return None;
         }
         let is_next = self.has_rows(next, G::HUGE_ORDER) && self.is_of_class(next, site);
         if is_next { self.take_in_found(next, G::HUGE_FRAMES, order, site) } else { None }
-    }
-
-    /// Nothing is left anywhere: the slot forgets its target.
-    fn aims_at_none(&self, order: u32, site: Site<'_>) -> Option<usize> {
-        if site.target(order) != NONE {
-            self.aims(site, order, NONE);
-        }
-        None
     }
 
     /// From the fullest of the next few children that the class fills up, which is the slot's target from now on; or from the row into which
@@ -245,7 +240,7 @@ impl<G: Geometry> OneWrite<'_, G> {
             let states = self.states_to_take(child);
             let part = (0..=most).rev().find_map(|k| child::free_run::<G>(states, k))?;
             if self.open(child, part, 0, order) {
-                return Some((child << G::HUGE_ORDER) + (part.first << G::ROW_ORDER));
+                return Some(part.offset::<G>(child));
             }
         }
     }
@@ -275,13 +270,18 @@ impl<G: Geometry> OneWrite<'_, G> {
 
     // ---- Whole rows ----
 
+    /// The huge frame behind the one that the slot took last, if it is of the same tree.
+    #[inline(always)]
+    fn behind(site: Site<'_>) -> Option<usize> {
+        let next = site.latest().wrapping_add(1);
+        (!next.is_multiple_of(G::TREE)).then_some(next)
+    }
+
     /// The next huge frame behind the one that the slot took last, if it is free and closed and of the same tree.
     #[inline(always)]
     pub(crate) fn take_next(&self, site: Site<'_>) -> Option<usize> {
-        let next = site.latest().wrapping_add(1);
-        if next.is_multiple_of(G::TREE) || self.take_closed(next).is_none() {
-            return None;
-        }
+        let next = Self::behind(site)?;
+        self.take_closed(next)?;
         site.set_latest(next);
         Some(next)
     }
@@ -302,9 +302,8 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// mark: others look elsewhere first.
     #[inline(always)]
     pub(crate) fn take_next_rows(&self, k: u32, site: Site<'_>) -> Option<usize> {
-        let (latest, lowest) = (site.latest(), site.line.lowest());
-        let next = latest.wrapping_add(1);
-        if site.cursor().1 > 0 || lowest < latest || next.is_multiple_of(G::TREE) {
+        let (next, lowest) = (Self::behind(site)?, site.line.lowest());
+        if site.cursor().1 > 0 || lowest < next - 1 {
             return None;
         }
         if !self.is_of_class(next, site) {
@@ -367,7 +366,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     pub(crate) fn take_whole(&self, child: usize, order: u32) -> Option<usize> {
         if order <= G::HUGE_ORDER {
             let part = self.take_rows(child, order - G::ROW_ORDER)?;
-            return Some((child << G::HUGE_ORDER) + (part.first << G::ROW_ORDER));
+            return Some(part.offset::<G>(child));
         }
         let pair = child.is_multiple_of(2) && self.take_pair(child);
         pair.then_some(child << G::HUGE_ORDER)
@@ -798,6 +797,15 @@ mod tests {
         assert!(taken.eq([30, 31, 60, 61, 62, 63]));
     }
 
+    /// What keeps a slot, which has taken from the first huge frame and looked around in vain, from going on in the next one.
+    const REFUSALS: [fn(&Zone); 5] = [
+        |zone| site(zone, 0).set_patience(1),
+        |zone| site(zone, 0).set_latest(Base4K::TREE - 1),
+        |zone| zone.becomes(1, Class::IMMOVABLE),
+        |zone| assert!(zone.isolate(HugeId(1), 1).is_ok()),
+        |zone| assert!(zone.open(1, Part { first: 0, count: 1 }, 0, 0)),
+    ];
+
     /// Where a search would end there.
     #[test]
     fn rows_go_on_behind_the_last_huge_frame() {
@@ -818,18 +826,11 @@ mod tests {
             ([0, 1, 2].map(|child| zone.hint(child) & TARGETS), site(&zone, 0).child()),
             ([0; 3], 2)
         );
-        let refusals: [fn(&Zone); 6] = [
-            |zone| site(zone, 0).set_patience(1),
-            |zone| site(zone, 0).set_latest(Base4K::TREE - 1),
-            |zone| zone.becomes(1, Class::IMMOVABLE),
-            |zone| assert!(zone.isolate(HugeId(1), 1).is_ok()),
-            |zone| assert!(zone.open(1, Part { first: 0, count: 1 }, 0, 0)),
-            |zone| {
-                site(zone, 0).set_latest(1);
-                site(zone, 0).line.emptied(0);
-            },
-        ];
-        for refused in refusals {
+        let emptied: fn(&Zone) = |zone| {
+            site(zone, 0).set_latest(1);
+            site(zone, 0).line.emptied(0);
+        };
+        for refused in REFUSALS.into_iter().chain([emptied]) {
             let zone = make();
             refused(&zone);
             assert_eq!(zone.take_next_rows(2, site(&zone, 0)), None);
@@ -857,15 +858,8 @@ mod tests {
         }
         assert_eq!((site(&zone, 0).cursor(), site(&zone, 0).target(5)), (cursor, 1));
         assert_eq!([0, 1].map(|child| zone.hint(child) & TARGETS != 0), [false, true]);
-        let refusals: [fn(&Zone); 6] = [
-            |zone| site(zone, 0).set_patience(1),
-            |zone| site(zone, 0).set_latest(Base4K::TREE - 1),
-            |zone| zone.becomes(1, Class::IMMOVABLE),
-            |zone| assert!(zone.isolate(HugeId(1), 1).is_ok()),
-            |zone| assert!(zone.open(1, Part { first: 0, count: 1 }, 0, 0)),
-            |zone| assert_eq!(zone.free(FrameId(32), Order(5), Slot(0)), Ok(())),
-        ];
-        for refused in refusals {
+        let freed: fn(&Zone) = |zone| assert_eq!(zone.free(FrameId(32), Order(5), Slot(0)), Ok(()));
+        for refused in REFUSALS.into_iter().chain([freed]) {
             let zone = make();
             refused(&zone);
             assert_eq!(zone.take_in_next(5, site(&zone, 0)), None);
