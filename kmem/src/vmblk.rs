@@ -88,7 +88,8 @@ impl<'a, A: FrameAllocator, M: AddressSpace> Vmblks<'a, A, M> {
     /// `base` is not a multiple of 4 MiB, a word is not zero, there are 2^22 words or more, or the frames are not of 4 KiB.
     ///
     /// # Safety
-    /// * The addresses are the caller's for `'a`, in one piece, below 2^47, and nothing is mapped there.
+    /// * The addresses are the caller's for `'a`, in one piece, of 48 bits with copies of the highest one above, and nothing is
+    ///   mapped there.
     /// * Nobody else uses frames that the zone hands to this, or maps anything at the addresses.
     pub unsafe fn new(
         zone: &'a A,

@@ -10,7 +10,8 @@
 //!    is, which does it; or who called, who is patient no more.
 //! 2. Who calls does not return before the request is done, or withdrawn. The last that is done to it is to say that it
 //!    is done.
-//! 3. Who waits for an answer answers calls meanwhile: two CPUs that call each other with interrupts off do not hang.
+//! 3. Who waits for an answer answers calls meanwhile: two CPUs that call each other with interrupts off do not hang. So does
+//!    who waits for a lock of the allocator, which the one may have who calls.
 //!
 //! *Progress*: a call looks `patience` times for its answer, and then withdraws its request. If it is being answered just
 //! then, the call waits for that.
@@ -56,9 +57,9 @@ impl Request<'_> {
 /// A kernel [opens](Self::open) the mailbox of each CPU that has interrupts on from then on, and calls
 /// [`answer`](Self::answer) in the handler of the interrupt that it sends.
 ///
-/// A CPU that waits for an answer, with interrupts on or off, answers others. But a CPU that waits for something else of
-/// the caller with interrupts off, for a spinlock say, does not answer. So a call gives up, and memory in that CPU's cache
-/// is not found.
+/// A CPU that waits for an answer, or for a lock of the allocator, answers others, with interrupts on or off. But a CPU that waits for
+/// something else of the caller with interrupts off, for a spinlock of the kernel say, does not answer. So a call gives up, and memory
+/// in that CPU's cache is not found.
 pub struct Calls<C, const N: usize> {
     cpus: C,
     send: fn(usize),
@@ -183,6 +184,7 @@ unsafe impl<C: Cpus, const N: usize> Cpus for Calls<C, N> {
 
     #[inline]
     fn wait(&self, tries: usize) {
+        self.answer();
         self.cpus.wait(tries);
     }
 }

@@ -66,10 +66,11 @@ fn a_kernel_is_told_who_waits_for_a_lock() {
     assert_eq!(waits.0.load(Ordering::Relaxed), 3, "it spins by itself");
 }
 
-#[test]
-fn what_one_asks_another_does() {
-    let (cpus, over) = (calls(FOREVER), AtomicBool::new(false));
-    let (cpus, over) = (&cpus, &over);
+/// CPU 0 asks, and CPU 1 does again and again what answers.
+fn asked(answer: impl Fn(&Calls<Threads, 4>) + Sync) {
+    // A second or more.
+    let (cpus, over) = (calls(1 << 26), AtomicBool::new(false));
+    let (cpus, over, answer) = (&cpus, &over, &answer);
     let opened = &AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(move || {
@@ -77,7 +78,7 @@ fn what_one_asks_another_does() {
             cpus.open();
             opened.store(true, Ordering::Release);
             while !over.load(Ordering::Acquire) {
-                cpus.answer();
+                answer(cpus);
                 thread::yield_now();
             }
         });
@@ -85,14 +86,25 @@ fn what_one_asks_another_does() {
             thread::yield_now();
         }
         let (mut by, mut sum) = (usize::MAX, 0);
-        assert!(cpus.call(1, &mut || by = Threads.enter().0));
-        assert_eq!(by, 1, "it was done on another CPU");
-        for _ in 0..20 {
-            assert!(add(cpus, 1, &mut sum));
-        }
-        assert_eq!(sum, 20, "each is done once");
+        let is_called = cpus.call(1, &mut || by = Threads.enter().0);
+        let times = (0..20).take_while(|_| is_called && add(cpus, 1, &mut sum)).count();
+        // A panic would wait for the other thread.
         over.store(true, Ordering::Release);
+        assert!(is_called, "nobody answers");
+        assert_eq!(by, 1, "it was done on another CPU");
+        assert_eq!((times, sum), (20, 20), "each is done once");
     });
+}
+
+#[test]
+fn what_one_asks_another_does() {
+    asked(Calls::answer);
+}
+
+/// As for a lock that the one has who asks.
+#[test]
+fn who_waits_for_a_lock_answers() {
+    asked(|cpus| Cpus::wait(cpus, 0));
 }
 
 /// All call all, without anybody that answers otherwise: who waits answers.

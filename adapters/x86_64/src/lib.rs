@@ -2,6 +2,8 @@
 #![no_std]
 #![deny(missing_docs)]
 
+mod space;
+
 use core::fmt;
 
 use woodlot_frame::{
@@ -10,6 +12,8 @@ use woodlot_frame::{
 };
 use x86_64::structures::paging::{self, PageSize, PhysFrame, Size1GiB, Size2MiB, Size4KiB};
 use x86_64::{PhysAddr, structures::paging::FrameDeallocator};
+
+pub use space::{ByCalls, KernelSpace, Shootdown};
 
 /// The frames of a zone, for one CPU, as the `x86_64` crate wants them: page tables, and the frames to be
 /// mapped.

@@ -4,16 +4,13 @@
 #![no_main]
 
 extern crate alloc;
+mod machine;
 
 use alloc::vec::Vec;
-use core::fmt::{self, Write};
-use core::ops::Range;
-use core::ptr::{slice_from_raw_parts, with_exposed_provenance_mut as at};
 use core::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use qemu_exit::{QEMUExit, X86};
+use machine::*;
 use woodlot::*;
 use woodlot_kernel::{Apic, Calls, Heap, Interrupts, Table, Trial, interrupt, zone_from};
-use x86_64::instructions::{hlt, interrupts, port::Port};
 
 type Zone = llfree::LLFree<'static, Base4K>;
 static ZONE: spin::Once<Zone> = spin::Once::new();
@@ -112,42 +109,4 @@ fn work() {
     CPUS.open();
     interrupts::enable();
     TRIAL.run(&HEAP, cpus);
-}
-
-// From here on: the machine.
-
-core::arch::global_asm!(include_str!("start.s"), options(att_syntax));
-
-unsafe extern "C" {
-    static trampoline: [u8; 64];
-    static _end: u8; // of the kernel
-}
-
-/// The usable memory. Of the start info, word 5 is the address of the map, and word 6 how many entries it has: first
-/// address, bytes, kind. QEMU keeps the map out of usable memory.
-fn usable(info: &[u64; 7]) -> impl Iterator<Item = Range<u64>> + Clone {
-    let map = slice_from_raw_parts(at::<[u64; 3]>(info[5] as usize), info[6] as u32 as usize);
-    // SAFETY: the boot loader says that the map is there.
-    let usable = unsafe { &*map }.iter().filter(|entry| entry[2] as u32 == 1);
-    usable.map(|entry| entry[0]..entry[0] + entry[1])
-}
-
-/// The serial port.
-struct Serial;
-
-impl Write for Serial {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        // SAFETY: this port sends a byte.
-        text.bytes().for_each(|byte| unsafe { Port::new(0x3f8).write(byte) });
-        Ok(())
-    }
-}
-
-// SAFETY: this port ends QEMU: with status 33 for success, 1 for failure.
-const QEMU: X86 = unsafe { X86::new(0xf4, 33) };
-
-#[panic_handler]
-fn panic(info: &core::panic::PanicInfo) -> ! {
-    writeln!(Serial, "{info}").ok();
-    QEMU.exit_failure()
 }
