@@ -30,8 +30,8 @@ pub const MOST_CPUS: usize = 64;
 /// Frames of the heap that is measured: 2 GiB of addresses, of which only what is used is touched.
 const FRAMES: usize = 1 << 19;
 
-/// From a tick of a CPU's clock to the next one: 100 a second, as in System V. Kernels of today have up to 1000.
-const TICK: Duration = Duration::from_millis(10);
+/// From a tick of a CPU's clock to the next one: 250 a second, as in Linux unless it is told otherwise. System V had 100, others of today have 1000.
+const TICK: Duration = Duration::from_millis(4);
 
 /// The clock of a CPU.
 struct Clock {
@@ -102,7 +102,7 @@ macro_rules! engines {
 }
 
 engines! {
-    LLFree: "kmem", "woodlot-kmem as in a kernel: a thread is a CPU; a clock of 100 Hz, where memory is noted";
+    LLFree: "kmem", "woodlot-kmem as in a kernel: a thread is a CPU; a clock of 250 Hz, where memory is noted";
     OneWrite: "kmem-onewrite", "the same over frames of the one-write engine";
 }
 
