@@ -141,7 +141,8 @@ pub fn sign([main, aux]: [List; 2]) -> u64 {
 ///
 /// # Safety
 /// Between `enter` and `leave` the caller stays on the CPU whose number `enter` returned, and nothing else on that CPU
-/// calls the allocator: interrupts are off; or preemption is, where no interrupt handler allocates.
+/// calls the allocator: interrupts are off; or preemption is, where no interrupt handler allocates. If `call` returns true, what it was
+/// given has been run as it says.
 pub unsafe trait Cpus: Sync {
     /// What `leave` needs: whether interrupts were on, say.
     type State;
@@ -153,7 +154,8 @@ pub unsafe trait Cpus: Sync {
     fn leave(&self, state: Self::State);
 
     /// Has `call` run on another CPU, between `enter` and `leave` there, and waits until it has. It may have become the
-    /// caller's own, which is not kept to the caller. False, if that is not possible.
+    /// caller's own, which is not kept to the caller. False, if that is not possible. What is run may come in the middle of a call of
+    /// the allocator there that waits for a lock: so it must neither wait for anything nor call the allocator.
     fn call(&self, cpu: usize, call: &mut (dyn FnMut() + Send)) -> bool {
         let _ = (cpu, call);
         false

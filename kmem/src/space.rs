@@ -41,8 +41,8 @@ impl core::error::Error for StillMapped {}
 /// What maps frames at addresses: a kernel's page tables, or the mappings of a process.
 ///
 /// Both calls are for up to 32 pages of 4 KiB that follow one another in addresses, so that one flush of the TLBs does for
-/// all. They are made while the caller is alone on its CPU ([`PerCpu::guard`](crate::PerCpu::guard)), and while it has
-/// locks of the allocator. So they must not call the allocator. If `unmap` waits for other CPUs, these must answer in
+/// all. `woodlot-kmem` makes them while the caller is alone on its CPU ([`PerCpu::guard`](crate::PerCpu::guard)), and while it has
+/// locks of the allocator; others need not. So they must not call the allocator. If `unmap` waits for other CPUs, these must answer in
 /// [`wait`](Self::wait) and in [`PerCpu::wait`](crate::PerCpu::wait) too.
 ///
 /// # Safety
@@ -69,5 +69,21 @@ pub unsafe trait AddressSpace: Sync {
     fn wait(&self, tries: usize) {
         let _ = tries;
         core::hint::spin_loop();
+    }
+}
+
+// SAFETY: as that of what is referred to.
+unsafe impl<M: AddressSpace> AddressSpace for &M {
+    fn map(&self, first: NonNull<u8>, frames: &[FrameId]) -> Result<(), NotMapped> {
+        M::map(self, first, frames)
+    }
+
+    unsafe fn unmap(&self, first: NonNull<u8>, frames: &mut [FrameId]) -> Result<(), StillMapped> {
+        // SAFETY: as the caller says.
+        unsafe { M::unmap(self, first, frames) }
+    }
+
+    fn wait(&self, tries: usize) {
+        M::wait(self, tries);
     }
 }

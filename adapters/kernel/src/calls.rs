@@ -29,6 +29,9 @@ const CLOSED: u64 = 0;
 /// One without a request. Any other word is the address of a request.
 const OPEN: u64 = 1;
 
+/// Who waits for a lock answers each time that it has tried so often: to ask for the number of its CPU may take a microsecond.
+const TRIES: usize = 32;
+
 /// What a CPU is asked to do.
 struct Request<'c> {
     call: UnsafeCell<&'c mut (dyn FnMut() + Send)>,
@@ -59,7 +62,9 @@ impl Request<'_> {
 ///
 /// A CPU that waits for an answer, or for a lock of the allocator, answers others, with interrupts on or off. But a CPU that waits for
 /// something else of the caller with interrupts off, for a spinlock of the kernel say, does not answer. So a call gives up, and memory
-/// in that CPU's cache is not found.
+/// in that CPU's cache is not found. Where frames are mapped and a CPU is called to forget that, memory is lost then.
+///
+/// What is called may come in the middle of a call of the allocator: it must not wait for anything, nor call the allocator.
 pub struct Calls<C, const N: usize> {
     cpus: C,
     send: fn(usize),
@@ -184,7 +189,9 @@ unsafe impl<C: Cpus, const N: usize> Cpus for Calls<C, N> {
 
     #[inline]
     fn wait(&self, tries: usize) {
-        self.answer();
+        if tries.is_multiple_of(TRIES) {
+            self.answer();
+        }
         self.cpus.wait(tries);
     }
 }

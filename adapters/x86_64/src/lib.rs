@@ -13,7 +13,9 @@ use woodlot_frame::{
 use x86_64::structures::paging::{self, PageSize, PhysFrame, Size1GiB, Size2MiB, Size4KiB};
 use x86_64::{PhysAddr, structures::paging::FrameDeallocator};
 
-pub use space::{ByCalls, KernelSpace, Shootdown};
+#[cfg(target_arch = "x86_64")]
+pub use space::ByCalls;
+pub use space::{KernelSpace, Shootdown};
 
 /// The frames of a zone, for one CPU, as the `x86_64` crate wants them: page tables, and the frames to be
 /// mapped.

@@ -1,17 +1,18 @@
 //! Page tables in the frames of a zone, read as a processor reads them.
+#![cfg(target_arch = "x86_64")]
 
-use std::alloc::{Layout, alloc_zeroed, dealloc};
-use std::cell::Cell;
+use std::alloc::{Layout, alloc, dealloc};
 use std::ptr::NonNull;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use woodlot_frame::{Base4K, Class, FrameAllocator, FrameId, Init, Owned, Slot, ZoneConfig};
 use woodlot_kmem::{AddressSpace, Cpus, NotMapped, StillMapped};
 use woodlot_llfree::LLFree;
-use woodlot_x86_64::{ByCalls, Frames, KernelSpace, Shootdown};
+use woodlot_x86_64::{Frames, KernelSpace, Shootdown};
 use x86_64::VirtAddr;
 use x86_64::structures::paging::page::PageRangeInclusive;
-use x86_64::structures::paging::{OffsetPageTable, Page, PageTable, PageTableFlags};
+use x86_64::structures::paging::{OffsetPageTable, PageTable, PageTableFlags};
 
 type Zone = Owned<LLFree<'static, Base4K>>;
 type Space<'a> = KernelSpace<'a, LLFree<'static, Base4K>, OffsetPageTable<'a>, &'a Remembered>;
@@ -35,21 +36,41 @@ impl Memory {
     };
 
     fn new() -> Memory {
-        // SAFETY: it is not empty.
-        Memory(NonNull::new(unsafe { alloc_zeroed(Self::LAYOUT) }).expect("memory"))
+        // SAFETY: it is not empty, and has so many bytes. Frame 0 is a table without entries, others have what looks like some.
+        unsafe {
+            let memory = NonNull::new(alloc(Self::LAYOUT)).expect("memory");
+            memory.write_bytes(0xff, FRAMES * PAGE);
+            memory.write_bytes(0, PAGE);
+            Memory(memory)
+        }
+    }
+
+    /// Where the entry of a level lies by which an address is found, if there is such a table.
+    fn place(&self, address: usize, level: usize) -> Option<NonNull<u64>> {
+        let mut table = 0;
+        for above in (level..4).rev() {
+            let index = address >> (12 + 9 * above) & 511;
+            // SAFETY: tables lie in the memory.
+            let place = unsafe { self.0.add(table + 8 * index).cast::<u64>() };
+            if above == level {
+                return Some(place);
+            }
+            // SAFETY: as above.
+            let entry = unsafe { place.read_volatile() };
+            if entry & 1 == 0 {
+                return None;
+            }
+            table = (entry & ADDRESS) as usize;
+        }
+        None
     }
 
     /// The frame, and the flags, that a processor finds at an address; the highest table is in frame 0.
     fn walk(&self, address: usize) -> Option<(FrameId, PageTableFlags)> {
-        let mut entry = 0;
-        for level in (0..4).rev() {
-            let table = (entry & ADDRESS) as usize;
-            let index = address >> (12 + 9 * level) & 511;
-            // SAFETY: tables lie in the memory.
-            entry = unsafe { self.0.add(table + 8 * index).cast::<u64>().read_volatile() };
-            if entry & 1 == 0 {
-                return None;
-            }
+        // SAFETY: it is the place of an entry.
+        let entry = unsafe { self.place(address, 0)?.read_volatile() };
+        if entry & 1 == 0 {
+            return None;
         }
         let flags = PageTableFlags::from_bits_truncate(entry);
         Some((FrameId::containing::<Base4K>(entry & ADDRESS), flags))
@@ -72,18 +93,39 @@ impl Drop for Memory {
 struct Remembered {
     asked: Mutex<Vec<(u64, usize)>>,
     refuses: Mutex<bool>,
+    /// Callers that are kept to their CPUs.
+    inside: AtomicUsize,
+    tries: AtomicUsize,
+}
+
+// SAFETY: nothing interrupts the tests, and nobody calls an allocator.
+unsafe impl Cpus for Remembered {
+    type State = ();
+
+    fn enter(&self) -> (usize, ()) {
+        self.inside.fetch_add(1, Ordering::Relaxed);
+        (0, ())
+    }
+
+    fn leave(&self, (): ()) {
+        self.inside.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    fn wait(&self, tries: usize) {
+        assert!(self.inside.load(Ordering::Relaxed) > 0, "who has a lock may be on this CPU");
+        self.tries.store(tries, Ordering::Relaxed);
+        std::thread::yield_now();
+    }
 }
 
 // SAFETY: the tests look at memory, and remember nothing.
-unsafe impl Shootdown for &Remembered {
+unsafe impl Shootdown for Remembered {
     fn forget(&self, pages: PageRangeInclusive) -> bool {
-        let first = pages.start.start_address().as_u64();
-        self.asked.lock().expect("no test has failed").push((first, pages.count()));
+        assert!(self.inside.load(Ordering::Relaxed) > 0, "it may be another CPU's in between");
+        let (first, last) = (pages.start.start_address(), pages.end.start_address());
+        let count = (last - first) as usize / PAGE + 1;
+        self.asked.lock().expect("no test has failed").push((first.as_u64(), count));
         !*self.refuses.lock().expect("no test has failed")
-    }
-
-    fn wait(&self, _: usize) {
-        std::thread::yield_now();
     }
 }
 
@@ -109,9 +151,12 @@ fn world(tables: usize, test: impl FnOnce(&Space<'_>, &Memory, &Remembered, &Zon
         let offset = VirtAddr::new(memory.0.as_ptr().addr() as u64);
         let frames = Frames::new(&*zone, Slot(0), Class::IMMOVABLE).expect("a good zone");
         let mapper = OffsetPageTable::new(table, offset);
-        KernelSpace::new(mapper, frames, PageTableFlags::NO_EXECUTE, &remembered)
+        // A page of 4 KiB is not a huge one, whoever asks.
+        let flags = PageTableFlags::NO_EXECUTE | PageTableFlags::HUGE_PAGE;
+        KernelSpace::new(mapper, frames, memory.0.as_ptr(), flags, &remembered)
     };
     test(&space, &memory, &remembered, &zone);
+    assert_eq!(remembered.inside.load(Ordering::Relaxed), 0, "each CPU is let go");
 }
 
 fn at(address: usize) -> NonNull<u8> {
@@ -127,7 +172,7 @@ fn frames(count: usize) -> Vec<FrameId> {
 fn a_processor_finds_what_is_mapped_until_it_is_not() {
     world(10, |space, memory, remembered, zone| {
         // In both halves, across the end of a table, and at the last page of all.
-        for first in [0x1_0000, 0xffff_9000_001f_0000, 0xffff_ffff_fffe_0000_usize] {
+        for first in [0x7fff_fffe_0000, 0xffff_9000_001f_0000, 0xffff_ffff_fffe_0000_usize] {
             let mapped = frames(32);
             assert_eq!(space.map(at(first), &mapped), Ok(()));
             let flags =
@@ -202,6 +247,15 @@ fn a_map_without_memory_for_a_table_is_undone() {
         remembered.refuse(true);
         assert_eq!(space.map(at(first), &frames(16)), Err(NotMapped::Stuck));
     });
+    // A huge page is in the way: 2 MiB further, where the table of the last level would be.
+    world(3, |space, memory, _, _| {
+        assert_eq!(space.map(at(first), &frames(1)), Ok(()));
+        let place = memory.place(first + (1 << 21), 1).expect("both have this table");
+        // SAFETY: it is the place of an entry.
+        unsafe { place.write_volatile(0x83) };
+        assert_eq!(space.map(at(first + PAGE), &frames(8)), Err(NotMapped::Undone));
+        assert_eq!(space.map(at(first + PAGE), &frames(7)), Ok(()));
+    });
 }
 
 #[test]
@@ -239,44 +293,14 @@ fn threads_share_the_tables() {
     });
 }
 
-/// CPUs of which the last one does not answer.
-struct Deaf(Cell<usize>, usize);
-
-// SAFETY: one thread has them.
-unsafe impl Sync for Deaf {}
-
-// SAFETY: one thread calls, and nothing interrupts it.
-unsafe impl Cpus for Deaf {
-    type State = ();
-
-    fn enter(&self) -> (usize, ()) {
-        (0, ())
-    }
-
-    fn leave(&self, (): ()) {}
-
-    fn call(&self, cpu: usize, _: &mut (dyn FnMut() + Send)) -> bool {
-        self.0.set(self.0.get() + 1);
-        cpu < self.1
-    }
-
-    fn wait(&self, tries: usize) {
-        self.0.set(tries);
-    }
-}
-
 #[test]
-fn a_shootdown_by_calls_has_every_cpu_answer() {
-    let page = Page::containing_address(VirtAddr::new(0x1000));
-    let pages = Page::range_inclusive(page, page);
-    for (there, forgotten, calls) in [(4, true, 4), (3, false, 4), (1, false, 2), (0, false, 1)] {
-        let cpus = Deaf(Cell::new(0), there);
-        // SAFETY: nothing is mapped.
-        let shootdown = unsafe { ByCalls::new(&cpus, 4) };
-        assert_eq!((shootdown.forget(pages), cpus.0.get()), (forgotten, calls), "{there} answer");
-        shootdown.wait(77);
-        assert_eq!(cpus.0.get(), 77);
-    }
+fn who_waits_for_it_is_told_how_long() {
+    world(0, |space, _, remembered, _| {
+        remembered.inside.store(1, Ordering::Relaxed);
+        AddressSpace::wait(&space, 77);
+        assert_eq!(remembered.tries.load(Ordering::Relaxed), 77);
+        remembered.inside.store(0, Ordering::Relaxed);
+    });
 }
 
 #[test]

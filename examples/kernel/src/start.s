@@ -9,7 +9,7 @@ gdt_pointer: .word 23
 
 # Every CPU: a stack by the number in its interrupt controller, page tables, 64 bits; then Rust.
     .code32
-    .global _start
+    .global _start, trampoline
 _start: mov %cs:0xfee00020, %esp
     shr $8, %esp
     add $stacks + 0x10000, %esp
