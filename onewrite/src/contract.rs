@@ -675,6 +675,22 @@ mod tests {
     }
 
     #[test]
+    fn a_hole_freed_before_is_filled_before_the_target() {
+        let zone = ZoneConfig::new(3 * Base4K::HUGE_FRAMES, 2);
+        let zone = Owned::<OneWrite<Base4K>>::new(&zone, Init::Allocated).expect("a zone");
+        let site = zone.slots.site(0, Class::MOVABLE).expect("a site");
+        let free =
+            |frame, slot| assert_eq!(zone.free(FrameId(frame), Order(0), Slot(slot)), Ok(()));
+        let next = || zone.alloc(Request::movable(Order(0), Slot(0)));
+        // Another slot has freed into the target, so that this one does not know.
+        zone.aims(site, 0, 2);
+        free(2 * 512 + 192, 1);
+        free(0, 0);
+        free(512, 0);
+        assert_eq!([(); 3].map(|()| next()), [512, 0, 2 * 512 + 192].map(|at| Ok(FrameId(at))));
+    }
+
+    #[test]
     fn the_only_hole_is_left_to_its_class() {
         let zone = ZoneConfig::new(4 * Base4K::HUGE_FRAMES, 1);
         let zone = Owned::<OneWrite<Base4K>>::new(&zone, Init::Allocated).expect("a zone");

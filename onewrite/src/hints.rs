@@ -444,7 +444,7 @@ mod tests {
         assert_eq!(in_use(), [false; 2]);
         zone.settles(site, 3);
         assert_eq!(in_use(), [true, false]);
-        zone.settles(site, 5);
+        zone.settles(site, 1);
         assert_eq!(in_use(), [true, false]);
         zone.settles(site, Base4K::TREE + 1);
         assert_eq!(in_use(), [false, true]);
