@@ -68,6 +68,7 @@ fn build() -> Result<PathBuf, String> {
     let config = root().join("examples/kernel/.cargo/config.toml");
     let args = ["--config", &config.to_string_lossy(), "rustc", "--release", "--quiet", "--locked"];
     let args = args.iter().copied().chain(["--manifest-path", MANIFEST, "--target", TARGET]);
+    let args = args.chain(["--bin", "kernel"]);
     let target_dir = target.to_string_lossy().into_owned();
     cargo(args.chain(["--", "--emit=obj"]), &[("CARGO_TARGET_DIR", &target_dir)])?;
     newest(&target.join(TARGET).join("release/deps"))
