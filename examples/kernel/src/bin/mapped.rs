@@ -98,10 +98,10 @@ extern "C" fn enter(info: Option<&[u64; 7]>) -> ! {
     let lost = [0, 1].map(|_| {
         let before = zone.stats().free_frames;
         pages = scattered(zone, heap, pages);
-        writeln!(Serial, "scattered: {pages} pages in one piece, {} wrong", wrong()).ok();
         heap.flush();
         before - zone.stats().free_frames
     });
+    writeln!(Serial, "scattered: {pages} pages in one piece, {} wrong", wrong()).ok();
     let VmblkStats { made, returned, stuck, .. } = {
         let _alone = heap.caches().guard();
         heap.pages().stats()
