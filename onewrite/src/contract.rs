@@ -15,7 +15,7 @@ use woodlot_frame::{
 };
 
 use crate::OneWrite;
-use crate::child::{self, FREE, Part, TAKEN};
+use crate::child::{FREE, Part, TAKEN};
 use crate::lower::Refusal;
 use crate::row::{self, Rows};
 use crate::slots::{Line, NONE, Site};
@@ -26,7 +26,7 @@ enum Block {
     /// Below a row's order: the row and the first bit.
     Bits(usize, usize),
     /// Rows of a huge frame.
-    Rows(usize, Part),
+    Rows(Part),
     /// A huge frame and the next.
     Pair(usize),
 }
@@ -49,8 +49,7 @@ impl<G: Geometry> OneWrite<'_, G> {
         Ok(if log < G::ROW_ORDER {
             Block::Bits(row, offset & (G::ROW_FRAMES - 1))
         } else if log <= G::HUGE_ORDER {
-            let (child, part) = Part::at::<G>(offset, log);
-            Block::Rows(child, part)
+            Block::Rows(Part::at::<G>(offset, log))
         } else {
             Block::Pair(offset >> G::HUGE_ORDER)
         })
@@ -64,7 +63,7 @@ impl<G: Geometry> OneWrite<'_, G> {
         })?;
         let take = || match block {
             Block::Bits(row, at) => self.take_bits(row, at, order.0.into()),
-            Block::Rows(child, part) => self.turn_free(child, part, TAKEN),
+            Block::Rows(part) => self.turn_free(part, TAKEN),
             Block::Pair(child) => self.take_pair(child),
         };
         let child = (frame.0 - self.ground.base) >> G::HUGE_ORDER;
@@ -192,7 +191,7 @@ impl<G: Geometry> OneWrite<'_, G> {
         }
         let k = ORDER.saturating_sub(G::ROW_ORDER);
         if let Some(part) = self.take_rows(child, k) {
-            return Some(self.alloc_found(ORDER, part.offset::<G>(child), site));
+            return Some(self.alloc_found(ORDER, part.offset::<G>(), site));
         }
         let offset = match self.take_next_rows(k, site) {
             Some(child) => child << G::HUGE_ORDER,
@@ -320,26 +319,28 @@ impl<G: Geometry> OneWrite<'_, G> {
     fn free_rows_at_once(&self, frame: FrameId, order: u32, slot: usize) -> bool {
         let Some(line) = self.slots.line(slot) else { return false };
         let Some(offset) = self.offset(frame, order) else { return false };
-        let (child, part) = Part::at::<G>(offset, order);
-        let Some(states) = self.turn_at_once(child, part, TAKEN, FREE) else { return false };
-        self.freed_rows(child, part, states, line);
+        let part = Part::at::<G>(offset, order);
+        let Some(states) = self.turn_at_once(part, TAKEN, FREE) else { return false };
+        self.freed_rows(part, states, line);
         true
     }
 
-    /// After a free of rows of a child, whose rows are in these states now.
+    /// After a free of rows of a child, when the rows of their word were in these states.
     #[inline(always)]
-    fn freed_rows(&self, child: usize, part: Part, states: u64, line: Line<'_>) {
+    fn freed_rows(&self, part: Part, states: u64, line: Line<'_>) {
+        let child = part.child;
+        let whole = Part::whole::<G>(child);
         // A huge frame that is free is as good as another; and so is the only hole.
-        if states == 0 {
+        if whole.is(states, FREE) {
             line.set_freed(child);
-        } else if child::free_rows::<G>(states) == part.all(1) {
+        } else if whole.free(states) == part.all(1) {
             line.set_hole(child);
             // Of a huge frame that was allocated as a whole the tree knows nothing yet.
             self.has_class(child / G::TREE, self.class_of(child));
         }
         line.emptied(child);
-        line.count((part.count << G::ROW_ORDER) as isize);
-        self.can_be_had_whole(child);
+        line.count(part.frames::<G>() as isize);
+        self.can_be_had_whole(part);
     }
 
     /// All other frees, and what is wrong with one.
@@ -355,13 +356,13 @@ impl<G: Geometry> OneWrite<'_, G> {
                 line.count(1 << log);
                 self.freed_bits(row, bits, line);
             }
-            Block::Rows(child, part) => {
-                let states = self.give_rows(child, part).map_err(refused)?;
-                self.freed_rows(child, part, states, line);
+            Block::Rows(part) => {
+                let states = self.give_rows(part).map_err(refused)?;
+                self.freed_rows(part, states, line);
             }
             Block::Pair(child) => {
                 self.give_pair(child).map_err(refused)?;
-                Self::freed_pair(child, line);
+                self.freed_pair(child, line);
             }
         }
         Ok(())
@@ -412,17 +413,20 @@ impl<G: Geometry> OneWrite<'_, G> {
         let child = offset >> G::HUGE_ORDER;
         let done = self.give_taken_pair(child);
         if done {
-            Self::freed_pair(child, line);
+            self.freed_pair(child, line);
         }
         done
     }
 
     /// After a free of a huge frame and the next.
     #[inline(always)]
-    fn freed_pair(child: usize, line: Line<'_>) {
+    fn freed_pair(&self, child: usize, line: Line<'_>) {
         line.set_freed(child);
         line.emptied(child);
         line.count(1 << G::MAX_ORDER);
+        let (first, second) = Part::pair::<G>(child);
+        second.into_iter().for_each(|second| self.can_be_had_whole(second));
+        self.can_be_had_whole(first);
     }
 }
 
@@ -451,7 +455,7 @@ impl<G: Geometry> FrameAllocator for OneWrite<'_, G> {
     ///
     /// # Crash
     /// One that is cut off while it opens or closes rows may leave their other frames allocated: nobody's. What is opened is a row, or
-    /// rows for 16 blocks; what is closed is a part of the block. One of the largest order may leave a half of it likewise.
+    /// rows for 16 blocks; what is closed is a part of the block. One of a pair of two words may leave a half of it likewise.
     #[inline(always)]
     fn alloc(&self, request: Request) -> Result<FrameId, AllocError> {
         let Request { order, class, slot, place } = request;
@@ -476,7 +480,7 @@ impl<G: Geometry> FrameAllocator for OneWrite<'_, G> {
     /// Lock-free.
     ///
     /// # Crash
-    /// It has happened or not; of the largest order one half may be free.
+    /// It has happened or not; of a pair of two words (huge frames of more than 16 rows each) one half may be free.
     #[inline]
     fn free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
         let done = match u32::from(order.0) {
@@ -520,13 +524,10 @@ impl<G: Geometry> FrameAllocator for OneWrite<'_, G> {
 
     fn can_free(&self, frame: FrameId, order: Order, slot: Slot) -> Result<(), FreeError> {
         self.line(slot).map_err(|BadSlot(slot)| FreeError::BadSlot(slot))?;
-        let whole = Part::whole::<G>();
         match self.block(frame, order)? {
             Block::Bits(row, at) => self.can_give_bits(row, at, order.0.into()),
-            Block::Rows(child, part) => self.can_give_rows(child, part),
-            Block::Pair(child) => {
-                self.can_give_rows(child, whole).and_then(|()| self.can_give_rows(child + 1, whole))
-            }
+            Block::Rows(part) => self.can_give_rows(part),
+            Block::Pair(child) => self.can_give_pair(child),
         }
         .map_err(|refusal: Refusal| refusal.of(frame))
     }
@@ -620,18 +621,16 @@ impl<G: Geometry> FrameAllocator for OneWrite<'_, G> {
     }
 
     fn is_free(&self, frame: FrameId, order: Order) -> bool {
-        let all = |child: usize, part: Part| {
-            part.rows().all(|row| self.bits_free(child * G::ROWS + row) == G::ALL)
-        };
+        let all = |part: Part| part.rows::<G>().all(|row| self.bits_free(row) == G::ALL);
         match self.block(frame, order) {
             Ok(Block::Bits(row, at)) => {
                 let block = row::block(order.0.into(), at);
                 self.bits_free(row) & block == block
             }
-            Ok(Block::Rows(child, part)) => all(child, part),
+            Ok(Block::Rows(part)) => all(part),
             Ok(Block::Pair(child)) => {
-                let whole = Part::whole::<G>();
-                all(child, whole) && all(child + 1, whole)
+                let (first, second) = Part::pair::<G>(child);
+                all(first) && second.is_none_or(all)
             }
             Err(_) => false,
         }

@@ -4,7 +4,7 @@ use woodlot_frame::atomics::AtomicU64;
 use woodlot_frame::{ClassStats, FrameId, Geometry, HugeId, MAX_CLASSES, Stats};
 
 use crate::OneWrite;
-use crate::child::{self, FREE, OFFLINE, OPEN, TAKEN, state};
+use crate::child::{self, FREE, OFFLINE, OPEN, Part, TAKEN};
 use crate::row::Rows;
 use crate::words::load;
 
@@ -33,9 +33,15 @@ impl<G: Geometry> OneWrite<'_, G> {
         self.free_frames_of(child, self.states(child))
     }
 
+    /// How many frames are free in rows of a child that are not open, whose rows are in these states.
+    #[inline(always)]
+    pub(crate) fn free_closed(child: usize, states: u64) -> usize {
+        Part::whole::<G>(child).free_frames::<G>(states)
+    }
+
     /// The same of one whose rows are in these states.
     pub(crate) fn free_frames_of(&self, child: usize, states: u64) -> usize {
-        let free = (child::free_rows::<G>(states).count_ones() as usize) << G::ROW_ORDER;
+        let free = Self::free_closed(child, states);
         let open = self.open_rows_of(child, states);
         open.fold(free, |free, row| free + self.bits(row).count_ones() as usize)
     }
@@ -56,7 +62,9 @@ impl<G: Geometry> OneWrite<'_, G> {
         // Of higher bits the sum may be another number modulo 2^64.
         let exact = any <= u64::MAX / G::ROWS as u64;
         Some(match any & any.wrapping_sub(1) {
-            0 if exact && any == sum && child::free_rows::<G>(states) == 0 => usize::from(any != 0),
+            0 if exact && any == sum && Self::free_closed(child, states) == 0 => {
+                usize::from(any != 0)
+            }
             _ => self.free_counted(child, states),
         })
     }
@@ -89,14 +97,14 @@ impl<G: Geometry> OneWrite<'_, G> {
         }
         twice == 0
             && any.count_ones() as usize <= Self::full(order)
-            && child::free_rows::<G>(self.states(child)) == 0
+            && Self::free_closed(child, self.states(child)) == 0
     }
 
     /// How many frames of a child are free whose rows are in these states; wrong for rows that are just opened or closed.
     #[inline(never)]
     pub(crate) fn free_counted(&self, child: usize, states: u64) -> usize {
         let rows = self.rows_of(child).unwrap_or_default();
-        let free = (child::free_rows::<G>(states).count_ones() as usize) << G::ROW_ORDER;
+        let free = Self::free_closed(child, states);
         // Most rows are full or empty, and not every processor counts bits quickly.
         rows.iter().fold(free, |free, word| match load(Some(word)) {
             0 => free,
@@ -115,12 +123,7 @@ impl<G: Geometry> OneWrite<'_, G> {
         child: usize,
         states: u64,
     ) -> impl Iterator<Item = usize> + Clone + use<G> {
-        let mut open = child::open_rows(states);
-        core::iter::from_fn(move || {
-            let row = (open != 0).then(|| (open.trailing_zeros() / 2) as usize)?;
-            open &= open - 1;
-            Some(child * G::ROWS + row)
-        })
+        child::rows_in::<G>(child, child::open_rows(states))
     }
 
     /// Their bits.
@@ -131,7 +134,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// The child that a huge frame is, if the zone has any frame of it.
     pub(crate) fn child_of(&self, huge: HugeId) -> Option<usize> {
         let child = huge.0.checked_sub(self.ground.base >> G::HUGE_ORDER)?;
-        (child < self.children.len()).then_some(child)
+        (child < self.ground.children).then_some(child)
     }
 
     /// Counts everything: linear in the zone's huge frames, and in the rows that are open. A tree is of the class of which most of its
@@ -146,11 +149,11 @@ impl<G: Geometry> OneWrite<'_, G> {
         };
         let (mut tree, mut children) =
             (ClassStats { trees: 1, ..ClassStats::default() }, [0; MAX_CLASSES]);
-        for child in 0..self.children.len() {
+        for child in 0..self.ground.children {
             children[usize::from(self.class_of(child).0) % MAX_CLASSES] += 1;
             let states = self.states(child);
             let free = self.free_frames_of(child, states);
-            stats.offline_huge += usize::from(state(states, 0) == OFFLINE);
+            stats.offline_huge += usize::from(Part::whole::<G>(child).is(states, OFFLINE));
             if self.isolates(child) {
                 stats.isolated_huge += 1;
                 stats.isolated_frames += free;
@@ -158,7 +161,7 @@ impl<G: Geometry> OneWrite<'_, G> {
                 tree.free_frames += free;
                 tree.free_huge += usize::from(free == G::HUGE_FRAMES);
             }
-            if child + 1 == self.children.len() || tree_of(child) != tree_of(child + 1) {
+            if child + 1 == self.ground.children || tree_of(child) != tree_of(child + 1) {
                 stats.free_frames += tree.free_frames;
                 stats.free_huge += tree.free_huge;
                 let most =

@@ -18,6 +18,7 @@ use woodlot_frame::atomics::{AtomicU64, Ordering::SeqCst};
 use woodlot_frame::{FlagsWord, Geometry, HugeFlags};
 
 use crate::OneWrite;
+use crate::child::Part;
 use crate::words::{Flags, LANE, load, one, swap};
 
 impl<G: Geometry> OneWrite<'_, G> {
@@ -38,17 +39,19 @@ impl<G: Geometry> OneWrite<'_, G> {
         self.flags_beside(child).of(one(child))
     }
 
-    /// What a call knows that has just taken rows of a child, or opened one. From now on they may be written to.
+    /// What a call knows that has just taken rows, or opened one. From now on they may be written to.
     #[inline(always)]
-    pub(crate) fn taken(&self, child: usize) -> HugeFlags {
-        let Some(word) = self.flags_word(child) else { return HugeFlags::BACKED };
+    pub(crate) fn taken(&self, part: Part) -> HugeFlags {
+        let Some(word) = self.flags_word(part.child) else { return HugeFlags::BACKED };
         let flags: Flags = FlagsWord(load(Some(word)));
+        // Those of one word of states are of one word of flags.
+        let set = one(part.child) * if part.is_pair::<G>() { 3 } else { 1 };
         // Nearly always none of the word is zeroed: one comparison.
-        if flags.has_zeroed(Flags::EVERY) && flags.has_zeroed(one(child)) {
+        if flags.has_zeroed(Flags::EVERY) && flags.has_zeroed(set) {
             // In line: for a call the callers would have to save registers.
-            let _ = word.fetch_and(Flags::but_zeroed(one(child)), SeqCst);
+            let _ = word.fetch_and(Flags::but_zeroed(set), SeqCst);
         }
-        flags.of(one(child))
+        flags.of(set)
     }
 
     /// Sets the flags of a child that the caller has for itself.

@@ -39,7 +39,7 @@ use woodlot_frame::atomics::Ordering::SeqCst;
 use woodlot_frame::{Class, Geometry, MAX_CLASSES};
 
 use crate::OneWrite;
-use crate::child;
+use crate::child::Part;
 use crate::isolate::is_isolated;
 use crate::row::{self, Rows};
 use crate::slots::{KINDS, Site};
@@ -120,7 +120,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     pub(crate) fn tell(&self, row: usize, bits: u64) {
         self.not_none(row / G::ROWS, row::orders(bits));
         if bits == G::ALL {
-            self.can_be_had_whole(row / G::ROWS);
+            self.can_be_had_whole(Part::row::<G>(row));
         }
     }
 
@@ -142,25 +142,39 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// After a child was isolated: of the orders that its hint does not rule out there may be something in its open rows.
     pub(crate) fn can_be_had(&self, child: usize) {
         self.tree_has(child / G::TREE, from_order(0, G::ROW_ORDER) & !self.none(child));
-        self.can_be_had_whole(child);
+        self.can_be_had_whole(Part::whole::<G>(child));
     }
 
-    /// After rows of a child have become free.
+    /// After rows have become free.
     #[inline(always)]
-    pub(crate) fn can_be_had_whole(&self, child: usize) {
-        let said = self.tree(child / G::TREE) & Self::orders_from(G::ROW_ORDER);
+    pub(crate) fn can_be_had_whole(&self, part: Part) {
+        let said = self.tree(part.child / G::TREE) & Self::orders_from(G::ROW_ORDER);
         if said != 0 {
-            self.has_whole(child, said);
+            // In tail position, so that nothing has to be kept across calls.
+            if part.is_pair::<G>() {
+                self.have_whole(part.child, said);
+            } else {
+                self.has_whole(part.child, said);
+            }
         }
     }
 
-    /// Takes back what a tree's word says, these bits, and is not so of a child.
+    /// Takes back what a tree's word says, these bits, and is not so of a child and the next.
+    #[cold]
+    #[inline(never)]
+    fn have_whole(&self, child: usize, said: u64) {
+        self.has_whole(child, said);
+        self.has_whole(child + 1, said);
+    }
+
+    /// The same of one.
     #[cold]
     #[inline(never)]
     fn has_whole(&self, child: usize, said: u64) {
-        let states = self.whole_states(child);
+        let whole = Part::whole::<G>(child);
+        let states = self.whole_states(whole);
         let runs = (G::ROW_ORDER..=G::HUGE_ORDER)
-            .filter(|order| child::free_run::<G>(states, order - G::ROW_ORDER).is_some());
+            .filter(|order| whole.free_run(states, order - G::ROW_ORDER).is_some());
         let orders = runs.fold(0, |orders, order| orders | 1 << order);
         let pair = orders >> G::HUGE_ORDER & 1 != 0 && self.is_free_pair(child & !1);
         self.tree_has(child / G::TREE, (orders | u64::from(pair) << G::MAX_ORDER) & said);
@@ -216,7 +230,8 @@ impl<G: Geometry> OneWrite<'_, G> {
         if order >= G::ROW_ORDER {
             // Whoever frees rows loads the tree's word afterwards; this looks at all that was freed before.
             let has = |&child: &usize| self.has_rows(child, order);
-            self.children_of(tree).filter(has).for_each(|child| self.can_be_had_whole(child));
+            let told = |child| self.can_be_had_whole(Part::whole::<G>(child));
+            self.children_of(tree).filter(has).for_each(told);
             return;
         }
         let none = self.children_of(tree).fold(!0, |none, child| none & self.none(child));
@@ -245,7 +260,11 @@ impl<G: Geometry> OneWrite<'_, G> {
         if order > G::HUGE_ORDER {
             return child.is_multiple_of(2) && self.is_free_pair(child);
         }
-        child::free_run::<G>(self.whole_states(child), order - G::ROW_ORDER).is_some()
+        let whole = Part::whole::<G>(child);
+        if order == G::HUGE_ORDER {
+            return self.all_free(whole);
+        }
+        whole.free_run(self.whole_states(whole), order - G::ROW_ORDER).is_some()
     }
 
     // ---- Which tree ----
@@ -253,7 +272,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// The children of a tree.
     pub(crate) fn children_of(&self, tree: usize) -> core::ops::Range<usize> {
         let first = tree * G::TREE;
-        first..(first + G::TREE).min(self.children.len())
+        first..(first + G::TREE).min(self.ground.children)
     }
 
     /// Does a slot allocate in a tree?

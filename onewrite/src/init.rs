@@ -11,11 +11,9 @@
 //! them, because every free is checked against the zone.
 //!
 //! # Recovery
-//! Rows, children and flags are durable. A recovery accepts any bytes: it believes the states, of open rows the bits, and of the flags
+//! Rows, their states and flags are durable. A recovery accepts any bytes: it believes the states, of open rows the bits, and of the flags
 //! what is reclaimed. What a part of a huge frame says about being offline becomes allocated: better lost
 //! than handed out twice. A row of which every frame is free is closed.
-
-use core::ops::Range;
 
 use woodlot_frame::atomics::{
     AtomicU64,
@@ -69,11 +67,6 @@ impl Ground {
         offset & within == 0 && offset >= self.start && offset | within < self.end
     }
 
-    /// Rows, children, and trees.
-    pub(crate) fn lengths<G: Geometry>(&self) -> (usize, usize, usize) {
-        (self.children * G::ROWS, self.children, self.children.div_ceil(G::TREE))
-    }
-
     /// The frames of a row that lie in the zone, as bits.
     fn inside<G: Geometry>(&self, row: usize) -> u64 {
         let first = row << G::ROW_ORDER;
@@ -83,10 +76,6 @@ impl Ground {
         };
         G::ALL & before(self.end) & !before(self.start)
     }
-
-    fn rows<G: Geometry>(child: usize) -> Range<usize> {
-        child * G::ROWS..(child + 1) * G::ROWS
-    }
 }
 
 impl<G: Geometry> OneWrite<'_, G> {
@@ -94,48 +83,26 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// anew: it finds what it found.
     pub(crate) fn start(&self, init: Init) -> usize {
         let mut free = 0;
-        for (child, rows) in self.rows.chunks_exact(G::ROWS).enumerate() {
+        for (word, rows) in self.rows.chunks_exact(G::WORD_ROWS).enumerate() {
+            let (part, _) = Part::pair::<G>(word * G::SHARERS);
             let said = match init {
-                Init::Free => Part::whole::<G>().all(FREE),
-                Init::Allocated => Part::whole::<G>().all(TAKEN),
-                Init::Recover => self.children.get(child).map_or(0, |word| word.load(Relaxed)),
+                Init::Free => part.all(FREE),
+                Init::Allocated => part.all(TAKEN),
+                Init::Recover => self.states_in(part),
             };
-            let first = child << G::HUGE_ORDER;
-            let inside = first >= self.ground.start && first + G::HUGE_FRAMES <= self.ground.end;
-            if inside && child::is_closed::<G>(said) {
+            let first = part.offset::<G>();
+            let end = first + part.frames::<G>();
+            let inside = first >= self.ground.start && end <= self.ground.end;
+            if inside && part.is_closed(said) {
                 rows.iter().for_each(|row| clear(row, init));
-                set(self.children, child, said);
-                free += (child::free_rows::<G>(said).count_ones() as usize) << G::ROW_ORDER;
+                set(self.states, word, said);
+                free += part.free_frames::<G>(said);
                 continue;
             }
-            if inside
-                && init == Init::Recover
-                && let Some(sound) = Self::free_in_sound(said, rows)
-            {
-                free += sound;
-                continue;
-            }
-            let whole = Ground::rows::<G>(child).all(|row| self.ground.inside::<G>(row) == G::ALL);
-            let offline = whole && Part::whole::<G>().is(said, OFFLINE);
-            let (mut states, mut empty) = (0, 0);
-            for (n, row) in Ground::rows::<G>(child).enumerate() {
-                let said = match child::state(said, n) {
-                    OFFLINE if !offline => TAKEN,
-                    said => said,
-                };
-                let (state, bits) = self.started_row(row, said);
-                states = child::with(states, n, state);
-                free += if state == FREE { G::ROW_FRAMES } else { bits.count_ones() as usize };
-                if bits == 0 {
-                    empty |= 1u32 << n;
-                } else {
-                    set(self.rows, row, bits);
-                }
-            }
-            set(self.children, child, states);
-            // Only now: a row is closed with its bits, so that a recovery that is cut off here loses none.
-            let is_empty = |n: &usize| empty >> n & 1 != 0;
-            (0..G::ROWS).filter(is_empty).for_each(|n| set(self.rows, child * G::ROWS + n, 0));
+            let children = rows.chunks_exact(G::ROWS).zip(part.child..);
+            free += children
+                .map(|(rows, child)| self.start_child(child, said, rows, init))
+                .sum::<usize>();
         }
         self.start_flags(init);
         self.hints.iter().for_each(|hint| hint.store(0, Relaxed));
@@ -145,24 +112,60 @@ impl<G: Geometry> OneWrite<'_, G> {
         free
     }
 
-    /// How many frames are free of a child of these states in which there is nothing to repair: they say nothing else, no closed row has bits, none is
+    /// Writes the rows of a huge frame of which some are open, offline, or outside, if there is something to write. Returns how many frames are free.
+    #[inline(always)]
+    fn start_child(&self, child: usize, said: u64, rows: &[AtomicU64], init: Init) -> usize {
+        let part = Part::whole::<G>(child);
+        let first = part.offset::<G>();
+        let inside = first >= self.ground.start && first + G::HUGE_FRAMES <= self.ground.end;
+        if inside
+            && init == Init::Recover
+            && let Some(sound) = Self::free_in_sound(part.lowest::<G>(said), rows)
+        {
+            return sound;
+        }
+        let whole = part.rows::<G>().all(|row| self.ground.inside::<G>(row) == G::ALL);
+        let offline = whole && part.is(said, OFFLINE);
+        let (mut free, mut states, mut empty) = (0, 0, 0);
+        for row in part.rows::<G>() {
+            let said = match child::state::<G>(said, row) {
+                OFFLINE if !offline => TAKEN,
+                said => said,
+            };
+            let (state, bits) = self.started_row(row, said);
+            states = Part::row::<G>(row).with(states, state);
+            free += if state == FREE { G::ROW_FRAMES } else { bits.count_ones() as usize };
+            if bits == 0 {
+                empty |= child::lower::<G>(row);
+            } else {
+                set(self.rows, row, bits);
+            }
+        }
+        let word = part.word::<G>();
+        let beside = self.states.get(word).map_or(0, |word| word.load(Relaxed)) & !part.mask();
+        set(self.states, word, beside | states);
+        // Only now: a row is closed with its bits, so that a recovery that is cut off here loses none.
+        child::rows_in::<G>(child, empty).for_each(|row| set(self.rows, row, 0));
+        free
+    }
+
+    /// How many frames are free of a huge frame, with these states of its rows, in which there is nothing to repair: no closed row has bits, none is
     /// offline, and some frame of each open one is allocated.
     #[inline(always)]
     fn free_in_sound(said: u64, rows: &[AtomicU64]) -> Option<usize> {
         let is_sound = |(n, row): (usize, &AtomicU64)| {
             let bits = row.load(Relaxed);
-            match child::state(said, n) {
+            match child::state::<G>(said, n) {
                 OFFLINE => false,
                 OPEN => bits < G::ALL,
                 _ => bits == 0,
             }
         };
-        let sound = said & !Part::whole::<G>().mask() == 0
-            && rows.iter().enumerate().fold(true, |sound, row| sound & is_sound(row));
+        let sound = rows.iter().enumerate().fold(true, |sound, row| sound & is_sound(row));
         // Counted apart: in one loop with the above it takes half as long again.
         let singly = rows.iter().map(|row| row.load(Relaxed).count_ones() as usize);
-        let closed = child::free_rows::<G>(said).count_ones() as usize;
-        sound.then(|| (closed << G::ROW_ORDER) + singly.sum::<usize>())
+        let closed = Part::whole::<G>(0).free_frames::<G>(said);
+        sound.then(|| closed + singly.sum::<usize>())
     }
 
     /// Of what outlives a crash, the flags of huge frames that lie wholly in the zone; of anything else none.
@@ -224,7 +227,7 @@ mod tests {
     fn what_is_sound_is_counted_and_left_alone() {
         type OneWrite<'a> = crate::OneWrite<'a, Base4K>;
 
-        let part = |first, count, state| Part { first, count }.all(state);
+        let part = |first, count, state| Part::of::<Base4K>(0, first, count).all(state);
         let open = part(0, 8, OPEN);
         let cases = [
             (open, [1, 0, 3, !1, 0, 0, 0, 1 << 63], Some(67)),
@@ -233,14 +236,15 @@ mod tests {
             (part(0, 7, OPEN) | part(7, 1, TAKEN), [1, 0, 0, 0, 0, 0, 0, 1], None),
             (part(0, 7, OPEN), [1, 0, 0, 0, 0, 0, 0, 1], None),
             (part(0, 7, OPEN) | part(7, 1, OFFLINE), [1, 0, 0, 0, 0, 0, 0, 0], None),
-            (open | 1 << 16, [1, 0, 0, 0, 0, 0, 0, 0], None),
         ];
         for (states, bits, expected) in cases {
             let zone = Owned::<OneWrite<'_>>::new(&ZoneConfig::new(1024, 1), Init::Allocated);
             let zone = zone.expect("a zone");
-            set(zone.children, 0, states);
+            // The other huge frame of the word is allocated, and bits behind mean nothing.
+            set(zone.states, 0, states | Part::whole::<Base4K>(1).all(TAKEN) | !0 << 32);
             bits.into_iter().enumerate().for_each(|(row, bits)| set(zone.rows, row, bits));
-            assert_eq!(OneWrite::free_in_sound(states, &zone.rows[..8]), expected, "{bits:x?}");
+            let sound = OneWrite::free_in_sound(states, &zone.rows[..8]);
+            assert_eq!(sound, expected, "{bits:x?}");
             let free = zone.start(Init::Recover);
             assert_eq!(free, zone.stats().free_frames, "{bits:x?}");
             let after = || [0, 1, 2, 3, 4, 5, 6, 7].map(|row| zone.bits(row));

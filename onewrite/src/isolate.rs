@@ -17,7 +17,7 @@
 //!
 //! # Invariants
 //! 1. *Whoever takes, looks.* Every write by which a call takes frames is to a word from [`row_to_take`](OneWrite::row_to_take)
-//!    or [`child_to_take`](OneWrite::child_to_take), which there is only while the child is not isolated. So a call that takes something
+//!    or [`states_to_write`](OneWrite::states_to_write), which there is only while the child is not isolated. So a call that takes something
 //!    of an isolated child has looked before it was isolated, and so begun before. Where the zone says that nothing is isolated, nobody
 //!    looks at a child's bits: a number that is added to before the bits are set, and taken from after they are not. A search sees an isolated
 //!    child as one whose rows are all taken.
@@ -59,7 +59,7 @@ use woodlot_frame::{
 use crate::OneWrite;
 use crate::child::{FREE, OFFLINE, Part, TAKEN};
 use crate::row::Rows;
-use crate::words::{load, swap};
+use crate::words::load;
 
 /// The bits of a child that is isolated, of one that a call takes offline, and of one whose isolation a call begins or ends.
 const ISOLATED: u16 = 1 << 7;
@@ -109,11 +109,17 @@ impl<G: Geometry> OneWrite<'_, G> {
         if self.isolates_any() && self.isolates(row / G::ROWS) { None } else { Some(word) }
     }
 
-    /// The states of a child, for who takes rows by them: none if it is isolated.
+    /// The word of rows, for who takes them by it: none if a huge frame of theirs is isolated.
     #[inline(always)]
-    pub(crate) fn child_to_take(&self, child: usize) -> Option<&AtomicU64> {
-        let word = self.children.get(child)?;
-        if self.isolates_any() && self.isolates(child) { None } else { Some(word) }
+    pub(crate) fn states_to_write(&self, part: Part) -> Option<&AtomicU64> {
+        let word = self.states.get(part.word::<G>())?;
+        if self.isolates_any() && self.isolates_some(part) { None } else { Some(word) }
+    }
+
+    #[inline(always)]
+    fn isolates_some(&self, part: Part) -> bool {
+        let beside = if part.is_pair::<G>() { self.hint(part.child + 1) } else { 0 };
+        is_isolated(self.hint(part.child) | beside)
     }
 
     /// Is any child isolated? The zone's number says so before the child's hint does, and until the hint does not any more.
@@ -122,10 +128,10 @@ impl<G: Geometry> OneWrite<'_, G> {
         load(Some(self.slots.isolated())) != 0
     }
 
-    /// The states of a child, for who looks for rows: all taken if it is isolated.
+    /// The states of rows, for who looks for some to take: all taken if a huge frame of theirs is isolated.
     #[inline(always)]
-    pub(crate) fn states_to_take(&self, child: usize) -> u64 {
-        if self.isolates(child) { Part::whole::<G>().all(TAKEN) } else { self.states(child) }
+    pub(crate) fn states_to_take(&self, part: Part) -> u64 {
+        if self.isolates_some(part) { part.all(TAKEN) } else { self.states_in(part) }
     }
 
     // ---- The bits ----
@@ -223,7 +229,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     }
 
     pub(crate) fn is_offline(&self, child: usize) -> bool {
-        Part::whole::<G>().is(self.states(child), OFFLINE)
+        Part::whole::<G>(child).is(self.states(child), OFFLINE)
     }
 
     /// The children of huge frames that lie wholly in the zone.
@@ -256,7 +262,7 @@ impl<G: Geometry> OneWrite<'_, G> {
 
     /// Takes a huge frame that is free, and that nobody isolates from now on.
     pub(crate) fn take_to_go(&self, child: usize) -> bool {
-        if !self.turn_free(child, Part::whole::<G>(), TAKEN) {
+        if !self.turn_free(Part::whole::<G>(child), TAKEN) {
             return false;
         }
         let going = self.change(child, NEITHER, GOING).is_ok();
@@ -302,7 +308,7 @@ impl<G: Geometry> OneWrite<'_, G> {
         all_or_none(run.clone(), mark, unmark)?;
         run.for_each(|child| {
             // Nobody else turns it, by invariant 6.
-            self.turn(child, Part::whole::<G>(), OFFLINE, TAKEN);
+            self.turn(Part::whole::<G>(child), OFFLINE, TAKEN);
             flags.into_iter().for_each(|flags| self.put_flags(child, flags));
             unmark(child);
             self.untake(child);
@@ -347,13 +353,11 @@ impl<G: Geometry> OneWrite<'_, G> {
 
     /// Takes a huge frame of which every frame is free, although it is isolated.
     fn take_isolated(&self, child: usize) -> bool {
-        let (whole, Some(word)) = (Part::whole::<G>(), self.children.get(child)) else {
-            return false;
-        };
+        let whole = Part::whole::<G>(child);
         while self.free_in_child(child) == G::HUGE_FRAMES {
-            self.close(child, whole);
-            if swap(word, whole.all(FREE), whole.all(TAKEN)).is_ok() {
-                self.taken(child);
+            self.close(whole);
+            if self.turn(whole, FREE, TAKEN) {
+                self.taken(whole);
                 return true;
             }
         }
@@ -450,9 +454,8 @@ mod tests {
     fn a_look_around_passes_what_is_isolated() {
         let zone = zone(8);
         for (huge, row) in [(0, 1), (1, 5), (2, 3)] {
-            let part = Part { first: 0, count: 8 - row };
-            assert!(zone.turn(huge, Part { first: part.count, count: row }, FREE, TAKEN));
-            assert!(zone.open(huge, Part { first: 0, count: 1 }, 0, 0));
+            assert!(zone.turn(Part::of::<Base4K>(huge, 8 - row, row), FREE, TAKEN));
+            assert!(zone.open(Part::of::<Base4K>(huge, 0, 1), 0, 0));
         }
         zone.has_class(0, Class::MOVABLE);
         // Least is free of the second, which is isolated, and then of the third.
@@ -514,7 +517,7 @@ mod tests {
     #[test]
     fn a_claim_that_fails_gives_back() {
         let zone = zone(4);
-        assert!(zone.open(0, Part { first: 0, count: 2 }, 7, 0));
+        assert!(zone.open(Part::of::<Base4K>(0, 0, 2), 7, 0));
         assert_eq!(free(&zone, 7, 0), Ok(()));
         let request = Request::movable(Order(0), Slot(0)).at(FrameId(1024 + 130));
         assert_eq!(zone.alloc(request), Ok(FrameId(1024 + 130)));

@@ -6,7 +6,7 @@
 //!   trees     ○ ○ ○ ○│○ ○ ○ ○ ○ ○ …                  hints: which orders there are not, which classes
 //!   hints     · · · ·│· · · · · · …                  the same for each child
 //!   ──────────────── │ ────────────────────          above: hints, which heal; below: the truth
-//!   children  ┌──┬──┬▼─┬──┬──┬──┬──┬──┐ …            a word for each huge frame, two bits for each row:
+//!   states    ┌──┬──┬▼─┬──┬──┬──┬──┬──┐ …            two bits for each row, a word for two huge frames:
 //!             │F │T │O │F │F │F │F │F │              free, taken, open, offline
 //!             └──┴──┴──┴──┴──┴──┴──┴──┘
 //!   rows      ░░░ ░░░ ▒█▒ ░░░ ░░░ ░░░ …              a word for each 64 frames; of an open row
@@ -14,8 +14,8 @@
 //! ```
 //!
 //! Blocks below the order of a row (64 frames) are bits of a row that is *open*: one compare-and-swap takes them, one frees
-//! them. Larger blocks up to a huge frame are states of rows: one compare-and-swap of the child takes up to eight rows, and
-//! one frees them. Only the largest order takes two writes, and the opening and closing of a row.
+//! them. Larger blocks up to two huge frames are states of rows: one compare-and-swap of a word takes up to sixteen rows, and
+//! one frees them. Only the opening and closing of rows takes more writes; and a pair of huge frames of more than 16 rows each, which has two words.
 //!
 //! **A row that is not open has no bits.** So a call that comes late, and has seen a row open that has been closed meanwhile
 //! and is a part of somebody's huge frame, finds nothing there: an allocation is decided by its one write, and is never
@@ -41,14 +41,14 @@
 //! # Progress
 //! Lock-free throughout. No frame is held for a slot. While no call is in flight, an allocation finds whatever is free. A call
 //! in flight hides frames that it does not allocate: the rest of a row that it opens, or of rows of one huge frame that have room
-//! for 16 of its blocks; the rows that it closes, a part of the block that it takes; a huge frame while it takes a pair and the
+//! for 16 of its blocks; the rows that it closes, a part of the block that it takes; a huge frame of more than 16 rows while it takes a pair and the
 //! second one is not to be had; the range that it brings online, or fails to take offline or to isolate; a huge frame that it reclaims; and what has
 //! become free in a tree, or in a huge frame, since it looked there, until it has looked again.
 //!
 //! # Crash
-//! Rows, children and flags are durable. What was allocated stays so. A call that was under way has happened or not, but one
+//! Rows, their states and flags are durable. What was allocated stays so. A call that was under way has happened or not, but one
 //! that opened rows may leave these allocated, a row or as many as have room for 16 of its blocks; one that closed rows, a part of its
-//! block; one of the largest order a half of its block; and one that brought huge frames online, or claimed isolated ones, some
+//! block; one of a pair of two words a half of its block; and one that brought huge frames online, or claimed isolated ones, some
 //! of these. One that took huge frames offline may leave some of them offline, and others allocated; one that reclaimed one allocated
 //! and, if it was hard, those before it offline.
 #![no_std]
@@ -98,7 +98,7 @@ pub struct OneWrite<'a, G: Geometry> {
     zone: ZoneConfig,
     ground: Ground,
     rows: &'a [AtomicU64],
-    children: &'a [AtomicU64],
+    states: &'a [AtomicU64],
     flags: &'a [AtomicU64],
     trees: &'a [AtomicU64],
     hints: &'a [AtomicU16],
@@ -110,8 +110,8 @@ pub struct OneWrite<'a, G: Geometry> {
 pub struct Parts<'a> {
     /// The bits of single frames: durable.
     pub rows: &'a [AtomicU64],
-    /// The states of the rows of each huge frame: durable.
-    pub children: &'a [AtomicU64],
+    /// The states of rows, a word for two huge frames, or one of more than 16 rows: durable.
+    pub states: &'a [AtomicU64],
     /// What is known of the memory of huge frames, 32 a word: durable.
     pub flags: &'a [AtomicU64],
     /// The words of the slots: volatile.
@@ -122,19 +122,21 @@ pub struct Parts<'a> {
     pub hints: &'a [AtomicU16],
 }
 
-/// How many atomics there are of each kind; as many hints as children.
+/// How many atomics there are of each kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Lengths {
     /// Words of rows.
     pub rows: usize,
-    /// Words of children, and hints.
-    pub children: usize,
+    /// Words of the states of rows.
+    pub states: usize,
     /// Words of flags.
     pub flags: usize,
     /// Words of slots.
     pub slots: usize,
     /// Words of trees.
     pub trees: usize,
+    /// Hints.
+    pub hints: usize,
 }
 
 impl Lengths {
@@ -143,15 +145,21 @@ impl Lengths {
     /// # Errors
     /// What is wrong with the configuration.
     pub fn of<G: Geometry>(zone: &ZoneConfig) -> Result<Lengths, InitError> {
-        let (rows, children, trees) = Ground::of::<G>(zone)?.lengths::<G>();
-        let slots = Slots::words(zone.slots, zone.classes.count());
-        Ok(Lengths { rows, children, flags: children.div_ceil(LANE), slots, trees })
+        let Ground { children, .. } = Ground::of::<G>(zone)?;
+        Ok(Lengths {
+            rows: children * G::ROWS,
+            states: children / G::SHARERS,
+            flags: children.div_ceil(LANE),
+            slots: Slots::words(zone.slots, zone.classes.count()),
+            trees: children.div_ceil(G::TREE),
+            hints: children,
+        })
     }
 }
 
 impl<'a, G: Geometry> OneWrite<'a, G> {
     /// Makes an allocator from atomics. Their values mean nothing, except that [`Init::Recover`]
-    /// reads the rows, the children and the flags.
+    /// reads the rows, their states and the flags.
     ///
     /// # Errors
     /// What is wrong with the configuration; [`InitError::Short`], which gives numbers of atomics instead of
@@ -159,7 +167,7 @@ impl<'a, G: Geometry> OneWrite<'a, G> {
     pub fn from_parts(zone: &ZoneConfig, parts: Parts<'a>, init: Init) -> Result<Self, InitError> {
         let made = Self::over(zone, parts)?;
         let free = made.start(init);
-        made.slots.start(&zone.classes, (made.children.len(), G::TREE), free);
+        made.slots.start(&zone.classes, (made.ground.children, G::TREE), free);
         Ok(made)
     }
 
@@ -170,10 +178,10 @@ impl<'a, G: Geometry> OneWrite<'a, G> {
             zone: *zone,
             ground: Ground::of::<G>(zone)?,
             rows: cut(parts.rows, lengths.rows, Region::Durable)?,
-            children: cut(parts.children, lengths.children, Region::Durable)?,
+            states: cut(parts.states, lengths.states, Region::Durable)?,
             flags: cut(parts.flags, lengths.flags, Region::Durable)?,
             trees: cut(parts.trees, lengths.trees, Region::Volatile)?,
-            hints: cut(parts.hints, lengths.children, Region::Volatile)?,
+            hints: cut(parts.hints, lengths.hints, Region::Volatile)?,
             slots: Slots::new(parts.slots, zone.slots, zone.classes.count())
                 .ok_or_else(|| short(parts.slots, lengths.slots, Region::Volatile))?,
             geometry: PhantomData,

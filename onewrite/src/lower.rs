@@ -1,4 +1,4 @@
-//! The lower half: blocks are taken from rows and children, and given back. What is written here is the truth.
+//! The lower half: blocks are taken from rows and their states, and given back. What is written here is the truth.
 //!
 //! # Invariants
 //! 1. The bits of a row that is not open are 0, unless a call is about to open it or has just closed it. So nobody who
@@ -16,9 +16,11 @@
 //! Lock-free: each loop begins anew only after another call has changed the word.
 //!
 //! # Crash
-//! A call's frames are taken, and freed, by one write, or a pair's by two. Between the first and the last of the writes by which
+//! A call's frames are taken, and freed, by one write, or those of a pair of two words by two. Between the first and the last of the writes by which
 //! rows are opened or closed their frames look allocated: a call that is cut off there leaves those that are free allocated,
 //! and nobody's. What is opened is a row, or rows for 16 blocks; what is closed is a part of the block that is taken.
+
+use core::ops::Range;
 
 use woodlot_frame::atomics::{AtomicU64, Ordering::SeqCst, fetch_to_write};
 use woodlot_frame::{Class, FrameId, FreeError, Geometry, HugeFlags};
@@ -57,14 +59,20 @@ impl<G: Geometry> OneWrite<'_, G> {
         load(self.rows.get(row))
     }
 
+    /// The states of a child.
     #[inline(always)]
     pub(crate) fn states(&self, child: usize) -> u64 {
-        load(self.children.get(child))
+        self.states_in(Part::whole::<G>(child))
+    }
+
+    #[inline(always)]
+    pub(crate) fn states_in(&self, part: Part) -> u64 {
+        load(self.states.get(part.word::<G>())) & part.mask()
     }
 
     #[inline(always)]
     pub(crate) fn state(&self, row: usize) -> u64 {
-        child::state(self.states(row / G::ROWS), row % G::ROWS)
+        child::state::<G>(load(self.states.get(row / G::WORD_ROWS)), row)
     }
 
     /// Takes the first free block of `order`, below a row's, from a row that is open, unless another call changes the row: one
@@ -88,8 +96,8 @@ impl<G: Geometry> OneWrite<'_, G> {
     pub(crate) fn take_only_hole(&self, row: usize, holes: u64, order: u32) -> Option<usize> {
         let at = row::only_block(holes, order)?;
         let word = self.row_to_take(row)?;
-        let closed = child::free_rows::<G>(self.states(row / G::ROWS));
-        let is_only = load(Some(word)) == holes && closed == 0;
+        let whole = Part::whole::<G>(row / G::ROWS);
+        let is_only = load(Some(word)) == holes && whole.free(self.states_in(whole)) == 0;
         (is_only && swap(word, holes, 0).is_ok()).then_some((row << G::ROW_ORDER) + at)
     }
 
@@ -132,8 +140,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// Takes this very block of a row, below a row's order; opens the row if it is free.
     pub(crate) fn take_bits(&self, row: usize, at: usize, order: u32) -> bool {
         let block = row::block(order, at);
-        let part = Part { first: row % G::ROWS, count: 1 };
-        if self.state(row) == FREE && self.open(row / G::ROWS, part, at, order) {
+        if self.state(row) == FREE && self.open(Part::row::<G>(row), at, order) {
             return true;
         }
         let Some(word) = self.row_to_take(row) else { return false };
@@ -149,17 +156,17 @@ impl<G: Geometry> OneWrite<'_, G> {
 
     /// Opens rows that are free, and keeps a block of the first one: one write, and one for each row. Fails where they are not free
     /// any more.
-    pub(crate) fn open(&self, child: usize, part: Part, at: usize, order: u32) -> bool {
-        let first = child * G::ROWS + part.first;
-        let Some(rows) = self.rows.get(first..first + part.count) else { return false };
-        if !self.turn_closed(child, part, OPEN) {
+    pub(crate) fn open(&self, part: Part, at: usize, order: u32) -> bool {
+        let Range { start: first, end } = part.rows::<G>();
+        let Some(rows) = self.rows.get(first..end) else { return false };
+        if self.turn_closed(part, OPEN).is_none() {
             return false;
         }
         let rest = G::ALL & !row::block(order, at);
         // The bits are 0, by invariants 1 and 2, but for what a wrong free has left.
         let bits = core::iter::once(rest).chain(core::iter::repeat(G::ALL));
         rows.iter().zip(bits).for_each(|(row, bits)| _ = row.swap(bits, SeqCst));
-        let bits = if part.count == 1 { rest } else { G::ALL };
+        let bits = if first + 1 == end { rest } else { G::ALL };
         if self.has_to_tell(first, bits) {
             self.tell(first, bits);
         }
@@ -167,17 +174,18 @@ impl<G: Geometry> OneWrite<'_, G> {
     }
 
     /// Closes the open rows of which every frame is free: a write for each, and one.
-    pub(crate) fn close(&self, child: usize, part: Part) {
-        let Some(word) = self.children.get(child) else { return };
+    pub(crate) fn close(&self, part: Part) {
+        let Some(word) = self.states.get(part.word::<G>()) else { return };
         let mut states = load(Some(word));
         let is_closed = |&row: &usize| {
-            let bits = self.rows.get(child * G::ROWS + row);
-            child::state(states, row) == OPEN
+            let bits = self.rows.get(row);
+            child::state::<G>(states, row) == OPEN
                 && bits
                     .is_some_and(|bits| load(Some(bits)) == G::ALL && swap(bits, G::ALL, 0).is_ok())
         };
         // These rows are this call's, by invariant 3, so they stay open: only a wrong free of a row changes that.
-        let own = part.rows().filter(is_closed).fold(0, |own, row| own | 1u64 << (2 * row));
+        let closed = part.rows::<G>().filter(is_closed);
+        let own = closed.fold(0, |own, row| own | child::lower::<G>(row));
         if own == 0 {
             return;
         }
@@ -185,22 +193,21 @@ impl<G: Geometry> OneWrite<'_, G> {
         while let Err(now) = swap(word, states, after(states)) {
             states = now;
         }
-        self.can_be_had_whole(child);
+        self.can_be_had_whole(part);
     }
 
     /// The states to take rows by, as they are when the open rows are closed of which every frame is free.
-    pub(crate) fn whole_states(&self, child: usize) -> u64 {
-        let states = self.states_to_take(child);
-        let mut open = child::open_rows(states);
-        let mut whole = states;
-        while open != 0 {
-            let row = (open.trailing_zeros() / 2) as usize;
-            if self.bits(child * G::ROWS + row) == G::ALL {
-                whole = child::with(whole, row, FREE);
-            }
-            open &= open - 1;
-        }
-        whole
+    pub(crate) fn whole_states(&self, part: Part) -> u64 {
+        let states = self.states_to_take(part);
+        let empty = child::rows_in::<G>(part.child, child::open_rows(states));
+        let empty = empty.filter(|&row| self.bits(row) == G::ALL);
+        empty.fold(states, |states, row| Part::row::<G>(row).with(states, FREE))
+    }
+
+    /// Is every frame of these rows free, and to be had? Nearly always one look says no.
+    pub(crate) fn all_free(&self, part: Part) -> bool {
+        self.states_in(part) & part.all(TAKEN & OFFLINE) == 0
+            && part.is(self.whole_states(part), FREE)
     }
 
     /// Frees a block of `order`, below a row's: one write; two where it is the first part of a block of rows.
@@ -229,8 +236,8 @@ impl<G: Geometry> OneWrite<'_, G> {
     pub(crate) fn give_bits_at_once(&self, row: usize, block: u64) -> Option<u64> {
         let word = self.rows.get(row)?;
         fetch_to_write(word);
-        let states = load(Some(self.children.get(row / G::ROWS)?));
-        if child::state(states, row % G::ROWS) != OPEN {
+        let states = load(Some(self.states.get(row / G::WORD_ROWS)?));
+        if child::state::<G>(states, row) != OPEN {
             return None;
         }
         let bits = load(Some(word));
@@ -244,21 +251,22 @@ impl<G: Geometry> OneWrite<'_, G> {
     #[cold]
     #[inline(never)]
     fn split(&self, row: usize) -> Result<(), Refusal> {
-        let word = self.children.get(row / G::ROWS).ok_or(Refusal::NotAllocated)?;
-        let part = Part { first: row % G::ROWS, count: 1 };
+        let part = Part::row::<G>(row);
+        let word = self.states.get(part.word::<G>()).ok_or(Refusal::NotAllocated)?;
         let mut states = load(Some(word));
         loop {
-            match child::state(states, row % G::ROWS) {
+            match child::state::<G>(states, row) {
                 TAKEN => {}
                 OPEN => return Ok(()),
                 closed => return Err(Refusal::closed(closed)),
             }
             // Before the row is open, and others give and take its frames.
-            self.taken(row / G::ROWS);
+            self.taken(part);
             match swap(word, states, part.with(states, OPEN)) {
                 Ok(()) => {
-                    if Part::whole::<G>().is(states, TAKEN) {
-                        self.becomes(row / G::ROWS, Class::MOVABLE);
+                    let child = row / G::ROWS;
+                    if Part::whole::<G>(child).is(states, TAKEN) {
+                        self.becomes(child, Class::MOVABLE);
                     }
                     return Ok(());
                 }
@@ -282,54 +290,57 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// Takes the first free run of 2^`k` rows of a huge frame: one write, and what it takes to close open rows.
     #[inline(always)]
     pub(crate) fn take_rows(&self, child: usize, k: u32) -> Option<Part> {
-        let word = self.child_to_take(child)?;
+        let whole = Part::whole::<G>(child);
+        let word = self.states_to_write(whole)?;
         let mut states = load(Some(word));
-        while let Some(part) = child::free_run::<G>(states, k) {
+        while let Some(part) = whole.free_run(states, k) {
             match swap(word, states, part.with(states, TAKEN)) {
                 Ok(()) => {
-                    self.taken(child);
+                    self.taken(part);
                     return Some(part);
                 }
                 Err(now) => states = now,
             }
         }
-        if child::open_rows(states) == 0 { None } else { self.take_empty(child, k) }
+        if child::open_rows(states & whole.mask()) == 0 { None } else { self.take_empty(whole, k) }
     }
 
-    /// Takes a huge frame of which every row is free and closed, unless another call changes it: one write. Returns what is known of
+    /// Takes a huge frame of which every row is free and closed, unless another call changes its word: one write. Returns what is known of
     /// its memory.
     #[inline(always)]
     pub(crate) fn take_closed(&self, child: usize) -> Option<HugeFlags> {
-        self.take_closed_rows(child, Part::whole::<G>())
+        let whole = Part::whole::<G>(child);
+        self.take_of_closed(whole, whole)
     }
 
-    /// Takes some rows of such a huge frame likewise.
+    /// Takes some rows likewise of those of huge frames all of whose rows are free and closed.
     #[inline(always)]
-    pub(crate) fn take_closed_rows(&self, child: usize, part: Part) -> Option<HugeFlags> {
-        let word = self.child_to_take(child)?;
-        if load(Some(word)) != 0 {
+    pub(crate) fn take_of_closed(&self, all: Part, part: Part) -> Option<HugeFlags> {
+        let word = self.states_to_write(all)?;
+        let states = load(Some(word));
+        if !all.is(states, FREE) {
             return None;
         }
-        swap(word, 0, part.all(TAKEN)).ok()?;
-        Some(self.taken(child))
+        swap(word, states, states | part.all(TAKEN)).ok()?;
+        Some(self.taken(part))
     }
 
     /// The same where rows are open.
     #[inline(never)]
-    fn take_empty(&self, child: usize, k: u32) -> Option<Part> {
-        while let Some(part) = child::free_run::<G>(self.whole_states(child), k) {
-            if self.turn_free(child, part, TAKEN) {
+    fn take_empty(&self, whole: Part, k: u32) -> Option<Part> {
+        while let Some(part) = whole.free_run(self.whole_states(whole), k) {
+            if self.turn_free(part, TAKEN) {
                 return Some(part);
             }
         }
         None
     }
 
-    /// Turns rows that are all in the state `from` to the state `to`, unless another call changes the child: one write. Returns
-    /// the states of all rows.
+    /// Turns rows that are all in the state `from` to the state `to`, unless another call changes their word: one write. Returns
+    /// the states of all rows of the word.
     #[inline(always)]
-    pub(crate) fn turn_at_once(&self, child: usize, part: Part, from: u64, to: u64) -> Option<u64> {
-        let word = self.children.get(child)?;
+    pub(crate) fn turn_at_once(&self, part: Part, from: u64, to: u64) -> Option<u64> {
+        let word = self.states.get(part.word::<G>())?;
         fetch_to_write(word);
         let states = load(Some(word));
         if !part.is(states, from) {
@@ -341,19 +352,15 @@ impl<G: Geometry> OneWrite<'_, G> {
 
     /// The same whatever others change.
     #[inline(always)]
-    pub(crate) fn turn(&self, child: usize, part: Part, from: u64, to: u64) -> bool {
-        self.children.get(child).is_some_and(|word| Self::turn_word(word, part, from, to))
+    pub(crate) fn turn(&self, part: Part, from: u64, to: u64) -> bool {
+        self.states.get(part.word::<G>()).is_some_and(|word| Self::turn_word(word, part, from, to))
     }
 
-    /// The same from rows that are free and closed, unless their child is isolated.
+    /// The same from rows that are free and closed, unless a huge frame of theirs is isolated. Returns what is known of their memory.
     #[inline(always)]
-    fn turn_closed(&self, child: usize, part: Part, to: u64) -> bool {
-        let word = self.child_to_take(child);
-        let turned = word.is_some_and(|word| Self::turn_word(word, part, FREE, to));
-        if turned {
-            self.taken(child);
-        }
-        turned
+    fn turn_closed(&self, part: Part, to: u64) -> Option<HugeFlags> {
+        let word = self.states_to_write(part)?;
+        Self::turn_word(word, part, FREE, to).then(|| self.taken(part))
     }
 
     #[inline(always)]
@@ -370,15 +377,15 @@ impl<G: Geometry> OneWrite<'_, G> {
 
     /// The same, after those are closed that are open with every frame free. Closes none where another row
     /// is in use.
-    pub(crate) fn turn_free(&self, child: usize, part: Part, to: u64) -> bool {
-        if self.turn_closed(child, part, to) {
+    pub(crate) fn turn_free(&self, part: Part, to: u64) -> bool {
+        if self.turn_closed(part, to).is_some() {
             return true;
         }
-        if !part.is(self.whole_states(child), FREE) {
+        if !self.all_free(part) {
             return false;
         }
-        self.close(child, part);
-        self.turn_closed(child, part, to)
+        self.close(part);
+        self.turn_closed(part, to).is_some()
     }
 
     /// Frees a huge frame that this call has taken, or gives back, and that nobody else owns. A row of it is open only if a wrong
@@ -386,14 +393,16 @@ impl<G: Geometry> OneWrite<'_, G> {
     #[cold]
     #[inline(never)]
     pub(crate) fn untake(&self, child: usize) {
-        let Some(word) = self.children.get(child) else { return };
+        let whole = Part::whole::<G>(child);
+        let Some(word) = self.states.get(whole.word::<G>()) else { return };
         let mut states = load(Some(word));
-        while let Err(now) = swap(word, states, states & !child::taken_rows(states)) {
+        let freed = |states| states & !child::taken_rows(states & whole.mask());
+        while let Err(now) = swap(word, states, freed(states)) {
             states = now;
         }
-        self.words_of_open(child, states).for_each(|bits| _ = bits.fetch_or(G::ALL, SeqCst));
-        if child::open_rows(states) == 0 {
-            self.can_be_had_whole(child);
+        self.words_of_open(whole, states).for_each(|bits| _ = bits.fetch_or(G::ALL, SeqCst));
+        if child::open_rows(states & whole.mask()) == 0 {
+            self.can_be_had_whole(whole);
         } else {
             self.tell(child * G::ROWS, G::ALL);
         }
@@ -401,30 +410,33 @@ impl<G: Geometry> OneWrite<'_, G> {
 
     /// The same, but takes it offline.
     pub(crate) fn put_offline(&self, child: usize) {
-        let Some(word) = self.children.get(child) else { return };
+        let whole = Part::whole::<G>(child);
+        let Some(word) = self.states.get(whole.word::<G>()) else { return };
         let mut states = load(Some(word));
         loop {
-            self.words_of_open(child, states).for_each(|bits| _ = bits.swap(0, SeqCst));
-            match swap(word, states, Part::whole::<G>().all(OFFLINE)) {
+            self.words_of_open(whole, states).for_each(|bits| _ = bits.swap(0, SeqCst));
+            match swap(word, states, whole.with(states, OFFLINE)) {
                 Ok(()) => return,
                 Err(now) => states = now,
             }
         }
     }
 
-    /// The bits of the rows of a child that are open.
-    fn words_of_open(&self, child: usize, states: u64) -> impl Iterator<Item = &AtomicU64> {
-        let open = (0..G::ROWS).filter(move |&row| child::state(states, row) == OPEN);
-        open.filter_map(move |row| self.rows.get(child * G::ROWS + row))
+    /// The bits of those rows of a part that are open.
+    fn words_of_open(&self, part: Part, states: u64) -> impl Iterator<Item = &AtomicU64> {
+        let open = child::rows_in::<G>(part.child, child::open_rows(states & part.mask()));
+        open.filter_map(|row| self.rows.get(row))
     }
 
-    /// Frees rows, whatever their frames were allocated as: one write. Returns the states of all rows.
+    /// Frees rows, whatever their frames were allocated as: one write. Returns the states of all rows of their word.
     #[inline(always)]
-    pub(crate) fn give_rows(&self, child: usize, part: Part) -> Result<u64, Refusal> {
-        let Some(word) = self.children.get(child) else { return Err(Refusal::NotAllocated) };
+    pub(crate) fn give_rows(&self, part: Part) -> Result<u64, Refusal> {
+        let Some(word) = self.states.get(part.word::<G>()) else {
+            return Err(Refusal::NotAllocated);
+        };
         let mut states = load(Some(word));
         loop {
-            self.can_give_mixed(child, part, states)?;
+            self.can_give_mixed(part, states)?;
             let after = part.with(states, FREE);
             match swap(word, states, after) {
                 Ok(()) => return Ok(after),
@@ -434,19 +446,19 @@ impl<G: Geometry> OneWrite<'_, G> {
     }
 
     /// Would [`give_rows`](Self::give_rows) succeed?
-    pub(crate) fn can_give_rows(&self, child: usize, part: Part) -> Result<(), Refusal> {
-        self.can_give_mixed(child, part, self.states(child))
+    pub(crate) fn can_give_rows(&self, part: Part) -> Result<(), Refusal> {
+        self.can_give_mixed(part, self.states_in(part))
     }
 
     /// Is every row taken, or open with no frame free?
-    fn can_give_mixed(&self, child: usize, part: Part, states: u64) -> Result<(), Refusal> {
+    fn can_give_mixed(&self, part: Part, states: u64) -> Result<(), Refusal> {
         if part.is(states, TAKEN) {
             return Ok(());
         }
-        for row in part.rows() {
-            match child::state(states, row) {
+        for row in part.rows::<G>() {
+            match child::state::<G>(states, row) {
                 TAKEN => {}
-                OPEN if self.bits(child * G::ROWS + row) == 0 => {}
+                OPEN if self.bits(row) == 0 => {}
                 OPEN => return Err(Refusal::NotAllocated),
                 closed => return Err(Refusal::closed(closed)),
             }
@@ -454,80 +466,86 @@ impl<G: Geometry> OneWrite<'_, G> {
         Ok(())
     }
 
-    // ---- Pairs of huge frames ----
+    // ---- Pairs of huge frames: a write of one word, or of each of two ----
 
-    /// Takes a huge frame and the next if every row of both is free and closed, and no other call changes the first: a write for each.
+    /// Takes a huge frame and the next if every row of both is free and closed, and no other call changes the first's word.
     /// Returns what is known of their memory.
     #[inline(always)]
     pub(crate) fn take_closed_pair(&self, child: usize) -> Option<HugeFlags> {
         if !child.is_multiple_of(2) {
             return None;
         }
-        let second = self.child_to_take(child | 1)?;
-        if load(Some(second)) != 0 {
+        let (first, second) = Part::pair::<G>(child);
+        if let Some(second) = second
+            && self.states_to_take(second) != 0
+        {
             return None;
         }
-        let flags = self.take_closed(child)?;
-        if Self::turn_word(second, Part::whole::<G>(), FREE, TAKEN) {
-            return Some(flags.together_with(self.taken(child | 1)));
+        let flags = self.take_of_closed(first, first)?;
+        let Some(second) = second else { return Some(flags) };
+        let more = self.turn_closed(second, TAKEN);
+        if more.is_none() {
+            self.untake(child);
         }
-        self.untake(child);
-        None
+        more.map(|more| flags.together_with(more))
     }
 
-    /// Frees a huge frame and the next, all rows of which are taken, if no other call changes the first: a write for each.
+    /// Frees a huge frame and the next, all rows of which are taken, if no other call changes the first's word.
     #[inline(always)]
     pub(crate) fn give_taken_pair(&self, child: usize) -> bool {
-        let whole = Part::whole::<G>();
-        if !whole.is(self.states(child + 1), TAKEN)
-            || self.turn_at_once(child, whole, TAKEN, FREE).is_none()
+        let (first, second) = Part::pair::<G>(child);
+        if second.is_some_and(|second| !second.is(self.states_in(second), TAKEN))
+            || self.turn_at_once(first, TAKEN, FREE).is_none()
         {
             return false;
         }
-        self.give_second(child);
+        self.given_pair(child);
         true
     }
 
-    /// Frees the second huge frame of a pair whose first this call has freed. It is the caller's own: not all of it can be freed at
+    /// After this call has freed the first word of a pair: frees the second, if there is one. That is the caller's own: not all of it can be freed at
     /// once only if a wrong free has named a part of it meanwhile. Then the rest becomes free, too.
     #[inline(always)]
-    fn give_second(&self, child: usize) {
-        if self.give_rows(child + 1, Part::whole::<G>()).is_err() {
-            self.untake(child + 1);
+    fn given_pair(&self, child: usize) {
+        let (_, second) = Part::pair::<G>(child);
+        if let Some(second) = second
+            && self.give_rows(second).is_err()
+        {
+            self.untake(second.child);
         }
-        self.can_be_had_whole(child);
-        self.can_be_had_whole(child + 1);
     }
 
-    /// Takes a huge frame and the next: a write for each.
+    /// Takes a huge frame and the next.
     pub(crate) fn take_pair(&self, child: usize) -> bool {
-        if !self.is_free_pair(child) {
+        let (first, second) = Part::pair::<G>(child);
+        if !self.is_free_pair(child) || !self.turn_free(first, TAKEN) {
             return false;
         }
-        let whole = Part::whole::<G>();
-        if !self.turn_free(child, whole, TAKEN) {
-            return false;
+        let all = second.is_none_or(|second| self.turn_free(second, TAKEN));
+        if !all {
+            self.untake(child);
         }
-        if self.turn_free(child + 1, whole, TAKEN) {
-            return true;
-        }
-        self.untake(child);
-        false
+        all
     }
 
     /// Are a huge frame and the next free?
     pub(crate) fn is_free_pair(&self, child: usize) -> bool {
-        let whole = Part::whole::<G>();
-        [child, child + 1].into_iter().all(|child| whole.is(self.whole_states(child), FREE))
+        let (first, second) = Part::pair::<G>(child);
+        self.all_free(first) && second.is_none_or(|second| self.all_free(second))
     }
 
-    /// Frees a huge frame and the next: a write for each.
+    /// Would [`give_pair`](Self::give_pair) succeed?
+    pub(crate) fn can_give_pair(&self, child: usize) -> Result<(), Refusal> {
+        let (first, second) = Part::pair::<G>(child);
+        self.can_give_rows(first)?;
+        second.map_or(Ok(()), |second| self.can_give_rows(second))
+    }
+
+    /// Frees a huge frame and the next.
     pub(crate) fn give_pair(&self, child: usize) -> Result<(), Refusal> {
-        let whole = Part::whole::<G>();
-        self.can_give_rows(child, whole)?;
-        self.can_give_rows(child + 1, whole)?;
-        let _ = self.give_rows(child, whole)?;
-        self.give_second(child);
+        self.can_give_pair(child)?;
+        self.give_rows(Part::pair::<G>(child).0)?;
+        self.given_pair(child);
         Ok(())
     }
 }
@@ -538,19 +556,24 @@ impl<G: Geometry> OneWrite<'_, G> {
 mod tests {
     use super::*;
     use woodlot_frame::{
-        AllocError, Base4K, FrameAllocator, HugeId, Init, OfflineError, Order, Owned, Request,
-        Slot, ZoneConfig,
+        AllocError, Base4K, Base16K, FrameAllocator, HugeId, Init, OfflineError, Order, Owned,
+        Request, Slot, ZoneConfig,
     };
 
+    /// Of two huge frames.
+    fn pair<G: Geometry>() -> Owned<OneWrite<'static, G>> {
+        Owned::new(&ZoneConfig::new(G::MAX_FRAMES, 1), Init::Free).expect("a zone")
+    }
+
     fn zone() -> Owned<OneWrite<'static, Base4K>> {
-        Owned::new(&ZoneConfig::new(1024, 1), Init::Free).expect("a zone")
+        pair()
     }
 
     #[test]
     fn a_wrong_free_takes_no_other_frames_along() {
         for to in [FREE, OFFLINE] {
             let zone = zone();
-            assert!(zone.turn_free(0, Part::whole::<Base4K>(), TAKEN));
+            assert!(zone.turn_free(Part::whole::<Base4K>(0), TAKEN));
             assert_eq!(zone.free(FrameId(70), Order(0), Slot(0)), Ok(()));
             if to == FREE {
                 zone.untake(0)
@@ -567,11 +590,9 @@ mod tests {
     #[test]
     fn what_a_wrong_free_has_opened_is_to_be_had() {
         let zone = zone();
-        assert!([0, 1].into_iter().all(|child| zone.turn_free(
-            child,
-            Part::whole::<Base4K>(),
-            TAKEN
-        )));
+        assert!(
+            [0, 1].into_iter().all(|child| zone.turn_free(Part::whole::<Base4K>(child), TAKEN))
+        );
         let next = |order| zone.alloc(Request::movable(Order(order), Slot(0)));
         assert_eq!([0, 6].map(next), [Err(AllocError::OutOfMemory); 2]);
         [0, 1].into_iter().for_each(|child| zone.child_has_none(child, 0));
@@ -600,30 +621,30 @@ mod tests {
     fn an_opening_overwrites_what_a_wrong_free_left() {
         let zone = zone();
         let _ = zone.rows[0].fetch_or(1 << 5, SeqCst);
-        assert!(zone.open(0, Part { first: 0, count: 1 }, 5, 0));
+        assert!(zone.open(Part::row::<Base4K>(0), 5, 0));
         assert_eq!(zone.bits(0), Base4K::ALL & !(1 << 5));
     }
 
     #[test]
     fn a_row_that_is_open_no_more_is_not_closed() {
         let zone = zone();
-        assert!(zone.turn_free(0, Part::whole::<Base4K>(), TAKEN));
+        assert!(zone.turn_free(Part::whole::<Base4K>(0), TAKEN));
         let _ = zone.rows[0].fetch_or(Base4K::ALL, SeqCst);
-        zone.close(0, Part::whole::<Base4K>());
+        zone.close(Part::whole::<Base4K>(0));
         assert_eq!(zone.state(0), TAKEN);
     }
 
     #[test]
     fn rows_are_opened_together_or_not_at_all() {
         let zone = zone();
-        let part = Part { first: 2, count: 2 };
-        assert!(zone.open(0, part, 32, 5));
+        let part = Part::of::<Base4K>(0, 2, 2);
+        assert!(zone.open(part, 32, 5));
         let opened =
             |zone: &OneWrite<'_, Base4K>| (zone.states(0), [1, 2, 3, 4].map(|row| zone.bits(row)));
         let first = Base4K::ALL & !row::block(5, 32);
         let expected = (part.all(OPEN), [0, first, Base4K::ALL, 0]);
         assert_eq!(opened(&zone), expected);
-        assert!(!zone.open(0, Part { first: 0, count: 4 }, 0, 0));
+        assert!(!zone.open(Part::of::<Base4K>(0, 0, 4), 0, 0));
         assert_eq!(opened(&zone), expected);
     }
 
@@ -653,45 +674,84 @@ mod tests {
     #[test]
     fn empty_rows_of_the_part_are_closed_and_no_others() {
         let zone = zone();
-        assert!(zone.open(0, Part { first: 0, count: 4 }, 7, 0));
-        zone.close(0, Part { first: 0, count: 2 });
+        assert!(zone.open(Part::of::<Base4K>(0, 0, 4), 7, 0));
+        zone.close(Part::of::<Base4K>(0, 0, 2));
         assert_eq!([0, 1, 2, 3].map(|row| zone.state(row)), [OPEN, FREE, OPEN, OPEN]);
         let bits = [0, 1, 2, 3].map(|row| zone.bits(row));
         assert_eq!(bits, [Base4K::ALL & !(1 << 7), 0, Base4K::ALL, Base4K::ALL]);
     }
 
-    #[test]
-    fn a_pair_is_taken_at_once_where_both_are_free_and_closed() {
-        let zone = zone();
+    fn is_taken_at_once<G: Geometry>() {
+        let zone = pair::<G>();
         assert_eq!([1, 2].map(|child| zone.take_closed_pair(child)), [None; 2]);
-        assert!(zone.open(1, Part { first: 0, count: 1 }, 0, 0));
+        assert!(zone.open(Part::of::<G>(1, 0, 1), 0, 0));
         assert_eq!(zone.take_closed_pair(0), None);
         assert_eq!(zone.states(0), 0);
-        let _ = zone.rows[Base4K::ROWS].fetch_or(1, SeqCst);
-        zone.close(1, Part::whole::<Base4K>());
+        let _ = zone.rows[G::ROWS].fetch_or(1, SeqCst);
+        zone.close(Part::whole::<G>(1));
         assert_eq!(zone.take_closed_pair(0), Some(HugeFlags::BACKED));
         assert_eq!([0, 1].map(|child| zone.take_closed(child)), [None; 2]);
     }
 
+    /// Whether it has one word or two.
     #[test]
-    fn a_pair_of_which_a_part_is_free_is_not_freed() {
-        for part in [70, 512 + 70] {
-            let zone = zone();
+    fn a_pair_is_taken_at_once_where_both_are_free_and_closed() {
+        is_taken_at_once::<Base4K>();
+        is_taken_at_once::<Base16K>();
+    }
+
+    fn is_not_freed_in_part<G: Geometry>() {
+        for part in [70, G::HUGE_FRAMES + 70] {
+            let zone = pair::<G>();
             assert!(zone.take_pair(0));
             assert_eq!(zone.free(FrameId(part), Order(0), Slot(0)), Ok(()));
             let refused = Err(FreeError::NotAllocated(FrameId(0)));
-            assert_eq!(zone.free(FrameId(0), Order(10), Slot(0)), refused);
+            assert_eq!(zone.free(FrameId(0), Order(G::MAX_ORDER as u8), Slot(0)), refused);
             assert_eq!(zone.stats().free_frames, 1);
         }
     }
 
-    /// After the first half of a pair is freed, and before the second is.
+    #[test]
+    fn a_pair_of_which_a_part_is_free_is_not_freed() {
+        is_not_freed_in_part::<Base4K>();
+        is_not_freed_in_part::<Base16K>();
+    }
+
+    /// After the first word of a pair is freed, and before the second is.
     #[test]
     fn a_wrong_free_takes_no_half_of_a_pair_along() {
-        let zone = zone();
-        assert!(zone.turn_free(1, Part::whole::<Base4K>(), TAKEN));
-        assert_eq!(zone.free(FrameId(512 + 70), Order(0), Slot(0)), Ok(()));
-        zone.give_second(0);
-        assert_eq!(zone.stats().free_frames, 1024);
+        let zone = pair::<Base16K>();
+        assert!(zone.turn_free(Part::whole::<Base16K>(1), TAKEN));
+        assert_eq!(zone.free(FrameId(2048 + 70), Order(0), Slot(0)), Ok(()));
+        zone.given_pair(0);
+        assert_eq!(zone.stats().free_frames, 4096);
+    }
+
+    /// A call that has one half, and finds the other taken, gives the first back.
+    #[test]
+    fn no_half_of_a_pair_is_kept() {
+        let zone = pair::<Base16K>();
+        assert_eq!(zone.isolate(HugeId(1), 1), Ok(()));
+        assert_eq!((zone.take_closed_pair(0), zone.take_pair(0)), (None, false));
+        assert_eq!(zone.states(0), 0);
+    }
+
+    /// What is said of a huge frame leaves its neighbour alone.
+    #[test]
+    fn a_huge_frame_and_its_neighbour_are_told_apart() {
+        for child in [0, 1] {
+            let (zone, other) = (zone(), 1 - child);
+            let both = || [child, other].map(|child| zone.states(child));
+            let [taken, offline] = [TAKEN, OFFLINE].map(|to| Part::whole::<Base4K>(child).all(to));
+            assert!(zone.take_closed(child).is_some());
+            assert_eq!(both(), [taken, 0]);
+            assert!(zone.open(Part::of::<Base4K>(other, 0, 1), 0, 0));
+            let open = zone.states(other);
+            zone.put_offline(child);
+            assert_eq!(both(), [offline, open]);
+            assert!(zone.turn(Part::whole::<Base4K>(child), OFFLINE, TAKEN));
+            zone.untake(child);
+            assert_eq!(both(), [0, open]);
+        }
     }
 }

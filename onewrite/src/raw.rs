@@ -1,7 +1,7 @@
 //! The words of a zone in raw memory that the caller supplies.
 //!
 //! ```text
-//!   durable    rows: a cache line for each huge frame │ children: a word for each │ flags: a word for 32
+//!   durable    rows: a cache line for each huge frame │ their states: a word for two │ flags: a word for 32
 //!   volatile   slots: lines for each, and for the zone │ trees: a word for each │ hints: two bytes for each child
 //! ```
 
@@ -22,10 +22,10 @@ const HINT: usize = size_of::<AtomicU16>();
 
 impl<G: Geometry> Construct for OneWrite<'_, G> {
     fn metadata_size(config: &ZoneConfig) -> Result<MetadataSize, InitError> {
-        let Lengths { rows, children, flags, slots, trees } = Lengths::of::<G>(config)?;
+        let Lengths { rows, states, flags, slots, trees, hints } = Lengths::of::<G>(config)?;
         Ok(MetadataSize {
-            durable: ((rows + children + flags) * WORD).next_multiple_of(METADATA_ALIGN),
-            volatile: ((slots + trees) * WORD + children * HINT).next_multiple_of(METADATA_ALIGN),
+            durable: ((rows + states + flags) * WORD).next_multiple_of(METADATA_ALIGN),
+            volatile: ((slots + trees) * WORD + hints * HINT).next_multiple_of(METADATA_ALIGN),
         })
     }
 
@@ -33,13 +33,13 @@ impl<G: Geometry> Construct for OneWrite<'_, G> {
         config: &ZoneConfig,
         part: &mut dyn FnMut(Region, &'static str, usize),
     ) -> Result<(), InitError> {
-        let Lengths { rows, children, flags, slots, trees } = Lengths::of::<G>(config)?;
+        let Lengths { rows, states, flags, slots, trees, hints } = Lengths::of::<G>(config)?;
         part(Region::Durable, "row", rows * WORD);
-        part(Region::Durable, "child", children * WORD);
+        part(Region::Durable, "states", states * WORD);
         part(Region::Durable, "flags", flags * WORD);
         part(Region::Volatile, "slot", slots * WORD);
         part(Region::Volatile, "tree", trees * WORD);
-        part(Region::Volatile, "hint", children * HINT);
+        part(Region::Volatile, "hint", hints * HINT);
         Ok(())
     }
 
@@ -85,7 +85,7 @@ impl Parts<'_> {
         metadata: RawMetadata,
     ) -> Result<Self, InitError> {
         metadata.check(OneWrite::<G>::metadata_size(config)?)?;
-        let Lengths { rows, children, flags, slots, trees } = Lengths::of::<G>(config)?;
+        let Lengths { rows, states, flags, slots, trees, hints } = Lengths::of::<G>(config)?;
         let durable = metadata.durable.0.cast::<AtomicU64>();
         let volatile = metadata.volatile.0.cast::<AtomicU64>();
         // SAFETY: `check` found both parts aligned to a cache line and long enough for so many
@@ -93,11 +93,11 @@ impl Parts<'_> {
         Ok(unsafe {
             Parts {
                 rows: core::slice::from_raw_parts(durable, rows),
-                children: core::slice::from_raw_parts(durable.add(rows), children),
-                flags: core::slice::from_raw_parts(durable.add(rows + children), flags),
+                states: core::slice::from_raw_parts(durable.add(rows), states),
+                flags: core::slice::from_raw_parts(durable.add(rows + states), flags),
                 slots: core::slice::from_raw_parts(volatile, slots),
                 trees: core::slice::from_raw_parts(volatile.add(slots), trees),
-                hints: core::slice::from_raw_parts(volatile.add(slots + trees).cast(), children),
+                hints: core::slice::from_raw_parts(volatile.add(slots + trees).cast(), hints),
             }
         })
     }
@@ -126,14 +126,14 @@ mod tests {
         (sizes, OneWrite::<G>::metadata_size(&config).expect("a zone"))
     }
 
-    /// A huge frame has its rows, a word, and two bytes; 32 of them, a word in either part; and a slot with four classes nine cache lines.
+    /// A huge frame has its rows, half a word, and two bytes; 32 of them, a word in either part; and a slot with four classes nine cache lines.
     #[test]
     fn the_parts_are_all_of_it() {
         let (parts, size) = sizes::<Base4K>();
-        assert_eq!(parts, [512 * 64, 512 * 8, 16 * 8, (2 * 40 + 4 * 8) * 8, 16 * 8, 512 * 2]);
-        assert_eq!((size.durable, size.volatile), (36_992, 2048));
+        assert_eq!(parts, [512 * 64, 512 * 4, 16 * 8, (2 * 40 + 4 * 8) * 8, 16 * 8, 512 * 2]);
+        assert_eq!((size.durable, size.volatile), (34_944, 2048));
         let (parts, size) = sizes::<Base64K>();
-        assert_eq!(parts[..3], [512 * 8, 512 * 8, 16 * 8]);
+        assert_eq!(parts[..3], [512 * 8, 512 * 4, 16 * 8]);
         assert_eq!([size.durable, size.volatile], [0..3, 3..6].map(|of| parts[of].iter().sum()));
     }
 

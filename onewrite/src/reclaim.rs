@@ -33,7 +33,7 @@ impl<G: Geometry> Reclaiming for OneWrite<'_, G> {
     /// Blocks that leave no part of a huge frame free are not told from one: who sets flags of memory that others own as well is not refused.
     fn set_flags(&self, huge: HugeId, flags: HugeFlags) -> Result<(), OfflineError> {
         let child = self.whole_child(huge)?;
-        let (states, whole) = (self.states(child), Part::whole::<G>());
+        let (states, whole) = (self.states(child), Part::whole::<G>(child));
         if !whole.is(states, TAKEN) && !whole.is(states, OFFLINE) {
             return Err(OfflineError::InUse(huge.first::<G>()));
         }
@@ -94,7 +94,7 @@ impl<G: Geometry> Reclaiming for OneWrite<'_, G> {
     fn flagged(&self) -> Flagged {
         let mut sum = Flagged::default();
         let is_free = |child: &usize| self.free_in_child(*child) == G::HUGE_FRAMES;
-        for first in (0..self.children.len()).step_by(LANE) {
+        for first in (0..self.ground.children).step_by(LANE) {
             let flags = self.flags_beside(first);
             let free = |set| members(first, set).filter(is_free).count();
             sum.reclaimed += flags.reclaimed().count_ones() as usize;
@@ -173,7 +173,7 @@ impl<G: Geometry> OneWrite<'_, G> {
         may: impl Fn(Flags) -> u64,
         out: &mut IterMut<'_, HugeId>,
     ) {
-        let is_free = |child| self.whole_states(child) == 0;
+        let is_free = |child| self.has_rows(child, G::HUGE_ORDER);
         for tree in (0..self.trees.len()).filter(|&tree| self.tree_may_have(tree, G::HUGE_ORDER)) {
             if only_free && !self.children_of(tree).all(is_free) {
                 continue;
@@ -202,7 +202,7 @@ impl<G: Geometry> OneWrite<'_, G> {
                 taken
             }
             Reclaim::Soft => {
-                let taken = self.turn_free(child, Part::whole::<G>(), TAKEN);
+                let taken = self.turn_free(Part::whole::<G>(child), TAKEN);
                 let is_new = taken && !self.flags_of(child).reclaimed;
                 if taken {
                     self.put_flags(child, HugeFlags::RECLAIMED);

@@ -13,13 +13,17 @@ pub(crate) trait Rows: Geometry {
     const ROW_FRAMES: usize = 1 << Self::ROW_ORDER;
     /// Rows in a huge frame.
     const ROWS: usize = 1 << (Self::HUGE_ORDER - Self::ROW_ORDER);
+    /// Huge frames whose rows' states share a word: a pair, where a word has room for that.
+    const SHARERS: usize = if Self::ROWS <= 16 { 2 } else { 1 };
+    /// Rows whose states share a word.
+    const WORD_ROWS: usize = Self::ROWS * Self::SHARERS;
     /// The bits of a row of which every frame can be had singly.
     const ALL: u64 = !0 >> (64 - Self::ROW_FRAMES);
     /// Huge frames in a tree. Blocks of the largest order do not reach across trees.
     const TREE: usize = if Self::TREE_HUGE < 2 { 2 } else { Self::TREE_HUGE.next_power_of_two() };
-    /// A word has two bits for each row of a huge frame, and a pair of huge frames is the largest block. Statistics are by trees.
+    /// A word has two bits for each row. Statistics are by trees.
     const FITS: () = {
-        assert!(Self::HUGE_ORDER <= 11, "a child's word has the states of 32 rows");
+        assert!(Self::HUGE_ORDER <= 11, "a word has the states of 32 rows");
         assert!(Self::TREE_HUGE > 0, "a tree has a huge frame at least");
     };
 }
@@ -77,6 +81,8 @@ mod tests {
         assert_eq!(of(Base4K::ROWS, Base4K::ROW_ORDER, Base4K::ALL), (8, 6, 64));
         assert_eq!(of(Base16K::ROWS, Base16K::ROW_ORDER, Base16K::ALL), (32, 6, 64));
         assert_eq!(of(Base64K::ROWS, Base64K::ROW_ORDER, Base64K::ALL), (1, 5, 32));
+        let sharers = [Base4K::SHARERS, Base16K::SHARERS, Base64K::SHARERS];
+        assert_eq!((sharers, Base4K::WORD_ROWS, Base16K::WORD_ROWS), ([2, 1, 2], 16, 32));
     }
 
     #[test]

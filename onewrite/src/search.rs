@@ -39,7 +39,7 @@ use core::ops::Range;
 use woodlot_frame::{Geometry, MAX_CLASSES};
 
 use crate::OneWrite;
-use crate::child::{self, FREE, Part};
+use crate::child::Part;
 use crate::hints::class_in;
 use crate::isolate::is_isolated;
 use crate::row::{self, Rows};
@@ -88,7 +88,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     #[inline(always)]
     pub(crate) fn take_behind<const ORDER: u32>(&self, site: Site<'_>) -> Option<usize> {
         let target = site.target(ORDER);
-        if target >= self.children.len() {
+        if target >= self.ground.children {
             return None;
         }
         let (own, first) = (site.row(ORDER), target * G::ROWS);
@@ -181,7 +181,7 @@ impl<G: Geometry> OneWrite<'_, G> {
         let has = free >> order != 0
             && (order == 0
                 || free == G::HUGE_FRAMES
-                || child::free_rows::<G>(states) != 0
+                || Self::free_closed(child, states) != 0
                 || self.open_bits(child).any(|bits| row::blocks(bits, order) != 0));
         has.then_some(free)
     }
@@ -225,7 +225,7 @@ impl<G: Geometry> OneWrite<'_, G> {
 
     /// From any row of a child; from a free one only if there is no other.
     fn take_in_child(&self, child: usize, order: u32) -> Option<usize> {
-        if child >= self.children.len() {
+        if child >= self.ground.children {
             return None;
         }
         let open = self.take_in_rows(self.open_rows(child), order);
@@ -237,10 +237,11 @@ impl<G: Geometry> OneWrite<'_, G> {
     fn open_in_child(&self, child: usize, order: u32) -> Option<usize> {
         let most = (OPENED << order >> G::ROW_ORDER).clamp(1, G::ROWS).ilog2();
         loop {
-            let states = self.states_to_take(child);
-            let part = (0..=most).rev().find_map(|k| child::free_run::<G>(states, k))?;
-            if self.open(child, part, 0, order) {
-                return Some(part.offset::<G>(child));
+            let whole = Part::whole::<G>(child);
+            let states = self.states_to_take(whole);
+            let part = (0..=most).rev().find_map(|k| whole.free_run(states, k))?;
+            if self.open(part, 0, order) {
+                return Some(part.offset::<G>());
             }
         }
     }
@@ -309,7 +310,7 @@ impl<G: Geometry> OneWrite<'_, G> {
         if !self.is_of_class(next, site) {
             return None;
         }
-        self.take_closed_rows(next, Part { first: 0, count: 1 << k })?;
+        self.take_of_closed(Part::whole::<G>(next), Part::of::<G>(next, 0, 1 << k))?;
         self.has_class(next / G::TREE, site.class());
         site.line.set_lowest(lowest.max(next));
         site.set_latest(next);
@@ -339,9 +340,9 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// The fullest of the next few children that the class fills up, or the next free one.
     fn child_around(&self, order: u32, site: Site<'_>) -> Option<usize> {
         let (mut free, home) = (None, Self::home(site));
-        let look = |_, states| {
-            child::free_run::<G>(states, order.saturating_sub(G::ROW_ORDER))?;
-            Some((child::free_rows::<G>(states).count_ones() as usize) << G::ROW_ORDER)
+        let look = |child, states| {
+            Part::whole::<G>(child).free_run(states, order.saturating_sub(G::ROW_ORDER))?;
+            Some(Self::free_closed(child, states))
         };
         if order < G::HUGE_ORDER {
             let seen = self.look_around(order, site, site.fills(), look);
@@ -366,7 +367,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     pub(crate) fn take_whole(&self, child: usize, order: u32) -> Option<usize> {
         if order <= G::HUGE_ORDER {
             let part = self.take_rows(child, order - G::ROW_ORDER)?;
-            return Some(part.offset::<G>(child));
+            return Some(part.offset::<G>());
         }
         let pair = child.is_multiple_of(2) && self.take_pair(child);
         pair.then_some(child << G::HUGE_ORDER)
@@ -384,7 +385,7 @@ impl<G: Geometry> OneWrite<'_, G> {
         turn: usize,
         look: impl Fn(usize, u64) -> Option<usize>,
     ) -> Seen {
-        let (home, zone) = (self.part_of(site), 0..self.children.len());
+        let (home, zone) = (self.part_of(site), 0..self.ground.children);
         let (cursor, patience) = site.cursor();
         let from = if home.contains(&cursor) { cursor } else { home.start };
         let (mut seen, next) = self.look_in(&home, from, order, site, turn, &look);
@@ -475,7 +476,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// The slot's part of the zone.
     fn part_of(&self, site: Site<'_>) -> Range<usize> {
         let start = site.line.home();
-        start..start.saturating_add(self.ground.part).min(self.children.len())
+        start..start.saturating_add(self.ground.part).min(self.ground.children)
     }
 
     /// Of how many children the fullest is taken, where the fullest so far has so many free frames, and blocks. Who fills one of which most is
@@ -600,9 +601,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     fn in_tree<T>(&self, child: usize, order: u32, take: impl Fn(usize) -> Option<T>) -> Option<T> {
         let Range { start, end } = self.children_of(child / G::TREE);
         let all = (child.max(start)..end).chain(start..child.min(end));
-        let broken = |&child: &usize| {
-            order < G::HUGE_ORDER && !Part::whole::<G>().is(self.whole_states(child), FREE)
-        };
+        let broken = |&child: &usize| order < G::HUGE_ORDER && !self.has_rows(child, G::HUGE_ORDER);
         all.clone().filter(broken).find_map(&take).or_else(|| all.clone().find_map(&take))
     }
 
@@ -648,7 +647,7 @@ impl<G: Geometry> OneWrite<'_, G> {
 #[cfg_attr(coverage_nightly, coverage(off))]
 mod tests {
     use super::*;
-    use crate::child::{OPEN, TAKEN};
+    use crate::child::{self, FREE, OPEN, TAKEN};
     use crate::hints::TARGETS;
     use woodlot_frame::atomics::Ordering::Relaxed;
     use woodlot_frame::{
@@ -668,7 +667,7 @@ mod tests {
     fn zone() -> Zone {
         let config = ZoneConfig::new(CHILDREN * Base4K::HUGE_FRAMES, 2);
         let zone = Zone::new(&config, Init::Free).expect("a zone");
-        assert!((0..CHILDREN).all(|child| zone.open(child, Part { first: 0, count: 1 }, 0, 0)));
+        assert!((0..CHILDREN).all(|child| zone.open(Part::of::<Base4K>(child, 0, 1), 0, 0)));
         (0..TREES).for_each(|tree| zone.has_class(tree, Class::MOVABLE));
         zone
     }
@@ -765,7 +764,7 @@ mod tests {
         }
         let zone = Zone::new(&config, Init::Free).expect("a zone");
         for first in [3, 6] {
-            assert!(zone.turn(0, Part { first, count: 1 }, FREE, TAKEN));
+            assert!(zone.turn(Part::of::<Base4K>(0, first, 1), FREE, TAKEN));
         }
         let opened = [(); 3].map(|()| {
             let offset = zone.open_in_child(0, 5)?;
@@ -803,7 +802,7 @@ mod tests {
         |zone| site(zone, 0).set_latest(Base4K::TREE - 1),
         |zone| zone.becomes(1, Class::IMMOVABLE),
         |zone| assert!(zone.isolate(HugeId(1), 1).is_ok()),
-        |zone| assert!(zone.open(1, Part { first: 0, count: 1 }, 0, 0)),
+        |zone| assert!(zone.open(Part::of::<Base4K>(1, 0, 1), 0, 0)),
     ];
 
     /// Where a search would end there.
@@ -885,7 +884,7 @@ mod tests {
         let config = ZoneConfig::new(2 * Base4K::HUGE_FRAMES, 1);
         let zone = Zone::new(&config, Init::Free).expect("a zone");
         let site = site(&zone, 0);
-        assert!(zone.open(0, Part { first: 0, count: 4 }, 0, 0));
+        assert!(zone.open(Part::of::<Base4K>(0, 0, 4), 0, 0));
         zone.rows[2].store(1 << 63, Relaxed);
         site.set_row(0, 0);
         assert_eq!(zone.take_behind::<0>(site), None);
@@ -1058,7 +1057,9 @@ mod tests {
     #[test]
     fn a_look_around_keeps_the_first_free_child_in_mind() {
         let zone = zone();
-        [3, 6].into_iter().for_each(|child| zone.children[child].store(0, Relaxed));
+        [3, 6]
+            .into_iter()
+            .for_each(|child| assert!(zone.turn(Part::of::<Base4K>(child, 0, 1), OPEN, FREE)));
         let (found, looks, _) = seen(&zone, 0, 0, |_| None);
         assert_eq!((found.fullest, found.free, looks), (None, Some(3), PATIENCE - 2));
     }
@@ -1068,9 +1069,9 @@ mod tests {
         let zone = zone();
         let [own, other] = [0, 1].map(|slot| site(&zone, slot));
         for child in zone.children_of(2) {
-            assert!(zone.turn(child, Part { first: 0, count: 1 }, OPEN, FREE));
+            assert!(zone.turn(Part::of::<Base4K>(child, 0, 1), OPEN, FREE));
             zone.rows[child * Base4K::ROWS].store(0, Relaxed);
-            assert!(zone.turn_free(child, Part::whole::<Base4K>(), TAKEN));
+            assert!(zone.turn_free(Part::whole::<Base4K>(child), TAKEN));
             zone.child_has_none(child, 0);
         }
         [0, Base4K::ROW_ORDER].into_iter().for_each(|order| zone.tree_has_none(2, order));
@@ -1195,7 +1196,7 @@ mod tests {
         assert_eq!(site.cursor().1, STEPS);
         // What was freed is worth a look.
         site.set_patience(0);
-        assert!(zone.turn_free(8, Part { first: 1, count: 1 }, TAKEN));
+        assert!(zone.turn_free(Part::of::<Base4K>(8, 1, 1), TAKEN));
         assert_eq!(zone.free(FrameId(8 * 512 + 64), Order(0), Slot(0)), Ok(()));
         let _ = zone.take_around(0, site);
         assert_eq!(site.cursor().1, STEPS);
@@ -1245,7 +1246,7 @@ mod tests {
         assert_eq!((find(), zone.free_or_filled(Base4K::ROW_ORDER, site(&zone, 0))), (None, None));
         zone.becomes(100, Class::LONG_LIVED);
         assert_eq!(find(), Some(100));
-        assert!(zone.turn(70, Part { first: 0, count: 1 }, OPEN, FREE));
+        assert!(zone.turn(Part::of::<Base4K>(70, 0, 1), OPEN, FREE));
         zone.rows[70 * Base4K::ROWS].store(0, Relaxed);
         assert_eq!(find(), Some(70));
     }

@@ -18,8 +18,8 @@ const STATES: usize = 15_000_000;
 const PART: usize = 5_000_000;
 
 /// Explores a scenario, or says why it does not.
-pub(super) fn check(scenario: &Scenario) {
-    let world = World::new(scenario);
+pub(super) fn check<G: Geometry>(scenario: &Scenario) {
+    let world = World::<G>::new(scenario);
     let options = Options::new().solo_progress(SOLO).max_steps(4000);
     if scenario.in_part || scenario.threads.len() > 2 {
         woodlot_explore::scenario_in_part(scenario.name, PART, options, |model| {
@@ -30,16 +30,16 @@ pub(super) fn check(scenario: &Scenario) {
     }
 }
 
-fn name<'m>(model: &mut Model<'m>, world: &'m World) {
+fn name<'m, G: Geometry>(model: &mut Model<'m>, world: &'m World<G>) {
     model.name("row", &world.words.rows);
-    model.name("child", &world.words.children);
+    model.name("states", &world.words.states);
     model.name("flags", &world.words.flags);
     model.name("slots", &world.words.slots);
     model.name("tree", &world.words.trees);
     model.name("hint", &world.words.hints);
 }
 
-fn set_up<'m>(model: &mut Model<'m>, world: &'m World) {
+fn set_up<'m, G: Geometry>(model: &mut Model<'m>, world: &'m World<G>) {
     name(model, world);
     model.name("isolated", std::slice::from_ref(&world.isolated));
     let threads = world.scenario.threads.len();
@@ -58,14 +58,14 @@ fn set_up<'m>(model: &mut Model<'m>, world: &'m World) {
         model.invariant(move |view| states(view, &|states| world.survive(states)));
     }
     model.finally(move |view| states(view, &|states| world.judge(states, When::Returned)));
-    for order in 0..=TwoRows::MAX_ORDER as u8 {
+    for order in 0..=G::MAX_ORDER as u8 {
         model.finally(move |_| world.exhaust(order));
     }
 }
 
 /// Frees a block of the setup, and recovers: if that is cut off at any write, the next recovery finds what it would have found.
 pub(super) fn check_recovery(scenario: &Scenario, Block(at, order): Block) {
-    let world = World::new(scenario);
+    let world = World::<TwoRows>::new(scenario);
     world.zone.free(FrameId(at), Order(order), Slot(0)).expect("it is allocated");
     let free = world.zone.stats().free_frames;
     woodlot_explore::scenario(scenario.name, STATES, Options::new(), |model| {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use woodlot_explore::orderings::{Bounds, Threads};
+use woodlot_frame::Geometry;
 
 use super::script::{State, Thread};
 use super::verdict::When;
@@ -12,13 +13,13 @@ use super::{Scenario, std};
 const BOUNDS: Bounds = Bounds { preemptions: 3, longest: Some(Duration::from_secs(20)) };
 
 /// Runs a scenario under every schedule within the bounds.
-pub(super) fn check(scenario: &Scenario) {
+pub(super) fn check<G: Geometry>(scenario: &Scenario) {
     let scenario = *scenario;
     let threads = Threads {
         count: scenario.threads.len(),
-        world: move || World::new(&scenario),
-        run: |world: &World, number: usize| Thread::new(world, number).run(),
-        judge: |world: &World, states: &[&State]| world.judge(states, When::Returned),
+        world: move || World::<G>::new(&scenario),
+        run: |world: &World<G>, number: usize| Thread::new(world, number).run(),
+        judge: |world: &World<G>, states: &[&State]| world.judge(states, When::Returned),
     };
     threads.check(scenario.name, BOUNDS);
 }

@@ -1,4 +1,4 @@
-//! Models of the lower half and its hints: two to four huge frames of two rows, two or three threads.
+//! Models of the lower half and its hints: two to four huge frames of two rows, or two of 32; two or three threads.
 //!
 //! ```text
 //!   scenarios   tables of scripts
@@ -12,7 +12,7 @@
 //! ```
 //!
 //! * `--cfg woodlot_explore`: every interleaving of two threads, and of three as many states as there is time for. In every state no two threads own a frame, what is owned is not free, and
-//!   a recovery from rows, children and flags finds it allocated, and besides no more than a row or a block for each call
+//!   a recovery from rows, their states and flags finds it allocated, and besides no more than a row or a block for each call
 //!   under way; what a thread has isolated is so, and no other's; what is owned is not zeroed, and what was reclaimed softly is told to one. At the end exactly what nobody owns is free, and of every order all blocks that are free can be allocated: no hint is
 //!   wrong. From every state every thread finishes alone.
 //! * `--cfg woodlot_loom`: preemptions up to three. Who owns a frame writes to a cell of it, so an edge that is
@@ -45,6 +45,17 @@ impl Geometry for TwoRows {
     const BASE_SHIFT: u32 = 12;
     const HUGE_ORDER: u32 = 7;
     const NAME: &'static str = "two rows";
+    const TREE_HUGE: usize = 4;
+}
+
+/// Huge frames of 32 rows, of which a pair has two words.
+#[derive(Clone, Copy, Debug)]
+struct Wide;
+
+impl Geometry for Wide {
+    const BASE_SHIFT: u32 = 12;
+    const HUGE_ORDER: u32 = 11;
+    const NAME: &'static str = "wide";
     const TREE_HUGE: usize = 4;
 }
 

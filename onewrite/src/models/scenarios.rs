@@ -1,6 +1,6 @@
 //! The scenarios, as tables: one test each.
 //!
-//! Rows are frames 0 to 63, 64 to 127 and so on. Order 5 is half of a row, 6 a row, 7 a huge frame, 8 a pair.
+//! Rows are frames 0 to 63, 64 to 127 and so on. Order 5 is half of a row, 6 a row, 7 a huge frame, 8 a pair; of wide ones 11 and 12.
 
 use woodlot_frame::Class;
 use woodlot_frame::Reclaim::{Hard, Soft};
@@ -11,9 +11,9 @@ use super::Op::{
     Online, OnlineAnyones, OnlineRefused, OnlineRun, Reclaim, Stray, TryFree, Unisolate,
     UnisolateRun,
 };
-use super::{Block, Scenario, Script, driver};
+use super::{Block, Scenario, Script, TwoRows, Wide, driver};
 
-/// A test for each scenario. Of one that has too many states, some are explored `in_part`.
+/// A test for each scenario. Of one that has too many states, some are explored `in_part`; those of huge frames of 32 rows are `wide`.
 macro_rules! models {
     ($($(#[$doc:meta])* $name:ident = $frames:literal, $setup:expr, $threads:expr
         $(, slots $slots:literal)? $(=> $part:ident)?;)*) => {
@@ -22,7 +22,8 @@ macro_rules! models {
             let slots = [$($slots,)? threads.len()][0];
             let is = |what| [$(stringify!($part),)?].contains(&what);
             let (in_part, dies) = (is("in_part"), is("dies"));
-            driver::check(&Scenario { name, frames, slots, setup: &$setup, threads, in_part, dies });
+            let check = if is("wide") { driver::check::<Wide> } else { driver::check::<TwoRows> };
+            check(&Scenario { name, frames, slots, setup: &$setup, threads, in_part, dies });
         })*
     };
 }
@@ -163,6 +164,22 @@ models! {
         thread!(owns [Block(0, 8)]: Free(0, 8)),
         thread!(Alloc(8)),
     ];
+    wide_pairs = 4096, [], [
+        thread!(Alloc(12), FreeGot(0)),
+        thread!(At(2048, 11), FreeGot(0)),
+    ] => wide;
+    wide_pair_freed_twice = 4096, [Block(0, 12)], [
+        thread!(FreeAgain(0, 12)),
+        thread!(FreeAgain(0, 12)),
+    ] => wide;
+    wide_pair_is_freed = 4096, [Block(0, 12)], [
+        thread!(owns [Block(0, 12)]: Free(0, 12)),
+        thread!(Alloc(12), FreeGot(0)),
+    ] => wide;
+    wide_pair_is_freed_in_halves_and_sought = 4096, [Block(0, 11), Block(2048, 11)], [
+        thread!(owns [Block(0, 11), Block(2048, 11)]: Free(0, 11), Free(2048, 11)),
+        thread!(Alloc(12)),
+    ] => wide;
     freed_twice = 128, [Block(0, 5), Block(64, 6)], [
         thread!(FreeAgain(0, 5)),
         thread!(FreeAgain(0, 5)),
@@ -214,6 +231,15 @@ models! {
         thread!(owns [Block(0, 8)]: TryFree(0, 8)),
         thread!(Stray(128, 0)),
     ];
+    wrong_free_beside_a_wide_pair = 4096, [], [
+        thread!(At(0, 12)),
+        thread!(Stray(0, 0)),
+        thread!(At(2048, 11)),
+    ] => wide;
+    wrong_free_beside_a_free_of_a_wide_pair = 4096, [Block(0, 12)], [
+        thread!(owns [Block(0, 12)]: TryFree(0, 12)),
+        thread!(Stray(2048, 0)),
+    ] => wide;
     wrong_free_beside_an_opening = 128, [], [
         thread!(Alloc(5), FreeGot(0)),
         thread!(Stray(64, 0)),
@@ -255,6 +281,11 @@ models! {
     pair_is_freed_while_sought = 256, [Block(0, 7), Block(128, 7)], [
         thread!(owns [Block(0, 7), Block(128, 7)]: Free(0, 7), Free(128, 7)),
         thread!(Alloc(8)),
+    ];
+    /// One half is told, while the other is taken.
+    pair_is_freed_beside_its_first = 256, [Block(0, 8)], [
+        thread!(owns [Block(0, 8)]: Free(0, 8)),
+        thread!(Alloc(7), At(0, 7)),
     ];
     frame_is_freed_and_sought = 128, [Block(0, 7)], [
         thread!(owns [Block(0, 0)]: Free(0, 0)),

@@ -9,7 +9,9 @@ use woodlot_frame::{
 };
 
 use super::world::World;
-use super::{Block, Op, Script, TwoRows, std};
+use super::{Block, Op, Script, std};
+#[cfg(woodlot_explore)]
+use crate::row::Rows;
 
 /// What a call under way may have done to the rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,14 +27,12 @@ pub(super) enum Doing {
 impl Doing {
     /// Frames of the block, or of the rows that are opened for it: one, or as many as have room for 16 blocks.
     #[cfg(woodlot_explore)]
-    pub(super) fn frames(self) -> usize {
-        const ROW: usize = TwoRows::HUGE_FRAMES / 2;
+    pub(super) fn frames<G: Geometry>(self) -> usize {
+        let row = G::ROW_FRAMES;
         match self {
-            Doing::Taking(order) if 1 << order < ROW => {
-                (16 << order).clamp(ROW, TwoRows::HUGE_FRAMES)
-            }
-            Doing::Taking(order) | Doing::Block(Block(_, order)) => ROW.max(1 << order),
-            Doing::Huge(count) => count * TwoRows::HUGE_FRAMES,
+            Doing::Taking(order) if 1 << order < row => (16 << order).clamp(row, G::HUGE_FRAMES),
+            Doing::Taking(order) | Doing::Block(Block(_, order)) => row.max(1 << order),
+            Doing::Huge(count) => count * G::HUGE_FRAMES,
         }
     }
 }
@@ -52,13 +52,13 @@ pub(super) struct State {
 }
 
 /// A huge frame as a block.
-pub(super) const fn whole(huge: usize) -> Block {
-    Block(huge << TwoRows::HUGE_ORDER, TwoRows::HUGE_ORDER as u8)
+pub(super) const fn whole<G: Geometry>(huge: usize) -> Block {
+    Block(huge << G::HUGE_ORDER, G::HUGE_ORDER as u8)
 }
 
 /// A thread that runs.
-pub(super) struct Thread<'a> {
-    world: &'a World,
+pub(super) struct Thread<'a, G: Geometry> {
+    world: &'a World<G>,
     number: usize,
     script: &'a Script,
     state: State,
@@ -66,8 +66,8 @@ pub(super) struct Thread<'a> {
     got: Vec<Option<Block>>,
 }
 
-impl<'a> Thread<'a> {
-    pub(super) fn new(world: &'a World, number: usize) -> Self {
+impl<'a, G: Geometry> Thread<'a, G> {
+    pub(super) fn new(world: &'a World<G>, number: usize) -> Self {
         let script = &world.scenario.threads[number];
         let state = State {
             owned: script.owns.to_vec(),
@@ -106,7 +106,8 @@ impl<'a> Thread<'a> {
                 let request = Request::movable(Order(order), self.slot());
                 let found = self.world.zone.alloc(request).ok();
                 let block = found.map(|frame| Block(frame.0, order));
-                let of_block = |&huge: &usize| block.is_some_and(|block| block.meets(whole(huge)));
+                let of_block =
+                    |&huge: &usize| block.is_some_and(|block| block.meets(whole::<G>(huge)));
                 let there = (0..64).filter(|huge| isolated >> huge & 1 != 0).find(of_block);
                 assert_eq!(there, None, "{block:?} is of what was isolated before");
                 self.take(block);
@@ -153,20 +154,20 @@ impl<'a> Thread<'a> {
             Op::Offline(huge) => self.offline(step, huge, 1),
             Op::OfflineRun(huge, count) => self.offline(step, huge, count),
             Op::Online(huge) => {
-                if self.state.owned.contains(&whole(huge)) {
-                    self.disown(whole(huge));
-                    self.say(step, Some(Doing::Block(whole(huge))));
+                if self.state.owned.contains(&whole::<G>(huge)) {
+                    self.disown(whole::<G>(huge));
+                    self.say(step, Some(Doing::Block(whole::<G>(huge))));
                     self.world.zone.online(HugeId(huge), 1).expect("it was taken out");
                 }
             }
             Op::OnlineRun(huge, count) => {
                 let run = huge..huge + count;
-                if run.clone().all(|huge| self.state.owned.contains(&whole(huge))) {
-                    run.clone().for_each(|huge| self.disown(whole(huge)));
+                if run.clone().all(|huge| self.state.owned.contains(&whole::<G>(huge))) {
+                    run.clone().for_each(|huge| self.disown(whole::<G>(huge)));
                     self.say(step, Some(Doing::Huge(count)));
-                    let anyones = self.world.scenario.anyones();
+                    let anyones = self.world.anyones();
                     let (others, own): (Vec<_>, Vec<_>) =
-                        run.map(whole).partition(|block| anyones.contains(block));
+                        run.map(whole::<G>).partition(|block| anyones.contains(block));
                     match self.world.zone.online(HugeId(huge), count) {
                         Ok(()) => self.state.freed.extend(others),
                         Err(error) => {
@@ -185,7 +186,7 @@ impl<'a> Thread<'a> {
             Op::OnlineAnyones(huge) => {
                 self.say(step, Some(Doing::Huge(1)));
                 if self.world.zone.online(HugeId(huge), 1).is_ok() {
-                    self.state.freed.push(whole(huge));
+                    self.state.freed.push(whole::<G>(huge));
                 }
             }
             Op::Isolate(huge) => self.isolate(step, huge, 1),
@@ -214,12 +215,12 @@ impl<'a> Thread<'a> {
                 let _ = self.world.zone.unisolate(HugeId(huge), 1);
             }
             Op::FreeZeroed(huge) => {
-                self.disown(whole(huge));
-                self.say(step, Some(Doing::Block(whole(huge))));
+                self.disown(whole::<G>(huge));
+                self.say(step, Some(Doing::Block(whole::<G>(huge))));
                 let zone = &self.world.zone;
                 zone.set_flags(HugeId(huge), HugeFlags::ZEROED)
                     .expect("it is allocated as a whole");
-                let Block(at, order) = whole(huge);
+                let Block(at, order) = whole::<G>(huge);
                 zone.free(FrameId(at), Order(order), self.slot()).expect("it is allocated");
             }
             Op::Reclaim(mode, most) => {
@@ -228,7 +229,7 @@ impl<'a> Thread<'a> {
                 let count = self.world.zone.reclaim(mode, &mut out);
                 for (number, huge) in out.into_iter().enumerate() {
                     match mode {
-                        Reclaim::Hard => self.take((number < count).then_some(whole(huge.0))),
+                        Reclaim::Hard => self.take((number < count).then_some(whole::<G>(huge.0))),
                         Reclaim::Soft if number < count => self.state.softly.push(huge.0),
                         Reclaim::Soft => {}
                     }
@@ -238,7 +239,7 @@ impl<'a> Thread<'a> {
                 let back: Vec<_> = self.got[from..].iter().copied().flatten().collect();
                 back.iter().for_each(|&block| self.disown(block));
                 self.say(step, Some(Doing::Huge(back.len())));
-                let of = |block: Block| HugeId(block.0 >> TwoRows::HUGE_ORDER);
+                let of = |block: Block| HugeId(block.0 >> G::HUGE_ORDER);
                 let back: Vec<_> = back.into_iter().map(of).collect();
                 self.world.zone.give(&back, HugeFlags::ZEROED).expect("they are offline");
                 // Only now: what is said before the call tells which they are.
@@ -252,7 +253,7 @@ impl<'a> Thread<'a> {
     fn offline(&mut self, step: usize, huge: usize, count: usize) {
         self.say(step, Some(Doing::Huge(count)));
         let taken = self.world.zone.offline(HugeId(huge), count).is_ok();
-        (huge..huge + count).for_each(|huge| self.take(taken.then_some(whole(huge))));
+        (huge..huge + count).for_each(|huge| self.take(taken.then_some(whole::<G>(huge))));
     }
 
     fn isolate(&mut self, step: usize, huge: usize, count: usize) {
@@ -292,9 +293,9 @@ impl<'a> Thread<'a> {
         }
         let mut run = huge..huge + count;
         match self.world.zone.claim_isolated(HugeId(huge), count, claim) {
-            Ok(()) => run.for_each(|huge| self.take(Some(whole(huge)))),
+            Ok(()) => run.for_each(|huge| self.take(Some(whole::<G>(huge)))),
             Err(IsolateError::InUse(frame)) => {
-                let is_of = |huge: usize| whole(huge).range().contains(&frame.0);
+                let is_of = |huge: usize| whole::<G>(huge).range().contains(&frame.0);
                 assert!(run.clone().any(is_of), "{frame:?} is of another huge frame");
                 self.state.isolated.extend(run);
                 self.got.extend([None].repeat(count));

@@ -10,7 +10,7 @@ use woodlot_frame::{Request, Slot};
 use super::script::Doing;
 use super::script::{State, whole};
 use super::world::World;
-use super::{Block, Op, TwoRows, std};
+use super::{Block, Op, std};
 use crate::child::{OFFLINE, Part};
 
 /// The threads' calls are under way, or have all returned.
@@ -21,7 +21,7 @@ pub(super) enum When {
     Returned,
 }
 
-impl World {
+impl<G: Geometry> World<G> {
     /// Judges the zone with these threads.
     pub(super) fn judge(&self, states: &[&State], when: When) {
         let owned = self.judge_owners(states);
@@ -34,7 +34,7 @@ impl World {
         if when == When::Returned {
             self.judge_freed(states);
             let stats = self.zone.stats();
-            let isolated = self.isolated().flat_map(|huge| whole(huge).range());
+            let isolated = self.isolated().flat_map(|huge| whole::<G>(huge).range());
             let empty = isolated.filter(|frame| !owned.contains(frame)).count();
             let counted = (stats.isolated_huge, stats.isolated_frames);
             assert_eq!(counted, (self.isolated().count(), empty), "isolated by the statistics");
@@ -51,12 +51,12 @@ impl World {
 
     /// The huge frames that are isolated.
     fn isolated(&self) -> impl Iterator<Item = usize> {
-        let all = 0..self.scenario.frames >> TwoRows::HUGE_ORDER;
+        let all = 0..self.scenario.frames >> G::HUGE_ORDER;
         all.filter(|&huge| self.zone.is_isolated(HugeId(huge)))
     }
 
     fn is_offline(&self, huge: usize) -> bool {
-        Part::whole::<TwoRows>().is(self.zone.states(huge), OFFLINE)
+        Part::whole::<G>(huge).is(self.zone.states(huge), OFFLINE)
     }
 
     /// What a thread has isolated is isolated, and no other's; in the end nothing else is.
@@ -64,7 +64,7 @@ impl World {
         if self.is_ended_by_others() {
             return;
         }
-        for huge in 0..self.scenario.frames >> TwoRows::HUGE_ORDER {
+        for huge in 0..self.scenario.frames >> G::HUGE_ORDER {
             let isolators = states.iter().filter(|state| state.isolated.contains(&huge)).count();
             let is = self.zone.is_isolated(HugeId(huge));
             assert!(isolators < 2, "huge frame {huge} has two isolators");
@@ -79,10 +79,10 @@ impl World {
     /// Who owns a frame may write to it: its huge frame is not zeroed. And what was reclaimed softly is told to one, and is told to whoever gets
     /// it.
     fn judge_flags(&self, states: &[&State]) {
-        for huge in 0..self.scenario.frames >> TwoRows::HUGE_ORDER {
+        for huge in 0..self.scenario.frames >> G::HUGE_ORDER {
             let flags = self.zone.flags(HugeId(huge));
             let mut owned = states.iter().flat_map(|state| &state.owned);
-            let is_owned = owned.any(|block| block.meets(whole(huge)));
+            let is_owned = owned.any(|block| block.meets(whole::<G>(huge)));
             assert!(!(is_owned && flags.zeroed), "huge frame {huge} is in use, and zeroed");
             let told = states.iter().filter(|state| state.softly.contains(&huge)).count();
             assert!(told < 2, "huge frame {huge} was reclaimed twice");
@@ -111,7 +111,7 @@ impl World {
             Op::Stray(at, order) => Some(Block(at, order)),
             _ => None,
         });
-        stray.chain(self.scenario.anyones()).collect()
+        stray.chain(self.anyones()).collect()
     }
 
     /// No frame has two owners. Returns all frames that are owned, but for those of contested blocks and of blocks that
@@ -141,10 +141,10 @@ impl World {
         for block in self.contested() {
             assert_eq!(times(block), 1, "so often was {block:?} freed");
         }
-        for block in self.scenario.anyones() {
+        for block in self.anyones() {
             assert!(times(block) < 2, "two have brought {block:?} online");
             let is_kept = states.iter().any(|state| state.owned.contains(&block));
-            let stays = !is_kept && self.is_offline(block.0 >> TwoRows::HUGE_ORDER);
+            let stays = !is_kept && self.is_offline(block.0 >> G::HUGE_ORDER);
             assert!(!stays, "nobody has brought {block:?} online");
         }
     }
@@ -162,7 +162,7 @@ impl World {
         let free = recovered.stats().free_frames;
         assert_eq!(recovered.free_frames(), free, "free frames by the counts after a crash");
         let doing = states.iter().filter_map(|state| state.doing);
-        let doubt: usize = doing.map(Doing::frames).sum();
+        let doubt: usize = doing.map(Doing::frames::<G>).sum();
         let contested = self.contested().into_iter().chain(self.strays());
         let contested: usize = contested.map(|block| 1 << block.1).sum();
         assert!(
@@ -202,7 +202,8 @@ impl World {
         let named = self.strays();
         let taken = std::iter::from_fn(|| zone.alloc(request).ok()).take(free + named.len() + 1);
         let taken: Vec<_> = taken.map(|frame| Block(frame.0, order)).collect();
-        let is_isolated = |block: &&Block| isolated.iter().any(|&huge| block.meets(whole(huge)));
+        let is_isolated =
+            |block: &&Block| isolated.iter().any(|&huge| block.meets(whole::<G>(huge)));
         assert_eq!(taken.iter().find(is_isolated), None, "it is of what is isolated");
         // What a wrong free has named while its row was closed may be handed out once more.
         let again = taken.iter().filter(|block| named.iter().any(|named| named.meets(**block)));

@@ -7,17 +7,18 @@ use std::vec::Vec;
 use woodlot_frame::atomics::Ordering::Relaxed;
 use woodlot_frame::atomics::{AtomicU16, AtomicU64};
 use woodlot_frame::{
-    FrameAllocator, FrameId, HugeFlags, HugeId, Init, Order, Reclaiming, Request, Slot, ZoneConfig,
+    FrameAllocator, FrameId, Geometry, HugeFlags, HugeId, Init, Order, Reclaiming, Request, Slot,
+    ZoneConfig,
 };
 
 use super::script::whole;
-use super::{Block, Op, Scenario, TwoRows, std};
+use super::{Block, Op, Scenario, std};
 use crate::{Lengths, OneWrite, Parts};
 
 /// What the threads of a scenario share.
-pub(super) struct World {
+pub(super) struct World<G: Geometry> {
     /// Borrows from the boxes, so it goes first.
-    pub(super) zone: OneWrite<'static, TwoRows>,
+    pub(super) zone: OneWrite<'static, G>,
     #[cfg_attr(
         woodlot_loom,
         expect(dead_code, reason = "kept for the zone, which borrows from them")
@@ -34,7 +35,7 @@ pub(super) struct World {
 /// The atomics.
 pub(super) struct Words {
     pub(super) rows: Box<[AtomicU64]>,
-    pub(super) children: Box<[AtomicU64]>,
+    pub(super) states: Box<[AtomicU64]>,
     pub(super) flags: Box<[AtomicU64]>,
     pub(super) slots: Box<[AtomicU64]>,
     pub(super) trees: Box<[AtomicU64]>,
@@ -50,37 +51,25 @@ unsafe fn share<T>(of: &[T]) -> &'static [T] {
     unsafe { &*std::ptr::from_ref(of) }
 }
 
-impl Scenario {
-    /// Huge frames that are brought online by whoever has not taken them out.
-    pub(super) fn anyones(&self) -> Vec<Block> {
-        let ops = self.threads.iter().flat_map(|script| script.ops);
-        let anyones = ops.filter_map(|op| match *op {
-            Op::OnlineAnyones(huge) => Some(whole(huge)),
-            _ => None,
-        });
-        anyones.collect()
-    }
-}
-
-impl World {
+impl<G: Geometry> World<G> {
     /// The zone after the setup.
     pub(super) fn new(scenario: &Scenario) -> Self {
         let config = ZoneConfig::new(scenario.frames, scenario.slots);
-        let lengths = Lengths::of::<TwoRows>(&config).expect("a zone");
+        let lengths = Lengths::of::<G>(&config).expect("a zone");
         let some = |count| (0..count).map(|_| AtomicU64::new(0)).collect::<Box<[AtomicU64]>>();
         let words = Words {
             rows: some(lengths.rows),
-            children: some(lengths.children),
+            states: some(lengths.states),
             flags: some(lengths.flags),
             slots: some(lengths.slots),
             trees: some(lengths.trees),
-            hints: (0..lengths.children).map(|_| AtomicU16::new(0)).collect(),
+            hints: (0..lengths.hints).map(|_| AtomicU16::new(0)).collect(),
         };
         // SAFETY: the zone is dropped before the boxes, which nobody replaces.
         let parts = unsafe {
             Parts {
                 rows: share(&words.rows),
-                children: share(&words.children),
+                states: share(&words.states),
                 flags: share(&words.flags),
                 slots: share(&words.slots),
                 trees: share(&words.trees),
@@ -116,6 +105,16 @@ impl World {
         }
     }
 
+    /// Huge frames that are brought online by whoever has not taken them out.
+    pub(super) fn anyones(&self) -> Vec<Block> {
+        let ops = self.scenario.threads.iter().flat_map(|script| script.ops);
+        let anyones = ops.filter_map(|op| match *op {
+            Op::OnlineAnyones(huge) => Some(whole::<G>(huge)),
+            _ => None,
+        });
+        anyones.collect()
+    }
+
     /// Does a thread end isolations that it has not begun?
     pub(super) fn is_ended_by_others(&self) -> bool {
         let mut ops = self.scenario.threads.iter().flat_map(|script| script.ops);
@@ -132,14 +131,14 @@ impl World {
         setup.filter(|frame| !owned(frame)).collect()
     }
 
-    /// The zone as a recovery makes it, in place, from rows, children and flags; in all else is anything.
+    /// The zone as a recovery makes it, in place, from rows, their states and flags; in all else is anything.
     #[cfg(woodlot_explore)]
-    pub(super) fn after_a_crash(&self) -> OneWrite<'_, TwoRows> {
-        let Words { rows, children, flags, slots, trees, hints } = &self.words;
+    pub(super) fn after_a_crash(&self) -> OneWrite<'_, G> {
+        let Words { rows, states, flags, slots, trees, hints } = &self.words;
         let volatile = slots.iter().chain(trees);
         volatile.for_each(|word| word.store(0xa5a5_a5a5_a5a5_a5a5, Relaxed));
         hints.iter().for_each(|hint| hint.store(0xa5a5, Relaxed));
-        let parts = Parts { rows, children, flags, slots, trees, hints };
+        let parts = Parts { rows, states, flags, slots, trees, hints };
         OneWrite::from_parts(self.zone.zone(), parts, Init::Recover).expect("a zone")
     }
 
