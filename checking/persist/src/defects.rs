@@ -79,6 +79,16 @@ defects! {
     NewRowsNotWrittenBack,
     /// The states of a new zone are not written back.
     NewStatesNotWrittenBack,
+    /// The one-write engine writes the states of a pair of huge frames one after the other.
+    OneWriteHalvesPairs,
+    /// Its recovery frees rows that are taken.
+    OneWriteFreesTaken,
+    /// Its recovery takes rows that are open for taken.
+    OneWriteKeepsOpen,
+    /// Its recovery puts what was offline back.
+    OneWriteOnlinesOffline,
+    /// Its recovery forgets whose memory is gone.
+    OneWriteForgetsReclaimed,
     /// The record names a write after it was made.
     IntentAfterWrite,
     /// No record is written back.
@@ -146,6 +156,12 @@ impl Defect {
             _ => Phase::Operation,
         };
         if its == phase { self } else { Defect::Nothing }
+    }
+
+    /// Is this one of the one-write engine?
+    pub(crate) fn is_of_one_write(self) -> bool {
+        (Defect::OneWriteHalvesPairs as usize..Defect::IntentAfterWrite as usize)
+            .contains(&(self as usize))
     }
 
     /// Is this one of intents?

@@ -7,12 +7,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::recorder::mark;
 use fastrand::Rng;
 use woodlot_frame::{
-    AllocError, Batch, Class, FrameAllocator, FrameId, Geometry, HugeId, Order, Persistence,
-    RangeRequest, Reclaim, Reclaiming, Request, Slot, blocks,
+    AllocError, Batch, Class, FrameId, Geometry, HugeId, Order, RangeRequest, Reclaim, Request,
+    Slot, blocks,
 };
 
 use crate::judge::Call;
-use crate::memory::Zone;
+use crate::subject::Subject;
 
 /// The entries of a record that lie in its first page.
 const PAGE: usize = 255;
@@ -42,8 +42,8 @@ impl Books {
 }
 
 /// A thread of a history.
-pub struct Hand<'h, 'm, G: Geometry, P: Persistence> {
-    zone: &'h Zone<'m, G, P>,
+pub struct Hand<'h, A> {
+    zone: &'h A,
     books: &'h Books,
     rng: Rng,
     slot: Slot,
@@ -55,16 +55,10 @@ pub struct Hand<'h, 'm, G: Geometry, P: Persistence> {
     sync: Option<&'h (dyn Fn() + Sync)>,
 }
 
-impl<'h, 'm, G: Geometry, P: Persistence> Hand<'h, 'm, G, P> {
-    pub fn new(
-        zone: &'h Zone<'m, G, P>,
-        books: &'h Books,
-        number: usize,
-        seed: u64,
-        owned: Vec<Block>,
-    ) -> Self {
+impl<'h, A: Subject> Hand<'h, A> {
+    pub fn new(zone: &'h A, books: &'h Books, number: usize, seed: u64, owned: Vec<Block>) -> Self {
         let mut rng = Rng::with_seed(seed);
-        let slot = if P::INTENTS { number } else { rng.usize(..zone.zone().slots) };
+        let slot = if A::INTENTS { number } else { rng.usize(..zone.zone().slots) };
         let slot = Slot(slot);
         Self { zone, books, rng, slot, owned, offline: Vec::new(), again: None, sync: None }
     }
@@ -84,7 +78,7 @@ impl<'h, 'm, G: Geometry, P: Persistence> Hand<'h, 'm, G, P> {
         }
         for _ in 0..calls {
             // With intents a slot has one call at a time.
-            if !P::INTENTS && self.rng.u8(..8) == 0 {
+            if !A::INTENTS && self.rng.u8(..8) == 0 {
                 self.slot = Slot(self.rng.usize(..self.zone.zone().slots));
             }
             if let Some(block) = self.again.take() {
@@ -146,13 +140,15 @@ impl<'h, 'm, G: Geometry, P: Persistence> Hand<'h, 'm, G, P> {
     }
 
     fn order(&mut self) -> Order {
-        Order(if self.rng.bool() { self.rng.u8(..3) } else { self.rng.u8(..=G::MAX_ORDER as u8) })
+        Order(if self.rng.bool() {
+            self.rng.u8(..3)
+        } else {
+            self.rng.u8(..=Self::MAX_ORDER as u8)
+        })
     }
 
-    /// Is an allocation or free of this order one write?
-    fn one_write(order: Order) -> bool {
-        order.0 <= 6 || u32::from(order.0) >= G::HUGE_ORDER
-    }
+    /// The largest order.
+    const MAX_ORDER: u32 = <A::Geometry as Geometry>::MAX_ORDER;
 
     fn any_block(&mut self) -> Block {
         let (order, zone) = (self.order(), self.zone.zone().range());
@@ -174,12 +170,11 @@ impl<'h, 'm, G: Geometry, P: Persistence> Hand<'h, 'm, G, P> {
     }
 
     fn alloc_as(&mut self, request: Request, order: Order) {
-        let one_write = Self::one_write(order);
         let call = Call {
             text: format!("alloc({order}, {:?}, slot {})", request.place, self.slot.0),
-            one_write,
-            stray: if one_write { 0 } else { order.frames() },
-            atomic: P::INTENTS,
+            one_write: A::taken_by_one_write(order),
+            stray: A::stray(order),
+            atomic: A::INTENTS,
             ..Call::default()
         };
         let took = |call: &mut Call, answer: &Result<FrameId, AllocError>| {
@@ -199,7 +194,7 @@ impl<'h, 'm, G: Geometry, P: Persistence> Hand<'h, 'm, G, P> {
             1..4 => 1..12,
             _ => 1..4,
         };
-        if P::INTENTS && self.zone.batch_room(Order(1)) > PAGE && self.rng.u8(..4) == 0 {
+        if A::INTENTS && self.zone.batch_room(Order(1)) > PAGE && self.rng.u8(..4) == 0 {
             // More than a page of a record names.
             (order, counts) = (Order(1), PAGE + 1..PAGE + 60);
         }
@@ -209,8 +204,8 @@ impl<'h, 'm, G: Geometry, P: Persistence> Hand<'h, 'm, G, P> {
         let mut out = vec![FrameId(0); count];
         let call = Call {
             text: format!("alloc_batch({order}, {batch:?} {count}, slot {})", self.slot.0),
-            stray: count * order.frames(),
-            atomic: P::INTENTS,
+            stray: count * order.frames() + A::beside(order),
+            atomic: A::INTENTS,
             ..Call::default()
         };
         let make = || {
@@ -225,12 +220,12 @@ impl<'h, 'm, G: Geometry, P: Persistence> Hand<'h, 'm, G, P> {
     }
 
     fn alloc_range(&mut self) {
-        let frames = self.rng.usize(1..3 * G::HUGE_FRAMES);
+        let frames = self.rng.usize(1..3 * <A::Geometry as Geometry>::HUGE_FRAMES);
         let request = RangeRequest::new(frames, self.class(), self.slot);
         let call = Call {
             text: format!("alloc_range({frames}, slot {})", self.slot.0),
-            stray: frames,
-            atomic: P::INTENTS,
+            stray: frames + A::beside(Order::BASE),
+            atomic: A::INTENTS,
             ..Call::default()
         };
         let start = self.zone.zone().start.0;
@@ -242,7 +237,7 @@ impl<'h, 'm, G: Geometry, P: Persistence> Hand<'h, 'm, G, P> {
                 call.took.extend(frames);
             },
         );
-        self.owned.extend(run.into_iter().flat_map(blocks::<G>));
+        self.owned.extend(run.into_iter().flat_map(blocks::<A::Geometry>));
     }
 
     fn pick(&mut self) -> Option<Block> {
@@ -252,7 +247,7 @@ impl<'h, 'm, G: Geometry, P: Persistence> Hand<'h, 'm, G, P> {
 
     /// The largest block that the thread owns and that this one is a part of.
     fn merged(&mut self, (mut frame, mut order): Block) -> Block {
-        while u32::from(order.0) < G::MAX_ORDER {
+        while u32::from(order.0) < Self::MAX_ORDER {
             let buddy = (FrameId(frame.0 ^ order.frames()), order);
             let Some(at) = self.owned.iter().position(|&other| other == buddy) else {
                 break;
@@ -276,8 +271,8 @@ impl<'h, 'm, G: Geometry, P: Persistence> Hand<'h, 'm, G, P> {
         let call = Call {
             text: format!("free({frame}, {order}, slot {})", slot.0),
             gave: vec![self.range((frame, order))],
-            one_write: Self::one_write(order),
-            atomic: P::INTENTS,
+            one_write: A::freed_by_one_write(order),
+            atomic: A::INTENTS,
             ..Call::default()
         };
         let text = call.text.clone();
@@ -307,7 +302,7 @@ impl<'h, 'm, G: Geometry, P: Persistence> Hand<'h, 'm, G, P> {
         let order = self.owned.last().map_or(Order(0), |&(_, order)| order);
         // A longer one is refused: the tests of `llfree` see to that.
         let room = self.zone.batch_room(order);
-        let long = P::INTENTS && room > PAGE && self.rng.bool();
+        let long = A::INTENTS && room > PAGE && self.rng.bool();
         let most = if long { room } else { self.rng.usize(1..80).min(room) };
         let mut frames = Vec::new();
         self.owned.retain(|&(frame, its)| {
@@ -321,7 +316,7 @@ impl<'h, 'm, G: Geometry, P: Persistence> Hand<'h, 'm, G, P> {
         let call = Call {
             text: format!("free_batch({} of {order}, slot {})", frames.len(), slot.0),
             gave: frames.iter().map(|&frame| self.range((frame, order))).collect(),
-            atomic: P::INTENTS,
+            atomic: A::INTENTS,
             ..Call::default()
         };
         let make = || self.zone.free_batch(&frames, order, slot);
@@ -339,7 +334,7 @@ impl<'h, 'm, G: Geometry, P: Persistence> Hand<'h, 'm, G, P> {
         let call = Call {
             text: format!("free_range({start}..{end}, slot {})", self.slot.0),
             gave: iter::once(start.0 - first..end.0 - first).collect(),
-            atomic: P::INTENTS,
+            atomic: A::INTENTS,
             ..Call::default()
         };
         let make = || self.zone.free_range(start..end, self.slot);
@@ -366,7 +361,7 @@ impl<'h, 'm, G: Geometry, P: Persistence> Hand<'h, 'm, G, P> {
     }
 
     fn offline(&mut self) {
-        let huge = self.zone.zone().huge_range::<G>();
+        let huge = self.zone.zone().huge_range::<A::Geometry>();
         if huge.is_empty() {
             return;
         }
@@ -391,11 +386,11 @@ impl<'h, 'm, G: Geometry, P: Persistence> Hand<'h, 'm, G, P> {
     fn reclaim(&mut self) {
         let mode = if self.rng.bool() { Reclaim::Hard } else { Reclaim::Soft };
         let most = self.rng.usize(1..6);
-        let huge = self.zone.zone().huge_range::<G>();
+        let huge = self.zone.zone().huge_range::<A::Geometry>();
         let all = self.huge_frames(huge.start, huge.end.0.saturating_sub(huge.start.0));
         let call = Call {
             text: format!("reclaim({mode:?}, {most})"),
-            tried: if mode == Reclaim::Soft { all } else { Vec::new() },
+            tried: if A::tries(mode) { all } else { Vec::new() },
             ..Call::default()
         };
         let make = || {
@@ -418,8 +413,8 @@ impl<'h, 'm, G: Geometry, P: Persistence> Hand<'h, 'm, G, P> {
     /// The frames of huge frames that lie in the zone.
     fn huge_frames(&self, first: HugeId, count: usize) -> Vec<Range<usize>> {
         let zone = self.zone.zone();
-        let huge =
-            (first.0..first.0 + count).map(|huge| (HugeId(huge).first::<G>(), Order::huge::<G>()));
+        let huge = (first.0..first.0 + count)
+            .map(|huge| (HugeId(huge).first::<A::Geometry>(), Order::huge::<A::Geometry>()));
         huge.filter(|&(frame, order)| zone.contains(frame, order)).map(|b| self.range(b)).collect()
     }
 

@@ -12,6 +12,8 @@
 //!      └────────────────────▶ judge ◀─────────────────────────      a crash of the recovery could leave
 //! ```
 //!
+//! The engines are LLFree, and by histories of its own the [one-write engine](one_write), which writes nothing back.
+//!
 //! Three models of memory are simulated. With *eADR* a store is persistent when it is visible: one image after each
 //! store. With *ADR* each line holds what was written back and fenced, and any number of the stores that followed,
 //! in their order: the images are all combinations of lines up to a bound, and a sample of them above. A *file* is the
@@ -32,7 +34,9 @@ mod history;
 mod images;
 mod judge;
 mod memory;
+mod one_write;
 mod recorder;
 mod recovery;
 pub mod run;
+mod subject;
 mod trial;

@@ -13,6 +13,7 @@ use crate::history::{Block, Books, Hand};
 use crate::images::Power;
 use crate::judge::Owners;
 use crate::memory::{Kind, Memory};
+use crate::one_write;
 use crate::recovery::Recoveries;
 
 /// A geometry with huge frames of 2^`H` base frames and trees of `T` huge frames.
@@ -35,12 +36,17 @@ const WHOLE_TREE: u64 = 64;
 /// What a crash would have spoiled.
 pub fn history(seed: u64, defect: Defect) -> Result<Figures, String> {
     let mut rng = Rng::with_seed(seed);
+    let on_one_write = match defect {
+        Defect::Nothing => rng.u8(..5) == 0,
+        defect => defect.is_of_one_write(),
+    };
     let on_a_file = match defect {
         Defect::Nothing => rng.u8(..4) == 0,
         defect => defect.is_of_files(),
     };
     let with_intents = rng.u8(..4) == 0 || defect.needs_intents();
     let ended = match (on_a_file, with_intents) {
+        _ if on_one_write => one_write::history(&mut rng, defect),
         (true, _) => file::history(&mut rng, defect),
         (false, true) => of_kind::<Intents<Simulated>>(&mut rng, defect),
         (false, false) => of_kind::<Simulated>(&mut rng, defect),

@@ -1,13 +1,9 @@
 //! What must hold of a zone, whatever it was recovered from.
 
-use woodlot_frame::{
-    Batch, FrameAllocator, FrameId, FreeError, Geometry, Order, Persistence, Reclaiming, Request,
-    Slot,
-};
-use woodlot_llfree::End;
+use woodlot_frame::{Batch, FrameId, FreeError, Geometry, Order, Request, Slot};
 
-use crate::judge::{Found, Named};
-use crate::memory::Zone;
+use crate::judge::Found;
+use crate::subject::Subject;
 
 /// Of zones above this, only one image of some has everything allocated and freed.
 const SMALL: usize = 4096;
@@ -21,52 +17,39 @@ pub fn is_tried(words: &[u64], frames: usize) -> Option<u64> {
 }
 
 /// Which frames are allocated or offline.
-pub fn look<G: Geometry, P: Persistence>(zone: &Zone<'_, G, P>) -> Found {
+pub fn look<A: Subject>(zone: &A) -> Found {
     let frames = || (0..zone.zone().frames).map(|frame| FrameId(zone.zone().start.0 + frame));
     let offline = |frame| zone.can_free(frame, Order(0), Slot(0)) == Err(FreeError::Offline(frame));
-    let mut named = vec![Named::Not; zone.zone().frames];
-    for last in zone.last_operations() {
-        let how = if last.end == End::CutOff { Named::CutOff } else { Named::Whole };
-        for run in zone.frames_of(last) {
-            let first = run.start.0 - zone.zone().start.0;
-            named[first..first + run.count].iter_mut().for_each(|named| *named = how.max(*named));
-        }
-    }
     Found {
         allocated: frames().map(|frame| !zone.is_free(frame, Order(0))).collect(),
         offline: frames().map(offline).collect(),
-        reclaimed: frames().map(|frame| zone.flags(frame.huge::<G>()).reclaimed).collect(),
-        named: P::INTENTS.then_some(named),
+        reclaimed: frames()
+            .map(|frame| zone.flags(frame.huge::<A::Geometry>()).reclaimed)
+            .collect(),
+        named: zone.named(),
     }
 }
 
 /// Do all counts agree with the bits?
-pub fn counts_agree<G: Geometry, P: Persistence>(
-    zone: &Zone<'_, G, P>,
-    found: &Found,
-) -> Result<(), String> {
+pub fn counts_agree<A: Subject>(zone: &A, found: &Found) -> Result<(), String> {
+    let frames = <A::Geometry as Geometry>::HUGE_FRAMES;
     let free = found.allocated.iter().filter(|&&allocated| !allocated).count();
     let (stats, quick) = (zone.stats(), zone.free_frames());
     let huge = |first: usize| {
-        let block = found.allocated.get(first..first + G::HUGE_FRAMES);
+        let block = found.allocated.get(first..first + frames);
         block.is_some_and(|block| !block.contains(&true))
     };
     let start = zone.zone().start.0;
-    let first = start.next_multiple_of(G::HUGE_FRAMES) - start;
-    let free_huge =
-        (first..zone.zone().frames).step_by(G::HUGE_FRAMES).filter(|&first| huge(first));
-    let offline = found.offline.iter().filter(|&&offline| offline).count() / G::HUGE_FRAMES;
+    let first = start.next_multiple_of(frames) - start;
+    let free_huge = (first..zone.zone().frames).step_by(frames).filter(|&first| huge(first));
+    let offline = found.offline.iter().filter(|&&offline| offline).count() / frames;
     let due = (free, free, free_huge.count(), offline);
     let said = (stats.free_frames, quick, stats.free_huge, stats.offline_huge);
     if said == due { Ok(()) } else { Err(format!("counts {said:?}, by the bits {due:?}")) }
 }
 
 /// Allocates every free frame, and nothing else.
-pub fn take_everything<G: Geometry, P: Persistence>(
-    zone: &Zone<'_, G, P>,
-    found: &Found,
-    seed: u64,
-) -> Result<(), String> {
+pub fn take_everything<A: Subject>(zone: &A, found: &Found, seed: u64) -> Result<(), String> {
     let mut taken = found.allocated.clone();
     let mut take = |frame: FrameId, order: Order| {
         let first = frame.0 - zone.zone().start.0;
@@ -81,7 +64,7 @@ pub fn take_everything<G: Geometry, P: Persistence>(
     let slot = Slot(seed as usize % zone.zone().slots);
     if !seed.is_multiple_of(3) {
         // Large blocks first; otherwise base frames break every huge frame.
-        for order in Order::all::<G>().rev() {
+        for order in Order::all::<A::Geometry>().rev() {
             while let Ok(frame) = zone.alloc(Request::movable(order, slot)) {
                 take(frame, order)?;
             }
@@ -99,10 +82,7 @@ pub fn take_everything<G: Geometry, P: Persistence>(
 }
 
 /// Frees every frame, each alone.
-pub fn free_everything<G: Geometry, P: Persistence>(
-    zone: &Zone<'_, G, P>,
-    found: &Found,
-) -> Result<(), String> {
+pub fn free_everything<A: Subject>(zone: &A, found: &Found) -> Result<(), String> {
     let start = zone.zone().start.0;
     for (frame, _) in found.offline.iter().enumerate().filter(|&(_, &offline)| !offline) {
         let freed = zone.free(FrameId(start + frame), Order(0), Slot(frame % zone.zone().slots));
