@@ -59,7 +59,7 @@ use woodlot_frame::{
 use crate::OneWrite;
 use crate::child::{FREE, OFFLINE, Part, TAKEN};
 use crate::row::Rows;
-use crate::words::load;
+use crate::words::{load, swap};
 
 /// The bits of a child that is isolated, of one that a call takes offline, and of one whose isolation a call begins or ends.
 const ISOLATED: u16 = 1 << 7;
@@ -117,7 +117,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     }
 
     #[inline(always)]
-    fn isolates_some(&self, part: Part) -> bool {
+    pub(crate) fn isolates_some(&self, part: Part) -> bool {
         let beside = if part.is_pair::<G>() { self.hint(part.child + 1) } else { 0 };
         is_isolated(self.hint(part.child) | beside)
     }
@@ -354,9 +354,10 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// Takes a huge frame of which every frame is free, although it is isolated.
     fn take_isolated(&self, child: usize) -> bool {
         let whole = Part::whole::<G>(child);
+        let Some(word) = self.states.get(whole.word::<G>()) else { return false };
         while self.free_in_child(child) == G::HUGE_FRAMES {
-            self.close(whole);
-            if self.turn(whole, FREE, TAKEN) {
+            let states = self.close(whole);
+            if whole.is(states, FREE) && swap(word, states, whole.with(states, TAKEN)).is_ok() {
                 self.taken(whole);
                 return true;
             }

@@ -173,9 +173,9 @@ impl<G: Geometry> OneWrite<'_, G> {
         true
     }
 
-    /// Closes the open rows of which every frame is free: a write for each, and one.
-    pub(crate) fn close(&self, part: Part) {
-        let Some(word) = self.states.get(part.word::<G>()) else { return };
+    /// Closes the open rows of which every frame is free: a write for each, and one. Returns the states of all rows of the word then.
+    pub(crate) fn close(&self, part: Part) -> u64 {
+        let Some(word) = self.states.get(part.word::<G>()) else { return 0 };
         let mut states = load(Some(word));
         let is_closed = |&row: &usize| {
             let bits = self.rows.get(row);
@@ -187,18 +187,23 @@ impl<G: Geometry> OneWrite<'_, G> {
         let closed = part.rows::<G>().filter(is_closed);
         let own = closed.fold(0, |own, row| own | child::lower::<G>(row));
         if own == 0 {
-            return;
+            return states;
         }
         let after = |states| states & !((child::open_rows(states) & own) * OPEN);
         while let Err(now) = swap(word, states, after(states)) {
             states = now;
         }
         self.can_be_had_whole(part);
+        after(states)
     }
 
     /// The states to take rows by, as they are when the open rows are closed of which every frame is free.
     pub(crate) fn whole_states(&self, part: Part) -> u64 {
-        let states = self.states_to_take(part);
+        self.closed(part, self.states_to_take(part))
+    }
+
+    /// These states of rows, likewise.
+    fn closed(&self, part: Part, states: u64) -> u64 {
         let empty = child::rows_in::<G>(part.child, child::open_rows(states));
         let empty = empty.filter(|&row| self.bits(row) == G::ALL);
         empty.fold(states, |states, row| Part::row::<G>(row).with(states, FREE))
@@ -206,8 +211,10 @@ impl<G: Geometry> OneWrite<'_, G> {
 
     /// Is every frame of these rows free, and to be had? Nearly always one look says no.
     pub(crate) fn all_free(&self, part: Part) -> bool {
-        self.states_in(part) & part.all(TAKEN & OFFLINE) == 0
-            && part.is(self.whole_states(part), FREE)
+        let states = self.states_in(part);
+        states & part.all(TAKEN & OFFLINE) == 0
+            && !self.isolates_some(part)
+            && part.is(self.closed(part, states), FREE)
     }
 
     /// Frees a block of `order`, below a row's: one write; two where it is the first part of a block of rows.

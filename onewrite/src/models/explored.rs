@@ -13,7 +13,7 @@ use super::{Block, Scenario, TwoRows, std};
 /// Accesses within which a thread that runs alone has finished its script, from any state.
 const SOLO: u16 = 500;
 /// The most states of a scenario all of which must be explored: each of two threads, but for those that say otherwise.
-const STATES: usize = 15_000_000;
+const STATES: usize = 20_000_000;
 /// How many states of the others are explored.
 const PART: usize = 5_000_000;
 

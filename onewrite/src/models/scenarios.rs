@@ -208,10 +208,14 @@ models! {
         thread!(OfflineRun(0, 2), OnlineRun(0, 2)),
     ];
     /// Who has taken a huge frame out brings it back, whatever call has brought it back before.
-    online_of_two_beside_offline_and_back = 256, [], [
+    online_of_two_beside_offline_and_back = 4096, [], [
         thread!(OfflineRun(0, 2), OnlineRun(0, 2)),
         thread!(Offline(0), Online(0)),
-    ];
+    ] => wide;
+    online_of_a_pair_beside_offline_and_back = 256, [], [
+        thread!(OfflineRun(0, 2), OnlineRun(0, 2)),
+        thread!(Offline(0), Online(0)),
+    ] => in_part;
     /// One of the two does.
     two_bring_one_online = 128, [], [
         thread!(Offline(0), OnlineRun(0, 1)),
