@@ -9,9 +9,12 @@ use super::script::{State, Thread};
 use super::verdict::When;
 use super::world::World;
 use super::{Block, Scenario, TwoRows, std};
+use crate::row::Rows;
 
-/// Accesses within which a thread that runs alone has finished its script, from any state.
-const SOLO: u16 = 500;
+/// Accesses within which a thread that runs alone has finished its script, from any state; for each row of a huge frame.
+const SOLO: u16 = 250;
+/// Accesses of all threads together, likewise.
+const STEPS: usize = 2000;
 /// The most states of a scenario all of which must be explored: each of two threads, but for those that say otherwise.
 const STATES: usize = 20_000_000;
 /// How many states of the others are explored.
@@ -20,7 +23,7 @@ const PART: usize = 5_000_000;
 /// Explores a scenario, or says why it does not.
 pub(super) fn check<G: Geometry>(scenario: &Scenario) {
     let world = World::<G>::new(scenario);
-    let options = Options::new().solo_progress(SOLO).max_steps(4000);
+    let options = Options::new().solo_progress(SOLO * G::ROWS as u16).max_steps(STEPS * G::ROWS);
     if scenario.in_part || scenario.threads.len() > 2 {
         woodlot_explore::scenario_in_part(scenario.name, PART, options, |model| {
             set_up(model, &world);
