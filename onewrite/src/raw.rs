@@ -35,7 +35,7 @@ impl<G: Geometry> Construct for OneWrite<'_, G> {
     ) -> Result<(), InitError> {
         let Lengths { rows, states, flags, slots, trees, hints } = Lengths::of::<G>(config)?;
         part(Region::Durable, "row", rows * WORD);
-        part(Region::Durable, "states", states * WORD);
+        part(Region::Durable, "state", states * WORD);
         part(Region::Durable, "flags", flags * WORD);
         part(Region::Volatile, "slot", slots * WORD);
         part(Region::Volatile, "tree", trees * WORD);

@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn the_one_write_engine_names_its_parts() {
-        // 512 huge frames: 512 lines of rows, 64 of children, 2 of flags; the volatile part begins at the next page.
+        // 512 huge frames: 512 lines of rows, 32 of states, 2 of flags; the volatile part begins at the next page.
         let config = ZoneConfig::new(1 << 18, 4);
         let zone = Zone::<OneWrite<'static, Base4K>>::new(&config).unwrap();
         let itself = size_of::<OneWrite<'static, Base4K>>().div_ceil(PAGE) * PAGE / LINE;
@@ -139,9 +139,9 @@ mod tests {
             names.dedup();
             names
         };
-        assert_eq!(names(0, 576), ["row", "child"]);
-        assert_eq!((zone.name(itself + 511), zone.name(itself + 512)), ("row", "child"));
-        assert_eq!(names(576, 640), ["flags"]);
-        assert_eq!(names(640, zone.lines() - itself), ["slot", "tree", "hint"]);
+        assert_eq!(names(0, 544), ["row", "state"]);
+        assert_eq!((zone.name(itself + 511), zone.name(itself + 512)), ("row", "state"));
+        assert_eq!(names(544, 576), ["flags"]);
+        assert_eq!(names(576, zone.lines() - itself), ["slot", "tree", "hint"]);
     }
 }
