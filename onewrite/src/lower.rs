@@ -655,6 +655,16 @@ mod tests {
         assert_eq!(opened(&zone), expected);
     }
 
+    /// A search that saw them while they were opened has found no rows.
+    #[test]
+    fn rows_that_are_opened_together_are_told_of() {
+        let zone = zone();
+        let _ = zone.trees[0].fetch_or(1 << Base4K::ROW_ORDER, SeqCst);
+        assert!(!zone.tree_may_have(0, Base4K::ROW_ORDER));
+        assert!(zone.open(Part::of::<Base4K>(0, 2, 2), 32, 5));
+        assert!(zone.tree_may_have(0, Base4K::ROW_ORDER));
+    }
+
     #[test]
     fn the_only_hole_of_a_huge_frame_is_taken_and_no_other() {
         let cases: [(&[(usize, u8)], u32, _); 6] = [

@@ -48,7 +48,6 @@ models! {
     open_and_open = 128, [], [thread!(Find(0), FreeGot(0)), thread!(Find(0), FreeGot(0))];
     /// Of two huge frames a call hides one while it opens its rows, not the other.
     open_and_open_runs = 256, [], [thread!(Find(5), FreeGot(0)), thread!(Find(5))];
-    open_run_beside_a_search = 128, [], [thread!(Alloc(5)), thread!(Alloc(6))];
     open_run_and_row = 128, [], [thread!(Alloc(5)), thread!(Alloc(6), FreeGot(0))];
     open_run_and_its_rows = 128, [], [thread!(Alloc(5), FreeGot(0)), thread!(At(64, 0), At(64, 6))];
     open_and_row = 128, [Block(64, 6)], [
