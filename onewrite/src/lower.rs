@@ -763,6 +763,7 @@ mod tests {
             assert!(zone.take_closed(child).is_some());
             assert_eq!(both(), [taken, 0]);
             assert!(zone.open(Part::of::<Base4K>(other, 0, 1), 0, 0));
+            assert!(zone.turn(Part::of::<Base4K>(other, 2, 2), FREE, TAKEN));
             let open = zone.states(other);
             zone.put_offline(child);
             assert_eq!(both(), [offline, open]);

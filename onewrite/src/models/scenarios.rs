@@ -168,6 +168,10 @@ models! {
         thread!(Alloc(12), FreeGot(0)),
         thread!(At(2048, 11), FreeGot(0)),
     ] => wide;
+    wide_pair_at_once = 4096, [Block(0, 12)], [
+        thread!(owns [Block(0, 12)]: Free(0, 12), Alloc(12), FreeGot(0)),
+        thread!(At(2048, 11), FreeGot(0)),
+    ] => wide;
     wide_pair_freed_twice = 4096, [Block(0, 12)], [
         thread!(FreeAgain(0, 12)),
         thread!(FreeAgain(0, 12)),
