@@ -187,7 +187,7 @@ pub struct OfOneWrite;
 /// The words of a zone of the one-write engine.
 pub struct OneWriteWords {
     rows: Vec<AtomicU64>,
-    children: Vec<AtomicU64>,
+    states: Vec<AtomicU64>,
     flags: Vec<AtomicU64>,
     slots: Vec<AtomicU64>,
     trees: Vec<AtomicU64>,
@@ -204,11 +204,11 @@ impl Family for OfOneWrite {
         let lengths = Lengths::of::<G>(config).expect("plans have legal zones");
         OneWriteWords {
             rows: zeros(lengths.rows),
-            children: zeros(lengths.children),
+            states: zeros(lengths.states),
             flags: zeros(lengths.flags),
             slots: zeros(lengths.slots),
             trees: zeros(lengths.trees),
-            hints: zeros(lengths.children),
+            hints: zeros(lengths.hints),
         }
     }
 
@@ -218,8 +218,8 @@ impl Family for OfOneWrite {
         init: Init,
         _: u8,
     ) -> OneWrite<'a, G> {
-        let OneWriteWords { rows, children, flags, slots, trees, hints } = words;
-        let parts = woodlot_onewrite::Parts { rows, children, flags, slots, trees, hints };
+        let OneWriteWords { rows, states, flags, slots, trees, hints } = words;
+        let parts = woodlot_onewrite::Parts { rows, states, flags, slots, trees, hints };
         OneWrite::from_parts(config, parts, init).expect("the words suffice")
     }
 }
