@@ -210,11 +210,16 @@ impl<G: Geometry> OneWrite<'_, G> {
     }
 
     /// Is every frame of these rows free, and to be had? Nearly always one look says no.
+    #[inline(always)]
     pub(crate) fn all_free(&self, part: Part) -> bool {
         let states = self.states_in(part);
-        states & part.all(TAKEN & OFFLINE) == 0
-            && !self.isolates_some(part)
-            && part.is(self.closed(part, states), FREE)
+        states & part.all(TAKEN & OFFLINE) == 0 && self.can_be_closed(part, states)
+    }
+
+    /// Is it, where the states are these, and no row is taken?
+    #[inline(never)]
+    fn can_be_closed(&self, part: Part, states: u64) -> bool {
+        !self.isolates_some(part) && part.is(self.closed(part, states), FREE)
     }
 
     /// Frees a block of `order`, below a row's: one write; two where it is the first part of a block of rows.

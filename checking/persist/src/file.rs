@@ -32,7 +32,7 @@ use crate::figures::{Figures, Model, Phase, Points};
 use crate::history::{Books, Hand, SYNC};
 use crate::images::Power;
 use crate::judge::Owners;
-use crate::run::{THREADS, Tiny};
+use crate::tiny::{THREADS, Tiny};
 use mapping::Mapping;
 use openings::Openings;
 use synced::Synced;

@@ -39,4 +39,5 @@ mod recorder;
 mod recovery;
 pub mod run;
 mod subject;
+mod tiny;
 mod trial;

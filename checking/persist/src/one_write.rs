@@ -21,7 +21,7 @@ use crate::figures::{Figures, Model, Phase};
 use crate::history::{Block, Books, Hand};
 use crate::judge::{Found, Owners};
 use crate::memory::FORGOTTEN;
-use crate::run::{THREADS, Tiny};
+use crate::tiny::{THREADS, Tiny};
 use crate::trial::{counts_agree, free_everything, is_tried, look, take_everything};
 
 /// Of so many events, the recovery of what a crash there leaves is cut off as well.

@@ -15,17 +15,7 @@ use crate::judge::Owners;
 use crate::memory::{Kind, Memory};
 use crate::one_write;
 use crate::recovery::Recoveries;
-
-/// A geometry with huge frames of 2^`H` base frames and trees of `T` huge frames.
-#[derive(Clone, Copy, Debug)]
-pub struct Tiny<const H: u32, const T: usize>;
-
-impl<const H: u32, const T: usize> Geometry for Tiny<H, T> {
-    const BASE_SHIFT: u32 = 12;
-    const HUGE_ORDER: u32 = H;
-    const NAME: &'static str = "tiny";
-    const TREE_HUGE: usize = T;
-}
+use crate::tiny::{THREADS, Tiny};
 
 /// One in so many histories has a whole tree of 4 KiB frames.
 const WHOLE_TREE: u64 = 64;
@@ -79,9 +69,6 @@ fn of_kind<P: Kind>(rng: &mut Rng, defect: Defect) -> Result<Figures, String> {
 /// Rooms of records: less than a history's batches have blocks, one page, and more than that.
 const ROOMS: [usize; 6] = [3, 7, 31, 255, 255, LONG];
 const LONG: usize = 511;
-
-/// The most threads of a history.
-pub const THREADS: usize = 3;
 
 fn config<G: Geometry, P: Kind>(rng: &mut Rng, defect: Defect) -> ZoneConfig {
     let start = if rng.bool() { 0 } else { rng.usize(..3 * G::MAX_FRAMES) };
