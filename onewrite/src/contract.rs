@@ -314,7 +314,7 @@ impl<G: Geometry> OneWrite<'_, G> {
         }
     }
 
-    /// Frees a block of rows, all of which are taken, if nothing is wrong with the call, and if no other changes its child.
+    /// Frees a block of rows, all of which are taken, if nothing is wrong with the call, and if no other changes the word of its states.
     #[inline(always)]
     fn free_rows_at_once(&self, frame: FrameId, order: u32, slot: usize) -> bool {
         let Some(line) = self.slots.line(slot) else { return false };

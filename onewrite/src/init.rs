@@ -141,8 +141,9 @@ impl<G: Geometry> OneWrite<'_, G> {
                 set(self.rows, row, bits);
             }
         }
-        let word = part.word::<G>();
-        let beside = self.states.get(word).map_or(0, |word| word.load(Relaxed)) & !part.mask();
+        // Those of the other huge frame of the word stay. Bits behind mean nothing.
+        let (all, _) = Part::pair::<G>(child - child % G::SHARERS);
+        let (word, beside) = (part.word::<G>(), self.states_in(all) & !part.mask());
         set(self.states, word, beside | states);
         // Only now: a row is closed with its bits, so that a recovery that is cut off here loses none.
         child::rows_in::<G>(child, empty).for_each(|row| set(self.rows, row, 0));
@@ -248,6 +249,10 @@ mod tests {
             let free = zone.start(Init::Recover);
             assert_eq!(free, zone.stats().free_frames, "{bits:x?}");
             let after = || [0, 1, 2, 3, 4, 5, 6, 7].map(|row| zone.bits(row));
+            let words =
+                || [0, 1].map(|word: usize| zone.states[word % zone.states.len()].load(Relaxed));
+            let once = words();
+            assert_eq!((zone.start(Init::Recover), words()), (free, once), "a second recovery");
             assert!(expected.is_none_or(|of| free == of && after() == bits), "{bits:x?}: {free}");
         }
         // Of 32 frames.

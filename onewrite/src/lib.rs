@@ -14,7 +14,7 @@
 //! ```
 //!
 //! Blocks below the order of a row (64 frames) are bits of a row that is *open*: one compare-and-swap takes them, one frees
-//! them. Larger blocks up to two huge frames are states of rows: one compare-and-swap of a word takes up to sixteen rows, and
+//! them. Larger blocks up to two huge frames are states of rows: one compare-and-swap of a word takes all of its rows, and
 //! one frees them. Only the opening and closing of rows takes more writes; and a pair of huge frames of more than 16 rows each, which has two words.
 //!
 //! **A row that is not open has no bits.** So a call that comes late, and has seen a row open that has been closed meanwhile

@@ -1,6 +1,6 @@
 //! Access to the words that calls share.
 //!
-//! Every access to a row, a child, flags, a hint or a tree is sequentially consistent, except while the zone is made. So is every
+//! Every access to a row, to states, flags, a hint or a tree is sequentially consistent, except while the zone is made. So is every
 //! access to the zone's words that say of which orders there is nothing, and how many children are isolated. The other words of slots
 //! are relaxed: where a slot allocates, and its count, decide nothing. So every execution is an interleaving of the accesses, and what
 //! the explorer shows holds on every machine. The hints need it: who frees changes the bits and then *loads* the hint,

@@ -79,8 +79,10 @@ defects! {
     NewRowsNotWrittenBack,
     /// The states of a new zone are not written back.
     NewStatesNotWrittenBack,
-    /// The one-write engine writes the states of a pair of huge frames one after the other.
-    OneWriteHalvesPairs,
+    /// The one-write engine takes the huge frames of a pair one after the other.
+    OneWriteTakesHalves,
+    /// It frees them one after the other.
+    OneWriteFreesHalves,
     /// Its recovery frees rows that are taken.
     OneWriteFreesTaken,
     /// Its recovery takes rows that are open for taken.
@@ -160,7 +162,7 @@ impl Defect {
 
     /// Is this one of the one-write engine?
     pub(crate) fn is_of_one_write(self) -> bool {
-        (Defect::OneWriteHalvesPairs as usize..Defect::IntentAfterWrite as usize)
+        (Defect::OneWriteTakesHalves as usize..Defect::IntentAfterWrite as usize)
             .contains(&(self as usize))
     }
 

@@ -154,7 +154,7 @@ impl<M: Medium + Clone + Sync> Crashes<'_, M> {
             self.power.apply(event);
             if let Event::Mark { thread, what } = *event {
                 if what < SYNC {
-                    self.owners.mark(what);
+                    self.owners.mark(what).map_err(said)?;
                 }
                 self.synced.mark(thread, what, &self.owners);
             }

@@ -172,7 +172,7 @@ impl<'h, A: Subject> Hand<'h, A> {
     fn alloc_as(&mut self, request: Request, order: Order) {
         let call = Call {
             text: format!("alloc({order}, {:?}, slot {})", request.place, self.slot.0),
-            one_write: A::taken_by_one_write(order),
+            one_write: A::one_write(order),
             stray: A::stray(order),
             atomic: A::INTENTS,
             ..Call::default()
@@ -271,7 +271,7 @@ impl<'h, A: Subject> Hand<'h, A> {
         let call = Call {
             text: format!("free({frame}, {order}, slot {})", slot.0),
             gave: vec![self.range((frame, order))],
-            one_write: A::freed_by_one_write(order),
+            one_write: A::one_write(order),
             atomic: A::INTENTS,
             ..Call::default()
         };

@@ -85,7 +85,10 @@ impl<'h> Owners<'h> {
     }
 
     /// A call begins, or has returned: twice its number, and one more.
-    pub fn mark(&mut self, what: usize) {
+    ///
+    /// # Errors
+    /// It has taken what has an owner, or is out of use.
+    pub fn mark(&mut self, what: usize) -> Result<(), String> {
         let (number, ended) = (what / 2, what % 2 == 1);
         let Call { took, gave, outside, reclaimed, .. } = &self.calls[number];
         if ended {
@@ -95,9 +98,16 @@ impl<'h> Owners<'h> {
                     self.owners[frame] = Owner::Nobody;
                 }
             }
-            took.iter()
-                .flat_map(Range::clone)
-                .for_each(|frame| self.owners[frame] = Owner::Somebody);
+            for frame in took.iter().flat_map(Range::clone) {
+                // What a call under way gives back is another call's as soon as it is free.
+                if !matches!(self.owners[frame], Owner::Nobody | Owner::InDoubt(_)) {
+                    let text = &self.calls[number].text;
+                    return Err(format!(
+                        "frame +{frame} is given to {text}, and has another owner"
+                    ));
+                }
+                self.owners[frame] = Owner::Somebody;
+            }
             let outside = outside.iter().flat_map(Range::clone);
             outside.for_each(|frame| self.owners[frame] = Owner::Offline);
             let reclaimed = reclaimed.iter().flat_map(Range::clone);
@@ -107,6 +117,7 @@ impl<'h> Owners<'h> {
             let doubt = gave.iter().flat_map(Range::clone);
             doubt.for_each(|frame| self.owners[frame] = Owner::InDoubt(number));
         }
+        Ok(())
     }
 
     /// Is this what a crash may leave?
@@ -133,11 +144,11 @@ impl<'h> Owners<'h> {
                         "frame +{frame} is owned, and free or offline: two owners"
                     ));
                 }
-                Owner::Nobody if allocated && !may[frame] => {
-                    stray += (named(frame) == Named::Not) as usize;
-                }
                 Owner::Nobody if offline && !may[frame] => {
                     return Err(format!("frame +{frame} is offline, and should be free"));
+                }
+                Owner::Nobody if allocated && !may[frame] => {
+                    stray += (named(frame) == Named::Not) as usize;
                 }
                 Owner::Reclaimed if !found.reclaimed[frame] => {
                     return Err(format!(

@@ -19,7 +19,7 @@ use woodlot_onewrite::{Lengths, OneWrite};
 use crate::defects::Defect;
 use crate::figures::{Figures, Model, Phase};
 use crate::history::{Block, Books, Hand};
-use crate::judge::{Found, Owners};
+use crate::judge::{Call, Found, Owners};
 use crate::memory::FORGOTTEN;
 use crate::tiny::{THREADS, Tiny};
 use crate::trial::{counts_agree, free_everything, is_tried, look, take_everything};
@@ -152,21 +152,25 @@ fn calls<G: Geometry>(memory: &Memory, defect: Defect, rng: &mut Rng) -> Result<
     });
     let bodies: Vec<_> = bodies.collect();
     let (ended, events) = record(memory.addresses(), rng.u64(..), bodies);
-    let calls = books.into_calls();
+    let mut calls = books.into_calls();
     ended.into_iter().collect::<Result<(), String>>()?;
+    close_first::<G>(&mut calls, &events, memory);
     let events = halved::<G>(events, memory, defect);
     let mut owners = Owners::new(memory.config.frames, &calls, init == Init::Allocated);
     let mut recoveries = Recoveries { memory, defect, known: HashMap::new() };
     let mut figures = Figures { histories: 1, calls: calls.len() as u64, ..Figures::default() };
     let mut image = begin;
     for (number, event) in events.iter().enumerate() {
+        let mut judged = Ok(());
         match *event {
             Event::Store(Store { word, after, .. }) => image[word] = after,
-            Event::Mark { what, .. } => owners.mark(what),
+            Event::Mark { what, .. } => judged = owners.mark(what),
             Event::WriteBack { .. } | Event::Fence { .. } => continue,
         }
         figures.images[Model::Eadr as usize][Phase::Operation as usize] += 1;
-        let mut judged = recoveries.of::<G>(&image).and_then(|found| owners.judge(&found.found));
+        judged = judged
+            .and_then(|()| recoveries.of::<G>(&image))
+            .and_then(|found| owners.judge(&found.found));
         if judged.is_ok() && rng.usize(..CUT_OFF) == 0 {
             judged = recoveries.interrupted::<G>(&image, &mut figures);
         }
@@ -177,15 +181,51 @@ fn calls<G: Geometry>(memory: &Memory, defect: Defect, rng: &mut Rng) -> Result<
     Ok(figures)
 }
 
-/// The events, or those of an engine that writes the states of two huge frames one after the other.
+/// Frames of a row.
+const fn row<G: Geometry>() -> usize {
+    if G::HUGE_FRAMES < 64 { G::HUGE_FRAMES } else { 64 }
+}
+
+/// A call that takes rows is one write only where none of them is written to meanwhile: open ones have to be closed first.
+fn close_first<G: Geometry>(calls: &mut [Call], events: &[Event], memory: &Memory) {
+    let before = memory.config.start.0 & (G::MAX_FRAMES - 1);
+    let mut under_way: Vec<usize> = Vec::new();
+    for event in events {
+        match *event {
+            Event::Mark { what, .. } if what % 2 == 0 => under_way.push(what / 2),
+            Event::Mark { what, .. } => under_way.retain(|&number| number != what / 2),
+            Event::Store(Store { word, .. }) if word < memory.states.start => {
+                let (first, end) = (word * row::<G>(), (word + 1) * row::<G>());
+                for &number in &under_way {
+                    let call = &mut calls[number];
+                    let has = |took: &Range<usize>| {
+                        took.start + before < end && first < took.end + before
+                    };
+                    let large = call.took.iter().any(|took| took.len() >= row::<G>() && has(took));
+                    call.one_write &= !large;
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The events, or those of an engine that writes the states of two huge frames one after the other: where it takes them, or frees them.
 fn halved<G: Geometry>(events: Vec<Event>, memory: &Memory, defect: Defect) -> Vec<Event> {
-    if defect != Defect::OneWriteHalvesPairs || G::HUGE_FRAMES > 16 * 64 {
+    const EACH: u64 = 0x5555_5555_5555_5555;
+    let taken = |states: u64| (states & EACH).count_ones();
+    let is_split = |store: &Store| match defect {
+        Defect::OneWriteTakesHalves => taken(store.after) > taken(store.before),
+        Defect::OneWriteFreesHalves => taken(store.after) < taken(store.before),
+        _ => false,
+    };
+    if G::HUGE_FRAMES > 16 * 64 {
         return events;
     }
     let rows = G::HUGE_FRAMES.div_ceil(64);
     let first = (1u64 << (2 * rows)) - 1;
     let halves = |event: Event| match event {
-        Event::Store(store) if memory.states.contains(&store.word) => {
+        Event::Store(store) if memory.states.contains(&store.word) && is_split(&store) => {
             let between = store.before & !first | store.after & first;
             let one = Store { after: between, ..store };
             [Some(Event::Store(one)), Some(Event::Store(Store { before: between, ..store }))]
@@ -246,6 +286,10 @@ impl Recoveries<'_> {
         image: &[u64],
         figures: &mut Figures,
     ) -> Result<(), String> {
+        // An image that misleads a recovery would mislead the second one further.
+        if self.defect != Defect::Nothing {
+            return Ok(());
+        }
         let due = self.of::<G>(image)?;
         let memory = self.memory;
         memory.set(image);
@@ -292,8 +336,8 @@ mod tests {
     fn blocks_of_the_largest_order_are_one_write() {
         use crate::subject::Subject;
 
-        assert!(<OneWrite<'_, Base4K>>::freed_by_one_write(Order::max::<Base4K>()));
-        assert!(!<OneWrite<'_, Tiny<11, 2>>>::freed_by_one_write(Order(12)));
-        assert!(<OneWrite<'_, Tiny<11, 2>>>::freed_by_one_write(Order(11)));
+        assert!(<OneWrite<'_, Base4K>>::one_write(Order::max::<Base4K>()));
+        assert!(!<OneWrite<'_, Tiny<11, 2>>>::one_write(Order(12)));
+        assert!(<OneWrite<'_, Tiny<11, 2>>>::one_write(Order(11)));
     }
 }

@@ -252,7 +252,7 @@ impl Crashes<'_> {
             }
             self.power.apply(event);
             if let Event::Mark { what, .. } = *event {
-                self.owners.mark(what);
+                self.owners.mark(what).map_err(|why| self.said(&why, number))?;
             }
             if matches!(event, Event::Store(_) | Event::Mark { .. }) {
                 let visible = self.power.visible.clone();

@@ -17,11 +17,8 @@ pub trait Subject: FrameAllocator + Reclaiming {
     /// With intents: what records name each frame.
     fn named(&self) -> Option<Vec<Named>>;
 
-    /// Is an allocation of this order one write, as to the frames of the block?
-    fn taken_by_one_write(order: Order) -> bool;
-
-    /// Is a free?
-    fn freed_by_one_write(order: Order) -> bool;
+    /// Is an allocation or free of this order one write, as to the frames of the block?
+    fn one_write(order: Order) -> bool;
 
     /// How many frames an allocation of this order may take for a time that it does not return.
     fn stray(order: Order) -> usize;
@@ -53,16 +50,12 @@ impl<G: Geometry, P: Persistence> Subject for LLFree<'_, G, P> {
         P::INTENTS.then_some(named)
     }
 
-    fn taken_by_one_write(order: Order) -> bool {
+    fn one_write(order: Order) -> bool {
         order.0 <= 6 || u32::from(order.0) >= G::HUGE_ORDER
     }
 
-    fn freed_by_one_write(order: Order) -> bool {
-        Self::taken_by_one_write(order)
-    }
-
     fn stray(order: Order) -> usize {
-        if Self::taken_by_one_write(order) { 0 } else { order.frames() }
+        if Self::one_write(order) { 0 } else { order.frames() }
     }
 
     fn beside(_: Order) -> usize {
@@ -85,13 +78,8 @@ impl<G: Geometry> Subject for OneWrite<'_, G> {
         None
     }
 
-    /// Rows may have to be closed first.
-    fn taken_by_one_write(order: Order) -> bool {
-        order.frames() < G::HUGE_FRAMES.min(64)
-    }
-
-    /// But for a pair of huge frames of more than 16 rows.
-    fn freed_by_one_write(order: Order) -> bool {
+    /// But for a pair of huge frames of more than 16 rows; and where no row has to be closed first.
+    fn one_write(order: Order) -> bool {
         u32::from(order.0) < G::MAX_ORDER || G::HUGE_FRAMES <= 16 * 64
     }
 
