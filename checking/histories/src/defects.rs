@@ -80,6 +80,9 @@ impl Defect {
     }
 }
 
+/// How long a run is looked at before it is claimed.
+const LOOKS: usize = 16;
+
 /// An allocator with a defect.
 pub struct Seeded<A> {
     zone: A,
@@ -171,6 +174,8 @@ impl<A: FrameAllocator> Seeded<A> {
         };
         let run =
             self.zone.free_runs(config.range()).filter(|_| legal).find_map(|run| fits(&run))?;
+        // Others go on meanwhile, and may take a part of it: each look is a place where they do.
+        (0..LOOKS).for_each(|_| _ = self.allocating.load(SeqCst));
         let blocks: Vec<_> = blocks::<A::Geometry>(run.clone()).collect();
         let block = |order| Request::new(order, request.class, request.slot);
         let claim =
