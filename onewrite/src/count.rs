@@ -33,17 +33,17 @@ impl<G: Geometry> OneWrite<'_, G> {
         self.free_frames_of(child, self.states(child))
     }
 
-    /// How many frames are free in rows of a child that are not open, whose rows are in these states.
-    #[inline(always)]
-    pub(crate) fn free_closed(child: usize, states: u64) -> usize {
-        Part::whole::<G>(child).free_frames::<G>(states)
-    }
-
     /// The same of one whose rows are in these states.
     pub(crate) fn free_frames_of(&self, child: usize, states: u64) -> usize {
         let free = Self::free_closed(child, states);
         let open = self.open_rows_of(child, states);
         open.fold(free, |free, row| free + self.bits(row).count_ones() as usize)
+    }
+
+    /// How many frames are free in rows of a child that are not open, whose rows are in these states.
+    #[inline(always)]
+    pub(crate) fn free_closed(child: usize, states: u64) -> usize {
+        Part::whole::<G>(child).free_frames::<G>(states)
     }
 
     /// How many frames are free of the child of a row, if there is such a row; wrong for rows that are just opened or closed. Quick

@@ -337,7 +337,7 @@ impl<G: Geometry> OneWrite<'_, G> {
         Some(self.taken(part))
     }
 
-    /// The same where rows are open.
+    /// Takes such a run of these rows where some are open.
     #[inline(never)]
     fn take_empty(&self, whole: Part, k: u32) -> Option<Part> {
         while let Some(part) = whole.free_run(self.whole_states(whole), k) {

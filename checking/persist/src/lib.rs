@@ -33,6 +33,8 @@ mod file;
 mod history;
 mod images;
 mod judge;
+mod known;
+mod lines;
 mod memory;
 mod one_write;
 mod recorder;

@@ -8,6 +8,7 @@ use woodlot_frame::{Construct, Geometry, Init, Intents, Persistence, RawMetadata
 use woodlot_llfree::{LLFree, Tuning};
 
 use crate::defects::{Defect, Simulated};
+use crate::lines::{LINE, Lines};
 
 /// A zone on simulated memory.
 pub type Zone<'a, G, P> = LLFree<'a, G, P>;
@@ -29,17 +30,10 @@ impl Kind for Intents<Simulated> {
     }
 }
 
-/// What is in the volatile memory after a crash.
-pub const FORGOTTEN: u64 = 0xa5a5_a5a5_a5a5_a5a5;
-
-#[derive(Default)]
-#[repr(align(64))]
-struct Line([AtomicU64; LINE_WORDS]);
-
 pub struct Memory {
     pub config: ZoneConfig,
-    durable: Box<[Line]>,
-    volatile: Box<[Line]>,
+    durable: Lines,
+    volatile: Lines,
     /// The lines of the states, that in which the records begin, and the line of the zone page.
     states: Range<usize>,
     records: usize,
@@ -57,14 +51,13 @@ impl Memory {
         let [rows, states, .., children] = lengths;
         let first_state = (rows * 8).div_ceil(64);
         let states = first_state..first_state + states;
-        let page = size.durable / 64;
+        let page = size.durable / LINE;
         // From a page on, if there are any.
         let records = states.end.next_multiple_of(4096 / 64).min(page);
-        let lines = |bytes: usize| (0..bytes / 64).map(|_| Line::default()).collect();
         Self {
             config: *config,
-            durable: lines(size.durable + 64),
-            volatile: lines(size.volatile),
+            durable: Lines::new(page + 1),
+            volatile: Lines::new(size.volatile / LINE),
             states,
             records,
             page,
@@ -73,22 +66,17 @@ impl Memory {
         }
     }
 
-    fn all(&self) -> impl Iterator<Item = &AtomicU64> {
-        self.durable.iter().flat_map(|line| &line.0)
-    }
-
     /// What is in the durable memory, and in the zone page.
     pub fn words(&self) -> Vec<u64> {
-        self.all().map(|word| word.load(Relaxed)).collect()
+        self.durable.words()
     }
 
     pub fn set(&self, words: &[u64]) {
-        self.all().zip(words).for_each(|(word, &value)| word.store(value, Relaxed));
+        self.durable.set(words);
     }
 
     pub fn addresses(&self) -> Range<usize> {
-        let start = self.durable.as_ptr().addr();
-        start..start + size_of_val(&*self.durable)
+        self.durable.addresses()
     }
 
     /// The words that hold states: one or two of each line.
@@ -114,7 +102,7 @@ impl Memory {
 
     /// The word that says that the zone is whole.
     pub fn page(&self) -> &AtomicU64 {
-        &self.durable[self.page].0[0]
+        self.durable.word(self.page_word())
     }
 
     pub fn page_word(&self) -> usize {
@@ -123,23 +111,19 @@ impl Memory {
 
     /// The counters of credits, two in each word.
     pub fn counters(&self) -> impl Iterator<Item = &AtomicU64> {
-        let lines = self.children.div_ceil(64);
-        let last = &self.volatile[self.volatile.len() - lines..];
-        last.iter().flat_map(|line| &line.0).take(self.children / 8)
+        let first = self.volatile.count() - self.children.div_ceil(LINE);
+        self.volatile.all().skip(first * LINE_WORDS).take(self.children / 8)
     }
 
     /// Makes the zone on the durable memory; the volatile memory is forgotten before.
     pub fn zone<G: Geometry, P: Kind>(&self, init: Init, defect: Defect) -> Zone<'_, G, P> {
-        let words = self.volatile.iter().flat_map(|line| &line.0);
-        words.for_each(|word| word.store(FORGOTTEN, Relaxed));
-        let [states, records] =
-            [self.states.start, self.records].map(|line| self.durable[line..].as_ptr().addr());
+        self.volatile.forget();
         let (durable, record_len) = (self.addresses().start, self.record_len());
+        let [states, records] = [self.states.start, self.records].map(|line| durable + line * LINE);
         let simulated = Simulated { defect, durable, states, records, record_len };
-        let part = |lines: &[Line], count: usize| (lines.as_ptr().cast_mut().cast(), count * 64);
         let metadata = RawMetadata {
-            durable: part(&self.durable, self.page),
-            volatile: part(&self.volatile, self.volatile.len()),
+            durable: self.durable.raw(self.page),
+            volatile: self.volatile.raw(self.volatile.count()),
         };
         let tuning = Tuning::DEFAULT;
         // SAFETY: the lines are words in cells, aligned, of the sizes asked for, and live as long as the zone;

@@ -3,29 +3,32 @@
 //! The engine writes no cache lines back, so of the models of memory only eADR is its own: one image after each store. A file in which a process was
 //! killed is the same.
 
-use std::collections::HashMap;
 use std::ops::Range;
-use std::rc::Rc;
 
-use crate::recorder::{Event, LINE_WORDS, Store, record};
+use crate::recorder::{Event, Store, record};
 use fastrand::Rng;
-use woodlot_frame::atomics::{AtomicU64, Ordering::Relaxed};
+use woodlot_frame::atomics::Ordering::Relaxed;
 use woodlot_frame::{
-    Base4K, Base64K, ClassPolicy, Construct, FrameId, Geometry, Init, RawMetadata, ZoneConfig,
-    blocks,
+    Base4K, Base64K, ClassPolicy, Construct, FrameId, Geometry, Init, Order, RawMetadata,
+    ZoneConfig, blocks,
 };
 use woodlot_onewrite::{Lengths, OneWrite};
 
 use crate::defects::Defect;
 use crate::figures::{Figures, Model, Phase};
 use crate::history::{Block, Books, Hand};
-use crate::judge::{Call, Found, Owners};
-use crate::memory::FORGOTTEN;
+use crate::judge::{Call, Owners};
+use crate::known::{Known, Recovered, Verdict};
+use crate::lines::{LINE, Lines};
+use crate::subject::{Subject, row};
 use crate::tiny::{THREADS, Tiny};
 use crate::trial::{counts_agree, free_everything, is_tried, look, take_everything};
 
 /// Of so many events, the recovery of what a crash there leaves is cut off as well.
 const CUT_OFF: usize = 12;
+
+/// The lower bit of each state of a word: see LAYOUT.md.
+const EACH: u64 = 0x5555_5555_5555_5555;
 
 /// A history on the one-write engine.
 ///
@@ -47,15 +50,11 @@ pub fn history(rng: &mut Rng, defect: Defect) -> Result<Figures, String> {
     }
 }
 
-#[derive(Default)]
-#[repr(align(64))]
-struct Line([AtomicU64; LINE_WORDS]);
-
 /// The memory of a zone.
 struct Memory {
     config: ZoneConfig,
-    durable: Box<[Line]>,
-    volatile: Box<[Line]>,
+    durable: Lines,
+    volatile: Lines,
     /// Of the durable words those of states, and those of flags.
     states: Range<usize>,
     flags: Range<usize>,
@@ -65,40 +64,22 @@ impl Memory {
     fn new<G: Geometry>(config: ZoneConfig) -> Self {
         let size = OneWrite::<G>::metadata_size(&config).expect("plans have legal zones");
         let Lengths { rows, states, flags, .. } = Lengths::of::<G>(&config).expect("as above");
-        let lines = |bytes: usize| (0..bytes.div_ceil(64)).map(|_| Line::default()).collect();
         let behind = rows + states;
         Memory {
             config,
-            durable: lines(size.durable),
-            volatile: lines(size.volatile),
+            durable: Lines::new(size.durable / LINE),
+            volatile: Lines::new(size.volatile / LINE),
             states: rows..behind,
             flags: behind..behind + flags,
         }
     }
 
-    fn all(&self) -> impl Iterator<Item = &AtomicU64> {
-        self.durable.iter().flat_map(|line| &line.0)
-    }
-
-    fn words(&self) -> Vec<u64> {
-        self.all().map(|word| word.load(Relaxed)).collect()
-    }
-
-    fn set(&self, words: &[u64]) {
-        self.all().zip(words).for_each(|(word, &value)| word.store(value, Relaxed));
-    }
-
-    fn addresses(&self) -> Range<usize> {
-        let start = self.durable.as_ptr().addr();
-        start..start + size_of_val(&*self.durable)
-    }
-
     /// Makes the zone on the durable memory; the volatile memory is forgotten before.
     fn zone<G: Geometry>(&self, init: Init) -> OneWrite<'_, G> {
-        let words = self.volatile.iter().flat_map(|line| &line.0);
-        words.for_each(|word| word.store(FORGOTTEN, Relaxed));
-        let part = |lines: &[Line]| (lines.as_ptr().cast_mut().cast(), size_of_val(lines));
-        let metadata = RawMetadata { durable: part(&self.durable), volatile: part(&self.volatile) };
+        self.volatile.forget();
+        let [durable, volatile] =
+            [&self.durable, &self.volatile].map(|lines| lines.raw(lines.count()));
+        let metadata = RawMetadata { durable, volatile };
         // SAFETY: the lines are words in cells, aligned, of the sizes asked for, and live as long as the zone;
         // nobody uses another zone on them at the same time.
         let zone = unsafe { OneWrite::construct(&self.config, metadata, init) };
@@ -134,9 +115,9 @@ fn of<G: Geometry>(rng: &mut Rng, defect: Defect) -> Result<Figures, String> {
 fn calls<G: Geometry>(memory: &Memory, defect: Defect, rng: &mut Rng) -> Result<Figures, String> {
     let init = if rng.u8(..3) == 0 { Init::Allocated } else { Init::Free };
     // What is there before means nothing.
-    memory.all().for_each(|word| word.store(rng.u64(..), Relaxed));
+    memory.durable.all().for_each(|word| word.store(rng.u64(..), Relaxed));
     let zone = memory.zone::<G>(init);
-    let begin = memory.words();
+    let begin = memory.durable.words();
     let threads = rng.usize(1..=THREADS);
     let mut owned = vec![Vec::new(); threads];
     if init == Init::Allocated {
@@ -151,13 +132,13 @@ fn calls<G: Geometry>(memory: &Memory, defect: Defect, rng: &mut Rng) -> Result<
         body
     });
     let bodies: Vec<_> = bodies.collect();
-    let (ended, events) = record(memory.addresses(), rng.u64(..), bodies);
+    let (ended, events) = record(memory.durable.addresses(), rng.u64(..), bodies);
     let mut calls = books.into_calls();
     ended.into_iter().collect::<Result<(), String>>()?;
     close_first::<G>(&mut calls, &events, memory);
     let events = halved::<G>(events, memory, defect);
     let mut owners = Owners::new(memory.config.frames, &calls, init == Init::Allocated);
-    let mut recoveries = Recoveries { memory, defect, known: HashMap::new() };
+    let mut recoveries = Recoveries { memory, defect, known: Known::default() };
     let mut figures = Figures { histories: 1, calls: calls.len() as u64, ..Figures::default() };
     let mut image = begin;
     for (number, event) in events.iter().enumerate() {
@@ -177,13 +158,8 @@ fn calls<G: Geometry>(memory: &Memory, defect: Defect, rng: &mut Rng) -> Result<
         let said = |why| format!("{why}; under way at event {number}: {}", owners.under_way());
         judged.map_err(said)?;
     }
-    figures.recovered = recoveries.known.len() as u64;
+    figures.recovered = recoveries.known.count();
     Ok(figures)
-}
-
-/// Frames of a row.
-const fn row<G: Geometry>() -> usize {
-    if G::HUGE_FRAMES < 64 { G::HUGE_FRAMES } else { 64 }
 }
 
 /// A call that takes rows is one write only where none of them is written to meanwhile: open ones have to be closed first.
@@ -212,17 +188,16 @@ fn close_first<G: Geometry>(calls: &mut [Call], events: &[Event], memory: &Memor
 
 /// The events, or those of an engine that writes the states of two huge frames one after the other: where it takes them, or frees them.
 fn halved<G: Geometry>(events: Vec<Event>, memory: &Memory, defect: Defect) -> Vec<Event> {
-    const EACH: u64 = 0x5555_5555_5555_5555;
     let taken = |states: u64| (states & EACH).count_ones();
     let is_split = |store: &Store| match defect {
         Defect::OneWriteTakesHalves => taken(store.after) > taken(store.before),
         Defect::OneWriteFreesHalves => taken(store.after) < taken(store.before),
         _ => false,
     };
-    if G::HUGE_FRAMES > 16 * 64 {
+    if !<OneWrite<'_, G>>::one_write(Order::max::<G>()) {
         return events;
     }
-    let rows = G::HUGE_FRAMES.div_ceil(64);
+    let rows = G::HUGE_FRAMES / row::<G>();
     let first = (1u64 << (2 * rows)) - 1;
     let halves = |event: Event| match event {
         Event::Store(store) if memory.states.contains(&store.word) && is_split(&store) => {
@@ -235,42 +210,33 @@ fn halved<G: Geometry>(events: Vec<Event>, memory: &Memory, defect: Defect) -> V
     events.into_iter().flat_map(halves).flatten().collect()
 }
 
-/// What a recovery has made of an image.
-struct Recovered {
-    words: Vec<u64>,
-    found: Found,
-}
-
-type Verdict = Result<Rc<Recovered>, String>;
-
 /// Recoveries of images of one zone, each once.
 struct Recoveries<'m> {
     memory: &'m Memory,
     defect: Defect,
-    known: HashMap<Vec<u64>, Verdict>,
+    known: Known,
 }
 
 impl Recoveries<'_> {
     fn of<G: Geometry>(&mut self, image: &[u64]) -> Verdict {
         if let Some(known) = self.known.get(image) {
-            return known.clone();
+            return known;
         }
-        let verdict = self.recover::<G>(image).map(Rc::new);
-        self.known.insert(image.to_vec(), verdict.clone());
-        verdict
+        let made = self.recover::<G>(image);
+        self.known.keep(image, made)
     }
 
     fn recover<G: Geometry>(&self, image: &[u64]) -> Result<Recovered, String> {
         let mut image = image.to_vec();
         self.mislead(&mut image);
-        self.memory.set(&image);
+        self.memory.durable.set(&image);
         let zone = self.memory.zone::<G>(Init::Recover);
         let found = look(&zone);
-        let words = self.memory.words();
+        let words = self.memory.durable.words();
         counts_agree(&zone, &found)?;
         let again = self.memory.zone::<G>(Init::Recover);
-        if let Some(word) = (0..words.len()).find(|&word| self.memory.words()[word] != words[word])
-        {
+        let after = self.memory.durable.words();
+        if let Some(word) = (0..words.len()).find(|&word| after[word] != words[word]) {
             return Err(format!("a second recovery changed word {word} of the durable memory"));
         }
         if let Some(seed) = is_tried(&words, self.memory.config.frames) {
@@ -292,9 +258,9 @@ impl Recoveries<'_> {
         }
         let due = self.of::<G>(image)?;
         let memory = self.memory;
-        memory.set(image);
+        memory.durable.set(image);
         let body = || _ = memory.zone::<G>(Init::Recover);
-        let (_, events) = record::<()>(memory.addresses(), 0, vec![Box::new(body)]);
+        let (_, events) = record::<()>(memory.durable.addresses(), 0, vec![Box::new(body)]);
         let mut image = image.to_vec();
         for event in events {
             let Event::Store(Store { word, after, .. }) = event else { continue };
@@ -309,7 +275,6 @@ impl Recoveries<'_> {
 
     /// Changes an image so that a recovery makes of it what one with the defect would make.
     fn mislead(&self, image: &mut [u64]) {
-        const EACH: u64 = 0x5555_5555_5555_5555;
         let states = &mut image[self.memory.states.clone()];
         let (taken, open) =
             (|word: u64| word & !(word >> 1) & EACH, |word: u64| word >> 1 & !word & EACH);
@@ -329,13 +294,10 @@ impl Recoveries<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use woodlot_frame::Order;
 
     /// A pair has two states words only where huge frames have more than 16 rows.
     #[test]
     fn blocks_of_the_largest_order_are_one_write() {
-        use crate::subject::Subject;
-
         assert!(<OneWrite<'_, Base4K>>::one_write(Order::max::<Base4K>()));
         assert!(!<OneWrite<'_, Tiny<11, 2>>>::one_write(Order(12)));
         assert!(<OneWrite<'_, Tiny<11, 2>>>::one_write(Order(11)));

@@ -1,6 +1,5 @@
 //! Recoveries of images, and of the images that a crash of a recovery leaves.
 
-use std::collections::HashMap;
 use std::rc::Rc;
 
 use crate::recorder::{Event, LINE_WORDS, record};
@@ -11,24 +10,15 @@ use woodlot_frame::{Geometry, Init};
 use crate::defects::Defect;
 use crate::figures::{Figures, Model, Phase, Points};
 use crate::images::Power;
-use crate::judge::Found;
+use crate::known::{Known, Recovered, Verdict};
 use crate::memory::{Kind, Memory, Zone};
 use crate::trial::{counts_agree, free_everything, is_tried, look, take_everything};
-
-/// What a recovery has made of an image.
-pub struct Recovered {
-    /// The durable memory afterwards.
-    pub words: Vec<u64>,
-    pub found: Found,
-}
-
-pub type Verdict = Result<Rc<Recovered>, String>;
 
 /// Recovers images of one zone, each once.
 pub struct Recoveries<'m> {
     memory: &'m Memory,
     defect: Defect,
-    known: HashMap<Vec<u64>, Verdict>,
+    known: Known,
 }
 
 /// The lanes of a state word: see LAYOUT.md.
@@ -37,11 +27,11 @@ const ALL: u64 = 0xffff;
 
 impl<'m> Recoveries<'m> {
     pub fn new(memory: &'m Memory, defect: Defect) -> Self {
-        Self { memory, defect, known: HashMap::new() }
+        Self { memory, defect, known: Known::default() }
     }
 
     pub fn count(&self) -> u64 {
-        self.known.len() as u64
+        self.known.count()
     }
 
     /// What a recovery makes of an image.
@@ -50,11 +40,10 @@ impl<'m> Recoveries<'m> {
     /// What is wrong with the zone that it makes, or with a second recovery.
     pub fn of<G: Geometry, P: Kind>(&mut self, image: &[u64]) -> Verdict {
         if let Some(known) = self.known.get(image) {
-            return known.clone();
+            return known;
         }
-        let verdict = self.recover::<G, P>(image).map(Rc::new);
-        self.known.insert(image.to_vec(), verdict.clone());
-        verdict
+        let made = self.recover::<G, P>(image);
+        self.known.keep(image, made)
     }
 
     /// A zone on the image, with the seeded defect in its recovery.

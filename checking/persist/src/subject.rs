@@ -67,6 +67,11 @@ impl<G: Geometry, P: Persistence> Subject for LLFree<'_, G, P> {
     }
 }
 
+/// Frames of a row of the one-write engine.
+pub const fn row<G: Geometry>() -> usize {
+    if G::HUGE_FRAMES < 64 { G::HUGE_FRAMES } else { 64 }
+}
+
 impl<G: Geometry> Subject for OneWrite<'_, G> {
     const INTENTS: bool = false;
 
@@ -80,7 +85,7 @@ impl<G: Geometry> Subject for OneWrite<'_, G> {
 
     /// But for a pair of huge frames of more than 16 rows; and where no row has to be closed first.
     fn one_write(order: Order) -> bool {
-        u32::from(order.0) < G::MAX_ORDER || G::HUGE_FRAMES <= 16 * 64
+        u32::from(order.0) < G::MAX_ORDER || G::HUGE_FRAMES <= 16 * row::<G>()
     }
 
     /// Rows that are opened, or those of its block that are closed.
@@ -90,9 +95,8 @@ impl<G: Geometry> Subject for OneWrite<'_, G> {
 
     /// Rows are opened that have room for 16 blocks.
     fn beside(order: Order) -> usize {
-        let row = G::HUGE_FRAMES.min(64);
-        let opens = order.frames() < row;
-        if opens { (16 * order.frames()).clamp(row, G::HUGE_FRAMES) } else { 0 }
+        let opens = order.frames() < row::<G>();
+        if opens { (16 * order.frames()).clamp(row::<G>(), G::HUGE_FRAMES) } else { 0 }
     }
 
     fn tries(_: Reclaim) -> bool {

@@ -37,27 +37,22 @@ use explored as driver;
 #[cfg(woodlot_loom)]
 use loomed as driver;
 
-/// Huge frames of two rows, trees of four huge frames.
+/// Huge frames of 2^`H` frames, trees of four huge frames.
 #[derive(Clone, Copy, Debug)]
-struct TwoRows;
+struct Model<const H: u32>;
 
-impl Geometry for TwoRows {
+impl<const H: u32> Geometry for Model<H> {
     const BASE_SHIFT: u32 = 12;
-    const HUGE_ORDER: u32 = 7;
-    const NAME: &'static str = "two rows";
+    const HUGE_ORDER: u32 = H;
+    const NAME: &'static str = "model";
     const TREE_HUGE: usize = 4;
 }
+
+/// Huge frames of two rows.
+type TwoRows = Model<7>;
 
 /// Huge frames of 32 rows, of which a pair has two words.
-#[derive(Clone, Copy, Debug)]
-struct Wide;
-
-impl Geometry for Wide {
-    const BASE_SHIFT: u32 = 12;
-    const HUGE_ORDER: u32 = 11;
-    const NAME: &'static str = "wide";
-    const TREE_HUGE: usize = 4;
-}
+type Wide = Model<11>;
 
 /// A block by its first frame and its order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -11,7 +11,7 @@ use woodlot_zone::{
 };
 
 use crate::defects::Defect;
-use crate::memory::FORGOTTEN;
+use crate::lines::FORGOTTEN;
 
 const PAGE_WORDS: usize = PAGE / 8;
 

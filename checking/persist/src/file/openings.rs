@@ -1,8 +1,5 @@
 //! Openings of images, and of what a loss of power leaves of an opening.
 
-use std::collections::HashMap;
-use std::rc::Rc;
-
 use crate::recorder::{Event, record};
 use fastrand::Rng;
 use woodlot_frame::{Geometry, Persistence};
@@ -13,47 +10,32 @@ use super::synced::Synced;
 use crate::defects::{Defect, STATE};
 use crate::figures::{Figures, Model, Phase as During, Points};
 use crate::images::Power;
-use crate::judge::Found;
+use crate::known::{Known, Recovered, Verdict};
 use crate::trial::{counts_agree, free_everything, is_tried, look, take_everything};
 
 /// How often an opening is cut off that follows one that was.
 const DEPTH: usize = 2;
-
-/// What an opening has made of an image.
-pub struct Recovered {
-    /// The zone page and the durable part.
-    pub words: Vec<u64>,
-    pub found: Found,
-}
-
-impl Recovered {
-    fn durable(&self) -> &[u64] {
-        durable(&self.words)
-    }
-}
 
 /// The words behind the zone page.
 fn durable(words: &[u64]) -> &[u64] {
     &words[PAGE / 8..]
 }
 
-type Verdict = Result<Rc<Recovered>, String>;
-
 /// Opens images of one zone, each once.
 pub struct Openings<'m, M> {
     mapping: &'m Mapping,
     medium: M,
     defect: Defect,
-    known: HashMap<Vec<u64>, Verdict>,
+    known: Known,
 }
 
 impl<'m, M: Medium + Clone + Sync> Openings<'m, M> {
     pub fn new(mapping: &'m Mapping, medium: M, defect: Defect) -> Self {
-        Self { mapping, medium, defect, known: HashMap::new() }
+        Self { mapping, medium, defect, known: Known::default() }
     }
 
     pub fn count(&self) -> u64 {
-        self.known.len() as u64
+        self.known.count()
     }
 
     /// What an opening makes of an image.
@@ -62,11 +44,10 @@ impl<'m, M: Medium + Clone + Sync> Openings<'m, M> {
     /// What is wrong with the zone that it makes, or with a second opening.
     pub fn of<G: Geometry>(&mut self, image: &[u64]) -> Verdict {
         if let Some(known) = self.known.get(image) {
-            return known.clone();
+            return known;
         }
-        let verdict = self.open::<G>(image).map(Rc::new);
-        self.known.insert(image.to_vec(), verdict.clone());
-        verdict
+        let made = self.open::<G>(image);
+        self.known.keep(image, made)
     }
 
     fn open<G: Geometry>(&self, image: &[u64]) -> Result<Recovered, String> {
@@ -148,7 +129,7 @@ impl<'m, M: Medium + Clone + Sync> Openings<'m, M> {
                     figures.images[Model::File as usize][During::Recovery as usize] += 1;
                     let opened = self.of::<G>(&image)?;
                     synced.map_or(Ok(()), |synced| synced.judge(&opened.found))?;
-                    if Some(image[STATE]) == in_use && durable(&image) != due.durable() {
+                    if Some(image[STATE]) == in_use && durable(&image) != durable(&due.words) {
                         return Err(
                             "the zone is in use, and what was recovered is not durable".into()
                         );
@@ -156,7 +137,7 @@ impl<'m, M: Medium + Clone + Sync> Openings<'m, M> {
                     if old {
                         continue;
                     }
-                    if opened.durable() != due.durable() {
+                    if durable(&opened.words) != durable(&due.words) {
                         return Err("an opening that was cut off leads to something else".into());
                     }
                     all.push(image);
