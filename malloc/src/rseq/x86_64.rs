@@ -36,34 +36,29 @@ macro_rules! sequence_descriptor {
     };
 }
 
-/// What follows an abort, at 4: it is counted, and all begins again at 5. `more` is code of the same section.
+/// What follows an abort, at 4: it is counted, and all begins again at 5.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! sequence_abort {
-    ($($more:literal)?) => {
-        concat!(
-            // What makes the signature an instruction, which no program has.
-            ".pushsection .text.rseq, \"ax\", @progbits
-             .byte 0x0f, 0xb9, 0x3d
-             .long {SIGNATURE}
-             4:
-             lock inc qword ptr [rip + {aborts}]
-             jmp 5b
-            ",
-            $($more,)?
-            "
-             .popsection"
-        )
+    () => {
+        // What makes the signature an instruction, which no program has.
+        ".pushsection .text.rseq, \"ax\", @progbits
+         .byte 0x0f, 0xb9, 0x3d
+         .long {SIGNATURE}
+         4:
+         lock inc qword ptr [rip + {aborts}]
+         jmp 5b
+         .popsection"
     };
 }
 
-/// A sequence on a list of this CPU: `area` and `first` say which. `{word}` becomes the address of the CPU's word, and
-/// where the CPU has none the sequence goes on at 6, as one may that finds nothing to do: `t` is 0 then.
+/// A sequence on a list of this CPU: `area` and `first` say which. `{word}` becomes the address of the CPU's word. Where the CPU has
+/// none the sequence goes on at `otherwise`, as one may that finds nothing to do: `6f`, which [`nothing`] is, or a label of Rust.
 ///
 /// That address is in one register, as an Intel processor loads what was just stored there without a delay then: a pair took 4.7 ns
 /// in place of 8.6, which were the five cycles of each load (Sapphire Rapids; preloaded).
 macro_rules! sequence {
-    ($area:expr, $first:expr, $t:expr; $($code:literal),* ; $($operands:tt)*) => {
+    ($area:expr, $first:expr, $t:tt, $otherwise:literal; $($code:expr),* ; $($operands:tt)*) => {
         asm!(
             sequence_descriptor!(),
             "5:",
@@ -72,16 +67,12 @@ macro_rules! sequence {
             "2:",
             "mov {word:e}, dword ptr fs:[{area} + {CPU_ID}]",
             "cmp {word:e}, {CPUS}",
-            "jae 6f",
+            concat!("jae ", $otherwise),
             "shl {word:e}, {CACHE_SHIFT}",
             "add {word}, {first}",
             $($code,)*
             "3:",
-            sequence_abort!(
-                "6:
-                 xor {t:e}, {t:e}
-                 jmp 3b"
-            ),
+            sequence_abort!(),
             RSEQ_CS = const RSEQ_CS,
             CPU_ID = const CPU_ID,
             CPUS = const CPUS,
@@ -98,6 +89,17 @@ macro_rules! sequence {
     };
 }
 
+/// The last of the code, at 6: the sequence ends with `t` 0. What has an output ends so, as it can have no label of Rust.
+macro_rules! nothing {
+    () => {
+        ".pushsection .text.rseq, \"ax\", @progbits
+         6:
+         xor {t:e}, {t:e}
+         jmp 3f
+         .popsection"
+    };
+}
+
 /// Takes a block off this CPU's list. `first` is where CPU 0 has it.
 ///
 /// # Safety
@@ -108,12 +110,13 @@ pub(super) unsafe fn pop(area: isize, first: *const Word) -> Option<NonNull<u8>>
     // SAFETY: the list is this CPU's, and so is its first block. If it is not any more, the word that is loaded there is
     // dropped, and it lies in memory that stays mapped.
     unsafe {
-        sequence!(area, first, block;
+        sequence!(area, first, block, "6f";
             "mov {t}, qword ptr [{word}]",
             "sar {t}, 16",
             "jz 3f",
             "mov {rest}, qword ptr [{t}]",
-            "mov qword ptr [{word}], {rest}";
+            "mov qword ptr [{word}], {rest}",
+            nothing!();
             rest = out(reg) _,
         );
     }
@@ -131,25 +134,25 @@ pub(super) unsafe fn push(
     block: NonNull<u8>,
     target: usize,
 ) -> bool {
-    let word: u64;
     // SAFETY: the list is this CPU's. The block is the caller's until the last store.
     unsafe {
-        sequence!(area, first, word;
+        sequence!(area, first, _, "{full}";
             "mov {rest}, qword ptr [{word}]",
             "movzx {t:e}, {rest:x}",
             "cmp {t}, {target}",
-            "jae 6f",
+            "jae {full}",
             "mov qword ptr [{block}], {rest}",
             // The count of the list, and the word of the block: the list with one block more.
-            "add {t}, {alone}",
+            "lea {t}, [{t} + {address} + 1]",
             "mov qword ptr [{word}], {t}";
-            alone = in(reg) List::word_of(block),
+            address = in(reg) List::address_of(block),
             block = in(reg) block.as_ptr(),
             target = in(reg) target,
             rest = out(reg) _,
+            full = label { return false },
         );
     }
-    word != 0
+    true
 }
 
 /// Takes this CPU's list, and leaves an empty one. 0 if it is empty or closed.
@@ -160,11 +163,12 @@ pub(super) unsafe fn take(area: isize, first: *const Word) -> u64 {
     let word: u64;
     // SAFETY: the word is this CPU's.
     unsafe {
-        sequence!(area, first, word;
+        sequence!(area, first, word, "6f";
             "mov {t}, qword ptr [{word}]",
             "cmp {t}, {CLOSED}",
             "jbe 6f",
-            "mov qword ptr [{word}], 0";
+            "mov qword ptr [{word}], 0",
+            nothing!();
             CLOSED = const CLOSED,
         );
     }
@@ -176,17 +180,17 @@ pub(super) unsafe fn take(area: isize, first: *const Word) -> u64 {
 /// # Safety
 /// As for [`pop`]; the list is the caller's.
 pub(super) unsafe fn put(area: isize, first: *const Word, list: u64) -> bool {
-    let put: u64;
     // SAFETY: the word is this CPU's.
     unsafe {
-        sequence!(area, first, put;
+        sequence!(area, first, _, "{taken}";
             "cmp qword ptr [{word}], 0",
-            "jne 6f",
+            "jne {taken}",
             "mov qword ptr [{word}], {list}";
             list = in(reg) list,
+            taken = label { return false },
         );
     }
-    put != 0
+    true
 }
 
 /// The CPU that this thread runs on; above any CPU if it is not registered.
