@@ -190,7 +190,12 @@ const fn place<G: Rows>(row: usize) -> u32 {
 /// The state of a row, of its word.
 #[inline(always)]
 pub(crate) const fn state<G: Rows>(states: u64, row: usize) -> u64 {
-    states >> place::<G>(row) & 3
+    // What shifts half a word reads no more of the distance than there is, so that nothing is masked.
+    if G::WORD_ROWS <= 16 {
+        (states as u32 >> place::<G>(row) & 3) as u64
+    } else {
+        states >> place::<G>(row) & 3
+    }
 }
 
 /// The lower bit of the state of a row.

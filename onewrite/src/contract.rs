@@ -98,6 +98,11 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// The offset of a block of a legal order, if it lies in the zone and is aligned.
     #[inline(always)]
     pub(crate) fn offset(&self, frame: FrameId, order: u32) -> Option<usize> {
+        if order == 0 {
+            // One comparison is enough.
+            let inside = frame.0.wrapping_sub(self.zone.start.0);
+            return (inside < self.zone.frames).then(|| self.ground.start + inside);
+        }
         let offset = frame.0.wrapping_sub(self.ground.base);
         self.ground.has(offset, order).then_some(offset)
     }
@@ -293,12 +298,9 @@ impl<G: Geometry> OneWrite<'_, G> {
     fn free_bits<const ORDER: u32>(&self, frame: FrameId, slot: usize) -> bool {
         let Some(line) = self.slots.line(slot) else { return false };
         let Some(offset) = self.offset(frame, ORDER) else { return false };
-        let row = offset >> G::ROW_ORDER;
-        let Some(bits) = self.give_at_once(row, offset & (G::ROW_FRAMES - 1), ORDER) else {
-            return false;
-        };
+        let Some(bits) = self.give_at_once(offset, ORDER) else { return false };
         line.count(1 << ORDER);
-        self.freed_bits(row, bits, line);
+        self.freed_bits(offset >> G::ROW_ORDER, bits, line);
         true
     }
 

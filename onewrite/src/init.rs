@@ -41,7 +41,7 @@ pub(crate) struct Ground {
     /// one where they do not come out even.
     pub(crate) part: usize,
     /// Where the zone begins and ends, counted from there.
-    start: usize,
+    pub(crate) start: usize,
     end: usize,
 }
 

@@ -226,7 +226,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// Returns the row's bits.
     pub(crate) fn give_bits(&self, row: usize, at: usize, order: u32) -> Result<u64, Refusal> {
         loop {
-            if let Some(bits) = self.give_at_once(row, at, order) {
+            if let Some(bits) = self.give_at_once((row << G::ROW_ORDER) + at, order) {
                 return Ok(bits);
             }
             match self.state(row) {
@@ -236,16 +236,26 @@ impl<G: Geometry> OneWrite<'_, G> {
         }
     }
 
-    /// Frees a block of an open row, unless frames of it are free, or another call changes the row: one write. Returns the
-    /// row's bits.
+    /// Frees the block of an open row at this offset, unless frames of it are free, or another call changes the row: one write. Returns
+    /// the row's bits.
     #[inline(always)]
-    pub(crate) fn give_at_once(&self, row: usize, at: usize, order: u32) -> Option<u64> {
-        self.give_bits_at_once(row, row::block(order, at))
+    pub(crate) fn give_at_once(&self, offset: usize, order: u32) -> Option<u64> {
+        let (row, at) = (offset >> G::ROW_ORDER, || offset & (G::ROW_FRAMES - 1));
+        if order == 0 {
+            // Where it is needed: the instruction for a bit reads no more of a number.
+            return self.give_at_once_by(row, |bits| row::given_one(bits, at()));
+        }
+        let block = row::block(order, at());
+        self.give_at_once_by(row, |bits| row::given(bits, block))
     }
 
-    /// The same of any frames of the row, as bits.
+    /// The same of any frames of the row: what its bits are to be then, if they are not free.
     #[inline(always)]
-    pub(crate) fn give_bits_at_once(&self, row: usize, block: u64) -> Option<u64> {
+    pub(crate) fn give_at_once_by(
+        &self,
+        row: usize,
+        given: impl FnOnce(u64) -> Option<u64>,
+    ) -> Option<u64> {
         let word = self.rows.get(row)?;
         fetch_to_write(word);
         let states = load(Some(self.states.get(row / G::WORD_ROWS)?));
@@ -253,10 +263,8 @@ impl<G: Geometry> OneWrite<'_, G> {
             return None;
         }
         let bits = load(Some(word));
-        if bits & block != 0 {
-            return None;
-        }
-        swap(word, bits, bits | block).ok().map(|()| bits | block)
+        let now = given(bits)?;
+        swap(word, bits, now).ok().map(|()| now)
     }
 
     /// Makes a row that is taken an open one of which no frame is free: its bits say so already.

@@ -50,6 +50,20 @@ pub(crate) fn blocks(bits: u64, order: u32) -> u64 {
     runs & ALIGNED.get(order as usize).copied().unwrap_or(1)
 }
 
+/// The bits with these frames free, too, if none of them is yet.
+#[inline(always)]
+pub(crate) fn given(bits: u64, frames: u64) -> Option<u64> {
+    (bits & frames == 0).then_some(bits | frames)
+}
+
+/// The same of the frame at bit `at`. One bit is turned by one instruction, if its mask is needed for nothing else; and the word is less
+/// than before if the bit was 1.
+#[inline(always)]
+pub(crate) fn given_one(bits: u64, at: usize) -> Option<u64> {
+    let now = bits ^ 1 << at;
+    (now > bits).then_some(now)
+}
+
 /// The bits of the block of `order`, less than 6, at bit `at`.
 #[inline(always)]
 pub(crate) fn block(order: u32, at: usize) -> u64 {
@@ -74,6 +88,15 @@ pub(crate) fn orders(bits: u64) -> u64 {
 mod tests {
     use super::*;
     use woodlot_frame::{Base4K, Base16K, Base64K};
+
+    #[test]
+    fn a_frame_is_given_that_is_not_free() {
+        for at in 0..64 {
+            for bits in [0, 1 << at, !(1 << at), 0x5555_5555_5555_5555, !0] {
+                assert_eq!(given_one(bits, at), given(bits, 1 << at), "{bits:#x}, {at}");
+            }
+        }
+    }
 
     #[test]
     fn rows_of_the_geometries() {
