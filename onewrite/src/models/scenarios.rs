@@ -207,10 +207,14 @@ models! {
         thread!(OfflineRun(0, 2), OnlineRun(0, 2)),
         thread!(At(128, 5), FreeGot(0)),
     ];
-    two_take_both_offline = 256, [], [
+    two_take_both_offline = 4096, [], [
         thread!(OfflineRun(0, 2), OnlineRun(0, 2)),
         thread!(OfflineRun(0, 2), OnlineRun(0, 2)),
-    ];
+    ] => wide;
+    two_take_a_pair_offline = 256, [], [
+        thread!(OfflineRun(0, 2), OnlineRun(0, 2)),
+        thread!(OfflineRun(0, 2), OnlineRun(0, 2)),
+    ] => in_part;
     /// Who has taken a huge frame out brings it back, whatever call has brought it back before.
     online_of_two_beside_offline_and_back = 4096, [], [
         thread!(OfflineRun(0, 2), OnlineRun(0, 2)),
