@@ -22,7 +22,11 @@
 
 use core::ops::Range;
 
-use woodlot_frame::atomics::{AtomicU64, Ordering::SeqCst, fetch_to_write};
+use woodlot_frame::atomics::{
+    AtomicU64,
+    Ordering::{Release, SeqCst},
+    fence, fetch_to_write,
+};
 use woodlot_frame::{Class, FrameId, FreeError, Geometry, HugeFlags};
 
 use crate::OneWrite;
@@ -165,7 +169,8 @@ impl<G: Geometry> OneWrite<'_, G> {
         let rest = G::ALL & !row::block(order, at);
         // The bits are 0, by invariants 1 and 2, but for what a wrong free has left.
         let bits = core::iter::once(rest).chain(core::iter::repeat(G::ALL));
-        rows.iter().zip(bits).for_each(|(row, bits)| _ = row.swap(bits, SeqCst));
+        rows.iter().zip(bits).for_each(|(row, bits)| row.store(bits, Release));
+        fence(SeqCst);
         let bits = if first + 1 == end { rest } else { G::ALL };
         if self.has_to_tell(first, bits) {
             self.tell(first, bits);

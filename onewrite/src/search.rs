@@ -44,6 +44,7 @@ use crate::hints::class_in;
 use crate::isolate::is_isolated;
 use crate::row::{self, Rows};
 use crate::slots::{NONE, Site};
+use crate::words::load;
 
 /// Children, or trees of which hints say that there is nothing, that a look around passes at most; more of them where the fullest
 /// child so far has more blocks than these. After each look in vain it is half as many, until a look finds something, unless a row into which
@@ -93,15 +94,20 @@ impl<G: Geometry> OneWrite<'_, G> {
         }
         let (own, first) = (site.row(ORDER), target * G::ROWS);
         let from = if own / G::ROWS == target { own + 1 } else { first };
-        self.take_in_rows(from..first + G::ROWS, ORDER)
+        let behind = self.rows.get(from..first + G::ROWS)?;
+        let bits = behind.iter().map(|bits| load(Some(bits)));
+        self.take_in_rows((from..).zip(bits), ORDER)
     }
 
-    /// From one of these rows that is in use in part; from one that is free and open only if there is no other.
+    /// From one of these rows, each with its bits, that is in use in part; from one that is free and open only if there is no other.
     #[inline(always)]
-    fn take_in_rows(&self, rows: impl Iterator<Item = usize> + Clone, order: u32) -> Option<usize> {
+    fn take_in_rows(
+        &self,
+        rows: impl Iterator<Item = (usize, u64)> + Clone,
+        order: u32,
+    ) -> Option<usize> {
         let mut empty = None;
-        for row in rows.clone() {
-            let bits = self.bits(row);
+        for (row, bits) in rows.clone() {
             if bits == G::ALL {
                 empty.get_or_insert(row);
             } else if row::blocks(bits, order) != 0
@@ -112,7 +118,8 @@ impl<G: Geometry> OneWrite<'_, G> {
         }
         let take = move |row| self.take_in_row(row, order);
         // Another call may have closed the first one, and left others.
-        take(empty?).or_else(|| rows.filter(|&row| self.bits(row) == G::ALL).find_map(take))
+        let mut others = rows.filter(|&(_, bits)| bits == G::ALL);
+        take(empty?).or_else(|| others.find_map(|(row, _)| take(row)))
     }
 
     /// A block of `order`, below a row's, that neither the slot's row has nor [`fill_again`](Self::fill_again) finds. Where nothing is left, the slot forgets its target.
@@ -228,7 +235,8 @@ impl<G: Geometry> OneWrite<'_, G> {
         if child >= self.ground.children {
             return None;
         }
-        let open = self.take_in_rows(self.open_rows(child), order);
+        let open = self.open_rows(child).map(|row| (row, self.bits(row)));
+        let open = self.take_in_rows(open, order);
         open.or_else(|| self.open_in_child(child, order))
     }
 
