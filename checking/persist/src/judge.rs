@@ -186,13 +186,12 @@ impl<'h> Owners<'h> {
         {
             let count = found.allocated[block.clone()].iter().filter(|&&is| is).count();
             // Another call under way may take some of these frames, for a time or for good.
-            let others = self.under_way.iter().map(|&number| &self.calls[number]);
             let takes = |other: &Call| {
                 let meets =
                     |range: &Range<usize>| range.start < block.end && block.start < range.end;
                 other.stray > 0 || other.took.iter().chain(other.out_of_use()).any(meets)
             };
-            let met = others.filter(|&other| !std::ptr::eq(other, call)).any(takes);
+            let met = self.others(call).any(takes);
             if alone(block, taken) && !met && count != 0 && count != block.len() {
                 return Err(format!(
                     "{count} of {} frames of {block:?} are allocated",
@@ -207,7 +206,12 @@ impl<'h> Owners<'h> {
     fn judge_free(&self, call: &Call, found: &Found) -> Result<(), String> {
         let Some(named) = &found.named else { return Ok(()) };
         let frames = || call.gave.iter().flat_map(Range::clone);
-        let left = || frames().filter(|&frame| found.allocated[frame]);
+        // Others may have taken out of use what was freed.
+        let is_out = |frame: usize| {
+            let mut ranges = self.others(call).flat_map(Call::out_of_use);
+            found.offline[frame] && ranges.any(|range| range.contains(&frame))
+        };
+        let left = || frames().filter(|&frame| found.allocated[frame] && !is_out(frame));
         // Others may have taken again what was freed, and then name it.
         let least = if self.under_way.len() == 1 { Named::CutOff } else { Named::Whole };
         let own = |frame: &usize| {
@@ -231,10 +235,41 @@ impl<'h> Owners<'h> {
         self.under_way.iter().map(|&number| &self.calls[number])
     }
 
-    /// The same, for messages.
+    /// Those beside this one.
+    fn others(&self, call: &Call) -> impl Iterator<Item = &'h Call> {
+        self.calls_under_way().filter(move |&other| !std::ptr::eq(other, call))
+    }
+
+    /// All of them, for messages.
     pub fn under_way(&self) -> String {
         let texts = self.under_way.iter().map(|&number| self.calls[number].text.as_str());
         let texts: Vec<&str> = texts.collect();
         if texts.is_empty() { "no call".into() } else { texts.join(", ") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_freed_and_then_taken_out_of_use_is_not_left() {
+        let free = Call { gave: vec![0..4], atomic: true, ..Call::default() };
+        let reclaim = Call { reclaimed: vec![0..2], ..Call::default() };
+        let calls = [free, reclaim];
+        let mut owners = Owners::new(4, &calls, true);
+        [0, 2].into_iter().for_each(|call| owners.mark(call).unwrap());
+        let found = |offline: [bool; 4], allocated: [bool; 4]| Found {
+            allocated: allocated.into(),
+            offline: offline.into(),
+            reclaimed: offline.into(),
+            named: Some(vec![Named::Not; 4]),
+        };
+        let out = [true, true, false, false];
+        assert_eq!(owners.judge(&found(out, out)), Ok(()));
+        for (offline, allocated) in [([false; 4], out), (out, [true; 4])] {
+            let left = owners.judge(&found(offline, allocated));
+            assert!(left.is_err_and(|why| why.contains("left of a free")), "{allocated:?}");
+        }
     }
 }
