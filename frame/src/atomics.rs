@@ -51,31 +51,32 @@ pub unsafe fn clear(words: &[AtomicU64]) {
 
 /// Asks for the cache line of a word that is read next, and written after that. Where another CPU has written to it last, a load
 /// brings a copy that both have, and the write waits a second time, for the line to be this CPU's alone; so it comes once.
-/// It is a hint: nothing is accessed.
+/// It is a hint: nothing is accessed, and it does not matter if there is no such word. It is named by its place, as the access behind it
+/// then is: else its address would have to be made first.
 #[inline(always)]
 #[cfg(not(all(woodlot_observe, not(any(woodlot_loom, woodlot_explore, woodlot_shuttle)))))]
-pub fn fetch_to_write(word: &AtomicU64) {
+pub fn fetch_to_write(words: &[AtomicU64], at: usize) {
     #[cfg(not(any(woodlot_loom, woodlot_shuttle, woodlot_explore)))]
-    prefetch::to_write(word.as_ptr().addr());
-    let _ = word;
+    prefetch::to_write(words.as_ptr().addr(), at);
+    let _ = (words, at);
 }
 
 #[cfg(not(any(woodlot_loom, woodlot_shuttle, woodlot_explore, woodlot_observe)))]
 mod prefetch {
     #[inline(always)]
-    pub(super) fn to_write(address: usize) {
+    pub(super) fn to_write(words: usize, at: usize) {
         // SAFETY: a prefetch accesses nothing, and changes nothing that a program can see. A processor without this one takes
         // it for nothing.
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         unsafe {
-            core::arch::asm!("prefetchw [{}]", in(reg) address, options(nomem, nostack, preserves_flags));
+            core::arch::asm!("prefetchw [{} + 8 * {}]", in(reg) words, in(reg) at, options(nomem, nostack, preserves_flags));
         }
         // SAFETY: as above.
         #[cfg(all(target_arch = "aarch64", not(miri)))]
         unsafe {
-            core::arch::asm!("prfm pstl1keep, [{}]", in(reg) address, options(nomem, nostack, preserves_flags));
+            core::arch::asm!("prfm pstl1keep, [{}, {}, lsl #3]", in(reg) words, in(reg) at, options(nomem, nostack, preserves_flags));
         }
-        let _ = address;
+        let _ = (words, at);
     }
 }
 

@@ -261,8 +261,8 @@ impl<G: Geometry> OneWrite<'_, G> {
         row: usize,
         given: impl FnOnce(u64) -> Option<u64>,
     ) -> Option<u64> {
+        fetch_to_write(self.rows, row);
         let word = self.rows.get(row)?;
-        fetch_to_write(word);
         let states = load(Some(self.states.get(row / G::WORD_ROWS)?));
         if child::state::<G>(states, row) != OPEN {
             return None;
@@ -365,8 +365,8 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// the states of all rows of the word.
     #[inline(always)]
     pub(crate) fn turn_at_once(&self, part: Part, from: u64, to: u64) -> Option<u64> {
+        fetch_to_write(self.states, part.word::<G>());
         let word = self.states.get(part.word::<G>())?;
-        fetch_to_write(word);
         let states = load(Some(word));
         if !part.is(states, from) {
             return None;

@@ -55,8 +55,8 @@ fn observer() -> Option<&'static Observer> {
 }
 
 /// As of the processor's atomics.
-pub fn fetch_to_write(word: &AtomicU64) {
-    if let Some(observer) = observer() {
+pub fn fetch_to_write(words: &[AtomicU64], at: usize) {
+    if let Some((observer, word)) = observer().zip(words.get(at)) {
         (observer.fetched)(word.as_ptr().addr());
     }
 }
