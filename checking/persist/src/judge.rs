@@ -254,8 +254,8 @@ mod tests {
 
     #[test]
     fn what_is_freed_and_then_taken_out_of_use_is_not_left() {
-        let free = Call { gave: vec![0..4], atomic: true, ..Call::default() };
-        let reclaim = Call { reclaimed: vec![0..2], ..Call::default() };
+        let free = Call { gave: vec![0..2, 2..4], atomic: true, ..Call::default() };
+        let reclaim = Call { reclaimed: vec![0..1, 1..2], ..Call::default() };
         let calls = [free, reclaim];
         let mut owners = Owners::new(4, &calls, true);
         [0, 2].into_iter().for_each(|call| owners.mark(call).unwrap());
