@@ -64,12 +64,12 @@ impl List {
     /// with this block before it.
     #[inline]
     pub fn word_of(block: NonNull<u8>) -> u64 {
-        List::address_of(block) + 1
+        List::uncounted(block) + 1
     }
 
-    /// The same without the count: for whoever adds another list's count and 1 by one instruction.
+    /// That word but for the count, which is 0: for whoever adds another list's count and 1 by one instruction.
     #[inline]
-    pub fn address_of(block: NonNull<u8>) -> u64 {
+    pub fn uncounted(block: NonNull<u8>) -> u64 {
         (block.as_ptr().expose_provenance() as u64) << ADDRESS_AT
     }
 

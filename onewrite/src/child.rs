@@ -190,7 +190,7 @@ const fn place<G: Rows>(row: usize) -> u32 {
 /// The state of a row, of its word.
 #[inline(always)]
 pub(crate) const fn state<G: Rows>(states: u64, row: usize) -> u64 {
-    // What shifts half a word reads no more of the distance than there is, so that nothing is masked.
+    // A shift of 32 bits takes its distance modulo 32, so that no mask is made.
     if G::WORD_ROWS <= 16 {
         (states as u32 >> place::<G>(row) & 3) as u64
     } else {

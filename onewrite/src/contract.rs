@@ -99,7 +99,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     #[inline(always)]
     pub(crate) fn offset(&self, frame: FrameId, order: u32) -> Option<usize> {
         if order == 0 {
-            // One comparison is enough.
+            // It is aligned, and its own last frame, so that one comparison is enough.
             let inside = frame.0.wrapping_sub(self.zone.start.0);
             return (inside < self.zone.frames).then(|| self.ground.start + inside);
         }
@@ -741,6 +741,7 @@ mod tests {
         largest_order::<Small<4>>();
         largest_order::<Small<6>>();
         largest_order::<Small<7>>();
+        largest_order::<Small<10>>();
         largest_order::<Small<11>>();
     }
 }

@@ -22,11 +22,7 @@
 
 use core::ops::Range;
 
-use woodlot_frame::atomics::{
-    AtomicU64,
-    Ordering::{Release, SeqCst},
-    fence, fetch_to_write,
-};
+use woodlot_frame::atomics::{AtomicU64, Ordering::SeqCst, fetch_to_write};
 use woodlot_frame::{Class, FrameId, FreeError, Geometry, HugeFlags};
 
 use crate::OneWrite;
@@ -169,8 +165,7 @@ impl<G: Geometry> OneWrite<'_, G> {
         let rest = G::ALL & !row::block(order, at);
         // The bits are 0, by invariants 1 and 2, but for what a wrong free has left.
         let bits = core::iter::once(rest).chain(core::iter::repeat(G::ALL));
-        rows.iter().zip(bits).for_each(|(row, bits)| row.store(bits, Release));
-        fence(SeqCst);
+        rows.iter().zip(bits).for_each(|(row, bits)| _ = row.swap(bits, SeqCst));
         let bits = if first + 1 == end { rest } else { G::ALL };
         if self.has_to_tell(first, bits) {
             self.tell(first, bits);
@@ -230,8 +225,9 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// Frees a block of `order`, below a row's: one write; two where it is the first part of a block of rows.
     /// Returns the row's bits.
     pub(crate) fn give_bits(&self, row: usize, at: usize, order: u32) -> Result<u64, Refusal> {
+        let block = row::block(order, at);
         loop {
-            if let Some(bits) = self.give_at_once((row << G::ROW_ORDER) + at, order) {
+            if let Some(bits) = self.give_at_once_by(row, |bits| row::given(bits, block)) {
                 return Ok(bits);
             }
             match self.state(row) {
@@ -247,14 +243,14 @@ impl<G: Geometry> OneWrite<'_, G> {
     pub(crate) fn give_at_once(&self, offset: usize, order: u32) -> Option<u64> {
         let (row, at) = (offset >> G::ROW_ORDER, || offset & (G::ROW_FRAMES - 1));
         if order == 0 {
-            // Where it is needed: the instruction for a bit reads no more of a number.
+            // Said where it is needed, so that no mask is made: the instruction for a bit takes its number modulo 64.
             return self.give_at_once_by(row, |bits| row::given_one(bits, at()));
         }
         let block = row::block(order, at());
         self.give_at_once_by(row, |bits| row::given(bits, block))
     }
 
-    /// The same of any frames of the row: what its bits are to be then, if they are not free.
+    /// The same of any frames of the row: `given` says what bits become, or that some of the frames are free.
     #[inline(always)]
     pub(crate) fn give_at_once_by(
         &self,

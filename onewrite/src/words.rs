@@ -2,8 +2,7 @@
 //!
 //! Every access to a row, to states, flags, a hint or a tree is sequentially consistent, except while the zone is made. So is every
 //! access to the zone's words that say of which orders there is nothing, and how many children are isolated. The other words of slots
-//! are relaxed: where a slot allocates, and its count, decide nothing. Who opens rows stores the bits of each, which others see in this
-//! order, and makes one fence before anything else is looked at, which is as good. So every execution is an interleaving of the accesses, and what
+//! are relaxed: where a slot allocates, and its count, decide nothing. So every execution is an interleaving of the accesses, and what
 //! the explorer shows holds on every machine. The hints need it: who frees changes the bits and then *loads* the hint,
 //! who sets the hint then *loads* the bits. On x86-64 such a load is an ordinary load.
 //!

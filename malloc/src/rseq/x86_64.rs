@@ -52,8 +52,8 @@ macro_rules! sequence_abort {
     };
 }
 
-/// A sequence on a list of this CPU: `area` and `first` say which. `{word}` becomes the address of the CPU's word. Where the CPU has
-/// none the sequence goes on at `otherwise`, as one may that finds nothing to do: `6f`, which [`nothing`] is, or a label of Rust.
+/// A sequence on a list of this CPU: `area` and `first` say which. `{word}` becomes the address of the CPU's word. It ends at `otherwise`,
+/// and has changed nothing, where the CPU has no word; its code may jump there, too. That is `6f`, which [`nothing`] is, or a label of Rust.
 ///
 /// That address is in one register, as an Intel processor loads what was just stored there without a delay then: a pair took 4.7 ns
 /// in place of 8.6, which were the five cycles of each load (Sapphire Rapids; preloaded).
@@ -89,7 +89,7 @@ macro_rules! sequence {
     };
 }
 
-/// The last of the code, at 6: the sequence ends with `t` 0. What has an output ends so, as it can have no label of Rust.
+/// 6, which lies elsewhere: `t` becomes 0. It stands behind the jumps to it, and serves what has an output: Rust 1.88 has no labels beside one.
 macro_rules! nothing {
     () => {
         ".pushsection .text.rseq, \"ax\", @progbits
@@ -143,9 +143,9 @@ pub(super) unsafe fn push(
             "jae {full}",
             "mov qword ptr [{block}], {rest}",
             // The count of the list, and the word of the block: the list with one block more.
-            "lea {t}, [{t} + {address} + 1]",
+            "lea {t}, [{t} + {uncounted} + 1]",
             "mov qword ptr [{word}], {t}";
-            address = in(reg) List::address_of(block),
+            uncounted = in(reg) List::uncounted(block),
             block = in(reg) block.as_ptr(),
             target = in(reg) target,
             rest = out(reg) _,
