@@ -10,7 +10,7 @@ use woodlot_frame::{
 };
 
 use crate::OneWrite;
-use crate::row::{self, Rows};
+use crate::row::Rows;
 use crate::slots::{Line, Site};
 
 impl<G: Geometry> OneWrite<'_, G> {
@@ -91,7 +91,7 @@ impl<G: Geometry> OneWrite<'_, G> {
 
     /// Frees these frames of a row by one write, if the row is open and all of them are allocated. Returns how many.
     fn give_some(&self, row: usize, bits: u64, line: Line<'_>) -> Option<usize> {
-        let now = self.give_at_once_by(row, |now| row::given(now, bits))?;
+        let now = self.give_bits_at_once(row, bits)?;
         let count = bits.count_ones() as usize;
         line.count(count as isize);
         self.freed_bits(row, now, line);

@@ -227,7 +227,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     pub(crate) fn give_bits(&self, row: usize, at: usize, order: u32) -> Result<u64, Refusal> {
         let block = row::block(order, at);
         loop {
-            if let Some(bits) = self.give_at_once_by(row, |bits| row::given(bits, block)) {
+            if let Some(bits) = self.give_bits_at_once(row, block) {
                 return Ok(bits);
             }
             match self.state(row) {
@@ -246,17 +246,18 @@ impl<G: Geometry> OneWrite<'_, G> {
             // Said where it is needed, so that no mask is made: the instruction for a bit takes its number modulo 64.
             return self.give_at_once_by(row, |bits| row::given_one(bits, at()));
         }
-        let block = row::block(order, at());
-        self.give_at_once_by(row, |bits| row::given(bits, block))
+        self.give_bits_at_once(row, row::block(order, at()))
     }
 
-    /// The same of any frames of the row: `given` says what bits become, or that some of the frames are free.
+    /// The same of any frames of the row, as bits.
     #[inline(always)]
-    pub(crate) fn give_at_once_by(
-        &self,
-        row: usize,
-        given: impl FnOnce(u64) -> Option<u64>,
-    ) -> Option<u64> {
+    pub(crate) fn give_bits_at_once(&self, row: usize, frames: u64) -> Option<u64> {
+        self.give_at_once_by(row, |bits| row::given(bits, frames))
+    }
+
+    /// The same, where `given` says what the row's bits become, or that some of the frames are free.
+    #[inline(always)]
+    fn give_at_once_by(&self, row: usize, given: impl FnOnce(u64) -> Option<u64>) -> Option<u64> {
         fetch_to_write(self.rows, row);
         let word = self.rows.get(row)?;
         let states = load(Some(self.states.get(row / G::WORD_ROWS)?));
