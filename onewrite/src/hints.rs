@@ -311,22 +311,34 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// Blocks of `order` come from this child from now on, or from none. The target is the slot's own. Slots that aim at one child share
     /// its mark: whoever leaves it first takes that away, and others may fill up the child then. Nothing but where blocks lie follows from it.
     pub(crate) fn aims(&self, site: Site<'_>, order: u32, child: usize) {
-        // Whoever swaps a target away unmarks it, after it was marked: none stays marked that two calls of one slot have left.
         let kind = Site::kind::<G>(order);
-        let (hint, mark) = (|child: usize| self.hints.get(child).into_iter(), TARGET << kind);
-        hint(child).for_each(|hint| _ = hint.fetch_or(mark, SeqCst));
+        let hint = self.hints.get(child).into_iter();
+        hint.for_each(|hint| _ = hint.fetch_or(TARGET << kind, SeqCst));
         let before = site.swap_target(kind, child);
         if before != child {
-            hint(before).for_each(|hint| _ = hint.fetch_and(!mark, SeqCst));
+            self.leaves(kind, before);
         }
     }
 
-    /// Rows come from this child from now on, which gets no mark.
+    /// The same, but the child gets no mark: others may fill it up, too.
+    pub(crate) fn visits(&self, site: Site<'_>, order: u32, child: usize) {
+        let kind = Site::kind::<G>(order);
+        self.leaves(kind, site.swap_target(kind, child));
+    }
+
+    /// The same of rows, by loads and stores. Where two calls use one slot at once, a child may stay marked that both have left.
     #[inline(always)]
     pub(crate) fn moves_on(&self, site: Site<'_>, child: usize) {
-        let (before, mark) = (site.child(), TARGET << Site::kind::<G>(G::ROW_ORDER));
+        let before = site.child();
         site.set_child(child);
-        let hint = self.hints.get(before);
+        self.leaves(Site::kind::<G>(G::ROW_ORDER), before);
+    }
+
+    /// A child is no target of a kind any more. Whoever swaps it away unmarks it, after it was marked: so none stays marked that two calls of
+    /// one slot have left.
+    #[inline(always)]
+    fn leaves(&self, kind: usize, child: usize) {
+        let (hint, mark) = (self.hints.get(child), TARGET << kind);
         if load_hint(hint) & mark != 0 {
             hint.into_iter().for_each(|hint| _ = hint.fetch_and(!mark, SeqCst));
         }

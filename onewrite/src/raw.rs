@@ -126,12 +126,12 @@ mod tests {
         (sizes, OneWrite::<G>::metadata_size(&config).expect("a zone"))
     }
 
-    /// A huge frame has its rows, half a word, and two bytes; 32 of them, a word in either part; and a slot with four classes nine cache lines.
+    /// A huge frame has its rows, half a word, and two bytes; 32 of them, a word in either part; a slot with four classes 37 cache lines, and the zone three.
     #[test]
     fn the_parts_are_all_of_it() {
         let (parts, size) = sizes::<Base4K>();
-        assert_eq!(parts, [512 * 64, 512 * 4, 16 * 8, (2 * 40 + 4 * 8) * 8, 16 * 8, 512 * 2]);
-        assert_eq!((size.durable, size.volatile), (34_944, 2048));
+        assert_eq!(parts, [512 * 64, 512 * 4, 16 * 8, (264 + 24 + 4 * 8) * 8, 16 * 8, 512 * 2]);
+        assert_eq!((size.durable, size.volatile), (34_944, 3712));
         let (parts, size) = sizes::<Base64K>();
         assert_eq!(parts[..3], [512 * 8, 512 * 4, 16 * 8]);
         assert_eq!([size.durable, size.volatile], [0..3, 3..6].map(|of| parts[of].iter().sum()));
@@ -147,7 +147,7 @@ mod tests {
         let config = ZoneConfig::new(Base4K::TREE_FRAMES, 2);
         let size = OneWrite::<Base4K>::metadata_size(&config).expect("a zone");
         // More than both parts take.
-        let mut lines = [const { [const { Line([!0; 8]) }; 64] }; 2];
+        let mut lines = [const { [const { Line([!0; 8]) }; 128] }; 2];
         assert!(size.durable.max(size.volatile) <= size_of_val(&lines[0]), "{size:?}");
         let [durable, volatile] = lines.each_mut().map(|part| part.as_mut_ptr().cast());
         let metadata =

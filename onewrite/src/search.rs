@@ -9,8 +9,10 @@
 //!   the next rows of the slot's target                 the fullest of the next few children
 //!   the next huge frame, where looks were in vain      the lowest that the slot has emptied
 //!     lately, and nothing was freed                    the next free child
-//!   the fullest of the next few children               any free child, or any of the class
-//!   the next free child                                any child at all
+//!   the fullest into which the slot has freed lately,  any free child, or any of the class
+//!     if it is full                                    any child at all
+//!   the fullest of the next few children, or of those
+//!   the next free child
 //!   the lowest that the slot has emptied
 //!   any free child, or any free row of the class
 //!   any free row, any hole at all
@@ -25,7 +27,8 @@
 //! do not take each other's cache lines. Outside of its part, blocks of several frames come from trees in which no other slot allocates. It takes the fullest of the first few that have a block. It costs as much as some
 //! allocations, and yields all that is free there. In a zone that is nearly full that is a single hole, often enough; but then
 //! a hole that was just freed is as good. So a slot remembers the rows into which it has freed, and fills the last one again at
-//! once if its huge frame is full otherwise, or as full as any that a look around finds. Elsewhere it leaves the hole alone.
+//! once if its huge frame is full otherwise; else, before it looks around, that of the last few whose huge frame is. If none is, it fills the fullest of them
+//! where it is as full as any that the look around finds. Elsewhere it leaves the holes alone.
 //! A free itself looks at nothing for that: what it would find is different from free to free, and no processor guesses it.
 //!
 //! A row of which the last frame is freed stays open, and counts as a free row: it may be broken again at once. Who needs
@@ -50,7 +53,7 @@ use crate::words::load;
 /// child so far has more blocks than these. After each look in vain it is half as many, until a look finds something, unless a row into which
 /// the slot has freed, for whatever class, waits to be filled again: who only allocates need not look. Where it would be no more than a tree, the look ends at the first free child.
 const STEPS: usize = 1024;
-/// Of so many children that have a block it takes the fullest; of more where most of that is free ([`candidates`](OneWrite::candidates)).
+/// Of so many rows into which the slot has freed it takes the one of the fullest child. A look around takes the fullest of so many children that have a block; of more where most of that is free ([`candidates`](OneWrite::candidates)).
 const CANDIDATES: usize = 8;
 /// Of a child of which all is free every so many-th block is worth the look at another child.
 const YIELD: usize = 2;
@@ -154,32 +157,61 @@ impl<G: Geometry> OneWrite<'_, G> {
         if is_next { self.take_in_found(next, G::HUGE_FRAMES, order, site) } else { None }
     }
 
-    /// From the fullest of the next few children that the class fills up, which is the slot's target from now on; or from the row into which
-    /// the slot has freed last, if its child is as full.
+    /// From the fullest of the next few children that the class fills up, which is the slot's target from now on; or from one of the last rows into which
+    /// the slot has freed, if its child is as full.
     fn take_around(&self, order: u32, site: Site<'_>) -> Option<usize> {
         if site.line.newest().is_some() {
             site.set_patience(STEPS);
         }
-        let lately = self.newest(site).and_then(|row| Some((row, self.free_beside(row)?)));
-        if lately.is_some() {
-            site.line.forget_newest();
+        let lately = self.fullest_freed(order, site);
+        let fill = || {
+            let (row, free) = lately?;
+            let offset = self.take_in_row(row, order)?;
+            self.comes_to(row / G::ROWS, free, order, site);
+            Some(offset)
+        };
+        // A hole that was left alone is better than a free child, and one of a full child than any look.
+        let least = lately.map_or(G::HUGE_FRAMES, |(_, free)| free);
+        if least <= Self::full(order)
+            && let Some(offset) = fill()
+        {
+            return Some(offset);
         }
         let has = |child, states| self.has_bits(child, states, order);
         let home = Self::home(site);
         let seen = self.look_around(order, site, site.fills(), has);
-        // A hole that was left alone is better than a free child.
-        let least = lately.map_or(G::HUGE_FRAMES, |(_, free)| free);
         let fuller = seen.fullest.filter(|&(_, free)| free < least);
         if fuller.is_none()
-            && let Some((row, _)) = lately
-            && let Some(offset) = self.take_in_row(row, order)
+            && let Some(offset) = fill()
         {
-            self.aims(site, order, row / G::ROWS);
             return Some(offset);
         }
         let free = || Some((self.next_free(home, order, site).or(seen.free)?, G::HUGE_FRAMES));
         let (child, free) = fuller.or(seen.fullest).or_else(free)?;
         self.take_in_found(child, free, order, site)
+    }
+
+    /// Looks at the last few rows into which the slot has freed, down to one whose child is full, and forgets them. Of those that have a block of `order`, the
+    /// one whose child is the fullest, and how many frames of that are free. Behind a child that is free as a whole all are forgotten, of whatever class: most
+    /// of what was freed before it is free as well.
+    fn fullest_freed(&self, order: u32, site: Site<'_>) -> Option<(usize, usize)> {
+        let mut fullest = None;
+        for _ in 0..CANDIDATES {
+            let Some(row) = self.newest(site) else { break };
+            site.line.forget_newest();
+            let Some(free) = self.free_beside(row) else { continue };
+            if free == G::HUGE_FRAMES {
+                site.line.forget_all();
+            }
+            let has = row::blocks(self.bits(row), order) != 0 && !self.isolates(row / G::ROWS);
+            if has && fullest.is_none_or(|(_, least)| free < least) {
+                fullest = Some((row, free));
+                if free <= Self::full(order) {
+                    break;
+                }
+            }
+        }
+        fullest
     }
 
     /// How many frames of a child are free whose rows are in these states, if it has a block of `order`.
@@ -201,11 +233,21 @@ impl<G: Geometry> OneWrite<'_, G> {
         order: u32,
         site: Site<'_>,
     ) -> Option<usize> {
-        self.aims(site, order, child);
+        self.comes_to(child, free, order, site);
         if free >= G::ROW_FRAMES {
             self.settles(site, child);
         }
         self.breaking(child, site, || self.take_in_child(child, order))
+    }
+
+    /// A child is the slot's target from now on. Others are to leave it alone, where that is worth two writes more: not for the few blocks of one that is full.
+    #[inline(always)]
+    fn comes_to(&self, child: usize, free: usize, order: u32, site: Site<'_>) {
+        if free <= Self::full(order) {
+            self.visits(site, order, child);
+        } else {
+            self.aims(site, order, child);
+        }
     }
 
     /// From a free row of any child that is free, or of the class or one that it fills up.
@@ -919,6 +961,81 @@ mod tests {
             for _ in 0..Base4K::ROW_FRAMES {
                 let frame = zone.alloc(request).expect("a frame");
                 assert_eq!((frame.0 / Base4K::HUGE_FRAMES, site.target(0)), (huge, huge));
+            }
+        }
+    }
+
+    /// A zone all of which is allocated, but for so many frames from the first of each of these children on, which the slot has freed one after
+    /// another.
+    fn freed(holes: &[(usize, usize)]) -> Zone {
+        let config = ZoneConfig::new(CHILDREN * Base4K::HUGE_FRAMES, 1);
+        let zone = Zone::new(&config, Init::Allocated).expect("a zone");
+        for &(child, frames) in holes {
+            let first = child * Base4K::HUGE_FRAMES;
+            let mut frames = (first..first + frames).map(FrameId);
+            assert!(frames.all(|frame| zone.free(frame, Order(0), Slot(0)).is_ok()));
+        }
+        zone
+    }
+
+    #[test]
+    fn a_full_child_into_which_the_slot_has_freed_is_filled_without_a_look() {
+        let zone = freed(&[(3, 1), (4, 2), (6, 60), (2, 40)]);
+        let site = site(&zone, 0);
+        let cursor = site.cursor().0;
+        assert_eq!(zone.take_around(0, site), Some(4 * Base4K::HUGE_FRAMES));
+        assert_eq!((site.target(0), zone.hint(4) & TARGETS, site.cursor().0), (4, 0, cursor));
+        // What was passed on the way is forgotten.
+        assert_eq!(site.line.newest(), Some(3 * Base4K::ROWS));
+    }
+
+    #[test]
+    fn the_fullest_of_what_was_freed_has_a_block_and_is_one_of_the_last_few() {
+        // The first is one too many.
+        for (before, order) in [(1, 0), (1, 5), (17, 0), (32, 5)] {
+            let holes: [_; CANDIDATES + 1] =
+                core::array::from_fn(|n| n.checked_sub(1).map_or((20, before), |n| (n, 40 + n)));
+            let zone = freed(&holes);
+            let site = site(&zone, 0);
+            assert_eq!(zone.fullest_freed(order, site), Some((0, 40)), "{before} {order}");
+            assert_eq!(site.line.newest(), Some(20 * Base4K::ROWS));
+        }
+        // One that is fuller has no block of so many frames.
+        let zone = freed(&[(5, 64), (6, 40), (7, 20)]);
+        assert_eq!(zone.fullest_freed(5, site(&zone, 0)), Some((6 * Base4K::ROWS, 40)));
+        let zone = freed(&[(5, 31)]);
+        assert_eq!(zone.fullest_freed(5, site(&zone, 0)), None);
+    }
+
+    #[test]
+    fn what_was_freed_into_an_isolated_child_is_passed() {
+        let zone = freed(&[(3, 2), (4, 1)]);
+        assert_eq!(zone.isolate(HugeId(4), 1), Ok(()));
+        let site = site(&zone, 0);
+        assert_eq!(zone.fullest_freed(0, site), Some((3 * Base4K::ROWS, 2)));
+    }
+
+    #[test]
+    fn what_was_freed_before_a_free_child_is_forgotten() {
+        let zone = freed(&[(3, 20), (4, Base4K::HUGE_FRAMES), (5, 30)]);
+        let site = site(&zone, 0);
+        assert_eq!(zone.fullest_freed(0, site), Some((5 * Base4K::ROWS, 30)));
+        assert_eq!(site.line.newest(), None);
+    }
+
+    /// Of each kind, and for rows as well.
+    #[test]
+    fn a_full_child_gets_no_mark_and_the_one_before_loses_its_own() {
+        let config = ZoneConfig::new(CHILDREN * Base4K::HUGE_FRAMES, 1);
+        let zone = Zone::new(&config, Init::Free).expect("a zone");
+        let site = site(&zone, 0);
+        for (kind, order) in [0, 5, 6].into_iter().enumerate() {
+            let full = OneWrite::<Base4K>::full(order);
+            for (child, free, mark) in [(7, full + 1, true), (9, full, false), (7, 1, false)] {
+                zone.comes_to(child, free, order, site);
+                assert_eq!(site.targets()[kind], child);
+                let marks = [7, 9].map(|child| zone.hint(child) & TARGETS != 0);
+                assert_eq!(marks, [mark, false], "order {order}, {free} free");
             }
         }
     }

@@ -1,14 +1,12 @@
 //! The words of a slot: what it has freed, its share of the count of free frames, and for each class where it allocates.
 //!
 //! ```text
-//!   five cache lines for each slot, and five for the zone:          one for each slot and class, a site:
-//!   ┌───────┬────────┬──────┬───────┬──────┬────────┬─┐             ┌─────────┬────────────┬───────┐
-//!   │ count │ newest │ last │ freed │ hole │ lowest │ │             │ row × 2 │ target × 2 │ child │
-//!   ├───────┴────────┴──────┴───────┴──────┴────────┘ │             ├────────┬┴───────┬────┴───┬───┘
-//!   │  rows into which the slot has freed before      │             │ cursor │ latest │ policy │
-//!   ├──────┬────────┬─────────────────────────────────┘             └────────┴────────┴────────┘
-//!   │ home │ abroad │
-//!   └──────┴────────┘
+//!   33 cache lines for each slot; three for the zone, behind them all:    one for each slot and class, a site:
+//!   ┌───────┬────────┬──────┬───────┬──────┬────────┬──────┬────────┐   ┌─────────┬────────────┬───────┐
+//!   │ count │ newest │ last │ freed │ hole │ lowest │ home │ abroad │   │ row × 2 │ target × 2 │ child │
+//!   ├───────┴────────┴──────┴───────┴──────┴────────┴──────┴────────┤   ├────────┬┴───────┬────┴───┬───┘
+//!   │ 256 rows into which the slot has freed before                 │   │ cursor │ latest │ policy │
+//!   └───────────────────────────────────────────────────────────────┘   └────────┴────────┴────────┘
 //! ```
 //!
 //! All but the count, the policy, and two words of the zone, say where is looked first, and may say anything.
@@ -35,22 +33,28 @@ use woodlot_frame::{Class, ClassPolicy, MAX_CLASSES};
 
 use crate::row::Rows;
 
-/// Words of a slot.
-const WORDS: usize = 40;
 const COUNT: usize = 0;
 const NEWEST: usize = 1;
-const NOTHING: usize = 1;
-/// In a line of its own: every call loads it, and it is seldom written.
-const ISOLATED: usize = 16;
 const LAST: usize = 2;
 const FREED: usize = 3;
 const HOLE: usize = 4;
 const LOWEST: usize = 5;
-/// Where the rows begin into which the slot has freed before the newest, and how many are remembered.
-const LATELY: usize = 6;
-const BEFORE: usize = 32;
-const HOME: usize = LATELY + BEFORE;
-const ABROAD: usize = HOME + 1;
+const HOME: usize = 6;
+const ABROAD: usize = 7;
+/// Where the rows begin into which the slot has freed before the newest.
+const LATELY: usize = 8;
+/// How many of them are remembered. Who needs room for a large block frees hundreds of small ones first, and then allocates as many. Models have no use
+/// for so many words, each of which takes them time.
+const BEFORE: usize =
+    if cfg!(any(woodlot_loom, woodlot_explore, woodlot_shuttle)) { 32 } else { 256 };
+/// Words of a slot.
+const WORDS: usize = LATELY + BEFORE;
+
+const NOTHING: usize = 1;
+/// In a line of its own: every call loads it, and it is seldom written.
+const ISOLATED: usize = 16;
+/// Words of the zone.
+const ZONE: usize = 24;
 
 /// Words of a site.
 const SITE: usize = 8;
@@ -79,7 +83,7 @@ pub(crate) const NONE: usize = usize::MAX;
 pub(crate) struct Slots<'a> {
     slots: &'a [[AtomicU64; WORDS]],
     /// Its count, what says that there is nothing, and what says how much is isolated.
-    zone: &'a [AtomicU64; WORDS],
+    zone: &'a [AtomicU64; ZONE],
     /// One for each class of each slot.
     sites: &'a [[AtomicU64; SITE]],
     classes: usize,
@@ -99,15 +103,15 @@ pub(crate) struct Site<'a> {
 impl<'a> Slots<'a> {
     /// How many words that takes.
     pub(crate) const fn words(slots: usize, classes: usize) -> usize {
-        (slots + 1) * WORDS + slots * classes * SITE
+        slots * (WORDS + classes * SITE) + ZONE
     }
 
     /// The first [`words`](Self::words), of so many slots and classes, if there are so many.
     pub(crate) fn new(words: &'a [AtomicU64], slots: usize, classes: usize) -> Option<Self> {
         let words = words.get(..Self::words(slots, classes))?;
-        let (lines, sites) = words.split_at_checked((slots + 1) * WORDS)?;
-        let (zone, slots) = lines.as_chunks().0.split_last()?;
-        Some(Slots { slots, zone, sites: sites.as_chunks().0, classes })
+        let (lines, rest) = words.split_at_checked(slots * WORDS)?;
+        let (zone, sites) = rest.split_first_chunk()?;
+        Some(Slots { slots: lines.as_chunks().0, zone, sites: sites.as_chunks().0, classes })
     }
 
     #[inline(always)]
@@ -429,6 +433,12 @@ impl Line<'_> {
     pub(crate) fn forget_newest(self) {
         self.set(NEWEST, NONE);
     }
+
+    /// Forgets all rows: none is found behind a place that has none.
+    pub(crate) fn forget_all(self) {
+        self.forget_newest();
+        self.set(LATELY + self.get(LAST) % BEFORE, NONE);
+    }
 }
 
 #[cfg(test)]
@@ -546,5 +556,10 @@ mod tests {
         assert_eq!((line.newest_at_hand(), line.abroad()), (BEFORE + 3, 77));
         (3..BEFORE + 4).rev().for_each(|row| assert_eq!(next(), Some(row)));
         assert_eq!(next(), None);
+        [5, 6, 7].into_iter().for_each(|row| line.freed_into(row));
+        line.forget_all();
+        assert_eq!(next(), None);
+        [8, 9].into_iter().for_each(|row| line.freed_into(row));
+        assert_eq!([(); 3].map(|()| next()), [Some(9), Some(8), None]);
     }
 }
