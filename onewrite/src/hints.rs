@@ -111,7 +111,7 @@ impl<G: Geometry> OneWrite<'_, G> {
             return hint != 0 || self.tree(child / G::TREE) & Self::orders_from(G::ROW_ORDER) != 0;
         }
         // Where no two frames are free beside each other, only single frames are to be had.
-        hint != 0 && (hint & 1 != 0 || row::blocks(bits, 1) != 0)
+        hint != 0 && (hint & 1 != 0 || row::has_block(bits, 1))
     }
 
     /// Then takes it back.

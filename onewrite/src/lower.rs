@@ -81,11 +81,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     pub(crate) fn take_at_once(&self, row: usize, order: u32) -> Option<usize> {
         let word = self.row_to_take(row)?;
         let bits = load(Some(word));
-        let blocks = row::blocks(bits, order);
-        if blocks == 0 {
-            return None;
-        }
-        let at = blocks.trailing_zeros() as usize;
+        let at = row::first_block(bits, order)?;
         swap(word, bits, bits & !row::block(order, at)).ok()?;
         Some((row << G::ROW_ORDER) + at)
     }
@@ -107,11 +103,7 @@ impl<G: Geometry> OneWrite<'_, G> {
         let word = self.row_to_take(row)?;
         let mut bits = load(Some(word));
         loop {
-            let blocks = row::blocks(bits, order);
-            if blocks == 0 {
-                return None;
-            }
-            let at = blocks.trailing_zeros() as usize;
+            let at = row::first_block(bits, order)?;
             match swap(word, bits, bits & !row::block(order, at)) {
                 Ok(()) => return Some((row << G::ROW_ORDER) + at),
                 Err(now) => bits = now,

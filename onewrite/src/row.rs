@@ -40,14 +40,29 @@ const ALIGNED: [u64; 6] = [
     0x0000_0001_0000_0001,
 ];
 
-/// The first bits of the blocks of `order`, less than 6, that are free.
+/// The lowest 1 is in the first block of `order`, less than 6, that is free; of higher bits nothing is said. 0 if no block is free.
 #[inline(always)]
-pub(crate) fn blocks(bits: u64, order: u32) -> u64 {
-    if bits == 0 {
-        return 0;
+fn in_first_block(bits: u64, order: u32) -> u64 {
+    if order == 0 {
+        return bits;
     }
-    let runs = (0..order).fold(bits, |runs, half| runs & runs >> (1 << half));
-    runs & ALIGNED.get(order as usize).copied().unwrap_or(1)
+    // One is added to each block. What is free carries it past its last bit, and nothing below the first that is free does.
+    let first = ALIGNED.get(order as usize).copied().unwrap_or(1);
+    let last = first << ((1 << order) - 1);
+    bits & !bits.wrapping_add(first) & last
+}
+
+/// The first bit of the first block of `order`, less than 6, that is free.
+#[inline(always)]
+pub(crate) fn first_block(bits: u64, order: u32) -> Option<usize> {
+    let bits = in_first_block(bits, order);
+    (bits != 0).then(|| bits.trailing_zeros() as usize & !((1 << order) - 1))
+}
+
+/// Is a block of `order`, less than 6, free?
+#[inline(always)]
+pub(crate) fn has_block(bits: u64, order: u32) -> bool {
+    in_first_block(bits, order) != 0
 }
 
 /// The bits with these frames free, too, if none of them is yet.
@@ -79,7 +94,7 @@ pub(crate) fn only_block(bits: u64, order: u32) -> Option<usize> {
 
 /// The orders of which a block is free, as bits. With an order there is every smaller one.
 pub(crate) fn orders(bits: u64) -> u64 {
-    (0..6).filter(|&order| blocks(bits, order) != 0).fold(0, |orders, order| orders | 1 << order)
+    (0..6).filter(|&order| has_block(bits, order)).fold(0, |orders, order| orders | 1 << order)
 }
 
 #[cfg(test)]
@@ -109,13 +124,28 @@ mod tests {
     }
 
     #[test]
+    fn the_first_block_is_the_first_all_of_whose_bits_are() {
+        let mut seed = 1u64;
+        for n in 0..60_000 {
+            seed = seed
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            // From half of the frames free to nearly all, and from some of these on.
+            let bits = (0..n % 6).fold(seed, |bits, by| bits | seed.rotate_left(5 + 7 * by));
+            let bits = bits & !0 << (n % 64);
+            for order in 0..6 {
+                let mut starts = (0..64usize).step_by(1 << order);
+                let first = starts.find(|&at| bits & block(order, at) == block(order, at));
+                assert_eq!(first_block(bits, order), first, "order {order} of {bits:#x}");
+                assert_eq!(has_block(bits, order), first.is_some());
+            }
+        }
+    }
+
+    #[test]
     fn a_block_is_free_where_all_its_bits_are() {
         let bits = 0xF0F0_0000_FFFF_0136;
         for order in 0..6 {
-            let starts = (0..64usize).step_by(1 << order);
-            let free = starts.filter(|&at| bits & block(order, at) == block(order, at));
-            let free = free.fold(0, |free, at| free | 1 << at);
-            assert_eq!(blocks(bits, order), free, "order {order}");
             let only = |at| only_block(block(order, at), order);
             assert!((0..64usize).step_by(1 << order).all(|at| only(at) == Some(at)));
             assert_eq!(

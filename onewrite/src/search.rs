@@ -113,7 +113,7 @@ impl<G: Geometry> OneWrite<'_, G> {
         for (row, bits) in rows.clone() {
             if bits == G::ALL {
                 empty.get_or_insert(row);
-            } else if row::blocks(bits, order) != 0
+            } else if row::has_block(bits, order)
                 && let Some(offset) = self.take_in_row(row, order)
             {
                 return Some(offset);
@@ -203,7 +203,7 @@ impl<G: Geometry> OneWrite<'_, G> {
             if free == G::HUGE_FRAMES {
                 site.line.forget_all();
             }
-            let has = row::blocks(self.bits(row), order) != 0 && !self.isolates(row / G::ROWS);
+            let has = row::has_block(self.bits(row), order) && !self.isolates(row / G::ROWS);
             if has && fullest.is_none_or(|(_, least)| free < least) {
                 fullest = Some((row, free));
                 if free <= Self::full(order) {
@@ -221,7 +221,7 @@ impl<G: Geometry> OneWrite<'_, G> {
             && (order == 0
                 || free == G::HUGE_FRAMES
                 || Self::free_closed(child, states) != 0
-                || self.open_bits(child).any(|bits| row::blocks(bits, order) != 0));
+                || self.open_bits(child).any(|bits| row::has_block(bits, order)));
         has.then_some(free)
     }
 
@@ -669,7 +669,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// Has a child an open row with a free block of `order`? If not, its hint says so from now on.
     fn has_hole(&self, child: usize, order: u32) -> bool {
         let may = self.may_have(child, order);
-        let has = may && self.open_bits(child).any(|bits| row::blocks(bits, order) != 0);
+        let has = may && self.open_bits(child).any(|bits| row::has_block(bits, order));
         if may && !has {
             self.child_has_none(child, order);
         }
