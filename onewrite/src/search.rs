@@ -57,6 +57,9 @@ const STEPS: usize = 1024;
 const CANDIDATES: usize = 8;
 /// Of a child of which all is free every so many-th block is worth the look at another child.
 const YIELD: usize = 2;
+/// A child of which no more than these frames are in use was freed as a whole: a kernel has a few of its own everywhere. With 16 of them churn of mixed orders
+/// would forget what it fills next.
+const LEFT: usize = 4;
 /// A child is full when no more than a 32nd of it is free, 16 frames of 512. Were fewer asked for, holes would be hunted
 /// one by one.
 const FULL_SHARE: usize = 32;
@@ -192,15 +195,15 @@ impl<G: Geometry> OneWrite<'_, G> {
     }
 
     /// Looks at the last few rows into which the slot has freed, down to one whose child is full, and forgets them. Of those that have a block of `order`, the
-    /// one whose child is the fullest, and how many frames of that are free. Behind a child that is free as a whole all are forgotten, of whatever class: most
-    /// of what was freed before it is free as well.
+    /// one whose child is the fullest, and how many frames of that are free. Behind a child that is free but for
+    /// [a few frames](LEFT) all are forgotten, of whatever class: most of what was freed before it is free as well.
     fn fullest_freed(&self, order: u32, site: Site<'_>) -> Option<(usize, usize)> {
         let mut fullest = None;
         for _ in 0..CANDIDATES {
             let Some(row) = self.newest(site) else { break };
             site.line.forget_newest();
             let Some(free) = self.free_beside(row) else { continue };
-            if free == G::HUGE_FRAMES {
+            if free + LEFT >= G::HUGE_FRAMES {
                 site.line.forget_all();
             }
             let has = row::has_block(self.bits(row), order) && !self.isolates(row / G::ROWS);
@@ -1017,10 +1020,13 @@ mod tests {
 
     #[test]
     fn what_was_freed_before_a_free_child_is_forgotten() {
-        let zone = freed(&[(3, 20), (4, Base4K::HUGE_FRAMES), (5, 30)]);
-        let site = site(&zone, 0);
-        assert_eq!(zone.fullest_freed(0, site), Some((5 * Base4K::ROWS, 30)));
-        assert_eq!(site.line.newest(), None);
+        for (left, before) in [(0, None), (LEFT, None), (LEFT + 1, Some(4 * Base4K::ROWS))] {
+            let zone = freed(&[(3, 20), (4, Base4K::HUGE_FRAMES - left), (5, 30)]);
+            let site = site(&zone, 0);
+            assert_eq!(zone.fullest_freed(0, site), Some((5 * Base4K::ROWS, 30)));
+            // Seven rows were looked at besides: all of the child but its first, where it has not ended there.
+            assert_eq!(site.line.newest(), before, "{left} left");
+        }
     }
 
     /// Of each kind, and for rows as well.
