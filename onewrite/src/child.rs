@@ -187,7 +187,7 @@ impl Part {
 
 /// Where the word of a row has its state.
 #[inline(always)]
-const fn place<G: Rows>(row: usize) -> u32 {
+pub(crate) const fn place<G: Rows>(row: usize) -> u32 {
     2 * (row % G::WORD_ROWS) as u32
 }
 

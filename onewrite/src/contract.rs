@@ -155,6 +155,12 @@ impl<G: Geometry> OneWrite<'_, G> {
     #[inline(never)]
     pub(crate) fn alloc_elsewhere<const ORDER: u32>(&self, site: Site<'_>) -> Option<FrameId> {
         let row = site.line.newest_at_hand();
+        if row == NONE {
+            let Some(offset) = self.take_in_next_row::<ORDER>(site) else {
+                return self.alloc_behind::<ORDER>(0, site);
+            };
+            return Some(self.alloc_here::<ORDER>(offset, site));
+        }
         let is_own = self.is_of_class(row / G::ROWS, site);
         let holes = if is_own { self.holes(row / G::ROWS) } else { !0 };
         let Some(offset) = self.take_only_hole(row, holes, ORDER) else {

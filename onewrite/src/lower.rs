@@ -196,9 +196,12 @@ impl<G: Geometry> OneWrite<'_, G> {
 
     /// These states of rows, likewise.
     fn closed(&self, part: Part, states: u64) -> u64 {
-        let empty = child::rows_in::<G>(part.child, child::open_rows(states));
-        let empty = empty.filter(|&row| self.bits(row) == G::ALL);
-        empty.fold(states, |states, row| Part::row::<G>(row).with(states, FREE))
+        let Some(rows) = self.rows.get(part.rows::<G>()) else { return states };
+        let empty = part.rows::<G>().zip(rows).fold(0, |empty, (row, bits)| {
+            let is_empty = u64::from(load(Some(bits)) == G::ALL);
+            empty | (is_empty << child::place::<G>(row))
+        });
+        states & !((child::open_rows(states) & empty) * OPEN)
     }
 
     /// Is every frame of these rows free, and to be had? Nearly always one look says no.

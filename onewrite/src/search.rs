@@ -6,11 +6,13 @@
 //!   the slot's row                   one write         the slot's child                        one write
 //!   the hole that the slot has freed last, if it       the next huge frame; of rows, where     one write each
 //!     is the only one of its child   one write           looks were in vain lately
-//!   the next rows of the slot's target                 the fullest of the next few children
-//!   the next huge frame, where looks were in vain      the lowest that the slot has emptied
-//!     lately, and nothing was freed                    the next free child
-//!   the fullest into which the slot has freed lately,  any free child, or any of the class
-//!     if it is full                                    any child at all
+//!   where it has freed none, the row                   the fullest of the next few children
+//!     behind the slot's              one write         the lowest that the slot has emptied
+//!   the next rows of the slot's target                 the next free child
+//!   the next huge frame, where looks were in vain      any free child, or any of the class
+//!     lately, and nothing was freed                    any child at all
+//!   the fullest into which the slot has freed lately,
+//!     if it is full
 //!   the fullest of the next few children, or of those
 //!   the next free child
 //!   the lowest that the slot has emptied
@@ -39,6 +41,7 @@
 
 use core::ops::Range;
 
+use woodlot_frame::atomics::AtomicU64;
 use woodlot_frame::{Geometry, MAX_CLASSES};
 
 use crate::OneWrite;
@@ -91,7 +94,14 @@ impl<G: Geometry> OneWrite<'_, G> {
         site.line.newest().filter(|&row| self.is_of_class(row / G::ROWS, site))
     }
 
-    /// From the slot's target, of the rows behind the slot's own: of a row that is in use in part, if such has a block.
+    /// From the row behind the slot's own, of the same child, unless another call changes it.
+    #[inline(always)]
+    pub(crate) fn take_in_next_row<const ORDER: u32>(&self, site: Site<'_>) -> Option<usize> {
+        let next = site.row(ORDER).wrapping_add(1);
+        if next.is_multiple_of(G::ROWS) { None } else { self.take_at_once(next, ORDER) }
+    }
+
+    /// From the slot's target, of the rows behind the slot's own.
     #[inline(always)]
     pub(crate) fn take_behind<const ORDER: u32>(&self, site: Site<'_>) -> Option<usize> {
         let target = site.target(ORDER);
@@ -101,31 +111,28 @@ impl<G: Geometry> OneWrite<'_, G> {
         let (own, first) = (site.row(ORDER), target * G::ROWS);
         let from = if own / G::ROWS == target { own + 1 } else { first };
         let behind = self.rows.get(from..first + G::ROWS)?;
-        let bits = behind.iter().map(|bits| load(Some(bits)));
-        self.take_in_rows((from..).zip(bits), ORDER)
+        let has = |(_, bits): &(usize, &AtomicU64)| row::has_block(load(Some(bits)), ORDER);
+        let (row, _) = (from..).zip(behind).find(has)?;
+        self.take_in_row(row, ORDER)
     }
 
-    /// From one of these rows, each with its bits, that is in use in part; from one that is free and open only if there is no other.
+    /// From one of these rows that is in use in part; from one that is free and open only if there is no other. Rows that are not open have no bits.
     #[inline(always)]
-    fn take_in_rows(
-        &self,
-        rows: impl Iterator<Item = (usize, u64)> + Clone,
-        order: u32,
-    ) -> Option<usize> {
+    fn take_in_rows(&self, rows: Range<usize>, order: u32) -> Option<usize> {
+        let words = self.rows.get(rows.clone())?;
         let mut empty = None;
-        for (row, bits) in rows.clone() {
-            if bits == G::ALL {
-                empty.get_or_insert(row);
-            } else if row::has_block(bits, order)
-                && let Some(offset) = self.take_in_row(row, order)
-            {
-                return Some(offset);
+        for (row, bits) in rows.clone().zip(words) {
+            match load(Some(bits)) {
+                bits if bits == G::ALL => _ = empty.get_or_insert(row),
+                bits if !row::has_block(bits, order) => {}
+                _ => match self.take_in_row(row, order) {
+                    None => {}
+                    found => return found,
+                },
             }
         }
-        let take = move |row| self.take_in_row(row, order);
-        // Another call may have closed the first one, and left others.
-        let mut others = rows.filter(|&(_, bits)| bits == G::ALL);
-        take(empty?).or_else(|| others.find_map(|(row, _)| take(row)))
+        // Another call may close the first one, and leave others.
+        (empty?..rows.end).find_map(|row| self.take_in_row(row, order))
     }
 
     /// A block of `order`, below a row's, that neither the slot's row has nor [`fill_again`](Self::fill_again) finds. Where nothing is left, the slot forgets its target.
@@ -280,8 +287,9 @@ impl<G: Geometry> OneWrite<'_, G> {
         if child >= self.ground.children {
             return None;
         }
-        let open = self.open_rows(child).map(|row| (row, self.bits(row)));
-        let open = self.take_in_rows(open, order);
+        let first = child * G::ROWS;
+        let may_have = row::has_block(self.holes(child), order);
+        let open = may_have.then(|| self.take_in_rows(first..first + G::ROWS, order)).flatten();
         open.or_else(|| self.open_in_child(child, order))
     }
 
@@ -933,18 +941,35 @@ mod tests {
     }
 
     #[test]
-    fn rows_behind_the_slots_row_are_filled_up_before_others_are_broken() {
+    fn the_next_rows_of_the_huge_frame_come_after_the_slots_row() {
         let config = ZoneConfig::new(2 * Base4K::HUGE_FRAMES, 1);
         let zone = Zone::new(&config, Init::Free).expect("a zone");
         let site = site(&zone, 0);
-        assert!(zone.open(Part::of::<Base4K>(0, 0, 4), 0, 0));
+        assert!([0, 1].into_iter().all(|child| zone.open(Part::whole::<Base4K>(child), 0, 0)));
         zone.rows[2].store(1 << 63, Relaxed);
-        site.set_row(0, 0);
-        assert_eq!(zone.take_behind::<0>(site), None);
+        zone.rows[4].store(0, Relaxed);
+        let next = |row| {
+            site.set_row(0, row);
+            (zone.take_in_next_row::<0>(site), zone.take_behind::<0>(site))
+        };
+        assert_eq!([0, 1].map(next), [(Some(64), None), (Some(191), None)]);
         zone.aims(site, 0, 0);
-        assert_eq!([(); 2].map(|()| zone.take_behind::<0>(site)), [Some(191), Some(64)]);
-        site.set_row(0, 3);
-        assert_eq!(zone.take_behind::<0>(site), None);
+        // Only of the slot's target, and of no huge frame behind.
+        let expected = [(None, Some(5 * 64)), (None, None), (Some(9 * 64), Some(1))];
+        assert_eq!([3, 7, 8].map(next), expected);
+    }
+
+    #[test]
+    fn rows_that_are_in_use_are_filled_up_before_others_are_broken() {
+        let zone = Zone::new(&ZoneConfig::new(512, 1), Init::Free).expect("a zone");
+        assert!(zone.open(Part::of::<Base4K>(0, 0, 4), 0, 0));
+        zone.rows[0].store(0, Relaxed);
+        zone.rows[2].store(1 << 63, Relaxed);
+        assert_eq!([(); 2].map(|()| zone.take_in_child(0, 0)), [Some(191), Some(64)]);
+        // Where none has a block, one is opened.
+        assert_eq!([(); 3].map(|()| zone.take_in_child(0, 5)), [96, 192, 224].map(Some));
+        assert_eq!(zone.take_in_child(0, 5), Some(256));
+        assert_eq!(zone.take_in_child(1, 0), None);
     }
 
     /// One look for a huge frame into which the slot has freed, and not one for each row.
