@@ -116,25 +116,6 @@ impl<G: Geometry> OneWrite<'_, G> {
         self.take_in_row(row, ORDER)
     }
 
-    /// From one of these rows that is in use in part; from one that is free and open only if there is no other. Rows that are not open have no bits.
-    #[inline(always)]
-    fn take_in_rows(&self, rows: Range<usize>, order: u32) -> Option<usize> {
-        let words = self.rows.get(rows.clone())?;
-        let mut empty = None;
-        for (row, bits) in rows.clone().zip(words) {
-            match load(Some(bits)) {
-                bits if bits == G::ALL => _ = empty.get_or_insert(row),
-                bits if !row::has_block(bits, order) => {}
-                _ => match self.take_in_row(row, order) {
-                    None => {}
-                    found => return found,
-                },
-            }
-        }
-        // Another call may close the first one, and leave others.
-        (empty?..rows.end).find_map(|row| self.take_in_row(row, order))
-    }
-
     /// A block of `order`, below a row's, that neither the slot's row has nor [`fill_again`](Self::fill_again) finds. Where nothing is left, the slot forgets its target.
     #[cold]
     #[inline(never)]
@@ -287,10 +268,28 @@ impl<G: Geometry> OneWrite<'_, G> {
         if child >= self.ground.children {
             return None;
         }
-        let first = child * G::ROWS;
         let may_have = row::has_block(self.holes(child), order);
-        let open = may_have.then(|| self.take_in_rows(first..first + G::ROWS, order)).flatten();
+        let open = may_have.then(|| self.take_in_open(child, order)).flatten();
         open.or_else(|| self.open_in_child(child, order))
+    }
+
+    /// From an open row of a child that is in use in part; from a free one only if there is no other.
+    fn take_in_open(&self, child: usize, order: u32) -> Option<usize> {
+        let rows = self.open_rows(child);
+        let mut empty = None;
+        for row in rows.clone() {
+            match self.bits(row) {
+                bits if bits == G::ALL => _ = empty.get_or_insert(row),
+                bits if !row::has_block(bits, order) => {}
+                _ => match self.take_in_row(row, order) {
+                    None => {}
+                    found => return found,
+                },
+            }
+        }
+        // Another call may close the first one, and leave others.
+        let first = empty?;
+        rows.filter(|&row| row >= first).find_map(|row| self.take_in_row(row, order))
     }
 
     /// From a free row of a child that is not open. Of large blocks several rows are opened at once, as many as the child has side by
