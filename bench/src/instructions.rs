@@ -16,7 +16,7 @@ use woodlot_frame::{FrameId, Order, Slot};
 use crate::Failure;
 use crate::contender::Contender;
 use crate::engine::Engine;
-use crate::patterns::{Pattern, Setup, prepare, repeat};
+use crate::patterns::{Pattern, Prepared, Runner as _, Setup, prepare};
 use crate::size::Size;
 
 /// An allocator that does nothing: it has one frame, which it hands out each time.
@@ -38,19 +38,58 @@ impl Contender for OneFrame {
     }
 }
 
-/// Goes around the loop of [`pairs`] with an allocator that does nothing.
-pub fn bare(order: Order, turns: usize) {
-    repeat(&OneFrame, order, Slot(0), turns);
+/// How pairs follow one another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Course {
+    /// Each block is freed before the next one is allocated.
+    Repeat,
+    /// Half of the memory is allocated, then freed, again and again.
+    Bulk,
 }
 
-/// Makes a zone of 1 GiB with one slot, allocates a block and frees it, `pairs` times.
+impl Course {
+    /// A zone of 1 GiB with one slot, in which so many pairs are made.
+    fn setup(self, order: Order, pairs: usize) -> Setup {
+        let pattern = match self {
+            Course::Repeat => Pattern::Repeat,
+            Course::Bulk => Pattern::Bulk,
+        };
+        Setup { memory: Size::gib(1), operations: pairs, ..Setup::new(pattern, order) }
+    }
+
+    /// The two numbers of pairs whose difference is taken: [`PAIRS`]; in bulk the least whole lists that differ by as many, behind
+    /// two lists in which is done what is done once.
+    fn numbers(self, order: Order) -> [u64; 2] {
+        if self == Course::Repeat {
+            return PAIRS;
+        }
+        let list = self.setup(order, 0).list() as u64;
+        [2 * list, 2 * list + (PAIRS[1] - PAIRS[0]).next_multiple_of(list)]
+    }
+
+    /// What says so to a run that is counted.
+    const fn option(self) -> &'static [&'static str] {
+        match self {
+            Course::Repeat => &[],
+            Course::Bulk => &["--bulk"],
+        }
+    }
+}
+
+/// Makes so many pairs with an allocator that does nothing.
+///
+/// # Errors
+/// The order is too large.
+pub fn bare(course: Course, order: Order, pairs: usize) -> Result<(), Failure> {
+    Prepared::<OneFrame>::new(course.setup(order, pairs))?.sample().map(drop)
+}
+
+/// Makes a zone, allocates a block and frees it, `pairs` times.
 ///
 /// # Errors
 /// What the engine cannot do.
-pub fn pairs(engine: Engine, order: Order, pairs: usize) -> Result<(), Failure> {
-    let setup =
-        Setup { memory: Size::gib(1), operations: pairs, ..Setup::new(Pattern::Repeat, order) };
-    prepare(engine, &setup)?.sample().map(drop)
+pub fn pairs(course: Course, engine: Engine, order: Order, pairs: usize) -> Result<(), Failure> {
+    prepare(engine, &course.setup(order, pairs))?.sample().map(drop)
 }
 
 /// The two numbers of pairs whose difference is taken: so many that what differs from run to run besides, some 3000
@@ -87,10 +126,13 @@ pub struct Count {
 ///
 /// # Errors
 /// When valgrind is not installed or fails, or when this program cannot be started again.
-pub fn count(engine: Engine, order: Order) -> Result<Count, Failure> {
-    let order = order.0.to_string();
-    let both = difference(&[VERB, engine.name(), &order])?;
-    let around = difference(&[VERB, BARE, engine.name(), &order])?;
+pub fn count(course: Course, engine: Engine, order: Order) -> Result<Count, Failure> {
+    let (numbers, name) = (course.numbers(order), order.0.to_string());
+    let counted = |options: &[&str]| {
+        let arguments = [&[VERB], course.option(), options, &[engine.name(), &name]].concat();
+        difference_of(&arguments, numbers)
+    };
+    let (both, around) = (counted(&[])?, counted(&[BARE])?);
     Ok(Count { pair: both - around, around })
 }
 
@@ -108,16 +150,20 @@ pub(crate) fn program() -> Result<&'static Path, Failure> {
 /// # Errors
 /// As [`count`].
 pub(crate) fn difference(arguments: &[&str]) -> Result<f64, Failure> {
-    let program = program()?;
-    let [few, many] = PAIRS.map(|pairs| callgrind(program, arguments, pairs));
-    Ok(of_a_pair([few?, many?]))
+    difference_of(arguments, PAIRS)
 }
 
-/// What a pair takes, by what [`PAIRS`] take with the program around them. That may differ a little from run to run, so
+fn difference_of(arguments: &[&str], numbers: [u64; 2]) -> Result<f64, Failure> {
+    let program = program()?;
+    let [few, many] = numbers.map(|pairs| callgrind(program, arguments, pairs));
+    Ok(of_a_pair([few?, many?], numbers))
+}
+
+/// What a pair takes, by what these numbers of them take with the program around them. That may differ a little from run to run, so
 /// that the difference may be less than nothing.
-fn of_a_pair(collected: [u64; 2]) -> f64 {
+fn of_a_pair(collected: [u64; 2], numbers: [u64; 2]) -> f64 {
     let [few, many] = collected.map(|count| count as f64);
-    (many - few) / (PAIRS[1] - PAIRS[0]) as f64
+    (many - few) / (numbers[1] - numbers[0]) as f64
 }
 
 fn callgrind(program: &Path, arguments: &[&str], pairs: u64) -> Result<u64, Failure> {
@@ -159,15 +205,28 @@ mod tests {
 
     #[test]
     fn a_pair_takes_what_more_of_them_take_more() {
-        assert_eq!(of_a_pair([10_594_316, 10_594_316 + 34 * 100_000]), 34.0);
-        assert_eq!(of_a_pair([10_594_316, 10_594_316 + 3_000]), 0.03);
-        assert_eq!(of_a_pair([3_000, 0]), -0.03);
+        assert_eq!(of_a_pair([10_594_316, 10_594_316 + 34 * 100_000], PAIRS), 34.0);
+        assert_eq!(of_a_pair([10_594_316, 10_594_316 + 3_000], PAIRS), 0.03);
+        assert_eq!(of_a_pair([3_000, 0], PAIRS), -0.03);
+        assert_eq!(of_a_pair([500, 1_200], [50, 100]), 14.0);
+    }
+
+    #[test]
+    fn lists_are_counted_as_a_whole() {
+        for (order, list) in [(0, 131_072), (5, 4096), (10, 128)] {
+            let [few, many] = Course::Bulk.numbers(Order(order));
+            assert_eq!((few, many % list), (2 * list, 0), "order {order}");
+            assert!((PAIRS[1] - PAIRS[0]..PAIRS[1] + list).contains(&(many - few)));
+        }
     }
 
     #[test]
     fn pairs_of_an_order_that_there_is_not_are_refused() {
-        assert!(pairs(Engine::Llfree, Order(3), 10).is_ok());
-        assert!(pairs(Engine::Llfree, Order(11), 10).is_err());
-        assert!(pairs(Engine::ListCas, Order(3), 10).is_err());
+        for course in [Course::Repeat, Course::Bulk] {
+            assert!(pairs(course, Engine::Llfree, Order(3), 10).is_ok());
+            assert!(pairs(course, Engine::Llfree, Order(11), 10).is_err());
+            assert!(pairs(course, Engine::ListCas, Order(3), 10).is_err());
+            assert!(bare(course, Order(3), 10).is_ok() && bare(course, Order(11), 10).is_err());
+        }
     }
 }

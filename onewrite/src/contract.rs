@@ -150,8 +150,8 @@ impl<G: Geometry> OneWrite<'_, G> {
         }
     }
 
-    /// The same where the slot's row has none, or another call has changed it: the only hole of a huge frame, if the slot has freed it last.
-    /// Otherwise a call in tail position goes on, so that nothing has to be kept across calls.
+    /// The same where the slot's row has none, or another call has changed it: the only hole of a huge frame, if the slot has freed it last;
+    /// where no hole waits, of the next row. Otherwise a call in tail position goes on, so that nothing has to be kept across calls.
     #[inline(never)]
     pub(crate) fn alloc_elsewhere<const ORDER: u32>(&self, site: Site<'_>) -> Option<FrameId> {
         let row = site.line.newest_at_hand();

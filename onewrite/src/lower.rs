@@ -196,12 +196,15 @@ impl<G: Geometry> OneWrite<'_, G> {
 
     /// These states of rows, likewise.
     fn closed(&self, part: Part, states: u64) -> u64 {
-        let Some(rows) = self.rows.get(part.rows::<G>()) else { return states };
+        let open = child::open_rows(states);
+        let Some(rows) = self.rows.get(part.rows::<G>()).filter(|_| open != 0) else {
+            return states;
+        };
         let empty = part.rows::<G>().zip(rows).fold(0, |empty, (row, bits)| {
             let is_empty = u64::from(load(Some(bits)) == G::ALL);
             empty | (is_empty << child::place::<G>(row))
         });
-        states & !((child::open_rows(states) & empty) * OPEN)
+        states & !((open & empty) * OPEN)
     }
 
     /// Is every frame of these rows free, and to be had? Nearly always one look says no.
@@ -649,6 +652,15 @@ mod tests {
         let _ = zone.rows[0].fetch_or(Base4K::ALL, SeqCst);
         zone.close(Part::whole::<Base4K>(0));
         assert_eq!(zone.state(0), TAKEN);
+    }
+
+    #[test]
+    fn a_row_that_is_taken_is_not_free_by_what_a_wrong_free_left() {
+        let zone = zone();
+        assert!(zone.turn_free(Part::whole::<Base4K>(0), TAKEN));
+        assert_eq!(zone.free(FrameId(70), Order(0), Slot(0)), Ok(()));
+        let _ = zone.rows[0].fetch_or(Base4K::ALL, SeqCst);
+        assert_eq!([0, 1].map(|child| zone.has_rows(child, Base4K::ROW_ORDER)), [false, true]);
     }
 
     #[test]

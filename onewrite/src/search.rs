@@ -6,7 +6,7 @@
 //!   the slot's row                   one write         the slot's child                        one write
 //!   the hole that the slot has freed last, if it       the next huge frame; of rows, where     one write each
 //!     is the only one of its child   one write           looks were in vain lately
-//!   where it has freed none, the row                   the fullest of the next few children
+//!   where no hole waits, the target's row              the fullest of the next few children
 //!     behind the slot's              one write         the lowest that the slot has emptied
 //!   the next rows of the slot's target                 the next free child
 //!   the next huge frame, where looks were in vain      any free child, or any of the class
@@ -94,11 +94,13 @@ impl<G: Geometry> OneWrite<'_, G> {
         site.line.newest().filter(|&row| self.is_of_class(row / G::ROWS, site))
     }
 
-    /// From the row behind the slot's own, of the same child, unless another call changes it.
+    /// From the row behind the slot's own, if both are of its target, unless another call changes that row.
     #[inline(always)]
     pub(crate) fn take_in_next_row<const ORDER: u32>(&self, site: Site<'_>) -> Option<usize> {
-        let next = site.row(ORDER).wrapping_add(1);
-        if next.is_multiple_of(G::ROWS) { None } else { self.take_at_once(next, ORDER) }
+        let own = site.row(ORDER);
+        let next = own.wrapping_add(1);
+        let is_of_target = own / G::ROWS == site.target(ORDER) && !next.is_multiple_of(G::ROWS);
+        if is_of_target { self.take_at_once(next, ORDER) } else { None }
     }
 
     /// From the slot's target, of the rows behind the slot's own.
@@ -951,11 +953,35 @@ mod tests {
             site.set_row(0, row);
             (zone.take_in_next_row::<0>(site), zone.take_behind::<0>(site))
         };
-        assert_eq!([0, 1].map(next), [(Some(64), None), (Some(191), None)]);
+        assert_eq!([0, NONE].map(next), [(None, None); 2]);
         zone.aims(site, 0, 0);
-        // Only of the slot's target, and of no huge frame behind.
-        let expected = [(None, Some(5 * 64)), (None, None), (Some(9 * 64), Some(1))];
+        assert_eq!([0, 1].map(next), [(Some(64), Some(65)), (Some(191), Some(3 * 64))]);
+        // Of no huge frame but the slot's target.
+        let expected = [(None, Some(5 * 64)), (None, None), (None, Some(1))];
         assert_eq!([3, 7, 8].map(next), expected);
+    }
+
+    /// Where it has filled a hole, it goes on in its target.
+    #[test]
+    fn a_slot_leaves_a_huge_frame_that_became_anothers() {
+        let config = ZoneConfig::new(3 * Base4K::HUGE_FRAMES, 2);
+        for class in [Class::IMMOVABLE, Class::MOVABLE] {
+            let zone = Zone::new(&config, Init::Free).expect("a zone");
+            let alloc = |class, slot| {
+                let request = Request { class, ..Request::movable(Order(0), Slot(slot)) };
+                zone.alloc(request).expect("a frame").0
+            };
+            (0..=Base4K::HUGE_FRAMES).for_each(|_| _ = alloc(class, 0));
+            assert_eq!(zone.free(FrameId(3), Order(0), Slot(0)), Ok(()));
+            while alloc(class, 0) != 3 {}
+            // Another slot empties it, and breaks it again.
+            let mut first = (0..Base4K::HUGE_FRAMES).map(FrameId);
+            assert!(first.all(|frame| zone.free(frame, Order(0), Slot(1)) == Ok(())));
+            zone.breaking(0, site(&zone, 1), || zone.take_in_child(0, 0)).expect("a frame");
+            zone.aims(site(&zone, 1), 0, 0);
+            let others = (0..300).filter(|_| alloc(class, 0) < Base4K::HUGE_FRAMES).count();
+            assert!(others <= Base4K::ROW_FRAMES, "{others} frames of another's huge frame");
+        }
     }
 
     #[test]

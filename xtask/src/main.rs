@@ -102,6 +102,9 @@ enum Verb {
         /// The allocator, as `woodlot bench` names it
         #[arg(default_value = "llfree")]
         engine: String,
+        /// Of half of 1 GiB that is allocated and then freed, in place of a block after another
+        #[arg(long)]
+        bulk: bool,
     },
     /// Simulate 1 to 256 CPUs: woodlot bench scale, in seconds (a minute or two to build)
     Scale(Scale),
@@ -214,7 +217,7 @@ fn run(verb: Verb) -> Result<ExitCode, String> {
         Verb::Moves => said("moves", moves::moves()),
         Verb::Mutants(options) => said("mutants", mutants::mutants(&options)),
         Verb::Coverage(options) => said("coverage", coverage::coverage(&options)),
-        Verb::Callgrind { engine } => callgrind::callgrind(&engine),
+        Verb::Callgrind { engine, bulk } => callgrind::callgrind(&engine, bulk),
         Verb::Aarch64(length) => said("aarch64", aarch64::aarch64(length)),
         Verb::Scale(options) => scale::scale(&options),
         Verb::Capi(options) => said("capi", capi::capi(&options)),

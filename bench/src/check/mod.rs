@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 use crate::Failure;
 use crate::frag;
-use crate::instructions;
+use crate::instructions::{self, Course};
 use crate::measure::{Options, Run, Subject, measure};
 use crate::output::{Machine, Screen, progress};
 use crate::patterns::Metric;
@@ -162,7 +162,7 @@ fn verdict_on(target: &Target, run: Option<&Run>, effort: Effort) -> Verdict {
             })
         }
         Task::Instructions(engine, order) => {
-            instructions::count(engine, order).map(|count| (count.pair, None))
+            instructions::count(Course::Repeat, engine, order).map(|count| (count.pair, None))
         }
     };
     match measured {

@@ -55,7 +55,7 @@ use crate::contender::{Contender, Contract};
 use crate::engine::{Engine, Visit};
 
 pub use kinds::{Metric, Pattern, Placement};
-pub use loops::{BATCH, repeat};
+pub use loops::BATCH;
 pub use prepared::Prepared;
 pub use runner::{Kept, Runner, Sample};
 pub use setup::{BURST, LEVELS, MOST_BLOCKS, Setup};

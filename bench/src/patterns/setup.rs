@@ -209,7 +209,7 @@ impl Setup {
     }
 
     /// How many blocks each thread's array holds.
-    pub(super) fn list(&self) -> usize {
+    pub(crate) fn list(&self) -> usize {
         let all = match self.pattern {
             Pattern::LinuxScalability => return self.burst,
             Pattern::ThreadTest => return self.burst / self.threads,
