@@ -264,6 +264,12 @@ impl<G: Geometry> OneWrite<'_, G> {
         if order == G::HUGE_ORDER {
             return self.all_free(whole);
         }
+        self.has_run(whole, order)
+    }
+
+    /// Apart, so that who asks for huge frames keeps nothing for it.
+    #[inline(never)]
+    fn has_run(&self, whole: Part, order: u32) -> bool {
         whole.free_run(self.whole_states(whole), order - G::ROW_ORDER).is_some()
     }
 

@@ -197,9 +197,10 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// These states of rows, likewise.
     fn closed(&self, part: Part, states: u64) -> u64 {
         let open = child::open_rows(states);
-        let Some(rows) = self.rows.get(part.rows::<G>()).filter(|_| open != 0) else {
+        if open == 0 {
             return states;
-        };
+        }
+        let Some(rows) = self.rows.get(part.rows::<G>()) else { return states };
         let empty = part.rows::<G>().zip(rows).fold(0, |empty, (row, bits)| {
             let is_empty = u64::from(load(Some(bits)) == G::ALL);
             empty | (is_empty << child::place::<G>(row))
