@@ -170,12 +170,11 @@ impl<G: Geometry> OneWrite<'_, G> {
         Some(self.alloc_here::<ORDER>(offset, site))
     }
 
-    /// The same from further away, where there are such [holes](Self::holes) beside the one that the slot has freed last.
+    /// The same from further away, where there are such [holes](Self::holes) beside the one that the slot has freed last; none, if that is forgotten.
     #[inline(never)]
     fn alloc_behind<const ORDER: u32>(&self, holes: u64, site: Site<'_>) -> Option<FrameId> {
         // What is not nearly full is not looked at again.
-        let may_fill =
-            site.line.newest_at_hand() == NONE || holes.count_ones() as usize <= Self::full(ORDER);
+        let may_fill = holes.count_ones() as usize <= Self::full(ORDER);
         let again = if may_fill { self.fill_again(ORDER, site) } else { None };
         let offset = again
             .or_else(|| self.take_behind::<ORDER>(site))
