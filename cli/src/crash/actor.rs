@@ -35,8 +35,11 @@ pub enum Defect {
 }
 
 impl Defect {
-    /// One call in so many.
-    const ONE_IN: usize = 64;
+    /// One call in so many. What is forgotten is told from what the killed may lose only by its amount: with one-write that
+    /// is two huge frames for each, so that one call in 64 is not told for certain where few calls lie between two kills.
+    fn one_in(self) -> usize {
+        if self == Defect::Forget { 8 } else { 64 }
+    }
 
     /// Is it one only where slots have intents?
     pub fn is_of_intents(self) -> bool {
@@ -99,7 +102,7 @@ impl<'a, A: FrameAllocator<Geometry = G>> Actor<'a, A> {
     /// What is wrong with the zone.
     pub fn step(&mut self) -> Done {
         if let Some(defect) = self.defect
-            && self.random.below(Defect::ONE_IN) == 0
+            && self.random.below(defect.one_in()) == 0
         {
             self.err(defect);
         }
