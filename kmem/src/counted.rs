@@ -133,8 +133,9 @@ unsafe impl<C: PerCpu> PerCpu for Counted<C> {
         done
     }
 
-    fn take(&self, which: Which, size: SizeId) -> List {
-        self.caches.take(which, size)
+    unsafe fn exchange(&self, which: Which, size: SizeId, list: List) -> List {
+        // SAFETY: as the caller says.
+        unsafe { self.caches.exchange(which, size, list) }
     }
 
     unsafe fn put(&self, which: Which, size: SizeId, list: List) -> Result<(), List> {

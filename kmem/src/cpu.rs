@@ -6,7 +6,7 @@
 //! ```
 //!
 //! 1. Blocks are allocated from *main* and freed to *main*, which has at most `target` blocks; *aux* is empty or has
-//!    what *main* had when it was full.
+//!    what *main* had when it was full, or less, if its CPU was left or interrupted just then.
 //! 2. A CPU changes its own words only, by one store, and is kept to itself meanwhile: by interrupts that are off
 //!    ([`Guarded`]), or by a sequence that the system restarts. So there is no atomic instruction and no lock.
 //! 3. Lists are taken and put whole. Between two such steps the caller may find itself on another CPU.
@@ -73,8 +73,17 @@ pub unsafe trait PerCpu: Sync {
         unsafe { self.push(size, block, target) }
     }
 
+    /// Puts a list where another one is, or none, and takes that. Where nothing can be put, the list comes back.
+    ///
+    /// # Safety
+    /// The list has blocks of this size, and is the caller's, who gives it away.
+    unsafe fn exchange(&self, which: Which, size: SizeId, list: List) -> List;
+
     /// Takes a list, and leaves an empty one.
-    fn take(&self, which: Which, size: SizeId) -> List;
+    fn take(&self, which: Which, size: SizeId) -> List {
+        // SAFETY: there are no blocks.
+        unsafe { self.exchange(which, size, List::EMPTY) }
+    }
 
     /// Puts a list where an empty one is; gives it back where there is none.
     ///
@@ -340,9 +349,9 @@ unsafe impl<C: Cpus, const N: usize> PerCpu for Guarded<C, N> {
         })
     }
 
-    fn take(&self, which: Which, size: SizeId) -> List {
+    unsafe fn exchange(&self, which: Which, size: SizeId, list: List) -> List {
         self.here(size, |lists| {
-            lists.map_or(List::EMPTY, |lists| core::mem::take(&mut lists[which.index()]))
+            lists.map_or(list, |lists| core::mem::replace(&mut lists[which.index()], list))
         })
     }
 
@@ -444,6 +453,8 @@ mod tests {
             assert_eq!((main.len(), caches.pop(SIZE)), (2, None), "a list was taken, and is there");
             assert_eq!(caches.put(Which::Aux, SIZE, main), Ok(()));
             let other = List::EMPTY.push(three);
+            assert_eq!(caches.exchange(Which::Aux, SIZE, other), main);
+            assert_eq!(caches.exchange(Which::Aux, SIZE, main), other, "what was put is there");
             let refused = caches.put(Which::Aux, SIZE, other);
             assert_eq!(refused, Err(other), "one list covers another");
             assert!(caches.push(SIZE, four, 2));

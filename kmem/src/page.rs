@@ -314,6 +314,7 @@ impl Descriptor {
     }
 
     /// Makes a page that was a block none. False: it was none.
+    #[inline]
     pub(crate) fn unset_whole(&self, id: SizeId) -> bool {
         let is_whole = self.slab() == Some((id, 0));
         if is_whole {
@@ -322,6 +323,7 @@ impl Descriptor {
         is_whole
     }
 
+    #[inline]
     pub(crate) fn set(&self, kind: Kind) {
         let of_slab = |kind, size: SizeId| kind << KIND_AT | (size.index() as u64 + 1);
         let (state, links) = match kind {
@@ -357,21 +359,25 @@ impl Descriptor {
     }
 
     /// The counts of a slab, of which this is the first page.
+    #[inline]
     pub(crate) fn counts(&self) -> Counts {
         Counts(self.state.load(ORDERING))
     }
 
     /// Sets what [`counts`](Self::counts) returned, and who has them has changed.
+    #[inline]
     pub(crate) fn set_counts(&self, counts: Counts) {
         self.state.store(counts.0, ORDERING);
     }
 
     /// The slabs before and behind in the list.
+    #[inline]
     pub(crate) fn links(&self) -> (Option<PageId>, Option<PageId>) {
         let links = self.links.load(ORDERING);
         (PageId::from_link(links >> LINK_BITS), PageId::from_link(links))
     }
 
+    #[inline]
     pub(crate) fn set_links(&self, before: Option<PageId>, behind: Option<PageId>) {
         self.links.store(PageId::link(before) << LINK_BITS | PageId::link(behind), ORDERING);
     }

@@ -38,8 +38,9 @@ const LIST_BYTES: usize = 16 << 10;
 const LIST_BLOCKS: usize = 64;
 const SHORT_LIST_BYTES: usize = 2 << 10;
 /// Blocks of a list, where each is a page. Such a list is not touched, so that handing it over is what counts: 4, 8 and 16
-/// pages made 62, 46 and 36 ns of a page that one CPU allocates and another one frees (`bench kmem producer-consumer`).
-const LIST_PAGES: usize = 16;
+/// pages made 62, 46 and 36 ns of a page that one CPU allocates and another one frees, and where 16 made 67 (39 at best), 32 made 47 (30),
+/// and 63 no less (`bench kmem producer-consumer`). Linux moves 63 at a time.
+const LIST_PAGES: usize = 32;
 /// Bytes of the blocks of a list that are larger than a page, about. A list touches a page of each.
 const WIDE_LIST_BYTES: usize = 32 << 10;
 /// Bytes of the lists that come from the pages at a time, or go there, if they are no more than [`GLOBAL_TARGET`]. The global

@@ -6,7 +6,8 @@
 //!             per CPU           all CPUs       slabs of Kmem, or objects that are made and unmade
 //! ```
 //!
-//! 1. A list in a caller's hands is nobody else's. What does not fit where it was meant to go goes to the global layer.
+//! 1. A list in a caller's hands is nobody else's. What does not fit where it was meant to go, or had to make room, goes to the global
+//!    layer.
 //! 2. A lock is taken with the CPU kept to its holder. Nothing below is called with a lock of these layers.
 //!
 //! So a special-purpose allocator has the same code on top as the allocator itself (section 3.1 of the paper).
@@ -155,15 +156,11 @@ impl<C: PerCpu> Upper<C> {
     #[cold]
     #[inline(never)]
     unsafe fn spill<B: Below>(&self, below: &B, id: SizeId, block: NonNull<u8>) {
-        let aux = self.caches.take(Which::Aux, id);
-        let main = self.caches.take(Which::Main, id);
-        // SAFETY: the lists were taken, and the block is the caller's.
+        // SAFETY: the block is the caller's, and a list that comes back was taken.
         unsafe {
+            let main = self.caches.exchange(Which::Main, id, List::EMPTY.push(block));
+            let aux = self.caches.exchange(Which::Aux, id, main);
             self.give(below, id, aux);
-            if let Err(main) = self.caches.put(Which::Aux, id, main) {
-                self.give(below, id, main);
-            }
-            self.keep(below, id, List::EMPTY.push(block));
         }
     }
 

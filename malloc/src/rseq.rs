@@ -215,11 +215,16 @@ unsafe impl<F: PerCpu> PerCpu for Rseq<F> {
         })
     }
 
-    fn take(&self, which: Which, size: SizeId) -> List {
-        match self.area() {
-            // SAFETY: as in `pop`.
-            Some(area) => List::from_word(unsafe { sequence::take(area, self.first(which, size)) }),
-            None => self.other().map_or(List::EMPTY, |other| other.take(which, size)),
+    unsafe fn exchange(&self, which: Which, size: SizeId, list: List) -> List {
+        // SAFETY: as in `pop`, and the list is the caller's.
+        unsafe {
+            match self.area() {
+                Some(area) => {
+                    let first = self.first(which, size);
+                    List::from_word(sequence::exchange(area, first, list.word()))
+                }
+                None => self.other().map_or(list, |other| other.exchange(which, size, list)),
+            }
         }
     }
 

@@ -300,8 +300,9 @@ unsafe impl PerCpu for Threads {
         pushed.unwrap_or(false)
     }
 
-    fn take(&self, which: Which, size: SizeId) -> List {
-        self.here(size, |lists| core::mem::take(&mut lists[which.index()])).unwrap_or_default()
+    unsafe fn exchange(&self, which: Which, size: SizeId, list: List) -> List {
+        let old = |lists: &mut [List; 2]| core::mem::replace(&mut lists[which.index()], list);
+        self.here(size, old).unwrap_or(list)
     }
 
     unsafe fn put(&self, which: Which, size: SizeId, list: List) -> Result<(), List> {

@@ -130,6 +130,16 @@ impl State {
         self.home_of(block) == self.here
     }
 
+    /// These blocks come into a cache.
+    fn arrive(&mut self, coming: Vec<NonNull<u8>>) {
+        for block in coming {
+            let is_near = self.is_near(block);
+            if self.cached.insert(block.addr().get(), true).is_none() {
+                self.counts.arrived.add(is_near);
+            }
+        }
+    }
+
     /// What was taken from a cache and did not come back has gone to the global layer.
     fn settle(&mut self) {
         for block in std::mem::take(&mut self.taken) {
@@ -175,14 +185,17 @@ unsafe impl<C: PerCpu> PerCpu for Watched<C> {
         unsafe { self.caches.push(size, block, target) }
     }
 
-    fn take(&self, which: Which, size: SizeId) -> List {
-        let list = self.caches.take(which, size);
+    unsafe fn exchange(&self, which: Which, size: SizeId, list: List) -> List {
         let mut state = self.flows.state();
-        for block in blocks(list) {
+        let coming = blocks(list);
+        // SAFETY: as the caller says.
+        let old = unsafe { self.caches.exchange(which, size, list) };
+        state.arrive(coming);
+        for block in blocks(old) {
             state.cached.insert(block.addr().get(), false);
             state.taken.push(block.addr().get());
         }
-        list
+        old
     }
 
     unsafe fn put(&self, which: Which, size: SizeId, list: List) -> Result<(), List> {
@@ -190,12 +203,7 @@ unsafe impl<C: PerCpu> PerCpu for Watched<C> {
         let coming = blocks(list);
         // SAFETY: as the caller says.
         unsafe { self.caches.put(which, size, list) }?;
-        for block in coming {
-            let is_near = state.is_near(block);
-            if state.cached.insert(block.addr().get(), true).is_none() {
-                state.counts.arrived.add(is_near);
-            }
-        }
+        state.arrive(coming);
         Ok(())
     }
 

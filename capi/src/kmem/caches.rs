@@ -131,8 +131,9 @@ unsafe impl PerCpu for Caches {
         self.here(|cache| cache.is_some_and(|cache| unsafe { cache.push(size, block, target) }))
     }
 
-    fn take(&self, which: Which, size: SizeId) -> List {
-        self.here(|cache| cache.map_or(List::EMPTY, |cache| cache.take(which, size)))
+    unsafe fn exchange(&self, which: Which, size: SizeId, list: List) -> List {
+        // SAFETY: as the caller says.
+        self.here(|cache| cache.map_or(list, |cache| unsafe { cache.exchange(which, size, list) }))
     }
 
     unsafe fn put(&self, which: Which, size: SizeId, list: List) -> Result<(), List> {

@@ -121,8 +121,9 @@ unsafe impl<C: PerCpu> PerCpu for Wrong<C> {
         unsafe { self.0.push(size, block, target) }
     }
 
-    fn take(&self, which: Which, size: SizeId) -> List {
-        self.0.take(which, size)
+    unsafe fn exchange(&self, which: Which, size: SizeId, list: List) -> List {
+        // SAFETY: as the caller says.
+        unsafe { self.0.exchange(which, size, list) }
     }
 
     unsafe fn put(&self, which: Which, size: SizeId, list: List) -> Result<(), List> {

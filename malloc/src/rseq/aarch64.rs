@@ -19,8 +19,8 @@ use core::ptr::NonNull;
 
 use woodlot_kmem::List;
 
-use super::ABORTS;
 use super::area::{CPU_ID, RSEQ_CS, SIGNATURE};
+use super::{ABORTS, CLOSED};
 use crate::hot::{CACHE_SHIFT, CPUS, Word};
 
 /// A sequence: descriptor, begin, and what follows an abort. `{area}` is the area's offset, `{word}` becomes the
@@ -138,24 +138,27 @@ pub(super) unsafe fn push(
     word != 0
 }
 
-/// Takes this CPU's list, and leaves an empty one. 0 if it is empty or closed.
+/// Puts a list in the place of this CPU's, and takes that; or returns it, if that is closed.
 ///
 /// # Safety
-/// As for [`pop`].
-pub(super) unsafe fn take(area: isize, first: *const Word) -> u64 {
-    let word: u64;
-    // SAFETY: the word is this CPU's.
+/// As for [`pop`]; the list is the caller's.
+pub(super) unsafe fn exchange(area: isize, first: *const Word, list: u64) -> u64 {
+    let (word, taken): (u64, u64);
+    // SAFETY: the word is this CPU's. `t` is the descriptor's address, which is not 0, unless the list is not put.
     unsafe {
         sequence!(
-            area, first, word;
-            "ldr {t}, [{word}]",
-            // Neither empty nor closed: it has an address.
-            "lsr {own}, {t}, #16",
-            "cbz {own}, 6f",
-            "str xzr, [{word}]";
+            area, first, taken;
+            "mov {own}, #{CLOSED}",
+            "ldr {old}, [{word}]",
+            "cmp {old}, {own}",
+            "b.eq 6f",
+            "str {list}, [{word}]";
+            CLOSED = const CLOSED,
+            list = in(reg) list,
+            old = out(reg) word,
         );
     }
-    word
+    if taken == 0 { list } else { word }
 }
 
 /// Puts a list where this CPU has an empty one.

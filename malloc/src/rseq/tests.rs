@@ -86,7 +86,7 @@ fn blocks_and_lists_go_to_the_cache_of_this_cpu() {
         let (here, there) = (cpu as usize, 1 - cpu as usize);
         for index in [0, 7, MAX_SIZES - 1, LISTS, 2 * LISTS - 1] {
             assert_eq!(on!(bench, index, pop), None);
-            assert_eq!(on!(bench, index, take), 0);
+            assert_eq!(on!(bench, index, exchange, 0), 0);
             let mut list = List::EMPTY;
             for block in blocks {
                 assert!(on!(bench, index, push, block, 3));
@@ -101,14 +101,16 @@ fn blocks_and_lists_go_to_the_cache_of_this_cpu() {
             let one = bench.word(here, index);
             assert_eq!(List::from_word(one).len(), 1);
             assert!(!on!(bench, index, put, list.word()), "there is a list");
-            assert_eq!(on!(bench, index, take), one);
+            assert_eq!(on!(bench, index, exchange, 0), one);
             assert_eq!(bench.word(here, index), 0);
+            assert_eq!((on!(bench, index, exchange, one), bench.word(here, index)), (0, one));
+            assert_eq!(on!(bench, index, exchange, 0), one);
             assert!(on!(bench, index, put, one));
             assert_eq!(on!(bench, index, pop), Some(blocks[0]));
             assert_eq!((on!(bench, index, pop), bench.word(here, index)), (None, 0));
             // Empty to whoever takes, and full to whoever puts.
             bench.set(here, index, CLOSED);
-            assert_eq!((on!(bench, index, pop), on!(bench, index, take)), (None, 0));
+            assert_eq!((on!(bench, index, pop), on!(bench, index, exchange, one)), (None, one));
             assert!(!on!(bench, index, put, one) && !on!(bench, index, push, blocks[0], 3));
             assert_eq!(bench.word(here, index), CLOSED);
             bench.set(here, index, 0);
@@ -142,7 +144,7 @@ fn a_cpu_without_a_cache_has_nothing() {
     let block = NonNull::from(&mut memory).cast::<u8>();
     for cpu in [CPUS as u32, u32::MAX, u32::MAX - 1] {
         let mut bench = Bench::new(cpu);
-        assert_eq!((on!(bench, 0, pop), on!(bench, 0, take)), (None, 0));
+        assert_eq!((on!(bench, 0, pop), on!(bench, 0, exchange, 1)), (None, 1));
         assert!(!on!(bench, 0, push, block, 3) && !on!(bench, 0, put, 1));
         let area = bench.area();
         // SAFETY: the area is the test's.

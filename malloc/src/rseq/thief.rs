@@ -105,10 +105,13 @@ mod models {
         enum Op {
             Pop,
             Push,
-            Take(usize),
+            /// A block that it uses becomes a list.
+            List,
+            /// What it has taken last goes there, or nothing.
+            Exchange(usize),
             Put(usize),
         }
-        use Op::{Pop, Push, Put, Take};
+        use Op::{Exchange, List, Pop, Push, Put};
 
         /// What a thread has: lists, and blocks that it uses, a bit each.
         #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -191,11 +194,20 @@ mod models {
                             self.commit(MAIN, list(block, count(word) + 1), &after)?;
                         }
                     }
-                    Take(which) => {
+                    Exchange(which) => {
                         let word = self.words[which].load(SeqCst);
-                        if first(word) != 0 {
-                            after.lists.push(word);
-                            self.commit(which, 0, &after)?;
+                        if word != CLOSED {
+                            let list = after.lists.pop().unwrap_or(0);
+                            after.lists.extend((word != 0).then_some(word));
+                            self.commit(which, list, &after)?;
+                        }
+                    }
+                    List => {
+                        let block = u64::from(has.used.trailing_zeros());
+                        if has.used != 0 {
+                            self.rest(list(block, 1)).store(0, SeqCst);
+                            after.used &= !(1 << block);
+                            after.lists.push(list(block, 1));
                         }
                     }
                     Put(which) => {
@@ -310,7 +322,7 @@ mod models {
 
         #[test]
         fn a_thief_that_gives_up_leaves_all_as_it_was() {
-            let ops = [Pop, Pop, Take(AUX), Put(MAIN), Pop, Push];
+            let ops = [Pop, Pop, Exchange(AUX), Put(MAIN), Pop, Push];
             let name = "a_thief_that_gives_up_leaves_all_as_it_was";
             check_beside(name, &ops, 1, World::try_to_rob);
         }
@@ -323,33 +335,33 @@ mod models {
 
         #[test]
         fn lists_are_taken_and_put() {
-            let ops = [Take(AUX), Take(MAIN), Put(AUX), Put(MAIN), Pop];
+            let ops = [Exchange(AUX), Put(MAIN), Exchange(MAIN), Put(AUX), Pop];
             check("lists_are_taken_and_put", &ops, 1, 1);
         }
 
         /// As an allocation does that finds *main* empty.
         #[test]
         fn refill() {
-            let ops = [Pop, Pop, Pop, Take(AUX), Put(MAIN), Pop, Push];
+            let ops = [Pop, Pop, Pop, Exchange(AUX), Put(MAIN), Pop, Push];
             check("refill", &ops, 1, 1);
         }
 
         /// As a free does that finds *main* full.
         #[test]
         fn spill() {
-            let ops = [Pop, Push, Take(AUX), Take(MAIN), Put(AUX), Put(MAIN)];
+            let ops = [Pop, List, Exchange(MAIN), Exchange(AUX), Put(MAIN)];
             check("spill", &ops, 1, 1);
         }
 
         #[test]
         fn two_thefts() {
-            let ops = [Pop, Push, Take(MAIN), Put(MAIN)];
+            let ops = [Pop, Push, Exchange(MAIN), Put(MAIN)];
             check("two_thefts", &ops, 1, 2);
         }
 
         #[test]
         fn two_thieves() {
-            check("two_thieves", &[Pop, Push, Take(AUX), Put(AUX)], 2, 1);
+            check("two_thieves", &[Pop, Push, Exchange(AUX), Put(AUX)], 2, 1);
         }
     }
 }

@@ -53,7 +53,7 @@ macro_rules! sequence_abort {
 }
 
 /// A sequence on a list of this CPU: `area` and `first` say which. `{word}` becomes the address of the CPU's word. It ends at `otherwise`,
-/// and has changed nothing, where the CPU has no word; its code may jump there, too. That is `6f`, which [`nothing`] is, or a label of Rust.
+/// and has changed nothing, where the CPU has no word; its code may jump there, too. That is `6f`, which [`otherwise`] is, or a label of Rust.
 ///
 /// That address is in one register, as an Intel processor loads what was just stored there without a delay then: a pair took 4.7 ns
 /// in place of 8.6, which were the five cycles of each load (Sapphire Rapids; preloaded).
@@ -89,14 +89,11 @@ macro_rules! sequence {
     };
 }
 
-/// 6, which lies elsewhere: `t` becomes 0. It stands behind the jumps to it, and serves what has an output: Rust 1.88 has no labels beside one.
-macro_rules! nothing {
-    () => {
-        ".pushsection .text.rseq, \"ax\", @progbits
-         6:
-         xor {t:e}, {t:e}
-         jmp 3f
-         .popsection"
+/// 6, which lies elsewhere: what becomes of `t` there. It stands behind the jumps to it, and serves what has an output: Rust 1.88 has no
+/// labels beside one.
+macro_rules! otherwise {
+    ($code:literal) => {
+        concat!(".pushsection .text.rseq, \"ax\", @progbits\n6:\n", $code, "\njmp 3f\n.popsection")
     };
 }
 
@@ -116,7 +113,7 @@ pub(super) unsafe fn pop(area: isize, first: *const Word) -> Option<NonNull<u8>>
             "jz 3f",
             "mov {rest}, qword ptr [{t}]",
             "mov qword ptr [{word}], {rest}",
-            nothing!();
+            otherwise!("xor {t:e}, {t:e}");
             rest = out(reg) _,
         );
     }
@@ -155,21 +152,22 @@ pub(super) unsafe fn push(
     true
 }
 
-/// Takes this CPU's list, and leaves an empty one. 0 if it is empty or closed.
+/// Puts a list in the place of this CPU's, and takes that; or returns it, if that is closed.
 ///
 /// # Safety
-/// As for [`pop`].
-pub(super) unsafe fn take(area: isize, first: *const Word) -> u64 {
+/// As for [`pop`]; the list is the caller's.
+pub(super) unsafe fn exchange(area: isize, first: *const Word, list: u64) -> u64 {
     let word: u64;
     // SAFETY: the word is this CPU's.
     unsafe {
         sequence!(area, first, word, "6f";
             "mov {t}, qword ptr [{word}]",
             "cmp {t}, {CLOSED}",
-            "jbe 6f",
-            "mov qword ptr [{word}], 0",
-            nothing!();
+            "je 6f",
+            "mov qword ptr [{word}], {list}",
+            otherwise!("mov {t}, {list}");
             CLOSED = const CLOSED,
+            list = in(reg) list,
         );
     }
     word
