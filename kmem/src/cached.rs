@@ -1,13 +1,13 @@
 //! What needs no more than the CPU's cache.
 //!
 //! A caller whose calls are to be short, as a C library's `malloc`, asks here first, and goes on to [`alloc`](Kmem::alloc)
-//! or [`free_any`](Kmem::free_any) by a call in tail position: so nothing has to be kept across calls, and its own
-//! function needs no frame.
+//! or [`free_any`](Kmem::free_any) by a call in tail position. Blocks of less than a page have a straight way, without a jump or a call; larger
+//! ones, which their pages' descriptors know of, have functions of their own.
 
 use core::ptr::NonNull;
 
 use crate::cpu::PerCpu;
-use crate::kmem::{Cookie, Hooks, Kmem};
+use crate::kmem::{Hooks, Kmem};
 use crate::pages::Pages;
 use crate::size::{SizeId, Sizes};
 
@@ -15,7 +15,17 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
     /// A block of at least `bytes`, if this CPU's cache has one at hand. `None` says nothing of the memory that there is.
     #[inline(always)]
     pub fn alloc_cached(&self, bytes: usize) -> Option<NonNull<u8>> {
-        let id = Cookie::<S>::new(bytes)?.id;
+        match S::below_page(bytes) {
+            Some(id) => self.marked(self.caches().try_pop(id)?),
+            None => self.alloc_paged_cached(bytes),
+        }
+    }
+
+    /// The same of a page or more.
+    #[cold]
+    #[inline(never)]
+    fn alloc_paged_cached(&self, bytes: usize) -> Option<NonNull<u8>> {
+        let id = S::of(bytes)?;
         let block = self.caches().try_pop(id)?;
         // SAFETY: the cache had it.
         self.marked(unsafe { self.handed_out(id, block) })
@@ -49,9 +59,25 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
     /// As for [`free`](Kmem::free).
     #[inline(always)]
     pub unsafe fn free_cached_sized(&self, block: NonNull<u8>, bytes: usize) -> bool {
+        let Some(id) = S::below_page(bytes) else {
+            // SAFETY: as the caller says.
+            return unsafe { self.free_paged_cached_sized(block, bytes) };
+        };
+        // SAFETY: as the caller says.
+        let free = || unsafe { self.caches().try_push(id, block, S::target(id)) };
+        if H::CHECKED { self.free_marked_if(block, Some(id), free) } else { free() }
+    }
+
+    /// The same of a page or more.
+    ///
+    /// # Safety
+    /// As for [`free`](Kmem::free).
+    #[cold]
+    #[inline(never)]
+    unsafe fn free_paged_cached_sized(&self, block: NonNull<u8>, bytes: usize) -> bool {
         let Some(id) = S::of(bytes) else { return false };
         // SAFETY: as the caller says.
-        let free = || unsafe { self.free_block_cached(id, block) };
+        let free = || unsafe { self.free_paged_cached(id, block) };
         if H::CHECKED { self.free_marked_if(block, Some(id), free) } else { free() }
     }
 

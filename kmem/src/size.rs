@@ -291,6 +291,13 @@ pub trait Sizes: Copy + Sync + 'static {
         id.index() == Self::TABLE.paged
     }
 
+    /// The size for requests of so many bytes, if its blocks are less than a page.
+    #[inline(always)]
+    fn below_page(bytes: usize) -> Option<SizeId> {
+        let most = const { Self::TABLE.sizes[Self::TABLE.paged - 1].bytes };
+        (bytes <= most).then(|| Self::TABLE.of[(bytes + GRAIN - 1) >> GRAIN.ilog2()])
+    }
+
     /// The size for requests of so many bytes, if they are not too many.
     #[inline]
     fn of(bytes: usize) -> Option<SizeId> {

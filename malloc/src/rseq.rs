@@ -21,7 +21,7 @@ mod aarch64;
 pub mod area;
 #[cfg(test)]
 mod tests;
-mod thief;
+pub(crate) mod thief;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
@@ -32,11 +32,11 @@ pub use area::offset as sequence_area;
 use woodlot_frame::atomics::{AtomicU64, Ordering};
 use woodlot_kmem::{List, Lock, PerCpu, SizeId, Which, sign};
 
-use crate::hot::{CPUS, Cache, HOT, LISTS, NONE, STARTING, UNKNOWN, Word};
+use crate::hot::{CPUS, Cache, FOUND, HOT, LISTS, NONE, STARTING, UNKNOWN, Word};
 use crate::system;
 #[cfg(target_arch = "aarch64")]
 use aarch64 as sequence;
-pub(crate) use thief::CLOSED;
+use thief::CLOSED;
 #[cfg(target_arch = "x86_64")]
 use x86_64 as sequence;
 
@@ -82,39 +82,42 @@ impl<F> Rseq<F> {
 
     /// Are restartable sequences in use? They are looked for by the first call that allocates.
     pub(crate) fn is_restartable(&self) -> bool {
-        self.area().is_some()
+        self.state() == FOUND
     }
 
     #[inline(always)]
-    fn area(&self) -> Option<isize> {
-        let area = HOT.words.area.load(Ordering::Relaxed);
-        (area > NONE).then_some(area as isize)
+    fn state(&self) -> u64 {
+        HOT.words.state.load(Ordering::Relaxed)
     }
 
     /// The caches that are used where there are no restartable sequences. `None` until that is known: what is put
     /// there now would be left there.
     fn other(&self) -> Option<&F> {
-        (HOT.words.area.load(Ordering::Relaxed) == NONE).then_some(&self.other)
+        (self.state() == NONE).then_some(&self.other)
     }
 
     /// Looks for areas, if nobody has.
     fn start(&self) {
-        let (unknown, relaxed) = (UNKNOWN, Ordering::Relaxed);
-        if HOT.words.area.compare_exchange(unknown, STARTING, relaxed, relaxed).is_ok() {
-            let area = area::offset();
-            if area.is_some() {
+        let (state, relaxed) = (&HOT.words.state, Ordering::Relaxed);
+        if state.compare_exchange(UNKNOWN, STARTING, relaxed, relaxed).is_err() {
+            return;
+        }
+        // From here on nobody asks whether a CPU has a cache.
+        let all_have = || system::has_room_for_all_cpus(&mut [0; CPUS / u64::BITS as usize]);
+        match area::offset().filter(|_| all_have()) {
+            Some(area) => {
                 // Without it a CPU's cache is reached from that CPU only.
                 let _ = system::register_abort();
+                area::set(area);
             }
-            HOT.words.area.store(area.map_or(NONE, |area| area as u64), Ordering::Relaxed);
-            HOT.words.reach();
+            None => state.store(NONE, relaxed),
         }
     }
 
     /// In the child of a fork: a thread that was looking for areas is not there.
     pub(crate) fn forked(&self) {
-        if HOT.words.area.load(Ordering::Relaxed) == STARTING {
-            HOT.words.area.store(UNKNOWN, Ordering::Relaxed);
+        if self.state() == STARTING {
+            HOT.words.state.store(UNKNOWN, Ordering::Relaxed);
         }
     }
 
@@ -123,10 +126,10 @@ impl<F> Rseq<F> {
         &self.other
     }
 
-    /// Where CPU 0 has a list: in the caches of all CPUs, one behind the other.
+    /// Where CPU 0 has a list: in the caches of all CPUs, one behind the other, with those of no CPU in front.
     #[inline(always)]
     fn first(&self, which: Which, size: SizeId) -> *const Word {
-        HOT.caches.as_ptr().cast::<Word>().wrapping_add(index(which, size))
+        sequence::caches().wrapping_add(index(which, size))
     }
 
     fn lists(&self, cpu: usize, size: SizeId) -> Option<[&Word; 2]> {
@@ -182,64 +185,55 @@ unsafe impl<F: PerCpu> PerCpu for Rseq<F> {
 
     #[inline(always)]
     fn pop(&self, size: SizeId) -> Option<NonNull<u8>> {
-        match self.area() {
-            // SAFETY: the area is the C library's, and the word is that of a size.
-            Some(area) => unsafe { sequence::pop(area, self.first(Which::Main, size)) },
-            None => self.pop_otherwise(size),
+        match self.try_pop(size) {
+            None if !self.is_restartable() => self.pop_otherwise(size),
+            block => block,
         }
     }
 
     #[inline(always)]
     unsafe fn push(&self, size: SizeId, block: NonNull<u8>, target: usize) -> bool {
-        match self.area() {
-            // SAFETY: as above, and the block is the caller's.
-            Some(area) => unsafe {
-                sequence::push(area, self.first(Which::Main, size), block, target)
-            },
-            // SAFETY: as the caller says.
-            None => unsafe { self.push_otherwise(size, block, target) },
+        // SAFETY: as the caller says; a block that was not pushed is the caller's still.
+        unsafe {
+            self.try_push(size, block, target)
+                || !self.is_restartable() && self.push_otherwise(size, block, target)
         }
     }
 
     #[inline(always)]
     fn try_pop(&self, size: SizeId) -> Option<NonNull<u8>> {
-        // SAFETY: as in `pop`.
-        self.area().and_then(|area| unsafe { sequence::pop(area, self.first(Which::Main, size)) })
+        // SAFETY: the area is the thread's, and the word is that of a size.
+        unsafe { sequence::pop(area::no_area(), self.first(Which::Main, size)) }
     }
 
     #[inline(always)]
     unsafe fn try_push(&self, size: SizeId, block: NonNull<u8>, target: usize) -> bool {
-        // SAFETY: as in `push`.
-        self.area().is_some_and(|area| unsafe {
-            sequence::push(area, self.first(Which::Main, size), block, target)
-        })
+        // SAFETY: as in `try_pop`, and the block is the caller's.
+        unsafe { sequence::push(area::no_area(), self.first(Which::Main, size), block, target) }
     }
 
     unsafe fn exchange(&self, which: Which, size: SizeId, list: List) -> List {
-        // SAFETY: as in `pop`, and the list is the caller's.
+        // SAFETY: as in `try_pop`, and the list is the caller's.
         unsafe {
-            match self.area() {
-                Some(area) => {
-                    let first = self.first(which, size);
-                    List::from_word(sequence::exchange(area, first, list.word()))
-                }
-                None => self.other().map_or(list, |other| other.exchange(which, size, list)),
+            if self.is_restartable() {
+                let first = self.first(which, size);
+                List::from_word(sequence::exchange(area::no_area(), first, list.word()))
+            } else {
+                self.other().map_or(list, |other| other.exchange(which, size, list))
             }
         }
     }
 
     unsafe fn put(&self, which: Which, size: SizeId, list: List) -> Result<(), List> {
-        match self.area() {
-            Some(area) => {
-                // SAFETY: as in `pop`, and the list is the caller's.
-                let put = unsafe { sequence::put(area, self.first(which, size), list.word()) };
+        // SAFETY: as in `try_pop`, and the list is the caller's.
+        unsafe {
+            if self.is_restartable() {
+                let first = self.first(which, size);
+                let put = sequence::put(area::no_area(), first, list.word());
                 if put { Ok(()) } else { Err(list) }
+            } else {
+                self.other().map_or(Err(list), |other| other.put(which, size, list))
             }
-            None => match self.other() {
-                // SAFETY: as the caller says.
-                Some(other) => unsafe { other.put(which, size, list) },
-                None => Err(list),
-            },
         }
     }
 
@@ -248,10 +242,10 @@ unsafe impl<F: PerCpu> PerCpu for Rseq<F> {
     }
 
     fn current(&self) -> usize {
-        match self.area() {
-            // SAFETY: as in `pop`.
-            Some(area) => unsafe { sequence::cpu(area) as usize },
-            None => self.other.current(),
+        match self.is_restartable() {
+            // SAFETY: as in `try_pop`.
+            true => unsafe { sequence::cpu(area::no_area()) as usize },
+            false => self.other.current(),
         }
     }
 

@@ -34,6 +34,13 @@ fn membarrier(command: libc::c_int, flags: libc::c_uint, cpu: usize) -> bool {
     keeping_errno(call) == 0
 }
 
+/// Has a set of CPUs, a bit for each, room for all that this system can have? It refuses to name any where there is less.
+pub(crate) fn has_room_for_all_cpus(set: &mut [u64]) -> bool {
+    let (room, set) = (size_of_val(set), set.as_mut_ptr());
+    // SAFETY: the call writes no more than there is room for.
+    keeping_errno(|| unsafe { libc::syscall(libc::SYS_sched_getaffinity, 0, room, set) }) > 0
+}
+
 /// Tells the system that sequences of this process will be aborted.
 pub(crate) fn register_abort() -> bool {
     let registered = membarrier(REGISTER_PRIVATE_EXPEDITED_RSEQ, 0, 0);
@@ -180,6 +187,12 @@ mod tests {
             assert_eq!(libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()), 0);
             usage.assume_init().ru_nvcsw
         }
+    }
+
+    #[test]
+    fn a_set_has_room_for_all_cpus_or_not() {
+        assert!(!has_room_for_all_cpus(&mut []));
+        assert!(has_room_for_all_cpus(&mut [0; 8192 / 64]), "no Linux for PCs has more");
     }
 
     /// A thread of a higher priority than the holder of a lock would wait for ever if it did not sleep.

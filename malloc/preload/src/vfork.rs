@@ -20,7 +20,7 @@ use core::arch::naked_asm;
 use std::ffi::c_int;
 
 use woodlot_malloc::{
-    ABORTS, HOT, Hot, area as fields, sequence_abort, sequence_area, sequence_descriptor,
+    ABORTS, Hot, area as fields, sequence_abort, sequence_area, sequence_descriptor,
 };
 
 use crate::set_errno;
@@ -38,14 +38,13 @@ pub unsafe extern "C" fn vfork() -> libc::pid_t {
         "call {area}",
         "add rsp, 8",
         "mov rsi, rax",
-        "lea rdx, [rip + {hot} + {CACHES}]",
         // The child's calls write over the return address.
         "pop rdi",
         "test rsi, rsi",
         "jz 8f",
         "mov ecx, fs:[rsi + {CPU_ID}]",
-        "cmp ecx, [rdx + {CPUS}]",
-        "jae 8f",
+        "test ecx, ecx",
+        "js 8f",
         sequence_descriptor!(),
         "5:",
         "lea rcx, [rip + 7b]",
@@ -86,10 +85,7 @@ pub unsafe extern "C" fn vfork() -> libc::pid_t {
         "9:",
         "mov edi, eax",
         "jmp {failed}",
-        hot = sym HOT,
-        CACHES = const Hot::CACHES,
         area = sym area,
-        CPUS = const Hot::CPUS,
         NO_CPU = const Hot::NO_CPU,
         VFORK = const libc::SYS_vfork,
         CPU_ID_START = const fields::CPU_ID_START,

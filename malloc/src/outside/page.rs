@@ -80,7 +80,7 @@ pub(super) struct Page {
     pub(super) coalesces: Column,
     pub(super) free: Column,
     // Caches of CPUs, or of threads.
-    pub(super) area: *const u8,
+    pub(super) state: *const u8,
     pub(super) aborts: *const u8,
     pub(super) cpus: Column,
     pub(super) cpu_count: usize,
@@ -145,7 +145,7 @@ static PAGE: Page = {
         splits: column(places.splits),
         coalesces: column(places.coalesces),
         free: column(places.free),
-        area: (&raw const HOT.words.area).cast(),
+        state: (&raw const HOT.words.state).cast(),
         aborts: (&raw const ABORTS).cast(),
         cpus: Column { first: (&raw const HOT.caches).cast(), stride: Caches::STRIDE },
         cpu_count: Caches::CPUS,

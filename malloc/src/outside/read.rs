@@ -15,7 +15,7 @@ use woodlot_kmem::{Descriptor, Kind, List, MAX_SIZES, PAGE};
 use super::page::{Column, Header, MAGIC, Page, VERSION};
 use super::snapshot::{Blocks, Caches, Layer, SizeSnapshot, Snapshot};
 use crate::hot::{NONE, STARTING, UNKNOWN};
-use crate::rseq::CLOSED;
+use crate::rseq::thief::CLOSED;
 use crate::segment::HUGE;
 
 /// Words that are read at a time.
@@ -190,7 +190,7 @@ impl<M: Memory> Heap<'_, M> {
 
     /// Free blocks in caches.
     fn cached(&self) -> Result<(Caches, Counts), M::Error> {
-        match self.word(self.page.area.addr())? {
+        match self.word(self.page.state.addr())? {
             UNKNOWN | STARTING => Ok((Caches::None, [0; MAX_SIZES])),
             NONE => Ok((Caches::Threads, self.in_threads()?)),
             _ => Ok((Caches::Cpus, self.in_cpus()?)),

@@ -11,6 +11,7 @@
 //!    begins again.
 //! 2. A sequence changes no register that it begins with.
 //! 3. A jump to *end* or out of the sequence ends it without a change.
+//! 4. A thread without a CPU has a negative number for it, and finds closed words.
 //!
 //! A thief's `membarrier` orders the memory of both CPUs, so plain loads and stores do. The thread pointer is TPIDR_EL0.
 
@@ -19,12 +20,12 @@ use core::ptr::NonNull;
 
 use woodlot_kmem::List;
 
-use super::area::{CPU_ID, RSEQ_CS, SIGNATURE};
+use super::area::{CPU_ID, RSEQ_CS, SIGNATURE, behind};
 use super::{ABORTS, CLOSED};
-use crate::hot::{CACHE_SHIFT, CPUS, Word};
+use crate::hot::{CACHE_SHIFT, HOT, Hot, Word};
 
 /// A sequence: descriptor, begin, and what follows an abort. `{area}` is the area's offset, `{word}` becomes the
-/// address of the CPU's word, `{t}` is what it returns, and where the CPU has none the sequence goes on at 6.
+/// address of the CPU's word, `{t}` is what it returns, and it is 0 at 6, where nothing has changed.
 macro_rules! sequence {
     ($area:expr, $first:expr, $t:expr; $($code:literal),* ; $($operands:tt)*) => {
         asm!(
@@ -41,9 +42,7 @@ macro_rules! sequence {
             "add {t}, {t}, :lo12:7b",
             "str {t}, [{own}, #{RSEQ_CS}]",
             "2:",
-            "ldr {word:w}, [{own}, #{CPU_ID}]",
-            "cmp {word:w}, #{CPUS}",
-            "b.hs 6f",
+            "ldrsw {word}, [{own}, #{CPU_ID}]",
             "add {word}, {first}, {word}, lsl #{CACHE_SHIFT}",
             $($code,)*
             "3:",
@@ -66,13 +65,12 @@ macro_rules! sequence {
             "9:",
             RSEQ_CS = const RSEQ_CS,
             CPU_ID = const CPU_ID,
-            CPUS = const CPUS,
             CACHE_SHIFT = const CACHE_SHIFT,
             SIGNATURE = const SIGNATURE,
             aborts = sym ABORTS,
             own = out(reg) _,
             word = out(reg) _,
-            area = in(reg) $area,
+            area = in(reg) $area.wrapping_add(behind()),
             first = in(reg) $first,
             t = out(reg) $t,
             $($operands)*
@@ -81,10 +79,17 @@ macro_rules! sequence {
     };
 }
 
+/// The first cache.
+#[inline(always)]
+pub(super) fn caches() -> *const Word {
+    (&raw const HOT).wrapping_byte_add(Hot::CACHES).cast()
+}
+
 /// Takes a block off this CPU's list. `first` is where CPU 0 has it.
 ///
 /// # Safety
-/// `area` is what [`offset`](super::area::offset) returned, and the word is one in caches of all CPUs.
+/// `area` is what [`no_area`](super::area::no_area) returned, and the word is one in caches of all CPUs, with those of no CPU in
+/// front.
 #[inline(always)]
 pub(super) unsafe fn pop(area: isize, first: *const Word) -> Option<NonNull<u8>> {
     let block: *mut u8;
@@ -181,7 +186,7 @@ pub(super) unsafe fn put(area: isize, first: *const Word, list: u64) -> bool {
     put != 0
 }
 
-/// The CPU that this thread runs on; above any CPU if it is not registered.
+/// The CPU that this thread runs on; above any CPU if it has none.
 ///
 /// # Safety
 /// As for [`pop`].
@@ -195,7 +200,7 @@ pub(super) unsafe fn cpu(area: isize) -> u32 {
             "add {own}, {own}, {area}",
             "ldr {cpu:w}, [{own}, #{CPU_ID}]",
             CPU_ID = const CPU_ID,
-            area = in(reg) area,
+            area = in(reg) area.wrapping_add(behind()),
             own = out(reg) _,
             cpu = out(reg) cpu,
             options(nostack, preserves_flags, readonly),

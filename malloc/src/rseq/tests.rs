@@ -4,14 +4,18 @@
 extern crate std;
 
 use core::arch::asm;
+use core::array;
 use core::ptr::NonNull;
 use std::boxed::Box;
 
-use woodlot_kmem::{List, MAX_SIZES};
+use woodlot_kmem::{List, MAX_SIZES, Sizes, Which, Wide};
 
 use super::area::{CPU_ID, RSEQ_CS};
-use super::{CLOSED, sequence};
-use crate::hot::{CACHE_SHIFT, CPUS, Cache, LISTS, Word};
+use super::{CLOSED, area, index, sequence};
+use crate::hot::{CACHE_SHIFT, Cache, Hot, LISTS, Word};
+
+/// Caches of no CPU.
+const STRANGERS: usize = Hot::NO_CPU.unsigned_abs() as usize;
 
 /// As the system has it.
 #[repr(C, align(32))]
@@ -40,31 +44,36 @@ fn thread_pointer() -> usize {
 /// Two CPUs' caches, and an area that says which CPU this is.
 struct Bench {
     area: Box<Area>,
-    caches: Box<[Cache; 2]>,
+    /// Behind those of no CPU.
+    caches: Box<[Cache; STRANGERS + 2]>,
 }
 
 impl Bench {
     fn new(cpu: u32) -> Bench {
-        let cache = || Cache([const { Word::new(0) }; 2 * LISTS]);
+        let cache = |word| Cache([(); 2 * LISTS].map(|()| Word::new(word)));
+        // From here on areas stay where they are.
+        assert!(crate::alloc(1).is_some());
         let area = Area { cpu_id_start: cpu, cpu_id: cpu, rseq_cs: 0, flags: 0 };
-        Bench { area: Box::new(area), caches: Box::new([cache(), cache()]) }
+        let caches = array::from_fn(|at| cache(if at < STRANGERS { CLOSED } else { 0 }));
+        Bench { area: Box::new(area), caches: Box::new(caches) }
     }
 
-    /// The area as the C library would name it.
+    /// What leads to the area, where the thread's own one would lead to that in use.
     fn area(&mut self) -> isize {
-        (&raw mut *self.area).expose_provenance().wrapping_sub(thread_pointer()) as isize
+        let area = (&raw mut *self.area).expose_provenance() as isize;
+        area.wrapping_sub_unsigned(thread_pointer()).wrapping_sub(area::behind())
     }
 
     fn first(&self, index: usize) -> *const Word {
-        self.caches.as_ptr().cast::<Word>().wrapping_add(index)
+        self.caches.as_ptr().wrapping_add(STRANGERS).cast::<Word>().wrapping_add(index)
     }
 
     fn word(&self, cpu: usize, index: usize) -> u64 {
-        self.caches[cpu].0[index].load(core::sync::atomic::Ordering::Relaxed)
+        self.caches[STRANGERS + cpu].0[index].load(core::sync::atomic::Ordering::Relaxed)
     }
 
     fn set(&self, cpu: usize, index: usize, word: u64) {
-        self.caches[cpu].0[index].store(word, core::sync::atomic::Ordering::Relaxed);
+        self.caches[STRANGERS + cpu].0[index].store(word, core::sync::atomic::Ordering::Relaxed);
     }
 }
 
@@ -137,12 +146,37 @@ fn descriptors_are_as_the_system_wants_them() {
     assert_eq!(unsafe { before.read_unaligned() }, super::area::SIGNATURE);
 }
 
-/// CPUs without a cache, and a thread that is not registered: its CPU is -1 or -2.
+/// What sequences use before anybody has looked for the areas, and where there are none.
 #[test]
-fn a_cpu_without_a_cache_has_nothing() {
+fn a_thread_has_no_cpu_until_the_areas_are_known() {
+    assert!(crate::alloc(1).is_some(), "areas stay where they are from here on");
+    let area = area::no_area().wrapping_sub(area::behind());
+    // SAFETY: an area of this thread.
+    assert_eq!(unsafe { sequence::cpu(area) }, u32::MAX);
     let mut memory = [0u64; 2];
     let block = NonNull::from(&mut memory).cast::<u8>();
-    for cpu in [CPUS as u32, u32::MAX, u32::MAX - 1] {
+    for which in [Which::Main, Which::Aux] {
+        for size in Wide::all() {
+            let first = sequence::caches().wrapping_add(index(which, size));
+            // SAFETY: as above, and a word of no CPU.
+            unsafe {
+                assert!(!sequence::push(area, first, block, 3), "it is on a list of no CPU");
+                assert!(!sequence::put(area, first, 1), "a list is with those of no CPU");
+                assert_eq!(
+                    (sequence::pop(area, first), sequence::exchange(area, first, 1)),
+                    (None, 1)
+                );
+            }
+        }
+    }
+}
+
+/// A thread that is not registered: its CPU is -1 or -2. And one that is to go past the caches.
+#[test]
+fn who_has_no_cpu_has_nothing() {
+    let mut memory = [0u64; 2];
+    let block = NonNull::from(&mut memory).cast::<u8>();
+    for cpu in [-1, -2, Hot::NO_CPU].map(i32::cast_unsigned) {
         let mut bench = Bench::new(cpu);
         assert_eq!((on!(bench, 0, pop), on!(bench, 0, exchange, 1)), (None, 1));
         assert!(!on!(bench, 0, push, block, 3) && !on!(bench, 0, put, 1));

@@ -11,6 +11,7 @@
 //!    begins again.
 //! 2. A sequence changes no register that it begins with.
 //! 3. A jump to *end* or out of the sequence ends it without a change.
+//! 4. A thread without a CPU has a negative number for it, and finds closed words.
 
 use core::arch::asm;
 use core::ptr::NonNull;
@@ -20,7 +21,7 @@ use woodlot_kmem::List;
 use super::CLOSED;
 use super::area::{CPU_ID, RSEQ_CS, SIGNATURE};
 use crate::ABORTS;
-use crate::hot::{CPUS, Hot, Word};
+use crate::hot::{HOT, Hot, Word};
 
 /// The descriptor of a sequence between 2 and 3, at 7: text of an assembly template.
 #[doc(hidden)]
@@ -52,30 +53,30 @@ macro_rules! sequence_abort {
     };
 }
 
-/// A sequence on a list of this CPU: `area` and `first` say which. `{word}` becomes the address of the CPU's word. It ends at `otherwise`,
-/// and has changed nothing, where the CPU has no word; its code may jump there, too. That is `6f`, which [`otherwise`] is, or a label of Rust.
+/// A sequence on a list of this CPU: `area` and `first` say which. `{word}` becomes the address of the CPU's word. How far behind `area` the
+/// one lies that is in use is loaded by its address, as the compiler would load that address first.
 ///
 /// That address is in one register, as an Intel processor loads what was just stored there without a delay then: a pair took 4.7 ns
 /// in place of 8.6, which were the five cycles of each load (Sapphire Rapids; preloaded).
 macro_rules! sequence {
-    ($area:expr, $first:expr, $t:tt, $otherwise:literal; $($code:expr),* ; $($operands:tt)*) => {
+    ($area:expr, $first:expr, $t:tt; $($code:expr),* ; $($operands:tt)*) => {
         asm!(
             sequence_descriptor!(),
             "5:",
+            "mov {word}, qword ptr [rip + {hot} + {AREA}]",
             "lea {t}, [rip + 7b]",
-            "mov qword ptr fs:[{area} + {RSEQ_CS}], {t}",
+            "mov qword ptr fs:[{area} + {word} + {RSEQ_CS}], {t}",
             "2:",
-            "mov {word:e}, dword ptr fs:[{area} + {CPU_ID}]",
-            "cmp {word:e}, {CPUS}",
-            concat!("jae ", $otherwise),
-            "shl {word:e}, {CACHE_SHIFT}",
+            "movsxd {word}, dword ptr fs:[{area} + {word} + {CPU_ID}]",
+            "shl {word}, {CACHE_SHIFT}",
             "add {word}, {first}",
             $($code,)*
             "3:",
             sequence_abort!(),
+            hot = sym HOT,
+            AREA = const Hot::AREA,
             RSEQ_CS = const RSEQ_CS,
             CPU_ID = const CPU_ID,
-            CPUS = const CPUS,
             CACHE_SHIFT = const Hot::CACHE_SHIFT,
             SIGNATURE = const SIGNATURE,
             aborts = sym ABORTS,
@@ -89,31 +90,40 @@ macro_rules! sequence {
     };
 }
 
-/// 6, which lies elsewhere: what becomes of `t` there. It stands behind the jumps to it, and serves what has an output: Rust 1.88 has no
-/// labels beside one.
-macro_rules! otherwise {
-    ($code:literal) => {
-        concat!(".pushsection .text.rseq, \"ax\", @progbits\n6:\n", $code, "\njmp 3f\n.popsection")
-    };
+/// The first cache. The compiler does not know how far from other words it lies, and so has the address of a list by one addition.
+#[inline(always)]
+pub(super) fn caches() -> *const Word {
+    let caches;
+    // SAFETY: the address of a part of a static.
+    unsafe {
+        asm!(
+            "lea {caches}, [rip + {hot} + {CACHES}]",
+            hot = sym HOT,
+            CACHES = const Hot::CACHES,
+            caches = out(reg) caches,
+            options(nostack, preserves_flags, pure, nomem),
+        );
+    }
+    caches
 }
 
 /// Takes a block off this CPU's list. `first` is where CPU 0 has it.
 ///
 /// # Safety
-/// `area` is what [`offset`](super::area::offset) returned, and the word is one in caches of all CPUs.
+/// `area` is what [`no_area`](super::area::no_area) returned, and the word is one in caches of all CPUs, with those of no CPU in
+/// front.
 #[inline(always)]
 pub(super) unsafe fn pop(area: isize, first: *const Word) -> Option<NonNull<u8>> {
     let block: *mut u8;
     // SAFETY: the list is this CPU's, and so is its first block. If it is not any more, the word that is loaded there is
     // dropped, and it lies in memory that stays mapped.
     unsafe {
-        sequence!(area, first, block, "6f";
+        sequence!(area, first, block;
             "mov {t}, qword ptr [{word}]",
             "sar {t}, 16",
             "jz 3f",
             "mov {rest}, qword ptr [{t}]",
-            "mov qword ptr [{word}], {rest}",
-            otherwise!("xor {t:e}, {t:e}");
+            "mov qword ptr [{word}], {rest}";
             rest = out(reg) _,
         );
     }
@@ -133,7 +143,7 @@ pub(super) unsafe fn push(
 ) -> bool {
     // SAFETY: the list is this CPU's. The block is the caller's until the last store.
     unsafe {
-        sequence!(area, first, _, "{full}";
+        sequence!(area, first, _;
             "mov {rest}, qword ptr [{word}]",
             "movzx {t:e}, {rest:x}",
             "cmp {t}, {target}",
@@ -160,12 +170,12 @@ pub(super) unsafe fn exchange(area: isize, first: *const Word, list: u64) -> u64
     let word: u64;
     // SAFETY: the word is this CPU's.
     unsafe {
-        sequence!(area, first, word, "6f";
+        sequence!(area, first, word;
             "mov {t}, qword ptr [{word}]",
             "cmp {t}, {CLOSED}",
-            "je 6f",
-            "mov qword ptr [{word}], {list}",
-            otherwise!("mov {t}, {list}");
+            "cmove {t}, {list}",
+            "je 3f",
+            "mov qword ptr [{word}], {list}";
             CLOSED = const CLOSED,
             list = in(reg) list,
         );
@@ -180,7 +190,7 @@ pub(super) unsafe fn exchange(area: isize, first: *const Word, list: u64) -> u64
 pub(super) unsafe fn put(area: isize, first: *const Word, list: u64) -> bool {
     // SAFETY: the word is this CPU's.
     unsafe {
-        sequence!(area, first, _, "{taken}";
+        sequence!(area, first, _;
             "cmp qword ptr [{word}], 0",
             "jne {taken}",
             "mov qword ptr [{word}], {list}";
@@ -191,22 +201,25 @@ pub(super) unsafe fn put(area: isize, first: *const Word, list: u64) -> bool {
     true
 }
 
-/// The CPU that this thread runs on; above any CPU if it is not registered.
+/// The CPU that this thread runs on; above any CPU if it has none.
 ///
 /// # Safety
 /// As for [`pop`].
 #[inline]
 pub(super) unsafe fn cpu(area: isize) -> u32 {
-    let cpu: u32;
+    let cpu: u64;
     // SAFETY: a load from the area.
     unsafe {
         asm!(
-            "mov {cpu:e}, dword ptr fs:[{area} + {CPU_ID}]",
+            "mov {cpu}, qword ptr [rip + {hot} + {AREA}]",
+            "mov {cpu:e}, dword ptr fs:[{area} + {cpu} + {CPU_ID}]",
+            hot = sym HOT,
+            AREA = const Hot::AREA,
             CPU_ID = const CPU_ID,
             area = in(reg) area,
             cpu = out(reg) cpu,
             options(nostack, preserves_flags, readonly),
         );
     }
-    cpu
+    cpu as u32
 }
