@@ -41,7 +41,7 @@
 
 use core::ops::Range;
 
-use woodlot_frame::atomics::AtomicU64;
+use woodlot_frame::atomics::{AtomicU64, fetch_to_write};
 use woodlot_frame::{Geometry, MAX_CLASSES};
 
 use crate::OneWrite;
@@ -600,7 +600,15 @@ impl<G: Geometry> OneWrite<'_, G> {
         let lowest = site.line.lowest();
         let first = lowest / G::TREE;
         let last = first.saturating_add((STEPS / G::TREE).max(1)).min(self.trees.len());
-        let mut trees = (first..last).filter(|&tree| self.invites(tree, order, site));
+        // Other slots write to the line of a tree's word. In its own tree the slot asks the children. In one of the first two it mostly
+        // settles, and so the line comes once, to be written.
+        let own = site.latest() / G::TREE;
+        let mut trees = (first..last).filter(|&tree| {
+            if tree != own && tree - first < 2 {
+                fetch_to_write(self.trees, tree);
+            }
+            tree == own || self.invites(tree, order, site)
+        });
         let found = trees.find_map(|tree| {
             let Range { start, end } = self.children_of(tree);
             (start.max(lowest)..end).find(|&child| self.has_rows(child, order))

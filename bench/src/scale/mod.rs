@@ -261,6 +261,16 @@ mod tests {
         assert_eq!(ring, again);
     }
 
+    /// A list of blocks of the largest order is two trees, whose words lie in a line with those of others.
+    #[cfg(woodlot_observe)]
+    #[test]
+    fn a_slot_comes_to_a_tree_by_one_transfer() {
+        let setup =
+            Setup { order: Order(10), warm: 640, calls: 10_240, ..Setup::short(Load::Bulk) };
+        let bulk = scale(Engine::Onewrite, &setup, 16).unwrap();
+        assert!(bulk.transfers < 0.05, "{bulk:?}");
+    }
+
     #[test]
     fn the_more_share_a_line_the_longer_they_wait() {
         let ns = |cpus| scale(Engine::ListCas, &Setup::short(Load::Repeat), cpus).unwrap();
