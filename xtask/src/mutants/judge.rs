@@ -44,8 +44,8 @@ const STOPPED: i32 = 124;
 /// Seconds for the tests of a place, or for one on a defect; the slow checkers have more.
 const LIMIT: u32 = 300;
 const SLOW_LIMIT: u32 = 1200;
-/// Kilobytes of memory, for a defect may allocate without end.
-const MEMORY: &str = "8388608";
+/// Kilobytes of addresses, for a defect may allocate without end: enough for two segments of a heap beside all else.
+const MEMORY: &str = "12582912";
 /// Of the sanitizers, which map more than there is.
 const NO_LIMIT: &str = "unlimited";
 
