@@ -239,14 +239,16 @@ impl Table {
         self.steps[number]
     }
 
+    /// The size for requests of so many bytes, up to a page.
+    #[inline(always)]
+    const fn in_grains(&self, bytes: usize) -> SizeId {
+        self.of[(bytes + GRAIN - 1) >> GRAIN.ilog2()]
+    }
+
     /// The size for requests of so many bytes, when the program is compiled.
     pub(crate) const fn of_bytes(&self, bytes: usize) -> SizeId {
         assert!(bytes <= self.sizes[self.count - 1].bytes, "no block is so large");
-        if bytes <= PAGE {
-            self.of[bytes.div_ceil(GRAIN)]
-        } else {
-            self.wide[bytes.div_ceil(WIDE_GRAIN)]
-        }
+        if bytes <= PAGE { self.in_grains(bytes) } else { self.wide[bytes.div_ceil(WIDE_GRAIN)] }
     }
 }
 
@@ -295,14 +297,14 @@ pub trait Sizes: Copy + Sync + 'static {
     #[inline(always)]
     fn below_page(bytes: usize) -> Option<SizeId> {
         let most = const { Self::TABLE.sizes[Self::TABLE.paged - 1].bytes };
-        (bytes <= most).then(|| Self::TABLE.of[(bytes + GRAIN - 1) >> GRAIN.ilog2()])
+        (bytes <= most).then(|| Self::TABLE.in_grains(bytes))
     }
 
     /// The size for requests of so many bytes, if they are not too many.
     #[inline]
     fn of(bytes: usize) -> Option<SizeId> {
         if bytes <= PAGE {
-            return Some(Self::TABLE.of[(bytes + GRAIN - 1) >> GRAIN.ilog2()]);
+            return Some(Self::TABLE.in_grains(bytes));
         }
         (bytes <= Self::MOST)
             .then(|| Self::TABLE.wide[(bytes + WIDE_GRAIN - 1) >> WIDE_GRAIN.ilog2()])

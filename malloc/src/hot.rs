@@ -69,10 +69,11 @@ pub struct Words {
     pub(crate) area: AtomicU64,
     /// [`UNKNOWN`], [`STARTING`], [`NONE`] or [`FOUND`].
     pub(crate) state: AtomicU64,
-    /// For whoever has sequences of their own, and no thread's area of no CPU: how far behind the thread pointer the areas lie, one more
-    /// than the bytes of the largest block that has a list, and how many pages there are. The latter are 0 until the areas are known.
+    /// For whoever has sequences of their own, and no thread's area of no CPU: how far behind the thread pointer the areas lie.
     offset: AtomicU64,
+    /// For the same: one more than the bytes of the largest block below a page; 0 until the areas are known.
     more: AtomicU64,
+    /// For the same: how many pages there are; 0 until the areas are known.
     reach: AtomicU64,
     /// The address of page 0; [`NOWHERE`] before the first segment is open.
     pub(crate) base: AtomicU64,

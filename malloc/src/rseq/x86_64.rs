@@ -53,10 +53,10 @@ macro_rules! sequence_abort {
     };
 }
 
-/// A sequence on a list of this CPU: `area` and `first` say which. `{word}` becomes the address of the CPU's word. How far behind `area` the
-/// one lies that is in use is loaded by its address, as the compiler would load that address first.
+/// A sequence on a list of this CPU: `area` and `first` say which. `{word}` becomes the address of the CPU's word; before, it says how far
+/// behind `area` the one lies that is in use.
 ///
-/// That address is in one register, as an Intel processor loads what was just stored there without a delay then: a pair took 4.7 ns
+/// The address of the CPU's word is in one register, as an Intel processor loads what was just stored there without a delay then: a pair took 4.7 ns
 /// in place of 8.6, which were the five cycles of each load (Sapphire Rapids; preloaded).
 macro_rules! sequence {
     ($area:expr, $first:expr, $t:tt; $($code:expr),* ; $($operands:tt)*) => {
