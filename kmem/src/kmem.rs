@@ -216,14 +216,23 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
     #[inline(never)]
     unsafe fn paged_out(&self, id: SizeId, block: NonNull<u8>) -> NonNull<u8> {
         if S::is_page(id) {
-            // SAFETY: what the layers have of such a size is descriptors.
-            let descriptor = unsafe { Descriptor::of_token(block) };
-            return self.pages.address(descriptor.hand_out());
+            // SAFETY: as the caller says.
+            return unsafe { self.page_out(block) };
         }
         if let Some((page, _)) = self.pages.find(block.as_ptr()) {
             self.pages.descriptor(page.plus(1)).hand_out();
         }
         block
+    }
+
+    /// The same of a block that is a page.
+    ///
+    /// # Safety
+    /// As for [`handed_out`](Self::handed_out).
+    #[inline(always)]
+    pub(crate) unsafe fn page_out(&self, token: NonNull<u8>) -> NonNull<u8> {
+        // SAFETY: what the layers have of such a size is descriptors.
+        self.pages.address(unsafe { Descriptor::of_token(token) }.hand_out())
     }
 
     /// The descriptor that says whether a block of a page or more is free, by where it begins.

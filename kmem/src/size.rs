@@ -263,6 +263,9 @@ pub trait Sizes: Copy + Sync + 'static {
     /// Bytes of the largest block. Larger requests get pages of their own.
     const MOST: usize = Self::TABLE.sizes[Self::COUNT - 1].bytes;
 
+    /// The size whose blocks are a page each.
+    const ONE_PAGE: SizeId = SizeId(Self::TABLE.paged as u8);
+
     /// The size with this number. One of no bytes, for a number of another set that is too large.
     #[inline]
     fn size(id: SizeId) -> &'static Size {

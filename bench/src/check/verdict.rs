@@ -70,7 +70,7 @@ impl Verdict {
     }
 
     /// The same with a remark.
-    pub(super) fn with(self, remark: &str) -> Verdict {
+    pub(crate) fn with(self, remark: &str) -> Verdict {
         Verdict { text: format!("{} {remark}", self.text), ..self }
     }
 

@@ -2,6 +2,9 @@
 //!
 //! Targets of one benchmark are measured in one run, with the rivals and the floor, by turns. What cannot be measured is
 //! short, and so is what is held against the best rival while one of the rivals is missing: it could be the best.
+//!
+//! A time is met or short by what the repetitions say in the middle. The ratio of the least is printed beside it: where a neighbour shares
+//! the cores, it says what the machine does by itself.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -189,22 +192,29 @@ impl Checked<'_> {
             (Task::Time(timed, unit), Found::Timed(kept)) => {
                 let own = own(kept, timed)?;
                 let figure = median(own)?;
+                let own_least = least(own)?;
+                let beside_least = |verdict: Verdict, of: f64| {
+                    verdict.with(&format!("(the least: {:.3})", own_least / of))
+                };
                 match unit {
                     Unit::Floor => {
                         let floor = beside(kept, timed)?;
                         let name = format!("{figure:.2} ns; floor {:.2}", median(floor)?);
-                        held(over(own, floor)?, "", (1.0, &name))
+                        let verdict = held(over(own, floor)?, "", (1.0, &name));
+                        beside_least(verdict, least(floor)?)
                     }
                     Unit::NsAtC245 => {
                         let c = kept.c().map_or(f64::NAN, |c| c.median);
-                        held(figure, "ns", (c / 2.45, &format!("ns at C = 2.45; C = {c:.2}")))
+                        let name = format!("ns at C = 2.45; C = {c:.2}");
+                        beside_least(held(figure, "ns", (c / 2.45, &name)), c / 2.45)
                     }
                     Unit::BestRival => {
                         let rivals = self.rivals(kept, timed)?;
                         let (best, ratio) = rivals.best.ok_or_else(not_measured)?;
                         let rival = median(best)?;
                         let name = format!("{figure:.2} ns; {} {rival:.2}", best.contender);
-                        rivals.all_there(held(ratio, "", (1.0, &name)), kept)
+                        let verdict = beside_least(held(ratio, "", (1.0, &name)), rivals.least);
+                        rivals.all_there(verdict, kept)
                     }
                 }
             }
@@ -281,8 +291,10 @@ impl Checked<'_> {
         let is_there = |name: &str| there.iter().any(|(rival, _)| rival.contender == name);
         let missing = expected.into_iter().filter(|name| !is_there(name)).map(String::from);
         let missing = missing.collect();
+        let all_least = there.iter().filter_map(|(line, _)| least(line).ok());
+        let least = all_least.fold(f64::INFINITY, f64::min);
         let best = there.into_iter().max_by(|(_, one), (_, other)| one.total_cmp(other));
-        Ok(Rivals { best, missing })
+        Ok(Rivals { best, least, missing })
     }
 }
 
@@ -291,6 +303,8 @@ impl Checked<'_> {
 struct Rivals<'k> {
     /// The one that the heap's time is most times as long as, and how many.
     best: Option<(&'k Line, f64)>,
+    /// The least time of any.
+    least: f64,
     missing: Vec<String>,
 }
 
@@ -347,6 +361,10 @@ fn summary(line: &Line) -> Result<Summary, Failure> {
 
 fn median(line: &Line) -> Result<f64, Failure> {
     Ok(summary(line)?.median)
+}
+
+fn least(line: &Line) -> Result<f64, Failure> {
+    Ok(summary(line)?.min)
 }
 
 /// How many times another's figure it is, in each repetition.
@@ -462,9 +480,31 @@ mod tests {
         assert!(is_met("ns-at-c-2.45", 1.5) && !is_met("ns-at-c-2.45", 1.4));
         let said = judge(&pair("unit = \"best-rival\"", 0.5), Found::Timed(kept())).text;
         assert!(
-            said.contains("3.00 ns; snmalloc 4.00") && said.ends_with("short by 50.0 %"),
+            said.contains("3.00 ns; snmalloc 4.00") && said.contains("short by 50.0 %"),
             "{said}"
         );
+    }
+
+    /// The least of all repetitions is said, of whichever rival that is; what is met goes by the middle.
+    #[test]
+    fn the_least_stands_beside_a_time() {
+        let mut kept = beside_floors(kept(), [[2.0, 1.0, 2.0]; 2]);
+        for line in &mut kept.lines {
+            let value = line.values[0];
+            let least = match &*line.contender {
+                "kmem" => 2.0,
+                "jemalloc" => 2.5,
+                _ => value,
+            };
+            line.values = vec![value, least, value];
+        }
+        for (unit, least) in
+            [("floor", "2.000"), ("best-rival", "0.800"), ("ns-at-c-2.45", "1.000")]
+        {
+            let target = pair(&format!("unit = \"{unit}\""), 0.5);
+            let said = judge(&target, Found::Timed(kept.clone()));
+            assert!(!said.met && said.text.ends_with(&format!("(the least: {least})")), "{said:?}");
+        }
     }
 
     /// The heap takes three quarters of the rival's time in two of three repetitions, at two speeds. Medians of their own would say 1.5.

@@ -1,7 +1,7 @@
 //! Random calls of one thread, which is moved from CPU to CPU between their steps.
 
 use woodlot_frame::{Construct, FrameAllocator};
-use woodlot_kmem::{Counted, Kmem, Sizes};
+use woodlot_kmem::{Counted, CpuCounts, Kmem, PAGE, Pages, PerCpu, Sizes};
 
 use crate::cpus::{caches, wander};
 use crate::memory::{InUse, Memory};
@@ -110,28 +110,42 @@ fn misses_add_up<Z: Construct + FrameAllocator, S: Sizes>() {
 
 on_all!(misses_add_up);
 
-/// A call that the fast way could not serve is made again.
+/// A call that the fast way could not serve is made again: of a block that is less than a page, one, or more.
 fn each_call_is_counted_once<Z: Construct + FrameAllocator, S: Sizes>() {
     let memory = Memory::<Z>::new(4096, 1);
     let kmem: Kmem<_, _, S> = Kmem::new(Counted::new(caches::<1>()), memory.pages(), ());
-    let alloc = |_| kmem.alloc_cached(64).or_else(|| kmem.alloc(64)).expect("there is memory");
-    let blocks: Vec<_> = (0..1000).map(alloc).collect();
-    for block in blocks {
-        // SAFETY: the block is in use, and is used no more.
-        unsafe {
-            if !kmem.free_cached(block) {
-                kmem.free_any(block);
+    for (bytes, count) in [(64, 1000), (PAGE, 200), (S::MOST, 200)] {
+        let before = counts(&kmem, bytes);
+        let alloc =
+            |_| kmem.alloc_cached(bytes).or_else(|| kmem.alloc(bytes)).expect("there is memory");
+        let blocks: Vec<_> = (0..count).map(alloc).collect();
+        for (at, block) in blocks.into_iter().enumerate() {
+            // SAFETY: the block is in use, and is used no more.
+            unsafe {
+                let is_freed = match at % 2 {
+                    0 => kmem.free_cached(block),
+                    _ => kmem.free_cached_sized(block, bytes),
+                };
+                if !is_freed {
+                    kmem.free_any(block);
+                }
             }
         }
+        let (cpu, takes) = counts(&kmem, bytes);
+        assert_eq!((cpu.pops - before.0.pops, cpu.pushes - before.0.pushes), (count, count));
+        assert!(takes > before.1 && takes <= cpu.pop_misses);
     }
-    let stats = |size| kmem.stats(size).expect("there is this size");
-    let stats = (0..S::COUNT).map(stats).find(|size| size.bytes == 64).expect("there is one");
-    let cpu = stats.cpu.expect("it is counted");
-    assert_eq!((cpu.pops, cpu.pushes), (1000, 1000));
-    assert!(stats.global.takes > 0 && stats.global.takes <= cpu.pop_misses);
+    kmem.flush();
+    assert!(memory.is_whole(), "what the cache had no room for is free as well");
     let plain: Kmem<_, _, S> = Kmem::new(caches::<1>(), memory.pages(), ());
     assert_eq!(plain.stats(0).expect("there is this size").cpu, None);
-    kmem.flush();
+}
+
+/// What the caches of a size were asked for, and the global layer for lists.
+fn counts<C: PerCpu, P: Pages, S: Sizes>(kmem: &Kmem<C, P, S>, bytes: usize) -> (CpuCounts, u64) {
+    let stats = |size| kmem.stats(size).expect("there is this size");
+    let stats = (0..S::COUNT).map(stats).find(|size| size.bytes == bytes).expect("there is one");
+    (stats.cpu.expect("it is counted"), stats.global.takes)
 }
 
 on_all!(each_call_is_counted_once);
