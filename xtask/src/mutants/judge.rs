@@ -41,7 +41,7 @@ struct Ran {
 
 /// What `timeout` says of a command that it has stopped.
 const STOPPED: i32 = 124;
-/// Seconds for the tests of a place, or for one on a defect; the slow checkers have more.
+/// Seconds for one test on a defect. The slow checkers have more, and so have all tests of a place, which are up to a hundred.
 const LIMIT: u32 = 300;
 const SLOW_LIMIT: u32 = 1200;
 /// Kilobytes of addresses, for a defect may allocate without end: enough for two segments of a heap beside all else.
@@ -59,14 +59,18 @@ pub fn all_pass(scratch: &Scratch, tests: &[&Test]) -> Result<(), String> {
     };
     build(scratch, place)?;
     let names: Vec<&str> = tests.iter().map(|test| test.name.as_str()).collect();
-    let ran = run(scratch, place, &names)?;
+    let ran = run(scratch, place, &names, SLOW_LIMIT)?;
     // A name that no test has would pass as well.
     if ran.success == Some(true)
         && ran.said.contains(&format!(". {} passed; 0 failed", tests.len()))
     {
         return Ok(());
     }
-    Err(format!("{}\nunchanged, not all of {place} pass: {}", ran.said, names.join(" ")))
+    let why = match ran.success {
+        None => format!("are at their end after {SLOW_LIMIT} s"),
+        Some(_) => "pass".into(),
+    };
+    Err(format!("{}\nunchanged, not all of {place} {why}: {}", ran.said, names.join(" ")))
 }
 
 /// Seeds a defect and runs its test.
@@ -74,7 +78,11 @@ pub fn judge(scratch: &Scratch, mutant: &Mutant) -> Result<Verdict, String> {
     let Test { place, name } = &mutant.test;
     let ran = scratch.with(mutant, || {
         build(scratch, place).map_err(|why| format!("{why}\nmutant {}", mutant.name))?;
-        run(scratch, place, &[name])
+        let limit = match place.checker {
+            Checker::Miri | Checker::Tsan | Checker::Asan => SLOW_LIMIT,
+            _ => LIMIT,
+        };
+        run(scratch, place, &[name], limit)
     })?;
     let verdict = match ran.success {
         None => Verdict::Hangs,
@@ -104,13 +112,12 @@ fn build(scratch: &Scratch, place: &Place) -> Result<(), String> {
     }
 }
 
-/// Runs some tests of a place, which are built.
-fn run(scratch: &Scratch, place: &Place, names: &[&str]) -> Result<Ran, String> {
+/// Runs some tests of a place, which are built, for so many seconds at most.
+fn run(scratch: &Scratch, place: &Place, names: &[&str], limit: u32) -> Result<Ran, String> {
     let tests = tests_of(place)?;
-    let (limit, memory) = match place.checker {
-        Checker::Miri => (SLOW_LIMIT, MEMORY),
-        Checker::Tsan | Checker::Asan => (SLOW_LIMIT, NO_LIMIT),
-        _ => (LIMIT, MEMORY),
+    let memory = match place.checker {
+        Checker::Tsan | Checker::Asan => NO_LIMIT,
+        _ => MEMORY,
     };
     let mut command = Command::new("sh");
     command.args(["-c", r#"ulimit -v "$0" && exec timeout --kill-after=5 "$@""#, memory]);
