@@ -2,7 +2,7 @@
 //!
 //! A caller whose calls are to be short, as a C library's `malloc`, asks here first, and goes on to [`alloc`](Kmem::alloc)
 //! or [`free_any`](Kmem::free_any) by a call in tail position. Blocks of less than a page have a straight way, without a jump or a call. Those that are
-//! a page each have the next short one, as their page's descriptor, which is looked up once, says all of them; larger ones have functions of their own.
+//! a page each have the next short one, as their page's descriptor says all of them; larger ones have functions of their own.
 
 use core::ptr::NonNull;
 
@@ -59,7 +59,7 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
         // SAFETY: as the caller says; the descriptor has the size with which the block was allocated.
         unsafe {
             if S::is_paged(id) {
-                self.free_paged_cached(id, block, (within == 0).then_some(descriptor))
+                self.free_paged_cached(id, block, || (within == 0).then_some(descriptor))
             } else {
                 S::is_block(id, before + within) && self.caches().try_push(id, block, S::target(id))
             }
@@ -89,29 +89,29 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
     #[inline(never)]
     unsafe fn free_paged_cached_sized(&self, block: NonNull<u8>, bytes: usize) -> bool {
         let Some(id) = S::of(bytes) else { return false };
-        let descriptor = || match self.pages().find(block.as_ptr()) {
-            Some((page, 0)) => Some(self.pages().descriptor(page)),
+        let begins = || match self.pages().find(block.as_ptr())? {
+            (page, 0) => Some(self.pages().descriptor(page)),
             _ => None,
         };
         // SAFETY: as the caller says.
-        let free = || unsafe { self.free_paged_cached(id, block, descriptor()) };
+        let free = || unsafe { self.free_paged_cached(id, block, begins) };
         if H::CHECKED { self.free_marked_if(block, Some(id), free) } else { free() }
     }
 
-    /// The same of a block of a page or more, and of the descriptor of the page that it begins, if it does. What is no such block is left to the other way, which
-    /// says so.
+    /// The same of a block of a page or more. `begins` is asked for the descriptor of the page that the block begins, if it begins one. What is no such block is
+    /// left to the other way, which says so.
     ///
     /// # Safety
     /// As for [`free_cookie`](Kmem::free_cookie).
     #[inline(always)]
-    unsafe fn free_paged_cached(
+    unsafe fn free_paged_cached<'a>(
         &self,
         id: SizeId,
         block: NonNull<u8>,
-        begins: Option<&Descriptor>,
+        begins: impl FnOnce() -> Option<&'a Descriptor>,
     ) -> bool {
         if S::is_page(id)
-            && let Some(token) = begins.and_then(|page| page.take_back_whole(S::ONE_PAGE))
+            && let Some(token) = begins().and_then(|page| page.take_back_whole(S::ONE_PAGE))
         {
             // SAFETY: as the caller says, and this is what stands for the page.
             return unsafe { self.push_back(S::ONE_PAGE, token) };

@@ -320,10 +320,12 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
         }
         match look(&self.pages, at) {
             Some((Found::Slab(slab, found), offset)) if found == id => {
-                let mark = self.mark(slab, id, offset);
+                // Behind the last block there may be no descriptor.
                 if !S::is_block(id, offset) {
-                    Err(Misuse::Interior(at))
-                } else if !mark.take_back() {
+                    return Err(Misuse::Interior(at));
+                }
+                let mark = self.mark(slab, id, offset);
+                if !mark.take_back() {
                     Err(Misuse::DoubleFree(at))
                 } else if S::is_page(id) {
                     Ok(mark.token())

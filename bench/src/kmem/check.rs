@@ -3,8 +3,8 @@
 //! Targets of one benchmark are measured in one run, with the rivals and the floor, by turns. What cannot be measured is
 //! short, and so is what is held against the best rival while one of the rivals is missing: it could be the best.
 //!
-//! A time is met or short by what the repetitions say in the middle. The ratio of the least is printed beside it: where a neighbour shares
-//! the cores, it says what the machine does by itself.
+//! A time is met or short by what the repetitions say in the middle. The ratio of the least times is printed beside it, each of which is of a repetition of its
+//! own, and the rival's of whoever has the least: where a neighbour shares the cores now and then, these are times without it.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -192,28 +192,29 @@ impl Checked<'_> {
             (Task::Time(timed, unit), Found::Timed(kept)) => {
                 let own = own(kept, timed)?;
                 let figure = median(own)?;
-                let own_least = least(own)?;
-                let beside_least = |verdict: Verdict, of: f64| {
-                    verdict.with(&format!("(the least: {:.3})", own_least / of))
+                let of_least = |verdict: Verdict, ratio: f64| {
+                    verdict.with(&format!("(of the least: {ratio:.3})"))
                 };
                 match unit {
                     Unit::Floor => {
                         let floor = beside(kept, timed)?;
                         let name = format!("{figure:.2} ns; floor {:.2}", median(floor)?);
                         let verdict = held(over(own, floor)?, "", (1.0, &name));
-                        beside_least(verdict, least(floor)?)
+                        of_least(verdict, least_over(own, floor)?)
                     }
                     Unit::NsAtC245 => {
-                        let c = kept.c().map_or(f64::NAN, |c| c.median);
+                        let (c, least) =
+                            kept.c().map_or((f64::NAN, f64::NAN), |c| (c.median, c.min));
                         let name = format!("ns at C = 2.45; C = {c:.2}");
-                        beside_least(held(figure, "ns", (c / 2.45, &name)), c / 2.45)
+                        let verdict = held(figure, "ns", (c / 2.45, &name));
+                        of_least(verdict, summary(own)?.min / (least / 2.45))
                     }
                     Unit::BestRival => {
                         let rivals = self.rivals(kept, timed)?;
                         let (best, ratio) = rivals.best.ok_or_else(not_measured)?;
                         let rival = median(best)?;
                         let name = format!("{figure:.2} ns; {} {rival:.2}", best.contender);
-                        let verdict = beside_least(held(ratio, "", (1.0, &name)), rivals.least);
+                        let verdict = of_least(held(ratio, "", (1.0, &name)), rivals.least);
                         rivals.all_there(verdict, kept)
                     }
                 }
@@ -291,8 +292,8 @@ impl Checked<'_> {
         let is_there = |name: &str| there.iter().any(|(rival, _)| rival.contender == name);
         let missing = expected.into_iter().filter(|name| !is_there(name)).map(String::from);
         let missing = missing.collect();
-        let all_least = there.iter().filter_map(|(line, _)| least(line).ok());
-        let least = all_least.fold(f64::INFINITY, f64::min);
+        let all_least = there.iter().filter_map(|(line, _)| least_over(own, line).ok());
+        let least = all_least.fold(0.0, f64::max);
         let best = there.into_iter().max_by(|(_, one), (_, other)| one.total_cmp(other));
         Ok(Rivals { best, least, missing })
     }
@@ -303,7 +304,7 @@ impl Checked<'_> {
 struct Rivals<'k> {
     /// The one that the heap's time is most times as long as, and how many.
     best: Option<(&'k Line, f64)>,
-    /// The least time of any.
+    /// How many times the least of any rival the heap's least time is.
     least: f64,
     missing: Vec<String>,
 }
@@ -363,10 +364,6 @@ fn median(line: &Line) -> Result<f64, Failure> {
     Ok(summary(line)?.median)
 }
 
-fn least(line: &Line) -> Result<f64, Failure> {
-    Ok(summary(line)?.min)
-}
-
 /// How many times another's figure it is, in each repetition.
 fn ratios(line: &Line, other: &Line) -> impl Iterator<Item = f64> {
     line.values.iter().zip(&other.values).map(|(one, other)| one / other)
@@ -380,6 +377,13 @@ fn median_of(ratios: impl Iterator<Item = f64>) -> Result<f64, Failure> {
 /// machine that has one speed now and another one then has the same for both.
 fn over(line: &Line, other: &Line) -> Result<f64, Failure> {
     median_of(ratios(line, other))
+}
+
+/// How many times another's least its own is, of the repetitions that both have.
+fn least_over(line: &Line, other: &Line) -> Result<f64, Failure> {
+    let both = line.values.len().min(other.values.len());
+    let least = |line: &Line| Summary::of(line.values.get(..both)?).map(|summary| summary.min);
+    least(line).zip(least(other)).map(|(one, other)| one / other).ok_or_else(not_measured)
 }
 
 /// A heap's time on one CPU and on all, and the floor's beside it.
@@ -485,10 +489,12 @@ mod tests {
         );
     }
 
-    /// The least of all repetitions is said, of whichever rival that is; what is met goes by the middle.
+    /// The least of all repetitions is said, of whichever rival that is, and of C; what is met goes by the middle. A rival that has failed since is looked at
+    /// as far as it went.
     #[test]
     fn the_least_stands_beside_a_time() {
         let mut kept = beside_floors(kept(), [[2.0, 1.0, 2.0]; 2]);
+        kept.hot_cas = vec![9.8, 4.9, 9.8];
         for line in &mut kept.lines {
             let value = line.values[0];
             let least = match &*line.contender {
@@ -503,8 +509,13 @@ mod tests {
         {
             let target = pair(&format!("unit = \"{unit}\""), 0.5);
             let said = judge(&target, Found::Timed(kept.clone()));
-            assert!(!said.met && said.text.ends_with(&format!("(the least: {least})")), "{said:?}");
+            let ends = said.text.ends_with(&format!("(of the least: {least})"));
+            assert!(ends && !said.met, "{said:?}");
         }
+        let jemalloc = |line: &&mut Line| line.contender == "jemalloc";
+        kept.lines.iter_mut().find(jemalloc).unwrap().values.truncate(1);
+        let said = judge(&pair("unit = \"best-rival\"", 0.5), Found::Timed(kept));
+        assert!(said.text.ends_with("(of the least: 0.600)"), "{said:?}");
     }
 
     /// The heap takes three quarters of the rival's time in two of three repetitions, at two speeds. Medians of their own would say 1.5.

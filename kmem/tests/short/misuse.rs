@@ -302,6 +302,37 @@ fn descriptors_show_some_at_once() {
     assert!(memory.is_whole());
 }
 
+/// The same where nothing lies behind: of the block that ends the zone, whose last page has the last descriptor that there is.
+#[test]
+fn nothing_is_looked_at_behind_the_last_block() {
+    let memory = Memory::<LLFree>::new(512, 1);
+    let kmem = plain::<LLFree, Wide>(&memory);
+    run_on(0);
+    for bytes in [PAGE, 2 * PAGE, 8 * PAGE] {
+        let blocks: Vec<_> = std::iter::from_fn(|| kmem.alloc(bytes)).collect();
+        let last = *blocks.iter().max().expect("there is memory");
+        assert_eq!(last.addr().get() + bytes, memory.frame(511).addr().get() + PAGE);
+        for inside in (16..bytes).step_by(PAGE / 2) {
+            // SAFETY: the block has so many bytes.
+            let inside = unsafe { last.add(inside) };
+            let interior = [Misuse::Interior(inside.as_ptr())];
+            // SAFETY: nothing is freed by it.
+            unsafe {
+                assert!(!kmem.free_cached(inside) && !kmem.free_cached_sized(inside, bytes));
+                assert_eq!(kmem.hooks().take(), [], "the other way tells");
+                kmem.free(inside, bytes);
+                assert_eq!(kmem.hooks().take(), interior);
+                kmem.free_any(inside);
+            }
+            assert_eq!(kmem.hooks().take(), interior);
+        }
+        // SAFETY: they were allocated, and nobody uses them.
+        blocks.into_iter().for_each(|block| unsafe { kmem.free(block, bytes) });
+        kmem.flush();
+        assert!(memory.is_whole());
+    }
+}
+
 /// An address that is no block's, of a slab of any size, is found where the page's descriptor is looked at: before anything changes.
 #[test]
 fn what_begins_no_block_is_found_at_once() {

@@ -13,7 +13,7 @@
 //! 2. Each function begins a cache line, and ends within the next one. [`Hot`] says why.
 //! 3. The address of a list's word is in one register: the sequences of `woodlot_malloc` say why.
 //!
-//! What the compiler makes of `alloc_cached` and `free_cached` does the same in three and four lines.
+//! What the compiler makes of `alloc_cached` and `free_cached` does the same in more lines.
 
 use core::arch::naked_asm;
 use std::ffi::c_void;

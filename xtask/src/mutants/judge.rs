@@ -41,7 +41,7 @@ struct Ran {
 
 /// What `timeout` says of a command that it has stopped.
 const STOPPED: i32 = 124;
-/// Seconds for one test on a defect. The slow checkers have more, and so have all tests of a place, which are up to a hundred.
+/// Seconds for one test on a defect. The slow checkers have more, and so have all tests of a place, which are up to some fifty.
 const LIMIT: u32 = 300;
 const SLOW_LIMIT: u32 = 1200;
 /// Kilobytes of addresses, for a defect may allocate without end: enough for two segments of a heap beside all else.
