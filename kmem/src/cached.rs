@@ -89,12 +89,9 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
     #[inline(never)]
     unsafe fn free_paged_cached_sized(&self, block: NonNull<u8>, bytes: usize) -> bool {
         let Some(id) = S::of(bytes) else { return false };
-        let begins = || match self.pages().find(block.as_ptr())? {
-            (page, 0) => Some(self.pages().descriptor(page)),
-            _ => None,
-        };
         // SAFETY: as the caller says.
-        let free = || unsafe { self.free_paged_cached(id, block, begins) };
+        let free =
+            || unsafe { self.free_paged_cached(id, block, || self.beginning(block.as_ptr())) };
         if H::CHECKED { self.free_marked_if(block, Some(id), free) } else { free() }
     }
 

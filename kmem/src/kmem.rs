@@ -235,6 +235,15 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
         self.pages.address(unsafe { Descriptor::of_token(token) }.hand_out())
     }
 
+    /// The descriptor of the page that begins at an address.
+    #[inline(always)]
+    pub(crate) fn beginning(&self, at: *mut u8) -> Option<&Descriptor> {
+        match self.pages.find(at)? {
+            (page, 0) => Some(self.pages.descriptor(page)),
+            _ => None,
+        }
+    }
+
     /// The descriptor that says whether a block of a page or more is free, by where it begins.
     fn mark(&self, slab: PageId, id: SizeId, offset: usize) -> &Descriptor {
         self.pages.descriptor(slab.plus(offset / PAGE + usize::from(!S::is_page(id))))
@@ -313,8 +322,7 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
     #[inline]
     pub(crate) fn paged_back(&self, id: SizeId, at: *mut u8) -> Result<NonNull<u8>, Misuse> {
         if S::is_page(id)
-            && let Some((page, 0)) = self.pages.find(at)
-            && let Some(listed) = self.pages.descriptor(page).take_back_whole(id)
+            && let Some(listed) = self.beginning(at).and_then(|page| page.take_back_whole(id))
         {
             return Ok(listed);
         }

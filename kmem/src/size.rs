@@ -293,7 +293,7 @@ pub trait Sizes: Copy + Sync + 'static {
     /// Is each block of this size a page by itself?
     #[inline]
     fn is_page(id: SizeId) -> bool {
-        id.index() == Self::TABLE.paged
+        id == Self::ONE_PAGE
     }
 
     /// The size for requests of so many bytes, if its blocks are less than a page.
