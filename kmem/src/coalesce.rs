@@ -115,8 +115,9 @@ impl Coalesce {
         &mut self.counts
     }
 
-    /// Takes blocks for up to so many full lists, at least one; one that is not full only if there are no more pages. Those of
-    /// slabs that there are come first, then those of new ones, in the order of their addresses.
+    /// Takes blocks for up to so many full lists, at least one, and adds these to `made`. False: there are no more pages, so that
+    /// there is no list, or the first one is not full. Blocks of slabs that there are come first, then those of new ones, in
+    /// the order of their addresses.
     ///
     /// Where there are enough of them for a list, which may take as many steps as it has blocks, it is one list.
     pub(crate) fn take<P: Pages>(
@@ -125,8 +126,9 @@ impl Coalesce {
         (id, size): (SizeId, &Size),
         lists: usize,
         cpu: usize,
-    ) -> Lists {
-        let (free, mut filling) = (self.counts.free, Filling::new(size));
+        made: &mut Lists,
+    ) -> bool {
+        let (free, mut filling) = (self.counts.free, Filling::new(size, made));
         let most = if free < size.target { lists } else { 1 };
         // As many as there is room for in a batch of slabs.
         let mut counts = (1..=most).rev().map(|lists| lists * size.target);

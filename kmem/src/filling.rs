@@ -17,14 +17,17 @@ use crate::size::Size;
 /// What was pushed.
 pub(crate) struct Filling<'a> {
     size: &'a Size,
-    /// The last one first.
-    full: Lists,
+    /// From `from` on, the last one first.
+    lots: &'a mut Lists,
+    from: usize,
     lot: Lot,
 }
 
 impl<'a> Filling<'a> {
-    pub(crate) fn new(size: &'a Size) -> Filling<'a> {
-        Filling { size, full: Lists::new(), lot: Lot::EMPTY }
+    /// Lots that are to come behind those that there are.
+    pub(crate) fn new(size: &'a Size, lots: &'a mut Lists) -> Filling<'a> {
+        let from = lots.len();
+        Filling { size, lots, from, lot: Lot::EMPTY }
     }
 
     /// Pushes so many blocks that follow one another.
@@ -39,18 +42,18 @@ impl<'a> Filling<'a> {
             // SAFETY: as the caller says.
             self.lot = unsafe { self.lot.push_run(first.add(blocks * bytes), bytes, some) };
             if self.lot.len() == target {
-                self.full.push(core::mem::replace(&mut self.lot, Lot::EMPTY));
+                self.lots.push(core::mem::replace(&mut self.lot, Lot::EMPTY));
             }
         }
     }
 
-    /// The lots, the first one first.
-    pub(crate) fn finish(mut self) -> Lists {
+    /// Puts the lots in their order, the first one first. True: that one is there, and full.
+    pub(crate) fn finish(self) -> bool {
         // SAFETY: the blocks were given away.
         let odd = unsafe { self.lot.link(self.size.bytes) };
-        self.full.push(Lot::linked(odd));
-        self.full.reverse();
-        self.full
+        self.lots.push(Lot::linked(odd));
+        self.lots.reverse(self.from);
+        odd.is_empty() && self.lots.len() > self.from
     }
 }
 
@@ -68,12 +71,14 @@ mod tests {
         let mut memory = [[0u64; 2]; 16];
         let begin = NonNull::from(&mut memory).cast::<u8>();
         let size = Size { target: 3, ..Size::new(16) };
-        let mut filling = Filling::new(&size);
+        let mut lots = Lists::new();
+        let mut filling = Filling::new(&size, &mut lots);
         for &(first, blocks) in runs.iter().rev() {
             // SAFETY: the blocks are the test's, and each is pushed once.
             unsafe { filling.push_run(begin.add(16 * first), blocks) };
         }
-        let lots = filling.finish();
+        let is_full = filling.finish();
+        assert_eq!(is_full, lots.iter().next().is_some_and(|first| first.len() == 3));
         let is_linked = |lot: Lot| lot == Lot::linked(lot.list());
         assert!(
             lots.iter().all(|lot| lot.len() == 3 || is_linked(lot)),

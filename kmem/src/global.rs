@@ -221,9 +221,9 @@ impl Lists {
         self.count
     }
 
-    /// Makes the last one the first.
-    pub(crate) fn reverse(&mut self) {
-        self.lists.get_mut(..self.count).into_iter().for_each(|lists| lists.reverse());
+    /// Makes the last one the first, of those from `from` on.
+    pub(crate) fn reverse(&mut self, from: usize) {
+        self.lists.get_mut(from..self.count).into_iter().for_each(|lists| lists.reverse());
     }
 
     /// All of them, the first one first.

@@ -604,9 +604,8 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Below for Kmem<C, P, S, H> {
         S::size(id).lists
     }
 
-    fn take(&self, id: SizeId, lists: usize) -> Lists {
-        let mut made = Lists::new();
-        let Some(lock) = self.coalesce.get(id.index()) else { return made };
+    fn take(&self, id: SizeId, lists: usize, made: &mut Lists) {
+        let Some(lock) = self.coalesce.get(id.index()) else { return };
         let size = S::size(id);
         while made.len() < lists {
             let _guard = self.caches().guard();
@@ -614,15 +613,12 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Below for Kmem<C, P, S, H> {
             let mut layer = self.upper.locked(lock);
             if S::is_page(id) {
                 let counts = layer.counts_mut();
-                return whole::take(counts, (&self.pages, cpu), id, (lists, size.target));
+                return whole::take(counts, (&self.pages, cpu), id, (lists, size.target), made);
             }
-            let some = layer.take(&self.pages, (id, size), lists - made.len(), cpu);
-            some.iter().for_each(|lot| made.push(lot));
-            if some.iter().next().is_none_or(|first| first.len() < size.target) {
+            if !layer.take(&self.pages, (id, size), lists - made.len(), cpu, made) {
                 break;
             }
         }
-        made
     }
 
     unsafe fn put(&self, id: SizeId, lists: &Lists) {

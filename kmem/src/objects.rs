@@ -167,8 +167,7 @@ impl<C: PerCpu, B: Build> Below for Objects<C, B> {
         1
     }
 
-    fn take(&self, id: SizeId, lists: usize) -> Lists {
-        let mut made = Lists::new();
+    fn take(&self, id: SizeId, lists: usize, made: &mut Lists) {
         for _ in 0..lists {
             let objects = (0..B::TARGET).map_while(|_| self.builder.make(id.index()));
             // SAFETY: the object was just made, and has room for what a list keeps in it.
@@ -179,7 +178,6 @@ impl<C: PerCpu, B: Build> Below for Objects<C, B> {
                 break;
             }
         }
-        made
     }
 
     unsafe fn put(&self, id: SizeId, lists: &Lists) {

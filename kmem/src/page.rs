@@ -247,6 +247,7 @@ impl Descriptor {
     }
 
     /// Makes the page, which is this one, a block of this size: what stands for it in the lists.
+    #[inline]
     pub(crate) fn set_whole(&self, id: SizeId, page: PageId) -> NonNull<u8> {
         let fixed = KIND_SLAB << KIND_AT | (id.index() as u64 + 1);
         self.state.store(u64::from(page.0) << PAGE_AT | fixed, ORDERING);

@@ -50,8 +50,8 @@ pub(crate) trait Below {
         Targets { blocks: Self::target(id), lists: Self::lists(id) }
     }
 
-    /// Makes so many full lists; fewer, and one that is not full, only if there is no more memory.
-    fn take(&self, id: SizeId, lists: usize) -> Lists;
+    /// Makes so many full lists, where there are none; fewer, and one that is not full, only if there is no more memory.
+    fn take(&self, id: SizeId, lists: usize, made: &mut Lists);
 
     /// Takes blocks back.
     ///
@@ -233,7 +233,8 @@ impl<C: PerCpu> Upper<C> {
             // SAFETY: the lot was taken.
             return unsafe { lot.link(B::bytes(id)) };
         }
-        let made = below.take(id, wanted);
+        let mut made = Lists::new();
+        below.take(id, wanted, &mut made);
         let mut lots = made.iter();
         let first = lots.next().unwrap_or(Lot::EMPTY);
         lots.clone().take(1).for_each(|next| next.fetch(B::bytes(id)));

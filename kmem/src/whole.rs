@@ -24,8 +24,9 @@ pub(crate) fn take<P: Pages>(
     from: (&P, usize),
     id: SizeId,
     (most, target): (usize, usize),
-) -> Lists {
-    let (mut lists, mut list, mut batch) = (Lists::new(), List::EMPTY, Batch::new());
+    lists: &mut Lists,
+) {
+    let (mut list, mut batch) = (List::EMPTY, Batch::new());
     let mut left = most * target;
     while left > 0 && batch.alloc(from, left).is_ok() {
         let mut some = batch.pages();
@@ -44,7 +45,6 @@ pub(crate) fn take<P: Pages>(
         }
     }
     lists.push(Lot::linked(list));
-    lists
 }
 
 /// Puts pages back. One that is there twice is named.
