@@ -115,11 +115,11 @@ impl Coalesce {
         &mut self.counts
     }
 
-    /// Takes blocks for up to so many full lists, at least one, and adds these to `made`. False: there are no more pages, so that
-    /// there is no list, or the first one is not full. Blocks of slabs that there are come first, then those of new ones, in
-    /// the order of their addresses.
+    /// Takes blocks for up to `lists` full lists, which is at least one, and adds these lists to `made`. False: there are no more
+    /// pages, so that nothing was added, or the first list that was is not full. Blocks of slabs that there are come first, then
+    /// those of new ones, in the order of their addresses.
     ///
-    /// Where there are enough of them for a list, which may take as many steps as it has blocks, it is one list.
+    /// Where the slabs that there are have enough blocks for a list, which may take as many steps as it has blocks, it is one list.
     pub(crate) fn take<P: Pages>(
         &mut self,
         pages: &P,

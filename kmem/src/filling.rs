@@ -65,27 +65,29 @@ mod tests {
     use std::vec::Vec;
 
     use super::*;
+    use crate::list::List;
 
     /// The lots of these runs of blocks of 16 bytes in lists of three, the first run first: the number of each block.
     fn lots(runs: &[(usize, usize)]) -> Vec<Vec<usize>> {
         let mut memory = [[0u64; 2]; 16];
         let begin = NonNull::from(&mut memory).cast::<u8>();
         let size = Size { target: 3, ..Size::new(16) };
-        let mut lots = Lists::new();
+        // One that was there before, and stays the first.
+        let (mut lots, before) = (Lists::new(), Lot::linked(List::from_word(3)));
+        lots.push(before);
         let mut filling = Filling::new(&size, &mut lots);
         for &(first, blocks) in runs.iter().rev() {
             // SAFETY: the blocks are the test's, and each is pushed once.
             unsafe { filling.push_run(begin.add(16 * first), blocks) };
         }
         let is_full = filling.finish();
-        assert_eq!(is_full, lots.iter().next().is_some_and(|first| first.len() == 3));
+        assert_eq!(lots.iter().next(), Some(before));
+        let lots = || lots.iter().skip(1);
+        assert_eq!(is_full, lots().next().is_some_and(|first| first.len() == 3));
         let is_linked = |lot: Lot| lot == Lot::linked(lot.list());
-        assert!(
-            lots.iter().all(|lot| lot.len() == 3 || is_linked(lot)),
-            "an odd one is to be linked"
-        );
-        assert!(lots.iter().skip(1).all(|lot| lot.len() == 3), "another one than the first is odd");
-        lots.iter()
+        assert!(lots().all(|lot| lot.len() == 3 || is_linked(lot)), "an odd one is to be linked");
+        assert!(lots().skip(1).all(|lot| lot.len() == 3), "another one than the first is odd");
+        lots()
             .map(|lot| {
                 // SAFETY: the lots are the test's.
                 let mut list = unsafe { lot.link(16) };

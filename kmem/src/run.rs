@@ -51,7 +51,7 @@ pub(crate) unsafe fn split(list: List, bytes: usize, room: Room) -> Option<(Run,
     };
     let most = beside.min(room.most - 1).min(rest.len());
     // What the list behind the run is if the run goes on so, and where that ends.
-    // SAFETY: the list is the caller's, and each block that is looked at is the next one of it.
+    // SAFETY: the list is the caller's. No block is looked at before the one before it has said that it is the next one; so `&&`, not `&`.
     let behind = |more: usize| unsafe {
         let last = first.byte_offset(step.wrapping_mul(more) as isize);
         List::from_word(word::read(last.as_ptr().cast()))
@@ -150,5 +150,12 @@ mod tests {
         assert_eq!(runs(&order, Room { most: 4, ..ALL }), [(0, 4), (0, 2)]);
         assert_eq!(runs(&[4, 3, 2, 1], Room { below: 1, ..ALL }), [(1, 2), (1, 2)]);
         assert_eq!(runs(&[4, 3], Room { most: 1, ..ALL }), [(0, 1), (0, 1)]);
+        let up: [usize; BLOCKS] = core::array::from_fn(|at| at);
+        let down = up.map(|at| BLOCKS - 1 - at);
+        for room in 1..BLOCKS - 1 {
+            assert_eq!(runs(&up, Room { above: room, ..ALL })[0], (0, room + 1));
+            assert_eq!(runs(&down, Room { below: room, ..ALL })[0], (room, room + 1));
+            assert_eq!(runs(&up, Room { most: room, ..ALL })[0], (0, room));
+        }
     }
 }

@@ -50,7 +50,7 @@ pub(crate) trait Below {
         Targets { blocks: Self::target(id), lists: Self::lists(id) }
     }
 
-    /// Makes so many full lists, where there are none; fewer, and one that is not full, only if there is no more memory.
+    /// Adds so many full lists to `made`, which is empty; fewer, and one that is not full, only if there is no more memory.
     fn take(&self, id: SizeId, lists: usize, made: &mut Lists);
 
     /// Takes blocks back.
