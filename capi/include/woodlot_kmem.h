@@ -145,7 +145,7 @@ struct woodlot_kmem_seen {
 struct woodlot_kmem_stats {
     size_t bytes;         /* of a block */
     size_t target;        /* blocks of a full list */
-    size_t lists;         /* that come from slabs, or go there, at a time */
+    size_t lists;         /* that come from slabs, or go there, at a time; of blocks that are pages, one comes */
     size_t pages;         /* of its slabs */
     size_t global_blocks; /* free in the global layer */
     size_t slab_blocks;   /* free in slabs */

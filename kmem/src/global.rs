@@ -61,6 +61,8 @@ pub(crate) struct Targets {
     pub(crate) blocks: usize,
     /// Lists that go below when there are more than twice as many: up to [`GLOBAL_TARGET`].
     pub(crate) lists: usize,
+    /// Those that were put first go each time; otherwise each [`RENEWED`]th time.
+    pub(crate) first: bool,
 }
 
 impl Global {
@@ -129,7 +131,7 @@ impl Global {
     pub(crate) unsafe fn fill(&mut self, lot: Lot, targets: Targets) -> Option<Lists> {
         // SAFETY: as the caller says.
         unsafe { self.regroup(lot, targets.blocks) };
-        let is_renewed = self.counts.put_misses % RENEWED == RENEWED - 1;
+        let is_renewed = targets.first || self.counts.put_misses % RENEWED == RENEWED - 1;
         (self.lists > 2 * targets.lists).then(|| self.split(targets.lists, is_renewed))
     }
 
@@ -178,6 +180,13 @@ impl Global {
         }
         self.lists -= gone;
         taken
+    }
+
+    /// Takes full lists that have so many blocks, those that were put first; all of them, if they have fewer.
+    pub(crate) fn take_first(&mut self, blocks: usize, target: usize) -> Option<Lists> {
+        let is_enough = |&lists: &usize| lists * target >= blocks;
+        let lists = (0..self.lists).find(is_enough).unwrap_or(self.lists);
+        (lists > 0).then(|| self.split(lists, true))
     }
 
     /// Takes all there is, the bucket too.
@@ -243,7 +252,7 @@ mod tests {
     use super::*;
 
     const TARGET: usize = 3;
-    const TARGETS: Targets = Targets { blocks: TARGET, lists: GLOBAL_TARGET };
+    const TARGETS: Targets = Targets { blocks: TARGET, lists: GLOBAL_TARGET, first: false };
     const BLOCKS: usize = 3 * GLOBAL_TARGET * TARGET;
 
     fn blocks(mut list: List) -> Vec<NonNull<u8>> {
@@ -319,7 +328,7 @@ mod tests {
     /// What a caller has freed last is what the layer below looks at first.
     #[test]
     fn of_what_is_too_much_the_last_comes_first() {
-        const TARGETS: Targets = Targets { blocks: 1, lists: GLOBAL_TARGET };
+        const TARGETS: Targets = Targets { blocks: 1, lists: GLOBAL_TARGET, first: false };
         let mut memory = [[0u64; 2]; 2 * GLOBAL_TARGET + 1];
         // SAFETY: each block is pushed once.
         let lists =
@@ -335,7 +344,7 @@ mod tests {
     /// A list that was put when the layer was empty goes below in the end.
     #[test]
     fn the_first_lists_do_not_stay() {
-        const TARGETS: Targets = Targets { blocks: 1, lists: GLOBAL_TARGET };
+        const TARGETS: Targets = Targets { blocks: 1, lists: GLOBAL_TARGET, first: false };
         let mut memory = [[0u64; 2]; (RENEWED as usize + 2) * (GLOBAL_TARGET + 1)];
         // SAFETY: each block is pushed once.
         let lists =
@@ -348,6 +357,27 @@ mod tests {
             !kept.iter().any(|lot| lists[..GLOBAL_TARGET].contains(&lot.list())),
             "a first one stays"
         );
+    }
+
+    /// As many as have so many blocks, those that were put first.
+    #[test]
+    fn lists_that_were_put_first_go_where_they_are_needed() {
+        let mut memory = [[0u64; 2]; 5 * TARGET];
+        let mut global = Global::new();
+        for block in &mut memory {
+            // SAFETY: each block is pushed once, and each list put once.
+            let excess =
+                unsafe { global.put(List::EMPTY.push(NonNull::from(block).cast()), TARGETS) };
+            assert!(excess.is_none());
+        }
+        let full = global.full;
+        let firsts =
+            [(0, 0..0), (1, 0..1), (TARGET, 1..2), (TARGET + 1, 2..4), (99, 4..5), (1, 0..0)];
+        for (blocks, places) in firsts {
+            let taken = global.take_first(blocks, TARGET);
+            let taken: Vec<Lot> = taken.iter().flat_map(|lists| lists.iter()).collect();
+            assert!(taken.iter().rev().eq(&full[places]), "for {blocks} blocks");
+        }
     }
 
     /// Odd blocks are handed out when there is no full list.

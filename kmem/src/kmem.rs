@@ -102,7 +102,8 @@ pub struct SizeStats {
     pub bytes: usize,
     /// Blocks of a full list.
     pub target: usize,
-    /// Lists that come from the pages, or go there, at a time: the paper's `gbltarget`.
+    /// Lists that come from the pages, or go there, at a time: the paper's `gbltarget`. Of blocks that are pages, one comes at a
+    /// time.
     pub lists: usize,
     /// The per-CPU layer; `None`, if its caches do not count what they are asked for: [`Counted`](crate::Counted) ones do.
     pub cpu: Option<CpuCounts>,
@@ -190,7 +191,7 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
 
     /// Allocates a block of a cookie's size.
     ///
-    /// `None`: there is no memory, in no cache of a CPU that can be reached either. What other CPUs free or move
+    /// `None`: there is no memory, in no cache of a CPU that can be reached either. What other CPUs have in hand
     /// meanwhile may be missed.
     #[inline]
     pub fn alloc_cookie(&self, cookie: Cookie<S>) -> Option<NonNull<u8>> {
@@ -530,6 +531,13 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
         Some(SizeStats { bytes, target, lists, cpu, global, global_blocks, coalesce, pages })
     }
 
+    /// Before others take so many pages: as many of those that the global layer has go where they come from. So it may have as many
+    /// lists of pages as of small blocks, and nobody takes more memory for that; but for spans, and slabs of several pages, for
+    /// which these would have to lie side by side.
+    fn give_pages_back(&self, pages: usize) {
+        self.upper.give_back(self, S::ONE_PAGE, pages);
+    }
+
     /// Pages for a request that is larger than any block, or aligned to more than a page.
     #[cold]
     fn alloc_span(&self, bytes: usize, align: usize) -> Option<NonNull<u8>> {
@@ -537,6 +545,7 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Kmem<C, P, S, H> {
             return None;
         }
         let count = bytes.div_ceil(PAGE).max(1);
+        self.give_pages_back(count);
         let take = || {
             let _guard = self.caches().guard();
             self.pages.alloc(count, align, self.caches().current()).ok()
@@ -604,18 +613,41 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Below for Kmem<C, P, S, H> {
         S::size(id).lists
     }
 
+    /// One list of pages: more would be memory that nobody has asked for yet.
+    fn wanted(id: SizeId) -> usize {
+        if S::is_page(id) { 1 } else { Self::lists(id) }
+    }
+
+    /// Of pages they do: 15 lists are 2 MiB, and nothing of them is in a processor's cache.
+    fn first(id: SizeId) -> bool {
+        S::is_page(id)
+    }
+
     fn take(&self, id: SizeId, lists: usize, made: &mut Lists) {
         let Some(lock) = self.coalesce.get(id.index()) else { return };
         let size = S::size(id);
+        // Whether the global layer has given pages back. Where pages are wanted, it has none.
+        let mut has_given = S::is_page(id);
         while made.len() < lists {
-            let _guard = self.caches().guard();
-            let cpu = self.caches().current();
+            let guard = self.caches().guard();
+            let (pages, cpu) = (&self.pages, self.caches().current());
             let mut layer = self.upper.locked(lock);
-            if S::is_page(id) {
-                let counts = layer.counts_mut();
-                return whole::take(counts, (&self.pages, cpu), id, (lists, size.target), made);
+            let missing = ((lists - made.len()) * size.target).saturating_sub(layer.counts().free);
+            if missing > 0 && !has_given {
+                drop(layer);
+                drop(guard);
+                self.give_pages_back((missing * size.bytes).div_ceil(PAGE));
+                has_given = true;
+                continue;
             }
-            if !layer.take(&self.pages, (id, size), lists - made.len(), cpu, made) {
+            let is_full = if S::is_page(id) {
+                let list = whole::take(layer.counts_mut(), (pages, cpu), id, size.target);
+                made.push(list);
+                list.len() == size.target
+            } else {
+                layer.take(pages, (id, size), lists - made.len(), cpu, made)
+            };
+            if !is_full {
                 break;
             }
         }
@@ -632,19 +664,19 @@ impl<C: PerCpu, P: Pages, S: Sizes, H: Hooks> Below for Kmem<C, P, S, H> {
             let mut layer = self.upper.locked(lock);
             // SAFETY: as the caller says.
             unsafe {
-                if S::is_page(id) {
-                    let counts = layer.counts_mut();
-                    return whole::put(counts, (&self.pages, cpu), id, lists, &mut misuse);
-                }
                 // As many as the largest slab has: so a slab whose blocks come together is looked up once, and pages go
-                // together, but the lock is not held for all of them.
-                let mut blocks = 0;
+                // together, but the lock is not held for all of them. Of blocks that are pages, a list.
+                let (mut blocks, most) = (0, if S::is_page(id) { 1 } else { MAX_SLAB });
                 let some = iter::from_fn(|| {
-                    let lot = if blocks < MAX_SLAB { left.next()? } else { return None };
+                    let lot = if blocks < most { left.next()? } else { return None };
                     blocks += lot.len();
                     Some(lot.link(size.bytes))
                 });
-                layer.put(&self.pages, (id, size), some, cpu, &mut misuse);
+                if S::is_page(id) {
+                    whole::put(layer.counts_mut(), (&self.pages, cpu), id, some, &mut misuse);
+                } else {
+                    layer.put(&self.pages, (id, size), some, cpu, &mut misuse);
+                }
             }
         }
     }

@@ -39,12 +39,13 @@ const LIST_BLOCKS: usize = 64;
 const SHORT_LIST_BYTES: usize = 2 << 10;
 /// Blocks of a list, where each is a page. Such a list is not touched, so that handing it over is what counts: 4, 8 and 16
 /// pages made 62, 46 and 36 ns of a page that one CPU allocates and another one frees, and where 16 made 67 (39 at best), 32 made 47 (30),
-/// and 63 no less (`bench kmem producer-consumer`). Linux moves 63 at a time.
-const LIST_PAGES: usize = 32;
+/// and 63 no less (`bench kmem producer-consumer`). Linux moves 63 at a time. Histories under shuttle have few pages.
+const LIST_PAGES: usize = if cfg!(woodlot_shuttle) { 2 } else { 32 };
 /// Bytes of the blocks of a list that are larger than a page, about. A list touches a page of each.
 const WIDE_LIST_BYTES: usize = 32 << 10;
 /// Bytes of the lists that come from the pages at a time, or go there, if they are no more than [`GLOBAL_TARGET`]. The global
-/// layer keeps twice as many, a quarter of a MiB of a size, which the next size cannot have.
+/// layer keeps twice as many, a quarter of a MiB of a size, which the next size cannot have. Of pages it keeps 30 lists, 3.75 MiB,
+/// as these go back before another size takes pages.
 const LISTS_BYTES: usize = 128 << 10;
 /// The smallest size. The table has an entry for each so many bytes.
 const GRAIN: usize = 16;
@@ -84,7 +85,7 @@ pub struct Size {
     /// Blocks of a full list between the layers: the paper's `target`.
     pub target: usize,
     /// Lists that come from the pages, or go there, at a time: the paper's `gbltarget`. The global layer keeps up to
-    /// twice as many.
+    /// twice as many. Of blocks that are pages, one comes at a time.
     pub lists: usize,
     /// log2 of the pages of a slab.
     pub order: u8,
@@ -121,7 +122,7 @@ impl Size {
         };
         let reciprocal = (1u64 << 32).div_ceil(bytes as u64);
         let lists = LISTS_BYTES / (target * bytes);
-        let lists = if lists < GLOBAL_TARGET { lists } else { GLOBAL_TARGET };
+        let lists = if bytes == PAGE || lists >= GLOBAL_TARGET { GLOBAL_TARGET } else { lists };
         Size { bytes, target, lists, order, blocks: (PAGE << order) / bytes, reciprocal }
     }
 
@@ -428,7 +429,11 @@ mod tests {
             assert_eq!((size.pages(), size.blocks), (fewest, fewest * PAGE / bytes), "{bytes}");
             assert!((2..=SHORT_LIST_BYTES / GRAIN).contains(&size.target), "{size:?}");
             assert!((1..=GLOBAL_TARGET).contains(&size.lists), "{size:?}");
-            assert!(size.lists * size.target * bytes <= LISTS_BYTES, "{size:?}");
+            if bytes == PAGE {
+                assert_eq!(size.lists, GLOBAL_TARGET);
+            } else {
+                assert!(size.lists * size.target * bytes <= LISTS_BYTES, "{size:?}");
+            }
         }
     }
 

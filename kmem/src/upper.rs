@@ -45,9 +45,14 @@ pub(crate) trait Below {
         Self::lists(id)
     }
 
-    /// Both targets.
+    /// Do those that were put first go each time, and not now and then?
+    fn first(_: SizeId) -> bool {
+        false
+    }
+
+    /// What the global layer is to know.
     fn targets(id: SizeId) -> Targets {
-        Targets { blocks: Self::target(id), lists: Self::lists(id) }
+        Targets { blocks: Self::target(id), lists: Self::lists(id), first: Self::first(id) }
     }
 
     /// Adds so many full lists to `made`, which is empty; fewer, and one that is not full, only if there is no more memory.
@@ -196,6 +201,19 @@ impl<C: PerCpu> Upper<C> {
         if let Some(excess) = excess {
             // SAFETY: the lists were taken.
             unsafe { below.put(id, &excess) };
+        }
+    }
+
+    /// Gives full lists of the global layer below that have so many blocks, if there are as many.
+    pub(crate) fn give_back<B: Below>(&self, below: &B, id: SizeId, blocks: usize) {
+        let Some(shelf) = self.shelves.get(id.index()) else { return };
+        let first = {
+            let _guard = self.caches.guard();
+            self.locked(&shelf.0).take_first(blocks, B::target(id))
+        };
+        if let Some(first) = first {
+            // SAFETY: the lists were taken.
+            unsafe { below.put(id, &first) };
         }
     }
 

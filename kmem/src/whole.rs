@@ -10,7 +10,6 @@
 
 use crate::batch::Batch;
 use crate::coalesce::CoalesceCounts;
-use crate::global::Lists;
 use crate::list::List;
 use crate::lot::Lot;
 use crate::misuse::Misuse;
@@ -18,33 +17,23 @@ use crate::page::Descriptor;
 use crate::pages::Pages;
 use crate::size::SizeId;
 
-/// Takes pages for so many lists of `target`; fewer only if there are no more. The first page is handed out first.
+/// Takes pages for a list of `target`; fewer only if there are no more.
 pub(crate) fn take<P: Pages>(
     counts: &mut CoalesceCounts,
     from: (&P, usize),
     id: SizeId,
-    (most, target): (usize, usize),
-    lists: &mut Lists,
-) {
+    target: usize,
+) -> Lot {
     let (mut list, mut batch) = (List::EMPTY, Batch::new());
-    let mut left = most * target;
-    while left > 0 && batch.alloc(from, left).is_ok() {
-        let mut some = batch.pages();
-        counts.splits += some.len() as u64;
-        left -= some.len().min(left);
-        while !some.is_empty() {
-            let (now, behind) = some.split_at(some.len().min(target - list.len()));
-            for &page in now.iter().rev() {
-                // SAFETY: the page is this call's, and so is what its descriptor has for the lists.
-                list = unsafe { list.push(from.0.descriptor(page).set_whole(id, page)) };
-            }
-            if list.len() == target {
-                lists.push(Lot::linked(core::mem::take(&mut list)));
-            }
-            some = behind;
+    while list.len() < target && batch.alloc(from, target - list.len()).is_ok() {
+        counts.splits += batch.pages().len() as u64;
+        // The first one is handed out first.
+        for &page in batch.pages().iter().rev() {
+            // SAFETY: the page is this call's, and so is what its descriptor has for the lists.
+            list = unsafe { list.push(from.0.descriptor(page).set_whole(id, page)) };
         }
     }
-    lists.push(Lot::linked(list));
+    Lot::linked(list)
 }
 
 /// Puts pages back. One that is there twice is named.
@@ -55,12 +44,11 @@ pub(crate) unsafe fn put<P: Pages>(
     counts: &mut CoalesceCounts,
     to: (&P, usize),
     id: SizeId,
-    lists: &Lists,
+    lists: impl Iterator<Item = List>,
     misuse: &mut dyn FnMut(Misuse),
 ) {
     let mut batch = Batch::new();
-    for lot in lists.iter() {
-        let mut list = lot.list();
+    for mut list in lists {
         for _ in 0..list.len() {
             // SAFETY: the list is the caller's, and has descriptors of pages.
             let Some((token, rest)) = (unsafe { list.pop() }) else { break };

@@ -56,7 +56,8 @@ pub struct LockRow {
     pub pages: [u64; 2],
     /// Pages that were split, and pages that were coalesced.
     pub slabs: [u64; 2],
-    /// The paper's bounds: of the first miss rate 1 / target, of the second 1 / gbltarget.
+    /// The paper's bounds: of the first miss rate 1 / target, of the second 1 / gbltarget. No row has blocks that are pages, of which
+    /// one list comes at a time.
     pub bounds: [f64; 2],
 }
 

@@ -100,6 +100,7 @@ pub(super) fn moments<H: Heap>(heap: &H, setup: &Setup) -> Result<Vec<Moment>, F
         blocks.clear();
         let mut used = Used { heap, blocks, bytes: 0 };
         let mut moments = Vec::with_capacity(2 * STEPS * DAYS.len() + 2);
+        heap.flush();
         let before = taken(heap)?;
         let mut note = |payload| {
             moments.push(Moment { payload, taken: taken(heap)?.saturating_sub(before) });

@@ -74,6 +74,7 @@ pub(super) fn sample<H: Heap>(heap: &H, setup: &Setup) -> Result<Vec<Reading>, F
             // Touched before anything is measured.
             let mut blocks = vec![std::ptr::dangling_mut(); count.max(CALLS)];
             blocks.clear();
+            heap.flush();
             let (before, mut allocs, mut frees) =
                 (taken(heap)?, Tally::default(), Tally::default());
             allocs.time(|| fill_all(heap, bytes, count, &mut blocks));

@@ -2,6 +2,7 @@
 
 use std::ptr::NonNull;
 
+use woodlot_frame::{FrameAllocator, FrameId};
 use woodlot_kmem::{Direct, Kmem, Octaves, PAGE, Seen, SizeStats, Sizes};
 
 use crate::LLFree;
@@ -140,6 +141,98 @@ fn new_blocks_come_in_the_order_of_their_addresses() {
             assert_eq!(block, first + (at + 1) * bytes, "block {} of {bytes} bytes", at + 1);
         }
     }
+}
+
+/// Pages of a list of blocks that are pages.
+const PAGES: usize = 32;
+
+/// Frames that the zone has given away.
+fn used(memory: &Memory<LLFree>) -> usize {
+    memory.zone.zone().frames - memory.zone.stats().free_frames
+}
+
+fn alloc_pages(kmem: &Small, count: usize) -> Vec<NonNull<u8>> {
+    (0..count).map(|_| kmem.alloc(PAGE).expect("there is memory")).collect()
+}
+
+/// Pages that nobody has asked for are few, however often the global layer has none.
+#[test]
+fn one_list_of_pages_comes_at_a_time() {
+    let memory = Memory::new(2048, 2);
+    let kmem = kmem(&memory);
+    for lists in 1..=20 {
+        alloc_pages(&kmem, PAGES);
+        assert_eq!(used(&memory), lists * PAGES);
+    }
+}
+
+fn free_pages(kmem: &Small, pages: &[NonNull<u8>]) {
+    // SAFETY: each was allocated, and nobody uses it.
+    pages.iter().for_each(|&page| unsafe { kmem.free(page, PAGE) });
+}
+
+/// Lists of pages in the global layer.
+fn lists_of_pages(kmem: &Small) -> usize {
+    let number = Octaves::of(PAGE).expect("it is a size").index();
+    kmem.stats(number).expect("there is this size").global_blocks / PAGES
+}
+
+/// Section 3.3.2: of pages the global layer has 30 lists, too. When it has more, 15 go: those that were freed first.
+#[test]
+fn a_global_layer_with_too_many_pages() {
+    let memory = Memory::new(2048, 2);
+    let kmem = kmem(&memory);
+    let pages = alloc_pages(&kmem, (2 + 31) * PAGES);
+    let all = used(&memory);
+    free_pages(&kmem, &pages[..(2 + 30) * PAGES]);
+    assert_eq!((lists_of_pages(&kmem), used(&memory)), (30, all));
+    free_pages(&kmem, &pages[(2 + 30) * PAGES..]);
+    assert_eq!((lists_of_pages(&kmem), used(&memory)), (16, all - 15 * PAGES));
+    let is_free = |page: &NonNull<u8>| {
+        let frame = (page.addr().get() - memory.frame(0).addr().get()) / PAGE;
+        memory.zone.free_map(FrameId(frame / 64 * 64)) >> (frame % 64) & 1 == 1
+    };
+    assert!(pages[..15 * PAGES].iter().all(is_free), "others than the first went");
+}
+
+/// What the global layer has of pages goes down before another size takes pages, and before a span does, so that neither takes more memory
+/// for that.
+#[test]
+fn pages_of_the_global_layer_are_had_by_others_first() {
+    let memory = Memory::new(2048, 2);
+    let kmem = kmem(&memory);
+    for is_span in [false, true] {
+        free_pages(&kmem, &alloc_pages(&kmem, (2 + 30) * PAGES));
+        let most = used(&memory);
+        for left in (0..30).rev() {
+            // Until the slabs are asked, or the pages.
+            let before = stats(&kmem).global.take_misses;
+            while !is_span && stats(&kmem).global.take_misses == before {
+                alloc(&kmem, 1);
+            }
+            assert!(!is_span || kmem.alloc(9 * PAGE).is_some());
+            assert_eq!(lists_of_pages(&kmem), left, "is a span: {is_span}");
+            assert!(used(&memory) <= most, "{} frames, not {most}", used(&memory));
+        }
+    }
+}
+
+/// None of them where slabs have blocks, and as many as a span has pages.
+#[test]
+fn pages_of_the_global_layer_stay_that_nobody_needs() {
+    let memory = Memory::new(4096, 2);
+    let kmem = kmem(&memory);
+    let blocks = alloc(&kmem, 2 * LISTS * TARGET);
+    let halves: Vec<_> = blocks.into_iter().step_by(2).collect();
+    free(&kmem, &halves);
+    kmem.flush();
+    free_pages(&kmem, &alloc_pages(&kmem, (2 + 30) * PAGES));
+    alloc(&kmem, LISTS * TARGET);
+    assert_eq!((stats(&kmem).coalesce.free, lists_of_pages(&kmem)), (0, 30));
+    alloc(&kmem, 1);
+    assert_eq!(lists_of_pages(&kmem), 29, "8 lists are a list of pages");
+    assert!(kmem.alloc(512 * PAGE).is_some());
+    assert_eq!(lists_of_pages(&kmem), 13, "512 pages are 16 lists");
 }
 
 /// A frame number that is aligned says nothing of the address, where frame 0 is not aligned.

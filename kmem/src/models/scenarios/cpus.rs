@@ -83,6 +83,18 @@ scenarios! { World<1>;
         cpu(1, &[], &[AllocSure(SMALL), Free(0)]),
     ];
 
+    /// A page of the global layer goes down for a slab.
+    pages_for_a_slab: 3 pages, [Alloc(PAGE); 3], [
+        cpu(0, &[0, 1, 2], &[Free(0), Free(1), Free(2)]),
+        cpu(1, &[], &[Alloc(LARGE), Free(0)]),
+    ];
+
+    /// And for a span.
+    pages_for_a_span: 3 pages, [Alloc(PAGE); 3], [
+        cpu(0, &[0, 1, 2], &[Free(2), Free(1), Free(0)]),
+        cpu(1, &[], &[Alloc(SPAN), Free(0)]),
+    ];
+
     /// Blocks that are pages, beside those of a slab.
     pages_and_slabs: 2 pages, [Alloc(PAGE)], [
         cpu(0, &[0], &[Free(0), Alloc(PAGE)]),
