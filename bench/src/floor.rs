@@ -12,15 +12,21 @@
 //! | *sequential clear* | 64 KiB of ones, bit after bit: load its word, swap it clear |
 //! | *random clear 256 KiB* | 256 KiB of ones, every bit once in random order: load its number (4 bytes, in sequence), load its word, swap it clear |
 //! | *random clear 4 MiB* | 4 MiB of ones, 2 Mi of its bits, once each, likewise |
+//! | *line there and back* | one word that two threads on two CPUs write to by turns: each waits for the other's number. Not where there is one CPU |
+//!
+//! The last one says how far the CPUs of a virtual machine are from each other, on one core, on a cache that they share, or on none:
+//! that may change from minute to minute, and what two threads do together with it.
 //!
 //! `C`, the unit of the targets, is the median of *hot CAS*. Times are CPU times, as everywhere.
 
 use std::hint::black_box;
+use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 use woodlot_frame::atomics::{AtomicU64, Ordering};
 
-use crate::clock::{Tally, opaque};
+use crate::clock::{Tally, cpus, opaque};
+use crate::patterns::on_threads;
 use crate::random::Random;
 
 /// One loop of the floor.
@@ -39,17 +45,20 @@ pub enum Loop {
     RandomClear256K,
     /// Clear bits of 4 MiB in random order.
     RandomClear4M,
+    /// A cache line goes to another CPU, and comes back.
+    LineThereAndBack,
 }
 
 impl Loop {
     /// Every loop, in the order in which they are run and shown.
-    pub const ALL: [Loop; 6] = [
+    pub const ALL: [Loop; 7] = [
         Loop::HotCas,
         Loop::HotPair,
         Loop::SequentialSet,
         Loop::SequentialClear,
         Loop::RandomClear256K,
         Loop::RandomClear4M,
+        Loop::LineThereAndBack,
     ];
 
     /// Its name.
@@ -61,6 +70,7 @@ impl Loop {
             Loop::SequentialClear => "sequential clear",
             Loop::RandomClear256K => "random clear 256 KiB",
             Loop::RandomClear4M => "random clear 4 MiB",
+            Loop::LineThereAndBack => "line there and back",
         }
     }
 }
@@ -101,8 +111,8 @@ impl Floor {
         }
     }
 
-    /// Runs every loop once, in the order of [`Loop::ALL`].
-    pub fn sample(&mut self) -> [Tally; 6] {
+    /// Runs every loop once, in the order of [`Loop::ALL`]. One that there is not on this machine has no operations.
+    pub fn sample(&mut self) -> [Tally; 7] {
         Loop::ALL.map(|which| {
             let mut tally = Tally::default();
             let hot = self.rounds << 20;
@@ -123,6 +133,7 @@ impl Floor {
                     fill(words, u64::MAX);
                     tally.time(|| random_clear(words, bits));
                 }
+                Loop::LineThereAndBack => tally = there_and_back(&Hot(AtomicU64::new(0))),
             }
             tally
         })
@@ -190,6 +201,44 @@ fn random_clear(words: &[AtomicU64], bits: &[u32]) -> usize {
     bits.iter().map(|&bit| clear(words, bit as usize)).sum()
 }
 
+/// How often the line goes and comes; and before that, until both threads have begun.
+const ROUND_TRIPS: u64 = 4096;
+const BEFORE: u64 = 16;
+/// So many looks at the word, and the CPU is given to others: to the other thread, where both have one.
+const LOOKS: u32 = 1 << 14;
+
+/// Two threads write the numbers from 1 on by turns. What it took the one who began.
+fn there_and_back(line: &Hot) -> Tally {
+    if cpus().len() < 2 {
+        return Tally::default();
+    }
+    let tallies = on_threads(0..2, |_, behind| {
+        let mut tally = Tally::default();
+        by_turns(&line.0, 0..BEFORE, behind);
+        tally.time(|| by_turns(&line.0, BEFORE..BEFORE + ROUND_TRIPS, behind));
+        tally
+    });
+    tallies[0]
+}
+
+/// Of each of these round trips, writes the first number, or the one behind it, when the number before is there.
+#[inline(never)]
+fn by_turns(word: &AtomicU64, trips: Range<u64>, behind: u64) -> usize {
+    let count = (trips.end - trips.start) as usize;
+    for before in trips.map(|trip| 2 * trip + behind) {
+        let mut looks = 0_u32;
+        while word.load(Ordering::Acquire) != before {
+            looks += 1;
+            if looks.is_multiple_of(LOOKS) {
+                std::thread::yield_now();
+            }
+            std::hint::spin_loop();
+        }
+        word.store(before + 1, Ordering::Release);
+    }
+    count
+}
+
 #[inline(always)]
 fn clear(words: &[AtomicU64], bit: usize) -> usize {
     let Some(word) = words.get(bit / 64) else { return 0 };
@@ -213,6 +262,16 @@ mod tests {
         fill(&words, u64::MAX);
         let bits: Vec<u32> = (0..512).rev().collect();
         assert_eq!((random_clear(&words, &bits), all(0)), (512, true));
+    }
+
+    /// Each number is written by the one whose it is, and the last one is there.
+    #[test]
+    fn a_line_goes_and_comes() {
+        let line = Hot(AtomicU64::new(0));
+        let tally = there_and_back(&line);
+        let (timed, all) =
+            if cpus().len() < 2 { (0, 0) } else { (ROUND_TRIPS, BEFORE + ROUND_TRIPS) };
+        assert_eq!((tally.operations, line.0.load(Ordering::Relaxed)), (timed, 2 * all));
     }
 
     #[test]

@@ -30,7 +30,8 @@
 //! * The loops' own array traffic (8 bytes an operation) is in the figures of the contenders; in
 //!   those of the floor only where its loop says so.
 //! * Threads are pinned to the CPUs that this process may use, in the order of their numbers.
-//!   Which of them share a core or a socket is not asked.
+//!   Which of them share a core or a socket is not asked; *line there and back* of the floor says how far two of them are from
+//!   each other.
 //! * On a virtual machine CPU time contains what the hypervisor took away unannounced.
 //! * Interrupts, page faults of the metadata (it is touched before) and TLB misses of the frames.
 #![deny(missing_docs)]

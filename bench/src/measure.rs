@@ -187,7 +187,8 @@ pub fn measure_and_keep(
         let tallies = on_one_thread(|| floor.sample());
         if repetition > 0 {
             let with_samples = run.floor.iter_mut().zip(tallies);
-            with_samples.for_each(|((_, samples), tally)| samples.push(tally.cpu()));
+            let there = with_samples.filter(|(_, tally)| tally.operations > 0);
+            there.for_each(|((_, samples), tally)| samples.push(tally.cpu()));
         }
         for index in 0..under.len() {
             under[index].repeat(repetition > 0);

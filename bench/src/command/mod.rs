@@ -37,6 +37,7 @@ mod tests {
 
     use super::*;
     use crate::Failure;
+    use crate::floor::Loop;
 
     #[derive(Parser, Debug)]
     enum Program {
@@ -187,9 +188,9 @@ mod tests {
         let json: serde_json::Value =
             serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
         let results = json["results"].as_array().unwrap();
-        assert_eq!(results.len(), 6 + 2);
-        assert_eq!(results[7]["cpu_ns"].as_array().map(Vec::len), Some(2));
-        assert_eq!(std::fs::read_to_string(csv).unwrap().lines().count(), 1 + 6 + 2);
+        assert_eq!(results.len(), Loop::ALL.len() + 2);
+        assert_eq!(results[Loop::ALL.len() + 1]["cpu_ns"].as_array().map(Vec::len), Some(2));
+        assert_eq!(std::fs::read_to_string(csv).unwrap().lines().count(), 1 + Loop::ALL.len() + 2);
         let line = format!(
             "bench churn --memory 16MiB --fill 50,90 --placement packed,spread --operations 100 --repetitions 2 \
              --engine llfree,linux --json {json} --csv {csv} --svg {svg}",
@@ -200,8 +201,8 @@ mod tests {
         bench(*args).unwrap();
         let json: serde_json::Value =
             serde_json::from_slice(&std::fs::read(at("c.json")).unwrap()).unwrap();
-        assert_eq!(json["results"].as_array().map(Vec::len), Some(6 + 2 * 2 * 2));
-        let last = &json["results"][6 + 7];
+        assert_eq!(json["results"].as_array().map(Vec::len), Some(Loop::ALL.len() + 2 * 2 * 2));
+        let last = &json["results"][Loop::ALL.len() + 7];
         assert_eq!(last["kept"].as_array().map(Vec::len), Some(2));
         assert_eq!((&last["placement"], &last["fill_percent"]), (&"random".into(), &90.0.into()));
         assert_eq!(last["free_huge"], last["kept"][1]["free_huge"]);

@@ -205,7 +205,7 @@ impl Checked<'_> {
                     Unit::NsAtC245 => {
                         let (c, least) =
                             kept.c().map_or((f64::NAN, f64::NAN), |c| (c.median, c.min));
-                        let name = format!("ns at C = 2.45; C = {c:.2}");
+                        let name = format!("ns at C = 2.45; C = {c:.2}{}", shared(kept, timed));
                         let verdict = held(figure, "ns", (c / 2.45, &name));
                         of_least(verdict, summary(own)?.min / (least / 2.45))
                     }
@@ -339,6 +339,15 @@ fn not_measured() -> Failure {
 
 fn is(line: &Line, timed: &Timed) -> bool {
     line.case == timed.case && line.metric == timed.metric
+}
+
+/// How far the CPUs are from each other, where several threads run: it bounds what they hand over, and C does not know of it.
+fn shared(kept: &Kept, timed: &Timed) -> String {
+    let line = Summary::of(&kept.line_there_and_back).filter(|_| timed.case.threads > 1);
+    line.map_or(String::new(), |line| {
+        let Summary { median, min, max } = line;
+        format!("; a line there and back {median:.0} ns ({min:.0} to {max:.0})")
+    })
 }
 
 /// A heap's own figures.
@@ -488,6 +497,25 @@ mod tests {
                 && said.ends_with("short by 50.0 % (of the least: 0.750)"),
             "{said}"
         );
+    }
+
+    /// Of what several threads do together it is said how far their CPUs are from each other.
+    #[test]
+    fn a_line_there_and_back_stands_beside_what_threads_share() {
+        let kept = || Kept { line_there_and_back: vec![98.6, 460.0, 101.0], ..kept() };
+        let said = |threads: usize| {
+            let mut target = pair("unit = \"ns-at-c-2.45\"", 1.5);
+            if let Task::Time(timed, _) = &mut target.task {
+                timed.case.threads = threads;
+            }
+            judge(&target, Found::Timed(kept())).text
+        };
+        assert!(
+            said(2).contains("C = 4.90; a line there and back 101 ns (99 to 460)"),
+            "{}",
+            said(2)
+        );
+        assert!(!said(1).contains("a line"), "{}", said(1));
     }
 
     /// The least of all repetitions is said, of whichever rival that is, and of C; what is met goes by the middle. A rival that has failed since is looked at

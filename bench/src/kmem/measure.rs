@@ -30,6 +30,9 @@ pub struct Line {
 pub struct Kept {
     /// A compare-and-swap on one word, in ns of CPU time.
     pub hot_cas: Vec<f64>,
+    /// A cache line that goes to another CPU and comes back, where there is one. Files of before do not say.
+    #[serde(default)]
+    pub line_there_and_back: Vec<f64>,
     /// A pop and a push by restartable sequences, where the system has them.
     pub sequence_pair: Vec<f64>,
     /// The same beside each case of *pair*: as many pairs, on as many threads at once, each with lists of its own. Files of before do not say.
@@ -49,9 +52,15 @@ const FLOOR_PAIRS: usize = 1 << 20;
 impl Kept {
     fn floor(&mut self, floor: &mut Floor) {
         let pairs = floor::sample(1, FLOOR_PAIRS);
-        let swaps = on_one_thread(|| floor.sample());
-        let swap = Loop::ALL.iter().zip(swaps).find(|(which, _)| **which == Loop::HotCas);
-        self.hot_cas.extend(swap.map(|(_, tally)| tally.cpu()));
+        for (which, tally) in Loop::ALL.into_iter().zip(on_one_thread(|| floor.sample())) {
+            match which {
+                Loop::HotCas => self.hot_cas.push(tally.cpu()),
+                Loop::LineThereAndBack if tally.operations > 0 => {
+                    self.line_there_and_back.push(tally.cpu());
+                }
+                _ => {}
+            }
+        }
         self.sequence_pair.extend(pairs.map(|pairs| pairs.cpu()));
     }
 

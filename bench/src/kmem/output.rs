@@ -9,6 +9,7 @@ use super::locks::LockRow;
 use super::measure::{Kept, Line, SEQUENCES};
 use super::waste::{Load, WasteRow};
 use crate::Failure;
+use crate::floor::Loop;
 use crate::output::Machine;
 use crate::statistics::Summary;
 
@@ -56,7 +57,8 @@ fn words(case: &Case) -> String {
 pub fn describe(kept: &Kept) -> String {
     let mut text =
         String::from("floor, CPU ns for each operation         median     min     max\n");
-    let alone = [("hot CAS", &kept.hot_cas), (SEQUENCES, &kept.sequence_pair)];
+    let line = (Loop::LineThereAndBack.name(), &kept.line_there_and_back);
+    let alone = [(Loop::HotCas.name(), &kept.hot_cas), line, (SEQUENCES, &kept.sequence_pair)];
     let alone = alone.map(|(name, samples)| (name.to_string(), Summary::of(samples)));
     let mut threads: Vec<_> = kept.sequence_pairs.iter().map(|line| line.case.threads).collect();
     threads.dedup();

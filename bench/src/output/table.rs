@@ -5,15 +5,18 @@ use std::fmt::Write;
 use crate::floor::Loop;
 use crate::measure::{Figure, Measured, Run, Subject};
 use crate::patterns::{Kept, Pattern};
+use crate::statistics::Summary;
 
 /// The floor of a run.
 pub fn describe_floor(run: &Run) -> String {
     let mut text = String::from("floor, CPU ns for each operation       median     min     max\n");
     for which in Loop::ALL {
-        let floor = run.floor(which);
-        let (median, min, max) = (floor.median, floor.min, floor.max);
+        let Summary { median, min, max } = run.floor(which);
         let name = which.name();
-        let _ = writeln!(text, "  {name:<34} {median:>8.2}{min:>8.2}{max:>8.2}");
+        let _ = match median.is_nan() {
+            false => writeln!(text, "  {name:<34} {median:>8.2}{min:>8.2}{max:>8.2}"),
+            true => writeln!(text, "  {name:<34} not on this machine"),
+        };
     }
     text
 }
