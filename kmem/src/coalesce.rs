@@ -92,12 +92,6 @@ struct Slab<'a, P> {
     counts: Counts,
 }
 
-/// How many slabs have so many blocks, up to what a batch has room for: a few, for which this is shorter than a division.
-fn slabs_for(count: usize, size: &Size) -> usize {
-    let rooms = (0..BATCH).map(|slabs| slabs * size.blocks);
-    rooms.take_while(|&room| room < count).count()
-}
-
 impl Coalesce {
     /// Where *counts* lie.
     pub(crate) const COUNTS: usize = offset_of!(Coalesce, counts);
@@ -162,7 +156,7 @@ impl Coalesce {
         filling: &mut Filling<'_>,
     ) -> (usize, Option<Slab<'a, P>>) {
         let (mut taken, mut last, mut batch) = (0, None, Batch::new());
-        get_slabs(&mut batch, (pages, cpu), size, slabs_for(count, size));
+        get_slabs(&mut batch, (pages, cpu), size, size.slabs_for(count).min(BATCH));
         for (before, &first) in batch.pages().iter().enumerate().rev() {
             let mut slab = self.make(pages, (id, size), first);
             taken += self.take_of(&mut slab, filling, size, count - before * size.blocks);

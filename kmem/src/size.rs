@@ -131,6 +131,11 @@ impl Size {
         1 << self.order
     }
 
+    /// Slabs that have so many blocks: a few, for which this is shorter than a division.
+    pub(crate) fn slabs_for(&self, blocks: usize) -> usize {
+        (0..blocks).find(|slabs| slabs * self.blocks >= blocks).unwrap_or(blocks)
+    }
+
     /// Blocks before an offset of a slab, the one that has it not counted.
     pub(crate) fn blocks_before(&self, offset: usize) -> usize {
         ((offset as u64 * self.reciprocal) >> 32) as usize

@@ -204,7 +204,7 @@ impl<C: PerCpu> Upper<C> {
         }
     }
 
-    /// Gives full lists of the global layer below that have so many blocks, if there are as many.
+    /// Gives full lists of the global layer below that have so many blocks; all of them, if they have fewer.
     pub(crate) fn give_back<B: Below>(&self, below: &B, id: SizeId, blocks: usize) {
         let Some(shelf) = self.shelves.get(id.index()) else { return };
         let first = {

@@ -66,6 +66,9 @@ struct Document<'a> {
 const NOTE: &str = "ns for each operation; CPU time of the thread and wall time as a thread sees \
                     it; hot CAS in the same run is the unit of times_hot_cas";
 
+/// Why a loop of the floor has no figures.
+pub(super) const NOT_HERE: &str = "not on this machine";
+
 fn floor_row(which: Loop, samples: &[f64], c: f64) -> Detail {
     let summary = Summary::of(samples);
     let row = Row {
@@ -74,7 +77,7 @@ fn floor_row(which: Loop, samples: &[f64], c: f64) -> Detail {
         floor: Some(which.name()),
         metric: None,
         order: None,
-        threads: 1,
+        threads: 1 + usize::from(which == Loop::LineThereAndBack),
         slots: 0,
         memory: None,
         fill_percent: None,
@@ -95,7 +98,7 @@ fn floor_row(which: Loop, samples: &[f64], c: f64) -> Detail {
         best_huge: None,
         possible_huge: None,
         refused: None,
-        not_measured: None,
+        not_measured: summary.is_none().then(|| NOT_HERE.into()),
     };
     Detail { row, cpu_ns: samples.to_vec(), wall_ns: Vec::new(), kept: Vec::new() }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::data::NOT_HERE;
 use crate::floor::Loop;
 use crate::measure::{Figure, Measured, Run, Subject};
 use crate::patterns::{Kept, Pattern};
@@ -15,7 +16,7 @@ pub fn describe_floor(run: &Run) -> String {
         let name = which.name();
         let _ = match median.is_nan() {
             false => writeln!(text, "  {name:<34} {median:>8.2}{min:>8.2}{max:>8.2}"),
-            true => writeln!(text, "  {name:<34} not on this machine"),
+            true => writeln!(text, "  {name:<34} {NOT_HERE}"),
         };
     }
     text

@@ -5,7 +5,7 @@
 //!
 //! 1. the intervals from the least to the most of its repetitions have nothing in common; and
 //! 2. the medians differ by more than 5 %, and by more than the *noise between runs*: that is the most
-//!    that a loop of the floor changed by in C, for those are the same code in both runs, or three
+//!    that a loop of one thread of the floor changed by in C, for those are the same code in both runs, or three
 //!    standard deviations of what all figures changed by, whichever is more. The deviation is taken
 //!    from the middle half of the figures, so that the few that have really changed do not count.
 //!
@@ -62,7 +62,7 @@ fn in_c(timed: &Timed) -> Option<Summary> {
 fn floor_change(a: &Data, b: &Data) -> f64 {
     let loops = |data: &Data| {
         let c = data.floor(Loop::HotCas)?.median;
-        // Where the CPUs of a virtual machine are says nothing of one thread's times.
+        // Of several threads' figures the text says where the CPUs were.
         let of_one_cpu = Loop::ALL.iter().filter(|which| **which != Loop::LineThereAndBack);
         of_one_cpu.map(|which| Some(data.floor(*which)?.median / c)).collect::<Option<Vec<_>>>()
     };
@@ -70,6 +70,12 @@ fn floor_change(a: &Data, b: &Data) -> f64 {
         .zip(loops(b))
         .map(|(a, b)| a.iter().zip(b).map(|(a, b)| (b / a - 1.0).abs()).fold(0.0, f64::max));
     changes.unwrap_or(0.0)
+}
+
+/// How far the CPUs were from each other in both, where both say so.
+fn lines_of(a: &Data, b: &Data) -> Option<[f64; 2]> {
+    let line = |data: &Data| Some(data.floor(Loop::LineThereAndBack)?.median);
+    Some([line(a)?, line(b)?])
 }
 
 /// The noise of what figures changed by from A to B, as a part of them.
@@ -154,11 +160,17 @@ pub fn compare(a: &Data, b: &Data) -> String {
     text += &format!(
         "floor: changed by up to {:.1} % in C; figures scatter by {:.1} % (three standard deviations). \
          A difference counts if the intervals of all repetitions are apart and the medians differ by \
-         more than {:.1} %.\n\nEvery figure\n",
+         more than {:.1} %.\n",
         100.0 * change,
         100.0 * scatter,
         100.0 * noise
     );
+    if let Some([a, b]) = lines_of(a, b) {
+        text += &format!(
+            "A cache line took {a:.0} ns to another CPU and back in A, {b:.0} ns in B: figures of several threads follow that.\n"
+        );
+    }
+    text += "\nEvery figure\n";
     text += &heading;
     pairs.iter().for_each(|pair| text += &pair.line());
     frag.iter().for_each(|(line, _)| text += line);

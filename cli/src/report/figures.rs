@@ -466,10 +466,11 @@ fn floor(data: &Data) -> Section {
     };
     Section {
         id: "floor".into(),
-        title: "The floor: what this processor's atomic instructions cost".into(),
+        title: "The floor: what this processor's atomic instructions, and cache lines, cost".into(),
         about: "CPU nanoseconds for each operation, in every repetition of the whole report, so the \
             spread shows how steady the machine was. C, the unit in the tables, is the median of hot \
-            CAS in the same run as the figure."
+            CAS in the same run as the figure. A line there and back is a cache line's way to another CPU; \
+            in a virtual machine it says where the CPUs were."
             .into(),
         legend: Vec::new(),
         panels: Vec::new(),

@@ -9,7 +9,7 @@ use woodlot_bench::size::Size;
 
 use super::claims::{Verdict, claims};
 use super::compare::compare;
-use super::data::{Crashes, Data, Form, Openings, Timed};
+use super::data::{Crashes, Data, FloorLoop, Form, Openings, Timed};
 use super::figures::sections;
 use super::files;
 use super::kernel::Kernel;
@@ -280,6 +280,23 @@ fn overlapping_repetitions_and_a_floor_that_moved_are_noise() {
     let moved = b.floor.iter_mut().find(|floor| floor.which == Loop::RandomClear4M).unwrap();
     moved.cpu_ns.iter_mut().for_each(|ns| *ns *= 1.3);
     assert_eq!(verdicts(&compare(&a, &b)), [""; 0]);
+}
+
+/// CPUs that were moved are no noise of the figures of one thread.
+#[test]
+fn a_line_that_took_longer_is_said() {
+    let at = |ns: f64| {
+        let mut data = steady();
+        data.floor.retain(|floor| floor.which != Loop::LineThereAndBack);
+        data.floor.push(FloorLoop { which: Loop::LineThereAndBack, cpu_ns: vec![ns; 3] });
+        data
+    };
+    let (a, mut b) = (at(100.0), at(460.0));
+    scale(&mut b, is_pair, 1.2);
+    let text = compare(&a, &b);
+    assert_eq!(verdicts(&text).len(), 1, "{text}");
+    assert!(text.contains("took 100 ns to another CPU and back in A, 460 ns in B"), "{text}");
+    assert!(!compare(&steady(), &b).contains("to another CPU and back"), "{text}");
 }
 
 #[test]
