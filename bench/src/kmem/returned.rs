@@ -68,13 +68,13 @@ pub(super) fn sample<H: Heap>(heap: &H, setup: &Setup) -> Result<Vec<Reading>, F
     on_one_thread(|| {
         heap.enter(0);
         let mut readings = Vec::new();
+        heap.flush();
         for &bytes in &setup.bytes {
             let count = (setup.memory.bytes() / bytes).max(1);
             let mut random = Random::new(setup.seed);
             // Touched before anything is measured.
             let mut blocks = vec![std::ptr::dangling_mut(); count.max(CALLS)];
             blocks.clear();
-            heap.flush();
             let (before, mut allocs, mut frees) =
                 (taken(heap)?, Tally::default(), Tally::default());
             allocs.time(|| fill_all(heap, bytes, count, &mut blocks));
