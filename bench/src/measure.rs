@@ -52,12 +52,12 @@ pub struct Figure {
 impl Figure {
     /// Of the CPU times.
     pub fn cpu(&self) -> Summary {
-        Summary::of(&self.cpu).unwrap_or(NOTHING)
+        Summary::of(&self.cpu).unwrap_or(Summary::NOTHING)
     }
 
     /// Of the times on the wall.
     pub fn wall(&self) -> Summary {
-        Summary::of(&self.wall).unwrap_or(NOTHING)
+        Summary::of(&self.wall).unwrap_or(Summary::NOTHING)
     }
 
     /// Free huge frames after the last repetition, in percent of what the best placement has.
@@ -65,8 +65,6 @@ impl Figure {
         self.kept.last().map(Kept::percent)
     }
 }
-
-const NOTHING: Summary = Summary { median: f64::NAN, min: f64::NAN, max: f64::NAN };
 
 /// A subject and what came of it.
 #[derive(Clone, Debug)]
@@ -90,7 +88,7 @@ impl Run {
     /// One loop of the floor.
     pub fn floor(&self, which: Loop) -> Summary {
         let found = self.floor.iter().find(|(known, _)| *known == which);
-        found.and_then(|(_, samples)| Summary::of(samples)).unwrap_or(NOTHING)
+        found.and_then(|(_, samples)| Summary::of(samples)).unwrap_or(Summary::NOTHING)
     }
 
     /// How many times as long a figure is as that of the same threads in step, where both were

@@ -14,6 +14,21 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// Of no samples.
+    pub const NOTHING: Summary = Summary::only(f64::NAN);
+
+    /// Of one sample.
+    pub const fn only(sample: f64) -> Summary {
+        Summary { median: sample, min: sample, max: sample }
+    }
+
+    /// The same in another unit: `change` keeps what is less less.
+    #[must_use]
+    pub fn map(self, change: impl Fn(f64) -> f64) -> Summary {
+        let Summary { median, min, max } = self;
+        Summary { median: change(median), min: change(min), max: change(max) }
+    }
+
     /// Of at least one sample; `None` of nothing.
     pub fn of(samples: &[f64]) -> Option<Summary> {
         let mut sorted = samples.to_vec();
@@ -35,7 +50,7 @@ mod tests {
     #[test]
     fn medians_of_odd_and_even_numbers() {
         assert_eq!(Summary::of(&[]), None);
-        assert_eq!(Summary::of(&[3.0]), Some(Summary { median: 3.0, min: 3.0, max: 3.0 }));
+        assert_eq!(Summary::of(&[3.0]), Some(Summary::only(3.0)));
         let odd = Summary::of(&[9.0, 1.0, 2.0]);
         assert_eq!(odd, Some(Summary { median: 2.0, min: 1.0, max: 9.0 }));
         let even = Summary::of(&[4.0, 1.0, 2.0, 100.0]);

@@ -17,6 +17,7 @@ use crate::measure::{Options, Run, Subject, measure};
 use crate::output::{Machine, Screen, progress};
 use crate::patterns::Metric;
 use crate::size::Size;
+use crate::statistics::Summary;
 
 pub(crate) use table::Table;
 pub use targets::{Target, Task, Unit, load, parse};
@@ -143,8 +144,7 @@ fn verdict_on(target: &Target, run: Option<&Run>, effort: Effort) -> Verdict {
     let measured = match target.task {
         Task::Pattern { subject, metric, baseline } => {
             let figure = |subject, metric| {
-                let figure = run.ok_or_else(missing)?.figure(&effort.apply(subject), metric)?;
-                Ok(figure.cpu().median)
+                Ok(run.ok_or_else(missing)?.figure(&effort.apply(subject), metric)?.cpu())
             };
             let base = baseline.map(|(subject, metric)| figure(subject, metric)).transpose();
             base.and_then(|base| Ok((figure(subject, metric)?, base)))
@@ -152,17 +152,20 @@ fn verdict_on(target: &Target, run: Option<&Run>, effort: Effort) -> Verdict {
         Task::Kept(subject) => {
             let figure = run.ok_or_else(missing);
             let figure = figure.and_then(|run| run.figure(&effort.apply(subject), Metric::Pair));
-            figure.and_then(|figure| Ok((figure.kept_percent().ok_or_else(missing)?, None)))
+            let kept = figure.and_then(|figure| figure.kept_percent().ok_or_else(missing));
+            kept.map(|kept| (Summary::only(kept), None))
         }
         Task::Frag(engine, setup) => {
             let states =
                 frag::run(engine, &frag::FragSetup { seed: effort.seed, ..setup }, &|_| {});
             states.and_then(|states| {
-                states.last().map(|last| (last.percent(), None)).ok_or_else(missing)
+                let last = states.last().ok_or_else(missing)?;
+                Ok((Summary::only(last.percent()), None))
             })
         }
         Task::Instructions(engine, order) => {
-            instructions::count(Course::Repeat, engine, order).map(|count| (count.pair, None))
+            let count = instructions::count(Course::Repeat, engine, order);
+            count.map(|count| (Summary::only(count.pair), None))
         }
     };
     match measured {

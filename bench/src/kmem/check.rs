@@ -192,29 +192,26 @@ impl Checked<'_> {
             (Task::Time(timed, unit), Found::Timed(kept)) => {
                 let own = own(kept, timed)?;
                 let figure = median(own)?;
-                let of_least = |verdict: Verdict, ratio: f64| {
-                    verdict.with(&format!("(of the least: {ratio:.3})"))
-                };
                 match unit {
                     Unit::Floor => {
                         let floor = beside(kept, timed)?;
                         let name = format!("{figure:.2} ns; floor {:.2}", median(floor)?);
                         let verdict = held(over(own, floor)?, "", (1.0, &name));
-                        of_least(verdict, least_over(own, floor)?)
+                        verdict.of_least(least_over(own, floor)?)
                     }
                     Unit::NsAtC245 => {
                         let (c, least) =
                             kept.c().map_or((f64::NAN, f64::NAN), |c| (c.median, c.min));
                         let name = format!("ns at C = 2.45; C = {c:.2}{}", shared(kept, timed));
                         let verdict = held(figure, "ns", (c / 2.45, &name));
-                        of_least(verdict, summary(own)?.min / (least / 2.45))
+                        verdict.of_least(summary(own)?.min / (least / 2.45))
                     }
                     Unit::BestRival => {
                         let rivals = self.rivals(kept, timed)?;
                         let (best, ratio) = rivals.best.ok_or_else(not_measured)?;
                         let rival = median(best)?;
                         let name = format!("{figure:.2} ns; {} {rival:.2}", best.contender);
-                        let verdict = of_least(held(ratio, "", (1.0, &name)), rivals.least);
+                        let verdict = held(ratio, "", (1.0, &name)).of_least(rivals.least);
                         rivals.all_there(verdict, kept)
                     }
                 }
