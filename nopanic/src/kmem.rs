@@ -1,12 +1,13 @@
 //! The kernel memory allocator over an engine, with each set of sizes; checked, and counted.
 
 use core::fmt::{Display, Formatter, Result as Fmt};
+use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
 use woodlot_frame::Base4K;
 use woodlot_kmem::{
     Checked, Cookie, Counted, CpuCounts, Cpus, Descriptor, Direct, Guarded, Hooks, Kind, Kmem,
-    Marks, Misuse, NoPages, Octaves, PageId, Pages, Quarters, Seen, SizeId, SizeStats, Sizes,
+    Marks, Misuse, NoPages, Octaves, PageId, Pages, Quarters, Seen, SizeId, SizeStats, Sizes, Wide,
 };
 use woodlot_llfree::LLFree;
 use woodlot_nbbs::Nbbs4;
@@ -78,6 +79,13 @@ macro_rules! kmem {
                 // SAFETY: as above.
                 free_any(kmem: &Of, block: Block) -> () = unsafe { kmem.free_any(block) };
                 usable(kmem: &Of, block: Block) -> Option<usize> = kmem.usable(block);
+                alloc_cached(kmem: &Of, bytes: usize) -> Option<Block> = kmem.alloc_cached(bytes);
+                // SAFETY: as above.
+                free_cached(kmem: &Of, block: Block) -> bool = unsafe { kmem.free_cached(block) };
+                free_cached_sized(kmem: &Of, block: Block, bytes: usize) -> bool =
+                    // SAFETY: as above.
+                    unsafe { kmem.free_cached_sized(block, bytes) };
+                is_zero(kmem: &Of, block: Block) -> bool = kmem.is_zero(block);
                 cookie(bytes: usize) -> Option<Sized> = Cookie::new(bytes);
                 cookie_bytes(cookie: Sized) -> usize = cookie.bytes();
                 find(pages: &Zone, at: *mut u8) -> Option<(PageId, usize)> = pages.find(at);
@@ -89,7 +97,11 @@ macro_rules! kmem {
                 pages(zone: &'static $engine, base: Block, descriptors: &'static [Descriptor])
                     // SAFETY: as above.
                     -> Option<Zone> = unsafe { Direct::new(zone, base, descriptors) };
+                init(place: &'static mut MaybeUninit<Of>, machine: Machine, pages: Zone, ears: Ears)
+                    -> &'static mut Of = Kmem::init(place, Guarded::new(machine), pages, ears);
+                wrong(kmem: &Of, block: Block) -> Misuse = kmem.wrong(block);
                 flush(kmem: &Of) -> () = kmem.flush();
+                flush_global(kmem: &Of) -> () = kmem.flush_global();
                 flush_cpu(kmem: &Of, cpu: usize) -> bool = kmem.flush_cpu(cpu);
                 flush_unused(kmem: &Of, cpu: usize, seen: &mut Seen) -> bool =
                     kmem.flush_unused(cpu, seen);
@@ -125,4 +137,5 @@ macro_rules! kmem {
 
 kmem! { kmem_llfree_octaves: LLFree<'static, Base4K>, Octaves }
 kmem! { kmem_llfree_quarters: LLFree<'static, Base4K>, Quarters }
+kmem! { kmem_llfree_wide: LLFree<'static, Base4K>, Wide }
 kmem! { kmem_nbbs_octaves: Nbbs4<'static, Base4K>, Octaves }

@@ -6,11 +6,18 @@
 use std::process::Command;
 
 use crate::outcome::{Length, Outcome};
-use crate::shell::{cargo, passed, run, succeeds, this_cargo};
+use crate::shell::{capture_both, cargo, passed, root, run, succeeds, this_cargo};
 
 const TARGET: &str = "aarch64-unknown-linux-gnu";
 const LINKER: &str = "aarch64-linux-gnu-gcc";
 const EMULATOR: &str = "qemu-aarch64";
+/// Where the emulator finds the C library.
+const SYSTEM: &str = "/usr/aarch64-linux-gnu";
+
+/// The parts of the C program of `malloc/preload/tests` that do not ask for what the emulator lacks: forks of programs with threads, and the
+/// system's counts of pages in memory.
+const PARTS: [&str; 8] =
+    ["sizes", "zeroed", "resized", "aligned", "given_back", "cyclical", "tides", "signals"];
 
 /// What cargo is told: how to link, and how to run what was linked.
 const ENVIRONMENT: [(&str, &str); 3] = [
@@ -19,7 +26,7 @@ const ENVIRONMENT: [(&str, &str); 3] = [
     ("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", "qemu-aarch64 -L /usr/aarch64-linux-gnu"),
 ];
 
-/// Runs the tests of the sequences and of the heap, and links the library to preload.
+/// Runs the tests of the sequences and of the heap, links the library to preload, and in a full run preloads it.
 pub fn aarch64(length: Length) -> Result<Outcome, String> {
     for program in [LINKER, EMULATOR] {
         if !succeeds(Command::new(program).arg("--version")) {
@@ -35,5 +42,31 @@ pub fn aarch64(length: Length) -> Result<Outcome, String> {
     let tests = passed(&mut tests)?;
     let preload = ["build", "--quiet", "--package", "woodlot-malloc-preload", "--target", TARGET];
     cargo(preload, &ENVIRONMENT)?;
-    Ok(Outcome::Ran(format!("{tests} tests of woodlot-malloc under {EMULATOR}")))
+    let tests = format!("{tests} tests of woodlot-malloc under {EMULATOR}");
+    if length.short {
+        return Ok(Outcome::Ran(tests));
+    }
+    let parts = preloaded()?;
+    Ok(Outcome::Ran(format!("{tests}, {parts} parts of a C program with the library preloaded")))
+}
+
+/// Has a C program check what each call of the library promises, some seconds for each part; how many there were.
+fn preloaded() -> Result<usize, String> {
+    let (folder, tests) = (root().join("target/aarch64"), root().join("malloc/preload"));
+    let program = folder.join("contract");
+    let mut compile = Command::new(LINKER);
+    compile.args(["-O1", "-Wall", "-Werror", "-pthread", "-I"]).arg(tests.join("include"));
+    run(compile.arg("-o").args([&program, &tests.join("tests/contract.c")]))?;
+    let library = folder.join(TARGET).join("debug/libwoodlot_malloc.so");
+    for part in PARTS {
+        let mut emulated = Command::new(EMULATOR);
+        emulated.args(["-L", SYSTEM, "-E"]).arg(format!("LD_PRELOAD={}", library.display()));
+        // The library says at the end of a program that it was there.
+        emulated.args(["-E", "WOODLOT_MALLOC_STATS=text"]).arg(&program).arg(part);
+        let (_, complained) = capture_both(&mut emulated)?;
+        if !complained.contains("woodlot_malloc: ") {
+            return Err(format!("{part}: the library was not preloaded: {complained}"));
+        }
+    }
+    Ok(PARTS.len())
 }

@@ -81,7 +81,7 @@ enum Verb {
     NoPanic(Length),
     /// Make 10^9 random calls that the naive model judges, on every engine (half an hour; short: 20 s)
     Histories(Histories),
-    /// Fuzz with coverage: 10^8 call histories, recoveries, trace files, command lines (half an hour; short: 2 minutes)
+    /// Fuzz with coverage: 10^8 call histories, recoveries, trace files, command lines (an hour; short: 2 minutes)
     Fuzz(Fuzz),
     /// Interpret the core crates with Miri (15 minutes; short: 3)
     Miri(Length),
@@ -110,7 +110,7 @@ enum Verb {
     Scale(Scale),
     /// Build the library for C, install it, compile and run programs against it (2 minutes)
     Capi(Capi),
-    /// Run the tests of the heap of a program on AArch64, under qemu-user (half a minute)
+    /// Run the tests of the heap of a program on AArch64, under qemu-user (4 minutes; short: half a minute)
     Aarch64(Length),
     /// Draw the report and open it in headless Chromium: both themes, desk and phone (6 minutes; short: 2)
     Report(Length),
