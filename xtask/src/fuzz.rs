@@ -80,6 +80,12 @@ impl Target {
         }
     }
 
+    /// Executions of one process in a full run: so many that reading the corpus does not matter, so few
+    /// that both processors have work to the end.
+    fn part(self) -> u64 {
+        if self == Target::Kmem { 100_000 } else { 2_500_000 }
+    }
+
     /// The longest input, in bytes: short enough for a line to replay it, and of calls, which cost the most
     /// and of which `cargo xtask histories` makes long rows, so short that there are many.
     fn max_len(self) -> &'static str {
@@ -153,10 +159,6 @@ impl Fuzz {
     }
 }
 
-/// Executions of one process in a full run: so many that reading the corpus does not matter, so few
-/// that both processors have work to the end.
-const PART: u64 = 1_000_000;
-
 /// Makes what is left of the executions of a full run, and returns how many there are now.
 fn in_parts(binaries: &Path, targets: &[Target]) -> Result<Vec<u64>, String> {
     let tally = Tally(folder().join("tally"));
@@ -169,11 +171,11 @@ fn in_parts(binaries: &Path, targets: &[Target]) -> Result<Vec<u64>, String> {
         let made = tally.made(&key);
         println!("{name}: {made} of {} executions made before", target.executions());
         before += made;
-        let left = target.executions().saturating_sub(made).div_ceil(PART);
+        let left = target.executions().saturating_sub(made).div_ceil(target.part());
         parts.extend((0..left).map(|_| (target, key.clone())));
     }
     let part = |(target, key): (Target, String)| {
-        let ran = search(binaries, target, Bound::Executions(PART))?;
+        let ran = search(binaries, target, Bound::Executions(target.part()))?;
         tally.add(&key, ran).map(|()| ran)
     };
     let mut ran = two_at_a_time(parts, part)?;
@@ -442,7 +444,7 @@ mod tests {
     #[test]
     fn a_full_run_is_in_whole_parts() {
         let targets = Target::value_variants();
-        assert!(targets.iter().all(|target| target.executions() % PART == 0));
+        assert!(targets.iter().all(|target| target.executions() % target.part() == 0));
         assert_eq!(targets.iter().map(|target| target.executions()).sum::<u64>(), 101_000_000);
     }
 
