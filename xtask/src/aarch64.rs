@@ -11,8 +11,8 @@ use crate::shell::{capture_both, cargo, passed, root, run, succeeds, this_cargo}
 const TARGET: &str = "aarch64-unknown-linux-gnu";
 const LINKER: &str = "aarch64-linux-gnu-gcc";
 const EMULATOR: &str = "qemu-aarch64";
-/// Where the emulator finds the C library.
-const SYSTEM: &str = "/usr/aarch64-linux-gnu";
+/// The emulator, and where it finds the C library.
+const RUNNER: &str = "qemu-aarch64 -L /usr/aarch64-linux-gnu";
 
 /// The parts of the C program of `malloc/preload/tests` that can be tried there. The emulator fails where a program with threads forks, also with
 /// the C library's heap, and lacks what others ask of the system: limits, filters, and the pages of its own that are in memory.
@@ -23,7 +23,7 @@ const PARTS: [&str; 8] =
 const ENVIRONMENT: [(&str, &str); 3] = [
     ("CARGO_TARGET_DIR", "target/aarch64"),
     ("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", LINKER),
-    ("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", "qemu-aarch64 -L /usr/aarch64-linux-gnu"),
+    ("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", RUNNER),
 ];
 
 /// Runs the tests of the sequences and of the heap, links the library to preload, and in a full run preloads it.
@@ -60,7 +60,10 @@ fn preloaded() -> Result<usize, String> {
     let library = folder.join(TARGET).join("debug/libwoodlot_malloc.so");
     for part in PARTS {
         let mut emulated = Command::new(EMULATOR);
-        emulated.args(["-L", SYSTEM, "-E"]).arg(format!("LD_PRELOAD={}", library.display()));
+        emulated
+            .args(RUNNER.split(' ').skip(1))
+            .arg("-E")
+            .arg(format!("LD_PRELOAD={}", library.display()));
         // So the library says at the end of a program what its heap has, or that the emulator lets nobody look.
         emulated.args(["-E", "WOODLOT_MALLOC_STATS=text"]).arg(&program).arg(part);
         let (_, complained) = capture_both(&mut emulated)?;

@@ -81,7 +81,7 @@ enum Verb {
     NoPanic(Length),
     /// Make 10^9 random calls that the naive model judges, on every engine (half an hour; short: 20 s)
     Histories(Histories),
-    /// Fuzz with coverage: 10^8 call histories, recoveries, calls of kmem, trace files, command lines (an hour; short: 2 minutes)
+    /// Fuzz with coverage: 10^8 call histories, recoveries, calls of kmem, trace files, command lines (half an hour, and four hours of kmem; short: 2 minutes)
     Fuzz(Fuzz),
     /// Interpret the core crates with Miri (15 minutes; short: 3)
     Miri(Length),
