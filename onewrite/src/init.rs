@@ -15,6 +15,8 @@
 //! what is reclaimed. What a part of a huge frame says about being offline becomes allocated: better lost
 //! than handed out twice. A row of which every frame is free is closed.
 
+use core::ops::Range;
+
 use woodlot_frame::atomics::{
     AtomicU64,
     Ordering::{Relaxed, Release},
@@ -23,6 +25,7 @@ use woodlot_frame::{Class, FlagsWord, Geometry, Init, InitError, ZoneConfig};
 
 use crate::OneWrite;
 use crate::child::{self, FREE, OFFLINE, OPEN, Part, TAKEN};
+use crate::ones::Ones;
 use crate::row::Rows;
 use crate::words::{Flags, LANE, of_class};
 
@@ -67,6 +70,13 @@ impl Ground {
         offset & within == 0 && offset >= self.start && offset | within < self.end
     }
 
+    /// The words of states of which every row lies in the zone.
+    fn inner_words<G: Geometry>(&self) -> Range<usize> {
+        let frames = G::WORD_ROWS << G::ROW_ORDER;
+        let end = self.end / frames;
+        self.start.div_ceil(frames).min(end)..end
+    }
+
     /// The frames of a row that lie in the zone, as bits.
     fn inside<G: Geometry>(&self, row: usize) -> u64 {
         let first = row << G::ROW_ORDER;
@@ -79,51 +89,85 @@ impl Ground {
 }
 
 impl<G: Geometry> OneWrite<'_, G> {
-    /// Writes every word. Nobody else uses the zone yet. Returns how many frames are free. A recovery may be cut off at any write, and begun
-    /// anew: it finds what it found.
+    /// Begins anew, whatever the words are, of which nobody else uses any yet. Returns how many frames are free.
+    pub(crate) fn start_anew(&self, init: Init) -> usize {
+        self.clear(init);
+        self.start(init)
+    }
+
+    /// Makes every word 0 that [`start`](Self::start) wants to be.
+    fn clear(&self, init: Init) {
+        let clear = |words: &[AtomicU64]| words.iter().for_each(|word| word.store(0, Relaxed));
+        if init != Init::Recover {
+            [self.rows, self.states, self.flags].into_iter().for_each(clear);
+        }
+        clear(self.trees);
+        self.hints.iter().for_each(|hint| hint.store(0, Relaxed));
+    }
+
+    /// Writes every word that is not 0 in a zone that begins so. Nobody else uses the zone yet; its volatile words are 0, and if it is not a
+    /// recovery its durable ones, too. Returns how many frames are free. A recovery may be cut off at any write, and begun anew: it finds what it found.
     pub(crate) fn start(&self, init: Init) -> usize {
-        let mut free = 0;
-        for (word, rows) in self.rows.chunks_exact(G::WORD_ROWS).enumerate() {
-            let (part, _) = Part::pair::<G>(word * G::SHARERS);
+        let inner = self.ground.inner_words::<G>();
+        let mut free = match init {
+            Init::Free => inner.len() * G::WORD_ROWS * G::ROW_FRAMES,
+            Init::Allocated => {
+                let (all, _) = Part::pair::<G>(0);
+                inner.clone().for_each(|word| set(self.states, word, all.all(TAKEN)));
+                0
+            }
+            Init::Recover => self.recover_words(inner.clone()),
+        };
+        let ends = (0..inner.start).chain(inner.end..self.states.len());
+        for child in ends.flat_map(|word| word * G::SHARERS..(word + 1) * G::SHARERS) {
+            let part = Part::whole::<G>(child);
             let said = match init {
                 Init::Free => part.all(FREE),
                 Init::Allocated => part.all(TAKEN),
                 Init::Recover => self.states_in(part),
             };
-            let first = part.offset::<G>();
-            let end = first + part.frames::<G>();
-            let inside = first >= self.ground.start && end <= self.ground.end;
-            if inside && part.is_closed(said) {
-                rows.iter().for_each(|row| clear(row, init));
-                set(self.states, word, said);
-                free += part.free_frames::<G>(said);
-                continue;
-            }
-            let children = rows.chunks_exact(G::ROWS).zip(part.child..);
-            free += children
-                .map(|(rows, child)| self.start_child(child, said, rows, init))
-                .sum::<usize>();
+            free += self.start_child(child, said);
         }
-        self.start_flags(init);
-        self.hints.iter().for_each(|hint| hint.store(0, Relaxed));
-        // What is in use is of the first class.
-        let trees = if init == Init::Free { 0 } else { of_class(Class::MOVABLE) };
-        (0..self.trees.len()).for_each(|tree| set(self.trees, tree, trees));
+        if init == Init::Recover {
+            self.recover_flags();
+        }
+        if init != Init::Free {
+            // What is in use is of the first class.
+            (0..self.trees.len()).for_each(|tree| set(self.trees, tree, of_class(Class::MOVABLE)));
+        }
+        self.slots.start(&self.zone.classes, (self.ground.children, G::TREE), free);
         free
     }
 
-    /// Writes the rows of a huge frame of which some are open, offline, or outside, if there is something to write. Returns how many frames are free.
-    #[inline(always)]
-    fn start_child(&self, child: usize, said: u64, rows: &[AtomicU64], init: Init) -> usize {
-        let part = Part::whole::<G>(child);
-        let first = part.offset::<G>();
-        let inside = first >= self.ground.start && first + G::HUGE_FRAMES <= self.ground.end;
-        if inside
-            && init == Init::Recover
-            && let Some(sound) = Self::free_in_sound(part.lowest::<G>(said), rows)
-        {
-            return sound;
+    /// Recovers the huge frames of these words of states, which lie in the zone. Returns how many frames are free.
+    fn recover_words(&self, words: Range<usize>) -> usize {
+        let (mut closed, mut singly) = (0, Ones::default());
+        let states = self.states.iter().zip(self.rows.chunks_exact(G::WORD_ROWS));
+        for (word, (states, rows)) in states.enumerate().take(words.end).skip(words.start) {
+            let (all, _) = Part::pair::<G>(word * G::SHARERS);
+            let said = states.load(Relaxed) & all.mask();
+            if all.is_closed(said) {
+                closed += all.free_frames::<G>(said);
+                let wrong = rows.iter().filter(|row| row.load(Relaxed) != 0);
+                wrong.for_each(|row| row.store(0, Relaxed));
+                continue;
+            }
+            for (rows, child) in rows.chunks_exact(G::ROWS).zip(word * G::SHARERS..) {
+                let whole = Part::whole::<G>(child);
+                if Self::is_sound(whole.lowest::<G>(said), rows) {
+                    closed += whole.free_frames::<G>(said);
+                    singly.add(rows);
+                } else {
+                    closed += self.start_child(child, said);
+                }
+            }
         }
+        closed + singly.count()
+    }
+
+    /// Writes the rows of a huge frame of which some are outside, or there is something to repair. Returns how many frames are free.
+    fn start_child(&self, child: usize, said: u64) -> usize {
+        let part = Part::whole::<G>(child);
         let whole = part.rows::<G>().all(|row| self.ground.inside::<G>(row) == G::ALL);
         let offline = whole && part.is(said, OFFLINE);
         let (mut free, mut states, mut empty) = (0, 0, 0);
@@ -150,35 +194,29 @@ impl<G: Geometry> OneWrite<'_, G> {
         free
     }
 
-    /// How many frames are free of a huge frame, with these states of its rows, in which there is nothing to repair: no closed row has bits, none is
-    /// offline, and some frame of each open one is allocated.
+    /// Is there nothing to repair in a huge frame with these states of its rows: no closed row has bits, none is offline, and some frame of each open
+    /// one is allocated?
     #[inline(always)]
-    fn free_in_sound(said: u64, rows: &[AtomicU64]) -> Option<usize> {
-        let is_sound = |(n, row): (usize, &AtomicU64)| {
-            let bits = row.load(Relaxed);
-            match child::state::<G>(said, n) {
-                OFFLINE => false,
-                OPEN => bits < G::ALL,
-                _ => bits == 0,
-            }
+    fn is_sound(said: u64, rows: &[AtomicU64]) -> bool {
+        let all = |end: fn(u64, usize) -> u64| {
+            let within = |(n, row): (usize, &AtomicU64)| row.load(Relaxed) < end(said, n);
+            rows.iter().enumerate().fold(true, |sound, row| sound & within(row))
         };
-        let sound = rows.iter().enumerate().fold(true, |sound, row| sound & is_sound(row));
-        // Counted apart: in one loop with the above it takes half as long again.
-        let singly = rows.iter().map(|row| row.load(Relaxed).count_ones() as usize);
-        let closed = Part::whole::<G>(0).free_frames::<G>(said);
-        sound.then(|| closed + singly.sum::<usize>())
+        // Nearly always, of memory that has been in use for long.
+        if Part::whole::<G>(0).is(said, OPEN) {
+            return all(|_, _| G::ALL);
+        }
+        all(|said, n| G::BITS_END[child::state::<G>(said, n) as usize])
     }
 
-    /// Of what outlives a crash, the flags of huge frames that lie wholly in the zone; of anything else none.
-    fn start_flags(&self, init: Init) {
+    /// Leaves of the flags what outlives a crash, of huge frames that lie wholly in the zone.
+    fn recover_flags(&self) {
         let (start, end) =
             (self.ground.start.div_ceil(G::HUGE_FRAMES), self.ground.end >> G::HUGE_ORDER);
         for (word, first) in self.flags.iter().zip((0..).step_by(LANE)) {
             let before: Flags = FlagsWord(word.load(Relaxed));
             let below = |child: usize| (1u64 << child.saturating_sub(first).min(LANE)) - 1;
-            let existing = below(end) & !below(start);
-            let after =
-                if init == Init::Recover { before.recovered(existing) } else { FlagsWord(0) };
+            let after = before.recovered(below(end) & !below(start));
             if after != before {
                 word.store(after.0, Release);
             }
@@ -199,14 +237,6 @@ impl<G: Geometry> OneWrite<'_, G> {
             _ if inside != G::ALL => (OPEN, bits),
             said => (said, bits),
         }
-    }
-}
-
-/// Makes the bits of a closed row 0; a recovery leaves those alone that are, as nearly all of them.
-#[inline(always)]
-fn clear(row: &AtomicU64, init: Init) {
-    if init != Init::Recover || row.load(Relaxed) != 0 {
-        row.store(0, Relaxed);
     }
 }
 
@@ -244,22 +274,26 @@ mod tests {
             // The other huge frame of the word is allocated, and bits behind mean nothing.
             set(zone.states, 0, states | Part::whole::<Base4K>(1).all(TAKEN) | !0 << 32);
             bits.into_iter().enumerate().for_each(|(row, bits)| set(zone.rows, row, bits));
-            let sound = OneWrite::free_in_sound(states, &zone.rows[..8]);
-            assert_eq!(sound, expected, "{bits:x?}");
-            let free = zone.start(Init::Recover);
+            let sound = OneWrite::is_sound(states, &zone.rows[..8]);
+            assert_eq!(sound, expected.is_some(), "{bits:x?}");
+            let free = zone.start_anew(Init::Recover);
             assert_eq!(free, zone.stats().free_frames, "{bits:x?}");
             let after = || [0, 1, 2, 3, 4, 5, 6, 7].map(|row| zone.bits(row));
             let words =
                 || [0, 1].map(|word: usize| zone.states[word % zone.states.len()].load(Relaxed));
             let once = words();
-            assert_eq!((zone.start(Init::Recover), words()), (free, once), "a second recovery");
+            assert_eq!(
+                (zone.start_anew(Init::Recover), words()),
+                (free, once),
+                "a second recovery"
+            );
             assert!(expected.is_none_or(|of| free == of && after() == bits), "{bits:x?}: {free}");
         }
         // Of 32 frames.
-        let sound = |bits| crate::OneWrite::<Base64K>::free_in_sound(OPEN, &[AtomicU64::new(bits)]);
+        let sound = |bits| crate::OneWrite::<Base64K>::is_sound(OPEN, &[AtomicU64::new(bits)]);
         assert_eq!(
             [1, 1 << 31, 1 << 32, u64::from(u32::MAX)].map(sound),
-            [Some(1), Some(1), None, None]
+            [true, true, false, false]
         );
     }
 
@@ -272,11 +306,11 @@ mod tests {
         for frame in [1034, 1100, 2033] {
             assert_eq!(zone.free(FrameId(frame), order, Slot(0)), Ok(()));
         }
-        assert_eq!(zone.start(Init::Recover), 3);
-        assert_eq!([Init::Allocated, Init::Free].map(|init| zone.start(init)), [0, 1000]);
+        assert_eq!(zone.start_anew(Init::Recover), 3);
+        assert_eq!([Init::Allocated, Init::Free].map(|init| zone.start_anew(init)), [0, 1000]);
         let request = Request::new(order, Class::MOVABLE, Slot(0));
         assert_eq!(zone.alloc(request.at(FrameId(1500))), Ok(FrameId(1500)));
-        assert_eq!([Init::Recover; 2].map(|init| zone.start(init)), [999; 2]);
+        assert_eq!([Init::Recover; 2].map(|init| zone.start_anew(init)), [999; 2]);
     }
 
     /// Of huge frames that lie wholly in the zone; and only a recovery believes anything.
@@ -292,7 +326,7 @@ mod tests {
         {
             assert_eq!(zone.flags.len(), 3);
             zone.flags.iter().for_each(|word| word.store(!0, Relaxed));
-            let _ = zone.start(init);
+            let _ = zone.start_anew(init);
             let flags = [0, 1, 2].map(|word: usize| zone.flags[word].load(Relaxed));
             assert_eq!(flags, expected, "{init:?}");
         }
@@ -317,5 +351,14 @@ mod tests {
         assert_eq!((ground.base, ground.children), (1024, 2));
         let inside = [0, 1, 2].map(|row| ground.inside::<Base4K>(row));
         assert_eq!(inside, [!0 << 10, (1 << 46) - 1, 0]);
+        // Words of 1024 frames, of which the zone begins with the eleventh of the first.
+        let inner = |frames| {
+            let zone = ZoneConfig::new(frames, 1).starting_at(FrameId(1034));
+            let free = Owned::<OneWrite<Base4K>>::new(&zone, Init::Free).map(|zone| zone.stats());
+            assert_eq!(free.map(|stats| stats.free_frames), Ok(frames));
+            Ground::of::<Base4K>(&zone).map(|ground| ground.inner_words::<Base4K>())
+        };
+        let words = [100, 1014, 2037, 2038, 3062].map(inner);
+        assert_eq!(words, [0..0, 1..1, 1..1, 1..2, 1..3].map(Ok));
     }
 }

@@ -66,6 +66,7 @@ mod isolate;
 mod lower;
 #[cfg(all(test, any(woodlot_loom, woodlot_explore)))]
 mod models;
+mod ones;
 #[cfg(not(any(woodlot_loom, woodlot_shuttle, woodlot_explore)))]
 mod raw;
 mod reclaim;
@@ -166,8 +167,7 @@ impl<'a, G: Geometry> OneWrite<'a, G> {
     /// bytes, if there are too few atomics. After an error nothing has been written.
     pub fn from_parts(zone: &ZoneConfig, parts: Parts<'a>, init: Init) -> Result<Self, InitError> {
         let made = Self::over(zone, parts)?;
-        let free = made.start(init);
-        made.slots.start(&zone.classes, (made.ground.children, G::TREE), free);
+        made.start_anew(init);
         Ok(made)
     }
 

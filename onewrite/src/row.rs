@@ -19,6 +19,8 @@ pub(crate) trait Rows: Geometry {
     const WORD_ROWS: usize = Self::ROWS * Self::SHARERS;
     /// The bits of a row of which every frame can be had singly.
     const ALL: u64 = !0 >> (64 - Self::ROW_FRAMES);
+    /// The bits of a row in each state are less than this, in a zone in which there is nothing to repair.
+    const BITS_END: &'static [u64; 4] = &[1, 1, Self::ALL, 0];
     /// Huge frames in a tree. Blocks of the largest order do not reach across trees.
     const TREE: usize = if Self::TREE_HUGE < 2 { 2 } else { Self::TREE_HUGE.next_power_of_two() };
     /// A word has two bits for each row. Statistics are by trees.

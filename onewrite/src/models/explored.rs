@@ -73,7 +73,7 @@ pub(super) fn check_recovery(scenario: &Scenario, Block(at, order): Block) {
     let free = world.zone.stats().free_frames;
     woodlot_explore::scenario(scenario.name, STATES, Options::new(), |model| {
         name(model, &world);
-        model.thread(|| _ = world.zone.start(Init::Recover));
+        model.thread(|| _ = world.zone.start_anew(Init::Recover));
         model.invariant(|_| {
             let recovered = world.after_a_crash();
             assert_eq!(recovered.stats().free_frames, free, "free frames after a second crash");
