@@ -29,10 +29,12 @@ pub use observed::{
     observe,
 };
 
-/// Sets every word to zero, as fast as the memory takes it.
+/// Sets every word to zero, as fast as the memory takes it. A function of its own: of several calls of `memset` in one function the compiler may make
+/// calls through a register, which Linux does not take.
 ///
 /// # Safety
 /// Nobody else may access the words meanwhile.
+#[inline(never)]
 #[cfg(not(any(woodlot_loom, woodlot_shuttle, woodlot_explore, woodlot_observe)))]
 pub unsafe fn clear(words: &[AtomicU64]) {
     // SAFETY: atomics may be written through shared references and have any value; the caller

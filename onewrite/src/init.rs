@@ -95,7 +95,7 @@ impl<G: Geometry> OneWrite<'_, G> {
         self.start(init)
     }
 
-    /// Makes every word 0 that [`start`](Self::start) wants to be.
+    /// Makes every word 0 that [`start`](Self::start) wants to be 0.
     fn clear(&self, init: Init) {
         let clear = |words: &[AtomicU64]| words.iter().for_each(|word| word.store(0, Relaxed));
         if init != Init::Recover {
@@ -143,8 +143,8 @@ impl<G: Geometry> OneWrite<'_, G> {
     fn recover_words(&self, words: Range<usize>) -> usize {
         let (mut closed, mut singly) = (0, Ones::default());
         let states = self.states.iter().zip(self.rows.chunks_exact(G::WORD_ROWS));
+        let (all, _) = Part::pair::<G>(0);
         for (word, (states, rows)) in states.enumerate().take(words.end).skip(words.start) {
-            let (all, _) = Part::pair::<G>(word * G::SHARERS);
             let said = states.load(Relaxed) & all.mask();
             if all.is_closed(said) {
                 closed += all.free_frames::<G>(said);
@@ -165,12 +165,12 @@ impl<G: Geometry> OneWrite<'_, G> {
         closed + singly.count()
     }
 
-    /// Writes the rows of a huge frame of which some are outside, or there is something to repair. Returns how many frames are free.
+    /// Writes what is to change in a huge frame of which some rows are outside, or there is something to repair. Returns how many frames are free.
     fn start_child(&self, child: usize, said: u64) -> usize {
         let part = Part::whole::<G>(child);
         let whole = part.rows::<G>().all(|row| self.ground.inside::<G>(row) == G::ALL);
         let offline = whole && part.is(said, OFFLINE);
-        let (mut free, mut states, mut empty) = (0, 0, 0);
+        let (mut free, mut states, mut closed) = (0, 0, 0);
         for row in part.rows::<G>() {
             let said = match child::state::<G>(said, row) {
                 OFFLINE if !offline => TAKEN,
@@ -179,18 +179,18 @@ impl<G: Geometry> OneWrite<'_, G> {
             let (state, bits) = self.started_row(row, said);
             states = Part::row::<G>(row).with(states, state);
             free += if state == FREE { G::ROW_FRAMES } else { bits.count_ones() as usize };
-            if bits == 0 {
-                empty |= child::lower::<G>(row);
-            } else {
+            if state == OPEN {
                 set(self.rows, row, bits);
+            } else {
+                closed |= child::lower::<G>(row);
             }
         }
         // Those of the other huge frame of the word stay. Bits behind mean nothing.
         let (all, _) = Part::pair::<G>(child - child % G::SHARERS);
         let (word, beside) = (part.word::<G>(), self.states_in(all) & !part.mask());
         set(self.states, word, beside | states);
-        // Only now: a row is closed with its bits, so that a recovery that is cut off here loses none.
-        child::rows_in::<G>(child, empty).for_each(|row| set(self.rows, row, 0));
+        // Only now: a row is closed with its bits, so that a recovery that is cut off here loses none. One that is opened has its bits before.
+        child::rows_in::<G>(child, closed).for_each(|row| set(self.rows, row, 0));
         free
     }
 
@@ -240,10 +240,12 @@ impl<G: Geometry> OneWrite<'_, G> {
     }
 }
 
-/// Writes a word of a zone that nobody else uses yet, after those before it: whoever recovers after a death here sees them in this order.
+/// Writes a word of a zone that nobody else uses yet, if it is to change, after those before it: whoever recovers after a death here sees them in this
+/// order.
 #[inline(always)]
 fn set(words: &[AtomicU64], index: usize, value: u64) {
-    words.get(index).into_iter().for_each(|word| word.store(value, Release));
+    let changes = words.get(index).filter(|word| word.load(Relaxed) != value);
+    changes.into_iter().for_each(|word| word.store(value, Release));
 }
 
 #[cfg(test)]
@@ -251,7 +253,9 @@ fn set(words: &[AtomicU64], index: usize, value: u64) {
 #[cfg_attr(coverage_nightly, coverage(off))]
 mod tests {
     use super::*;
-    use woodlot_frame::{Base4K, Base64K, FrameAllocator, FrameId, Order, Owned, Request, Slot};
+    use woodlot_frame::{
+        Base4K, Base64K, FrameAllocator, FrameId, FreeError, Order, Owned, Request, Slot,
+    };
 
     /// A recovery writes to a huge frame only where there is something to repair.
     #[test]
@@ -342,6 +346,18 @@ mod tests {
         assert_eq!(of(0, MAX_FRAMES + 1, 1), Err(InitError::ZoneTooLarge));
         assert_eq!(of(usize::MAX, 1, 1), Err(InitError::ZoneTooLarge));
         assert_eq!(of(0, 1, MAX_SLOTS + 1), Err(InitError::TooManySlots));
+    }
+
+    /// Where an end of the zone cuts a row, which is open then, the frames beyond are not in use: they are none.
+    #[test]
+    fn frames_beyond_the_ends_are_refused() {
+        let config = ZoneConfig::new(1000, 1).starting_at(FrameId(1035));
+        let zone = Owned::<OneWrite<Base4K>>::new(&config, Init::Allocated).expect("a zone");
+        for (frame, order) in [(1034, 0), (2035, 0), (1034, 1), (2034, 1), (2032, 2)] {
+            let refused = zone.free(FrameId(frame), Order(order), Slot(0));
+            assert!(matches!(refused, Err(FreeError::OutOfRange(_))), "{frame}: {refused:?}");
+        }
+        assert_eq!(zone.stats().free_frames, 0);
     }
 
     #[test]

@@ -51,14 +51,14 @@ impl<G: Geometry> Construct for OneWrite<'_, G> {
         // SAFETY: as the caller promises.
         let parts = unsafe { Parts::carve::<G>(config, metadata) }?;
         let made = Self::over(config, parts)?;
-        let volatile = Self::metadata_size(config)?.volatile;
-        // SAFETY: the memory is this call's, as the caller promises, and 0 is a value of every atomic. For a terabyte these writes are what takes time, and
-        // word by word they would take three times as long.
-        unsafe {
-            if init != Init::Recover {
-                [made.rows, made.states, made.flags].into_iter().for_each(|words| clear(words));
-            }
-            metadata.volatile.0.write_bytes(0, volatile);
+        let MetadataSize { durable, volatile } = Self::metadata_size(config)?;
+        let clear = |start: *mut u8, bytes| {
+            // SAFETY: each part has so many bytes and is aligned, as `carve` has found; it is this call's alone, as the caller promises.
+            unsafe { clear(core::slice::from_raw_parts(start.cast::<AtomicU64>(), bytes / WORD)) };
+        };
+        clear(metadata.volatile.0, volatile);
+        if init != Init::Recover {
+            clear(metadata.durable.0, durable);
         }
         made.start(init);
         Ok(made)
@@ -119,6 +119,7 @@ impl Parts<'_> {
 #[cfg_attr(coverage_nightly, coverage(off))]
 mod tests {
     use super::*;
+    use woodlot_frame::atomics::Ordering;
     use woodlot_frame::{
         Base4K, Base64K, ClassPolicy, FrameAllocator, METADATA_ALIGN, Order, Request, Slot,
     };
@@ -168,6 +169,8 @@ mod tests {
             let one = OneWrite::<Base4K>::construct(&config, metadata, Init::Free);
             (one.expect("a zone"), OneWrite::<Base4K>::attach(&config, metadata).expect("the same"))
         };
+        // A row that is opened is written whole, so nothing else shows what was left in one that was not.
+        assert!(one.rows.iter().all(|row| row.load(Ordering::Relaxed) == 0));
         let frame = one.alloc(Request::movable(Order(3), Slot(0))).expect("all is free");
         assert!(
             !other.is_free(frame, Order(0)) && other.can_free(frame, Order(3), Slot(1)).is_ok()

@@ -3,12 +3,14 @@
 use std::vec::Vec;
 
 use woodlot_explore::{Model, Options, View};
+use woodlot_frame::atomics::Ordering::Relaxed;
 use woodlot_frame::{FrameAllocator, FrameId, Geometry, Init, Order, Slot};
 
 use super::script::{State, Thread};
 use super::verdict::When;
 use super::world::World;
 use super::{Block, Scenario, TwoRows, std};
+use crate::child::{Part, TAKEN};
 use crate::row::Rows;
 
 /// Accesses within which a thread that runs alone has finished its script, from any state; for each row of a huge frame.
@@ -66,10 +68,15 @@ fn set_up<'m, G: Geometry>(model: &mut Model<'m>, world: &'m World<G>) {
     }
 }
 
-/// Frees a block of the setup, and recovers: if that is cut off at any write, the next recovery finds what it would have found.
+/// Frees a block of the setup, damages the last row, and recovers: if that is cut off at any write, the next recovery finds what it would have found.
 pub(super) fn check_recovery(scenario: &Scenario, Block(at, order): Block) {
     let world = World::<TwoRows>::new(scenario);
     world.zone.free(FrameId(at), Order(order), Slot(0)).expect("it is allocated");
+    // It says that it is taken, and has bits, which nobody may believe when it is opened, as the end cuts it.
+    let last = Part::row::<TwoRows>((scenario.frames - 1) / TwoRows::ROW_FRAMES);
+    let states = &world.words.states[last.word::<TwoRows>()];
+    states.store(last.with(states.load(Relaxed), TAKEN), Relaxed);
+    world.words.rows[last.rows::<TwoRows>().start].store(0xff, Relaxed);
     let free = world.zone.stats().free_frames;
     woodlot_explore::scenario(scenario.name, STATES, Options::new(), |model| {
         name(model, &world);

@@ -567,13 +567,13 @@ models! {
     ];
 }
 
-/// A row of which all is free is open; and the last row is cut.
+/// A row of which all is free is open, in a word of states of which all rows are in the zone; the last row is cut, in the next word.
 #[cfg(woodlot_explore)]
 #[test]
 fn a_recovery_is_cut_off() {
-    let setup = &[Block(0, 0), Block(128, 6), Block(192, 0)];
+    let setup = &[Block(0, 0), Block(128, 6), Block(192, 0), Block(320, 0)];
     let (name, threads) = ("a_recovery_is_cut_off", &[]);
     let scenario =
-        Scenario { name, frames: 240, slots: 1, setup, threads, in_part: false, dies: false };
+        Scenario { name, frames: 368, slots: 1, setup, threads, in_part: false, dies: false };
     driver::check_recovery(&scenario, setup[0]);
 }
