@@ -195,11 +195,12 @@ mod tests {
         assert!(has_room_for_all_cpus(&mut [0; 8192 / 64]), "no Linux for PCs has more");
     }
 
-    /// A thread of a higher priority than the holder of a lock would wait for ever if it did not sleep.
+    /// A thread of a higher priority than the holder of a lock would wait for ever if it did not sleep. A nap that is over before the thread has gone to sleep,
+    /// as the system was busy with others, counts as none; so not all have to.
     #[test]
     fn who_waits_for_long_sleeps() {
         let before = sleeps();
-        (0..SPINS + YIELDS + 8).for_each(wait);
+        (0..SPINS + YIELDS + 256).for_each(wait);
         assert!(sleeps() >= before + 8, "the CPU is never free");
     }
 }

@@ -250,6 +250,23 @@ fn cached(kmem: &Small, blocks: usize) -> usize {
     blocks - stats.global_blocks - stats.coalesce.free
 }
 
+/// The global layer gives its blocks back, and CPUs keep theirs.
+#[test]
+fn the_global_layer_is_flushed_alone() {
+    let memory = Memory::new(512, 2);
+    let kmem = kmem(&memory);
+    let blocks = alloc(&kmem, 8 * TARGET);
+    free(&kmem, &blocks);
+    let kept = cached(&kmem, stats(&kmem).pages * 16);
+    assert!(kept > 0 && stats(&kmem).global_blocks > 0, "{kept} blocks in caches");
+    kmem.flush_global();
+    let after = stats(&kmem);
+    assert_eq!((after.global_blocks, cached(&kmem, after.pages * 16)), (0, kept));
+    kmem.flush_cpu(0);
+    kmem.flush_global();
+    assert_eq!((stats(&kmem).pages, memory.is_whole()), (0, true));
+}
+
 /// A clock flushes what its CPU has not used between two looks, and the global layer likewise.
 #[test]
 fn what_nobody_has_used_goes_down_a_layer() {
