@@ -33,7 +33,7 @@ pub struct ScaleArgs {
         value_enum,
         value_name = "LOADS",
         value_delimiter = ',',
-        default_value = "bulk,repeat,churn,ring,remote"
+        default_value = "bulk,random,repeat,churn,out-of-step,ring,remote"
     )]
     pub load: Vec<Load>,
     /// The sizes of blocks, 0 to 10, separated by commas, or a range
@@ -48,7 +48,7 @@ pub struct ScaleArgs {
     /// How many CPUs, 1 to 256, separated by commas, or a range
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_value = "1,2,4,8,16,32,64,128,256", value_parser = range::<1, 256>)]
     pub cpus: Vec<RangeInclusive<u16>>,
-    /// How many blocks a list has, in bulk, ring and remote
+    /// How many blocks a list has, in bulk, random, ring and remote; out of step: at most
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=8192))]
     pub list: u16,
     /// How many calls each CPU makes before any is counted

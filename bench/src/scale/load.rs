@@ -18,6 +18,8 @@ struct Cpu {
     frees: bool,
     /// In a ring: how many calls of its list it has made.
     done: usize,
+    /// Out of step: how many blocks it is to have.
+    wanted: usize,
 }
 
 /// All CPUs.
@@ -58,6 +60,12 @@ impl Cpus {
         match (load, placement) {
             (Load::Churn, Placement::Row) => made.pack(zone, blocks)?,
             (Load::Churn, Placement::Random) => made.spread(zone, blocks)?,
+            // Every other CPU begins with all that it can have.
+            (Load::OutOfStep, _) => {
+                let full = (1..count).step_by(2);
+                full.flat_map(|cpu| (0..list).map(move |_| cpu))
+                    .try_for_each(|cpu| made.alloc(zone, cpu))?;
+            }
             _ => {}
         }
         Ok(made)
@@ -121,8 +129,9 @@ impl Cpus {
     ) -> Result<Turn, Failure> {
         match self.load {
             Load::Repeat => self.lists(zone, cpu, 1),
-            Load::Bulk => self.lists(zone, cpu, self.list),
+            Load::Bulk | Load::Random => self.lists(zone, cpu, self.list),
             Load::Churn => self.churn(zone, cpu),
+            Load::OutOfStep => self.phases(zone, cpu),
             Load::Ring => self.ring(zone, cpu),
             Load::Remote => self.remote(zone, cpu),
         }
@@ -136,7 +145,10 @@ impl Cpus {
         length: usize,
     ) -> Result<Turn, Failure> {
         if self.cpus[cpu].frees {
-            let frame = self.cpus[cpu].blocks.pop_front();
+            let frame = match self.load {
+                Load::Random => self.any(cpu),
+                _ => self.cpus[cpu].blocks.pop_front(),
+            };
             self.cpus[cpu].frees = !self.cpus[cpu].blocks.is_empty();
             return self.free(zone, (cpu, cpu), frame);
         }
@@ -145,14 +157,33 @@ impl Cpus {
         Ok(Turn::Called)
     }
 
+    /// Any block of a CPU, which has it no longer.
+    fn any(&mut self, cpu: usize) -> Option<FrameId> {
+        let blocks = &mut self.cpus[cpu].blocks;
+        blocks.swap_remove_back(self.random.below(blocks.len().max(1)))
+    }
+
+    /// Allocates, or frees what it has allocated last, until it has as many as it is to have; then it is to have another number.
+    fn phases<A: FrameAllocator>(&mut self, zone: &A, cpu: usize) -> Result<Turn, Failure> {
+        let held = self.cpus[cpu].blocks.len();
+        while self.cpus[cpu].wanted == held {
+            self.cpus[cpu].wanted = self.random.below(self.list + 1);
+        }
+        if self.cpus[cpu].wanted > held {
+            self.alloc(zone, cpu)?;
+            return Ok(Turn::Called);
+        }
+        let frame = self.cpus[cpu].blocks.pop_back();
+        self.free(zone, (cpu, cpu), frame)
+    }
+
     fn churn<A: FrameAllocator>(&mut self, zone: &A, cpu: usize) -> Result<Turn, Failure> {
         self.cpus[cpu].frees = !self.cpus[cpu].frees;
         if !self.cpus[cpu].frees {
             self.alloc(zone, cpu)?;
             return Ok(Turn::Called);
         }
-        let at = self.random.below(self.cpus[cpu].blocks.len().max(1));
-        let frame = self.cpus[cpu].blocks.swap_remove_back(at);
+        let frame = self.any(cpu);
         self.free(zone, (cpu, cpu), frame)
     }
 
@@ -227,7 +258,7 @@ mod tests {
 
     #[test]
     fn who_frees_what_is_as_the_name_says() {
-        for load in [Load::Bulk, Load::Repeat] {
+        for load in [Load::Bulk, Load::Random, Load::Repeat, Load::OutOfStep] {
             let (pairs, calls) = run(load, 3, 600);
             assert!(
                 calls == 600 && pairs.len() > 150 && pairs.iter().all(|(one, other)| one == other)
@@ -239,6 +270,21 @@ mod tests {
         let (pairs, calls) = run(Load::Remote, 4, 800);
         assert!(calls > 600 && pairs.len() > 200, "{calls} calls");
         assert!(pairs.iter().all(|(owner, cpu)| cpu % 2 == 1 && owner + 1 == *cpu));
+    }
+
+    /// A list has 32 blocks.
+    #[test]
+    fn cpus_out_of_step_have_what_they_happen_to() {
+        let zone = Zone::new(&ZoneConfig::new(1 << 18, 4), Init::Free).unwrap();
+        let mut cpus = Cpus::new(&Setup::short(Load::OutOfStep), 4, 1 << 18, &*zone).unwrap();
+        let held = |cpus: &Cpus| cpus.cpus.iter().map(|cpu| cpu.blocks.len()).collect::<Vec<_>>();
+        assert_eq!(held(&cpus), [0, 32, 0, 32]);
+        let mut seen = [0; 33];
+        for turn in 0..4000 {
+            assert_eq!(cpus.turn(&*zone, turn % 4).unwrap(), Turn::Called);
+            held(&cpus).into_iter().for_each(|held| seen[held] += 1);
+        }
+        assert!(seen.iter().all(|&times| times > 0), "{seen:?}");
     }
 
     #[test]

@@ -13,10 +13,14 @@ use crate::patterns::Placement;
 pub enum Load {
     /// A list of blocks is allocated and freed in order, again and again
     Bulk,
+    /// The same, freed in random order
+    Random,
     /// A block is allocated and freed, again and again
     Repeat,
     /// Much of memory is in use: any block of a CPU is freed and one allocated, again and again
     Churn,
+    /// A CPU allocates until it has a random number of blocks, at most a list, and frees until it has no more than the next number says
+    OutOfStep,
     /// Every CPU allocates a list and frees its neighbour's
     Ring,
     /// Every other CPU only allocates, and the next one only frees that
@@ -28,8 +32,10 @@ impl Load {
     pub const fn name(self) -> &'static str {
         match self {
             Load::Bulk => "bulk",
+            Load::Random => "random",
             Load::Repeat => "repeat",
             Load::Churn => "churn",
+            Load::OutOfStep => "out-of-step",
             Load::Ring => "ring",
             Load::Remote => "remote",
         }
