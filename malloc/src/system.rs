@@ -196,11 +196,14 @@ mod tests {
     }
 
     /// A thread of a higher priority than the holder of a lock would wait for ever if it did not sleep. A nap that is over before the thread has gone to sleep,
-    /// as the system was busy with others, counts as none; so not all have to.
+    /// as the system was busy with others, counts as none; so there are some tries.
     #[test]
     fn who_waits_for_long_sleeps() {
-        let before = sleeps();
-        (0..SPINS + YIELDS + 256).for_each(wait);
-        assert!(sleeps() >= before + 8, "the CPU is never free");
+        let sleeps_each_time = || {
+            let before = sleeps();
+            (0..SPINS + YIELDS + 8).for_each(wait);
+            sleeps() >= before + 8
+        };
+        assert!((0..32).any(|_| sleeps_each_time()), "the CPU is never free");
     }
 }

@@ -108,26 +108,19 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// Writes every word that is not 0 in a zone that begins so. Nobody else uses the zone yet; its volatile words are 0, and if it is not a
     /// recovery its durable ones, too. Returns how many frames are free. A recovery may be cut off at any write, and begun anew: it finds what it found.
     pub(crate) fn start(&self, init: Init) -> usize {
+        let (all, _) = Part::pair::<G>(0);
         let inner = self.ground.inner_words::<G>();
         let mut free = match init {
-            Init::Free => inner.len() * G::WORD_ROWS * G::ROW_FRAMES,
+            Init::Free => inner.len() * all.frames::<G>(),
             Init::Allocated => {
-                let (all, _) = Part::pair::<G>(0);
-                inner.clone().for_each(|word| set(self.states, word, all.all(TAKEN)));
+                (0..self.states.len()).for_each(|word| set(self.states, word, all.all(TAKEN)));
                 0
             }
             Init::Recover => self.recover_words(inner.clone()),
         };
         let ends = (0..inner.start).chain(inner.end..self.states.len());
-        for child in ends.flat_map(|word| word * G::SHARERS..(word + 1) * G::SHARERS) {
-            let part = Part::whole::<G>(child);
-            let said = match init {
-                Init::Free => part.all(FREE),
-                Init::Allocated => part.all(TAKEN),
-                Init::Recover => self.states_in(part),
-            };
-            free += self.start_child(child, said);
-        }
+        let ends = ends.flat_map(|word| word * G::SHARERS..(word + 1) * G::SHARERS);
+        free += ends.map(|child| self.start_child(child)).sum::<usize>();
         if init == Init::Recover {
             self.recover_flags();
         }
@@ -148,8 +141,7 @@ impl<G: Geometry> OneWrite<'_, G> {
             let said = states.load(Relaxed) & all.mask();
             if all.is_closed(said) {
                 closed += all.free_frames::<G>(said);
-                let wrong = rows.iter().filter(|row| row.load(Relaxed) != 0);
-                wrong.for_each(|row| row.store(0, Relaxed));
+                rows.iter().for_each(|row| put(row, 0));
                 continue;
             }
             for (rows, child) in rows.chunks_exact(G::ROWS).zip(word * G::SHARERS..) {
@@ -158,7 +150,7 @@ impl<G: Geometry> OneWrite<'_, G> {
                     closed += whole.free_frames::<G>(said);
                     singly.add(rows);
                 } else {
-                    closed += self.start_child(child, said);
+                    closed += self.start_child(child);
                 }
             }
         }
@@ -166,8 +158,8 @@ impl<G: Geometry> OneWrite<'_, G> {
     }
 
     /// Writes what is to change in a huge frame of which some rows are outside, or there is something to repair. Returns how many frames are free.
-    fn start_child(&self, child: usize, said: u64) -> usize {
-        let part = Part::whole::<G>(child);
+    fn start_child(&self, child: usize) -> usize {
+        let (part, said) = (Part::whole::<G>(child), self.states(child));
         let whole = part.rows::<G>().all(|row| self.ground.inside::<G>(row) == G::ALL);
         let offline = whole && part.is(said, OFFLINE);
         let (mut free, mut states, mut closed) = (0, 0, 0);
@@ -216,10 +208,7 @@ impl<G: Geometry> OneWrite<'_, G> {
         for (word, first) in self.flags.iter().zip((0..).step_by(LANE)) {
             let before: Flags = FlagsWord(word.load(Relaxed));
             let below = |child: usize| (1u64 << child.saturating_sub(first).min(LANE)) - 1;
-            let after = before.recovered(below(end) & !below(start));
-            if after != before {
-                word.store(after.0, Release);
-            }
+            put(word, before.recovered(below(end) & !below(start)).0);
         }
     }
 
@@ -243,9 +232,16 @@ impl<G: Geometry> OneWrite<'_, G> {
 /// Writes a word of a zone that nobody else uses yet, if it is to change, after those before it: whoever recovers after a death here sees them in this
 /// order.
 #[inline(always)]
+fn put(word: &AtomicU64, value: u64) {
+    if word.load(Relaxed) != value {
+        word.store(value, Release);
+    }
+}
+
+/// The same of the word at `index`, if there is one.
+#[inline(always)]
 fn set(words: &[AtomicU64], index: usize, value: u64) {
-    let changes = words.get(index).filter(|word| word.load(Relaxed) != value);
-    changes.into_iter().for_each(|word| word.store(value, Release));
+    words.get(index).into_iter().for_each(|word| put(word, value));
 }
 
 #[cfg(test)]
