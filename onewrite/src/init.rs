@@ -278,6 +278,7 @@ mod tests {
             assert_eq!(sound, expected.is_some(), "{bits:x?}");
             let free = zone.start_anew(Init::Recover);
             assert_eq!(free, zone.stats().free_frames, "{bits:x?}");
+            assert!(OneWrite::is_sound(zone.states(0), &zone.rows[..8]), "{bits:x?}: repaired");
             let after = || [0, 1, 2, 3, 4, 5, 6, 7].map(|row| zone.bits(row));
             let words =
                 || [0, 1].map(|word: usize| zone.states[word % zone.states.len()].load(Relaxed));
