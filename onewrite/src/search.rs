@@ -33,6 +33,10 @@
 //! where it is as full as any that the look around finds. Elsewhere it leaves the holes alone.
 //! A free itself looks at nothing for that: what it would find is different from free to free, and no processor guesses it.
 //!
+//! What a slot allocates beyond what it has freed goes away together, often enough: pages of one process, or of one file. Spread over the small holes of
+//! many children it would leave some frames in each. So a slot that grows looks a little longer for a child of which half is free. A
+//! slot that has freed here and there has [holes](crate::slots::Line::count_holes) of its own to fill: it takes the fullest child, until what it has allocated since would have filled them.
+//!
 //! A row of which the last frame is freed stays open, and counts as a free row: it may be broken again at once. Who needs
 //! whole rows closes those that it takes.
 //!
@@ -66,6 +70,9 @@ const LEFT: usize = 4;
 /// A child is full when no more than a 32nd of it is free, 16 frames of 512. Were fewer asked for, holes would be hunted
 /// one by one.
 const FULL_SHARE: usize = 32;
+
+/// A slot that grows passes so many more children for each block of the fullest, in search of one of which half is free; and so many at least, and at most.
+const GROWS: (usize, [usize; 2]) = (4, [16, 128]);
 
 /// A row is opened for so many blocks at least; where it has fewer, more rows with it.
 const OPENED: usize = 16;
@@ -173,7 +180,9 @@ impl<G: Geometry> OneWrite<'_, G> {
         let has = |child, states| self.has_bits(child, states, order);
         let home = Self::home(site);
         let seen = self.look_around(order, site, site.fills(), has);
-        let fuller = seen.fullest.filter(|&(_, free)| free < least);
+        let room = self.wanted_room(site);
+        let rank = |free| (free < room, free);
+        let fuller = seen.fullest.filter(|&(_, free)| rank(free) < rank(least));
         if fuller.is_none()
             && let Some(offset) = fill()
         {
@@ -437,6 +446,14 @@ impl<G: Geometry> OneWrite<'_, G> {
 
     // ---- Which child ----
 
+    /// A child with so many free frames comes before any with fewer: half of it where the slot grows, and none where it has
+    /// [holes](crate::slots::Line::count_holes) to fill, as many as its part of the zone has children. At most an eighth of that part is what it is told to have.
+    fn wanted_room(&self, site: Site<'_>) -> usize {
+        let part = self.part_of(site).len();
+        let holes = site.line.count_holes(part * (G::HUGE_FRAMES / 8));
+        if holes < part { G::HUGE_FRAMES / 2 } else { 0 }
+    }
+
     /// Looks around in the slot's part of the zone; where no child of it has a block and is not free, in all of the zone. Passes the next children that are no other slot's target, of classes to which the slot's turns before it has turned to `turn` others.
     /// `look` says of a child how many of its frames are free, if it has a block of `order`. The best is the fullest of the class to
     /// which the slot's turns first.
@@ -471,7 +488,8 @@ impl<G: Geometry> OneWrite<'_, G> {
         turn: usize,
         look: &impl Fn(usize, u64) -> Option<usize>,
     ) -> (Seen, usize) {
-        let patience = site.cursor().1;
+        let (patience, room) = (site.cursor().1, self.wanted_room(site));
+        let rank = |free| (free < room, free);
         let (mut seen, mut candidates, mut first) = (Seen::default(), 0, MAX_CLASSES);
         let mut offers = None;
         // Nobody looks longer for a few blocks than for many.
@@ -519,14 +537,20 @@ impl<G: Geometry> OneWrite<'_, G> {
                     break;
                 }
             } else if let Some(free) = free {
-                candidates += 1;
-                if turns < first || seen.fullest.is_none_or(|(_, least)| free < least) {
+                let is_roomy = free >= room;
+                candidates += usize::from(is_roomy);
+                if turns < first || seen.fullest.is_none_or(|(_, best)| rank(free) < rank(best)) {
                     first = turns;
                     seen.fullest = Some((child, free));
                     let blocks = free >> order;
-                    (steps, most) = (least.max(blocks), Self::candidates(free, blocks));
+                    most = Self::candidates(free, blocks);
+                    steps = if is_roomy {
+                        least.max(blocks)
+                    } else {
+                        least.min(passed + Self::more(blocks))
+                    };
                 }
-                if turns == 0 && (free <= Self::full(order) || candidates >= most) {
+                if turns == 0 && is_roomy && (free <= Self::full(order) || candidates >= most) {
                     break;
                 }
             }
@@ -546,6 +570,16 @@ impl<G: Geometry> OneWrite<'_, G> {
     const fn candidates(free: usize, blocks: usize) -> usize {
         let worth = free * free / G::HUGE_FRAMES * blocks / (YIELD * G::HUGE_FRAMES);
         if worth > CANDIDATES { worth } else { CANDIDATES }
+    }
+
+    /// How many more children a slot that grows passes, where the fullest so far has so many blocks, and half of none is free.
+    const fn more(blocks: usize) -> usize {
+        let (each, [least, most]) = GROWS;
+        match each * blocks {
+            more if more < least => least,
+            more if more > most => most,
+            more => more,
+        }
     }
 
     /// Any child that is free, or that the class fills up and that has a block of `order`, of rows, if there are other classes: of the trees in
@@ -733,8 +767,19 @@ mod tests {
 
     type Zone = Owned<OneWrite<'static, Base4K>>;
 
-    /// A zone with two slots, one row of each of whose huge frames is open.
+    /// A zone with two slots that have holes to fill. One row of each of its huge frames is open.
     fn zone() -> Zone {
+        let zone = growing();
+        for slot in [0, 1] {
+            let line = site(&zone, slot).line;
+            (0..=CHILDREN).for_each(|row| line.freed_into(row));
+            line.forget_all();
+        }
+        zone
+    }
+
+    /// The same, and the slots grow.
+    fn growing() -> Zone {
         let config = ZoneConfig::new(CHILDREN * Base4K::HUGE_FRAMES, 2);
         let zone = Zone::new(&config, Init::Free).expect("a zone");
         assert!((0..CHILDREN).all(|child| zone.open(Part::of::<Base4K>(child, 0, 1), 0, 0)));
@@ -1115,6 +1160,63 @@ mod tests {
         // Those without a block are no candidates.
         let (found, looks, _) = seen(&zone, 0, 0, |child| (child % 2 == 1).then_some(40 - child));
         assert_eq!((found.fullest, looks), (Some((15, 25)), 2 * CANDIDATES));
+    }
+
+    /// The fullest of those that it passes; where there is none, the fullest child of these.
+    #[test]
+    fn a_slot_that_grows_goes_where_half_is_free() {
+        let half = Base4K::HUGE_FRAMES / 2;
+        // All have so many free frames, but for these; the slot begins at the first child.
+        let fullest = |zone: &Zone, order, free, others: &[(usize, usize)]| {
+            let (site, looks) = (site(zone, 0), core::cell::Cell::new(0));
+            site.set_patience(CHILDREN);
+            let look = |child, _| {
+                looks.set(looks.get() + 1);
+                Some(others.iter().find(|&&(at, _)| at == child).map_or(free, |of| of.1))
+            };
+            let (found, _) = zone.look_in(&(0..CHILDREN), 0, order, site, site.fills(), &look);
+            (found.fullest, looks.get())
+        };
+        let grows = growing();
+        for (order, free, passed) in
+            [(0, 1, 17), (0, 5, 21), (0, 16, 65), (2, 20, 21), (0, 40, 128)]
+        {
+            assert_eq!(fullest(&grows, order, free, &[]), (Some((0, free)), passed));
+            let last = passed - 1;
+            assert_eq!(fullest(&grows, order, free, &[(last, half)]).0, Some((last, half)));
+            assert_eq!(fullest(&grows, order, free, &[(last, half - 1)]).0, Some((0, free)));
+            assert_eq!(fullest(&grows, order, free, &[(passed, half)]).0, Some((0, free)));
+        }
+        // A fuller one is worth fewer, from there on.
+        assert_eq!(fullest(&grows, 0, 16, &[(9, 1)]), (Some((9, 1)), 26));
+        let roomy = [(7, 400), (9, half), (40, 300)];
+        assert_eq!(fullest(&grows, 0, 30, &roomy), (Some((9, half)), CHILDREN));
+        assert_eq!(fullest(&zone(), 0, 30, &roomy), (Some((0, 30)), CANDIDATES));
+    }
+
+    #[test]
+    fn a_slot_that_grows_leaves_a_small_hole_for_a_child_of_which_half_is_free() {
+        let zone = freed(&[(3, 40), (6, 300)]);
+        let found = zone.take_around(0, site(&zone, 0));
+        assert_eq!(found.map(|offset| offset / Base4K::HUGE_FRAMES), Some(6));
+    }
+
+    /// From as many holes on as its part of the zone has children.
+    #[test]
+    fn who_has_holes_to_fill_is_not_growing() {
+        let zone = growing();
+        let (site, part) = (site(&zone, 0), CHILDREN / 2);
+        assert_eq!((zone.ground.part, zone.wanted_room(site)), (part, Base4K::HUGE_FRAMES / 2));
+        (0..part).for_each(|row| site.line.freed_into(row));
+        assert_ne!(zone.wanted_room(site), 0, "the newest is at hand");
+        site.line.freed_into(part);
+        assert_eq!(zone.wanted_room(site), 0);
+        (0..part * Base4K::HUGE_FRAMES).for_each(|row| site.line.freed_into(row));
+        assert_eq!(zone.wanted_room(site), 0);
+        site.line.count(-((part * (Base4K::HUGE_FRAMES / 8 - 1)) as isize));
+        assert_eq!(zone.wanted_room(site), 0, "an eighth of its part is what it has left at most");
+        site.line.count(-1);
+        assert_ne!(zone.wanted_room(site), 0);
     }
 
     #[test]

@@ -1,12 +1,14 @@
 //! The words of a slot: what it has freed, its share of the count of free frames, and for each class where it allocates.
 //!
 //! ```text
-//!   33 cache lines for each slot; three for the zone, behind them all:    one for each slot and class, a site:
+//!   34 cache lines for each slot; three for the zone, behind them all:    one for each slot and class, a site:
 //!   ┌───────┬────────┬──────┬───────┬──────┬────────┬──────┬────────┐   ┌─────────┬────────────┬───────┐
 //!   │ count │ newest │ last │ freed │ hole │ lowest │ home │ abroad │   │ row × 2 │ target × 2 │ child │
 //!   ├───────┴────────┴──────┴───────┴──────┴────────┴──────┴────────┤   ├────────┬┴───────┬────┴───┬───┘
 //!   │ 256 rows into which the slot has freed before                 │   │ cursor │ latest │ policy │
-//!   └───────────────────────────────────────────────────────────────┘   └────────┴────────┴────────┘
+//!   ├─────────┬─────────────────────────────────────────────────────┤   └────────┴────────┴────────┘
+//!   │ counted │                                                     │
+//!   └─────────┴─────────────────────────────────────────────────────┘
 //! ```
 //!
 //! All but the count, the policy, and two words of the zone, say where is looked first, and may say anything.
@@ -23,7 +25,8 @@
 //!   added to by offline and online, and by whoever counts the frames themselves.
 //! * *nothing*, of the zone alone: of which orders no tree has a block, a [hint](crate::hints). *Isolated*, likewise: how many children are
 //!   [isolated](crate::isolate).
-//! * *newest*: the row into which the slot has freed last, until it is filled again. *Last*: where the one before it lies.
+//! * *newest*: the row into which the slot has freed last, until it is filled again. *Last*: where the one before it lies, and how many
+//!   [holes](Line::count_holes) the slot has left. *Counted*: the count, when these were counted last.
 //! * *freed*: the huge frame that the slot has freed last. *Hole*: the one of which it has freed the only rows that are free. *Lowest*: the
 //!   lowest of which it has freed a whole row since it looked from there on for one that is free; before that, where its sites begin.
 //! * *home*: where the slot's part of the zone begins. *Abroad*: where the next look around in all of the zone begins.
@@ -47,8 +50,10 @@ const LATELY: usize = 8;
 /// for so many words, each of which takes them time.
 const BEFORE: usize =
     if cfg!(any(woodlot_loom, woodlot_explore, woodlot_shuttle)) { 32 } else { 256 };
+/// In a line of its own, so that sites begin with one.
+const COUNTED: usize = LATELY + BEFORE;
 /// Words of a slot.
-const WORDS: usize = LATELY + BEFORE;
+const WORDS: usize = COUNTED + 8;
 
 const NOTHING: usize = 1;
 /// In a line of its own: every call loads it, and it is seldom written.
@@ -150,7 +155,7 @@ impl<'a> Slots<'a> {
         let trees = children.div_ceil(tree) as u64;
         for (n, line) in self.slots.iter().enumerate() {
             line.iter().for_each(|word| word.store(NONE as u64, Relaxed));
-            [COUNT, LAST].into_iter().for_each(|word| Line(line).set(word, 0));
+            [COUNT, LAST, COUNTED].into_iter().for_each(|word| Line(line).set(word, 0));
             let first = begin(n, self.slots.len());
             [LOWEST, ABROAD].into_iter().for_each(|word| line[word].store(first, Relaxed));
             let home = trees * n as u64 / self.slots.len() as u64;
@@ -399,9 +404,22 @@ impl Line<'_> {
 
     #[inline(always)]
     fn remember(self, row: usize) {
-        let last = self.get(LAST).wrapping_add(1) % BEFORE;
+        // The next place, and a hole more.
+        let last = self.get(LAST).wrapping_add(BEFORE + 1);
         self.set(LAST, last);
-        self.set(LATELY + last, row);
+        self.set(LATELY + last % BEFORE, row);
+    }
+
+    /// Counts the holes that the slot has left here and there, at most so many. Each row into which it has freed is one. Each frame that it has allocated since it
+    /// counted them last, beyond those freed meanwhile, has filled one, whatever the order of its block. Who frees what lies together leaves few holes; who frees one
+    /// block of many and allocates another, more and more.
+    pub(crate) fn count_holes(self, most: usize) -> usize {
+        let (count, last) = (self.get(COUNT), self.get(LAST));
+        let grown = (self.get(COUNTED).wrapping_sub(count) as isize).max(0) as usize;
+        self.set(COUNTED, count);
+        let holes = (last / BEFORE).min(most).saturating_sub(grown);
+        self.set(LAST, holes.wrapping_mul(BEFORE).wrapping_add(last % BEFORE));
+        holes
     }
 
     /// The row into which the slot has freed last, unless that was forgotten: at hand.
@@ -417,14 +435,14 @@ impl Line<'_> {
         if newest != NONE {
             return Some(newest);
         }
-        let last = self.get(LAST) % BEFORE;
-        let before = self.get(LATELY + last);
+        let last = self.get(LAST);
+        let before = self.get(LATELY + last % BEFORE);
         if before == NONE {
             return None;
         }
         self.set(NEWEST, before);
-        self.set(LATELY + last, NONE);
-        self.set(LAST, (last + BEFORE - 1) % BEFORE);
+        self.set(LATELY + last % BEFORE, NONE);
+        self.set(LAST, last.checked_sub(1).unwrap_or(BEFORE - 1));
         Some(before)
     }
 
@@ -561,5 +579,43 @@ mod tests {
         assert_eq!(next(), None);
         [8, 9].into_iter().for_each(|row| line.freed_into(row));
         assert_eq!([(); 3].map(|()| next()), [Some(9), Some(8), None]);
+    }
+
+    #[test]
+    fn holes_are_left_by_frees_here_and_there_and_filled_by_growth() {
+        let words = words();
+        let slots = slots(&words);
+        let line = slots.line(1).expect("a slot");
+        let frees = |rows: usize, each: usize| {
+            (0..rows * each).for_each(|n| line.freed_into(n / each));
+            line.count((rows * each) as isize);
+        };
+        assert_eq!(line.count_holes(99), 0);
+        // The newest of five is at hand, and is no hole yet.
+        frees(5, 64);
+        assert_eq!([(); 2].map(|()| line.count_holes(99)), [4; 2]);
+        // What is freed is allocated again before anything is filled.
+        frees(5, 1);
+        line.count(-5);
+        assert_eq!(line.count_holes(99), 9);
+        line.count(-3);
+        assert_eq!([(); 2].map(|()| line.count_holes(99)), [6; 2]);
+        let rows = [(); 4].map(|()| line.newest().inspect(|_| line.forget_newest()));
+        assert_eq!(
+            (rows, line.count_holes(99)),
+            ([4, 3, 2, 1].map(Some), 6),
+            "they are remembered"
+        );
+        line.count(-7);
+        assert_eq!(line.count_holes(99), 0);
+        (0..3 * BEFORE).for_each(|row| line.freed_into(row));
+        // The place of the last is in the same word: what that adds is one in as many as it has.
+        assert!((3 * BEFORE - 1..3 * BEFORE + 4).contains(&line.count_holes(usize::MAX)));
+        assert_eq!([99, usize::MAX].map(|most| line.count_holes(most)), [99; 2]);
+        // Two calls may use one slot at once, and leave anything there.
+        words.iter().for_each(|word| word.store(NONE as u64, Relaxed));
+        assert!(line.count_holes(99) <= 99);
+        (0..2 * BEFORE).for_each(|row| line.freed_into(row));
+        assert!(line.count_holes(99) <= 99);
     }
 }
