@@ -265,7 +265,7 @@ fn or<T>(named: Vec<T>, meant: impl IntoIterator<Item = T>) -> Vec<T> {
 fn setup(pattern: Pattern, args: &BenchArgs, (threads, order): (u16, u16)) -> Setup {
     Setup {
         threads: threads.into(),
-        slots: args.slots.unwrap_or(threads).into(),
+        slots: args.slots.unwrap_or(threads * pattern.slots()).into(),
         memory: args.memory,
         mix: args.mix,
         burst: args.burst as usize,
@@ -281,7 +281,8 @@ fn describe_setups(pattern: Pattern, subjects: &[Subject], args: &BenchArgs) -> 
     let mut threads: Vec<_> = subjects.iter().map(|subject| subject.setup.threads).collect();
     threads.dedup();
     let threads: Vec<_> = threads.iter().map(ToString::to_string).collect();
-    let slots = args.slots.map_or("a slot for each".into(), |slots| format!("{slots} slots"));
+    let each = if pattern.slots() == 1 { "a slot for each" } else { "two slots for each" };
+    let slots = args.slots.map_or(each.into(), |slots| format!("{slots} slots"));
     let mut text = format!(
         "{pattern}: {memory}, {} threads, {slots}, {} repetitions, seed {seed}\n",
         threads.join(", "),

@@ -31,7 +31,7 @@ pub fn describe(run: &Run) -> String {
         "{:<width$} {:>9} {:>9} {:>9} {:>8} {:>9}",
         "ns for each operation", "CPU med.", "min", "max", "in C", "wall med."
     );
-    if patterns().any(|pattern| pattern == Pattern::Churn) {
+    if patterns().any(Pattern::is_churn) {
         text += "  free huge  of best  possible";
     }
     if patterns().any(|pattern| pattern.in_step().is_some()) {

@@ -1,4 +1,5 @@
-//! *churn*: one of many blocks, chosen at random, is freed and one is allocated, again and again.
+//! *churn*: one of many blocks, chosen at random, is freed and one is allocated, again and again. *remote-churn*: in another slot, as
+//! where one CPU takes memory and another gives it back.
 //!
 //! Beside the time it keeps what is left of huge frames: how many are free after a repetition, and
 //! how many would be had the same blocks been freed and allocated by the [best placement](Best),
@@ -150,7 +151,7 @@ impl<C: Contender> Churning<C> {
         while used > self.occupied_frames()
             && let Some(hole) = blocks.pop()
         {
-            if !self.contender.free(hole.frame(), hole.order(), Slot(0)) {
+            if !self.contender.free(hole.frame(), hole.order(), self.setup.freeing_slot(0)) {
                 return Err(Failure::Failed("churn: a free was refused".into()));
             }
             used -= hole.order().frames();
@@ -171,18 +172,18 @@ impl<C: Contender> Churning<C> {
     }
 }
 
-/// All pairs of a thread; returns how many there were, and how many allocations found no block of
+/// All pairs of a thread, which frees in the second of the slots; returns how many there were, and how many allocations found no block of
 /// their order, which is no mistake where orders are mixed.
 fn run<C: Contender>(
     c: &C,
     setup: &Setup,
-    slot: Slot,
+    slots: [Slot; 2],
     herd: &mut Herd,
     draws: &Draws,
 ) -> [usize; 2] {
     match setup.mix {
-        true => exchange(c, slot, herd, draws),
-        false => [replace(c, setup.order, slot, &mut herd.blocks, &draws.picks), 0],
+        true => exchange(c, slots, herd, draws),
+        false => [replace(c, setup.order, slots, &mut herd.blocks, &draws.picks), 0],
     }
 }
 
@@ -201,18 +202,19 @@ const AHEAD: usize = 8;
 fn replace<C: Contender>(
     c: &C,
     order: Order,
-    slot: Slot,
+    slots: [Slot; 2],
     blocks: &mut [Block],
     picks: &[u32],
 ) -> usize {
-    let (order, slot) = (Order(opaque(order.0.into()) as u8), Slot(opaque(slot.0)));
+    let order = Order(opaque(order.0.into()) as u8);
+    let [slot, freeing] = slots.map(|slot| Slot(opaque(slot.0)));
     for (done, &share) in picks.iter().enumerate() {
         if let Some(&later) = picks.get(done + AHEAD) {
             prefetch(blocks.as_ptr().wrapping_add(pick(blocks.len(), later)));
         }
         let at = pick(blocks.len(), share);
         let Some(block) = blocks.get_mut(at) else { return done };
-        if !c.free(FrameId((block.0 as usize >> 4) << order.0), order, slot) {
+        if !c.free(FrameId((block.0 as usize >> 4) << order.0), order, freeing) {
             return done;
         }
         match c.alloc(order, slot) {
@@ -226,8 +228,8 @@ fn replace<C: Contender>(
 /// Allocates the orders that were drawn, and frees blocks for each until there is room: one, in the
 /// mean. Returns how many were drawn before a free was refused, and for how many there was no block.
 #[inline(never)]
-fn exchange<C: Contender>(c: &C, slot: Slot, herd: &mut Herd, draws: &Draws) -> [usize; 2] {
-    let (slot, mut none) = (Slot(opaque(slot.0)), 0);
+fn exchange<C: Contender>(c: &C, slots: [Slot; 2], herd: &mut Herd, draws: &Draws) -> [usize; 2] {
+    let ([slot, freeing], mut none) = (slots.map(|slot| Slot(opaque(slot.0))), 0);
     let Herd { blocks, room } = herd;
     let mut picks = draws.picks.as_slice();
     for (done, &order) in draws.orders.iter().enumerate() {
@@ -241,7 +243,7 @@ fn exchange<C: Contender>(c: &C, slot: Slot, herd: &mut Herd, draws: &Draws) -> 
             };
             picks = if rest.is_empty() { &draws.picks } else { rest };
             let freed = blocks.swap_remove(pick(blocks.len(), share));
-            if !c.free(freed.frame(), freed.order(), slot) {
+            if !c.free(freed.frame(), freed.order(), freeing) {
                 return [done, none];
             }
             *room += freed.order().frames();
@@ -268,7 +270,8 @@ impl<C: Contender> Runner for Churning<C> {
             let (mut tally, mut none) = (Tally::default(), 0);
             barrier.wait();
             tally.time(|| {
-                let [done, refused] = run(c, &setup, setup.slot(thread), herd, draws);
+                let [done, refused] =
+                    run(c, &setup, [setup.slot(thread), setup.freeing_slot(thread)], herd, draws);
                 none = refused;
                 done
             });
@@ -276,7 +279,7 @@ impl<C: Contender> Runner for Churning<C> {
             (Part { tallies: vec![(Metric::Pair, tally)], refused }, none)
         });
         for (herd, draws) in self.best_herds.iter_mut().zip(&draws) {
-            run(&self.best, &setup, Slot(0), herd, draws);
+            run(&self.best, &setup, [Slot(0); 2], herd, draws);
         }
         self.refused = parts.iter().map(|(_, none)| *none as u64).sum();
         total(setup.pattern, parts.into_iter().map(|(part, _)| part).collect())

@@ -37,6 +37,8 @@ pub enum Pattern {
     CachedAllocation,
     /// Any of all blocks is freed and one is allocated; what is left of huge frames
     Churn,
+    /// The same where each thread frees in another slot than it allocates in
+    RemoteChurn,
     /// Threads allocate and free at the same time as each other
     InStep,
     /// Threads allocate and free when they please; ring, remote and exit-storm too, each beside the same in step
@@ -64,7 +66,7 @@ impl Pattern {
     pub const fn fills(self) -> &'static [f64] {
         match self {
             Pattern::NearFull => &[90.0, 99.0, 99.8],
-            Pattern::Churn => &[50.0, 90.0, 99.0, 99.8],
+            Pattern::Churn | Pattern::RemoteChurn => &[50.0, 90.0, 99.0, 99.8],
             _ => &[0.0],
         }
     }
@@ -72,7 +74,7 @@ impl Pattern {
     /// Where that lies, where nothing else is said.
     pub const fn placements(self) -> &'static [Placement] {
         match self {
-            Pattern::Churn => &[Placement::Row, Placement::Random],
+            Pattern::Churn | Pattern::RemoteChurn => &[Placement::Row, Placement::Random],
             _ => &[Placement::Random],
         }
     }
@@ -83,6 +85,19 @@ impl Pattern {
             Pattern::Remote | Pattern::InStep | Pattern::OutOfStep | Pattern::Ring => 2,
             _ => 1,
         }
+    }
+
+    /// How many slots each thread has, where nothing else is said.
+    pub const fn slots(self) -> u16 {
+        match self {
+            Pattern::RemoteChurn => 2,
+            _ => 1,
+        }
+    }
+
+    /// Is any of many blocks freed, and one allocated, with free huge frames kept beside the time?
+    pub const fn is_churn(self) -> bool {
+        matches!(self, Pattern::Churn | Pattern::RemoteChurn)
     }
 
     /// What is measured together under this name.
@@ -126,6 +141,7 @@ impl fmt::Display for Pattern {
             Pattern::ConstantOccupancy => "constant-occupancy",
             Pattern::CachedAllocation => "cached-allocation",
             Pattern::Churn => "churn",
+            Pattern::RemoteChurn => "remote-churn",
             Pattern::InStep => "in-step",
             Pattern::OutOfStep => "out-of-step",
             Pattern::Ring => "ring",

@@ -90,7 +90,9 @@ impl Visit for Prepare<'_> {
     {
         match self.setup.pattern {
             Pattern::Init => Ok(Box::new(init::Starting::<A>::new(self.setup)?)),
-            Pattern::Churn => Ok(Box::new(churn::Churning::<Contract<A>>::new(*self.setup)?)),
+            pattern if pattern.is_churn() => {
+                Ok(Box::new(churn::Churning::<Contract<A>>::new(*self.setup)?))
+            }
             _ => Ok(Box::new(Prepared::<Contract<A>>::new(*self.setup)?)),
         }
     }
@@ -101,7 +103,7 @@ impl Visit for Prepare<'_> {
                 let engine = self.engine;
                 Err(Failure::Failed(format!("{engine}: is not made from raw metadata")))
             }
-            Pattern::Churn => Ok(Box::new(churn::Churning::<C>::new(*self.setup)?)),
+            pattern if pattern.is_churn() => Ok(Box::new(churn::Churning::<C>::new(*self.setup)?)),
             _ => Ok(Box::new(Prepared::<C>::new(*self.setup)?)),
         }
     }

@@ -206,7 +206,7 @@ impl<C: Contender> Runner for Prepared<C> {
                 in_phases(&self.contender, &self.setup, &mut self.lists, how)
             }
             Pattern::Ring => ring(&self.contender, &self.setup),
-            Pattern::Init | Pattern::Churn => {
+            Pattern::Init | Pattern::Churn | Pattern::RemoteChurn => {
                 let pattern = self.setup.pattern;
                 return Err(Failure::Failed(format!("{pattern} is measured in its own way")));
             }

@@ -52,9 +52,9 @@ impl Setup {
             pattern,
             order,
             threads: 1,
-            slots: 1,
+            slots: pattern.slots().into(),
             memory: Size::gib(8),
-            fill: if matches!(pattern, Pattern::NearFull | Pattern::Churn) { 990 } else { 0 },
+            fill: if pattern == Pattern::NearFull || pattern.is_churn() { 990 } else { 0 },
             placement: Placement::Random,
             mix: false,
             burst: BURST,
@@ -83,10 +83,13 @@ impl Setup {
         {
             return wrong("two threads or more, with a slot for each (--threads 2)".into());
         }
-        if self.mix && (self.pattern != Pattern::Churn || self.order != Order::BASE) {
+        if self.pattern == Pattern::RemoteChurn && self.slots < 2 * self.threads {
+            return wrong("two slots for each thread, for a free to be remote".into());
+        }
+        if self.mix && (!self.pattern.is_churn() || self.order != Order::BASE) {
             return wrong("orders are drawn for churn alone, and then none is named".into());
         }
-        if self.pattern == Pattern::Churn {
+        if self.pattern.is_churn() {
             if self.order.0 > 9 {
                 return wrong("orders 0 to 9: what fits into a huge frame".into());
             }
@@ -133,7 +136,7 @@ impl Setup {
                 self.threads, self.order, self.memory
             ));
         }
-        if matches!(self.pattern, Pattern::NearFull | Pattern::Churn) && self.fill == 0 {
+        if (self.pattern == Pattern::NearFull || self.pattern.is_churn()) && self.fill == 0 {
             return wrong("begins with a zone that is in use (a --fill above 0)".into());
         }
         if self.list() < if self.pattern == Pattern::Batch { BATCH } else { 1 } {
@@ -189,7 +192,7 @@ impl Setup {
         let percent = self.fill as f64 / 10.0;
         match self.pattern {
             Pattern::NearFull => format!(" {percent} %"),
-            Pattern::Churn => match self.placement {
+            Pattern::Churn | Pattern::RemoteChurn => match self.placement {
                 Placement::Row => format!(" {percent} % packed"),
                 Placement::Random => format!(" {percent} % spread"),
             },
@@ -201,6 +204,12 @@ impl Setup {
     /// The slot of a thread.
     pub(super) fn slot(&self, thread: usize) -> Slot {
         Slot(thread % self.slots)
+    }
+
+    /// The slot in which a thread frees what it churns.
+    pub(super) fn freeing_slot(&self, thread: usize) -> Slot {
+        let behind = if self.pattern == Pattern::RemoteChurn { self.threads } else { 0 };
+        self.slot(behind + thread)
     }
 
     /// The blocks of the zone.
@@ -215,7 +224,7 @@ impl Setup {
             Pattern::ThreadTest => return self.burst / self.threads,
             Pattern::ConstantOccupancy => return self.held().map(|(_, blocks)| blocks).sum(),
             Pattern::Random => self.holes(),
-            Pattern::NearFull | Pattern::Churn => self.occupied(),
+            Pattern::NearFull | Pattern::Churn | Pattern::RemoteChurn => self.occupied(),
             // Read by the other thread while this one writes another one like it.
             Pattern::Remote | Pattern::Ring | Pattern::InStep | Pattern::OutOfStep => {
                 (self.holes() / 4).min(8192 * self.threads)

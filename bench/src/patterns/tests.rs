@@ -367,6 +367,24 @@ fn churned(change: impl FnOnce(&mut Setup)) -> (Vec<Call>, Sample) {
 }
 
 #[test]
+fn remote_churn_frees_in_other_slots_than_it_allocates_in() {
+    for mix in [false, true] {
+        let (calls, _) = churned(|setup| {
+            (setup.pattern, setup.threads, setup.slots) = (Pattern::RemoteChurn, 2, 4);
+            (setup.memory, setup.fill, setup.operations) = ("64MiB".parse().unwrap(), 500, 7000);
+            (setup.mix, setup.order, setup.placement) =
+                (mix, Order(u8::from(!mix)), Placement::Row);
+        });
+        let slots = |kind| {
+            let of_kind = calls.iter().filter(move |call| call.kind == kind);
+            of_kind.map(|call| call.slot.0).collect::<HashSet<_>>()
+        };
+        assert_eq!(slots(Kind::Free), HashSet::from([2, 3]));
+        assert_eq!(slots(Kind::Alloc(true)), HashSet::from([0, 1]));
+    }
+}
+
+#[test]
 fn an_exit_storm_deals_everything_to_all_threads() {
     let (calls, sample) = calls(two_threads, Pattern::ExitStorm);
     assert_eq!(figures(&sample), [(Metric::Free, 256)]);
@@ -418,7 +436,7 @@ fn every_engine_does_every_pattern_that_it_can() {
             (setup.memory, setup.operations) = ("16MiB".parse().unwrap(), 1000);
             setup.burst = 64;
             let threads = usize::from(pattern.threads());
-            (setup.threads, setup.slots) = (threads, threads);
+            (setup.threads, setup.slots) = (threads, threads * usize::from(pattern.slots()));
             let foreign = !engine.keeps_contract() && *pattern == Pattern::Init;
             let able = !foreign && setup.orders().all(|order| engine.serves(order));
             let sample = prepare(engine, &setup).and_then(|mut runner| {
@@ -457,6 +475,7 @@ fn what_makes_no_sense_is_a_mistake_of_the_caller() {
     wrong(Pattern::Churn, |setup| setup.memory = Size::gib(32));
     wrong(Pattern::Churn, |setup| (setup.mix, setup.order) = (true, Order(1)));
     wrong(Pattern::Bulk, |setup| setup.mix = true);
+    wrong(Pattern::RemoteChurn, |setup| setup.slots = 1);
     wrong(Pattern::Bulk, |setup| {
         (setup.order, setup.threads) = (Order(10), 4);
         setup.memory = "4MiB".parse().unwrap();
