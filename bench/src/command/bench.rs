@@ -75,7 +75,8 @@ pub struct BenchArgs {
     /// out-of-step and ring, otherwise 1]
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', value_parser = range::<1, 4096>)]
     pub threads: Vec<RangeInclusive<u16>>,
-    /// How many slots; thread t uses slot t modulo this [default: one for each thread]
+    /// How many slots; thread t uses slot t modulo this [default: one for each thread, two
+    /// for remote-churn]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub slots: Option<u16>,
     /// How much memory is managed, 4MiB to 16TiB. Only metadata is touched

@@ -1,5 +1,6 @@
-//! *churn*: one of many blocks, chosen at random, is freed and one is allocated, again and again. *remote-churn*: in another slot, as
-//! where one CPU takes memory and another gives it back.
+//! *churn*: one of many blocks, chosen at random, is freed and one is allocated, again and again.
+//! *remote-churn*: the same, freed in another slot than it is allocated in, as where one CPU takes memory and another
+//! gives it back.
 //!
 //! Beside the time it keeps what is left of huge frames: how many are free after a repetition, and
 //! how many would be had the same blocks been freed and allocated by the [best placement](Best),
