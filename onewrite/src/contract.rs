@@ -18,7 +18,7 @@ use crate::OneWrite;
 use crate::child::{FREE, Part, TAKEN};
 use crate::lower::Refusal;
 use crate::row::{self, Rows};
-use crate::slots::{Line, NONE, Site};
+use crate::slots::{HOLES, Line, NONE, ROWS, Site};
 
 /// A block of the zone.
 #[derive(Clone, Copy)]
@@ -154,7 +154,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// where no hole waits, of the next row. Otherwise a call in tail position goes on, so that nothing has to be kept across calls.
     #[inline(never)]
     pub(crate) fn alloc_elsewhere<const ORDER: u32>(&self, site: Site<'_>) -> Option<FrameId> {
-        let row = site.line.newest_at_hand();
+        let row = site.line.newest_at_hand::<ROWS>();
         if row == NONE {
             let Some(offset) = self.take_in_next_row::<ORDER>(site) else {
                 return self.alloc_behind::<ORDER>(0, site);
@@ -166,7 +166,7 @@ impl<G: Geometry> OneWrite<'_, G> {
         let Some(offset) = self.take_only_hole(row, holes, ORDER) else {
             return self.alloc_behind::<ORDER>(holes, site);
         };
-        site.line.forget_newest();
+        site.line.forget_newest::<ROWS>();
         Some(self.alloc_here::<ORDER>(offset, site))
     }
 
@@ -193,10 +193,10 @@ impl<G: Geometry> OneWrite<'_, G> {
     #[inline(never)]
     fn alloc_rows<const ORDER: u32>(&self, site: Site<'_>) -> Option<FrameId> {
         // Two calls may use one slot at once, so its words are read once.
-        let hole = site.line.hole();
+        let hole = site.line.newest_at_hand::<HOLES>();
         let mut child = site.child();
         if hole != NONE && self.is_of_class(hole, site) {
-            site.line.set_hole(NONE);
+            site.line.forget_newest::<HOLES>();
             child = hole;
         }
         let k = ORDER.saturating_sub(G::ROW_ORDER);
@@ -213,7 +213,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// A block of at least a huge frame, where open rows may have to be closed.
     #[inline(never)]
     fn alloc_open(&self, order: u32, site: Site<'_>) -> Option<FrameId> {
-        let own = self.take_whole(site.line.freed(), order);
+        let own = self.take_whole(site.line.last_freed(), order);
         let offset = own.or_else(|| self.find_rows(order, site))?;
         Some(self.alloc_found(order, offset, site))
     }
@@ -227,7 +227,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// A huge frame.
     #[inline(never)]
     fn alloc_huge(&self, site: Site<'_>) -> Option<FrameId> {
-        let mut child = site.line.freed();
+        let mut child = site.line.last_freed();
         if self.take_closed(child).is_none() {
             let Some(next) = self.take_next(site) else {
                 return self.alloc_open(G::HUGE_ORDER, site);
@@ -240,7 +240,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// A huge frame and the next.
     #[inline(never)]
     fn alloc_pair(&self, site: Site<'_>) -> Option<FrameId> {
-        let mut child = site.line.freed();
+        let mut child = site.line.last_freed();
         if self.take_closed_pair(child).is_none() {
             let Some(next) = self.take_next_pair(site) else {
                 return self.alloc_open(G::MAX_ORDER, site);
@@ -312,7 +312,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// After a free of frames of an open row, which has these bits now.
     #[inline(always)]
     pub(crate) fn freed_bits(&self, row: usize, bits: u64, line: Line<'_>) {
-        line.freed_into(row);
+        line.freed::<ROWS>(row);
         if bits == G::ALL {
             line.emptied(row / G::ROWS);
         }
@@ -339,9 +339,13 @@ impl<G: Geometry> OneWrite<'_, G> {
         let whole = Part::whole::<G>(child);
         // A huge frame that is free is as good as another; and so is the only hole.
         if whole.is(states, FREE) {
-            line.set_freed(child);
+            line.set_last_freed(child);
+            // What was left of it is free as well.
+            if part.all(1) != whole.all(1) && line.newest_at_hand::<HOLES>() == child {
+                line.forget_newest::<HOLES>();
+            }
         } else if whole.free(states) == part.all(1) {
-            line.set_hole(child);
+            line.freed::<HOLES>(child);
             // Of a huge frame that was allocated as a whole the tree knows nothing yet.
             self.has_class(child / G::TREE, self.class_of(child));
         }
@@ -428,7 +432,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// After a free of a huge frame and the next.
     #[inline(always)]
     fn freed_pair(&self, child: usize, line: Line<'_>) {
-        line.set_freed(child);
+        line.set_last_freed(child);
         line.emptied(child);
         line.count(1 << G::MAX_ORDER);
         let (first, second) = Part::pair::<G>(child);
@@ -675,7 +679,7 @@ mod tests {
         free(512);
         free(0);
         assert_eq!((next(), site.row(0)), (Ok(FrameId(0)), 0));
-        assert_eq!(line.newest(), Some(8));
+        assert_eq!(line.newest::<ROWS>(), Some(8));
         free(1);
         assert_eq!((next(), next()), (Ok(FrameId(1)), Ok(FrameId(512))));
     }

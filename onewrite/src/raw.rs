@@ -138,12 +138,12 @@ mod tests {
         (sizes, OneWrite::<G>::metadata_size(&config).expect("a zone"))
     }
 
-    /// A huge frame has its rows, half a word, and two bytes; 32 of them, a word in either part; a slot with four classes 38 cache lines, and the zone three.
+    /// A huge frame has its rows, half a word, and two bytes; 32 of them, a word in either part; a slot with four classes 45 cache lines, and the zone three.
     #[test]
     fn the_parts_are_all_of_it() {
         let (parts, size) = sizes::<Base4K>();
-        assert_eq!(parts, [512 * 64, 512 * 4, 16 * 8, (272 + 24 + 4 * 8) * 8, 16 * 8, 512 * 2]);
-        assert_eq!((size.durable, size.volatile), (34_944, 3776));
+        assert_eq!(parts, [512 * 64, 512 * 4, 16 * 8, (328 + 24 + 4 * 8) * 8, 16 * 8, 512 * 2]);
+        assert_eq!((size.durable, size.volatile), (34_944, 4224));
         let (parts, size) = sizes::<Base64K>();
         assert_eq!(parts[..3], [512 * 8, 512 * 4, 16 * 8]);
         assert_eq!([size.durable, size.volatile], [0..3, 3..6].map(|of| parts[of].iter().sum()));

@@ -6,12 +6,13 @@
 //!   the slot's row                   one write         the slot's child                        one write
 //!   the hole that the slot has freed last, if it       the next huge frame; of rows, where     one write each
 //!     is the only one of its child   one write           looks were in vain lately
-//!   where no hole waits, the target's row              the fullest of the next few children
-//!     behind the slot's              one write         the lowest that the slot has emptied
-//!   the next rows of the slot's target                 the next free child
-//!   the next huge frame, where looks were in vain      any free child, or any of the class
-//!     lately, and nothing was freed                    any child at all
-//!   the fullest into which the slot has freed lately,
+//!   where no hole waits, the target's row              the last holes that the slot has freed
+//!     behind the slot's              one write         the holes that other slots have left
+//!   the next rows of the slot's target                 the fullest of the next few children
+//!   the holes that other slots have left               the lowest that the slot has emptied
+//!   the next huge frame, where looks were in vain      the next free child
+//!     lately, and nothing was freed                    any free child, or any of the class
+//!   the fullest into which the slot has freed lately,  any child at all
 //!     if it is full
 //!   the fullest of the next few children, or of those
 //!   the next free child
@@ -33,6 +34,10 @@
 //! where it is as full as any that the look around finds. Elsewhere it leaves the holes alone.
 //! A free itself looks at nothing for that: what it would find is different from free to free, and no processor guesses it.
 //!
+//! Who frees elsewhere, as a daemon does that reclaims what others allocate, leaves holes to which it does not come back. A slot that remembers nothing that it has freed, and has grown, asks what others remember instead,
+//! and [takes over](crate::slots::Slots::take_over) the oldest of it that is to be filled from one that has freed more than it has allocated. That takes a few cache lines for eight holes. Were nobody to do so, each hole would be hunted alone,
+//! by looks past hundreds of children, and each look in vain would break a huge frame.
+//!
 //! What a slot allocates beyond what it has freed goes away together, often enough: pages of one process, or of one file. Spread over the small holes of
 //! many children it would leave some frames in each. So a slot that grows looks a little longer for a child of which half is free. A
 //! slot that has freed here and there has [holes](crate::slots::Line::count_holes) of its own to fill: it takes the fullest child, until what it has allocated since would have filled them.
@@ -53,7 +58,7 @@ use crate::child::Part;
 use crate::hints::class_in;
 use crate::isolate::is_isolated;
 use crate::row::{self, Rows};
-use crate::slots::{NONE, Site};
+use crate::slots::{HOLES, NONE, ROWS, Site, TAKEN_OVER};
 use crate::words::load;
 
 /// Children, or trees of which hints say that there is nothing, that a look around passes at most; more of them where the fullest
@@ -86,19 +91,29 @@ struct Seen {
     free: Option<usize>,
 }
 
+/// What is left of what was freed.
+enum Left {
+    /// Nothing that is to be filled.
+    Nothing,
+    /// Nothing for this block: for others, perhaps.
+    ForOthers,
+    /// So many frames are free beside it.
+    ToFill(usize),
+}
+
 impl<G: Geometry> OneWrite<'_, G> {
     // ---- Below a row's order ----
 
     /// A block of `order`, below a row's, from the row into which the slot has freed last, if its child is nearly full otherwise.
     pub(crate) fn fill_again(&self, order: u32, site: Site<'_>) -> Option<usize> {
         let row = self.newest(site).filter(|&row| self.is_nearly_full(row, order))?;
-        site.line.forget_newest();
+        site.line.forget_newest::<ROWS>();
         self.take_in_row(row, order)
     }
 
     /// The row into which the slot has freed last, if its child is of the class.
     fn newest(&self, site: Site<'_>) -> Option<usize> {
-        site.line.newest().filter(|&row| self.is_of_class(row / G::ROWS, site))
+        site.line.newest::<ROWS>().filter(|&row| self.is_of_class(row / G::ROWS, site))
     }
 
     /// From the row behind the slot's own, if both are of its target, unless another call changes that row.
@@ -134,6 +149,7 @@ impl<G: Geometry> OneWrite<'_, G> {
         }
         let found = self
             .take_in_child(site.target(order), order)
+            .or_else(|| self.fill_for_others(order, site))
             .or_else(|| self.take_in_next(order, site))
             .or_else(|| self.take_around(order, site))
             .or_else(|| self.take_of_class(order, site))
@@ -146,11 +162,31 @@ impl<G: Geometry> OneWrite<'_, G> {
         found
     }
 
+    /// From a row into which another slot has freed, where this one remembers nothing that it has freed.
+    fn fill_for_others(&self, order: u32, site: Site<'_>) -> Option<usize> {
+        if self.newest(site).is_some() {
+            return None;
+        }
+        let look = |row| {
+            let (bits, child) = (self.bits(row), row / G::ROWS);
+            let has = row::has_block(bits, order);
+            if bits == 0 { Left::Nothing } else { self.left(child, has, order, site) }
+        };
+        self.take_left::<ROWS>(site, look, |row, free| self.take_in_hole(row, free, order, site))
+    }
+
+    /// From a row of a child of which so many frames are free: it is the slot's target from now on, too.
+    fn take_in_hole(&self, row: usize, free: usize, order: u32, site: Site<'_>) -> Option<usize> {
+        let offset = self.take_in_row(row, order)?;
+        self.comes_to(row / G::ROWS, free, order, site);
+        Some(offset)
+    }
+
     /// From the next huge frame of the tree, if it is free, and where a search would end there: the slot's looks around were in vain lately, and
     /// it has freed nothing.
     fn take_in_next(&self, order: u32, site: Site<'_>) -> Option<usize> {
         let next = Self::behind(site)?;
-        if site.cursor().1 > 0 || site.line.newest().is_some() {
+        if site.cursor().1 > 0 || site.line.newest::<ROWS>().is_some() {
             return None;
         }
         let is_next = self.has_rows(next, G::HUGE_ORDER) && self.is_of_class(next, site);
@@ -160,15 +196,13 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// From the fullest of the next few children that the class fills up, which is the slot's target from now on; or from one of the last rows into which
     /// the slot has freed, if its child is as full.
     fn take_around(&self, order: u32, site: Site<'_>) -> Option<usize> {
-        if site.line.newest().is_some() {
+        if site.line.newest::<ROWS>().is_some() {
             site.set_patience(STEPS);
         }
         let lately = self.fullest_freed(order, site);
         let fill = || {
             let (row, free) = lately?;
-            let offset = self.take_in_row(row, order)?;
-            self.comes_to(row / G::ROWS, free, order, site);
-            Some(offset)
+            self.take_in_hole(row, free, order, site)
         };
         // A hole that was left alone is better than a free child, and one of a full child than any look.
         let least = lately.map_or(G::HUGE_FRAMES, |(_, free)| free);
@@ -200,7 +234,7 @@ impl<G: Geometry> OneWrite<'_, G> {
         let mut fullest = None;
         for _ in 0..CANDIDATES {
             let Some(row) = self.newest(site) else { break };
-            site.line.forget_newest();
+            site.line.forget_newest::<ROWS>();
             let Some(free) = self.free_beside(row) else { continue };
             if free + LEFT >= G::HUGE_FRAMES {
                 site.line.forget_all();
@@ -396,9 +430,11 @@ impl<G: Geometry> OneWrite<'_, G> {
             return None;
         }
         let take = |child| self.breaking(child, site, || self.take_whole(child, order));
-        let own = self.child_around(order, site).and_then(take);
+        let home = Self::home(site);
+        let hole = if order < G::HUGE_ORDER { self.take_hole(order, site) } else { None };
+        let own = hole.or_else(|| self.child_around(order, site).and_then(take));
         let found = own.or_else(|| {
-            let found = self.in_trees(site.cursor().0, order, take)?;
+            let found = self.in_trees(home, order, take)?;
             self.settles(site, found >> G::HUGE_ORDER);
             Some(found)
         })?;
@@ -406,6 +442,29 @@ impl<G: Geometry> OneWrite<'_, G> {
             self.aims(site, order, found >> G::HUGE_ORDER);
         }
         Some(found)
+    }
+
+    /// From a huge frame of which the slot, or another one, has freed the only rows that were free.
+    fn take_hole(&self, order: u32, site: Site<'_>) -> Option<usize> {
+        let look = |child| {
+            let has = self.has_rows(child, order);
+            let has_any = has || self.has_rows(child, G::ROW_ORDER);
+            if has_any { self.left(child, has, order, site) } else { Left::Nothing }
+        };
+        let take = |child| self.breaking(child, site, || self.take_whole(child, order));
+        for _ in 0..CANDIDATES {
+            let Some(hole) = site.line.newest::<HOLES>() else { break };
+            let found = match look(hole) {
+                Left::ForOthers => break,
+                Left::Nothing => None,
+                Left::ToFill(_) => take(hole),
+            };
+            site.line.forget_newest::<HOLES>();
+            if found.is_some() {
+                return found;
+            }
+        }
+        self.take_left::<HOLES>(site, look, |child, _| take(child))
     }
 
     /// The fullest of the next few children that the class fills up, or the next free one.
@@ -442,6 +501,51 @@ impl<G: Geometry> OneWrite<'_, G> {
         }
         let pair = child.is_multiple_of(2) && self.take_pair(child);
         pair.then_some(child << G::HUGE_ORDER)
+    }
+
+    // ---- What others have left ----
+
+    /// From what was taken over from other slots. Where nothing of that is to be filled, these are asked for more by a slot that has grown: who frees what it has allocated, and
+    /// allocates as much again, finds that.
+    fn take_left<const OF: usize>(
+        &self,
+        site: Site<'_>,
+        look: impl Fn(usize) -> Left,
+        take: impl Fn(usize, usize) -> Option<usize>,
+    ) -> Option<usize> {
+        let in_hand = || {
+            (0..TAKEN_OVER).find_map(|nth| {
+                let freed = match site.line.of_others::<OF>(nth) {
+                    NONE => return None,
+                    freed => freed,
+                };
+                let found = match look(freed) {
+                    Left::ForOthers => return None,
+                    Left::Nothing => None,
+                    Left::ToFill(free) => take(freed, free),
+                };
+                site.line.forget_of_others::<OF>(nth);
+                found
+            })
+        };
+        let is_wanted = |freed| matches!(look(freed), Left::ToFill(_));
+        in_hand().or_else(|| {
+            let more = site.line.has_grown() && self.slots.take_over::<OF>(site.line, is_wanted);
+            if more { in_hand() } else { None }
+        })
+    }
+
+    /// Is a child that has something free to be filled by who comes across it, and by whom? Not if most of it is free, nor where another slot is at it.
+    fn left(&self, child: usize, has: bool, order: u32, site: Site<'_>) -> Left {
+        if child >= self.ground.children {
+            return Left::Nothing;
+        }
+        let hint = self.hint(child);
+        let free = self.free_beside(child * G::ROWS).filter(|&free| free <= G::HUGE_FRAMES / 2);
+        let Some(free) = free.filter(|_| !is_isolated(hint)) else { return Left::Nothing };
+        let is_own = class_in(hint) == site.class() && !Self::is_others(hint, child, site);
+        let fits = is_own && (order == 0 || self.invites(child / G::TREE, order, site));
+        if has && fits { Left::ToFill(free) } else { Left::ForOthers }
     }
 
     // ---- Which child ----
@@ -704,9 +808,12 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// `order`, then of all.
     fn in_tree<T>(&self, child: usize, order: u32, take: impl Fn(usize) -> Option<T>) -> Option<T> {
         let Range { start, end } = self.children_of(child / G::TREE);
-        let all = (child.max(start)..end).chain(start..child.min(end));
-        let broken = |&child: &usize| order < G::HUGE_ORDER && !self.has_rows(child, G::HUGE_ORDER);
-        all.clone().filter(broken).find_map(&take).or_else(|| all.clone().find_map(&take))
+        let has = |&child: &usize| self.has_rows(child, order);
+        let all = (child.max(start)..end).chain(start..child.min(end)).filter(has);
+        let broken = |&child: &usize| !self.has_rows(child, G::HUGE_ORDER);
+        let in_broken = || all.clone().filter(broken).find_map(&take);
+        let found = if order < G::HUGE_ORDER { in_broken() } else { None };
+        found.or_else(|| all.clone().find_map(&take))
     }
 
     // ---- Whether there is a block ----
@@ -750,6 +857,8 @@ impl<G: Geometry> OneWrite<'_, G> {
 #[cfg(not(any(woodlot_loom, woodlot_explore)))]
 #[cfg_attr(coverage_nightly, coverage(off))]
 mod tests {
+    extern crate std;
+
     use super::*;
     use crate::child::{self, FREE, OPEN, TAKEN};
     use crate::hints::TARGETS;
@@ -772,7 +881,7 @@ mod tests {
         let zone = growing();
         for slot in [0, 1] {
             let line = site(&zone, slot).line;
-            (0..=CHILDREN).for_each(|row| line.freed_into(row));
+            (0..=CHILDREN).for_each(|row| line.freed::<ROWS>(row));
             line.forget_all();
         }
         zone
@@ -1092,7 +1201,7 @@ mod tests {
         assert_eq!(zone.take_around(0, site), Some(4 * Base4K::HUGE_FRAMES));
         assert_eq!((site.target(0), zone.hint(4) & TARGETS, site.cursor().0), (4, 0, cursor));
         // What was passed on the way is forgotten.
-        assert_eq!(site.line.newest(), Some(3 * Base4K::ROWS));
+        assert_eq!(site.line.newest::<ROWS>(), Some(3 * Base4K::ROWS));
     }
 
     #[test]
@@ -1104,7 +1213,7 @@ mod tests {
             let zone = freed(&holes);
             let site = site(&zone, 0);
             assert_eq!(zone.fullest_freed(order, site), Some((0, 40)), "{before} {order}");
-            assert_eq!(site.line.newest(), Some(20 * Base4K::ROWS));
+            assert_eq!(site.line.newest::<ROWS>(), Some(20 * Base4K::ROWS));
         }
         // One that is fuller has no block of so many frames.
         let zone = freed(&[(5, 64), (6, 40), (7, 20)]);
@@ -1128,7 +1237,198 @@ mod tests {
             let site = site(&zone, 0);
             assert_eq!(zone.fullest_freed(0, site), Some((5 * Base4K::ROWS, 30)));
             // Seven rows were looked at besides: all of the child but its first, where it has not ended there.
-            assert_eq!(site.line.newest(), before, "{left} left");
+            assert_eq!(site.line.newest::<ROWS>(), before, "{left} left");
+        }
+    }
+
+    /// A zone of which the second slot has freed a block of `order` in each of the first huge frames, and the last one. All else is allocated. By what it has allocated besides that slot has
+    /// freed `more` frames more than it has allocated, and the first slot has grown.
+    fn freed_by_another(order: u32, more: usize) -> Zone {
+        const LEFT: usize = 32;
+        let config = ZoneConfig::new((LEFT + 2) * Base4K::HUGE_FRAMES, 2);
+        let zone = Zone::new(&config, Init::Allocated).expect("a zone");
+        let free = |child: usize, order: u32| {
+            let frame = FrameId(child * Base4K::HUGE_FRAMES);
+            assert_eq!(zone.free(frame, Order(order as u8), Slot(1)), Ok(()));
+        };
+        free(LEFT + 1, Base4K::HUGE_ORDER);
+        (0..LEFT).for_each(|child| free(child, order));
+        let count = |slot, frames| zone.line(Slot(slot)).expect("a slot").count(frames);
+        count(1, more as isize - (Base4K::HUGE_FRAMES + (LEFT << order)) as isize);
+        count(0, -1);
+        zone
+    }
+
+    /// From which huge frame the first slot takes the next block of `order`.
+    fn takes(zone: &Zone, order: u32) -> usize {
+        let block = zone.alloc(Request::movable(Order(order as u8), Slot(0)));
+        block.expect("a block").0 / Base4K::HUGE_FRAMES
+    }
+
+    /// Of rows and of smaller blocks: the order, and how many frames more the other slot has to free than to allocate.
+    const SHRUNK: [(u32, usize); 4] = [(0, 256), (3, 256), (6, 32), (8, 32)];
+
+    #[test]
+    fn who_has_grown_fills_what_another_has_left_that_frees_more_than_it_allocates() {
+        for (order, more) in SHRUNK {
+            let zone = freed_by_another(order, more);
+            assert!((0..24).all(|child| takes(&zone, order) == child), "order {order}");
+            let changes: [fn(&Zone); 2] = [
+                |zone| zone.line(Slot(1)).expect("a slot").count(-1),
+                |zone| zone.line(Slot(0)).expect("a slot").count(1),
+            ];
+            for change in changes {
+                let zone = freed_by_another(order, more);
+                change(&zone);
+                takes(&zone, order);
+                let line = zone.line(Slot(0)).expect("a slot");
+                let kept = |nth| [line.of_others::<ROWS>(nth), line.of_others::<HOLES>(nth)];
+                assert!((0..TAKEN_OVER).all(|nth| kept(nth) == [NONE; 2]), "order {order}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_the_slot_itself_has_freed_comes_first_unless_it_is_of_another_class() {
+        for (order, more) in SHRUNK {
+            for class in [Class::MOVABLE, Class::IMMOVABLE] {
+                let zone = freed_by_another(order, more);
+                let frame = FrameId(32 * Base4K::HUGE_FRAMES + 256);
+                assert_eq!(zone.free(frame, Order(order as u8), Slot(0)), Ok(()));
+                zone.becomes(32, class);
+                // It has grown all the same.
+                zone.line(Slot(0)).expect("a slot").count(-(1 << order));
+                let first = [(); 2].map(|()| takes(&zone, order));
+                let own = [32, 0];
+                assert_eq!(first, if class == Class::MOVABLE { own } else { [0, 1] }, "{order}");
+            }
+        }
+    }
+
+    #[test]
+    fn who_remembers_what_it_has_freed_asks_nobody() {
+        let zone = freed_by_another(0, 256);
+        let line = zone.line(Slot(0)).expect("a slot");
+        for frame in 32 * Base4K::HUGE_FRAMES + 64..33 * Base4K::HUGE_FRAMES {
+            assert_eq!(zone.free(FrameId(frame), Order(0), Slot(0)), Ok(()));
+            line.count(-1);
+        }
+        takes(&zone, 0);
+        assert!((0..TAKEN_OVER).all(|nth| line.of_others::<ROWS>(nth) == NONE), "it has asked");
+    }
+
+    #[test]
+    fn what_others_have_left_is_passed_where_it_is_not_to_be_filled() {
+        for (order, more) in [(0, 1024), (6, 1024)] {
+            let [block, beside] = [0, 256].map(|at| 7 * Base4K::HUGE_FRAMES + at);
+            let free = |zone: &Zone, at: usize, order: u8| {
+                assert_eq!(zone.free(FrameId(beside + at), Order(order), Slot(1)), Ok(()));
+            };
+            let half = |zone: &Zone| {
+                free(zone, 0, 7);
+                free(zone, 128, 6);
+            };
+            let nine = |zone: &Zone| [(); 9].map(|()| takes(zone, order));
+            let zone = freed_by_another(order, more);
+            half(&zone);
+            // All of its holes are filled.
+            assert_eq!(nine(&zone), [0, 1, 2, 3, 4, 5, 6, 7, 7], "order {order}");
+            let changes: [&dyn Fn(&Zone); 5] = [
+                &|zone| {
+                    half(zone);
+                    free(zone, 192, if order == 0 { 6 } else { 0 });
+                },
+                &|zone| zone.becomes(7, Class::IMMOVABLE),
+                &|zone| zone.aims(site(zone, 1), order, 7),
+                &|zone| assert_eq!(zone.isolate(HugeId(7), 1), Ok(())),
+                &|zone| {
+                    let request = Request::movable(Order(order as u8), Slot(1));
+                    assert_eq!(zone.alloc(request.at(FrameId(block))), Ok(FrameId(block)));
+                },
+            ];
+            for (n, change) in changes.into_iter().enumerate() {
+                // Before it is taken over, and after it.
+                for after in [false, true] {
+                    let zone = freed_by_another(order, more);
+                    let line = zone.line(Slot(0)).expect("a slot");
+                    if after {
+                        zone.slots.take_over::<ROWS>(line, |_| true);
+                        zone.slots.take_over::<HOLES>(line, |_| true);
+                    }
+                    change(&zone);
+                    assert_eq!(nine(&zone), [0, 1, 2, 3, 4, 5, 6, 8, 9], "{order}, {n}, {after}");
+                    // What others may fill is kept.
+                    let is_kept = (0..TAKEN_OVER).any(|nth| {
+                        let of_others = (line.of_others::<ROWS>(nth), line.of_others::<HOLES>(nth));
+                        of_others == (7 * Base4K::ROWS, NONE) || of_others == (NONE, 7)
+                    });
+                    assert_eq!(is_kept, after && [1, 2].contains(&n), "{order}, {n}, {after}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn blocks_of_several_frames_are_not_taken_where_another_slot_allocates() {
+        let zone = freed_by_another(0, 0);
+        zone.settles(site(&zone, 1), 0);
+        let left = |child, order| zone.left(child, true, order, site(&zone, 0));
+        assert!(matches!(
+            (left(0, 0), left(0, 3), left(0, 6)),
+            (Left::ToFill(1), Left::ForOthers, Left::ForOthers)
+        ));
+        assert!(matches!((left(32, 3), left(32, 6)), (Left::ToFill(0), Left::ToFill(0))));
+        assert!(matches!((left(34, 0), left(usize::MAX, 0)), (Left::Nothing, Left::Nothing)));
+    }
+
+    #[test]
+    fn the_holes_that_a_slot_has_left_are_filled_one_after_the_other() {
+        let config = ZoneConfig::new(6 * Base4K::HUGE_FRAMES, 1);
+        let zone = Zone::new(&config, Init::Allocated).expect("a zone");
+        let free = |child: usize, at: usize, order: u8| {
+            let frame = FrameId(child * Base4K::HUGE_FRAMES + at);
+            assert_eq!(zone.free(frame, Order(order), Slot(0)), Ok(()));
+        };
+        free(5, 0, 9);
+        (0..4).for_each(|child| free(child, 64, 6));
+        // One of which all is free now is no hole any more, and is not broken.
+        [(0, 6), (128, 7), (256, 8)].into_iter().for_each(|(at, order)| free(3, at, order));
+        assert_eq!([(); 3].map(|()| takes(&zone, 6)), [2, 1, 0]);
+        assert_eq!(zone.stats().free_huge, 2);
+    }
+
+    #[test]
+    fn who_finds_huge_frames_nowhere_near_goes_on_where_it_found_the_last() {
+        let config = ZoneConfig::new(CHILDREN * Base4K::HUGE_FRAMES, 2);
+        let zone = Zone::new(&config, Init::Allocated).expect("a zone");
+        for child in [40, 100] {
+            let frame = FrameId(child * Base4K::HUGE_FRAMES);
+            assert_eq!(zone.free(frame, Order(9), Slot(1)), Ok(()));
+        }
+        let site = site(&zone, 0);
+        site.line.set_lowest(NONE);
+        site.set_latest(101);
+        assert_eq!([(); 2].map(|()| takes(&zone, 9)), [100, 40]);
+    }
+
+    /// One slot allocates, another frees at random. Half a huge frame is left before it is told that others leave holes, and as much while it is full.
+    #[test]
+    fn huge_frames_are_kept_where_another_slot_frees() {
+        const HUGE: usize = 128;
+        for order in [0, 3, 6] {
+            let config = ZoneConfig::new(HUGE * Base4K::HUGE_FRAMES, 2);
+            let zone = Zone::new(&config, Init::Free).expect("a zone");
+            let next = || zone.alloc(Request::movable(Order(order), Slot(0))).expect("a block");
+            let blocks = (HUGE - 28) * (Base4K::HUGE_FRAMES >> order);
+            let mut list = std::vec::Vec::from_iter((0..blocks).map(|_| next()));
+            let mut random = fastrand::Rng::with_seed(27);
+            for _ in 0..8 * blocks {
+                let block = random.choice(&mut list).expect("one of many");
+                assert_eq!(zone.free(*block, Order(order), Slot(1)), Ok(()));
+                *block = next();
+            }
+            let kept = zone.stats().free_huge;
+            assert!(kept >= 24, "order {order}: {kept} of 28");
         }
     }
 
@@ -1207,11 +1507,11 @@ mod tests {
         let zone = growing();
         let (site, part) = (site(&zone, 0), CHILDREN / 2);
         assert_eq!((zone.ground.part, zone.wanted_room(site)), (part, Base4K::HUGE_FRAMES / 2));
-        (0..part).for_each(|row| site.line.freed_into(row));
+        (0..part).for_each(|row| site.line.freed::<ROWS>(row));
         assert_ne!(zone.wanted_room(site), 0, "the newest is at hand");
-        site.line.freed_into(part);
+        site.line.freed::<ROWS>(part);
         assert_eq!(zone.wanted_room(site), 0);
-        (0..part * Base4K::HUGE_FRAMES).for_each(|row| site.line.freed_into(row));
+        (0..part * Base4K::HUGE_FRAMES).for_each(|row| site.line.freed::<ROWS>(row));
         assert_eq!(zone.wanted_room(site), 0);
         site.line.count(-((part * (Base4K::HUGE_FRAMES / 8 - 1)) as isize));
         assert_eq!(zone.wanted_room(site), 0, "an eighth of its part is what it has left at most");

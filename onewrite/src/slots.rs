@@ -1,14 +1,22 @@
 //! The words of a slot: what it has freed, its share of the count of free frames, and for each class where it allocates.
 //!
 //! ```text
-//!   34 cache lines for each slot; three for the zone, behind them all:    one for each slot and class, a site:
+//!   41 cache lines for each slot; three for the zone, behind them all:    one for each slot and class, a site:
 //!   ┌───────┬────────┬──────┬───────┬──────┬────────┬──────┬────────┐   ┌─────────┬────────────┬───────┐
 //!   │ count │ newest │ last │ freed │ hole │ lowest │ home │ abroad │   │ row × 2 │ target × 2 │ child │
 //!   ├───────┴────────┴──────┴───────┴──────┴────────┴──────┴────────┤   ├────────┬┴───────┬────┴───┬───┘
 //!   │ 256 rows into which the slot has freed before                 │   │ cursor │ latest │ policy │
-//!   ├─────────┬─────────────────────────────────────────────────────┤   └────────┴────────┴────────┘
-//!   │ counted │                                                     │
-//!   └─────────┴─────────────────────────────────────────────────────┘
+//!   ├─────────┬───────────┬───────┬─────────────────────────────────┤   └────────┴────────┴────────┘
+//!   │ counted │ last hole │ asked │                                 │
+//!   ├─────────┴───────────┴───────┴─────────────────────────────────┤
+//!   │ 32 holes before                                               │
+//!   ├───────────────────────┬────────────────────────┬──────────────┤
+//!   │ followed × 3, of rows │ followed × 3, of holes │              │
+//!   ├───────────────────────┴────────────────────────┴──────────────┤
+//!   │ 8 rows of others                                              │
+//!   ├───────────────────────────────────────────────────────────────┤
+//!   │ 8 holes of others                                             │
+//!   └───────────────────────────────────────────────────────────────┘
 //! ```
 //!
 //! All but the count, the policy, and two words of the zone, say where is looked first, and may say anything.
@@ -27,8 +35,10 @@
 //!   [isolated](crate::isolate).
 //! * *newest*: the row into which the slot has freed last, until it is filled again. *Last*: where the one before it lies, and how many
 //!   [holes](Line::count_holes) the slot has left. *Counted*: the count, when these were counted last.
-//! * *freed*: the huge frame that the slot has freed last. *Hole*: the one of which it has freed the only rows that are free. *Lowest*: the
+//! * *freed*: the huge frame that the slot has freed last. *Hole*: the one of which it has freed the only rows that are free; *last hole*, and those before, as of rows. *Lowest*: the
 //!   lowest of which it has freed a whole row since it looked from there on for one that is free; before that, where its sites begin.
+//! * *rows and holes of others*: what the slot has [taken over](Slots::take_over). *Followed*, of either: the slot from which it has done so, that slot's last at that time, and which slot is asked next. *Asked*: the
+//!   count, when the slot had [grown](Line::has_grown) last.
 //! * *home*: where the slot's part of the zone begins. *Abroad*: where the next look around in all of the zone begins.
 
 use woodlot_frame::atomics::{AtomicU64, Ordering::Relaxed};
@@ -50,10 +60,63 @@ const LATELY: usize = 8;
 /// for so many words, each of which takes them time.
 const BEFORE: usize =
     if cfg!(any(woodlot_loom, woodlot_explore, woodlot_shuttle)) { 32 } else { 256 };
-/// In a line of its own, so that sites begin with one.
+/// A line that others read, and that is seldom written.
 const COUNTED: usize = LATELY + BEFORE;
-/// Words of a slot.
-const WORDS: usize = COUNTED + 8;
+const LAST_HOLE: usize = COUNTED + 1;
+const ASKED: usize = COUNTED + 2;
+const HOLES_LATELY: usize = COUNTED + 8;
+/// How many holes are remembered before the last.
+const HOLES_BEFORE: usize = BEFORE / 8;
+const FOLLOWED: usize = HOLES_LATELY + HOLES_BEFORE;
+const FOLLOWED_HOLES: usize = FOLLOWED + 4;
+const OTHERS: usize = FOLLOWED + 8;
+const OTHERS_HOLES: usize = OTHERS + TAKEN_OVER;
+/// Words of a slot: whole cache lines, so that sites begin with one.
+const WORDS: usize = OTHERS_HOLES + TAKEN_OVER;
+
+/// What a slot has freed: the newest at hand, and those before in a ring; and what it has taken over of the same from other slots.
+#[derive(Clone, Copy)]
+struct Ring {
+    newest: usize,
+    /// Where the one before the newest lies, modulo the length, and how many were remembered.
+    last: usize,
+    first: usize,
+    length: usize,
+    /// Whom the slot follows; that one's last, when the slot had looked at all before it; and who is asked next besides.
+    followed: usize,
+    others: usize,
+}
+
+/// A slot's rings. Calls name them by number, so that the compiler knows where they lie.
+const RINGS: [Ring; 2] = [
+    Ring {
+        newest: NEWEST,
+        last: LAST,
+        first: LATELY,
+        length: BEFORE,
+        followed: FOLLOWED,
+        others: OTHERS,
+    },
+    Ring {
+        newest: HOLE,
+        last: LAST_HOLE,
+        first: HOLES_LATELY,
+        length: HOLES_BEFORE,
+        followed: FOLLOWED_HOLES,
+        others: OTHERS_HOLES,
+    },
+];
+/// Rows into which the slot has freed.
+pub(crate) const ROWS: usize = 0;
+/// Huge frames of which it has freed the only rows that are free.
+pub(crate) const HOLES: usize = 1;
+
+/// So many slots are asked at once for what they have freed.
+const SLOTS_ASKED: usize = 4;
+/// So much of it is taken over at once, and kept: a cache line.
+pub(crate) const TAKEN_OVER: usize = 8;
+/// So many places of a ring are passed for that at most; and what is not wanted, of which more is to be looked at, counts as so many.
+const PASSED: (usize, usize) = (64, 4);
 
 const NOTHING: usize = 1;
 /// In a line of its own: every call loads it, and it is seldom written.
@@ -155,7 +218,10 @@ impl<'a> Slots<'a> {
         let trees = children.div_ceil(tree) as u64;
         for (n, line) in self.slots.iter().enumerate() {
             line.iter().for_each(|word| word.store(NONE as u64, Relaxed));
-            [COUNT, LAST, COUNTED].into_iter().for_each(|word| Line(line).set(word, 0));
+            [COUNT, LAST, COUNTED, LAST_HOLE, ASKED]
+                .into_iter()
+                .for_each(|word| Line(line).set(word, 0));
+            [FOLLOWED, FOLLOWED_HOLES].into_iter().for_each(|at| Line(line).set(at + 2, n + 1));
             let first = begin(n, self.slots.len());
             [LOWEST, ABROAD].into_iter().for_each(|word| line[word].store(first, Relaxed));
             let home = trees * n as u64 / self.slots.len() as u64;
@@ -200,6 +266,41 @@ impl<'a> Slots<'a> {
         (self.sum() as i64).max(0).min(frames as i64) as usize
     }
 
+    /// Takes over what other slots have freed, a cache line of it at most, if it is wanted: from the one that this slot follows, or from one of the next few, which it follows from then on.
+    /// Nobody waits for that: what two calls take or forget at once is a hint less.
+    pub(crate) fn take_over<const OF: usize>(
+        &self,
+        line: Line<'_>,
+        is_wanted: impl Fn(usize) -> bool,
+    ) -> bool {
+        let followed = const { RINGS[OF].followed };
+        let (seen, next) = (followed + 1, followed + 2);
+        for nth in 0..SLOTS_ASKED {
+            let (slot, from) = if nth == 0 {
+                (line.get(followed), line.get(seen))
+            } else {
+                let slot = line.get(next);
+                let behind = slot.wrapping_add(1);
+                line.set(next, if behind < self.slots.len() { behind } else { 0 });
+                if slot == line.get(followed) {
+                    continue;
+                }
+                (slot, NONE)
+            };
+            let other = self.line(slot).filter(|other| !core::ptr::eq(line.0, other.0));
+            let Some(other) = other else { continue };
+            let (to, found) = line.take_over_from::<OF>(other, from, &is_wanted);
+            if found || nth == 0 {
+                line.set(followed, slot);
+                line.set(seen, to);
+            }
+            if found {
+                return true;
+            }
+        }
+        false
+    }
+
     /// Makes the sum equal to the count `free`, unless another call changes the zone's count meanwhile. So of two
     /// calls that count at once, only one corrects the sum.
     pub(crate) fn heal(&self, free: u64) {
@@ -241,8 +342,7 @@ macro_rules! words {
 }
 
 words! { Line, 0;
-    freed, set_freed, FREED;
-    hole, set_hole, HOLE;
+    last_freed, set_last_freed, FREED;
     lowest, set_lowest, LOWEST;
     abroad, set_abroad, ABROAD;
 }
@@ -390,24 +490,86 @@ impl Line<'_> {
         }
     }
 
-    /// The slot has freed into this row.
+    /// The slot has freed this.
     #[inline(always)]
-    pub(crate) fn freed_into(self, row: usize) {
-        let newest = self.get(NEWEST);
-        if newest != row {
+    pub(crate) fn freed<const OF: usize>(self, what: usize) {
+        let at = const { RINGS[OF].newest };
+        let newest = self.get(at);
+        if newest != what {
             if newest != NONE {
-                self.remember(newest);
+                self.remember::<OF>(newest);
             }
-            self.set(NEWEST, row);
+            self.set(at, what);
         }
     }
 
     #[inline(always)]
-    fn remember(self, row: usize) {
+    fn remember<const OF: usize>(self, what: usize) {
+        let of = const { RINGS[OF] };
         // The next place, and a hole more.
-        let last = self.get(LAST).wrapping_add(BEFORE + 1);
-        self.set(LAST, last);
-        self.set(LATELY + last % BEFORE, row);
+        let last = self.get(of.last).wrapping_add(of.length + 1);
+        self.set(of.last, last);
+        self.set(of.first + last % of.length, what);
+    }
+
+    /// Takes over from one slot what came since its last was this, the oldest first: that slot takes back the newest. Nothing, unless it has freed more than it has allocated, by as
+    /// many frames as the ring has places: who allocates as much comes back to what it has left. Says how far it has looked, and whether there was something.
+    fn take_over_from<const OF: usize>(
+        self,
+        other: Line<'_>,
+        seen: usize,
+        is_wanted: impl Fn(usize) -> bool,
+    ) -> (usize, bool) {
+        let of = const { RINGS[OF] };
+        // Each adds one to what is left, and a place.
+        let (step, last) = (of.length + 1, other.get(of.last));
+        let place = |back: usize| of.first + last.wrapping_sub(back) % of.length;
+        if (other.get(COUNT) as isize) < of.length as isize {
+            return (seen, false);
+        }
+        let since = last.wrapping_sub(seen);
+        // It may have fewer holes now, so that nothing seems to be new.
+        let is_none = (since as isize) < 0 || other.get(place(0)) == NONE;
+        let mut new = if is_none { 0 } else { since.div_ceil(step).min(of.length) };
+        let mut free = (of.others..of.others + TAKEN_OVER).filter(|&at| self.get(at) == NONE);
+        let mut at = free.next().or(Some(of.others));
+        let (mut passed, mut found) = (0, false);
+        while new > 0
+            && passed < PASSED.0
+            && let Some(to) = at
+        {
+            new -= 1;
+            match other.get(place(new)) {
+                NONE => passed += 1,
+                freed if is_wanted(freed) => {
+                    other.set(place(new), NONE);
+                    self.set(to, freed);
+                    (at, found) = (free.next(), true);
+                }
+                _ => passed += PASSED.1,
+            }
+        }
+        (last.wrapping_sub(new * step), found)
+    }
+
+    /// One of those that were taken over from other slots.
+    pub(crate) fn of_others<const OF: usize>(self, nth: usize) -> usize {
+        self.get(const { RINGS[OF].others } + nth % TAKEN_OVER)
+    }
+
+    /// Forgets it.
+    pub(crate) fn forget_of_others<const OF: usize>(self, nth: usize) {
+        self.set(const { RINGS[OF].others } + nth % TAKEN_OVER, NONE);
+    }
+
+    /// Has the slot allocated more, less what it has freed, than ever before when this was asked? Who frees what it has allocated, and allocates as much again, has not.
+    pub(crate) fn has_grown(self) -> bool {
+        let count = self.get(COUNT);
+        let has_grown = (count.wrapping_sub(self.get(ASKED)) as isize) < 0;
+        if has_grown {
+            self.set(ASKED, count);
+        }
+        has_grown
     }
 
     /// Counts the holes that the slot has left here and there, at most so many. Each row into which it has freed is one. Each frame that it has allocated since it
@@ -422,39 +584,40 @@ impl Line<'_> {
         holes
     }
 
-    /// The row into which the slot has freed last, unless that was forgotten: at hand.
+    /// What the slot has freed last, unless that was forgotten: at hand.
     #[inline(always)]
-    pub(crate) fn newest_at_hand(self) -> usize {
-        self.get(NEWEST)
+    pub(crate) fn newest_at_hand<const OF: usize>(self) -> usize {
+        self.get(const { RINGS[OF].newest })
     }
 
     /// The same, or one before, but for those that are forgotten.
-    pub(crate) fn newest(self) -> Option<usize> {
+    pub(crate) fn newest<const OF: usize>(self) -> Option<usize> {
+        let of = const { RINGS[OF] };
         // Two calls may use one slot at once, so each word is read once.
-        let newest = self.get(NEWEST);
+        let newest = self.get(of.newest);
         if newest != NONE {
             return Some(newest);
         }
-        let last = self.get(LAST);
-        let before = self.get(LATELY + last % BEFORE);
+        let last = self.get(of.last);
+        let before = self.get(of.first + last % of.length);
         if before == NONE {
             return None;
         }
-        self.set(NEWEST, before);
-        self.set(LATELY + last % BEFORE, NONE);
-        self.set(LAST, last.checked_sub(1).unwrap_or(BEFORE - 1));
+        self.set(of.newest, before);
+        self.set(of.first + last % of.length, NONE);
+        self.set(of.last, last.checked_sub(1).unwrap_or(of.length - 1));
         Some(before)
     }
 
     /// Forgets it.
     #[inline(always)]
-    pub(crate) fn forget_newest(self) {
-        self.set(NEWEST, NONE);
+    pub(crate) fn forget_newest<const OF: usize>(self) {
+        self.set(const { RINGS[OF].newest }, NONE);
     }
 
     /// Forgets all rows: none is found behind a place that has none.
     pub(crate) fn forget_all(self) {
-        self.forget_newest();
+        self.forget_newest::<ROWS>();
         self.set(LATELY + self.get(LAST) % BEFORE, NONE);
     }
 }
@@ -565,19 +728,19 @@ mod tests {
         let words = words();
         let slots = slots(&words);
         let line = slots.line(1).expect("a slot");
-        let next = || line.newest().inspect(|_| line.forget_newest());
-        assert_eq!((next(), line.newest_at_hand()), (None, NONE));
-        [5, 5, 6, 5].into_iter().for_each(|row| line.freed_into(row));
+        let next = || line.newest::<ROWS>().inspect(|_| line.forget_newest::<ROWS>());
+        assert_eq!((next(), line.newest_at_hand::<ROWS>()), (None, NONE));
+        [5, 5, 6, 5].into_iter().for_each(|row| line.freed::<ROWS>(row));
         assert_eq!([(); 4].map(|()| next()), [Some(5), Some(6), Some(5), None]);
-        (0..BEFORE + 4).for_each(|row| line.freed_into(row));
+        (0..BEFORE + 4).for_each(|row| line.freed::<ROWS>(row));
         line.set_abroad(77);
-        assert_eq!((line.newest_at_hand(), line.abroad()), (BEFORE + 3, 77));
+        assert_eq!((line.newest_at_hand::<ROWS>(), line.abroad()), (BEFORE + 3, 77));
         (3..BEFORE + 4).rev().for_each(|row| assert_eq!(next(), Some(row)));
         assert_eq!(next(), None);
-        [5, 6, 7].into_iter().for_each(|row| line.freed_into(row));
+        [5, 6, 7].into_iter().for_each(|row| line.freed::<ROWS>(row));
         line.forget_all();
         assert_eq!(next(), None);
-        [8, 9].into_iter().for_each(|row| line.freed_into(row));
+        [8, 9].into_iter().for_each(|row| line.freed::<ROWS>(row));
         assert_eq!([(); 3].map(|()| next()), [Some(9), Some(8), None]);
     }
 
@@ -587,7 +750,7 @@ mod tests {
         let slots = slots(&words);
         let line = slots.line(1).expect("a slot");
         let frees = |rows: usize, each: usize| {
-            (0..rows * each).for_each(|n| line.freed_into(n / each));
+            (0..rows * each).for_each(|n| line.freed::<ROWS>(n / each));
             line.count((rows * each) as isize);
         };
         assert_eq!(line.count_holes(99), 0);
@@ -600,7 +763,8 @@ mod tests {
         assert_eq!(line.count_holes(99), 9);
         line.count(-3);
         assert_eq!([(); 2].map(|()| line.count_holes(99)), [6; 2]);
-        let rows = [(); 4].map(|()| line.newest().inspect(|_| line.forget_newest()));
+        let rows =
+            [(); 4].map(|()| line.newest::<ROWS>().inspect(|_| line.forget_newest::<ROWS>()));
         assert_eq!(
             (rows, line.count_holes(99)),
             ([4, 3, 2, 1].map(Some), 6),
@@ -608,14 +772,166 @@ mod tests {
         );
         line.count(-7);
         assert_eq!(line.count_holes(99), 0);
-        (0..3 * BEFORE).for_each(|row| line.freed_into(row));
+        (0..3 * BEFORE).for_each(|row| line.freed::<ROWS>(row));
         // The place of the last is in the same word: what that adds is one in as many as it has.
         assert!((3 * BEFORE - 1..3 * BEFORE + 4).contains(&line.count_holes(usize::MAX)));
         assert_eq!([99, usize::MAX].map(|most| line.count_holes(most)), [99; 2]);
         // Two calls may use one slot at once, and leave anything there.
         words.iter().for_each(|word| word.store(NONE as u64, Relaxed));
         assert!(line.count_holes(99) <= 99);
-        (0..2 * BEFORE).for_each(|row| line.freed_into(row));
+        (0..2 * BEFORE).for_each(|row| line.freed::<ROWS>(row));
         assert!(line.count_holes(99) <= 99);
+    }
+
+    /// What a slot takes over, of rows, that is odd.
+    fn taken_over(slots: &Slots<'_>, line: Line<'_>) -> [Option<usize>; TAKEN_OVER] {
+        slots.take_over::<ROWS>(line, |row| row % 2 == 1);
+        core::array::from_fn(|nth| {
+            let row = line.of_others::<ROWS>(nth);
+            line.forget_of_others::<ROWS>(nth);
+            (row != NONE).then_some(row)
+        })
+    }
+
+    /// A slot frees a frame of each of these rows.
+    fn frees(line: Line<'_>, rows: impl IntoIterator<Item = usize>) {
+        for row in rows {
+            line.freed::<ROWS>(row);
+            line.count(1);
+        }
+    }
+
+    #[test]
+    fn a_slot_takes_over_what_another_has_left_that_frees_more_than_it_allocates() {
+        let words = words();
+        let slots = slots(&words);
+        let [first, other] = [0, 2].map(|slot| slots.line(slot).expect("a slot"));
+        let take = || taken_over(&slots, first);
+        let nothing = [None; TAKEN_OVER];
+        frees(other, 0..BEFORE);
+        other.count(-1);
+        assert_eq!([take(), take()], [nothing; 2]);
+        other.count(1);
+        // The oldest that is wanted comes first, and a cache line of it.
+        let odd = |from: usize| core::array::from_fn(|n| Some(from + 2 * n));
+        assert_eq!([take(), take()], [odd(1), odd(1 + 2 * TAKEN_OVER)]);
+        // What is not wanted stays where it was, and what is taken over is gone. So is what came before it.
+        let back = || other.newest::<ROWS>().inspect(|_| other.forget_newest::<ROWS>());
+        assert!((4 * TAKEN_OVER..BEFORE).rev().all(|row| back() == Some(row)));
+        assert_eq!((back(), take()), (None, nothing));
+    }
+
+    #[test]
+    fn a_slot_goes_on_where_it_has_looked_last() {
+        let words = words();
+        let slots = slots(&words);
+        let [first, other] = [0, 1].map(|slot| slots.line(slot).expect("a slot"));
+        let take = || taken_over(&slots, first);
+        let odd = |n: usize| core::array::from_fn(|at| Some(2 * (n + at) + 1));
+        let mut freed = 0;
+        // Says which the oldest is that is remembered: but for the newest, as many as a ring has.
+        let mut more = |rows: usize| {
+            frees(other, (freed..freed + rows).map(|n| 2 * n + 1));
+            freed += rows;
+            freed - 1 - BEFORE
+        };
+        let mut at = more(2 * BEFORE);
+        for _ in 0..BEFORE / TAKEN_OVER {
+            assert_eq!(take(), odd(at));
+            at += TAKEN_OVER;
+        }
+        assert_eq!(take(), [None; TAKEN_OVER]);
+        // As many as a ring has, and twice as many: the place of the last is the same.
+        for laps in [1, 2] {
+            at = more(laps * BEFORE);
+            assert_eq!([take(), take()], [odd(at), odd(at + TAKEN_OVER)], "{laps}");
+        }
+        // It has fallen behind, by more than is remembered.
+        at = more(3 * BEFORE + 5);
+        assert_eq!(take(), odd(at));
+        more(3);
+        assert_eq!(take(), odd(at + TAKEN_OVER));
+        // What that slot takes back is not new; nor is all that it still has, where it has counted its holes.
+        while take() != [None; TAKEN_OVER] {}
+        let last = more(TAKEN_OVER) + BEFORE;
+        assert_eq!(other.newest::<ROWS>(), Some(2 * last + 1));
+        other.forget_newest::<ROWS>();
+        assert_eq!(other.newest::<ROWS>(), Some(2 * last - 1));
+        assert_eq!(take(), odd(last - TAKEN_OVER).map(|row| row.filter(|&row| row < 2 * last - 1)));
+        other.count_holes(0);
+        assert_eq!(take(), [None; TAKEN_OVER]);
+        more(TAKEN_OVER + 1);
+        assert_eq!(take().into_iter().flatten().count(), TAKEN_OVER);
+        // Nor is what was passed.
+        frees(other, (0..=BEFORE).map(|n| 2 * n));
+        (0..BEFORE).for_each(|_| assert_eq!(take(), [None; TAKEN_OVER]));
+        other.count_holes(0);
+        assert!(!slots.take_over::<ROWS>(first, |_| true));
+    }
+
+    #[test]
+    fn a_slot_asks_a_few_others_at_once_and_passes_a_few_rows() {
+        const MANY: usize = 7;
+        let words: [AtomicU64; Slots::words(MANY, 1)] =
+            core::array::from_fn(|_| AtomicU64::new(77));
+        let slots = Slots::new(&words, MANY, 1).expect("enough words");
+        slots.start(&ClassPolicy::SHIPPED, (300, 100), 250);
+        let line = |slot| slots.line(slot).expect("a slot");
+        let (first, other) = (line(0), line(MANY - 1));
+        let take = || taken_over(&slots, first)[0];
+        // The one that is followed, nobody, and three others.
+        frees(other, (0..=BEFORE).map(|n| 2 * n + 1));
+        assert_eq!([take(), take()], [None, Some(1)]);
+        while take().is_some() {}
+        // It goes on with that one, and behind those that it has asked before where that has nothing.
+        let nearer = line(1);
+        frees(nearer, (0..=BEFORE).map(|n| 2 * n + 1));
+        frees(other, [4 * BEFORE + 1, 2]);
+        assert_eq!([take(), take(), take()], [Some(2 * BEFORE + 1), None, Some(1)]);
+        // What is not wanted is passed, so much at once.
+        while take().is_some() {}
+        let looks = PASSED.0 / PASSED.1;
+        frees(nearer, (0..2 * looks).map(|n| 2 * n).chain([1, 3]));
+        assert_eq!([take(), take(), take()], [Some(2 * BEFORE + 1), None, Some(1)]);
+    }
+
+    #[test]
+    fn holes_are_taken_over_as_rows_are_and_kept_where_there_is_room() {
+        let words = words();
+        let slots = slots(&words);
+        let [first, other] = [0, 1].map(|slot| slots.line(slot).expect("a slot"));
+        (0..=2 * TAKEN_OVER).for_each(|child| other.freed::<HOLES>(child));
+        other.count(HOLES_BEFORE as isize - 1);
+        assert!(!slots.take_over::<HOLES>(first, |_| true));
+        other.count(1);
+        assert!(slots.take_over::<HOLES>(first, |_| true));
+        let kept = || core::array::from_fn(|nth| first.of_others::<HOLES>(nth));
+        let mut all: [usize; TAKEN_OVER] = core::array::from_fn(|nth| nth);
+        assert_eq!((kept(), first.newest::<HOLES>()), (all, None));
+        // There is room for two; and where there is none, for one.
+        [3, 6].into_iter().for_each(|nth| first.forget_of_others::<HOLES>(nth));
+        for places in [&[3, 6][..], &[0]] {
+            assert!(slots.take_over::<HOLES>(first, |_| true));
+            let next = all.into_iter().max().expect("some") + 1;
+            places.iter().zip(next..).for_each(|(&nth, hole)| all[nth] = hole);
+            assert_eq!(kept(), all);
+        }
+        assert_eq!(other.newest::<HOLES>(), Some(2 * TAKEN_OVER));
+    }
+
+    #[test]
+    fn who_allocates_again_what_it_has_freed_has_not_grown() {
+        let words = words();
+        let slots = slots(&words);
+        let line = slots.line(1).expect("a slot");
+        assert!(!line.has_grown());
+        for grown in [true, false, false] {
+            line.count(-64);
+            assert_eq!([line.has_grown(), line.has_grown()], [grown, false]);
+            line.count(64);
+            assert!(!line.has_grown());
+        }
+        line.count(-65);
+        assert!(line.has_grown());
     }
 }
