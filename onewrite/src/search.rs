@@ -35,7 +35,7 @@
 //! A free itself looks at nothing for that: what it would find is different from free to free, and no processor guesses it.
 //!
 //! Who frees elsewhere, as a daemon does that reclaims what others allocate, leaves holes to which it does not come back. A slot that remembers nothing that it has freed, and has grown, asks what others remember instead,
-//! and [takes over](crate::slots::Slots::take_over) the oldest of it that is to be filled from one that has freed more than it has allocated. That takes a few cache lines for eight holes. Were nobody to do so, each hole would be hunted alone,
+//! and [takes over](crate::slots::Slots::take_over) the oldest of it that is to be filled from one that has freed more than it has allocated. That takes a few cache lines for eight holes, and those of each hole. Were nobody to do so, each hole would be hunted alone,
 //! by looks past hundreds of children, and each look in vain would break a huge frame.
 //!
 //! What a slot allocates beyond what it has freed goes away together, often enough: pages of one process, or of one file. Spread over the small holes of
@@ -97,7 +97,7 @@ enum Left {
     Nothing,
     /// Nothing for this block: for others, perhaps.
     ForOthers,
-    /// So many frames are free beside it.
+    /// Something for it: so many frames of the huge frame are free.
     ToFill(usize),
 }
 
@@ -506,7 +506,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     // ---- What others have left ----
 
     /// From what was taken over from other slots. Where nothing of that is to be filled, these are asked for more by a slot that has grown: who frees what it has allocated, and
-    /// allocates as much again, finds that.
+    /// allocates as much again, finds that by itself.
     fn take_left<const OF: usize>(
         &self,
         site: Site<'_>,
@@ -808,7 +808,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// `order`, then of all.
     fn in_tree<T>(&self, child: usize, order: u32, take: impl Fn(usize) -> Option<T>) -> Option<T> {
         let Range { start, end } = self.children_of(child / G::TREE);
-        let has = |&child: &usize| self.has_rows(child, order);
+        let has = |&child: &usize| order < G::HUGE_ORDER || self.has_rows(child, order);
         let all = (child.max(start)..end).chain(start..child.min(end)).filter(has);
         let broken = |&child: &usize| !self.has_rows(child, G::HUGE_ORDER);
         let in_broken = || all.clone().filter(broken).find_map(&take);

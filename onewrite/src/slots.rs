@@ -60,7 +60,7 @@ const LATELY: usize = 8;
 /// for so many words, each of which takes them time.
 const BEFORE: usize =
     if cfg!(any(woodlot_loom, woodlot_explore, woodlot_shuttle)) { 32 } else { 256 };
-/// A line that others read, and that is seldom written.
+/// In a line of their own: others read the second.
 const COUNTED: usize = LATELY + BEFORE;
 const LAST_HOLE: usize = COUNTED + 1;
 const ASKED: usize = COUNTED + 2;
@@ -82,7 +82,7 @@ struct Ring {
     last: usize,
     first: usize,
     length: usize,
-    /// Whom the slot follows; that one's last, when the slot had looked at all before it; and who is asked next besides.
+    /// Three words from here on: whom the slot follows; that one's last, when the slot had looked at all before it; and who is asked next besides.
     followed: usize,
     others: usize,
 }
@@ -115,8 +115,9 @@ pub(crate) const HOLES: usize = 1;
 const SLOTS_ASKED: usize = 4;
 /// So much of it is taken over at once, and kept: a cache line.
 pub(crate) const TAKEN_OVER: usize = 8;
-/// So many places of a ring are passed for that at most; and what is not wanted, of which more is to be looked at, counts as so many.
-const PASSED: (usize, usize) = (64, 4);
+/// So many places of a ring are passed for that at most. One with what is not wanted, of which more is to be looked at, counts as some.
+const PASSED: usize = 64;
+const UNWANTED: usize = 4;
 
 const NOTHING: usize = 1;
 /// In a line of its own: every call loads it, and it is seldom written.
@@ -285,7 +286,7 @@ impl<'a> Slots<'a> {
                 if slot == line.get(followed) {
                     continue;
                 }
-                (slot, NONE)
+                (slot, 0)
             };
             let other = self.line(slot).filter(|other| !core::ptr::eq(line.0, other.0));
             let Some(other) = other else { continue };
@@ -477,6 +478,11 @@ impl Line<'_> {
         count.store(count.load(Relaxed).wrapping_add_signed(frames as i64), Relaxed);
     }
 
+    /// How many frames it has freed more than it has allocated.
+    fn freed_more(self) -> i64 {
+        self.0[COUNT].load(Relaxed) as i64
+    }
+
     /// Where its part of the zone begins.
     pub(crate) fn home(self) -> usize {
         self.get(HOME)
@@ -524,18 +530,21 @@ impl Line<'_> {
         // Each adds one to what is left, and a place.
         let (step, last) = (of.length + 1, other.get(of.last));
         let place = |back: usize| of.first + last.wrapping_sub(back) % of.length;
-        if (other.get(COUNT) as isize) < of.length as isize {
+        if other.freed_more() < of.length as i64 {
             return (seen, false);
         }
+        // What that slot has taken back is one less. Holes that it has counted are whole lengths less.
         let since = last.wrapping_sub(seen);
-        // It may have fewer holes now, so that nothing seems to be new.
-        let is_none = (since as isize) < 0 || other.get(place(0)) == NONE;
-        let mut new = if is_none { 0 } else { since.div_ceil(step).min(of.length) };
+        let is_lap = since as isize >= (of.length * step) as isize;
+        let mut new = if is_lap { of.length } else { since % of.length };
+        if other.get(place(0)) == NONE {
+            new = 0;
+        }
         let mut free = (of.others..of.others + TAKEN_OVER).filter(|&at| self.get(at) == NONE);
         let mut at = free.next().or(Some(of.others));
         let (mut passed, mut found) = (0, false);
         while new > 0
-            && passed < PASSED.0
+            && passed < PASSED
             && let Some(to) = at
         {
             new -= 1;
@@ -546,7 +555,7 @@ impl Line<'_> {
                     self.set(to, freed);
                     (at, found) = (free.next(), true);
                 }
-                _ => passed += PASSED.1,
+                _ => passed += UNWANTED,
             }
         }
         (last.wrapping_sub(new * step), found)
@@ -890,7 +899,7 @@ mod tests {
         assert_eq!([take(), take(), take()], [Some(2 * BEFORE + 1), None, Some(1)]);
         // What is not wanted is passed, so much at once.
         while take().is_some() {}
-        let looks = PASSED.0 / PASSED.1;
+        let looks = PASSED / UNWANTED;
         frees(nearer, (0..2 * looks).map(|n| 2 * n).chain([1, 3]));
         assert_eq!([take(), take(), take()], [Some(2 * BEFORE + 1), None, Some(1)]);
     }
