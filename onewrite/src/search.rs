@@ -431,7 +431,7 @@ impl<G: Geometry> OneWrite<'_, G> {
         }
         let take = |child| self.breaking(child, site, || self.take_whole(child, order));
         let home = Self::home(site);
-        let hole = if order < G::HUGE_ORDER { self.take_hole(order, site) } else { None };
+        let hole = if order < G::HUGE_ORDER { self.take_hole(order, site, take) } else { None };
         let own = hole.or_else(|| self.child_around(order, site).and_then(take));
         let found = own.or_else(|| {
             let found = self.in_trees(home, order, take)?;
@@ -445,13 +445,17 @@ impl<G: Geometry> OneWrite<'_, G> {
     }
 
     /// From a huge frame of which the slot, or another one, has freed the only rows that were free.
-    fn take_hole(&self, order: u32, site: Site<'_>) -> Option<usize> {
+    fn take_hole(
+        &self,
+        order: u32,
+        site: Site<'_>,
+        take: impl Fn(usize) -> Option<usize>,
+    ) -> Option<usize> {
         let look = |child| {
             let has = self.has_rows(child, order);
             let has_any = has || self.has_rows(child, G::ROW_ORDER);
             if has_any { self.left(child, has, order, site) } else { Left::Nothing }
         };
-        let take = |child| self.breaking(child, site, || self.take_whole(child, order));
         for _ in 0..CANDIDATES {
             let Some(hole) = site.line.newest::<HOLES>() else { break };
             let found = match look(hole) {
@@ -808,12 +812,12 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// `order`, then of all.
     fn in_tree<T>(&self, child: usize, order: u32, take: impl Fn(usize) -> Option<T>) -> Option<T> {
         let Range { start, end } = self.children_of(child / G::TREE);
-        let has = |&child: &usize| order < G::HUGE_ORDER || self.has_rows(child, order);
-        let all = (child.max(start)..end).chain(start..child.min(end)).filter(has);
+        let mut all = (child.max(start)..end).chain(start..child.min(end));
+        if order >= G::HUGE_ORDER {
+            return all.filter(|&child| self.has_rows(child, order)).find_map(take);
+        }
         let broken = |&child: &usize| !self.has_rows(child, G::HUGE_ORDER);
-        let in_broken = || all.clone().filter(broken).find_map(&take);
-        let found = if order < G::HUGE_ORDER { in_broken() } else { None };
-        found.or_else(|| all.clone().find_map(&take))
+        all.clone().filter(broken).find_map(&take).or_else(|| all.find_map(&take))
     }
 
     // ---- Whether there is a block ----

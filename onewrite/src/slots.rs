@@ -82,10 +82,13 @@ struct Ring {
     last: usize,
     first: usize,
     length: usize,
-    /// Three words from here on: whom the slot follows; that one's last, when the slot had looked at all before it; and who is asked next besides.
+    /// Whom the slot follows; [`SEEN`] behind that word, that one's last when the slot had looked at all before it; and [`ASKED_NEXT`] behind it, who is asked besides.
     followed: usize,
     others: usize,
 }
+
+const SEEN: usize = 1;
+const ASKED_NEXT: usize = 2;
 
 /// A slot's rings. Calls name them by number, so that the compiler knows where they lie.
 const RINGS: [Ring; 2] = [
@@ -222,7 +225,9 @@ impl<'a> Slots<'a> {
             [COUNT, LAST, COUNTED, LAST_HOLE, ASKED]
                 .into_iter()
                 .for_each(|word| Line(line).set(word, 0));
-            [FOLLOWED, FOLLOWED_HOLES].into_iter().for_each(|at| Line(line).set(at + 2, n + 1));
+            [FOLLOWED, FOLLOWED_HOLES]
+                .into_iter()
+                .for_each(|at| Line(line).set(at + ASKED_NEXT, n + 1));
             let first = begin(n, self.slots.len());
             [LOWEST, ABROAD].into_iter().for_each(|word| line[word].store(first, Relaxed));
             let home = trees * n as u64 / self.slots.len() as u64;
@@ -275,7 +280,7 @@ impl<'a> Slots<'a> {
         is_wanted: impl Fn(usize) -> bool,
     ) -> bool {
         let followed = const { RINGS[OF].followed };
-        let (seen, next) = (followed + 1, followed + 2);
+        let (seen, next) = (followed + SEEN, followed + ASKED_NEXT);
         for nth in 0..SLOTS_ASKED {
             let (slot, from) = if nth == 0 {
                 (line.get(followed), line.get(seen))
