@@ -6,9 +6,9 @@
 //!   │ count │ newest │ last │ freed │ hole │ lowest │ home │ abroad │   │ row × 2 │ target × 2 │ child │
 //!   ├───────┴────────┴──────┴───────┴──────┴────────┴──────┴────────┤   ├────────┬┴───────┬────┴───┬───┘
 //!   │ 256 rows into which the slot has freed before                 │   │ cursor │ latest │ policy │
-//!   ├─────────┬───────────┬───────┬─────────────────────────────────┤   └────────┴────────┴────────┘
-//!   │ counted │ last hole │ asked │                                 │
-//!   ├─────────┴───────────┴───────┴─────────────────────────────────┤
+//!   ├─────────┬───────────┬───────┬─────────┬───────────────────────┤   └────────┴────────┴────────┘
+//!   │ counted │ last hole │ asked │ no room │                       │
+//!   ├─────────┴───────────┴───────┴─────────┴───────────────────────┤
 //!   │ 32 holes before                                               │
 //!   ├───────────────────────┬────────────────────────┬──────────────┤
 //!   │ followed × 3, of rows │ followed × 3, of holes │              │
@@ -38,7 +38,7 @@
 //! * *freed*: the huge frame that the slot has freed last. *Hole*: the one of which it has freed the only rows that are free; *last hole*, and those before, as of rows. *Lowest*: the
 //!   lowest of which it has freed a whole row since it looked from there on for one that is free; before that, where its sites begin.
 //! * *rows and holes of others*: what the slot has [taken over](Slots::take_over). *Followed*, of either: the slot from which it has done so, that slot's last at that time, and which slot is asked next. *Asked*: the
-//!   count, when the slot had [grown](Line::has_grown) last.
+//!   count, when the slot had [grown](Line::has_grown) last. *No room*: how many looks in a row have found [no room to grow](Line::without_room).
 //! * *home*: where the slot's part of the zone begins. *Abroad*: where the next look around in all of the zone begins.
 
 use woodlot_frame::atomics::{AtomicU64, Ordering::Relaxed};
@@ -64,6 +64,7 @@ const BEFORE: usize =
 const COUNTED: usize = LATELY + BEFORE;
 const LAST_HOLE: usize = COUNTED + 1;
 const ASKED: usize = COUNTED + 2;
+const NO_ROOM: usize = COUNTED + 3;
 const HOLES_LATELY: usize = COUNTED + 8;
 /// How many holes are remembered before the last.
 const HOLES_BEFORE: usize = BEFORE / 8;
@@ -222,7 +223,7 @@ impl<'a> Slots<'a> {
         let trees = children.div_ceil(tree) as u64;
         for (n, line) in self.slots.iter().enumerate() {
             line.iter().for_each(|word| word.store(NONE as u64, Relaxed));
-            [COUNT, LAST, COUNTED, LAST_HOLE, ASKED]
+            [COUNT, LAST, COUNTED, LAST_HOLE, ASKED, NO_ROOM]
                 .into_iter()
                 .for_each(|word| Line(line).set(word, 0));
             [FOLLOWED, FOLLOWED_HOLES]
@@ -351,6 +352,8 @@ words! { Line, 0;
     last_freed, set_last_freed, FREED;
     lowest, set_lowest, LOWEST;
     abroad, set_abroad, ABROAD;
+    /// How many looks in a row have found no huge frame of which half is free, though the slot grows.
+    without_room, set_without_room, NO_ROOM;
 }
 
 words! { Site, words;
@@ -584,6 +587,11 @@ impl Line<'_> {
             self.set(ASKED, count);
         }
         has_grown
+    }
+
+    /// A look for a huge frame of which half is free has found one, or none.
+    pub(crate) fn looked_for_room(self, found: bool) {
+        self.set_without_room(if found { 0 } else { self.without_room().saturating_add(1) });
     }
 
     /// Counts the holes that the slot has left here and there, at most so many. Each row into which it has freed is one. Each frame that it has allocated since it
