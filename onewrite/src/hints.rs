@@ -118,7 +118,12 @@ impl<G: Geometry> OneWrite<'_, G> {
     #[cold]
     #[inline(never)]
     pub(crate) fn tell(&self, row: usize, bits: u64) {
-        self.not_none(row / G::ROWS, row::orders(bits));
+        let child = row / G::ROWS;
+        // Most of what lies beside something free is less than what the hint says there is none of.
+        let least = none_in(self.hint(child)).trailing_zeros();
+        if least < G::ROW_ORDER && row::has_block(bits, least) {
+            self.not_none(child, row::orders(bits));
+        }
         if bits == G::ALL {
             self.can_be_had_whole(Part::row::<G>(row));
         }
@@ -442,7 +447,9 @@ impl<G: Geometry> OneWrite<'_, G> {
 #[cfg_attr(coverage_nightly, coverage(off))]
 mod tests {
     use super::*;
-    use woodlot_frame::{Base4K, ClassPolicy, FrameAllocator, Init, Owned, Slot, ZoneConfig};
+    use woodlot_frame::{
+        Base4K, ClassPolicy, FrameAllocator, FrameId, Init, Order, Owned, Slot, ZoneConfig,
+    };
 
     type Zone = Owned<OneWrite<'static, Base4K>>;
 
@@ -453,6 +460,25 @@ mod tests {
 
     fn site(zone: &Zone, class: Class) -> Site<'_> {
         zone.slots.site(0, class).expect("a site")
+    }
+
+    /// Of which order a hint says that there is nothing, a free that makes a block of it takes that back; others need not.
+    #[test]
+    fn a_free_takes_back_what_a_hint_says_of_what_it_has_made() {
+        for order in 0..Base4K::ROW_ORDER {
+            let config = ZoneConfig::new(Base4K::HUGE_FRAMES, 1);
+            let zone = Zone::new(&config, Init::Allocated).expect("a zone");
+            let half = Order(order.saturating_sub(1) as u8);
+            let free = |at| assert_eq!(zone.free(FrameId(at), half, Slot(0)), Ok(()));
+            let none = |from| none_in(zone.hint(0)) == from_order(from, Base4K::ROW_ORDER);
+            // Blocks of half as much, which are not buddies.
+            let apart = if order > 0 { 2 } else { 0 };
+            (0..apart).for_each(|n| free(n << order));
+            assert!(!zone.is_available(Order(order as u8)));
+            assert!(none(order), "order {order}");
+            free(if order > 0 { 1 << half.0 } else { 0 });
+            assert!(none(order + 1) && zone.is_available(Order(order as u8)), "order {order}");
+        }
     }
 
     /// A block below a row's order may be had of an open row, or of a free one.

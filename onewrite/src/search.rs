@@ -40,7 +40,7 @@
 //!
 //! What a slot allocates beyond what it has freed goes away together, often enough: pages of one process, or of one file. Spread over the small holes of
 //! many children it would leave some frames in each. So a slot that grows looks a little longer for a child of which half is free. A
-//! slot that has freed here and there has [holes](crate::slots::Line::count_holes) of its own to fill: it takes the fullest child, until what it has allocated since would have filled them.
+//! slot that has freed here and there has [holes](crate::slots::Line::count_holes) of its own to fill: it takes the fullest child, until what it has allocated since would have filled them. So does one that has found no such child in many looks.
 //!
 //! A row of which the last frame is freed stays open, and counts as a free row: it may be broken again at once. Who needs
 //! whole rows closes those that it takes.
@@ -65,7 +65,7 @@ use crate::words::load;
 /// child so far has more blocks than these. After each look in vain it is half as many, until a look finds something, unless a row into which
 /// the slot has freed, for whatever class, waits to be filled again: who only allocates need not look. Where it would be no more than a tree, the look ends at the first free child.
 const STEPS: usize = 1024;
-/// Of so many rows into which the slot has freed it takes the one of the fullest child. A look around takes the fullest of so many children that have a block; of more where most of that is free ([`candidates`](OneWrite::candidates)).
+/// Of so many rows into which the slot has freed it takes the one of the fullest child. A look around takes the fullest of so many children that have a block; of more where most of that is free, of fewer where it has fewer blocks ([`candidates`](OneWrite::candidates)).
 const CANDIDATES: usize = 8;
 /// Of a child of which all is free every so many-th block is worth the look at another child.
 const YIELD: usize = 2;
@@ -78,11 +78,8 @@ const FULL_SHARE: usize = 32;
 
 /// A slot that grows passes so many more children for each block of the fullest, in search of one of which half is free; and so many at least, and at most.
 const GROWS: (usize, [usize; 2]) = (4, [16, 128]);
-/// After so many looks in vain it takes the fullest child, as others do, until it comes across one of which half is free. Where there is none, each look would cost ten times
-/// as much. With four in place of 16 the pressure replay has 0.814 for 0.822.
-const IN_VAIN: usize = 16;
-/// Outside of the slot's part of the zone a look ends behind so many children that were emptied: where others leave as many, memory is not short, and each costs a look at rows that
-/// another CPU has written. In the slot's own part section 5.6 of the paper would keep 96 % of the huge frames for 99.
+/// A look in all of the zone ends behind so many children that were emptied: memory is not short then, and each costs a look at rows that another CPU may have
+/// written. Were looks in the slot's own part to end so, too, section 5.6 of the paper would keep 96 % of the huge frames in place of 99.
 const EMPTIED: usize = 40;
 
 /// A row is opened for so many blocks at least; where it has fewer, more rows with it.
@@ -609,14 +606,15 @@ impl<G: Geometry> OneWrite<'_, G> {
         look: &impl Fn(usize, u64) -> Option<usize>,
     ) -> (Seen, usize) {
         let (patience, half, grows) = (site.cursor().1, G::HUGE_FRAMES / 2, self.grows(site));
-        let room = if grows && site.line.without_room() < IN_VAIN { half } else { 0 };
+        // Looks for rows are short enough.
+        let may_give_up = order < G::ROW_ORDER;
+        let room = if grows && !(may_give_up && site.line.gives_up()) { half } else { 0 };
         let (mut seen, mut has_room) = (Seen { room, ..Seen::default() }, false);
-        let (mut candidates, mut first) = (0, MAX_CLASSES);
+        let (mut candidates, mut first, mut emptied) = (0, MAX_CLASSES, 0);
         let mut offers = None;
         // Nobody looks longer for a few blocks than for many.
         let least = patience.clamp(G::TREE.min(STEPS), STEPS).min(2 * (G::HUGE_FRAMES >> order));
         let (mut steps, mut most) = (least, CANDIDATES);
-        let mut emptied = 0;
         // A huge frame that another slot takes rows from, or frees, is half free now and then. Single frames fill it up all the same; blocks
         // of several frames do so in the slot's own part.
         let is_own = part.len() <= self.ground.part;
@@ -682,7 +680,7 @@ impl<G: Geometry> OneWrite<'_, G> {
             }
             child += 1;
         }
-        if grows && seen.fullest.is_some() {
+        if may_give_up && (has_room || grows && seen.fullest.is_some()) {
             site.line.looked_for_room(has_room);
         }
         (seen, child)
@@ -699,7 +697,7 @@ impl<G: Geometry> OneWrite<'_, G> {
     /// and a few blocks do not pay for more looks than there are of them.
     fn candidates(free: usize, blocks: usize) -> usize {
         let worth = free * free / G::HUGE_FRAMES * blocks / (YIELD * G::HUGE_FRAMES);
-        worth.max(blocks.max(2).min(CANDIDATES))
+        worth.max(blocks.clamp(2, CANDIDATES))
     }
 
     /// How many more children a slot that grows passes, where the fullest so far has so many blocks, and half of none is free.
@@ -888,6 +886,7 @@ mod tests {
     use super::*;
     use crate::child::{self, FREE, OPEN, TAKEN};
     use crate::hints::TARGETS;
+    use crate::slots::{IN_VAIN, ONE_IN};
     use woodlot_frame::atomics::Ordering::Relaxed;
     use woodlot_frame::{
         Base4K, Class, FrameAllocator, FrameId, HugeId, Init, Order, Owned, Request, Slot,
@@ -1538,19 +1537,57 @@ mod tests {
         let line = site(&grows, 0).line;
         for found in [1, CANDIDATES - 1] {
             assert!((0..IN_VAIN).all(|_| passed(&grows, (found, half - 1)) == 81));
-            assert!((0..9).all(|_| passed(&grows, (found, half - 1)) == CANDIDATES));
+            let mut less = (IN_VAIN..ONE_IN).map(|_| passed(&grows, (found, half - 1)));
+            assert!(less.all(|passed| passed == CANDIDATES));
+            // One look of many is as long as before.
+            assert_eq!([(); 2].map(|()| passed(&grows, (found, half - 1))), [81, CANDIDATES]);
             // Until it comes across one. That one is not the fullest.
             assert_eq!(passed(&grows, (found, half)), CANDIDATES);
-            assert_eq!(passed(&grows, (found, half)), CHILDREN);
             assert_eq!(line.without_room(), 0);
+            assert_eq!(passed(&grows, (found, half)), CHILDREN);
         }
         // Of more looks than can be counted, too.
         line.set_without_room(usize::MAX);
         assert!((0..2).all(|_| passed(&grows, (0, 20)) == CANDIDATES));
-        // Who has holes to fill wants none, nor has looked for any.
+        // Who has holes to fill looks for none in vain, and comes across one all the same.
         let fills = zone();
-        assert!((0..9).all(|_| passed(&fills, (1, half - 1)) == CANDIDATES));
-        assert_eq!(site(&fills, 0).line.without_room(), 0);
+        let line = site(&fills, 0).line;
+        line.set_without_room(IN_VAIN);
+        assert_eq!((passed(&fills, (1, half - 1)), line.without_room()), (CANDIDATES, IN_VAIN));
+        assert_eq!((passed(&fills, (1, half)), line.without_room()), (CANDIDATES, 0));
+    }
+
+    #[test]
+    fn looks_for_rows_and_looks_that_find_nothing_say_nothing_of_room() {
+        let (zone, half) = (growing(), Base4K::HUGE_FRAMES / 2);
+        let line = site(&zone, 0).line;
+        let looks = |order, free: Option<usize>| {
+            line.set_without_room(IN_VAIN);
+            seen(&zone, 0, order, |_| free);
+            line.without_room()
+        };
+        let looks = [(0, None), (6, Some(20)), (6, Some(half)), (5, Some(33)), (5, Some(half))]
+            .map(|(order, free)| looks(order, free));
+        assert_eq!(looks, [IN_VAIN, IN_VAIN, IN_VAIN, IN_VAIN + 1, 0]);
+        // Nor are looks for rows given up.
+        let fullest = [1, 6].map(|order| {
+            line.set_without_room(IN_VAIN);
+            seen(&zone, 0, order, |child| Some(if child == 3 { half } else { 64 })).0.fullest
+        });
+        assert_eq!(fullest, [Some((0, 64)), Some((3, half))]);
+    }
+
+    /// Though it has come across one.
+    #[test]
+    fn who_has_given_up_fills_a_small_hole() {
+        for (looks, huge) in [(0, 6), (IN_VAIN, 3)] {
+            let zone = freed(&[(3, 40), (6, 300)]);
+            let site = site(&zone, 0);
+            site.line.count(-400);
+            site.line.set_without_room(looks);
+            let found = zone.take_around(0, site).map(|offset| offset / Base4K::HUGE_FRAMES);
+            assert_eq!((found, site.line.without_room()), (Some(huge), 0), "{looks}");
+        }
     }
 
     #[test]
@@ -1824,33 +1861,36 @@ mod tests {
     #[test]
     fn a_free_child_is_not_the_fullest() {
         let zone = zone();
+        // The other slot's part of the zone.
+        let part = CHILDREN / 2;
         let fullest = |free: usize| {
-            let free = |child| Some(if child < free { Base4K::HUGE_FRAMES } else { 7 });
-            let (found, looks, _) = seen(&zone, 0, 0, free);
-            assert_eq!(found.free, Some(0));
+            let is_free = |child: usize| (part..part + free).contains(&child);
+            let free = |child| Some(if is_free(child) { Base4K::HUGE_FRAMES } else { 7 });
+            let (found, looks, _) = seen(&zone, part, 0, free);
+            assert_eq!(found.free, Some(part));
             (found.fullest, looks)
         };
-        assert_eq!(fullest(CHILDREN), (None, EMPTIED));
+        assert_eq!(fullest(part), (None, EMPTIED));
         assert_eq!(fullest(EMPTIED), (None, EMPTIED));
         let behind = EMPTIED - 1;
-        assert_eq!(fullest(behind), (Some((behind, 7)), behind + 1));
-        // In its own part of the zone it passes any number of them.
+        assert_eq!(fullest(behind), (Some((part + behind, 7)), behind + 1));
+        // In its own part it passes any number of them.
         let (own, looks) = (site(&zone, 0), core::cell::Cell::new(0));
         own.set_patience(PATIENCE);
-        let part = 0..CHILDREN / 2;
-        let _ = zone.look_in(&part, 0, 0, own, own.fills(), &|_, _| {
+        let look = |_, _| {
             looks.set(looks.get() + 1);
             Some(Base4K::HUGE_FRAMES)
-        });
-        assert!(looks.get() == PATIENCE && PATIENCE > EMPTIED);
-        // So it does of those that were never in use.
-        let free = ZoneConfig::new(CHILDREN * Base4K::HUGE_FRAMES, 2);
-        let free = Zone::new(&free, Init::Free).expect("a zone");
-        assert!(free.open(Part::of::<Base4K>(PATIENCE - 1, 0, 1), 0, 0));
-        free.has_class(0, Class::MOVABLE);
-        free.has_class(1, Class::MOVABLE);
-        let (found, looks, _) = seen(&free, 0, 0, |_| Some(7));
-        assert_eq!((found.fullest, found.free, looks), (Some((PATIENCE - 1, 7)), Some(0), 1));
+        };
+        let (found, _) = zone.look_in(&(0..part), 0, 0, own, own.fills(), &look);
+        assert_eq!((found.fullest, found.free, looks.get()), (None, Some(0), PATIENCE));
+        // And of those that were never in use.
+        let config = ZoneConfig::new(CHILDREN * Base4K::HUGE_FRAMES, 2);
+        let never = Zone::new(&config, Init::Free).expect("a zone");
+        let last = part + PATIENCE - 1;
+        assert!(never.open(Part::of::<Base4K>(last, 0, 1), 0, 0));
+        (0..TREES).for_each(|tree| never.has_class(tree, Class::MOVABLE));
+        let (found, looks, _) = seen(&never, part, 0, |_| Some(7));
+        assert_eq!((found.fullest, found.free, looks), (Some((last, 7)), Some(part), 1));
     }
 
     #[test]
